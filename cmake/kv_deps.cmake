@@ -1,0 +1,42 @@
+# Libraries: the system's package first (./course installs them on Debian and Ubuntu), a download
+# where a system lacks one.
+include(FetchContent)
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+FetchContent_Declare(fmt
+  URL https://github.com/fmtlib/fmt/archive/refs/tags/9.1.0.tar.gz
+  FIND_PACKAGE_ARGS 9)
+FetchContent_Declare(nlohmann_json
+  URL https://github.com/nlohmann/json/archive/refs/tags/v3.11.2.tar.gz
+  FIND_PACKAGE_ARGS 3.10)
+FetchContent_Declare(CLI11
+  URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.1.2.tar.gz
+  FIND_PACKAGE_ARGS 2.1)
+FetchContent_MakeAvailable(fmt nlohmann_json CLI11)
+
+# C libraries come with pkg-config files.
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+
+if(KV_TESTS)
+  FetchContent_Declare(doctest
+    URL https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz
+    FIND_PACKAGE_ARGS 2.4.9 NAMES doctest)
+  FetchContent_Declare(rapidcheck
+    GIT_REPOSITORY https://github.com/emil-e/rapidcheck.git
+    GIT_TAG ff6af6fc683159deb51c543b065eba14dfcf329b
+    FIND_PACKAGE_ARGS)
+  FetchContent_MakeAvailable(doctest rapidcheck)
+  if(doctest_SOURCE_DIR)
+    list(APPEND CMAKE_MODULE_PATH "${doctest_SOURCE_DIR}/scripts/cmake")
+  endif()
+endif()
+if(KV_BENCH)
+  FetchContent_Declare(benchmark
+    URL https://github.com/google/benchmark/archive/refs/tags/v1.7.1.tar.gz
+    FIND_PACKAGE_ARGS)
+  set(BENCHMARK_ENABLE_TESTING OFF)
+  FetchContent_MakeAvailable(benchmark)
+endif()

@@ -1,0 +1,78 @@
+# kv_lesson(02 flat_cache TITLE "Keep K and V" SOURCES flat_kv_cache.cpp engine.cpp ... CUDA append_kv.cu ...)
+#
+# In the lesson's folder this makes
+#   kv_lesson02          library: the lesson's structures, kernels and engine
+#   lesson02             the program a learner runs (main.cpp)
+#   lesson02_test        test.cpp, label lesson02;cpu
+#   lesson02_gpu_test    test_gpu.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
+#   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
+#   check02              builds and runs the lesson's tests
+#
+# and adds the lesson to KV_LESSONS, from which the ladder is built.
+include(doctest OPTIONAL)
+
+# kv_test(NAME LABELS a b... SOURCES ... [LIBS ...] [TIMEOUT s]): a doctest binary; each case is a ctest test.
+function(kv_test name)
+  cmake_parse_arguments(T "GPU" "TIMEOUT" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
+  if(NOT KV_TESTS)
+    return()
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  set(kind cpu)
+  if(T_GPU)
+    set(kind gpu)
+  endif()
+  if(T_GPU AND NOT KV_HAVE_CUDA)
+    add_test(NAME "${name}: built without CUDA"
+      COMMAND ${CMAKE_COMMAND} -E echo "SKIP: no CUDA compiler at configure time")
+    set_tests_properties("${name}: built without CUDA" PROPERTIES
+      LABELS "${T_LABELS};gpu" SKIP_REGULAR_EXPRESSION "^SKIP:")
+    return()
+  endif()
+  add_executable(${name} ${T_SOURCES} "${PROJECT_SOURCE_DIR}/tests/test_main.cpp")
+  target_include_directories(${name} PRIVATE ${T_INCLUDES})
+  target_link_libraries(${name} PRIVATE ${T_LIBS} kv::options doctest::doctest)
+  target_compile_definitions(${name} PRIVATE
+    KV_SOURCE_DIR="${PROJECT_SOURCE_DIR}" KV_BINARY_DIR="${PROJECT_BINARY_DIR}"
+    $<$<STREQUAL:${kind},gpu>:KV_TEST_NEEDS_GPU>)
+  doctest_discover_tests(${name} TEST_PREFIX "${name}: "
+    PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
+  # doctest's PROPERTIES keeps only the first label of a list, so labels are set by a second include
+  # file; and a filter that matches no case exits 0, so that is made a failure.
+  set(labels "${T_LABELS};${kind}")
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+  file(WRITE "${file}" "foreach(t IN LISTS ${name}_TESTS)\n  set_tests_properties(\"\${t}\" PROPERTIES LABELS \"${labels}\" FAIL_REGULAR_EXPRESSION \"test cases: +0 [|]\")\nendforeach()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
+endfunction()
+
+function(kv_lesson num topic)
+  cmake_parse_arguments(L "" "TITLE" "SOURCES;CUDA;LIBS" ${ARGN})
+  set(t lesson${num})
+  set_property(GLOBAL APPEND PROPERTY KV_LESSONS "${num}")
+
+  add_library(kv_${t} STATIC ${L_SOURCES})
+  if(KV_HAVE_CUDA)
+    target_sources(kv_${t} PRIVATE ${L_CUDA})
+  endif()
+  target_link_libraries(kv_${t} PUBLIC kv::model kv::options ${L_LIBS})
+
+  add_executable(${t} main.cpp)
+  target_link_libraries(${t} PRIVATE kv_${t} kv::cli)
+
+  # Bare-name includes of the lesson's headers find the lesson here, and a learner's exercise there.
+  kv_test(${t}_test LABELS ${t} SOURCES test.cpp LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+  kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test_gpu.cpp LIBS kv_${t}
+    INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+
+  if(KV_BENCH AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench.cpp")
+    add_executable(${t}_bench bench.cpp)
+    target_link_libraries(${t}_bench PRIVATE kv_${t} kv::cli)
+  endif()
+
+  add_custom_target(check${num}
+    COMMAND ${CMAKE_CTEST_COMMAND} --test-dir "${CMAKE_BINARY_DIR}" -L "^${t}$" --output-on-failure --no-tests=error
+    USES_TERMINAL VERBATIM COMMENT "Lesson ${num}: ${L_TITLE}")
+  add_dependencies(check${num} ${t})
+endfunction()

@@ -1,0 +1,16 @@
+# kv::options: what every target of ours is built with.
+option(KV_WERROR "Treat warnings as errors" ON)
+add_library(kv_options INTERFACE)
+add_library(kv::options ALIAS kv_options)
+target_include_directories(kv_options INTERFACE "${PROJECT_SOURCE_DIR}")
+# The one promise is equal bits, so no expression may be fused into a multiply-add by the compiler's
+# choice: where the arithmetic wants one it says fma. Never -ffast-math.
+target_compile_options(kv_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)
+if(KV_WERROR)
+  target_compile_options(kv_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+endif()
+target_compile_definitions(kv_options INTERFACE KV_HAVE_CUDA=$<BOOL:${KV_HAVE_CUDA}>)

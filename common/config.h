@@ -1,0 +1,44 @@
+#pragma once
+
+// config.json of a Hugging Face Qwen3 folder: the shape of the model.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kv {
+
+struct ModelConfig {
+  int vocab_size = 0;
+  int hidden_size = 0;
+  int intermediate_size = 0;  // width of the MLP
+  int num_layers = 0;         // num_hidden_layers
+  int num_heads = 0;          // num_attention_heads
+  int num_kv_heads = 0;       // num_key_value_heads; divides num_heads
+  int head_dim = 0;           // need not be hidden_size / num_heads; 128 if the file has none
+  float rms_norm_eps = 1e-6f;
+  double rope_theta = 10000.0;  // at the top of the file, or inside "rope_parameters"
+  bool tie_word_embeddings = false;
+  int max_position_embeddings = 0;      // longest sequence the model was made for
+  std::vector<int32_t> eos_token_ids;   // from config.json / generation_config.json; may be empty
+
+  int q_width() const { return num_heads * head_dim; }
+  int kv_width() const { return num_kv_heads * head_dim; }
+  /// Width of the fused QKV output: (num_heads + 2 num_kv_heads) head_dim.
+  int qkv_width() const { return q_width() + 2 * kv_width(); }
+  /// Bytes of K and V that one token needs in all layers.
+  int64_t kv_bytes_per_token(int64_t element_bytes) const {
+    return int64_t{2} * num_layers * kv_width() * element_bytes;
+  }
+};
+
+/// Reads `dir`/config.json (and generation_config.json for eos ids, if there). Throws UserError that
+/// names the file, the key, what was found and what was wanted.
+ModelConfig load_config(const std::filesystem::path& dir);
+
+/// Parses the text of a config.json (also fuzzed). `name` is used in messages.
+ModelConfig parse_config(std::string_view json, const std::string& name);
+
+}  // namespace kv

@@ -1,0 +1,87 @@
+#pragma once
+
+// Reader and writer of the safetensors format (https://github.com/huggingface/safetensors).
+//
+//   8 bytes   N, the length of the header, little endian
+//   N bytes   JSON: {"name": {"dtype": "BF16", "shape": [..], "data_offsets": [begin, end]}, ...}
+//   the rest  the tensors' bytes, without hole or overlap
+//
+// The file is memory-mapped: tensors point into the mapping and cost no copy. Everything is checked
+// before anything is allocated for it, and a bad file gives one UserError that names the file, the
+// tensor or byte, what was found, what was wanted, and what to do.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/dtype.h"
+
+namespace kv {
+
+/// A tensor inside a mapped file. `data` lives as long as the file object.
+struct TensorView {
+  std::string dtype;           // as in the file: "BF16", "F16", "F32", "I64", ...
+  std::vector<int64_t> shape;  // row-major
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+/// One mapped .safetensors file. Move-only.
+class SafetensorsFile {
+ public:
+  /// Maps and validates the file. Throws UserError.
+  static SafetensorsFile open(const std::filesystem::path& path);
+
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const std::filesystem::path& path() const { return path_; }
+  size_t file_bytes() const;
+
+ private:
+  SafetensorsFile() = default;
+  std::filesystem::path path_;
+  std::shared_ptr<const class MappedFile> mapping_;
+  std::map<std::string, TensorView> tensors_;
+};
+
+/// Validates `bytes` as a whole safetensors file (what open() does after mapping; also fuzzed).
+/// `name` is used in messages.
+std::map<std::string, TensorView> parse_safetensors(std::span<const std::byte> bytes,
+                                                    const std::string& name);
+
+/// All weights of a model folder: `model.safetensors`, or the shards that
+/// `model.safetensors.index.json` names. Throws UserError.
+class Weights {
+ public:
+  static Weights open(const std::filesystem::path& model_dir);
+
+  /// Null if there is no such tensor.
+  const TensorView* find(const std::string& name) const;
+  std::vector<std::string> names() const;
+  size_t total_bytes() const;
+  /// For messages: the file that holds this tensor, or the folder if there is none.
+  std::string where(const std::string& name) const;
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, std::pair<size_t, const TensorView*>> index_;
+  std::filesystem::path dir_;
+};
+
+/// A tensor to be written: `data` must stay alive during the call.
+struct TensorToWrite {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+  size_t bytes = 0;
+};
+
+/// Writes to a temporary file beside `path` and renames it, so a failure leaves nothing half
+/// written. Throws UserError (disk full, no such folder, ...).
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors);
+
+}  // namespace kv

@@ -1,0 +1,63 @@
+#pragma once
+
+// Byte-level BPE as in a Hugging Face tokenizer.json of the Qwen family:
+// NFC -> split by a regular expression -> bytes as printable characters -> merges by rank.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kv {
+
+class Tokenizer {
+ public:
+  /// Reads `dir`/tokenizer.json. Throws UserError.
+  static Tokenizer load(const std::filesystem::path& dir);
+  /// Parses the text of a tokenizer.json (also fuzzed). `name` is used in messages.
+  static Tokenizer parse(std::string_view json, const std::string& name);
+
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  /// Text to ids. Invalid UTF-8 becomes U+FFFD, as Python's decode(errors="replace") does. The text
+  /// of a special token ("<|im_start|>") stays text unless `parse_special`: what a user types can
+  /// not become a control token.
+  std::vector<int32_t> encode(std::string_view text, bool parse_special = false) const;
+
+  /// Ids to text; bytes that are not valid UTF-8 become U+FFFD. Unknown ids throw UserError.
+  std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+
+  /// The raw bytes of one token (special tokens: their text). Throws UserError for an unknown id.
+  std::string_view token_bytes(int32_t id) const;
+  bool is_special(int32_t id) const;
+  std::optional<int32_t> id_of_special(std::string_view text) const;
+  int32_t vocab_size() const;  // largest id + 1
+
+ private:
+  Tokenizer();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Turns tokens into text as they come, and never returns half a character: bytes of an unfinished
+/// UTF-8 sequence are held back until the tokens that finish it arrive.
+class StreamingDecoder {
+ public:
+  explicit StreamingDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  /// The text that became complete with this token (may be empty). Special tokens print nothing.
+  std::string push(int32_t id);
+  /// What is left at the end of a stream; an unfinished character becomes U+FFFD.
+  std::string finish();
+
+ private:
+  const Tokenizer* tokenizer_;
+  std::string pending_;
+};
+
+}  // namespace kv

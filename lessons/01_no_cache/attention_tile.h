@@ -1,0 +1,48 @@
+#pragma once
+
+// The arithmetic contract of attention. Every lesson's kernel, on either device, follows it, and this
+// is why they all give the same bits.
+//
+//   tile    kTileTokens keys of one sequence, counted from token 0. A tile gives, from scratch,
+//             m   = max of the scores of its visible keys
+//             l   = sum of exp(score - m)
+//             acc = sum of exp(score - m) * v
+//   group   kGroupTiles tiles, counted from token 0: their ordered merge, first tile to last.
+//   result  the ordered merge of the groups, first to last; then acc / l.
+//
+// A key is visible to a query if its position is not after the query's. A tile without a visible key
+// is skipped: it is never merged, so it leaves no trace, not even a signed zero. The tiles are
+// *logical*: where a key lies in memory, in which block, and which thread reads it does not matter.
+
+#include <cmath>
+#include <cstdint>
+
+namespace lesson01 {
+
+inline constexpr int kTileTokens = 64;
+inline constexpr int kGroupTiles = 4;
+inline constexpr int kGroupTokens = kTileTokens * kGroupTiles;
+inline constexpr int kMaxHeadDim = 256;
+
+/// What is known about one query after some of its keys.
+struct Partial {
+  float m;                 // largest score so far
+  float l;                 // sum of exp(score - m)
+  float acc[kMaxHeadDim];  // sum of exp(score - m) * v, [head_dim]
+};
+
+/// Appends `b`, the later keys, to `a`. The order matters: a is always the earlier part.
+void merge(Partial& a, const Partial& b, int head_dim);
+
+/// Where a query's keys are: returns the K (or V) row of token `t` for one KV head. The rows are all
+/// that a lesson changes.
+struct KvRows {
+  const float* k;       // row of token 0: [head_dim]
+  const float* v;       // row of token 0: [head_dim]
+  int64_t token_stride; // elements from one token's row to the next
+};
+
+/// One query against its `num_keys` visible keys, by the contract. q and out are [head_dim].
+void attend(const float* q, const KvRows& rows, int num_keys, int head_dim, float scale, float* out);
+
+}  // namespace lesson01

@@ -1,0 +1,33 @@
+#pragma once
+
+// Attention over the whole sequence, with no cache: K and V are rows of this very pass.
+
+#include <cstdint>
+
+#include "common/device.h"
+
+namespace lesson01 {
+
+struct CausalAttentionArgs {
+  const void* q = nullptr;  // [num_rows, num_heads, head_dim], activation dtype
+  const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim]
+  const void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
+  void* out = nullptr;      // [num_rows, num_heads, head_dim]
+  /// The sequences lie one after the other: sequence i has rows first_row[i] .. first_row[i + 1] - 1,
+  /// and its row first_row[i] is its token 0. On the stream's device.
+  const int32_t* first_row = nullptr;  // [num_seqs + 1]
+  int num_seqs = 0;
+  int num_rows = 0;
+  int max_seq_len = 0;  // longest sequence of the pass (sizes the grid)
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+};
+
+void causal_attention_cpu(const CausalAttentionArgs& args);
+void causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
+inline void causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(causal_attention, args, stream);
+}
+
+}  // namespace lesson01
