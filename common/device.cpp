@@ -1,0 +1,171 @@
+#include "common/device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "common/device_backend.h"
+#include "common/error.h"
+#include "common/parallel.h"
+
+namespace kv {
+namespace {
+
+#if KV_HAVE_CUDA
+constexpr bool kBuiltWithCuda = true;
+#else
+constexpr bool kBuiltWithCuda = false;
+#endif
+
+// A cache line, and the widest vector register.
+constexpr size_t kHostAlignment = 64;
+
+void* allocate_host(size_t bytes) {
+  const size_t rounded = (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+  void* data = rounded >= bytes ? std::aligned_alloc(kHostAlignment, rounded) : nullptr;
+  if (data == nullptr) {
+    const long pages = sysconf(_SC_AVPHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    throw DeviceError(
+        fmt::format("cpu memory: cannot allocate {} bytes, about {} are free; use a shorter "
+                    "sequence, a smaller batch or a smaller model",
+                    bytes, int64_t{pages} * page_bytes));
+  }
+  return data;
+}
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+}  // namespace
+
+std::string why_no_cuda() {
+#if KV_HAVE_CUDA
+  return cuda_backend::why_unavailable();
+#else
+  return "this build has no CUDA code: install the CUDA toolkit, then build again";
+#endif
+}
+
+bool cuda_available() { return kBuiltWithCuda && why_no_cuda().empty(); }
+
+Device resolve_device(std::string_view wanted) {
+  if (wanted == "cpu") return Device::kCpu;
+  if (wanted == "auto") return cuda_available() ? Device::kCuda : Device::kCpu;
+  if (wanted != "cuda") {
+    user_error("--device: '{}' is not a device; use cpu, cuda or auto", wanted);
+  }
+  if (!cuda_available()) {
+    throw DeviceError(fmt::format("--device cuda: {}; or use --device cpu", why_no_cuda()));
+  }
+  return Device::kCuda;
+}
+
+std::string describe(Device device) {
+#if KV_HAVE_CUDA
+  if (device == Device::kCuda) return cuda_backend::describe();
+#endif
+  if (device == Device::kCuda) return why_no_cuda();
+  const int threads = num_threads();
+  return fmt::format("{}, {} thread{}", cpu_name(), threads, threads == 1 ? "" : "s");
+}
+
+Stream::Stream(Device device) : device_(device) {
+  if (device == Device::kCpu) return;
+  if (!cuda_available()) throw DeviceError("cuda stream: " + why_no_cuda());
+#if KV_HAVE_CUDA
+  handle_ = cuda_backend::create_stream();
+#endif
+}
+
+Stream::~Stream() {
+#if KV_HAVE_CUDA
+  if (handle_ != nullptr) cuda_backend::destroy_stream(handle_);
+#endif
+}
+
+void Stream::synchronize() const {
+#if KV_HAVE_CUDA
+  if (device_ == Device::kCuda) cuda_backend::synchronize(handle_);
+#endif
+}
+
+DeviceBuffer::DeviceBuffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
+  if (bytes == 0) return;
+  if (device == Device::kCpu) {
+    data_ = allocate_host(bytes);
+    return;
+  }
+  if (!cuda_available()) throw DeviceError("cuda memory: " + why_no_cuda());
+#if KV_HAVE_CUDA
+  data_ = cuda_backend::allocate(bytes);
+#endif
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ == nullptr) return;
+#if KV_HAVE_CUDA
+  if (device_ == Device::kCuda) {
+    cuda_backend::release(data_);
+    return;
+  }
+#endif
+  std::free(data_);
+}
+
+void copy_to_device(void* device_dst, const void* host_src, size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::copy_to_device(device_dst, host_src, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memcpy(device_dst, host_src, bytes);
+}
+
+void copy_to_host(void* host_dst, const void* device_src, size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::copy_to_host(host_dst, device_src, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memcpy(host_dst, device_src, bytes);
+}
+
+void copy_to_device_async(void* device_dst, const void* host_src, size_t bytes,
+                          const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::copy_to_device_async(device_dst, host_src, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memcpy(device_dst, host_src, bytes);
+}
+
+void fill_bytes(void* device_dst, int value, size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::fill_bytes(device_dst, value, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memset(device_dst, value, bytes);
+}
+
+}  // namespace kv
