@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# ./course without building anything: its list, its help, and what it refuses.
+set -u
+course=$1
+fails=0
+expect() { # expect CODE PATTERN ARGS...
+  local code=$1 pattern=$2
+  shift 2
+  local out got
+  out=$("$course" "$@" 2>&1)
+  got=$?
+  if [ "$got" -ne "$code" ] || ! grep -qE -- "$pattern" <<<"$out"; then
+    printf 'course %s: exit %s, wanted %s and /%s/\n%s\n' "$*" "$got" "$code" "$pattern" "$out"
+    fails=1
+  fi
+}
+expect 0 'lessons/01_no_cache/README.md'
+expect 0 'lessons/02_flat_cache/README.md' help
+expect 0 './course test \[N\]' --help
+expect 2 "error: unknown command 'fly'" fly
+expect 2 'error: there is no lesson 99' run 99
+expect 2 'error: there is no lesson 0' test 0
+expect 2 'error: there is no lesson 18446744073709551617' run 18446744073709551617
+exit $fails
