@@ -26,8 +26,8 @@ enum class FinishReason { kLength, kStop, kCancelled };
 const char* name_of(FinishReason reason);
 
 struct Completion {
-  std::vector<int32_t> tokens;    // generated tokens, the stop token included
-  uint64_t logits_xxh64 = 0;      // digest of the logits of every generated token, in order
+  std::vector<int32_t> tokens;  // generated tokens, the stop token included
+  uint64_t logits_xxh64 = 0;    // digest of the logits of every generated token, in order
   FinishReason finish = FinishReason::kLength;
 };
 
@@ -47,9 +47,24 @@ struct EngineCounters {
 /// Called for each generated token. Returning false cancels that request.
 using TokenCallback = std::function<bool(size_t request, int32_t token)>;
 
+/// What one forward pass cost.
+struct PassCost {
+  int rows = 0;        // tokens it ran through the model; each gives one row of K and one of V
+  double seconds = 0;  // wall time of the pass, sampling included
+};
+
 struct GenerateResult {
   std::vector<Completion> completions;  // in the order of the requests
   EngineCounters counters;
+  std::vector<PassCost> passes;  // in the order they ran
+};
+
+/// What can be set for any lesson's engine. Every lesson has, in its namespace,
+///   std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+struct EngineOptions {
+  /// Most tokens of one sequence that go through the model: its prompt and all but the last of its
+  /// generated tokens. 0: as many as the requests of a generate() need.
+  int max_seq_len = 0;
 };
 
 /// One lesson's way to generate. Holds the lesson's cache; borrows the model.
@@ -67,8 +82,8 @@ class LogitsDigest {
  public:
   LogitsDigest();
   ~LogitsDigest();
-  LogitsDigest(LogitsDigest&&) noexcept = default;
-  LogitsDigest& operator=(LogitsDigest&&) noexcept = default;
+  LogitsDigest(LogitsDigest&&) noexcept;
+  LogitsDigest& operator=(LogitsDigest&&) noexcept;
   void add(std::span<const float> logits);
   uint64_t value() const;
 

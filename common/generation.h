@@ -1,0 +1,59 @@
+#pragma once
+
+// What every engine does around its passes, and no lesson teaches: check the requests, turn a row
+// of logits into the next token, tell the caller, and know when a request is finished.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/config.h"
+#include "common/engine.h"
+
+namespace kv {
+
+/// Tokens of a request that go through the model: the prompt and every generated token but the
+/// last, whose successor nobody asks for. 0 if nothing is generated.
+int64_t tokens_to_compute(const Request& request);
+
+/// Throws UserError, naming the request, for an empty prompt, a token id outside the vocabulary,
+/// bad sampling parameters, a negative max_tokens, or more tokens than the model has positions for.
+void check_requests(std::span<const Request> requests, const ModelConfig& config);
+
+/// The requests of one generate() on their way. Borrows the requests and the callback.
+class Generation {
+ public:
+  /// Checks the requests first (check_requests).
+  Generation(std::span<const Request> requests, const ModelConfig& config,
+             const TokenCallback& on_token);
+
+  size_t size() const { return sequences_.size(); }
+  bool active(size_t request) const { return sequences_[request].active; }
+  bool any_active() const { return num_active_ > 0; }
+
+  /// Tokens known: the prompt and what has been generated.
+  std::span<const int32_t> tokens(size_t request) const { return sequences_[request].tokens; }
+
+  /// The logits after the last known token: digests them, draws the next token, and calls back.
+  /// The request is no longer active if this was its last token.
+  void accept(size_t request, std::span<const float> logits);
+
+  /// Hands over the results, in request order.
+  std::vector<Completion> completions();
+
+ private:
+  struct Sequence {
+    std::vector<int32_t> tokens;
+    LogitsDigest digest;
+    FinishReason finish = FinishReason::kLength;
+    bool active = false;
+  };
+
+  std::span<const Request> requests_;
+  const TokenCallback* on_token_;
+  std::vector<Sequence> sequences_;
+  size_t num_active_ = 0;
+};
+
+}  // namespace kv

@@ -1,0 +1,57 @@
+#pragma once
+
+// Generation without a cache: every step runs every token of every sequence through the model
+// again.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "causal_attention.h"
+#include "common/attention.h"
+#include "common/config.h"
+#include "common/device.h"
+#include "common/engine.h"
+#include "common/model.h"
+
+namespace lesson01 {
+
+/// Attention among the rows of one pass. A pass holds whole sequences, each from its token 0, one
+/// after the other; K and V live as long as the pass.
+class CausalAttention : public kv::Attention {
+ public:
+  /// Throws UserError if head_dim is larger than kMaxHeadDim.
+  CausalAttention(const kv::ModelConfig& config, const kv::Stream& stream);
+
+  /// Says what the rows of the next pass are: sequence i has seq_lens[i] of them, tokens 0, 1, 2,
+  /// ...
+  void begin_pass(std::span<const int32_t> seq_lens);
+
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
+
+ private:
+  int num_heads_;
+  int num_kv_heads_;
+  int head_dim_;
+  const kv::Stream* stream_;
+  std::vector<int32_t> first_row_;  // [num_seqs + 1], also on the device:
+  kv::DeviceBuffer device_first_row_;
+  int max_seq_len_ = 0;
+};
+
+class NoCacheEngine : public kv::Engine {
+ public:
+  NoCacheEngine(kv::Model& model, const kv::EngineOptions& options);
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override;
+
+ private:
+  kv::Model* model_;
+  kv::EngineOptions options_;
+  CausalAttention attention_;
+};
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+
+}  // namespace lesson01
