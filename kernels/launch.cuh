@@ -1,0 +1,94 @@
+#pragma once
+
+// How kernels are launched: with programmatic dependent launch (PDL, sm_90 and later), so that the
+// next kernel's CTAs are already on the chip, with their weights in flight, when this one ends.
+//
+// The rule. A kernel launched with launch_dependent() may start while its predecessors still run,
+// so in every thread it
+//   1. calls let_successors_start() early, at best first: it frees the next kernel's start and
+//      promises nothing about memory;
+//   2. before wait_for_predecessors() touches only what no kernel of this stream writes: its
+//      weights, its shared memory, its registers. It reads no activation and writes nothing global:
+//      a predecessor may still be reading what it would overwrite;
+//   3. calls wait_for_predecessors() on every path, also in a CTA that has nothing to do. A kernel
+//      is complete only when all its CTAs have waited, so "my predecessor is complete" means "all
+//      before me are complete". One kernel that skipped the wait would break this chain for its
+//      successors, not for itself, and the fault would be seen far from its cause.
+// Both calls are nothing on sm_80, where kernels run one after the other.
+//
+// The edges survive stream capture: a captured pass replays with the same overlap.
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "common/device.h"
+
+namespace kv {
+
+namespace cuda_backend {
+/// Throws DeviceError with one clear line for a failed CUDA call; `error` is a cudaError_t and
+/// `what` says what was being done ("launching matmul"). Defined beside the device layer.
+[[noreturn]] void throw_error(int error, const char* what);
+
+inline void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw_error(error, what);
+}
+
+/// Major compute capability of the current device, asked once.
+inline int compute_major() {
+  static const int major = [] {
+    int device = 0;
+    int value = 0;
+    check(cudaGetDevice(&device), "asking for the current device");
+    check(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, device),
+          "asking for the compute capability");
+    return value;
+  }();
+  return major;
+}
+}  // namespace cuda_backend
+
+/// Shape of a launch.
+struct Launch {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;  // dynamic shared memory
+  const char* name = "";    // for messages
+};
+
+/// Queues `kernel`, which obeys the rule above, behind the stream's work.
+template <typename... Params, typename... Args>
+void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Stream& stream,
+                      Args&&... args) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = launch.grid;
+  config.blockDim = launch.block;
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = stream.handle();
+  config.attrs = &attribute;
+  config.numAttrs = cuda_backend::compute_major() >= 9 ? 1 : 0;
+  cuda_backend::check(
+      cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...),
+      launch.name);
+}
+
+/// Lets the next kernel of the stream start as soon as every CTA of this one has got here.
+__device__ inline void let_successors_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// Returns when everything queued before this kernel is complete and its writes are visible.
+__device__ inline void wait_for_predecessors() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+}  // namespace kv

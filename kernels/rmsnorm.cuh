@@ -1,0 +1,67 @@
+#pragma once
+
+// The device side of RMSNorm, shared by the kernel of its own (many rows) and the prologue fused
+// into matrix products (few rows): the same order of additions, so the same bits.
+//
+// The order, which depends on k alone: the row is cut into chunks of 128, a chunk into 4 rows of
+// 32, those into 4 pieces of 8.  A quad of lanes shares a chunk; lane t takes piece t of each row.
+//   lane    for each of the 4 rows of 32 a chain of 8 fmaf from zero; then (r0 + r1) + (r2 + r3)
+//   chunk   (t0 + t1) + (t2 + t3) over the quad
+//   row     the chunks added in ascending order, from zero
+// Columns from k on count as zero.
+
+#include <cuda_bf16.h>
+
+namespace kv {
+
+inline constexpr int kNormChunk = 128;
+
+/// This lane's part of a chunk, then the quad's: every lane of the quad gets the same sum.
+/// x[r][i] is the chunk's element 32 r + 8 t + i, with t = lane % 4.
+__device__ inline float chunk_square_sum(const float (&x)[4][8]) {
+  float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) part[r] = fmaf(x[r][i], x[r][i], part[r]);
+  }
+  float sum = (part[0] + part[1]) + (part[2] + part[3]);
+  // Addition commutes, so all four lanes see the same bits.
+  sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+  sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+  return sum;
+}
+
+__device__ inline float norm_scale(float square_sum, int k, float eps) {
+  return rsqrtf(square_sum / static_cast<float>(k) + eps);
+}
+
+__device__ inline __nv_bfloat16 normalised(float x, float scale, float weight) {
+  return __float2bfloat16_rn(x * scale * weight);
+}
+
+/// A whole row by one warp: chunk 8 i + lane / 4 in round i. Every lane gets the scale.
+__device__ inline float row_norm_scale(const float* x, int k, float eps) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float total = 0.0f;
+  for (int base = 0; base < k; base += 8 * kNormChunk) {
+    const int first = base + (lane / 4) * kNormChunk + (lane % 4) * 8;
+    float v[4][8];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int col = first + 32 * r + i;
+        v[r][i] = col < k ? x[col] : 0.0f;
+      }
+    }
+    const float sum = chunk_square_sum(v);
+#pragma unroll
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      total += __shfl_sync(0xFFFFFFFFu, sum, 4 * chunk);
+    }
+  }
+  return norm_scale(total, k, eps);
+}
+
+}  // namespace kv
