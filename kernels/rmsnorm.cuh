@@ -1,53 +1,67 @@
 #pragma once
 
-// RMSNorm of one row by one warp: the device code that rmsnorm.cu and the fused prologue of the
-// matrix product share, so that both give the same bits.
+// The device side of RMSNorm, shared by the kernel of its own (many rows) and the prologue fused
+// into matrix products (few rows): the same order of additions, so the same bits.
 //
-// The order of the sum depends on k alone, never on the size of the CTA: lane l adds the squares of
-// elements 128 i + 4 l + c, i ascending, into its partial sum c of four; the four are added as
-// (0 + 1) + (2 + 3), and the lanes' sums in a butterfly over 16, 8, 4, 2, 1. Any warp may repeat
-// it, so a CTA needs no barrier: each of its warps normalises what it uses.
+// The order, which depends on k alone: the row is cut into chunks of 128, a chunk into 4 rows of
+// 32, those into 4 pieces of 8.  A quad of lanes shares a chunk; lane t takes piece t of each row.
+//   lane    for each of the 4 rows of 32 a chain of 8 fmaf from zero; then (r0 + r1) + (r2 + r3)
+//   chunk   (t0 + t1) + (t2 + t3) over the quad
+//   row     the chunks added in ascending order, from zero
+// Columns from k on count as zero.
 
-#include <cstdint>
+#include <cuda_bf16.h>
 
 namespace kv {
 
-/// The sum over the warp, in every lane with the same bits: the butterfly adds the same two values
-/// in both partners, and a + b == b + a.
-__device__ inline float warp_sum(float x) {
+inline constexpr int kNormChunk = 128;
+
+/// This lane's part of a chunk, then the quad's: every lane of the quad gets the same sum.
+/// x[r][i] is the chunk's element 32 r + 8 t + i, with t = lane % 4.
+__device__ inline float chunk_square_sum(const float (&x)[4][8]) {
+  float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
-  return x;
+  for (int i = 0; i < 8; ++i) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) part[r] = fmaf(x[r][i], x[r][i], part[r]);
+  }
+  float sum = (part[0] + part[1]) + (part[2] + part[3]);
+  // Addition commutes, so all four lanes see the same bits.
+  sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+  sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+  return sum;
 }
 
-/// rsqrt(mean(row^2) + eps) of an fp32 row [k], in every lane. All 32 lanes must call it.
-__device__ inline float warp_rms_scale(const float* row, int k, float eps) {
-  const int lane = static_cast<int>(threadIdx.x & 31u);
-  float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-  if (k % 4 == 0 && reinterpret_cast<uintptr_t>(row) % 16 == 0) {
-#pragma unroll 8
-    for (int i = 4 * lane; i < k; i += 128) {
-      const float4 x = *reinterpret_cast<const float4*>(row + i);
-      s0 = fmaf(x.x, x.x, s0);
-      s1 = fmaf(x.y, x.y, s1);
-      s2 = fmaf(x.z, x.z, s2);
-      s3 = fmaf(x.w, x.w, s3);
+__device__ inline float norm_scale(float square_sum, int k, float eps) {
+  return rsqrtf(square_sum / static_cast<float>(k) + eps);
+}
+
+__device__ inline __nv_bfloat16 normalised(float x, float scale, float weight) {
+  return __float2bfloat16_rn(x * scale * weight);
+}
+
+/// A whole row by one warp: chunk 8 i + lane / 4 in round i. Every lane gets the scale.
+__device__ inline float row_norm_scale(const float* x, int k, float eps) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float total = 0.0f;
+  for (int base = 0; base < k; base += 8 * kNormChunk) {
+    const int first = base + (lane / 4) * kNormChunk + (lane % 4) * 8;
+    float v[4][8];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int col = first + 32 * r + i;
+        v[r][i] = col < k ? x[col] : 0.0f;
+      }
     }
-  } else {  // the same sums, element by element
-    for (int i = 4 * lane; i < k; i += 128) {
-      s0 = fmaf(row[i], row[i], s0);
-      if (i + 1 < k) s1 = fmaf(row[i + 1], row[i + 1], s1);
-      if (i + 2 < k) s2 = fmaf(row[i + 2], row[i + 2], s2);
-      if (i + 3 < k) s3 = fmaf(row[i + 3], row[i + 3], s3);
+    const float sum = chunk_square_sum(v);
+#pragma unroll
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      total += __shfl_sync(0xFFFFFFFFu, sum, 4 * chunk);
     }
   }
-  const float sum = warp_sum((s0 + s1) + (s2 + s3));
-  return rsqrtf(sum / static_cast<float>(k) + eps);
-}
-
-/// One normalised element, still in fp32. The caller rounds it to bf16 (to nearest even).
-__device__ inline float rms_normed(float x, float scale, float weight) {
-  return x * scale * weight;
+  return norm_scale(total, k, eps);
 }
 
 }  // namespace kv
