@@ -1,0 +1,46 @@
+#pragma once
+
+// The few instructions that CUDA C++ has no word for: the tensor core step, and copies that run on
+// their own from global to shared memory.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace kv {
+
+/// d = a b + d, one m16n8k16 step in bf16 with fp32 sums: the one tensor core shape we use.
+/// With g = lane / 4 and t = lane % 4, and two k per register (k and k + 1):
+///   a[0] = A(g, 2t)   a[1] = A(g + 8, 2t)   a[2] = A(g, 2t + 8)   a[3] = A(g + 8, 2t + 8)
+///   b[0] = B(2t, g)   b[1] = B(2t + 8, g)
+///   d[0], d[1] = D(g, 2t), D(g, 2t + 1)     d[2], d[3] = D(g + 8, 2t), D(g + 8, 2t + 1)
+/// Each element of D is its own sum over k: it does not depend on the other rows or columns.
+__device__ inline void mma_step(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Copies 16 bytes to shared memory in the background; writes zeros (and reads nothing) if !valid.
+__device__ inline void copy_16(void* shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+               "l"(global), "r"(valid ? 16 : 0)
+               : "memory");
+}
+/// Closes a group of this thread's copies.
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most `kPending` of this thread's groups are under way. Other threads' copies are
+/// visible after the barrier that must follow.
+template <int kPending>
+__device__ inline void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace kv
