@@ -21,8 +21,8 @@ struct ModelConfig {
   float rms_norm_eps = 1e-6f;
   double rope_theta = 10000.0;  // at the top of the file, or inside "rope_parameters"
   bool tie_word_embeddings = false;
-  int max_position_embeddings = 0;      // longest sequence the model was made for
-  std::vector<int32_t> eos_token_ids;   // from config.json / generation_config.json; may be empty
+  int max_position_embeddings = 0;     // longest sequence the model was made for
+  std::vector<int32_t> eos_token_ids;  // from config.json / generation_config.json; may be empty
 
   int q_width() const { return num_heads * head_dim; }
   int kv_width() const { return num_kv_heads * head_dim; }
@@ -34,8 +34,8 @@ struct ModelConfig {
   }
 };
 
-/// Reads `dir`/config.json (and generation_config.json for eos ids, if there). Throws UserError that
-/// names the file, the key, what was found and what was wanted.
+/// Reads `dir`/config.json (and generation_config.json for eos ids, if there). Throws UserError
+/// that names the file, the key, what was found and what was wanted.
 ModelConfig load_config(const std::filesystem::path& dir);
 
 /// Parses the text of a config.json (also fuzzed). `name` is used in messages.

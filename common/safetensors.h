@@ -22,7 +22,8 @@
 
 namespace kv {
 
-/// A tensor inside a mapped file. `data` lives as long as the file object.
+/// A tensor inside a mapped file. `data` lives as long as the file object. It need not be aligned
+/// for its dtype: the format promises no more than byte order (little endian).
 struct TensorView {
   std::string dtype;           // as in the file: "BF16", "F16", "F32", "I64", ...
   std::vector<int64_t> shape;  // row-major
@@ -71,6 +72,44 @@ class Weights {
   std::filesystem::path dir_;
 };
 
+/// Bytes that a tensor of this dtype ("BF16", "F32", "I64", ...) and shape takes. Throws UserError,
+/// starting with `where`, for an unknown dtype, a negative extent, or a size beyond 2^63.
+uint64_t tensor_bytes(const std::string& dtype, std::span<const int64_t> shape,
+                      const std::string& where);
+
+/// What stands in the header about a tensor.
+struct TensorSpec {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+};
+
+/// Writes a file piece by piece, for tensors that are larger than memory. The bytes go to a
+/// temporary file beside `path`; finish() renames it. A failure, or a writer that is dropped,
+/// leaves nothing.
+class SafetensorsWriter {
+ public:
+  /// Writes the header. Throws UserError (no such folder, a name twice, unknown dtype, ...).
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors);
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  /// The next bytes of the data: the tensors' bytes in the order of the constructor's list, in
+  /// pieces of any size. Throws UserError (disk full), std::logic_error for more bytes than were
+  /// announced.
+  void write(const void* data, size_t bytes);
+  /// Throws UserError if the file cannot be completed, std::logic_error if bytes are missing.
+  void finish();
+
+ private:
+  [[noreturn]] void fail(const char* doing) const;
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int fd_ = -1;
+  uint64_t bytes_left_ = 0;
+};
+
 /// A tensor to be written: `data` must stay alive during the call.
 struct TensorToWrite {
   std::string name;
@@ -80,8 +119,9 @@ struct TensorToWrite {
   size_t bytes = 0;
 };
 
-/// Writes to a temporary file beside `path` and renames it, so a failure leaves nothing half
-/// written. Throws UserError (disk full, no such folder, ...).
-void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors);
+/// Writes all tensors with a SafetensorsWriter. Throws UserError (disk full, no such folder, bytes
+/// that do not match the shape, ...), and then `path` is as it was before.
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<TensorToWrite>& tensors);
 
 }  // namespace kv

@@ -1,0 +1,76 @@
+#pragma once
+
+// JSON from files that anyone may have written. Included by .cpp files only: the public headers do
+// not show which JSON library is underneath.
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kv {
+
+using Json = nlohmann::json;
+
+/// What a document may cost. A value takes some 16 to 100 bytes of memory.
+struct JsonLimits {
+  size_t max_depth = 64;
+  size_t max_values = 8'000'000;
+};
+
+/// Parses strict JSON in UTF-8. Refused with a UserError that names `name` and the line and column:
+/// anything JSON does not allow, a key that occurs twice in one object, a number no double holds
+/// (1e400), a lone surrogate, ill-formed UTF-8, and more depth or values than `limits` say.
+Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
+
+/// Reads a whole regular file of at most `max_bytes`. Throws UserError.
+std::string read_file(const std::filesystem::path& path, size_t max_bytes);
+
+/// read_file and parse_json. The cap is several times the largest tokenizer.json in use.
+Json load_json(const std::filesystem::path& path, size_t max_bytes = size_t{128} << 20);
+
+/// A JSON value for a message: its text if it is short, else its kind ("an array of 7 values").
+std::string describe(const Json& value);
+
+/// One JSON object and the place it stands in, so that its errors can say where: "config.json" or
+/// "tokenizer.json: model". Borrows the value.
+class JsonObject {
+ public:
+  /// Throws UserError if `value` is not an object.
+  JsonObject(const Json& value, std::string where);
+
+  const std::string& where() const { return where_; }
+  const Json& value() const { return *value_; }
+  /// Null if there is no such key, or its value is null.
+  const Json* find(const std::string& key) const;
+  /// Throws UserError if there is no such key.
+  const Json& at(const std::string& key) const;
+  JsonObject object(const std::string& key) const;
+  /// The elements of an array. Throws UserError if the key is missing or no array.
+  const std::vector<Json>& array(const std::string& key) const;
+
+  /// Each throws UserError for a wrong type or a value out of range.
+  int64_t integer(const std::string& key, int64_t low, int64_t high) const;
+  double number(const std::string& key) const;
+  bool boolean(const std::string& key) const;
+  const std::string& string(const std::string& key) const;
+
+  /// The same with a value for "no such key" and null.
+  bool boolean_or(const std::string& key, bool missing) const;
+  std::string string_or(const std::string& key, const std::string& missing) const;
+
+  /// "config.json: "hidden_size" is "x", wanted ...": the message of every wrong type.
+  [[noreturn]] void wrong(const std::string& key, const std::string& wanted) const;
+
+ private:
+  const Json* value_;
+  std::string where_;
+};
+
+/// `value` as an integer in [low, high], or throws UserError: "`where` is .., wanted an integer
+/// ..".
+int64_t json_integer(const Json& value, const std::string& where, int64_t low, int64_t high);
+
+}  // namespace kv

@@ -1,0 +1,28 @@
+#pragma once
+
+// A file as bytes in memory, read only, loaded by the system page by page when it is touched.
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace kv {
+
+/// Owns one mapping. Neither copied nor moved: views into it stay valid as long as it lives.
+class MappedFile {
+ public:
+  /// Throws UserError: no such file, not a regular file, not readable, cannot be mapped.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  /// Empty for an empty file.
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace kv
