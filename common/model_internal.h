@@ -76,6 +76,7 @@ struct Workspace {
   DeviceBuffer v;           // activation dtype [max_rows, kv_width]
   DeviceBuffer attention;   // activation dtype [max_rows, q_width]
   DeviceBuffer mlp;         // activation dtype [max_rows, intermediate]
+  DeviceBuffer scratch;     // MatmulArgs::scratch of every product (matmul_scratch_bytes)
   DeviceBuffer head;        // fp32 [max_logit_rows, hidden]: the residual rows that want logits
   DeviceBuffer logits;      // fp32 [max_logit_rows, vocab]
 };

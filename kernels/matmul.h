@@ -2,8 +2,8 @@
 
 // out = epilogue( norm(x) * W^T ): every matrix product of the model.
 //
-// The arithmetic contract: each output element is one reduction over K in an order that depends on K
-// alone. It never depends on how many rows the pass has, how many threads work, or which tile the
+// The arithmetic contract: each output element is one reduction over K in an order that depends on
+// K alone. It never depends on how many rows the pass has, how many threads work, or which tile the
 // element falls in. This is why the model's own pass does not use a BLAS.
 //
 //   CPU   16 partial sums, lane i taking k = i, i + 16, i + 32, ... in ascending order with fused
@@ -12,6 +12,7 @@
 //   CUDA  K in fixed chunks. A chunk is a chain of m16n8k16 tensor-core steps from zero with the
 //         weights as the tall operand; the chunks' sums are added in ascending order in fp32.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -35,7 +36,8 @@ enum class Epilogue {
 };
 
 struct MatmulArgs {
-  /// Input rows [num_rows, k]. With norm_weight: fp32 (the residual stream). Without: activation dtype.
+  /// Input rows [num_rows, k]. With norm_weight: fp32 (the residual stream). Without: activation
+  /// dtype.
   const void* x = nullptr;
   int num_rows = 0;
   int k = 0;
@@ -48,7 +50,17 @@ struct MatmulArgs {
   Epilogue epilogue = Epilogue::kStore;
   void* out = nullptr;
   int64_t out_stride = 0;  // elements between rows of out
+  /// CUDA: matmul_scratch_bytes() bytes, for normalised or re-aligned input rows. The CPU needs
+  /// none.
+  void* scratch = nullptr;
 };
+
+/// Scratch that a product of `num_rows` rows over `k` columns may need.
+inline size_t matmul_scratch_bytes(Device device, int num_rows, int k) {
+  if (device == Device::kCpu) return 0;
+  const size_t padded = (static_cast<size_t>(k) + 31) / 32 * 32;
+  return static_cast<size_t>(num_rows) * padded * size_of(DType::kBF16);
+}
 
 void matmul_cpu(const MatmulArgs& args);
 void matmul_cuda(const MatmulArgs& args, const Stream& stream);
