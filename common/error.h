@@ -8,7 +8,9 @@
 //   * the program's own rule is broken (a double free)       -> std::logic_error, exit code 1.
 // A message names the thing, the value found, the value wanted, and what to do.
 
-#include <fmt/format.h>
+#ifndef __CUDACC__
+#include <fmt/format.h>  // its compile-time checks do not get through nvcc
+#endif
 
 #include <stdexcept>
 #include <string>
@@ -26,10 +28,12 @@ struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+#ifndef __CUDACC__
 /// Throws UserError with a formatted message.
 template <typename... Args>
 [[noreturn]] void user_error(fmt::format_string<Args...> format, Args&&... args) {
   throw UserError(fmt::format(format, std::forward<Args>(args)...));
 }
+#endif
 
 }  // namespace kv
