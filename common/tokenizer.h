@@ -2,6 +2,11 @@
 
 // Byte-level BPE as in a Hugging Face tokenizer.json of the Qwen family:
 // NFC -> split by a regular expression -> bytes as printable characters -> merges by rank.
+//
+// Built: normalizer NFC or none; pre-tokenizer Split(Regex, Isolated)... + ByteLevel (GPT-2's
+// pattern included); model BPE with merges as "a b" or ["a", "b"]; added tokens without lstrip,
+// rstrip and single_word. Another kind is refused by name. Post-processor, truncation and padding,
+// which act on finished ids, play no part here.
 
 #include <cstdint>
 #include <filesystem>
@@ -26,16 +31,20 @@ class Tokenizer {
   ~Tokenizer();
 
   /// Text to ids. Invalid UTF-8 becomes U+FFFD, as Python's decode(errors="replace") does. The text
-  /// of a special token ("<|im_start|>") stays text unless `parse_special`: what a user types can
-  /// not become a control token.
+  /// of an added token ("<|im_start|>", and also "<think>", which Qwen3's file does not call
+  /// special) stays text unless `parse_special`: what a user types can not become a control token.
+  /// With `parse_special` all of them are matched, and the ids are those of Hugging Face's
+  /// encode(text, add_special_tokens=False). Safe to call from several threads.
   std::vector<int32_t> encode(std::string_view text, bool parse_special = false) const;
 
   /// Ids to text; bytes that are not valid UTF-8 become U+FFFD. Unknown ids throw UserError.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
-  /// The raw bytes of one token (special tokens: their text). Throws UserError for an unknown id.
+  /// The raw bytes of one token (added tokens: their text). Throws UserError for an unknown id.
   std::string_view token_bytes(int32_t id) const;
+  /// True for an added token that the file calls special: a control token, no text.
   bool is_special(int32_t id) const;
+  /// The id of an added token, special or not, from its text.
   std::optional<int32_t> id_of_special(std::string_view text) const;
   int32_t vocab_size() const;  // largest id + 1
 
