@@ -3,6 +3,7 @@
 // What every engine does around its passes, and no lesson teaches: check the requests, turn a row
 // of logits into the next token, tell the caller, and know when a request is finished.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,6 +21,23 @@ int64_t tokens_to_compute(const Request& request);
 /// Throws UserError, naming the request, for an empty prompt, a token id outside the vocabulary,
 /// bad sampling parameters, a negative max_tokens, or more tokens than the model has positions for.
 void check_requests(std::span<const Request> requests, const ModelConfig& config);
+
+/// Throws UserError, with both numbers, if a request computes more than max_seq_len tokens (0: no
+/// limit).
+void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
+
+/// Times the passes of one generate() and counts their rows.
+class PassTimer {
+ public:
+  PassTimer() : start_(Clock::now()), last_(start_) {}
+  /// Call after each pass of `rows` rows: fills result.passes and result.counters.
+  void end_pass(int rows, GenerateResult& result);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_;
+  Clock::time_point last_;
+};
 
 /// The requests of one generate() on their way. Borrows the requests and the callback.
 class Generation {

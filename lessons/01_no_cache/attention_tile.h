@@ -1,7 +1,7 @@
 #pragma once
 
-// The arithmetic contract of attention. Every lesson's kernel, on either device, follows it, and this
-// is why they all give the same bits.
+// The arithmetic contract of attention. Every lesson's kernel, on either device, follows it, and
+// this is why they all give the same bits.
 //
 //   tile    kTileTokens keys of one sequence, counted from token 0. A tile gives, from scratch,
 //             m   = max of the scores of its visible keys
@@ -10,12 +10,13 @@
 //   group   kGroupTiles tiles, counted from token 0: their ordered merge, first tile to last.
 //   result  the ordered merge of the groups, first to last; then acc / l.
 //
-// A key is visible to a query if its position is not after the query's. A tile without a visible key
-// is skipped: it is never merged, so it leaves no trace, not even a signed zero. The tiles are
+// A key is visible to a query if its position is not after the query's. A tile without a visible
+// key is skipped: it is never merged, so it leaves no trace, not even a signed zero. The tiles are
 // *logical*: where a key lies in memory, in which block, and which thread reads it does not matter.
 
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 namespace lesson01 {
 
@@ -26,23 +27,31 @@ inline constexpr int kMaxHeadDim = 256;
 
 /// What is known about one query after some of its keys.
 struct Partial {
-  float m;                 // largest score so far
-  float l;                 // sum of exp(score - m)
+  float m = -INFINITY;     // largest score so far
+  float l = 0.0f;          // sum of exp(score - m)
   float acc[kMaxHeadDim];  // sum of exp(score - m) * v, [head_dim]
 };
 
 /// Appends `b`, the later keys, to `a`. The order matters: a is always the earlier part.
 void merge(Partial& a, const Partial& b, int head_dim);
 
-/// Where a query's keys are: returns the K (or V) row of token `t` for one KV head. The rows are all
-/// that a lesson changes.
+/// Where the keys of one KV head are: the K and V rows of token t start at k + t * token_stride and
+/// v + t * token_stride. Where they lie is all that a lesson changes.
 struct KvRows {
-  const float* k;       // row of token 0: [head_dim]
-  const float* v;       // row of token 0: [head_dim]
-  int64_t token_stride; // elements from one token's row to the next
+  const float* k;        // row of token 0: [head_dim]
+  const float* v;        // row of token 0: [head_dim]
+  int64_t token_stride;  // elements from one token's row to the next
 };
 
-/// One query against its `num_keys` visible keys, by the contract. q and out are [head_dim].
-void attend(const float* q, const KvRows& rows, int num_keys, int head_dim, float scale, float* out);
+/// One query: it sees the keys of tokens 0 .. num_keys - 1.
+struct Query {
+  const float* q;  // [head_dim]
+  float* out;      // [head_dim]; zeros if there is no key
+  int num_keys;
+};
+
+/// Queries against the keys of the KV head they share, by the contract. Which queries come in one
+/// call, and in which order, changes no bit: it only saves reading K and V again.
+void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, float scale);
 
 }  // namespace lesson01

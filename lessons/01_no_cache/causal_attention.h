@@ -13,8 +13,8 @@ struct CausalAttentionArgs {
   const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim]
   const void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
   void* out = nullptr;      // [num_rows, num_heads, head_dim]
-  /// The sequences lie one after the other: sequence i has rows first_row[i] .. first_row[i + 1] - 1,
-  /// and its row first_row[i] is its token 0. On the stream's device.
+  /// The sequences lie one after the other: sequence i has rows first_row[i] .. first_row[i + 1] -
+  /// 1, and its row first_row[i] is its token 0. On the stream's device.
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   int num_seqs = 0;
   int num_rows = 0;

@@ -1,0 +1,209 @@
+// The CPU twin of the contract, and its specification: what attention_tile.h says, in plain loops.
+//
+// Every sum below has a written-down order, and multiply and add stay two operations
+// (-ffp-contract=off). So wide registers make it faster and change no bit.
+
+#include "attention_tile.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+// Compiled for several instruction sets; the one that fits is chosen when the program starts.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define FOR_EVERY_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EVERY_CPU
+#endif
+
+namespace lesson01 {
+namespace {
+
+constexpr int kLanes = 16;
+using Lanes __attribute__((vector_size(kLanes * sizeof(float)))) = float;  // + and * lane by lane
+
+inline __attribute__((always_inline)) void load(Lanes& lanes, const float* from) {
+  std::memcpy(&lanes, from, sizeof lanes);
+}
+
+/// Queries that go through a tile together, so that K and V are read once for all of them.
+constexpr int kBlock = 4;
+struct Block {
+  const float* q[kBlock];
+  int visible[kBlock];           // keys of this tile that query r sees
+  float p[kBlock][kTileTokens];  // scores, then exp(score - m)
+  float* acc[kBlock];            // [head_dim] each
+  float spare[kMaxHeadDim];      // acc of a place that has no query
+};
+
+/// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
+/// this order; then a fixed tree adds the lanes: 8 apart, 4 apart, 2 apart, neighbours.
+FOR_EVERY_CPU void score_keys(Block& block, const KvRows& rows, int num_keys, int head_dim,
+                              float scale) {
+  for (int t = 0; t < num_keys; ++t) {
+    const float* k = rows.k + t * rows.token_stride;
+    Lanes sum[kBlock] = {};
+    int i = 0;
+    for (; i + kLanes <= head_dim; i += kLanes) {
+      Lanes key, query;
+      load(key, k + i);
+      for (int r = 0; r < kBlock; ++r) {
+        load(query, block.q[r] + i);
+        sum[r] += query * key;
+      }
+    }
+    for (int r = 0; r < kBlock; ++r) {
+      Lanes s = sum[r];
+      for (int j = 0; i + j < head_dim; ++j) s[j] += block.q[r][i + j] * k[i + j];
+      s += __builtin_shufflevector(s, s, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+      s += __builtin_shufflevector(s, s, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3);
+      s += __builtin_shufflevector(s, s, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1);
+      block.p[r][t] = (s[0] + s[1]) * scale;
+    }
+  }
+}
+
+/// m, l and p of one query's visible keys, in the order of the keys.
+void exponentiate(float* p, int visible, Partial& tile) {
+  tile.m = *std::max_element(p, p + visible);
+  tile.l = 0.0f;
+  for (int t = 0; t < visible; ++t) {
+    p[t] = std::exp(p[t] - tile.m);
+    tile.l += p[t];
+  }
+}
+
+/// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order. Keys that all queries
+/// see are added together; then each query adds the few that only it sees.
+FOR_EVERY_CPU void weigh_values(Block& block, const KvRows& rows, int head_dim) {
+  const int common = *std::min_element(block.visible, block.visible + kBlock);
+  int d = 0;
+  for (; d + kLanes <= head_dim; d += kLanes) {
+    Lanes sum[kBlock] = {};
+    Lanes value;
+    for (int t = 0; t < common; ++t) {
+      load(value, rows.v + t * rows.token_stride + d);
+      for (int r = 0; r < kBlock; ++r) sum[r] += block.p[r][t] * value;
+    }
+    for (int r = 0; r < kBlock; ++r) {
+      for (int t = common; t < block.visible[r]; ++t) {
+        load(value, rows.v + t * rows.token_stride + d);
+        sum[r] += block.p[r][t] * value;
+      }
+      std::memcpy(block.acc[r] + d, &sum[r], sizeof sum[r]);
+    }
+  }
+  for (; d < head_dim; ++d) {
+    for (int r = 0; r < kBlock; ++r) {
+      float sum = 0.0f;
+      for (int t = 0; t < block.visible[r]; ++t) {
+        sum += block.p[r][t] * rows.v[t * rows.token_stride + d];
+      }
+      block.acc[r][d] = sum;
+    }
+  }
+}
+
+/// One query's way through the tiles: its group so far, and the groups before it.
+struct Progress {
+  Partial result, group, tile;
+
+  /// Merges what the tile that begins at token `first` gave. Merging into nothing is copying.
+  void take_tile(int first, int head_dim) {
+    if (first % kGroupTokens == 0) {
+      end_group(first, head_dim);
+      group = tile;
+    } else {
+      merge(group, tile, head_dim);
+    }
+  }
+  /// The group that ends before token `end` is complete.
+  void end_group(int end, int head_dim) {
+    if (end == 0) return;
+    if (end <= kGroupTokens) {
+      result = group;
+    } else {
+      merge(result, group, head_dim);
+    }
+  }
+};
+
+/// The tile that begins at token `first`, for up to kBlock queries.
+void attend_tile(std::span<const Query> queries, std::span<Progress> progress, const KvRows& tile,
+                 int first, int head_dim, float scale) {
+  Block block;
+  int max_visible = 0;
+  for (size_t r = 0; r < kBlock; ++r) {
+    const size_t i = std::min(r, queries.size() - 1);  // a place without a query repeats the last
+    block.q[r] = queries[i].q;
+    block.acc[r] = r < queries.size() ? progress[r].tile.acc : block.spare;
+    block.visible[r] = std::clamp(queries[i].num_keys - first, 0, kTileTokens);
+    max_visible = std::max(max_visible, block.visible[r]);
+  }
+  score_keys(block, tile, max_visible, head_dim, scale);
+  for (size_t r = 0; r < queries.size(); ++r) {
+    if (block.visible[r] > 0) exponentiate(block.p[r], block.visible[r], progress[r].tile);
+  }
+  weigh_values(block, tile, head_dim);
+  for (size_t r = 0; r < queries.size(); ++r) {
+    if (block.visible[r] > 0) progress[r].take_tile(first, head_dim);
+  }
+}
+
+/// A copy of one tile's rows without gaps: worth its cost if many queries read it, as rows of other
+/// heads lie between two tokens, often a whole page of memory.
+class TileCopy {
+ public:
+  KvRows take(const KvRows& tile, int num_keys, int head_dim) {
+    k_.resize(static_cast<size_t>(kTileTokens * head_dim));
+    v_.resize(k_.size());
+    for (int t = 0; t < num_keys; ++t) {
+      std::copy_n(tile.k + t * tile.token_stride, head_dim, k_.data() + t * head_dim);
+      std::copy_n(tile.v + t * tile.token_stride, head_dim, v_.data() + t * head_dim);
+    }
+    return {k_.data(), v_.data(), head_dim};
+  }
+
+ private:
+  std::vector<float> k_, v_;  // [kTileTokens, head_dim]
+};
+
+}  // namespace
+
+void merge(Partial& a, const Partial& b, int head_dim) {
+  const float m = std::max(a.m, b.m);
+  const float scale_a = std::exp(a.m - m);
+  const float scale_b = std::exp(b.m - m);
+  a.m = m;
+  a.l = a.l * scale_a + b.l * scale_b;
+  for (int d = 0; d < head_dim; ++d) a.acc[d] = a.acc[d] * scale_a + b.acc[d] * scale_b;
+}
+
+void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, float scale) {
+  std::vector<Progress> progress(queries.size());
+  TileCopy copy;
+  int max_keys = 0;
+  for (const Query& query : queries) max_keys = std::max(max_keys, query.num_keys);
+
+  for (int first = 0; first < max_keys; first += kTileTokens) {
+    KvRows tile{rows.k + first * rows.token_stride, rows.v + first * rows.token_stride,
+                rows.token_stride};
+    if (queries.size() > kBlock) {
+      tile = copy.take(tile, std::min(kTileTokens, max_keys - first), head_dim);
+    }
+    for (size_t i = 0; i < queries.size(); i += kBlock) {
+      const size_t n = std::min<size_t>(kBlock, queries.size() - i);
+      attend_tile(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, first, head_dim,
+                  scale);
+    }
+  }
+  for (size_t i = 0; i < queries.size(); ++i) {
+    progress[i].end_group(queries[i].num_keys, head_dim);
+    const Partial& result = progress[i].result;
+    for (int d = 0; d < head_dim; ++d) {
+      queries[i].out[d] = queries[i].num_keys > 0 ? result.acc[d] / result.l : 0.0f;
+    }
+  }
+}
+
+}  // namespace lesson01
