@@ -50,7 +50,7 @@ endfunction()
 function(kv_lesson num topic)
   cmake_parse_arguments(L "" "TITLE" "SOURCES;CUDA;LIBS" ${ARGN})
   set(t lesson${num})
-  set_property(GLOBAL APPEND PROPERTY KV_LESSONS "${num}")
+  set_property(GLOBAL APPEND PROPERTY KV_LESSONS "${num}_${topic}")
 
   add_library(kv_${t} STATIC ${L_SOURCES})
   if(KV_HAVE_CUDA)
