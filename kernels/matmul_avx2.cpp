@@ -1,0 +1,64 @@
+// AVX2 with FMA and F16C: a Vec16 is two registers of 16.
+
+#include "kernels/matmul_isa.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+
+#include <immintrin.h>
+
+namespace kv {
+namespace {
+
+struct Vec16 {
+  __m256 lo;  // lanes 0 to 7
+  __m256 hi;  // lanes 8 to 15
+
+  static Vec16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  static Vec16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  static Vec16 load(const BFloat16* p) { return {widen(p), widen(p + 8)}; }
+  static Vec16 load(const Half* p) {
+    return {_mm256_cvtph_ps(eight(p)), _mm256_cvtph_ps(eight(p + 8))};
+  }
+  void store(float* p) const {
+    _mm256_storeu_ps(p, lo);
+    _mm256_storeu_ps(p + 8, hi);
+  }
+
+ private:
+  static __m128i eight(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static __m256 widen(const BFloat16* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight(p)), 16));
+  }
+};
+
+inline Vec16 fma(Vec16 a, Vec16 b, Vec16 c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+
+inline float sum(Vec16 a) {
+  const __m256 s8 = _mm256_add_ps(a.lo, a.hi);
+  const __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+  const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+  return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+}
+
+// 6 accumulators of two registers each; w and x share the other four.
+constexpr int kTileRows = 3;
+constexpr int kTileCols = 2;
+constexpr int kOneRowCols = 4;
+
+}  // namespace
+}  // namespace kv
+
+#include "kernels/matmul_dot_block.h"
+
+const kv::MatmulIsa* kv::matmul_isa_avx2() {
+  static constexpr MatmulIsa isa = {"avx2", dot_block};
+  return &isa;
+}
+
+#else
+
+const kv::MatmulIsa* kv::matmul_isa_avx2() { return nullptr; }
+
+#endif

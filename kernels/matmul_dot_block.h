@@ -1,0 +1,177 @@
+// The inner part of the CPU matmul, for the instruction set of the file that includes it (hence no
+// include guard). That file defines, in an unnamed namespace:
+//
+//   Vec16                     16 fp32 lanes: zero(), load(T*) of float, BFloat16 or Half, store()
+//   fma(a, b, c)              a * b + c with one rounding, per lane
+//   sum(a)                    lane i + lane i + 8, then + 4, then + 2, then + 1
+//   kTileRows, kTileCols      accumulators held in registers for many rows
+//   kOneRowCols               weight rows read side by side for one row
+//
+// Every output element is one Vec16 that runs over K in ascending steps of 16, then sum(). How
+// elements are grouped into tiles, and when an accumulator is parked in memory, leaves no trace.
+
+namespace kv {
+namespace {
+
+constexpr int kLanes = 16;
+
+/// 16 elements from p[begin], of which those from `end` on count as zero.
+template <typename T>
+inline Vec16 load_tail(const T* p, int begin, int end) {
+  T padded[kLanes] = {};
+  for (int i = begin; i < end; ++i) padded[i - begin] = p[i];
+  return Vec16::load(padded);
+}
+
+/// One row of x against kCols rows of w. Bound by reading w, so w is read as it is stored, once.
+template <int kCols, typename T>
+inline void one_row_tile(const DotBlock& block, const T* w, float* y) {
+  const int k = block.k;
+  const int whole = k - k % kLanes;
+  Vec16 acc[kCols];
+#pragma GCC unroll 8
+  for (int c = 0; c < kCols; ++c) acc[c] = Vec16::zero();
+  for (int i = 0; i < whole; i += kLanes) {
+    const Vec16 x = Vec16::load(block.x + i);
+#pragma GCC unroll 8
+    for (int c = 0; c < kCols; ++c) {
+      acc[c] = fma(x, Vec16::load(w + static_cast<int64_t>(c) * k + i), acc[c]);
+    }
+  }
+  if (whole < k) {
+    const Vec16 x = Vec16::load(block.x + whole);
+#pragma GCC unroll 8
+    for (int c = 0; c < kCols; ++c) {
+      acc[c] = fma(x, load_tail(w + static_cast<int64_t>(c) * k, whole, k), acc[c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int c = 0; c < kCols; ++c) y[c] = sum(acc[c]);
+}
+
+template <typename T>
+inline void one_row(const DotBlock& block) {
+  const T* w = static_cast<const T*>(block.w);
+  int col = 0;
+  for (; col + kOneRowCols <= block.num_cols; col += kOneRowCols) {
+    one_row_tile<kOneRowCols>(block, w + static_cast<int64_t>(col) * block.k, block.y + col);
+  }
+  for (; col < block.num_cols; ++col) {
+    one_row_tile<1>(block, w + static_cast<int64_t>(col) * block.k, block.y + col);
+  }
+}
+
+/// Unpacks w[0 .. num_cols)[k_begin .. k_end) to fp32 as panel[step][kTileCols][16]; columns past
+/// num_cols and inputs past k_end are zero.
+template <typename T>
+inline void unpack_panel(const T* w, int k, int num_cols, int k_begin, int k_end, float* panel) {
+  for (int c = 0; c < kTileCols; ++c) {
+    float* out = panel + c * kLanes;
+    const T* row = w + static_cast<int64_t>(c) * k;
+    int i = k_begin;
+    for (; i < k_end; i += kLanes, out += kTileCols * kLanes) {
+      if (c >= num_cols) {
+        Vec16::zero().store(out);
+      } else if (i + kLanes <= k_end) {
+        Vec16::load(row + i).store(out);
+      } else {
+        load_tail(row, i, k_end).store(out);
+      }
+    }
+  }
+}
+
+/// acc[kRows][kTileCols] += rows of x times the panel, over `steps` steps of 16.
+/// `parked` holds the accumulators between pieces of K, [kRows][kTileCols][16].
+template <int kRows>
+inline void tile(const float* x, int64_t x_stride, const float* panel, int steps, bool first,
+                 bool last, float* parked, float* y, int64_t y_stride, int num_cols) {
+  Vec16 acc[kRows][kTileCols];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kTileCols; ++c) {
+      acc[r][c] = first ? Vec16::zero() : Vec16::load(parked + (r * kTileCols + c) * kLanes);
+    }
+  }
+  for (int step = 0; step < steps; ++step) {
+    Vec16 w[kTileCols];
+#pragma GCC unroll 8
+    for (int c = 0; c < kTileCols; ++c) w[c] = Vec16::load(panel + c * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Vec16 row = Vec16::load(x + r * x_stride);
+#pragma GCC unroll 8
+      for (int c = 0; c < kTileCols; ++c) acc[r][c] = fma(row, w[c], acc[r][c]);
+    }
+    panel += kTileCols * kLanes;
+    x += kLanes;
+  }
+  if (!last) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int c = 0; c < kTileCols; ++c) acc[r][c].store(parked + (r * kTileCols + c) * kLanes);
+    }
+    return;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    float sums[kTileCols];
+#pragma GCC unroll 8
+    for (int c = 0; c < kTileCols; ++c) sums[c] = sum(acc[r][c]);
+    for (int c = 0; c < num_cols; ++c) y[r * y_stride + c] = sums[c];
+  }
+}
+
+/// All rows of the block against one piece of a panel.
+inline void panel_times_rows(const DotBlock& block, const float* panel, int k_begin, int k_end,
+                             float* parked, float* y, int num_cols) {
+  const int steps = (k_end - k_begin + kLanes - 1) / kLanes;
+  const bool first = k_begin == 0;
+  const bool last = k_end == block.k;
+  int row = 0;
+  const auto run = [&]<int kRows>() {
+    tile<kRows>(block.x + row * block.x_stride + k_begin, block.x_stride, panel, steps, first, last,
+                parked + static_cast<int64_t>(row) * kTileCols * kLanes, y + row * block.y_stride,
+                block.y_stride, num_cols);
+    row += kRows;
+  };
+  while (row + kTileRows <= block.num_rows) run.template operator()<kTileRows>();
+  if (kTileRows > 2 && row + 2 <= block.num_rows) run.template operator()<2>();
+  while (row < block.num_rows) run.template operator()<1>();
+}
+
+template <typename T>
+inline void many_rows(const DotBlock& block) {
+  float* panel = block.scratch;
+  float* parked = block.scratch + kMaxPanelCols * kPanelK;
+  const T* w = static_cast<const T*>(block.w);
+  for (int col = 0; col < block.num_cols; col += kTileCols) {
+    const int cols = block.num_cols - col < kTileCols ? block.num_cols - col : kTileCols;
+    for (int k_begin = 0; k_begin < block.k; k_begin += kPanelK) {
+      const int k_end = block.k - k_begin < kPanelK ? block.k : k_begin + kPanelK;
+      unpack_panel(w + static_cast<int64_t>(col) * block.k, block.k, cols, k_begin, k_end, panel);
+      panel_times_rows(block, panel, k_begin, k_end, parked, block.y + col, cols);
+    }
+  }
+}
+
+template <typename T>
+inline void dot_block_of(const DotBlock& block) {
+  block.num_rows == 1 ? one_row<T>(block) : many_rows<T>(block);
+}
+
+void dot_block(const DotBlock& block, DType w_dtype) {
+  switch (w_dtype) {
+    case DType::kF32:
+      return dot_block_of<float>(block);
+    case DType::kF16:
+      return dot_block_of<Half>(block);
+    case DType::kBF16:
+      return dot_block_of<BFloat16>(block);
+  }
+}
+
+}  // namespace
+}  // namespace kv
