@@ -4,7 +4,7 @@
 // its operand in, and it is a simple one: tiles of 8 rows x 32 columns, each tile row-major and
 // contiguous (512 bytes), tiles of one strip of 8 rows side by side.
 //
-//   packed[rows / 8][cols / 32][8][32]      bf16, rows and cols rounded up, the rest zero
+//   packed[rows / 8][cols / 32][8][32]      bf16, rows rounded up to 16, cols to 32, with zeros
 //
 // Lane l of a warp takes the 16 bytes number l of a tile: row l / 4, columns 8 (l % 4) .. + 7. For
 // m16n8k16 these are its elements of two k-steps of 16 (k permuted alike in both operands), so a

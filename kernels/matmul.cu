@@ -1,0 +1,220 @@
+// out = epilogue( norm(x) * W^T ) on CUDA: which kernel, and cut how.
+//
+// Floors, for a matrix of N x K and M rows: 2 N K bytes once from device memory, 2 M N K
+// operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step, 0.277 ms at 4.3 TB/s), with
+// many the tensor cores do (989 TFLOP/s dense bf16 by the H200's datasheet).
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/launch.cuh"
+#include "kernels/matmul.h"
+#include "kernels/matmul_few_rows.cuh"
+#include "kernels/matmul_many_rows.cuh"
+#include "kernels/rmsnorm.h"
+
+namespace kv {
+namespace {
+
+constexpr int kMaxFewRows = 64;
+/// Shared memory for weights in flight. Less than an SM has, so that the CTAs of the next kernels
+/// fit beside this one and start their own.
+constexpr int kMaxRingBytes = 160 * 1024;
+
+int divide_up(int a, int b) { return (a + b - 1) / b; }
+
+int device_limit(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  cuda_backend::check(cudaGetDevice(&device), "asking for the current device");
+  cuda_backend::check(cudaDeviceGetAttribute(&value, attribute, device),
+                      "asking for the device's limits");
+  return value;
+}
+
+int num_sms() {
+  static const int count = device_limit(cudaDevAttrMultiProcessorCount);
+  return count;
+}
+
+/// Most shared memory that one CTA may ask for.
+int max_shared_bytes() {
+  static const int bytes = device_limit(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return bytes;
+}
+
+// --- rows that a kernel can not read in pieces of 16 bytes ---
+
+// Grid: one warp per row, 8 rows a CTA. Copies rows of k columns, normalised if there are weights,
+// to rows of `stride` columns (a multiple of 8), the rest zero.
+__global__ void align_rows_kernel(const void* x, const float* norm_weight, float eps, int num_rows,
+                                  int k, int stride, __nv_bfloat16* out) {
+  let_successors_start();
+  wait_for_predecessors();
+  const int row = static_cast<int>(blockIdx.x * 8 + threadIdx.x / 32);
+  if (row >= num_rows) return;
+  const int64_t from = static_cast<int64_t>(row) * k;
+  const auto* floats = static_cast<const float*>(x) + from;
+  const float scale = norm_weight != nullptr ? row_norm_scale(floats, k, eps) : 0.0f;
+  for (int col = static_cast<int>(threadIdx.x) % 32; col < stride; col += 32) {
+    __nv_bfloat16 value = __float2bfloat16_rn(0.0f);
+    if (col < k) {
+      value = norm_weight != nullptr ? normalised(floats[col], scale, norm_weight[col])
+                                     : static_cast<const __nv_bfloat16*>(x)[from + col];
+    }
+    out[static_cast<int64_t>(row) * stride + col] = value;
+  }
+}
+
+void need_scratch(const MatmulArgs& args) {
+  if (args.scratch == nullptr) {
+    throw std::logic_error("matmul_cuda: this product needs scratch (matmul_scratch_bytes)");
+  }
+}
+
+/// Makes `product.k` a multiple of 8. The columns added meet zeros in the packed weights.
+void align_rows(const MatmulArgs& args, ProductArgs& product, const Stream& stream) {
+  need_scratch(args);
+  const int stride = divide_up(args.k, 8) * 8;
+  const Launch launch{dim3(static_cast<unsigned>(divide_up(args.num_rows, 8))), dim3(256), 0,
+                      "launching align_rows"};
+  launch_dependent(align_rows_kernel, launch, stream, args.x, args.norm_weight, args.norm_eps,
+                   args.num_rows, args.k, stride, static_cast<__nv_bfloat16*>(args.scratch));
+  product.x = args.scratch;
+  product.k = stride;
+  product.norm_weight = nullptr;
+}
+
+/// Normalises the rows in a kernel of their own: the same bits as the fused prologue.
+void normalise_rows(const MatmulArgs& args, ProductArgs& product, const Stream& stream) {
+  need_scratch(args);
+  rmsnorm_cuda({.x = static_cast<const float*>(args.x),
+                .weight = args.norm_weight,
+                .num_rows = args.num_rows,
+                .k = args.k,
+                .eps = args.norm_eps,
+                .out = args.scratch},
+               stream);
+  product.x = args.scratch;
+  product.norm_weight = nullptr;
+}
+
+// --- few rows ---
+
+template <int kColTiles, bool kHalf, bool kNorm, bool kWhole, int kBatch>
+void launch_few(const ProductArgs& product, FewRowsPlan plan, int units_per_cta,
+                const Stream& stream) {
+  using Cta = FewRowsCta<kColTiles, kHalf, kNorm, kWhole, kBatch>;
+  const int stages = units_per_cta * plan.num_slabs;
+  const int stage_bytes = Cta::kUnitStrips * plan.slab_tiles * kTileElements * 2;
+  plan.sum_buffers = stages > kBatch ? 2 : 1;
+  const int norm_floats = kNorm ? plan.num_slabs * kFewWarps * 8 : 0;
+  const int floats = plan.sum_buffers * Cta::kSumBufferFloats + norm_floats;
+  const int other_bytes = kMaxRing * 8 + floats * 4;
+  const int ring_bytes = std::min(kMaxRingBytes, max_shared_bytes() - other_bytes);
+  plan.ring = std::min({stages, kMaxRing, ring_bytes / stage_bytes});
+  const auto shared = static_cast<size_t>(plan.ring * stage_bytes + other_bytes);
+  const auto kernel = few_rows_kernel<kColTiles, kHalf, kNorm, kWhole, kBatch>;
+  static const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, max_shared_bytes());
+  cuda_backend::check(allowed, "preparing matmul");
+  const Launch launch{dim3(static_cast<unsigned>(divide_up(plan.num_units, units_per_cta))),
+                      dim3(kFewThreads), shared, "launching matmul"};
+  launch_dependent(kernel, launch, stream, product, plan);
+}
+
+template <int kColTiles, bool kHalf, bool kNorm>
+void batch_few(const ProductArgs& product, const FewRowsPlan& plan, int units_per_cta,
+               const Stream& stream) {
+  const auto run = [&]<bool kWhole, int kBatch>() {
+    launch_few<kColTiles, kHalf, kNorm, kWhole, kBatch>(product, plan, units_per_cta, stream);
+  };
+  if constexpr (kColTiles == 1) {
+    if (plan.num_slabs == 1) {
+      if (units_per_cta == 1) return run.template operator()<true, 1>();
+      if (units_per_cta == 2) return run.template operator()<true, 2>();
+      return run.template operator()<true, 3>();
+    }
+    // A batch never spans two units.
+    if (plan.num_slabs % 3 == 0) return run.template operator()<false, 3>();
+    if (plan.num_slabs % 2 == 0) return run.template operator()<false, 2>();
+  }
+  run.template operator()<false, 1>();
+}
+
+template <int kColTiles>
+void few_rows(const ProductArgs& product, const Stream& stream) {
+  FewRowsPlan plan;
+  const int tiles = tiles_per_strip(product.k);
+  plan.num_slabs = divide_up(tiles, kSlabTiles);
+  plan.slab_tiles = std::min(tiles, kSlabTiles);
+  // Units of 8 outputs if they share the work out better.
+  const int sms = num_sms();
+  const int pairs = product.num_strips / 2;
+  const bool half = product.epilogue != Epilogue::kSiluMul && product.norm_weight == nullptr &&
+                    divide_up(product.num_strips, sms) < 2 * divide_up(pairs, sms);
+  plan.num_units = half ? product.num_strips : pairs;
+  const int units_per_cta = divide_up(plan.num_units, sms);
+  if constexpr (kColTiles == 1) {
+    if (product.norm_weight != nullptr) {
+      return batch_few<1, false, true>(product, plan, units_per_cta, stream);
+    }
+  }
+  if (half) return batch_few<kColTiles, true, false>(product, plan, units_per_cta, stream);
+  batch_few<kColTiles, false, false>(product, plan, units_per_cta, stream);
+}
+
+// --- many rows ---
+
+template <int kRowTiles, int kColTiles>
+void many_rows(const ProductArgs& product, const Stream& stream) {
+  using Shape = ManyRowsShape<kRowTiles, kColTiles>;
+  const auto kernel = many_rows_kernel<kRowTiles, kColTiles>;
+  static const cudaError_t allowed = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(Shape::kSharedBytes));
+  cuda_backend::check(allowed, "preparing matmul");
+  const dim3 grid(static_cast<unsigned>(divide_up(product.num_rows, 8 * Shape::kInputTiles)),
+                  static_cast<unsigned>(divide_up(product.num_strips, Shape::kStrips)));
+  launch_dependent(kernel, {grid, dim3(kManyThreads), Shape::kSharedBytes, "launching matmul"},
+                   stream, product);
+}
+
+ProductArgs product_of(const MatmulArgs& args) {
+  if (args.weight.size() != 1 || args.weight[0].cols != args.k) {
+    throw std::logic_error("matmul_cuda: needs one packed matrix with k columns");
+  }
+  const int rows = args.weight[0].rows;
+  const bool pairs = args.epilogue == Epilogue::kSiluMul;
+  ProductArgs product;
+  product.weight = static_cast<const uint4*>(args.weight[0].data);
+  product.x = args.x;
+  product.norm_weight = args.norm_weight;
+  product.norm_eps = args.norm_eps;
+  product.out = args.out;
+  product.out_stride = args.out_stride;
+  product.num_rows = args.num_rows;
+  product.k = args.k;
+  product.num_outputs = pairs ? rows / 2 : rows;
+  product.num_strips = pairs ? 2 * divide_up(rows / 2, kTileRows) : 2 * divide_up(rows, 16);
+  product.epilogue = args.epilogue;
+  return product;
+}
+
+}  // namespace
+
+void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
+  ProductArgs product = product_of(args);
+  if (product.num_rows == 0 || product.num_outputs == 0) return;
+  if (args.k % 8 != 0) {
+    align_rows(args, product, stream);
+  } else if (args.norm_weight != nullptr && args.num_rows > 8) {
+    normalise_rows(args, product, stream);
+  }
+  if (product.num_rows <= 8) return few_rows<1>(product, stream);
+  if (product.num_rows <= 16) return few_rows<2>(product, stream);
+  if (product.num_rows <= 32) return few_rows<4>(product, stream);
+  if (product.num_rows <= kMaxFewRows) return few_rows<8>(product, stream);
+  many_rows<4, 4>(product, stream);
+}
+
+}  // namespace kv

@@ -1,0 +1,91 @@
+#pragma once
+
+// A ring of shared memory stages that weights stream through. The CTA keeps as many stages in
+// flight as fit, so a small product has all of its weights on the way before its input even exists.
+//
+// sm_90: one thread asks the bulk copy engine for a whole contiguous range. sm_80: all threads copy
+// 16 bytes each. Either way the bytes arrive at an mbarrier, one per stage.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/tensor_core.cuh"
+
+namespace kv {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define KV_BULK_COPY 1
+#else
+#define KV_BULK_COPY 0
+#endif
+
+/// The barrier expects one arrival (sm_90: of the asking thread) or one per thread.
+__device__ inline void init_stage(uint64_t* barrier, int threads) {
+  const uint32_t arrivals = KV_BULK_COPY ? 1u : static_cast<uint32_t>(threads);
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
+               : "memory");
+#if KV_BULK_COPY
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+/// Whether this thread takes part in asking for copies.
+__device__ inline bool asks_for_copies() { return !KV_BULK_COPY || threadIdx.x == 0; }
+
+/// Announces how many bytes will come into the stage. Call once per fill, before copy_range.
+__device__ inline void expect_bytes(uint64_t* barrier, uint32_t bytes) {
+#if KV_BULK_COPY
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+/// Starts copying a contiguous range, a multiple of 16 bytes, both ends aligned to 16.
+__device__ inline void copy_range(void* shared, const void* global, uint32_t bytes,
+                                  uint64_t* barrier) {
+#if KV_BULK_COPY
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(shared)),
+      "l"(global), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+#else
+  for (uint32_t i = threadIdx.x * 16; i < bytes; i += blockDim.x * 16) {
+    copy_16(static_cast<char*>(shared) + i, static_cast<const char*>(global) + i, true);
+  }
+#endif
+}
+
+/// All ranges of this fill have been asked for.
+__device__ inline void end_of_fill(uint64_t* barrier) {
+#if !KV_BULK_COPY
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+
+/// Waits until fill number `fill` (0, 1, ...) of the stage has arrived.
+__device__ inline void wait_for_stage(uint64_t* barrier, int fill) {
+  uint32_t done = 0;
+  while (done == 0) {
+#if KV_BULK_COPY
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(fill & 1)
+        : "memory");
+#else
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(fill & 1)
+        : "memory");
+#endif
+  }
+}
+
+}  // namespace kv
