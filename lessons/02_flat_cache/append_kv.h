@@ -15,10 +15,10 @@ struct AppendKvArgs {
   const int32_t* row_slab = nullptr;      // [num_rows]
   const int32_t* row_position = nullptr;  // [num_rows]
   int num_rows = 0;
-  int row_elements = 0;             // num_kv_heads * head_dim
+  int row_elements = 0;                 // num_kv_heads * head_dim
   const int64_t* slab_begin = nullptr;  // [num_slabs]: first token slot of each slab in the cache
-  void* k_cache = nullptr;          // one layer: [token slots, num_kv_heads, head_dim]
-  void* v_cache = nullptr;          // one layer: [token slots, num_kv_heads, head_dim]
+  void* k_cache = nullptr;              // one layer: [token slots, num_kv_heads, head_dim]
+  void* v_cache = nullptr;              // one layer: [token slots, num_kv_heads, head_dim]
 };
 
 void append_kv_cpu(const AppendKvArgs& args);

@@ -22,7 +22,7 @@ struct DecodeAttentionArgs {
   int num_seqs = 0;
   int num_rows = 0;
   int max_rows_per_seq = 0;  // most query rows of one sequence (sizes the grid)
-  int max_seq_len = 0;       // an upper bound of seq_len (sizes the grid; the same bits for any bound)
+  int max_seq_len = 0;  // an upper bound of seq_len (sizes the grid; the same bits for any bound)
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;

@@ -1,0 +1,66 @@
+#pragma once
+
+// A flat KV cache: one slab of max_seq_len token slots for each sequence of the batch, reserved in
+// full before the first token arrives.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/config.h"
+#include "common/device.h"
+
+namespace lesson02 {
+
+/// Bytes of K and V for `batch` sequences of `max_seq_len` tokens:
+///   2 * batch * max_seq_len * num_layers * num_kv_heads * head_dim * element_bytes
+int64_t kv_cache_bytes(const kv::ModelConfig& config, int64_t batch, int64_t max_seq_len,
+                       int64_t element_bytes);
+
+/// K and V of every token of every layer: two arrays
+/// [num_layers, batch, max_seq_len, num_kv_heads, head_dim] in activation_dtype(device).
+///
+/// A slab is one sequence's share: max_seq_len token slots in each layer. Its *position* is the
+/// number of tokens computed: those whose K and V stand in all layers. A pass writes its rows
+/// behind the position, layer by layer, and moves the position with advance() when the last layer
+/// is done. So a pass that stops midway has changed nothing that a reader can see.
+class FlatKvCache {
+ public:
+  /// Allocates everything at once. Throws DeviceError if the memory cannot be had, and
+  /// std::invalid_argument unless batch and max_seq_len are at least 1.
+  FlatKvCache(const kv::ModelConfig& config, kv::Device device, int batch, int max_seq_len);
+
+  int batch() const { return static_cast<int>(position_.size()); }
+  int max_seq_len() const { return max_seq_len_; }
+
+  /// Tokens computed in this slab. These four throw std::out_of_range, naming it, for an unknown
+  /// slab.
+  int position(int slab) const;
+  /// Throws UserError, with both numbers, if num_tokens more do not fit in the slab.
+  void check_room(int slab, int num_tokens) const;
+  /// The last layer has written num_tokens rows behind the position: now they count.
+  void advance(int slab, int num_tokens);
+  /// Forgets the slab's tokens. The memory stays reserved.
+  void clear(int slab);
+
+  /// First token slot of a slab within a layer: slot t of a slab is at slab_begin + t.
+  int64_t slab_begin(int slab) const { return int64_t{slab} * max_seq_len_; }
+  /// One layer's slots: [batch * max_seq_len, num_kv_heads, head_dim].
+  void* k_layer(int layer) const { return layer_of(k_, layer); }
+  void* v_layer(int layer) const { return layer_of(v_, layer); }
+
+  int64_t bytes_reserved() const;  // what was allocated
+  int64_t bytes_used() const;      // of these, bytes that hold a computed token's K and V
+
+ private:
+  void check_slab(int slab) const;
+  void* layer_of(const kv::DeviceBuffer& buffer, int layer) const;
+
+  int max_seq_len_;
+  int64_t bytes_per_token_;    // K and V, all layers
+  int64_t bytes_per_layer_;    // K or V of one layer, all slabs
+  std::vector<int> position_;  // [batch]
+  kv::DeviceBuffer k_;         // [num_layers, batch, max_seq_len, num_kv_heads, head_dim]
+  kv::DeviceBuffer v_;
+};
+
+}  // namespace lesson02
