@@ -26,7 +26,8 @@ struct DecodeAttentionArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  /// CUDA only: room for the groups' partial results, decode_attention_workspace_bytes().
+  /// CUDA only: room for the groups' partial results, decode_attention_workspace_bytes(). Its owner
+  /// fills it with zeros once; the kernel leaves its counters at zero.
   void* workspace = nullptr;
 };
 

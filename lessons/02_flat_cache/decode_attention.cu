@@ -1,0 +1,72 @@
+// The CUDA twin of decode_attention: few queries of a sequence spread its keys over the chip, many
+// queries are lesson 01's kernel over another cache. Both by the contract, so the bits are the
+// same.
+
+#include "decode_attention.h"
+
+#include "lessons/01_no_cache/attention_head_dims.cuh"
+#include "lessons/01_no_cache/attention_many.cuh"
+#include "lessons/02_flat_cache/attention_few.cuh"
+
+namespace lesson02 {
+namespace {
+
+/// One layer of the flat cache: [token slots, num_kv_heads, head_dim].
+struct FlatRows {
+  const bf16* k;
+  const bf16* v;
+  const int64_t* slab_begin;  // [num_seqs]
+  int num_kv_heads;
+  int head_dim;
+
+  __device__ lesson01::EvenRows rows(int seq, int kv_head) const {
+    const int64_t stride = static_cast<int64_t>(num_kv_heads) * head_dim;
+    const int64_t begin = slab_begin[seq] * stride + static_cast<int64_t>(kv_head) * head_dim;
+    return {k + begin, v + begin, stride};
+  }
+  /// Tokens whose rows were in the cache before this pass.
+  __device__ int num_settled(const Pairs& pairs) const { return pairs.seq_len - pairs.num_rows; }
+};
+
+template <int kHeadDim>
+void launch_few_queries(const DecodeAttentionArgs& args, const AttentionPass& pass,
+                        const FlatRows& rows, const DecodePlan& plan, const kv::Stream& stream) {
+  auto* counters = static_cast<unsigned int*>(args.workspace);
+  const Workspace workspace{
+      .counters = counters, .partials = counters + kMaxCounters, .max_groups = plan.max_groups};
+  const kv::Launch launch{
+      dim3(static_cast<unsigned>(plan.max_groups), static_cast<unsigned>(args.num_kv_heads),
+           static_cast<unsigned>(args.num_seqs * plan.blocks_per_seq)),
+      dim3(kFewThreads), 0, "launching decode attention"};
+  kv::launch_dependent(few_queries_kernel<kHeadDim, FlatRows>, launch, stream, pass, rows,
+                       workspace, plan.blocks_per_seq);
+}
+
+}  // namespace
+
+void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream) {
+  if (args.num_rows == 0) return;
+  const AttentionPass pass{.q = static_cast<const bf16*>(args.q),
+                           .out = static_cast<bf16*>(args.out),
+                           .first_row = args.first_row,
+                           .seq_len = args.seq_len,
+                           .num_heads = args.num_heads,
+                           .num_kv_heads = args.num_kv_heads,
+                           .head_dim = args.head_dim};
+  const FlatRows rows{.k = static_cast<const bf16*>(args.k_cache),
+                      .v = static_cast<const bf16*>(args.v_cache),
+                      .slab_begin = args.slab_begin,
+                      .num_kv_heads = args.num_kv_heads,
+                      .head_dim = args.head_dim};
+  const DecodePlan plan(args);
+  lesson01::with_head_dim(args.head_dim, [&](auto head_dim) {
+    if (plan.few_queries) {
+      launch_few_queries<head_dim.value>(args, pass, rows, plan, stream);
+    } else {
+      lesson01::launch_many_queries<head_dim.value>(pass, rows, args.num_seqs,
+                                                    args.max_rows_per_seq, stream);
+    }
+  });
+}
+
+}  // namespace lesson02
