@@ -1,0 +1,215 @@
+// Row P2: config.json, both generations of it, and everything that can be wrong with it.
+#include "common/config.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/files/support.h"
+
+using namespace kv;
+using namespace kv::testing;
+using nlohmann::json;
+
+namespace {
+
+// As transformers 4 writes it for Qwen3-0.6B.
+json qwen3_06b() {
+  return json::parse(R"({"architectures": ["Qwen3ForCausalLM"], "attention_bias": false,
+    "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128,
+    "hidden_act": "silu", "hidden_size": 1024, "initializer_range": 0.02, "intermediate_size": 3072,
+    "max_position_embeddings": 40960, "max_window_layers": 28, "model_type": "qwen3",
+    "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000, "sliding_window": null,
+    "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.51.0",
+    "use_cache": true, "use_sliding_window": false, "vocab_size": 151936})");
+}
+
+ModelConfig parse(const json& config) { return parse_config(config.dump(), "config.json"); }
+
+// The message after `key` has been set to `value`.
+std::string error_with(const std::string& key, const json& value) {
+  json config = qwen3_06b();
+  config[key] = value;
+  return user_error_of([&] { parse(config); });
+}
+
+std::string error_without(const std::string& key) {
+  json config = qwen3_06b();
+  config.erase(key);
+  return user_error_of([&] { parse(config); });
+}
+
+}  // namespace
+
+TEST_CASE("config: Qwen3-0.6B as transformers 4 writes it") {
+  const ModelConfig c = parse(qwen3_06b());
+  CHECK(c.vocab_size == 151936);
+  CHECK(c.hidden_size == 1024);
+  CHECK(c.intermediate_size == 3072);
+  CHECK(c.num_layers == 28);
+  CHECK(c.num_heads == 16);
+  CHECK(c.num_kv_heads == 8);
+  CHECK(c.head_dim == 128);
+  CHECK(c.rms_norm_eps == 1e-6f);
+  CHECK(c.rope_theta == 1e6);
+  CHECK(c.tie_word_embeddings);
+  CHECK(c.max_position_embeddings == 40960);
+  CHECK(c.eos_token_ids == std::vector<int32_t>{151645});
+  CHECK(c.qkv_width() == 4096);
+  CHECK(c.kv_bytes_per_token(2) == 114'688);
+}
+
+TEST_CASE("config: transformers 5 keeps theta inside rope_parameters") {
+  json config = qwen3_06b();
+  config.erase("rope_theta");
+  config.erase("rope_scaling");
+  config["rope_parameters"] = {{"rope_theta", 5e5}, {"rope_type", "default"}};
+  config["layer_types"] = std::vector<std::string>(28, "full_attention");
+  CHECK(parse(config).rope_theta == 5e5);
+  config["rope_theta"] = 5e5;
+  CHECK(parse(config).rope_theta == 5e5);
+  config["rope_theta"] = 1e6;
+  CHECK(contains(user_error_of([&] { parse(config); }),
+                 "\"rope_parameters\": \"rope_theta\" is 500000.0"));
+}
+
+TEST_CASE("config: what a file may leave out") {
+  json config = qwen3_06b();
+  for (const char* key : {"head_dim", "rope_theta", "rope_scaling", "rms_norm_eps", "eos_token_id",
+                          "tie_word_embeddings", "max_position_embeddings", "hidden_act",
+                          "attention_bias", "use_sliding_window", "sliding_window"}) {
+    config.erase(key);
+  }
+  const ModelConfig c = parse(config);
+  CHECK(c.head_dim == 128);  // transformers' default, not hidden_size / num_heads
+  CHECK(c.rope_theta == 10000.0);
+  CHECK(c.rms_norm_eps == 1e-6f);
+  CHECK(c.max_position_embeddings == 32768);
+  CHECK(!c.tie_word_embeddings);
+  CHECK(c.eos_token_ids.empty());
+}
+
+TEST_CASE("config: end-of-text ids from both files, each once") {
+  const TempDir dir;
+  json config = qwen3_06b();
+  config["eos_token_id"] = {7, 5};
+  dir.write("config.json", config.dump());
+  CHECK(load_config(dir.path()).eos_token_ids == std::vector<int32_t>{7, 5});
+  dir.write("generation_config.json", R"({"eos_token_id": [5, 9], "temperature": 0.6})");
+  CHECK(load_config(dir.path()).eos_token_ids == std::vector<int32_t>{7, 5, 9});
+  dir.write("generation_config.json", R"({"eos_token_id": 11})");
+  CHECK(load_config(dir.path()).eos_token_ids == std::vector<int32_t>{7, 5, 11});
+  dir.write("generation_config.json", R"({"eos_token_id": "x"})");
+  CHECK(contains(user_error_of([&] { load_config(dir.path()); }),
+                 "generation_config.json: \"eos_token_id\" is \"x\""));
+}
+
+TEST_CASE("P2 a head_dim that is not hidden_size / num_heads is legal") {
+  json config = qwen3_06b();
+  config["head_dim"] = 80;
+  CHECK(parse(config).q_width() == 1280);
+}
+
+TEST_CASE("P2 a missing key") {
+  for (const std::string key :
+       {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads"}) {
+    CAPTURE(key);
+    CHECK(contains(error_without(key), "config.json: key \"" + key + "\" is missing"));
+  }
+}
+
+TEST_CASE("P2 a wrong type") {
+  for (const std::string key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
+    for (const json& value :
+         {json("1024"), json(1024.0), json(true), json::array({1024}), json::object()}) {
+      CAPTURE(key);
+      CAPTURE(value.dump());
+      CHECK(contains(error_with(key, value), "config.json: \"" + key + "\" is "));
+    }
+  }
+  CHECK(contains(error_with("rms_norm_eps", "1e-6"),
+                 "\"rms_norm_eps\" is \"1e-6\", wanted a number"));
+  CHECK(contains(error_with("rope_theta", json::array()), "\"rope_theta\" is an array"));
+  CHECK(contains(error_with("tie_word_embeddings", 1),
+                 "\"tie_word_embeddings\" is 1, wanted true or false"));
+  CHECK(contains(error_with("eos_token_id", json::array({"a"})), "\"eos_token_id\" is \"a\""));
+  CHECK(contains(error_with("model_type", 3), "\"model_type\" is 3"));
+  CHECK(contains(user_error_of([] { parse_config("[1]", "config.json"); }),
+                 "found an array of 1 values"));
+}
+
+TEST_CASE("P2 absurd sizes") {
+  for (const std::string key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
+    for (const json& value : {json(0), json(-1), json(1'000'000'000'000), json(2'147'483'648),
+                              json(18'446'744'073'709'551'615u)}) {
+      CAPTURE(key);
+      CAPTURE(value.dump());
+      CHECK(contains(error_with(key, value), "wanted an integer from 1 to"));
+    }
+  }
+  CHECK(contains(error_with("rms_norm_eps", -1e-6), "\"rms_norm_eps\""));
+  CHECK(contains(error_with("rope_theta", 0), "wanted a number above 0"));
+  CHECK(contains(error_with("eos_token_id", -1), "wanted an integer from 0"));
+}
+
+TEST_CASE("P2 heads that do not divide") {
+  CHECK(contains(error_with("num_key_value_heads", 3),
+                 "16 attention heads cannot share 3 key/value heads"));
+  CHECK(contains(error_with("num_key_value_heads", 32), "16 attention heads cannot share 32"));
+  CHECK(contains(error_with("head_dim", 127), "\"head_dim\" is 127, wanted an even number"));
+}
+
+TEST_CASE("P2 what is not built here is refused by name") {
+  CHECK(
+      contains(error_with("model_type", "llama"), "\"model_type\" is \"llama\", wanted \"qwen3\""));
+  CHECK(contains(error_with("model_type", "qwen3_moe"), "\"model_type\" is \"qwen3_moe\""));
+  CHECK(contains(error_with("hidden_act", "gelu"), "\"hidden_act\" is \"gelu\""));
+  CHECK(contains(error_with("attention_bias", true), "\"attention_bias\" is true"));
+  CHECK(contains(error_with("quantization_config", {{"bits", 4}}), "\"quantization_config\""));
+  CHECK(contains(error_with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}),
+                 "\"rope_type\" is \"yarn\""));
+  CHECK(contains(error_with("rope_scaling", {{"type", "linear"}}), "\"type\" is \"linear\""));
+  CHECK(contains(error_with("rope_parameters", {{"rope_type", "llama3"}}),
+                 "\"rope_type\" is \"llama3\""));
+  CHECK(contains(error_with("rope_parameters", {{"partial_rotary_factor", 0.5}}),
+                 "\"partial_rotary_factor\" is 0.5"));
+  CHECK(error_with("rope_scaling", {{"rope_type", "default"}}) == "no error");
+}
+
+TEST_CASE("P2 a sliding window is refused only where it is in use") {
+  json config = qwen3_06b();
+  config["sliding_window"] = 4096;
+  CHECK_NOTHROW(parse(config));  // set, and switched off
+  config["use_sliding_window"] = true;
+  CHECK_NOTHROW(parse(config));  // max_window_layers: no layer has one
+  config["max_window_layers"] = 27;
+  CHECK(contains(user_error_of([&] { parse(config); }), "\"use_sliding_window\" is true"));
+  config["sliding_window"] = nullptr;
+  CHECK_NOTHROW(parse(config));
+
+  std::vector<std::string> types(28, "full_attention");
+  CHECK(error_with("layer_types", types) == "no error");
+  types[3] = "sliding_attention";
+  CHECK(contains(error_with("layer_types", types), "\"layer_types\" has \"sliding_attention\""));
+  types.pop_back();
+  CHECK(contains(error_with("layer_types", types), "one entry for each of 28 layers"));
+}
+
+TEST_CASE("P2 no config.json") {
+  const TempDir dir;
+  CHECK(contains(user_error_of([&] { load_config(dir.path()); }), "config.json: no such file"));
+}
+
+TEST_CASE("P5 config.json nested 100000 deep, with 1e400, lone surrogates or a key twice") {
+  const auto error = [](const std::string& text) {
+    return user_error_of([&] { parse_config(text, "config.json"); });
+  };
+  CHECK(contains(error("{\"a\":" + std::string(100'000, '[')), "nested deeper than 64"));
+  CHECK(contains(error(R"({"rope_theta": 1e400})"), "not valid JSON"));
+  CHECK(contains(error(R"({"model_type": "\ud800"})"), "not valid JSON"));
+  CHECK(contains(error(R"({"model_type": "qwen3", "model_type": "qwen3"})"), "occurs twice"));
+}

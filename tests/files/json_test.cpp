@@ -1,0 +1,100 @@
+// Row P5: JSON that is legal to write and harmful to read.
+#include "common/json.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/files/support.h"
+
+using namespace kv;
+using namespace kv::testing;
+
+namespace {
+std::string error_of(const std::string& text) {
+  return user_error_of([&] { parse_json(text, "f.json"); });
+}
+}  // namespace
+
+TEST_CASE("json: every kind of value") {
+  const Json json = parse_json(R"({"a":[1,-2,3.5,true,null,"x\u00e9\ud83d\ude00"],"b":{}})", "f");
+  CHECK(json["a"][0] == 1);
+  CHECK(json["a"][1] == -2);
+  CHECK(json["a"][2] == 3.5);
+  CHECK(json["a"][3] == true);
+  CHECK(json["a"][4].is_null());
+  CHECK(json["a"][5] == "x\u00e9\U0001F600");
+  CHECK(json["b"].is_object());
+  CHECK(parse_json("7", "f") == 7);
+}
+
+TEST_CASE("P5 nested 100000 deep") {
+  CHECK(contains(error_of(std::string(100'000, '[')), "f.json: JSON nested deeper than 64"));
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  CHECK(contains(error_of(objects), "nested deeper than 64"));
+  CHECK(error_of(std::string(64, '[') + std::string(64, ']')) == "no error");
+  CHECK(contains(error_of(std::string(65, '[') + std::string(65, ']')), "nested deeper than 64"));
+}
+
+TEST_CASE("P5 numbers that no double holds") {
+  CHECK(contains(error_of("1e400"), "not valid JSON"));
+  CHECK(contains(error_of("-1e400"), "not valid JSON"));
+  CHECK(contains(error_of("[1" + std::string(400, '0') + "]"), "not valid JSON"));
+  CHECK(contains(error_of("NaN"), "not valid JSON"));
+}
+
+TEST_CASE("P5 lone surrogates and ill-formed UTF-8") {
+  for (const std::string text :
+       {R"("\ud800")", R"("\udc00")", R"("\ud800\ud800")", R"("\ud800x")"}) {
+    CAPTURE(text);
+    CHECK(contains(error_of(text), "not valid JSON"));
+  }
+  for (const std::string text :
+       {"\"\xFF\"", "\"\xED\xA0\x80\"", "\"\xC0\x80\"", "\"\xF0\x9F\x98\""}) {
+    CHECK(contains(error_of(text), "not valid JSON"));
+  }
+}
+
+TEST_CASE("P5 a key that occurs twice") {
+  CHECK(contains(error_of(R"({"a":1,"b":{"a":1},"a":2})"), "key \"a\" occurs twice"));
+  CHECK(error_of(R"({"a":1,"b":{"a":1}})") == "no error");
+}
+
+TEST_CASE("P5 text that ends early, goes on, or is no JSON") {
+  for (const std::string text : {"{", "[1,", "\"abc", "{}}", "1 2", "{\"a\" 1}", "[1,]", "tru",
+                                 "'a'", "// c\n1", "\x01", " "}) {
+    CAPTURE(text);
+    CHECK(contains(error_of(text), "not valid JSON"));
+  }
+  CHECK(contains(error_of(""), "the file is empty"));
+}
+
+TEST_CASE("P5 a message stays one short line whatever the file holds") {
+  const std::string error = error_of("\"" + std::string(5'000, 'x') + "\n\x1b[31m");
+  CHECK(contains(error, "not valid JSON"));
+}
+
+TEST_CASE("P5 more values than any model's file has") {
+  const JsonLimits limits{.max_depth = 8, .max_values = 10};
+  CHECK(user_error_of([&] { parse_json("[1,2,3,4,5,6,7,8,9]", "f", limits); }) == "no error");
+  CHECK(contains(user_error_of([&] { parse_json("[1,2,3,4,5,6,7,8,9,10]", "f", limits); }),
+                 "more than 10 JSON values"));
+}
+
+TEST_CASE("json: integers out of range do not wrap") {
+  const Json big = parse_json("18446744073709551615", "f");
+  CHECK(contains(user_error_of([&] { json_integer(big, "k", -10, 10); }),
+                 "k is 18446744073709551615, wanted an integer from -10 to 10"));
+  for (const std::string text : {"11", "-11", "1.0", "1e1", "\"1\"", "true", "null", "[1]"}) {
+    CAPTURE(text);
+    const Json value = parse_json(text, "f");
+    CHECK(contains(user_error_of([&] { json_integer(value, "k", -10, 10); }), "wanted an integer"));
+  }
+}
+
+TEST_CASE("json: files that cannot be read") {
+  const TempDir dir;
+  CHECK(contains(user_error_of([&] { load_json(dir.path() / "none.json"); }), "no such file"));
+  CHECK(contains(user_error_of([&] { load_json(dir.path()); }), "not a regular file"));
+  CHECK(contains(user_error_of([&] { load_json(dir.write("a.json", "[1,2,3]"), 3); }),
+                 "7 bytes, wanted at most 3"));
+}

@@ -1,0 +1,188 @@
+// Row P3: tokenizer.json, what of it is built, and everything that can be wrong with it.
+#include <doctest/doctest.h>
+
+#include "common/tokenizer.h"
+#include "tests/files/small_tokenizer.h"
+#include "tests/files/support.h"
+
+using namespace kv;
+using namespace kv::testing;
+using nlohmann::json;
+
+namespace {
+
+const std::vector<std::pair<std::string, std::string>> kMerges{
+    {"a", "b"}, {"ab", "c"}, {" ", "abc"}};
+
+Tokenizer parse(const json& file) { return Tokenizer::parse(file.dump(), "tokenizer.json"); }
+
+std::string error_of(const json& file) {
+  return user_error_of([&] { parse(file); });
+}
+
+// The message after the value at `pointer` ("/model/type") has been replaced.
+std::string error_with(const std::string& pointer, const json& value) {
+  json file = small_tokenizer(kMerges);
+  file[json::json_pointer(pointer)] = value;
+  return error_of(file);
+}
+
+}  // namespace
+
+TEST_CASE("P3 merges as strings and as pairs are the same tokenizer") {
+  json file = small_tokenizer(kMerges);
+  const Tokenizer strings = parse(file);
+  file["model"]["merges"] = {{"a", "b"}, {"ab", "c"}, {spelled(" "), "abc"}};
+  const Tokenizer pairs = parse(file);
+  for (const std::string text : {"abc", "xabc abc", "ab cab", "", "  abcabc"}) {
+    CHECK(strings.encode(text) == pairs.encode(text));
+  }
+  CHECK(strings.encode("abc abc") == std::vector<int32_t>{257, 258});
+}
+
+TEST_CASE("P3 a duplicate id") {
+  CHECK(contains(error_with("/model/vocab/zz", 97), "\"zz\" has id 97, which \"a\" has too"));
+}
+
+TEST_CASE("P3 an id that is none") {
+  for (const json& id :
+       {json(-1), json(1.5), json("7"), json(nullptr), json(1'000'000'000'000), json(2'097'152)}) {
+    CAPTURE(id.dump());
+    CHECK(contains(error_with("/model/vocab/zz", id), "\"zz\" is "));
+  }
+}
+
+TEST_CASE("P3 a token that occurs twice in the text of the file") {
+  std::string text = small_tokenizer().dump();
+  text.replace(text.find("\"b\":98"), 6, "\"a\":98");
+  CHECK(contains(user_error_of([&] { Tokenizer::parse(text, "t"); }), "key \"a\" occurs twice"));
+}
+
+TEST_CASE("P3 ids with gaps are legal, and the gaps are unknown ids") {
+  json file = small_tokenizer(kMerges);
+  file["model"]["vocab"]["zz"] = 1000;
+  const Tokenizer tokenizer = parse(file);
+  CHECK(tokenizer.vocab_size() == 1001);
+  CHECK(tokenizer.token_bytes(1000) == "zz");
+  CHECK(contains(user_error_of([&] { tokenizer.token_bytes(999); }), "token id 999: unknown"));
+}
+
+TEST_CASE("P3 a vocab that lacks a byte") {
+  json file = small_tokenizer();
+  file["model"]["vocab"].erase(spelled("\n"));
+  CHECK(contains(error_of(file), "no token for byte 0x0a"));
+}
+
+TEST_CASE("P3 merges that name unknown tokens") {
+  CHECK(contains(error_with("/model/merges/0", "q zz"),
+                 "merge 0 (\"q\" + \"zz\") needs token \"zz\""));
+  CHECK(contains(error_with("/model/merges/0", "zz q"), "needs token \"zz\""));
+  CHECK(contains(error_with("/model/merges/0", "q w"), "needs token \"qw\""));
+}
+
+TEST_CASE("P3 merges of the wrong form") {
+  for (const json& merge : {json("ab"), json("a b c"), json(7), json::array({"a"}),
+                            json::array({"a", 1}), json::array({"a", "b", "c"}), json(nullptr)}) {
+    CAPTURE(merge.dump());
+    CHECK(contains(error_with("/model/merges/1", merge), "merge 1 is "));
+  }
+  CHECK(contains(error_with("/model/merges/1", "a b"),
+                 "merge 1 (\"a\" + \"b\") is empty or there twice"));
+  CHECK(error_with("/model/merges/1", " b") != "no error");
+  CHECK(contains(error_with("/model/merges", "x"), "\"merges\" is \"x\", wanted an array"));
+}
+
+TEST_CASE("P3 unsupported kinds are refused by name") {
+  CHECK(contains(error_with("/model/type", "WordPiece"),
+                 "\"type\" is \"WordPiece\", wanted \"BPE\""));
+  CHECK(contains(error_with("/model/type", "Unigram"), "\"type\" is \"Unigram\""));
+  CHECK(contains(error_with("/model/dropout", 0.1), "\"dropout\" is 0.1"));
+  CHECK(contains(error_with("/model/continuing_subword_prefix", "##"),
+                 "\"continuing_subword_prefix\" is \"##\""));
+  CHECK(contains(error_with("/model/end_of_word_suffix", "</w>"), "\"end_of_word_suffix\""));
+  CHECK(contains(error_with("/model/ignore_merges", true), "\"ignore_merges\" is true"));
+  CHECK(contains(error_with("/normalizer", {{"type", "NFKC"}}), "\"type\" is \"NFKC\""));
+  CHECK(contains(
+      error_with("/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}}),
+      "\"Lowercase\""));
+  CHECK(
+      contains(error_with("/pre_tokenizer", {{"type", "Metaspace"}}), "\"type\" is \"Metaspace\""));
+  CHECK(contains(
+      error_with("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", json::array()}}),
+      "at least a ByteLevel"));
+  CHECK(contains(error_with("/pre_tokenizer/pretokenizers/0/type", "Digits"), "\"Digits\""));
+  CHECK(contains(error_with("/pre_tokenizer/pretokenizers/0/behavior", "Removed"),
+                 "\"behavior\" is \"Removed\""));
+  CHECK(contains(error_with("/pre_tokenizer/pretokenizers/0/invert", true), "\"invert\" is true"));
+  CHECK(contains(error_with("/pre_tokenizer/pretokenizers/0/pattern", {{"String", "x"}}),
+                 "key \"Regex\" is missing"));
+  CHECK(contains(error_with("/pre_tokenizer/pretokenizers/1/add_prefix_space", true),
+                 "\"add_prefix_space\" is true"));
+  CHECK(contains(error_with("/decoder", {{"type", "WordPiece"}}), "\"type\" is \"WordPiece\""));
+  CHECK(contains(error_with("/decoder", nullptr), "wanted a JSON object"));
+  CHECK(contains(error_with("/added_tokens/0/lstrip", true), "\"lstrip\" is true"));
+  CHECK(contains(error_with("/added_tokens/0/rstrip", true), "\"rstrip\" is true"));
+  CHECK(contains(error_with("/added_tokens/0/single_word", true), "\"single_word\" is true"));
+}
+
+TEST_CASE("P3 a pattern that is no regular expression, or never ends") {
+  const std::string pattern = "/pre_tokenizer/pretokenizers/0/pattern/Regex";
+  CHECK(contains(error_with(pattern, "(["), "is not a regular expression"));
+  CHECK(contains(error_with(pattern, std::string(20'000, 'a')), "20000 bytes, wanted at most"));
+  json file = small_tokenizer();
+  file[json::json_pointer(pattern)] = "(a+)+b|(a|a)+c";
+  const Tokenizer tokenizer = parse(file);
+  CHECK(contains(user_error_of([&] { tokenizer.encode(std::string(200, 'a')); }),
+                 "wanted a simpler pattern"));
+}
+
+TEST_CASE("P3 added tokens that contradict the vocab or each other") {
+  CHECK(
+      contains(error_with("/added_tokens/0/id", 97), "\"<|end|>\" has id 97, which \"a\" has too"));
+  CHECK(contains(error_with("/added_tokens/0/content", "a"), "in the vocab it has 97"));
+  CHECK(contains(error_with("/added_tokens/0/content", "<think>"), "is empty or there twice"));
+  CHECK(contains(error_with("/added_tokens/0/content", ""), "is empty or there twice"));
+  CHECK(contains(error_with("/added_tokens/1/id", 259), "which \"<|end|>\" has too"));
+  CHECK(contains(error_with("/added_tokens/0/id", -1), "\"id\" is -1"));
+}
+
+TEST_CASE("P3 an added token that is in the vocab too, with the same id, is legal") {
+  json file = small_tokenizer(kMerges);
+  file["model"]["vocab"]["<|end|>"] = 259;
+  CHECK(parse(file).encode("<|end|>", true) == std::vector<int32_t>{259});
+}
+
+TEST_CASE("P3 missing parts") {
+  for (const char* key : {"pre_tokenizer", "decoder", "model"}) {
+    CAPTURE(key);
+    json file = small_tokenizer();
+    file.erase(key);
+    CHECK(contains(error_of(file), fmt::format("key \"{}\" is missing", key)));
+  }
+  for (const char* key : {"vocab", "merges"}) {
+    CAPTURE(key);
+    json file = small_tokenizer();
+    file["model"].erase(key);
+    CHECK(contains(error_of(file), fmt::format("key \"{}\" is missing", key)));
+  }
+  json file = small_tokenizer();
+  file.erase("normalizer");
+  file.erase("added_tokens");
+  CHECK(error_of(file) == "no error");
+}
+
+TEST_CASE("P3 no tokenizer.json") {
+  const TempDir dir;
+  CHECK(contains(user_error_of([&] { Tokenizer::load(dir.path()); }),
+                 "tokenizer.json: no such file"));
+}
+
+TEST_CASE("P5 tokenizer.json nested 100000 deep, with 1e400, lone surrogates") {
+  const auto error = [](const std::string& text) {
+    return user_error_of([&] { Tokenizer::parse(text, "t"); });
+  };
+  CHECK(contains(error("{\"model\":" + std::string(100'000, '[')), "nested deeper than 64"));
+  CHECK(contains(error(R"({"model":{"vocab":{"a":1e400}}})"), "not valid JSON"));
+  CHECK(contains(error(R"({"model":{"vocab":{"\udead":1}}})"), "not valid JSON"));
+  CHECK(contains(error("7"), "wanted a JSON object"));
+}

@@ -1,0 +1,310 @@
+// Encoding and decoding, and row P4: prompts that nobody planned for.
+#include "common/tokenizer.h"
+
+#include <doctest/doctest.h>
+#include <rapidcheck.h>
+
+#include <map>
+
+#include "common/tokenizer_split.h"
+#include "common/utf8.h"
+#include "tests/files/small_tokenizer.h"
+#include "tests/files/support.h"
+
+using namespace kv;
+using namespace kv::testing;
+using nlohmann::json;
+using Ids = std::vector<int32_t>;
+using Merges = std::vector<std::pair<std::string, std::string>>;
+
+namespace {
+
+Tokenizer parse(const json& file) { return Tokenizer::parse(file.dump(), "tokenizer.json"); }
+Tokenizer make(const Merges& merges = {}) { return parse(small_tokenizer(merges)); }
+
+// a, aa, aaaa, ... and a few words.
+const Merges kMerges{{"a", "a"},   {"aa", "aa"},     {"aaaa", "aaaa"}, {"h", "e"},      {"l", "l"},
+                     {"he", "ll"}, {"hell", "o"},    {" ", "hello"},   {"\n", "\n"},    {" ", " "},
+                     {"1", "2"},   {"\xC3", "\xA9"}, {"\xF0", "\x9F"}, {"\x98", "\x80"}};
+
+Ids bytes_of(std::string_view text) {
+  Ids ids;
+  for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  return ids;
+}
+
+std::vector<std::string> words_of(const std::string& pattern, const std::string& text) {
+  std::vector<std::string_view> pieces;
+  RegexSplitter(pattern, "test").split(text, pieces);
+  return {pieces.begin(), pieces.end()};
+}
+
+// Any valid UTF-8: code points of one to four bytes, ASCII more often, marks that combine.
+rc::Gen<std::string> any_text() {
+  return rc::gen::map(
+      rc::gen::container<std::vector<uint32_t>>(rc::gen::oneOf(
+          rc::gen::inRange<uint32_t>(0x00, 0x80), rc::gen::inRange<uint32_t>(0x20, 0x7F),
+          rc::gen::element<uint32_t>('a', 'h', 'e', 'l', 'o', ' ', '\n', '\'', 's', '1'),
+          rc::gen::inRange<uint32_t>(0x80, 0x800), rc::gen::inRange<uint32_t>(0x300, 0x370),
+          rc::gen::inRange<uint32_t>(0x800, 0xD800), rc::gen::inRange<uint32_t>(0xE000, 0x10000),
+          rc::gen::inRange<uint32_t>(0x1F300, 0x1F700),
+          rc::gen::inRange<uint32_t>(0x10000, 0x110000))),
+      [](const std::vector<uint32_t>& points) {
+        std::string text;
+        for (const uint32_t c : points) append_utf8(text, c);
+        return text;
+      });
+}
+
+// The textbook's loop: merge the pair of lowest rank, the leftmost first, until none is left.
+std::vector<std::string> slow_bpe(const std::string& word, const Merges& merges) {
+  std::vector<std::string> parts;
+  for (const char c : word) parts.emplace_back(1, c);
+  while (true) {
+    size_t best_rank = merges.size();
+    size_t best = 0;
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      for (size_t rank = 0; rank < best_rank; ++rank) {
+        if (merges[rank] == std::pair{parts[i], parts[i + 1]}) {
+          best_rank = rank;
+          best = i;
+        }
+      }
+    }
+    if (best_rank == merges.size()) return parts;
+    parts[best] += parts[best + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tokenizer: merges by rank, leftmost first") {
+  const Tokenizer t = make(kMerges);
+  CHECK(t.encode("hello") == Ids{262});
+  CHECK(t.encode("hello hello") == Ids{262, 263});
+  CHECK(t.encode("hell") == Ids{261});
+  CHECK(t.encode("aaa") == Ids{256, 'a'});
+  CHECK(t.encode("aaaaaaa") == Ids{257, 256, 'a'});
+  CHECK(t.encode("12") == Ids{'1', '2'});  // the pattern keeps digits apart
+  CHECK(t.encode("\n\n\n") == Ids{264, '\n'});
+}
+
+TEST_CASE("tokenizer: the heap gives what the textbook's loop gives") {
+  const bool ok = rc::check("random merges, random words", [] {
+    Merges merges;
+    std::vector<std::string> known{"a", "b", "c"};
+    const auto count = *rc::gen::inRange<int>(0, 12);
+    for (int i = 0; i < count; ++i) {
+      const std::pair merge{*rc::gen::elementOf(known), *rc::gen::elementOf(known)};
+      if (std::find(merges.begin(), merges.end(), merge) != merges.end()) continue;
+      merges.push_back(merge);
+      const std::string joined = merge.first + merge.second;
+      if (std::find(known.begin(), known.end(), joined) == known.end()) known.push_back(joined);
+    }
+    const auto word = *rc::gen::container<std::string>(rc::gen::element('a', 'b', 'c'));
+    const Tokenizer t = make(merges);
+    std::vector<std::string> parts;
+    for (const int32_t id : t.encode(word)) parts.emplace_back(t.token_bytes(id));
+    RC_ASSERT(parts == slow_bpe(word, merges));
+  });
+  CHECK(ok);
+}
+
+TEST_CASE("tokenizer: Qwen's pattern splits as Qwen's tokenizer does") {
+  const auto words = [](const std::string& text) { return words_of(kQwenPattern, text); };
+  using Words = std::vector<std::string>;
+  CHECK(words("Hello world") == Words{"Hello", " world"});
+  CHECK(words("I'm HE'LL don't") == Words{"I", "'m", " HE", "'LL", " don", "'t"});
+  CHECK(words("a  b") == Words{"a", " ", " b"});
+  CHECK(words("a 12b") == Words{"a", " ", "1", "2", "b"});
+  CHECK(words("x = {y};\n\n  z") == Words{"x", " =", " {", "y", "};\n\n", " ", " z"});
+  CHECK(words("end  \n\n ") == Words{"end", "  \n\n", " "});
+  CHECK(words("\u4f60\u597d\uff0c\u4e16\u754c") == Words{"\u4f60\u597d", "\uff0c\u4e16\u754c"});
+  CHECK(words("\u0661\u0662") == Words{"\u0661", "\u0662"});  // Arabic digits
+  CHECK(words("\u00a0a\u3000b") == Words{"\u00a0a", "\u3000b"});
+  // U+180E has not been white space since Unicode 6.3.
+  CHECK(words("!\u180e!") == Words{"!\u180e!"});
+  CHECK(words("").empty());
+}
+
+TEST_CASE("tokenizer: GPT-2's ByteLevel with its own pattern") {
+  json file = small_tokenizer(kMerges);
+  file["normalizer"] = nullptr;
+  file["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  const Tokenizer t = parse(file);
+  CHECK(t.encode("hello 12") == Ids{262, ' ', 266});   // digits stay together
+  CHECK(t.encode("e\u0301") == Ids{'e', 0xCC, 0x81});  // no NFC
+  file["pre_tokenizer"].erase("use_regex");
+  CHECK(parse(file).encode("hello 12") == Ids{262, ' ', 266});
+  file["pre_tokenizer"]["use_regex"] = false;  // one word
+  CHECK(parse(file).encode("a\n\na") == Ids{'a', 264, 'a'});
+}
+
+TEST_CASE("tokenizer: a pattern that matches nothing, or the empty text, loses nothing") {
+  using Words = std::vector<std::string>;
+  CHECK(words_of("x", "abc") == Words{"abc"});
+  CHECK(words_of("b", "abc") == Words{"a", "b", "c"});
+  CHECK(words_of("", "abc") == Words{"a", "b", "c"});
+  CHECK(words_of("b*", "abbc\u00e9") == Words{"a", "bb", "c", "\u00e9"});
+  CHECK(words_of("(?=b)", "abc") == Words{"a", "bc"});
+}
+
+TEST_CASE("tokenizer: text is normalised to NFC") {
+  const Tokenizer t = make(kMerges);
+  CHECK(t.encode("e\u0301") == t.encode("\u00e9"));
+  CHECK(t.encode("\u00e9") == Ids{267});
+  CHECK(to_nfc("\u1112\u1161\u11ab") == "\ud55c");    // Hangul
+  CHECK(to_nfc("q\u0307\u0323") == "q\u0323\u0307");  // marks in canonical order
+  CHECK(to_nfc("\u212b") == "\u00c5");                // Angstrom
+  CHECK(to_nfc("\u0958") == "\u0915\u093c");          // composition exclusion
+  CHECK(to_nfc("a\u0315\u0300\u05ae\u0300b") ==
+        "\u00e0\u05ae\u0300\u0315b");  // from Unicode's test
+}
+
+TEST_CASE("tokenizer: NFC is idempotent and keeps text that has it") {
+  const bool ok = rc::check("NFC twice is NFC once", [] {
+    const std::string once = to_nfc(*any_text());
+    RC_ASSERT(is_valid_utf8(once));
+    RC_ASSERT(to_nfc(once) == once);
+  });
+  CHECK(ok);
+}
+
+TEST_CASE("tokenizer: decode gives back what encode took") {
+  const Tokenizer t = make(kMerges);
+  const bool ok = rc::check("decode(encode(text)) == NFC(text)", [&] {
+    const std::string text = *any_text();
+    RC_ASSERT(t.decode(t.encode(text)) == to_nfc(text));
+    RC_ASSERT(t.decode(t.encode(text, true)) == to_nfc(text));
+  });
+  CHECK(ok);
+}
+
+TEST_CASE("tokenizer: ids that are unknown") {
+  const Tokenizer t = make();
+  CHECK(t.vocab_size() == 258);
+  for (const int32_t id : {-1, 258, INT32_MAX, INT32_MIN}) {
+    CAPTURE(id);
+    const Ids ids{id};
+    CHECK(contains(user_error_of([&] { t.decode(ids); }), fmt::format("token id {}: unknown", id)));
+  }
+}
+
+TEST_CASE("P4 an empty prompt has no tokens") {
+  const Tokenizer t = make(kMerges);
+  CHECK(t.encode("").empty());
+  CHECK(t.encode("", true).empty());
+  CHECK(t.decode({}).empty());
+}
+
+TEST_CASE("P4 invalid UTF-8 becomes U+FFFD") {
+  const Tokenizer t = make(kMerges);
+  CHECK(t.encode("a\xFF\xE2\x82") == t.encode("a\uFFFD\uFFFD"));
+  CHECK(t.decode(t.encode("\xED\xA0\x80")) == "\uFFFD\uFFFD\uFFFD");
+  const bool ok = rc::check("any bytes", [&] {
+    const auto bytes = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
+    RC_ASSERT(t.decode(t.encode(bytes)) == to_nfc(replace_invalid_utf8(bytes)));
+  });
+  CHECK(ok);
+}
+
+TEST_CASE("P4 the text of special tokens stays text unless it is asked for") {
+  const Tokenizer t = make();
+  CHECK(t.encode("<|end|>") == bytes_of("<|end|>"));
+  CHECK(t.encode("<think>") == bytes_of("<think>"));
+  CHECK(t.encode("a<|end|>b<think>", true) == Ids{'a', 256, 'b', 257});
+  CHECK(t.encode("<|end|><|end|>", true) == Ids{256, 256});
+  CHECK(t.encode("<|end|", true) == bytes_of("<|end|"));
+  CHECK(t.encode("<<|end|>", true) == Ids{'<', 256});
+  CHECK(t.is_special(256));
+  CHECK(!t.is_special(257));
+  CHECK(!t.is_special('a'));
+  CHECK(t.id_of_special("<|end|>") == 256);
+  CHECK(t.id_of_special("<think>") == 257);
+  CHECK(!t.id_of_special("a").has_value());
+  const Ids ids{'a', 256, 'b', 257};
+  CHECK(t.decode(ids) == "a<|end|>b<think>");
+  CHECK(t.decode(ids, true) == "ab<think>");
+}
+
+TEST_CASE("P4 the longest of several special tokens wins, before normalisation or after it") {
+  json file = small_tokenizer();
+  json token = file["added_tokens"][0];
+  token["id"] = 300;
+  token["content"] = "<|end|>>";
+  file["added_tokens"].push_back(token);
+  token["id"] = 301;
+  token["content"] = "e\u0301!";  // matched after NFC has made it U+00E9
+  token["normalized"] = true;
+  file["added_tokens"].push_back(token);
+  const Tokenizer t = parse(file);
+  CHECK(t.encode("<|end|>>>", true) == Ids{300, '>'});
+  CHECK(t.encode("\u00e9!", true) == Ids{301});
+  CHECK(t.encode("e\u0301!", true) == Ids{301});
+}
+
+TEST_CASE("P4 a megabyte of one kind of character") {
+  const Tokenizer t = make(kMerges);
+  constexpr size_t kBytes = 1 << 20;
+  for (const std::string unit :
+       {"a", "b", " ", "\n", "1", "!", "\t", "\r\n", "ab", "a ", " \n", "'", "\u00e9", "\u4f60",
+        "\u3000", "\U0001F600", "\xFF", "<", "<|end|>"}) {
+    CAPTURE(unit);
+    std::string text;
+    while (text.size() < kBytes) text += unit;
+    const Ids ids = t.encode(text);
+    CHECK(t.decode(ids) == replace_invalid_utf8(text));
+    CHECK(t.decode(t.encode(text, true)) == replace_invalid_utf8(text));
+  }
+}
+
+TEST_CASE("P4 a megabyte of spaces and then a letter") {
+  const Tokenizer t = make();
+  const std::string text = std::string(1 << 20, ' ') + "x";
+  CHECK(t.decode(t.encode(text)) == text);
+}
+
+TEST_CASE("P4 a megabyte of combining marks in the worst order") {
+  std::string text = "a";
+  while (text.size() < 1 << 20) text += "\u0301\u0316";  // classes 230 and 220
+  const std::string nfc = to_nfc(text);
+  CHECK(nfc.size() == text.size() - 1);  // a + U+0301 became U+00E1
+  CHECK(nfc.substr(0, 4) == "\u00e1\u0316");
+}
+
+TEST_CASE("P4 an emoji split across tokens streams as one character") {
+  const Tokenizer t = make();  // every byte is a token
+  StreamingDecoder stream(t);
+  CHECK(stream.push(0xF0).empty());
+  CHECK(stream.push(0x9F).empty());
+  CHECK(stream.push(0x98).empty());
+  CHECK(stream.push(0x80) == "\U0001F600");
+  CHECK(stream.push('a') == "a");
+  CHECK(stream.push(0xE2).empty());
+  CHECK(stream.push(256).empty());  // a special token prints nothing, and cuts nothing
+  CHECK(stream.push(0x82).empty());
+  CHECK(stream.push(0xAC) == "\u20ac");
+  CHECK(stream.push(0xF0).empty());
+  CHECK(stream.push('b') == "\uFFFDb");  // it cannot be finished any more
+  CHECK(stream.push(0xC3).empty());
+  CHECK(stream.finish() == "\uFFFD");
+  CHECK(stream.finish().empty());
+}
+
+TEST_CASE("P4 streaming gives the text of decode, always in whole characters") {
+  const Tokenizer t = make(kMerges);
+  const bool ok = rc::check("any ids", [&] {
+    const auto ids = *rc::gen::container<Ids>(rc::gen::inRange<int32_t>(0, t.vocab_size()));
+    StreamingDecoder stream(t);
+    std::string text;
+    for (const int32_t id : ids) {
+      const std::string piece = stream.push(id);
+      RC_ASSERT(is_valid_utf8(piece));
+      text += piece;
+    }
+    text += stream.finish();
+    RC_ASSERT(text == t.decode(ids, true));
+  });
+  CHECK(ok);
+}

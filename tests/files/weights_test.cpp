@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "common/safetensors.h"
+#include "tests/files/support.h"
+
+using namespace kv;
+using namespace kv::testing;
+
+namespace {
+
+// Two shards with "a" and "b" of one byte each, and an index that may be wrong.
+struct Folder {
+  TempDir dir;
+  Folder() {
+    write_safetensors(dir.path() / "s1.safetensors", {{"a", "U8", {1}, "A", 1}});
+    write_safetensors(dir.path() / "s2.safetensors", {{"b", "U8", {1}, "B", 1}});
+  }
+  void index(const std::string& text) { dir.write("model.safetensors.index.json", text); }
+  void map(const std::string& a, const std::string& b) {
+    index(nlohmann::json{{"weight_map", {{"a", a}, {"b", b}}}}.dump());
+  }
+  std::string error() {
+    return user_error_of([&] { Weights::open(dir.path()); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("weights: one file") {
+  Folder f;
+  write_safetensors(f.dir.path() / "model.safetensors", {{"w", "U8", {2}, "XY", 2}});
+  const Weights weights = Weights::open(f.dir.path());
+  CHECK(weights.names() == std::vector<std::string>{"w"});
+  CHECK(weights.total_bytes() == 2);
+  CHECK(weights.find("a") == nullptr);
+  CHECK(contains(weights.where("w"), "model.safetensors"));
+  CHECK(weights.where("a") == f.dir.path().string());
+}
+
+TEST_CASE("weights: two shards, and views that survive a move") {
+  Folder f;
+  f.map("s1.safetensors", "s2.safetensors");
+  Weights weights = Weights::open(f.dir.path());
+  const Weights moved = std::move(weights);
+  REQUIRE(moved.find("a") != nullptr);
+  REQUIRE(moved.find("b") != nullptr);
+  CHECK(std::memcmp(moved.find("a")->data, "A", 1) == 0);
+  CHECK(std::memcmp(moved.find("b")->data, "B", 1) == 0);
+  CHECK(contains(moved.where("b"), "s2.safetensors"));
+  CHECK(moved.total_bytes() == 2);
+}
+
+TEST_CASE("P1 no folder, and a folder without weights") {
+  Folder f;
+  CHECK(contains(f.error(), "neither model.safetensors nor model.safetensors.index.json"));
+  CHECK(contains(user_error_of([&] { Weights::open(f.dir.path() / "none"); }), "no such folder"));
+}
+
+TEST_CASE("P1 a shard that is missing") {
+  Folder f;
+  f.map("s1.safetensors", "s3.safetensors");
+  CHECK(contains(f.error(), "shard \"s3.safetensors\" is not in the folder"));
+}
+
+TEST_CASE("P1 a shard that is broken") {
+  Folder f;
+  f.dir.write("s2.safetensors", "12345");
+  f.map("s1.safetensors", "s2.safetensors");
+  CHECK(contains(f.error(), "s2.safetensors: 5 bytes, wanted at least 8"));
+}
+
+TEST_CASE("P1 a tensor that the index puts into the wrong shard") {
+  Folder f;
+  f.map("s2.safetensors", "s2.safetensors");
+  CHECK(contains(f.error(), "tensor \"a\" should be in shard \"s2.safetensors\""));
+}
+
+TEST_CASE("P1 an index that reaches outside its folder") {
+  for (const std::string path : {"../s1.safetensors", "/etc/passwd", "..", ".", "",
+                                 "x/s1.safetensors", "x\\s1.safetensors"}) {
+    CAPTURE(path);
+    Folder f;
+    f.map(path, "s2.safetensors");
+    CHECK(contains(f.error(), "wanted the plain name of a file in the same folder"));
+  }
+}
+
+TEST_CASE("P1 an index of the wrong form") {
+  Folder f;
+  f.index("");
+  CHECK(contains(f.error(), "the file is empty"));
+  f.index("[]");
+  CHECK(contains(f.error(), "wanted a JSON object"));
+  f.index("{}");
+  CHECK(contains(f.error(), "key \"weight_map\" is missing"));
+  f.index(R"({"weight_map": {}})");
+  CHECK(contains(f.error(), "names no tensor"));
+  f.index(R"({"weight_map": {"a": 1}})");
+  CHECK(contains(f.error(), "\"a\" is 1, wanted a string"));
+  f.index(R"({"weight_map": {"a": "s1.safetensors", "a": "s1.safetensors"}})");
+  CHECK(contains(f.error(), "occurs twice"));
+}
+
+TEST_CASE("P5 an index nested 100000 deep") {
+  Folder f;
+  f.index("{\"weight_map\":" + std::string(100'000, '{'));
+  CHECK(f.error() != "no error");
+  f.index(std::string(100'000, '['));
+  CHECK(contains(f.error(), "nested deeper than 64"));
+}
