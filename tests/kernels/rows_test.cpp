@@ -1,0 +1,219 @@
+// The kernels that work row by row.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "common/parallel.h"
+#include "kernels/argmax.h"
+#include "kernels/embedding.h"
+#include "kernels/gather_rows.h"
+#include "kernels/qk_norm_rope.h"
+#include "kernels/rmsnorm.h"
+#include "tests/kernels/random_floats.h"
+
+using kvtest::random_floats;
+using kvtest::StoredMatrix;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<double> exact_rmsnorm(const float* x, const float* weight, int k, double eps) {
+  double sum = 0;
+  for (int i = 0; i < k; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  std::vector<double> out(static_cast<size_t>(k));
+  for (int i = 0; i < k; ++i) {
+    out[static_cast<size_t>(i)] =
+        static_cast<double>(x[i]) / std::sqrt(sum / k + eps) * static_cast<double>(weight[i]);
+  }
+  return out;
+}
+
+/// The sum's relative error is at most (k/16 + 6) half ulps and counts half through the root; then
+/// come the division, the sum with eps, the root, the reciprocal and two products.
+double norm_bound(int k) { return (0.5 * (k / 16 + 6) + 6) * 0x1p-24; }
+
+}  // namespace
+
+TEST_CASE("rmsnorm: agrees with double precision within the bound of its roundings") {
+  for (const int k : {1, 5, 16, 33, 128, 1024, 1027}) {
+    const int rows = 7;
+    const std::vector<float> x = random_floats(int64_t{rows} * k, 1, 3.0f);
+    const std::vector<float> weight = random_floats(k, 2);
+    std::vector<float> out(x.size(), kNaN);
+    kv::rmsnorm_cpu({x.data(), weight.data(), rows, k, 1e-6f, out.data()});
+    for (int r = 0; r < rows; ++r) {
+      const std::vector<double> exact = exact_rmsnorm(x.data() + r * k, weight.data(), k, 1e-6);
+      for (int i = 0; i < k; ++i) {
+        const double want = exact[static_cast<size_t>(i)];
+        const double error =
+            std::abs(static_cast<double>(out[static_cast<size_t>(r * k + i)]) - want);
+        CHECK(error <= norm_bound(k) * std::abs(want));
+      }
+    }
+  }
+}
+
+TEST_CASE("rmsnorm: a row of zeros stays zero and a row has its bits alone too") {
+  const int k = 77;
+  std::vector<float> x = random_floats(int64_t{40} * k, 3);
+  std::fill(x.begin(), x.begin() + k, 0.0f);
+  const std::vector<float> weight = random_floats(k, 4);
+  std::vector<float> all(x.size(), kNaN);
+  kv::rmsnorm_cpu({x.data(), weight.data(), 40, k, 1e-6f, all.data()});
+  for (int i = 0; i < k; ++i) CHECK(all[static_cast<size_t>(i)] == 0.0f);
+  for (int r = 0; r < 40; ++r) {
+    std::vector<float> one(static_cast<size_t>(k), kNaN);
+    kv::rmsnorm_cpu({x.data() + r * k, weight.data(), 1, k, 1e-6f, one.data()});
+    CHECK(std::memcmp(one.data(), all.data() + r * k, one.size() * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("embedding: copies rows of the table in every dtype") {
+  const std::vector<int32_t> ids = {4, 0, 10, 4};
+  for (const char* dtype : {"BF16", "F16", "F32"}) {
+    const StoredMatrix table(dtype, 11, 19, 5);
+    std::vector<float> out(ids.size() * 19, kNaN);
+    kv::embedding_cpu({ids.data(), 4, table.view(), out.data()});
+    for (size_t r = 0; r < ids.size(); ++r) {
+      for (size_t i = 0; i < 19; ++i) {
+        CHECK(out[r * 19 + i] == table.values[static_cast<size_t>(ids[r]) * 19 + i]);
+      }
+    }
+  }
+}
+
+TEST_CASE("gather_rows: copies the wanted rows in their order") {
+  const std::vector<float> x = random_floats(6 * 5, 6);
+  const std::vector<int32_t> rows = {0, 2, 5};
+  std::vector<float> out(15, kNaN);
+  kv::gather_rows_cpu({x.data(), rows.data(), 3, 5, out.data()});
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t i = 0; i < 5; ++i) {
+      CHECK(out[r * 5 + i] == x[static_cast<size_t>(rows[r]) * 5 + i]);
+    }
+  }
+}
+
+TEST_CASE("argmax: the lowest index among equals and NaN loses") {
+  const std::vector<float> logits = {1,
+                                     3,
+                                     3,
+                                     2,  //
+                                     kNaN,
+                                     -5,
+                                     -4,
+                                     kNaN,  //
+                                     -std::numeric_limits<float>::infinity(),
+                                     -1,
+                                     7,
+                                     7};
+  std::vector<int32_t> out(3, -1);
+  kv::argmax_cpu({logits.data(), 3, 4, out.data()});
+  CHECK(out == std::vector<int32_t>{1, 2, 2});
+}
+
+namespace {
+
+struct Rope {
+  int rows = 3;
+  int heads = 4;
+  int kv_heads = 2;
+  int dim = 16;
+  bool norm = true;
+  std::vector<int32_t> positions = {0, 1, 1000};
+  std::vector<float> qkv, q_weight, k_weight, inv_freq, q, k, v;
+
+  explicit Rope(int head_dim) : dim(head_dim) {
+    qkv = random_floats(int64_t{rows} * (heads + 2 * kv_heads) * dim, 7, 2.0f);
+    q_weight = random_floats(dim, 8);
+    k_weight = random_floats(dim, 9);
+    for (int i = 0; i < dim / 2; ++i) {
+      inv_freq.push_back(static_cast<float>(std::pow(10000.0, -2.0 * i / dim)));
+    }
+  }
+  void run() {
+    q.assign(static_cast<size_t>(rows * heads * dim), kNaN);
+    k.assign(static_cast<size_t>(rows * kv_heads * dim), kNaN);
+    v.assign(static_cast<size_t>(rows * kv_heads * dim), kNaN);
+    kv::QkNormRopeArgs args;
+    args.qkv = qkv.data();
+    args.positions = positions.data();
+    args.num_rows = rows;
+    args.num_heads = heads;
+    args.num_kv_heads = kv_heads;
+    args.head_dim = dim;
+    args.q_norm_weight = norm ? q_weight.data() : nullptr;
+    args.k_norm_weight = norm ? k_weight.data() : nullptr;
+    args.norm_eps = 1e-6f;
+    args.inv_freq = inv_freq.data();
+    args.q = q.data();
+    args.k = k.data();
+    args.v = v.data();
+    kv::qk_norm_rope_cpu(args);
+  }
+  /// One head in double precision; the angle is the rounded fp32 product, as in the definition.
+  std::vector<double> exact(const float* in, const float* weight, int position) const {
+    std::vector<double> x(in, in + dim);
+    if (norm) x = exact_rmsnorm(in, weight, dim, 1e-6);
+    std::vector<double> out = x;
+    for (int i = 0; i < dim / 2; ++i) {
+      const size_t a = static_cast<size_t>(i);
+      const size_t b = a + static_cast<size_t>(dim / 2);
+      const double angle = static_cast<double>(static_cast<float>(position) * inv_freq[a]);
+      out[a] = x[a] * std::cos(angle) - x[b] * std::sin(angle);
+      out[b] = x[b] * std::cos(angle) + x[a] * std::sin(angle);
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("qk_norm_rope: agrees with double precision and copies v") {
+  for (const int dim : {2, 32, 80, 128}) {
+    for (const bool norm : {true, false}) {
+      Rope rope(dim);
+      rope.norm = norm;
+      rope.run();
+      const int width = (rope.heads + 2 * rope.kv_heads) * dim;
+      for (int r = 0; r < rope.rows; ++r) {
+        const float* in = rope.qkv.data() + r * width;
+        for (int h = 0; h < rope.heads + rope.kv_heads; ++h) {
+          const bool is_q = h < rope.heads;
+          const float* got =
+              is_q ? &rope.q[static_cast<size_t>((r * rope.heads + h) * dim)]
+                   : &rope.k[static_cast<size_t>((r * rope.kv_heads + h - rope.heads) * dim)];
+          const std::vector<double> want =
+              rope.exact(in + h * dim, is_q ? rope.q_weight.data() : rope.k_weight.data(),
+                         rope.positions[static_cast<size_t>(r)]);
+          double largest = 0;
+          for (const double x : want) largest = std::max(largest, std::abs(x));
+          for (int i = 0; i < dim; ++i) {
+            // The norm's bound, and per pair one rounding of cos and sin (within an ulp each), two
+            // products and a sum of numbers no larger than the pair, which is at most 2 largest.
+            const double bound = (norm_bound(dim) + 5 * 0x1p-24) * 2 * largest;
+            const double error =
+                std::abs(static_cast<double>(got[i]) - want[static_cast<size_t>(i)]);
+            CHECK(error <= bound);
+          }
+        }
+        const float* v = in + (rope.heads + rope.kv_heads) * dim;
+        const size_t v_width = static_cast<size_t>(rope.kv_heads * dim);
+        CHECK(std::memcmp(v, &rope.v[static_cast<size_t>(r) * v_width], v_width * 4) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("qk_norm_rope: position 0 rotates nothing") {
+  Rope rope(8);
+  rope.norm = false;
+  rope.positions = {0, 0, 0};
+  rope.run();
+  CHECK(std::memcmp(rope.q.data(), rope.qkv.data(), 4 * 8 * sizeof(float)) == 0);
+}
