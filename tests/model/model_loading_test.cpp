@@ -1,0 +1,181 @@
+// Loading: what a folder must hold, and what is said when it does not (rows P2 and P1 of the list
+// of faults, as far as the weights go; the readers of the files have their own tests).
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "common/error.h"
+#include "common/model.h"
+#include "tests/support/plain_attention.h"
+#include "tests/support/random_model.h"
+#include "tests/support/temp_dir.h"
+
+using kvtest::RandomModel;
+using kvtest::TempDir;
+using kvtest::Tensors;
+
+namespace {
+
+/// The message of loading a model whose tensors were changed; empty if it loads.
+std::string message(const RandomModel& shape, const std::function<void(Tensors&)>& change) {
+  const TempDir dir;
+  Tensors tensors = kvtest::random_tensors(shape);
+  change(tensors);
+  kvtest::write_model(dir.path(), shape, tensors);
+  try {
+    kv::Model::load(dir.path(), kv::Device::kCpu);
+  } catch (const kv::UserError& e) {
+    const std::string text = e.what();
+    CHECK(text.find('\n') == std::string::npos);
+    return text;
+  }
+  return "";
+}
+
+void check_contains(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) {
+    INFO(text, "  should contain  ", part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("P2 model: every tensor that is missing is named with the shape wanted") {
+  for (const bool tied : {true, false}) {
+    RandomModel shape;
+    shape.tied = tied;
+    for (const auto& [name, tensor] : kvtest::random_tensors(shape)) {
+      if (name == "model.embed_tokens.weight") continue;  // its absence is the next case
+      const std::string text = message(shape, [&](Tensors& t) { t.erase(name); });
+      check_contains(text, {"kv_test_", name.c_str(), "missing", "[", "again"});
+    }
+  }
+}
+
+TEST_CASE("P2 model: a folder without any embedding names it") {
+  const std::string text = message({}, [](Tensors& t) { t.erase("model.embed_tokens.weight"); });
+  check_contains(text, {"'model.embed_tokens.weight'", "missing", "[97, 48]"});
+}
+
+TEST_CASE("P2 model: every tensor of a wrong shape is named with both shapes") {
+  RandomModel shape;
+  shape.tied = false;
+  for (const auto& [name, tensor] : kvtest::random_tensors(shape)) {
+    const std::string text = message(shape, [&, key = name](Tensors& t) {
+      // One more column, or one more element of a vector.
+      auto& bad = t.at(key);
+      bad.shape.back() += 1;
+      int64_t n = 2;
+      for (const int64_t d : bad.shape) n *= d;
+      bad.bytes.assign(static_cast<size_t>(n), std::byte{0});
+    });
+    check_contains(text, {name.c_str(), "has shape [", "config.json wants ["});
+  }
+}
+
+TEST_CASE("P2 model: the right number of values in another shape is refused") {
+  const std::string text = message({}, [](Tensors& t) {
+    auto& w = t.at("model.layers.0.mlp.down_proj.weight");
+    std::swap(w.shape[0], w.shape[1]);
+  });
+  check_contains(text, {"down_proj", "[80, 48]", "[48, 80]"});
+  const std::string rank = message({}, [](Tensors& t) {
+    t.at("model.norm.weight").shape = {48, 1};
+  });
+  check_contains(rank, {"'model.norm.weight'", "[48, 1]", "[48]"});
+}
+
+TEST_CASE("P2 model: a dtype that weights can not have is named") {
+  const std::string text =
+      message({}, [](Tensors& t) { t.at("model.layers.1.mlp.up_proj.weight").dtype = "I16"; });
+  check_contains(text, {"up_proj", "I16", "BF16, F16 or F32"});
+}
+
+TEST_CASE("P2 model: fewer layers in the file than in config.json") {
+  RandomModel shape;
+  const TempDir dir;
+  kvtest::write_model(dir.path(), shape);
+  shape.num_layers = 3;
+  kvtest::write_config(dir.path(), shape);
+  CHECK_THROWS_AS(kv::Model::load(dir.path(), kv::Device::kCpu), kv::UserError);
+}
+
+TEST_CASE("P2 model: more layers in the file than in config.json") {
+  RandomModel shape;
+  const TempDir dir;
+  kvtest::write_model(dir.path(), shape);
+  shape.num_layers = 1;
+  kvtest::write_config(dir.path(), shape);
+  try {
+    kv::Model::load(dir.path(), kv::Device::kCpu);
+    FAIL("loaded");
+  } catch (const kv::UserError& e) {
+    check_contains(e.what(), {"model.layers.1.", "num_hidden_layers = 1"});
+  }
+}
+
+TEST_CASE("model: a tied model may carry its head if it is the embedding") {
+  const auto carry = [](Tensors& t) { t["lm_head.weight"] = t.at("model.embed_tokens.weight"); };
+  CHECK(message({}, carry).empty());
+}
+
+TEST_CASE("P2 model: a tied model with another head is refused") {
+  const std::string text = message({}, [](Tensors& t) {
+    t["lm_head.weight"] = t.at("model.embed_tokens.weight");
+    t.at("lm_head.weight").bytes.back() ^= std::byte{1};
+  });
+  check_contains(text, {"lm_head.weight", "differs", "tie_word_embeddings = true"});
+}
+
+TEST_CASE("model: tensors that nobody asks for do no harm") {
+  const auto extra = [](Tensors& t) {
+    t["model.layers.0.self_attn.rotary_emb.inv_freq"] = kvtest::make_tensor("F32", {1}, {1.0f});
+    t["model.layers.oddity"] = kvtest::make_tensor("F32", {1}, {1.0f});
+  };
+  CHECK(message({}, extra).empty());
+}
+
+TEST_CASE("model: weights that the file puts at odd addresses give the same bits") {
+  RandomModel shape;
+  shape.dtype = "F32";
+  const std::vector<int32_t> tokens = {1, 2, 3};
+  const std::vector<int32_t> positions = {0, 1, 2};
+  std::vector<float> logits[2];
+  for (const bool odd : {false, true}) {
+    const TempDir dir;
+    Tensors tensors = kvtest::random_tensors(shape);
+    // First in the file, one byte long: everything after it is at an odd address.
+    if (odd) tensors["a"] = {"U8", {1}, {std::byte{7}}};
+    kvtest::write_model(dir.path(), shape, tensors);
+    kv::Model model = kv::Model::load(dir.path(), kv::Device::kCpu);
+    kvtest::PlainAttention attention(model.config());
+    attention.begin_pass({3});
+    const std::span<const float> out = model.forward({tokens, positions, positions}, attention);
+    logits[odd ? 1 : 0].assign(out.begin(), out.end());
+  }
+  CHECK(std::memcmp(logits[0].data(), logits[1].data(), logits[0].size() * 4) == 0);
+}
+
+TEST_CASE("model: reports its size and its progress") {
+  const TempDir dir;
+  const RandomModel shape;
+  const Tensors tensors = kvtest::random_tensors(shape);
+  kvtest::write_model(dir.path(), shape, tensors);
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += static_cast<int64_t>(tensor.bytes.size());
+  int64_t done = 0;
+  int64_t total = 0;
+  kv::Model model = kv::Model::load(dir.path(), kv::Device::kCpu, [&](int64_t d, int64_t t) {
+    done = d;
+    total = t;
+  });
+  CHECK(model.weight_bytes() == bytes);
+  CHECK(done == bytes);
+  CHECK(total == bytes);
+  CHECK(model.device() == kv::Device::kCpu);
+  CHECK(model.graph_replays() == 0);
+}

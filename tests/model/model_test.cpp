@@ -1,0 +1,256 @@
+// The forward pass: right, and the same bits however its rows come.
+
+#include "common/model.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/parallel.h"
+#include "tests/model/reference_forward.h"
+#include "tests/support/plain_attention.h"
+#include "tests/support/random_model.h"
+#include "tests/support/temp_dir.h"
+
+using kvtest::PlainAttention;
+using kvtest::RandomModel;
+using kvtest::TempDir;
+using Sequences = std::vector<std::vector<int32_t>>;
+
+namespace {
+
+std::vector<int32_t> range(int begin, int n) {
+  std::vector<int32_t> out(static_cast<size_t>(n));
+  std::iota(out.begin(), out.end(), begin);
+  return out;
+}
+
+std::vector<int32_t> some_tokens(int n, int seed, int vocab = 97) {
+  std::vector<int32_t> out;
+  for (int i = 0; i < n; ++i) out.push_back((seed * 31 + i * 17 + i * i) % vocab);
+  return out;
+}
+
+kv::Model load(const RandomModel& shape) {
+  const TempDir dir;  // mapped files outlive their names
+  kvtest::write_model(dir.path(), shape);
+  return kv::Model::load(dir.path(), kv::Device::kCpu);
+}
+
+/// Logits of all rows of whole sequences, run as one pass.
+std::vector<float> run(kv::Model& model, const Sequences& sequences,
+                       std::vector<int32_t> logit_rows = {}) {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> positions;
+  std::vector<int> lens;
+  for (const std::vector<int32_t>& s : sequences) {
+    tokens.insert(tokens.end(), s.begin(), s.end());
+    for (const int32_t p : range(0, static_cast<int>(s.size()))) positions.push_back(p);
+    lens.push_back(static_cast<int>(s.size()));
+  }
+  if (logit_rows.empty()) logit_rows = range(0, static_cast<int>(tokens.size()));
+  PlainAttention attention(model.config());
+  attention.begin_pass(lens);
+  const std::span<const float> out = model.forward({tokens, positions, logit_rows}, attention);
+  CHECK(attention.layers_seen == range(0, model.config().num_layers));
+  return {out.begin(), out.end()};
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+/// Relative to the size of the logits: their errors come from sums over the same hidden state.
+double relative_error(const std::vector<float>& got, const kvtest::Rows& want) {
+  double error = 0;
+  double scale = 0;
+  size_t i = 0;
+  for (const std::vector<double>& row : want) {
+    for (const double w : row) {
+      const double d = static_cast<double>(got.at(i++)) - w;
+      error += d * d;
+      scale += w * w;
+    }
+  }
+  return std::sqrt(error / scale);
+}
+
+}  // namespace
+
+TEST_CASE("model: agrees with plain loops in double precision") {
+  struct Shape {
+    int heads, kv_heads, dim;
+  };
+  for (const Shape s : {Shape{4, 2, 16}, Shape{4, 4, 8}, Shape{8, 1, 10}, Shape{3, 3, 20}}) {
+    for (const bool tied : {true, false}) {
+      for (const std::string dtype : {"BF16", "F16", "F32"}) {
+        RandomModel shape;
+        shape.num_heads = s.heads;
+        shape.num_kv_heads = s.kv_heads;
+        shape.head_dim = s.dim;
+        shape.tied = tied;
+        shape.dtype = dtype;
+        shape.seed = 3;
+        const kvtest::Tensors tensors = kvtest::random_tensors(shape);
+        kv::Model model = load(shape);
+        const std::vector<int32_t> tokens = some_tokens(23, 5);
+        const double error = relative_error(
+            run(model, {tokens}), kvtest::ReferenceForward(shape, tensors).logits(tokens));
+        INFO("heads ", s.heads, "/", s.kv_heads, " head_dim ", s.dim, " ", dtype, " tied ", tied);
+        // fp32 rounds at 6e-8; two layers of sums over up to 80 terms leave a small multiple.
+        CHECK(error <= 2e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("model: fused and separate weights give the same bits") {
+  RandomModel shape;
+  kv::Model separate = load(shape);
+  shape.fused = true;
+  kv::Model fused = load(shape);
+  const Sequences one = {some_tokens(19, 2)};
+  CHECK(same_bits(run(separate, one), run(fused, one)));
+}
+
+TEST_CASE("model: the same values in another dtype give the same bits") {
+  RandomModel shape;
+  kv::Model bf16 = load(shape);
+  shape.dtype = "F16";
+  kv::Model f16 = load(shape);
+  shape.dtype = "F32";
+  kv::Model f32 = load(shape);
+  const Sequences one = {some_tokens(19, 2)};
+  const std::vector<float> want = run(f32, one);
+  CHECK(same_bits(run(bf16, one), want));
+  CHECK(same_bits(run(f16, one), want));
+}
+
+TEST_CASE("model: names without the prefix of a whole model load too") {
+  RandomModel shape;
+  kv::Model with = load(shape);
+  shape.prefix = "";
+  kv::Model without = load(shape);
+  const Sequences one = {some_tokens(5, 2)};
+  CHECK(same_bits(run(with, one), run(without, one)));
+}
+
+TEST_CASE("model: a sequence has the same bits alone and in any batch") {
+  kv::Model model = load({});
+  const Sequences all = {some_tokens(7, 1), some_tokens(1, 2), some_tokens(30, 3),
+                         some_tokens(64, 4), some_tokens(17, 5)};
+  const std::vector<float> batch = run(model, all);
+  size_t at = 0;
+  for (const std::vector<int32_t>& s : all) {
+    const std::vector<float> alone = run(model, {s});
+    CHECK(same_bits(alone, std::span(batch).subspan(at, alone.size())));
+    at += alone.size();
+  }
+  const Sequences reversed(all.rbegin(), all.rend());
+  const std::vector<float> other = run(model, reversed);
+  const size_t last = all.back().size() * 97;
+  CHECK(same_bits(std::span(other).first(last), std::span(batch).last(last)));
+}
+
+TEST_CASE("model: a prefix has the same bits as in the longer sequence") {
+  kv::Model model = load({});
+  const std::vector<int32_t> tokens = some_tokens(40, 6);
+  const std::vector<float> whole = run(model, {tokens});
+  for (const int n : {1, 2, 15, 16, 17, 39}) {
+    const std::vector<float> prefix = run(model, {{tokens.begin(), tokens.begin() + n}});
+    CHECK(same_bits(prefix, std::span(whole).first(prefix.size())));
+  }
+}
+
+TEST_CASE("model: only the wanted rows give logits and their bits stay") {
+  kv::Model model = load({});
+  const Sequences one = {some_tokens(20, 7)};
+  const std::vector<float> all = run(model, one);
+  for (const std::vector<int32_t>& rows :
+       {std::vector<int32_t>{19}, {0}, {3, 4, 11}, range(0, 20)}) {
+    const std::vector<float> some = run(model, one, rows);
+    CHECK(some.size() == rows.size() * 97);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      CHECK(same_bits(std::span(some).subspan(i * 97, 97),
+                      std::span(all).subspan(static_cast<size_t>(rows[i]) * 97, 97)));
+    }
+  }
+}
+
+TEST_CASE("model: a pass may want no logits at all") {
+  kv::Model model = load({});
+  const std::vector<int32_t> tokens = {1, 2};
+  const std::vector<int32_t> positions = {0, 1};
+  PlainAttention attention(model.config());
+  attention.begin_pass({2});
+  CHECK(model.forward({tokens, positions, {}}, attention).empty());
+  CHECK(attention.layers_seen.size() == 2);
+}
+
+TEST_CASE("model: the same bits for 1 to 8 threads") {
+  const int before = kv::num_threads();
+  kv::Model model = load({});
+  const Sequences all = {some_tokens(7, 1), some_tokens(33, 3)};
+  kv::set_num_threads(1);
+  const std::vector<float> one = run(model, all);
+  for (int threads = 2; threads <= 8; ++threads) {
+    kv::set_num_threads(threads);
+    CHECK(same_bits(run(model, all), one));
+  }
+  kv::set_num_threads(before);
+}
+
+TEST_CASE("model: a token id outside the vocabulary is refused before anything runs") {
+  kv::Model model = load({});
+  PlainAttention attention(model.config());
+  attention.begin_pass({2});
+  for (const int32_t bad : {-1, 97, 2147483647}) {
+    const std::vector<int32_t> tokens = {5, bad};
+    const std::vector<int32_t> positions = {0, 1};
+    const std::string id = std::to_string(bad);
+    CHECK_THROWS_WITH_AS(
+        model.forward({tokens, positions, positions}, attention),
+        ("token id " + id + " is not in the vocabulary: wanted 0 to 96; use this model's tokenizer")
+            .c_str(),
+        kv::UserError);
+  }
+  CHECK(attention.layers_seen.empty());
+}
+
+TEST_CASE("model: a pass that contradicts itself is refused") {
+  kv::Model model = load({});
+  PlainAttention attention(model.config());
+  attention.begin_pass({2});
+  const std::vector<int32_t> two = {0, 1};
+  const std::vector<int32_t> one = {0};
+  const std::vector<int32_t> descending = {1, 0};
+  const std::vector<int32_t> twice = {1, 1};
+  const std::vector<int32_t> beyond = {2};
+  const std::vector<int32_t> negative = {0, -1};
+  CHECK_THROWS_AS(model.forward({two, one, two}, attention), std::logic_error);
+  CHECK_THROWS_AS(model.forward({{}, {}, {}}, attention), std::logic_error);
+  CHECK_THROWS_AS(model.forward({two, two, descending}, attention), std::logic_error);
+  CHECK_THROWS_AS(model.forward({two, two, twice}, attention), std::logic_error);
+  CHECK_THROWS_AS(model.forward({two, two, beyond}, attention), std::logic_error);
+  CHECK_THROWS_AS(model.forward({two, negative, two}, attention), std::logic_error);
+  CHECK(attention.layers_seen.empty());
+}
+
+TEST_CASE("model: a pass after a larger pass and after a failed one is right") {
+  kv::Model model = load({});
+  const std::vector<float> small = run(model, {some_tokens(3, 8)});
+  run(model, {some_tokens(90, 9)});
+  CHECK(same_bits(run(model, {some_tokens(3, 8)}), small));
+  PlainAttention attention(model.config());
+  attention.begin_pass({1});
+  const std::vector<int32_t> bad = {97};
+  const std::vector<int32_t> zero = {0};
+  CHECK_THROWS_AS(model.forward({bad, zero, zero}, attention), kv::UserError);
+  CHECK(same_bits(run(model, {some_tokens(3, 8)}), small));
+}
