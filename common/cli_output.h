@@ -90,6 +90,10 @@ class StreamPrinter {
   bool opened_ = false;  // its prompt has been printed
 };
 
+/// One line for each pass, or for each of at most `max_lines` runs of passes: rows, mean time, a
+/// bar.
+std::string passes_chart(std::span<const PassCost> passes, int max_lines);
+
 /// The counters' lines that every program ends with.
 std::string counters_text(const EngineCounters& counters, int64_t generated_tokens);
 

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "common/cli.h"
+
+namespace kv {
+
+StreamPrinter::StreamPrinter(const Console& console, const Tokenizer& tokenizer,
+                             std::span<const std::string> prompts,
+                             std::span<const Request> requests)
+    : console_(&console), prompts_(prompts), requests_(requests) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    texts_.push_back({.decoder = StreamingDecoder(tokenizer),
+                      .waiting = {},
+                      .tokens = 0,
+                      .complete = requests[i].max_tokens == 0});
+  }
+}
+
+bool StreamPrinter::on_token(size_t request, int32_t token) {
+  Text& text = texts_[request];
+  const Request& wanted = requests_[request];
+  const auto& stops = wanted.stop_token_ids;
+  text.waiting += text.decoder.push(token);
+  text.complete = ++text.tokens == wanted.max_tokens ||
+                  std::find(stops.begin(), stops.end(), token) != stops.end();
+  if (text.complete) text.waiting += text.decoder.finish();
+  show();
+  return !interrupted();
+}
+
+void StreamPrinter::show() {
+  for (; live_ < texts_.size(); ++live_, opened_ = false) {
+    Text& text = texts_[live_];
+    if (!opened_) {
+      const std::string label =
+          texts_.size() > 1 ? fmt::format("[{}/{}] ", live_ + 1, texts_.size()) : "";
+      console_->print("{}{}", label, prompts_[live_]);
+      opened_ = true;
+    }
+    console_->write(text.waiting);
+    text.waiting.clear();
+    if (!text.complete) break;
+    console_->write("\n\n");
+  }
+  console_->flush();
+}
+
+void StreamPrinter::finish() {
+  for (Text& text : texts_) {
+    if (text.complete) continue;
+    text.waiting += text.decoder.finish();
+    text.complete = true;
+  }
+  show();
+}
+
+}  // namespace kv

@@ -1,0 +1,142 @@
+// The program of lesson 01: generates text without a cache and shows what that costs.
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/known_models.h"
+#include "engine.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  bool table = false;
+  bool order = false;
+};
+
+/// The projection to Q, K and V in one step, in one layer, for models that people run.
+void print_table(const kv::Console& console) {
+  constexpr int64_t kTokens = 512;
+  kv::Table table({"model", "hidden", "heads", "KV heads", "head_dim", "QKV width",
+                   fmt::format("step {}, no cache", kTokens), "with a cache",
+                   "multiply-adds saved"});
+  for (const kv::KnownModel& model : kv::known_models()) {
+    const kv::ModelConfig& c = model.config;
+    const int64_t per_row = int64_t{c.hidden_size} * c.qkv_width();
+    table.add({model.name, std::to_string(c.hidden_size), std::to_string(c.num_heads),
+               std::to_string(c.num_kv_heads), std::to_string(c.head_dim),
+               std::to_string(c.qkv_width()),
+               fmt::format("[{0}, {1}] x [{1}, {2}]", kTokens, c.hidden_size, c.qkv_width()),
+               fmt::format("[1, {0}] x [{0}, {1}]", c.hidden_size, c.qkv_width()),
+               fmt::format("{:.1f} of {:.1f} G",
+                           1e-9 * static_cast<double>(kTokens - 1) * static_cast<double>(per_row),
+                           1e-9 * static_cast<double>(kTokens * per_row))});
+  }
+  console.print("QKV width = (heads + 2 x KV heads) x head_dim\n\n{}", table.to_string());
+}
+
+/// The same numbers, added in three orders.
+void print_order(const kv::Console& console) {
+  std::vector<float> numbers;
+  for (int i = 1; i <= 1000; ++i) numbers.push_back(1.0f / static_cast<float>(i));
+  const auto show = [&](const char* how, float sum) {
+    console.print("{:<34} {:.7f}   bits {:08x}\n", how, sum, std::bit_cast<uint32_t>(sum));
+  };
+  float forward = 0.0f;
+  for (size_t i = 0; i < numbers.size(); ++i) forward += numbers[i];
+  float backward = 0.0f;
+  for (size_t i = numbers.size(); i-- > 0;) backward += numbers[i];
+  float halves[2] = {0.0f, 0.0f};
+  for (size_t i = 0; i < numbers.size(); ++i) halves[i % 2] += numbers[i];
+  console.print("1/1 + 1/2 + 1/3 + ... + 1/1000 in 32-bit floats\n");
+  show("first to last", forward);
+  show("last to first", backward);
+  show("two partial sums, odd and even", halves[0] + halves[1]);
+}
+
+/// Rows by the formula: a prompt of p tokens and g generated ones take g passes of p, p + 1, ...
+/// rows. From a prompt of one token that is g (g + 1) / 2.
+int64_t rows_by_formula(std::span<const kv::Request> requests, const kv::GenerateResult& result) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto p = static_cast<int64_t>(requests[i].prompt.size());
+    const auto g = static_cast<int64_t>(result.completions[i].tokens.size());
+    rows += g * p + g * (g - 1) / 2;
+  }
+  return rows;
+}
+
+/// Rows if each token's were computed once: all that is known but the last token, which no pass
+/// needs.
+int64_t rows_needed(std::span<const kv::Request> requests, const kv::GenerateResult& result) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const size_t generated = result.completions[i].tokens.size();
+    if (generated > 0) rows += static_cast<int64_t>(requests[i].prompt.size() + generated) - 1;
+  }
+  return rows;
+}
+
+void print_cost(const kv::Console& console, std::span<const kv::Request> requests,
+                const kv::GenerateResult& result) {
+  int64_t tokens = 0;
+  for (const kv::Completion& completion : result.completions) {
+    tokens += static_cast<int64_t>(completion.tokens.size());
+  }
+  const int64_t rows = result.counters.kv_rows_computed;
+  const int64_t needed = rows_needed(requests, result);
+  console.print("Each pass runs every token again\n{}\n", kv::passes_chart(result.passes, 16));
+  console.write(kv::counters_text(result.counters, tokens));
+  console.print("by the formula            {}\n",
+                kv::with_commas(rows_by_formula(requests, result)));
+  console.print("if computed only once     {}", kv::with_commas(needed));
+  if (needed > 0) {
+    console.print("  ({:.1f} times fewer)",
+                  static_cast<double>(rows) / static_cast<double>(needed));
+  }
+  console.write("\n");
+}
+
+void run(Options& options) {
+  kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  if (options.table) print_table(console);
+  if (options.order) print_order(console);
+  if (options.table || options.order) return;
+
+  if (generate.prompts.empty()) generate.prompts = {"Once upon a time"};
+  kv::Model model = kv::load_model(generate);
+  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+  console.print("Lesson 01, no cache, on {}\n\n", kv::describe(model.device()));
+
+  kv::StreamPrinter printer(console, tokenizer, generate.prompts, requests);
+  const auto engine = lesson01::make_engine(model, {});
+  const kv::GenerateResult result = engine->generate(
+      requests, [&](size_t request, int32_t token) { return printer.on_token(request, token); });
+  printer.finish();
+  print_cost(console, requests, result);
+
+  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
+  document["lesson"] = "01";
+  document["device"] = kv::name_of(model.device());
+  kv::write_json(generate.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Lesson 01: generates text without a cache, and shows what recomputing costs.\n"};
+  kv::add_generate_options(app, options.generate);
+  app.add_flag("--table", options.table,
+               "print the cost of the QKV projection for known models, and nothing else");
+  app.add_flag("--order", options.order,
+               "add the same numbers in three orders, compare the bits, and nothing else");
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}

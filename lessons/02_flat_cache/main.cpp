@@ -1,0 +1,214 @@
+// The program of lesson 02: generates text with a flat cache, and shows what the cache costs.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/known_models.h"
+#include "engine.h"
+#include "reservation_arena.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  int max_seq_len = 1024;
+  bool waste = false;
+  bool fragmentation = false;
+};
+
+/// What sequences of these lengths use of slabs of max_seq_len slots.
+void print_slabs(const kv::Console& console, const kv::ModelConfig& config, int64_t element_bytes,
+                 int64_t max_seq_len, std::span<const int64_t> lengths) {
+  constexpr int kBarWidth = 32;
+  const int64_t slab_bytes = lesson02::kv_cache_bytes(config, 1, max_seq_len, element_bytes);
+  int64_t used = 0;
+  kv::Table table({"sequence", "slots reserved", "used", "KV reserved", "used", "wasted"});
+  const auto add = [&](const std::string& name, int64_t slots, int64_t tokens) {
+    const int64_t per_slot = slab_bytes / max_seq_len;
+    table.add({name, kv::with_commas(slots), kv::with_commas(tokens),
+               kv::human_bytes(slots * per_slot), kv::human_bytes(tokens * per_slot),
+               kv::percent(static_cast<double>(slots - tokens), static_cast<double>(slots))});
+  };
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    add(std::to_string(i), max_seq_len, lengths[i]);
+    used += lengths[i];
+  }
+  const auto batch = static_cast<int64_t>(lengths.size());
+  if (batch > 1) add("all", batch * max_seq_len, used);
+  console.print("{}\n", table.to_string());
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const int full = static_cast<int>(kBarWidth * lengths[i] / max_seq_len);
+    std::string slab;
+    for (int x = 0; x < kBarWidth; ++x) slab += x < full ? "█" : "░";
+    console.print("  {}  {}\n", i, slab);
+  }
+}
+
+/// The size formula with its numbers, and what it gives.
+std::string formula(const kv::ModelConfig& c, int64_t batch, int64_t max_seq_len,
+                    int64_t element_bytes) {
+  const int64_t bytes = lesson02::kv_cache_bytes(c, batch, max_seq_len, element_bytes);
+  return fmt::format("2 x {} x {} x {} x {} x {} x {} = {} B = {}", batch, max_seq_len,
+                     c.num_layers, c.num_kv_heads, c.head_dim, element_bytes,
+                     kv::with_commas(bytes), kv::human_bytes(bytes));
+}
+
+constexpr const char* kFormula = "2 x batch x seq x layers x KV heads x head_dim x bytes";
+
+void print_waste(const kv::Console& console) {
+  const kv::ModelConfig& qwen = kv::known_model("Qwen3-0.6B").config;
+  const kv::ModelConfig& llama = kv::known_model("Llama 2 7B").config;
+  constexpr int64_t kTwoBytes = 2;
+  console.print("KV of one token, 16-bit elements ({})\n\n", kFormula);
+  kv::Table table({"model", "layers", "KV heads", "head_dim", "KV per token", "of 1,024 tokens"});
+  for (const kv::KnownModel& model : kv::known_models()) {
+    const kv::ModelConfig& c = model.config;
+    table.add({model.name + (model.windowed_layers > 0 ? " *" : ""), std::to_string(c.num_layers),
+               std::to_string(c.num_kv_heads), std::to_string(c.head_dim),
+               kv::human_bytes(c.kv_bytes_per_token(kTwoBytes)),
+               kv::human_bytes(lesson02::kv_cache_bytes(c, 1, 1024, kTwoBytes))});
+  }
+  console.write(table.to_string());
+  for (const kv::KnownModel& model : kv::known_models()) {
+    if (model.windowed_layers == 0) continue;
+    console.print("* {} of its {} layers attend to a window only: the formula overstates it.\n",
+                  model.windowed_layers, model.config.num_layers);
+  }
+  console.print("\nFour sequences, 1,024 slots each, Qwen3-0.6B\n\n");
+  print_slabs(console, qwen, kTwoBytes, 1024, std::vector<int64_t>{1024, 512, 200, 512});
+  console.print("\nA short answer in a long slab, Qwen3-0.6B\n\n");
+  print_slabs(console, qwen, kTwoBytes, 2048, std::vector<int64_t>{80});
+  console.print("\nA prompt of 4,096 tokens, Llama 2 7B\n\n");
+  console.print("one sequence                      {}\n", formula(llama, 1, 4096, kTwoBytes));
+  console.print("four that share it, four copies   {}\n", formula(llama, 4, 4096, kTwoBytes));
+}
+
+/// One line that shows which slots are taken: a letter for each reservation, '.' for holes.
+std::string picture(const lesson02::ReservationArena& arena,
+                    std::span<const std::pair<char, lesson02::SlotRange>> named) {
+  constexpr int64_t kWidth = 64;
+  std::string line(kWidth, '.');
+  for (const auto& [name, range] : named) {
+    const auto begin = static_cast<size_t>(range.begin * kWidth / arena.capacity());
+    const auto size = static_cast<size_t>(range.size * kWidth / arena.capacity());
+    line.replace(begin, size, size, name);
+  }
+  return line;
+}
+
+/// Reservations of just the right size: no slot is wasted inside them, yet the holes do not add up.
+void print_fragmentation(const kv::Console& console) {
+  lesson02::ReservationArena arena(4096);
+  std::vector<std::pair<char, lesson02::SlotRange>> live;
+  const auto show = [&](const std::string& what) {
+    console.print("{:<34} {}  {:>5} free, largest hole {:>5}\n", what, picture(arena, live),
+                  kv::with_commas(arena.total_free()), kv::with_commas(arena.largest_hole()));
+  };
+  console.print("4,096 token slots; each request reserves what it will need, first fit\n\n");
+  show("empty");
+  constexpr int64_t kSizes[] = {1024, 640, 1024, 512, 896};
+  for (size_t i = 0; i < std::size(kSizes); ++i) {
+    const char name = static_cast<char>('A' + i);
+    live.emplace_back(name, arena.reserve(kSizes[i]).value());
+    show(fmt::format("{} reserves {}", name, kv::with_commas(kSizes[i])));
+  }
+  for (const char name : {'B', 'D'}) {
+    const auto found = std::find_if(live.begin(), live.end(),
+                                    [&](const auto& entry) { return entry.first == name; });
+    arena.release(found->second);
+    live.erase(found);
+    show(fmt::format("{} is finished", name));
+  }
+  constexpr int64_t kWanted = 1024;
+  const auto refused = arena.reserve(kWanted);
+  show(fmt::format("F wants {}: {}", kv::with_commas(kWanted), refused ? "served" : "refused"));
+  console.print("\n{} slots are free, F needs {}, and no hole has more than {}.\n",
+                kv::with_commas(arena.total_free()), kv::with_commas(kWanted),
+                kv::with_commas(arena.largest_hole()));
+}
+
+/// Rows that recomputing everything would have cost for the same tokens.
+int64_t rows_without_cache(std::span<const kv::Request> requests,
+                           const kv::GenerateResult& result) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto p = static_cast<int64_t>(requests[i].prompt.size());
+    const auto g = static_cast<int64_t>(result.completions[i].tokens.size());
+    rows += g * p + g * (g - 1) / 2;
+  }
+  return rows;
+}
+
+void print_cost(const kv::Console& console, const lesson02::FlatCacheEngine& engine,
+                const kv::Model& model, std::span<const kv::Request> requests,
+                const kv::GenerateResult& result) {
+  int64_t tokens = 0;
+  for (const kv::Completion& completion : result.completions) {
+    tokens += static_cast<int64_t>(completion.tokens.size());
+  }
+  console.print("The prompts once, then one token of each sequence\n{}\n",
+                kv::passes_chart(result.passes, 16));
+  console.write(kv::counters_text(result.counters, tokens));
+  console.print("rows without a cache      {}\n",
+                kv::with_commas(rows_without_cache(requests, result)));
+  const lesson02::FlatKvCache* cache = engine.cache();
+  if (!cache) return;
+
+  const auto element_bytes =
+      static_cast<int64_t>(kv::size_of(kv::activation_dtype(model.device())));
+  console.print("\nKV = {}\n", kFormula);
+  console.print("by the formula  {}\n",
+                formula(model.config(), cache->batch(), cache->max_seq_len(), element_bytes));
+  console.print("allocated       {} B\n\n", kv::with_commas(cache->bytes_reserved()));
+  std::vector<int64_t> lengths;
+  for (int slab = 0; slab < cache->batch(); ++slab) lengths.push_back(cache->position(slab));
+  print_slabs(console, model.config(), element_bytes, cache->max_seq_len(), lengths);
+}
+
+void run(Options& options) {
+  kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  if (options.waste) print_waste(console);
+  if (options.fragmentation) print_fragmentation(console);
+  if (options.waste || options.fragmentation) return;
+
+  if (generate.prompts.empty()) generate.prompts = {"Once upon a time"};
+  kv::Model model = kv::load_model(generate);
+  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+  console.print("Lesson 02, a flat cache, on {}\n\n", kv::describe(model.device()));
+
+  kv::StreamPrinter printer(console, tokenizer, generate.prompts, requests);
+  lesson02::FlatCacheEngine engine(model, {.max_seq_len = options.max_seq_len});
+  const kv::GenerateResult result = engine.generate(
+      requests, [&](size_t request, int32_t token) { return printer.on_token(request, token); });
+  printer.finish();
+  print_cost(console, engine, model, requests, result);
+
+  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
+  document["lesson"] = "02";
+  document["device"] = kv::name_of(model.device());
+  document["max_seq_len"] = options.max_seq_len;
+  kv::write_json(generate.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Lesson 02: generates text with a flat KV cache, and shows what the cache costs.\n"};
+  kv::add_generate_options(app, options.generate);
+  app.add_option("--max-seq-len", options.max_seq_len, "token slots reserved for each sequence")
+      ->type_name("N")
+      ->check(kv::between(1, 1 << 24))
+      ->capture_default_str();
+  app.add_flag("--waste", options.waste,
+               "print what slabs waste, computed for known models, and nothing else");
+  app.add_flag("--fragmentation", options.fragmentation,
+               "print how reservations of unequal size leave useless holes, and nothing else");
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}
