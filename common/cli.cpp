@@ -53,6 +53,7 @@ bool interrupted() { return g_interrupted != 0; }
 int run_main(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, and reported as one
+  app.get_formatter()->column_width(34);
   if (app.get_name().empty()) app.name(std::filesystem::path(argv[0]).filename().string());
   try {
     parse_and_run(app, argc, argv, body);

@@ -44,7 +44,8 @@ CLI::Validator between(int64_t smallest, int64_t largest) {
     const bool ok = parses_as(text, value) && value >= smallest && value <= largest;
     return ok ? std::string() : fmt::format("'{}' is not allowed, wanted {}", text, range);
   };
-  return {check, range};
+  const bool no_limit = largest >= std::numeric_limits<int32_t>::max();
+  return {check, no_limit ? fmt::format("{} or more", smallest) : range};
 }
 
 std::filesystem::path default_model_dir() {

@@ -26,11 +26,12 @@ void print_slabs(const kv::Console& console, const kv::ModelConfig& config, int6
   constexpr int kBarWidth = 32;
   const int64_t slab_bytes = lesson02::kv_cache_bytes(config, 1, max_seq_len, element_bytes);
   int64_t used = 0;
-  kv::Table table({"sequence", "slots reserved", "used", "KV reserved", "used", "wasted"});
+  kv::Table table({"sequence", "slots", "used", "KV reserved", "used", "wasted", "wasted"});
   const auto add = [&](const std::string& name, int64_t slots, int64_t tokens) {
     const int64_t per_slot = slab_bytes / max_seq_len;
     table.add({name, kv::with_commas(slots), kv::with_commas(tokens),
                kv::human_bytes(slots * per_slot), kv::human_bytes(tokens * per_slot),
+               kv::human_bytes((slots - tokens) * per_slot),
                kv::percent(static_cast<double>(slots - tokens), static_cast<double>(slots))});
   };
   for (size_t i = 0; i < lengths.size(); ++i) {
@@ -176,7 +177,6 @@ void run(Options& options) {
   if (options.fragmentation) print_fragmentation(console);
   if (options.waste || options.fragmentation) return;
 
-  if (generate.prompts.empty()) generate.prompts = {"Once upon a time"};
   kv::Model model = kv::load_model(generate);
   const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
@@ -200,6 +200,7 @@ void run(Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
+  options.generate.prompts = {"Once upon a time"};
   CLI::App app{"Lesson 02: generates text with a flat KV cache, and shows what the cache costs.\n"};
   kv::add_generate_options(app, options.generate);
   app.add_option("--max-seq-len", options.max_seq_len, "token slots reserved for each sequence")
