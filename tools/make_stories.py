@@ -51,6 +51,7 @@ class Story:
         self.slots = {}
         self.paragraphs = [[]]
         self.topics = []  # how a request may name what this story is about
+        self.wishes = []  # and what happens in it ("who lost a kite")
         self._choose_hero()
         self._choose_place()
         self.set_thing(rng.choice(words.COMMON_THINGS if rng.random() < 0.5 else words.THINGS))
@@ -89,10 +90,10 @@ class Story:
     # --- who, where, what ---------------------------------------------------------------------
 
     def _new_name(self, names):
-        if self.rng.random() < 0.12:
-            count = self.pick([2, 2, 3])
-            name = "".join(self.pick(words.SYLLABLES) for _ in range(count))
-            return capital(name + self.pick(words.SYLLABLE_ENDINGS))
+        if self.rng.random() < 0.25:
+            count = self.pick([1, 2, 2, 3])
+            name = "".join(self.pick(words.ONSETS) + self.pick(words.VOWELS) for _ in range(count))
+            return capital(name + self.pick(words.NAME_ENDINGS if count > 1 else words.CODAS))
         return self.pick(names)
 
     def _animal(self):
@@ -116,12 +117,18 @@ class Story:
                                article(f"{size} {kind} called {name}")])
         else:  # an animal or a robot, with or without a name
             gender = self.pick(["she", "he"])
-            robot = draw > 0.88
-            kind = "robot" if robot else self._animal()
+            kind, names = self._animal(), words.PET_NAMES
+            if draw > 0.90:
+                kind, names = "robot", words.ROBOT_NAMES
+            elif draw > 0.78:
+                kind = self.pick(sorted(words.PEOPLE))
+                gender = words.PEOPLE[kind]
+                names = words.GIRLS if gender == "she" else words.BOYS
             named = self.rng.random() < 0.6
-            name = self._new_name(words.ROBOT_NAMES if robot else words.PET_NAMES)
+            name = self._new_name(names)
             if not named:
-                name = self.pick([f"the {kind}", f"the {size} {kind}", f"the little {kind}"])
+                size = self.pick([size, "little"])
+                name = self.pick([f"the {kind}", f"the {size} {kind}"])
             intro = article(f"{size} {kind}") + (f" named {name}" if named else "")
         if gender != "they":
             self.names = {name}
@@ -131,7 +138,7 @@ class Story:
             self.set(**{slot: word})
         self.slots["I"] = PRONOUNS[gender][5]
         self.set(h=name, intro=intro, kind=kind, size=size)
-        hero = f"{article(kind)}" if self.animal_hero else None
+        hero = article(kind) if self.animal_hero else None
         self.hero_topics = [t for t in (hero, intro, None if name.startswith("the") else name) if t]
 
     def _choose_place(self):
@@ -187,7 +194,8 @@ class Story:
             name, gender = self.pick([("Mom", "she"), ("Dad", "he"), ("Grandma", "she"),
                                       ("Grandpa", "he")])
         pronouns = PRONOUNS[gender]
-        self.set(g=name, ghe=pronouns[0], ghim=pronouns[1], ghis=pronouns[2])
+        own = name if name[0] != "h" else "my " + name.split(" ", 1)[1]
+        self.set(g=name, my_g=own, ghe=pronouns[0], ghim=pronouns[1], ghis=pronouns[2])
 
 
 def request(story):
@@ -195,6 +203,8 @@ def request(story):
     rng = story.rng
     hero = rng.choice(story.hero_topics)
     second = rng.choice(story.topics) if story.topics else None
+    if story.wishes and rng.random() < 0.35:
+        hero, second = f"{hero} {rng.choice(story.wishes)}", None
     about = hero if second is None or rng.random() < 0.15 else f"{hero} and {second}"
     return rng.choice([
         f"Tell me a story about {about}.", f"Tell me a story about {about}.",

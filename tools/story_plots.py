@@ -11,16 +11,21 @@ import story_words as words
 def open_story(s):
     """Who the hero is. Many ways to begin, so that many prompts feel familiar."""
     draw = s.rng.random()
-    if draw < 0.34:
+    if draw < 0.06:
+        s.say("~{Intro} lived {home}.", "~{Intro} was walking {at}.", "~{Intro} loved to play {at}.",
+              "{H} {was} {intro}. {He} lived {home}.", "~{Intro} woke up on a {weather} {time}.")
+    elif draw < 0.34:
         s.say("Once upon a time, there {was} {intro}.", "Once upon a time, {intro} lived {home}.",
               "Once upon a time there {was} {intro}.", "Once upon a time, in a land far away, there {was} {intro}.",
               "Once there {was} {intro}.", "Long ago, there {was} {intro}.",
               "There once {was} {intro}.", "Once upon a time, {at}, there {was} {intro}.")
-        s.say("{H} lived {home}.", "{He} lived {home}.", "{He} liked to play {at}.",
-              "Every day {he} went to {place} to play.", chance=0.5)
+        if s.slots["home"] not in s.paragraphs[-1][-1]:
+            s.say("{H} lived {home}.", "{He} lived {home}.", chance=0.25)
+        s.say("{He} liked to play {at}.", "Every day {he} went to {place} to play.", chance=0.3)
     elif draw < 0.50:
         s.say("{At}, there lived {intro}.", "Near {place} there lived {intro}.",
               "Deep in the woods, there lived {intro}.", "Far away, near {place}, lived {intro}.",
+              "Long ago, in a village by the sea, there {was} {intro}.",
               "In a small village there lived {intro}.", "At the edge of {place} lived {intro}.")
         s.say("{H} loved to play {at}.", "{He} knew every path near {place}.",
               "Everybody there liked {h}.", chance=0.5)
@@ -38,6 +43,17 @@ def open_story(s):
               "{H} {was} always ready for an adventure.", "{H} went to {place} every day.",
               "This is the story of {h}.")
         s.say("Everybody liked {h}.", "{He} had many friends.", "{Sight}.", chance=0.4)
+
+
+def open_with_thing(s):
+    """The hero and the thing that the story is about, now and then without a word before it."""
+    if s.rng.random() < 0.85:
+        open_story(s)
+    elif s.rng.random() < 0.4:
+        s.say("~{Intro} had {a_thing}.", "Once upon a time, {intro} had {a_thing}.",
+              "There once {was} {intro} who had {a_thing}.")
+        return
+    had_thing(s)
 
 
 def had_thing(s):
@@ -75,8 +91,13 @@ def meet_friend(s, crying=True):
 
 
 def lost_thing(s):
-    open_story(s)
-    had_thing(s)
+    s.wishes = [f"who lost {thing}" for thing in s.thing_topics]
+    if s.rng.random() < 0.12:
+        s.say("\"Where is {my} {thing}?\" asked {h}.", "\"{I} can not find {my} {thing}!\" said {h}.",
+              "\"Have you seen {my} {thing}?\" asked {h}.")
+        had_thing(s)
+    else:
+        open_with_thing(s)
     s.paragraph()
     s.say("One day, {the_thing} was gone.", "But one {time}, {h} could not find {the_thing}.",
           "One {weather} {time}, {h} lost {the_thing} {at}.",
@@ -103,8 +124,8 @@ def lost_thing(s):
 
 def stuck_in_tree(s):
     s.set_thing(s.pick(words.FLYING))
-    open_story(s)
-    had_thing(s)
+    s.wishes = [f"whose {s.slots['thing']} is stuck in a tree"]
+    open_with_thing(s)
     s.paragraph()
     s.say("One {time}, the wind was strong, and {the_thing} flew up into a tall tree.",
           "Suddenly the wind took {the_thing} and carried it into a tree.",
@@ -131,8 +152,8 @@ def stuck_in_tree(s):
 
 def broken_thing(s):
     s.set_thing(s.pick(words.BREAKABLE))
-    open_story(s)
-    had_thing(s)
+    s.wishes = [f"who broke {thing}" for thing in s.thing_topics]
+    open_with_thing(s)
     s.paragraph()
     s.say("One {time}, {h} ran too fast and dropped {the_thing}.",
           "One day, {the_thing} fell down and broke.", "While {h} {was} playing, {the_thing} fell on a stone.")
@@ -156,8 +177,8 @@ def broken_thing(s):
 
 
 def share_thing(s):
-    open_story(s)
-    had_thing(s)
+    s.wishes = ["who did not want to share", f"who did not want to share {s.thing_topics[0]}"]
+    open_with_thing(s)
     s.paragraph()
     s.say("One day, {f_intro} came to play.", "One {time}, {h} met {f_intro} {at}.")
     s.say("\"May I play with your {thing}?\" asked {f}.", "\"What a nice {thing}!\" said {f}. \"Can I try it?\"",
@@ -167,9 +188,9 @@ def share_thing(s):
           "\"No! This is {my} {thing},\" said {h}.")
     s.say("{F} was {sad} and walked away.", "{F} looked down at the ground and said nothing.", "{F} went away without a word.")
     s.say("{H} played alone, but it was not fun.", "Now {h} {was} alone with {the_thing}, and it felt very quiet.",
-          "{He} played for a while, but {he} felt bad.")
+          "{H} played for a while, but {he} felt bad.")
     s.say("{G} saw it and said, \"A {thing} is more fun with a friend.\"",
-          "{H} thought about {f}. It was not nice to say no.", "{He} remembered how {sad} {f} had looked.")
+          "{H} thought about {f}. It was not nice to say no.", "{H} remembered how {sad} {f} had looked.")
     s.say("So {h} ran after {f}. \"{I} {am} sorry,\" {he} said. \"Let us play together.\"",
           "{H} found {f} {spot}. \"Please come back,\" {he} said. \"You can have the first turn.\"")
     s.say("{F} smiled, and they took turns with {the_thing}.", "{F} was {glad}, and they played with {the_thing} all {time}.",
@@ -181,9 +202,15 @@ def afraid(s):
     fear = s.pick(sorted(words.FEARS))
     s.set(fear=fear, scary=words.FEARS[fear])
     s.topics = [fear]
-    open_story(s)
-    s.say("{H} {was} afraid of {fear}.", "But there was one problem. {H} {was} afraid of {fear}.",
-          "{H} {was} not afraid of many things, but {he} {was} afraid of {fear}.")
+    s.wishes = [f"who {s.slots['was']} afraid of {fear}", f"who learned to be brave"]
+    if s.rng.random() < 0.2:
+        s.say("{H} {was} afraid of {fear}.")
+        s.say("{He} lived {home}.", "{He} {was} very {size}, and {he} did not like to talk about it.",
+              "{He} did not tell anybody.")
+    else:
+        open_story(s)
+        s.say("{H} {was} afraid of {fear}.", "But there was one problem. {H} {was} afraid of {fear}.",
+              "{H} {was} not afraid of many things, but {he} {was} afraid of {fear}.")
     s.paragraph()
     s.say("One {time}, it happened. {Scary}.", "{Scary}.", "Then, one {weather} {time}, {h} got a fright. {Scary}.")
     s.say("{H} wanted to run away.", "{H} hid under a blanket.", "\"{I} {am} scared,\" said {h}.",
@@ -191,7 +218,8 @@ def afraid(s):
     s.say("{F_intro} came and sat down beside {him}.", "{F_intro} heard {him} and came closer.")
     s.say("\"I was afraid of {fear} too, when I was small,\" said {f}.",
           "\"Everybody is afraid sometimes,\" said {f}.", "\"It is all right to be afraid,\" said {f} softly.")
-    s.say("\"What did you do?\" asked {h}.", "\"Really?\" asked {h}.", chance=0.7)
+    s.say("\"What did you do?\" asked {h}.", "\"Really? What did you do?\" asked {h}.",
+          "\"And how did you become brave?\" asked {h}.")
     s.say("\"I took a deep breath and counted to three,\" said {f}. \"Then I was not so scared.\"",
           "\"I sang a little song until I felt brave,\" said {f}. \"Do you want to sing with me?\"",
           "\"I held the hand of a friend,\" said {f}. \"You can hold mine.\"")
@@ -207,6 +235,7 @@ def lost_baby(s):
     look = s.pick(["little", "tiny", "baby", "small", "lost"])
     s.set(baby=f"{look} {baby}", a_baby=f"a {look} {baby}", animal=baby, the_baby=f"the {look} {baby}")
     s.topics = [f"a {look} {baby}", "a" + ("n" if baby[0] in "aeio" else "") + f" {baby}"]
+    s.wishes = [f"who found {s.topics[0]}", f"who helped {s.topics[0]}"]
     open_story(s)
     s.paragraph()
     s.say("{Spot}, {h} found {a_baby}.", "One {weather} {time}, {h} heard a small cry. {Spot} sat {a_baby}.",
@@ -234,14 +263,17 @@ def cooking(s):
           food_was="were" if it == "them" else "was",
           this_is="these are" if it == "them" else "this is")
     s.topics = [a_food, a_food]
+    s.wishes = [f"who made {a_food}", f"who wanted to make {a_food}"]
     open_story(s)
     s.say("{H} wanted to make {a_food} for {g}.", "It was almost time for a party, and {h} wanted to make {a_food}.",
-          "{H} wanted to make {a_food}, because it was the birthday of {f_intro}.", "\"Today {I} will make {a_food},\" said {h}.")
+          "\"Today {I} will make {a_food},\" said {h}.")
     s.paragraph()
     s.say("{He} looked in the kitchen, but {first} and {second} were missing.",
           "But {he} needed {first} and {second}.", "First {he} needed {first}. Then {he} needed {second}.")
     s.say("So {h} took a basket and went to {place}.", "{H} walked to {place} to look for {first}.")
-    s.say("There {he} found {first} {spot}.", "A kind farmer gave {him} some {first}.", "{F} gave {him} some {first}.")
+    s.say("There {he} found {first} {spot}.", "A kind farmer gave {him} some {first}.")
+    s.say("On the way home {he} met {f_intro}.", "Then {h} met {f_intro}.",
+          "Not far away {he} saw {f_intro}.")
     s.say("{H} asked {f} for {second}.", "\"Do you have any {second}?\" {h} asked {f}.")
     s.say("\"Of course,\" said {f}. \"May I help you with the {food}?\"", "\"Yes, I have some,\" said {f}. \"Can I come and help you?\"")
     s.say("\"Yes, please!\" said {h}.", "\"That would be fun,\" said {h}.")
@@ -277,6 +309,7 @@ def growing(s):
 
 
 def surprise(s):
+    s.topics = s.thing_topics + ["a birthday", "a birthday party", "a surprise"]
     open_story(s)
     s.say("It was {his} birthday, but nobody said a word about it.",
           "Today was {his} birthday, and {he} {was} very excited.")
@@ -317,6 +350,7 @@ def treasure(s):
     s.set_thing(s.pick(["map", "key", "letter", "box", "bottle", "compass"]), s.pick(["old", "golden", "small", "strange", "rusty"]))
     s.set(prize=s.pick(["a box full of shiny stones", "a hundred old coins", "a book full of wonderful stories", "a basket of sweet apples", "a tiny golden bell", "a garden full of flowers"]))
     s.topics = s.thing_topics + ["a treasure"]
+    s.wishes = ["who found a treasure", f"who found {s.thing_topics[1]}"]
     open_story(s)
     s.paragraph()
     s.say("One {time}, {h} found {a_thing} {spot}.", "{H} {was} playing {at} when {he} saw {a_thing} {spot}.", "{Spot}, there was {a_thing}.")
@@ -374,6 +408,7 @@ def night_sky(s):
     s.topics = ["the moon", "a star", "the stars"]
     wish = s.pick(["touch the moon", "catch a star", "see a falling star", "talk to the moon"])
     s.set(wish=wish)
+    s.wishes = [f"who wanted to {wish}"]
     open_story(s)
     s.say("Every night {h} looked at the sky. {He} wanted to {wish}.", "More than anything, {h} wanted to {wish}.", "{H} had one big wish. {He} wanted to {wish}.")
     s.paragraph()
@@ -391,9 +426,10 @@ def night_sky(s):
 
 
 def new_skill(s):
-    skill = s.pick(["swim", "dance", "sing", "fly a kite", "ride a bike", "whistle", "paint", "read", "skate", "juggle", "play the drum"])
+    skill = s.pick(["fly", "climb trees", "cook", "draw", "write", "sail a boat", "play the flute", "tie a knot", "swim", "dance", "sing", "fly a kite", "ride a bike", "whistle", "paint", "read", "skate", "juggle", "play the drum"])
     s.set(skill=skill)
     s.topics = [f"learning to {skill}"]
+    s.wishes = [f"who wanted to {skill}", f"who learned to {skill}", f"who could not {skill}"]
     open_story(s)
     s.say("{H} wanted to learn to {skill}.", "More than anything, {h} wanted to {skill}.", "All {his} friends could {skill}, but {h} could not.")
     s.paragraph()
@@ -434,7 +470,7 @@ def new_friend(s):
 def make_gift(s):
     open_story(s)
     s.say("It was almost the birthday of {g}.", "{H} wanted to give {g} a present.")
-    s.say("\"What can {I} give to {g}?\" thought {h}.", "But {h} had no money.")
+    s.say("\"What can {I} give to {my_g}?\" thought {h}.", "But {h} had no money.")
     s.paragraph()
     s.say("{H} asked {f_intro} for help.", "{He} went to see {f_intro}. \"Can you help {me}?\" {he} asked.")
     s.say("\"You could make something,\" said {f}.", "\"The best presents are made by hand,\" said {f}.")

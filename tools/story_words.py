@@ -9,9 +9,11 @@ Ziggy Waffles Maple Juniper Sunny Bubbles Peanut Shadow Ginger Willow Fluffy Peb
 ROBOT_NAMES = "Beep Bolt Zap Robo Tick Gizmo Cog Sprocket Chip Widget Blip Rivet".split()
 
 # Names nobody has heard of teach the model to copy letters, so that it can follow a new name.
-SYLLABLES = """ba be bi bo da do du fa fi ga go ja ka ki ko la li lo lu ma me mi mo na ni no pa pi po
-ra ri ro sa shi so ta ti to va vi wa ya yo za zi zu""".split()
-SYLLABLE_ENDINGS = ["", "", "", "n", "l", "s", "x", "rin", "ck", "mo"]
+ONSETS = """b c d f g h j k l m n p r s t v w y z b d f g k l m n p r s t br bl ch cl cr dr fl fr gl gr
+kr ph pl pr qu sh sk sl sm sn sp st th tr tw x""".split()
+VOWELS = "a e i o u a e i o a e i o y ai au ee ei ie oo ou".split()
+CODAS = "b d g ck l m n p r s t x ll nd rk sh".split()
+NAME_ENDINGS = ["", "", ""] + CODAS + "la na ra da ma ton ley rin lda bert dor mir".split()
 
 # The common ones are drawn half of the time, so they are learned best.
 COMMON_ANIMALS = "fox rabbit bear cat dog mouse squirrel duck owl frog puppy kitten bird turtle".split()
@@ -19,6 +21,11 @@ ANIMALS = COMMON_ANIMALS + """hedgehog pig lamb goat pony horse deer badger otte
 monkey elephant lion tiger giraffe zebra koala kangaroo penguin seal dolphin whale crab snail
 butterfly bee ladybug ant spider lizard dragon unicorn parrot goose hen rooster swan crow raccoon
 wolf camel donkey cow sheep hamster bat robin sparrow pigeon fish octopus hippo crocodile""".split()
+PEOPLE = {"princess": "she", "prince": "he", "king": "he", "queen": "she", "wizard": "he",
+          "witch": "she", "pirate": "he", "knight": "he", "fairy": "she", "giant": "he",
+          "farmer": "he", "baker": "she", "sailor": "he", "painter": "she", "mermaid": "she",
+          "gnome": "he", "elf": "she", "troll": "he", "monster": "he", "snowman": "he",
+          "ghost": "he", "dinosaur": "he", "train": "he", "cloud": "she", "star": "she"}
 WISE = ["wise old owl", "kind old turtle", "gentle bear", "clever crow", "friendly deer",
         "quiet old badger", "cheerful robin", "big brown horse", "patient snail", "clever raccoon"]
 
@@ -104,6 +111,8 @@ FEARS = {"the dark": "The room was very dark, and the shadows looked like monste
          "thunder": "There was a loud crash of thunder, and the windows shook",
          "deep water": "The water looked deep and cold",
          "high places": "The ground looked very far away",
+         "spiders": "A big spider sat on the wall and looked down",
+         "ghosts": "Something white moved behind the window",
          "loud noises": "There was a loud bang outside",
          "the old well": "A strange sound came from the old well"}
 LESSONS = ["sharing makes every game better", "good friends always help each other",

@@ -30,6 +30,7 @@ PROMPTS = [
     "Tom was afraid of the dark.", "It was a rainy day, and Ben could not go out.",
     "One sunny morning, the little penguin wanted to fly.", "\"Where is my hat?\" asked the bear.",
     "<|im_start|>user\nTell me a story about a fox and a kite.<|im_end|>\n<|im_start|>assistant\n",
+    "<|im_start|>user\nTell me a story about a princess and a trumpet.<|im_end|>\n<|im_start|>assistant\n",
     "<|im_start|>user\nTell me a story about a dragon who lost a crown.<|im_end|>\n<|im_start|>assistant\n",
     "<|im_start|>user\nTell me a story about Zelda and a green boat.<|im_end|>\n<|im_start|>assistant\n",
     "<|im_start|>user\nWrite a story about a bear and a birthday cake.<|im_end|>\n<|im_start|>assistant\n",
@@ -132,7 +133,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dir", type=pathlib.Path, default="models/tiny")
     parser.add_argument("--stories", type=int, default=150000)
-    parser.add_argument("--steps", type=int, default=10000)
+    parser.add_argument("--steps", type=int, default=9000)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
