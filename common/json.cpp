@@ -205,8 +205,8 @@ std::string JsonObject::string_or(const std::string& key, const std::string& mis
 }
 
 void JsonObject::wrong(const std::string& key, const std::string& wanted) const {
-  user_error("{}: {} is {}, wanted {}; correct the file or download it again", where_, quote(key),
-             describe(at(key)), wanted);
+  user_error("{}: {} is {}, wanted {}; correct this value", where_, quote(key), describe(at(key)),
+             wanted);
 }
 
 int64_t json_integer(const Json& value, const std::string& where, int64_t low, int64_t high) {
@@ -214,8 +214,8 @@ int64_t json_integer(const Json& value, const std::string& where, int64_t low, i
   const bool fits = value.is_number_integer() &&
                     (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
   if (!fits || value.get<int64_t>() < low || value.get<int64_t>() > high) {
-    user_error("{} is {}, wanted an integer from {} to {}; correct the file or download it again",
-               where, describe(value), low, high);
+    user_error("{} is {}, wanted an integer from {} to {}; correct this value", where,
+               describe(value), low, high);
   }
   return value.get<int64_t>();
 }

@@ -32,7 +32,8 @@ std::string error_with(const std::string& pointer, const json& value) {
 TEST_CASE("P3 merges as strings and as pairs are the same tokenizer") {
   json file = small_tokenizer(kMerges);
   const Tokenizer strings = parse(file);
-  file["model"]["merges"] = {{"a", "b"}, {"ab", "c"}, {spelled(" "), "abc"}};
+  file["model"]["merges"] = json::array(
+      {json::array({"a", "b"}), json::array({"ab", "c"}), json::array({spelled(" "), "abc"})});
   const Tokenizer pairs = parse(file);
   for (const std::string text : {"abc", "xabc abc", "ab cab", "", "  abcabc"}) {
     CHECK(strings.encode(text) == pairs.encode(text));
