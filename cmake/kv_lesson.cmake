@@ -3,7 +3,7 @@
 # In the lesson's folder this makes
 #   kv_lesson02          library: the lesson's structures, kernels and engine
 #   lesson02             the program a learner runs (main.cpp)
-#   lesson02_test        test.cpp, label lesson02;cpu
+#   lesson02_test        test.cpp and what TESTS names, label lesson02;cpu
 #   lesson02_gpu_test    test_gpu.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
 #   check02              builds and runs the lesson's tests
@@ -48,7 +48,7 @@ function(kv_test name)
 endfunction()
 
 function(kv_lesson num topic)
-  cmake_parse_arguments(L "" "TITLE" "SOURCES;CUDA;LIBS" ${ARGN})
+  cmake_parse_arguments(L "" "TITLE" "SOURCES;CUDA;LIBS;TESTS" ${ARGN})
   set(t lesson${num})
   set_property(GLOBAL APPEND PROPERTY KV_LESSONS "${num}_${topic}")
 
@@ -62,7 +62,7 @@ function(kv_lesson num topic)
   target_link_libraries(${t} PRIVATE kv_${t} kv::cli)
 
   # Bare-name includes of the lesson's headers find the lesson here, and a learner's exercise there.
-  kv_test(${t}_test LABELS ${t} SOURCES test.cpp LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+  kv_test(${t}_test LABELS ${t} SOURCES test.cpp ${L_TESTS} LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test_gpu.cpp LIBS kv_${t}
     INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
 

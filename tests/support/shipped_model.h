@@ -1,0 +1,30 @@
+#pragma once
+
+// The model that ships, for tests: loaded once per test binary.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/engine.h"
+#include "common/model.h"
+
+namespace kvtest {
+
+/// models/tiny on the CPU.
+inline kv::Model& shipped_model() {
+  static kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCpu);
+  return model;
+}
+
+/// A request for `max_tokens` tokens after a prompt of `prompt_tokens` ordinary tokens that `seed`
+/// picks. It has no stop tokens, so it runs to its full length.
+inline kv::Request request_of(int prompt_tokens, int max_tokens, int seed = 0) {
+  kv::Request request;
+  for (int i = 0; i < prompt_tokens; ++i) {
+    request.prompt.push_back(256 + (i * 7919 + seed * 104729 + 17) % 1024);
+  }
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+}  // namespace kvtest
