@@ -1,0 +1,215 @@
+// The kernels that work row by row, on CUDA against their CPU twins.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "kernels/argmax.h"
+#include "kernels/embedding.h"
+#include "kernels/pack_weights.h"
+#include "kernels/qk_norm_rope.h"
+#include "kernels/rmsnorm.h"
+#include "tests/kernels/random_floats.h"
+#include "tests/support/device_arrays.h"
+
+using kv::BFloat16;
+using kvtest::random_floats;
+using kvtest::StoredMatrix;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// One rounding to bf16 (2^-9 of the value), and 2^-12 for fp32: sums in another order, the square
+/// root's and the sine's last bits. `magnitude` is what cancels in the value.
+void check_rounded(const std::vector<BFloat16>& got, const std::vector<float>& want,
+                   const std::vector<float>& magnitude) {
+  REQUIRE(got.size() == want.size());
+  float worst = 0.0f;
+  bool all_numbers = true;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const float error = std::abs(kv::to_float(got[i]) - want[i]);
+    const float bound = 0x1p-9f * std::abs(want[i]) + 0x1p-12f * magnitude[i] + 1e-30f;
+    all_numbers = all_numbers && !std::isnan(error);
+    worst = std::max(worst, error / bound);
+  }
+  CHECK(all_numbers);
+  CHECK(worst <= 1.0f);
+}
+
+}  // namespace
+
+TEST_CASE("rmsnorm on CUDA agrees with the CPU for awkward sizes") {
+  const kv::Stream stream(kv::Device::kCuda);
+  for (const int k : {1, 5, 31, 128, 129, 1000, 1024, 1027, 5120}) {
+    for (const int rows : {1, 7, 33}) {
+      CAPTURE(k);
+      CAPTURE(rows);
+      const std::vector<float> x = random_floats(int64_t{rows} * k, 1, 3.0f);
+      const std::vector<float> weight = random_floats(k, 2);
+      std::vector<float> want(x.size());
+      kv::rmsnorm_cpu({x.data(), weight.data(), rows, k, 1e-6f, want.data()});
+      const auto device_x = kvtest::upload(x, stream);
+      const auto device_weight = kvtest::upload(weight, stream);
+      const auto out = kvtest::poisoned(x.size() * 2, stream);
+      kv::rmsnorm({device_x.as<float>(), device_weight.as<float>(), rows, k, 1e-6f, out.data()},
+                  stream);
+      check_rounded(kvtest::download<BFloat16>(out.data(), x.size(), stream), want, want);
+    }
+  }
+}
+
+TEST_CASE("embedding on CUDA gathers rows of the packed table exactly") {
+  const kv::Stream stream(kv::Device::kCuda);
+  for (const int hidden : {1, 8, 31, 100, 128, 1024, 1030}) {
+    CAPTURE(hidden);
+    const int vocab = 203;
+    const StoredMatrix table("BF16", vocab, hidden, 3);
+    const kv::Matrix view = table.view();
+    const auto packed = kv::pack_weights({&view, 1}, kv::PackOrder::kStacked, stream);
+    const std::vector<int32_t> ids{0, 202, 7, 8, 15, 7, 101};
+    const auto device_ids = kvtest::upload(ids, stream);
+    const size_t n = ids.size() * static_cast<size_t>(hidden);
+    const auto out = kvtest::poisoned(n * sizeof(float), stream);
+    kv::embedding(
+        {device_ids.as<int32_t>(), static_cast<int>(ids.size()), packed.matrix, out.as<float>()},
+        stream);
+    std::vector<float> want(n);
+    kv::embedding_cpu({ids.data(), static_cast<int>(ids.size()), view, want.data()});
+    CHECK(kvtest::download<float>(out.data(), n, stream) == want);
+  }
+}
+
+namespace {
+
+struct RopeShape {
+  int rows;
+  int num_heads;
+  int num_kv_heads;
+  int head_dim;
+  bool norm;
+};
+
+void check_qk_norm_rope(const RopeShape& s) {
+  CAPTURE(s.rows);
+  CAPTURE(s.head_dim);
+  CAPTURE(s.norm);
+  const kv::Stream stream(kv::Device::kCuda);
+  const int heads = s.num_heads + 2 * s.num_kv_heads;
+  const std::vector<float> qkv = random_floats(int64_t{s.rows} * heads * s.head_dim, 5, 2.0f);
+  const std::vector<float> q_weight = random_floats(s.head_dim, 6);
+  const std::vector<float> k_weight = random_floats(s.head_dim, 7);
+  std::vector<float> inv_freq;
+  for (int i = 0; i < s.head_dim / 2; ++i) {
+    inv_freq.push_back(
+        std::pow(1e6f, -2.0f * static_cast<float>(i) / static_cast<float>(s.head_dim)));
+  }
+  std::vector<int32_t> positions;
+  for (int row = 0; row < s.rows; ++row) positions.push_back(row * 37 % 500);
+
+  const size_t nq = static_cast<size_t>(s.rows * s.num_heads * s.head_dim);
+  const size_t nk = static_cast<size_t>(s.rows * s.num_kv_heads * s.head_dim);
+  std::vector<float> q(nq), k(nk), v(nk);
+  kv::QkNormRopeArgs args{.qkv = qkv.data(),
+                          .positions = positions.data(),
+                          .num_rows = s.rows,
+                          .num_heads = s.num_heads,
+                          .num_kv_heads = s.num_kv_heads,
+                          .head_dim = s.head_dim,
+                          .q_norm_weight = s.norm ? q_weight.data() : nullptr,
+                          .k_norm_weight = s.norm ? k_weight.data() : nullptr,
+                          .norm_eps = 1e-6f,
+                          .inv_freq = inv_freq.data(),
+                          .q = q.data(),
+                          .k = k.data(),
+                          .v = v.data()};
+  kv::qk_norm_rope_cpu(args);
+
+  const auto device_qkv = kvtest::upload(qkv, stream);
+  const auto device_positions = kvtest::upload(positions, stream);
+  const auto device_q_weight = kvtest::upload(q_weight, stream);
+  const auto device_k_weight = kvtest::upload(k_weight, stream);
+  const auto device_inv_freq = kvtest::upload(inv_freq, stream);
+  const auto out_q = kvtest::poisoned(nq * 2, stream);
+  const auto out_k = kvtest::poisoned(nk * 2, stream);
+  const auto out_v = kvtest::poisoned(nk * 2, stream);
+  args.qkv = device_qkv.as<float>();
+  args.positions = device_positions.as<int32_t>();
+  args.q_norm_weight = s.norm ? device_q_weight.as<float>() : nullptr;
+  args.k_norm_weight = s.norm ? device_k_weight.as<float>() : nullptr;
+  args.inv_freq = device_inv_freq.as<float>();
+  args.q = out_q.data();
+  args.k = out_k.data();
+  args.v = out_v.data();
+  kv::qk_norm_rope(args, stream);
+
+  // a cos - b sin may cancel: the size of the pair is what its error is measured by.
+  const auto magnitude = [&](const std::vector<float>& x) {
+    std::vector<float> m(x.size());
+    const auto dim = static_cast<size_t>(s.head_dim);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const size_t partner = i % dim < dim / 2 ? i + dim / 2 : i - dim / 2;
+      m[i] = std::hypot(x[i], x[partner]);
+    }
+    return m;
+  };
+  check_rounded(kvtest::download<BFloat16>(out_q.data(), nq, stream), q, magnitude(q));
+  check_rounded(kvtest::download<BFloat16>(out_k.data(), nk, stream), k, magnitude(k));
+  check_rounded(kvtest::download<BFloat16>(out_v.data(), nk, stream), v, v);
+}
+
+}  // namespace
+
+TEST_CASE("qk_norm_rope on CUDA agrees with the CPU") {
+  for (const int head_dim : {2, 16, 32, 64, 80, 96, 128, 256}) {
+    for (const bool norm : {true, false}) {
+      check_qk_norm_rope({1, 4, 2, head_dim, norm});
+      check_qk_norm_rope({37, 3, 1, head_dim, norm});
+    }
+  }
+}
+
+TEST_CASE("qk_norm_rope on CUDA refuses a head_dim it has no room for") {
+  const kv::Stream stream(kv::Device::kCuda);
+  for (const int head_dim : {33, 258}) {
+    const kv::QkNormRopeArgs args{
+        .num_rows = 1, .num_heads = 1, .num_kv_heads = 1, .head_dim = head_dim};
+    const std::string wanted = "RoPE on CUDA: head_dim is " + std::to_string(head_dim) +
+                               ", it must be even and at most 256; use --device cpu";
+    CHECK_THROWS_WITH_AS(kv::qk_norm_rope(args, stream), wanted.c_str(), kv::UserError);
+  }
+}
+
+TEST_CASE("argmax on CUDA finds what the CPU finds: ties and NaN and infinities included") {
+  const kv::Stream stream(kv::Device::kCuda);
+  for (const int vocab : {1, 2, 31, 1000, 1024, 8192, 8193, 151936}) {
+    CAPTURE(vocab);
+    const int rows = 9;
+    std::vector<float> logits = random_floats(int64_t{rows} * vocab, 11);
+    const auto row = [&](int r) { return logits.begin() + static_cast<std::ptrdiff_t>(r) * vocab; };
+    std::fill(row(1), row(2), 1.5f);   // all equal
+    std::fill(row(2), row(3), kNaN);   // nothing to find
+    std::fill(row(3), row(4), -kInf);  // minus infinity is better than NaN
+    row(3)[0] = kNaN;
+    row(4)[vocab / 2] = kNaN;
+    row(5)[vocab - 1] = kInf;
+    std::fill(row(6), row(7), -0.0f);  // zeros of both signs are equal
+    row(6)[vocab - 1] = 0.0f;
+    row(7)[vocab - 1] = row(7)[vocab / 3] = 50.0f;
+    std::fill(row(8), row(9), -3.0f);
+    row(8)[vocab - 1] = -2.0f;
+
+    std::vector<int32_t> want(rows);
+    kv::argmax_cpu({logits.data(), rows, vocab, want.data()});
+    const auto device_logits = kvtest::upload(logits, stream);
+    const auto out = kvtest::poisoned(rows * sizeof(int32_t), stream);
+    kv::argmax({device_logits.as<float>(), rows, vocab, out.as<int32_t>()}, stream);
+    CHECK(kvtest::download<int32_t>(out.data(), rows, stream) == want);
+  }
+}

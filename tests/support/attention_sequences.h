@@ -1,0 +1,82 @@
+#pragma once
+
+// Sequences with random Q, K and V for tests of attention kernels. A sequence's values depend on
+// its seed alone, so the same one can take part in different passes.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "common/dtype.h"
+#include "tests/support/device_arrays.h"
+
+namespace kvtest {
+
+struct HeadShape {
+  int num_heads;
+  int num_kv_heads;
+  int head_dim;
+
+  size_t q_width() const { return static_cast<size_t>(num_heads) * static_cast<size_t>(head_dim); }
+  size_t kv_width() const {
+    return static_cast<size_t>(num_kv_heads) * static_cast<size_t>(head_dim);
+  }
+};
+
+struct Sequence {
+  Sequence(const HeadShape& shape, int length, uint64_t seed) : len(length) {
+    const auto tokens = static_cast<size_t>(length);
+    const auto n = [&](size_t width) { return static_cast<int64_t>(tokens * width); };
+    // Scores with a standard deviation of 2: some keys matter much more than others.
+    const float scale = std::sqrt(2.0f);
+    q = random_bf16(n(shape.q_width()), 3 * seed, scale);
+    k = random_bf16(n(shape.kv_width()), 3 * seed + 1, scale);
+    v = random_bf16(n(shape.kv_width()), 3 * seed + 2);
+  }
+  int len;
+  std::vector<kv::BFloat16> q;  // [len, num_heads, head_dim]
+  std::vector<kv::BFloat16> k;  // [len, num_kv_heads, head_dim]
+  std::vector<kv::BFloat16> v;  // [len, num_kv_heads, head_dim]
+};
+
+/// Rows of one sequence in bf16, as a kernel wrote them.
+using Rows = std::vector<kv::BFloat16>;
+
+inline void append_to(Rows& all, std::span<const kv::BFloat16> part) {
+  all.insert(all.end(), part.begin(), part.end());
+}
+
+/// The last `num_rows` rows of `width` elements.
+inline Rows last_rows(const Rows& rows, int num_rows, size_t width) {
+  return {rows.end() - static_cast<std::ptrdiff_t>(static_cast<size_t>(num_rows) * width),
+          rows.end()};
+}
+
+inline bool same_bits(const Rows& a, const Rows& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0;
+}
+
+/// Checks attention in bf16 against fp32 attention of the same bf16 inputs. P is rounded to bf16
+/// (each p by at most 2^-9 of itself) and so is the result (2^-9 of itself): with `magnitude`, the
+/// attention over |V|, the error is at most 2^-9 (|want| + magnitude), and 5 % of that for fp32.
+inline void check_attention(const Rows& got, std::span<const float> want,
+                            std::span<const float> magnitude) {
+  REQUIRE(got.size() == want.size());
+  float worst = 0.0f;  // largest error, in units of its bound
+  bool all_numbers = true;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const float error = std::abs(kv::to_float(got[i]) - want[i]);
+    const float bound = 1.05f * 0x1p-9f * (std::abs(want[i]) + magnitude[i]) + 1e-6f;
+    all_numbers = all_numbers && !std::isnan(error);
+    worst = std::max(worst, error / bound);
+  }
+  CHECK(all_numbers);
+  CHECK(worst <= 1.0f);
+}
+
+}  // namespace kvtest
