@@ -81,15 +81,13 @@ void FlatAttention::upload_metadata() {
 }
 
 void FlatAttention::make_workspace() {
-#if KV_HAVE_CUDA
-  if (stream_->device() != kv::Device::kCuda) return;
+  if (stream_->device() == kv::Device::kCpu) return;
   const size_t bytes = decode_attention_workspace_bytes(args_);
   if (workspace_.bytes() < bytes) {
     workspace_ = kv::DeviceBuffer(stream_->device(), bytes);
     kv::fill_bytes(workspace_.data(), 0, bytes, *stream_);
   }
   args_.workspace = workspace_.data();
-#endif
 }
 
 void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
