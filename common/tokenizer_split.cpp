@@ -82,13 +82,18 @@ std::string to_nfc(std::string_view text) {
                      [&](auto a, auto b) { return combining_class(a) < combining_class(b); });
     it = end == points.end() ? end : end + 1;
   }
-  const auto composed =
-      utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()),
-                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  points.resize(static_cast<size_t>(composed));
+  // utf8proc takes U+11A7, a vowel that composes with nothing before it, for an empty final
+  // consonant and drops it. So each one begins a run that is composed by itself.
+  constexpr utf8proc_int32_t kHangulBeforeFinals = 0x11A7;
   std::string out;
   out.reserve(text.size());
-  for (const auto c : points) append_utf8(out, static_cast<char32_t>(c));
+  for (auto it = points.begin(); it != points.end();) {
+    const auto end = std::find(it + 1, points.end(), kHangulBeforeFinals);
+    const auto composed = utf8proc_normalize_utf32(
+        &*it, end - it, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    for (auto c = it; c != it + composed; ++c) append_utf8(out, static_cast<char32_t>(*c));
+    it = end;
+  }
   return out;
 }
 

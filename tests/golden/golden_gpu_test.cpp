@@ -1,0 +1,51 @@
+// The forward pass on CUDA, bf16 with fp32 sums, against Hugging Face transformers in fp32.
+//
+// The limit is twice the error that transformers' own bf16 run has against its fp32 run, over the
+// same sequences (about 1 %): ours rounds at the same places, or at fewer.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/golden/golden_values.h"
+
+namespace {
+
+void check_cuda(const std::string& name) {
+  CAPTURE(name);
+  const golden::Values values = golden::load_values(name);
+  REQUIRE(values.sequences.size() >= 5);
+  REQUIRE(values.bf16_error > 0);
+  kv::Model model = kv::Model::load(golden::model_folder(name), kv::Device::kCuda);
+  lesson01::CausalAttention attention(model.config(), model.stream());
+
+  std::vector<float> want;
+  std::vector<float> got;
+  for (const golden::Sequence& sequence : values.sequences) {
+    const std::vector<float> alone = golden::logits_of(model, attention, {&sequence, 1});
+    REQUIRE(alone.size() == sequence.logits.size());
+    got.insert(got.end(), alone.begin(), alone.end());
+    want.insert(want.end(), sequence.logits.begin(), sequence.logits.end());
+  }
+  const double error = golden::error_of(got, want).norm;
+  MESSAGE(name << ": relative error " << error << ", transformers in bf16 " << values.bf16_error);
+  CHECK(error <= 2 * values.bf16_error);
+  // One pass with all sequences, or a pass for each: the same bits.
+  CHECK(golden::logits_of(model, attention, values.sequences) == got);
+}
+
+}  // namespace
+
+TEST_CASE("golden logits on CUDA: multi-head and head_dim 64 from fp32 weights") {
+  check_cuda("gqa1_dim64_fp32");
+}
+TEST_CASE("golden logits on CUDA: GQA 2 and head_dim 128") { check_cuda("gqa2_dim128_bf16"); }
+TEST_CASE("golden logits on CUDA: GQA 4 and head_dim 80") { check_cuda("gqa4_dim80_bf16"); }
+TEST_CASE("golden logits on CUDA: GQA 8 and head_dim 64 from fp16 weights") {
+  check_cuda("gqa8_dim64_fp16");
+}
+TEST_CASE("golden logits on CUDA: GQA 2 and head_dim 96") { check_cuda("gqa2_dim96_bf16"); }
+TEST_CASE("golden logits on CUDA: GQA 4 and head_dim 128 from fp16 weights") {
+  check_cuda("gqa4_dim128_fp16");
+}
+TEST_CASE("golden logits on CUDA: the model that ships") { check_cuda("tiny"); }

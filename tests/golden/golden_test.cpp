@@ -1,0 +1,86 @@
+// The forward pass on the CPU against Hugging Face transformers in fp32, from the same files.
+//
+// Both compute in fp32, in different orders. Through two to six layers that gives relative errors
+// near 1e-6; a wrong constant anywhere (epsilon, theta, a scale, a swapped half) gives 1e-3 or
+// more. The limit, 1e-4, lies between.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "tests/golden/golden_values.h"
+
+namespace {
+
+constexpr double kTolerance = 1e-4;
+
+void check_cpu(const std::string& name) {
+  CAPTURE(name);
+  const golden::Values want = golden::load_values(name);
+  REQUIRE(want.sequences.size() >= 5);
+  kv::Model model = kv::Model::load(golden::model_folder(name), kv::Device::kCpu);
+  lesson01::CausalAttention attention(model.config(), model.stream());
+  const auto vocab = static_cast<size_t>(model.config().vocab_size);
+  const std::vector<float> together = golden::logits_of(model, attention, want.sequences);
+
+  size_t first = 0;
+  double worst = 0;
+  for (const golden::Sequence& sequence : want.sequences) {
+    CAPTURE(sequence.ids.size());
+    const std::vector<float> alone = golden::logits_of(model, attention, {&sequence, 1});
+    const golden::Error error = golden::error_of(alone, sequence.logits);
+    CHECK(error.norm <= kTolerance);
+    CHECK(error.largest <= kTolerance);
+    worst = std::max(worst, error.norm);
+    for (size_t row = 0; row < sequence.rows.size(); ++row) {  // no bad row hides among good ones
+      CAPTURE(sequence.rows[row]);
+      const auto part = [&](const std::vector<float>& all) {
+        return std::span(all).subspan(row * vocab, vocab);
+      };
+      CHECK(golden::error_of(part(alone), part(sequence.logits)).norm <= kTolerance);
+    }
+    // One pass with all sequences, or a pass for each: the same bits.
+    REQUIRE(first + alone.size() <= together.size());
+    CHECK(std::equal(alone.begin(), alone.end(), together.begin() + static_cast<int64_t>(first)));
+    first += alone.size();
+  }
+  CHECK(first == together.size());
+  MESSAGE(name << ": worst relative error " << worst);
+}
+
+}  // namespace
+
+TEST_CASE("golden logits on the CPU: multi-head and head_dim 64 and fp32 and old config") {
+  check_cpu("gqa1_dim64_fp32");
+}
+TEST_CASE("golden logits on the CPU: GQA 2 and head_dim 128 by default and bf16 and tied") {
+  check_cpu("gqa2_dim128_bf16");
+}
+TEST_CASE("golden logits on the CPU: GQA 4 and head_dim 80 and bf16 in three shards") {
+  check_cpu("gqa4_dim80_bf16");
+}
+TEST_CASE(
+    "golden logits on the CPU: GQA 8 and head_dim 64 and fp16 and tied with a head in the file") {
+  check_cpu("gqa8_dim64_fp16");
+}
+TEST_CASE("golden logits on the CPU: GQA 2 and head_dim 96 and bf16 and untied") {
+  check_cpu("gqa2_dim96_bf16");
+}
+TEST_CASE("golden logits on the CPU: GQA 4 and head_dim 128 and fp16 and old config") {
+  check_cpu("gqa4_dim128_fp16");
+}
+TEST_CASE("golden logits on the CPU: the model that ships") { check_cpu("tiny"); }
+
+TEST_CASE("golden check can fail: NaN and a missing row and a small error are seen") {
+  const std::vector<float> want = {1.0f, -2.0f, 3.0f};
+  CHECK(golden::error_of(want, want).norm <= 0.0);
+  const std::vector<float> nan = {1.0f, std::numeric_limits<float>::quiet_NaN(), 3.0f};
+  CHECK_FALSE(golden::error_of(nan, want).norm <= kTolerance);
+  CHECK_FALSE(golden::error_of(nan, want).largest <= kTolerance);
+  CHECK_FALSE(golden::error_of(std::span(want).first(2), want).norm <= kTolerance);
+  const std::vector<float> off = {1.0f, -2.0f, 3.001f};
+  CHECK_FALSE(golden::error_of(off, want).norm <= kTolerance);
+  CHECK_FALSE(golden::error_of(off, want).largest <= kTolerance);
+}
