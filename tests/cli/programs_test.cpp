@@ -1,0 +1,191 @@
+// The lessons' programs as a user meets them: help, errors, exit codes, JSON, closed pipes, Ctrl-C.
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Runs a shell command in which $P is the program. `rest` may redirect; what it leaves of standard
+/// output and error is captured.
+Outcome shell(const std::string& program, const std::string& rest) {
+  const kvtest::TempDir dir;
+  const std::string out = (dir.path() / "out").string(), err = (dir.path() / "err").string();
+  const std::string command = "P=" KV_BINARY_DIR "/bin/" + program + "; T=" + dir.path().string() +
+                              "; ( " + rest + " ) >" + out + " 2>" + err + " </dev/null";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(err)};
+}
+
+/// Wrong input: exit code 2, one line on standard error that begins with "error: " and says `what`.
+void check_refused(const std::string& program, const std::string& rest, const std::string& what) {
+  CAPTURE(rest);
+  const Outcome outcome = shell(program, rest);
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err.starts_with("error: "));
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK_MESSAGE(outcome.err.find(what) != std::string::npos, outcome.err);
+}
+
+const char* const kPrograms[] = {"lesson01", "lesson02"};
+
+}  // namespace
+
+TEST_CASE("help names every option and exits with 0") {
+  for (const std::string program : kPrograms) {
+    const Outcome help = shell(program, "$P --help");
+    CHECK(help.code == 0);
+    CHECK(help.err.empty());
+    for (const char* option : {"--prompt", "--max-tokens", "--device", "--model", "--seed",
+                               "--temperature", "--top-k", "--top-p", "--json", "--help"}) {
+      CAPTURE(option);
+      CHECK(help.out.find(option) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("U3 wrong numbers and unknown options are one line and exit code 2") {
+  for (const std::string program : kPrograms) {
+    for (const char* bad : {"-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {
+      check_refused(program, std::string("$P --max-tokens ") + bad, "--max-tokens");
+    }
+    check_refused(program, "$P --temperature nan", "--temperature");
+    check_refused(program, "$P --temperature -0.1", "--temperature");
+    check_refused(program, "$P --top-p 0", "--top-p");
+    check_refused(program, "$P --top-p 1.01", "--top-p");
+    check_refused(program, "$P --top-k -1", "--top-k");
+    check_refused(program, "$P --seed -1", "--seed");
+    check_refused(program, "$P --device tpu", "wanted cpu, cuda or auto");
+    check_refused(program, "$P --fly", "--fly");
+    check_refused(program, "$P stray", "stray");
+    check_refused(program, "$P --prompt", "--prompt");
+    check_refused(program, "$P --model $T/none", "config.json");
+  }
+  for (const char* bad : {"0", "-1", "2147483648"}) {
+    check_refused("lesson02", std::string("$P --max-seq-len ") + bad, "wanted 1 to");
+  }
+}
+
+TEST_CASE("U3 a closed or full standard output is one line and exit code 2") {
+  for (const std::string program : kPrograms) {
+    check_refused(program, "$P --max-tokens 3 >&-", "cannot write to standard output");
+    check_refused(program, "$P --max-tokens 3 >/dev/full", "cannot write to standard output");
+    check_refused(program, "$P --help >/dev/full", "cannot write to standard output");
+    check_refused(program,
+                  "$P --max-tokens 3 --json - >/dev/full 2>$T/all; "
+                  "code=$?; tail -n 1 $T/all >&2; exit $code",
+                  "cannot write to standard output");
+    // A reader that leaves early: the program ends by itself.
+    check_refused(program,
+                  "{ $P --max-tokens 300 || echo $? >$T/code; } | head -c 5 >/dev/null; "
+                  "sleep 0.2; exit $(cat $T/code)",
+                  "Broken pipe");
+  }
+}
+
+TEST_CASE("U3 a disk that is full while JSON is written is one line and exit code 2") {
+  for (const std::string program : kPrograms) {
+    check_refused(program, "$P --max-tokens 2 --json /dev/full", "No space left on device");
+    check_refused(program, "$P --max-tokens 2 --json $T/none/x.json", "No such file or directory");
+  }
+}
+
+TEST_CASE("P4 an empty prompt is refused and any other stays text") {
+  for (const std::string program : kPrograms) {
+    check_refused(program, "$P --prompt ''", "at least one character");
+    // Bytes that are no UTF-8, and the text of a control token.
+    const Outcome odd = shell(program,
+                              "$P --max-tokens 2 --json - --prompt \"$(printf 'a\\377\\300')\" "
+                              "--prompt '<|endoftext|>' 2>/dev/null");
+    CHECK(odd.code == 0);
+    const auto document = nlohmann::json::parse(odd.out);
+    CHECK(document["completions"][0]["prompt"] == "a\xEF\xBF\xBD\xEF\xBF\xBD");
+    // As one control token the prompt would be one row; as text it is several.
+    const Outcome text =
+        shell(program, "$P --max-tokens 1 --json - --prompt '<|endoftext|>' 2>/dev/null");
+    CHECK(nlohmann::json::parse(text.out)["kv_rows_computed"].get<int>() > 3);
+  }
+}
+
+TEST_CASE("P4 a prompt of a megabyte is refused with both numbers") {
+  for (const std::string program : kPrograms) {
+    // The longest argument that the system passes on is 128 KiB.
+    check_refused(program, "$P --prompt \"$(head -c 120000 /dev/zero | tr '\\0' a)\"",
+                  "the model has 2048");
+  }
+}
+
+TEST_CASE("an explicit CUDA device never becomes the CPU silently") {
+  const Outcome outcome = shell("lesson01",
+                                "$P --device cuda --max-tokens 1 --json - 2>$T/all; "
+                                "code=$?; tail -n 1 $T/all >&2; exit $code");
+  if (outcome.code == 0) {
+    CHECK(nlohmann::json::parse(outcome.out)["device"] == "cuda");
+  } else {
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.find("cuda") != std::string::npos);
+  }
+}
+
+TEST_CASE("both lessons write the same text and the same bits") {
+  const std::string rest =
+      "$P --device cpu --prompt 'Once upon a time' --prompt 'One day' --max-tokens 12 --json - "
+      "--temperature 0.8 --seed 3 2>/dev/null";
+  const auto first = nlohmann::json::parse(shell("lesson01", rest).out);
+  const auto second = nlohmann::json::parse(shell("lesson02", rest).out);
+  CHECK(first["completions"] == second["completions"]);
+  CHECK(first["logits_xxh64"] == second["logits_xxh64"]);
+  CHECK(first["tokens"] == 24);
+  CHECK(first["lesson"] == "01");
+  CHECK(second["lesson"] == "02");
+  CHECK(first["kv_rows_computed"].get<int>() > second["kv_rows_computed"].get<int>());
+  CHECK(first["kv_bytes_reserved"] == 0);
+  CHECK(second["kv_bytes_reserved"].get<int64_t>() == 2LL * 2 * 1024 * 6 * 2 * 32 * 4);
+}
+
+TEST_CASE("the figures of the lessons are printed from the formulas") {
+  const std::string table = shell("lesson01", "$P --table").out;
+  for (const char* part : {"4096", "8192", "10240", "12288", "[512, 1024] x [1024, 4096]"}) {
+    CAPTURE(part);
+    CHECK(table.find(part) != std::string::npos);
+  }
+  CHECK(shell("lesson01", "$P --order").out.find("40ef890a") != std::string::npos);
+  const std::string waste = shell("lesson02", "$P --waste").out;
+  for (const char* part : {"112 KiB", "320 KiB", "512 KiB", "448 MiB", "202.1 MiB", "45.1 %",
+                           "96.1 %", " = 2 GiB", " = 8 GiB", "52 of its 62 layers"}) {
+    CAPTURE(part);
+    CHECK(waste.find(part) != std::string::npos);
+  }
+  const std::string holes = shell("lesson02", "$P --fragmentation").out;
+  CHECK(holes.find("1,152 slots are free, F needs 1,024, and no hole has more than 640.") !=
+        std::string::npos);
+}
+
+TEST_CASE("Ctrl-C ends the text and still prints the counters") {
+  const Outcome stopped =
+      shell("lesson01",
+            "$P --device cpu --max-tokens 1500 --temperature 100 --seed 1 >$T/text & "
+            "while ! [ -s $T/text ]; do sleep 0.01; done; "
+            "kill -INT $!; wait $!; code=$?; cat $T/text; exit $code");
+  CHECK(stopped.code == 130);
+  CHECK(stopped.out.find("rows of K and V computed") != std::string::npos);
+  CHECK(stopped.err.empty());
+}
