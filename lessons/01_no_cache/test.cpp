@@ -192,6 +192,42 @@ TEST_CASE("merging two parts weighs each by its own maximum") {
   }
 }
 
+TEST_CASE("tiles and groups are merged in the order of the contract") {
+  // With head_dim 1 a score is one product, so the contract can be spelled out bit by bit.
+  std::mt19937_64 rng(7);
+  const std::vector<float> k = random_floats(rng, 1500), v = random_floats(rng, 1500);
+  const float q = 1.7f;
+  for (const int num_keys : {1, 64, 65, 256, 257, 320, 512, 600, 1500}) {
+    CAPTURE(num_keys);
+    lesson01::Partial result, group, tile;
+    for (int first = 0; first < num_keys; first += lesson01::kTileTokens) {
+      const int end = std::min(first + lesson01::kTileTokens, num_keys);
+      tile = {};
+      for (int t = first; t < end; ++t) tile.m = std::max(tile.m, q * k[static_cast<size_t>(t)]);
+      tile.acc[0] = 0.0f;
+      for (int t = first; t < end; ++t) {
+        const float p = std::exp(q * k[static_cast<size_t>(t)] - tile.m);
+        tile.l += p;
+        tile.acc[0] += p * v[static_cast<size_t>(t)];
+      }
+      const bool opens = first % lesson01::kGroupTokens == 0;
+      if (opens)
+        group = tile;
+      else
+        lesson01::merge(group, tile, 1);
+      if (end % lesson01::kGroupTokens != 0 && end != num_keys) continue;
+      if (end <= lesson01::kGroupTokens)
+        result = group;
+      else
+        lesson01::merge(result, group, 1);
+    }
+    float out = kNaN;
+    const lesson01::Query query{&q, &out, num_keys};
+    lesson01::attend({&query, 1}, {k.data(), v.data(), 1}, 1, 1.0f);
+    CHECK(out == result.acc[0] / result.l);
+  }
+}
+
 TEST_CASE("scores far apart neither overflow nor lose the largest") {
   constexpr int kDim = 16;
   std::vector<float> q(kDim, 0.0f), k(300 * kDim, 0.0f), v(300 * kDim, 1.0f), out(kDim, kNaN);
