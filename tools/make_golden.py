@@ -7,7 +7,7 @@ For each model (small random ones in tests/golden/NAME, and models/tiny) a golde
   ids.N         I32 [length]       the tokens of sequence N
   rows.N        I32 [rows]         the rows whose logits are stored, ascending, the last one always
   logits.N      F32 [rows, vocab]  transformers, fp32 arithmetic on the weights of the file, eager
-  bf16_error    F32 [1]            ||bf16 - fp32|| / ||fp32|| of transformers' own bf16 run, all rows
+  bf16_error    F32 [1]            ||bf16 - fp32|| / ||fp32|| of transformers' own bf16 run
 and tests/golden/tokenizer.safetensors holds strings with the ids that models/tiny's tokenizer gives
 them in Hugging Face's library (see golden_strings.py). Seeds are fixed.
 """
@@ -30,16 +30,16 @@ LENGTHS = [1, 2, 17, 64, 65, 130, 257, 300]
 CONFIGS = {
     "gqa1_dim64_fp32": dict(seed=1, hidden=64, layers=2, heads=2, kv_heads=2, head_dim=64, inter=96,
                             dtype="float32", tie=False, theta=1e6, style="old"),
-    "gqa2_dim128_bf16": dict(seed=2, hidden=64, layers=2, heads=2, kv_heads=1, head_dim=128, inter=96,
-                             dtype="bfloat16", tie=True, theta=1e4, style="no head_dim"),
+    "gqa2_dim128_bf16": dict(seed=2, hidden=64, layers=2, heads=2, kv_heads=1, head_dim=128,
+                             inter=96, dtype="bfloat16", tie=True, theta=1e4, style="no head_dim"),
     "gqa4_dim80_bf16": dict(seed=3, hidden=64, layers=2, heads=4, kv_heads=1, head_dim=80, inter=96,
                             dtype="bfloat16", tie=False, theta=1e6, style="sharded"),
     "gqa8_dim64_fp16": dict(seed=4, hidden=64, layers=2, heads=8, kv_heads=1, head_dim=64, inter=96,
                             dtype="float16", tie=True, theta=1e4, style="tied with head"),
-    "gqa2_dim96_bf16": dict(seed=5, hidden=96, layers=2, heads=2, kv_heads=1, head_dim=96, inter=160,
-                            dtype="bfloat16", tie=False, theta=5e5, style="new"),
-    "gqa4_dim128_fp16": dict(seed=7, hidden=32, layers=2, heads=4, kv_heads=1, head_dim=128, inter=64,
-                             dtype="float16", tie=True, theta=1e6, style="old"),
+    "gqa2_dim96_bf16": dict(seed=5, hidden=96, layers=2, heads=2, kv_heads=1, head_dim=96,
+                            inter=160, dtype="bfloat16", tie=False, theta=5e5, style="new"),
+    "gqa4_dim128_fp16": dict(seed=7, hidden=32, layers=2, heads=4, kv_heads=1, head_dim=128,
+                             inter=64, dtype="float16", tie=True, theta=1e6, style="old"),
 }
 VOCAB = 320
 
@@ -66,7 +66,7 @@ def make_random_model(folder, c):
     shard = {"max_shard_size": "150KB"} if c["style"] == "sharded" else {}
     model.save_pretrained(folder, **shard)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    if c["style"] == "tied with head":  # as the released Qwen3-0.6B: tied, and the head is there too
+    if c["style"] == "tied with head":  # like the released Qwen3-0.6B
         tensors = load_file(folder / "model.safetensors")
         tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
@@ -115,9 +115,9 @@ def golden_of(folder, sequences, every):
     error = (difference / norm) ** 0.5
     out["bf16_error"] = torch.tensor([error], dtype=torch.float32)
     shape = exact.config
-    return out, (f"{folder.name:18} head_dim {shape.head_dim:3}  heads {shape.num_attention_heads:2}/"
-                 f"{shape.num_key_value_heads}  bf16 error {error:.2e}  std "
-                 f"{want.std():.2f}")
+    return out, (f"{folder.name:18} head_dim {shape.head_dim:3}  "
+                 f"heads {shape.num_attention_heads:2}/{shape.num_key_value_heads}  "
+                 f"bf16 error {error:.2e}  std {want.std():.2f}")
 
 
 def tiny_sequences(tokenizer):

@@ -113,7 +113,8 @@ class Story:
             gender = self.pick(["she", "he"])
             kind = "girl" if gender == "she" else "boy"
             name = self._new_name(words.GIRLS if gender == "she" else words.BOYS)
-            intro = self.pick([article(f"{size} {kind} named {name}"), f"{article(kind)} named {name}",
+            intro = self.pick([article(f"{size} {kind} named {name}"),
+                               f"{article(kind)} named {name}",
                                article(f"{size} {kind} called {name}")])
         else:  # an animal or a robot, with or without a name
             gender = self.pick(["she", "he"])
@@ -176,8 +177,9 @@ class Story:
             self.friend_topics = [article(animal)]
             if self.rng.random() < 0.5:
                 name = self.pick([n for n in words.PET_NAMES if n not in self.names])
+                sized = f"{self.pick(words.SIZES)} {animal}"
                 intro = self.pick([f"{article(animal)} named {name}",
-                                   f"{article(self.pick(words.SIZES) + ' ' + animal)} named {name}"])
+                                   f"{article(sized)} named {name}"])
             else:
                 name, intro = f"the {animal}", article(f"{self.pick(words.SIZES)} {animal}")
         pronouns = PRONOUNS[gender]

@@ -9,14 +9,15 @@ Ziggy Waffles Maple Juniper Sunny Bubbles Peanut Shadow Ginger Willow Fluffy Peb
 ROBOT_NAMES = "Beep Bolt Zap Robo Tick Gizmo Cog Sprocket Chip Widget Blip Rivet".split()
 
 # Names nobody has heard of teach the model to copy letters, so that it can follow a new name.
-ONSETS = """b c d f g h j k l m n p r s t v w y z b d f g k l m n p r s t br bl ch cl cr dr fl fr gl gr
-kr ph pl pr qu sh sk sl sm sn sp st th tr tw x""".split()
+ONSETS = """b c d f g h j k l m n p r s t v w y z b d f g k l m n p r s t br bl ch cl cr dr fl fr gl
+gr kr ph pl pr qu sh sk sl sm sn sp st th tr tw x""".split()
 VOWELS = "a e i o u a e i o a e i o y ai au ee ei ie oo ou".split()
 CODAS = "b d g ck l m n p r s t x ll nd rk sh".split()
 NAME_ENDINGS = ["", "", ""] + CODAS + "la na ra da ma ton ley rin lda bert dor mir".split()
 
 # The common ones are drawn half of the time, so they are learned best.
-COMMON_ANIMALS = "fox rabbit bear cat dog mouse squirrel duck owl frog puppy kitten bird turtle".split()
+COMMON_ANIMALS = """fox rabbit bear cat dog mouse squirrel duck owl frog puppy kitten bird
+turtle""".split()
 ANIMALS = COMMON_ANIMALS + """hedgehog pig lamb goat pony horse deer badger otter beaver mole panda
 monkey elephant lion tiger giraffe zebra koala kangaroo penguin seal dolphin whale crab snail
 butterfly bee ladybug ant spider lizard dragon unicorn parrot goose hen rooster swan crow raccoon
@@ -36,9 +37,9 @@ SIZES = ["little", "small", "tiny", "young", "brave", "shy", "kind", "curious", 
          "clever", "gentle", "playful", "lonely", "friendly", "busy"]
 
 COMMON_THINGS = "kite ball book hat boat drum bell lamp box key cup doll".split()
-THINGS = COMMON_THINGS + """scarf shell flute whistle button basket blanket umbrella ribbon ring watch
-mirror map puzzle truck train wagon teapot spoon lantern feather marble coin crown necklace bracelet
-toy robot toy car paper plane music box pencil paintbrush notebook letter backpack teddy bear pillow
+THINGS = COMMON_THINGS + """scarf shell flute whistle button basket blanket umbrella ribbon ring
+watch mirror map puzzle truck train wagon teapot spoon lantern feather marble coin crown
+necklace bracelet toy robot toy car paper plane music box pencil paintbrush notebook letter backpack teddy bear pillow
 sweater mitten sock shoe cape jar bottle candle bucket shovel trumpet violin guitar compass clock
 telescope magnet rope stone star pinecone acorn flower snow globe yo-yo whirligig jacket mug plate
 bowl""".replace("toy robot", "toy_robot").replace("toy car", "toy_car").replace(
@@ -46,8 +47,9 @@ bowl""".replace("toy robot", "toy_robot").replace("toy car", "toy_car").replace(
     "teddy bear", "teddy_bear").replace("snow globe", "snow_globe").split()
 THINGS = [t.replace("_", " ") for t in THINGS]
 FLYING = ["kite", "ball", "hat", "paper plane", "scarf", "ribbon", "balloon", "feather", "umbrella"]
-BREAKABLE = ["cup", "kite", "toy car", "drum", "music box", "boat", "lamp", "clock", "doll", "wagon",
-             "teapot", "flute", "toy robot", "violin", "lantern", "vase", "jar", "umbrella"]
+BREAKABLE = ["cup", "kite", "toy car", "drum", "music box", "boat", "lamp", "clock", "doll",
+             "wagon", "teapot", "flute", "toy robot", "violin", "lantern", "vase", "jar",
+             "umbrella"]
 FOODS = ["cake", "soup", "pie", "bread", "jam", "pancakes", "cookies", "salad", "pudding"]
 FOOD_NEEDS = {
     "cake": ["eggs", "milk", "sugar", "flour"], "soup": ["carrots", "beans", "onions", "mushrooms"],

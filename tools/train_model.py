@@ -4,7 +4,8 @@
     python3 tools/train_tokenizer.py --out models/tiny
     python3 tools/train_model.py --dir models/tiny
 
-Reads DIR/tokenizer.json; writes DIR/config.json and DIR/model.safetensors (bf16, Hugging Face names).
+Reads DIR/tokenizer.json; writes DIR/config.json and DIR/model.safetensors (bf16, names as Hugging
+Face has them).
 Then it measures the loss of the weights as saved on stories that were never seen, and prints
 samples for prompts that a visitor might type.
 """
@@ -22,19 +23,19 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import make_stories
 
-SHAPES = [(64, 512), (16, 2048)]  # (rows, tokens): short rows for good starts, long ones for endurance
+# (rows, tokens) of a batch, in turn: short rows for good starts, long ones for endurance.
+SHAPES = [(64, 512), (16, 2048)]
 PROMPTS = [
     "Once upon a time", "One day", "Lily and Tom", "The little robot", "In the forest",
     "Once upon a time, there was a little fox named Rusty.", "The Cat and the Moon\n\n",
     "A small dog found a", "Long ago, in a village by the sea,", "Mia had a red balloon.",
     "Tom was afraid of the dark.", "It was a rainy day, and Ben could not go out.",
     "One sunny morning, the little penguin wanted to fly.", "\"Where is my hat?\" asked the bear.",
-    "<|im_start|>user\nTell me a story about a fox and a kite.<|im_end|>\n<|im_start|>assistant\n",
-    "<|im_start|>user\nTell me a story about a princess and a trumpet.<|im_end|>\n<|im_start|>assistant\n",
-    "<|im_start|>user\nTell me a story about a dragon who lost a crown.<|im_end|>\n<|im_start|>assistant\n",
-    "<|im_start|>user\nTell me a story about Zelda and a green boat.<|im_end|>\n<|im_start|>assistant\n",
-    "<|im_start|>user\nWrite a story about a bear and a birthday cake.<|im_end|>\n<|im_start|>assistant\n",
-]
+] + [f"<|im_start|>user\n{request}<|im_end|>\n<|im_start|>assistant\n" for request in (
+    "Tell me a story about a fox and a kite.", "Tell me a story about a princess and a trumpet.",
+    "Tell me a story about a dragon who lost a crown.",
+    "Tell me a story about Zelda and a green boat.",
+    "Write a story about a bear and a birthday cake.")]
 
 
 def make_config(tokenizer):
@@ -51,7 +52,8 @@ def encode_all(tokenizer, samples):
     """All samples as one array of ids, and where each sample begins."""
     ids, starts = array.array("H"), []
     for begin in range(0, len(samples), 4096):
-        for encoding in tokenizer.encode_batch(samples[begin:begin + 4096], add_special_tokens=False):
+        part = samples[begin:begin + 4096]
+        for encoding in tokenizer.encode_batch(part, add_special_tokens=False):
             starts.append(len(ids))
             ids.extend(encoding.ids)
     return torch.frombuffer(ids, dtype=torch.uint16).int(), torch.tensor(starts)
@@ -59,7 +61,8 @@ def encode_all(tokenizer, samples):
 
 def batch_of(ids, starts, rows, length, generator):
     """Rows that each begin with the beginning of a story, as every prompt does."""
-    pick = torch.randint(0, int((starts < len(ids) - length - 1).sum()), (rows,), generator=generator)
+    whole = int((starts < len(ids) - length - 1).sum())
+    pick = torch.randint(0, whole, (rows,), generator=generator)
     return ids[starts[pick][:, None] + torch.arange(length + 1)].long()
 
 
@@ -71,8 +74,8 @@ def learning_rate(step, steps, peak):
 def train(model, ids, starts, args):
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() <= 1]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1},
-                                   {"params": rest, "weight_decay": 0.0}], betas=(0.9, 0.95), fused=True)
+    groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=True)
     generator = torch.Generator().manual_seed(args.seed)
     forward = torch.compile(lambda x: model(input_ids=x, use_cache=False).logits)
     begin = time.time()
@@ -89,19 +92,22 @@ def train(model, ids, starts, args):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if step % 500 == 0 or step == args.steps - 1 or step == 60:
-            print(f"step {step:5d}  loss {loss.item():.4f}  {time.time() - begin:.0f} s", flush=True)
+            seconds = time.time() - begin
+            print(f"step {step:5d}  loss {loss.item():.4f}  {seconds:.0f} s", flush=True)
 
 
 @torch.no_grad()
 def held_out_loss(model, tokenizer, samples):
     """Mean loss per token and its perplexity; every sample starts at position 0."""
     total, count = 0.0, 0
-    encodings = sorted((e.ids for e in tokenizer.encode_batch(samples, add_special_tokens=False)), key=len)
+    encodings = tokenizer.encode_batch(samples, add_special_tokens=False)
+    encodings = sorted((e.ids for e in encodings), key=len)
     for begin in range(0, len(encodings), 64):
         part = encodings[begin:begin + 64]
         width = max(map(len, part))
         batch = torch.tensor([x + [0] * (width - len(x)) for x in part]).cuda()
-        mask = torch.tensor([[1] * len(x) + [0] * (width - len(x)) for x in part]).cuda()[:, 1:].bool()
+        mask = torch.tensor([[1] * len(x) + [0] * (width - len(x)) for x in part])
+        mask = mask[:, 1:].bool().cuda()
         loss = F.cross_entropy(model(input_ids=batch).logits[:, :-1].flatten(0, 1),
                                batch[:, 1:].flatten(), reduction="none")
         total += loss[mask.flatten()].sum().item()
@@ -124,8 +130,9 @@ def print_samples(model, tokenizer):
             print(f"=== {name}: {prompt!r}\n{text}\n")
     for name, prompt in (("greedy", PROMPTS[0]), ("temperature 0.8", PROMPTS[4])):
         first = torch.tensor([tokenizer.encode(prompt).ids]).cuda()
-        out = model.generate(first, max_new_tokens=1200, eos_token_id=-1, do_sample=name != "greedy",
-                             **({} if name == "greedy" else {"temperature": 0.8, "top_k": 0}))
+        options = {} if name == "greedy" else {"temperature": 0.8, "top_k": 0}
+        out = model.generate(first, max_new_tokens=1200, eos_token_id=-1,
+                             do_sample=name != "greedy", **options)
         print(f"=== {name}, 1,200 tokens on and on: {tokenizer.decode(out[0].tolist(), False)}\n")
 
 
