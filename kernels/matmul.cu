@@ -101,67 +101,62 @@ void normalise_rows(const MatmulArgs& args, ProductArgs& product, const Stream& 
 
 // --- few rows ---
 
-template <int kColTiles, bool kHalf, bool kNorm, bool kWhole, int kBatch>
-void launch_few(const ProductArgs& product, FewRowsPlan plan, int units_per_cta,
-                const Stream& stream) {
-  using Cta = FewRowsCta<kColTiles, kHalf, kNorm, kWhole, kBatch>;
-  const int stages = units_per_cta * plan.num_slabs;
-  const int stage_bytes = Cta::kUnitStrips * plan.slab_tiles * kTileElements * 2;
-  plan.sum_buffers = stages > kBatch ? 2 : 1;
-  const int norm_floats = kNorm ? plan.num_slabs * kFewWarps * 8 : 0;
-  const int floats = plan.sum_buffers * Cta::kSumBufferFloats + norm_floats;
-  const int other_bytes = kMaxRing * 8 + floats * 4;
+template <typename Shape>
+void launch_few(const ProductArgs& product, FewRowsPlan plan, const Stream& stream) {
+  const int tiles = tiles_per_strip(product.k);
+  plan.strip_tiles = std::min(tiles, Shape::kSlabs * kSlabTiles);
+  plan.num_groups = divide_up(tiles, Shape::kSlabs * kSlabTiles);
+  const int batches = divide_up(plan.units_per_cta, Shape::kUnits) * plan.num_groups;
+  plan.sum_buffers = batches > 1 ? 2 : 1;
+  const int norm_bytes = Shape::kNorm ? plan.num_groups * Shape::kSlabs * kFewWarps * 8 * 4 : 0;
+  const int other_bytes = kMaxRing * 8 + plan.sum_buffers * Shape::kSumBufferBytes + norm_bytes;
+  const int batch_bytes = Shape::kUnits * Shape::kUnitStrips * plan.strip_tiles * kTileBytes;
   const int ring_bytes = std::min(kMaxRingBytes, max_shared_bytes() - other_bytes);
-  plan.ring = std::min({stages, kMaxRing, ring_bytes / stage_bytes});
-  const auto shared = static_cast<size_t>(plan.ring * stage_bytes + other_bytes);
-  const auto kernel = few_rows_kernel<kColTiles, kHalf, kNorm, kWhole, kBatch>;
+  plan.ring = std::min({batches, kMaxRing, ring_bytes / batch_bytes});
+  const auto kernel = few_rows_kernel<Shape>;
   static const cudaError_t allowed =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, max_shared_bytes());
   cuda_backend::check(allowed, "preparing matmul");
-  const Launch launch{dim3(static_cast<unsigned>(divide_up(plan.num_units, units_per_cta))),
-                      dim3(kFewThreads), shared, "launching matmul"};
+  const Launch launch{dim3(static_cast<unsigned>(divide_up(plan.num_units, plan.units_per_cta))),
+                      dim3(kFewThreads), static_cast<size_t>(plan.ring * batch_bytes + other_bytes),
+                      "launching matmul"};
   launch_dependent(kernel, launch, stream, product, plan);
 }
 
+/// How many units or slabs make a batch.
 template <int kColTiles, bool kHalf, bool kNorm>
-void batch_few(const ProductArgs& product, const FewRowsPlan& plan, int units_per_cta,
-               const Stream& stream) {
-  const auto run = [&]<bool kWhole, int kBatch>() {
-    launch_few<kColTiles, kHalf, kNorm, kWhole, kBatch>(product, plan, units_per_cta, stream);
+void batch_few(const ProductArgs& product, const FewRowsPlan& plan, const Stream& stream) {
+  const auto run = [&]<bool kWhole, int kUnits, int kSlabs>() {
+    using Shape = FewRowsShape<kColTiles, kHalf, kNorm, kWhole, kUnits, kSlabs>;
+    launch_few<Shape>(product, plan, stream);
   };
+  const int slabs = divide_up(tiles_per_strip(product.k), kSlabTiles);
   if constexpr (kColTiles == 1) {
-    if (plan.num_slabs == 1) {
-      if (units_per_cta == 1) return run.template operator()<true, 1>();
-      if (units_per_cta == 2) return run.template operator()<true, 2>();
-      return run.template operator()<true, 3>();
-    }
-    // A batch never spans two units.
-    if (plan.num_slabs % 3 == 0) return run.template operator()<false, 3>();
-    if (plan.num_slabs % 2 == 0) return run.template operator()<false, 2>();
+    // Three units at a time where a CTA has few; where it has many, one: more batches in flight.
+    if (slabs == 1 && plan.units_per_cta == 2) return run.template operator()<true, 2, 1>();
+    if (slabs == 1 && plan.units_per_cta == 3) return run.template operator()<true, 3, 1>();
+    if (slabs % 3 == 0) return run.template operator()<false, 1, 3>();
+    if (slabs % 2 == 0) return run.template operator()<false, 1, 2>();
   }
-  run.template operator()<false, 1>();
+  if (slabs == 1) return run.template operator()<true, 1, 1>();
+  run.template operator()<false, 1, 1>();
 }
 
 template <int kColTiles>
 void few_rows(const ProductArgs& product, const Stream& stream) {
-  FewRowsPlan plan;
-  const int tiles = tiles_per_strip(product.k);
-  plan.num_slabs = divide_up(tiles, kSlabTiles);
-  plan.slab_tiles = std::min(tiles, kSlabTiles);
   // Units of 8 outputs if they share the work out better.
   const int sms = num_sms();
   const int pairs = product.num_strips / 2;
   const bool half = product.epilogue != Epilogue::kSiluMul && product.norm_weight == nullptr &&
                     divide_up(product.num_strips, sms) < 2 * divide_up(pairs, sms);
+  FewRowsPlan plan;
   plan.num_units = half ? product.num_strips : pairs;
-  const int units_per_cta = divide_up(plan.num_units, sms);
+  plan.units_per_cta = divide_up(plan.num_units, sms);
   if constexpr (kColTiles == 1) {
-    if (product.norm_weight != nullptr) {
-      return batch_few<1, false, true>(product, plan, units_per_cta, stream);
-    }
+    if (product.norm_weight != nullptr) return batch_few<1, false, true>(product, plan, stream);
   }
-  if (half) return batch_few<kColTiles, true, false>(product, plan, units_per_cta, stream);
-  batch_few<kColTiles, false, false>(product, plan, units_per_cta, stream);
+  if (half) return batch_few<kColTiles, true, false>(product, plan, stream);
+  batch_few<kColTiles, false, false>(product, plan, stream);
 }
 
 // --- many rows ---
@@ -173,7 +168,7 @@ void many_rows(const ProductArgs& product, const Stream& stream) {
   static const cudaError_t allowed = cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(Shape::kSharedBytes));
   cuda_backend::check(allowed, "preparing matmul");
-  const dim3 grid(static_cast<unsigned>(divide_up(product.num_rows, 8 * Shape::kInputTiles)),
+  const dim3 grid(static_cast<unsigned>(divide_up(product.num_rows, 8 * Shape::kInputs)),
                   static_cast<unsigned>(divide_up(product.num_strips, Shape::kStrips)));
   launch_dependent(kernel, {grid, dim3(kManyThreads), Shape::kSharedBytes, "launching matmul"},
                    stream, product);
@@ -214,7 +209,13 @@ void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
   if (product.num_rows <= 16) return few_rows<2>(product, stream);
   if (product.num_rows <= 32) return few_rows<4>(product, stream);
   if (product.num_rows <= kMaxFewRows) return few_rows<8>(product, stream);
-  many_rows<4, 4>(product, stream);
+  // The largest tiles that give every SM one.
+  const auto tiles = [&](int size) {
+    return divide_up(product.num_strips * kTileRows, size) * divide_up(product.num_rows, size);
+  };
+  if (tiles(128) * 5 >= num_sms() * 4) return many_rows<4, 4>(product, stream);
+  if (tiles(64) * 5 >= num_sms() * 4) return many_rows<2, 2>(product, stream);
+  many_rows<1, 1>(product, stream);
 }
 
 }  // namespace kv

@@ -2,16 +2,18 @@
 
 // Products with few input rows (decode): weights stream once through shared memory.
 //
-// A unit is what one column of warps sums: 16 outputs (two strips of weights, the tall operand), or
-// 8 when outputs are few and 16 would leave SMs without work. A stage is one unit's weights over a
-// slab of 1,024 columns: 8 chunks, one per warp. A CTA takes a contiguous range of units.
+// A unit is 16 outputs (two strips of weights, the tall operand), or 8 where 16 would leave SMs
+// without work. A slab is 1,024 columns: 8 chunks, one per warp. A batch, kUnits units x kSlabs
+// slabs, is what one barrier finishes. A CTA takes a contiguous range of units.
 //
-//   1. start copying the first stages (all of them, for a layer's products)   needs no input
-//   2. wait for the predecessors; fetch this warp's chunk of the input rows, normalise it
-//   3. each warp: chain its chunk from zero; partial sums to shared memory; barrier
-//   4. one warp per 8 input rows adds the 8 chunks in ascending order and stores
+//   1. start copying the first batches (all of them, for a layer's products): needs no input
+//   2. wait for the predecessors; fetch this warp's chunks of the input rows, normalise them
+//   3. each warp chains its chunks of the batch, each from zero; partial sums to shared memory
+//   4. barrier; one warp per unit and 8 input rows adds the chunks in ascending order and stores
 //
-// Step 3 runs kBatch stages at a time: their chains are independent and hide each other's latency.
+// From step 2 on every instruction is on the critical path of the whole pass: kernels follow each
+// other every two microseconds, and a division costs a tenth of one. So what can be known at
+// compile time is a template parameter, and addresses are computed before the wait.
 
 #include "kernels/launch.cuh"
 #include "kernels/matmul_epilogue.cuh"
@@ -25,134 +27,179 @@ inline constexpr int kFewWarps = 8;
 inline constexpr int kFewThreads = 32 * kFewWarps;
 inline constexpr int kSlabTiles = kFewWarps * kChunkTiles;
 inline constexpr int kMaxRing = 16;
+inline constexpr int kTileBytes = kTileElements * 2;
 
 /// How a launch cuts its product; computed on the host.
 struct FewRowsPlan {
-  int num_units = 0;    // of 8 or 16 outputs
-  int num_slabs = 0;    // of 1,024 columns
-  int slab_tiles = 0;   // tiles in the widest slab
-  int ring = 0;         // stages in flight
+  int num_units = 0;  // of 8 or 16 outputs
+  int units_per_cta = 0;
+  int num_groups = 1;   // of kSlabs slabs
+  int strip_tiles = 0;  // tiles of one strip in one batch
+  int ring = 0;         // batches in flight
   int sum_buffers = 0;  // 1 if a CTA has one batch only, else 2
 };
 
-/// One CTA's work. kColTiles: input rows / 8. kHalf: units of 8 outputs. kNorm: RMSNorm fused.
-/// kWhole: one slab covers K, so input fragments stay in registers for all units.
-template <int kColTiles, bool kHalf, bool kNorm, bool kWhole, int kBatch>
-struct FewRowsCta {
-  static_assert(!kNorm || kColTiles == 1);
-  static_assert(kBatch * kColTiles <= kFewWarps);
+/// The compile-time shape of a launch. kColTiles: input rows / 8. kHalf: units of 8 outputs.
+/// kNorm: RMSNorm fused. kWhole: one slab covers K, so input fragments serve all units.
+template <int kColTiles_, bool kHalf_, bool kNorm_, bool kWhole_, int kUnits_, int kSlabs_>
+struct FewRowsShape {
+  static constexpr int kColTiles = kColTiles_, kUnits = kUnits_, kSlabs = kSlabs_;
+  static constexpr bool kHalf = kHalf_, kNorm = kNorm_, kWhole = kWhole_;
   static constexpr int kUnitStrips = kHalf ? 1 : 2;
-  static constexpr int kSumFloats = kHalf ? 2 : 4;  // accumulators of a lane that mean something
-  static constexpr int kSumBufferFloats = kBatch * kFewWarps * kColTiles * kSumFloats * 32;
+  static constexpr int kHalves = kHalf ? 1 : 2;  // pairs of accumulators that mean something
+  /// float2 per lane: [kUnits][kHalves][kColTiles][kSlabs * kFewWarps chunks]
+  static constexpr int kUnitSums = kHalves * kColTiles * kSlabs * kFewWarps;
+  static constexpr int kSumBufferBytes = kUnits * kUnitSums * 32 * 8;
+  static_assert(!kNorm || kColTiles == 1);
+  static_assert(!kWhole || kSlabs == 1);
+  static_assert(kUnits == 1 || (kSlabs == 1 && kWhole));
+  static_assert(kUnits * kColTiles <= kFewWarps);
+};
 
+/// One CTA's work.
+template <typename S>
+struct FewRowsCta {
   const ProductArgs& args;
   const FewRowsPlan& plan;
   int warp, lane, g, t;  // lane = 4 g + t
   int tiles;             // of one strip
-  int first_unit, num_stages;
-  char* stages;        // [ring][kUnitStrips][slab_tiles][512]
-  float* sums;         // [sum_buffers][kBatch][warp][kColTiles][kSumFloats / 2][lane][2]
-  float* square_sums;  // [chunk][8 rows], kNorm only
+  int unit, end_unit;    // the batch in work
+  int group = 0;
   uint64_t* barriers;  // [ring]
+  char* batches;       // [ring][kUnits * kUnitStrips strips][strip_tiles][512]
+  float2* sums;        // [sum_buffers], see kSumBufferBytes
+  float* square_sums;  // [slab][8 warps][8 rows], kNorm only
 
   __device__ FewRowsCta(const ProductArgs& a, const FewRowsPlan& p, char* shared)
       : args(a), plan(p), warp(threadIdx.x / 32), lane(threadIdx.x % 32), g(lane / 4), t(lane % 4) {
     tiles = tiles_per_strip(args.k);
-    const int64_t cta = blockIdx.x;
-    first_unit = static_cast<int>(cta * plan.num_units / gridDim.x);
-    num_stages =
-        (static_cast<int>((cta + 1) * plan.num_units / gridDim.x) - first_unit) * num_slabs();
+    unit = static_cast<int>(blockIdx.x) * plan.units_per_cta;
+    end_unit = min(unit + plan.units_per_cta, plan.num_units);
     barriers = reinterpret_cast<uint64_t*>(shared);
-    stages = shared + kMaxRing * sizeof(uint64_t);
-    sums = reinterpret_cast<float*>(stages + plan.ring * stage_bytes());
-    square_sums = sums + plan.sum_buffers * kSumBufferFloats;
+    batches = shared + kMaxRing * sizeof(uint64_t);
+    sums = reinterpret_cast<float2*>(batches + plan.ring * batch_bytes());
+    square_sums = reinterpret_cast<float*>(reinterpret_cast<char*>(sums) +
+                                           plan.sum_buffers * S::kSumBufferBytes);
   }
 
-  __device__ int num_slabs() const { return kWhole ? 1 : plan.num_slabs; }
-  __device__ int unit_of(int stage) const { return first_unit + stage / num_slabs(); }
-  __device__ int slab_of(int stage) const { return kWhole ? 0 : stage % num_slabs(); }
-  __device__ int strip_bytes() const { return plan.slab_tiles * kTileElements * 2; }
-  __device__ int stage_bytes() const { return kUnitStrips * strip_bytes(); }
+  __device__ int strip_bytes() const { return plan.strip_tiles * kTileBytes; }
+  __device__ int batch_bytes() const { return S::kUnits * S::kUnitStrips * strip_bytes(); }
 
   // --- 1. weights on their way ---
 
-  __device__ void fill(int stage) {
+  /// Units are contiguous in memory: a whole batch is one range, else each strip's part is.
+  __device__ void fill(int slot, int of_unit, int of_group) {
     if (!asks_for_copies()) return;
-    const int slot = stage % plan.ring;
-    const int first_tile = slab_of(stage) * kSlabTiles;
-    const uint32_t bytes = min(kSlabTiles, tiles - first_tile) * kTileElements * 2;
-    expect_bytes(&barriers[slot], kUnitStrips * bytes);
-    for (int i = 0; i < kUnitStrips; ++i) {
-      const int64_t strip = static_cast<int64_t>(unit_of(stage)) * kUnitStrips + i;
-      copy_range(stages + slot * stage_bytes() + i * strip_bytes(),
-                 args.weight + (strip * tiles + first_tile) * 32, bytes, &barriers[slot]);
+    char* to = batches + slot * batch_bytes();
+    const int64_t first_strip = static_cast<int64_t>(of_unit) * S::kUnitStrips;
+    const int first_tile = of_group * S::kSlabs * kSlabTiles;
+    const uint4* from = args.weight + (first_strip * tiles + first_tile) * 32;
+    if constexpr (S::kWhole) {
+      const int units = min(S::kUnits, end_unit - of_unit);
+      const uint32_t bytes = units * S::kUnitStrips * strip_bytes();
+      expect_bytes(&barriers[slot], bytes);
+      copy_range(to, from, bytes, &barriers[slot]);
+    } else {
+      const uint32_t bytes = min(plan.strip_tiles, tiles - first_tile) * kTileBytes;
+      expect_bytes(&barriers[slot], S::kUnitStrips * bytes);
+#pragma unroll
+      for (int i = 0; i < S::kUnitStrips; ++i) {
+        copy_range(to + i * strip_bytes(), from + static_cast<int64_t>(i) * tiles * 32, bytes,
+                   &barriers[slot]);
+      }
     }
     end_of_fill(&barriers[slot]);
   }
+
+  __device__ void advance(int& of_unit, int& of_group) const {
+    if (!S::kWhole && ++of_group < plan.num_groups) return;
+    of_group = 0;
+    of_unit += S::kUnits;
+  }
+
+  int next_unit, next_group = 0;  // the first batch that has not been asked for
 
   __device__ void start() {
     if (threadIdx.x == 0) {
       for (int i = 0; i < plan.ring; ++i) init_stage(&barriers[i], kFewThreads);
     }
     if (!KV_BULK_COPY) __syncthreads();
-    for (int i = 0; i < min(plan.ring, num_stages); ++i) fill(i);
+    next_unit = unit;
+    for (int i = 0; i < plan.ring && next_unit < end_unit; ++i) {
+      fill(i, next_unit, next_group);
+      advance(next_unit, next_group);
+    }
     __syncthreads();
   }
 
   // --- 2. input fragments: b[n][j] is lane's 16 bytes of tile j of this warp's chunk ---
 
-  __device__ int column(int slab, int j) const {
-    return (slab * kSlabTiles + warp * kChunkTiles + j) * kTileCols + 8 * t;
+  using Fragments = uint4[S::kColTiles][kChunkTiles];
+
+  __device__ int first_column(int slab) const {
+    return (((S::kWhole ? 0 : group * S::kSlabs) + slab) * kSlabTiles + warp * kChunkTiles) *
+               kTileCols +
+           8 * t;
   }
 
-  __device__ uint4 input(int n, int slab, int j) const {
-    const int row = n * 8 + g;
-    const int col = column(slab, j);
-    if (row >= args.num_rows || col >= args.k) return uint4{0, 0, 0, 0};
-    const auto* x = static_cast<const __nv_bfloat16*>(args.x) + static_cast<int64_t>(row) * args.k;
-    return *reinterpret_cast<const uint4*>(x + col);
-  }
-
-  /// Eight fp32 of this lane's row (or of the norm's weights, row 0).
-  __device__ void load_8(const float* x, int row, int rows, int col, float (&v)[8]) const {
-    float4 lo{0, 0, 0, 0};
-    float4 hi{0, 0, 0, 0};
-    if (row < rows && col < args.k) {
-      const auto* from =
-          reinterpret_cast<const float4*>(x + static_cast<int64_t>(row) * args.k + col);
-      lo = from[0];
-      hi = from[1];
+  __device__ void load_rows(int slab, Fragments& b) const {
+    const int col = first_column(slab);
+#pragma unroll
+    for (int n = 0; n < S::kColTiles; ++n) {
+      const int row = n * 8 + g;
+      const auto* x =
+          static_cast<const __nv_bfloat16*>(args.x) + static_cast<int64_t>(row) * args.k + col;
+#pragma unroll
+      for (int j = 0; j < kChunkTiles; ++j) {
+        const bool valid = row < args.num_rows && col + j * kTileCols < args.k;
+        b[n][j] = valid ? *reinterpret_cast<const uint4*>(x + j * kTileCols) : uint4{0, 0, 0, 0};
+      }
     }
-    v[0] = lo.x, v[1] = lo.y, v[2] = lo.z, v[3] = lo.w;
-    v[4] = hi.x, v[5] = hi.y, v[6] = hi.z, v[7] = hi.w;
   }
 
-  __device__ void load_chunk(int slab, float (&x)[4][8]) const {
+  /// This lane's 32 fp32 of a row's chunk (or of the norm's weights).
+  __device__ void load_floats(const float* x, bool valid_row, int slab, float (&v)[4][8]) const {
+    const int col = first_column(slab);
+#pragma unroll
     for (int j = 0; j < kChunkTiles; ++j) {
-      load_8(static_cast<const float*>(args.x), g, args.num_rows, column(slab, j), x[j]);
+      const bool valid = valid_row && col + j * kTileCols < args.k;
+      const auto* from = reinterpret_cast<const float4*>(x + col + j * kTileCols);
+      const float4 lo = valid ? from[0] : float4{0, 0, 0, 0};
+      const float4 hi = valid ? from[1] : float4{0, 0, 0, 0};
+      v[j][0] = lo.x, v[j][1] = lo.y, v[j][2] = lo.z, v[j][3] = lo.w;
+      v[j][4] = hi.x, v[j][5] = hi.y, v[j][6] = hi.z, v[j][7] = hi.w;
     }
   }
-  __device__ void load_norm_weights(int slab, float (&w)[4][8]) const {
-    for (int j = 0; j < kChunkTiles; ++j) load_8(args.norm_weight, 0, 1, column(slab, j), w[j]);
+  __device__ void load_x(int slab, float (&v)[4][8]) const {
+    const auto* x = static_cast<const float*>(args.x) + static_cast<int64_t>(g) * args.k;
+    load_floats(x, g < args.num_rows, slab, v);
+  }
+  __device__ void load_norm_weights(int slab, float (&v)[4][8]) const {
+    load_floats(args.norm_weight, true, slab, v);
   }
 
-  /// The scale of row g, after every warp has noted the square sums of its chunks.
-  __device__ float scale_of_row(float (&x)[4][8]) const {
-    for (int slab = 0; slab < num_slabs(); ++slab) {
-      load_chunk(slab, x);
+  /// The scale of row g. With one slab x is left in `x`, else it has to be read again.
+  __device__ float scale_of_row(float inverse_k, float (&x)[4][8]) {
+    const int num_slabs = S::kWhole ? 1 : plan.num_groups * S::kSlabs;
+    float* mine = square_sums + warp * 8 + g;
+    for (int slab = 0; slab < num_slabs; ++slab) {
+      load_x(slab, x);
       const float sum = chunk_square_sum(x);
-      if (t == 0) square_sums[(slab * kFewWarps + warp) * 8 + g] = sum;
+      if (t == 0) mine[slab * kFewWarps * 8] = sum;
     }
     __syncthreads();
     float total = 0.0f;
-    for (int chunk = 0; chunk < num_slabs() * kFewWarps; ++chunk) {
-      total += square_sums[chunk * 8 + g];
+    for (int slab = 0; slab < num_slabs; ++slab) {
+#pragma unroll
+      for (int chunk = 0; chunk < kFewWarps; ++chunk) {
+        total += square_sums[(slab * kFewWarps + chunk) * 8 + g];
+      }
     }
-    return norm_scale(total, args.k, args.norm_eps);
+    return norm_scale(total, inverse_k, args.norm_eps);
   }
 
   __device__ static void normalise(const float (&x)[4][8], const float (&w)[4][8], float scale,
-                                   uint4 (&b)[kColTiles][kChunkTiles]) {
+                                   Fragments& b) {
 #pragma unroll
     for (int j = 0; j < kChunkTiles; ++j) {
       __nv_bfloat162 pair[4];
@@ -165,163 +212,155 @@ struct FewRowsCta {
     }
   }
 
+  __device__ void load_inputs(int slab, float scale, Fragments& b) const {
+    if constexpr (S::kNorm) {
+      float x[4][8];
+      float w[4][8];
+      load_x(slab, x);
+      load_norm_weights(slab, w);
+      normalise(x, w, scale, b);
+    } else {
+      load_rows(slab, b);
+    }
+  }
+
   // --- 3. chains ---
 
-  __device__ uint4 weights(int stage, int strip, int j) const {
-    const int tile = warp * kChunkTiles + j;
-    if (tile + slab_of(stage) * kSlabTiles >= tiles) return uint4{0, 0, 0, 0};
-    const char* base = stages + (stage % plan.ring) * stage_bytes() + strip * strip_bytes();
-    return reinterpret_cast<const uint4*>(base)[tile * 32 + lane];
+  __device__ float2* sums_of(int buffer, int u, int half, int n) const {
+    return sums + buffer * (S::kSumBufferBytes / 8) +
+           (u * S::kUnitSums + (half * S::kColTiles + n) * S::kSlabs * kFewWarps) * 32 + lane;
   }
 
-  __device__ float2* sum_of(int buffer, int s, int from_warp, int n, int half) const {
-    float* base = sums + buffer * kSumBufferFloats;
-    return reinterpret_cast<float2*>(base) +
-           (((s * kFewWarps + from_warp) * kColTiles + n) * (kSumFloats / 2) + half) * 32 + lane;
-  }
-
-  __device__ static void two_steps(float (&acc)[4], uint4 lo, uint4 hi, uint4 b) {
-    mma_step(acc, lo.x, hi.x, lo.y, hi.y, b.x, b.y);
-    mma_step(acc, lo.z, hi.z, lo.w, hi.w, b.z, b.w);
-  }
-
-  template <int kCount>
-  __device__ void chains(int first, int buffer, const uint4 (&whole)[kColTiles][kChunkTiles],
-                         float scale) {
-    float acc[kCount][kColTiles][4] = {};
-    uint4 b[kWhole ? 1 : kCount][kColTiles][kChunkTiles];
-    if constexpr (!kWhole) {
-#pragma unroll
-      for (int s = 0; s < kCount; ++s) load_inputs(slab_of(first + s), scale, b[s]);
-    }
-#pragma unroll
-    for (int s = 0; s < kCount; ++s) {
-      wait_for_stage(&barriers[(first + s) % plan.ring], (first + s) / plan.ring);
-    }
+  /// Chains this warp's chunks of the batch: all units and slabs side by side, as each chain is
+  /// slow by itself.
+  __device__ void chains(int slot, int buffer, const Fragments (&b)[S::kSlabs]) {
+    constexpr int kChains = S::kUnits * S::kSlabs;
+    const int first_tile = (S::kWhole ? 0 : group * S::kSlabs * kSlabTiles) + warp * kChunkTiles;
+    const char* mine = batches + slot * batch_bytes() + warp * kChunkTiles * kTileBytes + lane * 16;
+    const int pitch = strip_bytes();
+    float acc[kChains][S::kColTiles][4] = {};
 #pragma unroll
     for (int j = 0; j < kChunkTiles; ++j) {
 #pragma unroll
-      for (int s = 0; s < kCount; ++s) {
-        const uint4 lo = weights(first + s, 0, j);
-        const uint4 hi = kHalf ? uint4{0, 0, 0, 0} : weights(first + s, 1, j);
+      for (int c = 0; c < kChains; ++c) {
+        const int u = c / S::kSlabs;
+        const int slab = c % S::kSlabs;
+        uint4 lo{0, 0, 0, 0};
+        uint4 hi{0, 0, 0, 0};
+        if (first_tile + slab * kSlabTiles + j < tiles) {
+          const char* from =
+              mine + u * S::kUnitStrips * pitch + (slab * kSlabTiles + j) * kTileBytes;
+          lo = *reinterpret_cast<const uint4*>(from);
+          if (!S::kHalf) hi = *reinterpret_cast<const uint4*>(from + pitch);
+        }
 #pragma unroll
-        for (int n = 0; n < kColTiles; ++n) {
-          two_steps(acc[s][n], lo, hi, kWhole ? whole[n][j] : b[kWhole ? 0 : s][n][j]);
+        for (int n = 0; n < S::kColTiles; ++n) {
+          const uint4 x = b[slab][n][j];
+          mma_step(acc[c][n], lo.x, hi.x, lo.y, hi.y, x.x, x.y);
+          mma_step(acc[c][n], lo.z, hi.z, lo.w, hi.w, x.z, x.w);
         }
       }
     }
 #pragma unroll
-    for (int s = 0; s < kCount; ++s) {
+    for (int c = 0; c < kChains; ++c) {
+      const int chunk = c % S::kSlabs * kFewWarps + warp;
 #pragma unroll
-      for (int n = 0; n < kColTiles; ++n) {
-        *sum_of(buffer, s, warp, n, 0) = {acc[s][n][0], acc[s][n][1]};
-        if (!kHalf) *sum_of(buffer, s, warp, n, 1) = {acc[s][n][2], acc[s][n][3]};
-      }
-    }
-  }
-
-  __device__ void load_inputs(int slab, float scale, uint4 (&b)[kColTiles][kChunkTiles]) const {
-    if constexpr (kNorm) {
-      float x[4][8];
-      float w[4][8];
-      load_chunk(slab, x);
-      load_norm_weights(slab, w);
-      normalise(x, w, scale, b);
-    } else {
-#pragma unroll
-      for (int n = 0; n < kColTiles; ++n) {
-#pragma unroll
-        for (int j = 0; j < kChunkTiles; ++j) b[n][j] = input(n, slab, j);
+      for (int n = 0; n < S::kColTiles; ++n) {
+        sums_of(buffer, c / S::kSlabs, 0, n)[chunk * 32] = {acc[c][n][0], acc[c][n][1]};
+        if (!S::kHalf) {
+          sums_of(buffer, c / S::kSlabs, 1, n)[chunk * 32] = {acc[c][n][2], acc[c][n][3]};
+        }
       }
     }
   }
 
   // --- 4. sums ---
 
-  /// Warps 0.. each finish one 8-row column of one unit. With several slabs a unit stays with its
-  /// warp, and `total` carries it from slab to slab.
-  template <int kCount>
-  __device__ void batch(int first, int buffer, const uint4 (&whole)[kColTiles][kChunkTiles],
-                        float scale, float (&total)[4]) {
-    const int mine = kWhole ? warp / kColTiles : 0;  // the stage of this batch that this warp sums
-    const int n = kWhole ? warp % kColTiles : warp;
-    const bool sums_up = mine < kCount && n < kColTiles;
+  /// Warp n + kColTiles * u sums the n-th 8 input rows of unit u of the batch; with several groups
+  /// of slabs `total` carries the sum from batch to batch.
+  __device__ void batch(int slot, int fill_number, int buffer, const Fragments (&b)[S::kSlabs],
+                        float (&total)[4]) {
+    const int mine = unit + warp / S::kColTiles;
+    const int n = warp % S::kColTiles;
+    const int strip = mine * S::kUnitStrips;
     const int row = n * 8 + 2 * t;
+    const bool sums_up = warp < S::kUnits * S::kColTiles && mine < end_unit;
     float old[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (sums_up) {  // on its way while the chains run
-      const int strip = unit_of(first + (kWhole ? mine : kCount - 1)) * kUnitStrips;
+    if (sums_up && args.epilogue == Epilogue::kAdd) {  // on its way while the chains run
       old[0] = old_output(args, strip, row);
       old[1] = old_output(args, strip, row + 1);
-      if (!kHalf) {
-        old[2] = old_output(args, strip + 1, row);
-        old[3] = old_output(args, strip + 1, row + 1);
-      }
+      if (!S::kHalf) old[2] = old_output(args, strip + 1, row);
+      if (!S::kHalf) old[3] = old_output(args, strip + 1, row + 1);
     }
-    chains<kCount>(first, buffer, whole, scale);
+    wait_for_stage(&barriers[slot], fill_number);
+    chains(slot, buffer, b);
     __syncthreads();
-    for (int s = 0; s < kCount; ++s) {
-      if (first + s + plan.ring < num_stages) fill(first + s + plan.ring);
+    if (next_unit < end_unit) {
+      fill(slot, next_unit, next_group);
+      advance(next_unit, next_group);
     }
     if (!sums_up) return;
+    const int u = warp / S::kColTiles;
+    if (S::kWhole || group == 0) total[0] = total[1] = total[2] = total[3] = 0.0f;
 #pragma unroll
-    for (int s = 0; s < kCount; ++s) {
-      if (kWhole && s != mine) continue;
-      const int stage = first + s;
-      if (slab_of(stage) == 0) total[0] = total[1] = total[2] = total[3] = 0.0f;
-#pragma unroll
-      for (int from = 0; from < kFewWarps; ++from) {
-        const float2 lo = *sum_of(buffer, s, from, n, 0);
-        total[0] += lo.x;
-        total[1] += lo.y;
-        if (!kHalf) {
-          const float2 hi = *sum_of(buffer, s, from, n, 1);
-          total[2] += hi.x;
-          total[3] += hi.y;
-        }
+    for (int chunk = 0; chunk < S::kSlabs * kFewWarps; ++chunk) {
+      const float2 lo = sums_of(buffer, u, 0, n)[chunk * 32];
+      total[0] += lo.x;
+      total[1] += lo.y;
+      if (!S::kHalf) {
+        const float2 hi = sums_of(buffer, u, 1, n)[chunk * 32];
+        total[2] += hi.x;
+        total[3] += hi.y;
       }
-      if (slab_of(stage) + 1 < num_slabs()) continue;
-      const int strip = unit_of(stage) * kUnitStrips;
-      store_sums(args, strip, !kHalf, row, total[0], total[2], old[0], old[2]);
-      store_sums(args, strip, !kHalf, row + 1, total[1], total[3], old[1], old[3]);
     }
+    if (!S::kWhole && group + 1 < plan.num_groups) return;
+    store_sums(args, strip, !S::kHalf, row, total[0], total[2], old[0], old[2]);
+    store_sums(args, strip, !S::kHalf, row + 1, total[1], total[3], old[1], old[3]);
   }
 
   __device__ void run() {
-    uint4 whole[kColTiles][kChunkTiles] = {};
+    Fragments b[S::kSlabs];
     float scale = 1.0f;
-    if constexpr (kNorm) {
+    if constexpr (S::kNorm) {
+      const float inverse_k = 1.0f / static_cast<float>(args.k);
       float w[4][8];
-      if constexpr (kWhole) load_norm_weights(0, w);
+      if constexpr (S::kWhole) load_norm_weights(0, w);
       wait_for_predecessors();
       float x[4][8];
-      scale = scale_of_row(x);
-      if constexpr (kWhole) normalise(x, w, scale, whole);
+      scale = scale_of_row(inverse_k, x);
+      if constexpr (S::kWhole) normalise(x, w, scale, b[0]);
     } else {
       wait_for_predecessors();
-      if constexpr (kWhole) load_inputs(0, scale, whole);
+      if constexpr (S::kWhole) load_inputs(0, scale, b[0]);
     }
     float total[4] = {};
-    int first = 0;
+    int slot = 0;
+    int fill_number = 0;
     int buffer = 0;
-    for (; first + kBatch <= num_stages; first += kBatch, buffer ^= 1) {
-      batch<kBatch>(first, buffer, whole, scale, total);
-    }
-    if constexpr (kBatch > 1) {
-      for (; first < num_stages; ++first, buffer ^= 1) {
-        batch<1>(first, buffer, whole, scale, total);
+    while (unit < end_unit) {
+      if constexpr (!S::kWhole) {
+#pragma unroll
+        for (int slab = 0; slab < S::kSlabs; ++slab) load_inputs(slab, scale, b[slab]);
+      }
+      batch(slot, fill_number, buffer, b, total);
+      advance(unit, group);
+      buffer ^= 1;
+      if (++slot == plan.ring) {
+        slot = 0;
+        ++fill_number;
       }
     }
   }
 };
 
-// Grid: enough CTAs for all units, at most one wave. 256 threads; lane 4 g + t of warp w holds
+// Grid: enough CTAs for all units, at most one per SM. 256 threads; lane 4 g + t of warp w holds
 // columns 8 t.. of chunk w, of weight rows g (and g + 8) and of input rows 8 n + g.
-template <int kColTiles, bool kHalf, bool kNorm, bool kWhole, int kBatch>
-__global__ void __launch_bounds__(kFewThreads)
+template <typename S>
+__global__ void __launch_bounds__(kFewThreads, S::kColTiles <= 2 ? 2 : 1)
     few_rows_kernel(const ProductArgs args, const FewRowsPlan plan) {
   extern __shared__ __align__(128) char shared[];
   let_successors_start();
-  FewRowsCta<kColTiles, kHalf, kNorm, kWhole, kBatch> cta(args, plan, shared);
+  FewRowsCta<S> cta(args, plan, shared);
   cta.start();
   cta.run();
 }

@@ -32,8 +32,9 @@ __device__ inline float chunk_square_sum(const float (&x)[4][8]) {
   return sum;
 }
 
-__device__ inline float norm_scale(float square_sum, int k, float eps) {
-  return rsqrtf(square_sum / static_cast<float>(k) + eps);
+/// `inverse_k` is 1.0f / k, which can be had before the input is.
+__device__ inline float norm_scale(float square_sum, float inverse_k, float eps) {
+  return rsqrtf(square_sum * inverse_k + eps);
 }
 
 __device__ inline __nv_bfloat16 normalised(float x, float scale, float weight) {
@@ -61,7 +62,7 @@ __device__ inline float row_norm_scale(const float* x, int k, float eps) {
       total += __shfl_sync(0xFFFFFFFFu, sum, 4 * chunk);
     }
   }
-  return norm_scale(total, k, eps);
+  return norm_scale(total, 1.0f / static_cast<float>(k), eps);
 }
 
 }  // namespace kv
