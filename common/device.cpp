@@ -23,16 +23,23 @@ constexpr bool kBuiltWithCuda = false;
 // A cache line, and the widest vector register.
 constexpr size_t kHostAlignment = 64;
 
+int64_t memory_bytes(int pages_name) {
+  return int64_t{sysconf(pages_name)} * int64_t{sysconf(_SC_PAGESIZE)};
+}
+
+/// More than the machine has is refused at once: the system would promise it, and end the program
+/// when it is used.
 void* allocate_host(size_t bytes) {
-  const size_t rounded = (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
-  void* data = rounded >= bytes ? std::aligned_alloc(kHostAlignment, rounded) : nullptr;
+  void* data = nullptr;
+  if (bytes <= static_cast<size_t>(memory_bytes(_SC_PHYS_PAGES))) {
+    const size_t rounded = (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+    data = std::aligned_alloc(kHostAlignment, rounded);
+  }
   if (data == nullptr) {
-    const long pages = sysconf(_SC_AVPHYS_PAGES);
-    const long page_bytes = sysconf(_SC_PAGESIZE);
     throw DeviceError(
         fmt::format("cpu memory: cannot allocate {} bytes, about {} are free; use a shorter "
                     "sequence, a smaller batch or a smaller model",
-                    bytes, int64_t{pages} * page_bytes));
+                    bytes, memory_bytes(_SC_AVPHYS_PAGES)));
   }
   return data;
 }
