@@ -1,5 +1,5 @@
-// Rows of the packed table, widened to fp32. A row of the packed layout is gathered in pieces of 16
-// bytes. Floor: 6 bytes per element (bf16 in, fp32 out).
+// Rows of the packed table, widened to fp32. A row of the packed layout is gathered in pairs of
+// columns. Floor: 6 bytes per element (bf16 in, fp32 out).
 
 #include "kernels/embedding.h"
 
@@ -12,7 +12,7 @@ namespace kv {
 namespace {
 
 constexpr int kThreadsPerCta = 128;
-constexpr int kPiece = 8;  // elements of 16 bytes
+constexpr int kPiece = 8;  // columns, in four pairs
 
 // Grid: num_rows CTAs. Thread t writes pieces t, t + 128, ... of the CTA's row.
 __global__ void embedding_kernel(const int32_t* token_ids, const __nv_bfloat16* table,
@@ -23,9 +23,12 @@ __global__ void embedding_kernel(const int32_t* token_ids, const __nv_bfloat16* 
   float* row = out + static_cast<int64_t>(blockIdx.x) * hidden_size;
   for (int col = static_cast<int>(threadIdx.x) * kPiece; col < hidden_size;
        col += kThreadsPerCta * kPiece) {
-    const auto packed =
-        *reinterpret_cast<const uint4*>(table + packed_index(token, col, hidden_size));
-    const uint32_t pairs[4] = {packed.x, packed.y, packed.z, packed.w};
+    uint32_t pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      pairs[i] =
+          *reinterpret_cast<const uint32_t*>(table + packed_index(token, col + 2 * i, hidden_size));
+    }
     float x[kPiece];
 #pragma unroll
     for (int i = 0; i < kPiece; ++i) {  // bf16 is the upper half of a float

@@ -131,7 +131,7 @@ void batch_few(const ProductArgs& product, const FewRowsPlan& plan, const Stream
     launch_few<Shape>(product, plan, stream);
   };
   const int slabs = divide_up(tiles_per_strip(product.k), kSlabTiles);
-  if constexpr (kColTiles == 1) {
+  if constexpr (kColTiles <= 2) {
     // Three units at a time where a CTA has few; where it has many, one: more batches in flight.
     if (slabs == 1 && plan.units_per_cta == 2) return run.template operator()<true, 2, 1>();
     if (slabs == 1 && plan.units_per_cta == 3) return run.template operator()<true, 3, 1>();

@@ -236,8 +236,13 @@ struct FewRowsCta {
   __device__ void chains(int slot, int buffer, const Fragments (&b)[S::kSlabs]) {
     constexpr int kChains = S::kUnits * S::kSlabs;
     const int first_tile = (S::kWhole ? 0 : group * S::kSlabs * kSlabTiles) + warp * kChunkTiles;
-    const char* mine = batches + slot * batch_bytes() + warp * kChunkTiles * kTileBytes + lane * 16;
+    const char* mine = batches + slot * batch_bytes() + warp * kChunkTiles * kTileBytes;
     const int pitch = strip_bytes();
+    // Lane l names row l % 8 of one of four matrices. 16 outputs: (strip 0, piece 0), (strip 1,
+    // piece 0), (strip 0, piece 1), (strip 1, piece 1), one step. 8 outputs: pieces 0 to 3, two
+    // steps.
+    const int matrix = lane / 8;
+    mine += lane % 8 * 16 + (S::kHalf ? matrix * 128 : matrix % 2 * pitch + matrix / 2 * 128);
     float acc[kChains][S::kColTiles][4] = {};
 #pragma unroll
     for (int j = 0; j < kChunkTiles; ++j) {
@@ -245,19 +250,21 @@ struct FewRowsCta {
       for (int c = 0; c < kChains; ++c) {
         const int u = c / S::kSlabs;
         const int slab = c % S::kSlabs;
-        uint4 lo{0, 0, 0, 0};
-        uint4 hi{0, 0, 0, 0};
-        if (first_tile + slab * kSlabTiles + j < tiles) {
-          const char* from =
-              mine + u * S::kUnitStrips * pitch + (slab * kSlabTiles + j) * kTileBytes;
-          lo = *reinterpret_cast<const uint4*>(from);
-          if (!S::kHalf) hi = *reinterpret_cast<const uint4*>(from + pitch);
-        }
+        if (first_tile + slab * kSlabTiles + j >= tiles) continue;
+        const char* from = mine + u * S::kUnitStrips * pitch + (slab * kSlabTiles + j) * kTileBytes;
+        uint32_t a[2][4];
+        load_matrices(a[0], from);
+        if (!S::kHalf) load_matrices(a[1], from + 256);
 #pragma unroll
         for (int n = 0; n < S::kColTiles; ++n) {
           const uint4 x = b[slab][n][j];
-          mma_step(acc[c][n], lo.x, hi.x, lo.y, hi.y, x.x, x.y);
-          mma_step(acc[c][n], lo.z, hi.z, lo.w, hi.w, x.z, x.w);
+          if constexpr (S::kHalf) {
+            mma_step(acc[c][n], a[0][0], 0, a[0][1], 0, x.x, x.y);
+            mma_step(acc[c][n], a[0][2], 0, a[0][3], 0, x.z, x.w);
+          } else {
+            mma_step(acc[c][n], a[0], x.x, x.y);
+            mma_step(acc[c][n], a[1], x.z, x.w);
+          }
         }
       }
     }

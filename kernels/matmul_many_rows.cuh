@@ -5,8 +5,8 @@
 // A CTA of 8 warps makes (32 kRowTiles) outputs x (32 kColTiles) input rows. Warp (i, j) of 2 x 4
 // has kRowTiles 16-output tiles by kColTiles 8-row tiles in registers, twice: the chunk being
 // chained from zero, and the total of the chunks before it. K goes by in stages through a ring in
-// shared memory; a stage is a chunk. Weights lie there as packed, input rows in the same tiles of
-// 8 x 32, so every fragment is one 16-byte read without bank conflicts.
+// shared memory; a stage is a chunk. Weights lie there as packed, input rows in row-major tiles of
+// 8 x 32, so fragments are read without bank conflicts, ready for use.
 
 #include "kernels/launch.cuh"
 #include "kernels/matmul_epilogue.cuh"
@@ -59,19 +59,16 @@ __device__ inline void copy_inputs(const ProductArgs& args, uint4* stage, int ti
   }
 }
 
-/// The tensor core wants its operand in four registers in a row. Making the compiler forget where
-/// the four came from keeps it from moving them there anew for every step.
-__device__ inline void keep_together(uint4& a) {
-  asm("" : "+r"(a.x), "+r"(a.y), "+r"(a.z), "+r"(a.w));
-}
-
 /// One chunk: acc = weights x inputs over its 128 columns, chained from zero.
 template <int kRowTiles, int kColTiles>
 __device__ inline void chain_chunk(const uint4* stage, float (&acc)[kRowTiles][kColTiles][4]) {
   using Shape = ManyRowsShape<kRowTiles, kColTiles>;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const uint4* weights = stage + warp / 4 * (kRowTiles * 2) * kStripPieces + lane;
+  // Lane l names row l % 8 of one of the matrices (strip 0, piece 0), (strip 1, piece 0),
+  // (strip 0, piece 1), (strip 1, piece 1): the four registers of one step.
+  const uint4* weights =
+      stage + (warp / 4 * (kRowTiles * 2) + lane / 8 % 2) * kStripPieces + lane / 16 * 8 + lane % 8;
   const uint4* inputs = stage + (Shape::kStrips + warp % 4 * kColTiles) * kStripPieces + lane;
 #pragma unroll
   for (int tile = 0; tile < kChunkTiles; ++tile) {
@@ -80,20 +77,13 @@ __device__ inline void chain_chunk(const uint4* stage, float (&acc)[kRowTiles][k
     for (int n = 0; n < kColTiles; ++n) b[n] = inputs[n * kStripPieces + tile * 32];
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
-      const uint4 lo = weights[2 * m * kStripPieces + tile * 32];
-      const uint4 hi = weights[(2 * m + 1) * kStripPieces + tile * 32];
-      uint4 a0{lo.x, hi.x, lo.y, hi.y};
-      uint4 a1{lo.z, hi.z, lo.w, hi.w};
-      keep_together(a0);
-      keep_together(a1);
+      uint32_t a[2][4];
+      load_matrices(a[0], weights + 2 * m * kStripPieces + tile * 32);
+      load_matrices(a[1], weights + 2 * m * kStripPieces + tile * 32 + 16);
 #pragma unroll
-      for (int n = 0; n < kColTiles; ++n) {
-        mma_step(acc[m][n], a0.x, a0.y, a0.z, a0.w, b[n].x, b[n].y);
-      }
+      for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[0], b[n].x, b[n].y);
 #pragma unroll
-      for (int n = 0; n < kColTiles; ++n) {
-        mma_step(acc[m][n], a1.x, a1.y, a1.z, a1.w, b[n].z, b[n].w);
-      }
+      for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[1], b[n].z, b[n].w);
     }
   }
 }

@@ -1,14 +1,20 @@
 #pragma once
 
-// Where an element of a packed matrix lies. The layout is the one a tensor core instruction wants
-// its operand in, and it is a simple one: tiles of 8 rows x 32 columns, each tile row-major and
-// contiguous (512 bytes), tiles of one strip of 8 rows side by side.
+// Where an element of a packed matrix lies: in the order in which tensor cores take it.
 //
-//   packed[rows / 8][cols / 32][8][32]      bf16, rows rounded up to 16, cols to 32, with zeros
+//   packed[rows / 8][cols / 32][piece 4][row 8][word 4][2]     bf16; rows rounded up to 16, cols to
+//                                                              32, with zeros
 //
-// Lane l of a warp takes the 16 bytes number l of a tile: row l / 4, columns 8 (l % 4) .. + 7. For
-// m16n8k16 these are its elements of two k-steps of 16 (k permuted alike in both operands), so a
-// warp reads a tile with one fully coalesced load, and a strip is one contiguous range.
+// A tile is 8 rows x 32 columns, 512 contiguous bytes; the tiles of a strip of 8 rows lie side by
+// side, so a strip is one contiguous range. In a tile, piece p holds for each row the pairs of
+// columns (2 p, 2 p + 1), (2 p + 8, ..), (2 p + 16, ..), (2 p + 24, ..): word t is the pair at
+// 8 t + 2 p.
+//
+// Why: a lane fetches 8 neighbouring columns of an input row, 8 t .. 8 t + 7 for lane 4 g + t, with
+// one 16-byte read, and its four registers are used as they come: two per step of 16 columns.
+// ldmatrix hands word t of a piece to lane 4 g + t, so piece p of the weights meets register p of
+// the input. Steps therefore take the columns of a tile in an order of their own, the same in
+// both operands and in every kernel.
 
 #include <cstdint>
 
@@ -23,11 +29,12 @@ __host__ __device__ constexpr int tiles_per_strip(int cols) {
   return (cols + kTileCols - 1) / kTileCols;
 }
 
-/// Index of the bf16 element (row, col). Eight neighbours from a multiple of 8 are contiguous (16
-/// bytes, aligned), so a row is gathered in pieces of 16 bytes, four of them side by side.
+/// Index of the bf16 element (row, col). The columns 2 i and 2 i + 1 are neighbours.
 __host__ __device__ constexpr int64_t packed_index(int row, int col, int cols) {
   const int64_t tile = int64_t{row / kTileRows} * tiles_per_strip(cols) + col / kTileCols;
-  return tile * kTileElements + (row % kTileRows) * kTileCols + col % kTileCols;
+  const int piece = col % 8 / 2;
+  const int word = col % kTileCols / 8;
+  return tile * kTileElements + ((piece * kTileRows + row % kTileRows) * 4 + word) * 2 + col % 2;
 }
 
 }  // namespace kv

@@ -27,6 +27,19 @@ __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+__device__ inline void mma_step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  mma_step(d, a[0], a[1], a[2], a[3], b0, b1);
+}
+
+/// Four 8 x 8 matrices of 16-bit elements from shared memory. Lane l gives the address of row l % 8
+/// (16 bytes) of matrix l / 8; lane 4 g + t gets the pair t of row g of matrix i in r[i].
+__device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
 /// Copies 16 bytes to shared memory in the background; writes zeros (and reads nothing) if !valid.
 __device__ inline void copy_16(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
