@@ -36,6 +36,10 @@ class SafetensorsFile {
  public:
   /// Maps and validates the file. Throws UserError.
   static SafetensorsFile open(const std::filesystem::path& path);
+  SafetensorsFile(SafetensorsFile&&) noexcept = default;
+  SafetensorsFile& operator=(SafetensorsFile&&) noexcept = default;
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::filesystem::path& path() const { return path_; }
@@ -54,12 +58,18 @@ std::map<std::string, TensorView> parse_safetensors(std::span<const std::byte> b
                                                     const std::string& name);
 
 /// All weights of a model folder: `model.safetensors`, or the shards that
-/// `model.safetensors.index.json` names. Throws UserError.
+/// `model.safetensors.index.json` names. Move-only: views point into the files it holds.
 class Weights {
  public:
+  /// Of both, the single file counts, as in transformers. The index decides which tensors there
+  /// are. Throws UserError.
   static Weights open(const std::filesystem::path& model_dir);
+  Weights(Weights&&) noexcept = default;
+  Weights& operator=(Weights&&) noexcept = default;
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
 
-  /// Null if there is no such tensor.
+  /// Null if there is no such tensor. The view lives as long as this object.
   const TensorView* find(const std::string& name) const;
   std::vector<std::string> names() const;
   size_t total_bytes() const;
@@ -67,6 +77,7 @@ class Weights {
   std::string where(const std::string& name) const;
 
  private:
+  Weights() = default;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, std::pair<size_t, const TensorView*>> index_;
   std::filesystem::path dir_;

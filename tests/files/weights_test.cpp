@@ -10,6 +10,11 @@ using namespace kv::testing;
 
 namespace {
 
+// A copy's views would point into the original.
+static_assert(!std::is_copy_constructible_v<SafetensorsFile>);
+static_assert(!std::is_copy_constructible_v<Weights>);
+static_assert(std::is_nothrow_move_constructible_v<Weights>);
+
 // Two shards with "a" and "b" of one byte each, and an index that may be wrong.
 struct Folder {
   TempDir dir;
@@ -50,6 +55,21 @@ TEST_CASE("weights: two shards, and views that survive a move") {
   CHECK(std::memcmp(moved.find("b")->data, "B", 1) == 0);
   CHECK(contains(moved.where("b"), "s2.safetensors"));
   CHECK(moved.total_bytes() == 2);
+}
+
+TEST_CASE("weights: of a single file and an index the single file counts") {
+  Folder f;
+  f.map("s1.safetensors", "none.safetensors");
+  write_safetensors(f.dir.path() / "model.safetensors", {{"w", "U8", {1}, "X", 1}});
+  CHECK(Weights::open(f.dir.path()).names() == std::vector<std::string>{"w"});
+}
+
+TEST_CASE("weights: a tensor that the index does not name is not there") {
+  Folder f;
+  f.index(R"({"metadata": {"total_size": 1}, "weight_map": {"a": "s1.safetensors"}})");
+  const Weights weights = Weights::open(f.dir.path());
+  CHECK(weights.names() == std::vector<std::string>{"a"});
+  CHECK(weights.find("b") == nullptr);
 }
 
 TEST_CASE("P1 no folder, and a folder without weights") {
