@@ -37,15 +37,14 @@ SIZES = ["little", "small", "tiny", "young", "brave", "shy", "kind", "curious", 
          "clever", "gentle", "playful", "lonely", "friendly", "busy"]
 
 COMMON_THINGS = "kite ball book hat boat drum bell lamp box key cup doll".split()
-THINGS = COMMON_THINGS + """scarf shell flute whistle button basket blanket umbrella ribbon ring
-watch mirror map puzzle truck train wagon teapot spoon lantern feather marble coin crown
-necklace bracelet toy robot toy car paper plane music box pencil paintbrush notebook letter backpack teddy bear pillow
-sweater mitten sock shoe cape jar bottle candle bucket shovel trumpet violin guitar compass clock
-telescope magnet rope stone star pinecone acorn flower snow globe yo-yo whirligig jacket mug plate
-bowl""".replace("toy robot", "toy_robot").replace("toy car", "toy_car").replace(
-    "paper plane", "paper_plane").replace("music box", "music_box").replace(
-    "teddy bear", "teddy_bear").replace("snow globe", "snow_globe").split()
-THINGS = [t.replace("_", " ") for t in THINGS]
+THINGS = COMMON_THINGS + [thing.replace("_", " ") for thing in """
+scarf shell flute whistle button basket blanket umbrella ribbon ring watch mirror map puzzle
+truck train wagon teapot spoon lantern feather marble coin crown necklace bracelet toy_robot
+toy_car paper_plane music_box pencil paintbrush notebook letter backpack teddy_bear pillow
+sweater mitten sock shoe cape jar bottle candle bucket shovel trumpet violin guitar compass
+clock telescope magnet rope stone star pinecone acorn flower snow_globe yo-yo whirligig jacket
+mug plate bowl
+""".split()]
 FLYING = ["kite", "ball", "hat", "paper plane", "scarf", "ribbon", "balloon", "feather", "umbrella"]
 BREAKABLE = ["cup", "kite", "toy car", "drum", "music box", "boat", "lamp", "clock", "doll",
              "wagon", "teapot", "flute", "toy robot", "violin", "lantern", "vase", "jar",

@@ -157,7 +157,7 @@ def main():
     # What is measured is what is saved: the weights rounded to bf16, then computed with in fp32.
     model.to(torch.bfloat16).save_pretrained(args.dir)
     (args.dir / "generation_config.json").unlink(missing_ok=True)
-    model.float().eval()
+    model = Qwen3ForCausalLM.from_pretrained(args.dir, dtype=torch.float32).cuda().eval()
     seen = set(samples)
     unseen = [s for s in make_stories.make_stories(2200, args.seed + 1000) if s not in seen][:2000]
     loss, perplexity = held_out_loss(model, tokenizer, unseen)
