@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Draws every figure: all.py [--out FOLDER]   (default: docs/figures)
+
+Each module beside this one may have FIGURES, from file name to a function that returns the SVG's
+text, or None where the numbers to plot have not been measured yet. The same input gives the same
+bytes."""
+import argparse
+import importlib
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draws every figure.")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE.parents[1] / "docs" / "figures")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    sys.path.insert(0, str(HERE))
+    sys.dont_write_bytecode = True
+    for module in sorted(HERE.glob("*.py")):
+        if module.stem == "all":
+            continue
+        for name, draw in sorted(getattr(importlib.import_module(module.stem), "FIGURES", {}).items()):
+            svg = draw()
+            if svg is not None:
+                (out / name).write_text(svg, encoding="utf-8")
+                print(out / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Plots of what the benchmarks measured: docs/figures/data/lessonNN.json, written by ./course bench."""
+import json
+import math
+import pathlib
+
+from style import BLUE, INK, LINE, MUTED, ORANGE, Svg
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data"
+
+
+def load(name):
+    path = DATA / name
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def nice_step(largest, most):
+    """A step of 1, 2 or 5 times a power of ten that cuts [0, largest] into at most `most` parts."""
+    power = 10 ** math.floor(math.log10(largest / most))
+    return next(m * power for m in (1, 2, 5, 10) if largest / (m * power) <= most)
+
+
+def milliseconds(value):
+    return f"{value:g} ms"
+
+
+def no_cache():
+    data = load("lesson01.json")
+    if data is None:
+        return None
+    points = [(p["length"], 1e3 * p["seconds"]) for p in data["points"]]
+    svg = Svg(920, 420, "Time of the next token without a cache grows with the number of tokens so far.")
+    svg.panel(20, 20, 880, 380, "Time of the next token, no cache", f"models/tiny, {data['device']}")
+    left, right, top, bottom = 112, 860, 100, 340
+    longest, slowest = points[-1][0], max(y for _, y in points)
+    step = nice_step(slowest, 5)
+    ceiling = step * math.ceil(slowest / step)
+    x_of = lambda n: left + (right - left) * n / longest
+    y_of = lambda ms: bottom - (bottom - top) * ms / ceiling
+    for i in range(round(ceiling / step) + 1):
+        svg.line(left, y_of(i * step), right, y_of(i * step), LINE, 1)
+        svg.text(left - 10, y_of(i * step) + 4, milliseconds(i * step), 12.5, MUTED, anchor="end")
+    for i in range(5):
+        n = longest * i // 4
+        svg.text(x_of(n), bottom + 22, f"{n:,}", 12.5, MUTED, anchor="middle")
+    svg.text((left + right) / 2, bottom + 44, "tokens so far", 13, MUTED, anchor="middle")
+    svg.path([(x_of(n), y_of(ms)) for n, ms in points], ORANGE)
+    for n, ms in points:
+        svg.dot(x_of(n), y_of(ms), ORANGE)
+    return svg.done()
+
+
+def log_ticks(low, high):
+    return [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+
+
+def flat_cache():
+    data = load("lesson02.json")
+    if data is None:
+        return None
+    without = [(p["length"], 1e3 * p["no_cache_seconds"]) for p in data["points"]]
+    cached = [(p["length"], 1e3 * p["flat_seconds"]) for p in data["points"]]
+    svg = Svg(920, 440, "Time of the next token, without a cache and with a flat one, on logarithmic axes.")
+    svg.panel(20, 20, 880, 400, "Time of the next token", f"models/tiny, {data['device']}; both axes logarithmic")
+    left, right, top, bottom = 112, 744, 100, 360
+    ticks = log_ticks(min(y for _, y in without + cached), max(y for _, y in without + cached))
+    longest = without[-1][0]
+    x_of = lambda n: left + (right - left) * math.log2(n) / math.log2(longest)
+    y_of = lambda ms: bottom - (bottom - top) * math.log10(ms / ticks[0]) / math.log10(ticks[-1] / ticks[0])
+    for tick in ticks:
+        svg.line(left, y_of(tick), right, y_of(tick), LINE, 1)
+        svg.text(left - 10, y_of(tick) + 4, milliseconds(tick), 12.5, MUTED, anchor="end")
+    for n, _ in without:
+        svg.text(x_of(n), bottom + 22, f"{n:,}", 12.5, MUTED, anchor="middle")
+    svg.text((left + right) / 2, bottom + 44, "tokens so far", 13, MUTED, anchor="middle")
+    for series, colour, square, label in ((without, ORANGE, False, "01 no cache"), (cached, BLUE, True, "02 flat cache")):
+        svg.path([(x_of(n), y_of(ms)) for n, ms in series], colour)
+        for n, ms in series:
+            svg.dot(x_of(n), y_of(ms), colour, square)
+        svg.text(x_of(longest) + 14, y_of(series[-1][1]) + 5, label, 14, INK, 600)
+    return svg.done()
+
+
+FIGURES = {"time_no_cache.svg": no_cache, "time_flat_cache.svg": flat_cache}
