@@ -175,7 +175,9 @@ const std::vector<Json>& JsonObject::array(const std::string& key) const {
 }
 
 int64_t JsonObject::integer(const std::string& key, int64_t low, int64_t high) const {
-  return json_integer(at(key), fmt::format("{}: {}", where_, quote(key)), low, high);
+  const std::optional<int64_t> found = integer_in(at(key), low, high);
+  if (!found) wrong(key, fmt::format("an integer from {} to {}", low, high));
+  return *found;
 }
 
 double JsonObject::number(const std::string& key) const {
@@ -209,15 +211,23 @@ void JsonObject::wrong(const std::string& key, const std::string& wanted) const 
              wanted);
 }
 
-int64_t json_integer(const Json& value, const std::string& where, int64_t low, int64_t high) {
+std::optional<int64_t> integer_in(const Json& value, int64_t low, int64_t high) {
+  if (!value.is_number_integer()) return std::nullopt;
   // An unsigned value above INT64_MAX must not wrap into the range.
-  const bool fits = value.is_number_integer() &&
-                    (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
-  if (!fits || value.get<int64_t>() < low || value.get<int64_t>() > high) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) {
+    return std::nullopt;
+  }
+  const auto found = value.get<int64_t>();
+  return found >= low && found <= high ? std::optional(found) : std::nullopt;
+}
+
+int64_t json_integer(const Json& value, const std::string& where, int64_t low, int64_t high) {
+  const std::optional<int64_t> found = integer_in(value, low, high);
+  if (!found) {
     user_error("{} is {}, wanted an integer from {} to {}; correct this value", where,
                describe(value), low, high);
   }
-  return value.get<int64_t>();
+  return *found;
 }
 
 }  // namespace kv

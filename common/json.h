@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,7 @@ class JsonObject {
   /// The elements of an array. Throws UserError if the key is missing or no array.
   const std::vector<Json>& array(const std::string& key) const;
 
-  /// Each throws UserError for a wrong type or a value out of range.
+  /// Each throws UserError for a missing key, a wrong type or a value out of range.
   int64_t integer(const std::string& key, int64_t low, int64_t high) const;
   double number(const std::string& key) const;
   bool boolean(const std::string& key) const;
@@ -68,6 +69,9 @@ class JsonObject {
   const Json* value_;
   std::string where_;
 };
+
+/// `value` as an integer in [low, high]; none if it is something else.
+std::optional<int64_t> integer_in(const Json& value, int64_t low, int64_t high);
 
 /// `value` as an integer in [low, high], or throws UserError: "`where` is .., wanted an integer
 /// ..".

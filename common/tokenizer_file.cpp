@@ -117,12 +117,13 @@ void read_vocab(const JsonObject& model, const ByteSpelling& spelling, VocabIds&
                 TokenizerFile& file) {
   const JsonObject vocab = model.object("vocab");
   for (const auto& [token, value] : vocab.value().items()) {
-    const std::string where = fmt::format("{}: {}", vocab.where(), quote(token));
-    const auto id = static_cast<size_t>(json_integer(value, where, 0, kMaxTokenId));
+    const std::optional<int64_t> found = integer_in(value, 0, kMaxTokenId);
+    if (!found) vocab.wrong(token, fmt::format("an id from 0 to {}", kMaxTokenId));
+    const auto id = static_cast<size_t>(*found);
     if (file.tokens.size() <= id) file.tokens.resize(id + 1);
     if (file.tokens[id]) {
-      user_error("{} has id {}, which {} has too; wanted distinct ids, download the file again",
-                 where, id, quote(*file.tokens[id]));
+      user_error("{}: {} has id {}, which {} has too; wanted distinct ids, download the file again",
+                 vocab.where(), quote(token), id, quote(*file.tokens[id]));
     }
     file.tokens[id] = spelling.bytes_of(token);
     ids.emplace(token, static_cast<int32_t>(id));
@@ -138,20 +139,19 @@ void read_vocab(const JsonObject& model, const ByteSpelling& spelling, VocabIds&
   }
 }
 
-// "left right" (older files) or ["left", "right"].
-std::pair<std::string, std::string> read_pair(const Json& merge, const std::string& where) {
+// "left right" (older files) or ["left", "right"]; none for something else.
+std::optional<std::pair<std::string, std::string>> read_pair(const Json& merge) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-    return {merge[0].get<std::string>(), merge[1].get<std::string>()};
+    return std::pair{merge[0].get<std::string>(), merge[1].get<std::string>()};
   }
   if (merge.is_string()) {
     const auto& text = merge.get_ref<const std::string&>();
     const size_t space = text.find(' ');
     if (space != text.npos && text.find(' ', space + 1) == text.npos) {
-      return {text.substr(0, space), text.substr(space + 1)};
+      return std::pair{text.substr(0, space), text.substr(space + 1)};
     }
   }
-  user_error("{} is {}, wanted \"left right\" or [\"left\", \"right\"]; download the file again",
-             where, describe(merge));
+  return std::nullopt;
 }
 
 void read_merges(const JsonObject& model, const VocabIds& ids, TokenizerFile& file) {
@@ -160,9 +160,14 @@ void read_merges(const JsonObject& model, const VocabIds& ids, TokenizerFile& fi
   file.merges.reserve(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto where = [&] { return fmt::format("{}: merge {}", model.where(), rank); };
-    const std::pair pair = read_pair(merges[rank], where());
-    const std::string& left = pair.first;
-    const std::string& right = pair.second;
+    const auto pair = read_pair(merges[rank]);
+    if (!pair) {
+      user_error(
+          "{} is {}, wanted \"left right\" or [\"left\", \"right\"]; download the file again",
+          where(), describe(merges[rank]));
+    }
+    const std::string& left = pair->first;
+    const std::string& right = pair->second;
     const auto id_of = [&](const std::string& token) {
       const auto it = ids.find(token);
       if (it == ids.end()) {
