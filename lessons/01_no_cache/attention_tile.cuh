@@ -150,9 +150,9 @@ struct EvenRows {
 /// key 8 n + 2 t + c. Not scaled yet.
 using QuarterScores = float[2][4];
 
-/// The largest of pair `quad + 8 h`'s scores that are visible, in every lane of the quad; -inf if
-/// none is. `visible` counts from the quarter's first key.
-__device__ inline float quarter_max(const QuarterScores& s, int h, int visible, int t) {
+/// The largest of this lane's scores of pair `quad + 8 h` that are visible; -inf if none is.
+/// `visible` counts from the quarter's first key.
+__device__ inline float lane_max(const QuarterScores& s, int h, int visible, int t) {
   float largest = -INFINITY;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
@@ -161,8 +161,13 @@ __device__ inline float quarter_max(const QuarterScores& s, int h, int visible, 
       if (8 * n + 2 * t + c < visible) largest = fmaxf(largest, s[n][2 * h + c]);
     }
   }
-  largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
-  return fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
+  return largest;
+}
+
+/// The largest of the four lanes of a quad, in each of them.
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
 }
 
 /// Turns the scores of pair `quad + 8 h` into p = 2^(s * scale - m), 0 where not visible. Returns

@@ -28,8 +28,6 @@ using lesson01::kTileTokens;
 using lesson01::Merge;
 using lesson01::Pairs;
 
-inline constexpr int kFewThreads = 32 * kGroupTiles * kQuarters;
-static_assert(kFewThreads / 32 == kMmaPairs, "at the end a warp merges one pair");
 static_assert(kPairsPerBlock == kMmaPairs);
 
 /// Where the CTAs of one block of pairs meet.
@@ -78,6 +76,7 @@ struct TileShare {
   /// Loads what lies in tokens begin .. end - 1.
   template <class Rows>
   __device__ void load(const Rows& rows, int tile_begin, int begin, int end) {
+    if (begin >= end || end <= tile_begin || begin >= tile_begin + kTileTokens) return;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int quad = lane / 4;
     const int t = lane % 4;
@@ -121,54 +120,57 @@ struct FewShared {
   bool last;
 };
 
-/// Waits for the four warps of one tile.
-__device__ inline void tile_barrier(int tile_slot) {
-  asm volatile("bar.sync %0, %1;" ::"r"(tile_slot + 1), "n"(32 * kQuarters) : "memory");
-}
-
-/// One tile from scratch by its four warps; m, l and acc go to shared memory. visible[h]: how many
-/// of its keys pair quad + 8 h sees.
+/// The tiles `slot` of a group from scratch, each by four warps; m, l and acc go to shared memory.
+/// q: the rows of pairs quad and quad + 8. visible[h]: how many of the tile's keys pair quad + 8 h
+/// sees. All threads of the CTA must call it; those whose tile is not `active` only keep the others
+/// company.
 template <int kHeadDim>
-__device__ inline void attend_tile(const TileShare<kHeadDim>& share, const bf16* const (&q_rows)[2],
-                                   const int (&visible)[2], FewShared<kHeadDim>& shared) {
+__device__ inline void attend_tile(const TileShare<kHeadDim>& share,
+                                   const uint4 (&q)[lesson01::kRowPieces<kHeadDim>][2],
+                                   const int (&visible)[2], int slot, bool active,
+                                   FewShared<kHeadDim>& shared) {
   using Share = TileShare<kHeadDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quad = lane / 4;
   const int t = lane % 4;
   const int quarter = static_cast<int>(threadIdx.x) / 32 % kQuarters;
-  const int slot = static_cast<int>(threadIdx.x) / 32 / kQuarters;
   const float scale = lesson01::score_scale<kHeadDim>();
 
   lesson01::QuarterScores s = {};
+  if (active) {
 #pragma unroll
-  for (int i = 0; i < Share::kPieces; ++i) {
-    const uint4 q[2] = {lesson01::row_piece<kHeadDim>(q_rows[0], i, t),
-                        lesson01::row_piece<kHeadDim>(q_rows[1], i, t)};
-    lesson01::mma_piece<kHeadDim>(s[0], q, share.k[0][i], i);
-    lesson01::mma_piece<kHeadDim>(s[1], q, share.k[1][i], i);
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float largest = lesson01::quarter_max(s, h, visible[h] - quarter * kQuarterTokens, t);
-    if (t == 0) shared.quarter_max[slot][quarter][quad + 8 * h] = largest;
-  }
-  tile_barrier(slot);
-  float m[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float largest = -INFINITY;
-#pragma unroll
-    for (int i = 0; i < kQuarters; ++i) {
-      largest = fmaxf(largest, shared.quarter_max[slot][i][quad + 8 * h]);
+    for (int i = 0; i < Share::kPieces; ++i) {
+      lesson01::mma_piece<kHeadDim>(s[0], q[i], share.k[0][i], i);
+      lesson01::mma_piece<kHeadDim>(s[1], q[i], share.k[1][i], i);
     }
-    m[h] = largest * scale;
-    shared.part[slot][quarter][h][lane] =
-        lesson01::quarter_softmax(s, h, visible[h] - quarter * kQuarterTokens, t, scale, m[h]);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int here = visible[h] - quarter * kQuarterTokens;
+      const float largest = lesson01::quad_max(lesson01::lane_max(s, h, here, t));
+      if (t == 0) shared.quarter_max[slot][quarter][quad + 8 * h] = largest;
+    }
   }
-  uint32_t a[4];
-  lesson01::quarter_operand(s, a);
-  shared.p[slot][quarter][lane] = {a[0], a[1], a[2], a[3]};
-  tile_barrier(slot);
+  __syncthreads();
+
+  float m[2];
+  if (active) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float largest = -INFINITY;
+#pragma unroll
+      for (int i = 0; i < kQuarters; ++i) {
+        largest = fmaxf(largest, shared.quarter_max[slot][i][quad + 8 * h]);
+      }
+      m[h] = largest * scale;
+      const int here = visible[h] - quarter * kQuarterTokens;
+      shared.part[slot][quarter][h][lane] = lesson01::quarter_softmax(s, h, here, t, scale, m[h]);
+    }
+    uint32_t a[4];
+    lesson01::quarter_operand(s, a);
+    shared.p[slot][quarter][lane] = {a[0], a[1], a[2], a[3]};
+  }
+  __syncthreads();
+  if (!active) return;
 
   float acc[Share::kColumns][4] = {};
 #pragma unroll
@@ -240,16 +242,35 @@ __device__ inline LaneState merge_groups(const PartialGroup<kHeadDim>* groups, i
             __ldcg(reinterpret_cast<const float4*>(&g.acc[pair][element]))};
   };
   LaneState result = read(0);
-#pragma unroll 4
+#pragma unroll 8
   for (int group = 1; group < num_groups; ++group) result.append(read(group));
   return result;
 }
 
+/// The group's result for one pair from its tiles, in order. keys_here: how many of the group's
+/// keys the pair sees, at least one.
+template <int kHeadDim>
+__device__ inline LaneState merge_tiles(const FewShared<kHeadDim>& shared, int keys_here, int pair,
+                                        int element) {
+  const auto read = [&](int slot) -> LaneState {
+    return {shared.m[slot][pair], shared.l[slot][pair],
+            *reinterpret_cast<const float4*>(&shared.acc[slot][pair][element])};
+  };
+  LaneState state = read(0);
+  for (int slot = 1; slot < kGroupTiles && slot * kTileTokens < keys_here; ++slot) {
+    state.append(read(slot));
+  }
+  return state;
+}
+
+/// Threads of a CTA that takes `tiles` tiles at once.
+constexpr int few_threads(int tiles) { return 32 * kQuarters * tiles; }
+
 /// Grid: (max_groups, num_kv_heads, num_seqs * blocks of 16 pairs). Warp 4 i + j of the CTA has
-/// quarter j of tile i of its group; at the end warp p has pair p, lane l its elements 4 l .. 4 l
-/// + 3.
-template <int kHeadDim, class Cache>
-__global__ void __launch_bounds__(kFewThreads, 1)
+/// quarter j of tile i, then of tile i + kTiles; at the end warp w has its share of the 16 pairs,
+/// one or two, lane l of it elements 4 l .. 4 l + 3.
+template <int kHeadDim, int kTiles, class Cache>
+__global__ void __launch_bounds__(few_threads(kTiles), kGroupTiles / kTiles)
     few_queries_kernel(AttentionPass pass, Cache cache, Workspace workspace, int blocks_per_seq) {
   kv::let_successors_start();
   __shared__ FewShared<kHeadDim> shared;
@@ -268,53 +289,67 @@ __global__ void __launch_bounds__(kFewThreads, 1)
     return;
   }
 
-  const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
-  const auto rows = cache.rows(seq, kv_head);
-  // Tokens of earlier passes were written before this pass began; its own rows come now.
-  const int old_end = min(cache.num_settled(pairs), keys_end);
-  TileShare<kHeadDim> share = {};
-  share.load(rows, tile_begin, 0, old_end);
-  kv::wait_for_predecessors();
-  share.load(rows, tile_begin, old_end, keys_end);
+  // What needs no predecessor is done before it ends: for the rows of the scores ...
+  const int pair[2] = {first_pair + lane / 4, first_pair + lane / 4 + 8};
+  const int num_keys[2] = {pairs.num_keys(pair[0]), pairs.num_keys(pair[1])};
+  // A pair that does not exist works on the last one's row; it sees no key and is not stored.
+  const bf16* const q_rows[2] = {pass.q + pairs.element(min(pair[0], last_pair)),
+                                 pass.q + pairs.element(min(pair[1], last_pair))};
+  // ... and for the pairs that this warp merges at the end.
+  constexpr int kOwnPairs = kGroupTiles / kTiles;
+  const int element = 4 * lane;
+  int own_keys[kOwnPairs];
+  bf16* own_out[kOwnPairs];
+#pragma unroll
+  for (int i = 0; i < kOwnPairs; ++i) {
+    const int own = first_pair + warp * kOwnPairs + i;
+    own_keys[i] = element < kHeadDim ? pairs.num_keys(own) : 0;
+    own_out[i] = pass.out + pairs.element(own) + element;
+  }
 
-  if (tile_begin < keys_end) {
-    const int pair[2] = {first_pair + lane / 4, first_pair + lane / 4 + 8};
-    const int visible[2] = {pairs.num_keys(pair[0]) - tile_begin,
-                            pairs.num_keys(pair[1]) - tile_begin};
-    // A pair that does not exist works on the last one's row; it sees no key and is not stored.
-    const bf16* const q_rows[2] = {pass.q + pairs.element(min(pair[0], last_pair)),
-                                   pass.q + pairs.element(min(pair[1], last_pair))};
-    attend_tile<kHeadDim>(share, q_rows, visible, shared);
+  const auto rows = cache.rows(seq, kv_head);
+  const int old_end = min(cache.num_settled(pairs), keys_end);
+  uint4 q[lesson01::kRowPieces<kHeadDim>][2];
+#pragma unroll
+  for (int first = 0; first < kGroupTiles; first += kTiles) {
+    const int slot = first + warp / kQuarters;
+    const int tile_begin = group * kGroupTokens + slot * kTileTokens;
+    TileShare<kHeadDim> share = {};
+    // Tokens of earlier passes were written before this pass began; its own rows come now.
+    share.load(rows, tile_begin, 0, old_end);
+    if (first == 0) {
+      kv::wait_for_predecessors();
+#pragma unroll
+      for (int i = 0; i < lesson01::kRowPieces<kHeadDim>; ++i) {
+        q[i][0] = lesson01::row_piece<kHeadDim>(q_rows[0], i, lane % 4);
+        q[i][1] = lesson01::row_piece<kHeadDim>(q_rows[1], i, lane % 4);
+      }
+    }
+    share.load(rows, tile_begin, old_end, keys_end);
+    const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};
+    attend_tile<kHeadDim>(share, q, visible, slot, tile_begin < keys_end, shared);
   }
   __syncthreads();
 
-  // From here on: one warp, one pair.
-  const int element = 4 * lane;
-  const int num_keys = pairs.num_keys(first_pair + warp);
-  const int keys_here = num_keys - group * kGroupTokens;
-  const bool mine = keys_here > 0 && element < kHeadDim;
   const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens;
-  auto* partials = static_cast<PartialGroup<kHeadDim>*>(workspace.partials);
   const int64_t block = static_cast<int64_t>(blockIdx.z) * gridDim.y + kv_head;
+  auto* partials = static_cast<PartialGroup<kHeadDim>*>(workspace.partials);
   partials += block * workspace.max_groups;
-  if (mine) {
-    const auto read = [&](int slot) -> LaneState {
-      return {shared.m[slot][warp], shared.l[slot][warp],
-              *reinterpret_cast<const float4*>(&shared.acc[slot][warp][element])};
-    };
-    LaneState state = read(0);
-    for (int slot = 1; slot < kGroupTiles && slot * kTileTokens < keys_here; ++slot) {
-      state.append(read(slot));
-    }
+#pragma unroll
+  for (int i = 0; i < kOwnPairs; ++i) {
+    const int own = warp * kOwnPairs + i;
+    const int keys_here = own_keys[i] - group * kGroupTokens;
+    if (keys_here <= 0) continue;
+    const LaneState state = merge_tiles<kHeadDim>(shared, keys_here, own, element);
     if (num_groups == 1) {
-      state.store(pass.out + pairs.element(first_pair + warp) + element);
-    } else {
-      PartialGroup<kHeadDim>& partial = partials[group];
-      *reinterpret_cast<float4*>(&partial.acc[warp][element]) = state.acc;
-      if (lane == 0) {
-        partial.m[warp] = state.m;
-        partial.l[warp] = state.l;
-      }
+      state.store(own_out[i]);
+      continue;
+    }
+    PartialGroup<kHeadDim>& partial = partials[group];
+    *reinterpret_cast<float4*>(&partial.acc[own][element]) = state.acc;
+    if (lane == 0) {
+      partial.m[own] = state.m;
+      partial.l[own] = state.l;
     }
   }
   if (num_groups == 1) return;
@@ -328,10 +363,13 @@ __global__ void __launch_bounds__(kFewThreads, 1)
     __threadfence();
   }
   __syncthreads();
-  if (!shared.last || num_keys <= 0 || element >= kHeadDim) return;
-  const int groups_seen = (num_keys + kGroupTokens - 1) / kGroupTokens;
-  merge_groups<kHeadDim>(partials, groups_seen, warp, element)
-      .store(pass.out + pairs.element(first_pair + warp) + element);
+  if (!shared.last) return;
+#pragma unroll
+  for (int i = 0; i < kOwnPairs; ++i) {
+    if (own_keys[i] == 0) continue;
+    const int groups_seen = (own_keys[i] + kGroupTokens - 1) / kGroupTokens;
+    merge_groups<kHeadDim>(partials, groups_seen, warp * kOwnPairs + i, element).store(own_out[i]);
+  }
 }
 
 }  // namespace lesson02

@@ -28,7 +28,7 @@ struct FlatRows {
   __device__ int num_settled(const Pairs& pairs) const { return pairs.seq_len - pairs.num_rows; }
 };
 
-template <int kHeadDim>
+template <int kHeadDim, int kTiles>
 void launch_few_queries(const DecodeAttentionArgs& args, const AttentionPass& pass,
                         const FlatRows& rows, const DecodePlan& plan, const kv::Stream& stream) {
   auto* counters = static_cast<unsigned int*>(args.workspace);
@@ -37,9 +37,22 @@ void launch_few_queries(const DecodeAttentionArgs& args, const AttentionPass& pa
   const kv::Launch launch{
       dim3(static_cast<unsigned>(plan.max_groups), static_cast<unsigned>(args.num_kv_heads),
            static_cast<unsigned>(args.num_seqs * plan.blocks_per_seq)),
-      dim3(kFewThreads), 0, "launching decode attention"};
-  kv::launch_dependent(few_queries_kernel<kHeadDim, FlatRows>, launch, stream, pass, rows,
+      dim3(few_threads(kTiles)), 0, "launching decode attention"};
+  kv::launch_dependent(few_queries_kernel<kHeadDim, kTiles, FlatRows>, launch, stream, pass, rows,
                        workspace, plan.blocks_per_seq);
+}
+
+/// How many multiprocessors the device has, asked once.
+int num_multiprocessors() {
+  static const int count = [] {
+    int device = 0;
+    int value = 0;
+    kv::cuda_backend::check(cudaGetDevice(&device), "asking for the current device");
+    kv::cuda_backend::check(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device),
+                            "asking for the number of multiprocessors");
+    return value;
+  }();
+  return count;
 }
 
 }  // namespace
@@ -60,8 +73,10 @@ void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& st
                       .head_dim = args.head_dim};
   const DecodePlan plan(args);
   lesson01::with_head_dim(args.head_dim, [&](auto head_dim) {
-    if (plan.few_queries) {
-      launch_few_queries<head_dim.value>(args, pass, rows, plan, stream);
+    if (plan.few_queries && plan.num_blocks * plan.max_groups <= num_multiprocessors()) {
+      launch_few_queries<head_dim.value, kGroupTiles>(args, pass, rows, plan, stream);
+    } else if (plan.few_queries) {
+      launch_few_queries<head_dim.value, kGroupTiles / 2>(args, pass, rows, plan, stream);
     } else {
       lesson01::launch_many_queries<head_dim.value>(pass, rows, args.num_seqs,
                                                     args.max_rows_per_seq, stream);
