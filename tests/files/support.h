@@ -18,7 +18,8 @@ namespace kv::testing {
 class TempDir {
  public:
   TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "kv_test_XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "kv_test_").string();
+    name.append(6, 'X');  // mkdtemp replaces these
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = name;
   }
