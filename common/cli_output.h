@@ -62,7 +62,7 @@ std::string percent(double part, double whole);
 std::string bar(double value, double largest, int width);
 
 /// Shows generations as they come, each prompt followed by its text, one after the other: the first
-/// unfinished one live, the others when their turn comes.
+/// unfinished one live, the others when their turn comes. Long lines are broken at spaces.
 class StreamPrinter {
  public:
   /// Borrows everything. `prompts` and `requests` have the same length.
@@ -81,6 +81,7 @@ class StreamPrinter {
     bool complete = false;
   };
   void show();
+  void write_wrapped(std::string_view text);
 
   const Console* console_;
   std::span<const std::string> prompts_;
@@ -88,6 +89,7 @@ class StreamPrinter {
   std::vector<Text> texts_;
   size_t live_ = 0;      // the text that is printed as it comes
   bool opened_ = false;  // its prompt has been printed
+  int column_ = 0;       // of the next character
 };
 
 /// One line for each pass, or for each of at most `max_lines` runs of passes: rows, mean time, a

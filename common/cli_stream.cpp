@@ -28,19 +28,34 @@ bool StreamPrinter::on_token(size_t request, int32_t token) {
   return !interrupted();
 }
 
+void StreamPrinter::write_wrapped(std::string_view text) {
+  constexpr int kFullLine = 88;  // from here on, the next space becomes a line break
+  std::string wrapped;
+  for (char c : text) {
+    if (c == ' ' && column_ >= kFullLine) c = '\n';
+    if (c == '\n') {
+      column_ = 0;
+    } else if (display_width({&c, 1}) > 0) {
+      ++column_;
+    }
+    wrapped += c;
+  }
+  console_->write(wrapped);
+}
+
 void StreamPrinter::show() {
   for (; live_ < texts_.size(); ++live_, opened_ = false) {
     Text& text = texts_[live_];
     if (!opened_) {
       const std::string label =
           texts_.size() > 1 ? fmt::format("[{}/{}] ", live_ + 1, texts_.size()) : "";
-      console_->print("{}{}", label, prompts_[live_]);
+      write_wrapped(label + prompts_[live_]);
       opened_ = true;
     }
-    console_->write(text.waiting);
+    write_wrapped(text.waiting);
     text.waiting.clear();
     if (!text.complete) break;
-    console_->write("\n\n");
+    write_wrapped("\n\n");
   }
   console_->flush();
 }
