@@ -106,7 +106,7 @@ namespace {
 /// A run of passes as one line of a chart.
 struct ChartLine {
   std::string passes, rows;
-  double seconds = 0;  // mean
+  double seconds = 0;  // median
 };
 
 ChartLine chart_line(std::span<const PassCost> passes, size_t begin, size_t end) {
@@ -115,8 +115,10 @@ ChartLine chart_line(std::span<const PassCost> passes, size_t begin, size_t end)
   if (passes[begin].rows != passes[end - 1].rows) {
     line.rows += "-" + with_commas(passes[end - 1].rows);
   }
-  for (size_t i = begin; i < end; ++i) line.seconds += passes[i].seconds;
-  line.seconds /= static_cast<double>(end - begin);
+  std::vector<double> times;
+  for (size_t i = begin; i < end; ++i) times.push_back(passes[i].seconds);
+  std::sort(times.begin(), times.end());
+  line.seconds = times[times.size() / 2];
   return line;
 }
 
