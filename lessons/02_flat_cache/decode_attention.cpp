@@ -38,8 +38,8 @@ void attend_item(const DecodeAttentionArgs& args, const Item& item, int kv_head)
   const int64_t row_stride = int64_t{args.num_heads} * args.head_dim;
   const int64_t kv_stride = int64_t{args.num_kv_heads} * args.head_dim;
   const int group = args.num_heads / args.num_kv_heads;  // GQA: heads that share K and V
-  // The pass's last row is the sequence's last token; the row before it, the token before; ...
-  const int tokens_after_row_0 = args.seq_len[item.seq] - args.first_row[item.seq + 1];
+  // The sequence's last row is its last token; the row before it, the token before; and so on.
+  const int position_of_row_0 = args.seq_len[item.seq] - args.first_row[item.seq + 1];
 
   std::vector<Query> queries;
   for (int row = item.begin; row < item.end; ++row) {
@@ -47,7 +47,7 @@ void attend_item(const DecodeAttentionArgs& args, const Item& item, int kv_head)
       const int64_t at = row * row_stride + int64_t{head} * args.head_dim;
       queries.push_back({.q = static_cast<const float*>(args.q) + at,
                          .out = static_cast<float*>(args.out) + at,
-                         .num_keys = tokens_after_row_0 + row + 1});
+                         .num_keys = position_of_row_0 + row + 1});
     }
   }
   const int64_t kv_begin = args.slab_begin[item.seq] * kv_stride + int64_t{kv_head} * args.head_dim;

@@ -100,7 +100,9 @@ def commands(root):
     lessons = {int(p.name[:2]) for p in (root / "lessons").glob("[0-9][0-9]_*") if p.is_dir()}
     for rel in files(root, {".md"}):
         folder = (root / rel).parent
+        in_code = False  # a quoted lambda looks like a link
         for n, line in numbered_lines(root, rel):
+            in_code ^= line.lstrip().startswith("```")
             for match in re.finditer(r"\./course ([a-z-]+)(?: (\d+))?", line):
                 if match.group(1) not in known:
                     yield f"{rel}:{n}: there is no command ./course {match.group(1)}"
@@ -108,7 +110,7 @@ def commands(root):
                     if int(match.group(2)) not in lessons:
                         yield f"{rel}:{n}: there is no lesson {match.group(2)}"
             for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", line) + re.findall(r'src="([^"]+)"', line):
-                if re.match(r"[a-z]+:", target):
+                if in_code or re.match(r"[a-z]+:", target):
                     continue
                 if not (folder / target).exists():
                     yield f"{rel}:{n}: the link {target} leads nowhere"
