@@ -33,7 +33,8 @@ inline float sum(Vec16 a) {
   return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-// 24 accumulators, 6 pieces of w and one of x: 31 registers.
+// 24 accumulators, 6 pieces of w and one of x: 31 registers. 115 GFLOP/s on one core that can do
+// 160.
 constexpr int kTileRows = 4;
 constexpr int kTileCols = 6;
 constexpr int kOneRowCols = 4;
