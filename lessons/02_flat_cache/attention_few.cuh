@@ -50,14 +50,17 @@ template <int N>
 struct Elements {
   uint16_t x[N];
 
-  __device__ void load(const bf16* src) {
+  /// Only the first `count` of them, if a row may end before N.
+  __device__ void load(const bf16* src, int count) {
     if constexpr (N == 4) {
       *reinterpret_cast<uint2*>(x) = *reinterpret_cast<const uint2*>(src);
     } else if constexpr (N == 2) {
       *reinterpret_cast<uint32_t*>(x) = *reinterpret_cast<const uint32_t*>(src);
     } else {
 #pragma unroll
-      for (int i = 0; i < N; ++i) x[i] = reinterpret_cast<const uint16_t*>(src)[i];
+      for (int i = 0; i < N; ++i) {
+        if (i < count) x[i] = reinterpret_cast<const uint16_t*>(src)[i];
+      }
     }
   }
 };
@@ -97,7 +100,8 @@ struct TileShare {
 #pragma unroll
       for (int slot = 0; slot < 4; ++slot) {
         const int token = tile_begin + kQuarterTokens * i + 2 * t + slot % 2 + slot / 2 * 8;
-        if (token >= begin && token < end) v[i][slot].load(rows.v_row(token) + element);
+        if (token < begin || token >= end) continue;
+        v[i][slot].load(rows.v_row(token) + element, kHeadDim - element);
       }
     }
   }
@@ -172,6 +176,16 @@ __device__ inline void attend_tile(const TileShare<kHeadDim>& share,
   __syncthreads();
   if (!active) return;
 
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const auto& part = shared.part[slot];
+    const float l =
+        lesson01::tile_sum(part[0][h][lane], part[1][h][lane], part[2][h][lane], part[3][h][lane]);
+    if (quarter == 0 && t == 0) {
+      shared.m[slot][quad + 8 * h] = m[h];
+      shared.l[slot][quad + 8 * h] = l;
+    }
+  }
   float acc[Share::kColumns][4] = {};
 #pragma unroll
   for (int i = 0; i < kQuarters; ++i) {
@@ -190,21 +204,15 @@ __device__ inline void attend_tile(const TileShare<kHeadDim>& share,
     for (int c = 0; c < 2; ++c) {
       const int element = Share::kWidth * quarter + (2 * t + c) * Share::kColumns;
       if (element >= kHeadDim) continue;
+      float* out = &shared.acc[slot][quad + 8 * h][element];  // up to 2 past the row: padding
+      if constexpr (Share::kColumns == 4) {
+        *reinterpret_cast<float4*>(out) = {acc[0][2 * h + c], acc[1][2 * h + c], acc[2][2 * h + c],
+                                           acc[3][2 * h + c]};
+      } else {
 #pragma unroll
-      for (int j = 0; j < Share::kColumns; ++j) {
-        shared.acc[slot][quad + 8 * h][element + j] = acc[j][2 * h + c];
+        for (int j = 0; j < Share::kColumns; ++j) out[j] = acc[j][2 * h + c];
       }
     }
-  }
-  if (quarter != 0) return;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const auto& part = shared.part[slot];
-    const float l =
-        lesson01::tile_sum(part[0][h][lane], part[1][h][lane], part[2][h][lane], part[3][h][lane]);
-    if (t != 0) continue;
-    shared.m[slot][quad + 8 * h] = m[h];
-    shared.l[slot][quad + 8 * h] = l;
   }
 }
 
