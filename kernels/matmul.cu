@@ -161,17 +161,18 @@ void few_rows(const ProductArgs& product, const Stream& stream) {
 
 // --- many rows ---
 
-template <int kRowTiles, int kColTiles>
+template <int kRowTiles, int kColTiles, int kCtasPerSm>
 void many_rows(const ProductArgs& product, const Stream& stream) {
   using Shape = ManyRowsShape<kRowTiles, kColTiles>;
   const auto kernel = many_rows_kernel<kRowTiles, kColTiles>;
   static const cudaError_t allowed = cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(Shape::kSharedBytes));
   cuda_backend::check(allowed, "preparing matmul");
-  const dim3 grid(static_cast<unsigned>(divide_up(product.num_rows, 8 * Shape::kInputs)),
-                  static_cast<unsigned>(divide_up(product.num_strips, Shape::kStrips)));
-  launch_dependent(kernel, {grid, dim3(kManyThreads), Shape::kSharedBytes, "launching matmul"},
-                   stream, product);
+  const int tiles = divide_up(product.num_rows, 8 * Shape::kInputs) *
+                    divide_up(product.num_strips, Shape::kStrips);
+  const Launch launch{dim3(static_cast<unsigned>(std::min(tiles, kCtasPerSm * num_sms()))),
+                      dim3(kManyThreads), Shape::kSharedBytes, "launching matmul"};
+  launch_dependent(kernel, launch, stream, product, tiles);
 }
 
 ProductArgs product_of(const MatmulArgs& args) {
@@ -213,9 +214,9 @@ void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
   const auto tiles = [&](int size) {
     return divide_up(product.num_strips * kTileRows, size) * divide_up(product.num_rows, size);
   };
-  if (tiles(128) * 5 >= num_sms() * 4) return many_rows<4, 4>(product, stream);
-  if (tiles(64) * 5 >= num_sms() * 4) return many_rows<2, 2>(product, stream);
-  many_rows<1, 1>(product, stream);
+  if (tiles(128) * 5 >= num_sms() * 4) return many_rows<4, 4, 1>(product, stream);
+  if (tiles(64) * 5 >= num_sms() * 4) return many_rows<2, 2, 2>(product, stream);
+  many_rows<1, 1, 4>(product, stream);
 }
 
 }  // namespace kv

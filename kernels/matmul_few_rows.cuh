@@ -162,12 +162,7 @@ struct FewRowsCta {
     const int col = first_column(slab);
 #pragma unroll
     for (int j = 0; j < kChunkTiles; ++j) {
-      const bool valid = valid_row && col + j * kTileCols < args.k;
-      const auto* from = reinterpret_cast<const float4*>(x + col + j * kTileCols);
-      const float4 lo = valid ? from[0] : float4{0, 0, 0, 0};
-      const float4 hi = valid ? from[1] : float4{0, 0, 0, 0};
-      v[j][0] = lo.x, v[j][1] = lo.y, v[j][2] = lo.z, v[j][3] = lo.w;
-      v[j][4] = hi.x, v[j][5] = hi.y, v[j][6] = hi.z, v[j][7] = hi.w;
+      load_8(x + col + j * kTileCols, valid_row && col + j * kTileCols < args.k, v[j]);
     }
   }
   __device__ void load_x(int slab, float (&v)[4][8]) const {

@@ -27,101 +27,208 @@ struct ManyRowsShape {
   static constexpr size_t kSharedBytes = size_t{16} * kManyStages * kStagePieces;
 };
 
-/// Two groups of 128 threads copy every other strip; a thread has the same piece of each. What lies
-/// beyond the matrix's rows repeats the last one and is never stored; beyond its columns is zero.
-template <int kStrips>
-__device__ inline void copy_weights(const ProductArgs& args, uint4* stage, int tiles, int tile) {
+/// A place in the sequence of stages that a CTA works through: the chunks of its first tile of
+/// outputs x rows, then of its next one. The pipeline does not drain between tiles.
+struct StageCursor {
+  int tile = 0;  // of outputs x rows: row tiles change fastest
+  int chunk = 0;
+  int first_strip = 0;
+  int first_row = 0;
+};
+
+template <typename Shape>
+__device__ inline void enter_tile(const ProductArgs& args, int tile, StageCursor& at) {
+  const int row_tiles = (args.num_rows + Shape::kInputs * 8 - 1) / (Shape::kInputs * 8);
+  at.tile = tile;
+  at.chunk = 0;
+  at.first_strip = tile / row_tiles * Shape::kStrips;
+  at.first_row = tile % row_tiles * Shape::kInputs * 8;
+}
+
+template <typename Shape>
+__device__ inline void advance(const ProductArgs& args, int num_chunks, StageCursor& at) {
+  if (++at.chunk == num_chunks) {
+    enter_tile<Shape>(args, at.tile + static_cast<int>(gridDim.x), at);
+  }
+}
+
+/// Copies part `part` of a stage's weights, one in kParts. Two groups of 128 threads take every
+/// other strip; a thread has the same piece of each. What lies beyond the matrix's rows repeats the
+/// last one and is never stored; beyond its columns is zero.
+template <typename Shape, int kParts>
+__device__ inline void copy_weights(const ProductArgs& args, const StageCursor& at, uint4* stage,
+                                    int part) {
+  const int tiles = tiles_per_strip(args.k);
   const int piece = static_cast<int>(threadIdx.x) % kStripPieces;
-  const bool valid = tile + piece / 32 < tiles;
-  const uint4* from = args.weight + (valid ? tile * 32 + piece : 0);
-  const int first = static_cast<int>(threadIdx.x) / kStripPieces;
+  const int first_piece = at.chunk * kStripPieces + piece;
+  const bool valid = first_piece < tiles * 32;
+  const uint4* from = args.weight + (valid ? first_piece : 0);
 #pragma unroll
-  for (int i = first; i < kStrips + first; i += 2) {
-    const int strip = min(static_cast<int>(blockIdx.y) * kStrips + i, args.num_strips - 1);
-    copy_16(stage + i * kStripPieces + piece, from + static_cast<int64_t>(strip) * tiles * 32,
+  for (int i = 0; i < Shape::kStrips / 2; ++i) {
+    if (i % kParts != part % kParts) continue;
+    const int mine = 2 * i + static_cast<int>(threadIdx.x) / kStripPieces;
+    const int strip = min(at.first_strip + mine, args.num_strips - 1);
+    copy_16(stage + mine * kStripPieces + piece, from + static_cast<int64_t>(strip) * tiles * 32,
             valid);
   }
 }
 
 /// The same for input rows: piece 32 tile + 4 g + t holds columns 32 tile + 8 t.. of row g.
-template <int kInputs>
-__device__ inline void copy_inputs(const ProductArgs& args, uint4* stage, int tile) {
+template <typename Shape, int kParts>
+__device__ inline void copy_inputs(const ProductArgs& args, const StageCursor& at, uint4* stage,
+                                   int part) {
   const int piece = static_cast<int>(threadIdx.x) % kStripPieces;
-  const int g = piece % 32 / 4;
-  const int col = (tile + piece / 32) * kTileCols + piece % 4 * 8;
+  const int col = at.chunk * kChunkCols + piece / 32 * kTileCols + piece % 4 * 8;
   const bool valid = col < args.k;
   const auto* from = static_cast<const __nv_bfloat16*>(args.x) + (valid ? col : 0);
-  const int first = static_cast<int>(threadIdx.x) / kStripPieces;
+  uint4* inputs = stage + Shape::kStrips * kStripPieces;
 #pragma unroll
-  for (int i = first; i < kInputs + first; i += 2) {
-    const int row = min((static_cast<int>(blockIdx.x) * kInputs + i) * 8 + g, args.num_rows - 1);
-    copy_16(stage + i * kStripPieces + piece, from + static_cast<int64_t>(row) * args.k, valid);
+  for (int i = 0; i < Shape::kInputs / 2; ++i) {
+    if (i % kParts != part % kParts) continue;
+    const int mine = 2 * i + static_cast<int>(threadIdx.x) / kStripPieces;
+    const int row = min(at.first_row + mine * 8 + piece % 32 / 4, args.num_rows - 1);
+    copy_16(inputs + mine * kStripPieces + piece, from + static_cast<int64_t>(row) * args.k, valid);
   }
 }
 
-/// One chunk: acc = weights x inputs over its 128 columns, chained from zero.
+/// A quarter of a chunk: acc += weights x inputs over one tile of 32 columns.
 template <int kRowTiles, int kColTiles>
-__device__ inline void chain_chunk(const uint4* stage, float (&acc)[kRowTiles][kColTiles][4]) {
+__device__ inline void chain_tile(const uint4* stage, int tile,
+                                  float (&acc)[kRowTiles][kColTiles][4]) {
   using Shape = ManyRowsShape<kRowTiles, kColTiles>;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   // Lane l names row l % 8 of one of the matrices (strip 0, piece 0), (strip 1, piece 0),
   // (strip 0, piece 1), (strip 1, piece 1): the four registers of one step.
-  const uint4* weights =
-      stage + (warp / 4 * (kRowTiles * 2) + lane / 8 % 2) * kStripPieces + lane / 16 * 8 + lane % 8;
-  const uint4* inputs = stage + (Shape::kStrips + warp % 4 * kColTiles) * kStripPieces + lane;
+  const uint4* weights = stage + (warp / 4 * (kRowTiles * 2) + lane / 8 % 2) * kStripPieces +
+                         lane / 16 * 8 + lane % 8 + tile * 32;
+  const uint4* inputs =
+      stage + (Shape::kStrips + warp % 4 * kColTiles) * kStripPieces + lane + tile * 32;
+  uint4 b[kColTiles];
 #pragma unroll
-  for (int tile = 0; tile < kChunkTiles; ++tile) {
-    uint4 b[kColTiles];
+  for (int n = 0; n < kColTiles; ++n) b[n] = inputs[n * kStripPieces];
 #pragma unroll
-    for (int n = 0; n < kColTiles; ++n) b[n] = inputs[n * kStripPieces + tile * 32];
+  for (int m = 0; m < kRowTiles; ++m) {
+    uint32_t a[2][4];
+    load_matrices(a[0], weights + 2 * m * kStripPieces);
+    load_matrices(a[1], weights + 2 * m * kStripPieces + 16);
 #pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-      uint32_t a[2][4];
-      load_matrices(a[0], weights + 2 * m * kStripPieces + tile * 32);
-      load_matrices(a[1], weights + 2 * m * kStripPieces + tile * 32 + 16);
+    for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[0], b[n].x, b[n].y);
 #pragma unroll
-      for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[0], b[n].x, b[n].y);
+    for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[1], b[n].z, b[n].w);
+  }
+}
+
+/// Stores what a warp has of gate and up, for one 16-row tile of weights. Lanes g and g + 1 swap,
+/// so that each stores two neighbouring outputs: the even one of row 2 t, the odd one of row 2 t
+/// + 1.
+template <int kColTiles>
+__device__ inline void store_silu(const ProductArgs& args, int strip, int first_row,
+                                  const float (&total)[kColTiles][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool odd = lane / 4 % 2 == 1;
+  const int output = strip / 2 * kTileRows + lane / 4 / 2 * 2;
+  const bool aligned = args.num_outputs % 2 == 0 && args.out_stride % 2 == 0;
 #pragma unroll
-      for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[1], b[n].z, b[n].w);
+  for (int n = 0; n < kColTiles; ++n) {
+    const float even_row = silu(total[n][0]) * total[n][2];
+    const float odd_row = silu(total[n][1]) * total[n][3];
+    const float other = __shfl_xor_sync(0xFFFFFFFFu, odd ? even_row : odd_row, 4);
+    const __nv_bfloat162 pair{__float2bfloat16_rn(odd ? other : even_row),
+                              __float2bfloat16_rn(odd ? odd_row : other)};
+    const int row = first_row + n * 8 + lane % 4 * 2 + (odd ? 1 : 0);
+    if (row >= args.num_rows || output >= args.num_outputs) continue;
+    auto* out = static_cast<__nv_bfloat16*>(args.out) + row * args.out_stride + output;
+    if (aligned) {
+      *reinterpret_cast<__nv_bfloat162*>(out) = pair;
+    } else {
+      out[0] = pair.x;
+      if (output + 1 < args.num_outputs) out[1] = pair.y;
     }
   }
 }
 
-// Grid: (input rows / (32 kColTiles), outputs / (32 kRowTiles)). Lane 4 g + t of a warp ends with
-// outputs g and g + 8 of each 16-output tile for input rows 2 t and 2 t + 1 of each 8-row tile.
+/// The same for kStore and kAdd, outputs of strips `strip` and `strip` + 1.
+template <int kColTiles>
+__device__ inline void store_or_add(const ProductArgs& args, int strip, int first_row,
+                                    const float (&total)[kColTiles][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int output = strip * kTileRows + lane / 4;
+  const bool adds = args.epilogue == Epilogue::kAdd;
+  float* out = static_cast<float*>(args.out) + output;
+  float old[kColTiles][4] = {};  // all on their way before the first is waited for
+#pragma unroll
+  for (int n = 0; n < kColTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = first_row + n * 8 + lane % 4 * 2 + i % 2;
+      const bool valid = row < args.num_rows && output + i / 2 * kTileRows < args.num_outputs;
+      if (adds && valid) old[n][i] = out[row * args.out_stride + i / 2 * kTileRows];
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < kColTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = first_row + n * 8 + lane % 4 * 2 + i % 2;
+      const bool valid = row < args.num_rows && output + i / 2 * kTileRows < args.num_outputs;
+      if (valid) out[row * args.out_stride + i / 2 * kTileRows] = old[n][i] + total[n][i];
+    }
+  }
+}
+
+// Grid: as many CTAs as run at a time, or fewer; CTA i makes tiles i, i + grid, ... of (32
+// kRowTiles) outputs x (32 kColTiles) input rows. Lane 4 g + t of a warp ends with outputs g and g
+// + 8 of each 16-output tile for input rows 2 t and 2 t + 1 of each 8-row tile.
 template <int kRowTiles, int kColTiles>
-__global__ void __launch_bounds__(kManyThreads) many_rows_kernel(const ProductArgs args) {
+__global__ void __launch_bounds__(kManyThreads)
+    many_rows_kernel(const ProductArgs args, int num_tiles) {
   using Shape = ManyRowsShape<kRowTiles, kColTiles>;
-  constexpr int kInputsAt = Shape::kStrips * kStripPieces;
   extern __shared__ __align__(128) uint4 ring[];
   let_successors_start();
-  const int tiles = tiles_per_strip(args.k);
-  const int num_chunks = (tiles + kChunkTiles - 1) / kChunkTiles;
+  const int num_chunks = (tiles_per_strip(args.k) + kChunkTiles - 1) / kChunkTiles;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
 
   // Weights of the first stages need no predecessor. They belong to the first group of copies.
+  StageCursor work;
+  enter_tile<Shape>(args, static_cast<int>(blockIdx.x), work);
+  StageCursor copy = work;
   for (int s = 0; s < kManyStages - 1; ++s) {
-    copy_weights<Shape::kStrips>(args, ring + s * Shape::kStagePieces, tiles, s * kChunkTiles);
+    if (copy.tile < num_tiles) {
+      copy_weights<Shape, 1>(args, copy, ring + s * Shape::kStagePieces, 0);
+    }
+    advance<Shape>(args, num_chunks, copy);
   }
   wait_for_predecessors();
+  copy = work;
   for (int s = 0; s < kManyStages - 1; ++s) {
-    copy_inputs<Shape::kInputs>(args, ring + s * Shape::kStagePieces + kInputsAt, s * kChunkTiles);
+    if (copy.tile < num_tiles) {
+      copy_inputs<Shape, 1>(args, copy, ring + s * Shape::kStagePieces, 0);
+    }
     commit_copies();
+    advance<Shape>(args, num_chunks, copy);
   }
 
   float total[kRowTiles][kColTiles][4] = {};
-  for (int chunk = 0; chunk < num_chunks; ++chunk) {
+  int slot = 0;
+  for (; work.tile < num_tiles; advance<Shape>(args, num_chunks, work)) {
     wait_for_copies<kManyStages - 2>();
     __syncthreads();  // this stage is there for all, and the one before is no longer read
-    const int next = chunk + kManyStages - 1;
-    if (next < num_chunks) {
-      uint4* stage = ring + next % kManyStages * Shape::kStagePieces;
-      copy_weights<Shape::kStrips>(args, stage, tiles, next * kChunkTiles);
-      copy_inputs<Shape::kInputs>(args, stage + kInputsAt, next * kChunkTiles);
+    const uint4* stage = ring + slot * Shape::kStagePieces;
+    uint4* free_stage = ring + (slot + kManyStages - 1) % kManyStages * Shape::kStagePieces;
+    float acc[kRowTiles][kColTiles][4] = {};
+#pragma unroll
+    for (int tile = 0; tile < kChunkTiles; ++tile) {
+      chain_tile(stage, tile, acc);
+      if (copy.tile < num_tiles) {  // spread between the steps, so that both units stay busy
+        copy_weights<Shape, kChunkTiles>(args, copy, free_stage, tile);
+        copy_inputs<Shape, kChunkTiles>(args, copy, free_stage, tile);
+      }
     }
     commit_copies();  // also when empty: the count of groups is what wait_for_copies goes by
-    float acc[kRowTiles][kColTiles][4] = {};
-    chain_chunk(ring + chunk % kManyStages * Shape::kStagePieces, acc);
+    advance<Shape>(args, num_chunks, copy);
+    slot = slot + 1 == kManyStages ? 0 : slot + 1;
+    const bool last = work.chunk + 1 == num_chunks;
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
@@ -130,22 +237,23 @@ __global__ void __launch_bounds__(kManyThreads) many_rows_kernel(const ProductAr
         for (int i = 0; i < 4; ++i) total[m][n][i] += acc[m][n][i];
       }
     }
-  }
-
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int t = static_cast<int>(threadIdx.x) % 4;
-  const int first_strip = static_cast<int>(blockIdx.y) * Shape::kStrips + warp / 4 * kRowTiles * 2;
-  const int first_row = (static_cast<int>(blockIdx.x) * Shape::kInputs + warp % 4 * kColTiles) * 8;
+    if (!last) continue;
+    const int first_strip = work.first_strip + warp / 4 * kRowTiles * 2;
+    const int first_row = work.first_row + warp % 4 * kColTiles * 8;
 #pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
+    for (int m = 0; m < kRowTiles; ++m) {
+      if (args.epilogue == Epilogue::kSiluMul) {
+        store_silu(args, first_strip + 2 * m, first_row, total[m]);
+      } else {
+        store_or_add(args, first_strip + 2 * m, first_row, total[m]);
+      }
+    }
 #pragma unroll
-    for (int n = 0; n < kColTiles; ++n) {
+    for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int strip = first_strip + 2 * m;
-        const int row = first_row + n * 8 + 2 * t + i;
-        store_sums(args, strip, true, row, total[m][n][i], total[m][n][i + 2],
-                   old_output(args, strip, row), old_output(args, strip + 1, row));
+      for (int n = 0; n < kColTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total[m][n][i] = 0.0f;
       }
     }
   }

@@ -41,6 +41,14 @@ __device__ inline __nv_bfloat16 normalised(float x, float scale, float weight) {
   return __float2bfloat16_rn(x * scale * weight);
 }
 
+/// Eight neighbours of a row whose k is a multiple of 8; zeros if !valid.
+__device__ inline void load_8(const float* from, bool valid, float (&v)[8]) {
+  const float4 lo = valid ? reinterpret_cast<const float4*>(from)[0] : float4{0, 0, 0, 0};
+  const float4 hi = valid ? reinterpret_cast<const float4*>(from)[1] : float4{0, 0, 0, 0};
+  v[0] = lo.x, v[1] = lo.y, v[2] = lo.z, v[3] = lo.w;
+  v[4] = hi.x, v[5] = hi.y, v[6] = hi.z, v[7] = hi.w;
+}
+
 /// A whole row by one warp: chunk 8 i + lane / 4 in round i. Every lane gets the scale.
 __device__ inline float row_norm_scale(const float* x, int k, float eps) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -50,11 +58,13 @@ __device__ inline float row_norm_scale(const float* x, int k, float eps) {
     float v[4][8];
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int col = first + 32 * r + i;
-        v[r][i] = col < k ? x[col] : 0.0f;
+      const int col = first + 32 * r;
+      if (k % 8 == 0) {
+        load_8(x + col, col < k, v[r]);
+        continue;
       }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[r][i] = col + i < k ? x[col + i] : 0.0f;
     }
     const float sum = chunk_square_sum(v);
 #pragma unroll

@@ -1,0 +1,315 @@
+// What the forward pass costs on a GPU: a decode step, replayed as a CUDA graph, against the time
+// that reading the weights takes; the products of such a step alone; and the rates of the products
+// of a prefill against the tensor cores' peak.
+//
+//   build/default/bin/make_model --like qwen3-0.6b --out /tmp/qwen3-0.6b
+//   build/default/bin/bench_cuda --model /tmp/qwen3-0.6b
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/error.h"
+
+#if KV_HAVE_CUDA
+#include "common/model_internal.h"
+#include "kernels/argmax.h"
+#include "kernels/pack_weights.h"
+#include "lessons/02_flat_cache/flat_attention.h"
+#endif
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  int context = 128;
+  int rows = 2048;
+  double bandwidth = 4300;  // GB/s
+  double peak = 989;        // TFLOP/s
+};
+
+struct ProductRate {
+  std::string name;
+  double seconds = 0;
+  double flops = 0;
+};
+
+struct Results {
+  double load_seconds = 0;
+  double step_seconds = 0;      // decode, median
+  double products_seconds = 0;  // of a decode step, median
+  double step_bytes = 0;        // weights that a step reads
+  double prefill_seconds = 0;   // whole model, best
+  int64_t replays = 0;
+  std::vector<ProductRate> prefill;  // one layer's products
+};
+
+#if KV_HAVE_CUDA
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Median seconds of one call, which only queues work: calls are timed in groups, so that neither
+/// the host's part nor the wait at the end counts.
+double median_seconds(const kv::Stream& stream, const std::function<void()>& call) {
+  constexpr int kGroups = 15;
+  constexpr int kCalls = 20;
+  for (int i = 0; i < 3; ++i) call();
+  std::vector<double> seconds;
+  for (int group = 0; group < kGroups; ++group) {
+    stream.synchronize();
+    const double start = now();
+    for (int i = 0; i < kCalls; ++i) call();
+    stream.synchronize();
+    seconds.push_back((now() - start) / kCalls);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+/// The model's passes through a flat cache.
+void measure_model(const Options& options, Results& r) {
+  const double start = now();
+  kv::Model model = kv::load_model(options.generate);
+  model.stream().synchronize();
+  r.load_seconds = now() - start;
+  r.step_bytes = static_cast<double>(model.weight_bytes());
+
+  const int room = std::max(options.rows, options.context + 1);
+  lesson02::FlatKvCache cache(model.config(), model.device(), 1, room);
+  lesson02::FlatAttention attention(model.config(), model.stream(), cache);
+  kv::DeviceBuffer token(model.device(), sizeof(int32_t));
+  const auto pass = [&](int rows) {
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> positions;
+    for (int i = 0; i < rows; ++i) {
+      positions.push_back(cache.position(0) + i);
+      tokens.push_back(positions.back() * 7919 % model.config().vocab_size);
+    }
+    const int32_t last = rows - 1;
+    const lesson02::SlabRows slab{0, rows};
+    attention.begin_pass({&slab, 1});
+    model.launch({tokens, positions, {&last, 1}}, attention);
+    kv::argmax({model.device_logits(), 1, model.config().vocab_size, token.as<int32_t>()},
+               model.stream());
+  };
+  // Without end_pass() the position stays, and every pass is the same one.
+  r.prefill_seconds = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    model.stream().synchronize();
+    const double begin = now();
+    pass(options.rows);
+    model.stream().synchronize();
+    r.prefill_seconds = std::min(r.prefill_seconds, now() - begin);
+  }
+  pass(options.context);
+  attention.end_pass();
+  r.step_seconds = median_seconds(model.stream(), [&] { pass(1); });
+  r.replays = model.graph_replays();
+}
+
+/// All products of a model of this shape, with weights of their own in every layer.
+class Products {
+ public:
+  Products(const kv::ModelConfig& config, int max_rows, const kv::Stream& stream)
+      : config_(config), stream_(stream) {
+    const int hidden = config.hidden_size;
+    const int widest = std::max({hidden, config.q_width(), config.intermediate_size});
+    source_.resize(static_cast<size_t>(widest) * static_cast<size_t>(config.qkv_width()));
+    for (size_t i = 0; i < source_.size(); ++i) {  // anything but zeros, which run faster
+      const uint32_t bits = static_cast<uint32_t>(i) * 2654435761u;
+      source_[i] = kv::to_bfloat16((static_cast<float>(bits >> 16) - 32768.0f) * 0x1p-20f);
+    }
+    for (int layer = 0; layer < config.num_layers; ++layer) {
+      add(config.qkv_width(), hidden, kv::Epilogue::kStore);
+      add(hidden, config.q_width(), kv::Epilogue::kAdd);
+      add(config.intermediate_size, hidden, kv::Epilogue::kSiluMul);
+      add(hidden, config.intermediate_size, kv::Epilogue::kAdd);
+    }
+    const auto rows = static_cast<size_t>(max_rows);
+    const auto wide = static_cast<size_t>(std::max(widest, config.qkv_width()));
+    source_.resize(rows * wide * 2, source_[12345]);
+    x_ = kv::to_device(std::span<const kv::BFloat16>(source_), stream);  // also read as fp32
+    residual_ = kv::DeviceBuffer(kv::Device::kCuda, rows * static_cast<size_t>(hidden) * 4);
+    kv::fill_bytes(residual_.data(), 0, residual_.bytes(), stream);
+    out_ = kv::DeviceBuffer(kv::Device::kCuda, rows * wide * 4);
+    scratch_ = kv::DeviceBuffer(kv::Device::kCuda,
+                                kv::matmul_scratch_bytes(kv::Device::kCuda, max_rows, widest));
+    norm_ = kv::to_device(
+        std::span<const float>(std::vector<float>(static_cast<size_t>(hidden), 1.0f)), stream);
+    logits_ = kv::DeviceBuffer(kv::Device::kCuda, static_cast<size_t>(config.vocab_size) * 4);
+  }
+
+  /// The head is a product of its own: as wide as the vocabulary.
+  void add_head() {
+    source_.resize(
+        static_cast<size_t>(config_.vocab_size) * static_cast<size_t>(config_.hidden_size),
+        source_[12345]);
+    add(config_.vocab_size, config_.hidden_size, kv::Epilogue::kStore);
+  }
+
+  /// Product number `i`: 4 per layer, then the head.
+  void run(size_t i, int rows) const {
+    const Product& p = products_[i];
+    const bool head = i == static_cast<size_t>(4 * config_.num_layers);
+    const bool adds = p.epilogue == kv::Epilogue::kAdd;
+    kv::MatmulArgs args;
+    args.x = x_.data();
+    args.num_rows = rows;
+    args.k = p.packed.matrix.cols;
+    args.norm_weight = adds ? nullptr : norm_.as<float>();
+    args.norm_eps = config_.rms_norm_eps;
+    args.weight = {&p.packed.matrix, 1};
+    args.epilogue = p.epilogue;
+    args.out = head ? logits_.data() : adds ? residual_.data() : out_.data();
+    args.out_stride = p.outputs;
+    args.scratch = scratch_.data();
+    kv::matmul_cuda(args, stream_);
+  }
+
+  double flops(size_t i, int rows) const {
+    const kv::Matrix& m = products_[i].packed.matrix;
+    return 2.0 * m.rows * m.cols * rows;
+  }
+  size_t size() const { return products_.size(); }
+
+ private:
+  struct Product {
+    kv::PackedWeights packed;
+    kv::Epilogue epilogue;
+    int outputs;
+  };
+
+  void add(int outputs, int inputs, kv::Epilogue epilogue) {
+    const kv::Matrix part{source_.data(), kv::DType::kBF16, outputs, inputs};
+    const bool pair = epilogue == kv::Epilogue::kSiluMul;
+    const std::vector<kv::Matrix> parts(pair ? 2 : 1, part);
+    const auto order = pair ? kv::PackOrder::kInterleaved : kv::PackOrder::kStacked;
+    products_.push_back({kv::pack_weights(parts, order, stream_), epilogue, outputs});
+  }
+
+  const kv::ModelConfig& config_;
+  const kv::Stream& stream_;
+  std::vector<kv::BFloat16> source_;
+  std::vector<Product> products_;
+  kv::DeviceBuffer x_, residual_, out_, scratch_, norm_, logits_;
+};
+
+void measure_products(const Options& options, const kv::ModelConfig& config, Results& r) {
+  const kv::Stream stream(kv::Device::kCuda);
+  Products products(config, options.rows, stream);
+  products.add_head();
+  kv::PassGraphs graphs;
+  r.products_seconds = median_seconds(stream, [&] {
+    graphs.run({1, 1, 0}, stream, [&] {
+      for (size_t i = 0; i < products.size(); ++i) products.run(i, 1);
+    });
+  });
+  const char* names[] = {"qkv", "o", "gate and up", "down"};
+  for (size_t kind = 0; kind < 4; ++kind) {
+    const double layers = median_seconds(stream, [&] {
+      for (size_t i = kind; i + 1 < products.size(); i += 4) products.run(i, options.rows);
+    });
+    r.prefill.push_back(
+        {names[kind], layers / config.num_layers, products.flops(kind, options.rows)});
+  }
+}
+
+Results measure(const Options& options, const kv::Console& console) {
+  Results r;
+  kv::resolve_device("cuda");
+  console.print("{}\n", kv::describe(kv::Device::kCuda));
+  measure_model(options, r);
+  measure_products(options, kv::load_config(options.generate.model_dir), r);
+  return r;
+}
+
+#else
+
+Results measure(const Options&, const kv::Console&) {
+  kv::resolve_device("cuda");  // says why there is none
+  return {};
+}
+
+#endif
+
+std::string microseconds(double seconds) { return fmt::format("{:.0f} us", seconds * 1e6); }
+
+void report(const Options& options, const Results& r, const kv::Console& console) {
+  const double floor = r.step_bytes / (options.bandwidth * 1e9);
+  kv::Table table({"what", "measured", "share"});
+  table.add({"load", fmt::format("{:.2f} s", r.load_seconds), ""});
+  table.add({fmt::format("weights at {:.0f} GB/s", options.bandwidth), microseconds(floor), ""});
+  table.add({fmt::format("decode step after {} tokens", options.context),
+             microseconds(r.step_seconds), kv::percent(floor, r.step_seconds)});
+  table.add({"its products alone", microseconds(r.products_seconds),
+             kv::percent(floor, r.products_seconds)});
+  table.add({fmt::format("prefill of {}", options.rows),
+             fmt::format("{:.2f} ms", r.prefill_seconds * 1e3), ""});
+  double seconds = 0;
+  double flops = 0;
+  nlohmann::json products = nlohmann::json::array();
+  for (const ProductRate& p : r.prefill) {
+    seconds += p.seconds;
+    flops += p.flops;
+    const double rate = p.flops / p.seconds / 1e12;
+    table.add({fmt::format("  {}", p.name), fmt::format("{:.0f} TFLOP/s", rate),
+               kv::percent(rate, options.peak)});
+    products.push_back({{"name", p.name}, {"seconds", p.seconds}, {"tflops", rate}});
+  }
+  const double rate = flops / seconds / 1e12;
+  table.add({"  all products of a layer", fmt::format("{:.0f} TFLOP/s", rate),
+             kv::percent(rate, options.peak)});
+  console.print("\n{}", table.to_string());
+  console.print("{} passes were replayed from a graph\n", r.replays);
+
+  kv::write_json(options.generate.json_file, {{"context", options.context},
+                                              {"rows", options.rows},
+                                              {"bandwidth_gb_per_second", options.bandwidth},
+                                              {"peak_tflops", options.peak},
+                                              {"load_seconds", r.load_seconds},
+                                              {"floor_seconds", floor},
+                                              {"decode_step_seconds", r.step_seconds},
+                                              {"decode_share", floor / r.step_seconds},
+                                              {"products_seconds", r.products_seconds},
+                                              {"graph_replays", r.replays},
+                                              {"prefill_seconds", r.prefill_seconds},
+                                              {"prefill_products", products},
+                                              {"prefill_tflops", rate},
+                                              {"prefill_share", rate / options.peak}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Measures the forward pass on a GPU. The shape of the model decides, not its weights: "
+      "make_model --like qwen3-0.6b --out DIR makes one.");
+  Options options;
+  options.generate.device = "cuda";
+  app.add_option("--model", options.generate.model_dir, "A model folder")->required();
+  app.add_option("--context", options.context, "Tokens in the cache when decoding")
+      ->check(kv::between(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--rows", options.rows, "Rows of the prefill")
+      ->check(kv::between(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--bandwidth", options.bandwidth, "Memory bandwidth that a copy reaches, GB/s")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--peak", options.peak, "Dense bf16 rate of the datasheet, TFLOP/s")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--json", options.generate.json_file, "Write the numbers to a file, - for stdout");
+  return kv::run_main(app, argc, argv, [&] {
+    const kv::Console console(options.generate.json_file);
+    report(options, measure(options, console), console);
+  });
+}
