@@ -69,21 +69,23 @@ int64_t weight_files_bytes(const std::filesystem::path& dir) {
 /// The plainest use of the memory: all threads read a buffer as large as the weights, once.
 class StreamingRead {
  public:
-  explicit StreamingRead(int64_t bytes) : words_(bytes / 8), data_(new uint64_t[bytes / 8]) {
+  explicit StreamingRead(int64_t bytes)
+      : words_(bytes / 8), data_(new uint64_t[static_cast<size_t>(bytes) / 8]) {
     kv::parallel_for(words_, kChunk, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) data_[i] = static_cast<uint64_t>(i);
+      for (int64_t i = begin; i < end; ++i) data_.get()[i] = static_cast<uint64_t>(i);
     });
   }
   double bytes_per_second() {
     const double start = now();
     std::atomic<uint64_t> total{0};
     kv::parallel_for(words_, kChunk, [&](int64_t begin, int64_t end) {
+      const uint64_t* data = data_.get();
       uint64_t sums[8] = {};
       int64_t i = begin;
       for (; i + 8 <= end; i += 8) {
-        for (int lane = 0; lane < 8; ++lane) sums[lane] += data_[i + lane];
+        for (int lane = 0; lane < 8; ++lane) sums[lane] += data[i + lane];
       }
-      for (; i < end; ++i) sums[0] += data_[i];
+      for (; i < end; ++i) sums[0] += data[i];
       for (const uint64_t s : sums) total += s;
     });
     const double seconds = now() - start;

@@ -104,7 +104,8 @@ TEST_CASE("matmul: agrees with double precision within the bound of its rounding
             for (int r = 0; r < rows; ++r) {
               for (int c = 0; c < n; ++c) {
                 const Exact e = exact_dot(p.x.data() + r * k, w.values.data() + c * k, k);
-                const double error = std::abs(static_cast<double>(out[r * n + c]) - e.sum);
+                const double error =
+                    std::abs(static_cast<double>(out[static_cast<size_t>(r * n + c)]) - e.sum);
                 const double relative = error / (e.magnitude + 1e-30);
                 if (!(relative <= worst)) worst = relative;
               }

@@ -35,8 +35,8 @@ TEST_CASE("K6 device: cuda that was asked for never becomes the cpu") {
   } catch (const kv::DeviceError& e) {
     CHECK(std::string(e.what()).find(why) != std::string::npos);
   }
-  CHECK_THROWS_AS(kv::Stream(kv::Device::kCuda), kv::DeviceError);
-  CHECK_THROWS_AS(kv::DeviceBuffer(kv::Device::kCuda, 16), kv::DeviceError);
+  CHECK_THROWS_AS(kv::Stream{kv::Device::kCuda}, kv::DeviceError);
+  CHECK_THROWS_AS((kv::DeviceBuffer{kv::Device::kCuda, 16}), kv::DeviceError);
 }
 
 TEST_CASE("K6 device: more memory than there is gives one line with both numbers") {

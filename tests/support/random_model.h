@@ -50,7 +50,8 @@ inline kv::Half to_half(float x) {
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const int exponent = static_cast<int>((bits >> 23) & 0xFFu) - 127 + 15;
   if (exponent <= 0) return {sign};
-  return {static_cast<uint16_t>(sign | (exponent << 10) | ((bits >> 13) & 0x3FFu))};
+  const uint32_t magnitude = (static_cast<uint32_t>(exponent) << 10) | ((bits >> 13) & 0x3FFu);
+  return {static_cast<uint16_t>(sign | magnitude)};
 }
 
 inline OwnedTensor make_tensor(const std::string& dtype, std::vector<int64_t> shape,
