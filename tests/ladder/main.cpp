@@ -15,10 +15,10 @@ namespace {
 const std::vector<std::string> kPrompts = {
     "Once upon a time",
     "One day, a little fox found a red kite in the forest.",
-    "Lily and Tom were best friends. One sunny morning they walked to the river with a small boat. "
-    "The boat was blue and Lily loved it very much.",
+    "Once upon a time, there was a little boat. The boat was blue, and it lived on a quiet river.",
     "The old owl was sad.",
 };
+constexpr int kMaxTokens = 96;
 constexpr int kMaxSeqLen = 256;
 
 nlohmann::json json_of_rungs(std::span<const ladder::Rung> rungs, const kv::Model& model) {
@@ -103,6 +103,7 @@ int main(int argc, char** argv) {
       "./course run"};
   kv::GenerateOptions options;
   options.prompts = kPrompts;
+  options.max_tokens = kMaxTokens;
   int max_seq_len = kMaxSeqLen;
   kv::add_generate_options(app, options);
   app.add_option("--max-seq-len", max_seq_len,
