@@ -147,11 +147,11 @@ TEST_CASE("K1 keys after the query are never read as numbers") {
   for (const float poison : {kNaN, std::numeric_limits<float>::infinity(), 1e38f}) {
     CausalCase pass({200}, 4, 2, 24, 4);
     const std::vector<float> clean = pass.run();
-    constexpr size_t kFirst = 131;  // poison this token and all after it
-    const size_t kv_row = static_cast<size_t>(pass.num_kv_heads * pass.head_dim);
+    constexpr std::ptrdiff_t kFirst = 131;  // poison this token and all after it
+    const std::ptrdiff_t kv_row = pass.num_kv_heads * pass.head_dim;
     std::fill(pass.k.begin() + kFirst * kv_row, pass.k.end(), poison);
     std::fill(pass.v.begin() + kFirst * kv_row, pass.v.end(), poison);
-    const size_t before = kFirst * static_cast<size_t>(pass.num_heads * pass.head_dim);
+    const auto before = static_cast<size_t>(kFirst * pass.num_heads * pass.head_dim);
     CHECK(rows_of(pass.run(), 0, before) == rows_of(clean, 0, before));
   }
 }

@@ -141,7 +141,7 @@ TEST_CASE("K and V of old tokens never change") {
   };
   const auto alone = kv_of_first_five(5);
   CHECK(alone.size() == 2 * static_cast<size_t>(shipped_model().config().num_layers));
-  for (const size_t len : {6, 17, 64, 90}) {
+  for (const size_t len : {6u, 17u, 64u, 90u}) {
     CAPTURE(len);
     CHECK(kv_of_first_five(len) == alone);
   }
