@@ -82,20 +82,11 @@ __global__ void __launch_bounds__(kThreadsPerCta)
 void argmax_cuda(const ArgmaxArgs& args, const Stream& stream) {
   if (args.num_rows == 0) return;
   const unsigned ctas = cuda_backend::compute_major() >= 9 ? kClusterCtas : 1;
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {ctas, 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(ctas, static_cast<unsigned>(args.num_rows));
-  config.blockDim = dim3(kThreadsPerCta);
-  config.stream = stream.handle();
-  config.attrs = attributes;
-  config.numAttrs = ctas > 1 ? 2 : 0;
-  cuda_backend::check(
-      cudaLaunchKernelEx(&config, argmax_kernel, args.logits, args.vocab_size, args.out),
-      "launching argmax");
+  const Launch launch{.grid = dim3(ctas, static_cast<unsigned>(args.num_rows)),
+                      .block = dim3(kThreadsPerCta),
+                      .name = "launching argmax",
+                      .cluster_ctas = ctas};
+  launch_dependent(argmax_kernel, launch, stream, args.logits, args.vocab_size, args.out);
 }
 
 }  // namespace kv

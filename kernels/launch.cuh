@@ -9,9 +9,9 @@
 //      promises nothing about memory;
 //   2. before wait_for_predecessors() touches only what no kernel of this pass writes: its weights,
 //      the pass's token ids and lengths, K and V of earlier passes, its shared memory, its
-//      registers. (A pass begins with copies to the device, and a copy waits for every kernel before
-//      it.) It reads no activation and writes nothing global: a predecessor may still be reading
-//      what it would overwrite;
+//      registers. (A pass begins with copies to the device, and a copy waits for every kernel
+//      before it.) It reads no activation and writes nothing global: a predecessor may still be
+//      reading what it would overwrite;
 //   3. calls wait_for_predecessors() on every path, also in a CTA that has nothing to do. A kernel
 //      is complete only when all its CTAs have waited, so "my predecessor is complete" means "all
 //      before me are complete". One kernel that skipped the wait would break this chain for its
@@ -56,24 +56,27 @@ inline int compute_major() {
 struct Launch {
   dim3 grid;
   dim3 block;
-  size_t shared_bytes = 0;  // dynamic shared memory
-  const char* name = "";    // for messages
+  size_t shared_bytes = 0;    // dynamic shared memory
+  const char* name = "";      // for messages
+  unsigned cluster_ctas = 1;  // neighbours along x that share their memory (sm_90 and later)
 };
 
 /// Queues `kernel`, which obeys the rule above, behind the stream's work.
 template <typename... Params, typename... Args>
 void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Stream& stream,
                       Args&&... args) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {launch.cluster_ctas, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = launch.grid;
   config.blockDim = launch.block;
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = stream.handle();
-  config.attrs = &attribute;
-  config.numAttrs = cuda_backend::compute_major() >= 9 ? 1 : 0;
+  config.attrs = attributes;
+  if (cuda_backend::compute_major() >= 9) config.numAttrs = launch.cluster_ctas > 1 ? 2 : 1;
   cuda_backend::check(
       cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...),
       launch.name);

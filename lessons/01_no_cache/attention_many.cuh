@@ -6,7 +6,13 @@
 // Floor for n tokens of one sequence: 2 n^2 num_heads head_dim operations (the causal half of two
 // products); bytes hardly matter. What a pair knows has three levels. Its tile and its group are in
 // registers; the result, touched once in four tiles, is in shared memory, each lane's own part.
-
+//
+// Measured on an H200 (16 heads, 8 KV heads of 128, one sequence):
+//
+//   version                                             2,048 tokens      8,192 tokens
+//   128 pairs, all three levels in registers, Q from L1   212 us             2.0 ms
+//   64 pairs, Q in registers, the result shared           134 us             1.36 ms, 202 TFLOP/s
+//
 #include "kernels/launch.cuh"
 #include "lessons/01_no_cache/attention_tile.cuh"
 

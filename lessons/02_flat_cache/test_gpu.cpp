@@ -3,9 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <random>
 #include <vector>
 
 #include "append_kv.h"
@@ -303,6 +302,22 @@ TEST_CASE("K5: other batch places and slabs and bounds give the same bits") {
     CHECK(kvtest::same_bits(pass(n, {.slots_per_slab = 2000, .slabs_backwards = true}), want));
     CHECK(kvtest::same_bits(pass(n, {.seq_len_bound = 40960, .runs = 3}), want));
     CHECK(kvtest::same_bits(pass(n, {.rows_bound = 700}), want));
+  }
+}
+
+TEST_CASE("K5: a full chip takes two tiles of a group at a time and gives the same bits") {
+  const HeadShape shape{16, 8, 128};
+  const Sequence s(shape, 1300, 8);
+  const Rows want = kvtest::last_rows(attend_whole(shape, s), 3, shape.q_width());
+  for (const int copies : {1, 7, 40}) {  // 48, 336 and 1,920 CTAs
+    CAPTURE(copies);
+    const std::vector<Part> parts(static_cast<size_t>(copies), {&s, 3});
+    const Rows got = attend_flat(shape, parts, {.runs = 2});
+    for (int i = 0; i < copies; ++i) {
+      const auto begin =
+          got.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(i) * want.size());
+      CHECK(kvtest::same_bits(Rows(begin, begin + static_cast<std::ptrdiff_t>(want.size())), want));
+    }
   }
 }
 

@@ -1,0 +1,187 @@
+#pragma once
+
+// One tile of 64 keys by the four warps of a decode step. Each warp scores a quarter of the keys;
+// then each multiplies P with a quarter of V's elements. K and V go from global memory straight
+// into the registers where the tensor cores want them, all loads at once.
+
+#include "lessons/01_no_cache/attention_tile.cuh"
+
+namespace lesson02 {
+
+using lesson01::bf16;
+using lesson01::kMmaPairs;
+using lesson01::kQuarters;
+using lesson01::kQuarterTokens;
+using lesson01::kTileTokens;
+
+/// N neighbouring bf16 of a row, in one load where their size allows it.
+template <int N>
+struct Elements {
+  uint16_t x[N];
+
+  /// Only the first `count` of them, if a row may end before N.
+  __device__ void load(const bf16* src, int count) {
+    if constexpr (N == 4) {
+      *reinterpret_cast<uint2*>(x) = *reinterpret_cast<const uint2*>(src);
+    } else if constexpr (N == 2) {
+      *reinterpret_cast<uint32_t*>(x) = *reinterpret_cast<const uint32_t*>(src);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (i < count) x[i] = reinterpret_cast<const uint16_t*>(src)[i];
+      }
+    }
+  }
+};
+
+/// A warp's share of a tile: K of its quarter's 16 keys, all elements; V of all 64 keys, a quarter
+/// of the elements. What is not loaded is zero.
+template <int kHeadDim>
+struct TileShare {
+  static constexpr int kPieces = lesson01::kRowPieces<kHeadDim>;
+  static constexpr int kColumns = (kHeadDim + 31) / 32;  // products of 8 columns along the elements
+  static constexpr int kWidth = 8 * kColumns;            // elements of V per warp
+
+  uint4 k[2][kPieces];                            // [n]: key 8 n + quad of the quarter
+  alignas(8) Elements<kColumns> v[kQuarters][4];  // k-slots 2t, 2t + 1, 2t + 8, 2t + 9 of the step
+
+  /// Loads what lies in tokens begin .. end - 1.
+  template <class Rows>
+  __device__ void load(const Rows& rows, int tile_begin, int begin, int end) {
+    if (begin >= end || end <= tile_begin || begin >= tile_begin + kTileTokens) return;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int quad = lane / 4;
+    const int t = lane % 4;
+    const int quarter = static_cast<int>(threadIdx.x) / 32 % kQuarters;
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const int token = tile_begin + kQuarterTokens * quarter + 8 * n + quad;
+      if (token < begin || token >= end) continue;
+      const bf16* row = rows.k_row(token);
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) k[n][i] = lesson01::row_piece<kHeadDim>(row, i, t);
+    }
+    // Column n of product j is element n * kColumns + j, so that a lane's elements are neighbours.
+    const int element = kWidth * quarter + kColumns * quad;
+    if (element >= kHeadDim) return;
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+#pragma unroll
+      for (int slot = 0; slot < 4; ++slot) {
+        const int token = tile_begin + kQuarterTokens * i + 2 * t + slot % 2 + slot / 2 * 8;
+        if (token < begin || token >= end) continue;
+        v[i][slot].load(rows.v_row(token) + element, kHeadDim - element);
+      }
+    }
+  }
+};
+
+__device__ inline uint32_t pack_halves(uint16_t low, uint16_t high) {
+  return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
+}
+
+/// What the four warps of a tile tell each other, and what they leave behind: m, l and acc.
+template <int kHeadDim>
+struct SharedTile {
+  static constexpr int kStride = kHeadDim + 4;  // spreads the rows of a store over the banks
+  float acc[kMmaPairs][kStride];
+  float m[kMmaPairs];
+  float l[kMmaPairs];
+
+  uint4 p[kQuarters][32];        // operand A of a quarter's step, by lane
+  float part[kQuarters][2][32];  // of l, by lane, for pairs quad and quad + 8
+  float quarter_max[kQuarters][kMmaPairs];
+};
+
+/// A tile from scratch, by four warps. q: the rows of pairs quad and quad + 8. visible[h]: how many
+/// of the tile's keys pair quad + 8 h sees. All threads of the CTA must call it; those whose tile
+/// is not `active` only keep the others company.
+template <int kHeadDim>
+__device__ inline void attend_tile(const TileShare<kHeadDim>& share,
+                                   const uint4 (&q)[lesson01::kRowPieces<kHeadDim>][2],
+                                   const int (&visible)[2], bool active,
+                                   SharedTile<kHeadDim>& shared) {
+  using Share = TileShare<kHeadDim>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int quad = lane / 4;
+  const int t = lane % 4;
+  const int quarter = static_cast<int>(threadIdx.x) / 32 % kQuarters;
+  const float scale = lesson01::score_scale<kHeadDim>();
+
+  lesson01::QuarterScores s = {};
+  if (active) {
+#pragma unroll
+    for (int i = 0; i < Share::kPieces; ++i) {
+      lesson01::mma_piece<kHeadDim>(s[0], q[i], share.k[0][i], i);
+      lesson01::mma_piece<kHeadDim>(s[1], q[i], share.k[1][i], i);
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int here = visible[h] - quarter * kQuarterTokens;
+      const float largest = lesson01::quad_max(lesson01::lane_max(s, h, here, t));
+      if (t == 0) shared.quarter_max[quarter][quad + 8 * h] = largest;
+    }
+  }
+  __syncthreads();
+
+  float m[2];
+  if (active) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float largest = -INFINITY;
+#pragma unroll
+      for (int i = 0; i < kQuarters; ++i) {
+        largest = fmaxf(largest, shared.quarter_max[i][quad + 8 * h]);
+      }
+      m[h] = largest * scale;
+      const int here = visible[h] - quarter * kQuarterTokens;
+      shared.part[quarter][h][lane] = lesson01::quarter_softmax(s, h, here, t, scale, m[h]);
+    }
+    uint32_t a[4];
+    lesson01::quarter_operand(s, a);
+    shared.p[quarter][lane] = {a[0], a[1], a[2], a[3]};
+  }
+  __syncthreads();
+  if (!active) return;
+
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const auto& part = shared.part;
+    const float l =
+        lesson01::tile_sum(part[0][h][lane], part[1][h][lane], part[2][h][lane], part[3][h][lane]);
+    if (quarter == 0 && t == 0) {
+      shared.m[quad + 8 * h] = m[h];
+      shared.l[quad + 8 * h] = l;
+    }
+  }
+  float acc[Share::kColumns][4] = {};
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+    const uint4 p = shared.p[i][lane];
+#pragma unroll
+    for (int j = 0; j < Share::kColumns; ++j) {
+      const auto& v = share.v[i];
+      lesson01::mma(acc[j], {p.x, p.y, p.z, p.w}, pack_halves(v[0].x[j], v[1].x[j]),
+                    pack_halves(v[2].x[j], v[3].x[j]));
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (visible[h] <= 0) continue;
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int element = Share::kWidth * quarter + (2 * t + c) * Share::kColumns;
+      if (element >= kHeadDim) continue;
+      float* out = &shared.acc[quad + 8 * h][element];  // up to 2 past the row: padding
+      if constexpr (Share::kColumns == 4) {
+        *reinterpret_cast<float4*>(out) = {acc[0][2 * h + c], acc[1][2 * h + c], acc[2][2 * h + c],
+                                           acc[3][2 * h + c]};
+      } else {
+#pragma unroll
+        for (int j = 0; j < Share::kColumns; ++j) out[j] = acc[j][2 * h + c];
+      }
+    }
+  }
+}
+
+}  // namespace lesson02

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, in one go: the GPU tests, compute-sanitizer over them, the ladder and
+# the benchmark on CUDA. Two steps, so that the machine with the GPU needs neither this project's
+# libraries nor a build:
+#
+#   tools/gpu_check.sh pack    where the project builds: build, and gather what runs in build/gpu_check
+#   tools/gpu_check.sh run     on a GPU machine, in this folder, with build/gpu_check brought along
+#
+# Environment: CMAKE_CUDA_ARCHITECTURES  for pack; default 90-real (an H100 or H200)
+#              GPU_CHECK_JOBS            for pack: build jobs; default all cores
+#              GPU_CHECK_OUT             for run: folder for full logs; default build/gpu_check/logs
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+here=$PWD
+bundle=$here/build/gpu_check
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 2
+}
+
+# --- pack ---
+
+gpu_programs() { (cd "$1" && ls -d ./*_gpu_test) | sed 's|^\./||'; }
+
+pack() {
+  local build=$here/build/cuda programs file
+  cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90-real}" \
+    >"$here/build/gpu_check_configure.log" 2>&1 ||
+    die "configuring failed, see build/gpu_check_configure.log"
+  cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" || die "the build failed"
+  rm -rf "$bundle"
+  mkdir -p "$bundle/bin" "$bundle/lib"
+  programs=$(gpu_programs "$build/bin")
+  for file in $programs ladder bench_cuda make_model lesson01 lesson02 logits; do
+    [ -x "$build/bin/$file" ] || continue
+    strip -o "$bundle/bin/$file" "$build/bin/$file"
+  done
+  # Libraries that a bare machine may lack: all but the C and C++ run-time libraries.
+  ldd "$bundle"/bin/* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' |
+    xargs -r -I{} cp -L {} "$bundle/lib/"
+  printf '%s\n' "$here" >"$bundle/source_dir"
+  du -sh "$bundle" | awk '{print "packed " $1 " in build/gpu_check"}'
+}
+
+# --- run ---
+
+declare -a table=()
+failed=0
+
+# step NAME LIMIT_S COMMAND...: runs it, keeps its output in a log, notes what came of it.
+step() {
+  local name=$1 limit=$2 log begin seconds code note
+  shift 2
+  log=$logs/${name// /_}.log
+  begin=$(date +%s)
+  timeout "$limit" "$@" >"$log" 2>&1
+  code=$?
+  seconds=$(($(date +%s) - begin))
+  case $code in
+    0) note=ok ;;
+    77) note="FAILED: no usable GPU" ;;
+    124) note="FAILED: not done in $limit s" ;;
+    *) note="FAILED: exit code $code" ;;
+  esac
+  if [ "$code" -ne 0 ]; then
+    failed=1
+    echo "--- $name"
+    grep -E 'ERROR|error|Error|Invalid|Race|values:|logged:|SKIP' "$log" | head -20
+    tail -5 "$log"
+  fi
+  table+=("$(printf '%-44s %5s s  %s' "$name" "$seconds" "$note")")
+}
+
+# The tests know the folder they were built from; where that is another one, a link stands in for it.
+link_source_dir() {
+  local built_in
+  built_in=$(cat "$bundle/source_dir")
+  [ "$built_in" = "$here" ] && return
+  [ -e "$built_in/models" ] && return
+  mkdir -p "$(dirname "$built_in")" && ln -sfn "$here" "$built_in" ||
+    die "the tests were built in $built_in and look for files there; link it to $here"
+}
+
+# Cases that a tool cannot run: gigabytes of memory, errors made on purpose.
+readonly not_sanitized='*K3:*,*K6*,*at a real size*'
+
+sanitize() {
+  local tool=$1 program=$2
+  shift 2
+  step "$tool $program" 170 compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" \
+    "$bundle/bin/$program" --test-case-exclude="$not_sanitized"
+}
+
+run() {
+  [ -d "$bundle/bin" ] || die "no build/gpu_check here; run tools/gpu_check.sh pack first"
+  export LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  logs=${GPU_CHECK_OUT:-$bundle/logs}
+  mkdir -p "$logs"
+  link_source_dir
+  local program tool
+
+  if [ -f build/cuda/CTestTestfile.cmake ] && command -v ctest >/dev/null &&
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$here" build/cuda/CMakeCache.txt; then
+    step "ctest -L gpu" 600 ctest --test-dir build/cuda -L gpu --no-tests=error --output-on-failure
+  else
+    for program in $(gpu_programs "$bundle/bin"); do
+      step "$program" 300 "$bundle/bin/$program"
+    done
+  fi
+  if command -v compute-sanitizer >/dev/null; then
+    for program in $(gpu_programs "$bundle/bin"); do
+      for tool in memcheck racecheck initcheck; do
+        case $program in *fault*) continue ;; esac
+        sanitize "$tool" "$program"
+      done
+    done
+  else
+    failed=1
+    table+=("compute-sanitizer: FAILED: not found; it comes with the CUDA toolkit")
+  fi
+  step "ladder on CUDA" 120 "$bundle/bin/ladder" --device cuda --model models/tiny
+  cat "$logs/ladder_on_CUDA.log"
+  [ -x "$bundle/bin/bench_cuda" ] &&
+    step "bench_cuda" 300 "$bundle/bin/bench_cuda" --json "$logs/bench_cuda.json" &&
+    cat "$logs/bench_cuda.log"
+
+  printf '\n%s\n' "${table[@]}"
+  if [ "$failed" -eq 0 ]; then echo "all passed"; else echo "FAILED; logs are in $logs"; fi
+  return "$failed"
+}
+
+case ${1:-} in
+  pack) pack ;;
+  run) run ;;
+  *)
+    sed -n '2,12p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//'
+    exit 2
+    ;;
+esac
