@@ -8,11 +8,13 @@
 #
 # Environment: CMAKE_CUDA_ARCHITECTURES  for pack; default 90-real (an H100 or H200)
 #              GPU_CHECK_JOBS            for pack: build jobs; default all cores
+#              GPU_CHECK_BUILD           build folder; default build/cuda
 #              GPU_CHECK_OUT             for run: folder for full logs; default build/gpu_check/logs
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 here=$PWD
 bundle=$here/build/gpu_check
+build=${GPU_CHECK_BUILD:-$here/build/cuda}
 
 die() {
   printf 'error: %s\n' "$*" >&2
@@ -24,8 +26,9 @@ die() {
 gpu_programs() { (cd "$1" && ls -d ./*_gpu_test) | sed 's|^\./||'; }
 
 pack() {
-  local build=$here/build/cuda programs file
-  cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90-real}" \
+  local programs file
+  mkdir -p "$here/build"
+  cmake --preset cuda -B "$build" -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90-real}" \
     >"$here/build/gpu_check_configure.log" 2>&1 ||
     die "configuring failed, see build/gpu_check_configure.log"
   cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" || die "the build failed"
@@ -101,9 +104,9 @@ run() {
   link_source_dir
   local program tool
 
-  if [ -f build/cuda/CTestTestfile.cmake ] && command -v ctest >/dev/null &&
-    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$here" build/cuda/CMakeCache.txt; then
-    step "ctest -L gpu" 600 ctest --test-dir build/cuda -L gpu --no-tests=error --output-on-failure
+  if [ -f "$build/CTestTestfile.cmake" ] && command -v ctest >/dev/null &&
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$here" "$build/CMakeCache.txt"; then
+    step "ctest -L gpu" 600 ctest --test-dir "$build" -L gpu --no-tests=error --output-on-failure
   else
     for program in $(gpu_programs "$bundle/bin"); do
       step "$program" 300 "$bundle/bin/$program"
@@ -135,7 +138,7 @@ case ${1:-} in
   pack) pack ;;
   run) run ;;
   *)
-    sed -n '2,12p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//'
+    sed -n '2,13p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//'
     exit 2
     ;;
 esac

@@ -11,7 +11,9 @@
 #include "common/error.h"
 #include "decode_attention.h"
 #include "decode_plan.h"
+#include "engine.h"
 #include "lessons/01_no_cache/causal_attention.h"
+#include "lessons/01_no_cache/engine.h"
 #include "tests/support/attention_sequences.h"
 
 namespace {
@@ -366,4 +368,20 @@ TEST_CASE("K4: a head_dim without a kernel is refused by name") {
                        "attention on CUDA: head_dim is 72, it must be 32, 64, 80, 96 or 128; use "
                        "--device cpu",
                        kv::UserError);
+}
+
+TEST_CASE("steps replayed from a graph have the bits of a run without a cache") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
+  std::vector<kv::Request> requests(2);
+  requests[0].prompt = {5, 300, 77, 12, 9};
+  requests[0].max_tokens = 270;
+  requests[1].prompt = {40, 2};
+  requests[1].max_tokens = 300;
+  const auto flat = lesson02::make_engine(model, {})->generate(requests);
+  CHECK(model.graph_replays() >= 280);  // of 300 passes, over both groups of keys
+  const auto recomputed = lesson01::make_engine(model, {})->generate(requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    CHECK(flat.completions[i].tokens == recomputed.completions[i].tokens);
+    CHECK(flat.completions[i].logits_xxh64 == recomputed.completions[i].logits_xxh64);
+  }
 }
