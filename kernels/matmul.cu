@@ -46,7 +46,7 @@ int max_shared_bytes() {
 // --- rows that a kernel can not read in pieces of 16 bytes ---
 
 // Grid: one warp per row, 8 rows a CTA. Copies rows of k columns, normalised if there are weights,
-// to rows of `stride` columns (a multiple of 8), the rest zero.
+// to rows of `stride` columns, the rest zero.
 __global__ void align_rows_kernel(const void* x, const float* norm_weight, float eps, int num_rows,
                                   int k, int stride, __nv_bfloat16* out) {
   let_successors_start();
@@ -72,10 +72,10 @@ void need_scratch(const MatmulArgs& args) {
   }
 }
 
-/// Makes `product.k` a multiple of 8. The columns added meet zeros in the packed weights.
-void align_rows(const MatmulArgs& args, ProductArgs& product, const Stream& stream) {
+/// Makes `product.k` a multiple of `unit`.
+void align_rows(const MatmulArgs& args, int unit, ProductArgs& product, const Stream& stream) {
   need_scratch(args);
-  const int stride = divide_up(args.k, 8) * 8;
+  const int stride = divide_up(args.k, unit) * unit;
   const Launch launch{dim3(static_cast<unsigned>(divide_up(args.num_rows, 8))), dim3(256), 0,
                       "launching align_rows"};
   launch_dependent(align_rows_kernel, launch, stream, args.x, args.norm_weight, args.norm_eps,
@@ -165,14 +165,16 @@ template <int kRowTiles, int kColTiles, int kCtasPerSm>
 void many_rows(const ProductArgs& product, const Stream& stream) {
   using Shape = ManyRowsShape<kRowTiles, kColTiles>;
   const auto kernel = many_rows_kernel<kRowTiles, kColTiles>;
-  static const cudaError_t allowed = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(Shape::kSharedBytes));
+  const int stages = std::min(kMaxManyStages, max_shared_bytes() / Shape::kStageBytes);
+  const int shared = stages * Shape::kStageBytes;
+  static const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   cuda_backend::check(allowed, "preparing matmul");
-  const int tiles = divide_up(product.num_rows, 8 * Shape::kInputs) *
-                    divide_up(product.num_strips, Shape::kStrips);
+  const int tiles =
+      divide_up(product.num_rows, Shape::kRows) * divide_up(product.num_strips, Shape::kStrips);
   const Launch launch{dim3(static_cast<unsigned>(std::min(tiles, kCtasPerSm * num_sms()))),
-                      dim3(kManyThreads), Shape::kSharedBytes, "launching matmul"};
-  launch_dependent(kernel, launch, stream, product, tiles);
+                      dim3(kManyThreads), static_cast<size_t>(shared), "launching matmul"};
+  launch_dependent(kernel, launch, stream, product, tiles, stages);
 }
 
 ProductArgs product_of(const MatmulArgs& args) {
@@ -201,8 +203,10 @@ ProductArgs product_of(const MatmulArgs& args) {
 void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
   ProductArgs product = product_of(args);
   if (product.num_rows == 0 || product.num_outputs == 0) return;
-  if (args.k % 8 != 0) {
-    align_rows(args, product, stream);
+  // Few rows are read in pieces of 16 bytes, many in whole chunks.
+  const int unit = args.num_rows <= kMaxFewRows ? 8 : kChunkCols;
+  if (args.k % unit != 0) {
+    align_rows(args, unit, product, stream);
   } else if (args.norm_weight != nullptr && args.num_rows > 8) {
     normalise_rows(args, product, stream);
   }

@@ -58,7 +58,7 @@ struct MatmulArgs {
 /// Scratch that a product of `num_rows` rows over `k` columns may need.
 inline size_t matmul_scratch_bytes(Device device, int num_rows, int k) {
   if (device == Device::kCpu) return 0;
-  const size_t padded = (static_cast<size_t>(k) + 31) / 32 * 32;
+  const size_t padded = (static_cast<size_t>(k) + 127) / 128 * 128;
   return static_cast<size_t>(num_rows) * padded * size_of(DType::kBF16);
 }
 

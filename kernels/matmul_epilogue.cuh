@@ -11,10 +11,6 @@
 
 namespace kv {
 
-/// Columns that one chain of tensor core steps sums from zero: the unit of the order over K.
-inline constexpr int kChunkTiles = 4;
-inline constexpr int kChunkCols = kChunkTiles * kTileCols;
-
 /// MatmulArgs as the kernels want it.
 struct ProductArgs {
   const uint4* weight = nullptr;  // packed, 16 bytes a lane

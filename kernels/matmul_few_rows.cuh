@@ -245,7 +245,7 @@ struct FewRowsCta {
       for (int c = 0; c < kChains; ++c) {
         const int u = c / S::kSlabs;
         const int slab = c % S::kSlabs;
-        if (first_tile + slab * kSlabTiles + j >= tiles) continue;
+        if (first_tile + slab * kSlabTiles >= tiles) continue;  // K has no such chunk
         const char* from = mine + u * S::kUnitStrips * pitch + (slab * kSlabTiles + j) * kTileBytes;
         uint32_t a[2][4];
         load_matrices(a[0], from);

@@ -5,8 +5,11 @@
 // A CTA of 8 warps makes (32 kRowTiles) outputs x (32 kColTiles) input rows. Warp (i, j) of 2 x 4
 // has kRowTiles 16-output tiles by kColTiles 8-row tiles in registers, twice: the chunk being
 // chained from zero, and the total of the chunks before it. K goes by in stages through a ring in
-// shared memory; a stage is a chunk. Weights lie there as packed, input rows in row-major tiles of
-// 8 x 32, so fragments are read without bank conflicts, ready for use.
+// shared memory; a stage is a chunk. What bounds the loop is issuing instructions and reading
+// shared memory, so copies have cheap addresses and are spread between the tensor core steps.
+//
+// In a stage weights lie as packed. An input row is 256 bytes at a pitch of 320, so that the
+// fragments of two rows are in different banks.
 
 #include "kernels/launch.cuh"
 #include "kernels/matmul_epilogue.cuh"
@@ -16,15 +19,19 @@
 namespace kv {
 
 inline constexpr int kManyThreads = 256;
-inline constexpr int kManyStages = 3;
-inline constexpr int kStripPieces = kChunkTiles * 32;  // pieces of 16 bytes: 8 rows of one chunk
+inline constexpr int kMaxManyStages = 3;
+inline constexpr int kStripPieces = kChunkTiles * 32;   // pieces of 16 bytes: 8 rows of one chunk
+inline constexpr int kRowPieces = kChunkCols * 2 / 16;  // of one input row, in a chunk
+inline constexpr int kRowPitch = kRowPieces + 4;
 
 template <int kRowTiles, int kColTiles>
 struct ManyRowsShape {
   static constexpr int kStrips = 2 * kRowTiles * 2;  // of 8 outputs: 2 warps, 2 strips a tile
-  static constexpr int kInputs = 4 * kColTiles;      // of 8 input rows: 4 warps
-  static constexpr int kStagePieces = (kStrips + kInputs) * kStripPieces;
-  static constexpr size_t kSharedBytes = size_t{16} * kManyStages * kStagePieces;
+  static constexpr int kRows = 4 * kColTiles * 8;    // input rows: 4 warps
+  static constexpr int kStagePieces = kStrips * kStripPieces + kRows * kRowPitch;
+  static constexpr int kWeightCopies = kStrips * kStripPieces / kManyThreads;  // per thread
+  static constexpr int kInputCopies = kRows * kRowPieces / kManyThreads;
+  static constexpr int kStageBytes = 16 * kStagePieces;
 };
 
 /// A place in the sequence of stages that a CTA works through: the chunks of its first tile of
@@ -38,11 +45,11 @@ struct StageCursor {
 
 template <typename Shape>
 __device__ inline void enter_tile(const ProductArgs& args, int tile, StageCursor& at) {
-  const int row_tiles = (args.num_rows + Shape::kInputs * 8 - 1) / (Shape::kInputs * 8);
+  const int row_tiles = (args.num_rows + Shape::kRows - 1) / Shape::kRows;
   at.tile = tile;
   at.chunk = 0;
   at.first_strip = tile / row_tiles * Shape::kStrips;
-  at.first_row = tile % row_tiles * Shape::kInputs * 8;
+  at.first_row = tile % row_tiles * Shape::kRows;
 }
 
 template <typename Shape>
@@ -52,42 +59,43 @@ __device__ inline void advance(const ProductArgs& args, int num_chunks, StageCur
   }
 }
 
-/// Copies part `part` of a stage's weights, one in kParts. Two groups of 128 threads take every
-/// other strip; a thread has the same piece of each. What lies beyond the matrix's rows repeats the
-/// last one and is never stored; beyond its columns is zero.
+/// Copies part `part` of kParts of a stage's weights: strips thread / 128, 2 further on, ... Strips
+/// beyond the matrix repeat the last one; what they give is never stored.
 template <typename Shape, int kParts>
 __device__ inline void copy_weights(const ProductArgs& args, const StageCursor& at, uint4* stage,
                                     int part) {
-  const int tiles = tiles_per_strip(args.k);
-  const int piece = static_cast<int>(threadIdx.x) % kStripPieces;
-  const int first_piece = at.chunk * kStripPieces + piece;
-  const bool valid = first_piece < tiles * 32;
-  const uint4* from = args.weight + (valid ? first_piece : 0);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int strip_pieces = tiles_per_strip(args.k) * 32;
+  const uint4* from = args.weight + static_cast<int64_t>(at.first_strip) * strip_pieces +
+                      at.chunk * kStripPieces + thread % kStripPieces;
+  const int last = args.num_strips - 1 - at.first_strip;
 #pragma unroll
-  for (int i = 0; i < Shape::kStrips / 2; ++i) {
+  for (int i = 0; i < Shape::kWeightCopies; ++i) {
     if (i % kParts != part % kParts) continue;
-    const int mine = 2 * i + static_cast<int>(threadIdx.x) / kStripPieces;
-    const int strip = min(at.first_strip + mine, args.num_strips - 1);
-    copy_16(stage + mine * kStripPieces + piece, from + static_cast<int64_t>(strip) * tiles * 32,
-            valid);
+    const int strip = min(thread / kStripPieces + 2 * i, last);
+    copy_16(stage + thread + i * kManyThreads, from + static_cast<int64_t>(strip) * strip_pieces,
+            true);
   }
 }
 
-/// The same for input rows: piece 32 tile + 4 g + t holds columns 32 tile + 8 t.. of row g.
+/// The same for its input rows: rows thread / 16, 16 further on, ... K is a whole number of chunks.
 template <typename Shape, int kParts>
 __device__ inline void copy_inputs(const ProductArgs& args, const StageCursor& at, uint4* stage,
                                    int part) {
-  const int piece = static_cast<int>(threadIdx.x) % kStripPieces;
-  const int col = at.chunk * kChunkCols + piece / 32 * kTileCols + piece % 4 * 8;
-  const bool valid = col < args.k;
-  const auto* from = static_cast<const __nv_bfloat16*>(args.x) + (valid ? col : 0);
-  uint4* inputs = stage + Shape::kStrips * kStripPieces;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int row_pieces = args.k / 8;
+  const uint4* from = static_cast<const uint4*>(args.x) +
+                      static_cast<int64_t>(at.first_row) * row_pieces + at.chunk * kRowPieces +
+                      thread % kRowPieces;
+  uint4* to =
+      stage + Shape::kStrips * kStripPieces + thread / kRowPieces * kRowPitch + thread % kRowPieces;
+  const int last = args.num_rows - 1 - at.first_row;
 #pragma unroll
-  for (int i = 0; i < Shape::kInputs / 2; ++i) {
+  for (int i = 0; i < Shape::kInputCopies; ++i) {
     if (i % kParts != part % kParts) continue;
-    const int mine = 2 * i + static_cast<int>(threadIdx.x) / kStripPieces;
-    const int row = min(at.first_row + mine * 8 + piece % 32 / 4, args.num_rows - 1);
-    copy_16(inputs + mine * kStripPieces + piece, from + static_cast<int64_t>(row) * args.k, valid);
+    const int row = min(thread / kRowPieces + i * (kManyThreads / kRowPieces), last);
+    copy_16(to + i * (kManyThreads / kRowPieces) * kRowPitch,
+            from + static_cast<int64_t>(row) * row_pieces, true);
   }
 }
 
@@ -102,11 +110,12 @@ __device__ inline void chain_tile(const uint4* stage, int tile,
   // (strip 0, piece 1), (strip 1, piece 1): the four registers of one step.
   const uint4* weights = stage + (warp / 4 * (kRowTiles * 2) + lane / 8 % 2) * kStripPieces +
                          lane / 16 * 8 + lane % 8 + tile * 32;
-  const uint4* inputs =
-      stage + (Shape::kStrips + warp % 4 * kColTiles) * kStripPieces + lane + tile * 32;
+  // Lane 4 g + t has columns 8 t.. of row g.
+  const uint4* inputs = stage + Shape::kStrips * kStripPieces +
+                        (warp % 4 * kColTiles * 8 + lane / 4) * kRowPitch + lane % 4 + tile * 4;
   uint4 b[kColTiles];
 #pragma unroll
-  for (int n = 0; n < kColTiles; ++n) b[n] = inputs[n * kStripPieces];
+  for (int n = 0; n < kColTiles; ++n) b[n] = inputs[n * 8 * kRowPitch];
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
     uint32_t a[2][4];
@@ -182,18 +191,18 @@ __device__ inline void store_or_add(const ProductArgs& args, int strip, int firs
 // + 8 of each 16-output tile for input rows 2 t and 2 t + 1 of each 8-row tile.
 template <int kRowTiles, int kColTiles>
 __global__ void __launch_bounds__(kManyThreads)
-    many_rows_kernel(const ProductArgs args, int num_tiles) {
+    many_rows_kernel(const ProductArgs args, int num_tiles, int num_stages) {
   using Shape = ManyRowsShape<kRowTiles, kColTiles>;
   extern __shared__ __align__(128) uint4 ring[];
   let_successors_start();
-  const int num_chunks = (tiles_per_strip(args.k) + kChunkTiles - 1) / kChunkTiles;
+  const int num_chunks = args.k / kChunkCols;
   const int warp = static_cast<int>(threadIdx.x) / 32;
 
-  // Weights of the first stages need no predecessor. They belong to the first group of copies.
+  // The first stages' weights need no predecessor. They belong to the first group of copies.
   StageCursor work;
   enter_tile<Shape>(args, static_cast<int>(blockIdx.x), work);
   StageCursor copy = work;
-  for (int s = 0; s < kManyStages - 1; ++s) {
+  for (int s = 0; s < num_stages - 1; ++s) {
     if (copy.tile < num_tiles) {
       copy_weights<Shape, 1>(args, copy, ring + s * Shape::kStagePieces, 0);
     }
@@ -201,7 +210,7 @@ __global__ void __launch_bounds__(kManyThreads)
   }
   wait_for_predecessors();
   copy = work;
-  for (int s = 0; s < kManyStages - 1; ++s) {
+  for (int s = 0; s < num_stages - 1; ++s) {
     if (copy.tile < num_tiles) {
       copy_inputs<Shape, 1>(args, copy, ring + s * Shape::kStagePieces, 0);
     }
@@ -212,22 +221,26 @@ __global__ void __launch_bounds__(kManyThreads)
   float total[kRowTiles][kColTiles][4] = {};
   int slot = 0;
   for (; work.tile < num_tiles; advance<Shape>(args, num_chunks, work)) {
-    wait_for_copies<kManyStages - 2>();
+    if (num_stages == kMaxManyStages) {
+      wait_for_copies<kMaxManyStages - 2>();
+    } else {
+      wait_for_copies<0>();
+    }
     __syncthreads();  // this stage is there for all, and the one before is no longer read
     const uint4* stage = ring + slot * Shape::kStagePieces;
-    uint4* free_stage = ring + (slot + kManyStages - 1) % kManyStages * Shape::kStagePieces;
+    uint4* free_stage = ring + (slot == 0 ? num_stages - 1 : slot - 1) * Shape::kStagePieces;
     float acc[kRowTiles][kColTiles][4] = {};
 #pragma unroll
     for (int tile = 0; tile < kChunkTiles; ++tile) {
       chain_tile(stage, tile, acc);
-      if (copy.tile < num_tiles) {  // spread between the steps, so that both units stay busy
+      if (copy.tile < num_tiles) {
         copy_weights<Shape, kChunkTiles>(args, copy, free_stage, tile);
         copy_inputs<Shape, kChunkTiles>(args, copy, free_stage, tile);
       }
     }
     commit_copies();  // also when empty: the count of groups is what wait_for_copies goes by
     advance<Shape>(args, num_chunks, copy);
-    slot = slot + 1 == kManyStages ? 0 : slot + 1;
+    slot = slot + 1 == num_stages ? 0 : slot + 1;
     const bool last = work.chunk + 1 == num_chunks;
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {

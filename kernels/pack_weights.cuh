@@ -3,7 +3,7 @@
 // Where an element of a packed matrix lies: in the order in which tensor cores take it.
 //
 //   packed[rows / 8][cols / 32][piece 4][row 8][word 4][2]     bf16; rows rounded up to 16, cols to
-//                                                              32, with zeros
+//                                                              128 (one chunk), with zeros
 //
 // A tile is 8 rows x 32 columns, 512 contiguous bytes; the tiles of a strip of 8 rows lie side by
 // side, so a strip is one contiguous range. In a tile, piece p holds for each row the pairs of
@@ -24,9 +24,13 @@ inline constexpr int kTileRows = 8;
 inline constexpr int kTileCols = 32;
 inline constexpr int kTileElements = kTileRows * kTileCols;
 
-/// Tiles in one strip of a matrix with `cols` columns.
+/// Tiles that one chain of tensor core steps sums from zero: the unit of the order over K.
+inline constexpr int kChunkTiles = 4;
+inline constexpr int kChunkCols = kChunkTiles * kTileCols;
+
+/// Tiles in one strip of a matrix with `cols` columns: whole chunks.
 __host__ __device__ constexpr int tiles_per_strip(int cols) {
-  return (cols + kTileCols - 1) / kTileCols;
+  return (cols + kChunkCols - 1) / kChunkCols * kChunkTiles;
 }
 
 /// Index of the bf16 element (row, col). The columns 2 i and 2 i + 1 are neighbours.

@@ -22,7 +22,7 @@ namespace kv {
 
 /// The barrier expects one arrival (sm_90: of the asking thread) or one per thread.
 __device__ inline void init_stage(uint64_t* barrier, int threads) {
-  const uint32_t arrivals = KV_BULK_COPY ? 1u : static_cast<uint32_t>(threads);
+  const int arrivals = KV_BULK_COPY ? 1 : threads;
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
                : "memory");
 #if KV_BULK_COPY

@@ -326,7 +326,7 @@ TEST_CASE("pack_weights: fp16 and fp32 weights are rounded to nearest even") {
   };
   CHECK(bytes_of(exact.data(), DType::kF32) == bytes_of(bf16.data(), DType::kBF16));
   CHECK(bytes_of(half.data(), DType::kF16) == bytes_of(half_as_bf16.data(), DType::kBF16));
-  CHECK(bytes_of(bf16.data(), DType::kBF16).size() == 48 * 96 * 2);  // padded to 16 x 32
+  CHECK(bytes_of(bf16.data(), DType::kBF16).size() == 48 * 128 * 2);  // padded to 16 x 128
 }
 
 TEST_CASE("pack_weights: stacked parts are one matrix") {
