@@ -12,7 +12,7 @@ A block is refreshed if a mark stands above it:
 
 The command is run by bash in the repository's root; a pipe may cut the output. With --bin,
 `./course run 1` runs FOLDER/lesson01 and `./course bench 1` FOLDER/lesson01_bench: a build that is
-already there."""
+already there. Numbers that a benchmark writes go to docs/figures/data, and the plots are drawn again."""
 import argparse
 import pathlib
 import re
@@ -27,7 +27,9 @@ def command_of(words, binaries):
     if binaries is None:
         return words
     words = re.sub(r"\./course run (\d+)", lambda m: f"{binaries}/lesson{int(m[1]):02d}", words)
-    words = re.sub(r"\./course bench (\d+)", lambda m: f"{binaries}/lesson{int(m[1]):02d}_bench", words)
+    words = re.sub(r"\./course bench (\d+)",
+                   lambda m: (f"{binaries}/lesson{int(m[1]):02d}_bench "
+                              f"--json docs/figures/data/lesson{int(m[1]):02d}.json"), words)
     return re.sub(r"\./course run\b", f"{binaries}/ladder", words)
 
 
@@ -48,6 +50,7 @@ def main():
         fresh = BLOCK.sub(lambda m: m[1] + output_of(command_of(m[2], options.bin)) + m[4], text)
         path.write_text(fresh, encoding="utf-8")
         print(f"{path}: {len(BLOCK.findall(text))} blocks")
+    subprocess.run([sys.executable, ROOT / "tools" / "figures" / "all.py"], check=True)
 
 
 if __name__ == "__main__":

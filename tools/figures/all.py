@@ -26,7 +26,7 @@ def main():
             svg = draw()
             if svg is not None:
                 (out / name).write_text(svg, encoding="utf-8")
-                print(out / name)
+                print(f"drew {name}", file=sys.stderr)
 
 
 if __name__ == "__main__":
