@@ -119,8 +119,13 @@ void FlatAttention::end_pass() {
 std::optional<uint64_t> FlatAttention::graph_key() const {
   if (args_.max_rows_per_seq != 1) return std::nullopt;
   const auto address = [](const void* p) { return std::bit_cast<uintptr_t>(p); };
+  // The first and the last layer fix all between them: another cache may begin at the address where
+  // an old one did, and have other slabs.
+  const int last = config_.num_layers - 1;
   const uintptr_t key[] = {address(cache_->k_layer(0)),
+                           address(cache_->k_layer(last)),
                            address(cache_->v_layer(0)),
+                           address(cache_->v_layer(last)),
                            address(slab_begin_),
                            address(args_.slab_begin),
                            address(args_.first_row),
