@@ -11,7 +11,7 @@
 #              GPU_CHECK_BUILD           build folder; default build/cuda
 #              GPU_CHECK_OUT             for run: folder for full logs; default build/gpu_check/logs
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 here=$PWD
 bundle=$here/build/gpu_check
 build=${GPU_CHECK_BUILD:-$here/build/cuda}
@@ -82,8 +82,9 @@ link_source_dir() {
   built_in=$(cat "$bundle/source_dir")
   [ "$built_in" = "$here" ] && return
   [ -e "$built_in/models" ] && return
-  mkdir -p "$(dirname "$built_in")" && ln -sfn "$here" "$built_in" ||
+  if ! mkdir -p "$(dirname "$built_in")" || ! ln -sfn "$here" "$built_in"; then
     die "the tests were built in $built_in and look for files there; link it to $here"
+  fi
 }
 
 # Cases left out under the sanitizers: gigabytes of memory, errors made on purpose, much work. The
