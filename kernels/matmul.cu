@@ -1,8 +1,24 @@
 // out = epilogue( norm(x) * W^T ) on CUDA: which kernel, and cut how.
 //
 // Floors, for a matrix of N x K and M rows: 2 N K bytes once from device memory, 2 M N K
-// operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step, 0.277 ms at 4.3 TB/s), with
-// many the tensor cores do (989 TFLOP/s dense bf16 by the H200's datasheet).
+// operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step, 277 us at 4.3 TB/s), with
+// many the tensor cores do (989 TFLOP/s dense bf16 by the H200's datasheet; mma.sync reaches about
+// 600 of them, and cuBLAS 390 to 610 on the products of one layer at 2,048 rows).
+//
+// What was tried, on an H200 with Qwen3-0.6B's shape. Few rows: all 113 products of a step, one
+// row, replayed as a graph.
+//   few rows 1  weights in flight before the wait, 8 warps x chunks of 128, general code    576 us
+//   few rows 2  + next matrix prefetched into L2: only in the way, memory was not the limit 600 us
+//   few rows 3  sizes of a batch known at compile time, no division after the wait          440 us
+//   few rows 4  weights packed for ldmatrix: no register moves before a step                421 us
+// Many rows: the products of one layer, 2,048 rows.
+//   many rows 1 tiles of 128 x 128, cp.async, stages of 64 columns                      177 TFLOP/s
+//   many rows 2 a stage is a chunk: half the barriers                                   203 TFLOP/s
+//   many rows 3 weights packed for ldmatrix                                             224 TFLOP/s
+//   many rows 4 one pipeline across tiles, copies spread between the steps              235 TFLOP/s
+//   many rows 5 fast silu, pairs of outputs stored together                             246 TFLOP/s
+//   many rows 6 everything by bulk copies: 144 of them a chunk, one after the other      95 TFLOP/s
+//   many rows 7 weights by bulk copies, rows by cp.async, all at the chunk's start      221 TFLOP/s
 
 #include <algorithm>
 #include <stdexcept>
@@ -161,10 +177,9 @@ void few_rows(const ProductArgs& product, const Stream& stream) {
 
 // --- many rows ---
 
-template <int kRowTiles, int kColTiles, int kCtasPerSm>
+template <typename Shape, int kCtasPerSm>
 void many_rows(const ProductArgs& product, const Stream& stream) {
-  using Shape = ManyRowsShape<kRowTiles, kColTiles>;
-  const auto kernel = many_rows_kernel<kRowTiles, kColTiles>;
+  const auto kernel = many_rows_kernel<Shape>;
   const int stages = std::min(kMaxManyStages, max_shared_bytes() / Shape::kStageBytes);
   const int shared = stages * Shape::kStageBytes;
   static const cudaError_t allowed =
@@ -173,7 +188,7 @@ void many_rows(const ProductArgs& product, const Stream& stream) {
   const int tiles =
       divide_up(product.num_rows, Shape::kRows) * divide_up(product.num_strips, Shape::kStrips);
   const Launch launch{dim3(static_cast<unsigned>(std::min(tiles, kCtasPerSm * num_sms()))),
-                      dim3(kManyThreads), static_cast<size_t>(shared), "launching matmul"};
+                      dim3(Shape::kThreads), static_cast<size_t>(shared), "launching matmul"};
   launch_dependent(kernel, launch, stream, product, tiles, stages);
 }
 
@@ -218,9 +233,9 @@ void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
   const auto tiles = [&](int size) {
     return divide_up(product.num_strips * kTileRows, size) * divide_up(product.num_rows, size);
   };
-  if (tiles(128) * 5 >= num_sms() * 4) return many_rows<4, 4, 1>(product, stream);
-  if (tiles(64) * 5 >= num_sms() * 4) return many_rows<2, 2, 2>(product, stream);
-  many_rows<1, 1, 4>(product, stream);
+  if (tiles(128) * 5 >= num_sms() * 4) return many_rows<ManyRowsShape<2, 4, 4>, 1>(product, stream);
+  if (tiles(64) * 5 >= num_sms() * 4) return many_rows<ManyRowsShape<2, 2, 2>, 2>(product, stream);
+  many_rows<ManyRowsShape<1, 1, 2>, 4>(product, stream);
 }
 
 }  // namespace kv

@@ -50,6 +50,8 @@ struct FewRowsShape {
   /// float2 per lane: [kUnits][kHalves][kColTiles][kSlabs * kFewWarps chunks]
   static constexpr int kUnitSums = kHalves * kColTiles * kSlabs * kFewWarps;
   static constexpr int kSumBufferBytes = kUnits * kUnitSums * 32 * 8;
+  /// Registers are rationed so that the next kernels' CTAs fit beside this one's.
+  static constexpr int kCtasPerSm = kColTiles > 2 ? 1 : kColTiles == 1 && kWhole ? 3 : 2;
   static_assert(!kNorm || kColTiles == 1);
   static_assert(!kWhole || kSlabs == 1);
   static_assert(kUnits == 1 || (kSlabs == 1 && kWhole));
@@ -358,7 +360,7 @@ struct FewRowsCta {
 // Grid: enough CTAs for all units, at most one per SM. 256 threads; lane 4 g + t of warp w holds
 // columns 8 t.. of chunk w, of weight rows g (and g + 8) and of input rows 8 n + g.
 template <typename S>
-__global__ void __launch_bounds__(kFewThreads, S::kColTiles <= 2 ? 2 : 1)
+__global__ void __launch_bounds__(kFewThreads, S::kCtasPerSm)
     few_rows_kernel(const ProductArgs args, const FewRowsPlan plan) {
   extern __shared__ __align__(128) char shared[];
   let_successors_start();

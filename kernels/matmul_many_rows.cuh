@@ -2,7 +2,7 @@
 
 // Products with many input rows (prefill): tiles of outputs x rows, the same chains as few rows.
 //
-// A CTA of 8 warps makes (32 kRowTiles) outputs x (32 kColTiles) input rows. Warp (i, j) of 2 x 4
+// Warp (i, j) of a CTA, of kOutputWarps x 4,
 // has kRowTiles 16-output tiles by kColTiles 8-row tiles in registers, twice: the chunk being
 // chained from zero, and the total of the chunks before it. K goes by in stages through a ring in
 // shared memory; a stage is a chunk. What bounds the loop is issuing instructions and reading
@@ -18,19 +18,21 @@
 
 namespace kv {
 
-inline constexpr int kManyThreads = 256;
 inline constexpr int kMaxManyStages = 3;
 inline constexpr int kStripPieces = kChunkTiles * 32;   // pieces of 16 bytes: 8 rows of one chunk
 inline constexpr int kRowPieces = kChunkCols * 2 / 16;  // of one input row, in a chunk
 inline constexpr int kRowPitch = kRowPieces + 4;
 
-template <int kRowTiles, int kColTiles>
+template <int kRowTiles_, int kColTiles_, int kOutputWarps_>
 struct ManyRowsShape {
-  static constexpr int kStrips = 2 * kRowTiles * 2;  // of 8 outputs: 2 warps, 2 strips a tile
-  static constexpr int kRows = 4 * kColTiles * 8;    // input rows: 4 warps
+  static constexpr int kRowTiles = kRowTiles_, kColTiles = kColTiles_;
+  static constexpr int kOutputWarps = kOutputWarps_;
+  static constexpr int kThreads = kOutputWarps * 4 * 32;
+  static constexpr int kStrips = kOutputWarps * kRowTiles * 2;  // of 8 outputs, 2 a tile
+  static constexpr int kRows = 4 * kColTiles * 8;               // input rows: 4 warps
   static constexpr int kStagePieces = kStrips * kStripPieces + kRows * kRowPitch;
-  static constexpr int kWeightCopies = kStrips * kStripPieces / kManyThreads;  // per thread
-  static constexpr int kInputCopies = kRows * kRowPieces / kManyThreads;
+  static constexpr int kWeightCopies = kStrips * kStripPieces / kThreads;  // per thread
+  static constexpr int kInputCopies = kRows * kRowPieces / kThreads;
   static constexpr int kStageBytes = 16 * kStagePieces;
 };
 
@@ -72,8 +74,8 @@ __device__ inline void copy_weights(const ProductArgs& args, const StageCursor& 
 #pragma unroll
   for (int i = 0; i < Shape::kWeightCopies; ++i) {
     if (i % kParts != part % kParts) continue;
-    const int strip = min(thread / kStripPieces + 2 * i, last);
-    copy_16(stage + thread + i * kManyThreads, from + static_cast<int64_t>(strip) * strip_pieces,
+    const int strip = min(thread / kStripPieces + i * (Shape::kThreads / kStripPieces), last);
+    copy_16(stage + thread + i * Shape::kThreads, from + static_cast<int64_t>(strip) * strip_pieces,
             true);
   }
 }
@@ -93,17 +95,18 @@ __device__ inline void copy_inputs(const ProductArgs& args, const StageCursor& a
 #pragma unroll
   for (int i = 0; i < Shape::kInputCopies; ++i) {
     if (i % kParts != part % kParts) continue;
-    const int row = min(thread / kRowPieces + i * (kManyThreads / kRowPieces), last);
-    copy_16(to + i * (kManyThreads / kRowPieces) * kRowPitch,
+    const int row = min(thread / kRowPieces + i * (Shape::kThreads / kRowPieces), last);
+    copy_16(to + i * (Shape::kThreads / kRowPieces) * kRowPitch,
             from + static_cast<int64_t>(row) * row_pieces, true);
   }
 }
 
 /// A quarter of a chunk: acc += weights x inputs over one tile of 32 columns.
-template <int kRowTiles, int kColTiles>
+template <typename Shape>
 __device__ inline void chain_tile(const uint4* stage, int tile,
-                                  float (&acc)[kRowTiles][kColTiles][4]) {
-  using Shape = ManyRowsShape<kRowTiles, kColTiles>;
+                                  float (&acc)[Shape::kRowTiles][Shape::kColTiles][4]) {
+  constexpr int kRowTiles = Shape::kRowTiles;
+  constexpr int kColTiles = Shape::kColTiles;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   // Lane l names row l % 8 of one of the matrices (strip 0, piece 0), (strip 1, piece 0),
@@ -189,10 +192,11 @@ __device__ inline void store_or_add(const ProductArgs& args, int strip, int firs
 // Grid: as many CTAs as run at a time, or fewer; CTA i makes tiles i, i + grid, ... of (32
 // kRowTiles) outputs x (32 kColTiles) input rows. Lane 4 g + t of a warp ends with outputs g and g
 // + 8 of each 16-output tile for input rows 2 t and 2 t + 1 of each 8-row tile.
-template <int kRowTiles, int kColTiles>
-__global__ void __launch_bounds__(kManyThreads)
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
     many_rows_kernel(const ProductArgs args, int num_tiles, int num_stages) {
-  using Shape = ManyRowsShape<kRowTiles, kColTiles>;
+  constexpr int kRowTiles = Shape::kRowTiles;
+  constexpr int kColTiles = Shape::kColTiles;
   extern __shared__ __align__(128) uint4 ring[];
   let_successors_start();
   const int num_chunks = args.k / kChunkCols;
@@ -232,7 +236,7 @@ __global__ void __launch_bounds__(kManyThreads)
     float acc[kRowTiles][kColTiles][4] = {};
 #pragma unroll
     for (int tile = 0; tile < kChunkTiles; ++tile) {
-      chain_tile(stage, tile, acc);
+      chain_tile<Shape>(stage, tile, acc);
       if (copy.tile < num_tiles) {
         copy_weights<Shape, kChunkTiles>(args, copy, free_stage, tile);
         copy_inputs<Shape, kChunkTiles>(args, copy, free_stage, tile);

@@ -110,7 +110,8 @@ struct Product {
   std::vector<float> result(const DeviceBuffer& out, size_t size, size_t bytes) const {
     std::vector<unsigned char> raw(bytes + kGuardBytes);
     kv::copy_to_host(raw.data(), out.data(), raw.size(), *stream);
-    for (size_t i = bytes; i < raw.size(); ++i) REQUIRE(raw[i] == 0xFF);  // nothing past the end
+    const auto past_the_end = raw.begin() + static_cast<int64_t>(bytes);
+    REQUIRE(std::count(past_the_end, raw.end(), 0xFF) == static_cast<int64_t>(kGuardBytes));
     std::vector<float> values(size);
     if (shape.epilogue != Epilogue::kSiluMul) {
       std::memcpy(values.data(), raw.data(), bytes);

@@ -1,0 +1,100 @@
+// The model on CUDA: passes replayed from a graph are the passes themselves.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "common/model.h"
+#include "tests/support/random_model.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+/// Attention that is nothing but a fill of its output. Its launches depend on the key alone.
+class ConstantAttention : public kv::Attention {
+ public:
+  ConstantAttention(const kv::ModelConfig& config, std::optional<uint64_t> key)
+      : row_bytes_(static_cast<size_t>(config.q_width()) * sizeof(kv::BFloat16)), key_(key) {}
+
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    if (fails) throw std::runtime_error("this pass can not be launched");
+    ++calls;
+    kv::fill_bytes(rows.out, 0x3C, row_bytes_ * static_cast<size_t>(rows.num_rows), stream);
+  }
+  std::optional<uint64_t> graph_key() const override { return key_; }
+
+  bool fails = false;
+  int calls = 0;
+
+ private:
+  size_t row_bytes_;
+  std::optional<uint64_t> key_;
+};
+
+std::vector<float> logits_of(kv::Model& model, kv::Attention& attention,
+                             const std::vector<int32_t>& tokens) {
+  std::vector<int32_t> positions;
+  for (size_t i = 0; i < tokens.size(); ++i) positions.push_back(static_cast<int32_t>(i));
+  const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
+  const auto logits = model.forward({tokens, positions, {&last, 1}}, attention);
+  return {logits.begin(), logits.end()};
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+struct Fixture {
+  Fixture() : model(load()) {}
+  static kv::Model load() {
+    const kvtest::TempDir dir;
+    kvtest::write_model(dir.path(), kvtest::RandomModel{});
+    return kv::Model::load(dir.path(), kv::Device::kCuda);
+  }
+  kv::Model model;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "graphs: a replayed pass reads the new tokens and gives the same bits") {
+  ConstantAttention eager(model.config(), std::nullopt);
+  ConstantAttention keyed(model.config(), 7);
+  const std::vector<int32_t> tokens[] = {{1, 2}, {3, 4}, {5, 6}, {1, 2}};
+  std::vector<std::vector<float>> wanted;
+  for (const auto& t : tokens) wanted.push_back(logits_of(model, eager, t));
+  CHECK(model.graph_replays() == 0);
+  CHECK(!same_bits(wanted[0], wanted[1]));
+
+  for (size_t i = 0; i < 4; ++i) CHECK(same_bits(logits_of(model, keyed, tokens[i]), wanted[i]));
+  CHECK(model.graph_replays() == 3);                    // all but the first
+  CHECK(keyed.calls == 2 * model.config().num_layers);  // as it is, and captured
+  CHECK(same_bits(logits_of(model, keyed, {9}), logits_of(model, eager, {9})));
+  CHECK(model.graph_replays() == 3);  // another number of rows is another graph
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "graphs: a larger pass moves the workspace and the graphs are made anew") {
+  ConstantAttention eager(model.config(), std::nullopt);
+  ConstantAttention keyed(model.config(), 7);
+  const std::vector<float> wanted = logits_of(model, eager, {3});
+  for (int i = 0; i < 3; ++i) CHECK(same_bits(logits_of(model, keyed, {3}), wanted));
+  CHECK(model.graph_replays() == 2);
+  logits_of(model, keyed, std::vector<int32_t>(40, 5));
+  for (int i = 0; i < 3; ++i) CHECK(same_bits(logits_of(model, keyed, {3}), wanted));
+  CHECK(model.graph_replays() == 4);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "graphs: a pass that fails while it is captured leaves the model usable") {
+  ConstantAttention keyed(model.config(), 7);
+  const std::vector<float> wanted = logits_of(model, keyed, {3});
+  keyed.fails = true;
+  CHECK_THROWS_AS(logits_of(model, keyed, {3}), std::runtime_error);
+  keyed.fails = false;
+  for (int i = 0; i < 2; ++i) CHECK(same_bits(logits_of(model, keyed, {3}), wanted));
+  CHECK(model.graph_replays() == 2);
+}
