@@ -15,7 +15,7 @@
 //   a CTA of 16 warps per group, a barrier per tile           2.9 us   120 us
 //   two tiles at a time when the chip is full                 2.9 us    89 us
 //   a CTA per tile, the group a cluster                       3.7 us   112 us
-//   one copy of the load's code before and after the wait     2.2 us    89 us
+//   one copy of the load's code before and after the wait     2.2 us    93 us
 //
 // The groups of a block of pairs meet in the workspace: each CTA leaves its partial result there,
 // and the one that comes last merges them all, first to last. Which one that is leaves no trace.

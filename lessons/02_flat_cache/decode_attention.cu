@@ -4,6 +4,9 @@
 
 #include "decode_attention.h"
 
+#include <stdexcept>
+#include <string>
+
 #include "lessons/01_no_cache/attention_head_dims.cuh"
 #include "lessons/01_no_cache/attention_many.cuh"
 #include "lessons/02_flat_cache/attention_few.cuh"
@@ -72,6 +75,11 @@ void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& st
                       .num_kv_heads = args.num_kv_heads,
                       .head_dim = args.head_dim};
   const DecodePlan plan(args);
+  if (args.workspace == nullptr && plan.workspace_bytes(args.head_dim) > 0) {
+    throw std::logic_error(
+        "decode attention on CUDA: " + std::to_string(plan.workspace_bytes(args.head_dim)) +
+        " bytes of workspace are needed, none is given");
+  }
   lesson01::with_head_dim(args.head_dim, [&](auto head_dim) {
     if (plan.few_queries && plan.num_blocks * plan.max_groups <= num_multiprocessors()) {
       launch_few_queries<head_dim.value, kGroupTiles>(args, pass, rows, plan, stream);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "append_kv.h"
@@ -368,6 +369,18 @@ TEST_CASE("K4: a head_dim without a kernel is refused by name") {
                        "attention on CUDA: head_dim is 72, it must be 32, 64, 80, 96 or 128; use "
                        "--device cpu",
                        kv::UserError);
+}
+
+TEST_CASE("a context of two groups without a workspace is refused") {
+  const kv::Stream stream(kv::Device::kCuda);
+  const lesson02::DecodeAttentionArgs args{.num_seqs = 1,
+                                           .num_rows = 1,
+                                           .max_rows_per_seq = 1,
+                                           .max_seq_len = 257,
+                                           .num_heads = 1,
+                                           .num_kv_heads = 1,
+                                           .head_dim = 128};
+  CHECK_THROWS_AS(lesson02::decode_attention(args, stream), std::logic_error);
 }
 
 TEST_CASE("steps replayed from a graph have the bits of a run without a cache") {
