@@ -2,11 +2,10 @@
 
 // Products with many input rows (prefill): tiles of outputs x rows, the same chains as few rows.
 //
-// Warp (i, j) of a CTA, of kOutputWarps x 4,
-// has kRowTiles 16-output tiles by kColTiles 8-row tiles in registers, twice: the chunk being
-// chained from zero, and the total of the chunks before it. K goes by in stages through a ring in
-// shared memory; a stage is a chunk. What bounds the loop is issuing instructions and reading
-// shared memory, so copies have cheap addresses and are spread between the tensor core steps.
+// A CTA has kOutputWarps x 4 warps. Warp (i, j) has kRowTiles 16-output tiles by kColTiles 8-row
+// tiles in registers, twice: the chunk being chained from zero, and the total of the chunks before
+// it. K goes by in stages through a ring in shared memory; a stage is a chunk. What bounds the loop
+// is reading shared memory and filling it: 128 outputs x 128 rows want 64 KB a chunk.
 //
 // In a stage weights lie as packed. An input row is 256 bytes at a pitch of 320, so that the
 // fragments of two rows are in different banks.
@@ -101,33 +100,48 @@ __device__ inline void copy_inputs(const ProductArgs& args, const StageCursor& a
   }
 }
 
-/// A quarter of a chunk: acc += weights x inputs over one tile of 32 columns.
+/// What one tile of 32 columns takes: both operands of two steps.
 template <typename Shape>
-__device__ inline void chain_tile(const uint4* stage, int tile,
-                                  float (&acc)[Shape::kRowTiles][Shape::kColTiles][4]) {
-  constexpr int kRowTiles = Shape::kRowTiles;
-  constexpr int kColTiles = Shape::kColTiles;
+struct Fragments {
+  uint32_t weights[Shape::kRowTiles][2][4];
+  uint4 inputs[Shape::kColTiles];
+};
+
+template <typename Shape>
+__device__ inline void load_fragments(const uint4* stage, int tile, Fragments<Shape>& f) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // Lane l names row l % 8 of one of the matrices (strip 0, piece 0), (strip 1, piece 0),
-  // (strip 0, piece 1), (strip 1, piece 1): the four registers of one step.
-  const uint4* weights = stage + (warp / 4 * (kRowTiles * 2) + lane / 8 % 2) * kStripPieces +
-                         lane / 16 * 8 + lane % 8 + tile * 32;
   // Lane 4 g + t has columns 8 t.. of row g.
   const uint4* inputs = stage + Shape::kStrips * kStripPieces +
-                        (warp % 4 * kColTiles * 8 + lane / 4) * kRowPitch + lane % 4 + tile * 4;
-  uint4 b[kColTiles];
+                        (warp % 4 * Shape::kColTiles * 8 + lane / 4) * kRowPitch + lane % 4 +
+                        tile * 4;
+  // Lane l names row l % 8 of one of the matrices (strip 0, piece 0), (strip 1, piece 0),
+  // (strip 0, piece 1), (strip 1, piece 1): the four registers of one step.
+  const uint4* weights = stage + (warp / 4 * (Shape::kRowTiles * 2) + lane / 8 % 2) * kStripPieces +
+                         lane / 16 * 8 + lane % 8 + tile * 32;
 #pragma unroll
-  for (int n = 0; n < kColTiles; ++n) b[n] = inputs[n * 8 * kRowPitch];
+  for (int n = 0; n < Shape::kColTiles; ++n) f.inputs[n] = inputs[n * 8 * kRowPitch];
 #pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-    uint32_t a[2][4];
-    load_matrices(a[0], weights + 2 * m * kStripPieces);
-    load_matrices(a[1], weights + 2 * m * kStripPieces + 16);
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+    load_matrices(f.weights[m][0], weights + 2 * m * kStripPieces);
+    load_matrices(f.weights[m][1], weights + 2 * m * kStripPieces + 16);
+  }
+}
+
+/// acc += weights x inputs over the tile.
+template <typename Shape>
+__device__ inline void chain_tile(const Fragments<Shape>& f,
+                                  float (&acc)[Shape::kRowTiles][Shape::kColTiles][4]) {
 #pragma unroll
-    for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[0], b[n].x, b[n].y);
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
 #pragma unroll
-    for (int n = 0; n < kColTiles; ++n) mma_step(acc[m][n], a[1], b[n].z, b[n].w);
+    for (int n = 0; n < Shape::kColTiles; ++n) {
+      mma_step(acc[m][n], f.weights[m][0], f.inputs[n].x, f.inputs[n].y);
+    }
+#pragma unroll
+    for (int n = 0; n < Shape::kColTiles; ++n) {
+      mma_step(acc[m][n], f.weights[m][1], f.inputs[n].z, f.inputs[n].w);
+    }
   }
 }
 
@@ -236,11 +250,13 @@ __global__ void __launch_bounds__(Shape::kThreads)
     float acc[kRowTiles][kColTiles][4] = {};
 #pragma unroll
     for (int tile = 0; tile < kChunkTiles; ++tile) {
-      chain_tile<Shape>(stage, tile, acc);
-      if (copy.tile < num_tiles) {
+      Fragments<Shape> fragments;
+      load_fragments(stage, tile, fragments);
+      if (copy.tile < num_tiles) {  // a part of the copies, while the fragments arrive
         copy_weights<Shape, kChunkTiles>(args, copy, free_stage, tile);
         copy_inputs<Shape, kChunkTiles>(args, copy, free_stage, tile);
       }
+      chain_tile(fragments, acc);
     }
     commit_copies();  // also when empty: the count of groups is what wait_for_copies goes by
     advance<Shape>(args, num_chunks, copy);
