@@ -1,6 +1,6 @@
 // What the forward pass costs on a GPU: a decode step, replayed as a CUDA graph, against the time
-// that reading the weights takes; the products of such a step alone; and the rates of the products
-// of a prefill against the tensor cores' peak.
+// that reading the weights takes at the speed of a copy in the same run; the products of such a
+// step alone; and the rates of the products of a prefill against the tensor cores' peak.
 //
 //   build/default/bin/make_model --like qwen3-0.6b --out /tmp/qwen3-0.6b
 //   build/default/bin/bench_cuda --model /tmp/qwen3-0.6b
@@ -22,6 +22,7 @@
 #include "kernels/argmax.h"
 #include "kernels/pack_weights.h"
 #include "lessons/02_flat_cache/flat_attention.h"
+#include "tools/copy_bandwidth.h"
 #endif
 
 namespace {
@@ -30,8 +31,7 @@ struct Options {
   kv::GenerateOptions generate;
   int context = 128;
   int rows = 2048;
-  double bandwidth = 4300;  // GB/s
-  double peak = 989;        // TFLOP/s
+  double peak = 989;  // TFLOP/s
 };
 
 struct ProductRate {
@@ -41,6 +41,7 @@ struct ProductRate {
 };
 
 struct Results {
+  double bandwidth = 0;  // bytes per second of a copy, read and written
   double load_seconds = 0;
   double step_seconds = 0;      // decode, median
   double products_seconds = 0;  // of a decode step, median
@@ -226,6 +227,7 @@ Results measure(const Options& options, const kv::Console& console) {
   Results r;
   kv::resolve_device("cuda");
   console.print("{}\n", kv::describe(kv::Device::kCuda));
+  r.bandwidth = bench::copy_bandwidth();
   measure_model(options, r);
   measure_products(options, kv::load_config(options.generate.model_dir), r);
   return r;
@@ -243,10 +245,11 @@ Results measure(const Options&, const kv::Console&) {
 std::string microseconds(double seconds) { return fmt::format("{:.0f} us", seconds * 1e6); }
 
 void report(const Options& options, const Results& r, const kv::Console& console) {
-  const double floor = r.step_bytes / (options.bandwidth * 1e9);
+  const double floor = r.step_bytes / r.bandwidth;
   kv::Table table({"what", "measured", "share"});
   table.add({"load", fmt::format("{:.2f} s", r.load_seconds), ""});
-  table.add({fmt::format("weights at {:.0f} GB/s", options.bandwidth), microseconds(floor), ""});
+  table.add({"copy on the GPU", fmt::format("{:.0f} GB/s", r.bandwidth / 1e9), ""});
+  table.add({"floor: the weights at that speed", microseconds(floor), ""});
   table.add({fmt::format("decode step after {} tokens", options.context),
              microseconds(r.step_seconds), kv::percent(floor, r.step_seconds)});
   table.add({"its products alone", microseconds(r.products_seconds),
@@ -272,7 +275,7 @@ void report(const Options& options, const Results& r, const kv::Console& console
 
   kv::write_json(options.generate.json_file, {{"context", options.context},
                                               {"rows", options.rows},
-                                              {"bandwidth_gb_per_second", options.bandwidth},
+                                              {"bandwidth_gb_per_second", r.bandwidth / 1e9},
                                               {"peak_tflops", options.peak},
                                               {"load_seconds", r.load_seconds},
                                               {"floor_seconds", floor},
@@ -300,9 +303,6 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--rows", options.rows, "Rows of the prefill")
       ->check(kv::between(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--bandwidth", options.bandwidth, "Memory bandwidth that a copy reaches, GB/s")
-      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--peak", options.peak, "Dense bf16 rate of the datasheet, TFLOP/s")
       ->check(CLI::PositiveNumber)
