@@ -21,6 +21,18 @@ nlohmann::json json_of(const EngineCounters& counters) {
           {"seconds", counters.seconds}};
 }
 
+namespace {
+
+/// What StreamPrinter shows for these tokens.
+std::string text_of(std::span<const int32_t> tokens, const Tokenizer& tokenizer) {
+  StreamingDecoder decoder(tokenizer);
+  std::string text;
+  for (const int32_t id : tokens) text += decoder.push(id);
+  return text + decoder.finish();
+}
+
+}  // namespace
+
 nlohmann::json json_of(const GenerateResult& result, const Tokenizer& tokenizer,
                        std::span<const std::string> prompts) {
   nlohmann::json document = json_of(result.counters);
@@ -29,12 +41,11 @@ nlohmann::json json_of(const GenerateResult& result, const Tokenizer& tokenizer,
   for (size_t i = 0; i < result.completions.size(); ++i) {
     const Completion& completion = result.completions[i];
     tokens += static_cast<int64_t>(completion.tokens.size());
-    document["completions"].push_back(
-        {{"prompt", prompts[i]},
-         {"text", tokenizer.decode(completion.tokens, /*skip_special=*/true)},
-         {"token_ids", completion.tokens},
-         {"finish", name_of(completion.finish)},
-         {"logits_xxh64", hex64(completion.logits_xxh64)}});
+    document["completions"].push_back({{"prompt", prompts[i]},
+                                       {"text", text_of(completion.tokens, tokenizer)},
+                                       {"token_ids", completion.tokens},
+                                       {"finish", name_of(completion.finish)},
+                                       {"logits_xxh64", hex64(completion.logits_xxh64)}});
   }
   document["tokens"] = tokens;
   document["logits_xxh64"] = hex64(combined_digest(result.completions));

@@ -166,9 +166,14 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   return replace_invalid_utf8(bytes);
 }
 
+bool Tokenizer::has(int32_t id) const {
+  const auto& tokens = impl_->file.tokens;
+  return id >= 0 && static_cast<size_t>(id) < tokens.size() && tokens[static_cast<size_t>(id)];
+}
+
 std::string_view Tokenizer::token_bytes(int32_t id) const {
   const auto& tokens = impl_->file.tokens;
-  if (id < 0 || static_cast<size_t>(id) >= tokens.size() || !tokens[static_cast<size_t>(id)]) {
+  if (!has(id)) {
     user_error("token id {}: unknown, wanted one of the tokenizer's ids, from 0 to {}", id,
                tokens.size() - 1);
   }
@@ -189,8 +194,8 @@ std::optional<int32_t> Tokenizer::id_of_special(std::string_view text) const {
 int32_t Tokenizer::vocab_size() const { return static_cast<int32_t>(impl_->file.tokens.size()); }
 
 std::string StreamingDecoder::push(int32_t id) {
-  const std::string_view bytes = tokenizer_->token_bytes(id);
-  if (!tokenizer_->is_special(id)) pending_ += bytes;
+  if (!tokenizer_->has(id)) return finish() + "\uFFFD";
+  if (!tokenizer_->is_special(id)) pending_ += tokenizer_->token_bytes(id);
   const size_t whole = pending_.size() - unfinished_utf8_bytes(pending_);
   std::string text = replace_invalid_utf8(std::string_view(pending_).substr(0, whole));
   pending_.erase(0, whole);

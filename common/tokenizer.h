@@ -44,6 +44,8 @@ class Tokenizer {
   std::string_view token_bytes(int32_t id) const;
   /// True for an added token that the file calls special: a control token, no text.
   bool is_special(int32_t id) const;
+  /// False for ids that only the model knows: a vocabulary is often padded to a round size.
+  bool has(int32_t id) const;
   /// The id of an added token, special or not, from its text.
   std::optional<int32_t> id_of_special(std::string_view text) const;
   int32_t vocab_size() const;  // largest id + 1
@@ -59,7 +61,8 @@ class Tokenizer {
 class StreamingDecoder {
  public:
   explicit StreamingDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
-  /// The text that became complete with this token (may be empty). Special tokens print nothing.
+  /// The text that became complete with this token (may be empty). Special tokens print nothing;
+  /// an id that the tokenizer does not have, which a padded model may draw, prints U+FFFD.
   std::string push(int32_t id);
   /// What is left at the end of a stream; an unfinished character becomes U+FFFD.
   std::string finish();

@@ -292,6 +292,21 @@ TEST_CASE("P4 an emoji split across tokens streams as one character") {
   CHECK(stream.finish().empty());
 }
 
+TEST_CASE("P4 an id that only the model knows streams as one replacement character") {
+  const Tokenizer t = make(kMerges);
+  const int32_t padding = t.vocab_size() + 5;
+  REQUIRE_FALSE(t.has(padding));
+  REQUIRE_FALSE(t.has(-1));
+  REQUIRE(t.has(0));
+  StreamingDecoder stream(t);
+  CHECK(stream.push('a') == "a");
+  CHECK(stream.push(padding) == "\uFFFD");
+  CHECK(stream.push(0xE2).empty());
+  CHECK(stream.push(padding) == "\uFFFD\uFFFD");  // the character begun before is cut off, too
+  CHECK(stream.push('b') == "b");
+  CHECK_THROWS_AS(t.decode(Ids{padding}), UserError);  // who names ids is told
+}
+
 TEST_CASE("P4 streaming gives the text of decode, always in whole characters") {
   const Tokenizer t = make(kMerges);
   const bool ok = rc::check("any ids", [&] {
