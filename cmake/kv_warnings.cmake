@@ -4,7 +4,7 @@ add_library(kv_options INTERFACE)
 add_library(kv::options ALIAS kv_options)
 target_include_directories(kv_options INTERFACE "${PROJECT_SOURCE_DIR}")
 # The one promise is equal bits, so no expression may be fused into a multiply-add by the compiler's
-# choice: where the arithmetic wants one it says fma. Never -ffast-math.
+# choice: where the arithmetic wants one it says fma. Never any flag of the fast-math family.
 target_compile_options(kv_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)

@@ -12,9 +12,9 @@
 
 namespace kv {
 
-/// The rows of one pass, in one layer. Element type: activation_dtype(device): fp32 on the CPU, bf16
-/// on CUDA. QK-norm and RoPE have been applied to q and k. All arrays live on the stream's device,
-/// are contiguous, and belong to the model.
+/// The rows of one pass, in one layer. Element type: activation_dtype(device): fp32 on the CPU,
+/// bf16 on CUDA. QK-norm and RoPE have been applied to q and k. All arrays live on the stream's
+/// device, are contiguous, and belong to the model.
 struct AttentionRows {
   int layer = 0;
   int num_rows = 0;
@@ -28,8 +28,8 @@ class Attention {
  public:
   virtual ~Attention() = default;
 
-  /// Called once per layer, in order, 0 to num_layers - 1. Which sequence and position a row belongs
-  /// to is known to the implementation: its engine composed the pass.
+  /// Called once per layer, in order, 0 to num_layers - 1. Which sequence and position a row
+  /// belongs to is known to the implementation: its engine composed the pass.
   virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
 
   /// A CUDA graph may replay a pass if every launch of forward() depends on this key alone: same

@@ -20,10 +20,12 @@ enum class Device { kCpu, kCuda };
 constexpr const char* name_of(Device d) { return d == Device::kCpu ? "cpu" : "cuda"; }
 
 /// Activations and KV: fp32 on the CPU, bf16 on CUDA (accumulation is fp32 on both).
-constexpr DType activation_dtype(Device d) { return d == Device::kCpu ? DType::kF32 : DType::kBF16; }
+constexpr DType activation_dtype(Device d) {
+  return d == Device::kCpu ? DType::kF32 : DType::kBF16;
+}
 
-/// "cpu", "cuda" or "auto" (CUDA if a usable device is there). Throws UserError for another word and
-/// DeviceError when "cuda" was asked for and cannot be had: it never becomes the CPU silently.
+/// "cpu", "cuda" or "auto" (CUDA if a usable device is there). Throws UserError for another word
+/// and DeviceError when "cuda" was asked for and cannot be had: it never becomes the CPU silently.
 Device resolve_device(std::string_view wanted);
 
 /// True if this build has CUDA code and a usable device is there.

@@ -25,10 +25,12 @@ struct Pass {
 /// Called while weights are read: (bytes done, bytes in all).
 using LoadProgress = std::function<void(int64_t, int64_t)>;
 
-/// Weights and workspace on one device. On the CPU the weights are used in place, in the mapped file.
+/// Weights and workspace on one device. On the CPU the weights are used in place, in the mapped
+/// file.
 class Model {
  public:
-  /// Loads a Hugging Face folder unchanged. Throws UserError or DeviceError; nothing is half loaded.
+  /// Loads a Hugging Face folder unchanged. Throws UserError or DeviceError; nothing is half
+  /// loaded.
   static Model load(const std::filesystem::path& dir, Device device,
                     const LoadProgress& progress = {});
   Model(Model&&) noexcept;
@@ -41,8 +43,8 @@ class Model {
   /// Bytes of the weights as stored in the files.
   int64_t weight_bytes() const;
 
-  /// Runs one pass and waits. Returns logits [logit_rows, vocab_size], fp32, on the host; valid until
-  /// the next call. Throws UserError for a token id outside the vocabulary.
+  /// Runs one pass and waits. Returns logits [logit_rows, vocab_size], fp32, on the host; valid
+  /// until the next call. Throws UserError for a token id outside the vocabulary.
   std::span<const float> forward(const Pass& pass, Attention& attention);
 
   /// The same, but only queued: no wait and no copy of logits to the host (for benchmarks).

@@ -14,14 +14,15 @@ struct SamplingParams {
   uint64_t seed = 0;
 };
 
-/// Throws UserError if a value is out of range (temperature < 0 or NaN, top_k < 0, top_p not in (0,1]).
+/// Throws UserError if a value is out of range (temperature < 0 or NaN, top_k < 0, top_p not in
+/// (0,1]).
 void validate(const SamplingParams& params);
 
 /// Index of the largest logit; the lowest index among equals.
 int32_t argmax(std::span<const float> logits);
 
-/// Draws token number `step` of request `request`. The random number depends on (seed, request, step)
-/// alone, so it is the same in every lesson, in every batch, and after a preemption.
+/// Draws token number `step` of request `request`. The random number depends on (seed, request,
+/// step) alone, so it is the same in every lesson, in every batch, and after a preemption.
 int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t request,
                uint64_t step);
 

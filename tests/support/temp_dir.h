@@ -13,7 +13,8 @@ namespace kvtest {
 class TempDir {
  public:
   TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "kv_test_XXXXXX").string();
+    std::string name =
+        (std::filesystem::temp_directory_path() / "kv_test_").string() + std::string(6, 'X');
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
     path_ = name;
   }
