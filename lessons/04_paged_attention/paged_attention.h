@@ -1,0 +1,55 @@
+#pragma once
+
+// Attention of this pass's queries over K and V that lie in blocks: the kernel translates a token's
+// position through the block table by itself, so nothing is gathered first. Decode steps, prefills
+// and chunks of a prefill are all this one operation.
+//
+// Source: PagedAttention (Kwon et al., 2023), section 4.3; vLLM v0.22.1 keeps the idea in its
+// attention backends (block_table, seq_lens, query_start_loc are the arguments below).
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/device.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
+
+namespace lesson04 {
+
+using lesson03::KvBlocks;
+
+/// Largest block size that the kernels serve; every power of two up to it.
+inline constexpr int kMaxBlockSize = 256;
+
+struct PagedAttentionArgs {
+  const void* q = nullptr;  // [num_rows, num_heads, head_dim], activation dtype
+  void* out = nullptr;      // [num_rows, num_heads, head_dim]
+  KvBlocks cache;           // one layer; says block_size, num_kv_heads and head_dim
+  /// Sequence i of the pass has the query rows first_row[i] .. first_row[i + 1] - 1. They are its
+  /// last tokens: row first_row[i + 1] - 1 is token seq_len[i] - 1. All on the stream's device.
+  const int32_t* first_row = nullptr;  // [num_seqs + 1]
+  const int32_t* seq_len = nullptr;    // [num_seqs], tokens with K and V, this pass's included
+  /// Row i is the block table of sequence i: entry t / block_size is the block of token t. What lies
+  /// behind the sequence's last block is never read.
+  const int32_t* block_tables = nullptr;  // [num_seqs, max_blocks_per_seq]
+  int max_blocks_per_seq = 0;             // entries from one table to the next
+  int num_seqs = 0;
+  int num_rows = 0;
+  int max_rows_per_seq = 0;  // most query rows of one sequence (sizes the grid)
+  int max_seq_len = 0;  // an upper bound of seq_len (sizes the grid; the same bits for any bound)
+  int num_heads = 0;
+  /// CUDA only: room for partial results, paged_attention_workspace_bytes(). Its owner fills it with
+  /// zeros once; the kernel leaves its counters at zero.
+  void* workspace = nullptr;
+};
+
+/// Bytes of workspace that the CUDA twin needs for a pass of this shape; may be 0.
+size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args);
+
+/// Both throw std::invalid_argument for a block size that is no power of two up to kMaxBlockSize.
+void paged_attention_cpu(const PagedAttentionArgs& args);
+void paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
+inline void paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(paged_attention, args, stream);
+}
+
+}  // namespace lesson04

@@ -1,0 +1,49 @@
+#pragma once
+
+// What a page draws with: controls that can be found by name in a test, and the widgets of
+// viz/widgets.h. All sizes are in points; the scale (--scale, or the display's) is applied here.
+
+#include <string>
+#include <string_view>
+
+namespace viz {
+
+class Session;  // viz/session.h: history, undo, play, log
+
+class Ui {
+ public:
+  virtual ~Ui() = default;
+
+  /// Queues a command line for the page; it runs when the frame has been drawn.
+  virtual void run(std::string command) = 0;
+
+  /// A button. `name` is unique on the page and is how tests and scripts find it ("A/append 10"). If
+  /// `disabled_because` is not empty the button is disabled and its tooltip says why. Clicking runs
+  /// `command`. True if it was clicked in this frame.
+  virtual bool button(std::string_view name, std::string_view label, std::string command,
+                      std::string_view tooltip, std::string_view disabled_because = {}) = 0;
+  /// An integer field with - and + that keeps to min..max; true if changed. `value` belongs to the
+  /// page and is a mere input (how many tokens "custom" appends), not state.
+  virtual bool number(std::string_view name, std::string_view label, int* value, int min, int max,
+                      std::string_view tooltip) = 0;
+  /// A text field; true if changed.
+  virtual bool text(std::string_view name, std::string_view label, std::string* value,
+                    std::string_view tooltip) = 0;
+
+  virtual void same_line() = 0;
+  virtual void heading(std::string_view text) = 0;
+  virtual void label(std::string_view text) = 0;
+  virtual void hint(std::string_view text) = 0;  // dim, wrapped
+  /// Two or more columns side by side; widths are shares of the page's width. next_column() between.
+  virtual void begin_columns(std::initializer_list<float> shares) = 0;
+  virtual void next_column() = 0;
+  virtual void end_columns() = 0;
+
+  virtual float scale() const = 0;
+  virtual float width() const = 0;  // room from here to the right, in pixels
+  /// Registers the rectangle of something drawn by hand under a name for tests, returns hovered.
+  virtual bool region(std::string_view name, float x, float y, float w, float h) = 0;
+  virtual void tooltip(std::string_view text) = 0;
+};
+
+}  // namespace viz
