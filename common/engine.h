@@ -65,6 +65,13 @@ struct EngineOptions {
   /// Most tokens of one sequence that go through the model: its prompt and all but the last of its
   /// generated tokens. 0: as many as the requests of a generate() need.
   int max_seq_len = 0;
+  /// Lessons with blocks: tokens per KV block, a power of two up to 256.
+  int block_size = 16;
+  /// Lessons with blocks: blocks in the pool. 0: as many as the requests of a generate() need.
+  int num_blocks = 0;
+  /// Lessons with blocks: every block is an allocation of its own, so that a sanitizer sees a kernel
+  /// that leaves its block.
+  bool separate_blocks = false;
 };
 
 /// One lesson's way to generate. Holds the lesson's cache; borrows the model.

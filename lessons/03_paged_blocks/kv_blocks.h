@@ -9,9 +9,9 @@ namespace lesson03 {
 /// A slot that means "do not write" (vLLM: the padding value of slot_mapping).
 inline constexpr int64_t kNoSlot = -1;
 
-/// K and V of one layer. Normally one array each, and slot s = block_id * block_size + offset is row
-/// s of it. A debug pool allocates every block by itself, so that a sanitizer sees a kernel that
-/// runs over the end of a block; then k and v are null and the block pointers are set.
+/// K and V of one layer. Normally one array each, and slot s = block_id * block_size + offset is
+/// row s of it. A debug pool allocates every block by itself, so that a sanitizer sees a kernel
+/// that runs over the end of a block; then k and v are null and the block pointers are set.
 struct KvBlocks {
   void* k = nullptr;  // [num_blocks, block_size, num_kv_heads, head_dim], activation dtype
   void* v = nullptr;

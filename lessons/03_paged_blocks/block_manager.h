@@ -1,0 +1,58 @@
+#pragma once
+
+// Many sequences, one pool: who owns which blocks. Bookkeeping only; no K, no V, no device.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "block_pool.h"
+#include "block_table.h"
+
+namespace lesson03 {
+
+/// `num_tokens` more tokens for sequence `seq`.
+struct Growth {
+  int seq = 0;
+  int num_tokens = 0;
+};
+
+/// Registers sequences, extends them, and frees them. Every used block belongs to exactly one
+/// table. A sequence's number is never given again, so an old number is an unknown one, not another
+/// sequence. Unknown numbers throw std::out_of_range that names them; nothing has changed then.
+class BlockManager {
+ public:
+  /// Throws std::invalid_argument unless both are at least 1.
+  BlockManager(int num_blocks, int block_size);
+
+  /// A new sequence without tokens, and so without blocks.
+  int add_sequence();
+  /// Slots for all of `growths`, or none at all: false if the pool has too few free blocks. A
+  /// sequence may be named more than once.
+  bool extend(std::span<const Growth> growths);
+  /// Gives all blocks of the sequence back, the last one first, and forgets the sequence.
+  void free_sequence(int seq);
+
+  const BlockTable& table(int seq) const;
+  const BlockPool& pool() const { return pool_; }
+  int block_size() const { return block_size_; }
+  /// Ascending.
+  const std::map<int, BlockTable>& tables() const { return tables_; }
+  /// Tokens that have a slot, over all sequences.
+  int64_t num_tokens() const;
+
+  /// Throws std::logic_error unless free + used == total, every used block is in exactly one table,
+  /// and every table has just the blocks its tokens need.
+  void check() const;
+
+ private:
+  BlockTable& find(int seq);
+
+  int block_size_;
+  BlockPool pool_;
+  std::map<int, BlockTable> tables_;  // by sequence
+  int next_seq_ = 0;
+};
+
+}  // namespace lesson03

@@ -1,0 +1,54 @@
+#include "block_pool.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace lesson03 {
+
+BlockPool::BlockPool(int num_blocks) {
+  if (num_blocks < 1) {
+    throw std::invalid_argument(fmt::format("BlockPool: {} blocks, wanted at least 1", num_blocks));
+  }
+  used_.assign(static_cast<size_t>(num_blocks), false);
+  free_.reserve(used_.size());
+  for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 goes first
+}
+
+std::optional<int32_t> BlockPool::allocate() {
+  if (free_.empty()) return std::nullopt;
+  const int32_t id = free_.back();
+  free_.pop_back();
+  used_[static_cast<size_t>(id)] = true;
+  return id;
+}
+
+bool BlockPool::allocate(int n, std::vector<int32_t>& ids) {
+  if (n < 0) throw std::invalid_argument(fmt::format("BlockPool: {} blocks wanted", n));
+  if (n > num_free()) return false;
+  ids.reserve(ids.size() + static_cast<size_t>(n));  // what may throw comes first
+  for (int i = 0; i < n; ++i) ids.push_back(*allocate());
+  return true;
+}
+
+void BlockPool::free(int32_t id) {
+  if (!is_used(id)) {
+    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free already", id));
+  }
+  used_[static_cast<size_t>(id)] = false;
+  free_.push_back(id);
+}
+
+bool BlockPool::is_used(int32_t id) const {
+  check_id(id);
+  return used_[static_cast<size_t>(id)];
+}
+
+void BlockPool::check_id(int32_t id) const {
+  if (id < 0 || id >= num_blocks()) {
+    throw std::out_of_range(
+        fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
+  }
+}
+
+}  // namespace lesson03

@@ -1,0 +1,63 @@
+#include "block_table.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <stdexcept>
+
+namespace lesson03 {
+
+BlockTable::BlockTable(int block_size) : block_size_(block_size) {
+  if (block_size < 1) {
+    throw std::invalid_argument(
+        fmt::format("BlockTable: block size {}, wanted at least 1", block_size));
+  }
+}
+
+Place BlockTable::place(int token) const {
+  if (token < 0 || token >= num_tokens_) {
+    throw std::out_of_range(
+        fmt::format("BlockTable: token {} has no slot, there are {} tokens", token, num_tokens_));
+  }
+  return {.block_id = block_ids_[static_cast<size_t>(token / block_size_)],
+          .offset = token % block_size_};
+}
+
+int64_t BlockTable::slot(int token) const {
+  const Place at = place(token);
+  return int64_t{at.block_id} * block_size_ + at.offset;  // widened before the product
+}
+
+int BlockTable::last_block_fill() const {
+  return num_tokens_ == 0 ? 0 : (num_tokens_ - 1) % block_size_ + 1;
+}
+
+int BlockTable::blocks_to_extend(int num_tokens) const {
+  if (num_tokens < 0 || num_tokens > std::numeric_limits<int>::max() - num_tokens_) {
+    throw std::invalid_argument(fmt::format("BlockTable: {} tokens more than {}, wanted 0 to {}",
+                                            num_tokens, num_tokens_,
+                                            std::numeric_limits<int>::max() - num_tokens_));
+  }
+  return blocks_for(num_tokens_ + num_tokens, block_size_) - num_blocks();
+}
+
+void BlockTable::extend(int num_tokens, std::span<const int32_t> new_blocks) {
+  const auto wanted = static_cast<size_t>(blocks_to_extend(num_tokens));
+  if (new_blocks.size() != wanted) {
+    throw std::invalid_argument(
+        fmt::format("BlockTable: {} tokens more need {} new blocks, {} are given", num_tokens,
+                    wanted, new_blocks.size()));
+  }
+  block_ids_.insert(block_ids_.end(), new_blocks.begin(), new_blocks.end());
+  num_tokens_ += num_tokens;
+}
+
+void BlockTable::replace(int index, int32_t block_id) {
+  if (index < 0 || index >= num_blocks()) {
+    throw std::out_of_range(fmt::format(
+        "BlockTable: there is no logical block {}, the table has {}", index, num_blocks()));
+  }
+  block_ids_[static_cast<size_t>(index)] = block_id;
+}
+
+}  // namespace lesson03

@@ -1,0 +1,60 @@
+#pragma once
+
+// The page table of one sequence: which block holds its tokens 0 .. block_size - 1, which the next
+// block_size, and so on. Source: vLLM's BlockTable (v0.22.1: vllm/v1/worker/block_table.py).
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lesson03 {
+
+/// Where a token's K and V are.
+struct Place {
+  int32_t block_id = 0;
+  int offset = 0;  // slot within the block
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+/// Blocks that n tokens fill, the last one perhaps in part.
+constexpr int blocks_for(int num_tokens, int block_size) {
+  return num_tokens / block_size + (num_tokens % block_size != 0);
+}
+
+/// num_tokens() counts tokens that have a slot. Those of the running pass are among them: their K
+/// and V are there when the pass has ended.
+class BlockTable {
+ public:
+  /// Throws std::invalid_argument unless block_size is at least 1.
+  explicit BlockTable(int block_size);
+
+  int block_size() const { return block_size_; }
+  int num_tokens() const { return num_tokens_; }
+  int num_blocks() const { return static_cast<int>(block_ids_.size()); }
+  std::span<const int32_t> block_ids() const { return block_ids_; }
+
+  /// block = block_ids[token / block_size], offset = token % block_size. These two throw
+  /// std::out_of_range for a token that has no slot.
+  Place place(int token) const;
+  /// slot = block_id * block_size + offset: the token's row in a layer's array of slots.
+  int64_t slot(int token) const;
+
+  /// Slots of the last block that are taken: 1 .. block_size, as a full block is full; 0 only for
+  /// an empty table.
+  int last_block_fill() const;
+  /// How many blocks more num_tokens more tokens need.
+  int blocks_to_extend(int num_tokens) const;
+  /// num_tokens more tokens. `new_blocks` are the blocks_to_extend() that they need. Throws
+  /// std::invalid_argument for another number of them, or more tokens than an int counts; nothing
+  /// has changed then.
+  void extend(int num_tokens, std::span<const int32_t> new_blocks);
+  /// Points logical block `index` at another block. What the block held is the caller's to move.
+  void replace(int index, int32_t block_id);
+
+ private:
+  int block_size_;
+  int num_tokens_ = 0;
+  std::vector<int32_t> block_ids_;  // [ceil(num_tokens / block_size)]
+};
+
+}  // namespace lesson03

@@ -1,0 +1,59 @@
+#pragma once
+
+// K and V of all layers in blocks. Which block belongs to whom is the manager's business.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/config.h"
+#include "common/device.h"
+#include "kv_blocks.h"
+
+namespace lesson03 {
+
+/// Two arrays [num_layers, num_blocks, block_size, num_kv_heads, head_dim] in
+/// activation_dtype(device). A block id means the same block in every layer.
+class PagedKvCache {
+ public:
+  /// Allocates everything at once: throws DeviceError if the memory cannot be had, and
+  /// std::invalid_argument unless num_blocks and block_size are at least 1. `separate_blocks`:
+  /// every block of every layer is its own allocation (see KvBlocks).
+  PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
+               int block_size, bool separate_blocks = false);
+
+  int num_blocks() const { return num_blocks_; }
+  int block_size() const { return block_size_; }
+  int num_layers() const { return num_layers_; }
+
+  /// One layer as kernels see it. The pointers stay valid as long as this object lives.
+  KvBlocks layer(int layer) const;
+  /// K and V of one block in one layer: [block_size, num_kv_heads, head_dim] each, on the device.
+  struct Block {
+    void* k;
+    void* v;
+  };
+  Block block(int layer, int32_t block_id) const;
+
+  int64_t bytes_per_token() const { return bytes_per_token_; }  // K and V, all layers
+  int64_t bytes_per_block() const { return bytes_per_token_ * block_size_; }
+  int64_t bytes_reserved() const { return bytes_per_block() * num_blocks_; }
+
+ private:
+  int num_layers_;
+  int num_blocks_;
+  int block_size_;
+  int num_kv_heads_;
+  int head_dim_;
+  int64_t bytes_per_token_;
+  int64_t block_bytes_;  // K or V of one block in one layer
+
+  kv::DeviceBuffer k_;  // [num_layers, num_blocks, block_size, num_kv_heads, head_dim]
+  kv::DeviceBuffer v_;
+  // Only with separate blocks: the allocations, their addresses here and on the device.
+  std::vector<kv::DeviceBuffer> k_blocks_;  // [num_layers * num_blocks]
+  std::vector<kv::DeviceBuffer> v_blocks_;
+  kv::DeviceBuffer k_addresses_;  // [num_layers, num_blocks] of void*
+  kv::DeviceBuffer v_addresses_;
+};
+
+}  // namespace lesson03
