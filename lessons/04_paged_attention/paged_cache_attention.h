@@ -1,0 +1,60 @@
+#pragma once
+
+// The model's Attention on top of a paged cache: write this pass's K and V into their slots, then
+// read all of them through the block tables.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/attention.h"
+#include "common/config.h"
+#include "common/device.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/03_paged_blocks/slot_mapping.h"
+#include "paged_attention.h"
+
+namespace lesson04 {
+
+using lesson03::PagedKvCache;
+using lesson03::PagedRows;
+
+/// Borrows the cache and the stream. A pass is begin_pass(), then the model's forward(). Who owns
+/// which block is not known here.
+class PagedCacheAttention : public kv::Attention {
+ public:
+  /// Throws UserError if the attention kernels do not serve the model's head_dim or the cache's
+  /// block size.
+  PagedCacheAttention(const kv::ModelConfig& config, const kv::Stream& stream,
+                      const PagedKvCache& cache);
+
+  /// Says what the rows of the next pass are, one sequence after the other: the last num_rows
+  /// tokens of each table. The tables have room for them already, and are not needed after this
+  /// call.
+  void begin_pass(std::span<const PagedRows> sequences);
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
+
+  /// Passes with one row for each sequence can be replayed: the grids depend on the number of
+  /// sequences and a bound of their lengths; tables, lengths and slots are read from device memory.
+  std::optional<uint64_t> graph_key() const override;
+
+ private:
+  void upload_metadata(std::span<const PagedRows> sequences);
+  void make_workspace();
+
+  kv::ModelConfig config_;
+  const kv::Stream* stream_;
+  const PagedKvCache* cache_;
+
+  // One copy to the device for each pass carries all of it:
+  //   slot_mapping int64 [num_rows], first_row int32 [num_seqs + 1], seq_len int32 [num_seqs],
+  //   block_tables int32 [num_seqs, max_blocks_per_seq]
+  std::vector<int32_t> metadata_;
+  kv::DeviceBuffer device_metadata_;
+  const int64_t* slot_mapping_ = nullptr;  // inside device_metadata_
+  kv::DeviceBuffer workspace_;
+  PagedAttentionArgs args_;  // of this pass, without what forward() adds for a layer
+};
+
+}  // namespace lesson04

@@ -1,0 +1,84 @@
+#pragma once
+
+// Many sequences that may share blocks. A fork copies the table, not the blocks; who writes into a
+// block that others hold too copies it first.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "block_pool.h"
+#include "lessons/03_paged_blocks/block_manager.h"
+#include "lessons/03_paged_blocks/block_table.h"
+
+namespace lesson05 {
+
+using lesson03::blocks_for;
+using lesson03::BlockTable;
+using lesson03::Growth;
+
+/// What block `source` holds, in all layers, K and V, goes to block `destination`.
+struct BlockCopy {
+  int32_t source = 0;
+  int32_t destination = 0;
+  friend bool operator==(const BlockCopy&, const BlockCopy&) = default;
+};
+/// Moves the bytes. No destination is also a source. May throw: nothing has changed then.
+using CopyBlocks = std::function<void(std::span<const BlockCopy>)>;
+
+/// Every block's ref_cnt is the number of tables that hold it. A sequence's number is never given
+/// again. Unknown numbers throw std::out_of_range that names them; nothing has changed then.
+class BlockManager {
+ public:
+  /// `copy` may be empty if nobody looks at what blocks hold. Throws std::invalid_argument unless
+  /// both numbers are at least 1.
+  BlockManager(int num_blocks, int block_size, CopyBlocks copy = {});
+
+  int add_sequence();
+  /// A sequence with the same tokens in the same blocks. Takes no block and copies no byte.
+  int fork(int seq);
+
+  /// Slots for all of `growths`, or none at all: false if the pool has too few free blocks, and
+  /// nothing has changed. A last block that is shared and not full is copied first, as the new
+  /// tokens go into it: allocate, copy, release the share, repoint the table. The last of its
+  /// holders keeps the block itself. One call of CopyBlocks for all copies.
+  bool append(std::span<const Growth> growths);
+  /// Free blocks that append(growths) takes, copies included.
+  int blocks_to_append(std::span<const Growth> growths) const;
+
+  /// Makes the last block the sequence's own, as before a write to a token it already has. False if
+  /// that takes a copy and no block is free. Throws std::logic_error if there is no block.
+  bool make_last_block_writable(int seq);
+
+  /// Drops the sequence's references, last block first, and forgets it.
+  void free_sequence(int seq);
+
+  const BlockTable& table(int seq) const;
+  const std::map<int, BlockTable>& tables() const { return tables_; }  // ascending
+  const BlockPool& pool() const { return pool_; }
+  int block_size() const { return block_size_; }
+
+  int64_t num_copies() const { return num_copies_; }  // blocks copied on write so far
+  /// Blocks that the same sequences would fill if each had its own copy.
+  int64_t num_blocks_without_sharing() const;
+
+  /// Throws std::logic_error unless free + used == total, every ref_cnt is the number of tables
+  /// that hold the block, and every table has just the blocks its tokens need.
+  void check() const;
+
+ private:
+  struct Plan;
+  Plan plan(std::span<const Growth> growths) const;
+  BlockTable& find(int seq);
+
+  int block_size_;
+  BlockPool pool_;
+  CopyBlocks copy_;
+  std::map<int, BlockTable> tables_;  // by sequence
+  int next_seq_ = 0;
+  int64_t num_copies_ = 0;
+};
+
+}  // namespace lesson05

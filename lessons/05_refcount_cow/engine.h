@@ -1,0 +1,81 @@
+#pragma once
+
+// Generation over shared blocks: plain requests, n samples of one prompt, and beam search.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "block_manager.h"
+#include "common/engine.h"
+#include "common/model.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
+
+namespace lesson05 {
+
+/// One hypothesis of a beam search.
+struct Beam {
+  std::vector<int32_t> tokens;  // generated, the stop token included
+  double log_prob = 0;          // sum over the tokens
+  double score = 0;             // log_prob / tokens ^ length_penalty
+  bool finished = false;        // ended with a stop token
+};
+
+struct BeamSearchParams {
+  int num_beams = 4;
+  double length_penalty = 1.0;  // 0: the sum itself; larger favours longer hypotheses
+};
+
+struct BeamSearchResult {
+  std::vector<Beam> beams;  // best first, num_beams of them (fewer if fewer exist)
+  kv::EngineCounters counters;
+  std::vector<kv::PassCost> passes;
+};
+
+/// Called after every step with the hypotheses as they stand, best first. Returning false ends the
+/// search.
+using BeamCallback = std::function<bool(std::span<const Beam> beams)>;
+
+/// Owns a pool of blocks and the sequences in it. Every call leaves the pool without a used block,
+/// also when it throws.
+class SharingEngine : public kv::Engine {
+ public:
+  SharingEngine(kv::Model& model, const kv::EngineOptions& options);
+
+  /// Throws UserError, with both numbers, for requests that the pool can never hold.
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override;
+
+  /// n continuations of one prompt: it is computed once, then forked. Sample i draws with seed
+  /// sampling.seed + i, and has the bits that n requests with these seeds would have.
+  kv::GenerateResult sample(const kv::Request& request, int n,
+                            const kv::TokenCallback& on_token = {});
+
+  /// The best continuations of a prompt by the sum of log probabilities. `request.sampling` is not
+  /// used.
+  BeamSearchResult beam_search(const kv::Request& request, const BeamSearchParams& params,
+                               const BeamCallback& on_step = {});
+
+  /// The books of the running or the last call; null before the first. May be read inside a
+  /// callback.
+  const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
+  const lesson03::PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
+  /// The manager's number of request, sample or beam i of the running call; -1 if it has none.
+  int sequence_of(size_t i) const { return i < sequences_.size() ? sequences_[i] : -1; }
+
+ private:
+  kv::Model* model_;
+  kv::EngineOptions options_;
+  std::optional<lesson03::PagedKvCache> cache_;
+  std::optional<BlockManager> manager_;                     // copies inside cache_
+  std::optional<lesson04::PagedCacheAttention> attention_;  // borrows cache_
+  std::vector<int> sequences_;
+};
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+
+}  // namespace lesson05
