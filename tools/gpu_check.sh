@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: the GPU tests, compute-sanitizer over them, the ladder and
-# the benchmark on CUDA. Two steps, so that the machine with the GPU needs neither this project's
+# the benchmarks on CUDA. Two steps, so that the machine with the GPU needs neither this project's
 # libraries nor a build:
 #
 #   tools/gpu_check.sh pack    where the project builds: build, and gather what runs in build/gpu_check
@@ -35,7 +35,7 @@ pack() {
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model lesson01 lesson02 logits; do
+  for file in $programs ladder bench_cuda make_model logits lesson04_bench; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -109,6 +109,9 @@ bench() {
     --json "$logs/bench_cuda.json"
   rm -rf "$folder"
   cat "$logs/bench_cuda.log"
+  step "paged attention" 200 "$bundle/bin/lesson04_bench" --device cuda \
+    --json "$logs/lesson04.json"
+  cat "$logs/paged_attention.log"
 }
 
 run() {
