@@ -124,4 +124,14 @@ std::vector<Request> make_requests(const GenerateOptions& options, const Tokeniz
   return requests;
 }
 
+GenerateResult generate_and_print(const Console& console, Engine& engine,
+                                  const Tokenizer& tokenizer, const GenerateOptions& options,
+                                  std::span<const Request> requests) {
+  StreamPrinter printer(console, tokenizer, options.prompts, requests);
+  GenerateResult result = engine.generate(
+      requests, [&](size_t request, int32_t token) { return printer.on_token(request, token); });
+  printer.finish();
+  return result;
+}
+
 }  // namespace kv

@@ -66,4 +66,9 @@ Model load_model(const GenerateOptions& options);
 std::vector<Request> make_requests(const GenerateOptions& options, const Tokenizer& tokenizer,
                                    const ModelConfig& config);
 
+/// Generates for all requests and shows the texts as they come. Ctrl-C cancels what is left.
+GenerateResult generate_and_print(const Console& console, Engine& engine,
+                                  const Tokenizer& tokenizer, const GenerateOptions& options,
+                                  std::span<const Request> requests);
+
 }  // namespace kv

@@ -57,4 +57,12 @@ void note_kv_bytes(EngineCounters& counters, int64_t reserved, int64_t used) {
   counters.kv_bytes_reserved = reserved;
 }
 
+int64_t num_generated_tokens(const GenerateResult& result) {
+  int64_t tokens = 0;
+  for (const Completion& completion : result.completions) {
+    tokens += static_cast<int64_t>(completion.tokens.size());
+  }
+  return tokens;
+}
+
 }  // namespace kv

@@ -59,6 +59,9 @@ struct GenerateResult {
   std::vector<PassCost> passes;  // in the order they ran
 };
 
+/// Tokens generated for all requests together.
+int64_t num_generated_tokens(const GenerateResult& result);
+
 /// What can be set for any lesson's engine. Every lesson has, in its namespace,
 ///   std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
 struct EngineOptions {
@@ -69,8 +72,8 @@ struct EngineOptions {
   int block_size = 16;
   /// Lessons with blocks: blocks in the pool. 0: as many as the requests of a generate() need.
   int num_blocks = 0;
-  /// Lessons with blocks: every block is an allocation of its own, so that a sanitizer sees a kernel
-  /// that leaves its block.
+  /// Lessons with blocks: every block is an allocation of its own, so that a sanitizer sees a
+  /// kernel that leaves its block.
   bool separate_blocks = false;
 };
 

@@ -55,6 +55,15 @@ void check_seq_len_limit(std::span<const Request> requests, int max_seq_len) {
   }
 }
 
+void PassRows::add(size_t request, std::span<const int32_t> tokens, int num_computed) {
+  requests.push_back(request);
+  token_ids.insert(token_ids.end(), tokens.begin() + num_computed, tokens.end());
+  for (int i = num_computed; i < static_cast<int>(tokens.size()); ++i) {
+    positions.push_back(i);
+  }
+  logit_rows.push_back(num_rows() - 1);
+}
+
 void PassTimer::end_pass(int rows, GenerateResult& result) {
   const auto now = Clock::now();
   const std::chrono::duration<double> pass = now - last_;
@@ -99,6 +108,13 @@ void Generation::accept(size_t request, std::span<const float> logits) {
     sequence.active = false;
   }
   if (!sequence.active) --num_active_;
+}
+
+void Generation::accept(const PassRows& rows, std::span<const float> logits) {
+  const size_t vocab = logits.size() / std::max<size_t>(1, rows.requests.size());
+  for (size_t i = 0; i < rows.requests.size(); ++i) {
+    accept(rows.requests[i], logits.subspan(i * vocab, vocab));
+  }
 }
 
 std::vector<Completion> Generation::completions() {

@@ -26,6 +26,22 @@ void check_requests(std::span<const Request> requests, const ModelConfig& config
 /// limit).
 void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
 
+/// The rows of one pass, as an engine composes them: sequence after sequence, each with its tokens
+/// that are known but not computed.
+struct PassRows {
+  std::vector<size_t> requests;     // whose rows they are; one logit row each
+  std::vector<int32_t> token_ids;   // [rows]
+  std::vector<int32_t> positions;   // [rows], in the row's own sequence
+  std::vector<int32_t> logit_rows;  // the last row of each request: the only one that predicts
+
+  /// Adds tokens[num_computed] .. tokens.back() of a request.
+  void add(size_t request, std::span<const int32_t> tokens, int num_computed);
+  int num_rows() const { return static_cast<int>(token_ids.size()); }
+  Pass pass() const {
+    return {.token_ids = token_ids, .positions = positions, .logit_rows = logit_rows};
+  }
+};
+
 /// Times the passes of one generate() and counts their rows.
 class PassTimer {
  public:
@@ -56,6 +72,8 @@ class Generation {
   /// The logits after the last known token: digests them, draws the next token, and calls back.
   /// The request is no longer active if this was its last token.
   void accept(size_t request, std::span<const float> logits);
+  /// The same for all requests of a pass. `logits` is [logit_rows, vocab].
+  void accept(const PassRows& rows, std::span<const float> logits);
 
   /// Hands over the results, in request order.
   std::vector<Completion> completions();

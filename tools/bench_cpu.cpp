@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
+#include "common/cli_bench.h"
 #include "common/error.h"
 #include "common/parallel.h"
 #include "common/safetensors.h"
@@ -230,7 +230,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", options.steps, "Decode steps")
       ->check(kv::between(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--json", options.generate.json_file, "Write the numbers to a file, - for stdout");
+  kv::add_json_option(app, options.generate);
   return kv::run_main(app, argc, argv, [&] {
     const kv::Console console(options.generate.json_file);
     report(options, measure(options, console), console);

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
+#include "common/cli_bench.h"
 #include "common/error.h"
 
 #if KV_HAVE_CUDA
@@ -307,7 +307,7 @@ int main(int argc, char** argv) {
   app.add_option("--peak", options.peak, "Dense bf16 rate of the datasheet, TFLOP/s")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--json", options.generate.json_file, "Write the numbers to a file, - for stdout");
+  kv::add_json_option(app, options.generate);
   return kv::run_main(app, argc, argv, [&] {
     const kv::Console console(options.generate.json_file);
     report(options, measure(options, console), console);

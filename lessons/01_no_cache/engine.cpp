@@ -51,52 +51,24 @@ void CausalAttention::forward(const kv::AttentionRows& rows, const kv::Stream& s
 NoCacheEngine::NoCacheEngine(kv::Model& model, const kv::EngineOptions& options)
     : model_(&model), options_(options), attention_(model.config(), model.stream()) {}
 
-namespace {
-
-/// The rows of one pass: every active sequence, whole.
-struct WholeSequences {
-  std::vector<size_t> requests;     // which they are
-  std::vector<int32_t> seq_lens;    // their tokens
-  std::vector<int32_t> token_ids;   // [rows]
-  std::vector<int32_t> positions;   // [rows]
-  std::vector<int32_t> logit_rows;  // the last row of each: the only one that predicts anything new
-};
-
-WholeSequences compose(const kv::Generation& generation) {
-  WholeSequences pass;
-  for (size_t i = 0; i < generation.size(); ++i) {
-    if (!generation.active(i)) continue;
-    const std::span<const int32_t> tokens = generation.tokens(i);
-    const auto len = static_cast<int32_t>(tokens.size());
-    pass.requests.push_back(i);
-    pass.seq_lens.push_back(len);
-    pass.token_ids.insert(pass.token_ids.end(), tokens.begin(), tokens.end());
-    for (int32_t position = 0; position < len; ++position) pass.positions.push_back(position);
-    pass.logit_rows.push_back(static_cast<int32_t>(pass.token_ids.size()) - 1);
-  }
-  return pass;
-}
-
-}  // namespace
-
 kv::GenerateResult NoCacheEngine::generate(std::span<const kv::Request> requests,
                                            const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
   kv::check_seq_len_limit(requests, options_.max_seq_len);
   kv::GenerateResult result;
   kv::PassTimer timer;
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
 
   while (generation.any_active()) {
-    const WholeSequences pass = compose(generation);
-    attention_.begin_pass(pass.seq_lens);
-    const std::span<const float> logits = model_->forward(
-        {.token_ids = pass.token_ids, .positions = pass.positions, .logit_rows = pass.logit_rows},
-        attention_);
-    for (size_t i = 0; i < pass.requests.size(); ++i) {
-      generation.accept(pass.requests[i], logits.subspan(i * vocab, vocab));
+    kv::PassRows rows;  // every active sequence, whole
+    std::vector<int32_t> seq_lens;
+    for (size_t i = 0; i < generation.size(); ++i) {
+      if (!generation.active(i)) continue;
+      rows.add(i, generation.tokens(i), 0);
+      seq_lens.push_back(static_cast<int32_t>(generation.tokens(i).size()));
     }
-    timer.end_pass(static_cast<int>(pass.token_ids.size()), result);
+    attention_.begin_pass(seq_lens);
+    generation.accept(rows, model_->forward(rows.pass(), attention_));
+    timer.end_pass(rows.num_rows(), result);
   }
   result.completions = generation.completions();
   return result;

@@ -80,14 +80,10 @@ int64_t rows_needed(std::span<const kv::Request> requests, const kv::GenerateRes
 
 void print_cost(const kv::Console& console, std::span<const kv::Request> requests,
                 const kv::GenerateResult& result) {
-  int64_t tokens = 0;
-  for (const kv::Completion& completion : result.completions) {
-    tokens += static_cast<int64_t>(completion.tokens.size());
-  }
   const int64_t rows = result.counters.kv_rows_computed;
   const int64_t needed = rows_needed(requests, result);
   console.print("Each pass runs every token again\n{}\n", kv::passes_chart(result.passes, 16));
-  console.write(kv::counters_text(result.counters, tokens));
+  console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
   console.print("by the formula            {}\n",
                 kv::with_commas(rows_by_formula(requests, result)));
   console.print("if computed only once     {}", kv::with_commas(needed));
@@ -110,11 +106,9 @@ void run(Options& options) {
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
   console.print("Lesson 01, no cache, on {}\n\n", kv::describe(model.device()));
 
-  kv::StreamPrinter printer(console, tokenizer, generate.prompts, requests);
   const auto engine = lesson01::make_engine(model, {});
-  const kv::GenerateResult result = engine->generate(
-      requests, [&](size_t request, int32_t token) { return printer.on_token(request, token); });
-  printer.finish();
+  const kv::GenerateResult result =
+      kv::generate_and_print(console, *engine, tokenizer, generate, requests);
   print_cost(console, requests, result);
 
   nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);

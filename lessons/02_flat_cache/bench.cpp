@@ -6,41 +6,23 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/cli.h"
+#include "common/cli_bench.h"
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 
 namespace {
 
-struct Options {
-  kv::GenerateOptions model;
-  int longest = 1024;
-};
-
 constexpr int kRepeats = 9;  // of a pass without a cache
 constexpr int kSteps = 41;   // with one: shorter, so more of them
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
-kv::Request request_of(int length, int max_tokens) {
-  kv::Request request;
-  for (int i = 0; i < length; ++i) request.prompt.push_back(i % 200);
-  request.max_tokens = max_tokens;
-  return request;
-}
-
 /// Median time of the pass that gives the token after `length` others, all of them run again.
 double step_without_cache(kv::Engine& engine, int length) {
-  const kv::Request request = request_of(length, 1);
+  const kv::Request request = kv::request_of_length(length, 1);
   std::vector<double> times;
   for (int i = 0; i < kRepeats; ++i) {
     times.push_back(engine.generate({&request, 1}).passes.at(0).seconds);
   }
-  return median(times);
+  return kv::median(times);
 }
 
 /// The same token with a cache: the prompt is prefilled but for its last tokens, then one row per
@@ -48,16 +30,16 @@ double step_without_cache(kv::Engine& engine, int length) {
 double step_with_cache(kv::Engine& engine, int length) {
   constexpr int kWarmUp = 3;
   const int prompt = std::max(1, length - kWarmUp);
-  const kv::Request request = request_of(prompt, 1 + kWarmUp + kSteps);
+  const kv::Request request = kv::request_of_length(prompt, 1 + kWarmUp + kSteps);
   const auto passes = engine.generate({&request, 1}).passes;
   std::vector<double> times;
   for (size_t i = passes.size() - kSteps; i < passes.size(); ++i) {
     times.push_back(passes[i].seconds);
   }
-  return median(times);
+  return kv::median(times);
 }
 
-void run(const Options& options) {
+void run(const kv::BenchOptions& options) {
   const kv::Console console(options.model.json_file);
   kv::Model model = kv::load_model(options.model);
   const auto none = lesson01::make_engine(model, {});
@@ -83,14 +65,8 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
+  kv::BenchOptions options;
   CLI::App app{"Lesson 02: time of one step with and without a cache, against the length.\n"};
-  kv::add_model_options(app, options.model);
-  app.add_option("--longest", options.longest, "longest sequence; lengths double from 1")
-      ->type_name("N")
-      ->check(kv::between(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--json", options.model.json_file, "also write the numbers as JSON; - for stdout")
-      ->type_name("FILE");
+  kv::add_bench_options(app, options);
   return kv::run_main(app, argc, argv, [&] { run(options); });
 }

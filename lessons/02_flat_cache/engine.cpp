@@ -27,37 +27,6 @@ void FlatCacheEngine::make_cache(std::span<const kv::Request> requests) {
   for (int slab = 0; slab < batch; ++slab) cache_->clear(slab);
 }
 
-namespace {
-
-/// The rows of one pass: for every active sequence, the tokens that are known but not computed. In
-/// the first pass these are the prompts, afterwards one token each.
-struct NewTokens {
-  std::vector<size_t> requests;     // which they are; request i lives in slab i
-  std::vector<SlabRows> sequences;  // their rows
-  std::vector<int32_t> token_ids;   // [rows]
-  std::vector<int32_t> positions;   // [rows]
-  std::vector<int32_t> logit_rows;  // the last row of each sequence
-};
-
-NewTokens compose(const kv::Generation& generation, const FlatKvCache& cache) {
-  NewTokens pass;
-  for (size_t i = 0; i < generation.size(); ++i) {
-    if (!generation.active(i)) continue;
-    const int slab = static_cast<int>(i);
-    const std::span<const int32_t> tokens = generation.tokens(i);
-    const int known = static_cast<int>(tokens.size());
-    const int computed = cache.position(slab);
-    pass.requests.push_back(i);
-    pass.sequences.push_back({.slab = slab, .num_rows = known - computed});
-    pass.token_ids.insert(pass.token_ids.end(), tokens.begin() + computed, tokens.end());
-    for (int position = computed; position < known; ++position) pass.positions.push_back(position);
-    pass.logit_rows.push_back(static_cast<int32_t>(pass.token_ids.size()) - 1);
-  }
-  return pass;
-}
-
-}  // namespace
-
 kv::GenerateResult FlatCacheEngine::generate(std::span<const kv::Request> requests,
                                              const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
@@ -67,20 +36,25 @@ kv::GenerateResult FlatCacheEngine::generate(std::span<const kv::Request> reques
   kv::PassTimer timer;
   make_cache(requests);
   kv::note_kv_bytes(result.counters, cache_->bytes_reserved(), cache_->bytes_used());
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
 
   while (generation.any_active()) {
-    const NewTokens pass = compose(generation, *cache_);
-    attention_->begin_pass(pass.sequences);
-    const std::span<const float> logits = model_->forward(
-        {.token_ids = pass.token_ids, .positions = pass.positions, .logit_rows = pass.logit_rows},
-        *attention_);
+    // The tokens that are known but not computed: first the prompts, afterwards one of each.
+    kv::PassRows rows;
+    std::vector<SlabRows> slabs;  // request i lives in slab i
+    for (size_t i = 0; i < generation.size(); ++i) {
+      if (!generation.active(i)) continue;
+      const int slab = static_cast<int>(i);
+      const int known = static_cast<int>(generation.tokens(i).size());
+      const int computed = cache_->position(slab);
+      rows.add(i, generation.tokens(i), computed);
+      slabs.push_back({.slab = slab, .num_rows = known - computed});
+    }
+    attention_->begin_pass(slabs);
+    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
     attention_->end_pass();
     kv::note_kv_bytes(result.counters, cache_->bytes_reserved(), cache_->bytes_used());
-    for (size_t i = 0; i < pass.requests.size(); ++i) {
-      generation.accept(pass.requests[i], logits.subspan(i * vocab, vocab));
-    }
-    timer.end_pass(static_cast<int>(pass.token_ids.size()), result);
+    generation.accept(rows, logits);
+    timer.end_pass(rows.num_rows(), result);
   }
   result.completions = generation.completions();
   return result;

@@ -147,13 +147,9 @@ int64_t rows_without_cache(std::span<const kv::Request> requests,
 void print_cost(const kv::Console& console, const lesson02::FlatCacheEngine& engine,
                 const kv::Model& model, std::span<const kv::Request> requests,
                 const kv::GenerateResult& result) {
-  int64_t tokens = 0;
-  for (const kv::Completion& completion : result.completions) {
-    tokens += static_cast<int64_t>(completion.tokens.size());
-  }
   console.print("The prompts once, then one token of each sequence\n{}\n",
                 kv::passes_chart(result.passes, 16));
-  console.write(kv::counters_text(result.counters, tokens));
+  console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
   console.print("rows without a cache      {}\n",
                 kv::with_commas(rows_without_cache(requests, result)));
   const lesson02::FlatKvCache* cache = engine.cache();
@@ -182,11 +178,9 @@ void run(Options& options) {
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
   console.print("Lesson 02, a flat cache, on {}\n\n", kv::describe(model.device()));
 
-  kv::StreamPrinter printer(console, tokenizer, generate.prompts, requests);
   lesson02::FlatCacheEngine engine(model, {.max_seq_len = options.max_seq_len});
-  const kv::GenerateResult result = engine.generate(
-      requests, [&](size_t request, int32_t token) { return printer.on_token(request, token); });
-  printer.finish();
+  const kv::GenerateResult result =
+      kv::generate_and_print(console, engine, tokenizer, generate, requests);
   print_cost(console, engine, model, requests, result);
 
   nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
