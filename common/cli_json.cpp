@@ -36,18 +36,16 @@ std::string text_of(std::span<const int32_t> tokens, const Tokenizer& tokenizer)
 nlohmann::json json_of(const GenerateResult& result, const Tokenizer& tokenizer,
                        std::span<const std::string> prompts) {
   nlohmann::json document = json_of(result.counters);
-  int64_t tokens = 0;
   document["completions"] = nlohmann::json::array();
   for (size_t i = 0; i < result.completions.size(); ++i) {
     const Completion& completion = result.completions[i];
-    tokens += static_cast<int64_t>(completion.tokens.size());
     document["completions"].push_back({{"prompt", prompts[i]},
                                        {"text", text_of(completion.tokens, tokenizer)},
                                        {"token_ids", completion.tokens},
                                        {"finish", name_of(completion.finish)},
                                        {"logits_xxh64", hex64(completion.logits_xxh64)}});
   }
-  document["tokens"] = tokens;
+  document["tokens"] = num_generated_tokens(result);
   document["logits_xxh64"] = hex64(combined_digest(result.completions));
   document["rows_per_pass"] = nlohmann::json::array();
   document["seconds_per_pass"] = nlohmann::json::array();

@@ -14,8 +14,8 @@ std::vector<Rung> climb(kv::Model& model, std::span<const kv::Request> requests,
     Rung rung{lesson.number, lesson.topic, engine->generate(requests, watch.on_token), 0, 0};
     for (const kv::Completion& c : rung.result.completions) {
       if (c.finish == kv::FinishReason::kCancelled) return rungs;
-      rung.tokens += static_cast<int64_t>(c.tokens.size());
     }
+    rung.tokens = kv::num_generated_tokens(rung.result);
     rung.digest = kv::combined_digest(rung.result.completions);
     rungs.push_back(std::move(rung));
   }
