@@ -58,6 +58,7 @@ function(kv_lesson num topic)
   endif()
   target_link_libraries(kv_${t} PUBLIC kv::model kv::options ${L_LIBS})
 
+  kv_program_sources(main.cpp bench.cpp)
   add_executable(${t} main.cpp)
   target_link_libraries(${t} PRIVATE kv_${t} kv::cli)
 
