@@ -1,0 +1,132 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <utility>
+
+#include "common/error.h"
+#include "common/generation.h"
+#include "gathered_attention.h"
+
+namespace lesson03 {
+namespace {
+
+constexpr int kMaxBlockSize = 256;
+
+/// Calls `f` when the scope ends, however it ends.
+template <class F>
+struct AtEnd {
+  F f;
+  ~AtEnd() { f(); }
+};
+
+}  // namespace
+
+int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
+  int64_t blocks = 0;
+  for (const kv::Request& request : requests) {
+    blocks += (kv::tokens_to_compute(request) + block_size - 1) / block_size;
+  }
+  return blocks;
+}
+
+PagedEngine::PagedEngine(kv::Model& model, const kv::EngineOptions& options,
+                         MakeAttention make_attention)
+    : model_(&model), options_(options), make_attention_(std::move(make_attention)) {
+  const int size = options.block_size;
+  if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
+    kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
+  }
+  if (options.num_blocks < 0) {
+    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
+                   options.num_blocks);
+  }
+}
+
+void PagedEngine::make_cache(std::span<const kv::Request> requests) {
+  const int64_t needed = blocks_needed(requests, options_.block_size);
+  if (options_.num_blocks > 0 && needed > options_.num_blocks) {
+    kv::user_error(
+        "the requests need {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
+        "num_blocks",
+        needed, options_.block_size, options_.num_blocks);
+  }
+  if (needed > INT32_MAX)
+    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
+  const int num_blocks = options_.num_blocks > 0 ? options_.num_blocks
+                                                 : static_cast<int>(std::max<int64_t>(needed, 1));
+  if (!cache_ || cache_->num_blocks() != num_blocks) {
+    attention_.reset();
+    cache_.reset();  // the old blocks go before the new ones come
+    cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
+                   options_.separate_blocks);
+    attention_ = make_attention_(model_->config(), model_->stream(), *cache_);
+  }
+  manager_.emplace(num_blocks, options_.block_size);
+}
+
+kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
+                                         const kv::TokenCallback& on_token) {
+  kv::Generation generation(requests, model_->config(), on_token);
+  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  kv::GenerateResult result;
+  if (requests.empty()) return result;
+  kv::PassTimer timer;
+  make_cache(requests);
+  const AtEnd free_blocks{[this] { free_all(); }};
+  for (size_t i = 0; i < requests.size(); ++i) {
+    sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
+  }
+  const int64_t copied_before = attention_->kv_bytes_copied();
+
+  while (generation.any_active()) {
+    // The tokens that are known but have no slot yet: first the prompts, afterwards one of each.
+    kv::PassRows rows;
+    std::vector<Growth> growths;
+    for (size_t i = 0; i < generation.size(); ++i) {
+      if (!generation.active(i)) continue;
+      const int known = static_cast<int>(generation.tokens(i).size());
+      const int computed = manager_->table(sequences_[i]).num_tokens();
+      rows.add(i, generation.tokens(i), computed);
+      growths.push_back({.seq = sequences_[i], .num_tokens = known - computed});
+    }
+    if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
+    std::vector<PagedRows> paged;
+    for (const Growth& growth : growths) {
+      paged.push_back({.table = &manager_->table(growth.seq), .num_rows = growth.num_tokens});
+    }
+    attention_->begin_pass(paged);
+    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    const int64_t used_blocks = manager_->pool().num_used();
+    result.counters.blocks_in_use = std::max(result.counters.blocks_in_use, used_blocks);
+    kv::note_kv_bytes(result.counters, used_blocks * cache_->bytes_per_block(),
+                      manager_->num_tokens() * cache_->bytes_per_token());
+    generation.accept(rows, logits);
+    for (const size_t i : rows.requests) {
+      if (generation.active(i)) continue;
+      manager_->free_sequence(std::exchange(sequences_[i], -1));  // the blocks serve others now
+    }
+    timer.end_pass(rows.num_rows(), result);
+  }
+  result.counters.kv_bytes_copied = attention_->kv_bytes_copied() - copied_before;
+  result.completions = generation.completions();
+  return result;
+}
+
+void PagedEngine::free_all() {
+  for (const int seq : sequences_) {
+    if (seq >= 0) manager_->free_sequence(seq);
+  }
+  sequences_.clear();
+}
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+  return std::make_unique<PagedEngine>(
+      model, options,
+      [](const kv::ModelConfig& config, const kv::Stream& stream, const PagedKvCache& cache) {
+        return std::make_unique<GatheredAttention>(config, stream, cache);
+      });
+}
+
+}  // namespace lesson03

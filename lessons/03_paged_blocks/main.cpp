@@ -1,0 +1,152 @@
+// The program of lesson 03: generates text with paged blocks, and shows what paging wastes.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/known_models.h"
+#include "engine.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  int block_size = 16;
+  int num_blocks = 0;
+  bool waste = false;
+  bool translate = false;
+};
+
+/// The four sequences that waste 45.1 % of lesson 02's slabs.
+constexpr int kLengths[] = {1024, 512, 200, 512};
+constexpr int kSlabTokens = 1024;
+
+/// The same four sequences in slabs, and in blocks of every size.
+void print_waste(const kv::Console& console) {
+  const kv::ModelConfig& config = kv::known_model("Qwen3-0.6B").config;
+  const int64_t token_bytes = config.kv_bytes_per_token(2);
+  int64_t used = 0;
+  for (const int length : kLengths) used += length;
+  console.print("Four sequences of 1,024, 512, 200 and 512 tokens, Qwen3-0.6B, 16 bit: {} used\n\n",
+                kv::human_bytes(used * token_bytes));
+  kv::Table table({"memory", "blocks", "KV reserved", "wasted", "wasted", "block tables"});
+  const auto add = [&](const std::string& name, int64_t blocks, int64_t slots,
+                       int64_t table_bytes) {
+    table.add({name, blocks > 0 ? kv::with_commas(blocks) : "-",
+               kv::human_bytes(slots * token_bytes), kv::human_bytes((slots - used) * token_bytes),
+               kv::percent(static_cast<double>(slots - used), static_cast<double>(slots)),
+               table_bytes > 0 ? kv::human_bytes(table_bytes) : "-"});
+  };
+  add("slabs of 1,024", 0, int64_t{kSlabTokens} * static_cast<int64_t>(std::size(kLengths)), 0);
+  for (int block_size = 256; block_size >= 1; block_size /= 2) {
+    lesson03::BlockManager manager(4096, block_size);
+    for (const int length : kLengths) {
+      const lesson03::Growth growth{.seq = manager.add_sequence(), .num_tokens = length};
+      if (!manager.extend({&growth, 1})) throw std::logic_error("the pool is large enough");
+    }
+    const int64_t blocks = manager.pool().num_used();
+    add(fmt::format("blocks of {}", block_size), blocks, blocks * block_size,
+        blocks * static_cast<int64_t>(sizeof(int32_t)));
+  }
+  console.write(table.to_string());
+}
+
+/// Where tokens are: the pool after two sequences have grown in turns.
+void print_translation(const kv::Console& console, int block_size) {
+  lesson03::BlockManager manager(64, block_size);
+  const int a = manager.add_sequence();
+  const int b = manager.add_sequence();
+  for (int turn = 0; turn < 3; ++turn) {
+    const lesson03::Growth growths[] = {{.seq = a, .num_tokens = block_size},
+                                        {.seq = b, .num_tokens = block_size / 2 + 1}};
+    if (!manager.extend(growths)) throw std::logic_error("the pool is large enough");
+  }
+  const lesson03::BlockTable& table = manager.table(b);
+  std::string ids;
+  for (const int32_t id : table.block_ids()) ids += fmt::format(" {}", id);
+  console.print("Sequence B has {} tokens in blocks of {}; its table is [{} ]\n\n",
+                table.num_tokens(), block_size, ids);
+  kv::Table rows({"token", "block = t / size", "offset = t % size", "block id", "slot"});
+  for (const int token : {0, 1, block_size - 1, block_size, table.num_tokens() - 1}) {
+    if (token < 0 || token >= table.num_tokens()) continue;
+    const lesson03::Place place = table.place(token);
+    rows.add({std::to_string(token),
+              fmt::format("{} / {} = {}", token, block_size, token / block_size),
+              fmt::format("{} % {} = {}", token, block_size, place.offset),
+              std::to_string(place.block_id),
+              fmt::format("{} x {} + {} = {}", place.block_id, block_size, place.offset,
+                          table.slot(token))});
+  }
+  console.write(rows.to_string());
+}
+
+void print_cost(const kv::Console& console, const lesson03::PagedEngine& engine,
+                std::span<const kv::Request> requests, const kv::GenerateResult& result) {
+  console.print("The prompts once, then one token of each sequence\n{}\n",
+                kv::passes_chart(result.passes, 16));
+  const kv::EngineCounters& counters = result.counters;
+  console.write(kv::counters_text(counters, kv::num_generated_tokens(result)));
+  if (!engine.cache()) return;
+  const lesson03::PagedKvCache& cache = *engine.cache();
+  const int64_t tails = counters.kv_bytes_reserved - counters.kv_bytes_used;
+  console.print("blocks of {} tokens      {} at most, {} each\n", cache.block_size(),
+                kv::with_commas(counters.blocks_in_use), kv::human_bytes(cache.bytes_per_block()));
+  console.print("wasted in tails           {}, at most {} slots for each of {} sequences\n",
+                kv::human_bytes(tails), cache.block_size() - 1, requests.size());
+  const int64_t written = counters.kv_rows_computed * cache.bytes_per_token();
+  console.print("gathered                  {}: {:.0f} times what was written\n",
+                kv::human_bytes(counters.kv_bytes_copied),
+                written > 0
+                    ? static_cast<double>(counters.kv_bytes_copied) / static_cast<double>(written)
+                    : 0.0);
+}
+
+void run(Options& options) {
+  kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  if (options.waste) print_waste(console);
+  if (options.translate) print_translation(console, options.block_size);
+  if (options.waste || options.translate) return;
+
+  kv::Model model = kv::load_model(generate);
+  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+  console.print("Lesson 03, paged blocks, on {}\n\n", kv::describe(model.device()));
+
+  const auto engine = lesson03::make_engine(
+      model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
+  const kv::GenerateResult result =
+      kv::generate_and_print(console, *engine, tokenizer, generate, requests);
+  print_cost(console, dynamic_cast<const lesson03::PagedEngine&>(*engine), requests, result);
+
+  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
+  document["lesson"] = "03";
+  document["device"] = kv::name_of(model.device());
+  document["block_size"] = options.block_size;
+  kv::write_json(generate.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.generate.prompts = {"Once upon a time"};
+  CLI::App app{"Lesson 03: generates text with a paged KV cache, and shows what paging wastes.\n"};
+  kv::add_generate_options(app, options.generate);
+  app.add_option("--block-size", options.block_size, "tokens per KV block, a power of two")
+      ->type_name("N")
+      ->check(kv::between(1, 256))
+      ->capture_default_str();
+  app.add_option("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      ->type_name("N")
+      ->check(kv::between(0, 1 << 24))
+      ->capture_default_str();
+  app.add_flag("--waste", options.waste,
+               "print what slabs and blocks of every size waste, and nothing else");
+  app.add_flag("--translate", options.translate,
+               "print how a token's number becomes a slot, and nothing else");
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}

@@ -1,0 +1,185 @@
+// Lesson 03 on a GPU: the kernels move every byte to the same place as their CPU twins.
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <vector>
+
+#include "common/device.h"
+#include "engine.h"
+#include "gather_kv.h"
+#include "lessons/02_flat_cache/engine.h"
+#include "tests/support/random_model.h"
+#include "tests/support/shipped_model.h"
+#include "tests/support/temp_dir.h"
+#include "write_kv.h"
+
+namespace {
+
+using kvtest::request_of;
+
+const kv::Stream& stream() {
+  static const kv::Stream kStream(kv::Device::kCuda);
+  return kStream;
+}
+
+std::vector<uint16_t> random_words(std::mt19937_64& rng, size_t n) {
+  std::vector<uint16_t> words(n);
+  for (uint16_t& word : words) word = static_cast<uint16_t>(rng());
+  return words;
+}
+
+std::vector<uint16_t> to_host(const kv::DeviceBuffer& buffer) {
+  std::vector<uint16_t> words(buffer.bytes() / 2);
+  kv::copy_to_host(words.data(), buffer.data(), buffer.bytes(), stream());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("write_kv and gather_kv move every byte: the whole cache is compared") {
+  struct Shape {
+    int kv_heads, head_dim, block_size;
+  };
+  for (const Shape shape :
+       {Shape{8, 128, 16}, Shape{3, 5, 4}, Shape{1, 80, 1}, Shape{2, 64, 256}}) {
+    CAPTURE(shape.block_size);
+    std::mt19937_64 rng(7);
+    constexpr int kBlocks = 9, kRows = 23;
+    const auto width = static_cast<size_t>(shape.kv_heads * shape.head_dim);
+    const auto num_slots = static_cast<size_t>(kBlocks * shape.block_size);
+    std::vector<uint16_t> k = random_words(rng, num_slots * width),
+                          v = random_words(rng, num_slots * width);
+    const auto new_k = random_words(rng, kRows * width), new_v = random_words(rng, kRows * width);
+    std::vector<int64_t> slots;  // distinct; every fourth is skipped
+    for (size_t row = 0; row < kRows; ++row) {
+      const size_t slot = (row * 5 + 3) % num_slots;
+      slots.push_back(row % 4 == 0 || row >= num_slots ? lesson03::kNoSlot
+                                                       : static_cast<int64_t>(slot));
+    }
+    const auto d_k = kv::to_device<uint16_t>(k, stream()),
+               d_v = kv::to_device<uint16_t>(v, stream());
+    const auto d_new_k = kv::to_device<uint16_t>(new_k, stream());
+    const auto d_new_v = kv::to_device<uint16_t>(new_v, stream());
+    const auto d_slots = kv::to_device<int64_t>(slots, stream());
+    const lesson03::KvBlocks cache{.k = d_k.data(),
+                                   .v = d_v.data(),
+                                   .num_blocks = kBlocks,
+                                   .block_size = shape.block_size,
+                                   .num_kv_heads = shape.kv_heads,
+                                   .head_dim = shape.head_dim};
+    lesson03::write_kv_cuda({.k = d_new_k.data(),
+                             .v = d_new_v.data(),
+                             .slot_mapping = d_slots.as<const int64_t>(),
+                             .num_rows = kRows,
+                             .cache = cache},
+                            stream());
+    for (size_t row = 0; row < kRows; ++row) {
+      if (slots[row] < 0) continue;
+      const auto to = static_cast<std::ptrdiff_t>(static_cast<size_t>(slots[row]) * width);
+      const auto from = static_cast<std::ptrdiff_t>(row * width);
+      std::copy_n(new_k.begin() + from, width, k.begin() + to);
+      std::copy_n(new_v.begin() + from, width, v.begin() + to);
+    }
+    CHECK(to_host(d_k) == k);
+    CHECK(to_host(d_v) == v);
+
+    // Two sequences over permuted blocks; entries behind a sequence's last block are never read.
+    const int len0 = shape.block_size * 2 + 1, len1 = shape.block_size;
+    const std::vector<int32_t> tables{8, 0, 5, 3, -1, 1 << 30};
+    const std::vector<int32_t> lens{len0, len1};
+    const std::vector<int64_t> begin{len1, 0};
+    const auto d_tables = kv::to_device<int32_t>(tables, stream());
+    const auto d_lens = kv::to_device<int32_t>(lens, stream());
+    const auto d_begin = kv::to_device<int64_t>(begin, stream());
+    const kv::DeviceBuffer k_out(kv::Device::kCuda, static_cast<size_t>(len0 + len1) * width * 2);
+    const kv::DeviceBuffer v_out(kv::Device::kCuda, k_out.bytes());
+    lesson03::gather_kv_cuda({.cache = cache,
+                              .block_tables = d_tables.as<const int32_t>(),
+                              .seq_len = d_lens.as<const int32_t>(),
+                              .out_begin = d_begin.as<const int64_t>(),
+                              .max_blocks_per_seq = 3,
+                              .num_seqs = 2,
+                              .max_seq_len = len0,
+                              .k_out = k_out.data(),
+                              .v_out = v_out.data()},
+                             stream());
+    std::vector<uint16_t> wanted_k, wanted_v;
+    for (const size_t seq : {size_t{1}, size_t{0}}) {
+      for (int t = 0; t < lens[seq]; ++t) {
+        const int32_t id = tables[seq * 3 + static_cast<size_t>(t / shape.block_size)];
+        const auto at = static_cast<std::ptrdiff_t>(
+            static_cast<size_t>(id * shape.block_size + t % shape.block_size) * width);
+        wanted_k.insert(wanted_k.end(), k.begin() + at,
+                        k.begin() + at + static_cast<std::ptrdiff_t>(width));
+        wanted_v.insert(wanted_v.end(), v.begin() + at,
+                        v.begin() + at + static_cast<std::ptrdiff_t>(width));
+      }
+    }
+    CHECK(to_host(k_out) == wanted_k);
+    CHECK(to_host(v_out) == wanted_v);
+  }
+}
+
+TEST_CASE("K3: rows past 2^31 elements land where they belong") {
+  // One layer of 2.2e9 elements: 4.4 GB each for K and V.
+  constexpr int kKvHeads = 8, kHeadDim = 128, kBlockSize = 16, kBlocks = 134'500;
+  constexpr size_t kWidth = kKvHeads * kHeadDim;
+  const auto bytes = static_cast<size_t>(kBlocks) * kBlockSize * kWidth * 2;
+  const kv::DeviceBuffer k(kv::Device::kCuda, bytes), v(kv::Device::kCuda, bytes);
+  std::mt19937_64 rng(5);
+  const auto rows = random_words(rng, 2 * kWidth);
+  const auto d_rows = kv::to_device<uint16_t>(rows, stream());
+  const std::vector<int64_t> slots{int64_t{kBlocks - 1} * kBlockSize + 15, 3};
+  const auto d_slots = kv::to_device<int64_t>(slots, stream());
+  const lesson03::KvBlocks cache{.k = k.data(),
+                                 .v = v.data(),
+                                 .num_blocks = kBlocks,
+                                 .block_size = kBlockSize,
+                                 .num_kv_heads = kKvHeads,
+                                 .head_dim = kHeadDim};
+  lesson03::write_kv_cuda({.k = d_rows.data(),
+                           .v = d_rows.data(),
+                           .slot_mapping = d_slots.as<const int64_t>(),
+                           .num_rows = 2,
+                           .cache = cache},
+                          stream());
+  const std::vector<int32_t> table{kBlocks - 1}, lens{16};
+  const std::vector<int64_t> begin{0};
+  const auto d_table = kv::to_device<int32_t>(table, stream());
+  const auto d_lens = kv::to_device<int32_t>(lens, stream());
+  const auto d_begin = kv::to_device<int64_t>(begin, stream());
+  const kv::DeviceBuffer k_out(kv::Device::kCuda, 16 * kWidth * 2),
+      v_out(kv::Device::kCuda, 16 * kWidth * 2);
+  lesson03::gather_kv_cuda({.cache = cache,
+                            .block_tables = d_table.as<const int32_t>(),
+                            .seq_len = d_lens.as<const int32_t>(),
+                            .out_begin = d_begin.as<const int64_t>(),
+                            .max_blocks_per_seq = 1,
+                            .num_seqs = 1,
+                            .max_seq_len = 16,
+                            .k_out = k_out.data(),
+                            .v_out = v_out.data()},
+                           stream());
+  const std::vector<uint16_t> gathered = to_host(k_out);
+  CHECK(std::equal(gathered.end() - kWidth, gathered.end(), rows.begin()));
+}
+
+TEST_CASE("the engine gives lesson 02's bits for any block size and in separate blocks") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
+  const std::vector<kv::Request> requests{request_of(4, 20), request_of(1, 5), request_of(300, 3)};
+  const auto flat = lesson02::make_engine(model, {})->generate(requests);
+  for (const int block_size : {1, 16, 256}) {
+    for (const bool separate : {false, true}) {
+      CAPTURE(block_size);
+      CAPTURE(separate);
+      const auto paged =
+          lesson03::make_engine(model, {.block_size = block_size, .separate_blocks = separate})
+              ->generate(requests);
+      for (size_t i = 0; i < requests.size(); ++i) {
+        CHECK(paged.completions[i].tokens == flat.completions[i].tokens);
+        CHECK(paged.completions[i].logits_xxh64 == flat.completions[i].logits_xxh64);
+      }
+    }
+  }
+}
