@@ -45,7 +45,10 @@ struct PagedAttentionArgs {
 /// Bytes of workspace that the CUDA twin needs for a pass of this shape; may be 0.
 size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args);
 
-/// Both throw std::invalid_argument for a block size that is no power of two up to kMaxBlockSize.
+/// Throws std::invalid_argument for a block size that is no power of two up to kMaxBlockSize; both
+/// twins call it.
+void check_block_size(int block_size);
+
 void paged_attention_cpu(const PagedAttentionArgs& args);
 void paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
 inline void paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {

@@ -8,11 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "common/attention.h"
 #include "common/config.h"
 #include "common/device.h"
+#include "lessons/03_paged_blocks/paged_attention_base.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
-#include "lessons/03_paged_blocks/slot_mapping.h"
 #include "paged_attention.h"
 
 namespace lesson04 {
@@ -22,7 +21,7 @@ using lesson03::PagedRows;
 
 /// Borrows the cache and the stream. A pass is begin_pass(), then the model's forward(). Who owns
 /// which block is not known here.
-class PagedCacheAttention : public kv::Attention {
+class PagedCacheAttention : public lesson03::PagedAttentionBase {
  public:
   /// Throws UserError if the attention kernels do not serve the model's head_dim or the cache's
   /// block size.

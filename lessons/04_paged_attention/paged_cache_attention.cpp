@@ -1,0 +1,125 @@
+#include "paged_cache_attention.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "common/error.h"
+#include "common/hash.h"
+#include "lessons/01_no_cache/attention_tile.h"
+#include "lessons/03_paged_blocks/write_kv.h"
+
+namespace lesson04 {
+
+using lesson01::kGroupTokens;
+using lesson01::kMaxHeadDim;
+
+PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, const kv::Stream& stream,
+                                         const PagedKvCache& cache)
+    : config_(config), stream_(&stream), cache_(&cache) {
+  if (config.head_dim > kMaxHeadDim) {
+    kv::user_error("this model has head_dim {}, the attention kernels serve up to {}",
+                   config.head_dim, kMaxHeadDim);
+  }
+  check_block_size(cache.block_size());
+}
+
+void PagedCacheAttention::begin_pass(std::span<const PagedRows> sequences) {
+  args_ = {};
+  args_.cache = cache_->layer(0);
+  args_.num_seqs = static_cast<int>(sequences.size());
+  args_.num_heads = config_.num_heads;
+  int longest = 0;
+  for (const PagedRows& rows : sequences) {
+    args_.num_rows += rows.num_rows;
+    args_.max_rows_per_seq = std::max(args_.max_rows_per_seq, rows.num_rows);
+    longest = std::max(longest, rows.table->num_tokens());
+  }
+  // Whole groups: the grid, and with it a replayed graph, stays for as many steps.
+  const int64_t groups = (int64_t{longest} + kGroupTokens - 1) / kGroupTokens;
+  const int64_t slots = int64_t{cache_->num_blocks()} * cache_->block_size();
+  args_.max_seq_len = static_cast<int>(std::min(groups * kGroupTokens, slots));
+  args_.max_blocks_per_seq = lesson03::blocks_for(args_.max_seq_len, cache_->block_size());
+  upload_metadata(sequences);
+  make_workspace();
+}
+
+void PagedCacheAttention::upload_metadata(std::span<const PagedRows> sequences) {
+  const std::vector<int64_t> slots = lesson03::slot_mapping_of(sequences);
+  std::vector<int32_t> first_row{0}, seq_len;
+  for (const PagedRows& rows : sequences) {
+    first_row.push_back(first_row.back() + rows.num_rows);
+    seq_len.push_back(rows.table->num_tokens());
+  }
+  const std::vector<int32_t> tables =
+      lesson03::pack_block_tables(sequences, args_.max_blocks_per_seq);
+
+  metadata_.resize(slots.size() * 2);
+  std::memcpy(metadata_.data(), slots.data(), slots.size() * sizeof(int64_t));
+  for (const auto* part : {&std::as_const(first_row), &std::as_const(seq_len), &tables}) {
+    metadata_.insert(metadata_.end(), part->begin(), part->end());
+  }
+  const size_t bytes = metadata_.size() * sizeof(int32_t);
+  if (device_metadata_.bytes() < bytes) {
+    device_metadata_ = kv::DeviceBuffer(stream_->device(), bytes);
+  }
+  kv::copy_to_device_async(device_metadata_.data(), metadata_.data(), bytes, *stream_);
+
+  slot_mapping_ = device_metadata_.as<const int64_t>();
+  args_.first_row = device_metadata_.as<const int32_t>() + slots.size() * 2;
+  args_.seq_len = args_.first_row + first_row.size();
+  args_.block_tables = args_.seq_len + seq_len.size();
+}
+
+void PagedCacheAttention::make_workspace() {
+  if (stream_->device() == kv::Device::kCpu) return;
+  const size_t bytes = paged_attention_workspace_bytes(args_);
+  if (workspace_.bytes() < bytes) {
+    workspace_ = kv::DeviceBuffer(stream_->device(), bytes);
+    kv::fill_bytes(workspace_.data(), 0, bytes, *stream_);
+  }
+  args_.workspace = workspace_.data();
+}
+
+void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+  PagedAttentionArgs args = args_;
+  args.cache = cache_->layer(rows.layer);
+  lesson03::write_kv({.k = rows.k,
+                      .v = rows.v,
+                      .slot_mapping = slot_mapping_,
+                      .num_rows = rows.num_rows,
+                      .cache = args.cache},
+                     stream);
+  args.q = rows.q;
+  args.out = rows.out;
+  paged_attention(args, stream);
+}
+
+std::optional<uint64_t> PagedCacheAttention::graph_key() const {
+  if (args_.max_rows_per_seq != 1) return std::nullopt;
+  const auto address = [](const void* p) { return std::bit_cast<uintptr_t>(p); };
+  // The first and the last layer fix all between them: another cache may begin at the address where
+  // an old one did, and have other blocks.
+  const KvBlocks first = cache_->layer(0);
+  const KvBlocks last = cache_->layer(config_.num_layers - 1);
+  const uintptr_t key[] = {address(first.k),
+                           address(first.v),
+                           address(last.k),
+                           address(last.v),
+                           address(first.k_block),
+                           address(last.v_block),
+                           static_cast<uintptr_t>(first.num_blocks),
+                           static_cast<uintptr_t>(first.block_size),
+                           address(slot_mapping_),
+                           address(args_.first_row),
+                           address(args_.seq_len),
+                           address(args_.block_tables),
+                           address(args_.workspace),
+                           static_cast<uintptr_t>(args_.num_seqs),
+                           static_cast<uintptr_t>(args_.max_seq_len),
+                           static_cast<uintptr_t>(args_.max_blocks_per_seq)};
+  return kv::xxh64_of<uintptr_t>(key);
+}
+
+}  // namespace lesson04
