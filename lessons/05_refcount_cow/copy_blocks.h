@@ -14,11 +14,17 @@ namespace lesson05 {
 
 struct CopyBlocksArgs {
   const lesson03::PagedKvCache* cache = nullptr;
-  std::span<const BlockCopy> copies;  // on the host; ids inside the cache, no destination a source
+  std::span<const BlockCopy> copies;  // on the host; may be reused as soon as the call returns
+  /// CUDA only, else not used: the pairs' place on the device. Grown here when it is too small. Its
+  /// owner keeps it until the stream is done with the call.
+  kv::DeviceBuffer* scratch = nullptr;
 };
 
-/// Both throw std::out_of_range for an id outside the cache, and std::invalid_argument for a
-/// destination that is named twice or is also a source; nothing is written then.
+/// Throws std::out_of_range for an id outside the cache, and std::invalid_argument for a
+/// destination that is named twice or is also a source: the order of the copies would matter.
+void check_copies(const CopyBlocksArgs& args);
+
+/// Both call check_copies() before anything is written.
 void copy_blocks_cpu(const CopyBlocksArgs& args);
 /// In order with the stream's other work.
 void copy_blocks_cuda(const CopyBlocksArgs& args, const kv::Stream& stream);

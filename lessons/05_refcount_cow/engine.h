@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "beam_search.h"
 #include "block_manager.h"
 #include "common/engine.h"
 #include "common/model.h"
@@ -17,27 +18,14 @@
 
 namespace lesson05 {
 
-/// One hypothesis of a beam search.
-struct Beam {
-  std::vector<int32_t> tokens;  // generated, the stop token included
-  double log_prob = 0;          // sum over the tokens
-  double score = 0;             // log_prob / tokens ^ length_penalty
-  bool finished = false;        // ended with a stop token
-};
-
-struct BeamSearchParams {
-  int num_beams = 4;
-  double length_penalty = 1.0;  // 0: the sum itself; larger favours longer hypotheses
-};
-
 struct BeamSearchResult {
   std::vector<Beam> beams;  // best first, num_beams of them (fewer if fewer exist)
   kv::EngineCounters counters;
   std::vector<kv::PassCost> passes;
 };
 
-/// Called after every step with the hypotheses as they stand, best first. Returning false ends the
-/// search.
+/// Called after every step with the live hypotheses, best first. sequence_of(i) is that of
+/// beams[i], whose last token has no slot yet. Returning false ends the search.
 using BeamCallback = std::function<bool(std::span<const Beam> beams)>;
 
 /// Owns a pool of blocks and the sequences in it. Every call leaves the pool without a used block,
@@ -55,8 +43,8 @@ class SharingEngine : public kv::Engine {
   kv::GenerateResult sample(const kv::Request& request, int n,
                             const kv::TokenCallback& on_token = {});
 
-  /// The best continuations of a prompt by the sum of log probabilities. `request.sampling` is not
-  /// used.
+  /// The best continuations of a prompt by the sum of log probabilities (see BeamSearch).
+  /// `request.sampling` is not used.
   BeamSearchResult beam_search(const kv::Request& request, const BeamSearchParams& params,
                                const BeamCallback& on_step = {});
 
@@ -66,14 +54,25 @@ class SharingEngine : public kv::Engine {
   const lesson03::PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
   /// The manager's number of request, sample or beam i of the running call; -1 if it has none.
   int sequence_of(size_t i) const { return i < sequences_.size() ? sequences_[i] : -1; }
+  /// Most blocks that the running or the last call would have used without sharing.
+  int64_t peak_blocks_without_sharing() const { return peak_without_sharing_; }
 
  private:
+  void make_cache(int64_t blocks_needed);
+  kv::GenerateResult run(std::span<const kv::Request> requests, bool one_prompt,
+                         const kv::TokenCallback& on_token);
+  void append_rows(std::span<const Growth> growths, kv::EngineCounters& counters);
+  void note_blocks(kv::EngineCounters& counters);
+  void free_all();
+
   kv::Model* model_;
   kv::EngineOptions options_;
   std::optional<lesson03::PagedKvCache> cache_;
   std::optional<BlockManager> manager_;                     // copies inside cache_
   std::optional<lesson04::PagedCacheAttention> attention_;  // borrows cache_
-  std::vector<int> sequences_;
+  kv::DeviceBuffer copy_scratch_;                           // see CopyBlocksArgs
+  std::vector<int> sequences_;                              // the manager's numbers, -1: none
+  int64_t peak_without_sharing_ = 0;
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);

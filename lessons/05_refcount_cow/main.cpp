@@ -1,0 +1,170 @@
+// The program of lesson 05: several continuations of one prompt over shared blocks.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "engine.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  int n = 4;
+  int beams = 0;  // 0: samples
+  double length_penalty = 1.0;
+  int block_size = 16;
+  int num_blocks = 0;
+  bool arithmetic = false;
+};
+
+/// Blocks of `count` sequences that share a prompt and then go their own ways, by the manager.
+void add_example(kv::Table& table, int prompt, int count, int new_tokens, int block_size) {
+  lesson05::BlockManager manager(4096, block_size);
+  const auto append = [&](std::span<const lesson05::Growth> growths) {
+    if (!manager.append(growths)) throw std::logic_error("the pool is large enough");
+  };
+  std::vector<lesson05::Growth> growths{{.seq = manager.add_sequence(), .num_tokens = prompt}};
+  append(growths);
+  for (int i = 1; i < count; ++i) growths.push_back({.seq = manager.fork(growths[0].seq)});
+  for (lesson05::Growth& growth : growths) growth.num_tokens = new_tokens;
+  if (new_tokens > 0) append(growths);
+  const int64_t copied = manager.num_blocks_without_sharing();
+  const int64_t shared = manager.pool().num_used();
+  table.add({kv::with_commas(prompt), std::to_string(count), std::to_string(new_tokens),
+             kv::with_commas(shared), kv::with_commas(copied),
+             kv::percent(static_cast<double>(copied - shared), static_cast<double>(copied)),
+             std::to_string(manager.num_copies())});
+}
+
+void print_arithmetic(const kv::Console& console, int block_size) {
+  console.print("Blocks of {} tokens, counted by the manager\n\n", block_size);
+  kv::Table table({"prompt", "sequences", "new tokens each", "blocks", "as copies", "saved",
+                   "copied on write"});
+  add_example(table, 256, 4, 0, block_size);
+  add_example(table, 64, 4, 10, block_size);
+  add_example(table, 64, 4, 20, block_size);
+  add_example(table, 70, 4, 10, block_size);
+  add_example(table, 4096, 4, 100, block_size);
+  console.write(table.to_string());
+}
+
+void print_blocks(const kv::Console& console, const lesson05::SharingEngine& engine,
+                  const kv::EngineCounters& counters) {
+  const int64_t copies = engine.peak_blocks_without_sharing();
+  console.print("blocks in use             {} at most, {} of them shared at most\n",
+                kv::with_commas(counters.blocks_in_use), kv::with_commas(counters.blocks_shared));
+  console.print("blocks as copies          {} at most; sharing saves {}\n", kv::with_commas(copies),
+                kv::percent(static_cast<double>(copies - counters.blocks_in_use),
+                            static_cast<double>(copies)));
+  console.print("copied on write           {} blocks, {}\n", engine.manager()->num_copies(),
+                kv::human_bytes(counters.kv_bytes_copied));
+}
+
+nlohmann::json run_samples(const kv::Console& console, lesson05::SharingEngine& engine,
+                           const kv::Tokenizer& tokenizer, const Options& options,
+                           const kv::Request& request, const std::string& prompt) {
+  const std::vector<std::string> prompts(static_cast<size_t>(options.n), prompt);
+  const std::vector<kv::Request> requests(prompts.size(), request);
+  kv::StreamPrinter printer(console, tokenizer, prompts, requests);
+  const kv::GenerateResult result =
+      engine.sample(request, options.n,
+                    [&](size_t sample, int32_t token) { return printer.on_token(sample, token); });
+  printer.finish();
+  console.print("The prompt once, then one token of each sample\n{}\n",
+                kv::passes_chart(result.passes, 16));
+  console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
+  print_blocks(console, engine, result.counters);
+  return kv::json_of(result, tokenizer, prompts);
+}
+
+nlohmann::json run_beams(const kv::Console& console, lesson05::SharingEngine& engine,
+                         const kv::Tokenizer& tokenizer, const Options& options,
+                         const kv::Request& request, const std::string& prompt) {
+  const lesson05::BeamSearchResult result = engine.beam_search(
+      request, {.num_beams = options.beams, .length_penalty = options.length_penalty},
+      [](std::span<const lesson05::Beam>) { return !kv::interrupted(); });
+  kv::Table table({"hypothesis", "score", "log prob", "tokens", "end"});
+  nlohmann::json beams = nlohmann::json::array();
+  int64_t num_tokens = 0;
+  for (size_t i = 0; i < result.beams.size(); ++i) {
+    const lesson05::Beam& beam = result.beams[i];
+    num_tokens += static_cast<int64_t>(beam.tokens.size());
+    table.add({std::to_string(i + 1), fmt::format("{:.4f}", beam.score),
+               fmt::format("{:.4f}", beam.log_prob), std::to_string(beam.tokens.size()),
+               beam.finished ? "stop" : "length"});
+    beams.push_back({{"text", tokenizer.decode(beam.tokens)},
+                     {"tokens", beam.tokens},
+                     {"log_prob", beam.log_prob},
+                     {"score", beam.score},
+                     {"finished", beam.finished}});
+  }
+  for (size_t i = 0; i < result.beams.size(); ++i) {
+    console.print("{}. {}{}\n\n", i + 1, prompt, tokenizer.decode(result.beams[i].tokens));
+  }
+  console.print("{}\n", table.to_string());
+  console.write(kv::counters_text(result.counters, num_tokens));
+  print_blocks(console, engine, result.counters);
+  return {{"prompt", prompt}, {"counters", kv::json_of(result.counters)}, {"beams", beams}};
+}
+
+void run(Options& options) {
+  kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  if (options.arithmetic) return print_arithmetic(console, options.block_size);
+
+  kv::Model model = kv::load_model(generate);
+  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+  console.print("Lesson 05, shared blocks, on {}\n\n", kv::describe(model.device()));
+
+  lesson05::SharingEngine engine(
+      model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
+  nlohmann::json runs = nlohmann::json::array();
+  for (size_t i = 0; i < requests.size() && !kv::interrupted(); ++i) {
+    runs.push_back((options.beams > 0 ? run_beams : run_samples)(
+        console, engine, tokenizer, options, requests[i], generate.prompts[i]));
+  }
+  kv::write_json(generate.json_file, {{"lesson", "05"},
+                                      {"device", kv::name_of(model.device())},
+                                      {"block_size", options.block_size},
+                                      {"runs", runs}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.generate.prompts = {"Once upon a time"};
+  options.generate.sampling.temperature = 0.8f;
+  CLI::App app{"Lesson 05: n samples or a beam search of one prompt, over shared blocks.\n"};
+  kv::add_generate_options(app, options.generate);
+  auto* n = app.add_option("--n", options.n, "samples of each prompt; sample i draws with seed + i")
+                ->type_name("N")
+                ->check(kv::between(1, 1024))
+                ->capture_default_str();
+  app.add_option("--beams", options.beams, "beam search with so many beams, instead of samples")
+      ->type_name("N")
+      ->check(kv::between(1, 1024))
+      ->excludes(n);
+  app.add_option("--length-penalty", options.length_penalty,
+                 "score = log probability / tokens ^ penalty; 0: the sum itself")
+      ->type_name("X")
+      ->check(CLI::Range(-100.0, 100.0))
+      ->capture_default_str();
+  app.add_option("--block-size", options.block_size, "tokens per KV block, a power of two")
+      ->type_name("N")
+      ->check(kv::between(1, 256))
+      ->capture_default_str();
+  app.add_option("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      ->type_name("N")
+      ->check(kv::between(0, 1 << 24))
+      ->capture_default_str();
+  app.add_flag("--arithmetic", options.arithmetic,
+               "print blocks shared and copied for a few examples, and nothing else");
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}
