@@ -38,10 +38,10 @@ struct Block {
 
 /// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
 /// this order; then a fixed tree adds the lanes: 8 apart, 4 apart, 2 apart, neighbours.
-FOR_EVERY_CPU void score_keys(Block& block, const KvRows& rows, int num_keys, int head_dim,
+FOR_EVERY_CPU void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim,
                               float scale) {
   for (int t = 0; t < num_keys; ++t) {
-    const float* k = rows.k + t * rows.token_stride;
+    const float* k = rows.k[t];
     Lanes sum[kBlock] = {};
     int i = 0;
     for (; i + kLanes <= head_dim; i += kLanes) {
@@ -75,19 +75,19 @@ void exponentiate(float* p, int visible, Partial& tile) {
 
 /// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order. Keys that all queries
 /// see are added together; then each query adds the few that only it sees.
-FOR_EVERY_CPU void weigh_values(Block& block, const KvRows& rows, int head_dim) {
+FOR_EVERY_CPU void weigh_values(Block& block, const TileRows& rows, int head_dim) {
   const int common = *std::min_element(block.visible, block.visible + kBlock);
   int d = 0;
   for (; d + kLanes <= head_dim; d += kLanes) {
     Lanes sum[kBlock] = {};
     Lanes value;
     for (int t = 0; t < common; ++t) {
-      load(value, rows.v + t * rows.token_stride + d);
+      load(value, rows.v[t] + d);
       for (int r = 0; r < kBlock; ++r) sum[r] += block.p[r][t] * value;
     }
     for (int r = 0; r < kBlock; ++r) {
       for (int t = common; t < block.visible[r]; ++t) {
-        load(value, rows.v + t * rows.token_stride + d);
+        load(value, rows.v[t] + d);
         sum[r] += block.p[r][t] * value;
       }
       std::memcpy(block.acc[r] + d, &sum[r], sizeof sum[r]);
@@ -97,7 +97,7 @@ FOR_EVERY_CPU void weigh_values(Block& block, const KvRows& rows, int head_dim) 
     for (int r = 0; r < kBlock; ++r) {
       float sum = 0.0f;
       for (int t = 0; t < block.visible[r]; ++t) {
-        sum += block.p[r][t] * rows.v[t * rows.token_stride + d];
+        sum += block.p[r][t] * rows.v[t][d];
       }
       block.acc[r][d] = sum;
     }
@@ -129,7 +129,7 @@ struct Progress {
 };
 
 /// The tile that begins at token `first`, for up to kBlock queries.
-void attend_tile(std::span<const Query> queries, std::span<Progress> progress, const KvRows& tile,
+void attend_tile(std::span<const Query> queries, std::span<Progress> progress, const TileRows& tile,
                  int first, int head_dim, float scale) {
   Block block;
   int max_visible = 0;
@@ -154,14 +154,18 @@ void attend_tile(std::span<const Query> queries, std::span<Progress> progress, c
 /// heads lie between two tokens, often a whole page of memory.
 class TileCopy {
  public:
-  KvRows take(const KvRows& tile, int num_keys, int head_dim) {
+  /// Copies the rows, and makes `tile` name the copies.
+  void take(TileRows& tile, int num_keys, int head_dim) {
     k_.resize(static_cast<size_t>(kTileTokens * head_dim));
     v_.resize(k_.size());
     for (int t = 0; t < num_keys; ++t) {
-      std::copy_n(tile.k + t * tile.token_stride, head_dim, k_.data() + t * head_dim);
-      std::copy_n(tile.v + t * tile.token_stride, head_dim, v_.data() + t * head_dim);
+      float* k = k_.data() + t * head_dim;
+      float* v = v_.data() + t * head_dim;
+      std::copy_n(tile.k[t], head_dim, k);
+      std::copy_n(tile.v[t], head_dim, v);
+      tile.k[t] = k;
+      tile.v[t] = v;
     }
-    return {k_.data(), v_.data(), head_dim};
   }
 
  private:
@@ -179,18 +183,35 @@ void merge(Partial& a, const Partial& b, int head_dim) {
   for (int d = 0; d < head_dim; ++d) a.acc[d] = a.acc[d] * scale_a + b.acc[d] * scale_b;
 }
 
-void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, float scale) {
+int attend_tile(const Query& query, const TileRows& rows, int first, int head_dim, float scale,
+                Partial& tile, float* scores, float* weights) {
+  const int visible = std::clamp(query.num_keys - first, 0, kTileTokens);
+  if (visible == 0) return 0;
+  Block block;
+  for (int r = 0; r < kBlock; ++r) {
+    block.q[r] = query.q;
+    block.acc[r] = r == 0 ? tile.acc : block.spare;
+    block.visible[r] = visible;
+  }
+  score_keys(block, rows, visible, head_dim, scale);
+  std::copy_n(block.p[0], visible, scores);
+  exponentiate(block.p[0], visible, tile);
+  std::copy_n(block.p[0], visible, weights);
+  weigh_values(block, rows, head_dim);
+  return visible;
+}
+
+void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale) {
   std::vector<Progress> progress(queries.size());
   TileCopy copy;
+  TileRows tile;
   int max_keys = 0;
   for (const Query& query : queries) max_keys = std::max(max_keys, query.num_keys);
 
   for (int first = 0; first < max_keys; first += kTileTokens) {
-    KvRows tile{rows.k + first * rows.token_stride, rows.v + first * rows.token_stride,
-                rows.token_stride};
-    if (queries.size() > kBlock) {
-      tile = copy.take(tile, std::min(kTileTokens, max_keys - first), head_dim);
-    }
+    const int num_keys = std::min(kTileTokens, max_keys - first);
+    find_rows(first, num_keys, tile);
+    if (queries.size() > kBlock) copy.take(tile, num_keys, head_dim);
     for (size_t i = 0; i < queries.size(); i += kBlock) {
       const size_t n = std::min<size_t>(kBlock, queries.size() - i);
       attend_tile(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, first, head_dim,
@@ -204,6 +225,16 @@ void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, fl
       queries[i].out[d] = queries[i].num_keys > 0 ? result.acc[d] / result.l : 0.0f;
     }
   }
+}
+
+void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, float scale) {
+  const FindRows at_even_distances = [&](int first, int num_tokens, TileRows& tile) {
+    for (int t = 0; t < num_tokens; ++t) {
+      tile.k[t] = rows.k + (first + t) * rows.token_stride;
+      tile.v[t] = rows.v + (first + t) * rows.token_stride;
+    }
+  };
+  attend(queries, at_even_distances, head_dim, scale);
 }
 
 }  // namespace lesson01

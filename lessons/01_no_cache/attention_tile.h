@@ -16,6 +16,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace lesson01 {
@@ -43,6 +44,16 @@ struct KvRows {
   int64_t token_stride;  // elements from one token's row to the next
 };
 
+/// Where the rows of one tile's tokens are: [head_dim] each. Only those of visible keys are read.
+struct TileRows {
+  const float* k[kTileTokens];
+  const float* v[kTileTokens];
+};
+
+/// Fills in the rows of tokens first .. first + num_tokens - 1, the tile that begins there. For
+/// keys that do not lie at even distances.
+using FindRows = std::function<void(int first, int num_tokens, TileRows& rows)>;
+
 /// One query: it sees the keys of tokens 0 .. num_keys - 1.
 struct Query {
   const float* q;  // [head_dim]
@@ -53,5 +64,13 @@ struct Query {
 /// Queries against the keys of the KV head they share, by the contract. Which queries come in one
 /// call, and in which order, changes no bit: it only saves reading K and V again.
 void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, float scale);
+void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale);
+
+/// What one tile gives one query, from scratch: the piece that attend() merges. `first` is the
+/// tile's first token, query.out is not used. Returns the number of visible keys; if there are any,
+/// `tile` is set, and `scores` (q . k * scale) and `weights` (exp(score - m)) of the visible keys,
+/// kTileTokens of room each.
+int attend_tile(const Query& query, const TileRows& rows, int first, int head_dim, float scale,
+                Partial& tile, float* scores, float* weights);
 
 }  // namespace lesson01

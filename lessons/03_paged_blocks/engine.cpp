@@ -32,8 +32,11 @@ int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
 }
 
 PagedEngine::PagedEngine(kv::Model& model, const kv::EngineOptions& options,
-                         MakeAttention make_attention)
-    : model_(&model), options_(options), make_attention_(std::move(make_attention)) {
+                         MakeAttention make_attention, int chunk_tokens)
+    : model_(&model),
+      options_(options),
+      make_attention_(std::move(make_attention)),
+      chunk_tokens_(chunk_tokens) {
   const int size = options.block_size;
   if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
     kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
@@ -86,10 +89,16 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     std::vector<Growth> growths;
     for (size_t i = 0; i < generation.size(); ++i) {
       if (!generation.active(i)) continue;
-      const int known = static_cast<int>(generation.tokens(i).size());
+      const std::span<const int32_t> known = generation.tokens(i);
       const int computed = manager_->table(sequences_[i]).num_tokens();
-      rows.add(i, generation.tokens(i), computed);
-      growths.push_back({.seq = sequences_[i], .num_tokens = known - computed});
+      size_t end = known.size();
+      if (chunk_tokens_ > 0) end = std::min(end, static_cast<size_t>(computed + chunk_tokens_));
+      rows.add(i, known.first(end), computed);
+      if (end < known.size()) {  // a chunk that does not end its prompt predicts nothing
+        rows.requests.pop_back();
+        rows.logit_rows.pop_back();
+      }
+      growths.push_back({.seq = sequences_[i], .num_tokens = static_cast<int>(end) - computed});
     }
     if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
     std::vector<PagedRows> paged;

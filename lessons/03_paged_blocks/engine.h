@@ -26,8 +26,10 @@ using MakeAttention = std::function<std::unique_ptr<PagedAttentionBase>(
 /// a generate() need; the memory is kept for the next generate() of the same size.
 class PagedEngine : public kv::Engine {
  public:
-  /// Throws UserError for a block size that is no power of two up to 256.
-  PagedEngine(kv::Model& model, const kv::EngineOptions& options, MakeAttention make_attention);
+  /// Throws UserError for a block size that is no power of two up to 256. `chunk_tokens`: at most
+  /// so many tokens of a sequence in one pass; 0: no limit.
+  PagedEngine(kv::Model& model, const kv::EngineOptions& options, MakeAttention make_attention,
+              int chunk_tokens = 0);
 
   /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
   /// max_seq_len or the requests together need more blocks than the pool has. Also when it throws,
@@ -51,6 +53,7 @@ class PagedEngine : public kv::Engine {
   kv::Model* model_;
   kv::EngineOptions options_;
   MakeAttention make_attention_;
+  int chunk_tokens_;  // 0: no limit
   std::optional<PagedKvCache> cache_;
   std::unique_ptr<PagedAttentionBase> attention_;  // borrows cache_
   std::optional<BlockManager> manager_;

@@ -1,15 +1,18 @@
 #include "engine.h"
 
-#include "paged_cache_attention.h"
-
 namespace lesson04 {
 
+std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options,
+                                               int chunk_tokens) {
+  const auto make_attention = [](const kv::ModelConfig& config, const kv::Stream& stream,
+                                 const PagedKvCache& cache) {
+    return std::make_unique<PagedCacheAttention>(config, stream, cache);
+  };
+  return std::make_unique<PagedEngine>(model, options, make_attention, chunk_tokens);
+}
+
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
-  return std::make_unique<PagedEngine>(
-      model, options,
-      [](const kv::ModelConfig& config, const kv::Stream& stream, const PagedKvCache& cache) {
-        return std::make_unique<PagedCacheAttention>(config, stream, cache);
-      });
+  return make_paged_engine(model, options);
 }
 
 }  // namespace lesson04

@@ -14,6 +14,8 @@ namespace lesson04 {
 
 using lesson01::kGroupTokens;
 using lesson01::kMaxHeadDim;
+using lesson03::blocks_for;
+using lesson03::write_kv;
 
 PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, const kv::Stream& stream,
                                          const PagedKvCache& cache)
@@ -22,25 +24,30 @@ PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, const kv
     kv::user_error("this model has head_dim {}, the attention kernels serve up to {}",
                    config.head_dim, kMaxHeadDim);
   }
-  check_block_size(cache.block_size());
+  const int size = cache.block_size();
+  if (size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
+    kv::user_error("block size {}: the attention kernels want a power of two from 1 to {}", size,
+                   kMaxBlockSize);
+  }
 }
 
 void PagedCacheAttention::begin_pass(std::span<const PagedRows> sequences) {
   args_ = {};
-  args_.cache = cache_->layer(0);
   args_.num_seqs = static_cast<int>(sequences.size());
   args_.num_heads = config_.num_heads;
+  args_.cache = cache_->layer(0);  // its sizes; forward() sets the layer
   int longest = 0;
   for (const PagedRows& rows : sequences) {
     args_.num_rows += rows.num_rows;
     args_.max_rows_per_seq = std::max(args_.max_rows_per_seq, rows.num_rows);
     longest = std::max(longest, rows.table->num_tokens());
   }
-  // Whole groups: the grid, and with it a replayed graph, stays for as many steps.
+  // Whole groups: the grid and the tables' width, and with them a replayed graph, stay for as many
+  // steps. No sequence outgrows the pool.
   const int64_t groups = (int64_t{longest} + kGroupTokens - 1) / kGroupTokens;
-  const int64_t slots = int64_t{cache_->num_blocks()} * cache_->block_size();
-  args_.max_seq_len = static_cast<int>(std::min(groups * kGroupTokens, slots));
-  args_.max_blocks_per_seq = lesson03::blocks_for(args_.max_seq_len, cache_->block_size());
+  const int64_t pool_tokens = int64_t{cache_->num_blocks()} * cache_->block_size();
+  args_.max_seq_len = static_cast<int>(std::min(groups * kGroupTokens, pool_tokens));
+  args_.max_blocks_per_seq = blocks_for(args_.max_seq_len, cache_->block_size());
   upload_metadata(sequences);
   make_workspace();
 }
@@ -82,25 +89,30 @@ void PagedCacheAttention::make_workspace() {
   args_.workspace = workspace_.data();
 }
 
-void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+PagedAttentionArgs PagedCacheAttention::args_of(const kv::AttentionRows& rows) const {
   PagedAttentionArgs args = args_;
-  args.cache = cache_->layer(rows.layer);
-  lesson03::write_kv({.k = rows.k,
-                      .v = rows.v,
-                      .slot_mapping = slot_mapping_,
-                      .num_rows = rows.num_rows,
-                      .cache = args.cache},
-                     stream);
   args.q = rows.q;
   args.out = rows.out;
+  args.cache = cache_->layer(rows.layer);
+  return args;
+}
+
+void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+  const PagedAttentionArgs args = args_of(rows);
+  write_kv({.k = rows.k,
+            .v = rows.v,
+            .slot_mapping = slot_mapping_,
+            .num_rows = rows.num_rows,
+            .cache = args.cache},
+           stream);
   paged_attention(args, stream);
 }
 
 std::optional<uint64_t> PagedCacheAttention::graph_key() const {
   if (args_.max_rows_per_seq != 1) return std::nullopt;
   const auto address = [](const void* p) { return std::bit_cast<uintptr_t>(p); };
-  // The first and the last layer fix all between them: another cache may begin at the address where
-  // an old one did, and have other blocks.
+  // The first and the last layer fix all between them. Everything that a launch gets by value is
+  // part of the key too: another cache may begin at the address where an old one did.
   const KvBlocks first = cache_->layer(0);
   const KvBlocks last = cache_->layer(config_.num_layers - 1);
   const uintptr_t key[] = {address(first.k),
@@ -108,6 +120,8 @@ std::optional<uint64_t> PagedCacheAttention::graph_key() const {
                            address(last.k),
                            address(last.v),
                            address(first.k_block),
+                           address(first.v_block),
+                           address(last.k_block),
                            address(last.v_block),
                            static_cast<uintptr_t>(first.num_blocks),
                            static_cast<uintptr_t>(first.block_size),
@@ -115,10 +129,10 @@ std::optional<uint64_t> PagedCacheAttention::graph_key() const {
                            address(args_.first_row),
                            address(args_.seq_len),
                            address(args_.block_tables),
+                           static_cast<uintptr_t>(args_.max_blocks_per_seq),
                            address(args_.workspace),
                            static_cast<uintptr_t>(args_.num_seqs),
-                           static_cast<uintptr_t>(args_.max_seq_len),
-                           static_cast<uintptr_t>(args_.max_blocks_per_seq)};
+                           static_cast<uintptr_t>(args_.max_seq_len)};
   return kv::xxh64_of<uintptr_t>(key);
 }
 

@@ -28,15 +28,16 @@ class PagedCacheAttention : public lesson03::PagedAttentionBase {
   PagedCacheAttention(const kv::ModelConfig& config, const kv::Stream& stream,
                       const PagedKvCache& cache);
 
-  /// Says what the rows of the next pass are, one sequence after the other: the last num_rows
-  /// tokens of each table. The tables have room for them already, and are not needed after this
-  /// call.
-  void begin_pass(std::span<const PagedRows> sequences);
+  void begin_pass(std::span<const PagedRows> sequences) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
 
   /// Passes with one row for each sequence can be replayed: the grids depend on the number of
   /// sequences and a bound of their lengths; tables, lengths and slots are read from device memory.
   std::optional<uint64_t> graph_key() const override;
+
+ protected:
+  /// What forward() asks of the kernel for these rows.
+  PagedAttentionArgs args_of(const kv::AttentionRows& rows) const;
 
  private:
   void upload_metadata(std::span<const PagedRows> sequences);

@@ -27,8 +27,8 @@ struct WalkStep {
     kDivide,      // the end: out = before.acc / before.l
   };
   Kind kind = Kind::kTile;
-  int tile = 0;        // counted from token 0; kMergeGroup, kDivide: the last one so far
-  int group = 0;       // counted from token 0
+  int tile = 0;         // counted from token 0; kMergeGroup, kDivide: the last one so far
+  int group = 0;        // counted from token 0
   int first_token = 0;  // tokens that this step is about: the tile's, the group's, all of them
   int num_tokens = 0;
   std::vector<int32_t> block_ids;  // blocks that hold them, in token order: looked up in the table

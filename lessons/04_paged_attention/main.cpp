@@ -1,0 +1,2 @@
+// The program of lesson 04.
+int main() { return 0; }

@@ -1,0 +1,196 @@
+#include "walk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+#include <utility>
+
+#include "common/error.h"
+#include "common/generation.h"
+#include "lessons/03_paged_blocks/block_table.h"
+#include "paged_cache_attention.h"
+#include "paged_rows.h"
+
+namespace lesson04 {
+
+using lesson01::kGroupTiles;
+using lesson01::kTileTokens;
+using lesson01::Partial;
+using lesson01::Query;
+using lesson01::TileRows;
+
+namespace {
+
+Summary summary_of(const Partial& partial, int head_dim) {
+  return {.m = partial.m, .l = partial.l, .acc = {partial.acc, partial.acc + head_dim}};
+}
+
+/// The blocks of a sequence's tokens first .. first + num_tokens - 1.
+std::vector<int32_t> block_ids_of(const PagedAttentionArgs& args, int seq, int first,
+                                  int num_tokens) {
+  const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
+  const int size = args.cache.block_size;
+  return {table + first / size, table + (first + num_tokens - 1) / size + 1};
+}
+
+/// One query's walk: the same order of tiles and merges as lesson01::attend.
+class Walker {
+ public:
+  Walker(const PagedAttentionArgs& args, int seq, int row, int head)
+      : args_(args),
+        seq_(seq),
+        kv_head_(head / (args.num_heads / args.cache.num_kv_heads)),
+        query_(query_of(args, seq, row, head)) {}
+
+  std::vector<WalkStep> steps() {
+    if (query_.num_keys <= 0) return {};
+    for (int first = 0; first < query_.num_keys; first += kTileTokens) take_tile(first);
+    end_group(query_.num_keys);
+    divide();
+    return std::move(steps_);
+  }
+
+ private:
+  WalkStep& add(WalkStep::Kind kind, int first, int end) {
+    const int last_tile = (end - 1) / kTileTokens;
+    WalkStep& step = steps_.emplace_back();
+    step.kind = kind;
+    step.tile = last_tile;
+    step.group = last_tile / kGroupTiles;
+    step.first_token = first;
+    step.num_tokens = end - first;
+    step.block_ids = block_ids_of(args_, seq_, first, end - first);
+    return step;
+  }
+
+  void take_tile(int first) {
+    if (first > 0 && first % (kTileTokens * kGroupTiles) == 0) end_group(first);
+    const int end = std::min(first + kTileTokens, query_.num_keys);
+    TileRows rows;
+    find_paged_rows(args_, seq_, kv_head_, first, end - first, rows);
+    Partial tile;
+    WalkStep& step = add(WalkStep::Kind::kTile, first, end);
+    step.scores.resize(kTileTokens);
+    step.weights.resize(kTileTokens);
+    const int visible =
+        lesson01::attend_tile(query_, rows, first, args_.cache.head_dim, score_scale(args_), tile,
+                              step.scores.data(), step.weights.data());
+    step.scores.resize(static_cast<size_t>(visible));
+    step.weights.resize(static_cast<size_t>(visible));
+    step.after = summary_of(tile, args_.cache.head_dim);
+    merge_into(group_, tile, add(WalkStep::Kind::kMergeTile, first, end), tiles_in_group_ == 0);
+    ++tiles_in_group_;
+  }
+
+  /// The group that ends before token `end` is complete.
+  void end_group(int end) {
+    const int first = (end - 1) / (kTileTokens * kGroupTiles) * (kTileTokens * kGroupTiles);
+    merge_into(result_, group_, add(WalkStep::Kind::kMergeGroup, first, end), first == 0);
+    tiles_in_group_ = 0;
+  }
+
+  void merge_into(Partial& whole, const Partial& part, WalkStep& step, bool is_first) {
+    const int head_dim = args_.cache.head_dim;
+    step.taken = summary_of(part, head_dim);
+    if (is_first) {
+      whole = part;  // merging into nothing is copying
+    } else {
+      step.before = summary_of(whole, head_dim);
+      lesson01::merge(whole, part, head_dim);
+    }
+    step.after = summary_of(whole, head_dim);
+  }
+
+  void divide() {
+    WalkStep& step = add(WalkStep::Kind::kDivide, 0, query_.num_keys);
+    step.before = summary_of(result_, args_.cache.head_dim);
+    for (const float sum : step.before.acc) step.out.push_back(sum / result_.l);
+  }
+
+  const PagedAttentionArgs& args_;
+  int seq_;
+  int kv_head_;
+  Query query_;
+  Partial group_, result_;
+  int tiles_in_group_ = 0;
+  std::vector<WalkStep> steps_;
+};
+
+/// PagedCacheAttention that walks once: when it comes to its layer.
+class WalkingAttention : public PagedCacheAttention {
+ public:
+  WalkingAttention(const kv::Model& model, const PagedKvCache& cache, int layer, int head)
+      : PagedCacheAttention(model.config(), model.stream(), cache), layer_(layer), head_(head) {}
+
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    PagedCacheAttention::forward(rows, stream);
+    if (rows.layer == layer_) steps = walk(args_of(rows), rows.num_rows - 1, head_);
+  }
+
+  std::vector<WalkStep> steps;
+
+ private:
+  int layer_;
+  int head_;
+};
+
+}  // namespace
+
+std::vector<WalkStep> walk(const PagedAttentionArgs& args, int row, int head) {
+  if (row < 0 || row >= args.num_rows || head < 0 || head >= args.num_heads) {
+    throw std::out_of_range(
+        fmt::format("walk: row {} of {}, head {} of {}", row, args.num_rows, head, args.num_heads));
+  }
+  check_block_size(args.cache.block_size);
+  int seq = 0;
+  while (row >= args.first_row[seq + 1]) ++seq;
+  return Walker(args, seq, row, head).steps();
+}
+
+ModelWalk walk_prompt(kv::Model& model, std::span<const int32_t> prompt, int block_size, int layer,
+                      int head) {
+  const kv::ModelConfig& config = model.config();
+  if (model.device() != kv::Device::kCpu) {
+    kv::user_error("the walk runs on the CPU, the model is on {}; ask for --device cpu",
+                   kv::name_of(model.device()));
+  }
+  if (layer < 0 || layer >= config.num_layers) {
+    kv::user_error("layer {}: the model has layers 0 to {}", layer, config.num_layers - 1);
+  }
+  if (head < 0 || head >= config.num_heads) {
+    kv::user_error("head {}: the model has query heads 0 to {}", head, config.num_heads - 1);
+  }
+  kv::Request request;
+  request.prompt.assign(prompt.begin(), prompt.end());
+  request.max_tokens = 1;
+  kv::check_requests({&request, 1}, config);
+  if (block_size < 1) kv::user_error("block size {}: wanted at least 1", block_size);
+
+  const auto num_tokens = static_cast<int>(prompt.size());
+  ModelWalk result;
+  result.block_table.resize(static_cast<size_t>(lesson03::blocks_for(num_tokens, block_size)));
+  for (size_t i = 0; i < result.block_table.size(); ++i) {
+    result.block_table[i] = static_cast<int32_t>(i);
+  }
+  // A shuffle that is the same with every standard library.
+  std::mt19937 rng(4);
+  for (size_t i = result.block_table.size(); i > 1; --i) {
+    std::swap(result.block_table[i - 1], result.block_table[rng() % i]);
+  }
+  lesson03::BlockTable table(block_size);
+  table.extend(num_tokens, result.block_table);
+
+  const PagedKvCache cache(config, model.stream(), table.num_blocks(), block_size);
+  WalkingAttention attention(model, cache, layer, head);
+  const PagedRows rows{.table = &table, .num_rows = num_tokens};
+  attention.begin_pass({&rows, 1});
+  kv::PassRows pass;
+  pass.add(0, prompt, 0);
+  model.forward(pass.pass(), attention);
+  result.steps = std::move(attention.steps);
+  return result;
+}
+
+}  // namespace lesson04
