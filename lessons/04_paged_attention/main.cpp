@@ -1,2 +1,199 @@
-// The program of lesson 04.
-int main() { return 0; }
+// The program of lesson 04: generates text with paged attention, compares it with the two ways
+// before it, and walks over the keys of one query.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/cli_bench.h"
+#include "engine.h"
+#include "lessons/02_flat_cache/engine.h"
+#include "walk.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  int block_size = 16;
+  int num_blocks = 0;
+  int context = 512;
+  bool walk = false;
+  int layer = 0;
+  int head = 0;
+};
+
+/// One engine of the comparison, and what its steps cost.
+struct Contender {
+  std::string name;
+  std::string how;
+  std::unique_ptr<kv::Engine> engine;
+  std::vector<double> seconds{};  // of each decode step
+  kv::GenerateResult result{};    // of the last run
+};
+
+constexpr int kSteps = 24;  // generated tokens in a run; the first few warm up
+constexpr int kWarmUp = 4;
+constexpr int kRounds = 3;  // the engines take turns, so that all see the same machine
+
+/// The same request through the three caches, in one process.
+void print_comparison(const kv::Console& console, kv::Model& model, const Options& options) {
+  const int room = model.config().max_position_embeddings - kSteps;
+  const kv::Request request = kv::request_of_length(std::min(options.context, room), kSteps);
+  const kv::EngineOptions paged{.block_size = options.block_size};
+  std::vector<Contender> all;
+  all.push_back({"02 flat_cache", "from one slab", lesson02::make_engine(model, {})});
+  all.push_back({"03 paged_blocks", "gathered first", lesson03::make_engine(model, paged)});
+  all.push_back({"04 paged_attention", "through the table", lesson04::make_engine(model, paged)});
+  for (int round = 0; round < kRounds && !kv::interrupted(); ++round) {
+    for (Contender& contender : all) {
+      contender.result = contender.engine->generate({&request, 1});
+      const auto& passes = contender.result.passes;
+      for (size_t i = kWarmUp; i < passes.size(); ++i) {
+        contender.seconds.push_back(passes[i].seconds);
+      }
+    }
+  }
+  if (kv::interrupted()) return;
+
+  console.print("\nOne token more after {} tokens, blocks of {}: the same step three ways\n\n",
+                kv::with_commas(static_cast<int64_t>(request.prompt.size())), options.block_size);
+  kv::Table table({"engine", "K and V are read", "KV copied, per token", "time per token",
+                   "against 02", "same bits"});
+  const double flat = kv::median(all[0].seconds);
+  for (const Contender& contender : all) {
+    const double seconds = kv::median(contender.seconds);
+    const bool same =
+        contender.result.completions[0].logits_xxh64 == all[0].result.completions[0].logits_xxh64;
+    table.add({contender.name, contender.how,
+               kv::human_bytes(contender.result.counters.kv_bytes_copied / kSteps),
+               fmt::format("{:.3f} ms", 1e3 * seconds), fmt::format("{:.2f} x", seconds / flat),
+               same ? "yes" : "NO"});
+  }
+  console.write(table.to_string());
+}
+
+/// "3 17 8 ... 21", at most four numbers.
+std::string ids_text(std::span<const int32_t> ids) {
+  std::string text;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids.size() > 4 && i == 3) text += " ..";
+    if (ids.size() > 4 && i >= 3 && i + 1 < ids.size()) continue;
+    text += fmt::format("{}{}", i == 0 ? "" : " ", ids[i]);
+  }
+  return text;
+}
+
+std::string name_of(const lesson04::WalkStep& step) {
+  using Kind = lesson04::WalkStep::Kind;
+  switch (step.kind) {
+    case Kind::kTile:
+      return fmt::format("tile {}, from scratch", step.tile);
+    case Kind::kMergeTile:
+      return fmt::format("  group {} {} tile {}", step.group, step.before.acc.empty() ? "=" : "+",
+                         step.tile);
+    case Kind::kMergeGroup:
+      return fmt::format("    result {} group {}", step.before.acc.empty() ? "=" : "+", step.group);
+    case Kind::kDivide:
+      return "    out = acc / l";
+  }
+  return {};
+}
+
+void print_steps(const kv::Console& console, const lesson04::ModelWalk& walk) {
+  kv::Table table({"step", "tokens", "blocks", "m", "l", "acc 0", "acc 1", "acc 2"});
+  for (const lesson04::WalkStep& step : walk.steps) {
+    const bool divide = step.kind == lesson04::WalkStep::Kind::kDivide;
+    const std::vector<float>& acc = divide ? step.out : step.after.acc;
+    std::vector<std::string> row{
+        name_of(step),
+        fmt::format("{}-{}", step.first_token, step.first_token + step.num_tokens - 1),
+        step.kind == lesson04::WalkStep::Kind::kTile ? ids_text(step.block_ids) : "",
+        divide ? "" : fmt::format("{:.4f}", step.after.m),
+        divide ? "" : fmt::format("{:.4f}", step.after.l)};
+    for (size_t i = 0; i < 3; ++i) {
+      row.push_back(i < acc.size() ? fmt::format("{:.4f}", acc[i]) : "");
+    }
+    table.add(row);
+  }
+  console.write(table.to_string());
+}
+
+/// Generates until the context is full, one story after the other, and walks with the last token.
+void print_walk(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
+                const Options& options) {
+  kv::Request request = kv::make_requests(options.generate, tokenizer, model.config()).at(0);
+  request.stop_token_ids.clear();
+  request.max_tokens = std::max(0, options.context - static_cast<int>(request.prompt.size()));
+  const auto engine = lesson04::make_engine(model, {.block_size = options.block_size});
+  const auto result = engine->generate({&request, 1});
+  std::vector<int32_t> tokens = request.prompt;
+  tokens.insert(tokens.end(), result.completions[0].tokens.begin(),
+                result.completions[0].tokens.end());
+  const lesson04::ModelWalk walk =
+      lesson04::walk_prompt(model, tokens, options.block_size, options.layer, options.head);
+  console.print(
+      "The last of {} tokens attends to all of them: layer {}, query head {}, blocks of {}\n\n",
+      tokens.size(), options.layer, options.head, options.block_size);
+  print_steps(console, walk);
+}
+
+void print_cost(const kv::Console& console, const kv::GenerateResult& result) {
+  console.print("The prompts once, then one token of each sequence\n{}\n",
+                kv::passes_chart(result.passes, 16));
+  console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
+  console.print("K and V copied            {}\n", kv::human_bytes(result.counters.kv_bytes_copied));
+}
+
+void run(Options& options) {
+  kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  if (options.walk && generate.device == "auto") generate.device = "cpu";
+  kv::Model model = kv::load_model(generate);
+  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+  if (options.walk) return print_walk(console, model, tokenizer, options);
+
+  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+  console.print("Lesson 04, paged attention, on {}\n\n", kv::describe(model.device()));
+  const auto engine = lesson04::make_engine(
+      model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
+  const kv::GenerateResult result =
+      kv::generate_and_print(console, *engine, tokenizer, generate, requests);
+  print_cost(console, result);
+  if (options.context > 0 && !kv::interrupted()) print_comparison(console, model, options);
+
+  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
+  document["lesson"] = "04";
+  document["device"] = kv::name_of(model.device());
+  document["block_size"] = options.block_size;
+  kv::write_json(generate.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.generate.prompts = {"Once upon a time"};
+  CLI::App app{
+      "Lesson 04: generates text with attention that reads through the block table, and compares\n"
+      "it with the slab of lesson 02 and the gather of lesson 03.\n"};
+  kv::add_generate_options(app, options.generate);
+  const auto number = [&](const char* name, int& value, const char* help, int low, int high) {
+    app.add_option(name, value, help)
+        ->type_name("N")
+        ->check(kv::between(low, high))
+        ->capture_default_str();
+  };
+  number("--block-size", options.block_size, "tokens per KV block, a power of two", 1, 256);
+  number("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed", 0,
+         1 << 24);
+  number("--context", options.context,
+         "tokens before the compared step, or of the walk; 0: no comparison", 0, 1 << 20);
+  app.add_flag("--walk", options.walk,
+               "print one query's way over its keys, tile by tile, and nothing else");
+  number("--layer", options.layer, "of the walk", 0, 1 << 10);
+  number("--head", options.head, "query head of the walk", 0, 1 << 10);
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}
