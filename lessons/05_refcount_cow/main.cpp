@@ -139,7 +139,10 @@ void run(Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  options.generate.prompts = {"Once upon a time"};
+  options.generate.prompts = {
+      "One day, a little fox found a red kite in the forest. The kite was torn, and the fox was "
+      "sad. "
+      "Then an old owl came by, and the owl said"};
   options.generate.sampling.temperature = 0.8f;
   CLI::App app{"Lesson 05: n samples or a beam search of one prompt, over shared blocks.\n"};
   kv::add_generate_options(app, options.generate);

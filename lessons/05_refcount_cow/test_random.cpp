@@ -10,7 +10,7 @@
 
 #include "block_manager.h"
 #include "buggy_manager.h"
-#include "random_ops.h"
+#include "random_search.h"
 
 namespace {
 
@@ -59,7 +59,7 @@ TEST_CASE("the plain manager without a bug passes") {
 TEST_CASE("planted bugs are found") {
   struct Planted {
     Bug bug;
-    const char* what;
+    std::string what;
   };
   const Planted planted[] = {
       {Bug::kNoCopy, "no copy on append"},
