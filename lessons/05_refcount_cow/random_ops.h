@@ -135,7 +135,7 @@ class Run {
   void apply(Op op) {
     if (sequences_.empty()) op.kind = Kind::kNew;
     const bool grows = op.kind == Kind::kNew || op.kind == Kind::kFork;
-    if (grows && sequences_.size() == kMaxSequences) op.kind = Kind::kFree;
+    if (grows && sequences_.size() == kMaxSequences) return;
     const size_t i = sequences_.empty() ? 0 : op.which % sequences_.size();
     switch (op.kind) {
       case Kind::kNew:
