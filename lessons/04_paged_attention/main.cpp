@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -41,7 +42,8 @@ constexpr int kRounds = 3;  // the engines take turns, so that all see the same 
 /// The same request through the three caches, in one process.
 void print_comparison(const kv::Console& console, kv::Model& model, const Options& options) {
   const int room = model.config().max_position_embeddings - kSteps;
-  const kv::Request request = kv::request_of_length(std::min(options.context, room), kSteps);
+  const kv::Request request =
+      kv::request_of_length(std::clamp(options.context, 1, std::max(1, room)), kSteps);
   const kv::EngineOptions paged{.block_size = options.block_size};
   std::vector<Contender> all;
   all.push_back({"02 flat_cache", "from one slab", lesson02::make_engine(model, {})});
