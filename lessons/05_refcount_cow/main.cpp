@@ -103,9 +103,13 @@ nlohmann::json run_beams(const kv::Console& console, lesson05::SharingEngine& en
                      {"score", beam.score},
                      {"finished", beam.finished}});
   }
+  const std::vector<std::string> prompts(result.beams.size(), prompt);
+  const std::vector<kv::Request> requests(prompts.size(), request);
+  kv::StreamPrinter printer(console, tokenizer, prompts, requests);
   for (size_t i = 0; i < result.beams.size(); ++i) {
-    console.print("{}. {}{}\n\n", i + 1, prompt, tokenizer.decode(result.beams[i].tokens));
+    for (const int32_t token : result.beams[i].tokens) printer.on_token(i, token);
   }
+  printer.finish();
   console.print("{}\n", table.to_string());
   console.write(kv::counters_text(result.counters, num_tokens));
   print_blocks(console, engine, result.counters);
