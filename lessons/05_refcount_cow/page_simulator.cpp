@@ -154,8 +154,10 @@ std::string Simulator::free(const std::string& name) {
   });
   sequences_.erase(name);
   const int num_freed = manager_.pool().num_free() - free_before;
-  return fmt::format("free {}: {} back to the pool, {} still held by others", name,
-                     count_of(num_freed, "block"), num_held - num_freed);
+  std::string story =
+      fmt::format("free {}: {} back to the pool", name, count_of(num_freed, "block"));
+  if (num_freed < num_held) story += fmt::format(", {} held by others", num_held - num_freed);
+  return story;
 }
 
 std::string Simulator::why_no_more(int num_sequences) const {
