@@ -53,13 +53,16 @@ void draw_sizes(viz::Ui& ui, PageFields& fields) {
   ui.number("blocks", "blocks", &fields.num_blocks, 1, Simulator::kMaxBlocks,
             "Blocks of the next pool.");
   ui.same_line();
-  ui.number("block size", "tokens each", &fields.block_size, 1, 256,
+  int size = fields.block_size;
+  ui.number("block size", "tokens each", &size, 1, 256,
             "Tokens in each block of the next pool: a power of two.");
+  // + and - lead to the next power of two.
+  const auto wanted = static_cast<unsigned>(size);
+  fields.block_size =
+      static_cast<int>(size > fields.block_size ? std::bit_ceil(wanted) : std::bit_floor(wanted));
   ui.same_line();
-  const bool is_power = std::has_single_bit(static_cast<unsigned>(fields.block_size));
   ui.button("resize", "New pool", fmt::format("resize {} {}", fields.num_blocks, fields.block_size),
-            "Drop all sequences and begin with an empty pool of this size.",
-            is_power ? "" : "the block size is not a power of two");
+            "Drop all sequences and begin with an empty pool of this size.");
 }
 
 void draw_live_start(viz::Ui& ui, PageFields& fields) {
@@ -105,6 +108,14 @@ void draw_pool(viz::Ui& ui, const PageView& view) {
   viz::pool_grid(ui, "pool", view.pool);
 }
 
+/// What was told, when the blocks are gone.
+void draw_texts(viz::Ui& ui, const LiveSharing& live) {
+  const std::vector<std::string> texts = live.texts();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    ui.hint(fmt::format("{}: {}", sequence_name(static_cast<int>(i)), texts[i]));
+  }
+}
+
 }  // namespace
 
 void draw_simulator(viz::Ui& ui, PageFields& fields, const Simulator& simulator,
@@ -146,13 +157,12 @@ void draw_live(viz::Ui& ui, const LiveSharing& live, const PageView& view) {
   draw_pool(ui, view);
   ui.next_column();
   ui.heading(live.options().beams ? "Live beams, best first" : "Samples");
-  for (const viz::TableView& table : view.tables) {
-    viz::block_table(ui, table.sequence.name + "/table", table);
+  for (size_t i = 0; i < view.tables.size(); ++i) {
+    const std::string& name = view.tables[i].sequence.name;
+    viz::block_table(ui, name + "/table", view.tables[i]);
+    viz::token_row(ui, name + "/tokens", view.tokens[i]);
   }
-  const std::vector<std::string> texts = live.texts();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    ui.label(fmt::format("{}: {}", sequence_name(static_cast<int>(i)), texts[i]));
-  }
+  if (view.tables.empty()) draw_texts(ui, live);
   ui.end_columns();
 }
 

@@ -67,6 +67,32 @@ PageView books_of(const BlockManager& manager, std::vector<NamedSequence> sequen
   return view;
 }
 
+/// The tokens of the last two blocks, and the one that has no slot yet. What is shared is pale.
+std::vector<viz::TokenView> last_tokens(const LiveSharing& live,
+                                        const LiveSharing::Sequence& sequence) {
+  const BlockTable& table = live.manager().table(sequence.number);
+  std::vector<viz::TokenView> row;
+  const int first = std::max(0, (table.num_blocks() - 2) * table.block_size());
+  for (int token = first; token < static_cast<int>(sequence.tokens.size()); ++token) {
+    viz::TokenView shown;
+    shown.text = live.text(sequence.tokens[at(token)]);
+    shown.hue = sequence.index;
+    if (token < table.num_tokens()) {
+      const lesson03::Place place = table.place(token);
+      const int refs = live.manager().pool().ref_cnt(place.block_id);
+      shown.strength = refs > 1 ? 0.35f : 1.0f;
+      shown.tooltip = fmt::format("token {}: block {}, offset {}, slot {}; {}", token,
+                                  place.block_id, place.offset, table.slot(token),
+                                  refs > 1 ? fmt::format("shared by {}", refs) : "its own");
+    } else {
+      shown.strength = 0;
+      shown.tooltip = fmt::format("token {}: drawn, not run yet: it has no slot", token);
+    }
+    row.push_back(std::move(shown));
+  }
+  return row;
+}
+
 }  // namespace
 
 std::vector<NamedSequence> named_sequences(const Simulator& simulator) {
@@ -106,6 +132,9 @@ PageView view_of(const LiveSharing& live, const PageView& before) {
       std::string& text = view.pool.blocks[at(place.block_id)].tokens[at(place.offset)];
       if (text.empty()) text = live.text(sequence.tokens[at(token)]);
     }
+  }
+  for (const LiveSharing::Sequence& sequence : live.sequences()) {
+    view.tokens.push_back(last_tokens(live, sequence));
   }
   if (before.pool.blocks.size() != view.pool.blocks.size()) return view;
   for (size_t id = 0; id < view.pool.blocks.size(); ++id) {

@@ -27,7 +27,8 @@ struct NamedSequence {
 struct PageView {
   std::vector<NamedSequence> sequences;
   viz::PoolView pool;
-  std::vector<viz::TableView> tables;  // one for each sequence
+  std::vector<viz::TableView> tables;               // one for each sequence
+  std::vector<std::vector<viz::TokenView>> tokens;  // of the last blocks, a row for each sequence
   std::vector<viz::CounterView> counters;
 };
 
