@@ -253,7 +253,13 @@ class Run {
   }
 
   void append(const std::vector<Growth>& growths) {
-    for (const Growth& growth : growths) say("append {} +{}", growth.seq, growth.num_tokens);
+    if (log) {
+      std::string words;
+      for (const Growth& growth : growths) {
+        words += fmt::format("{} {} +{}", words.empty() ? "" : ",", growth.seq, growth.num_tokens);
+      }
+      say("append{}", words);
+    }
     const std::vector<Step> steps = plan(growths);
     size_t copies = 0, needed = 0;
     for (const Step& step : steps) copies += step.copies, needed += step.fresh;

@@ -51,6 +51,11 @@ std::vector<Op> shortened(const Shape& shape, std::vector<Op> ops, Extra... extr
       }
     }
     for (size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].kind == Kind::kAppendMany || ops[i].kind == Kind::kFailingCopy) {
+        std::vector<Op> other = ops;
+        other[i] = {Kind::kAppend, ops[i].which, 1};
+        if (take_if_failing(std::move(other))) changed = true;
+      }
       for (uint32_t small = 0; small < ops[i].which && small < kMaxSequences; ++small) {
         std::vector<Op> other = ops;
         other[i].which = small;
