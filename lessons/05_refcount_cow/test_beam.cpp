@@ -284,6 +284,16 @@ TEST_CASE("the search ends when no live hypothesis can reach the finished ones")
   CHECK(search.best()[0].tokens == std::vector<int32_t>{1, 0});
 }
 
+TEST_CASE("with a length penalty a live hypothesis may still rise above a finished one") {
+  const std::vector<int32_t> stop{0};
+  BeamSearch search({.num_beams = 1, .length_penalty = 1.0}, 4, stop);
+  search.step(row({0.5, 0.3, 0.2}));  // stop with log 0.5, go on with log 0.3
+  CHECK_FALSE(search.done());         // but log 0.3 / 4 would be better
+  for (int i = 0; i < 3; ++i) search.step(row({0.01, 0.98, 0.01}));
+  CHECK(search.done());
+  CHECK(search.best()[0].tokens == std::vector<int32_t>{1, 1, 1, 1});
+}
+
 TEST_CASE("impossible tokens are no candidates and damaged logits are refused") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   BeamSearch search({.num_beams = 4}, 3, {});
