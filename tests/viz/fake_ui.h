@@ -1,0 +1,112 @@
+#pragma once
+
+// A Ui without a picture: it notes the controls that a page draws, and clicks them by name. For
+// what a page does; how it looks is for the tests that render.
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "viz/page.h"
+#include "viz/ui.h"
+
+namespace kvtest {
+
+class FakeUi : public viz::Ui {
+ public:
+  struct Button {
+    std::string command;
+    std::string tooltip;
+    std::string disabled_because;
+  };
+
+  explicit FakeUi(viz::Page& page) : page_(&page) { draw(); }
+
+  /// Clicks a button that is there and enabled, and runs what it queued. Throws std::logic_error if
+  /// it cannot be clicked.
+  void click(const std::string& name) {
+    if (!reason(name).empty()) {
+      throw std::logic_error(name + " is disabled: " + reason(name));
+    }
+    run(buttons_.at(name).command);
+    draw();
+  }
+  bool has(const std::string& name) const { return buttons_.contains(name); }
+  /// Why it is disabled; empty: it is not. Throws std::logic_error if there is no such button.
+  const std::string& reason(const std::string& name) const {
+    const auto found = buttons_.find(name);
+    if (found == buttons_.end()) throw std::logic_error("no button " + name);
+    return found->second.disabled_because;
+  }
+  const std::map<std::string, Button>& buttons() const { return buttons_; }
+  /// What a field will hold when the page is drawn next.
+  void type(const std::string& field, int value) {
+    numbers_[field] = value;
+    draw();
+    draw();  // buttons that stand before the field follow in the next frame
+  }
+  /// The commands that ran, in order: a recorded session.
+  const std::vector<std::string>& recorded() const { return recorded_; }
+  /// All but the last command again, from the start.
+  void undo() {
+    std::vector<std::string> commands = recorded_;
+    commands.pop_back();
+    page_->reset();
+    recorded_.clear();
+    for (std::string& command : commands) run(std::move(command));
+    draw();
+  }
+
+  void run(std::string command) override {
+    page_->apply(viz::parse_command(command));
+    page_->check_invariants();
+    recorded_.push_back(std::move(command));
+  }
+  bool button(std::string_view name, std::string_view, std::string command,
+              std::string_view tooltip, std::string_view disabled_because) override {
+    const auto [entry, added] = buttons_.insert(
+        {std::string(name),
+         {std::move(command), std::string(tooltip), std::string(disabled_because)}});
+    if (!added) throw std::logic_error("two buttons are called " + entry->first);
+    return false;
+  }
+  bool number(std::string_view name, std::string_view, int* value, int min, int max,
+              std::string_view) override {
+    const auto typed = numbers_.find(std::string(name));
+    if (typed == numbers_.end()) return false;
+    *value = std::min(std::max(typed->second, min), max);
+    numbers_.erase(typed);
+    return true;
+  }
+  bool text(std::string_view, std::string_view, std::string*, std::string_view) override {
+    return false;
+  }
+  void same_line() override {}
+  void heading(std::string_view) override {}
+  void label(std::string_view) override {}
+  void hint(std::string_view) override {}
+  void begin_columns(std::initializer_list<float>) override {}
+  void next_column() override {}
+  void end_columns() override {}
+  float scale() const override { return 1; }
+  float width() const override { return 800; }
+  bool region(std::string_view, float, float, float, float) override { return false; }
+  void tooltip(std::string_view) override {}
+
+ private:
+  void draw() {
+    buttons_.clear();
+    page_->draw(*this);
+  }
+
+  viz::Page* page_;
+  std::map<std::string, Button> buttons_;
+  std::map<std::string, int> numbers_;
+  std::vector<std::string> recorded_;
+};
+
+}  // namespace kvtest
