@@ -1,0 +1,107 @@
+#pragma once
+
+// The end of attention over more than one group of keys: the groups' results, merged in order.
+//
+// What a merge multiplies by depends on the largest scores alone, and a running maximum can be had
+// for 32 groups at once. So the factors are computed side by side, a group in each lane, and what
+// is left in order is a multiplication and a fused multiply-add per group. The bits are those of
+// merging one after the other.
+
+#include "kernels/launch.cuh"
+#include "lessons/01_no_cache/attention_tile.cuh"
+#include "lessons/02_flat_cache/attention_few.cuh"
+
+namespace lesson04 {
+
+inline constexpr int kMergeBatch = 32;
+
+/// 32 groups of one pair: one element of each, and m and l of group first + lane.
+template <int kHeadDim>
+struct MergeBatch {
+  float part[kMergeBatch];
+  float m;
+  float l;
+
+  /// All loads are issued here, before any of them is used: a compiler would move each one to its
+  /// use, and wait for 32 of them in turn.
+  __device__ void load(const lesson02::PartialGroup<kHeadDim>* groups, int first, int num_groups,
+                       int pair, int element) {
+    const int mine = min(first + static_cast<int>(threadIdx.x) % 32, num_groups - 1);
+    m = load_now(&groups[mine].m[pair]);
+    l = load_now(&groups[mine].l[pair]);
+#pragma unroll
+    for (int i = 0; i < kMergeBatch; ++i) {
+      part[i] = load_now(&groups[min(first + i, num_groups - 1)].acc[pair][element]);
+    }
+  }
+  __device__ static float load_now(const float* from) {
+    float x;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(from));
+    return x;
+  }
+};
+
+/// Grid: (num_kv_heads, pairs of a block, num_seqs * blocks); a thread for each element of a head,
+/// rounded up to whole warps. Sequences of one group have their result already.
+template <int kHeadDim>
+__global__ void merge_groups_kernel(lesson01::AttentionPass pass,
+                                    const lesson02::PartialGroup<kHeadDim>* partials,
+                                    int max_groups, int blocks_per_seq, int pairs_per_block) {
+  constexpr unsigned kAll = 0xFFFFFFFFu;
+  kv::let_successors_start();
+  kv::wait_for_predecessors();
+  const int kv_head = static_cast<int>(blockIdx.x);
+  const int pair_in_block = static_cast<int>(blockIdx.y);
+  const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
+  const int pair = static_cast<int>(blockIdx.z) % blocks_per_seq * pairs_per_block + pair_in_block;
+  const lesson01::Pairs pairs = pass.pairs(seq, kv_head);
+  if (pair >= pairs.count()) return;
+  const int last_pair = min(pair - pair_in_block + pairs_per_block, pairs.count()) - 1;
+  if (pairs.num_keys(last_pair) <= lesson01::kGroupTokens) return;
+  const int num_groups =
+      (pairs.num_keys(pair) + lesson01::kGroupTokens - 1) / lesson01::kGroupTokens;
+  const auto* groups =
+      partials + (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int element = min(static_cast<int>(threadIdx.x), kHeadDim - 1);
+
+  MergeBatch<kHeadDim> batch, next;
+  next.load(groups, 0, num_groups, pair_in_block, element);
+  float m = -INFINITY;
+  float l = 0.0f;
+  float acc = 0.0f;
+  for (int first = 0; first < num_groups; first += kMergeBatch) {
+    batch = next;
+    if (first + kMergeBatch < num_groups) {
+      next.load(groups, first + kMergeBatch, num_groups, pair_in_block, element);
+    }
+    float m_to = fmaxf(m, batch.m);  // the largest up to and with this lane's group
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const float other = __shfl_up_sync(kAll, m_to, distance);
+      if (lane >= distance) m_to = fmaxf(m_to, other);
+    }
+    const float before = __shfl_up_sync(kAll, m_to, 1);
+    const float scale_a = lesson01::exp2_fast((lane == 0 ? m : before) - m_to);
+    const float scale_b = lesson01::exp2_fast(batch.m - m_to);
+    m = __shfl_sync(kAll, m_to, 31);
+#pragma unroll
+    for (int i = 0; i < kMergeBatch; ++i) {
+      const float a = __shfl_sync(kAll, scale_a, i);
+      const float b = __shfl_sync(kAll, scale_b, i);
+      const float l_i = __shfl_sync(kAll, batch.l, i);
+      if (first + i >= num_groups) break;
+      if (first + i == 0) {  // merging into nothing is copying
+        l = l_i;
+        acc = batch.part[i];
+      } else {
+        l = fmaf(l_i, b, l * a);
+        acc = fmaf(batch.part[i], b, acc * a);
+      }
+    }
+  }
+  if (static_cast<int>(threadIdx.x) >= kHeadDim) return;
+  pass.out[pairs.element(pair) + element] = __float2bfloat16(acc * (1.0f / l));
+}
+
+}  // namespace lesson04
