@@ -1,0 +1,142 @@
+// What the block size costs: slots wasted in tails, bytes of block tables, and time. The time is
+// that of one step with a gather in front of attention, and of the gather alone.
+//
+//   lesson03_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "common/cli_bench.h"
+#include "engine.h"
+#include "gather_kv.h"
+#include "lessons/02_flat_cache/engine.h"
+
+namespace {
+
+constexpr int kRepeats = 41;
+constexpr int kLargestBlock = 256;
+
+/// Median time of a pass with one row, behind about `length` tokens.
+double step_seconds(kv::Engine& engine, int length) {
+  constexpr int kWarmUp = 3;
+  const kv::Request request = kv::request_of_length(length, 1 + kWarmUp + kRepeats);
+  const auto passes = engine.generate({&request, 1}).passes;
+  std::vector<double> times;
+  for (size_t i = passes.size() - kRepeats; i < passes.size(); ++i) {
+    times.push_back(passes[i].seconds);
+  }
+  return kv::median(times);
+}
+
+/// Median time to gather `length` tokens in all layers, from blocks in random order.
+double gather_seconds(const kv::Model& model, int block_size, int length) {
+  const kv::Stream& stream = model.stream();
+  const int num_blocks = lesson03::blocks_for(length, block_size);
+  const lesson03::PagedKvCache cache(model.config(), stream, num_blocks, block_size);
+  const auto layer_bytes =
+      static_cast<size_t>(cache.bytes_reserved() / 2 / model.config().num_layers);
+  for (int i = 0; i < cache.num_layers(); ++i) {  // untouched memory would be read too fast
+    kv::fill_bytes(cache.layer(i).k, 1, layer_bytes, stream);
+    kv::fill_bytes(cache.layer(i).v, 1, layer_bytes, stream);
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(num_blocks));
+  std::iota(ids.begin(), ids.end(), 0);
+  std::shuffle(ids.begin(), ids.end(), std::mt19937_64(1));
+  const std::vector<int32_t> seq_len{length};
+  const std::vector<int64_t> out_begin{0};
+  const auto d_ids = kv::to_device<int32_t>(ids, stream);
+  const auto d_seq_len = kv::to_device<int32_t>(seq_len, stream);
+  const auto d_out_begin = kv::to_device<int64_t>(out_begin, stream);
+  const kv::DeviceBuffer k_out(stream.device(), layer_bytes), v_out(stream.device(), layer_bytes);
+  std::vector<double> times;
+  for (int i = 0; i <= kRepeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int layer = 0; layer < cache.num_layers(); ++layer) {
+      lesson03::gather_kv({.cache = cache.layer(layer),
+                           .block_tables = d_ids.as<const int32_t>(),
+                           .seq_len = d_seq_len.as<const int32_t>(),
+                           .out_begin = d_out_begin.as<const int64_t>(),
+                           .max_blocks_per_seq = num_blocks,
+                           .num_seqs = 1,
+                           .max_seq_len = length,
+                           .k_out = k_out.data(),
+                           .v_out = v_out.data()},
+                          stream);
+    }
+    stream.synchronize();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (i > 0) times.push_back(time.count());  // the first one warms up
+  }
+  return kv::median(times);
+}
+
+struct Tails {
+  int64_t slots = 0;   // of all blocks
+  int64_t wasted = 0;  // of these, behind the last token
+};
+
+/// Sequences of 1, 2, 3, ... `longest` tokens, one of each.
+Tails tails_of(int block_size, int longest) {
+  Tails tails;
+  for (int length = 1; length <= longest; ++length) {
+    const int64_t slots = int64_t{lesson03::blocks_for(length, block_size)} * block_size;
+    tails.slots += slots;
+    tails.wasted += slots - length;
+  }
+  return tails;
+}
+
+void run(const kv::BenchOptions& options) {
+  const kv::Console console(options.model.json_file);
+  kv::Model model = kv::load_model(options.model);
+  const std::string device = kv::describe(model.device());
+  const int length = options.longest;
+  const auto flat = lesson02::make_engine(model, {.max_seq_len = length + 2 * kRepeats});
+  const double flat_step = step_seconds(*flat, length);
+  console.print("One step behind {} tokens, on {}; flat cache (lesson 02): {:.3f} ms\n\n",
+                kv::with_commas(length), device, 1e3 * flat_step);
+
+  nlohmann::json points = nlohmann::json::array();
+  kv::Table table(
+      {"block size", "average tail", "waste", "block table", "step", "gather alone", "share"});
+  for (int block_size = 1; block_size <= kLargestBlock && !kv::interrupted(); block_size *= 2) {
+    const Tails tails = tails_of(block_size, length);
+    const double average_tail = static_cast<double>(tails.wasted) / length;
+    const auto table_bytes =
+        lesson03::blocks_for(length, block_size) * static_cast<int64_t>(sizeof(int32_t));
+    const auto paged = lesson03::make_engine(model, {.block_size = block_size});
+    const double step = step_seconds(*paged, length);
+    const double gather = gather_seconds(model, block_size, length);
+    table.add({std::to_string(block_size), fmt::format("{:.1f} slots", average_tail),
+               kv::percent(static_cast<double>(tails.wasted), static_cast<double>(tails.slots)),
+               fmt::format("{} B", kv::with_commas(table_bytes)),
+               fmt::format("{:.3f} ms", 1e3 * step), fmt::format("{:.3f} ms", 1e3 * gather),
+               kv::percent(gather, step)});
+    points.push_back({{"block_size", block_size},
+                      {"average_tail", average_tail},
+                      {"wasted_slots", tails.wasted},
+                      {"slots", tails.slots},
+                      {"table_bytes", table_bytes},
+                      {"step_seconds", step},
+                      {"gather_seconds", gather}});
+  }
+  console.write(table.to_string());
+  kv::write_json(options.model.json_file, {{"lesson", "03"},
+                                           {"device", device},
+                                           {"length", length},
+                                           {"flat_step_seconds", flat_step},
+                                           {"points", points}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kv::BenchOptions options;
+  CLI::App app{"Lesson 03: waste, table size and time against the block size.\n"};
+  kv::add_bench_options(app, options);
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}
