@@ -6,6 +6,7 @@
 #   lesson02_test        test.cpp and what TESTS names, label lesson02;cpu
 #   lesson02_gpu_test    test_gpu.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
+#   kv_page02            page.cpp and page_*.cpp: its page in the visualizer, if ImGui was found
 #   check02              builds and runs the lesson's tests
 #
 # and adds the lesson to KV_LESSONS, from which the ladder is built.
@@ -70,6 +71,13 @@ function(kv_lesson num topic)
   if(KV_BENCH AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench.cpp")
     add_executable(${t}_bench bench.cpp)
     target_link_libraries(${t}_bench PRIVATE kv_${t} kv::cli)
+  endif()
+
+  file(GLOB page CONFIGURE_DEPENDS page.cpp page_*.cpp)
+  if(KV_HAVE_IMGUI AND page)
+    set_property(GLOBAL APPEND PROPERTY KV_PAGES "${num}")
+    add_library(kv_page${num} STATIC ${page})
+    target_link_libraries(kv_page${num} PUBLIC kv_${t} kv_viz)
   endif()
 
   add_custom_target(check${num}

@@ -17,9 +17,9 @@ class Ui {
   /// Queues a command line for the page; it runs when the frame has been drawn.
   virtual void run(std::string command) = 0;
 
-  /// A button. `name` is unique on the page and is how tests and scripts find it ("A/append 10"). If
-  /// `disabled_because` is not empty the button is disabled and its tooltip says why. Clicking runs
-  /// `command`. True if it was clicked in this frame.
+  /// A button. `name` is unique on the page and is how tests and scripts find it ("A/append 10").
+  /// If `disabled_because` is not empty the button is disabled and its tooltip says why. Clicking
+  /// runs `command`. True if it was clicked in this frame.
   virtual bool button(std::string_view name, std::string_view label, std::string command,
                       std::string_view tooltip, std::string_view disabled_because = {}) = 0;
   /// An integer field with - and + that keeps to min..max; true if changed. `value` belongs to the
@@ -34,7 +34,8 @@ class Ui {
   virtual void heading(std::string_view text) = 0;
   virtual void label(std::string_view text) = 0;
   virtual void hint(std::string_view text) = 0;  // dim, wrapped
-  /// Two or more columns side by side; widths are shares of the page's width. next_column() between.
+  /// Two or more columns side by side; widths are shares of the page's width. next_column()
+  /// between.
   virtual void begin_columns(std::initializer_list<float> shares) = 0;
   virtual void next_column() = 0;
   virtual void end_columns() = 0;

@@ -21,11 +21,11 @@ struct SequenceView {
 
 struct BlockView {
   int32_t id = 0;
-  int ref_cnt = 0;           // 0: free, drawn dim
-  int filled = 0;            // slots that hold a token
-  std::vector<int> owners;   // hues; the bar is split among them
-  bool highlight = false;    // touched by the last command
-  std::string badge;         // short text in the lower corner, may be empty
+  int ref_cnt = 0;                  // 0: free, drawn dim
+  int filled = 0;                   // slots that hold a token
+  std::vector<int> owners;          // hues; the bar is split among them
+  bool highlight = false;           // touched by the last command
+  std::string badge;                // short text in the lower corner, may be empty
   std::vector<std::string> tokens;  // text of the tokens in its slots, may be empty
 };
 
@@ -42,67 +42,13 @@ std::optional<int32_t> pool_grid(Ui& ui, const std::string& name, const PoolView
 struct TableView {
   SequenceView sequence;
   std::vector<int32_t> block_ids;
-  std::vector<int> ref_cnts;      // empty: not shown
+  std::vector<int> ref_cnts;  // empty: not shown
   int num_tokens = 0;
   int block_size = 0;
   std::optional<int> highlight_token;  // its cell and slot are marked
 };
 /// Returns the token under the mouse.
 std::optional<int> block_table(Ui& ui, const std::string& name, const TableView& view);
-
-/// Bars of reserved slots: used, reserved (hatched), wasted.
-struct SlabView {
-  struct Bar {
-    std::string label;
-    int64_t used = 0;
-    int64_t reserved = 0;  // from the bar's begin
-    int hue = 0;
-  };
-  std::vector<Bar> bars;
-  int64_t capacity = 0;  // slots of the full width
-};
-void slabs(Ui& ui, const std::string& name, const SlabView& view);
-
-/// Runs of slots on one line (a pool, an arena): ranges with owners, holes between.
-struct StripView {
-  struct Range {
-    int64_t begin = 0;
-    int64_t size = 0;
-    int hue = -1;  // -1: a hole
-    std::string label;
-  };
-  int64_t capacity = 0;
-  std::vector<Range> ranges;
-};
-void strip(Ui& ui, const std::string& name, const StripView& view);
-
-/// Rows x columns of values in 0..1, or a hue each; labels on both axes.
-struct HeatMapView {
-  int rows = 0, columns = 0;
-  std::vector<float> value;  // [rows * columns], NaN: empty
-  std::vector<int> hue;      // [rows * columns] or empty: one colour ramp
-  std::vector<std::string> row_labels, column_labels;
-  std::string row_title, column_title;
-  std::vector<std::string> tooltips;  // [rows * columns] or empty
-};
-/// Returns (row, column) under the mouse.
-std::optional<std::pair<int, int>> heat_map(Ui& ui, const std::string& name,
-                                            const HeatMapView& view);
-
-/// Lanes over steps: spans with a hue.
-struct TimelineView {
-  struct Span {
-    int lane = 0;
-    double begin = 0, end = 0;
-    int hue = 0;
-    std::string label;
-  };
-  std::vector<std::string> lanes;
-  std::vector<Span> spans;
-  double now = 0;
-  std::string unit;
-};
-void timeline(Ui& ui, const std::string& name, const TimelineView& view);
 
 /// Big figures with names under them, in one row.
 struct CounterView {
@@ -111,18 +57,6 @@ struct CounterView {
   std::string tooltip;
 };
 void counters(Ui& ui, const std::string& name, const std::vector<CounterView>& view);
-
-/// A line plot or bars over x.
-struct CurveView {
-  std::string x_title, y_title;
-  struct Line {
-    std::string label;
-    int hue = 0;
-    std::vector<std::pair<double, double>> points;
-  };
-  std::vector<Line> lines;
-};
-void curve(Ui& ui, const std::string& name, const CurveView& view);
 
 /// Tokens as chips in order, text inside; some marked.
 struct TokenView {

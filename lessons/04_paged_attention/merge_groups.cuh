@@ -31,7 +31,7 @@ struct MergeBatch {
     l = load_now(&groups[mine].l[pair]);
 #pragma unroll
     for (int i = 0; i < kMergeBatch; ++i) {
-      part[i] = load_now(&groups[min(first + i, num_groups - 1)].acc[pair][element]);
+      part[i] = first + i < num_groups ? load_now(&groups[first + i].acc[pair][element]) : 0.0f;
     }
   }
   __device__ static float load_now(const float* from) {

@@ -52,8 +52,8 @@ def arrows(root):
             lesson = re.search(r"(\d\d)_[a-z0-9_]+/", target)
             if own and lesson and int(lesson.group(1)) > int(own.group(1)):
                 yield f"{rel}:{n}: lesson {own.group(1)} includes the later lesson {lesson.group(1)}"
-            if own and target.startswith("viz/") and rel.name != "page.cpp":
-                yield f"{rel}:{n}: only page.cpp of a lesson includes viz/"
+            if own and target.startswith("viz/") and not rel.name.startswith("page"):
+                yield f"{rel}:{n}: only the page of a lesson (page.cpp, page_*) includes viz/"
             if top in ("common", "kernels") and target.startswith("viz/"):
                 yield f"{rel}:{n}: {top}/ includes viz/"
             if re.match(r"cuda|cooperative_groups|mma\.h|cub/", target) and rel.suffix not in (".cu", ".cuh"):

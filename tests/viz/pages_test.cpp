@@ -1,0 +1,194 @@
+// Every page of every lesson: its scenarios hold, and every control can be clicked in every state.
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "tests/support/temp_dir.h"
+#include "viz/headless.h"
+#include "viz/pages.h"
+
+namespace {
+
+std::unique_ptr<viz::Page> make(viz::MakePage make_page) {
+  return make_page({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
+}
+
+std::vector<std::filesystem::path> scenarios_of(const std::string& lesson) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& folder : std::filesystem::directory_iterator(KV_SOURCE_DIR "/lessons")) {
+    const auto scenarios = folder.path() / "scenarios";
+    if (folder.path().filename().string().rfind(lesson + "_", 0) != 0) continue;
+    if (!std::filesystem::exists(scenarios)) continue;
+    for (const auto& file : std::filesystem::directory_iterator(scenarios)) {
+      files.push_back(file.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string state_of(const viz::Page& page) {
+  std::string text;
+  for (const std::string& name : page.counter_names()) {
+    text += name + "=" + std::to_string(page.counter(name).value()) + " ";
+  }
+  return text;
+}
+
+/// A shell with all pages, laid out on a large picture.
+struct Fixture {
+  Fixture() : shell(pages(), {}), ui(shell, 1600, 1200, 1) {}
+  static std::vector<std::unique_ptr<viz::Page>> pages() {
+    std::vector<std::unique_ptr<viz::Page>> all;
+    for (const viz::MakePage make_page : viz::page_makers()) all.push_back(make(make_page));
+    return all;
+  }
+  /// Names of the page's buttons that can be clicked now.
+  std::vector<std::string> clickable() const {
+    std::vector<std::string> names;
+    for (const auto& [name, control] : shell.probe().controls) {
+      const bool of_shell = name == "record" || name == "help" || name.rfind("tab ", 0) == 0;
+      if (control.is_button && control.visible && control.disabled_because.empty() && !of_shell) {
+        names.push_back(name);
+      }
+    }
+    return names;
+  }
+  viz::Shell shell;
+  viz::Headless ui;
+};
+
+struct Run {
+  int code;
+  std::string out;
+};
+
+Run run_viz(const std::string& args) {
+  const std::string command = KV_BINARY_DIR "/bin/viz " + args + " 2>&1";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Run run{0, {}};
+  char buffer[4096];
+  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) run.out.append(buffer, n);
+  run.code = WEXITSTATUS(pclose(pipe));
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("every scenario of every page holds") {
+  int played = 0;
+  for (const viz::MakePage make_page : viz::page_makers()) {
+    viz::Session session(make(make_page));
+    for (const auto& file : scenarios_of(session.page().info().lesson)) {
+      CAPTURE(file.string());
+      session.load(viz::Scenario::load(file));
+      for (const viz::Command& command : session.scenario()->commands) {
+        CAPTURE(command.line);
+        CHECK_NOTHROW(session.run(command));
+      }
+      ++played;
+    }
+  }
+  CHECK(played >= 5);
+}
+
+TEST_CASE_FIXTURE(Fixture, "U1 every control that is enabled can be clicked in many states") {
+  for (const viz::MakePage make_page : viz::page_makers()) {
+    const std::string lesson = make(make_page)->info().lesson;
+    CAPTURE(lesson);
+    shell.select(lesson);
+    std::mt19937 rng(7);
+    for (int click = 0; click < 400; ++click) {
+      ui.frame();
+      for (const auto& [name, control] : shell.probe().controls) {
+        CHECK_FALSE(name.empty());
+      }
+      const std::vector<std::string> names = clickable();
+      REQUIRE_FALSE(names.empty());
+      const std::string& name = names[rng() % names.size()];
+      CAPTURE(name);
+      ui.click(name);
+      shell.session().page().check_invariants();
+    }
+    const std::string before = state_of(shell.session().page());
+    if (shell.session().can_undo()) {
+      shell.session().undo();
+      shell.session().redo();
+      CHECK(state_of(shell.session().page()) == before);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a control that is absent or disabled cannot be clicked by mistake") {
+  CHECK_THROWS_WITH(ui.click("no such thing"), doctest::Contains("no control"));
+  CHECK_THROWS_WITH(ui.click("undo"), doctest::Contains("nothing has been done"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "the picture is drawn and changes with the page") {
+  shell.select("05");
+  ui.frame();
+  const auto before = ui.picture();
+  CHECK(before.size() == size_t{1600} * 1200 * 3);
+  ui.click("new");
+  ui.click("A/append 64");
+  CHECK(ui.picture() != before);
+}
+
+TEST_CASE("the program plays a scenario and says what does not hold") {
+  const kvtest::TempDir dir;
+  const std::string beams = KV_SOURCE_DIR "/lessons/05_refcount_cow/scenarios/beam_search.txt";
+  const std::string png = (dir.path() / "x.png").string();
+  const Run good = run_viz("--headless --script " + beams + " --screenshot " + png);
+  CHECK(good.code == 0);
+  CHECK(good.out.find("END ") != std::string::npos);
+  CHECK(std::filesystem::file_size(png) > 10'000);
+
+  const auto write = [&](const char* text) {
+    const auto file = dir.path() / "s.txt";
+    std::FILE* out = std::fopen(file.c_str(), "w");
+    std::fputs(text, out);
+    std::fclose(out);
+    return file.string();
+  };
+  for (const char* text : {"page 05\nnew A\nexpect used 9\n", "page 05\nfly\n", "page 77\n", "",
+                           "page 05\nsay \"open\n", "page 05\nresize 0 16\n",
+                           "page 05\nresize 64 -1\n", "page 05\nresize 2147483648 16\n"}) {
+    CAPTURE(text);
+    const Run bad = run_viz("--headless --script " + write(text));
+    CHECK(bad.code == 2);
+    CHECK(bad.out.rfind("error: ", 0) == 0);
+    CHECK(std::count(bad.out.begin(), bad.out.end(), '\n') == 1);
+  }
+  CHECK(run_viz("--headless --script " + write("page 05\nnew A\nexpect used 9\n"))
+            .out.find("line 3: expected used = 9, found 0") != std::string::npos);
+}
+
+TEST_CASE("U3 wrong sizes and pictures that cannot be written are one clear line") {
+  for (const char* args :
+       {"--headless --size 0x0", "--headless --size wide", "--headless --scale 9",
+        "--headless --screenshot /dev/full", "--headless --screenshot /none/x.png", "77 --headless",
+        "--headless --script /none.txt"}) {
+    CAPTURE(args);
+    const Run run = run_viz(args);
+    CHECK(run.code == 2);
+    CHECK(run.out.find("error: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("without a display the program says what to do instead") {
+  const Run run = run_viz("--frames 1");
+  if (std::getenv("DISPLAY") != nullptr || std::getenv("WAYLAND_DISPLAY") != nullptr) return;
+  CHECK(run.code == 2);
+  CHECK(run.out.find("--headless") != std::string::npos);
+  CHECK(std::count(run.out.begin(), run.out.end(), '\n') == 1);
+}

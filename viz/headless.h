@@ -1,0 +1,45 @@
+#pragma once
+
+// The shell without a window: frames are laid out, and drawn into memory when a picture is wanted.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "viz/shell.h"
+
+struct ImGuiContext;
+
+namespace viz {
+
+class Headless {
+ public:
+  /// Borrows the shell. Sizes in pixels.
+  Headless(Shell& shell, int width, int height, float scale);
+  ~Headless();
+  Headless(const Headless&) = delete;
+  Headless& operator=(const Headless&) = delete;
+
+  void frame();
+  /// Moves the mouse to a control, presses and releases. Throws std::runtime_error if there is no
+  /// such control, or it is clipped, covered, or disabled.
+  void click(const std::string& name);
+  /// The last frame as [height, width, 3] bytes.
+  std::vector<uint8_t> picture();
+
+ private:
+  void move(float x, float y);
+  void press(bool down);
+
+  Shell* shell_;
+  ImGuiContext* context_;
+  int width_, height_;
+  float scale_;
+};
+
+/// Writes a PNG. Throws UserError if it cannot be written in full.
+void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rgb, int width,
+               int height);
+
+}  // namespace viz

@@ -1,0 +1,205 @@
+#include "viz/imgui_ui.h"
+
+#include <imgui.h>
+#include <imgui_internal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "viz/palette.h"
+
+namespace viz {
+namespace {
+
+constexpr float kFontPoints = 15;
+
+void show_tooltip(std::string_view text) {
+  ImGui::BeginTooltip();
+  ImGui::PushTextWrapPos(ImGui::GetFontSize() * 26);
+  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  ImGui::PopTextWrapPos();
+  ImGui::EndTooltip();
+}
+
+ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
+
+/// A label and what makes it unique.
+std::string id_of(std::string_view label, std::string_view name) {
+  return std::string(label) + "##" + std::string(name);
+}
+
+}  // namespace
+
+void ImGuiUi::begin_frame(float scale) {
+  scale_ = scale;
+  probe_.controls.clear();
+  probe_.hovered.clear();
+}
+
+std::vector<std::string> ImGuiUi::take_commands() { return std::exchange(commands_, {}); }
+
+void ImGuiUi::run(std::string command) { commands_.push_back(std::move(command)); }
+
+void ImGuiUi::note(std::string_view name, bool is_button, std::string_view disabled_because) {
+  const ImVec2 min = ImGui::GetItemRectMin(), max = ImGui::GetItemRectMax();
+  const ImRect clip = ImGui::GetCurrentWindow()->ClipRect;
+  const ImVec2 centre((min.x + max.x) / 2, (min.y + max.y) / 2);
+  probe_.controls[std::string(name)] = {.x = min.x,
+                                        .y = min.y,
+                                        .w = max.x - min.x,
+                                        .h = max.y - min.y,
+                                        .visible = clip.Contains(centre),
+                                        .is_button = is_button,
+                                        .disabled_because = std::string(disabled_because)};
+  if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) probe_.hovered = name;
+}
+
+bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
+                           std::string_view disabled_because) {
+  ImGui::BeginDisabled(!disabled_because.empty());
+  const bool clicked = ImGui::Button(id_of(label, name).c_str());
+  ImGui::EndDisabled();
+  note(name, true, disabled_because);
+  if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) {
+    std::string text(tooltip);
+    if (!disabled_because.empty()) text += "\n\nNot now: " + std::string(disabled_because) + ".";
+    show_tooltip(text);
+  }
+  return clicked;
+}
+
+bool ImGuiUi::button(std::string_view name, std::string_view label, std::string command,
+                     std::string_view tooltip, std::string_view disabled_because) {
+  const bool clicked = shell_button(name, label, tooltip, disabled_because);
+  if (clicked) run(std::move(command));
+  return clicked;
+}
+
+bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, int min, int max,
+                     std::string_view tooltip) {
+  const int before = *value;
+  ImGui::SetNextItemWidth(6.5f * ImGui::GetFontSize());
+  ImGui::InputInt(id_of(label, name).c_str(), value);
+  *value = std::clamp(*value, min, max);
+  note(name, false, {});
+  if (ImGui::IsItemHovered()) show_tooltip(tooltip);
+  return *value != before;
+}
+
+bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* value,
+                   std::string_view tooltip) {
+  const auto resize = [](ImGuiInputTextCallbackData* data) {
+    if (data->EventFlag == ImGuiInputTextFlags_CallbackResize) {
+      auto* string = static_cast<std::string*>(data->UserData);
+      string->resize(static_cast<size_t>(data->BufTextLen));
+      data->Buf = string->data();
+    }
+    return 0;
+  };
+  ImGui::SetNextItemWidth(
+      std::min(ImGui::GetContentRegionAvail().x * 0.7f, 34 * ImGui::GetFontSize()));
+  const bool changed =
+      ImGui::InputText(id_of(label, name).c_str(), value->data(), value->capacity() + 1,
+                       ImGuiInputTextFlags_CallbackResize, resize, value);
+  note(name, false, {});
+  if (ImGui::IsItemHovered()) show_tooltip(tooltip);
+  return changed;
+}
+
+void ImGuiUi::same_line() { ImGui::SameLine(); }
+
+void ImGuiUi::heading(std::string_view text) {
+  ImGui::Dummy(ImVec2(0, 4 * scale_));
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(kAccent));
+  label(text);
+  ImGui::PopStyleColor();
+}
+
+void ImGuiUi::label(std::string_view text) {
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+}
+
+void ImGuiUi::hint(std::string_view text) {
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(kDim));
+  ImGui::PushTextWrapPos(0);
+  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  ImGui::PopTextWrapPos();
+  ImGui::PopStyleColor();
+}
+
+void ImGuiUi::begin_columns(std::initializer_list<float> shares) {
+  const auto n = static_cast<int>(shares.size());
+  ImGui::BeginTable("columns", n, ImGuiTableFlags_SizingStretchProp);
+  for (const float share : shares) {
+    ImGui::TableSetupColumn("", ImGuiTableColumnFlags_WidthStretch, share);
+  }
+  ImGui::TableNextRow();
+  ImGui::TableNextColumn();
+}
+
+void ImGuiUi::next_column() { ImGui::TableNextColumn(); }
+
+void ImGuiUi::end_columns() { ImGui::EndTable(); }
+
+float ImGuiUi::width() const { return ImGui::GetContentRegionAvail().x; }
+
+bool ImGuiUi::region(std::string_view name, float x, float y, float w, float h) {
+  const ImRect rect(x, y, x + w, y + h);
+  const bool hovered = ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(rect.Min, rect.Max);
+  probe_.controls[std::string(name)] = {
+      .x = x,
+      .y = y,
+      .w = w,
+      .h = h,
+      .visible = ImGui::GetCurrentWindow()->ClipRect.Contains(rect.GetCenter()),
+      .is_button = false,
+      .disabled_because = {}};
+  if (hovered) probe_.hovered = name;
+  return hovered;
+}
+
+void ImGuiUi::tooltip(std::string_view text) { show_tooltip(text); }
+
+void apply_theme(float scale) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.IniFilename = nullptr;
+  io.ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
+  const char* font = KV_VIZ_FONT;
+  if (*font != '\0' && std::filesystem::exists(font)) {
+    static const ImWchar kRanges[] = {0x20,   0x17F,  0x2010, 0x2044, 0x2190,
+                                      0x2193, 0xFFFD, 0xFFFD, 0};
+    io.Fonts->AddFontFromFileTTF(font, kFontPoints * scale, nullptr, kRanges);
+  } else {
+    ImFontConfig config;
+    config.SizePixels = kFontPoints * scale;
+    io.Fonts->AddFontDefault(&config);
+  }
+
+  ImGui::StyleColorsDark();
+  ImGuiStyle& style = ImGui::GetStyle();
+  style.WindowRounding = 0;
+  style.FrameRounding = style.GrabRounding = style.PopupRounding = style.TabRounding = 5;
+  style.WindowPadding = ImVec2(18, 14);
+  style.FramePadding = ImVec2(9, 5);
+  style.ItemSpacing = ImVec2(8, 7);
+  style.ScrollbarSize = 12;
+  style.WindowBorderSize = style.ChildBorderSize = 0;
+  style.DisabledAlpha = 0.38f;
+  const std::pair<ImGuiCol, Colour> colours[] = {
+      {ImGuiCol_WindowBg, kGround},           {ImGuiCol_ChildBg, kGround},
+      {ImGuiCol_PopupBg, rgb(0x2A303A)},      {ImGuiCol_Text, kText},
+      {ImGuiCol_TextDisabled, kDim},          {ImGuiCol_FrameBg, kPanel},
+      {ImGuiCol_FrameBgHovered, kCellUsed},   {ImGuiCol_FrameBgActive, kLine},
+      {ImGuiCol_Button, rgb(0x2B3440)},       {ImGuiCol_ButtonHovered, rgb(0x3C4A5C)},
+      {ImGuiCol_ButtonActive, rgb(0x4A6A88)}, {ImGuiCol_Tab, kPanel},
+      {ImGuiCol_TabHovered, rgb(0x3C4A5C)},   {ImGuiCol_TabActive, rgb(0x31536E)},
+      {ImGuiCol_Header, rgb(0x2B3440)},       {ImGuiCol_HeaderHovered, rgb(0x3C4A5C)},
+      {ImGuiCol_HeaderActive, rgb(0x4A6A88)}, {ImGuiCol_Separator, kLine},
+      {ImGuiCol_SliderGrab, kAccent},         {ImGuiCol_NavHighlight, kAccent}};
+  for (const auto& [index, value] : colours) style.Colors[index] = colour(value);
+  style.ScaleAllSizes(scale);
+}
+
+}  // namespace viz

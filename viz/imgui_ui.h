@@ -1,0 +1,69 @@
+#pragma once
+
+// The Ui of pages on top of Dear ImGui, and what tests need to find and click a control by name.
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "viz/ui.h"
+
+namespace viz {
+
+/// Where the named controls of the last frame are, in pixels.
+struct Probe {
+  struct Control {
+    float x = 0, y = 0, w = 0, h = 0;
+    bool visible = false;  // not clipped away
+    bool is_button = false;
+    std::string disabled_because;  // empty: it is enabled
+  };
+  std::map<std::string, Control> controls;
+  std::string hovered;  // name of the control under the mouse
+};
+
+class ImGuiUi : public Ui {
+ public:
+  /// Begins a frame's notes. `scale`: pixels per point.
+  void begin_frame(float scale);
+  /// Commands that the page's controls queued in this frame.
+  std::vector<std::string> take_commands();
+  const Probe& probe() const { return probe_; }
+
+  /// For the shell's own controls: the same as button(), with nothing queued.
+  bool shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
+                    std::string_view disabled_because = {});
+
+  void run(std::string command) override;
+  bool button(std::string_view name, std::string_view label, std::string command,
+              std::string_view tooltip, std::string_view disabled_because = {}) override;
+  bool number(std::string_view name, std::string_view label, int* value, int min, int max,
+              std::string_view tooltip) override;
+  bool text(std::string_view name, std::string_view label, std::string* value,
+            std::string_view tooltip) override;
+  void same_line() override;
+  void heading(std::string_view text) override;
+  void label(std::string_view text) override;
+  void hint(std::string_view text) override;
+  void begin_columns(std::initializer_list<float> shares) override;
+  void next_column() override;
+  void end_columns() override;
+  float scale() const override { return scale_; }
+  float width() const override;
+  bool region(std::string_view name, float x, float y, float w, float h) override;
+  void tooltip(std::string_view text) override;
+
+ private:
+  void note(std::string_view name, bool is_button, std::string_view disabled_because);
+
+  float scale_ = 1;
+  std::vector<std::string> commands_;
+  Probe probe_;
+};
+
+/// The style, and the font at this scale: call once after ImGui::CreateContext().
+void apply_theme(float scale);
+
+}  // namespace viz

@@ -1,0 +1,166 @@
+// The visualizer: a page for each lesson, in a window or, for scripts and pictures, without one.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/error.h"
+#include "viz/headless.h"
+#include "viz/pages.h"
+#include "viz/shell.h"
+#if KV_VIZ_WINDOW
+#include "viz/window.h"
+#endif
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions model;
+  int lesson = 0;
+  std::string script;
+  std::string screenshot;
+  std::string size = "1440x900";
+  double scale = 0;
+  int frames = 0;
+  bool headless = false;
+  bool rects = false;
+  bool list = false;
+  bool frame_time = false;
+};
+
+std::vector<std::filesystem::path> shipped_scenarios() {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& lesson : std::filesystem::directory_iterator(KV_SOURCE_DIR "/lessons", error)) {
+    for (const auto& file :
+         std::filesystem::directory_iterator(lesson.path() / "scenarios", error)) {
+      if (file.path().extension() == ".txt") files.push_back(file.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+viz::Shell make_shell(const Options& options) {
+  std::vector<std::unique_ptr<viz::Page>> pages;
+  const viz::PageContext context{.model_dir = options.model.model_dir,
+                                 .device = options.model.device,
+                                 .seed = options.model.sampling.seed};
+  for (const viz::MakePage make : viz::page_makers()) pages.push_back(make(context));
+  return viz::Shell(std::move(pages), shipped_scenarios());
+}
+
+void parse_size(const std::string& text, int& width, int& height) {
+  char rest = 0;
+  const int found = std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest);
+  if (found != 2 || width < 320 || height < 240 || width > 8192 || height > 8192) {
+    kv::user_error("--size: found {}, wanted WIDTHxHEIGHT from 320x240 to 8192x8192", text);
+  }
+}
+
+/// Plays the script to its end. What does not hold is an error with its line.
+void play(viz::Session& session, const std::string& file) {
+  session.load(viz::Scenario::load(file));
+  for (const viz::Command& command : session.scenario()->commands) {
+    try {
+      session.run(command);
+    } catch (const kv::UserError& error) {
+      kv::user_error("{}: {}", file, error.what());
+    }
+  }
+}
+
+void print_state(const viz::Page& page) {
+  std::string line = "END";
+  for (const std::string& name : page.counter_names()) {
+    line += fmt::format(" {}={}", name, page.counter(name).value_or(-1));
+  }
+  fmt::print("{}\n", line);
+}
+
+void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
+  if (!options.script.empty()) play(shell.session(), options.script);
+  const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
+  const auto pixels = [&](int points) {
+    return static_cast<int>(static_cast<float>(points) * scale);
+  };
+  if (!options.screenshot.empty() || options.frame_time) {
+    viz::Headless headless(shell, pixels(width), pixels(height), scale);
+    headless.frame();
+    if (options.frame_time) {
+      constexpr int kFrames = 100;
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kFrames; ++i) headless.frame();
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      fmt::print("{:.2f} ms a frame\n", taken.count() * 1e3 / kFrames);
+    }
+    if (!options.screenshot.empty()) {
+      viz::write_png(options.screenshot, headless.picture(), pixels(width), pixels(height));
+    }
+  }
+  print_state(shell.session().page());
+}
+
+void run(const Options& options) {
+  int width = 0, height = 0;
+  parse_size(options.size, width, height);
+  if (options.scale < 0 || options.scale > 4) {
+    kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
+  }
+  viz::Shell shell = make_shell(options);
+  if (options.list) {
+    for (const std::filesystem::path& file : shipped_scenarios()) fmt::print("{}\n", file.string());
+    return;
+  }
+  if (!options.script.empty()) shell.select(viz::Scenario::load(options.script).page);
+  if (options.lesson > 0) shell.select(fmt::format("{:02}", options.lesson));
+  if (options.headless) return run_headless(options, shell, width, height);
+#if KV_VIZ_WINDOW
+  if (!options.script.empty()) shell.session().load(viz::Scenario::load(options.script));
+  viz::run_window(shell, {.width = width,
+                          .height = height,
+                          .scale = static_cast<float>(options.scale),
+                          .frames = options.frames,
+                          .rects = options.rects});
+  print_state(shell.session().page());
+#else
+  kv::user_error(
+      "built without GLFW and OpenGL: only --headless works; install libglfw3-dev and "
+      "libgl-dev and build again");
+#endif
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"The visualizer: a page for each lesson, driven by the lesson's own classes.\n",
+               "./course viz"};
+  kv::add_model_options(app, options.model);
+  app.add_option("lesson", options.lesson, "the page to open")
+      ->type_name("N")
+      ->check(kv::between(1, 99));
+  app.add_option("--script", options.script, "load a scenario; with --headless, play it to its end")
+      ->type_name("FILE");
+  app.add_flag("--headless", options.headless, "no window: play the script and check it");
+  app.add_option("--screenshot", options.screenshot, "with --headless: draw the last moment as PNG")
+      ->type_name("FILE");
+  app.add_option("--size", options.size, "of the window, in points")->capture_default_str();
+  app.add_option("--scale", options.scale, "pixels per point; 0: the display's")
+      ->capture_default_str();
+  app.add_option("--seed", options.model.sampling.seed, "of live runs")->capture_default_str();
+  app.add_option("--frames", options.frames, "close the window after so many frames")
+      ->check(kv::between(0, 1 << 30));
+  app.add_flag("--rects", options.rects, "print where the controls are, for scripts that click");
+  app.add_flag("--list", options.list, "list the scenarios that ship, and nothing else");
+  app.add_flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}

@@ -1,0 +1,70 @@
+#pragma once
+
+// A page and its history. Everything that changes a page goes through run(), so a session can be
+// recorded, undone, and played from a file.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "viz/page.h"
+#include "viz/scenario.h"
+
+namespace viz {
+
+class Session {
+ public:
+  explicit Session(std::unique_ptr<Page> page);
+
+  Page& page() const { return *page_; }
+  /// Runs a command of the page, or `say`, `expect`, `fails`, `reset`. Throws UserError if it is
+  /// refused or an expectation does not hold: the page is as it was then, and the log says why.
+  void run(const Command& command);
+  /// The same for a click: what is refused is told in the log, not thrown. True if it was done.
+  bool try_run(const std::string& command);
+
+  bool can_undo() const { return !done_.empty(); }
+  bool can_redo() const { return !undone_.empty(); }
+  void undo();  // replays all but the last command
+  void redo();
+  void reset();
+
+  /// Commands that changed the page, as a scenario.
+  Scenario recorded(std::string name) const;
+
+  struct LogLine {
+    std::string text;
+    bool error = false;
+  };
+  const std::vector<LogLine>& log() const { return log_; }
+  const std::string& caption() const { return caption_; }  // the last `say`
+
+  // Playing a scenario: its commands one after the other.
+  void load(Scenario scenario);  // resets the page
+  const std::optional<Scenario>& scenario() const { return scenario_; }
+  size_t position() const { return position_; }  // commands of the scenario that have run
+  bool at_end() const { return !scenario_ || position_ == scenario_->commands.size(); }
+  /// Runs up to and with the next command that changes the page, or to the next `say`. False if it
+  /// failed (the log says why) or there is none.
+  bool step();
+  bool playing = false;
+  double seconds_per_step = 1.2;
+  /// Called once a frame; steps when it is time.
+  void advance(double seconds);
+
+ private:
+  void expect(const Command& command) const;
+  void replay(size_t count);
+
+  std::unique_ptr<Page> page_;
+  std::vector<Command> done_, undone_;
+  std::vector<LogLine> log_;
+  std::string caption_;
+  std::optional<Scenario> scenario_;
+  size_t position_ = 0;
+  double waited_ = 0;
+};
+
+}  // namespace viz

@@ -1,0 +1,227 @@
+#include "viz/shell.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <fstream>
+#include <utility>
+
+#include "common/error.h"
+#include "viz/palette.h"
+
+namespace viz {
+namespace {
+
+ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
+
+}  // namespace
+
+Shell::Shell(std::vector<std::unique_ptr<Page>> pages,
+             std::vector<std::filesystem::path> scenarios) {
+  for (std::unique_ptr<Page>& page : pages) {
+    Tab tab{std::make_unique<Session>(std::move(page)), {}};
+    const std::string folder = tab.session->page().info().lesson + "_";
+    for (const std::filesystem::path& file : scenarios) {
+      const std::string owner = file.parent_path().parent_path().filename().string();
+      if (owner.rfind(folder, 0) == 0) tab.scenarios.push_back(file);
+    }
+    tabs_.push_back(std::move(tab));
+  }
+}
+
+void Shell::select(const std::string& lesson) {
+  for (size_t i = 0; i < tabs_.size(); ++i) {
+    if (tabs_[i].session->page().info().lesson == lesson) {
+      current_ = i;
+      return;
+    }
+  }
+  std::string known;
+  for (const Tab& tab : tabs_) known += " " + tab.session->page().info().lesson;
+  kv::user_error("lesson {} has no page; there are pages for{}", lesson, known);
+}
+
+void Shell::frame(float width, float height, float scale, double seconds) {
+  ui_.begin_frame(scale);
+  ImGui::SetNextWindowPos(ImVec2(0, 0));
+  ImGui::SetNextWindowSize(ImVec2(width, height));
+  ImGui::Begin("Page by Page", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
+                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus);
+  keys();
+  draw_tabs();
+  const float side = std::min(390 * scale, width * 0.33f);
+  const PageInfo info = session().page().info();
+  ImGui::BeginChild("page", ImVec2(-side - 16 * scale, 0));
+  ui_.hint(info.summary);
+  session().page().draw(ui_);
+  ImGui::EndChild();
+  ImGui::SameLine(0, 16 * scale);
+  ImGui::BeginChild("side", ImVec2(0, 0));
+  draw_player();
+  draw_log();
+  ImGui::EndChild();
+  if (help_) draw_help();
+  ImGui::End();
+
+  for (const std::string& command : ui_.take_commands()) session().try_run(command);
+  session().advance(seconds);
+}
+
+void Shell::draw_tabs() {
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(kText));
+  for (size_t i = 0; i < tabs_.size(); ++i) {
+    const PageInfo info = tabs_[i].session->page().info();
+    if (i == current_)
+      ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
+    const bool selected = i == current_;
+    if (ui_.shell_button("tab " + info.lesson, info.lesson + "  " + info.title, info.summary)) {
+      current_ = i;
+    }
+    if (selected) ImGui::PopStyleColor();
+    ImGui::SameLine();
+  }
+  ImGui::PopStyleColor();
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - 3.5f * ImGui::GetFontSize());
+  if (ui_.shell_button("help", "?", "Keys and commands")) help_ = !help_;
+  ImGui::Separator();
+}
+
+void Shell::draw_player() {
+  Session& s = session();
+  ui_.heading("Session");
+  if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
+                       s.can_undo() ? "" : "nothing has been done")) {
+    s.undo();
+  }
+  ui_.same_line();
+  if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
+                       s.can_redo() ? "" : "nothing was taken back")) {
+    s.redo();
+  }
+  ui_.same_line();
+  if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) s.reset();
+  ui_.same_line();
+  if (ui_.shell_button("record", "Save",
+                       fmt::format("Write this session as a scenario to {}", record_file.string()),
+                       s.can_undo() ? "" : "nothing has been done")) {
+    save_recording();
+  }
+
+  ui_.heading("Scenarios");
+  const std::vector<std::filesystem::path>& files = tabs_[current_].scenarios;
+  if (files.empty()) ui_.hint("This page has none.");
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string name = files[i].stem().string();
+    const float needed = ImGui::CalcTextSize(name.c_str()).x + 20 * ui_.scale();
+    if (i > 0) {
+      ImGui::SameLine();
+      if (ImGui::GetContentRegionAvail().x < needed) ImGui::NewLine();
+    }
+    if (ui_.shell_button("scenario/" + name, name, "Load this scenario: then play it or step")) {
+      try {
+        s.load(Scenario::load(files[i]));
+      } catch (const kv::UserError& error) {
+        notice_ = error.what();
+      }
+    }
+  }
+  const char* none = s.scenario() ? "it is at its end" : "load a scenario first";
+  if (ui_.shell_button("play", s.playing ? "Pause" : "Play", "Play the scenario (Space)",
+                       s.at_end() ? none : "")) {
+    s.playing = !s.playing;
+  }
+  ui_.same_line();
+  if (ui_.shell_button("step", "Step", "The next command (Right arrow)", s.at_end() ? none : "")) {
+    s.step();
+  }
+  ui_.same_line();
+  auto seconds = static_cast<float>(s.seconds_per_step);
+  ImGui::SetNextItemWidth(-1);
+  if (ImGui::SliderFloat("##speed", &seconds, 0.1f, 4.0f, "%.1f s a step")) {
+    s.seconds_per_step = static_cast<double>(seconds);
+  }
+  if (s.scenario()) {
+    ui_.hint(fmt::format("{}: {} of {}", s.scenario()->name, s.position(),
+                         s.scenario()->commands.size()));
+  }
+  if (!s.caption().empty()) {
+    ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(rgb(0x1F3A4D)));
+    const float wrap = ImGui::GetContentRegionAvail().x - 24 * ui_.scale();
+    const float h = ImGui::CalcTextSize(s.caption().c_str(), nullptr, false, wrap).y;
+    ImGui::BeginChild("caption", ImVec2(0, h + 22 * ui_.scale()));
+    ImGui::SetCursorPos(ImVec2(12 * ui_.scale(), 10 * ui_.scale()));
+    ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + wrap);
+    ImGui::TextUnformatted(s.caption().c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::EndChild();
+    ImGui::PopStyleColor();
+  }
+  if (!notice_.empty()) ui_.hint(notice_);
+}
+
+void Shell::draw_log() {
+  ui_.heading("What happened");
+  ImGui::BeginChild("log", ImVec2(0, 0));
+  const std::vector<Session::LogLine>& log = session().log();
+  for (size_t i = log.size(); i-- > 0;) {  // newest first
+    ImGui::PushStyleColor(ImGuiCol_Text, colour(log[i].error          ? kError
+                                                : i + 1 == log.size() ? kText
+                                                                      : kDim));
+    ImGui::PushTextWrapPos(0);
+    ImGui::TextUnformatted(log[i].text.c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::PopStyleColor();
+  }
+  if (log.empty()) ui_.hint("Nothing yet. Press a button on the left, or load a scenario.");
+  ImGui::EndChild();
+}
+
+void Shell::draw_help() {
+  ImGui::SetNextWindowPos(ImVec2(40 * ui_.scale(), 60 * ui_.scale()));
+  ImGui::Begin("Keys and commands", &help_,
+               ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoCollapse);
+  ImGui::TextUnformatted(
+      "Space    play or pause the scenario\nRight    next step\nCtrl+Z   undo\nCtrl+Y   redo\n"
+      "R        reset\n1 to 9   page\nTab, arrows, Enter   move and press\n?, Esc   this help\n");
+  ui_.heading("Commands of this page, as scenarios write them");
+  for (const std::string& line : session().page().info().commands) {
+    ImGui::TextUnformatted(line.c_str());
+  }
+  ImGui::End();
+}
+
+void Shell::keys() {
+  const ImGuiIO& io = ImGui::GetIO();
+  if (io.WantTextInput) return;
+  Session& s = session();
+  for (const ImWchar c : io.InputQueueCharacters) {
+    if (c == '?') help_ = !help_;
+    if (c == 'r' || c == 'R') s.reset();
+    if (c >= '1' && c <= '9') {
+      for (size_t i = 0; i < tabs_.size(); ++i) {
+        if (tabs_[i].session->page().info().lesson == fmt::format("{:02}", c - '0')) current_ = i;
+      }
+    }
+    if (c == ' ' && !ImGui::IsAnyItemFocused() && !s.at_end()) s.playing = !s.playing;
+  }
+#if IMGUI_VERSION_NUM < 18700
+  const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(ImGui::GetKeyIndex(key)); };
+#else
+  const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(key); };
+#endif
+  if (pressed(ImGuiKey_Escape)) help_ = false;
+  if (pressed(ImGuiKey_RightArrow) && !ImGui::IsAnyItemFocused()) s.step();
+  if (io.KeyCtrl && pressed(ImGuiKey_Z)) s.undo();
+  if (io.KeyCtrl && pressed(ImGuiKey_Y)) s.redo();
+}
+
+void Shell::save_recording() {
+  std::ofstream out(record_file);
+  out << session().recorded(record_file.stem().string()).text();
+  out.close();
+  notice_ = out ? "saved to " + record_file.string() : "cannot write " + record_file.string();
+}
+
+}  // namespace viz
