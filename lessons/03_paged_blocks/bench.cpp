@@ -101,8 +101,8 @@ void run(const kv::BenchOptions& options) {
                 kv::with_commas(length), device, 1e3 * flat_step);
 
   nlohmann::json points = nlohmann::json::array();
-  kv::Table table(
-      {"block size", "average tail", "waste", "block table", "step", "gather alone", "share"});
+  kv::Table table({"block size", "average tail", "waste", "block table", "step", "against flat",
+                   "gather alone"});
   for (int block_size = 1; block_size <= kLargestBlock && !kv::interrupted(); block_size *= 2) {
     const Tails tails = tails_of(block_size, length);
     const double average_tail = static_cast<double>(tails.wasted) / length;
@@ -114,8 +114,8 @@ void run(const kv::BenchOptions& options) {
     table.add({std::to_string(block_size), fmt::format("{:.1f} slots", average_tail),
                kv::percent(static_cast<double>(tails.wasted), static_cast<double>(tails.slots)),
                fmt::format("{} B", kv::with_commas(table_bytes)),
-               fmt::format("{:.3f} ms", 1e3 * step), fmt::format("{:.3f} ms", 1e3 * gather),
-               kv::percent(gather, step)});
+               fmt::format("{:.3f} ms", 1e3 * step), fmt::format("{:.2f} times", step / flat_step),
+               fmt::format("{:.3f} ms", 1e3 * gather)});
     points.push_back({{"block_size", block_size},
                       {"average_tail", average_tail},
                       {"wasted_slots", tails.wasted},

@@ -9,6 +9,15 @@
 #include "write_kv.h"
 
 namespace lesson03 {
+namespace {
+
+/// At least `bytes`. Sequences grow by a token in each pass: with room for twice as much, most
+/// passes find a buffer that is large enough.
+void grow_to(kv::DeviceBuffer& buffer, size_t bytes, kv::Device device) {
+  if (buffer.bytes() < bytes) buffer = kv::DeviceBuffer(device, 2 * bytes);
+}
+
+}  // namespace
 
 GatheredAttention::GatheredAttention(const kv::ModelConfig& config, const kv::Stream& stream,
                                      const PagedKvCache& cache)
@@ -57,9 +66,7 @@ void GatheredAttention::upload_metadata(std::span<const PagedRows> sequences) {
     metadata_.insert(metadata_.end(), part->begin(), part->end());
   }
   const size_t bytes = metadata_.size() * sizeof(int32_t);
-  if (device_metadata_.bytes() < bytes) {
-    device_metadata_ = kv::DeviceBuffer(stream_->device(), bytes);
-  }
+  grow_to(device_metadata_, bytes, stream_->device());
   kv::copy_to_device_async(device_metadata_.data(), metadata_.data(), bytes, *stream_);
 
   slot_mapping_ = device_metadata_.as<const int64_t>();
@@ -73,10 +80,8 @@ void GatheredAttention::make_room() {
   const int64_t layer_bytes =
       cache_->bytes_per_token() / 2 / config_.num_layers;  // K or V of a token in one layer
   const auto bytes = static_cast<size_t>(num_gathered_ * layer_bytes);
-  if (k_.bytes() < bytes) {
-    k_ = kv::DeviceBuffer(stream_->device(), bytes);
-    v_ = kv::DeviceBuffer(stream_->device(), bytes);
-  }
+  grow_to(k_, bytes, stream_->device());
+  grow_to(v_, bytes, stream_->device());
   if (stream_->device() == kv::Device::kCpu) return;
   const size_t workspace_bytes = lesson02::decode_attention_workspace_bytes(args_);
   if (workspace_.bytes() < workspace_bytes) {
