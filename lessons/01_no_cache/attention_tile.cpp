@@ -36,12 +36,20 @@ struct Block {
   float spare[kMaxHeadDim];      // acc of a place that has no query
 };
 
+/// Rows lie pages apart, or anywhere: the processor does not guess where the next one is.
+constexpr int kRowsAhead = 4;
+inline __attribute__((always_inline)) void prefetch_row(const float* row, int head_dim) {
+  for (int i = 0; i < head_dim; i += kLanes) __builtin_prefetch(row + i);
+}
+
 /// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
 /// this order; then a fixed tree adds the lanes: 8 apart, 4 apart, 2 apart, neighbours.
 FOR_EVERY_CPU void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim,
                               float scale) {
   for (int t = 0; t < num_keys; ++t) {
     const float* k = rows.k[t];
+    prefetch_row(rows.k[std::min(t + kRowsAhead, num_keys - 1)], head_dim);
+    prefetch_row(rows.v[t], head_dim);
     Lanes sum[kBlock] = {};
     int i = 0;
     for (; i + kLanes <= head_dim; i += kLanes) {
