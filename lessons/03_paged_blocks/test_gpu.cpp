@@ -9,9 +9,7 @@
 #include "engine.h"
 #include "gather_kv.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "tests/support/random_model.h"
 #include "tests/support/shipped_model.h"
-#include "tests/support/temp_dir.h"
 #include "write_kv.h"
 
 namespace {
@@ -37,7 +35,7 @@ std::vector<uint16_t> to_host(const kv::DeviceBuffer& buffer) {
 
 }  // namespace
 
-TEST_CASE("write_kv and gather_kv move every byte: the whole cache is compared") {
+TEST_CASE("K2: rows go to their slots and slot -1 nowhere: the whole cache is compared") {
   struct Shape {
     int kv_heads, head_dim, block_size;
   };
@@ -180,6 +178,30 @@ TEST_CASE("the engine gives lesson 02's bits for any block size and in separate 
         CHECK(paged.completions[i].tokens == flat.completions[i].tokens);
         CHECK(paged.completions[i].logits_xxh64 == flat.completions[i].logits_xxh64);
       }
+    }
+  }
+}
+
+TEST_CASE("K1: what unused slots hold leaves no trace") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
+  const std::vector<kv::Request> requests{request_of(4, 20), request_of(17, 5)};
+  const auto flat = lesson02::make_engine(model, {})->generate(requests);
+  for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
+    CAPTURE(byte);
+    const auto engine = lesson03::make_engine(model, {});
+    engine->generate(requests);
+    const lesson03::PagedKvCache& cache =
+        *dynamic_cast<const lesson03::PagedEngine&>(*engine).cache();
+    const auto bytes = static_cast<size_t>(cache.bytes_per_block() / 2 / cache.num_layers());
+    for (int layer = 0; layer < cache.num_layers(); ++layer) {
+      for (int id = 0; id < cache.num_blocks(); ++id) {
+        kv::fill_bytes(cache.block(layer, id).k, byte, bytes, model.stream());
+        kv::fill_bytes(cache.block(layer, id).v, byte, bytes, model.stream());
+      }
+    }
+    const auto poisoned = engine->generate(requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      CHECK(poisoned.completions[i].logits_xxh64 == flat.completions[i].logits_xxh64);
     }
   }
 }
