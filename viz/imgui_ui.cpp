@@ -162,6 +162,10 @@ bool ImGuiUi::region(std::string_view name, float x, float y, float w, float h) 
 
 void ImGuiUi::tooltip(std::string_view text) { show_tooltip(text); }
 
+bool ImGuiUi::mouse_clicked() const {
+  return ImGui::IsWindowHovered() && ImGui::IsMouseClicked(ImGuiMouseButton_Left);
+}
+
 void apply_theme(float scale) {
   ImGuiIO& io = ImGui::GetIO();
   io.IniFilename = nullptr;
@@ -171,6 +175,7 @@ void apply_theme(float scale) {
     static const ImWchar kRanges[] = {0x20,   0x17F,  0x2010, 0x2044, 0x2190,
                                       0x2193, 0xFFFD, 0xFFFD, 0};
     io.Fonts->AddFontFromFileTTF(font, kFontPoints * scale, nullptr, kRanges);
+    io.Fonts->AddFontFromFileTTF(font, 1.5f * kFontPoints * scale, nullptr, kRanges);
   } else {
     ImFontConfig config;
     config.SizePixels = kFontPoints * scale;

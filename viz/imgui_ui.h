@@ -54,6 +54,7 @@ class ImGuiUi : public Ui {
   float width() const override;
   bool region(std::string_view name, float x, float y, float w, float h) override;
   void tooltip(std::string_view text) override;
+  bool mouse_clicked() const override;
 
  private:
   void note(std::string_view name, bool is_button, std::string_view disabled_because);

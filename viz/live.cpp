@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "common/error.h"
+
 namespace viz {
 
 LiveRun::LiveRun(std::function<void(const kv::TokenCallback&)> generate)
@@ -61,6 +63,60 @@ bool LiveRun::on_token(size_t request, int32_t token) {
   changed_.notify_all();
   changed_.wait(lock, [this] { return turn_ == Turn::kEngine; });
   return !cancelled_;
+}
+
+kv::Request LiveModel::request(const std::string& prompt, int max_tokens) {
+  if (prompt.empty()) kv::user_error("the prompt is empty: give at least one character");
+  return {.prompt = tokenizer().encode(prompt),
+          .max_tokens = max_tokens,
+          .sampling = {.temperature = 0, .seed = context_.seed},
+          .stop_token_ids = model().config().eos_token_ids};
+}
+
+LiveModel::Loaded& LiveModel::load() {
+  if (!loaded_) {
+    kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));
+    loaded_ = std::make_unique<Loaded>(std::move(model), kv::Tokenizer::load(context_.model_dir));
+  }
+  return *loaded_;
+}
+
+std::string token_text(const kv::Tokenizer& tokenizer, int32_t token) {
+  if (!tokenizer.has(token)) return "\xEF\xBF\xBD";
+  std::string text;
+  for (const char c : tokenizer.decode({&token, 1})) {
+    if (c == '\n') {
+      text += "\\n";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+LiveRequests::LiveRequests(kv::Engine& engine, std::vector<kv::Request> requests)
+    : requests_(std::move(requests)), run_([this, &engine](const kv::TokenCallback& on_token) {
+        engine.generate(requests_, on_token);
+      }) {
+  run_.step();
+  if (!run_.error().empty()) kv::user_error("{}", run_.error());
+}
+
+std::vector<int32_t> LiveRequests::tokens(size_t request) const {
+  std::vector<int32_t> tokens = requests_.at(request).prompt;
+  for (const LiveRun::Token& token : run_.tokens()) {
+    if (token.request == request) tokens.push_back(token.id);
+  }
+  return tokens;
+}
+
+void run_steps(LiveRequests* live, const Command& command) {
+  command.check_count(0, 1);
+  const int64_t count = command.args.empty() ? 1 : command.number(0, "a number of steps", 1, 4096);
+  if (!live) kv::user_error("step: there is no live run; begin one with `live \"a prompt\"`");
+  if (live->finished()) kv::user_error("step: the run has ended; `stop` leads back");
+  for (int64_t i = 0; i < count && live->step(); ++i) {
+  }
 }
 
 }  // namespace viz

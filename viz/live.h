@@ -6,12 +6,16 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/engine.h"
+#include "common/model.h"
+#include "common/tokenizer.h"
+#include "viz/page.h"
 
 namespace viz {
 
@@ -48,5 +52,54 @@ class LiveRun {
   std::vector<Token> tokens_;
   std::thread thread_;
 };
+
+/// The model of live runs: loaded when it is first needed, and kept, as an undo runs it again.
+class LiveModel {
+ public:
+  explicit LiveModel(PageContext context) : context_(std::move(context)) {}
+
+  kv::Model& model() { return load().model; }
+  const kv::Tokenizer& tokenizer() { return load().tokenizer; }
+  /// A prompt to be continued. Throws UserError if it is empty.
+  kv::Request request(const std::string& prompt, int max_tokens);
+
+ private:
+  struct Loaded {
+    kv::Model model;
+    kv::Tokenizer tokenizer;
+  };
+  Loaded& load();
+
+  PageContext context_;
+  std::unique_ptr<Loaded> loaded_;
+};
+
+/// A token as it is shown: "\\n" for a line feed, U+FFFD for a part of a character.
+std::string token_text(const kv::Tokenizer& tokenizer, int32_t token);
+
+/// Requests on their way through an engine, a token at a time.
+class LiveRequests {
+ public:
+  /// Borrows the engine, which generates the first token here. Throws UserError for what it
+  /// refuses.
+  LiveRequests(kv::Engine& engine, std::vector<kv::Request> requests);
+
+  /// One more token. False if the run had ended.
+  bool step() { return run_.step(); }
+  bool finished() const { return run_.finished(); }
+  size_t size() const { return requests_.size(); }
+  /// Prompt and generated tokens.
+  std::vector<int32_t> tokens(size_t request) const;
+  const std::vector<LiveRun::Token>& generated() const { return run_.tokens(); }
+  const std::vector<kv::Request>& requests() const { return requests_; }
+
+ private:
+  std::vector<kv::Request> requests_;
+  LiveRun run_;
+};
+
+/// The command `step [N]`: up to N more tokens (1 if it is left out). Throws UserError if there is
+/// no run or it has ended.
+void run_steps(LiveRequests* live, const Command& command);
 
 }  // namespace viz

@@ -29,6 +29,7 @@ struct Options {
   std::string screenshot;
   std::string size = "1440x900";
   double scale = 0;
+  int steps = 0;
   int frames = 0;
   bool headless = false;
   bool rects = false;
@@ -66,15 +67,14 @@ void parse_size(const std::string& text, int& width, int& height) {
   }
 }
 
-/// Plays the script to its end. What does not hold is an error with its line.
-void play(viz::Session& session, const std::string& file) {
+/// Plays the script to its end, or `steps` steps of it. What does not hold is an error with its
+/// line.
+void play(viz::Session& session, const std::string& file, int steps) {
   session.load(viz::Scenario::load(file));
-  for (const viz::Command& command : session.scenario()->commands) {
-    try {
-      session.run(command);
-    } catch (const kv::UserError& error) {
-      kv::user_error("{}: {}", file, error.what());
-    }
+  try {
+    session.play_on(steps > 0 ? static_cast<size_t>(steps) : SIZE_MAX);
+  } catch (const kv::UserError& error) {
+    kv::user_error("{}: {}", file, error.what());
   }
 }
 
@@ -87,7 +87,7 @@ void print_state(const viz::Page& page) {
 }
 
 void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
-  if (!options.script.empty()) play(shell.session(), options.script);
+  if (!options.script.empty()) play(shell.session(), options.script, options.steps);
   const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
   const auto pixels = [&](int points) {
     return static_cast<int>(static_cast<float>(points) * scale);
@@ -150,6 +150,9 @@ int main(int argc, char** argv) {
       ->check(kv::between(1, 99));
   app.add_option("--script", options.script, "load a scenario; with --headless, play it to its end")
       ->type_name("FILE");
+  app.add_option("--steps", options.steps,
+                 "with --headless: play so many steps of the script; 0: all of them")
+      ->check(kv::between(0, 1 << 20));
   app.add_flag("--headless", options.headless, "no window: play the script and check it");
   app.add_option("--screenshot", options.screenshot, "with --headless: draw the last moment as PNG")
       ->type_name("FILE");

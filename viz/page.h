@@ -48,6 +48,9 @@ class Page {
   /// What `expect NAME` reads and the counters show. No value: no such counter.
   virtual std::optional<int64_t> counter(std::string_view name) const = 0;
   virtual std::vector<std::string> counter_names() const = 0;
+  /// The command with which the page goes on by itself ("step" in a live run): what the player does
+  /// when no scenario is loaded or it is at its end. Empty: there is none.
+  virtual std::string next_step() const { return {}; }
   /// Throws std::logic_error if something that must hold does not. Called after every command.
   virtual void check_invariants() const = 0;
 

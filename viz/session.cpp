@@ -143,31 +143,39 @@ void Session::load(Scenario scenario) {
   scenario_ = std::move(scenario);
 }
 
+/// One command that changes the page, with the captions before it and what is expected after it.
+/// False at the end of the scenario.
+bool Session::play_step() {
+  bool changed = false;
+  while (!at_end()) {
+    const Command& command = scenario_->commands[position_];
+    const bool changes =
+        command.verb != "say" && command.verb != "expect" && command.verb != "fails";
+    if (changed && (changes || command.verb == "say")) return true;
+    run(command);
+    ++position_;
+    changed = changed || changes;
+  }
+  return changed;
+}
+
 bool Session::step() {
   waited_ = 0;
+  bool done = false;
   try {
-    while (!at_end()) {
-      const Command& command = scenario_->commands[position_];
-      run(command);
-      ++position_;
-      if (command.verb == "say") {
-        // A caption stays with what follows it: the next command that changes the page.
-        continue;
-      }
-      if (command.verb == "expect" || command.verb == "fails") continue;
-      // What is expected of this command belongs to it.
-      while (!at_end() && scenario_->commands[position_].verb == "expect") {
-        run(scenario_->commands[position_]);
-        ++position_;
-      }
-      return true;
-    }
-  } catch (const kv::UserError&) {
+    done = play_step();
+  } catch (const kv::UserError&) {  // run() has told it
     playing = false;
     return false;
   }
-  playing = false;
-  return false;
+  if (!done && at_end() && !page_->next_step().empty()) done = try_run(page_->next_step());
+  if (!can_step() || !done) playing = false;
+  return done;
+}
+
+void Session::play_on(size_t steps) {
+  for (size_t i = 0; i < steps && play_step(); ++i) {
+  }
 }
 
 void Session::advance(double seconds) {

@@ -46,9 +46,13 @@ class Session {
   const std::optional<Scenario>& scenario() const { return scenario_; }
   size_t position() const { return position_; }  // commands of the scenario that have run
   bool at_end() const { return !scenario_ || position_ == scenario_->commands.size(); }
-  /// Runs up to and with the next command that changes the page, or to the next `say`. False if it
-  /// failed (the log says why) or there is none.
+  /// Runs up to and with the next command that changes the page; at the end of the scenario, or
+  /// without one, the page's own next step. False if it failed (the log says why) or there is none.
   bool step();
+  bool can_step() const { return !at_end() || !page_->next_step().empty(); }
+  /// Runs the scenario on to its end, or `steps` steps of it. Throws UserError, with the line, for
+  /// what does not hold.
+  void play_on(size_t steps = SIZE_MAX);
   bool playing = false;
   double seconds_per_step = 1.2;
   /// Called once a frame; steps when it is time.
@@ -57,6 +61,7 @@ class Session {
  private:
   void expect(const Command& command) const;
   void replay(size_t count);
+  bool play_step();
 
   std::unique_ptr<Page> page_;
   std::vector<Command> done_, undone_;

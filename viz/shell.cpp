@@ -126,13 +126,16 @@ void Shell::draw_player() {
       }
     }
   }
-  const char* none = s.scenario() ? "it is at its end" : "load a scenario first";
-  if (ui_.shell_button("play", s.playing ? "Pause" : "Play", "Play the scenario (Space)",
-                       s.at_end() ? none : "")) {
+  const char* none = s.can_step()   ? ""
+                     : s.scenario() ? "the scenario is at its end"
+                                    : "load a scenario, or begin a live run";
+  if (ui_.shell_button("play", s.playing ? "Pause" : "Play",
+                       "Play the scenario, or let the live run go on (Space)", none)) {
     s.playing = !s.playing;
   }
   ui_.same_line();
-  if (ui_.shell_button("step", "Step", "The next command (Right arrow)", s.at_end() ? none : "")) {
+  if (ui_.shell_button("step", "Step",
+                       "The next command, or the next token of a live run (Right arrow)", none)) {
     s.step();
   }
   ui_.same_line();
@@ -204,7 +207,7 @@ void Shell::keys() {
         if (tabs_[i].session->page().info().lesson == fmt::format("{:02}", c - '0')) current_ = i;
       }
     }
-    if (c == ' ' && !ImGui::IsAnyItemFocused() && !s.at_end()) s.playing = !s.playing;
+    if (c == ' ' && !ImGui::IsAnyItemFocused() && s.can_step()) s.playing = !s.playing;
   }
 #if IMGUI_VERSION_NUM < 18700
   const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(ImGui::GetKeyIndex(key)); };

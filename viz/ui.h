@@ -45,6 +45,9 @@ class Ui {
   /// Registers the rectangle of something drawn by hand under a name for tests, returns hovered.
   virtual bool region(std::string_view name, float x, float y, float w, float h) = 0;
   virtual void tooltip(std::string_view text) = 0;
+  /// The mouse button went down in this frame: together with what a widget says is under the mouse,
+  /// a click on it.
+  virtual bool mouse_clicked() const = 0;
 };
 
 }  // namespace viz

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "viz/drawing.h"
 #include "viz/palette.h"
 
 namespace viz {
@@ -23,14 +24,6 @@ std::string names_of(const std::vector<SequenceView>& sequences, const std::vect
   return names;
 }
 
-void text_at(ImDrawList& list, float x, float y, Colour colour, const std::string& text) {
-  list.AddText(ImVec2(x, y), colour, text.data(), text.data() + text.size());
-}
-
-void text_right(ImDrawList& list, float x, float y, Colour colour, const std::string& text) {
-  text_at(list, x - ImGui::CalcTextSize(text.c_str()).x, y, colour, text);
-}
-
 /// Sizes of a cell of the pool, in pixels.
 struct Cell {
   float size, gap;
@@ -41,7 +34,13 @@ struct Cell {
     size = (count <= 128 ? 54 : count <= 512 ? 34 : 18) * s;
     gap = (count <= 512 ? 6 : 3) * s;
     columns = std::max(1, static_cast<int>((room + gap) / (size + gap)));
-    if (count == 64) columns = std::min(columns, 16);
+    // Pools mostly have a power of two of blocks: full rows, if that needs little shrinking.
+    if (columns >= 5 && columns < 8 && count >= 8) {
+      columns = 8;
+      size = std::min(size, (room - 7 * gap) / 8);
+    } else if (columns > 8) {
+      columns -= columns % 8;
+    }
     rows = (static_cast<int>(count) + columns - 1) / columns;
   }
   float pitch() const { return size + gap; }
@@ -51,7 +50,7 @@ void draw_cell(ImDrawList& list, const BlockView& block, int block_size, float x
                const Cell& cell, float s) {
   const float r = std::min(5 * s, cell.size / 5);
   const ImVec2 a(x, y), b(x + cell.size, y + cell.size);
-  const bool large = cell.size >= 50 * s;
+  const bool large = cell.size >= 36 * s;
   list.AddRectFilled(a, b, block.ref_cnt > 0 ? kCellUsed : kCellFree, r);
   if (block.ref_cnt > 0 && !block.owners.empty()) {
     // The fill level, in the owners' hues side by side.
@@ -183,7 +182,7 @@ void counters(Ui& ui, const std::string& name, const std::vector<CounterView>& v
     const float w = std::max(value_width, ImGui::CalcTextSize(counter.name.c_str()).x) + 26 * s;
     const ImVec2 a(x, origin.y), b(x + w, origin.y + h);
     list.AddRectFilled(a, b, kPanel, 6 * s);
-    list.AddText(ImGui::GetFont(), font * 1.5f, ImVec2(x + 13 * s, origin.y + 7 * s), kText,
+    list.AddText(figure_font(), font * 1.5f, ImVec2(x + 13 * s, origin.y + 7 * s), kText,
                  counter.value.c_str());
     text_at(list, x + 13 * s, origin.y + 9 * s + font * 1.6f, kDim, counter.name);
     if (ui.region(name + "/" + counter.name, a.x, a.y, w, h)) ui.tooltip(counter.tooltip);

@@ -50,6 +50,86 @@ struct TableView {
 /// Returns the token under the mouse.
 std::optional<int> block_table(Ui& ui, const std::string& name, const TableView& view);
 
+/// Runs of memory as bars below one another: what is reserved, and how much of it holds tokens. The
+/// widest fills the row.
+struct SlabView {
+  SequenceView sequence;
+  int64_t used = 0;
+  int64_t reserved = 0;
+  bool active = true;  // false: it holds nothing that anybody still reads
+};
+void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view);
+
+/// One range of slots, what is reserved in it, and the holes between.
+struct StripView {
+  struct Range {
+    SequenceView owner;
+    int64_t begin = 0;
+    int64_t size = 0;
+  };
+  int64_t capacity = 1;
+  std::vector<Range> ranges;  // ascending, apart
+};
+void strip(Ui& ui, const std::string& name, const StripView& view);
+
+/// Small cells in rows: a row for each step, a column for each token.
+struct StepGridView {
+  struct Kind {
+    std::string name;  // in the legend and the tooltips
+    int hue = 0;
+    float strength = 1;
+  };
+  struct Row {
+    std::string label;
+    std::vector<int> cells;  // kinds
+  };
+  std::vector<Kind> kinds;
+  std::vector<std::string> columns;  // for the tooltips: what token it is
+  std::vector<Row> rows;
+};
+void step_grid(Ui& ui, const std::string& name, const StepGridView& view);
+
+/// One block, wide: its slots with their tokens, one of them marked.
+struct SlotsView {
+  int32_t block_id = 0;
+  int hue = 0;
+  int filled = 0;
+  std::vector<std::string> tokens = {};  // [block_size], empty: free, or not known
+  std::optional<int> marked = {};
+};
+void slots(Ui& ui, const std::string& name, const SlotsView& view);
+
+/// Values as bars from one baseline, as wide as the room; hover: the number.
+struct BarsView {
+  std::vector<float> values;
+  std::vector<std::string> names;  // for the tooltips
+  int hue = 0;
+  float height = 60;  // points
+};
+void bars(Ui& ui, const std::string& name, const BarsView& view);
+
+/// Values as a row of colours, blue below zero and orange above; hover: the number. `largest` is
+/// the magnitude of the strongest colour.
+struct HeatRowView {
+  std::string label;
+  std::vector<float> values;
+  float largest = 1;
+};
+void heat_row(Ui& ui, const std::string& name, const HeatRowView& view);
+
+/// Pieces of a whole in order, some done, one current: tiles within groups.
+struct PiecesView {
+  struct Piece {
+    std::string label;
+    std::string tooltip;
+    int group = 0;  // a gap stands between groups
+  };
+  std::vector<Piece> pieces;
+  int done = 0;      // pieces before this one are done
+  int current = -1;  // drawn marked
+};
+void pieces(Ui& ui, const std::string& name, const PiecesView& view);
+
 /// Big figures with names under them, in one row.
 struct CounterView {
   std::string name;   // "used"

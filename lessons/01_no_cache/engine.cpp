@@ -57,6 +57,7 @@ kv::GenerateResult NoCacheEngine::generate(std::span<const kv::Request> requests
   kv::check_seq_len_limit(requests, options_.max_seq_len);
   kv::GenerateResult result;
   kv::PassTimer timer;
+  rows_of_passes_.clear();
 
   while (generation.any_active()) {
     kv::PassRows rows;  // every active sequence, whole
@@ -66,6 +67,7 @@ kv::GenerateResult NoCacheEngine::generate(std::span<const kv::Request> requests
       rows.add(i, generation.tokens(i), 0);
       seq_lens.push_back(static_cast<int32_t>(generation.tokens(i).size()));
     }
+    rows_of_passes_.push_back(rows.num_rows());
     attention_.begin_pass(seq_lens);
     generation.accept(rows, model_->forward(rows.pass(), attention_));
     timer.end_pass(rows.num_rows(), result);

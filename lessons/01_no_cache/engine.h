@@ -46,10 +46,15 @@ class NoCacheEngine : public kv::Engine {
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
 
+  /// Rows of each pass of the running or the last generate(), in order. May be read inside a token
+  /// callback.
+  std::span<const int> rows_of_passes() const { return rows_of_passes_; }
+
  private:
   kv::Model* model_;
   kv::EngineOptions options_;
   CausalAttention attention_;
+  std::vector<int> rows_of_passes_;
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);

@@ -40,12 +40,7 @@ double gather_seconds(const kv::Model& model, int block_size, int length) {
   const kv::Stream& stream = model.stream();
   const int num_blocks = lesson03::blocks_for(length, block_size);
   const lesson03::PagedKvCache cache(model.config(), stream, num_blocks, block_size);
-  const auto layer_bytes =
-      static_cast<size_t>(cache.bytes_reserved() / 2 / model.config().num_layers);
-  for (int i = 0; i < cache.num_layers(); ++i) {  // untouched memory would be read too fast
-    kv::fill_bytes(cache.layer(i).k, 1, layer_bytes, stream);
-    kv::fill_bytes(cache.layer(i).v, 1, layer_bytes, stream);
-  }
+  cache.fill(1, stream);  // untouched memory would be read too fast
   std::vector<int32_t> ids(static_cast<size_t>(num_blocks));
   std::iota(ids.begin(), ids.end(), 0);
   std::shuffle(ids.begin(), ids.end(), std::mt19937_64(1));

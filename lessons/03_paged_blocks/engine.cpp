@@ -130,12 +130,16 @@ void PagedEngine::free_all() {
   sequences_.clear();
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options) {
   return std::make_unique<PagedEngine>(
       model, options,
       [](const kv::ModelConfig& config, const kv::Stream& stream, const PagedKvCache& cache) {
         return std::make_unique<GatheredAttention>(config, stream, cache);
       });
+}
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+  return make_paged_engine(model, options);
 }
 
 }  // namespace lesson03

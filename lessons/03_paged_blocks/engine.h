@@ -63,6 +63,9 @@ class PagedEngine : public kv::Engine {
 /// Blocks that the requests fill together when each has reached its end.
 int64_t blocks_needed(std::span<const kv::Request> requests, int block_size);
 
+/// A PagedEngine that gathers: GatheredAttention.
+std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options);
+
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
 
 }  // namespace lesson03

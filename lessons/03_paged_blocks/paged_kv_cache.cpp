@@ -62,6 +62,16 @@ KvBlocks PagedKvCache::layer(int layer) const {
   return blocks;
 }
 
+void PagedKvCache::fill(int byte, const kv::Stream& stream) const {
+  const auto fill = [&](const kv::DeviceBuffer& buffer) {
+    if (buffer.bytes() > 0) kv::fill_bytes(buffer.data(), byte, buffer.bytes(), stream);
+  };
+  fill(k_);
+  fill(v_);
+  for (const kv::DeviceBuffer& buffer : k_blocks_) fill(buffer);
+  for (const kv::DeviceBuffer& buffer : v_blocks_) fill(buffer);
+}
+
 PagedKvCache::Block PagedKvCache::block(int layer, int32_t block_id) const {
   const int64_t index = int64_t{layer} * num_blocks_ + block_id;
   if (!k_blocks_.empty()) {

@@ -33,6 +33,8 @@ class PagedKvCache {
     void* v;
   };
   Block block(int layer, int32_t block_id) const;
+  /// Sets every byte of K and V, in order with the stream's other work. A new cache holds anything.
+  void fill(int byte, const kv::Stream& stream) const;
 
   int64_t bytes_per_token() const { return bytes_per_token_; }  // K and V, all layers
   int64_t bytes_per_block() const { return bytes_per_token_ * block_size_; }

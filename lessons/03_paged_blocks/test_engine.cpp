@@ -162,15 +162,7 @@ TEST_CASE("K1 what unused slots hold leaves no trace") {
     const auto engine = lesson03::make_engine(shipped_model(), {});
     engine->generate(requests);
     const auto& paged = dynamic_cast<lesson03::PagedEngine&>(*engine);
-    for (int layer = 0; layer < paged.cache()->num_layers(); ++layer) {
-      const auto bytes =
-          static_cast<size_t>(paged.cache()->bytes_per_block() / 2 / paged.cache()->num_layers());
-      for (int id = 0; id < paged.cache()->num_blocks(); ++id) {
-        const auto block = paged.cache()->block(layer, id);
-        kv::fill_bytes(block.k, byte, bytes, shipped_model().stream());
-        kv::fill_bytes(block.v, byte, bytes, shipped_model().stream());
-      }
-    }
+    paged.cache()->fill(byte, shipped_model().stream());
     check_equal(engine->generate(requests), flat);
   }
 }

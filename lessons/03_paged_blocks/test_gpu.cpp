@@ -190,15 +190,7 @@ TEST_CASE("K1: what unused slots hold leaves no trace") {
     CAPTURE(byte);
     const auto engine = lesson03::make_engine(model, {});
     engine->generate(requests);
-    const lesson03::PagedKvCache& cache =
-        *dynamic_cast<const lesson03::PagedEngine&>(*engine).cache();
-    const auto bytes = static_cast<size_t>(cache.bytes_per_block() / 2 / cache.num_layers());
-    for (int layer = 0; layer < cache.num_layers(); ++layer) {
-      for (int id = 0; id < cache.num_blocks(); ++id) {
-        kv::fill_bytes(cache.block(layer, id).k, byte, bytes, model.stream());
-        kv::fill_bytes(cache.block(layer, id).v, byte, bytes, model.stream());
-      }
-    }
+    dynamic_cast<const lesson03::PagedEngine&>(*engine).cache()->fill(byte, model.stream());
     const auto poisoned = engine->generate(requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       CHECK(poisoned.completions[i].logits_xxh64 == flat.completions[i].logits_xxh64);

@@ -80,6 +80,9 @@ void SharingEngine::make_cache(int64_t blocks_needed) {
     cache_.reset();  // the old blocks go before the new ones come
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
                    options_.separate_blocks);
+    // A block is copied whole, also the slots that nobody has written. With a value in them, a tool
+    // that looks for reads of unwritten memory finds mistakes only.
+    if (model_->device() == kv::Device::kCuda) cache_->fill(0, model_->stream());
     attention_.emplace(model_->config(), model_->stream(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size, [this](std::span<const BlockCopy> copies) {

@@ -23,21 +23,18 @@ namespace {
 constexpr int kNumBlocks = 64;
 constexpr int kBlockSize = 16;
 
-/// The model is loaded when it is first needed, and kept: an undo runs it again.
-struct LoadedModel {
-  kv::Model model;
-  kv::Tokenizer tokenizer;
-};
-
 class SharingPage : public viz::Page {
  public:
-  explicit SharingPage(viz::PageContext context) : context_(std::move(context)) { reset(); }
+  explicit SharingPage(const viz::PageContext& context) : seed_(context.seed), model_(context) {
+    reset();
+  }
 
   viz::PageInfo info() const override;
   void reset() override;
   std::string apply(const viz::Command& command) override;
   std::optional<int64_t> counter(std::string_view name) const override;
   std::vector<std::string> counter_names() const override;
+  std::string next_step() const override;
   void check_invariants() const override;
   void draw(viz::Ui& ui) override;
 
@@ -47,16 +44,15 @@ class SharingPage : public viz::Page {
   std::string start_live(const viz::Command& command);
   std::string step(const viz::Command& command);
   std::string stop();
-  LoadedModel& model();
 
   std::vector<NamedSequence> sequences() const {
     return live_ ? named_sequences(*live_) : named_sequences(*simulator_);
   }
   const BlockManager& manager() const { return live_ ? live_->manager() : simulator_->manager(); }
 
-  viz::PageContext context_;
+  uint64_t seed_;
+  viz::LiveModel model_;
   std::unique_ptr<Simulator> simulator_;
-  std::unique_ptr<LoadedModel> model_;
   std::unique_ptr<LiveSharing> live_;  // after the model: it borrows it
   PageView view_;
   PageFields fields_;
@@ -135,7 +131,7 @@ std::string SharingPage::start_live(const viz::Command& command) {
   if (live_) kv::user_error("live: the engine is running already; `stop` ends it");
   command.check_count(2, 4);
   LiveOptions options;
-  options.seed = context_.seed;
+  options.seed = seed_;
   options.num_blocks = simulator_->num_blocks();
   options.block_size = simulator_->block_size();
   options.beams = command.word(0, "beams, or a number of samples") == "beams";
@@ -147,8 +143,7 @@ std::string SharingPage::start_live(const viz::Command& command) {
   if (command.args.size() > first + 2) {
     options.max_tokens = static_cast<int>(command.number(first + 2, "a number of tokens", 1, 512));
   }
-  LoadedModel& loaded = model();
-  live_ = std::make_unique<LiveSharing>(loaded.model, loaded.tokenizer, options);
+  live_ = std::make_unique<LiveSharing>(model_.model(), model_.tokenizer(), options);
   return fmt::format("{} of \"{}\": {}", options.beams ? "beam search" : "samples", options.prompt,
                      live_->story());
 }
@@ -169,14 +164,7 @@ std::string SharingPage::stop() {
   return "the live run is over; the simulator is as it was";
 }
 
-LoadedModel& SharingPage::model() {
-  if (!model_) {
-    kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));
-    model_ =
-        std::make_unique<LoadedModel>(std::move(model), kv::Tokenizer::load(context_.model_dir));
-  }
-  return *model_;
-}
+std::string SharingPage::next_step() const { return live_ && !live_->finished() ? "step" : ""; }
 
 std::optional<int64_t> SharingPage::counter(std::string_view name) const {
   if (name == "live") return live_ ? 1 : 0;

@@ -101,18 +101,7 @@ std::vector<LiveSharing::Sequence> LiveSharing::sequences() const {
   return sequences;
 }
 
-std::string LiveSharing::text(int32_t token) const {
-  if (!tokenizer_->has(token)) return "\xEF\xBF\xBD";
-  std::string text;
-  for (const char c : tokenizer_->decode({&token, 1})) {
-    if (c == '\n') {
-      text += "\\n";
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
+std::string LiveSharing::text(int32_t token) const { return viz::token_text(*tokenizer_, token); }
 
 std::vector<std::string> LiveSharing::texts() const {
   std::vector<std::string> texts;

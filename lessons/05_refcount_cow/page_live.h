@@ -49,7 +49,7 @@ class LiveSharing {
   /// The engine's own books. They are empty when the run has ended.
   const BlockManager& manager() const { return *engine_.manager(); }
   std::vector<Sequence> sequences() const;
-  /// A token as it is shown: "\n" for a line feed, U+FFFD for a part of a character.
+  /// A token as it is shown.
   std::string text(int32_t token) const;
   /// What was generated so far, one text for each sample or live beam.
   std::vector<std::string> texts() const;

@@ -96,6 +96,7 @@ class FakeUi : public viz::Ui {
   float width() const override { return 800; }
   bool region(std::string_view, float, float, float, float) override { return false; }
   void tooltip(std::string_view) override {}
+  bool mouse_clicked() const override { return false; }
 
  private:
   void draw() {
