@@ -29,6 +29,11 @@ inline bool mouse_in(const ImVec2& a, const ImVec2& b) {
   return ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(a, b);
 }
 
+/// Nothing between y and y + h can be seen: pools and tables may be far longer than the window.
+inline bool scrolled_away(const ImDrawList& list, float y, float h) {
+  return y > list.GetClipRectMax().y || y + h < list.GetClipRectMin().y;
+}
+
 /// The longest beginning of the text that fits, whole characters of UTF-8 only.
 inline std::string fitting(const std::string& text, float room) {
   std::string shown = text;

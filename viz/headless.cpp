@@ -20,6 +20,7 @@ Headless::Headless(Shell& shell, int width, int height, float scale)
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
   io.DeltaTime = 1.0f / 60;
+  io.BackendFlags |= ImGuiBackendFlags_RendererHasVtxOffset;  // lists of more than 65,535 vertices
 #if IMGUI_VERSION_NUM < 18700
   for (int key = 0; key < ImGuiKey_COUNT; ++key) io.KeyMap[key] = key;  // no keyboard: any numbers
 #endif
@@ -197,6 +198,7 @@ void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rg
     good =
         good && std::fwrite(data, 1, static_cast<size_t>(size), out) == static_cast<size_t>(size);
   };
+  stbi_write_png_compression_level = 20;  // flat colours: half the bytes for little time
   const bool encoded = stbi_write_png_to_func(
       [](void* context, void* data, int size) {
         (*static_cast<decltype(write)*>(context))(data, size);

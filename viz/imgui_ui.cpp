@@ -35,6 +35,7 @@ void ImGuiUi::begin_frame(float scale) {
   scale_ = scale;
   probe_.controls.clear();
   probe_.hovered.clear();
+  same_line_ = false;
 }
 
 std::vector<std::string> ImGuiUi::take_commands() { return std::exchange(commands_, {}); }
@@ -55,8 +56,17 @@ void ImGuiUi::note(std::string_view name, bool is_button, std::string_view disab
   if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) probe_.hovered = name;
 }
 
+/// Beside the last item if same_line() asked for it and there is room; else on a line of its own.
+void ImGuiUi::place(float width) {
+  if (!std::exchange(same_line_, false)) return;
+  ImGui::SameLine();
+  if (ImGui::GetContentRegionAvail().x < width) ImGui::NewLine();
+}
+
 bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
                            std::string_view disabled_because) {
+  place(ImGui::CalcTextSize(label.data(), label.data() + label.size()).x +
+        2 * ImGui::GetStyle().FramePadding.x);
   ImGui::BeginDisabled(!disabled_because.empty());
   const bool clicked = ImGui::Button(id_of(label, name).c_str());
   ImGui::EndDisabled();
@@ -79,7 +89,10 @@ bool ImGuiUi::button(std::string_view name, std::string_view label, std::string 
 bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, int min, int max,
                      std::string_view tooltip) {
   const int before = *value;
-  ImGui::SetNextItemWidth(6.5f * ImGui::GetFontSize());
+  const float field = 8 * ImGui::GetFontSize();
+  place(field + ImGui::GetStyle().ItemInnerSpacing.x +
+        ImGui::CalcTextSize(label.data(), label.data() + label.size()).x);
+  ImGui::SetNextItemWidth(field);
   ImGui::InputInt(id_of(label, name).c_str(), value);
   *value = std::clamp(*value, min, max);
   note(name, false, {});
@@ -89,6 +102,7 @@ bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, 
 
 bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* value,
                    std::string_view tooltip) {
+  same_line_ = false;
   const auto resize = [](ImGuiInputTextCallbackData* data) {
     if (data->EventFlag == ImGuiInputTextFlags_CallbackResize) {
       auto* string = static_cast<std::string*>(data->UserData);
@@ -107,9 +121,10 @@ bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* v
   return changed;
 }
 
-void ImGuiUi::same_line() { ImGui::SameLine(); }
+void ImGuiUi::same_line() { same_line_ = true; }
 
 void ImGuiUi::heading(std::string_view text) {
+  same_line_ = false;
   ImGui::Dummy(ImVec2(0, 4 * scale_));
   ImGui::PushStyleColor(ImGuiCol_Text, colour(kAccent));
   label(text);
@@ -117,11 +132,13 @@ void ImGuiUi::heading(std::string_view text) {
 }
 
 void ImGuiUi::label(std::string_view text) {
+  place(ImGui::CalcTextSize(text.data(), text.data() + text.size()).x);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
 }
 
 void ImGuiUi::hint(std::string_view text) {
+  same_line_ = false;
   ImGui::PushStyleColor(ImGuiCol_Text, colour(kDim));
   ImGui::PushTextWrapPos(0);
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
@@ -130,6 +147,7 @@ void ImGuiUi::hint(std::string_view text) {
 }
 
 void ImGuiUi::begin_columns(std::initializer_list<float> shares) {
+  same_line_ = false;
   const auto n = static_cast<int>(shares.size());
   ImGui::BeginTable("columns", n, ImGuiTableFlags_SizingStretchProp);
   for (const float share : shares) {
@@ -139,9 +157,15 @@ void ImGuiUi::begin_columns(std::initializer_list<float> shares) {
   ImGui::TableNextColumn();
 }
 
-void ImGuiUi::next_column() { ImGui::TableNextColumn(); }
+void ImGuiUi::next_column() {
+  same_line_ = false;
+  ImGui::TableNextColumn();
+}
 
-void ImGuiUi::end_columns() { ImGui::EndTable(); }
+void ImGuiUi::end_columns() {
+  same_line_ = false;
+  ImGui::EndTable();
+}
 
 float ImGuiUi::width() const { return ImGui::GetContentRegionAvail().x; }
 
@@ -189,6 +213,7 @@ void apply_theme(float scale) {
   style.WindowPadding = ImVec2(18, 14);
   style.FramePadding = ImVec2(9, 5);
   style.ItemSpacing = ImVec2(8, 7);
+  style.CellPadding = ImVec2(8, 2);
   style.ScrollbarSize = 12;
   style.WindowBorderSize = style.ChildBorderSize = 0;
   style.DisabledAlpha = 0.38f;

@@ -57,9 +57,11 @@ class ImGuiUi : public Ui {
   bool mouse_clicked() const override;
 
  private:
+  void place(float width);
   void note(std::string_view name, bool is_button, std::string_view disabled_because);
 
   float scale_ = 1;
+  bool same_line_ = false;  // asked for: what comes next decides if it has room
   std::vector<std::string> commands_;
   Probe probe_;
 };

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "viz/headless.h"
 #include "viz/pages.h"
+#include "viz/pictures.h"
 #include "viz/shell.h"
 #if KV_VIZ_WINDOW
 #include "viz/window.h"
@@ -27,6 +28,7 @@ struct Options {
   int lesson = 0;
   std::string script;
   std::string screenshot;
+  std::string pictures;
   std::string size = "1440x900";
   double scale = 0;
   int steps = 0;
@@ -109,7 +111,17 @@ void run_headless(const Options& options, viz::Shell& shell, int width, int heig
   print_state(shell.session().page());
 }
 
+/// The pictures of the lesson texts.
+void draw_pictures(const std::filesystem::path& folder) {
+  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/pictures.txt")) {
+    const auto rgb = viz::draw_picture(picture, viz::page_makers(), KV_SOURCE_DIR);
+    viz::write_png(folder / picture.file, rgb, viz::Picture::kWidth, viz::Picture::kHeight);
+    fmt::print("{}\n", (folder / picture.file).string());
+  }
+}
+
 void run(const Options& options) {
+  if (!options.pictures.empty()) return draw_pictures(options.pictures);
   int width = 0, height = 0;
   parse_size(options.size, width, height);
   if (options.scale < 0 || options.scale > 4) {
@@ -156,6 +168,9 @@ int main(int argc, char** argv) {
   app.add_flag("--headless", options.headless, "no window: play the script and check it");
   app.add_option("--screenshot", options.screenshot, "with --headless: draw the last moment as PNG")
       ->type_name("FILE");
+  app.add_option("--pictures", options.pictures,
+                 "draw the pictures of the lesson texts into a folder, and nothing else")
+      ->type_name("DIR");
   app.add_option("--size", options.size, "of the window, in points")->capture_default_str();
   app.add_option("--scale", options.scale, "pixels per point; 0: the display's")
       ->capture_default_str();

@@ -10,6 +10,7 @@ namespace viz {
 namespace {
 
 constexpr size_t kMaxLogLines = 500;
+constexpr size_t kMaxLogLine = 1000;  // bytes: what somebody typed may be long
 
 std::string place(const Command& command) {
   return command.line > 0 ? fmt::format("line {}: ", command.line) : std::string();
@@ -22,6 +23,7 @@ Session::Session(std::unique_ptr<Page> page) : page_(std::move(page)) {}
 void Session::run(const Command& command) {
   const auto tell = [&](std::string text, bool error) {
     if (log_.size() == kMaxLogLines) log_.erase(log_.begin());
+    if (text.size() > kMaxLogLine) text.replace(kMaxLogLine, std::string::npos, " ..");
     log_.push_back({std::move(text), error});
   };
   try {

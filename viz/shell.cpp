@@ -50,7 +50,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus);
   keys();
   draw_tabs();
-  const float side = std::min(390 * scale, width * 0.33f);
+  const float side = std::min(350 * scale, width * 0.33f);
   const PageInfo info = session().page().info();
   ImGui::BeginChild("page", ImVec2(-side - 16 * scale, 0));
   ui_.hint(info.summary);
@@ -113,11 +113,7 @@ void Shell::draw_player() {
   if (files.empty()) ui_.hint("This page has none.");
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string name = files[i].stem().string();
-    const float needed = ImGui::CalcTextSize(name.c_str()).x + 20 * ui_.scale();
-    if (i > 0) {
-      ImGui::SameLine();
-      if (ImGui::GetContentRegionAvail().x < needed) ImGui::NewLine();
-    }
+    if (i > 0) ui_.same_line();
     if (ui_.shell_button("scenario/" + name, name, "Load this scenario: then play it or step")) {
       try {
         s.load(Scenario::load(files[i]));
@@ -138,7 +134,7 @@ void Shell::draw_player() {
                        "The next command, or the next token of a live run (Right arrow)", none)) {
     s.step();
   }
-  ui_.same_line();
+  ImGui::SameLine();
   auto seconds = static_cast<float>(s.seconds_per_step);
   ImGui::SetNextItemWidth(-1);
   if (ImGui::SliderFloat("##speed", &seconds, 0.1f, 4.0f, "%.1f s a step")) {

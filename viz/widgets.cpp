@@ -50,7 +50,7 @@ void draw_cell(ImDrawList& list, const BlockView& block, int block_size, float x
                const Cell& cell, float s) {
   const float r = std::min(5 * s, cell.size / 5);
   const ImVec2 a(x, y), b(x + cell.size, y + cell.size);
-  const bool large = cell.size >= 36 * s;
+  const bool large = cell.size >= 32 * s;
   list.AddRectFilled(a, b, block.ref_cnt > 0 ? kCellUsed : kCellFree, r);
   if (block.ref_cnt > 0 && !block.owners.empty()) {
     // The fill level, in the owners' hues side by side.
@@ -102,13 +102,12 @@ std::optional<int32_t> pool_grid(Ui& ui, const std::string& name, const PoolView
   const Cell cell(ui, view.blocks.size(), ui.width());
   const ImVec2 origin = ImGui::GetCursorScreenPos();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const ImVec2 clip_min = list.GetClipRectMin(), clip_max = list.GetClipRectMax();
   std::optional<int32_t> hovered;
   for (size_t i = 0; i < view.blocks.size(); ++i) {
     const int column = static_cast<int>(i) % cell.columns, row = static_cast<int>(i) / cell.columns;
     const float x = origin.x + static_cast<float>(column) * cell.pitch();
     const float y = origin.y + static_cast<float>(row) * cell.pitch();
-    if (y > clip_max.y || y + cell.size < clip_min.y) continue;  // scrolled away
+    if (scrolled_away(list, y, cell.size)) continue;
     draw_cell(list, view.blocks[i], view.block_size, x, y, cell, ui.scale());
     if (ImGui::IsWindowHovered() &&
         ImGui::IsMouseHoveringRect(ImVec2(x, y), ImVec2(x + cell.size, y + cell.size))) {
@@ -142,6 +141,7 @@ std::optional<int> block_table(Ui& ui, const std::string& name, const TableView&
   for (int i = 0; i < n; ++i) {
     const float x = origin.x + left + static_cast<float>(i % columns) * (w + gap);
     const float y = origin.y + static_cast<float>(i / columns) * (h + gap);
+    if (scrolled_away(list, y, h)) continue;
     const int begin = i * view.block_size;
     const int fill = std::min(view.num_tokens - begin, view.block_size);
     const auto index = static_cast<size_t>(i);
@@ -175,20 +175,22 @@ void counters(Ui& ui, const std::string& name, const std::vector<CounterView>& v
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float font = ImGui::GetFontSize();
   const float h = font * 2.9f + 14 * s, gap = 8 * s;
-  float x = origin.x;
+  const float room = ui.width();
+  float x = origin.x, y = origin.y;
   for (const CounterView& counter : view) {
     const float value_width =
         ImGui::CalcTextSize(counter.value.c_str()).x * 1.5f;  // drawn half again as large
     const float w = std::max(value_width, ImGui::CalcTextSize(counter.name.c_str()).x) + 26 * s;
-    const ImVec2 a(x, origin.y), b(x + w, origin.y + h);
+    if (x > origin.x && x + w > origin.x + room) x = origin.x, y += h + gap;
+    const ImVec2 a(x, y), b(x + w, y + h);
     list.AddRectFilled(a, b, kPanel, 6 * s);
-    list.AddText(figure_font(), font * 1.5f, ImVec2(x + 13 * s, origin.y + 7 * s), kText,
+    list.AddText(figure_font(), font * 1.5f, ImVec2(x + 13 * s, y + 7 * s), kText,
                  counter.value.c_str());
-    text_at(list, x + 13 * s, origin.y + 9 * s + font * 1.6f, kDim, counter.name);
+    text_at(list, x + 13 * s, y + 9 * s + font * 1.6f, kDim, counter.name);
     if (ui.region(name + "/" + counter.name, a.x, a.y, w, h)) ui.tooltip(counter.tooltip);
     x += w + gap;
   }
-  ImGui::Dummy(ImVec2(std::min(x - origin.x, ui.width()), h));
+  ImGui::Dummy(ImVec2(std::min(x - origin.x, room), y + h - origin.y));
 }
 
 std::optional<int> token_row(Ui& ui, const std::string& name, const std::vector<TokenView>& view) {
@@ -203,6 +205,8 @@ std::optional<int> token_row(Ui& ui, const std::string& name, const std::vector<
     const float w = ImGui::CalcTextSize(token.text.c_str()).x + 10 * s;
     if (x > 0 && x + w > room) x = 0, y += h + gap;
     const ImVec2 a(origin.x + x, origin.y + y), b(a.x + w, a.y + h);
+    x += w + gap;
+    if (scrolled_away(list, a.y, h)) continue;
     const auto alpha = static_cast<uint32_t>(40 + 130 * std::clamp(token.strength, 0.0f, 1.0f));
     list.AddRectFilled(a, b, with_alpha(hue(token.hue), alpha), 4 * s);
     text_at(list, a.x + 5 * s, a.y + 4 * s, kText, token.text);
@@ -210,7 +214,6 @@ std::optional<int> token_row(Ui& ui, const std::string& name, const std::vector<
       hovered = static_cast<int>(i);
       if (!token.tooltip.empty()) ui.tooltip(token.tooltip);
     }
-    x += w + gap;
   }
   const float height = view.empty() ? 0 : y + h;
   ui.region(name, origin.x, origin.y, room, height);

@@ -50,11 +50,10 @@ void step_grid(Ui& ui, const std::string& name, const StepGridView& view) {
   for (const StepGridView::Row& row : view.rows) columns = std::max(columns, row.cells.size());
   const float pitch = std::clamp((ui.width() - left) / static_cast<float>(columns), 2 * s, 22 * s);
   const float gap = pitch > 8 * s ? 2 * s : s / 2;
-  const float clip_top = list.GetClipRectMin().y, clip_bottom = list.GetClipRectMax().y;
   for (size_t r = 0; r < view.rows.size(); ++r) {
     const StepGridView::Row& row = view.rows[r];
     const float y = y0 + static_cast<float>(r) * pitch;
-    if (y + pitch < clip_top || y > clip_bottom) continue;
+    if (scrolled_away(list, y, pitch)) continue;
     if (pitch >= 14 * s || r % 8 == 0) text_at(list, top.x, y, kDim, row.label);
     for (size_t c = 0; c < row.cells.size(); ++c) {
       const StepGridView::Kind& kind = view.kinds.at(static_cast<size_t>(row.cells[c]));

@@ -363,11 +363,15 @@ void PagedPage::draw_translation(viz::Ui& ui, const std::vector<Shown>& all) {
   const BlockTable& table = *sequence.table;
   const int token = pointed->token, size = table.block_size();
   const Place place = table.place(token);
-  ui.label(
-      fmt::format("token {} of {}:   block = table[{} / {}] = table[{}] = {}    offset = {} % {} "
-                  "= {}    slot = {} x {} + {} = {}",
-                  token, pointed->name, token, size, token / size, place.block_id, token, size,
-                  place.offset, place.block_id, size, place.offset, table.slot(token)));
+  ui.label(fmt::format("token {} of {}:", token, pointed->name));
+  ui.same_line();
+  ui.label(fmt::format("  block = table[{} / {}] = table[{}] = {}", token, size, token / size,
+                       place.block_id));
+  ui.same_line();
+  ui.label(fmt::format("  offset = {} % {} = {}", token, size, place.offset));
+  ui.same_line();
+  ui.label(fmt::format("  slot = {} x {} + {} = {}", place.block_id, size, place.offset,
+                       table.slot(token)));
   viz::SlotsView view{.block_id = place.block_id, .hue = sequence.hue, .marked = place.offset};
   const int first = token / size * size;
   view.filled = std::min(table.num_tokens() - first, size);

@@ -65,9 +65,12 @@ std::string NamedSequences::append(const std::string& name, int num_tokens) {
     slots_[at(table.slot(token))] = written(name, token);
   }
   const auto fresh = table.block_ids().subspan(at(blocks));
-  if (fresh.empty()) return fmt::format("append {} to {}: no new block", num_tokens, name);
-  return fmt::format("append {} to {}: new {} {}", num_tokens, name,
-                     fresh.size() == 1 ? "block" : "blocks", fmt::join(fresh, ", "));
+  const std::string what = fmt::format("append {} to {}", num_tokens, name);
+  if (fresh.empty()) return what + ": no new block";
+  if (fresh.size() == 1) return fmt::format("{}: new block {}", what, fresh[0]);
+  const size_t shown = std::min<size_t>(fresh.size(), 8);
+  return fmt::format("{}: {} new blocks {}{}", what, fresh.size(),
+                     fmt::join(fresh.first(shown), ", "), shown < fresh.size() ? " .." : "");
 }
 
 std::string NamedSequences::free(const std::string& name) {

@@ -122,7 +122,7 @@ void draw_simulator(viz::Ui& ui, PageFields& fields, const Simulator& simulator,
                     const PageView& view) {
   viz::counters(ui, "counters", view.counters);
   draw_toolbar(ui, fields, simulator);
-  ui.begin_columns({0.45f, 0.55f});
+  ui.begin_columns({0.4f, 0.6f});
   draw_pool(ui, view);
   draw_sizes(ui, fields);
   draw_live_start(ui, fields);
@@ -153,7 +153,7 @@ void draw_live(viz::Ui& ui, const LiveSharing& live, const PageView& view) {
   ui.button("live/stop", "Stop", "stop", "End the run and go back to the simulator.");
   ui.hint(fmt::format("{} \"{}\". {}.", live.options().beams ? "Beam search from" : "Samples of",
                       live.options().prompt, live.story()));
-  ui.begin_columns({0.45f, 0.55f});
+  ui.begin_columns({0.4f, 0.6f});
   draw_pool(ui, view);
   ui.next_column();
   ui.heading(live.options().beams ? "Live beams, best first" : "Samples");

@@ -2,6 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_ONLY_PNG
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wuseless-cast"
+#include <stb_image.h>
+#pragma GCC diagnostic pop
+
+#include <imgui.h>
 #include <sys/wait.h>
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +26,7 @@
 #include "tests/support/temp_dir.h"
 #include "viz/headless.h"
 #include "viz/pages.h"
+#include "viz/pictures.h"
 
 namespace {
 
@@ -142,6 +154,46 @@ TEST_CASE_FIXTURE(Fixture, "the picture is drawn and changes with the page") {
   ui.click("new");
   ui.click("A/append 64");
   CHECK(ui.picture() != before);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a pool of 4,096 blocks in long tables is drawn") {
+  for (const char* lesson : {"03", "05"}) {
+    shell.select(lesson);
+    CHECK(shell.session().try_run("resize 4096 16"));
+    for (const char* name : {"A", "B", "C", "D", "E", "F", "G", "H"}) {
+      CHECK(shell.session().try_run(std::string("new ") + name));
+      CHECK(shell.session().try_run(std::string("append ") + name + " 8192"));
+    }
+    CHECK(*shell.session().page().counter("free") == 0);
+    ui.frame();
+    CHECK(ui.picture().size() == size_t{1600} * 1200 * 3);
+    shell.session().reset();
+  }
+}
+
+TEST_CASE("the pictures of the lesson texts show what the code draws") {
+  // Another font or another version of Dear ImGui draws letters a little differently.
+  if (std::string(KV_VIZ_FONT).empty() || IMGUI_VERSION_NUM != 18600) {
+    MESSAGE("skipped: the pictures were drawn with DejaVu Sans and Dear ImGui 1.86");
+    return;
+  }
+  const auto pictures = viz::load_pictures(KV_SOURCE_DIR "/viz/pictures.txt");
+  CHECK(pictures.size() >= 8);
+  for (const viz::Picture& picture : pictures) {
+    CAPTURE(picture.file);
+    const std::string file = KV_SOURCE_DIR "/docs/figures/" + picture.file;
+    int width = 0, height = 0, channels = 0;
+    stbi_uc* const pixels = stbi_load(file.c_str(), &width, &height, &channels, 3);
+    REQUIRE(pixels != nullptr);
+    REQUIRE(width == viz::Picture::kWidth);
+    REQUIRE(height == viz::Picture::kHeight);
+    const auto drawn = viz::draw_picture(picture, viz::page_makers(), KV_SOURCE_DIR);
+    size_t different = 0;
+    for (size_t i = 0; i < drawn.size(); ++i) different += std::abs(drawn[i] - pixels[i]) > 24;
+    stbi_image_free(pixels);
+    // `./course pictures` draws them again.
+    CHECK(static_cast<double>(different) / static_cast<double>(drawn.size()) < 0.001);
+  }
 }
 
 TEST_CASE("the program plays a scenario and says what does not hold") {
