@@ -112,7 +112,7 @@ bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* v
     return 0;
   };
   ImGui::SetNextItemWidth(
-      std::min(ImGui::GetContentRegionAvail().x * 0.7f, 34 * ImGui::GetFontSize()));
+      std::min(ImGui::GetContentRegionAvail().x * 0.6f, 34 * ImGui::GetFontSize()));
   const bool changed =
       ImGui::InputText(id_of(label, name).c_str(), value->data(), value->capacity() + 1,
                        ImGuiInputTextFlags_CallbackResize, resize, value);

@@ -115,12 +115,14 @@ void Shell::draw_player() {
     const std::string name = files[i].stem().string();
     if (i > 0) ui_.same_line();
     if (ui_.shell_button("scenario/" + name, name, "Load this scenario: then play it or step")) {
-      try {
-        s.load(Scenario::load(files[i]));
-      } catch (const kv::UserError& error) {
-        notice_ = error.what();
-      }
+      load(files[i]);
     }
+  }
+  ui_.text("load/file", "file", &load_file_, "A scenario of this page: a path.");
+  ui_.same_line();
+  if (ui_.shell_button("load", "Load", "Load the scenario from this file",
+                       load_file_.empty() ? "no file is named" : "")) {
+    load(load_file_);
   }
   const char* none = s.can_step()   ? ""
                      : s.scenario() ? "the scenario is at its end"
@@ -216,10 +218,20 @@ void Shell::keys() {
   if (io.KeyCtrl && pressed(ImGuiKey_Y)) s.redo();
 }
 
+void Shell::load(const std::filesystem::path& file) {
+  try {
+    session().load(Scenario::load(file));
+    notice_.clear();
+  } catch (const kv::UserError& error) {
+    notice_ = error.what();
+  }
+}
+
 void Shell::save_recording() {
   std::ofstream out(record_file);
   out << session().recorded(record_file.stem().string()).text();
   out.close();
+  load_file_ = record_file.string();
   notice_ = out ? "saved to " + record_file.string() : "cannot write " + record_file.string();
 }
 

@@ -37,12 +37,14 @@ class Shell {
   void draw_log();
   void draw_help();
   void keys();
+  void load(const std::filesystem::path& file);
   void save_recording();
 
   std::vector<Tab> tabs_;
   size_t current_ = 0;
   ImGuiUi ui_;
   bool help_ = false;
+  std::string load_file_;
   std::string notice_;
 };
 

@@ -41,6 +41,8 @@ double gather_seconds(const kv::Model& model, int block_size, int length) {
   const int num_blocks = lesson03::blocks_for(length, block_size);
   const lesson03::PagedKvCache cache(model.config(), stream, num_blocks, block_size);
   cache.fill(1, stream);  // untouched memory would be read too fast
+  const auto layer_bytes =
+      static_cast<size_t>(cache.bytes_reserved() / 2 / model.config().num_layers);
   std::vector<int32_t> ids(static_cast<size_t>(num_blocks));
   std::iota(ids.begin(), ids.end(), 0);
   std::shuffle(ids.begin(), ids.end(), std::mt19937_64(1));

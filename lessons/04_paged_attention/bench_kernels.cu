@@ -217,8 +217,11 @@ class Runner {
     }
   }
   void paged(int i) { lesson04::paged_attention_cuda(paged_args(i), stream_); }
+  /// The kernel that the paged pass takes, over slabs. For little work that is lesson 02's.
   void contiguous(int i) {
     const Buffers& b = buffers_[static_cast<size_t>(i)];
+    const lesson04::PagedPlan plan(paged_args(i));
+    if (plan.kernel == lesson04::PagedPlan::Kernel::kSpread) return flat(b);
     const lesson01::AttentionPass pass{.q = q_.as<const bf16>(),
                                        .out = out_.as<bf16>(),
                                        .first_row = first_row_.as<const int32_t>(),
@@ -231,7 +234,6 @@ class Runner {
                                           .slab_begin = begins_.as<const int64_t>(),
                                           .num_kv_heads = kKvHeads,
                                           .head_dim = kHeadDim};
-    const lesson04::PagedPlan plan(paged_args(i));
     lesson04::launch_stream_queries<kHeadDim>(
         pass, cache, plan, static_cast<int>(case_.seq_lens.size()), workspace_.data(), stream_);
   }

@@ -68,7 +68,8 @@ struct Fixture {
   std::vector<std::string> clickable() const {
     std::vector<std::string> names;
     for (const auto& [name, control] : shell.probe().controls) {
-      const bool of_shell = name == "record" || name == "help" || name.rfind("tab ", 0) == 0;
+      const bool of_shell =
+          name == "record" || name == "load" || name == "help" || name.rfind("tab ", 0) == 0;
       if (control.is_button && control.visible && control.disabled_because.empty() && !of_shell) {
         names.push_back(name);
       }
@@ -139,6 +140,32 @@ TEST_CASE_FIXTURE(Fixture, "U1 every control that is enabled can be clicked in m
       CHECK(state_of(shell.session().page()) == before);
     }
   }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a recorded session is loaded again and plays to the same state") {
+  const kvtest::TempDir dir;
+  shell.record_file = dir.path() / "mine.txt";
+  shell.select("05");
+  ui.frame();
+  for (const char* name : {"new", "A/append 10", "A/fork 3", "record"}) ui.click(name);
+  const std::string state = state_of(shell.session().page());
+  ui.click("reset");
+  CHECK(state_of(shell.session().page()) != state);
+  ui.click("load");  // the field names what was saved
+  for (int i = 0; i < 3; ++i) ui.click("step");
+  CHECK(state_of(shell.session().page()) == state);
+  CHECK_THROWS_WITH(ui.click("step"), doctest::Contains("at its end"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "play lets a live run go on until it has ended") {
+  shell.select("01");
+  CHECK(shell.session().try_run("live \"Once upon a time\" 5"));
+  ui.frame();
+  shell.session().seconds_per_step = 0;
+  ui.click("play");
+  for (int i = 0; i < 20; ++i) ui.frame();
+  CHECK(*shell.session().page().counter("generated") == 5);
+  CHECK_FALSE(shell.session().playing);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a control that is absent or disabled cannot be clicked by mistake") {

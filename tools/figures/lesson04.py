@@ -1,4 +1,5 @@
 """Diagrams of lesson 04: a tile's rows through the table, the walk as an animation, splits."""
+import json
 import math
 import pathlib
 import re
@@ -226,5 +227,39 @@ def split():
     return svg.done()
 
 
-FIGURES = {"lesson04_translation.svg": translation, "lesson04_online_softmax.svg": online_softmax,
+def cost():
+    """The benchmark: each way to read K and V as a share of a plain read of the same bytes."""
+    path = README.parents[2] / "docs" / "figures" / "data" / "lesson04.json"
+    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if data is None:
+        return None
+    ways = [("paged_seconds", "through the table", BLUE, False), ("contiguous_seconds", "slabs", GREEN, True),
+            ("lesson02_seconds", "lesson 02's kernel, slabs", ORANGE, False),
+            ("gathered_seconds", "gathered first", FAINT, True)]
+    cases = data["cases"]
+    left, right, top, pitch = 260, 850, 152, 34
+    bottom = top + pitch * len(cases)
+    svg = Svg(920, bottom + 80, "Shares of a plain read's speed: paged, slabs, lesson 02's kernel, gather first.")
+    svg.panel(20, 20, 880, bottom + 40, "Attention of a decode step: share of a plain read of the same K and V",
+              f"sequences x context, {data['device']}")
+    x_of = lambda share: left + (right - left) * min(share, 1)
+    for percent in range(0, 101, 20):
+        x = x_of(percent / 100)
+        svg.line(x, top - 12, x, bottom - 8, LINE, 1)
+        svg.text(x, bottom + 14, f"{percent} %", 12.5, MUTED, anchor="middle")
+    x = 44
+    for _, words, colour, square in ways:
+        svg.dot(x, 108, colour, square)
+        svg.text(x + 12, 113, words, 13.5, MUTED)
+        x += 44 + 7.2 * len(words)
+    for i, case in enumerate(cases):
+        y = top + pitch * i + 4
+        svg.text(left - 18, y + 4, case["case"], 13, INK, anchor="end")
+        svg.line(left, y, right, y, EMPTY, 1)
+        for key, _, colour, square in reversed(ways):
+            svg.dot(x_of(case["read_seconds"] / case[key]), y, colour, square)
+    return svg.done()
+
+
+FIGURES = {"lesson04_cost.svg": cost, "lesson04_translation.svg": translation, "lesson04_online_softmax.svg": online_softmax,
            "lesson04_split.svg": split}

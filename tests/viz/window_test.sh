@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# A real window under Xvfb, clicked with xdotool: the pool is what the clicks say, and the picture is
+# the one that is drawn without a window.
+#   window_test.sh VIZ
+set -euo pipefail
+viz=$1
+for tool in Xvfb xdotool import compare; do
+  command -v "$tool" >/dev/null || {
+    echo "SKIP: $tool is not installed (packages xvfb, xdotool, imagemagick, libgl1-mesa-dri)"
+    exit 0
+  }
+done
+folder=$(mktemp -d)
+server= window=
+cleanup() {
+  [ -z "$window" ] || kill "$window" 2>/dev/null || true
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap cleanup EXIT
+fail() {
+  echo "FAILED: $*"
+  sed 's/^/  viz: /' "$folder/out" "$folder/err" 2>/dev/null | tail -5
+  exit 1
+}
+
+# wait_for SECONDS COMMAND...: until the command holds.
+wait_for() {
+  local tries=$(($1 * 10))
+  shift
+  until "$@"; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || return 1
+    sleep 0.1
+  done
+}
+
+Xvfb -displayfd 3 -screen 0 1280x800x24 3>"$folder/display" 2>/dev/null &
+server=$!
+wait_for 20 test -s "$folder/display" || fail "Xvfb did not start"
+export DISPLAY=:$(cat "$folder/display") LIBGL_ALWAYS_SOFTWARE=1
+unset WAYLAND_DISPLAY
+"$viz" 5 --rects --size 1280x800 --scale 1 >"$folder/out" 2>"$folder/err" &
+window=$!
+
+frames() { grep -c '^FRAME' "$folder/out" || true; }
+has_frames() { [ "$(frames)" -ge "$1" ]; }
+wait_for 60 has_frames 1 || {
+  if grep -q 'OpenGL' "$folder/err"; then
+    echo "SKIP: no OpenGL 3.3 under Xvfb: $(cat "$folder/err")"
+    exit 0
+  fi
+  fail "no frame was drawn"
+}
+
+click() {
+  local seen x y
+  seen=$(frames)
+  read -r x y < <(awk -v name="$1" '$1 == "RECT" { n = $4; for (i = 5; i <= NF; ++i) n = n " " $i
+    if (n == name) { x = $2; y = $3 } } END { print x, y }' "$folder/out")
+  [ -n "$x" ] || fail "there is no control '$1'"
+  xdotool mousemove "$x" "$y" sleep 0.2 mousedown 1 sleep 0.2 mouseup 1
+  wait_for 20 has_frames $((seen + 1)) || fail "the click on '$1' did nothing"
+}
+click new
+click "A/append 64"
+click "A/fork 3"
+click "all/append 10"
+xdotool mousemove 1279 799 sleep 0.3
+import -window root "$folder/window.png"
+kill -INT "$window"
+wait "$window" || true
+window=
+grep -q '^END total=64 free=56 used=8 shared=4 sequences=4 as_copies=20 ' "$folder/out" ||
+  fail "the clicks left another pool: $(tail -1 "$folder/out")"
+
+printf 'page 05\nnew A\nappend A 64\nfork A B C D\nappend all 10\n' >"$folder/clicks.txt"
+"$viz" --headless --script "$folder/clicks.txt" --size 1280x800 --screenshot "$folder/headless.png" \
+  >/dev/null || fail "the same without a window"
+# Only the page: the player beside it shows the name of the script. Letters differ at their edges.
+for picture in window headless; do
+  convert "$folder/$picture.png" -crop 860x780+0+20 +repage "$folder/$picture.crop.png"
+done
+different=$(compare -metric AE -fuzz 25% "$folder/window.crop.png" "$folder/headless.crop.png" null: \
+  2>&1 || true)
+echo "pixels that differ: $different of $((860 * 780))"
+[ "${different%%.*}" -lt $((860 * 780 / 100)) ] || fail "the window shows another picture"
+echo "ok"
