@@ -21,6 +21,7 @@ struct FlatRows {
   const int64_t* slab_begin;  // [num_seqs]
   int num_kv_heads;
   int head_dim;
+  bool all_rows_are_new;
 
   __device__ lesson01::EvenRows rows(int seq, int kv_head) const {
     const int64_t stride = static_cast<int64_t>(num_kv_heads) * head_dim;
@@ -28,7 +29,9 @@ struct FlatRows {
     return {k + begin, v + begin, stride};
   }
   /// Tokens whose rows were in the cache before this pass.
-  __device__ int num_settled(const Pairs& pairs) const { return pairs.seq_len - pairs.num_rows; }
+  __device__ int num_settled(const Pairs& pairs) const {
+    return all_rows_are_new ? 0 : pairs.seq_len - pairs.num_rows;
+  }
 };
 
 template <int kHeadDim, int kTiles>
@@ -73,7 +76,8 @@ void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& st
                       .v = static_cast<const bf16*>(args.v_cache),
                       .slab_begin = args.slab_begin,
                       .num_kv_heads = args.num_kv_heads,
-                      .head_dim = args.head_dim};
+                      .head_dim = args.head_dim,
+                      .all_rows_are_new = args.all_rows_are_new};
   const DecodePlan plan(args);
   if (args.workspace == nullptr && plan.workspace_bytes(args.head_dim) > 0) {
     throw std::logic_error(

@@ -116,6 +116,7 @@ void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream&
   args.k_cache = k_.data();
   args.v_cache = v_.data();
   args.out = rows.out;
+  args.all_rows_are_new = true;  // gather_kv has just written all of them
   lesson02::decode_attention(args, stream);
 }
 

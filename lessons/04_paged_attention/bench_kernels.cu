@@ -249,7 +249,9 @@ class Runner {
                               .k_out = gathered_.k.data(),
                               .v_out = gathered_.v.data()},
                              stream_);
-    flat(gathered_);
+    lesson02::DecodeAttentionArgs args = flat_args(gathered_);
+    args.all_rows_are_new = true;
+    lesson02::decode_attention_cuda(args, stream_);
   }
 
   Case case_;

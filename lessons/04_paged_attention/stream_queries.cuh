@@ -16,7 +16,7 @@
 //   2  a warp per group, two tiles ahead: 3 CTAs on an SM        784 us   31 %
 //   3  one tile ahead: 6 CTAs; a row is one bulk copy            307 us   78 %
 //   4  copies of 16 bytes, a table lookup for each token         277 us   86 %
-//   5  groups merged by a kernel of their own, nothing spilled   272 us   88 %
+//   5  groups merged by a kernel of their own, nothing spilled   269 us   89 %
 
 #include "kernels/launch.cuh"
 #include "lessons/01_no_cache/attention_tile.cuh"
