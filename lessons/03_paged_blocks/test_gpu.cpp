@@ -183,8 +183,8 @@ TEST_CASE("the engine gives lesson 02's bits for any block size and in separate 
 }
 
 TEST_CASE("attention never reads a row before it is gathered, however often it is tried") {
-  // The kernel starts before its predecessors have ended. One step in a few hundred read the rows of
-  // the layer before when it took all but the newest for old ones.
+  // The kernel starts before its predecessors have ended. One step in a few hundred read the rows
+  // of the layer before when it took all but the newest for old ones.
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   const std::vector<kv::Request> requests{request_of(4, 40), request_of(70, 40)};
   const auto flat = lesson02::make_engine(model, {})->generate(requests);
