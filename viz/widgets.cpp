@@ -52,6 +52,10 @@ void draw_cell(ImDrawList& list, const BlockView& block, int block_size, float x
   const ImVec2 a(x, y), b(x + cell.size, y + cell.size);
   const bool large = cell.size >= 32 * s;
   list.AddRectFilled(a, b, block.ref_cnt > 0 ? kCellUsed : kCellFree, r);
+  if (block.ref_cnt == 0 && block.filled > 0) {  // free, and its content is still there
+    list.AddRectFilled(a, b, with_alpha(kDim, 45), r);
+    list.AddRect(a, b, with_alpha(kDim, 90), r, 0, s);
+  }
   if (block.ref_cnt > 0 && !block.owners.empty()) {
     // The fill level, in the owners' hues side by side.
     const float level = static_cast<float>(block.filled) / static_cast<float>(block_size);
@@ -70,10 +74,11 @@ void draw_cell(ImDrawList& list, const BlockView& block, int block_size, float x
     text_at(list, x + 5 * s, y + 2 * s, block.ref_cnt > 0 ? kText : with_alpha(kDim, 110),
             std::to_string(block.id));
     if (block.ref_cnt > 0) {
-      const std::string refs = fmt::format("x{}", block.ref_cnt);
-      text_right(list, b.x - 5 * s, y + cell.size / 2 - 3 * s, block.ref_cnt > 1 ? kMark : kDim,
-                 refs);
+      const float line = block.badge.empty() ? y + cell.size / 2 - 3 * s : y + 2 * s;
+      text_right(list, b.x - 5 * s, line, block.ref_cnt > 1 ? kMark : kDim,
+                 fmt::format("x{}", block.ref_cnt));
     }
+    text_at(list, x + 5 * s, b.y - 20 * s, kDim, block.badge);
   }
   if (block.highlight) list.AddRect(a, b, kMark, r, 0, 2 * s);
 }

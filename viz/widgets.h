@@ -99,6 +99,21 @@ struct SlotsView {
 };
 void slots(Ui& ui, const std::string& name, const SlotsView& view);
 
+/// Blocks of a sequence in order, each with its text and the hash that names it, joined by arrows.
+struct ChainView {
+  enum class Mark { kNone, kHit, kWrong };
+  struct Link {
+    int32_t block_id = 0;
+    std::string text;  // of its tokens
+    std::string hash;
+    std::string tooltip;
+    Mark mark = Mark::kNone;
+  };
+  SequenceView sequence;
+  std::vector<Link> links;
+};
+void chain(Ui& ui, const std::string& name, const ChainView& view);
+
 /// Values as bars from one baseline, as wide as the room; hover: the number.
 struct BarsView {
   std::vector<float> values;

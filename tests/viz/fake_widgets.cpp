@@ -12,6 +12,7 @@ void slabs(Ui&, const std::string&, const std::vector<SlabView>&) {}
 void strip(Ui&, const std::string&, const StripView&) {}
 void step_grid(Ui&, const std::string&, const StepGridView&) {}
 void slots(Ui&, const std::string&, const SlotsView&) {}
+void chain(Ui&, const std::string&, const ChainView&) {}
 void bars(Ui&, const std::string&, const BarsView&) {}
 void heat_row(Ui&, const std::string&, const HeatRowView&) {}
 void pieces(Ui&, const std::string&, const PiecesView&) {}
