@@ -20,7 +20,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"(<!-- output: (.+?) -->\n```[a-z]*\n)(.*?)(\n```)", re.S)
+BLOCK = re.compile(r"(<!-- output: (.+?) -->\n```[a-z]*)(.*?)(\n```)", re.S)
 
 
 def command_of(words, binaries):
@@ -47,7 +47,7 @@ def main():
     options = parser.parse_args()
     for path in options.files:
         text = path.read_text(encoding="utf-8")
-        fresh = BLOCK.sub(lambda m: m[1] + output_of(command_of(m[2], options.bin)) + m[4], text)
+        fresh = BLOCK.sub(lambda m: f"{m[1]}\n{output_of(command_of(m[2], options.bin))}{m[4]}", text)
         path.write_text(fresh, encoding="utf-8")
         print(f"{path}: {len(BLOCK.findall(text))} blocks")
     subprocess.run([sys.executable, ROOT / "tools" / "figures" / "all.py"], check=True)

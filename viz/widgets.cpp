@@ -35,9 +35,11 @@ struct Cell {
     gap = (count <= 512 ? 6 : 3) * s;
     columns = std::max(1, static_cast<int>((room + gap) / (size + gap)));
     // Pools mostly have a power of two of blocks: full rows, if that needs little shrinking.
-    if (columns >= 5 && columns < 8 && count >= 8) {
+    if (columns >= 5 && columns < 8 && count >= 8 && (room - 7 * gap) / 8 >= 36 * s) {
       columns = 8;
       size = std::min(size, (room - 7 * gap) / 8);
+    } else if (columns > 4 && columns < 8 && count % 4 == 0 && count <= 32) {
+      columns = 4;
     } else if (columns > 8) {
       columns -= columns % 8;
     }
@@ -78,7 +80,7 @@ void draw_cell(ImDrawList& list, const BlockView& block, int block_size, float x
       text_right(list, b.x - 5 * s, line, block.ref_cnt > 1 ? kMark : kDim,
                  fmt::format("x{}", block.ref_cnt));
     }
-    text_at(list, x + 5 * s, b.y - 20 * s, kDim, block.badge);
+    if (cell.size >= 46 * s) text_at(list, x + 5 * s, b.y - 20 * s, kDim, block.badge);
   }
   if (block.highlight) list.AddRect(a, b, kMark, r, 0, 2 * s);
 }

@@ -1,0 +1,124 @@
+#include "block_manager.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace lesson06 {
+
+BlockManager::BlockManager(int num_blocks, int block_size, BlockHasher hasher,
+                           PrefixIndex::Check check)
+    : block_size_(BlockTable(block_size).block_size()),
+      hasher_(std::move(hasher)),
+      pool_(num_blocks),
+      index_(num_blocks, check) {}
+
+BlockManager::Start BlockManager::start(std::span<const int32_t> tokens) {
+  Sequence sequence{.table = BlockTable(block_size_), .num_published = 0, .hash = {}, .prefix = {}};
+  const auto size = static_cast<size_t>(block_size_);
+  for (size_t end = size; end < tokens.size(); end += size) {  // < : the last token is left
+    const auto block = tokens.subspan(end - size, size);
+    const uint64_t hash = hasher_(sequence.hash, block);
+    const auto match = index_.find(hash, sequence.prefix, block);
+    if (!match) break;
+    pool_.take(match->block_id);
+    sequence.table.extend(block_size_, {&match->block_id, 1});
+    sequence.hash = hash;
+    sequence.prefix = match->prefix;
+    ++sequence.num_published;
+  }
+  const int cached = sequence.table.num_tokens();
+  num_asked_ += static_cast<int64_t>(tokens.size());
+  num_found_ += cached;
+  sequences_.emplace(next_seq_, std::move(sequence));
+  return {.seq = next_seq_++, .num_cached_tokens = cached};
+}
+
+bool BlockManager::extend(std::span<const Growth> growths) {
+  std::map<int, int> more;  // a sequence may be named more than once
+  for (const Growth& growth : growths) more[growth.seq] += growth.num_tokens;
+  int64_t needed = 0;
+  for (const auto& [seq, num_tokens] : more) needed += table(seq).blocks_to_extend(num_tokens);
+  if (needed > pool_.num_free()) return false;
+
+  for (const auto& [seq, num_tokens] : more) {
+    BlockTable& table = find(seq).table;
+    std::vector<int32_t> fresh;
+    for (int i = table.blocks_to_extend(num_tokens); i > 0; --i) {
+      fresh.push_back(*pool_.allocate());
+      index_.forget(fresh.back());
+    }
+    table.extend(num_tokens, fresh);
+  }
+  return true;
+}
+
+void BlockManager::publish(int seq, std::span<const int32_t> tokens) {
+  Sequence& sequence = find(seq);
+  const BlockTable& table = sequence.table;
+  if (tokens.size() < static_cast<size_t>(table.num_tokens())) {
+    throw std::invalid_argument(fmt::format("publish: {} tokens for {} slots of sequence {}",
+                                            tokens.size(), table.num_tokens(), seq));
+  }
+  const auto size = static_cast<size_t>(block_size_);
+  for (const int num_full = table.num_tokens() / block_size_; sequence.num_published < num_full;
+       ++sequence.num_published) {
+    const auto i = static_cast<size_t>(sequence.num_published);
+    const auto block = tokens.subspan(i * size, size);
+    sequence.hash = hasher_(sequence.hash, block);
+    sequence.prefix = index_.publish(table.block_ids()[i], *sequence.hash, sequence.prefix, block);
+  }
+}
+
+void BlockManager::free_sequence(int seq) {
+  const std::span<const int32_t> ids = find(seq).table.block_ids();
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) pool_.release(*id);
+  sequences_.erase(seq);
+}
+
+BlockManager::Sequence& BlockManager::find(int seq) {
+  const auto found = sequences_.find(seq);
+  if (found == sequences_.end()) {
+    throw std::out_of_range(fmt::format("BlockManager: there is no sequence {}", seq));
+  }
+  return found->second;
+}
+
+const BlockTable& BlockManager::table(int seq) const {
+  return const_cast<BlockManager*>(this)->find(seq).table;
+}
+
+std::vector<int> BlockManager::sequences() const {
+  std::vector<int> numbers;
+  for (const auto& [seq, sequence] : sequences_) numbers.push_back(seq);
+  return numbers;
+}
+
+void BlockManager::check() const {
+  index_.check();
+  std::vector<int> holders(static_cast<size_t>(pool_.num_blocks()), 0);
+  for (const auto& [seq, sequence] : sequences_) {
+    const BlockTable& table = sequence.table;
+    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
+      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
+                                         table.num_blocks(), table.num_tokens()));
+    }
+    for (const int32_t id : table.block_ids()) ++holders.at(static_cast<size_t>(id));
+  }
+  int used = 0;
+  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
+    const int held = holders[static_cast<size_t>(id)];
+    used += held > 0;
+    if (pool_.ref_cnt(id) != held) {
+      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
+                                         pool_.ref_cnt(id), held));
+    }
+  }
+  if (used != pool_.num_used()) {
+    throw std::logic_error(
+        fmt::format("{} blocks are held, the pool counts {} used", used, pool_.num_used()));
+  }
+}
+
+}  // namespace lesson06

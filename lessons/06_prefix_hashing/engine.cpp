@@ -1,0 +1,129 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <utility>
+
+#include "common/error.h"
+#include "common/generation.h"
+#include "lessons/03_paged_blocks/engine.h"
+
+namespace lesson06 {
+namespace {
+
+/// Calls `f` when the scope ends, however it ends.
+template <class F>
+struct AtEnd {
+  F f;
+  ~AtEnd() { f(); }
+};
+
+}  // namespace
+
+PrefixEngine::PrefixEngine(kv::Model& model, const kv::EngineOptions& options, BlockHasher hasher,
+                           PrefixIndex::Check check)
+    : model_(&model), options_(options), hasher_(std::move(hasher)), check_(check) {
+  const int size = options.block_size;
+  if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
+    kv::user_error("block size {}: wanted a power of two from 1 to 256", size);
+  }
+  if (options.num_blocks < 0) {
+    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
+                   options.num_blocks);
+  }
+}
+
+void PrefixEngine::make_cache(std::span<const kv::Request> requests) {
+  const int64_t needed = lesson03::blocks_needed(requests, options_.block_size);
+  if (options_.num_blocks > 0 && needed > options_.num_blocks) {
+    kv::user_error(
+        "the requests need {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
+        "num_blocks",
+        needed, options_.block_size, options_.num_blocks);
+  }
+  if (needed > INT32_MAX) {
+    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
+  }
+  if (cache_ && cache_->num_blocks() >= needed) return;  // and what it holds stays
+  const int num_blocks = options_.num_blocks > 0 ? options_.num_blocks
+                                                 : static_cast<int>(std::max<int64_t>(needed, 1));
+  attention_.reset();
+  cache_.reset();  // the old blocks go before the new ones come
+  cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
+                 options_.separate_blocks);
+  attention_.emplace(model_->config(), model_->stream(), *cache_);
+  manager_.emplace(num_blocks, options_.block_size, hasher_, check_);
+}
+
+kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
+                                          const kv::TokenCallback& on_token) {
+  kv::Generation generation(requests, model_->config(), on_token);
+  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  kv::GenerateResult result;
+  num_cached_tokens_.assign(requests.size(), 0);
+  if (requests.empty()) return result;
+  kv::PassTimer timer;
+  make_cache(requests);
+  const AtEnd free_blocks{[this] { free_all(); }};
+  for (size_t i = 0; i < requests.size(); ++i) {
+    sequences_.push_back(-1);
+    if (!generation.active(i)) continue;
+    const BlockManager::Start start = manager_->start(generation.tokens(i));
+    sequences_[i] = start.seq;
+    num_cached_tokens_[i] = start.num_cached_tokens;
+    result.counters.cache_hit_tokens += start.num_cached_tokens;
+  }
+
+  while (generation.any_active()) {
+    // The tokens that are known but have no slot yet: at first what the cache did not have.
+    kv::PassRows rows;
+    std::vector<Growth> growths;
+    for (size_t i = 0; i < generation.size(); ++i) {
+      if (!generation.active(i)) continue;
+      const int known = static_cast<int>(generation.tokens(i).size());
+      const int computed = manager_->table(sequences_[i]).num_tokens();
+      rows.add(i, generation.tokens(i), computed);
+      growths.push_back({.seq = sequences_[i], .num_tokens = known - computed});
+    }
+    if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
+    std::vector<lesson03::PagedRows> paged;
+    int64_t num_slots = 0;
+    for (const Growth& growth : growths) {
+      const BlockTable& table = manager_->table(growth.seq);
+      paged.push_back({.table = &table, .num_rows = growth.num_tokens});
+      num_slots += table.num_tokens();
+    }
+    attention_->begin_pass(paged);
+    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    // K and V are written now, and not before: what has become full can be found.
+    for (const size_t i : rows.requests) manager_->publish(sequences_[i], generation.tokens(i));
+
+    const int64_t used = manager_->pool().num_used();
+    result.counters.blocks_in_use = std::max(result.counters.blocks_in_use, used);
+    kv::note_kv_bytes(
+        result.counters, used * cache_->bytes_per_block(),
+        std::min(num_slots * cache_->bytes_per_token(), used * cache_->bytes_per_block()));
+    generation.accept(rows, logits);
+    for (const size_t i : rows.requests) {
+      if (generation.active(i)) continue;
+      manager_->free_sequence(std::exchange(sequences_[i], -1));
+    }
+    timer.end_pass(rows.num_rows(), result);
+  }
+  result.completions = generation.completions();
+  return result;
+}
+
+void PrefixEngine::free_all() {
+  for (const int seq : sequences_) {
+    if (seq >= 0) manager_->free_sequence(seq);
+  }
+  sequences_.clear();
+}
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+  return std::make_unique<PrefixEngine>(model, options);
+}
+
+}  // namespace lesson06

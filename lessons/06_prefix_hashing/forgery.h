@@ -1,0 +1,21 @@
+#pragma once
+
+// Two different blocks of tokens with the same XXH64, whatever the parent. XXH64 was made to be
+// fast and is not meant to resist anybody: finding such a pair takes about a second.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lesson06 {
+
+struct ForgedPair {
+  std::vector<int32_t> first, second;  // [block_size] each
+};
+
+/// A pair of blocks with ids below vocab_size and one hash under every parent. No value: none among
+/// the millions tried. Blocks of 16 tokens want a vocabulary of some ten thousand, blocks of 32 are
+/// content with 2,048. Deterministic. Throws std::invalid_argument for blocks under 16 tokens.
+std::optional<ForgedPair> forge_pair(int32_t vocab_size, int block_size);
+
+}  // namespace lesson06

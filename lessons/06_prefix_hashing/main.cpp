@@ -1,0 +1,252 @@
+// The program of lesson 06: requests that begin alike, with a prefix cache and without, and what
+// happens to a cache that trusts its hash.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/cli_bench.h"
+#include "common/error.h"
+#include "engine.h"
+#include "forgery.h"
+#include "lessons/02_flat_cache/engine.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  kv::GenerateOptions generate;
+  std::string system =
+      "Once upon a time there was a little village by a quiet river. In the village lived a clever "
+      "crow, a happy dog named Max, and a small girl named Lily. Every morning Lily went to the "
+      "river with Max, and the crow flew over them and looked for shiny things. They played by the "
+      "water, they ran under the trees, and they shared their bread. In the evening they sat by "
+      "the "
+      "fire and told stories. One day something new happened.";
+  std::string hash = "xxh64";
+  int block_size = 16;
+  int num_blocks = 512;
+  bool attack = false;
+  bool hashes = false;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// One request, and the time until its first token.
+struct Timed {
+  kv::GenerateResult result;
+  double first_token = 0;
+};
+
+Timed timed(kv::Engine& engine, const kv::Request& request) {
+  Timed timed;
+  const auto start = Clock::now();
+  timed.result = engine.generate({&request, 1}, [&](size_t, int32_t) {
+    if (timed.first_token == 0) timed.first_token = seconds_since(start);
+    return !kv::interrupted();
+  });
+  return timed;
+}
+
+std::vector<kv::Request> requests_of(const Options& options, const kv::Tokenizer& tokenizer,
+                                     const kv::Model& model) {
+  kv::GenerateOptions whole = options.generate;
+  for (std::string& prompt : whole.prompts) prompt = options.system + prompt;
+  return kv::make_requests(whole, tokenizer, model.config());
+}
+
+nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
+                     const Options& options) {
+  const std::vector<kv::Request> requests = requests_of(options, tokenizer, model);
+  lesson06::PrefixEngine engine(
+      model, {.block_size = options.block_size, .num_blocks = options.num_blocks},
+      lesson06::hasher_of(options.hash));
+  const auto without = lesson02::make_engine(model, {});
+  timed(*without, requests[0]);  // a first pass sets things up; it is not counted
+
+  console.print("Requests one after the other, all with the same {} tokens in front\n\n",
+                tokenizer.encode(options.system).size());
+  kv::Table table({"request", "prompt", "from the cache", "computed", "first token", "without",
+                   "times faster", "same bits"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (size_t i = 0; i < requests.size() && !kv::interrupted(); ++i) {
+    const Timed plain = timed(*without, requests[i]);
+    const Timed cached = timed(engine, requests[i]);
+    const int found = engine.num_cached_tokens()[0];
+    const auto prompt = static_cast<int>(requests[i].prompt.size());
+    const bool same =
+        plain.result.completions[0].logits_xxh64 == cached.result.completions[0].logits_xxh64;
+    table.add({std::to_string(i + 1), std::to_string(prompt), std::to_string(found),
+               std::to_string(prompt - found), fmt::format("{:.2f} ms", 1e3 * cached.first_token),
+               fmt::format("{:.2f} ms", 1e3 * plain.first_token),
+               fmt::format("{:.1f}", plain.first_token / cached.first_token), same ? "yes" : "NO"});
+    rows.push_back({{"prompt_tokens", prompt},
+                    {"cached_tokens", found},
+                    {"first_token_seconds", cached.first_token},
+                    {"first_token_seconds_without", plain.first_token},
+                    {"same_bits", same}});
+  }
+  console.write(table.to_string());
+  const lesson06::BlockManager& manager = *engine.manager();
+  console.print("\nhit rate                  {} of {} prompt tokens, {}\n",
+                kv::with_commas(manager.num_tokens_found()),
+                kv::with_commas(manager.num_tokens_asked()),
+                kv::percent(static_cast<double>(manager.num_tokens_found()),
+                            static_cast<double>(manager.num_tokens_asked())));
+  console.print("blocks that can be found  {}, none of them in use\n", manager.index().size());
+  return rows;
+}
+
+/// The tokens before the forged block, two requests that differ in it alone.
+struct Victims {
+  kv::Request first, second;
+};
+
+Victims forge(const kv::Model& model, const kv::Tokenizer& tokenizer, const Options& options) {
+  const auto pair = lesson06::forge_pair(model.config().vocab_size, options.block_size);
+  if (!pair) {
+    kv::user_error("no pair found for a vocabulary of {} in blocks of {}; try --block-size 32",
+                   model.config().vocab_size, options.block_size);
+  }
+  Victims victims;
+  victims.first.prompt = tokenizer.encode(options.system);
+  victims.first.prompt.resize(victims.first.prompt.size() /
+                              static_cast<size_t>(options.block_size) *
+                              static_cast<size_t>(options.block_size));
+  if (victims.first.prompt.empty()) kv::user_error("--system: wanted a block of text or more");
+  victims.first.max_tokens = options.generate.max_tokens;
+  victims.second = victims.first;
+  const auto add = [&](kv::Request& request, const std::vector<int32_t>& block) {
+    request.prompt.insert(request.prompt.end(), block.begin(), block.end());
+    const std::vector<int32_t> end = tokenizer.encode(" Then");
+    request.prompt.insert(request.prompt.end(), end.begin(), end.end());
+  };
+  add(victims.first, pair->first);
+  add(victims.second, pair->second);
+  return victims;
+}
+
+void attack(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
+            const Options& options) {
+  const auto start = Clock::now();
+  const Victims victims = forge(model, tokenizer, options);
+  console.print("Two blocks of {} tokens with one XXH64, found in {:.1f} s\n\n", options.block_size,
+                seconds_since(start));
+  const auto size = static_cast<size_t>(options.block_size);
+  const auto begin = victims.first.prompt.size() / size * size - size;
+  for (const auto* request : {&victims.first, &victims.second}) {
+    const auto block = std::span(request->prompt).subspan(begin, size);
+    const auto parent = lesson06::hash_chain(std::span(request->prompt).first(begin),
+                                             options.block_size, lesson06::xxh64_block);
+    console.print("{}  {} .. {}  hash {}\n", request == &victims.first ? "A" : "B",
+                  fmt::format("{:4} {:4} {:4} {:4}", block[0], block[1], block[2], block[3]),
+                  fmt::format("{:4} {:4}", block[size - 6], block[size - 5]),
+                  kv::hex64(lesson06::xxh64_block(parent.back(), block)));
+  }
+  const auto right = lesson02::make_engine(model, {})->generate({&victims.second, 1});
+  console.print("\nA is served first, then B\n\n");
+  kv::Table table({"cache", "tokens of B from it", "logits of B", "right"});
+  const auto add = [&](const std::string& name, int found, const kv::GenerateResult& result) {
+    const uint64_t digest = result.completions[0].logits_xxh64;
+    table.add({name, std::to_string(found), kv::hex64(digest),
+               digest == right.completions[0].logits_xxh64 ? "yes" : "NO: A's K and V"});
+  };
+  add("none", 0, right);
+  for (const auto check :
+       {lesson06::PrefixIndex::Check::kHashOnly, lesson06::PrefixIndex::Check::kExact}) {
+    lesson06::PrefixEngine engine(
+        model, {.block_size = options.block_size, .num_blocks = options.num_blocks},
+        lesson06::xxh64_block, check);
+    engine.generate({&victims.first, 1});
+    const auto result = engine.generate({&victims.second, 1});
+    const bool exact = check == lesson06::PrefixIndex::Check::kExact;
+    add(exact ? "tokens and parent must be equal" : "an equal hash is trusted",
+        engine.num_cached_tokens()[0], result);
+  }
+  console.write(table.to_string());
+}
+
+/// What one hash of a block costs.
+void compare_hashes(const kv::Console& console, int block_size) {
+  constexpr int kHashes = 20'000;
+  std::mt19937 rng(1);
+  std::vector<int32_t> tokens(static_cast<size_t>(block_size) * 64);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 150'000);
+  console.print("One hash of a block of {} tokens, the parent's hash in front\n\n", block_size);
+  kv::Table table({"hash", "bits", "time", "made to resist an attacker"});
+  for (const char* name : {"xxh64", "sha256"}) {
+    const lesson06::BlockHasher hasher = lesson06::hasher_of(name);
+    std::vector<double> rounds;
+    uint64_t last = 0;
+    for (int round = 0; round < 9; ++round) {
+      const auto start = Clock::now();
+      for (int i = 0; i < kHashes; ++i) {
+        const auto at = static_cast<size_t>(i % 64) * static_cast<size_t>(block_size);
+        last = hasher(last, std::span(tokens).subspan(at, static_cast<size_t>(block_size)));
+      }
+      rounds.push_back(seconds_since(start) / kHashes);
+    }
+    const bool strong = std::string(name) == "sha256";
+    table.add({name, strong ? "256" : "64", fmt::format("{:.0f} ns", 1e9 * kv::median(rounds)),
+               strong ? "yes" : "no"});
+  }
+  console.write(table.to_string());
+}
+
+void run(Options& options) {
+  kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  lesson06::hasher_of(options.hash);  // refuses a wrong name before the model is loaded
+  if (options.hashes) return compare_hashes(console, options.block_size);
+  if (options.attack && options.block_size < 16) {
+    kv::user_error("--attack: block size {}, wanted 16 or more", options.block_size);
+  }
+  kv::Model model = kv::load_model(generate);
+  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+  if (options.attack) return attack(console, model, tokenizer, options);
+  console.print("Lesson 06, prefix hashing, on {}\n\n", kv::describe(model.device()));
+  nlohmann::json document;
+  document["requests"] = serve(console, model, tokenizer, options);
+  document["lesson"] = "06";
+  document["device"] = kv::name_of(model.device());
+  document["block_size"] = options.block_size;
+  document["hash"] = options.hash;
+  kv::write_json(generate.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.generate.prompts = {" A red kite fell from the sky.",
+                              " A little boat came down the river.",
+                              " The crow found a golden key.", " Max was gone."};
+  options.generate.max_tokens = 24;
+  CLI::App app{"Lesson 06: requests that begin alike, with a prefix cache and without.\n"};
+  kv::add_generate_options(app, options.generate);
+  app.add_option("--system", options.system, "the text in front of every prompt")
+      ->type_name("TEXT");
+  app.add_option("--hash", options.hash, "xxh64, sha256, or a number of bits of xxh64, 0 to 64")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--block-size", options.block_size, "tokens per KV block, a power of two")
+      ->type_name("N")
+      ->check(kv::between(1, 256))
+      ->capture_default_str();
+  app.add_option("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      ->type_name("N")
+      ->check(kv::between(0, 1 << 24))
+      ->capture_default_str();
+  app.add_flag("--attack", options.attack,
+               "forge two blocks with one hash, and serve both (--block-size 32)");
+  app.add_flag("--hashes", options.hashes, "print what the hashes cost, and nothing else");
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}

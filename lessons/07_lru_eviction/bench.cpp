@@ -1,0 +1,107 @@
+// What the queue costs: taking a block back from the middle of the free blocks, against a deque
+// that has to search for it; and the hit rates of a trace by policy, for the plot.
+//
+//   lesson07_bench [--seed N] [--json FILE]
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/cli_bench.h"
+#include "free_block_queue.h"
+#include "replay.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRevived = 1000;
+
+/// Blocks to take back, spread over all.
+std::vector<size_t> some(size_t count, uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  std::vector<size_t> picks;
+  for (int i = 0; i < kRevived; ++i) picks.push_back(rng() % count);
+  return picks;
+}
+
+double per_operation(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count() / kRevived;
+}
+
+double queue_seconds(size_t count, uint64_t seed) {
+  std::vector<lesson07::KvBlock> blocks(count);
+  lesson07::FreeBlockQueue queue;
+  for (lesson07::KvBlock& block : blocks) queue.append(block);
+  const std::vector<size_t> picks = some(count, seed);
+  std::vector<double> rounds;
+  for (int round = 0; round < 9; ++round) {
+    const auto start = Clock::now();
+    for (const size_t pick : picks) {
+      queue.remove(blocks[pick]);
+      queue.append(blocks[pick]);
+    }
+    rounds.push_back(per_operation(start));
+  }
+  return kv::median(rounds);
+}
+
+double deque_seconds(size_t count, uint64_t seed) {
+  std::deque<int32_t> queue;
+  for (size_t i = 0; i < count; ++i) queue.push_back(static_cast<int32_t>(i));
+  const std::vector<size_t> picks = some(count, seed);
+  const auto start = Clock::now();
+  for (const size_t pick : picks) {
+    queue.erase(std::find(queue.begin(), queue.end(), static_cast<int32_t>(pick)));
+    queue.push_back(static_cast<int32_t>(pick));
+  }
+  return per_operation(start);
+}
+
+void run(const kv::GenerateOptions& options) {
+  const kv::Console console(options.json_file);
+  const uint64_t seed = options.sampling.seed;
+  console.print("A block is taken back from the middle of the free ones, and freed again\n\n");
+  kv::Table table({"free blocks", "intrusive list", "deque, with a search"});
+  nlohmann::json queues = nlohmann::json::array();
+  for (const size_t count : {size_t{1'024}, size_t{16'384}, size_t{131'072}, size_t{1'048'576}}) {
+    if (kv::interrupted()) break;
+    const double list = queue_seconds(count, seed);
+    const double deque = deque_seconds(count, seed);
+    table.add({kv::with_commas(static_cast<int64_t>(count)), fmt::format("{:.0f} ns", 1e9 * list),
+               fmt::format("{:.0f} ns", 1e9 * deque)});
+    queues.push_back({{"blocks", count}, {"list_seconds", list}, {"deque_seconds", deque}});
+  }
+  console.write(table.to_string());
+
+  nlohmann::json rates = nlohmann::json::array();
+  const auto trace = lesson07::make_trace({.seed = seed});
+  for (const int slots : {2048, 4096, 8192, 16384, 32768, 65536, 131072}) {
+    if (kv::interrupted()) break;
+    nlohmann::json row{{"slots", slots}};
+    for (const auto policy :
+         {lesson07::Policy::kLru, lesson07::Policy::kFifo, lesson07::Policy::kRandom}) {
+      row[lesson07::name_of(policy)] = lesson07::replay(trace, slots / 16, 16, policy).hit_rate();
+    }
+    rates.push_back(row);
+  }
+  kv::write_json(options.json_file, {{"lesson", "07"}, {"queues", queues}, {"hit_rates", rates}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kv::GenerateOptions options;
+  CLI::App app{"Lesson 07: the free queue against a deque, and hit rates by policy.\n"};
+  app.add_option("--seed", options.sampling.seed, "of the choices and the trace")
+      ->type_name("N")
+      ->capture_default_str();
+  std::string device = "cpu";
+  app.add_option("--device", device, "not used: this is bookkeeping")->type_name("NAME");
+  kv::add_json_option(app, options);
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}

@@ -1,0 +1,216 @@
+#include "block_pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace lesson07 {
+
+BlockPool::BlockPool(int num_blocks, int block_size, FreeOrder order, int hash_bits)
+    : block_size_(block_size),
+      order_(order),
+      hash_mask_(hash_bits >= kAllBits ? ~uint64_t{0} : (uint64_t{1} << hash_bits) - 1) {
+  if (num_blocks < 1 || block_size < 1 || hash_bits < 0) {
+    throw std::invalid_argument(fmt::format(
+        "BlockPool: {} blocks of {} tokens, wanted at least 1 of 1", num_blocks, block_size));
+  }
+  blocks_.resize(static_cast<size_t>(num_blocks) + 1);
+  tokens_.resize(blocks_.size() * static_cast<size_t>(block_size));
+  buckets_.resize(std::bit_ceil(2 * blocks_.size()));
+  for (size_t id = 0; id < blocks_.size(); ++id) {
+    blocks_[id].id = static_cast<int32_t>(id);
+    if (id != kNullBlock) queue_.append(blocks_[id]);
+  }
+  blocks_[kNullBlock].ref_cnt = 1;  // for ever
+}
+
+const KvBlock& BlockPool::block(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= blocks_.size()) {
+    throw std::out_of_range(
+        fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
+  }
+  return blocks_[static_cast<size_t>(id)];
+}
+
+std::span<const int32_t> BlockPool::tokens(int32_t id) const {
+  if (!block(id).content) return {};
+  const auto size = static_cast<size_t>(block_size_);
+  return std::span(tokens_).subspan(static_cast<size_t>(id) * size, size);
+}
+
+KvBlock& BlockPool::find_block(int32_t id, const char* action) {
+  if (id == kNullBlock) {
+    throw std::logic_error(fmt::format("BlockPool: the null block is {}", action));
+  }
+  return const_cast<KvBlock&>(block(id));
+}
+
+std::optional<std::vector<int32_t>> BlockPool::get_new_blocks(int n) {
+  if (n < 0) throw std::invalid_argument(fmt::format("BlockPool: {} new blocks", n));
+  if (n > num_free()) return std::nullopt;
+  ++clock_;
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  for (int32_t& id : ids) {
+    KvBlock& block = choose_victim_ ? choose_victim_(queue_) : queue_.popleft();
+    if (choose_victim_) queue_.remove(block);
+    evict(block);
+    block.ref_cnt = 1;
+    block.last_used_at = clock_;
+    id = block.id;
+  }
+  return ids;
+}
+
+void BlockPool::evict(KvBlock& block) {
+  if (!block.content) return;
+  const uint64_t hash = block.content->hash;
+  KvBlock** link = &buckets_[bucket_of(hash)];
+  while (*link != &block) link = &(*link)->next_in_bucket;
+  *link = std::exchange(block.next_in_bucket, nullptr);
+  block.content.reset();
+  --num_cached_;
+  ++metrics_.num_evicted;
+  metrics_.sum_residency += clock_ - block.cached_at;
+  metrics_.sum_idle += clock_ - block.last_used_at;
+  metrics_.num_evicted_unused += block.num_hits == 0;
+  tell(CacheEvent::Kind::kRemoved, block.id, hash);
+}
+
+void BlockPool::touch(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) find_block(id, "touched");
+  ++clock_;
+  for (const int32_t id : ids) {
+    KvBlock& block = blocks_[static_cast<size_t>(id)];
+    if (block.ref_cnt == 0) {
+      queue_.remove(block);  // from wherever it is
+      ++metrics_.num_revived;
+    }
+    ++block.ref_cnt;
+    ++block.num_hits;
+    block.last_used_at = clock_;
+  }
+}
+
+void BlockPool::free_blocks(std::span<const int32_t> ids) {
+  std::map<int32_t, int> dropped;
+  for (const int32_t id : ids) {
+    if (++dropped[id] > find_block(id, "freed").ref_cnt) {
+      throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free", id));
+    }
+  }
+  ++clock_;
+  for (const int32_t id : ids) {
+    KvBlock& block = blocks_[static_cast<size_t>(id)];
+    block.last_used_at = clock_;
+    if (--block.ref_cnt > 0) continue;
+    if (order_ == FreeOrder::kUnhashedFirst && !block.content) {
+      queue_.prepend(block);
+    } else {
+      queue_.append(block);
+    }
+  }
+}
+
+std::optional<BlockPool::Match> BlockPool::find(uint64_t hash, std::optional<PrefixId> parent,
+                                                std::span<const int32_t> tokens,
+                                                const ExtraKeys& extra_keys) const {
+  hash = narrow(hash);
+  for (const KvBlock* block = buckets_[bucket_of(hash)]; block; block = block->next_in_bucket) {
+    const KvBlock::Content& content = *block->content;
+    if (content.hash != hash) continue;
+    const auto held = this->tokens(block->id);
+    if (content.parent == parent && content.extra_keys == extra_keys &&
+        std::equal(held.begin(), held.end(), tokens.begin(), tokens.end())) {
+      return Match{.block_id = block->id, .prefix = content.prefix};
+    }
+    ++num_refused_;
+  }
+  return std::nullopt;
+}
+
+PrefixId BlockPool::cache_full_block(int32_t id, uint64_t hash, std::optional<PrefixId> parent,
+                                     std::span<const int32_t> tokens, const ExtraKeys& extra_keys) {
+  KvBlock& block = find_block(id, "cached");
+  if (block.ref_cnt == 0 || block.content) {
+    throw std::logic_error(fmt::format("BlockPool: block {} is cached, but it is {}", id,
+                                       block.content ? "cached already" : "free"));
+  }
+  if (tokens.size() != static_cast<size_t>(block_size_)) {
+    throw std::invalid_argument(
+        fmt::format("BlockPool: block {} is cached with {} tokens, full are {}", id, tokens.size(),
+                    block_size_));
+  }
+  const int64_t refused = num_refused_;
+  const std::optional<Match> same = find(hash, parent, tokens, extra_keys);
+  num_refused_ = refused;  // nobody asked
+  hash = narrow(hash);
+  block.content = KvBlock::Content{.hash = hash,
+                                   .parent = parent,
+                                   .prefix = same ? same->prefix : next_prefix_++,
+                                   .extra_keys = extra_keys};
+  std::copy(tokens.begin(), tokens.end(),
+            tokens_.begin() + static_cast<std::ptrdiff_t>(id) * block_size_);
+  KvBlock*& head = buckets_[bucket_of(hash)];
+  block.next_in_bucket = std::exchange(head, &block);
+  block.cached_at = clock_;
+  block.num_hits = 0;
+  ++num_cached_;
+  ++metrics_.num_stored;
+  tell(CacheEvent::Kind::kStored, id, hash);
+  return block.content->prefix;
+}
+
+bool BlockPool::reset_prefix_cache() {
+  if (num_used() > 0) return false;
+  for (KvBlock& block : blocks_) {
+    block.content.reset();
+    block.next_in_bucket = nullptr;
+  }
+  std::fill(buckets_.begin(), buckets_.end(), nullptr);
+  num_cached_ = 0;
+  tell(CacheEvent::Kind::kCleared, -1, 0);
+  return true;
+}
+
+void BlockPool::tell(CacheEvent::Kind kind, int32_t id, uint64_t hash) {
+  if (record_) events_.push_back({.kind = kind, .block_id = id, .hash = hash});
+}
+
+void BlockPool::check() const {
+  size_t free = 0;
+  int cached = 0;
+  for (const KvBlock& block : blocks_) {
+    const bool in_queue = FreeBlockQueue::contains(block);
+    if (in_queue != (block.ref_cnt == 0)) {
+      throw std::logic_error(fmt::format("block {} has ref count {} and is {}in the queue",
+                                         block.id, block.ref_cnt, in_queue ? "" : "not "));
+    }
+    free += in_queue;
+    cached += block.content.has_value();
+  }
+  const std::vector<const KvBlock*> queue = queue_.all();
+  if (free != queue_.size() || queue.size() != free) {
+    throw std::logic_error(
+        fmt::format("{} blocks are free, the queue counts {}", free, queue_.size()));
+  }
+  int chained = 0;
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    for (const KvBlock* block = buckets_[bucket]; block; block = block->next_in_bucket) {
+      if (!block->content || bucket_of(block->content->hash) != bucket) {
+        throw std::logic_error(fmt::format("block {} is in the wrong bucket", block->id));
+      }
+      if (++chained > cached) throw std::logic_error("the hash table names a block twice");
+    }
+  }
+  if (chained != cached || cached != num_cached_ || blocks_[kNullBlock].content ||
+      blocks_[kNullBlock].ref_cnt != 1) {
+    throw std::logic_error(fmt::format("{} blocks are cached, the hash table names {}, counted {}",
+                                       cached, chained, num_cached_));
+  }
+}
+
+}  // namespace lesson07

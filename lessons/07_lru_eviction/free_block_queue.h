@@ -1,0 +1,45 @@
+#pragma once
+
+// The free blocks in the order in which they will be taken. Source: vLLM's FreeKVCacheBlockQueue
+// (v0.22.1: vllm/v1/core/kv_cache_utils.py).
+
+#include <cstddef>
+#include <vector>
+
+#include "kv_block.h"
+
+namespace lesson07 {
+
+/// A doubly linked list through the blocks themselves, with a sentinel at each end. Front: taken
+/// next (least recently used). Back: freed last. Every operation takes the same few steps, the
+/// removal of a block from the middle too, and none allocates. A deque would have to search for the
+/// middle: that is why there is none.
+class FreeBlockQueue {
+ public:
+  FreeBlockQueue();
+  FreeBlockQueue(const FreeBlockQueue&) = delete;
+  FreeBlockQueue& operator=(const FreeBlockQueue&) = delete;
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  static bool contains(const KvBlock& block) { return block.next_free != nullptr; }
+
+  /// Takes the front block. Throws std::logic_error if there is none.
+  KvBlock& popleft();
+  /// Takes a block out, wherever it is. These three throw std::logic_error, naming the block, for
+  /// one that is not in the queue, or is in it already; nothing has changed then.
+  void remove(KvBlock& block);
+  void append(KvBlock& block);   // to the back
+  void prepend(KvBlock& block);  // to the front
+
+  /// Front to back. For pictures and tests.
+  std::vector<const KvBlock*> all() const;
+
+ private:
+  void insert_before(KvBlock& next, KvBlock& block);
+
+  KvBlock front_, back_;  // sentinels: never a block of the pool
+  size_t size_ = 0;
+};
+
+}  // namespace lesson07

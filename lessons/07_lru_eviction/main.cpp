@@ -1,0 +1,153 @@
+// The program of lesson 07: two people talk to the model in turns over a pool that is a cache, and
+// a day of a chat server on pools of different sizes.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/cli.h"
+#include "common/error.h"
+#include "engine.h"
+#include "lessons/02_flat_cache/engine.h"
+#include "replay.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  int block_size = 16;
+  int num_blocks = 24;
+  int turns = 4;
+  bool trace = false;
+};
+
+/// Hit rates of a trace by pool size and policy.
+nlohmann::json print_trace(const kv::Console& console, const Options& options) {
+  const lesson07::TraceOptions what{.seed = options.generate.sampling.seed};
+  const auto trace = lesson07::make_trace(what);
+  int64_t tokens = 0;
+  for (const auto& request : trace) tokens += static_cast<int64_t>(request.prompt.size());
+  console.print(
+      "{} requests of a made-up day, {} prompt tokens: {} system prompts (Zipf), up to {} turns,\n"
+      "{} conversations at a time; blocks of {}. Share of the prompt tokens found:\n\n",
+      kv::with_commas(static_cast<int64_t>(trace.size())), kv::with_commas(tokens),
+      what.num_system_prompts, what.max_turns, what.num_open, options.block_size);
+  kv::Table table({"pool", "slots", "LRU", "FIFO", "random", "evicted (LRU)", "never hit (LRU)"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const int slots : {2048, 4096, 8192, 16384, 32768, 65536, 131072}) {
+    if (kv::interrupted()) break;
+    const int blocks = slots / options.block_size;
+    std::vector<std::string> row{fmt::format("{} blocks", kv::with_commas(blocks)),
+                                 kv::with_commas(slots)};
+    nlohmann::json json{{"slots", slots}};
+    lesson07::CacheMetrics lru;
+    for (const auto policy :
+         {lesson07::Policy::kLru, lesson07::Policy::kFifo, lesson07::Policy::kRandom}) {
+      const auto result = lesson07::replay(trace, blocks, options.block_size, policy);
+      if (policy == lesson07::Policy::kLru) lru = result.metrics;
+      row.push_back(fmt::format("{:.1f} %", 100 * result.hit_rate()));
+      json[lesson07::name_of(policy)] = result.hit_rate();
+    }
+    row.push_back(kv::with_commas(lru.num_evicted));
+    row.push_back(kv::percent(static_cast<double>(lru.num_evicted_unused),
+                              static_cast<double>(lru.num_evicted)));
+    table.add(row);
+    rows.push_back(json);
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+/// Conversations in turns: each turn repeats all that was said and adds a sentence.
+nlohmann::json talk(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
+                    const Options& options) {
+  lesson07::CachingEngine engine(
+      model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
+  const auto without = lesson02::make_engine(model, {});
+  std::vector<std::string> texts = options.generate.prompts;
+  console.print("{} people in turns, a pool of {} blocks of {}\n\n", texts.size(),
+                options.num_blocks, options.block_size);
+  kv::Table table({"turn", "who", "prompt", "from the cache", "revived", "evicted", "cached blocks",
+                   "same bits"});
+  nlohmann::json rows = nlohmann::json::array();
+  std::vector<std::vector<int32_t>> so_far(texts.size());
+  for (int turn = 0; turn < options.turns; ++turn) {
+    for (size_t who = 0; who < texts.size() && !kv::interrupted(); ++who) {
+      const std::vector<int32_t> more =
+          tokenizer.encode(turn == 0 ? texts[who] : " One day, something happened.");
+      so_far[who].insert(so_far[who].end(), more.begin(), more.end());
+      const kv::Request request{.prompt = so_far[who],
+                                .max_tokens = options.generate.max_tokens,
+                                .sampling = options.generate.sampling,
+                                .stop_token_ids = {}};
+      const lesson07::CacheMetrics before =
+          engine.manager() ? engine.manager()->pool().metrics() : lesson07::CacheMetrics{};
+      const auto result = engine.generate({&request, 1});
+      const auto& pool = engine.manager()->pool();
+      const auto plain = without->generate({&request, 1});
+      const bool same = plain.completions[0].logits_xxh64 == result.completions[0].logits_xxh64;
+      const int found = engine.num_cached_tokens()[0];
+      table.add({std::to_string(turn + 1), std::to_string(who + 1),
+                 std::to_string(request.prompt.size()), std::to_string(found),
+                 std::to_string(pool.metrics().num_revived - before.num_revived),
+                 std::to_string(pool.metrics().num_evicted - before.num_evicted),
+                 std::to_string(pool.num_cached()), same ? "yes" : "NO"});
+      rows.push_back(
+          {{"turn", turn + 1}, {"who", who + 1}, {"cached_tokens", found}, {"same_bits", same}});
+      const std::vector<int32_t>& answer = result.completions[0].tokens;
+      so_far[who].insert(so_far[who].end(), answer.begin(), answer.end());
+    }
+  }
+  console.write(table.to_string());
+  const lesson07::BlockManager& manager = *engine.manager();
+  console.print("\nhit rate                  {} of {} prompt tokens, {}\n",
+                kv::with_commas(manager.num_tokens_found()),
+                kv::with_commas(manager.num_tokens_asked()),
+                kv::percent(static_cast<double>(manager.num_tokens_found()),
+                            static_cast<double>(manager.num_tokens_asked())));
+  return rows;
+}
+
+void run(Options& options) {
+  kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  nlohmann::json document;
+  document["lesson"] = "07";
+  document["block_size"] = options.block_size;
+  if (options.trace) {
+    document["trace"] = print_trace(console, options);
+  } else {
+    kv::Model model = kv::load_model(generate);
+    const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+    console.print("Lesson 07, LRU eviction, on {}\n\n", kv::describe(model.device()));
+    document["device"] = kv::name_of(model.device());
+    document["turns"] = talk(console, model, tokenizer, options);
+  }
+  kv::write_json(generate.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.generate.prompts = {"Once upon a time there was a little dog named Max.",
+                              "The old owl lived in a tall tree by the river."};
+  options.generate.max_tokens = 40;
+  CLI::App app{
+      "Lesson 07: conversations over a pool that is a cache, and a day of a chat server.\n"};
+  kv::add_generate_options(app, options.generate);
+  const auto number = [&](const char* name, int& value, const char* help, int low, int high) {
+    app.add_option(name, value, help)
+        ->type_name("N")
+        ->check(kv::between(low, high))
+        ->capture_default_str();
+  };
+  number("--block-size", options.block_size, "tokens per KV block, a power of two", 1, 256);
+  number("--num-blocks", options.num_blocks, "blocks in the pool of the conversations", 1, 1 << 24);
+  number("--turns", options.turns, "turns of each conversation", 1, 64);
+  app.add_flag("--trace", options.trace,
+               "hit rate against pool size on a made-up day, and nothing else");
+  return kv::run_main(app, argc, argv, [&] { run(options); });
+}

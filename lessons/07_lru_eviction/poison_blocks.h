@@ -1,0 +1,30 @@
+#pragma once
+
+// Fills blocks with NaN. What is free must not be read: with poison in it, a reader gives itself
+// away.
+
+#include <cstdint>
+#include <span>
+
+#include "common/device.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
+
+namespace lesson07 {
+
+struct PoisonBlocksArgs {
+  const lesson03::PagedKvCache* cache = nullptr;
+  std::span<const int32_t> block_ids;   // on the host
+  kv::DeviceBuffer* scratch = nullptr;  // CUDA only: room for the ids, grown as needed
+};
+
+/// Throws std::out_of_range for a block that the cache has not.
+void check_poisoned(const PoisonBlocksArgs& args);
+
+/// K and V of the blocks become NaN in all layers. Checked before anything is written.
+void poison_blocks_cpu(const PoisonBlocksArgs& args);
+void poison_blocks_cuda(const PoisonBlocksArgs& args, const kv::Stream& stream);
+inline void poison_blocks(const PoisonBlocksArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(poison_blocks, args, stream);
+}
+
+}  // namespace lesson07

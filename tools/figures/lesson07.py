@@ -1,0 +1,57 @@
+"""Lesson 07: the free queue as a picture, and the hit rates that its benchmark measured."""
+import json
+import pathlib
+
+from style import BLUE, FAINT, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data" / "lesson07.json"
+
+
+def queue():
+    svg = Svg(920, 330, "The free queue before and after one request takes a block: the oldest tail goes.")
+    svg.panel(20, 20, 880, 290, "The free queue", "A ended first, then B, then C; each freed its tail first")
+    rows = [("free", [("A", "tail"), ("A", "head"), ("B", "tail"), ("B", "head"), ("C", "tail"), ("C", "head")], 118),
+            ("B is found again and ends", [("A", "tail"), ("A", "head"), ("C", "tail"), ("C", "head"), ("B", "tail"),
+                                           ("B", "head")], 218)]
+    colour = {"A": SKY, "B": "#f5c9a9", "C": "#bfe3d5"}
+    for label, blocks, y in rows:
+        svg.text(44, y - 12, label, 13.5, MUTED)
+        for i, (name, end) in enumerate(blocks):
+            x = 120 + i * 118
+            svg.rect(x, y, 100, 46, colour[name], ORANGE if i == 0 else LINE, 6)
+            svg.text(x + 50, y + 20, name, 15, INK, 700, "middle")
+            svg.text(x + 50, y + 37, end, 12.5, MUTED, anchor="middle")
+            if i < 5:
+                svg.line(x + 102, y + 17, x + 114, y + 17, MUTED, 1.4, tip=True)
+                svg.line(x + 116, y + 30, x + 104, y + 30, MUTED, 1.4, tip=True)
+        svg.text(112, y + 28, "taken", 12.5, ORANGE, 600, "end")
+        svg.text(120 + 6 * 118 - 8, y + 28, "freed", 12.5, GREEN, 600)
+    return svg.done()
+
+
+def hit_rate():
+    if not DATA.exists():
+        return None
+    rows = json.loads(DATA.read_text(encoding="utf-8"))["hit_rates"]
+    svg = Svg(920, 420, "Hit rate against pool size for LRU, FIFO and random victims.")
+    svg.panel(20, 20, 880, 380, "Share of the prompt tokens found", "a made-up day of a chat server; blocks of 16")
+    left, right, top, bottom = 100, 760, 100, 340
+    for percent in range(0, 101, 20):
+        y = bottom - (bottom - top) * percent / 100
+        svg.line(left, y, right, y, LINE, 1)
+        svg.text(left - 10, y + 4, f"{percent} %", 12.5, MUTED, anchor="end")
+    x_of = lambda i: left + (right - left) * i / (len(rows) - 1)
+    for i, row in enumerate(rows):
+        svg.text(x_of(i), bottom + 22, f"{row['slots']:,}", 12.5, MUTED, anchor="middle")
+    svg.text((left + right) / 2, bottom + 44, "slots in the pool", 13, MUTED, anchor="middle")
+    for policy, colour, square in (("LRU", BLUE, False), ("FIFO", ORANGE, True), ("random", FAINT, False)):
+        points = [(x_of(i), bottom - (bottom - top) * row[policy]) for i, row in enumerate(rows)]
+        svg.path(points, colour)
+        for x, y in points:
+            svg.dot(x, y, colour, square)
+        shift = 12 if policy == "FIFO" else -2
+        svg.text(points[-1][0] + 14, points[-1][1] + shift, policy, 14, INK, 600)
+    return svg.done()
+
+
+FIGURES = {"lesson07_queue.svg": queue, "lesson07_hit_rate.svg": hit_rate}
