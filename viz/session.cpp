@@ -59,8 +59,11 @@ void Session::run(const Command& command) {
       tell(std::move(story), false);
     }
   } catch (const kv::UserError& error) {
-    tell(error.what(), true);
-    throw;
+    // A page does not know where its command stands.
+    const std::string text = error.what();
+    const std::string whole = text.rfind("line ", 0) == 0 ? text : place(command) + text;
+    tell(whole, true);
+    throw kv::UserError(whole);
   }
 }
 

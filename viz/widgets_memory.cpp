@@ -146,11 +146,18 @@ void chain(Ui& ui, const std::string& name, const ChainView& view) {
     if (scrolled_away(list, a.y, h)) continue;
     const bool hit = link.mark == ChainView::Mark::kHit;
     const bool wrong = link.mark == ChainView::Mark::kWrong;
-    list.AddRectFilled(a, b, with_alpha(hit ? hue(2) : wrong ? kError : colour, hit ? 110 : 60),
+    list.AddRectFilled(a, b,
+                       with_alpha(hit     ? hue(2)
+                                  : wrong ? kError
+                                          : colour,
+                                  hit ? 110 : 60),
                        5 * s);
     if (hit || wrong) list.AddRect(a, b, wrong ? kError : hue(2), 5 * s, 0, 2 * s);
     text_at(list, a.x + 8 * s, a.y + 4 * s, kDim,
-            fmt::format("block {}{}", link.block_id, hit ? ", found" : wrong ? ", WRONG" : ""));
+            fmt::format("block {}{}", link.block_id,
+                        hit     ? ", found"
+                        : wrong ? ", WRONG"
+                                : ""));
     text_at(list, a.x + 8 * s, a.y + 22 * s, kText, fitting(link.text, w - 14 * s));
     text_at(list, a.x + 8 * s, a.y + 40 * s, kDim, fitting(link.hash, w - 14 * s));
     if (i + 1 < view.links.size() && static_cast<int>(i + 1) % columns != 0) {

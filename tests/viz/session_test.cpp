@@ -116,6 +116,12 @@ TEST_CASE_FIXTURE(Fixture, "U2 what is refused leaves the page and its history a
   CHECK(value() == 9);
 }
 
+TEST_CASE_FIXTURE(Fixture, "U2 what a page refuses is told with its line") {
+  session.load(viz::Scenario::parse("page 99\nadd 1\n\nfly 2\n", "wrong"));
+  CHECK_THROWS_WITH_AS(session.play_on(), doctest::Contains("line 4: "), kv::UserError);
+  CHECK(value() == 1);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a failing expectation stops the player and says where") {
   session.load(viz::Scenario::parse("page 99\nadd 1\nexpect value 2\nadd 1\n", "wrong"));
   session.playing = true;
