@@ -1,0 +1,182 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+#include "common/error.h"
+#include "common/generation.h"
+#include "lessons/03_paged_blocks/engine.h"
+
+namespace lesson08 {
+namespace {
+
+/// Calls `f` when the scope ends, however it ends.
+template <class F>
+struct AtEnd {
+  F f;
+  ~AtEnd() { f(); }
+};
+
+/// The rows of a pass. Chunks that do not reach the end of what is known give no logits.
+kv::PassRows rows_of(const Scheduler& scheduler, std::span<const Chunk> chunks) {
+  kv::PassRows rows;
+  for (const Chunk& chunk : chunks) {
+    const ScheduledRequest& request = scheduler.request(chunk.id);
+    const auto end = static_cast<size_t>(request.num_computed + chunk.num_tokens);
+    rows.add(static_cast<size_t>(chunk.id), std::span(request.tokens).first(end),
+             request.num_computed);
+    if (end == request.tokens.size()) continue;
+    rows.requests.pop_back();
+    rows.logit_rows.pop_back();
+  }
+  return rows;
+}
+
+}  // namespace
+
+ServingEngine::ServingEngine(kv::Model& model, const kv::EngineOptions& options,
+                             const ServeOptions& serve)
+    : model_(&model), options_(options), serve_options_(serve) {
+  const int size = options.block_size;
+  if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
+    kv::user_error("block size {}: wanted a power of two from 1 to 256", size);
+  }
+  if (options.num_blocks < 0) {
+    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
+                   options.num_blocks);
+  }
+  KvCacheManager probe({.num_blocks = 1, .block_size = size});
+  Scheduler(probe, serve.scheduler);  // refuses wrong options now
+}
+
+void ServingEngine::make_cache(std::span<const kv::Request> requests) {
+  const int64_t all = std::max<int64_t>(lesson03::blocks_needed(requests, options_.block_size), 1);
+  const int64_t wanted = options_.num_blocks > 0 ? options_.num_blocks : all;
+  if (wanted >= INT32_MAX) kv::user_error("{} blocks are more than can be numbered", wanted);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const int64_t needed = lesson03::blocks_needed(requests.subspan(i, 1), options_.block_size);
+    if (needed > wanted) {
+      kv::user_error(
+          "request {} needs {} blocks, the pool has {}; generate fewer tokens or give the pool "
+          "more "
+          "blocks",
+          i, needed, wanted);
+    }
+  }
+  if (manager_ && manager_->pool().num_blocks() >= wanted) return;  // and what it caches stays
+  attention_.reset();
+  cache_.reset();  // the old blocks go before the new ones come
+  cache_.emplace(model_->config(), model_->stream(), static_cast<int>(wanted) + 1,
+                 options_.block_size, options_.separate_blocks);  // and the null block
+  attention_.emplace(model_->config(), model_->stream(), *cache_);
+  manager_.emplace(KvCacheManager::Options{.num_blocks = static_cast<int>(wanted),
+                                           .block_size = options_.block_size,
+                                           .caching = serve_options_.caching,
+                                           .free_order = serve_options_.free_order,
+                                           .hash_bits = serve_options_.hash_bits});
+}
+
+kv::GenerateResult ServingEngine::generate(std::span<const kv::Request> requests,
+                                           const kv::TokenCallback& on_token) {
+  return serve(requests, {}, on_token).generated;
+}
+
+ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
+                                 std::span<const Arrival> arrivals,
+                                 const kv::TokenCallback& on_token,
+                                 const std::function<void(const PassView&)>& on_pass) {
+  if (!arrivals.empty() && arrivals.size() != requests.size()) {
+    throw std::invalid_argument("serve: wanted an arrival for each request, or none");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto now = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  ServeResult result;
+  result.times.resize(requests.size());
+  const kv::TokenCallback note_token = [&](size_t i, int32_t token) {
+    if (result.times[i].first_token == 0) result.times[i].first_token = now();
+    return !on_token || on_token(i, token);
+  };
+  kv::Generation generation(requests, model_->config(), note_token);
+  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  if (requests.empty()) return result;
+  make_cache(requests);
+  Scheduler scheduler(*manager_, serve_options_.scheduler);
+  const AtEnd free_blocks{[&] {
+    for (size_t i = 0; i < requests.size(); ++i) scheduler.finish(static_cast<int64_t>(i));
+  }};
+  std::vector<size_t> to_come;  // in the order of their arrival
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (generation.active(i)) to_come.push_back(i);
+  }
+  const auto arrival_of = [&](size_t i) { return arrivals.empty() ? Arrival{} : arrivals[i]; };
+  std::ranges::stable_sort(to_come, {}, [&](size_t i) { return arrival_of(i).pass; });
+
+  kv::PassTimer timer;
+  kv::EngineCounters& counters = result.generated.counters;
+  double waste = 0;
+  size_t next = 0;
+  for (int pass = 0; next < to_come.size() || !scheduler.idle(); ++pass) {
+    if (scheduler.idle()) pass = std::max(pass, arrival_of(to_come[next]).pass);
+    for (; next < to_come.size() && arrival_of(to_come[next]).pass <= pass; ++next) {
+      const size_t i = to_come[next];
+      result.times[i].arrived = now();
+      scheduler.submit(static_cast<int64_t>(i), requests[i].prompt, requests[i].max_tokens,
+                       arrival_of(i).priority);
+    }
+    const std::vector<Chunk> chunks = scheduler.schedule();
+    if (chunks.empty()) continue;  // all of the pass was preempted: the next one starts anew
+    if (on_pass) on_pass({.pass = pass, .scheduler = &scheduler, .chunks = chunks});
+
+    const kv::PassRows rows = rows_of(scheduler, chunks);
+    std::vector<lesson03::PagedRows> paged;
+    for (const Chunk& chunk : chunks) {
+      const ScheduledRequest& request = scheduler.request(chunk.id);
+      if (request.num_computed == request.num_cached && request.num_cached > 0) {
+        counters.cache_hit_tokens += request.num_cached;
+      }
+      RequestTimes& times = result.times[static_cast<size_t>(chunk.id)];
+      if (times.first_token == 0 && request.num_preemptions == 0) {
+        times.num_cached_tokens = request.num_cached;
+      }
+      paged.push_back({.table = &manager_->table(chunk.id), .num_rows = chunk.num_tokens});
+    }
+    attention_->begin_pass(paged);
+    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    scheduler.update(chunks);
+
+    const int64_t used = manager_->pool().num_used();
+    counters.blocks_in_use = std::max(counters.blocks_in_use, used);
+    const int64_t slots = used * manager_->block_size();
+    const int64_t filled = manager_->num_slots_used();
+    waste += static_cast<double>(slots - filled) / static_cast<double>(slots);
+    kv::note_kv_bytes(counters, used * cache_->bytes_per_block(),
+                      filled * cache_->bytes_per_token());
+    generation.accept(rows, logits);
+    for (const size_t i : rows.requests) {
+      const auto id = static_cast<int64_t>(i);
+      if (generation.active(i)) {
+        scheduler.add_token(id, generation.tokens(i).back());
+        continue;
+      }
+      result.times[i].num_preemptions = scheduler.request(id).num_preemptions;
+      result.times[i].ended = now();
+      scheduler.finish(id);
+    }
+    timer.end_pass(rows.num_rows(), result.generated);
+  }
+  result.num_preemptions = scheduler.num_preemptions();
+  if (counters.passes > 0) result.waste = waste / static_cast<double>(counters.passes);
+  result.generated.completions = generation.completions();
+  return result;
+}
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+  return std::make_unique<ServingEngine>(model, options);
+}
+
+}  // namespace lesson08

@@ -1,0 +1,93 @@
+#pragma once
+
+// A server's loop: requests come at any time, and every pass mixes prompts and decodes.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/engine.h"
+#include "common/model.h"
+#include "kv_cache_manager.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
+#include "scheduler.h"
+
+namespace lesson08 {
+
+using lesson03::PagedKvCache;
+using lesson04::PagedCacheAttention;
+
+struct ServeOptions {
+  SchedulerOptions scheduler;
+  bool caching = true;
+  FreeOrder free_order = FreeOrder::kAppend;
+  int hash_bits = BlockPool::kAllBits;
+};
+
+/// When a request comes, and how important it is.
+struct Arrival {
+  int pass = 0;      // it is submitted before this pass (passes without work are skipped)
+  int priority = 0;  // for Order::kPriority: the smallest number first
+};
+
+/// Seconds since serve() began.
+struct RequestTimes {
+  double arrived = 0;
+  double first_token = 0;  // 0: there was none
+  double ended = 0;
+  int num_cached_tokens = 0;  // when it started first
+  int num_preemptions = 0;
+};
+
+/// One pass, for whoever watches: before it runs.
+struct PassView {
+  int pass = 0;
+  const Scheduler* scheduler = nullptr;
+  std::span<const Chunk> chunks;
+};
+
+struct ServeResult {
+  kv::GenerateResult generated;
+  std::vector<RequestTimes> times;  // in the order of the requests
+  int64_t num_preemptions = 0;
+  double waste = 0;  // empty slots of used blocks, as a share; mean over the passes
+};
+
+/// Serves more requests than fit. The pool and what it caches stay from one call to the next,
+/// unless that one needs a larger pool.
+class ServingEngine : public kv::Engine {
+ public:
+  /// Throws UserError for a block size that is no power of two up to 256, and wrong options of the
+  /// scheduler. options.num_blocks 0: as many as all requests together need, so that nobody waits.
+  ServingEngine(kv::Model& model, const kv::EngineOptions& options, const ServeOptions& serve = {});
+
+  /// All requests come at once.
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override;
+  /// Request i has the id i. `arrivals` is empty or has one for each request. Throws UserError,
+  /// before anything is computed, for a request that can never fit: "request 7 needs 63 blocks, the
+  /// pool has 49". Whatever is thrown, by a callback too, every block is free afterwards.
+  ServeResult serve(std::span<const kv::Request> requests, std::span<const Arrival> arrivals,
+                    const kv::TokenCallback& on_token = {},
+                    const std::function<void(const PassView&)>& on_pass = {});
+
+  /// Null before the first call.
+  const KvCacheManager* manager() const { return manager_ ? &*manager_ : nullptr; }
+
+ private:
+  void make_cache(std::span<const kv::Request> requests);
+
+  kv::Model* model_;
+  kv::EngineOptions options_;
+  ServeOptions serve_options_;
+  std::optional<PagedKvCache> cache_;
+  std::optional<PagedCacheAttention> attention_;  // borrows cache_
+  std::optional<KvCacheManager> manager_;
+};
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+
+}  // namespace lesson08

@@ -1,0 +1,130 @@
+#include "kv_cache_manager.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+namespace lesson08 {
+
+KvCacheManager::KvCacheManager(const Options& options)
+    : caching_(options.caching),
+      pool_(options.num_blocks, options.block_size, options.free_order, options.hash_bits) {}
+
+ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> tokens,
+                                                   const ExtraKeys& extra_keys) const {
+  ComputedBlocks computed;
+  if (!caching_) return computed;
+  const auto size = static_cast<size_t>(block_size());
+  for (size_t end = size; end < tokens.size(); end += size) {  // < : the last token is left
+    const auto block = tokens.subspan(end - size, size);
+    const uint64_t hash = lesson07::hash_block(computed.hash, block, extra_keys);
+    const auto match = pool_.find(hash, computed.prefix, block, extra_keys);
+    if (!match) break;
+    computed.block_ids.push_back(match->block_id);
+    computed.hash = hash;
+    computed.prefix = match->prefix;
+  }
+  computed.num_tokens = static_cast<int>(computed.block_ids.size()) * block_size();
+  return computed;
+}
+
+bool KvCacheManager::allocate_slots(int64_t id, int num_new_tokens, const ComputedBlocks& computed,
+                                    const ExtraKeys& extra_keys) {
+  if (const auto found = held_.find(id); found != held_.end()) {
+    BlockTable& table = found->second.table;
+    const auto fresh = pool_.get_new_blocks(table.blocks_to_extend(num_new_tokens));
+    if (!fresh) return false;
+    table.extend(num_new_tokens, *fresh);
+    return true;
+  }
+  // A hit on a free block takes one from the free ones, too.
+  const auto revived = std::ranges::count_if(
+      computed.block_ids, [&](int32_t block) { return pool_.block(block).ref_cnt == 0; });
+  const int needed = blocks_for(num_new_tokens, block_size());
+  if (needed + revived > pool_.num_free()) return false;
+
+  pool_.touch(computed.block_ids);
+  const std::vector<int32_t> fresh = *pool_.get_new_blocks(needed);
+  Held held{.table = BlockTable(block_size()),
+            .extra_keys = extra_keys,
+            .num_published = static_cast<int>(computed.block_ids.size()),
+            .hash = computed.hash,
+            .prefix = computed.prefix};
+  held.table.extend(computed.num_tokens, computed.block_ids);
+  held.table.extend(num_new_tokens, fresh);
+  held_.emplace(id, std::move(held));
+  return true;
+}
+
+void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, int num_computed) {
+  Held& held = find(id);
+  if (num_computed > held.table.num_tokens() || static_cast<size_t>(num_computed) > tokens.size()) {
+    throw std::invalid_argument(fmt::format("cache_blocks: {} computed tokens of {} with {} slots",
+                                            num_computed, tokens.size(), held.table.num_tokens()));
+  }
+  if (!caching_) return;
+  const auto size = static_cast<size_t>(block_size());
+  for (const int num_full = num_computed / block_size(); held.num_published < num_full;
+       ++held.num_published) {
+    const auto i = static_cast<size_t>(held.num_published);
+    const auto block = tokens.subspan(i * size, size);
+    const uint64_t hash = lesson07::hash_block(held.hash, block, held.extra_keys);
+    held.prefix = pool_.cache_full_block(held.table.block_ids()[i], hash, held.prefix, block,
+                                         held.extra_keys);
+    held.hash = hash;
+  }
+}
+
+void KvCacheManager::free(int64_t id) {
+  const std::span<const int32_t> ids = find(id).table.block_ids();
+  const std::vector<int32_t> reversed(ids.rbegin(), ids.rend());  // tails are taken before heads
+  pool_.free_blocks(reversed);
+  held_.erase(id);
+}
+
+KvCacheManager::Held& KvCacheManager::find(int64_t id) {
+  const auto found = held_.find(id);
+  if (found == held_.end()) {
+    throw std::out_of_range(fmt::format("KvCacheManager: request {} holds no blocks", id));
+  }
+  return found->second;
+}
+
+const BlockTable& KvCacheManager::table(int64_t id) const {
+  return const_cast<KvCacheManager*>(this)->find(id).table;
+}
+
+int64_t KvCacheManager::num_slots_used() const {
+  // Only full blocks are shared, so each block has one fill, whoever holds it.
+  std::vector<int> fill(static_cast<size_t>(pool_.num_blocks()) + 1, 0);
+  for (const auto& [id, held] : held_) {
+    const auto ids = held.table.block_ids();
+    for (const int32_t block : ids) fill[static_cast<size_t>(block)] = block_size();
+    if (!ids.empty()) fill[static_cast<size_t>(ids.back())] = held.table.last_block_fill();
+  }
+  return std::accumulate(fill.begin(), fill.end(), int64_t{0});
+}
+
+void KvCacheManager::check() const {
+  pool_.check();
+  std::vector<int> holders(static_cast<size_t>(pool_.num_blocks()) + 1, 0);
+  for (const auto& [id, held] : held_) {
+    if (held.table.num_blocks() != blocks_for(held.table.num_tokens(), block_size())) {
+      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens", id,
+                                         held.table.num_blocks(), held.table.num_tokens()));
+    }
+    for (const int32_t block : held.table.block_ids()) ++holders.at(static_cast<size_t>(block));
+  }
+  for (int32_t block = 1; block <= pool_.num_blocks(); ++block) {
+    if (pool_.block(block).ref_cnt != holders[static_cast<size_t>(block)]) {
+      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
+                                         pool_.block(block).ref_cnt,
+                                         holders[static_cast<size_t>(block)]));
+    }
+  }
+}
+
+}  // namespace lesson08

@@ -1,0 +1,198 @@
+#include "scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "common/error.h"
+
+namespace lesson08 {
+
+Scheduler::Scheduler(KvCacheManager& manager, const SchedulerOptions& options)
+    : manager_(&manager), options_(options) {
+  if (options.max_tokens_per_pass < 1 || options.max_running < 1 || options.max_chunk < 0) {
+    kv::user_error("token budget {}, running requests {}, chunk {}: wanted at least 1, 1, and 0",
+                   options.max_tokens_per_pass, options.max_running, options.max_chunk);
+  }
+}
+
+void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens, int priority,
+                       ExtraKeys extra_keys) {
+  if (requests_.contains(id)) kv::user_error("there is a request {} already", id);
+  if (prompt.empty()) kv::user_error("request {} has an empty prompt", id);
+  if (max_tokens < 1)
+    kv::user_error("request {} wants {} tokens, at least 1 is possible", id, max_tokens);
+  // The last generated token is never run: it needs no slot.
+  const int64_t slots = static_cast<int64_t>(prompt.size()) + max_tokens - 1;
+  const int64_t needed = (slots + manager_->block_size() - 1) / manager_->block_size();
+  if (needed > manager_->pool().num_blocks()) {
+    kv::user_error(
+        "request {} needs {} blocks, the pool has {}; generate fewer tokens or give the "
+        "pool more blocks",
+        id, needed, manager_->pool().num_blocks());
+  }
+  ScheduledRequest request;
+  request.id = id;
+  request.priority = priority;
+  request.arrival = num_submitted_++;
+  request.tokens.assign(prompt.begin(), prompt.end());
+  request.num_prompt = static_cast<int>(prompt.size());
+  request.extra_keys = std::move(extra_keys);
+  requests_.emplace(id, std::move(request));
+  waiting_.insert(
+      std::ranges::upper_bound(waiting_, id, [&](int64_t a, int64_t b) { return before(a, b); }),
+      id);
+}
+
+bool Scheduler::before(int64_t a, int64_t b) const {
+  const ScheduledRequest& x = request(a);
+  const ScheduledRequest& y = request(b);
+  if (options_.order == Order::kPriority && x.priority != y.priority) {
+    return x.priority < y.priority;
+  }
+  return x.arrival < y.arrival;
+}
+
+int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int budget) const {
+  int tokens = std::min(static_cast<int>(request.tokens.size()) - num_computed, budget);
+  if (options_.max_chunk > 0) tokens = std::min(tokens, options_.max_chunk);
+  return tokens;
+}
+
+std::vector<Chunk> Scheduler::schedule() {
+  std::vector<Chunk> chunks;
+  int budget = options_.max_tokens_per_pass;
+  bool preempted = false;
+  schedule_running(chunks, budget, preempted);
+  if (!preempted) schedule_waiting(chunks, budget);
+  return chunks;
+}
+
+void Scheduler::schedule_running(std::vector<Chunk>& chunks, int& budget, bool& preempted) {
+  const std::vector<int64_t> order = running_;  // preemption changes the original
+  for (const int64_t id : order) {
+    if (budget == 0) return;
+    if (request(id).state != RequestState::kRunning) continue;  // a victim of this loop
+    const int tokens = chunk_of(request(id), request(id).num_computed, budget);
+    while (request(id).state == RequestState::kRunning && !manager_->allocate_slots(id, tokens)) {
+      const int64_t victim = choose_victim();
+      // One that has its chunk already leaves the batch, and its tokens leave the budget.
+      const auto chunk = std::ranges::find(chunks, victim, &Chunk::id);
+      if (chunk != chunks.end()) {
+        budget += chunk->num_tokens;
+        chunks.erase(chunk);
+      }
+      preempt(victim);
+      preempted = true;
+    }
+    if (request(id).state != RequestState::kRunning) continue;  // it was the victim itself
+    chunks.push_back({.id = id, .num_tokens = tokens});
+    budget -= tokens;
+  }
+}
+
+void Scheduler::schedule_waiting(std::vector<Chunk>& chunks, int& budget) {
+  while (!waiting_.empty() && budget > 0 &&
+         static_cast<int>(running_.size()) < options_.max_running) {
+    ScheduledRequest& request = find(waiting_.front());
+    const ComputedBlocks computed =
+        manager_->get_computed_blocks(request.tokens, request.extra_keys);
+    const int tokens = chunk_of(request, computed.num_tokens, budget);
+    if (!manager_->allocate_slots(request.id, tokens, computed, request.extra_keys)) return;
+    waiting_.pop_front();
+    running_.push_back(request.id);
+    request.state = RequestState::kRunning;
+    request.num_computed = request.num_cached = computed.num_tokens;
+    chunks.push_back({.id = request.id, .num_tokens = tokens});
+    budget -= tokens;
+  }
+}
+
+int64_t Scheduler::choose_victim() const {
+  return *std::ranges::max_element(running_, [&](int64_t a, int64_t b) { return before(a, b); });
+}
+
+void Scheduler::preempt(int64_t id) {
+  ScheduledRequest& request = find(id);
+  manager_->free(id);
+  std::erase(running_, id);
+  request.state = RequestState::kWaiting;
+  request.num_computed = 0;  // recomputation: what the cache still has is found again
+  ++request.num_preemptions;
+  ++num_preemptions_;
+  waiting_.insert(
+      std::ranges::upper_bound(waiting_, id, [&](int64_t a, int64_t b) { return before(a, b); }),
+      id);
+}
+
+void Scheduler::update(std::span<const Chunk> chunks) {
+  for (const Chunk& chunk : chunks) {
+    const auto found = requests_.find(chunk.id);
+    if (found == requests_.end()) continue;  // cancelled while the pass ran
+    ScheduledRequest& request = found->second;
+    request.num_computed += chunk.num_tokens;
+    manager_->cache_blocks(chunk.id, request.tokens, request.num_computed);
+  }
+}
+
+bool Scheduler::wants_token(int64_t id) const {
+  const ScheduledRequest& r = request(id);
+  return r.state == RequestState::kRunning && r.num_computed == static_cast<int>(r.tokens.size());
+}
+
+void Scheduler::add_token(int64_t id, int32_t token) {
+  if (!wants_token(id)) {
+    throw std::logic_error(
+        fmt::format("Scheduler: request {} is given a token it has no logits for", id));
+  }
+  find(id).tokens.push_back(token);
+}
+
+bool Scheduler::finish(int64_t id) {
+  if (!requests_.contains(id)) return false;
+  if (manager_->holds(id)) manager_->free(id);
+  std::erase(running_, id);
+  std::erase(waiting_, id);
+  requests_.erase(id);
+  return true;
+}
+
+const ScheduledRequest& Scheduler::request(int64_t id) const {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) {
+    throw std::out_of_range(fmt::format("Scheduler: there is no request {}", id));
+  }
+  return found->second;
+}
+
+ScheduledRequest& Scheduler::find(int64_t id) { return const_cast<ScheduledRequest&>(request(id)); }
+
+void Scheduler::check() const {
+  manager_->check();
+  if (requests_.size() != waiting_.size() + running_.size()) {
+    throw std::logic_error(fmt::format("{} requests, {} waiting and {} running", requests_.size(),
+                                       waiting_.size(), running_.size()));
+  }
+  for (const int64_t id : waiting_) {
+    if (request(id).state != RequestState::kWaiting || manager_->holds(id)) {
+      throw std::logic_error(fmt::format("request {} waits and holds blocks, or runs", id));
+    }
+  }
+  for (const int64_t id : running_) {
+    if (request(id).state != RequestState::kRunning || !manager_->holds(id)) {
+      throw std::logic_error(fmt::format("request {} runs without blocks, or waits", id));
+    }
+    if (request(id).num_computed > manager_->table(id).num_tokens()) {
+      throw std::logic_error(fmt::format("request {} has computed more than it has slots", id));
+    }
+  }
+  for (size_t i = 1; i < waiting_.size(); ++i) {
+    if (before(waiting_[i], waiting_[i - 1])) {
+      throw std::logic_error("the waiting queue is out of order");
+    }
+  }
+}
+
+}  // namespace lesson08

@@ -1,0 +1,106 @@
+#pragma once
+
+// Which requests run in the next pass, and how many tokens of each. Source: vLLM v1's Scheduler
+// (v0.22.1: vllm/v1/core/sched/scheduler.py).
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "kv_cache_manager.h"
+
+namespace lesson08 {
+
+enum class Order {
+  kFirstCome,  // whoever was submitted first; the last one is preempted
+  kPriority,   // the smallest number first, then first come; the largest is preempted
+};
+
+struct SchedulerOptions {
+  int max_tokens_per_pass = 512;  // the token budget: rows of one pass, of all requests together
+  int max_running = 64;           // requests that hold blocks
+  int max_chunk = 0;              // tokens of one request in one pass; 0: as the budget allows
+  Order order = Order::kFirstCome;
+};
+
+enum class RequestState { kWaiting, kRunning, kFinished };
+
+/// A request as the scheduler sees it: tokens and progress. It knows no text and no logits.
+struct ScheduledRequest {
+  int64_t id = 0;
+  int priority = 0;
+  int64_t arrival = 0;  // order of submission
+  RequestState state = RequestState::kWaiting;
+  std::vector<int32_t> tokens;  // known: the prompt and what has been generated
+  int num_prompt = 0;
+  int num_computed = 0;  // of these, tokens whose K and V are written
+  int num_cached = 0;    // found in the cache when it started last
+  int num_preemptions = 0;
+  ExtraKeys extra_keys;
+};
+
+/// num_tokens tokens of a request run in the pass: tokens[num_computed] and those behind it.
+struct Chunk {
+  int64_t id = 0;
+  int num_tokens = 0;
+  friend bool operator==(const Chunk&, const Chunk&) = default;
+};
+
+/// Two queues and one pool. Running requests come first; when the pool has no block for one of
+/// them, the least important running request is *preempted*: it gives its blocks back and waits, in
+/// front, to be computed again. Waiting ones start as long as budget and pool allow, and not in a
+/// pass that has preempted. A request that fits the pool alone is always served in the end.
+class Scheduler {
+ public:
+  /// Borrows the manager. Throws UserError for options below 1 (max_chunk: below 0).
+  Scheduler(KvCacheManager& manager, const SchedulerOptions& options);
+
+  /// Throws UserError for an id that is there, an empty prompt, or a request that can never fit:
+  /// "request 7 needs 63 blocks, the pool has 49". `max_tokens` are generated at most.
+  void submit(int64_t id, std::span<const int32_t> prompt, int max_tokens, int priority = 0,
+              ExtraKeys extra_keys = {});
+
+  /// The chunks of the next pass, each with its slots. Empty: there is nothing to do. Every call is
+  /// followed by one update() with the same chunks, or by cancels.
+  std::vector<Chunk> schedule();
+  /// The pass is done: K and V of the chunks are written.
+  void update(std::span<const Chunk> chunks);
+  /// True if the request's known tokens are all computed: its last row gave logits.
+  bool wants_token(int64_t id) const;
+  void add_token(int64_t id, int32_t token);
+  /// The request has ended, for whatever reason and in whatever state. Its blocks are free. False:
+  /// it was not there.
+  bool finish(int64_t id);
+
+  const ScheduledRequest& request(int64_t id) const;  // std::out_of_range for an unknown id
+  bool idle() const { return waiting_.empty() && running_.empty(); }
+  const std::deque<int64_t>& waiting() const { return waiting_; }
+  const std::vector<int64_t>& running() const { return running_; }
+  int64_t num_preemptions() const { return num_preemptions_; }
+  const KvCacheManager& manager() const { return *manager_; }
+
+  /// Throws std::logic_error unless every request is in just the queue of its state, only running
+  /// ones hold blocks, and the pool is sound.
+  void check() const;
+
+ private:
+  ScheduledRequest& find(int64_t id);
+  int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
+  bool before(int64_t a, int64_t b) const;  // a is more important
+  int64_t choose_victim() const;
+  void preempt(int64_t id);
+  void schedule_running(std::vector<Chunk>& chunks, int& budget, bool& preempted);
+  void schedule_waiting(std::vector<Chunk>& chunks, int& budget);
+
+  KvCacheManager* manager_;
+  SchedulerOptions options_;
+  std::map<int64_t, ScheduledRequest> requests_;  // that have not ended
+  std::deque<int64_t> waiting_;                   // the most important in front
+  std::vector<int64_t> running_;                  // in the order in which they started
+  int64_t num_submitted_ = 0;
+  int64_t num_preemptions_ = 0;
+};
+
+}  // namespace lesson08

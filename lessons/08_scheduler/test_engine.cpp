@@ -1,0 +1,184 @@
+// Tests of lesson 08's engine: whatever the scheduler does, the bits are those of lesson 02.
+
+#include "engine.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "lessons/02_flat_cache/engine.h"
+#include "tests/support/shipped_model.h"
+
+namespace {
+
+using kvtest::request_of;
+using kvtest::shipped_model;
+using lesson08::Arrival;
+using lesson08::Order;
+using lesson08::ServeOptions;
+using lesson08::ServingEngine;
+
+void check_equal(const kv::GenerateResult& a, const kv::GenerateResult& b) {
+  REQUIRE(a.completions.size() == b.completions.size());
+  for (size_t i = 0; i < a.completions.size(); ++i) {
+    CAPTURE(i);
+    CHECK(a.completions[i].tokens == b.completions[i].tokens);
+    CHECK(a.completions[i].logits_xxh64 == b.completions[i].logits_xxh64);
+    CHECK(a.completions[i].finish == b.completions[i].finish);
+  }
+}
+
+/// Requests of many lengths, half of them behind one system prompt.
+std::vector<kv::Request> mixed(int count, int seed = 1) {
+  std::mt19937 rng(static_cast<unsigned>(seed));
+  std::vector<kv::Request> requests;
+  for (int i = 0; i < count; ++i) {
+    const int shared = rng() % 2 == 0 ? 40 : 0;
+    kv::Request request = request_of(shared, 1 + static_cast<int>(rng() % 20));
+    const kv::Request own = request_of(1 + static_cast<int>(rng() % 60), 0, i + 1);
+    request.prompt.insert(request.prompt.end(), own.prompt.begin(), own.prompt.end());
+    request.sampling.temperature = i % 3 == 0 ? 1.0f : 0.0f;
+    request.sampling.seed = static_cast<uint64_t>(i);
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+kv::GenerateResult flat(std::span<const kv::Request> requests) {
+  return lesson02::make_engine(shipped_model(), {})->generate(requests);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "S2 S6 S7 eight configurations, the same bits: pools, blocks, chunks, preemption, caching") {
+  struct Config {
+    int block_size, num_blocks, budget, chunk, running;
+    bool caching;
+    int bits;
+  };
+  const std::vector<kv::Request> requests = mixed(48);
+  const auto wanted = flat(requests);
+  std::vector<Arrival> arrivals;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    arrivals.push_back({.pass = static_cast<int>(i / 8) * 3, .priority = static_cast<int>(i % 3)});
+  }
+  int64_t preemptions = 0, hits = 0;
+  for (const Config& c :
+       {Config{16, 0, 512, 0, 64, true, 64}, Config{16, 24, 512, 0, 64, true, 64},
+        Config{16, 24, 64, 16, 64, true, 3}, Config{4, 48, 32, 0, 8, true, 64},
+        Config{1, 160, 128, 7, 64, true, 64}, Config{64, 5, 512, 0, 64, false, 64},
+        Config{16, 9, 16, 0, 64, true, 0}, Config{256, 3, 1000, 100, 2, true, 64}}) {
+    CAPTURE(c.block_size);
+    CAPTURE(c.num_blocks);
+    CAPTURE(c.budget);
+    for (const Order order : {Order::kFirstCome, Order::kPriority}) {
+      ServingEngine engine(shipped_model(),
+                           {.block_size = c.block_size, .num_blocks = c.num_blocks},
+                           {.scheduler = {.max_tokens_per_pass = c.budget,
+                                          .max_running = c.running,
+                                          .max_chunk = c.chunk,
+                                          .order = order},
+                            .caching = c.caching,
+                            .hash_bits = c.bits});
+      const auto result = engine.serve(requests, arrivals);
+      check_equal(result.generated, wanted);
+      preemptions += result.num_preemptions;
+      hits += result.generated.counters.cache_hit_tokens;
+      engine.manager()->check();
+      CHECK(engine.manager()->pool().num_used() == 0);
+    }
+  }
+  CHECK(preemptions > 50);
+  CHECK(hits > 1000);
+}
+
+TEST_CASE("S4 S2 a pool that holds one request at a time") {
+  const std::vector<kv::Request> requests = mixed(10, 3);
+  ServingEngine engine(shipped_model(), {.block_size = 16, .num_blocks = 8});
+  const auto result = engine.serve(requests, {});
+  check_equal(result.generated, flat(requests));
+}
+
+TEST_CASE("S5 ends on a block boundary, with max_tokens 0 and 1, by a stop token, by a cancel") {
+  std::vector<kv::Request> requests{request_of(16, 1),  request_of(15, 2), request_of(8, 0),
+                                    request_of(20, 12), request_of(31, 1), request_of(32, 17)};
+  auto first = flat(requests);
+  requests[3].stop_token_ids = {first.completions[3].tokens[5]};
+  const auto wanted = flat(requests);
+  ServingEngine engine(shipped_model(), {.num_blocks = 6});
+  check_equal(engine.generate(requests), wanted);
+  CHECK(engine.manager()->pool().num_used() == 0);
+
+  const auto cancelled = engine.generate(
+      requests, [n = 0](size_t request, int32_t) mutable { return request != 5 || ++n < 3; });
+  CHECK(cancelled.completions[5].finish == kv::FinishReason::kCancelled);
+  CHECK(cancelled.completions[5].tokens.size() == 3);
+  CHECK(cancelled.completions[3].logits_xxh64 == wanted.completions[3].logits_xxh64);
+  CHECK(engine.manager()->pool().num_used() == 0);
+}
+
+TEST_CASE("S5 whatever a callback throws, every block is free, and the next call is right") {
+  const std::vector<kv::Request> requests = mixed(8, 5);
+  const auto wanted = flat(requests);
+  ServingEngine engine(shipped_model(), {.num_blocks = 24});
+  for (int at = 1; at < 20; at += 3) {
+    int seen = 0;
+    CHECK_THROWS_AS(engine.generate(requests,
+                                    [&](size_t, int32_t) -> bool {
+                                      if (++seen == at) throw std::runtime_error("stop");
+                                      return true;
+                                    }),
+                    std::runtime_error);
+    engine.manager()->check();
+    CHECK(engine.manager()->pool().num_used() == 0);
+  }
+  check_equal(engine.generate(requests), wanted);
+}
+
+TEST_CASE("S1 a request that can never fit is refused before anything is computed") {
+  ServingEngine engine(shipped_model(), {.num_blocks = 4});
+  const std::vector<kv::Request> requests{request_of(10, 5), request_of(60, 30)};
+  int tokens = 0;
+  CHECK_THROWS_WITH_AS(engine.generate(requests, [&](size_t, int32_t) { return ++tokens > 0; }),
+                       doctest::Contains("request 1 needs 6 blocks, the pool has 4"),
+                       kv::UserError);
+  CHECK(tokens == 0);
+}
+
+TEST_CASE("later requests find what earlier ones computed, in one call and in the next") {
+  std::vector<kv::Request> requests;
+  std::vector<Arrival> arrivals;
+  for (int i = 0; i < 4; ++i) {
+    kv::Request request = request_of(64, 6);
+    const kv::Request own = request_of(5, 0, i + 1);
+    request.prompt.insert(request.prompt.end(), own.prompt.begin(), own.prompt.end());
+    requests.push_back(request);
+    arrivals.push_back({.pass = 3 * i});
+  }
+  ServingEngine engine(shipped_model(), {.num_blocks = 64});
+  const auto result = engine.serve(requests, arrivals);
+  check_equal(result.generated, flat(requests));
+  CHECK(result.times[0].num_cached_tokens == 0);
+  for (size_t i = 1; i < 4; ++i) CHECK(result.times[i].num_cached_tokens == 64);
+  CHECK(result.generated.counters.cache_hit_tokens == 3 * 64);
+  const auto again = engine.serve(requests, {});
+  CHECK(again.times[0].num_cached_tokens == 64);
+  check_equal(again.generated, result.generated);
+}
+
+TEST_CASE("times are in order") {
+  const std::vector<kv::Request> requests = mixed(12, 9);
+  ServingEngine engine(shipped_model(), {.num_blocks = 24});
+  const auto result = engine.serve(requests, {});
+  for (const auto& t : result.times) {
+    CHECK(t.arrived <= t.first_token);
+    CHECK(t.first_token <= t.ended);
+  }
+  CHECK(result.waste > 0);
+  CHECK(result.waste < 0.5);
+}

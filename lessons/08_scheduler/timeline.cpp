@@ -1,0 +1,83 @@
+#include "timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lesson08 {
+
+void Timeline::pass(const PassView& view) {
+  const size_t column = used_.size();
+  for (auto& row : rows_) row.resize(column + 1, Mark::kAbsent);
+  for (const int64_t id : view.scheduler->waiting()) {
+    const bool back = view.scheduler->request(id).num_preemptions > 0;
+    rows_[static_cast<size_t>(id)][column] = back ? Mark::kPreempted : Mark::kWaiting;
+  }
+  for (const Chunk& chunk : view.chunks) {
+    const ScheduledRequest& request = view.scheduler->request(chunk.id);
+    const bool decode = chunk.num_tokens == 1 && request.num_computed >= request.num_prompt;
+    rows_[static_cast<size_t>(chunk.id)][column] = decode ? Mark::kDecode : Mark::kPrefill;
+  }
+  const BlockPool& pool = view.scheduler->manager().pool();
+  used_.push_back(static_cast<double>(pool.num_used()) / static_cast<double>(pool.num_blocks()));
+}
+
+std::string Timeline::to_svg() const {
+  constexpr double kLeft = 70, kTop = 60, kWidth = 820, kRow = 11, kPool = 70;
+  const auto columns = std::max<size_t>(used_.size(), 1);
+  const double w = kWidth / static_cast<double>(columns);
+  const double bottom = kTop + kRow * static_cast<double>(rows_.size());
+  const double height = bottom + kPool + 50;
+  std::string svg = fmt::format(
+      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 920 {0:.0f}' width='920' "
+      "height='{0:.0f}' font-family='system-ui, sans-serif'>\n"
+      "<rect width='920' height='{0:.0f}' rx='14' fill='#f7f9fb'/>\n"
+      "<text x='24' y='34' font-size='17' font-weight='700' fill='#1f2933'>Requests over {1} "
+      "passes</text>\n",
+      height, used_.size());
+  constexpr const char* kColours[] = {"", "#cbd2d9", "#d55e00", "#0072b2", "#cc79a7"};
+  constexpr const char* kNames[] = {"", "waits", "prompt", "decodes", "preempted"};
+  for (int mark = 1; mark <= 4; ++mark) {
+    svg += fmt::format(
+        "<rect x='{}' y='22' width='14' height='14' fill='{}'/><text x='{}' y='34' "
+        "font-size='13' fill='#52606d'>{}</text>\n",
+        430 + 110 * mark - 110, kColours[mark], 450 + 110 * mark - 110, kNames[mark]);
+  }
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const double y = kTop + kRow * static_cast<double>(r);
+    if (r % 8 == 0) {
+      svg += fmt::format(
+          "<text x='{:.0f}' y='{:.1f}' font-size='10.5' fill='#52606d' "
+          "text-anchor='end'>{}</text>\n",
+          kLeft - 8, y + 9, r);
+    }
+    for (size_t c = 0; c < rows_[r].size();) {  // runs of one mark
+      size_t end = c;
+      while (end < rows_[r].size() && rows_[r][end] == rows_[r][c]) ++end;
+      if (rows_[r][c] != Mark::kAbsent) {
+        svg +=
+            fmt::format("<rect x='{:.2f}' y='{:.1f}' width='{:.2f}' height='{:.0f}' fill='{}'/>\n",
+                        kLeft + w * static_cast<double>(c), y, w * static_cast<double>(end - c),
+                        kRow - 2, kColours[static_cast<size_t>(rows_[r][c])]);
+      }
+      c = end;
+    }
+  }
+  const double base = bottom + kPool + 16;
+  svg += fmt::format(
+      "<text x='{:.0f}' y='{:.1f}' font-size='10.5' fill='#52606d' text-anchor='end'>pool</text>\n"
+      "<path d='M{:.2f} {:.2f}",
+      kLeft - 8, base - kPool / 2, kLeft, base);
+  for (size_t c = 0; c < used_.size(); ++c) {
+    const double y = base - kPool * used_[c];
+    svg += fmt::format(" L{:.2f} {:.2f} L{:.2f} {:.2f}", kLeft + w * static_cast<double>(c), y,
+                       kLeft + w * static_cast<double>(c + 1), y);
+  }
+  svg += fmt::format(
+      " L{:.2f} {:.2f} Z' fill='#8cc5e8'/>\n<line x1='{:.0f}' y1='{:.2f}' x2='{:.0f}' y2='{:.2f}' "
+      "stroke='#52606d'/>\n</svg>\n",
+      kLeft + kWidth, base, kLeft, base - kPool, kLeft + kWidth, base - kPool);
+  return svg;
+}
+
+}  // namespace lesson08

@@ -1,0 +1,40 @@
+#pragma once
+
+// What a server is asked: made up from a seed, or read from a file.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/engine.h"
+#include "common/tokenizer.h"
+#include "engine.h"
+
+namespace lesson08 {
+
+struct Workload {
+  std::vector<kv::Request> requests;
+  std::vector<Arrival> arrivals;  // in the order of the requests
+};
+
+struct WorkloadOptions {
+  int num_requests = 48;
+  int num_bursts = 6;  // they come in bursts, burst_gap passes apart
+  int burst_gap = 25;
+  int shortest = 8, longest = 120;  // of a prompt's own part
+  int max_tokens = 64;              // of an answer: 1 to this, short ones more often
+  int system_tokens = 96;           // in front of two thirds of all prompts
+  uint64_t seed = 0;
+};
+
+/// Deterministic: the tokens are ordinary ones of a vocabulary of `vocab_size`.
+Workload make_workload(const WorkloadOptions& options, int vocab_size);
+
+/// A file of JSON lines, one request in each: {"prompt": "...", "max_tokens": 64, "pass": 0,
+/// "priority": 0}; all but the prompt may be left out. Throws UserError with file, line, found, and
+/// wanted.
+Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& tokenizer,
+                       int default_max_tokens);
+
+}  // namespace lesson08
