@@ -211,7 +211,7 @@ TEST_CASE("S5 cancelled in every state: waiting, running, in a chunk, preempted"
   CHECK(manager.pool().num_used() == 0);
 }
 
-TEST_CASE("B11 requests that start together do not find each other; the next one does") {
+TEST_CASE("B11 requests that start together do not find each other, the next one does") {
   KvCacheManager manager({.num_blocks = 16, .block_size = 4});
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 9), 4);
