@@ -44,6 +44,16 @@ void* allocate_host(size_t bytes) {
   return data;
 }
 
+/// What could be had without swapping, which counts caches of files that can be dropped.
+int64_t available_host_bytes() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string word; info >> word;) {
+    int64_t kib = 0;
+    if (word == "MemAvailable:" && info >> kib) return kib * 1024;
+  }
+  return memory_bytes(_SC_AVPHYS_PAGES);
+}
+
 std::string cpu_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -85,6 +95,18 @@ std::string describe(Device device) {
   if (device == Device::kCuda) return why_no_cuda();
   const int threads = num_threads();
   return fmt::format("{}, {} thread{}", cpu_name(), threads, threads == 1 ? "" : "s");
+}
+
+DeviceMemory memory_of(Device device) {
+  if (device == Device::kCpu) {
+    return {.free = available_host_bytes(), .total = memory_bytes(_SC_PHYS_PAGES)};
+  }
+  if (!cuda_available()) throw DeviceError("cuda memory: " + why_no_cuda());
+  DeviceMemory memory;
+#if KV_HAVE_CUDA
+  cuda_backend::memory(memory.free, memory.total);
+#endif
+  return memory;
 }
 
 Stream::Stream(Device device) : device_(device) {

@@ -37,6 +37,14 @@ std::string why_no_cuda();
 /// One line for people: "Intel Xeon, 2 threads" or "NVIDIA H200, sm_90, 139 GiB".
 std::string describe(Device device);
 
+/// Bytes of memory of a device: of the GPU, or of the machine.
+struct DeviceMemory {
+  int64_t free = 0;  // what could be allocated now, without what others use
+  int64_t total = 0;
+};
+/// Throws DeviceError if the device cannot be asked.
+DeviceMemory memory_of(Device device);
+
 /// An ordered queue of work on one device. On the CPU work is done at once, and the handle is null.
 class Stream {
  public:

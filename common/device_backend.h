@@ -4,6 +4,7 @@
 // none of them and never calls them. Internal: programs and lessons include common/device.h.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 struct CUstream_st;
@@ -18,6 +19,9 @@ std::string why_unavailable();
 std::string describe();
 
 // Everything below throws DeviceError: the call that failed, CUDA's reason, and what to do.
+
+/// Bytes on the current device.
+void memory(int64_t& free_bytes, int64_t& total_bytes);
 
 CUstream_st* create_stream();  // non-blocking: does not wait for the legacy default stream
 void destroy_stream(CUstream_st* stream) noexcept;

@@ -137,6 +137,13 @@ std::string describe() {
          std::to_string(properties.totalGlobalMem / kGiB) + " GiB";
 }
 
+void memory(int64_t& free_bytes, int64_t& total_bytes) {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+  free_bytes = static_cast<int64_t>(free);
+  total_bytes = static_cast<int64_t>(total);
+}
+
 CUstream_st* create_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");

@@ -19,18 +19,23 @@ std::vector<int64_t> slot_mapping_of(std::span<const PagedRows> sequences) {
 }
 
 std::vector<int32_t> pack_block_tables(std::span<const PagedRows> sequences, int max_blocks) {
-  std::vector<int32_t> tables(sequences.size() * static_cast<size_t>(max_blocks), -1);
-  auto row = tables.begin();
+  std::vector<int32_t> tables;
+  pack_block_tables(sequences, max_blocks, tables);
+  return tables;
+}
+
+void pack_block_tables(std::span<const PagedRows> sequences, int max_blocks,
+                       std::vector<int32_t>& out) {
   for (const PagedRows& rows : sequences) {
     const std::span<const int32_t> ids = rows.table->block_ids();
-    if (ids.size() > static_cast<size_t>(max_blocks)) {
+    const auto width = static_cast<size_t>(max_blocks);
+    if (ids.size() > width) {
       throw std::invalid_argument(fmt::format(
           "pack_block_tables: a table has {} blocks, room is for {}", ids.size(), max_blocks));
     }
-    std::copy(ids.begin(), ids.end(), row);
-    row += max_blocks;
+    out.insert(out.end(), ids.begin(), ids.end());
+    out.insert(out.end(), width - ids.size(), -1);
   }
-  return tables;
 }
 
 }  // namespace lesson03

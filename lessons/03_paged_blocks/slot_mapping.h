@@ -23,5 +23,8 @@ std::vector<int64_t> slot_mapping_of(std::span<const PagedRows> sequences);
 /// The tables side by side, each padded with -1 to max_blocks entries: [sequences, max_blocks].
 /// Throws std::invalid_argument if one is longer.
 std::vector<int32_t> pack_block_tables(std::span<const PagedRows> sequences, int max_blocks);
+/// The same, behind what `out` has already.
+void pack_block_tables(std::span<const PagedRows> sequences, int max_blocks,
+                       std::vector<int32_t>& out);
 
 }  // namespace lesson03

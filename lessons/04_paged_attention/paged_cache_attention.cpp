@@ -18,8 +18,8 @@ using lesson03::blocks_for;
 using lesson03::write_kv;
 
 PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, const kv::Stream& stream,
-                                         const PagedKvCache& cache)
-    : config_(config), stream_(&stream), cache_(&cache) {
+                                         const PagedKvCache& cache, ComputeSlots compute_slots)
+    : config_(config), stream_(&stream), cache_(&cache), compute_slots_(compute_slots) {
   if (config.head_dim > kMaxHeadDim) {
     kv::user_error("this model has head_dim {}, the attention kernels serve up to {}",
                    config.head_dim, kMaxHeadDim);
@@ -53,30 +53,33 @@ void PagedCacheAttention::begin_pass(std::span<const PagedRows> sequences) {
 }
 
 void PagedCacheAttention::upload_metadata(std::span<const PagedRows> sequences) {
-  const std::vector<int64_t> slots = lesson03::slot_mapping_of(sequences);
-  std::vector<int32_t> first_row{0}, seq_len;
-  for (const PagedRows& rows : sequences) {
-    first_row.push_back(first_row.back() + rows.num_rows);
-    seq_len.push_back(rows.table->num_tokens());
+  constexpr size_t kSlotWords = sizeof(int64_t) / sizeof(int32_t);
+  const size_t slot_words = static_cast<size_t>(args_.num_rows) * kSlotWords;
+  metadata_.assign(slot_words, 0);
+  metadata_.push_back(0);
+  for (const PagedRows& rows : sequences) metadata_.push_back(metadata_.back() + rows.num_rows);
+  for (const PagedRows& rows : sequences) metadata_.push_back(rows.table->num_tokens());
+  lesson03::pack_block_tables(sequences, args_.max_blocks_per_seq, metadata_);
+  if (!compute_slots_) {
+    const std::vector<int64_t> slots = lesson03::slot_mapping_of(sequences);
+    std::memcpy(metadata_.data(), slots.data(), slots.size() * sizeof(int64_t));
   }
-  const std::vector<int32_t> tables =
-      lesson03::pack_block_tables(sequences, args_.max_blocks_per_seq);
 
-  metadata_.resize(slots.size() * 2);
-  std::memcpy(metadata_.data(), slots.data(), slots.size() * sizeof(int64_t));
-  for (const auto* part : {&std::as_const(first_row), &std::as_const(seq_len), &tables}) {
-    metadata_.insert(metadata_.end(), part->begin(), part->end());
-  }
   const size_t bytes = metadata_.size() * sizeof(int32_t);
   if (device_metadata_.bytes() < bytes) {
     device_metadata_ = kv::DeviceBuffer(stream_->device(), bytes);
   }
-  kv::copy_to_device_async(device_metadata_.data(), metadata_.data(), bytes, *stream_);
+  auto* const device = device_metadata_.as<int32_t>();
+  const size_t skip = compute_slots_ ? slot_words : 0;
+  kv::copy_to_device_async(device + skip, metadata_.data() + skip, bytes - skip * sizeof(int32_t),
+                           *stream_);
 
-  slot_mapping_ = device_metadata_.as<const int64_t>();
-  args_.first_row = device_metadata_.as<const int32_t>() + slots.size() * 2;
-  args_.seq_len = args_.first_row + first_row.size();
-  args_.block_tables = args_.seq_len + seq_len.size();
+  auto* const slot_mapping = device_metadata_.as<int64_t>();
+  slot_mapping_ = slot_mapping;
+  args_.first_row = device + slot_words;
+  args_.seq_len = args_.first_row + sequences.size() + 1;
+  args_.block_tables = args_.seq_len + sequences.size();
+  if (compute_slots_) compute_slots_(args_, slot_mapping, *stream_);
 }
 
 void PagedCacheAttention::make_workspace() {

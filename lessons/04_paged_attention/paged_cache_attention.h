@@ -19,14 +19,18 @@ namespace lesson04 {
 using lesson03::PagedKvCache;
 using lesson03::PagedRows;
 
+/// Fills slot_mapping [pass.num_rows] on the stream's device. `pass` has the tables there already.
+using ComputeSlots = void (*)(const PagedAttentionArgs& pass, int64_t* slot_mapping,
+                              const kv::Stream& stream);
+
 /// Borrows the cache and the stream. A pass is begin_pass(), then the model's forward(). Who owns
 /// which block is not known here.
 class PagedCacheAttention : public lesson03::PagedAttentionBase {
  public:
   /// Throws UserError if the attention kernels do not serve the model's head_dim or the cache's
-  /// block size.
+  /// block size. `compute_slots`: null for slots that the host works out (lesson 08 has a kernel).
   PagedCacheAttention(const kv::ModelConfig& config, const kv::Stream& stream,
-                      const PagedKvCache& cache);
+                      const PagedKvCache& cache, ComputeSlots compute_slots = nullptr);
 
   void begin_pass(std::span<const PagedRows> sequences) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
@@ -47,7 +51,9 @@ class PagedCacheAttention : public lesson03::PagedAttentionBase {
   const kv::Stream* stream_;
   const PagedKvCache* cache_;
 
-  // One copy to the device for each pass carries all of it:
+  ComputeSlots compute_slots_;
+
+  // One copy to the device for each pass carries all of it, or all behind the slots:
   //   slot_mapping int64 [num_rows], first_row int32 [num_seqs + 1], seq_len int32 [num_seqs],
   //   block_tables int32 [num_seqs, max_blocks_per_seq]
   std::vector<int32_t> metadata_;

@@ -16,24 +16,45 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "hashed bytes are little endian");
 
-/// What a hash is taken of.
-std::vector<uint8_t> bytes_of(std::optional<uint64_t> parent, std::span<const int32_t> tokens) {
-  const size_t head = parent ? sizeof(uint64_t) : 0;
-  std::vector<uint8_t> bytes(head + tokens.size_bytes());
-  if (parent) std::memcpy(bytes.data(), &*parent, sizeof(uint64_t));
-  if (!tokens.empty()) std::memcpy(bytes.data() + head, tokens.data(), tokens.size_bytes());
-  return bytes;
-}
+/// What a hash is taken of, in one piece: on the stack, unless blocks are very long.
+class HashedBytes {
+ public:
+  HashedBytes(std::optional<uint64_t> parent, std::span<const int32_t> tokens)
+      : size_((parent ? sizeof(uint64_t) : 0) + tokens.size_bytes()) {
+    uint8_t* bytes = few_;
+    if (size_ > sizeof few_) {
+      many_.resize(size_);
+      bytes = many_.data();
+    }
+    data_ = bytes;
+    if (parent) {
+      std::memcpy(bytes, &*parent, sizeof(uint64_t));
+      bytes += sizeof(uint64_t);
+    }
+    if (!tokens.empty()) std::memcpy(bytes, tokens.data(), tokens.size_bytes());
+  }
+  HashedBytes(const HashedBytes&) = delete;
+  HashedBytes& operator=(const HashedBytes&) = delete;
+
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  size_t size_;
+  const uint8_t* data_;
+  uint8_t few_[sizeof(uint64_t) + 256 * sizeof(int32_t)];  // not set before it is written
+  std::vector<uint8_t> many_;
+};
 
 }  // namespace
 
 uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens) {
-  const std::vector<uint8_t> bytes = bytes_of(parent, tokens);
+  const HashedBytes bytes(parent, tokens);
   return XXH64(bytes.data(), bytes.size(), 0);
 }
 
 uint64_t sha256_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens) {
-  const std::vector<uint8_t> bytes = bytes_of(parent, tokens);
+  const HashedBytes bytes(parent, tokens);
   std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
   if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
     throw std::runtime_error("SHA-256 is not available in this OpenSSL");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -52,8 +51,14 @@ KvBlock& BlockPool::find_block(int32_t id, const char* action) {
 std::optional<std::vector<int32_t>> BlockPool::get_new_blocks(int n) {
   if (n < 0) throw std::invalid_argument(fmt::format("BlockPool: {} new blocks", n));
   if (n > num_free()) return std::nullopt;
-  ++clock_;
   std::vector<int32_t> ids(static_cast<size_t>(n));
+  get_new_blocks(std::span(ids));
+  return ids;
+}
+
+bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
+  if (ids.size() > queue_.size()) return false;
+  ++clock_;
   for (int32_t& id : ids) {
     KvBlock& block = choose_victim_ ? choose_victim_(queue_) : queue_.popleft();
     if (choose_victim_) queue_.remove(block);
@@ -62,7 +67,7 @@ std::optional<std::vector<int32_t>> BlockPool::get_new_blocks(int n) {
     block.last_used_at = clock_;
     id = block.id;
   }
-  return ids;
+  return true;
 }
 
 void BlockPool::evict(KvBlock& block) {
@@ -84,7 +89,7 @@ void BlockPool::touch(std::span<const int32_t> ids) {
   for (const int32_t id : ids) find_block(id, "touched");
   ++clock_;
   for (const int32_t id : ids) {
-    KvBlock& block = blocks_[static_cast<size_t>(id)];
+    KvBlock& block = at(id);
     if (block.ref_cnt == 0) {
       queue_.remove(block);  // from wherever it is
       ++metrics_.num_revived;
@@ -96,15 +101,17 @@ void BlockPool::touch(std::span<const int32_t> ids) {
 }
 
 void BlockPool::free_blocks(std::span<const int32_t> ids) {
-  std::map<int32_t, int> dropped;
-  for (const int32_t id : ids) {
-    if (++dropped[id] > find_block(id, "freed").ref_cnt) {
-      throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free", id));
-    }
+  // All references are dropped and given back, to see that they are there: one id may come twice.
+  size_t dropped = 0;
+  while (dropped < ids.size() && has_reference(ids[dropped])) --at(ids[dropped++]).ref_cnt;
+  for (size_t i = 0; i < dropped; ++i) ++at(ids[i]).ref_cnt;
+  if (dropped < ids.size()) {
+    const int32_t id = find_block(ids[dropped], "freed").id;
+    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free", id));
   }
   ++clock_;
   for (const int32_t id : ids) {
-    KvBlock& block = blocks_[static_cast<size_t>(id)];
+    KvBlock& block = at(id);
     block.last_used_at = clock_;
     if (--block.ref_cnt > 0) continue;
     if (order_ == FreeOrder::kUnhashedFirst && !block.content) {

@@ -72,6 +72,8 @@ class BlockPool {
   /// Takes n blocks from the front of the queue, each with one reference; what they held is
   /// evicted. No value: fewer are free, and nothing has changed.
   std::optional<std::vector<int32_t>> get_new_blocks(int n);
+  /// The same, into `ids`, without an allocation. False: fewer are free, and nothing has changed.
+  bool get_new_blocks(std::span<int32_t> ids);
   /// One more reference for each block, in order. A free one leaves the queue with what it holds.
   void touch(std::span<const int32_t> ids);
   /// One reference less for each, in order; those without any go to the queue. Give a table's
@@ -110,6 +112,11 @@ class BlockPool {
 
  private:
   KvBlock& find_block(int32_t id, const char* action);
+  KvBlock& at(int32_t id) { return blocks_[static_cast<size_t>(id)]; }
+  bool has_reference(int32_t id) const {
+    return id > kNullBlock && static_cast<size_t>(id) < blocks_.size() &&
+           blocks_[static_cast<size_t>(id)].ref_cnt > 0;
+  }
   void evict(KvBlock& block);
   void tell(CacheEvent::Kind kind, int32_t id, uint64_t hash);
   size_t bucket_of(uint64_t hash) const { return hash & (buckets_.size() - 1); }

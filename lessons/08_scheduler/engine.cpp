@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstdint>
 #include <stdexcept>
 #include <utility>
 
 #include "common/error.h"
 #include "common/generation.h"
+#include "compute_slot_mapping.h"
 #include "lessons/03_paged_blocks/engine.h"
 
 namespace lesson08 {
@@ -35,7 +37,37 @@ kv::PassRows rows_of(const Scheduler& scheduler, std::span<const Chunk> chunks) 
   return rows;
 }
 
+/// Lesson 04's attention asks for slots; the tables they follow from are on the device already.
+void compute_slots(const lesson04::PagedAttentionArgs& pass, int64_t* slot_mapping,
+                   const kv::Stream& stream) {
+  compute_slot_mapping({.first_row = pass.first_row,
+                        .seq_len = pass.seq_len,
+                        .block_tables = pass.block_tables,
+                        .num_seqs = pass.num_seqs,
+                        .num_rows = pass.num_rows,
+                        .max_blocks_per_seq = pass.max_blocks_per_seq,
+                        .block_size = pass.cache.block_size,
+                        .slot_mapping = slot_mapping},
+                       stream);
+}
+
 }  // namespace
+
+int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_block) {
+  if (!(utilization > 0 && utilization <= 1)) {
+    kv::user_error("memory utilization {}: wanted more than 0, and at most 1", utilization);
+  }
+  const double share = static_cast<double>(free_bytes) * utilization;
+  const double blocks = share / static_cast<double>(bytes_per_block) - 1;  // and the null block
+  if (blocks < 1) {
+    kv::user_error(
+        "{:.1f} MiB are free, and {:g} of that does not hold one block of {:.2f} MiB beside the "
+        "null block; use smaller blocks or more of the memory",
+        static_cast<double>(free_bytes) / 0x1p20, utilization,
+        static_cast<double>(bytes_per_block) / 0x1p20);
+  }
+  return static_cast<int>(std::min(blocks, double{INT32_MAX - 1}));
+}
 
 ServingEngine::ServingEngine(kv::Model& model, const kv::EngineOptions& options,
                              const ServeOptions& serve)
@@ -52,31 +84,44 @@ ServingEngine::ServingEngine(kv::Model& model, const kv::EngineOptions& options,
   Scheduler(probe, serve.scheduler);  // refuses wrong options now
 }
 
+int64_t ServingEngine::blocks_wanted(std::span<const kv::Request> requests) const {
+  if (options_.num_blocks > 0) return options_.num_blocks;
+  if (serve_options_.memory_utilization != 0) {
+    if (manager_) return manager_->pool().num_blocks();  // it has the memory already
+    const kv::Device device = model_->device();
+    const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(device)));
+    return blocks_for_memory(kv::memory_of(device).free, serve_options_.memory_utilization,
+                             model_->config().kv_bytes_per_token(element) * options_.block_size);
+  }
+  return std::max<int64_t>(lesson03::blocks_needed(requests, options_.block_size), 1);
+}
+
 void ServingEngine::make_cache(std::span<const kv::Request> requests) {
-  const int64_t all = std::max<int64_t>(lesson03::blocks_needed(requests, options_.block_size), 1);
-  const int64_t wanted = options_.num_blocks > 0 ? options_.num_blocks : all;
+  const int64_t wanted = blocks_wanted(requests);
   if (wanted >= INT32_MAX) kv::user_error("{} blocks are more than can be numbered", wanted);
+  int64_t longest = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     const int64_t needed = lesson03::blocks_needed(requests.subspan(i, 1), options_.block_size);
     if (needed > wanted) {
       kv::user_error(
           "request {} needs {} blocks, the pool has {}; generate fewer tokens or give the pool "
-          "more "
-          "blocks",
+          "more blocks",
           i, needed, wanted);
     }
+    longest = std::max(longest, needed);
   }
   if (manager_ && manager_->pool().num_blocks() >= wanted) return;  // and what it caches stays
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
   cache_.emplace(model_->config(), model_->stream(), static_cast<int>(wanted) + 1,
                  options_.block_size, options_.separate_blocks);  // and the null block
-  attention_.emplace(model_->config(), model_->stream(), *cache_);
+  attention_.emplace(model_->config(), model_->stream(), *cache_, compute_slots);
   manager_.emplace(KvCacheManager::Options{.num_blocks = static_cast<int>(wanted),
                                            .block_size = options_.block_size,
                                            .caching = serve_options_.caching,
                                            .free_order = serve_options_.free_order,
-                                           .hash_bits = serve_options_.hash_bits});
+                                           .hash_bits = serve_options_.hash_bits,
+                                           .max_blocks_per_request = static_cast<int>(longest)});
 }
 
 kv::GenerateResult ServingEngine::generate(std::span<const kv::Request> requests,

@@ -21,11 +21,18 @@ using lesson03::PagedKvCache;
 using lesson04::PagedCacheAttention;
 
 struct ServeOptions {
-  SchedulerOptions scheduler;
+  SchedulerOptions scheduler{};
   bool caching = true;
   FreeOrder free_order = FreeOrder::kAppend;
   int hash_bits = BlockPool::kAllBits;
+  /// Not 0, and options.num_blocks is 0: the pool takes this share of the memory that is free
+  /// when it is made, and no more than all blocks of a pool can be numbered.
+  double memory_utilization = 0;
 };
+
+/// Blocks that fit `utilization` of `free_bytes`. Throws UserError, with both numbers, if that is
+/// not one block, or for a share that is not above 0 and at most 1.
+int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_block);
 
 /// When a request comes, and how important it is.
 struct Arrival {
@@ -61,7 +68,8 @@ struct ServeResult {
 class ServingEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256, and wrong options of the
-  /// scheduler. options.num_blocks 0: as many as all requests together need, so that nobody waits.
+  /// scheduler. options.num_blocks 0: as many as all requests together need, so that nobody waits,
+  /// or the share of the memory that `serve` names.
   ServingEngine(kv::Model& model, const kv::EngineOptions& options, const ServeOptions& serve = {});
 
   /// All requests come at once.
@@ -78,6 +86,7 @@ class ServingEngine : public kv::Engine {
   const KvCacheManager* manager() const { return manager_ ? &*manager_ : nullptr; }
 
  private:
+  int64_t blocks_wanted(std::span<const kv::Request> requests) const;
   void make_cache(std::span<const kv::Request> requests);
 
   kv::Model* model_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -11,6 +10,7 @@ namespace lesson08 {
 
 KvCacheManager::KvCacheManager(const Options& options)
     : caching_(options.caching),
+      max_blocks_per_request_(static_cast<size_t>(options.max_blocks_per_request)),
       pool_(options.num_blocks, options.block_size, options.free_order, options.hash_bits) {}
 
 ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> tokens,
@@ -35,9 +35,9 @@ bool KvCacheManager::allocate_slots(int64_t id, int num_new_tokens, const Comput
                                     const ExtraKeys& extra_keys) {
   if (const auto found = held_.find(id); found != held_.end()) {
     BlockTable& table = found->second.table;
-    const auto fresh = pool_.get_new_blocks(table.blocks_to_extend(num_new_tokens));
-    if (!fresh) return false;
-    table.extend(num_new_tokens, *fresh);
+    ids_.resize(static_cast<size_t>(table.blocks_to_extend(num_new_tokens)));
+    if (!ids_.empty() && !pool_.get_new_blocks(ids_)) return false;
+    table.extend(num_new_tokens, ids_);
     return true;
   }
   // A hit on a free block takes one from the free ones, too.
@@ -47,14 +47,16 @@ bool KvCacheManager::allocate_slots(int64_t id, int num_new_tokens, const Comput
   if (needed + revived > pool_.num_free()) return false;
 
   pool_.touch(computed.block_ids);
-  const std::vector<int32_t> fresh = *pool_.get_new_blocks(needed);
+  ids_.resize(static_cast<size_t>(needed));
+  pool_.get_new_blocks(ids_);
   Held held{.table = BlockTable(block_size()),
             .extra_keys = extra_keys,
             .num_published = static_cast<int>(computed.block_ids.size()),
             .hash = computed.hash,
             .prefix = computed.prefix};
+  held.table.reserve(max_blocks_per_request_);
   held.table.extend(computed.num_tokens, computed.block_ids);
-  held.table.extend(num_new_tokens, fresh);
+  held.table.extend(num_new_tokens, ids_);
   held_.emplace(id, std::move(held));
   return true;
 }
@@ -80,8 +82,8 @@ void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, i
 
 void KvCacheManager::free(int64_t id) {
   const std::span<const int32_t> ids = find(id).table.block_ids();
-  const std::vector<int32_t> reversed(ids.rbegin(), ids.rend());  // tails are taken before heads
-  pool_.free_blocks(reversed);
+  ids_.assign(ids.rbegin(), ids.rend());  // tails are taken before heads
+  pool_.free_blocks(ids_);
   held_.erase(id);
 }
 
@@ -98,14 +100,12 @@ const BlockTable& KvCacheManager::table(int64_t id) const {
 }
 
 int64_t KvCacheManager::num_slots_used() const {
-  // Only full blocks are shared, so each block has one fill, whoever holds it.
-  std::vector<int> fill(static_cast<size_t>(pool_.num_blocks()) + 1, 0);
+  // Only full blocks are shared: what is empty is in last blocks, and each has one holder.
+  int64_t empty = 0;
   for (const auto& [id, held] : held_) {
-    const auto ids = held.table.block_ids();
-    for (const int32_t block : ids) fill[static_cast<size_t>(block)] = block_size();
-    if (!ids.empty()) fill[static_cast<size_t>(ids.back())] = held.table.last_block_fill();
+    if (held.table.num_blocks() > 0) empty += block_size() - held.table.last_block_fill();
   }
-  return std::accumulate(fill.begin(), fill.end(), int64_t{0});
+  return int64_t{pool_.num_used()} * block_size() - empty;
 }
 
 void KvCacheManager::check() const {

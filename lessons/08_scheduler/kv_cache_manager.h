@@ -4,9 +4,9 @@
 // vllm/v1/core/kv_cache_manager.py).
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "lessons/03_paged_blocks/block_table.h"
@@ -39,6 +39,9 @@ class KvCacheManager {
     bool caching = true;  // false: nothing is published, so nothing is found
     FreeOrder free_order = FreeOrder::kAppend;
     int hash_bits = BlockPool::kAllBits;
+    /// Tables have room for so many blocks from the start: a request that grows allocates nothing.
+    /// 0: they grow as they must.
+    int max_blocks_per_request = 0;
   };
   explicit KvCacheManager(const Options& options);
 
@@ -65,8 +68,8 @@ class KvCacheManager {
   const BlockPool& pool() const { return pool_; }
   BlockPool& pool() { return pool_; }
   int block_size() const { return pool_.block_size(); }
-  int64_t num_slots_used()
-      const;  // slots of all tables that hold a token, shared ones once for each
+  /// Slots of used blocks that hold a token; of a shared block, once.
+  int64_t num_slots_used() const;
 
   /// Throws std::logic_error unless the pool is sound and every ref_cnt is the number of tables
   /// that hold the block.
@@ -83,8 +86,10 @@ class KvCacheManager {
   Held& find(int64_t id);
 
   bool caching_;
+  size_t max_blocks_per_request_;
   BlockPool pool_;
-  std::map<int64_t, Held> held_;
+  std::unordered_map<int64_t, Held> held_;
+  std::vector<int32_t> ids_;  // of one call: kept for its memory
 };
 
 }  // namespace lesson08

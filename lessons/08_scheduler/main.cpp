@@ -29,6 +29,7 @@ struct Options {
   std::string order = "first-come";
   int block_size = 16;
   int num_blocks = 40;
+  double memory_utilization = 0;
   bool no_caching = false;
   bool no_check = false;
 };
@@ -46,7 +47,7 @@ std::string times_text(const std::vector<double>& seconds) {
                      1e3 * percentile(seconds, 99));
 }
 
-nlohmann::json print_result(const kv::Console& console, const Options& options,
+nlohmann::json print_result(const kv::Console& console, int num_blocks,
                             const lesson08::Workload& workload,
                             const lesson08::ServeResult& result) {
   int64_t prompt_tokens = 0, cached = 0, waited_most = 0;
@@ -75,8 +76,8 @@ nlohmann::json print_result(const kv::Console& console, const Options& options,
                 kv::percent(static_cast<double>(cached), static_cast<double>(prompt_tokens)));
   console.print("preemptions               {}, at most {} of one request\n",
                 kv::with_commas(result.num_preemptions), waited_most);
-  console.print("blocks in use             {} of {} at most\n", c.blocks_in_use,
-                options.num_blocks > 0 ? options.num_blocks : static_cast<int>(c.blocks_in_use));
+  console.print("blocks in use             {} of {} at most\n", kv::with_commas(c.blocks_in_use),
+                kv::with_commas(num_blocks));
   console.print("KV waste                  {:.1f} %, the mean over all passes\n",
                 100 * result.waste);
   return {{"tokens", made},
@@ -114,20 +115,26 @@ void run(Options& options) {
     workload.requests[i].sampling = generate.sampling;
   }
 
+  if (options.memory_utilization != 0) options.num_blocks = 0;
   lesson08::ServingEngine engine(
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks},
-      {.scheduler = options.scheduler, .caching = !options.no_caching});
+      {.scheduler = options.scheduler,
+       .caching = !options.no_caching,
+       .memory_utilization = options.memory_utilization});
   console.print("Lesson 08, the scheduler, on {}\n\n", kv::describe(model.device()));
   console.print("{} requests that could want {} blocks of {}, a pool of {}, {} tokens a pass\n\n",
                 workload.requests.size(),
                 lesson03::blocks_needed(workload.requests, options.block_size), options.block_size,
-                options.num_blocks > 0 ? std::to_string(options.num_blocks) : "as many",
+                options.num_blocks > 0            ? std::to_string(options.num_blocks)
+                : options.memory_utilization != 0 ? "what memory allows"
+                                                  : "as many",
                 options.scheduler.max_tokens_per_pass);
   lesson08::Timeline timeline(workload.requests.size());
   const auto result = engine.serve(
       workload.requests, workload.arrivals, [](size_t, int32_t) { return !kv::interrupted(); },
       [&](const lesson08::PassView& view) { timeline.pass(view); });
-  nlohmann::json document = print_result(console, options, workload, result);
+  nlohmann::json document =
+      print_result(console, engine.manager()->pool().num_blocks(), workload, result);
   if (!options.timeline_file.empty()) write_timeline(options.timeline_file, timeline);
   if (kv::interrupted()) {
     console.print("interrupted: {} blocks are in use\n", engine.manager()->pool().num_used());
@@ -171,6 +178,9 @@ int main(int argc, char** argv) {
   number("--block-size", options.block_size, "tokens per KV block, a power of two", 1, 256);
   number("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as all need", 0,
          1 << 24);
+  app.add_option("--memory-utilization", options.memory_utilization,
+                 "instead of --num-blocks: the share of the free memory that the pool takes")
+      ->type_name("X");
   number("--max-tokens-per-pass", options.scheduler.max_tokens_per_pass, "rows of one pass", 1,
          1 << 20);
   number("--max-running", options.scheduler.max_running, "requests that hold blocks", 1, 1 << 20);

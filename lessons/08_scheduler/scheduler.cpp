@@ -40,19 +40,21 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
   request.tokens.assign(prompt.begin(), prompt.end());
   request.num_prompt = static_cast<int>(prompt.size());
   request.extra_keys = std::move(extra_keys);
-  requests_.emplace(id, std::move(request));
-  waiting_.insert(
-      std::ranges::upper_bound(waiting_, id, [&](int64_t a, int64_t b) { return before(a, b); }),
-      id);
+  request.tokens.reserve(static_cast<size_t>(slots) + 1);
+  wait(requests_.emplace(id, std::move(request)).first->second);
 }
 
-bool Scheduler::before(int64_t a, int64_t b) const {
-  const ScheduledRequest& x = request(a);
-  const ScheduledRequest& y = request(b);
-  if (options_.order == Order::kPriority && x.priority != y.priority) {
-    return x.priority < y.priority;
+bool Scheduler::before(const ScheduledRequest* a, const ScheduledRequest* b) const {
+  if (options_.order == Order::kPriority && a->priority != b->priority) {
+    return a->priority < b->priority;
   }
-  return x.arrival < y.arrival;
+  return a->arrival < b->arrival;
+}
+
+void Scheduler::wait(ScheduledRequest& request) {
+  request.state = RequestState::kWaiting;
+  const auto more_important = [&](const auto* a, const auto* b) { return before(a, b); };
+  waiting_.insert(std::ranges::upper_bound(waiting_, &request, more_important), &request);
 }
 
 int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int budget) const {
@@ -61,70 +63,68 @@ int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int b
   return tokens;
 }
 
-std::vector<Chunk> Scheduler::schedule() {
-  std::vector<Chunk> chunks;
+const std::vector<Chunk>& Scheduler::schedule() {
+  chunks_.clear();
   int budget = options_.max_tokens_per_pass;
   bool preempted = false;
-  schedule_running(chunks, budget, preempted);
-  if (!preempted) schedule_waiting(chunks, budget);
-  return chunks;
+  schedule_running(budget, preempted);
+  if (!preempted) schedule_waiting(budget);
+  return chunks_;
 }
 
-void Scheduler::schedule_running(std::vector<Chunk>& chunks, int& budget, bool& preempted) {
-  const std::vector<int64_t> order = running_;  // preemption changes the original
-  for (const int64_t id : order) {
+void Scheduler::schedule_running(int& budget, bool& preempted) {
+  order_ = running_;  // preemption changes the original
+  for (ScheduledRequest* const request : order_) {
     if (budget == 0) return;
-    if (request(id).state != RequestState::kRunning) continue;  // a victim of this loop
-    const int tokens = chunk_of(request(id), request(id).num_computed, budget);
-    while (request(id).state == RequestState::kRunning && !manager_->allocate_slots(id, tokens)) {
-      const int64_t victim = choose_victim();
+    if (request->state != RequestState::kRunning) continue;  // a victim of this loop
+    const int tokens = chunk_of(*request, request->num_computed, budget);
+    while (request->state == RequestState::kRunning &&
+           !manager_->allocate_slots(request->id, tokens)) {
+      ScheduledRequest& victim = choose_victim();
       // One that has its chunk already leaves the batch, and its tokens leave the budget.
-      const auto chunk = std::ranges::find(chunks, victim, &Chunk::id);
-      if (chunk != chunks.end()) {
+      const auto chunk = std::ranges::find(chunks_, victim.id, &Chunk::id);
+      if (chunk != chunks_.end()) {
         budget += chunk->num_tokens;
-        chunks.erase(chunk);
+        chunks_.erase(chunk);
       }
       preempt(victim);
       preempted = true;
     }
-    if (request(id).state != RequestState::kRunning) continue;  // it was the victim itself
-    chunks.push_back({.id = id, .num_tokens = tokens});
+    if (request->state != RequestState::kRunning) continue;  // it was the victim itself
+    chunks_.push_back({.id = request->id, .num_tokens = tokens});
     budget -= tokens;
   }
 }
 
-void Scheduler::schedule_waiting(std::vector<Chunk>& chunks, int& budget) {
+void Scheduler::schedule_waiting(int& budget) {
   while (!waiting_.empty() && budget > 0 &&
          static_cast<int>(running_.size()) < options_.max_running) {
-    ScheduledRequest& request = find(waiting_.front());
+    ScheduledRequest& request = *waiting_.front();
     const ComputedBlocks computed =
         manager_->get_computed_blocks(request.tokens, request.extra_keys);
     const int tokens = chunk_of(request, computed.num_tokens, budget);
     if (!manager_->allocate_slots(request.id, tokens, computed, request.extra_keys)) return;
     waiting_.pop_front();
-    running_.push_back(request.id);
+    running_.push_back(&request);
     request.state = RequestState::kRunning;
     request.num_computed = request.num_cached = computed.num_tokens;
-    chunks.push_back({.id = request.id, .num_tokens = tokens});
+    chunks_.push_back({.id = request.id, .num_tokens = tokens});
     budget -= tokens;
   }
 }
 
-int64_t Scheduler::choose_victim() const {
-  return *std::ranges::max_element(running_, [&](int64_t a, int64_t b) { return before(a, b); });
+ScheduledRequest& Scheduler::choose_victim() const {
+  return **std::ranges::max_element(running_,
+                                    [&](const auto* a, const auto* b) { return before(a, b); });
 }
 
-void Scheduler::preempt(int64_t id) {
-  ScheduledRequest& request = find(id);
-  manager_->free(id);
-  std::erase(running_, id);
-  request.state = RequestState::kWaiting;
+void Scheduler::preempt(ScheduledRequest& request) {
+  manager_->free(request.id);
+  std::erase(running_, &request);
   request.num_computed = 0;  // recomputation: what the cache still has is found again
   ++request.num_preemptions;
   ++num_preemptions_;
-  waiting_.insert(
-      std::ranges::upper_bound(waiting_, id, [&](int64_t a, int64_t b) { return before(a, b); }),
-      id);
+  wait(request);
 }
 
 void Scheduler::update(std::span<const Chunk> chunks) {
@@ -137,25 +137,26 @@ void Scheduler::update(std::span<const Chunk> chunks) {
   }
 }
 
-bool Scheduler::wants_token(int64_t id) const {
-  const ScheduledRequest& r = request(id);
+bool Scheduler::wants_token(const ScheduledRequest& r) {
   return r.state == RequestState::kRunning && r.num_computed == static_cast<int>(r.tokens.size());
 }
 
 void Scheduler::add_token(int64_t id, int32_t token) {
-  if (!wants_token(id)) {
+  ScheduledRequest& request = find(id);
+  if (!wants_token(request)) {
     throw std::logic_error(
         fmt::format("Scheduler: request {} is given a token it has no logits for", id));
   }
-  find(id).tokens.push_back(token);
+  request.tokens.push_back(token);
 }
 
 bool Scheduler::finish(int64_t id) {
-  if (!requests_.contains(id)) return false;
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return false;
   if (manager_->holds(id)) manager_->free(id);
-  std::erase(running_, id);
-  std::erase(waiting_, id);
-  requests_.erase(id);
+  std::erase(running_, &found->second);
+  std::erase(waiting_, &found->second);
+  requests_.erase(found);
   return true;
 }
 
@@ -175,12 +176,12 @@ void Scheduler::check() const {
     throw std::logic_error(fmt::format("{} requests, {} waiting and {} running", requests_.size(),
                                        waiting_.size(), running_.size()));
   }
-  for (const int64_t id : waiting_) {
+  for (const int64_t id : waiting()) {
     if (request(id).state != RequestState::kWaiting || manager_->holds(id)) {
       throw std::logic_error(fmt::format("request {} waits and holds blocks, or runs", id));
     }
   }
-  for (const int64_t id : running_) {
+  for (const int64_t id : running()) {
     if (request(id).state != RequestState::kRunning || !manager_->holds(id)) {
       throw std::logic_error(fmt::format("request {} runs without blocks, or waits", id));
     }

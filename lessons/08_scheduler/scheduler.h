@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "kv_cache_manager.h"
@@ -25,7 +25,7 @@ struct SchedulerOptions {
   Order order = Order::kFirstCome;
 };
 
-enum class RequestState { kWaiting, kRunning, kFinished };
+enum class RequestState { kWaiting, kRunning };
 
 /// A request as the scheduler sees it: tokens and progress. It knows no text and no logits.
 struct ScheduledRequest {
@@ -56,6 +56,8 @@ class Scheduler {
  public:
   /// Borrows the manager. Throws UserError for options below 1 (max_chunk: below 0).
   Scheduler(KvCacheManager& manager, const SchedulerOptions& options);
+  Scheduler(const Scheduler&) = delete;  // its queues point into it
+  Scheduler& operator=(const Scheduler&) = delete;
 
   /// Throws UserError for an id that is there, an empty prompt, or a request that can never fit:
   /// "request 7 needs 63 blocks, the pool has 49". `max_tokens` are generated at most.
@@ -63,12 +65,13 @@ class Scheduler {
               ExtraKeys extra_keys = {});
 
   /// The chunks of the next pass, each with its slots. Empty: there is nothing to do. Every call is
-  /// followed by one update() with the same chunks, or by cancels.
-  std::vector<Chunk> schedule();
+  /// followed by one update() with the same chunks, or by cancels. They stay as they are until the
+  /// next call.
+  const std::vector<Chunk>& schedule();
   /// The pass is done: K and V of the chunks are written.
   void update(std::span<const Chunk> chunks);
   /// True if the request's known tokens are all computed: its last row gave logits.
-  bool wants_token(int64_t id) const;
+  bool wants_token(int64_t id) const { return wants_token(request(id)); }
   void add_token(int64_t id, int32_t token);
   /// The request has ended, for whatever reason and in whatever state. Its blocks are free. False:
   /// it was not there.
@@ -76,8 +79,8 @@ class Scheduler {
 
   const ScheduledRequest& request(int64_t id) const;  // std::out_of_range for an unknown id
   bool idle() const { return waiting_.empty() && running_.empty(); }
-  const std::deque<int64_t>& waiting() const { return waiting_; }
-  const std::vector<int64_t>& running() const { return running_; }
+  std::vector<int64_t> waiting() const { return ids_of(waiting_); }  // the next one first
+  std::vector<int64_t> running() const { return ids_of(running_); }  // as they started
   int64_t num_preemptions() const { return num_preemptions_; }
   const KvCacheManager& manager() const { return *manager_; }
 
@@ -87,18 +90,29 @@ class Scheduler {
 
  private:
   ScheduledRequest& find(int64_t id);
+  static bool wants_token(const ScheduledRequest& request);
   int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
-  bool before(int64_t a, int64_t b) const;  // a is more important
-  int64_t choose_victim() const;
-  void preempt(int64_t id);
-  void schedule_running(std::vector<Chunk>& chunks, int& budget, bool& preempted);
-  void schedule_waiting(std::vector<Chunk>& chunks, int& budget);
+  /// a is more important.
+  bool before(const ScheduledRequest* a, const ScheduledRequest* b) const;
+  void wait(ScheduledRequest& request);
+  ScheduledRequest& choose_victim() const;
+  void preempt(ScheduledRequest& request);
+  void schedule_running(int& budget, bool& preempted);
+  void schedule_waiting(int& budget);
+  template <class Requests>
+  static std::vector<int64_t> ids_of(const Requests& requests) {
+    std::vector<int64_t> ids;
+    for (const ScheduledRequest* request : requests) ids.push_back(request->id);
+    return ids;
+  }
 
   KvCacheManager* manager_;
   SchedulerOptions options_;
-  std::map<int64_t, ScheduledRequest> requests_;  // that have not ended
-  std::deque<int64_t> waiting_;                   // the most important in front
-  std::vector<int64_t> running_;                  // in the order in which they started
+  std::unordered_map<int64_t, ScheduledRequest> requests_;  // that have not ended
+  std::deque<ScheduledRequest*> waiting_;                   // the most important in front
+  std::vector<ScheduledRequest*> running_;                  // in the order in which they started
+  std::vector<ScheduledRequest*> order_;                    // of one call: kept for its memory
+  std::vector<Chunk> chunks_;                               // of the last call
   int64_t num_submitted_ = 0;
   int64_t num_preemptions_ = 0;
 };

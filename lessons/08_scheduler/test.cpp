@@ -47,9 +47,7 @@ std::vector<Chunk> step(Scheduler& scheduler) {
 }
 
 Ids running(const Scheduler& scheduler) { return scheduler.running(); }
-Ids waiting(const Scheduler& scheduler) {
-  return {scheduler.waiting().begin(), scheduler.waiting().end()};
-}
+Ids waiting(const Scheduler& scheduler) { return scheduler.waiting(); }
 
 }  // namespace
 

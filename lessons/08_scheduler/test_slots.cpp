@@ -1,0 +1,85 @@
+// Slots that the device works out, and a pool that is as large as the memory allows.
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "common/error.h"
+#include "compute_slot_mapping.h"
+#include "engine.h"
+#include "lessons/03_paged_blocks/slot_mapping.h"
+#include "tests/support/shipped_model.h"
+
+using lesson03::BlockTable;
+using lesson03::PagedRows;
+
+TEST_CASE("slots from tables on the device are those of the tables on the host") {
+  std::mt19937 rng(1);
+  for (const int block_size : {1, 2, 16, 256}) {
+    for (int num_seqs = 0; num_seqs < 20; ++num_seqs) {
+      CAPTURE(block_size);
+      CAPTURE(num_seqs);
+      std::vector<BlockTable> tables;
+      std::vector<PagedRows> sequences;
+      std::vector<int32_t> first_row{0}, seq_len, packed;
+      tables.reserve(static_cast<size_t>(num_seqs));
+      for (int i = 0; i < num_seqs; ++i) {
+        const int length = 1 + static_cast<int>(rng() % 600);
+        BlockTable& table = tables.emplace_back(block_size);
+        std::vector<int32_t> ids(static_cast<size_t>(table.blocks_to_extend(length)));
+        for (int32_t& id : ids) id = static_cast<int32_t>(rng() % 2'000'000'000);
+        table.extend(length, ids);
+        const int rows =
+            i % 3 == 0 ? 1 : 1 + static_cast<int>(rng() % static_cast<unsigned>(length));
+        sequences.push_back({.table = &table, .num_rows = rows});
+        first_row.push_back(first_row.back() + rows);
+        seq_len.push_back(length);
+      }
+      const int width = 700;
+      lesson03::pack_block_tables(sequences, width, packed);
+      std::vector<int64_t> slots(static_cast<size_t>(first_row.back()), -7);
+      lesson08::compute_slot_mapping_cpu({.first_row = first_row.data(),
+                                          .seq_len = seq_len.data(),
+                                          .block_tables = packed.data(),
+                                          .num_seqs = num_seqs,
+                                          .num_rows = first_row.back(),
+                                          .max_blocks_per_seq = width,
+                                          .block_size = block_size,
+                                          .slot_mapping = slots.data()});
+      CHECK(slots == lesson03::slot_mapping_of(sequences));
+    }
+  }
+}
+
+TEST_CASE("the pool takes its share of the free memory") {
+  using lesson08::blocks_for_memory;
+  CHECK(blocks_for_memory(1000, 1.0, 100) == 9);  // and the null block
+  CHECK(blocks_for_memory(1000, 0.5, 100) == 4);
+  CHECK(blocks_for_memory(200, 1.0, 100) == 1);
+  CHECK(blocks_for_memory(int64_t{1} << 62, 1.0, 1) == std::numeric_limits<int32_t>::max() - 1);
+  CHECK_THROWS_WITH_AS(blocks_for_memory(199, 1.0, 100),
+                       doctest::Contains("does not hold one block"), kv::UserError);
+  for (const double wrong : {0.0, -1.0, 1.01, std::numeric_limits<double>::quiet_NaN()}) {
+    CHECK_THROWS_AS(blocks_for_memory(1000, wrong, 100), kv::UserError);
+  }
+  const kv::DeviceMemory memory = kv::memory_of(kv::Device::kCpu);
+  CHECK(memory.free > 0);
+  CHECK(memory.free <= memory.total);
+}
+
+TEST_CASE("a pool sized by the memory serves, keeps its size, and refuses what can never fit") {
+  kv::Model& model = kvtest::shipped_model();
+  const auto token = static_cast<double>(model.config().kv_bytes_per_token(4));
+  // Some hundred blocks, however much memory this machine has.
+  const double share = 300 * 16 * token / static_cast<double>(kv::memory_of(kv::Device::kCpu).free);
+  lesson08::ServingEngine engine(model, {}, {.memory_utilization = share});
+  const kv::Request request = kvtest::request_of(40, 4);
+  engine.generate({&request, 1});
+  const int num_blocks = engine.manager()->pool().num_blocks();
+  CHECK(num_blocks > 30);
+  CHECK(num_blocks < 3000);
+  engine.generate({&request, 1});
+  CHECK(engine.manager()->pool().num_blocks() == num_blocks);
+}
