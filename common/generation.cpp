@@ -92,7 +92,13 @@ void Generation::accept(size_t request, std::span<const float> logits) {
   Sequence& sequence = sequences_[request];
   const size_t step = sequence.tokens.size() - wanted.prompt.size();
   sequence.digest.add(logits);
-  const int32_t token = sample(logits, wanted.sampling, request, step);
+  accept_token(request, sample(logits, wanted.sampling, request, step));
+}
+
+void Generation::accept_token(size_t request, int32_t token) {
+  const Request& wanted = requests_[request];
+  Sequence& sequence = sequences_[request];
+  const size_t step = sequence.tokens.size() - wanted.prompt.size();
   sequence.tokens.push_back(token);
 
   const bool go_on = !*on_token_ || (*on_token_)(request, token);

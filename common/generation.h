@@ -72,6 +72,9 @@ class Generation {
   /// The logits after the last known token: digests them, draws the next token, and calls back.
   /// The request is no longer active if this was its last token.
   void accept(size_t request, std::span<const float> logits);
+  /// A next token that was chosen elsewhere, from logits that nobody here has seen: they are not in
+  /// the digest.
+  void accept_token(size_t request, int32_t token);
   /// The same for all requests of a pass. `logits` is [logit_rows, vocab].
   void accept(const PassRows& rows, std::span<const float> logits);
 

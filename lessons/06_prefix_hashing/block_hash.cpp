@@ -1,6 +1,7 @@
 #include "block_hash.h"
 
 #include <openssl/evp.h>
+#define XXH_INLINE_ALL  // the call would cost as much as half a block
 #include <xxhash.h>
 
 #include <array>
@@ -16,52 +17,47 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "hashed bytes are little endian");
 
-/// What a hash is taken of, in one piece: on the stack, unless blocks are very long.
-class HashedBytes {
- public:
-  HashedBytes(std::optional<uint64_t> parent, std::span<const int32_t> tokens)
-      : size_((parent ? sizeof(uint64_t) : 0) + tokens.size_bytes()) {
-    uint8_t* bytes = few_;
-    if (size_ > sizeof few_) {
-      many_.resize(size_);
-      bytes = many_.data();
-    }
-    data_ = bytes;
-    if (parent) {
-      std::memcpy(bytes, &*parent, sizeof(uint64_t));
-      bytes += sizeof(uint64_t);
-    }
-    if (!tokens.empty()) std::memcpy(bytes, tokens.data(), tokens.size_bytes());
+/// hash(bytes, size) of what a hash is taken of, in one piece: on the stack, unless blocks are
+/// long.
+template <class Hash>
+uint64_t hash_bytes(std::optional<uint64_t> parent, std::span<const int32_t> tokens, Hash hash) {
+  uint8_t few[sizeof(uint64_t) + 256 * sizeof(int32_t)];
+  std::vector<uint8_t> many;
+  uint8_t* bytes = few;
+  const size_t head = parent ? sizeof(uint64_t) : 0;
+  if (head + tokens.size_bytes() > sizeof few) {
+    many.resize(head + tokens.size_bytes());
+    bytes = many.data();
   }
-  HashedBytes(const HashedBytes&) = delete;
-  HashedBytes& operator=(const HashedBytes&) = delete;
-
-  const uint8_t* data() const { return data_; }
-  size_t size() const { return size_; }
-
- private:
-  size_t size_;
-  const uint8_t* data_;
-  uint8_t few_[sizeof(uint64_t) + 256 * sizeof(int32_t)];  // not set before it is written
-  std::vector<uint8_t> many_;
-};
+  if (parent) std::memcpy(bytes, &*parent, sizeof(uint64_t));
+  if (!tokens.empty()) std::memcpy(bytes + head, tokens.data(), tokens.size_bytes());
+  return hash(bytes, head + tokens.size_bytes());
+}
 
 }  // namespace
 
 uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens) {
-  const HashedBytes bytes(parent, tokens);
-  return XXH64(bytes.data(), bytes.size(), 0);
+  if (parent && tokens.size() == 16) {  // the usual block: copied without a loop
+    uint8_t bytes[72];
+    std::memcpy(bytes, &*parent, 8);
+    std::memcpy(bytes + 8, tokens.data(), 64);
+    return XXH64(bytes, sizeof bytes, 0);
+  }
+  return hash_bytes(parent, tokens, [](const uint8_t* bytes, size_t size) -> uint64_t {
+    return XXH64(bytes, size, 0);
+  });
 }
 
 uint64_t sha256_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens) {
-  const HashedBytes bytes(parent, tokens);
-  std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("SHA-256 is not available in this OpenSSL");
-  }
-  uint64_t first = 0;
-  std::memcpy(&first, digest.data(), sizeof first);
-  return first;
+  return hash_bytes(parent, tokens, [](const uint8_t* bytes, size_t size) {
+    std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
+    if (EVP_Digest(bytes, size, digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
+      throw std::runtime_error("SHA-256 is not available in this OpenSSL");
+    }
+    uint64_t first = 0;
+    std::memcpy(&first, digest.data(), sizeof first);
+    return first;
+  });
 }
 
 BlockHasher narrow_hasher(int bits) {

@@ -15,6 +15,8 @@ namespace lesson07 {
 
 /// The number of a prefix that has been seen (see lesson 06). Never given again.
 using PrefixId = int64_t;
+/// The parent of a sequence's first block.
+constexpr PrefixId kNoPrefix = -1;
 
 /// One more thing that K and V of a block depend on, or that somebody wants kept apart. The kind is
 /// part of the key: no salt can be written so that it looks like an adapter.

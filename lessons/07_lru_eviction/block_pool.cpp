@@ -36,9 +36,7 @@ const KvBlock& BlockPool::block(int32_t id) const {
 }
 
 std::span<const int32_t> BlockPool::tokens(int32_t id) const {
-  if (!block(id).content) return {};
-  const auto size = static_cast<size_t>(block_size_);
-  return std::span(tokens_).subspan(static_cast<size_t>(id) * size, size);
+  return block(id).content ? tokens_of(block(id)) : std::span<const int32_t>();
 }
 
 KvBlock& BlockPool::find_block(int32_t id, const char* action) {
@@ -101,11 +99,11 @@ void BlockPool::touch(std::span<const int32_t> ids) {
 }
 
 void BlockPool::free_blocks(std::span<const int32_t> ids) {
-  // All references are dropped and given back, to see that they are there: one id may come twice.
+  // All references are dropped, or all given back if one is missing. An id may come twice.
   size_t dropped = 0;
   while (dropped < ids.size() && has_reference(ids[dropped])) --at(ids[dropped++]).ref_cnt;
-  for (size_t i = 0; i < dropped; ++i) ++at(ids[i]).ref_cnt;
   if (dropped < ids.size()) {
+    for (size_t i = 0; i < dropped; ++i) ++at(ids[i]).ref_cnt;
     const int32_t id = find_block(ids[dropped], "freed").id;
     throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free", id));
   }
@@ -113,7 +111,7 @@ void BlockPool::free_blocks(std::span<const int32_t> ids) {
   for (const int32_t id : ids) {
     KvBlock& block = at(id);
     block.last_used_at = clock_;
-    if (--block.ref_cnt > 0) continue;
+    if (block.ref_cnt > 0 || FreeBlockQueue::contains(block)) continue;
     if (order_ == FreeOrder::kUnhashedFirst && !block.content) {
       queue_.prepend(block);
     } else {
@@ -129,8 +127,8 @@ std::optional<BlockPool::Match> BlockPool::find(uint64_t hash, std::optional<Pre
   for (const KvBlock* block = buckets_[bucket_of(hash)]; block; block = block->next_in_bucket) {
     const KvBlock::Content& content = *block->content;
     if (content.hash != hash) continue;
-    const auto held = this->tokens(block->id);
-    if (content.parent == parent && content.extra_keys == extra_keys &&
+    const auto held = tokens_of(*block);
+    if (content.parent == parent.value_or(kNoPrefix) && content.extra_keys == extra_keys &&
         std::equal(held.begin(), held.end(), tokens.begin(), tokens.end())) {
       return Match{.block_id = block->id, .prefix = content.prefix};
     }
@@ -156,7 +154,7 @@ PrefixId BlockPool::cache_full_block(int32_t id, uint64_t hash, std::optional<Pr
   num_refused_ = refused;  // nobody asked
   hash = narrow(hash);
   block.content = KvBlock::Content{.hash = hash,
-                                   .parent = parent,
+                                   .parent = parent.value_or(kNoPrefix),
                                    .prefix = same ? same->prefix : next_prefix_++,
                                    .extra_keys = extra_keys};
   std::copy(tokens.begin(), tokens.end(),

@@ -117,6 +117,11 @@ class BlockPool {
     return id > kNullBlock && static_cast<size_t>(id) < blocks_.size() &&
            blocks_[static_cast<size_t>(id)].ref_cnt > 0;
   }
+  std::span<const int32_t> tokens_of(const KvBlock& block) const {
+    const auto size = static_cast<size_t>(block_size_);
+    const auto index = static_cast<size_t>(&block - blocks_.data());
+    return std::span(tokens_).subspan(index * size, size);
+  }
   void evict(KvBlock& block);
   void tell(CacheEvent::Kind kind, int32_t id, uint64_t hash);
   size_t bucket_of(uint64_t hash) const { return hash & (buckets_.size() - 1); }

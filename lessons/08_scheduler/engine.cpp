@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/generation.h"
 #include "compute_slot_mapping.h"
+#include "kernels/argmax.h"
 #include "lessons/03_paged_blocks/engine.h"
 
 namespace lesson08 {
@@ -71,7 +71,7 @@ int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_
 
 ServingEngine::ServingEngine(kv::Model& model, const kv::EngineOptions& options,
                              const ServeOptions& serve)
-    : model_(&model), options_(options), serve_options_(serve) {
+    : model_(&model), options_(options), serve_options_(serve), padding_(options.block_size) {
   const int size = options.block_size;
   if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
     kv::user_error("block size {}: wanted a power of two from 1 to 256", size);
@@ -82,6 +82,10 @@ ServingEngine::ServingEngine(kv::Model& model, const kv::EngineOptions& options,
   }
   KvCacheManager probe({.num_blocks = 1, .block_size = size});
   Scheduler(probe, serve.scheduler);  // refuses wrong options now
+  if (serve.pad_decodes_to < 1) {
+    kv::user_error("pad_decodes_to {}: wanted at least 1", serve.pad_decodes_to);
+  }
+  padding_.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
 }
 
 int64_t ServingEngine::blocks_wanted(std::span<const kv::Request> requests) const {
@@ -124,6 +128,32 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
                                            .max_blocks_per_request = static_cast<int>(longest)});
 }
 
+void ServingEngine::pad(kv::PassRows& rows, std::vector<lesson03::PagedRows>& paged) const {
+  if (rows.num_rows() != static_cast<int>(rows.requests.size())) return;  // not decodes alone
+  while (rows.num_rows() % serve_options_.pad_decodes_to != 0) {
+    rows.logit_rows.push_back(rows.num_rows());
+    rows.token_ids.push_back(0);
+    rows.positions.push_back(0);
+    paged.push_back({.table = &padding_, .num_rows = 1});
+  }
+}
+
+void ServingEngine::choose_tokens(const kv::PassRows& rows, kv::Generation& generation) {
+  const size_t n = rows.requests.size();
+  if (n == 0) return;
+  if (chosen_.bytes() < n * sizeof(int32_t)) {
+    chosen_ = kv::DeviceBuffer(model_->device(), 2 * n * sizeof(int32_t));
+  }
+  kv::argmax({.logits = model_->device_logits(),
+              .num_rows = static_cast<int>(n),
+              .vocab_size = model_->config().vocab_size,
+              .out = chosen_.as<int32_t>()},
+             model_->stream());
+  std::vector<int32_t> tokens(n);
+  kv::copy_to_host(tokens.data(), chosen_.data(), n * sizeof(int32_t), model_->stream());
+  for (size_t i = 0; i < n; ++i) generation.accept_token(rows.requests[i], tokens[i]);
+}
+
 kv::GenerateResult ServingEngine::generate(std::span<const kv::Request> requests,
                                            const kv::TokenCallback& on_token) {
   return serve(requests, {}, on_token).generated;
@@ -149,6 +179,11 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
   kv::Generation generation(requests, model_->config(), note_token);
   kv::check_seq_len_limit(requests, options_.max_seq_len);
   if (requests.empty()) return result;
+  for (size_t i = 0; serve_options_.choose_on_device && i < requests.size(); ++i) {
+    if (requests[i].sampling.temperature == 0) continue;
+    kv::user_error("request {} has temperature {}; the device chooses greedily, wanted 0", i,
+                   requests[i].sampling.temperature);
+  }
   make_cache(requests);
   Scheduler scheduler(*manager_, serve_options_.scheduler);
   const AtEnd free_blocks{[&] {
@@ -164,6 +199,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
   kv::PassTimer timer;
   kv::EngineCounters& counters = result.generated.counters;
   double waste = 0;
+  double device_done = now();
   size_t next = 0;
   for (int pass = 0; next < to_come.size() || !scheduler.idle(); ++pass) {
     if (scheduler.idle()) pass = std::max(pass, arrival_of(to_come[next]).pass);
@@ -173,11 +209,12 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
       scheduler.submit(static_cast<int64_t>(i), requests[i].prompt, requests[i].max_tokens,
                        arrival_of(i).priority);
     }
-    const std::vector<Chunk> chunks = scheduler.schedule();
+    const std::vector<Chunk>& chunks = scheduler.schedule();
     if (chunks.empty()) continue;  // all of the pass was preempted: the next one starts anew
     if (on_pass) on_pass({.pass = pass, .scheduler = &scheduler, .chunks = chunks});
 
-    const kv::PassRows rows = rows_of(scheduler, chunks);
+    kv::PassRows rows = rows_of(scheduler, chunks);
+    const int num_rows = rows.num_rows();
     std::vector<lesson03::PagedRows> paged;
     for (const Chunk& chunk : chunks) {
       const ScheduledRequest& request = scheduler.request(chunk.id);
@@ -190,8 +227,18 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
       }
       paged.push_back({.table = &manager_->table(chunk.id), .num_rows = chunk.num_tokens});
     }
+    pad(rows, paged);
     attention_->begin_pass(paged);
-    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    if (serve_options_.choose_on_device) {
+      model_->launch(rows.pass(), *attention_);
+      result.host_seconds.push_back(now() - device_done);
+      choose_tokens(rows, generation);
+      device_done = now();
+    } else {
+      const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+      const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+      generation.accept(rows, logits.first(rows.requests.size() * vocab));
+    }
     scheduler.update(chunks);
 
     const int64_t used = manager_->pool().num_used();
@@ -201,7 +248,6 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     waste += static_cast<double>(slots - filled) / static_cast<double>(slots);
     kv::note_kv_bytes(counters, used * cache_->bytes_per_block(),
                       filled * cache_->bytes_per_token());
-    generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
       const auto id = static_cast<int64_t>(i);
       if (generation.active(i)) {
@@ -212,7 +258,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
       result.times[i].ended = now();
       scheduler.finish(id);
     }
-    timer.end_pass(rows.num_rows(), result.generated);
+    timer.end_pass(num_rows, result.generated);
   }
   result.num_preemptions = scheduler.num_preemptions();
   if (counters.passes > 0) result.waste = waste / static_cast<double>(counters.passes);

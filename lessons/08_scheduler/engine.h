@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/engine.h"
+#include "common/generation.h"
 #include "common/model.h"
 #include "kv_cache_manager.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
@@ -28,6 +29,12 @@ struct ServeOptions {
   /// Not 0, and options.num_blocks is 0: the pool takes this share of the memory that is free
   /// when it is made, and no more than all blocks of a pool can be numbered.
   double memory_utilization = 0;
+  /// Greedy requests only: the device finds the largest logit, and logits never come to the host.
+  /// A completion's digest is then that of no logits.
+  bool choose_on_device = false;
+  /// Passes in which everybody decodes have a multiple of so many rows: the rest are rows that
+  /// nobody looks at. A GPU replays a pass only if it has one of as many rows.
+  int pad_decodes_to = 1;
 };
 
 /// Blocks that fit `utilization` of `free_bytes`. Throws UserError, with both numbers, if that is
@@ -61,6 +68,9 @@ struct ServeResult {
   std::vector<RequestTimes> times;  // in the order of the requests
   int64_t num_preemptions = 0;
   double waste = 0;  // empty slots of used blocks, as a share; mean over the passes
+  /// Of each pass: what the host does while the device has nothing to do, from the last pass's
+  /// tokens to the end of this one's launch. Counted with choose_on_device.
+  std::vector<double> host_seconds;
 };
 
 /// Serves more requests than fit. The pool and what it caches stay from one call to the next,
@@ -88,6 +98,8 @@ class ServingEngine : public kv::Engine {
  private:
   int64_t blocks_wanted(std::span<const kv::Request> requests) const;
   void make_cache(std::span<const kv::Request> requests);
+  void pad(kv::PassRows& rows, std::vector<lesson03::PagedRows>& paged) const;
+  void choose_tokens(const kv::PassRows& rows, kv::Generation& generation);
 
   kv::Model* model_;
   kv::EngineOptions options_;
@@ -95,6 +107,8 @@ class ServingEngine : public kv::Engine {
   std::optional<PagedKvCache> cache_;
   std::optional<PagedCacheAttention> attention_;  // borrows cache_
   std::optional<KvCacheManager> manager_;
+  BlockTable padding_;       // of a row that nobody looks at: one token in the null block
+  kv::DeviceBuffer chosen_;  // int32 [logit rows], with choose_on_device
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);

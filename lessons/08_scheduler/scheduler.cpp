@@ -132,7 +132,9 @@ void Scheduler::update(std::span<const Chunk> chunks) {
     const auto found = requests_.find(chunk.id);
     if (found == requests_.end()) continue;  // cancelled while the pass ran
     ScheduledRequest& request = found->second;
+    const int full = request.num_computed / manager_->block_size();
     request.num_computed += chunk.num_tokens;
+    if (request.num_computed / manager_->block_size() == full) continue;  // no block more is full
     manager_->cache_blocks(chunk.id, request.tokens, request.num_computed);
   }
 }

@@ -1,0 +1,18 @@
+#pragma once
+
+// A program that links allocations.cpp counts its allocations, and can make one fail.
+
+#include <cstdint>
+
+namespace kvtest {
+
+/// Calls of operator new so far.
+int64_t num_allocations();
+
+/// The nth allocation from now on, counted from 1, throws std::bad_alloc; with `and_all_later` all
+/// behind it do, too. 0: none fails.
+void fail_allocation(int64_t nth, bool and_all_later = false);
+/// True once one has failed since the last fail_allocation().
+bool allocation_failed();
+
+}  // namespace kvtest
