@@ -1,0 +1,151 @@
+#pragma once
+
+// What a pool that is a cache has to do, in plain words and slowly: contents are whole prefixes,
+// compared as they are, and the free blocks are a list. For tests: it says which block every
+// operation of the real one finds, takes, and leaves.
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lessons/07_lru_eviction/block_pool.h"
+
+namespace lesson07 {
+
+class SymbolicPool {
+ public:
+  using Tokens = std::vector<int32_t>;
+  using Ids = std::vector<int32_t>;
+  struct Prefix {
+    Tokens tokens;  // from token 0 on
+    int salt = 0;
+    friend bool operator==(const Prefix&, const Prefix&) = default;
+  };
+  struct Sequence {
+    Ids table;
+    Tokens tokens;  // with a slot
+    int salt = 0;
+  };
+
+  SymbolicPool(int num_blocks, int block_size, FreeOrder order, bool caching = true)
+      : block_size_(at(block_size)), order_(order), caching_(caching), blocks_(at(num_blocks + 1)) {
+    for (int32_t id = 1; id <= num_blocks; ++id) queue_.push_back(id);
+  }
+
+  /// The blocks that hold the beginning of `tokens`, but never the last token.
+  Ids find(const Tokens& tokens, int salt) const {
+    Ids found;
+    for (size_t end = block_size_; caching_ && end < tokens.size(); end += block_size_) {
+      const auto id = newest_with({first(tokens, end), salt});
+      if (!id) break;
+      found.push_back(*id);
+    }
+    return found;
+  }
+  /// A new sequence: what is found, and slots for `num_new` tokens behind it. False: too few
+  /// blocks.
+  bool start(int64_t seq, const Tokens& tokens, int salt, size_t num_new) {
+    const Ids found = find(tokens, salt);
+    const size_t needed = (num_new + block_size_ - 1) / block_size_;
+    const auto free_hits = std::ranges::count_if(found, [&](int32_t id) { return refs(id) == 0; });
+    if (needed + at(free_hits) > queue_.size()) return false;
+    Ids table = found;
+    for (const int32_t id : found) {
+      if (refs(id) == 0) std::erase(queue_, id);
+      ++blocks_[at(id)].refs;
+    }
+    for (size_t i = 0; i < needed; ++i) table.push_back(take());
+    sequences_[seq] = {table, first(tokens, found.size() * block_size_ + num_new), salt};
+    return true;
+  }
+  /// Slots for more tokens of a sequence, or for none of them.
+  bool extend(int64_t seq, std::span<const int32_t> tokens) {
+    Sequence& s = sequences_.at(seq);
+    const size_t blocks = (s.tokens.size() + tokens.size() + block_size_ - 1) / block_size_;
+    if (blocks - s.table.size() > queue_.size()) return false;
+    while (s.table.size() < blocks) s.table.push_back(take());
+    s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.end());
+    return true;
+  }
+  /// K and V of the first `num_tokens` tokens are written.
+  void publish(int64_t seq, size_t num_tokens) {
+    const Sequence& s = sequences_.at(seq);
+    for (size_t i = 0; caching_ && (i + 1) * block_size_ <= num_tokens; ++i) {
+      Block& block = blocks_[at(s.table[i])];
+      if (block.published) continue;
+      block.published = Prefix{first(s.tokens, (i + 1) * block_size_), s.salt};
+      block.published_at = ++clock_;
+    }
+  }
+  void free(int64_t seq) {
+    const Ids table = sequences_.at(seq).table;
+    for (auto id = table.rbegin(); id != table.rend(); ++id) {
+      Block& block = blocks_[at(*id)];
+      if (--block.refs > 0) continue;
+      if (order_ == FreeOrder::kUnhashedFirst && !block.published) {
+        queue_.push_front(*id);
+      } else {
+        queue_.push_back(*id);
+      }
+    }
+    sequences_.erase(seq);
+  }
+  bool reset() {
+    if (!sequences_.empty()) return false;
+    for (Block& block : blocks_) block.published.reset();
+    return true;
+  }
+
+  size_t block_size() const { return block_size_; }
+  const std::map<int64_t, Sequence>& sequences() const { return sequences_; }
+  const std::deque<int32_t>& queue() const { return queue_; }
+  /// True if blocks and order of the real pool's queue are these.
+  bool same_queue(const BlockPool& pool) const {
+    const auto real = pool.queue().all();
+    return std::ranges::equal(real, queue_, {}, [](const KvBlock* block) { return block->id; });
+  }
+
+ private:
+  struct Block {
+    int refs = 0;
+    std::optional<Prefix> published;
+    int64_t published_at = 0;
+  };
+  static size_t at(int64_t i) { return static_cast<size_t>(i); }
+  static Tokens first(const Tokens& tokens, size_t n) {
+    return Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+  int refs(int32_t id) const { return blocks_[at(id)].refs; }
+  int32_t take() {
+    const int32_t id = queue_.front();
+    queue_.pop_front();
+    blocks_[at(id)].refs = 1;
+    blocks_[at(id)].published.reset();
+    return id;
+  }
+  std::optional<int32_t> newest_with(const Prefix& prefix) const {
+    std::optional<int32_t> best;
+    for (size_t id = 1; id < blocks_.size(); ++id) {
+      const Block& block = blocks_[id];
+      if (!block.published || *block.published != prefix) continue;
+      if (!best || block.published_at > blocks_[at(*best)].published_at) {
+        best = static_cast<int32_t>(id);
+      }
+    }
+    return best;
+  }
+
+  size_t block_size_;
+  FreeOrder order_;
+  bool caching_;
+  std::vector<Block> blocks_;
+  std::deque<int32_t> queue_;
+  std::map<int64_t, Sequence> sequences_;
+  int64_t clock_ = 0;
+};
+
+}  // namespace lesson07
