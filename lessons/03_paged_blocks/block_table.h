@@ -48,8 +48,8 @@ class BlockTable {
   /// std::invalid_argument for another number of them, or more tokens than an int counts; nothing
   /// has changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
-  /// Room for so many blocks: up to there extend() allocates nothing.
-  void reserve(size_t num_blocks) { block_ids_.reserve(num_blocks); }
+  /// Room for so many blocks, or twice what there was: up to there extend() allocates nothing.
+  void reserve(size_t num_blocks);
   /// Points logical block `index` at another block. What the block held is the caller's to move.
   void replace(int index, int32_t block_id);
 

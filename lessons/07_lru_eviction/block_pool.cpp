@@ -56,6 +56,7 @@ std::optional<std::vector<int32_t>> BlockPool::get_new_blocks(int n) {
 
 bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
   if (ids.size() > queue_.size()) return false;
+  expect_events(ids.size());
   ++clock_;
   for (int32_t& id : ids) {
     KvBlock& block = choose_victim_ ? choose_victim_(queue_) : queue_.popleft();
@@ -149,6 +150,7 @@ PrefixId BlockPool::cache_full_block(int32_t id, uint64_t hash, std::optional<Pr
         fmt::format("BlockPool: block {} is cached with {} tokens, full are {}", id, tokens.size(),
                     block_size_));
   }
+  expect_events(1);
   const int64_t refused = num_refused_;
   const std::optional<Match> same = find(hash, parent, tokens, extra_keys);
   num_refused_ = refused;  // nobody asked
@@ -171,6 +173,7 @@ PrefixId BlockPool::cache_full_block(int32_t id, uint64_t hash, std::optional<Pr
 
 bool BlockPool::reset_prefix_cache() {
   if (num_used() > 0) return false;
+  expect_events(1);
   for (KvBlock& block : blocks_) {
     block.content.reset();
     block.next_in_bucket = nullptr;
@@ -179,6 +182,12 @@ bool BlockPool::reset_prefix_cache() {
   num_cached_ = 0;
   tell(CacheEvent::Kind::kCleared, -1, 0);
   return true;
+}
+
+/// What allocates, does it before anything changes.
+void BlockPool::expect_events(size_t count) {
+  const size_t all = events_.size() + count;
+  if (record_ && all > events_.capacity()) events_.reserve(2 * all);
 }
 
 void BlockPool::tell(CacheEvent::Kind kind, int32_t id, uint64_t hash) {

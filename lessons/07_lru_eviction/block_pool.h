@@ -123,6 +123,7 @@ class BlockPool {
     return std::span(tokens_).subspan(index * size, size);
   }
   void evict(KvBlock& block);
+  void expect_events(size_t count);
   void tell(CacheEvent::Kind kind, int32_t id, uint64_t hash);
   size_t bucket_of(uint64_t hash) const { return hash & (buckets_.size() - 1); }
 

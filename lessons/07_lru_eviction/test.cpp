@@ -130,6 +130,9 @@ TEST_CASE("the null block is never given, freed, touched, or cached") {
   const Ids all = *pool.get_new_blocks(3);
   CHECK(all == Ids{1, 2, 3});
   CHECK_FALSE(pool.get_new_blocks(1).has_value());
+  Ids one{-5};
+  CHECK_FALSE(pool.get_new_blocks(std::span(one)));
+  CHECK(one == Ids{-5});
   const Ids null{BlockPool::kNullBlock};
   CHECK_THROWS_WITH_AS(pool.free_blocks(null), doctest::Contains("null block"), std::logic_error);
   CHECK_THROWS_WITH_AS(pool.touch(null), doctest::Contains("null block"), std::logic_error);
@@ -282,6 +285,9 @@ TEST_CASE("B17 no key's text can imitate another key, a kind, or tokens") {
   CHECK(hash({salt("")}) != hash({}));
   CHECK(hash({salt(std::string("a\0", 2))}) != hash({salt("a")}));
   CHECK(hash({salt("x")}) != hash({ExtraKey{ExtraKey::Kind::kAdapter, "x"}}));
+  // A value that spells out the end of itself and the beginning of another key.
+  const std::string kind_of_salt{static_cast<char>(ExtraKey::Kind::kSalt), 0, 0, 0, 0, 0, 0, 0};
+  CHECK(hash({salt("a" + kind_of_salt + "b")}) != hash({salt("a"), salt("b")}));
   CHECK(hash({}) == lesson06::xxh64_block(7, range(0, 4)));
   // Also under a hash of no bits at all: then the comparison alone decides.
   BlockManager manager(32, 4, FreeOrder::kAppend, 0);

@@ -115,6 +115,7 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
     longest = std::max(longest, needed);
   }
   if (manager_ && manager_->pool().num_blocks() >= wanted) return;  // and what it caches stays
+  manager_.reset();  // until all is made, there is nothing
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
   cache_.emplace(model_->config(), model_->stream(), static_cast<int>(wanted) + 1,

@@ -35,8 +35,11 @@ bool KvCacheManager::allocate_slots(int64_t id, int num_new_tokens, const Comput
                                     const ExtraKeys& extra_keys) {
   if (const auto found = held_.find(id); found != held_.end()) {
     BlockTable& table = found->second.table;
-    ids_.resize(static_cast<size_t>(table.blocks_to_extend(num_new_tokens)));
-    if (!ids_.empty() && !pool_.get_new_blocks(ids_)) return false;
+    const auto needed = static_cast<size_t>(table.blocks_to_extend(num_new_tokens));
+    if (needed > static_cast<size_t>(pool_.num_free())) return false;
+    make_room(table, needed);
+    ids_.resize(needed);
+    if (needed > 0) pool_.get_new_blocks(ids_);
     table.extend(num_new_tokens, ids_);
     return true;
   }
@@ -46,19 +49,29 @@ bool KvCacheManager::allocate_slots(int64_t id, int num_new_tokens, const Comput
   const int needed = blocks_for(num_new_tokens, block_size());
   if (needed + revived > pool_.num_free()) return false;
 
-  pool_.touch(computed.block_ids);
-  ids_.resize(static_cast<size_t>(needed));
-  pool_.get_new_blocks(ids_);
   Held held{.table = BlockTable(block_size()),
             .extra_keys = extra_keys,
             .num_published = static_cast<int>(computed.block_ids.size()),
             .hash = computed.hash,
             .prefix = computed.prefix};
-  held.table.reserve(max_blocks_per_request_);
-  held.table.extend(computed.num_tokens, computed.block_ids);
-  held.table.extend(num_new_tokens, ids_);
-  held_.emplace(id, std::move(held));
+  const size_t all = computed.block_ids.size() + static_cast<size_t>(needed);
+  make_room(held.table, std::max(all, max_blocks_per_request_));
+  BlockTable& table = held_.emplace(id, std::move(held)).first->second.table;
+  // From here on nothing can fail: no block is taken that no table names.
+  pool_.touch(computed.block_ids);
+  ids_.resize(static_cast<size_t>(needed));
+  pool_.get_new_blocks(ids_);
+  table.extend(computed.num_tokens, computed.block_ids);
+  table.extend(num_new_tokens, ids_);
   return true;
+}
+
+/// For so many more blocks of the table, and for giving all of them back: what allocates, does it
+/// before anything changes, and free() does not.
+void KvCacheManager::make_room(BlockTable& table, size_t more) {
+  const size_t all = static_cast<size_t>(table.num_blocks()) + more;
+  table.reserve(all);
+  if (ids_.capacity() < all) ids_.reserve(2 * all);
 }
 
 void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, int num_computed) {

@@ -30,7 +30,7 @@ struct ComputedBlocks {
 };
 
 /// Block tables of the requests that hold blocks, by request id. Unknown ids throw
-/// std::out_of_range that names them; nothing has changed then.
+/// std::out_of_range that names them; nothing has changed then, nor when memory runs out.
 class KvCacheManager {
  public:
   struct Options {
@@ -61,6 +61,7 @@ class KvCacheManager {
   void cache_blocks(int64_t id, std::span<const int32_t> tokens, int num_computed);
 
   /// Drops the request's references, last block first. What is published stays in the cache.
+  /// Allocates nothing, so it can be done when something else has failed.
   void free(int64_t id);
 
   bool holds(int64_t id) const { return held_.contains(id); }
@@ -84,6 +85,7 @@ class KvCacheManager {
     std::optional<PrefixId> prefix;  // with the last published block
   };
   Held& find(int64_t id);
+  void make_room(BlockTable& table, size_t more);
 
   bool caching_;
   size_t max_blocks_per_request_;

@@ -41,6 +41,7 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
   request.num_prompt = static_cast<int>(prompt.size());
   request.extra_keys = std::move(extra_keys);
   request.tokens.reserve(static_cast<size_t>(slots) + 1);
+  make_room(requests_.size() + 1);
   wait(requests_.emplace(id, std::move(request)).first->second);
 }
 
@@ -49,6 +50,14 @@ bool Scheduler::before(const ScheduledRequest* a, const ScheduledRequest* b) con
     return a->priority < b->priority;
   }
   return a->arrival < b->arrival;
+}
+
+void Scheduler::make_room(size_t num_requests) {
+  if (num_requests <= waiting_.capacity() && num_requests <= chunks_.capacity()) return;
+  running_.reserve(2 * num_requests);
+  order_.reserve(2 * num_requests);
+  waiting_.reserve(2 * num_requests);
+  chunks_.reserve(2 * num_requests);
 }
 
 void Scheduler::wait(ScheduledRequest& request) {
@@ -104,7 +113,7 @@ void Scheduler::schedule_waiting(int& budget) {
         manager_->get_computed_blocks(request.tokens, request.extra_keys);
     const int tokens = chunk_of(request, computed.num_tokens, budget);
     if (!manager_->allocate_slots(request.id, tokens, computed, request.extra_keys)) return;
-    waiting_.pop_front();
+    waiting_.erase(waiting_.begin());
     running_.push_back(&request);
     request.state = RequestState::kRunning;
     request.num_computed = request.num_cached = computed.num_tokens;

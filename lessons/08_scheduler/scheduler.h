@@ -4,7 +4,6 @@
 // (v0.22.1: vllm/v1/core/sched/scheduler.py).
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -94,6 +93,7 @@ class Scheduler {
   int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
   /// a is more important.
   bool before(const ScheduledRequest* a, const ScheduledRequest* b) const;
+  void make_room(size_t num_requests);
   void wait(ScheduledRequest& request);
   ScheduledRequest& choose_victim() const;
   void preempt(ScheduledRequest& request);
@@ -109,10 +109,11 @@ class Scheduler {
   KvCacheManager* manager_;
   SchedulerOptions options_;
   std::unordered_map<int64_t, ScheduledRequest> requests_;  // that have not ended
-  std::deque<ScheduledRequest*> waiting_;                   // the most important in front
-  std::vector<ScheduledRequest*> running_;                  // in the order in which they started
-  std::vector<ScheduledRequest*> order_;                    // of one call: kept for its memory
-  std::vector<Chunk> chunks_;                               // of the last call
+  // All four have room for every request: once it is submitted, nothing that moves it can fail.
+  std::vector<ScheduledRequest*> waiting_;  // the most important in front
+  std::vector<ScheduledRequest*> running_;  // in the order in which they started
+  std::vector<ScheduledRequest*> order_;    // of one call: kept for its memory
+  std::vector<Chunk> chunks_;               // of the last call
   int64_t num_submitted_ = 0;
   int64_t num_preemptions_ = 0;
 };

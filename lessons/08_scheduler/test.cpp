@@ -138,6 +138,32 @@ TEST_CASE("S3 a victim that has its chunk already leaves the batch once, and its
   CHECK(scheduler.request(1).num_preemptions == 1);
 }
 
+TEST_CASE("S3 a victim's tokens go back to the budget, and those behind it get them") {
+  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  Scheduler scheduler(manager, {.max_tokens_per_pass = 4, .order = Order::kPriority});
+  scheduler.submit(1, range(0, 3), 8, 5);
+  CHECK(step(scheduler) == std::vector<Chunk>{{1, 3}});
+  scheduler.submit(2, range(100, 104), 8, 0);
+  CHECK(step(scheduler) == std::vector<Chunk>{{1, 1}, {2, 3}});
+  scheduler.submit(3, range(200, 212), 4, 1);
+  CHECK(step(scheduler) == std::vector<Chunk>{{1, 1}, {2, 1}, {3, 2}});
+  CHECK(manager.pool().num_free() == 0);
+  // 1 takes one of 4 tokens, and gives it back: 2 takes one, and three are left.
+  CHECK(step(scheduler) == std::vector<Chunk>{{2, 1}, {3, 3}});
+}
+
+TEST_CASE("B11 only what is computed is published, whatever has a slot already") {
+  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  const auto tokens = range(0, 9);
+  REQUIRE(manager.allocate_slots(1, 8));
+  manager.cache_blocks(1, tokens, 4);
+  CHECK(manager.get_computed_blocks(tokens).num_tokens == 4);
+  manager.cache_blocks(1, tokens, 7);
+  CHECK(manager.get_computed_blocks(tokens).num_tokens == 4);
+  manager.cache_blocks(1, tokens, 8);
+  CHECK(manager.get_computed_blocks(tokens).num_tokens == 8);
+}
+
 TEST_CASE("priority: whoever is more important starts first") {
   KvCacheManager manager({.num_blocks = 64, .block_size = 4});
   Scheduler scheduler(manager, {.max_running = 1, .order = Order::kPriority});

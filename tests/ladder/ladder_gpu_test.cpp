@@ -3,6 +3,7 @@
 
 #include "common/tokenizer.h"
 #include "ladder.h"
+#include "prompts.h"
 
 namespace {
 const std::filesystem::path kTiny = KV_SOURCE_DIR "/models/tiny";
@@ -29,4 +30,9 @@ TEST_CASE("every lesson gives the same bits on CUDA") {
       CHECK(alone.completions[0].logits_xxh64 == rungs[0].result.completions[i].logits_xxh64);
     }
   }
+}
+
+TEST_CASE("500 prompts, eight configurations of memory, no differing bit on CUDA") {
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCuda);
+  ladder::check_prompts(model, static_cast<int>(kvtest::number_from("KV_PROMPTS", 500)), 1);
 }

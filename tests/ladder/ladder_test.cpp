@@ -12,6 +12,7 @@
 
 #include "common/parallel.h"
 #include "common/tokenizer.h"
+#include "prompts.h"
 
 namespace {
 
@@ -141,4 +142,15 @@ TEST_CASE("asking for CUDA where there is none never becomes the CPU") {
   CHECK(run.code == 2);
   CHECK(run.out.find("error: ") == 0);
   CHECK(std::count(run.out.begin(), run.out.end(), '\n') == 1);
+}
+
+TEST_CASE("500 prompts, eight configurations of memory, no differing bit") {
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int kPrompts = 25;
+#else
+  constexpr int kPrompts = 500;
+#endif
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
+  ladder::check_prompts(model, static_cast<int>(kvtest::number_from("KV_PROMPTS", kPrompts)),
+                        static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1)));
 }

@@ -11,21 +11,12 @@ std::atomic<int64_t> left{0};  // until one fails
 std::atomic<bool> later{false};
 std::atomic<bool> failed{false};
 
-bool fails_now() {
-  if (failed.load(std::memory_order_relaxed)) return later.load(std::memory_order_relaxed);
-  if (left.load(std::memory_order_relaxed) == 0) return false;
-  if (left.fetch_sub(1, std::memory_order_relaxed) != 1) return false;
-  failed.store(true, std::memory_order_relaxed);
-  return true;
-}
-
 void* allocate(size_t bytes, size_t alignment) {
   count.fetch_add(1, std::memory_order_relaxed);
-  if (fails_now()) throw std::bad_alloc();
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* const data =
-      alignment > 0 && rounded > 0 ? std::aligned_alloc(alignment, rounded) : nullptr;
-  if (data == nullptr) throw std::bad_alloc();
+  void* data = nullptr;
+  if (kvtest::fails_now() || posix_memalign(&data, alignment, bytes == 0 ? 1 : bytes) != 0) {
+    throw std::bad_alloc();
+  }
   return data;
 }
 
@@ -42,16 +33,22 @@ void fail_allocation(int64_t nth, bool and_all_later) {
   left = nth;
 }
 
+bool fails_now() {
+  if (failed.load(std::memory_order_relaxed)) return later.load(std::memory_order_relaxed);
+  if (left.load(std::memory_order_relaxed) == 0) return false;
+  if (left.fetch_sub(1, std::memory_order_relaxed) != 1) return false;
+  failed.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 bool allocation_failed() { return failed; }
 
 }  // namespace kvtest
 
 // The program's own, in place of the library's.
-void* operator new(size_t bytes) {
-  return allocate(bytes == 0 ? 1 : bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-}
+void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes == 0 ? 1 : bytes, static_cast<size_t>(alignment));
+  return allocate(bytes, static_cast<size_t>(alignment));
 }
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete(void* data, size_t) noexcept { std::free(data); }

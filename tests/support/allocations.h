@@ -12,6 +12,8 @@ int64_t num_allocations();
 /// The nth allocation from now on, counted from 1, throws std::bad_alloc; with `and_all_later` all
 /// behind it do, too. 0: none fails.
 void fail_allocation(int64_t nth, bool and_all_later = false);
+/// For other calls that count as allocations, or stand in for them: true if this one has to fail.
+bool fails_now();
 /// True once one has failed since the last fail_allocation().
 bool allocation_failed();
 

@@ -1,0 +1,72 @@
+#pragma once
+
+// One thing fails while an engine serves: at once, or everything from then on. Whatever it was, the
+// books are right afterwards, every block is free, and the next call gives the right bits.
+
+#include <doctest/doctest.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lessons/02_flat_cache/engine.h"
+#include "lessons/08_scheduler/engine.h"
+#include "tests/support/allocations.h"
+#include "tests/support/shipped_model.h"
+
+namespace kvtest {
+
+/// Two requests that share a prefix, and a pool in which one has to wait for the other or give way.
+inline std::vector<kv::Request> few_requests() {
+  std::vector<kv::Request> requests{request_of(17, 4), request_of(17, 3)};
+  requests[1].prompt.push_back(300);
+  return requests;
+}
+
+inline std::unique_ptr<lesson08::ServingEngine> small_engine(kv::Model& model) {
+  return std::make_unique<lesson08::ServingEngine>(
+      model, kv::EngineOptions{.block_size = 8, .num_blocks = 4},
+      lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}});
+}
+
+/// The n-th failing call, for all n. `warm`: the engine has served before. Returns how many calls
+/// there were.
+inline int64_t fail_each(kv::Model& model, bool and_all_later, bool warm) {
+  const auto requests = few_requests();
+  const uint64_t wanted =
+      kv::combined_digest(lesson02::make_engine(model, {})->generate(requests).completions);
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int64_t kStep = 23;  // everything takes twenty times as long
+#else
+  constexpr int64_t kStep = 1;
+#endif
+  for (int64_t n = 1;; n += kStep) {
+    CAPTURE(n);
+    CAPTURE(and_all_later);
+    CAPTURE(warm);
+    const auto engine = small_engine(model);
+    if (warm) engine->generate(requests);
+    std::string error;
+    bool done = false;
+    fail_allocation(n, and_all_later);
+    try {
+      done = kv::combined_digest(engine->generate(requests).completions) == wanted;
+    } catch (const std::exception& e) {
+      fail_allocation(0);
+      error = e.what();
+    }
+    const bool failed = allocation_failed() || !error.empty();
+    fail_allocation(0);
+    REQUIRE((done || !error.empty()));  // an answer is right, or there is none
+    if (const auto* manager = engine->manager()) {
+      manager->check();
+      REQUIRE(manager->pool().num_used() == 0);
+    }
+    if (!failed) return n - 1;
+    const auto again = engine->generate(requests);
+    REQUIRE(kv::combined_digest(again.completions) == wanted);
+  }
+}
+
+}  // namespace kvtest

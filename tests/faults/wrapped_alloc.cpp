@@ -1,0 +1,12 @@
+// The linker calls this in place of aligned_alloc, which common/device.cpp uses for tensors.
+
+#include <cstddef>
+
+#include "tests/support/allocations.h"
+
+extern "C" {
+void* __real_aligned_alloc(size_t alignment, size_t bytes);   // NOLINT
+void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {  // NOLINT
+  return kvtest::fails_now() ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+}
