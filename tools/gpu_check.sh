@@ -10,6 +10,7 @@
 # Environment: CMAKE_CUDA_ARCHITECTURES  for pack; default 90-real (an H100 or H200)
 #              GPU_CHECK_JOBS            for pack: build jobs; default all cores
 #              GPU_CHECK_BUILD           build folder; default build/cuda
+#              GPU_CHECK_ONLY            for run: only programs whose name this pattern matches (grep -E)
 #              GPU_CHECK_OUT             for run: also put the benchmarks' JSON files there
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
@@ -24,7 +25,10 @@ die() {
 
 # --- pack ---
 
-gpu_programs() { (cd "$1" && ls -d ./*_gpu_test) | sed 's|^\./||'; }
+only=${GPU_CHECK_ONLY:-.}
+
+gpu_programs() { (cd "$1" && ls -d ./*_gpu_test) | sed 's|^\./||' | grep -E "$only"; }
+wanted() { grep -qE "$only" <<<"$1"; }
 
 pack() {
   local programs file
@@ -35,8 +39,8 @@ pack() {
   cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" || die "the build failed"
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
-  programs=$(gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model logits lesson04_bench; do
+  programs=$(only=. gpu_programs "$build/bin")
+  for file in $programs ladder bench_cuda make_model logits lesson04_bench lesson08_bench; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -92,7 +96,7 @@ link_source_dir() {
 # Cases left out under the sanitizers: gigabytes of memory, errors made on purpose, much work. The
 # race check is hundreds of times slower than the rest, so it also leaves out whole generations (the
 # other tools run them) and sweeps over shapes that differ in nothing a race depends on.
-readonly not_sanitized='*K3*,*K6*,*2048 rows*,*however often*'
+readonly not_sanitized='*500 prompts*,*K3*,*K6*,*2048 rows*,*however often*'
 readonly not_raced='*every lesson*,*replayed from a graph*,*K4: decode*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*K1: what unused*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*computed again on CUDA*,*ragged passes*'
 
 sanitize() {
@@ -107,13 +111,22 @@ bench() {
   local folder
   folder=$(mktemp -d)
   step "random model" 120 "$bundle/bin/make_model" --like qwen3-0.6b --out "$folder/model"
-  step "bench_cuda" 200 "$bundle/bin/bench_cuda" --model "$folder/model" \
-    --json "$logs/bench_cuda.json"
+  if wanted bench_cuda; then
+    step "bench_cuda" 200 "$bundle/bin/bench_cuda" --model "$folder/model" \
+      --json "$logs/bench_cuda.json"
+    cat "$logs/bench_cuda.log"
+  fi
+  if wanted lesson08_bench; then
+    step "serving" 200 "$bundle/bin/lesson08_bench" --device cuda --serve --model "$folder/model" \
+      --json "$logs/lesson08_cuda.json"
+    cat "$logs/serving.log"
+  fi
   rm -rf "$folder"
-  cat "$logs/bench_cuda.log"
-  step "paged attention" 200 "$bundle/bin/lesson04_bench" --device cuda \
-    --json "$logs/lesson04.json"
-  cat "$logs/paged_attention.log"
+  if wanted lesson04_bench; then
+    step "paged attention" 200 "$bundle/bin/lesson04_bench" --device cuda \
+      --json "$logs/lesson04.json"
+    cat "$logs/paged_attention.log"
+  fi
 }
 
 run() {
@@ -129,7 +142,7 @@ run() {
   [ $? -ne 77 ] || die "$(sed -n 's/^SKIP: //p' "$logs/gpu.log")"
   local program tool
 
-  if [ -f "$build/CTestTestfile.cmake" ] && command -v ctest >/dev/null &&
+  if [ "$only" = . ] && [ -f "$build/CTestTestfile.cmake" ] && command -v ctest >/dev/null &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$here" "$build/CMakeCache.txt"; then
     step "ctest -L gpu" 600 ctest --test-dir "$build" -L gpu --no-tests=error --output-on-failure
   else

@@ -1,51 +1,135 @@
-"""The picture of the top README: what each lesson does with K and V, step by step."""
-from style import EMPTY, INK, MUTED, ORANGE, SKY, Svg
+"""The picture of the top README: what each lesson does with K and V, in eight small panels."""
+from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, SKY, Svg
 
-COMPUTED, KEPT, RESERVED = ORANGE, SKY, EMPTY
-STEPS = 7
-PROMPT = 3  # tokens of the prompt: the first pass computes them in both lessons
-SLOTS = 12  # reserved in lesson 02
-
-
-def no_cache(step, slot):
-    return COMPUTED if slot < PROMPT + step else None
+WIDTH, HEIGHT, GAP = 222, 190, 16
+CELL, STEP = 13, 16  # a token's slot, and from one to the next
+PINK = "#cc79a7"
 
 
-def flat_cache(step, slot):
-    known = PROMPT + step
-    if slot >= known:
-        return RESERVED
-    return COMPUTED if step == 0 or slot == known - 1 else KEPT
+def row(svg, x, y, fills):
+    for i, fill in enumerate(fills):
+        if fill:
+            svg.rect(x + i * STEP, y, CELL, CELL, fill)
 
 
-def rows_computed(colour_of):
-    return sum(colour_of(step, slot) == COMPUTED for step in range(STEPS) for slot in range(SLOTS))
+def no_cache(svg, x, y):
+    for step in range(5):
+        row(svg, x, y + step * 20, [ORANGE] * (4 + step))
+    return "every row, in every step"
 
 
-def grid(svg, x, y, colour_of):
-    """One row of cells per step, one column per token slot."""
-    size, gap = 21, 4
-    for step in range(STEPS):
-        svg.text(x, y + step * (size + gap) + 16, f"step {step + 1}", 12.5, MUTED)
-        for slot in range(SLOTS):
-            fill = colour_of(step, slot)
-            if fill:
-                svg.rect(x + 54 + slot * (size + gap), y + step * (size + gap), size, size, fill)
+def flat_cache(svg, x, y):
+    for i, used in enumerate([7, 3, 9, 2, 5]):
+        row(svg, x, y + i * 20, [SKY] * (used - 1) + [ORANGE] + [EMPTY] * (11 - used))
+    return "one row a step, and slabs with holes"
+
+
+def block(svg, x, y, fill, used=4, stroke="#cbd2d9"):
+    for i in range(4):
+        svg.rect(x + i * 9, y, 8, CELL, fill if i < used else EMPTY, stroke, 1)
+
+
+PLACES = [(62 + 46 * (i % 3), 22 * (i // 3)) for i in range(12)]
+
+
+def pool(svg, x, y, owners):
+    """owners: {place: (colour, slots used)}"""
+    for place, (dx, dy) in enumerate(PLACES):
+        fill, used = owners.get(place, (EMPTY, 0))
+        block(svg, x + dx, y + dy, fill, used)
+
+
+def paged_blocks(svg, x, y):
+    pool(svg, x, y, {1: (SKY, 4), 5: (SKY, 4), 6: (SKY, 2), 2: (PINK, 4), 8: (PINK, 3), 9: (GREEN, 1)})
+    for i, (place, fill) in enumerate([(1, SKY), (5, SKY), (6, SKY)]):
+        svg.rect(x, y + i * 22, 20, CELL, fill)
+        dx, dy = PLACES[place]
+        svg.line(x + 22, y + i * 22 + 7, x + dx - 3, y + dy + 7, MUTED, 1.2, tip=True)
+    return "a table for each sequence"
+
+
+def paged_attention(svg, x, y):
+    pool(svg, x, y, {1: (SKY, 4), 5: (SKY, 4), 6: (SKY, 2)})
+    svg.rect(x - 4, y + 26, 28, 22, ORANGE)
+    svg.text(x + 10, y + 42, "q", 14, "#ffffff", 700, "middle")
+    for place in (1, 5, 6):
+        dx, dy = PLACES[place]
+        svg.line(x + 26, y + 37, x + dx - 3, y + dy + 7, ORANGE, 1.4, tip=True)
+    return "the kernel walks it"
+
+
+def refcount_cow(svg, x, y):
+    for i, fill in enumerate([SKY, PINK]):
+        svg.rect(x, y + i * 50 + 12, 22, CELL, fill)
+        for at in (0, 1):
+            svg.line(x + 24, y + i * 50 + 19, x + 60, y + at * 30 + 23, MUTED, 1.2, tip=True)
+        svg.line(x + 24, y + i * 50 + 19, x + 128, y + i * 44 + 19, MUTED, 1.2, "3 3", tip=True)
+    for at in (0, 1):
+        block(svg, x + 64, y + at * 30 + 16, "#a8a2c4")
+        svg.text(x + 108, y + at * 30 + 28, "2", 12, INK, 700)
+    block(svg, x + 134, y + 12, SKY, 3)
+    block(svg, x + 134, y + 56, PINK, 2)
+    return "share, and copy before a write"
+
+
+def prefix_hashing(svg, x, y):
+    for i, name in enumerate(["9f3a", "c071", "52be"]):
+        svg.rect(x + i * 62, y + 4, 50, 22, SKY)
+        svg.text(x + i * 62 + 25, y + 19, name, 11.5, INK, 600, "middle")
+        if i:
+            svg.line(x + i * 62 - 11, y + 15, x + i * 62 - 2, y + 15, MUTED, 1.4, tip=True)
+    for i, fill in enumerate([GREEN, GREEN, ORANGE]):
+        svg.rect(x + i * 62, y + 58, 50, 22, fill)
+        svg.text(x + i * 62 + 25, y + 73, ["found", "found", "new"][i], 11.5, "#ffffff", 600, "middle")
+        if i < 2:
+            svg.line(x + i * 62 + 25, y + 56, x + i * 62 + 25, y + 29, GREEN, 1.6, tip=True)
+    return "content has a name"
+
+
+def lru_eviction(svg, x, y):
+    shades = ["#e4eef5", "#cfe3f1", "#b3d5ea", SKY, "#5fa9d6", BLUE]
+    for i, fill in enumerate(shades):
+        svg.rect(x + 8 + i * 29, y + 34, 24, 24, fill)
+    svg.line(x + 2, y + 46, x - 14, y + 46, ORANGE, 2, tip=True)
+    svg.text(x + 20, y + 80, "oldest: taken next", 11.5, MUTED)
+    svg.path([(x + 107, y + 30), (x + 107, y + 16), (x + 150, y + 16)], GREEN, 1.6)
+    svg.text(x + 96, y + 8, "a hit revives", 11.5, GREEN, 600)
+    return "freed blocks stay useful"
+
+
+def scheduler(svg, x, y):
+    bars = [[(0, 3, ORANGE), (3, 11, SKY)], [(0, 1, EMPTY), (1, 4, ORANGE), (4, 7, SKY), (7, 9, EMPTY), (9, 10, ORANGE)],
+            [(2, 4, EMPTY), (4, 5, ORANGE), (5, 11, SKY)], [(3, 8, EMPTY), (8, 10, ORANGE), (10, 11, SKY)]]
+    for i, parts in enumerate(bars):
+        for begin, end, fill in parts:
+            svg.rect(x + begin * 16, y + i * 24 + 4, (end - begin) * 16, CELL, fill)
+    svg.text(x + 8 * 16, y + 24, "preempted", 9.5, MUTED, anchor="middle")
+    return "more requests than fit"
+
+
+PANELS = [("01  No cache", no_cache), ("02  A flat cache", flat_cache), ("03  Paged blocks", paged_blocks),
+          ("04  Paged attention", paged_attention), ("05  Share and copy", refcount_cow),
+          ("06  Prefix hashing", prefix_hashing), ("07  LRU eviction", lru_eviction),
+          ("08  The scheduler", scheduler)]
 
 
 def draw():
-    svg = Svg(920, 376, "Lesson 01 computes every row of K and V again in each step. Lesson 02 computes one row "
-                        "and keeps the others in a slab. Both give the same bits.")
-    svg.panel(20, 20, 400, 284, "01  No cache",
-              f"recompute everything: {rows_computed(no_cache)} rows in {STEPS} steps")
-    grid(svg, 44, 108, no_cache)
-    svg.panel(500, 20, 400, 284, "02  A flat cache",
-              f"keep K and V: {rows_computed(flat_cache)} rows, and a slab of memory")
-    grid(svg, 524, 108, flat_cache)
-    svg.text(460, 158, "=", 40, INK, 700, "middle")
-    svg.text(460, 184, "same bits", 13, MUTED, 600, "middle")
-    svg.legend(160, 344, [(COMPUTED, "K and V computed in this step", 250), (KEPT, "kept from before", 170),
-                          (RESERVED, "reserved and empty", 0)])
+    columns = 4
+    width = columns * WIDTH + (columns + 1) * GAP
+    svg = Svg(width, 2 * HEIGHT + 3 * GAP + 44,
+              "Eight lessons, eight ways to keep K and V: nothing, slabs, blocks with tables, a kernel that reads "
+              "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
+              "and a scheduler. All give the same bits.")
+    for i, (title, picture) in enumerate(PANELS):
+        x = GAP + i % columns * (WIDTH + GAP)
+        y = GAP + i // columns * (HEIGHT + GAP)
+        svg.panel(x, y, WIDTH, HEIGHT)
+        svg.text(x + 18, y + 28, title, 15, weight=700)
+        line = picture(svg, x + 22, y + 66)
+        svg.text(x + 18, y + 48, line, 12, MUTED)
+    y = 2 * HEIGHT + 3 * GAP + 20
+    svg.legend(GAP + 6, y, [(ORANGE, "computed in this step", 190), (SKY, "kept", 80), (EMPTY, "reserved or waiting", 170)])
+    svg.text(width - GAP - 6, y, "All eight give the same bits.", 14, INK, 700, "end")
     return svg.done()
 
 
