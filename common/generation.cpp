@@ -123,6 +123,14 @@ void Generation::accept(const PassRows& rows, std::span<const float> logits) {
   }
 }
 
+void Generation::cancel(size_t request) {
+  Sequence& sequence = sequences_[request];
+  if (!sequence.active) return;
+  sequence.finish = FinishReason::kCancelled;
+  sequence.active = false;
+  --num_active_;
+}
+
 std::vector<Completion> Generation::completions() {
   std::vector<Completion> all;
   for (size_t i = 0; i < sequences_.size(); ++i) {

@@ -78,6 +78,9 @@ class Generation {
   /// The same for all requests of a pass. `logits` is [logit_rows, vocab].
   void accept(const PassRows& rows, std::span<const float> logits);
 
+  /// The request ends as it is.
+  void cancel(size_t request);
+
   /// Hands over the results, in request order.
   std::vector<Completion> completions();
 

@@ -133,6 +133,7 @@ TEST_CASE("B15 the last token is never taken from the cache") {
   }
 }
 
+// vLLM #37152: blocks that were registered before the pass that fills them were found in it.
 TEST_CASE("B11 what is not written yet is not found") {
   BlockManager manager(16, 4);
   const auto a = manager.start(range(0, 9));
@@ -165,6 +166,7 @@ TEST_CASE("what was freed is found until its block is taken for something else")
   CHECK(manager.start(range(0, 9)).num_cached_tokens == 0);
 }
 
+// vLLM #4761: a block that was taken for something else stayed in the index of cached blocks.
 TEST_CASE("B7 a block that holds something else now is not found under its old name") {
   BlockManager manager(2, 4);
   manager.free_sequence(run(manager, range(0, 4)).seq);
@@ -214,6 +216,8 @@ Tokens after_first(const Tokens& second, const Tokens& third = {}) {
   return tokens;
 }
 
+// vLLM #12621, CVE-2025-25183: prompts could be made that collide, and got others' K and V.
+// OpenVINO GenAI #3722: a cache that compares the hash alone can not even notice.
 TEST_CASE("B16 the forged pair: one hash, and no false hit") {
   REQUIRE(xxh64_block(0x1122334455667788, kForgedA) == 0x769699b396f38b19);
   REQUIRE(xxh64_block(0x1122334455667788, kForgedB) == 0x769699b396f38b19);

@@ -97,6 +97,7 @@ TEST_CASE("the queue keeps its order, and a block leaves from anywhere") {
   CHECK(ids() == Ids{3});
 }
 
+// vLLM #9972: why its free queue is a linked list of its own and no deque.
 TEST_CASE("the queue does what a deque does, in ten thousand random steps") {
   std::vector<KvBlock> blocks(20);
   for (size_t i = 0; i < blocks.size(); ++i) blocks[i].id = static_cast<int32_t>(i);
@@ -206,6 +207,7 @@ TEST_CASE("a block that nobody can find goes first if the order says so") {
   }
 }
 
+// kvcached #362: an evicted block kept the hash of what it had held.
 TEST_CASE("B7 what is taken for something else is not found under its old name") {
   BlockManager manager(2, 4);
   manager.free_sequence(run(manager, range(0, 4)).seq);
@@ -229,6 +231,7 @@ TEST_CASE("B9 several blocks with one content: when one is evicted the other is 
   manager.check();
 }
 
+// vLLM #42948: blocks that a request could have found were given to that request as empty ones.
 TEST_CASE("B10 B13 a start that does not fit changes nothing: no reference, no order, no event") {
   BlockManager manager(4, 4);
   manager.free_sequence(run(manager, range(0, 8)).seq);
@@ -260,6 +263,8 @@ TEST_CASE("B15 B14 the last token is left, and partly filled blocks have no name
   }
 }
 
+// vLLM #3264: prompts for two adapters shared K and V. #17045, CVE-2025-46570: salts, as the time
+// to the first token tells what others have asked.
 TEST_CASE("B17 a salt, an adapter, a content id: the same key hits, another one misses") {
   const ExtraKeys none, salt{{ExtraKey::Kind::kSalt, "x"}}, other{{ExtraKey::Kind::kSalt, "y"}},
       adapter{{ExtraKey::Kind::kAdapter, "x"}}, content{{ExtraKey::Kind::kContent, "x"}};
@@ -275,6 +280,7 @@ TEST_CASE("B17 a salt, an adapter, a content id: the same key hits, another one 
   }
 }
 
+// vLLM #44701: an adapter's name and a salt of the same text gave the same key.
 TEST_CASE("B17 no key's text can imitate another key, a kind, or tokens") {
   const auto hash = [](const ExtraKeys& keys) {
     return lesson07::hash_block(7, range(0, 4), keys);
@@ -296,6 +302,7 @@ TEST_CASE("B17 no key's text can imitate another key, a kind, or tokens") {
   CHECK(cached(manager, range(0, 9), {salt("ab"), salt("c")}) == 8);
 }
 
+// vLLM #12284: a reset is possible only when all blocks are free, and says whether it was.
 TEST_CASE("B19 the cache is reset only when nobody uses a block") {
   BlockManager manager(8, 4);
   manager.pool().record_events(true);

@@ -274,6 +274,7 @@ Served serve_once(kv::Model& model, const std::vector<kv::Request>& requests, bo
     bytes.push_back(model.weight_bytes() +
                     static_cast<int64_t>(static_cast<double>(tokens) * token_bytes));
     is_decode.push_back(decode);
+    return !kv::interrupted();
   };
   const auto result = engine.serve(requests, {}, {}, on_pass);
   Served served;

@@ -162,8 +162,7 @@ kv::GenerateResult ServingEngine::generate(std::span<const kv::Request> requests
 
 ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
                                  std::span<const Arrival> arrivals,
-                                 const kv::TokenCallback& on_token,
-                                 const std::function<void(const PassView&)>& on_pass) {
+                                 const kv::TokenCallback& on_token, const PassCallback& on_pass) {
   if (!arrivals.empty() && arrivals.size() != requests.size()) {
     throw std::invalid_argument("serve: wanted an arrival for each request, or none");
   }
@@ -212,7 +211,10 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     }
     const std::vector<Chunk>& chunks = scheduler.schedule();
     if (chunks.empty()) continue;  // all of the pass was preempted: the next one starts anew
-    if (on_pass) on_pass({.pass = pass, .scheduler = &scheduler, .chunks = chunks});
+    if (on_pass && !on_pass({.pass = pass, .scheduler = &scheduler, .chunks = chunks})) {
+      for (size_t i = 0; i < requests.size(); ++i) generation.cancel(i);
+      break;
+    }
 
     kv::PassRows rows = rows_of(scheduler, chunks);
     const int num_rows = rows.num_rows();

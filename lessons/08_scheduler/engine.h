@@ -56,12 +56,15 @@ struct RequestTimes {
   int num_preemptions = 0;
 };
 
-/// One pass, for whoever watches: before it runs.
+/// One pass, for whoever watches: before it runs. Who answers false ends it all: everybody who is
+/// not done is cancelled, also those who wait.
 struct PassView {
   int pass = 0;
   const Scheduler* scheduler = nullptr;
   std::span<const Chunk> chunks;
 };
+
+using PassCallback = std::function<bool(const PassView&)>;
 
 struct ServeResult {
   kv::GenerateResult generated;
@@ -89,8 +92,7 @@ class ServingEngine : public kv::Engine {
   /// before anything is computed, for a request that can never fit: "request 7 needs 63 blocks, the
   /// pool has 49". Whatever is thrown, by a callback too, every block is free afterwards.
   ServeResult serve(std::span<const kv::Request> requests, std::span<const Arrival> arrivals,
-                    const kv::TokenCallback& on_token = {},
-                    const std::function<void(const PassView&)>& on_pass = {});
+                    const kv::TokenCallback& on_token = {}, const PassCallback& on_pass = {});
 
   /// Null before the first call.
   const KvCacheManager* manager() const { return manager_ ? &*manager_ : nullptr; }

@@ -130,9 +130,11 @@ void run(Options& options) {
                                                   : "as many",
                 options.scheduler.max_tokens_per_pass);
   lesson08::Timeline timeline(workload.requests.size());
-  const auto result = engine.serve(
-      workload.requests, workload.arrivals, [](size_t, int32_t) { return !kv::interrupted(); },
-      [&](const lesson08::PassView& view) { timeline.pass(view); });
+  const auto result =
+      engine.serve(workload.requests, workload.arrivals, {}, [&](const lesson08::PassView& view) {
+        timeline.pass(view);
+        return !kv::interrupted();
+      });
   nlohmann::json document =
       print_result(console, engine.manager()->pool().num_blocks(), workload, result);
   if (!options.timeline_file.empty()) write_timeline(options.timeline_file, timeline);

@@ -90,6 +90,7 @@ TEST_CASE("at most max_running requests hold blocks") {
   CHECK(running(scheduler) == Ids{1, 2});
 }
 
+// vLLM #35541, #39734: 63 blocks of 49 were waited for, for ever, and by everybody behind.
 TEST_CASE("S1 a request that can never fit is refused when it is submitted, with both numbers") {
   KvCacheManager manager({.num_blocks = 49, .block_size = 16});
   Scheduler scheduler(manager, {});
@@ -105,6 +106,7 @@ TEST_CASE("S1 a request that can never fit is refused when it is submitted, with
   scheduler.check();
 }
 
+// vLLM #41951: a preempted request was overtaken while it waited, and lost what it had computed.
 TEST_CASE("S2 the last one is preempted, waits in front, and finds its own blocks again") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   Scheduler scheduler(manager, {});
@@ -123,6 +125,7 @@ TEST_CASE("S2 the last one is preempted, waits in front, and finds its own block
   CHECK(scheduler.request(2).num_cached == 4);  // one of its blocks was still there
 }
 
+// vLLM #23347: a request was scheduled and then preempted in one step, and was in both lists.
 TEST_CASE("S3 a victim that has its chunk already leaves the batch once, and its budget is free") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   Scheduler scheduler(manager, {.order = Order::kPriority});
@@ -235,6 +238,7 @@ TEST_CASE("S5 cancelled in every state: waiting, running, in a chunk, preempted"
   CHECK(manager.pool().num_used() == 0);
 }
 
+// vLLM #7822: marked as computed when scheduled, blocks would be read before they are written.
 TEST_CASE("B11 requests that start together do not find each other, the next one does") {
   KvCacheManager manager({.num_blocks = 16, .block_size = 4});
   Scheduler scheduler(manager, {});
@@ -257,6 +261,7 @@ TEST_CASE("B12 a request that ends before its pass publishes nothing") {
   CHECK(manager.get_computed_blocks(range(0, 9)).num_tokens == 0);
 }
 
+// vLLM #11310: how hits on free blocks were counted once, and what became of it.
 TEST_CASE("B13 admission that fails after hits changes neither references nor the queue's order") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   CHECK(manager.allocate_slots(1, 8));

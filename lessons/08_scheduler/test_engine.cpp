@@ -146,6 +146,22 @@ TEST_CASE("S5 whatever a callback throws, every block is free, and the next call
   check_equal(engine.generate(requests), wanted);
 }
 
+TEST_CASE("S5 who watches the passes can end it all, also those who wait") {
+  const std::vector<kv::Request> requests = mixed(20, 5);
+  ServingEngine engine(shipped_model(), {.num_blocks = 10});
+  int seen = 0;
+  const auto result = engine.serve(requests, {}, {}, [&](const lesson08::PassView& view) {
+    CHECK(!view.chunks.empty());
+    return ++seen < 6;
+  });
+  CHECK(result.generated.passes.size() == 5);
+  CHECK(result.generated.completions[19].finish == kv::FinishReason::kCancelled);
+  CHECK(result.generated.completions[19].tokens.empty());
+  engine.manager()->check();
+  CHECK(engine.manager()->pool().num_used() == 0);
+  check_equal(engine.generate(requests), flat(requests));
+}
+
 TEST_CASE("S1 a request that can never fit is refused before anything is computed") {
   ServingEngine engine(shipped_model(), {.num_blocks = 4});
   const std::vector<kv::Request> requests{request_of(10, 5), request_of(60, 30)};

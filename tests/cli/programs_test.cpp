@@ -188,3 +188,24 @@ TEST_CASE("Ctrl-C ends the text and still prints the counters") {
   CHECK(stopped.out.find("rows of K and V computed") != std::string::npos);
   CHECK(stopped.err.empty());
 }
+
+TEST_CASE(
+    "S5 Ctrl-C in the scheduler: nobody waits for its turn to be cancelled, and no block is lost") {
+  // Far more work than the time that it gets; `timeout` sends the signal that Ctrl-C sends.
+  const Outcome outcome =
+      shell("lesson08",
+            "timeout --preserve-status -s INT 1 $P --device cpu --num-requests 5000 --no-check");
+  CHECK(outcome.code == 130);
+  CHECK(outcome.out.find("interrupted: 0 blocks are in use") != std::string::npos);
+}
+
+TEST_CASE("U3 the scheduler refuses what makes no sense, in one line") {
+  check_refused("lesson08", "$P --device cpu --memory-utilization 1.5", "memory utilization 1.5");
+  check_refused("lesson08", "$P --device cpu --memory-utilization -1", "memory utilization -1");
+  check_refused("lesson08", "$P --device cpu --num-blocks 3", "the pool has 3");
+  check_refused("lesson08", "$P --device cpu --order fair", "first-come or priority");
+  check_refused("lesson08", "$P --device cpu --block-size 3", "power of two");
+  check_refused("lesson08", "$P --device cpu --requests /nowhere/x.jsonl", "/nowhere/x.jsonl");
+  check_refused("lesson08", "$P --device cpu --no-check --timeline /nowhere/t.svg",
+                "/nowhere/t.svg");
+}
