@@ -9,11 +9,8 @@
 #include "common/error.h"
 #include "compute_slot_mapping.h"
 #include "engine.h"
-#include "lessons/03_paged_blocks/slot_mapping.h"
+#include "test_slots.h"
 #include "tests/support/shipped_model.h"
-
-using lesson03::BlockTable;
-using lesson03::PagedRows;
 
 TEST_CASE("slots from tables on the device are those of the tables on the host") {
   std::mt19937 rng(1);
@@ -21,34 +18,17 @@ TEST_CASE("slots from tables on the device are those of the tables on the host")
     for (int num_seqs = 0; num_seqs < 20; ++num_seqs) {
       CAPTURE(block_size);
       CAPTURE(num_seqs);
-      std::vector<BlockTable> tables;
-      std::vector<PagedRows> sequences;
-      std::vector<int32_t> first_row{0}, seq_len, packed;
-      tables.reserve(static_cast<size_t>(num_seqs));
-      for (int i = 0; i < num_seqs; ++i) {
-        const int length = 1 + static_cast<int>(rng() % 600);
-        BlockTable& table = tables.emplace_back(block_size);
-        std::vector<int32_t> ids(static_cast<size_t>(table.blocks_to_extend(length)));
-        for (int32_t& id : ids) id = static_cast<int32_t>(rng() % 2'000'000'000);
-        table.extend(length, ids);
-        const int rows =
-            i % 3 == 0 ? 1 : 1 + static_cast<int>(rng() % static_cast<unsigned>(length));
-        sequences.push_back({.table = &table, .num_rows = rows});
-        first_row.push_back(first_row.back() + rows);
-        seq_len.push_back(length);
-      }
-      const int width = 700;
-      lesson03::pack_block_tables(sequences, width, packed);
-      std::vector<int64_t> slots(static_cast<size_t>(first_row.back()), -7);
-      lesson08::compute_slot_mapping_cpu({.first_row = first_row.data(),
-                                          .seq_len = seq_len.data(),
-                                          .block_tables = packed.data(),
+      const SlotsCase c(num_seqs, block_size, rng);
+      std::vector<int64_t> slots(c.slots.size(), -7);
+      lesson08::compute_slot_mapping_cpu({.first_row = c.first_row.data(),
+                                          .seq_len = c.seq_len.data(),
+                                          .block_tables = c.tables.data(),
                                           .num_seqs = num_seqs,
-                                          .num_rows = first_row.back(),
-                                          .max_blocks_per_seq = width,
+                                          .num_rows = c.first_row.back(),
+                                          .max_blocks_per_seq = SlotsCase::kWidth,
                                           .block_size = block_size,
                                           .slot_mapping = slots.data()});
-      CHECK(slots == lesson03::slot_mapping_of(sequences));
+      CHECK(slots == c.slots);
     }
   }
 }

@@ -1,0 +1,34 @@
+#pragma once
+
+// Sequences with tables by chance, and the slots of their rows.
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "lessons/03_paged_blocks/slot_mapping.h"
+
+struct SlotsCase {
+  static constexpr int kWidth = 700;  // of a table
+  std::vector<int32_t> first_row{0}, seq_len, tables;
+  std::vector<int64_t> slots;  // as the host works them out
+
+  SlotsCase(int num_seqs, int block_size, std::mt19937& rng) {
+    std::vector<lesson03::BlockTable> made;
+    std::vector<lesson03::PagedRows> sequences;
+    made.reserve(static_cast<size_t>(num_seqs));
+    for (int i = 0; i < num_seqs; ++i) {
+      const int length = 1 + static_cast<int>(rng() % 600);
+      lesson03::BlockTable& table = made.emplace_back(block_size);
+      std::vector<int32_t> ids(static_cast<size_t>(table.blocks_to_extend(length)));
+      for (int32_t& id : ids) id = static_cast<int32_t>(rng() % 2'000'000'000);
+      table.extend(length, ids);
+      const int rows = i % 3 == 0 ? 1 : 1 + static_cast<int>(rng() % static_cast<unsigned>(length));
+      sequences.push_back({.table = &table, .num_rows = rows});
+      first_row.push_back(first_row.back() + rows);
+      seq_len.push_back(length);
+    }
+    lesson03::pack_block_tables(sequences, kWidth, tables);
+    slots = lesson03::slot_mapping_of(sequences);
+  }
+};
