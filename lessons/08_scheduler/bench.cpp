@@ -181,9 +181,9 @@ Decode decode(uint64_t seed) {
     for (const Chunk& chunk : chunks) scheduler.add_token(chunk.id, static_cast<int32_t>(chunk.id));
   };
   for (int i = 0; i < 64; ++i) pass();  // prompts, and whatever has to grow
-  const int64_t before = kvtest::num_allocations();
   std::vector<double> seconds;
   seconds.reserve(kPasses);
+  const int64_t before = kvtest::num_allocations();
   for (int i = 0; i < kPasses; ++i) {
     const auto start = std::chrono::steady_clock::now();
     pass();

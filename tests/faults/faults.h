@@ -69,4 +69,31 @@ inline int64_t fail_each(kv::Model& model, bool and_all_later, bool warm) {
   }
 }
 
+/// The same with a model that has never run, for every step-th call: its buffers are made in the
+/// first pass, and on CUDA its kernels are launched one by one, captured, and replayed.
+inline void fail_in_first_passes(kv::Device device, int64_t step) {
+  const auto requests = few_requests();
+  const auto load = [device] { return kv::Model::load(KV_SOURCE_DIR "/models/tiny", device); };
+  kv::Model right = load();
+  const uint64_t wanted =
+      kv::combined_digest(lesson02::make_engine(right, {})->generate(requests).completions);
+  int64_t n = 1;
+  for (bool failed = true; failed; n += step) {
+    CAPTURE(n);
+    kv::Model model = load();
+    const auto engine = small_engine(model);
+    fail_allocation(n);
+    try {
+      engine->generate(requests);
+    } catch (const std::exception&) {  // it may also find another way, as a stable sort does
+    }
+    failed = allocation_failed();
+    fail_allocation(0);
+    REQUIRE(kv::combined_digest(engine->generate(requests).completions) == wanted);
+    REQUIRE(kv::combined_digest(engine->generate(requests).completions) == wanted);
+  }
+  MESSAGE(n << " calls in the first passes");
+  CHECK(n > 300);
+}
+
 }  // namespace kvtest
