@@ -95,7 +95,7 @@ class ProgressLine {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point last_;
-  bool terminal_ = isatty(STDERR_FILENO) == 1;
+  bool terminal_ = stderr_is_terminal();
   int quarter_ = 0;
   bool open_ = false;
 };

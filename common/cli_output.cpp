@@ -26,6 +26,8 @@ void Console::flush() const {
 
 bool Console::is_terminal() const { return isatty(fileno(file_)) == 1; }
 
+bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
 size_t display_width(std::string_view text) {
   // Every byte but a continuation byte (10xxxxxx) starts a code point.
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {

@@ -37,6 +37,9 @@ class Console {
   std::FILE* file_;
 };
 
+/// True if what is written to standard error is seen by somebody at once.
+bool stderr_is_terminal();
+
 /// Characters a terminal shows for UTF-8 text (one column per code point).
 size_t display_width(std::string_view text);
 

@@ -1,11 +1,15 @@
 // The program of lesson 08: a server's busy minute. Requests come in bursts, share prefixes, and
-// want more memory than there is.
+// want more memory than there is. Then the same workload in other ways: more memory, less, no
+// caching, chunks, priorities. The bits are the same in all of them.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,6 +19,7 @@
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/03_paged_blocks/engine.h"
+#include "show.h"
 #include "timeline.h"
 #include "workload.h"
 
@@ -32,6 +37,7 @@ struct Options {
   double memory_utilization = 0;
   bool no_caching = false;
   bool no_check = false;
+  bool compare = false;
 };
 
 /// The p-th percentile, 0 to 100, of values that are not empty.
@@ -47,47 +53,116 @@ std::string times_text(const std::vector<double>& seconds) {
                      1e3 * percentile(seconds, 99));
 }
 
-nlohmann::json print_result(const kv::Console& console, int num_blocks,
-                            const lesson08::Workload& workload,
-                            const lesson08::ServeResult& result) {
-  int64_t prompt_tokens = 0, cached = 0, waited_most = 0;
-  std::vector<double> first, per_token;
+/// What a run gives to print.
+struct Summary {
+  int64_t made = 0, prompt_tokens = 0, cached = 0, most_preempted = 0;
+  double rate = 0;                       // tokens per second
+  std::vector<double> first, per_token;  // seconds, of each request that has some
+};
+
+Summary summary_of(const lesson08::Workload& workload, const lesson08::ServeResult& result) {
+  Summary s;
   for (size_t i = 0; i < workload.requests.size(); ++i) {
     const auto& t = result.times[i];
-    prompt_tokens += static_cast<int64_t>(workload.requests[i].prompt.size());
-    cached += t.num_cached_tokens;
-    waited_most = std::max<int64_t>(waited_most, t.num_preemptions);
-    const auto made = static_cast<double>(result.generated.completions[i].tokens.size());
-    if (t.first_token > 0) first.push_back(t.first_token - t.arrived);
-    if (made > 1) per_token.push_back((t.ended - t.first_token) / (made - 1));
+    s.prompt_tokens += static_cast<int64_t>(workload.requests[i].prompt.size());
+    s.cached += t.num_cached_tokens;
+    s.most_preempted = std::max<int64_t>(s.most_preempted, t.num_preemptions);
+    const auto tokens = static_cast<double>(result.generated.completions[i].tokens.size());
+    if (t.first_token > 0) s.first.push_back(t.first_token - t.arrived);
+    if (tokens > 1) s.per_token.push_back((t.ended - t.first_token) / (tokens - 1));
   }
+  s.made = kv::num_generated_tokens(result.generated);
+  const double seconds = result.generated.counters.seconds;
+  s.rate = seconds > 0 ? static_cast<double>(s.made) / seconds : 0;
+  return s;
+}
+
+nlohmann::json print_result(const kv::Console& console, int num_blocks, const Summary& s,
+                            const lesson08::ServeResult& result) {
   const kv::EngineCounters& c = result.generated.counters;
-  const int64_t made = kv::num_generated_tokens(result.generated);
-  const double rate = c.seconds > 0 ? static_cast<double>(made) / c.seconds : 0;
   console.print("tokens generated          {} in {:.2f} s: {:.0f} tokens/s\n",
-                kv::with_commas(made), c.seconds, rate);
+                kv::with_commas(s.made), c.seconds, s.rate);
   console.print(
       "forward passes            {}, {:.1f} rows each\n", kv::with_commas(c.passes),
       c.passes > 0 ? static_cast<double>(c.kv_rows_computed) / static_cast<double>(c.passes) : 0.0);
-  console.print("time to the first token   {}\n", times_text(first));
-  console.print("time per token after it   {}\n", times_text(per_token));
-  console.print("prompt tokens found       {} of {}, {}\n", kv::with_commas(cached),
-                kv::with_commas(prompt_tokens),
-                kv::percent(static_cast<double>(cached), static_cast<double>(prompt_tokens)));
+  console.print("time to the first token   {}\n", times_text(s.first));
+  console.print("time per token after it   {}\n", times_text(s.per_token));
+  console.print("prompt tokens found       {} of {}, {}\n", kv::with_commas(s.cached),
+                kv::with_commas(s.prompt_tokens),
+                kv::percent(static_cast<double>(s.cached), static_cast<double>(s.prompt_tokens)));
   console.print("preemptions               {}, at most {} of one request\n",
-                kv::with_commas(result.num_preemptions), waited_most);
+                kv::with_commas(result.num_preemptions), s.most_preempted);
   console.print("blocks in use             {} of {} at most\n", kv::with_commas(c.blocks_in_use),
                 kv::with_commas(num_blocks));
   console.print("KV waste                  {:.1f} %, the mean over all passes\n",
                 100 * result.waste);
-  return {{"tokens", made},
+  return {{"tokens", s.made},
           {"seconds", c.seconds},
-          {"tokens_per_second", rate},
+          {"tokens_per_second", s.rate},
           {"passes", c.passes},
           {"preemptions", result.num_preemptions},
-          {"prompt_tokens", prompt_tokens},
-          {"cached_tokens", cached},
+          {"prompt_tokens", s.prompt_tokens},
+          {"cached_tokens", s.cached},
           {"waste", result.waste}};
+}
+
+/// The workload once more, in other ways.
+nlohmann::json compare(const kv::Console& console, kv::Model& model, const Options& options,
+                       const lesson08::Workload& workload, const lesson08::ServeResult& above,
+                       int num_blocks, uint64_t wanted) {
+  struct Way {
+    std::string name;
+    int num_blocks;
+    lesson08::ServeOptions serve;
+  };
+  const auto scheduler = options.scheduler;
+  auto chunks = scheduler, priority = scheduler;
+  chunks.max_chunk = 16;
+  priority.order = lesson08::Order::kPriority;
+  int64_t longest = 1;
+  for (size_t i = 0; i < workload.requests.size(); ++i) {
+    longest = std::max(longest, lesson03::blocks_needed(std::span(workload.requests).subspan(i, 1),
+                                                        options.block_size));
+  }
+  const Way ways[] = {
+      {"room for all", 0, {.scheduler = scheduler}},
+      {"room for the longest request", static_cast<int>(longest), {.scheduler = scheduler}},
+      {"no prefix caching", options.num_blocks, {.scheduler = scheduler, .caching = false}},
+      {"chunks of 16 tokens", options.num_blocks, {.scheduler = chunks}},
+      {"by priority", options.num_blocks, {.scheduler = priority}}};
+  console.print("\nThe same workload in other ways\n\n");
+  kv::Table table({"", "blocks", "passes", "tokens/s", "first token, p50", "p99", "found",
+                   "preempted", "same bits"});
+  nlohmann::json rows = nlohmann::json::array();
+  const auto add = [&](const std::string& name, int blocks, const lesson08::ServeResult& result) {
+    const Summary s = summary_of(workload, result);
+    const bool same = kv::combined_digest(result.generated.completions) == wanted;
+    const auto ms = [&](double p) {
+      return s.first.empty() ? "-" : fmt::format("{:.1f} ms", 1e3 * percentile(s.first, p));
+    };
+    table.add({name, kv::with_commas(blocks), kv::with_commas(result.generated.counters.passes),
+               fmt::format("{:.0f}", s.rate), ms(50), ms(99),
+               kv::percent(static_cast<double>(s.cached), static_cast<double>(s.prompt_tokens)),
+               kv::with_commas(result.num_preemptions), same ? "yes" : "NO"});
+    rows.push_back({{"way", name}, {"tokens_per_second", s.rate}, {"same_bits", same}});
+    return same;
+  };
+  bool all_same = add("as above", num_blocks, above);
+  for (const Way& way : ways) {
+    lesson08::ServingEngine engine(
+        model, {.block_size = options.block_size, .num_blocks = way.num_blocks}, way.serve);
+    lesson08::Show show(workload.requests.size(), kv::stderr_is_terminal());
+    const auto result =
+        engine.serve(workload.requests, workload.arrivals, {}, [&](const lesson08::PassView& view) {
+          show.pass(view);
+          return !kv::interrupted();
+        });
+    if (kv::interrupted()) break;
+    all_same = add(way.name, engine.manager()->pool().num_blocks(), result) && all_same;
+  }
+  console.write(table.to_string());
+  if (!all_same) throw std::logic_error("the bits differ: memory management has changed the math");
+  return rows;
 }
 
 void write_timeline(const std::string& file, const lesson08::Timeline& timeline) {
@@ -130,13 +205,19 @@ void run(Options& options) {
                                                   : "as many",
                 options.scheduler.max_tokens_per_pass);
   lesson08::Timeline timeline(workload.requests.size());
+  std::optional<lesson08::Show> show(std::in_place, workload.requests.size(),
+                                     kv::stderr_is_terminal());
   const auto result =
       engine.serve(workload.requests, workload.arrivals, {}, [&](const lesson08::PassView& view) {
         timeline.pass(view);
+        show->pass(view);
         return !kv::interrupted();
       });
-  nlohmann::json document =
-      print_result(console, engine.manager()->pool().num_blocks(), workload, result);
+  const std::string course = show->to_string(72);
+  show.reset();  // its line makes room
+  console.write(course + "\n");
+  nlohmann::json document = print_result(console, engine.manager()->pool().num_blocks(),
+                                         summary_of(workload, result), result);
   if (!options.timeline_file.empty()) write_timeline(options.timeline_file, timeline);
   if (kv::interrupted()) {
     console.print("interrupted: {} blocks are in use\n", engine.manager()->pool().num_used());
@@ -149,6 +230,14 @@ void run(Options& options) {
     console.print("the bits of lesson 02     {}  {}\n", wanted == found ? "yes" : "NO",
                   kv::hex64(found));
     document["same_bits"] = wanted == found;
+    if (wanted != found) throw std::logic_error("the bits differ from lesson 02's");
+    if (options.compare || result.generated.counters.seconds < 15) {
+      document["other_ways"] = compare(console, model, options, workload, result,
+                                       engine.manager()->pool().num_blocks(), wanted);
+    } else {
+      console.print("\nThe same workload in other ways takes about {:.0f} s: --compare\n",
+                    5 * result.generated.counters.seconds);
+    }
   }
   document["lesson"] = "08";
   document["device"] = kv::name_of(model.device());
@@ -190,7 +279,9 @@ int main(int argc, char** argv) {
          "tokens of one request in a pass; 0: as the budget allows", 0, 1 << 20);
   app.add_option("--order", options.order, "first-come or priority")->capture_default_str();
   app.add_flag("--no-caching", options.no_caching, "find no prefixes");
-  app.add_flag("--no-check", options.no_check, "do not compare with lesson 02's engine");
+  app.add_flag("--no-check", options.no_check,
+               "do not compare with lesson 02's engine, and with other ways to serve");
+  app.add_flag("--compare", options.compare, "compare with other ways, however long it takes");
   app.add_option("--timeline", options.timeline_file, "draw what happened as an SVG")
       ->type_name("FILE");
   kv::add_json_option(app, options.generate);

@@ -80,6 +80,8 @@ class Scheduler {
   bool idle() const { return waiting_.empty() && running_.empty(); }
   std::vector<int64_t> waiting() const { return ids_of(waiting_); }  // the next one first
   std::vector<int64_t> running() const { return ids_of(running_); }  // as they started
+  size_t num_waiting() const { return waiting_.size(); }
+  size_t num_running() const { return running_.size(); }
   int64_t num_preemptions() const { return num_preemptions_; }
   const KvCacheManager& manager() const { return *manager_; }
 

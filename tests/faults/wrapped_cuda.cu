@@ -1,5 +1,5 @@
-// The linker calls what stands here in place of the runtime's functions, and each may be made to fail.
-// Calls that end something end it before they fail, as the real ones do.
+// The linker calls what stands here in place of the runtime's functions, and each may be made to
+// fail. Calls that end something end it before they fail, as the real ones do.
 
 #include <cuda_runtime_api.h>
 

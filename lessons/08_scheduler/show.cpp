@@ -1,0 +1,86 @@
+#include "show.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace lesson08 {
+namespace {
+
+/// One of eight heights, or a space for nothing at all.
+const char* column(double value, double largest) {
+  static constexpr const char* kHeights[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (value <= 0 || largest <= 0) return kHeights[0];
+  return kHeights[1 + static_cast<int>(std::min(value / largest, 1.0) * 7 + 0.5)];
+}
+
+}  // namespace
+
+Show::Show(size_t num_requests, bool live)
+    : num_requests_(num_requests), live_(live), last_(std::chrono::steady_clock::now()) {}
+
+Show::~Show() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void Show::pass(const PassView& view) {
+  const Scheduler& scheduler = *view.scheduler;
+  const BlockPool& pool = scheduler.manager().pool();
+  Moment moment;
+  moment.pool = static_cast<double>(pool.num_used()) / static_cast<double>(pool.num_blocks());
+  moment.running = static_cast<int>(scheduler.num_running());
+  moment.waiting = static_cast<int>(scheduler.num_waiting());
+  moment.preempted = static_cast<int>(scheduler.num_preemptions() - num_preempted_);
+  num_preempted_ = scheduler.num_preemptions();
+  most_running_ = std::max(most_running_, moment.running);
+  most_waiting_ = std::max(most_waiting_, moment.waiting);
+  moments_.push_back(moment);
+
+  const auto now = std::chrono::steady_clock::now();
+  if (!live_ || now - last_ < std::chrono::milliseconds(200)) return;
+  last_ = now;
+  show_line(view);
+}
+
+void Show::show_line(const PassView& view) {
+  const BlockPool& pool = view.scheduler->manager().pool();
+  const Moment& now = moments_.back();
+  std::string bar;
+  for (int i = 0; i < 20; ++i) bar += now.pool * 20 > i ? "█" : "·";
+  const size_t unfinished = static_cast<size_t>(now.running + now.waiting);
+  fmt::print(stderr,
+             "\r\033[Kpass {}  {} {}/{} blocks  {} run, {} wait, {} done or to come  {} "
+             "preempted",
+             view.pass, bar, pool.num_used(), pool.num_blocks(), now.running, now.waiting,
+             num_requests_ - std::min(num_requests_, unfinished), num_preempted_);
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+std::string Show::to_string(size_t width) const {
+  std::string pool, running, waiting, preempted;
+  const size_t n = moments_.size();
+  const size_t columns = std::min(width, n);
+  for (size_t c = 0; c < columns; ++c) {
+    Moment most;  // of the passes that this column stands for
+    for (size_t i = c * n / columns; i < (c + 1) * n / columns; ++i) {
+      most.pool = std::max(most.pool, moments_[i].pool);
+      most.running = std::max(most.running, moments_[i].running);
+      most.waiting = std::max(most.waiting, moments_[i].waiting);
+      most.preempted += moments_[i].preempted;
+    }
+    pool += column(most.pool, 1);
+    running += column(most.running, most_running_);
+    waiting += column(most.waiting, most_waiting_);
+    preempted += most.preempted == 0  ? "·"
+                 : most.preempted > 9 ? "+"
+                                      : std::to_string(most.preempted);
+  }
+  return fmt::format(
+      "pool in use  {}\nrunning      {}  at most {}\nwaiting      {}  at most {}\n"
+      "preempted    {}\n",
+      pool, running, most_running_, waiting, most_waiting_, preempted);
+}
+
+}  // namespace lesson08

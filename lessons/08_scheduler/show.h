@@ -1,0 +1,43 @@
+#pragma once
+
+// What a terminal shows of a served workload: one line while it runs, and its course afterwards.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+
+namespace lesson08 {
+
+/// Notes what each pass did. Give pass() to serve(). With `live`, standard error has a line that is
+/// written again five times a second.
+class Show {
+ public:
+  Show(size_t num_requests, bool live);
+  Show(const Show&) = delete;
+  Show& operator=(const Show&) = delete;
+  ~Show();  // takes the live line away
+
+  void pass(const PassView& view);
+  /// Four lines of at most `width` columns, from the first pass to the last: how full the pool is,
+  /// who runs, who waits, and where requests were preempted.
+  std::string to_string(size_t width) const;
+
+ private:
+  struct Moment {
+    double pool = 0;  // share of the blocks in use
+    int running = 0, waiting = 0, preempted = 0;
+  };
+  void show_line(const PassView& view);
+
+  size_t num_requests_;
+  bool live_;
+  bool shown_ = false;
+  int64_t num_preempted_ = 0;
+  int most_running_ = 1, most_waiting_ = 1;
+  std::vector<Moment> moments_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace lesson08
