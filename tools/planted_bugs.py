@@ -64,7 +64,7 @@ BUGS = [
     (POOL, "a hit is not counted as a reference", "    ++block.ref_cnt;\n    ++block.num_hits;", "    ++block.num_hits;"),
     (POOL, "freed content goes to the front: the most recent is lost first",
      "      queue_.append(block);\n    }\n  }\n}", "      queue_.prepend(block);\n    }\n  }\n}"),
-    (POOL, "unhashed blocks wait like all others", "if (order_ == FreeOrder::kUnhashedFirst && !block.content)",
+    (POOL, "unhashed blocks wait like all others", "if (order_ == FreeOrder::kUnhashedFirst && !block.is_cached)",
      "if (false)"),
     (POOL, "half of a refused free has happened",
      "    for (size_t i = 0; i < dropped; ++i) ++at(ids[i]).ref_cnt;\n", ""),

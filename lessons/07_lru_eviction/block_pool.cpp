@@ -18,6 +18,7 @@ BlockPool::BlockPool(int num_blocks, int block_size, FreeOrder order, int hash_b
         "BlockPool: {} blocks of {} tokens, wanted at least 1 of 1", num_blocks, block_size));
   }
   blocks_.resize(static_cast<size_t>(num_blocks) + 1);
+  contents_.resize(blocks_.size());
   tokens_.resize(blocks_.size() * static_cast<size_t>(block_size));
   buckets_.resize(std::bit_ceil(2 * blocks_.size()));
   for (size_t id = 0; id < blocks_.size(); ++id) {
@@ -36,7 +37,12 @@ const KvBlock& BlockPool::block(int32_t id) const {
 }
 
 std::span<const int32_t> BlockPool::tokens(int32_t id) const {
-  return block(id).content ? tokens_of(block(id)) : std::span<const int32_t>();
+  return block(id).is_cached ? tokens_of(block(id)) : std::span<const int32_t>();
+}
+
+std::optional<PrefixId> BlockPool::prefix(int32_t id) const {
+  if (!block(id).is_cached) return std::nullopt;
+  return contents_[static_cast<size_t>(id)].prefix;
 }
 
 KvBlock& BlockPool::find_block(int32_t id, const char* action) {
@@ -70,12 +76,12 @@ bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
 }
 
 void BlockPool::evict(KvBlock& block) {
-  if (!block.content) return;
-  const uint64_t hash = block.content->hash;
+  if (!block.is_cached) return;
+  const uint64_t hash = block.hash;
   KvBlock** link = &buckets_[bucket_of(hash)];
   while (*link != &block) link = &(*link)->next_in_bucket;
   *link = std::exchange(block.next_in_bucket, nullptr);
-  block.content.reset();
+  block.is_cached = false;
   --num_cached_;
   ++metrics_.num_evicted;
   metrics_.sum_residency += clock_ - block.cached_at;
@@ -113,7 +119,7 @@ void BlockPool::free_blocks(std::span<const int32_t> ids) {
     KvBlock& block = at(id);
     block.last_used_at = clock_;
     if (block.ref_cnt > 0 || FreeBlockQueue::contains(block)) continue;
-    if (order_ == FreeOrder::kUnhashedFirst && !block.content) {
+    if (order_ == FreeOrder::kUnhashedFirst && !block.is_cached) {
       queue_.prepend(block);
     } else {
       queue_.append(block);
@@ -126,8 +132,8 @@ std::optional<BlockPool::Match> BlockPool::find(uint64_t hash, std::optional<Pre
                                                 const ExtraKeys& extra_keys) const {
   hash = narrow(hash);
   for (const KvBlock* block = buckets_[bucket_of(hash)]; block; block = block->next_in_bucket) {
-    const KvBlock::Content& content = *block->content;
-    if (content.hash != hash) continue;
+    if (block->hash != hash) continue;
+    const BlockContent& content = contents_[index_of(*block)];
     const auto held = tokens_of(*block);
     if (content.parent == parent.value_or(kNoPrefix) && content.extra_keys == extra_keys &&
         std::equal(held.begin(), held.end(), tokens.begin(), tokens.end())) {
@@ -141,9 +147,9 @@ std::optional<BlockPool::Match> BlockPool::find(uint64_t hash, std::optional<Pre
 PrefixId BlockPool::cache_full_block(int32_t id, uint64_t hash, std::optional<PrefixId> parent,
                                      std::span<const int32_t> tokens, const ExtraKeys& extra_keys) {
   KvBlock& block = find_block(id, "cached");
-  if (block.ref_cnt == 0 || block.content) {
+  if (block.ref_cnt == 0 || block.is_cached) {
     throw std::logic_error(fmt::format("BlockPool: block {} is cached, but it is {}", id,
-                                       block.content ? "cached already" : "free"));
+                                       block.is_cached ? "cached already" : "free"));
   }
   if (tokens.size() != static_cast<size_t>(block_size_)) {
     throw std::invalid_argument(
@@ -155,10 +161,11 @@ PrefixId BlockPool::cache_full_block(int32_t id, uint64_t hash, std::optional<Pr
   const std::optional<Match> same = find(hash, parent, tokens, extra_keys);
   num_refused_ = refused;  // nobody asked
   hash = narrow(hash);
-  block.content = KvBlock::Content{.hash = hash,
-                                   .parent = parent.value_or(kNoPrefix),
-                                   .prefix = same ? same->prefix : next_prefix_++,
-                                   .extra_keys = extra_keys};
+  contents_[index_of(block)] = {.parent = parent.value_or(kNoPrefix),
+                                .prefix = same ? same->prefix : next_prefix_++,
+                                .extra_keys = extra_keys};
+  block.hash = hash;
+  block.is_cached = true;
   std::copy(tokens.begin(), tokens.end(),
             tokens_.begin() + static_cast<std::ptrdiff_t>(id) * block_size_);
   KvBlock*& head = buckets_[bucket_of(hash)];
@@ -168,14 +175,14 @@ PrefixId BlockPool::cache_full_block(int32_t id, uint64_t hash, std::optional<Pr
   ++num_cached_;
   ++metrics_.num_stored;
   tell(CacheEvent::Kind::kStored, id, hash);
-  return block.content->prefix;
+  return contents_[index_of(block)].prefix;
 }
 
 bool BlockPool::reset_prefix_cache() {
   if (num_used() > 0) return false;
   expect_events(1);
   for (KvBlock& block : blocks_) {
-    block.content.reset();
+    block.is_cached = false;
     block.next_in_bucket = nullptr;
   }
   std::fill(buckets_.begin(), buckets_.end(), nullptr);
@@ -204,7 +211,7 @@ void BlockPool::check() const {
                                          block.id, block.ref_cnt, in_queue ? "" : "not "));
     }
     free += in_queue;
-    cached += block.content.has_value();
+    cached += block.is_cached;
   }
   const std::vector<const KvBlock*> queue = queue_.all();
   if (free != queue_.size() || queue.size() != free) {
@@ -214,13 +221,13 @@ void BlockPool::check() const {
   int chained = 0;
   for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     for (const KvBlock* block = buckets_[bucket]; block; block = block->next_in_bucket) {
-      if (!block->content || bucket_of(block->content->hash) != bucket) {
+      if (!block->is_cached || bucket_of(block->hash) != bucket) {
         throw std::logic_error(fmt::format("block {} is in the wrong bucket", block->id));
       }
       if (++chained > cached) throw std::logic_error("the hash table names a block twice");
     }
   }
-  if (chained != cached || cached != num_cached_ || blocks_[kNullBlock].content ||
+  if (chained != cached || cached != num_cached_ || blocks_[kNullBlock].is_cached ||
       blocks_[kNullBlock].ref_cnt != 1) {
     throw std::logic_error(fmt::format("{} blocks are cached, the hash table names {}, counted {}",
                                        cached, chained, num_cached_));

@@ -67,6 +67,8 @@ class BlockPool {
   const KvBlock& block(int32_t id) const;
   /// Of a cached block: [block_size].
   std::span<const int32_t> tokens(int32_t id) const;
+  /// No value: the block is not cached.
+  std::optional<PrefixId> prefix(int32_t id) const;
   const FreeBlockQueue& queue() const { return queue_; }
 
   /// Takes n blocks from the front of the queue, each with one reference; what they held is
@@ -117,10 +119,12 @@ class BlockPool {
     return id > kNullBlock && static_cast<size_t>(id) < blocks_.size() &&
            blocks_[static_cast<size_t>(id)].ref_cnt > 0;
   }
+  size_t index_of(const KvBlock& block) const {
+    return static_cast<size_t>(&block - blocks_.data());
+  }
   std::span<const int32_t> tokens_of(const KvBlock& block) const {
     const auto size = static_cast<size_t>(block_size_);
-    const auto index = static_cast<size_t>(&block - blocks_.data());
-    return std::span(tokens_).subspan(index * size, size);
+    return std::span(tokens_).subspan(index_of(block) * size, size);
   }
   void evict(KvBlock& block);
   void expect_events(size_t count);
@@ -131,7 +135,9 @@ class BlockPool {
   FreeOrder order_;
   uint64_t hash_mask_;
   std::vector<KvBlock> blocks_;  // [num_blocks + 1], by id; never moved
-  std::vector<int32_t> tokens_;  // [num_blocks + 1, block_size]: of those that are cached
+  // Of those that are cached, apart from the blocks: only lookups read them.
+  std::vector<BlockContent> contents_;  // [num_blocks + 1]
+  std::vector<int32_t> tokens_;         // [num_blocks + 1, block_size]
   FreeBlockQueue queue_;
   std::vector<KvBlock*> buckets_;  // heads of chains through next_in_bucket; a power of two
   ChooseVictim choose_victim_;

@@ -347,11 +347,11 @@ void EvictionPage::draw_queue(viz::Ui& ui) {
   ui.heading("The free queue: least recently used in front (taken next), most recently at the end");
   viz::PiecesView view;
   for (const KvBlock* block : manager_->pool().queue().all()) {
-    const std::string text = block->content ? words(manager_->pool().tokens(block->id)) : "";
+    const std::string text = block->is_cached ? words(manager_->pool().tokens(block->id)) : "";
     view.pieces.push_back(
         {.label = fmt::format("{} {}", block->id, text),
          .tooltip =
-             block->content
+             block->is_cached
                  ? fmt::format("block {}: \"{}\"\ncached at tick {}, last used at {}, {} hits",
                                block->id, text, block->cached_at, block->last_used_at,
                                block->num_hits)
@@ -375,7 +375,7 @@ void EvictionPage::draw_pool(viz::Ui& ui) {
     viz::BlockView& block = view.blocks.emplace_back();
     block.id = id;
     block.ref_cnt = pool.block(id).ref_cnt;
-    if (!pool.block(id).content) continue;
+    if (!pool.block(id).is_cached) continue;
     block.filled = pool.block_size();
     for (const int32_t token : pool.tokens(id)) {
       block.tokens.push_back(words_[static_cast<size_t>(token)]);
@@ -411,8 +411,8 @@ void EvictionPage::draw_sequences(viz::Ui& ui) {
       link.block_id = table.block_ids()[static_cast<size_t>(i)];
       link.text = words(std::span(request.tokens)
                             .subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
-      const auto& content = manager_->pool().block(link.block_id).content;
-      link.hash = content ? fmt::format("{:x}", content->hash) : "not full: no hash";
+      const auto& block = manager_->pool().block(link.block_id);
+      link.hash = block.is_cached ? fmt::format("{:x}", block.hash) : "not full: no hash";
       link.mark = first < request.num_cached_tokens ? viz::ChainView::Mark::kHit
                                                     : viz::ChainView::Mark::kNone;
       link.tooltip = fmt::format("block {}\n{}\n{}", link.block_id, link.text, link.hash);

@@ -9,7 +9,7 @@ namespace {
 /// The first of those that nobody can find, else the one stored longest ago.
 KvBlock& stored_longest_ago(FreeBlockQueue& queue) {
   const std::vector<const KvBlock*> all = queue.all();
-  const auto age = [](const KvBlock* block) { return block->content ? block->cached_at : -1; };
+  const auto age = [](const KvBlock* block) { return block->is_cached ? block->cached_at : -1; };
   return const_cast<KvBlock&>(**std::ranges::min_element(all, {}, age));
 }
 

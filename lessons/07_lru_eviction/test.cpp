@@ -222,10 +222,10 @@ TEST_CASE("B9 several blocks with one content: when one is evicted the other is 
   manager.publish(a->seq, range(0, 5));
   manager.publish(b->seq, range(0, 5));
   CHECK(manager.pool().num_cached() == 2);
-  CHECK(manager.pool().block(1).content->prefix == manager.pool().block(3).content->prefix);
+  CHECK(manager.pool().prefix(1) == manager.pool().prefix(3));
   manager.free_sequence(a->seq);
   run(manager, range(60, 76));  // four blocks: a's two and the two that were left
-  CHECK_FALSE(manager.pool().block(1).content->prefix == manager.pool().block(3).content->prefix);
+  CHECK_FALSE(manager.pool().prefix(1) == manager.pool().prefix(3));
   manager.free_sequence(b->seq);
   CHECK(manager.start(range(0, 5))->num_cached_tokens == 4);
   manager.check();
@@ -337,8 +337,8 @@ TEST_CASE("events tell a reader just what is cached") {
       }
     }
     for (int32_t id = 1; id <= 6; ++id) {
-      const auto& content = manager.pool().block(id).content;
-      REQUIRE(mirror[static_cast<size_t>(id)].has_value() == content.has_value());
+      const auto& block = manager.pool().block(id);
+      REQUIRE(mirror[static_cast<size_t>(id)].has_value() == block.is_cached);
     }
   }
 }

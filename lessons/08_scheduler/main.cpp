@@ -195,7 +195,8 @@ void run(Options& options) {
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks},
       {.scheduler = options.scheduler,
        .caching = !options.no_caching,
-       .memory_utilization = options.memory_utilization});
+       .memory_utilization = options.memory_utilization,
+       .pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1});
   console.print("Lesson 08, the scheduler, on {}\n\n", kv::describe(model.device()));
   console.print("{} requests that could want {} blocks of {}, a pool of {}, {} tokens a pass\n\n",
                 workload.requests.size(),

@@ -434,7 +434,7 @@ void SchedulerPage::draw_pool(viz::Ui& ui) {
     viz::BlockView& block = view.blocks.emplace_back();
     block.id = id;
     block.ref_cnt = pool.block(id).ref_cnt;
-    if (pool.block(id).content) block.filled = pool.block_size();
+    if (pool.block(id).is_cached) block.filled = pool.block_size();
   }
   const auto own = [&](int64_t id, int hue) {
     const BlockTable& table = manager_->table(id);
