@@ -12,6 +12,17 @@
 # and adds the lesson to KV_LESSONS, from which the ladder is built.
 include(doctest OPTIONAL)
 
+# main() of the test binaries, compiled once for each kind: cpu, gpu.
+function(kv_test_main kind)
+  set(target kv_test_main_${kind})
+  if(TARGET ${target})
+    return()
+  endif()
+  add_library(${target} OBJECT "${PROJECT_SOURCE_DIR}/tests/test_main.cpp")
+  target_link_libraries(${target} PRIVATE kv::base kv::options doctest::doctest)
+  target_compile_definitions(${target} PRIVATE $<$<STREQUAL:${kind},gpu>:KV_TEST_NEEDS_GPU>)
+endfunction()
+
 # kv_test(NAME LABELS a b... SOURCES ... [LIBS ...] [TIMEOUT s]): a doctest binary; each case is a ctest test.
 function(kv_test name)
   cmake_parse_arguments(T "GPU" "TIMEOUT" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
@@ -32,12 +43,12 @@ function(kv_test name)
       LABELS "${T_LABELS};gpu" SKIP_REGULAR_EXPRESSION "^SKIP:")
     return()
   endif()
-  add_executable(${name} ${T_SOURCES} "${PROJECT_SOURCE_DIR}/tests/test_main.cpp")
+  kv_test_main(${kind})
+  add_executable(${name} ${T_SOURCES} $<TARGET_OBJECTS:kv_test_main_${kind}>)
   target_include_directories(${name} PRIVATE ${T_INCLUDES})
   target_link_libraries(${name} PRIVATE ${T_LIBS} kv::options doctest::doctest)
   target_compile_definitions(${name} PRIVATE
-    KV_SOURCE_DIR="${PROJECT_SOURCE_DIR}" KV_BINARY_DIR="${PROJECT_BINARY_DIR}"
-    $<$<STREQUAL:${kind},gpu>:KV_TEST_NEEDS_GPU>)
+    KV_SOURCE_DIR="${PROJECT_SOURCE_DIR}" KV_BINARY_DIR="${PROJECT_BINARY_DIR}")
   doctest_discover_tests(${name} TEST_PREFIX "${name}: "
     PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
   # doctest's PROPERTIES keeps only the first label of a list, so labels are set by a second include
