@@ -50,6 +50,14 @@ void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_A
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<size_t>(alignment));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void operator delete(void* data, const std::nothrow_t&) noexcept { std::free(data); }
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete(void* data, size_t) noexcept { std::free(data); }
 void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
