@@ -199,6 +199,13 @@ TEST_CASE(
   CHECK(outcome.out.find("interrupted: 0 blocks are in use") != std::string::npos);
 }
 
+TEST_CASE("the timeline in lesson 08's text is the one that the program draws") {
+  const Outcome drawn =
+      shell("lesson08", "$P --device cpu --no-check --timeline $T/t.svg >&2 && cat $T/t.svg");
+  CHECK(drawn.code == 0);
+  CHECK(drawn.out == text_of(KV_SOURCE_DIR "/docs/figures/lesson08_timeline.svg"));
+}
+
 TEST_CASE("U3 the scheduler refuses what makes no sense, in one line") {
   check_refused("lesson08", "$P --device cpu --memory-utilization 1.5", "memory utilization 1.5");
   check_refused("lesson08", "$P --device cpu --memory-utilization -1", "memory utilization -1");
