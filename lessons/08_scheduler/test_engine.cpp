@@ -4,14 +4,18 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "tests/support/shipped_model.h"
+#include "tests/support/temp_dir.h"
+#include "workload.h"
 
 namespace {
 
@@ -191,6 +195,48 @@ TEST_CASE("later requests find what earlier ones computed, in one call and in th
   const auto again = engine.serve(requests, {});
   CHECK(again.times[0].num_cached_tokens == 64);
   check_equal(again.generated, result.generated);
+}
+
+TEST_CASE("a file of requests: what is read, and what is refused with its line") {
+  const kvtest::TempDir dir;
+  const auto file = dir.path() / "requests.jsonl";
+  const auto tokenizer = kv::Tokenizer::load(KV_SOURCE_DIR "/models/tiny");
+  const auto load = [&](const std::string& text) {
+    std::ofstream(file, std::ios::binary) << text;
+    return lesson08::load_workload(file, tokenizer, 9);
+  };
+  const auto workload = load(
+      "{\"prompt\": \"Once upon a time\", \"max_tokens\": 3, \"pass\": 5, \"priority\": -2}\r\n"
+      "\n{\"prompt\": \"A\"}\n{\"prompt\": \"B\", \"max_tokens\": 0}");
+  REQUIRE(workload.requests.size() == 3);
+  CHECK(workload.requests[0].prompt == tokenizer.encode("Once upon a time"));
+  CHECK(workload.requests[0].max_tokens == 3);
+  CHECK(workload.arrivals[0].pass == 5);
+  CHECK(workload.arrivals[0].priority == -2);
+  CHECK(workload.requests[1].max_tokens == 9);
+  CHECK(workload.arrivals[1].pass == 0);
+  ServingEngine engine(shipped_model(), {});
+  const auto result = engine.serve(workload.requests, workload.arrivals);
+  check_equal(result.generated, flat(workload.requests));
+
+  const std::string good = "{\"prompt\": \"A\"}\n";
+  const std::pair<const char*, const char*> wrong[] = {
+      {"{\"promt\": \"A\"}", "line 2: there is no key \"promt\""},
+      {"{\"max_tokens\": 3}", "line 2: key \"prompt\" is missing"},
+      {"{\"prompt\": \"\"}", "line 2: \"prompt\" is \"\""},
+      {"{\"prompt\": 7}", "line 2: \"prompt\" is 7"},
+      {"{\"prompt\": \"A\", \"max_tokens\": -1}", "\"max_tokens\" is -1"},
+      {"{\"prompt\": \"A\", \"max_tokens\": 2.5}", "\"max_tokens\" is 2.5"},
+      {"{\"prompt\": \"A\", \"pass\": -1}", "\"pass\" is -1"},
+      {"{\"prompt\": \"A\"", "line 2"},
+      {"[]", "line 2"},
+      {"{\"prompt\": \"\xFF\"}", "line 2"}};
+  for (const auto& [line, message] : wrong) {
+    CAPTURE(line);
+    CHECK_THROWS_WITH_AS(load(good + line), doctest::Contains(message), kv::UserError);
+  }
+  CHECK_THROWS_WITH_AS(load(" \n"), doctest::Contains("no request in it"), kv::UserError);
+  CHECK_THROWS_AS(lesson08::load_workload(dir.path() / "none", tokenizer, 9), kv::UserError);
 }
 
 TEST_CASE("times are in order") {

@@ -1,6 +1,10 @@
 #include "workload.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <random>
 #include <utility>
@@ -27,13 +31,22 @@ std::vector<int32_t> ordinary_tokens(std::mt19937_64& rng, int count, int vocab_
 void read_request(const kv::Json& json, const std::string& where, const kv::Tokenizer& tokenizer,
                   int default_max_tokens, Workload& workload) {
   const kv::JsonObject object(json, where);
+  static constexpr std::array kKeys{"prompt", "max_tokens", "pass", "priority"};
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(kKeys, key) != kKeys.end()) continue;
+    kv::user_error("{}: there is no key \"{}\"; wanted {}", where, key, fmt::join(kKeys, ", "));
+  }
+  if (object.find("prompt") == nullptr) {
+    kv::user_error("{}: key \"prompt\" is missing; wanted a line such as {{\"prompt\": \"Hello\"}}",
+                   where);
+  }
   const auto integer_or = [&](const char* key, int missing, int64_t low, int64_t high) {
     return object.find(key) ? static_cast<int>(object.integer(key, low, high)) : missing;
   };
   kv::Request request;
   request.prompt = tokenizer.encode(object.string("prompt"));
   if (request.prompt.empty()) object.wrong("prompt", "at least one character");
-  request.max_tokens = integer_or("max_tokens", default_max_tokens, 1, 1 << 20);
+  request.max_tokens = integer_or("max_tokens", default_max_tokens, 0, 1 << 20);
   workload.arrivals.push_back({.pass = integer_or("pass", 0, 0, 1 << 30),
                                .priority = integer_or("priority", 0, -1000, 1000)});
   workload.requests.push_back(std::move(request));
