@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "viz/names.h"
 
 namespace lesson02 {
 namespace {
@@ -67,12 +68,7 @@ std::string Reservations::reserve(const std::string& name, int64_t size) {
   }
   const auto range = arena_.reserve(size);
   if (!range) kv::user_error("{} wants {} slots: {}", name, size, why_not_reserve(size));
-  int hue = 0;
-  const auto taken = [&](int candidate) {
-    return std::any_of(named_.begin(), named_.end(),
-                       [&](const auto& entry) { return entry.second.hue == candidate; });
-  };
-  while (taken(hue)) ++hue;
+  const int hue = viz::free_hue(named_);
   named_[name] = {*range, hue};
   return fmt::format("{} reserves {} slots, {} to {}", name, size, range->begin,
                      range->begin + size - 1);

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "common/error.h"
+#include "viz/names.h"
 
 namespace lesson03 {
 namespace {
@@ -42,12 +43,7 @@ std::string NamedSequences::add(const std::string& name) {
   }
   if (sequences_.contains(name)) kv::user_error("there is a sequence {} already", name);
   if (const std::string why = why_not_add(); !why.empty()) kv::user_error("new {}: {}", name, why);
-  int hue = 0;
-  const auto taken = [&](int candidate) {
-    return std::any_of(sequences_.begin(), sequences_.end(),
-                       [&](const auto& entry) { return entry.second.hue == candidate; });
-  };
-  while (taken(hue)) ++hue;
+  const int hue = viz::free_hue(sequences_);
   sequences_[name] = {.number = manager_.add_sequence(), .hue = hue};
   return fmt::format("new {}: an empty table, no block", name);
 }
@@ -114,11 +110,7 @@ const NamedSequences::Sequence& NamedSequences::find(const std::string& name) co
   kv::user_error("there is no sequence {}; there are {}", name, fmt::join(names(), ", "));
 }
 
-std::string NamedSequences::free_name() const {
-  char c = 'A';
-  while (sequences_.contains(std::string(1, c))) ++c;
-  return std::string(1, c);
-}
+std::string NamedSequences::free_name() const { return viz::free_name(sequences_); }
 
 const std::string& NamedSequences::text(const std::string& name, int token) const {
   return slots_[at(table(name).slot(token))];

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "viz/names.h"
 
 namespace lesson05 {
 namespace {
@@ -231,12 +232,7 @@ const Simulator::Sequence& Simulator::find(const std::string& name) const {
 }
 
 void Simulator::insert(const std::string& name, int number, std::vector<int32_t> labels) {
-  int hue = 0;
-  const auto taken = [&](int candidate) {
-    return std::any_of(sequences_.begin(), sequences_.end(),
-                       [&](const auto& entry) { return entry.second.hue == candidate; });
-  };
-  while (taken(hue)) ++hue;
+  const int hue = viz::free_hue(sequences_);
   sequences_[name] = {.number = number, .hue = hue, .labels = std::move(labels)};
 }
 

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "common/error.h"
+#include "viz/names.h"
 
 namespace lesson06 {
 namespace {
@@ -73,12 +74,7 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
     written_[at(ids[i])].assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }
   manager_->publish(start.seq, tokens);
-  int hue = 0;
-  const auto taken = [&](int candidate) {
-    return std::any_of(requests_.begin(), requests_.end(),
-                       [&](const auto& entry) { return entry.second.hue == candidate; });
-  };
-  while (taken(hue)) ++hue;
+  const int hue = viz::free_hue(requests_);
   std::string story = fmt::format("{}: {} of {} tokens from the cache", name,
                                   start.num_cached_tokens, tokens.size());
   if (first_new > 0) story += fmt::format(", blocks {}", fmt::join(ids.first(first_new), " "));
@@ -111,11 +107,7 @@ std::vector<std::string> WordCache::names() const {
   return names;
 }
 
-std::string WordCache::free_name() const {
-  char c = 'A';
-  while (requests_.contains(std::string(1, c))) ++c;
-  return std::string(1, c);
-}
+std::string WordCache::free_name() const { return viz::free_name(requests_); }
 
 std::string WordCache::why_not_ask() const {
   if (static_cast<int>(requests_.size()) < kMaxRequests) return "";

@@ -1,90 +1,16 @@
-// The page of lesson 08: requests over time, two queues, a budget, one pool.
-
 #include "viz/page.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "common/error.h"
-#include "kv_cache_manager.h"
-#include "scheduler.h"
-#include "viz/ui.h"
-#include "viz/widgets.h"
+#include "page_scheduler.h"
 
 namespace lesson08 {
-namespace {
 
-constexpr int64_t kBallast = -1;  // blocks that `shrink` takes away
-constexpr size_t kMostRequests = 16;
-constexpr size_t kMostColumns = 90;
 constexpr int kSharedTokens = 16;  // every prompt begins with them
-
-struct Settings {
-  int num_blocks = 32;
-  int block_size = 4;
-  int budget = 16;
-  Order order = Order::kFirstCome;
-};
-
-/// A request on the page, also after its end.
-struct Seen {
-  std::string name;
-  int64_t id = 0;
-  int hue = 0;
-  int max_tokens = 0;
-  int generated = 0;
-  bool ended = false;
-  std::vector<int> marks;  // of each pass: kinds of the grid
-};
-enum Kind { kAbsent, kWaits, kPrompt, kDecodes, kPreempted, kEnded };
-
-class SchedulerPage : public viz::Page {
- public:
-  SchedulerPage() { reset(); }
-
-  viz::PageInfo info() const override;
-  void reset() override { restart({}); }
-  std::string apply(const viz::Command& command) override;
-  std::optional<int64_t> counter(std::string_view name) const override;
-  std::vector<std::string> counter_names() const override;
-  std::string next_step() const override { return scheduler_->idle() ? "" : "step"; }
-  void check_invariants() const override { scheduler_->check(); }
-  void draw(viz::Ui& ui) override;
-
- private:
-  void restart(const Settings& settings);
-  std::string submit(const viz::Command& command);
-  std::string pass();
-  std::string kill(const std::string& name);
-  std::string shrink(int blocks);
-  std::string settings(const viz::Command& command);
-  Seen& find(const std::string& name);
-  Seen& by_id(int64_t id);
-  std::string free_name() const;
-
-  void draw_controls(viz::Ui& ui);
-  void draw_grid(viz::Ui& ui);
-  void draw_pass(viz::Ui& ui);
-  void draw_pool(viz::Ui& ui);
-
-  Settings settings_;
-  std::unique_ptr<KvCacheManager> manager_;
-  std::unique_ptr<Scheduler> scheduler_;  // borrows the manager
-  std::vector<Seen> seen_;                // in the order of submission
-  std::vector<Chunk> last_;               // chunks of the last pass
-  int num_passes_ = 0;
-  int64_t num_found_ = 0;
-  int64_t next_id_ = 0;
-  int32_t next_token_ = 1000;
-  // What the fields hold.
-  int prompt_ = 24, max_tokens_ = 24, priority_ = 0;
-};
 
 viz::PageInfo SchedulerPage::info() const {
   return {.lesson = "08",
@@ -101,7 +27,7 @@ viz::PageInfo SchedulerPage::info() const {
                        "order first|priority     start anew"}};
 }
 
-void SchedulerPage::restart(const Settings& settings) {
+void SchedulerPage::restart(const PageSettings& settings) {
   settings_ = settings;
   scheduler_.reset();
   manager_ = std::make_unique<KvCacheManager>(KvCacheManager::Options{
@@ -147,7 +73,7 @@ std::string SchedulerPage::apply(const viz::Command& command) {
 }
 
 std::string SchedulerPage::settings(const viz::Command& command) {
-  Settings settings = settings_;
+  PageSettings settings = settings_;
   if (command.verb == "pool") {
     command.check_count(3, 3);
     settings.num_blocks = static_cast<int>(command.number(0, "blocks", 1, 1024));
@@ -276,8 +202,8 @@ std::string SchedulerPage::free_name() const {
 std::optional<int64_t> SchedulerPage::counter(std::string_view name) const {
   const BlockPool& pool = manager_->pool();
   if (name == "passes") return num_passes_;
-  if (name == "waiting") return static_cast<int64_t>(scheduler_->waiting().size());
-  if (name == "running") return static_cast<int64_t>(scheduler_->running().size());
+  if (name == "waiting") return static_cast<int64_t>(scheduler_->num_waiting());
+  if (name == "running") return static_cast<int64_t>(scheduler_->num_running());
   if (name == "ended") return std::ranges::count(seen_, true, &Seen::ended);
   if (name == "total") return pool.num_blocks();
   if (name == "free") return pool.num_free();
@@ -308,155 +234,6 @@ std::vector<std::string> SchedulerPage::counter_names() const {
   }
   return all;
 }
-
-void SchedulerPage::draw(viz::Ui& ui) {
-  const auto count = [&](const char* name) { return fmt::format("{}", *counter(name)); };
-  viz::counters(
-      ui, "counters",
-      {{"passes", count("passes"), "Forward passes so far."},
-       {"running", count("running"), "Requests that hold blocks."},
-       {"waiting", count("waiting"), "Requests that hold none: new ones, and preempted ones."},
-       {"free", count("free") + " / " + count("total"), "Blocks in the free queue."},
-       {"budget", fmt::format("{} / {}", *counter("rows"), settings_.budget),
-        "Tokens of the last pass, of those that a pass may have."},
-       {"preemptions", count("preemptions"), "Running requests that had to give way."},
-       {"found", count("found"), "Tokens that came from the cache when a request started."}});
-  draw_controls(ui);
-  draw_grid(ui);
-  ui.begin_columns({0.4f, 0.6f});
-  draw_pool(ui);
-  ui.next_column();
-  draw_pass(ui);
-  ui.end_columns();
-}
-
-void SchedulerPage::draw_controls(viz::Ui& ui) {
-  ui.number("prompt", "prompt", &prompt_, 1, 512, "Tokens of the next prompt.");
-  ui.same_line();
-  ui.number("max", "to generate", &max_tokens_, 1, 512, "Tokens of its answer.");
-  ui.same_line();
-  ui.number("priority", "priority", &priority_, -9, 9, "The smallest number first.");
-  ui.same_line();
-  const int slots = prompt_ + max_tokens_ - 1;
-  const int needed = blocks_for(slots, settings_.block_size);
-  std::string why;
-  if (seen_.size() >= kMostRequests) why = "the page shows no more requests; start anew";
-  if (needed > settings_.num_blocks) {
-    why = fmt::format("it needs {} blocks, the pool has {}", needed, settings_.num_blocks);
-  }
-  ui.button("submit", "Submit",
-            fmt::format("submit {} {} {} {}", free_name(), prompt_, max_tokens_, priority_),
-            "A request comes. The first 16 tokens of all prompts are the same.", why);
-  const char* idle = scheduler_->idle() ? "there is nothing to do" : "";
-  ui.button("step", "Pass", "step", "One pass. Play and the Right arrow do this, too.", idle);
-  ui.same_line();
-  ui.button("step 10", "10 passes", "step 10", "Ten passes.", idle);
-  ui.same_line();
-  const int take = std::min(4, manager_->pool().num_free());
-  ui.button("shrink", "Shrink the pool by 4", fmt::format("shrink {}", std::max(take, 1)),
-            "Take free blocks away: who grows next may have to preempt somebody.",
-            manager_->pool().num_free() == 0 ? "no block is free" : "");
-  ui.same_line();
-  ui.button("grow", "Give them back", "grow", "The pool has all its blocks again.",
-            manager_->holds(kBallast) ? "" : "none was taken away");
-  ui.same_line();
-  const bool first = settings_.order == Order::kFirstCome;
-  ui.button("order", first ? "By priority" : "First come", first ? "order priority" : "order first",
-            "Start anew with the other order.");
-}
-
-void SchedulerPage::draw_grid(viz::Ui& ui) {
-  ui.heading("Requests over time: a row for each, a column for each pass");
-  if (seen_.empty()) {
-    ui.hint("None yet. Press Submit a few times, then Pass, or Play.");
-    return;
-  }
-  viz::StepGridView view;
-  view.kinds = {{"not there", 7, 0.05f}, {"waits", 7, 0.35f},    {"prompt", 1, 0.9f},
-                {"decodes", 0, 0.9f},    {"preempted", 4, 0.9f}, {"ended", 7, 0.08f}};
-  const auto total = static_cast<size_t>(num_passes_);
-  const size_t first = total > kMostColumns ? total - kMostColumns : 0;
-  for (const Seen& seen : seen_) {
-    viz::StepGridView::Row row{
-        .label = fmt::format("{} {}/{}", seen.name, seen.generated, seen.max_tokens), .cells = {}};
-    row.cells.assign(seen.marks.begin() + static_cast<std::ptrdiff_t>(first), seen.marks.end());
-    view.rows.push_back(std::move(row));
-  }
-  viz::step_grid(ui, "grid", view);
-}
-
-void SchedulerPage::draw_pass(viz::Ui& ui) {
-  ui.heading("The last pass");
-  if (last_.empty()) {
-    ui.hint("No pass has run.");
-  } else {
-    viz::PiecesView view;
-    for (const Chunk& chunk : last_) {
-      const Seen& seen = seen_.at(static_cast<size_t>(chunk.id));
-      view.pieces.push_back({.label = fmt::format("{}: {}", seen.name, chunk.num_tokens),
-                             .tooltip = fmt::format("{} tokens of {}", chunk.num_tokens, seen.name),
-                             .group = 0});
-    }
-    view.done = static_cast<int>(view.pieces.size());
-    viz::pieces(ui, "pass", view);
-  }
-  ui.heading("Block tables");
-  for (const Seen& seen : seen_) {
-    if (seen.ended || !manager_->holds(seen.id)) continue;
-    const BlockTable& table = manager_->table(seen.id);
-    viz::TableView view{.sequence = {seen.name, seen.hue},
-                        .block_ids = {table.block_ids().begin(), table.block_ids().end()},
-                        .ref_cnts = {},
-                        .num_tokens = table.num_tokens(),
-                        .block_size = table.block_size(),
-                        .highlight_token = {}};
-    for (const int32_t id : table.block_ids()) {
-      view.ref_cnts.push_back(manager_->pool().block(id).ref_cnt);
-    }
-    viz::block_table(ui, seen.name + "/table", view);
-  }
-  ui.heading("Kill");
-  bool one = false;
-  for (const Seen& seen : seen_) {
-    if (seen.ended) continue;
-    if (one) ui.same_line();
-    one = true;
-    ui.button(seen.name + "/kill", seen.name, "kill " + seen.name,
-              "It ends now, whatever it does: its blocks are free at once.");
-  }
-  if (!one) ui.hint("Nobody is there.");
-}
-
-void SchedulerPage::draw_pool(viz::Ui& ui) {
-  const BlockPool& pool = manager_->pool();
-  viz::PoolView view{.block_size = pool.block_size(), .sequences = {}, .blocks = {}};
-  for (int32_t id = 1; id <= pool.num_blocks(); ++id) {
-    viz::BlockView& block = view.blocks.emplace_back();
-    block.id = id;
-    block.ref_cnt = pool.block(id).ref_cnt;
-    if (pool.block(id).is_cached) block.filled = pool.block_size();
-  }
-  const auto own = [&](int64_t id, int hue) {
-    const BlockTable& table = manager_->table(id);
-    for (int i = 0; i < table.num_blocks(); ++i) {
-      viz::BlockView& block =
-          view.blocks[static_cast<size_t>(table.block_ids()[static_cast<size_t>(i)] - 1)];
-      block.owners.push_back(hue);
-      const int fill = i + 1 < table.num_blocks() ? pool.block_size() : table.last_block_fill();
-      block.filled = std::max(block.filled, fill);
-    }
-  };
-  for (const Seen& seen : seen_) {
-    view.sequences.push_back({seen.name, seen.hue});
-    if (!seen.ended && manager_->holds(seen.id)) own(seen.id, seen.hue);
-  }
-  if (manager_->holds(kBallast)) own(kBallast, 7);
-  ui.heading(fmt::format("Pool: {} blocks of {}; grey: free, still cached", pool.num_blocks(),
-                         pool.block_size()));
-  viz::pool_grid(ui, "pool", view);
-}
-
-}  // namespace
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext&) {
   return std::make_unique<SchedulerPage>();
