@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/at_end.h"
 #include "common/error.h"
 #include "common/generation.h"
 #include "gathered_attention.h"
@@ -14,14 +15,33 @@ namespace {
 
 constexpr int kMaxBlockSize = 256;
 
-/// Calls `f` when the scope ends, however it ends.
-template <class F>
-struct AtEnd {
-  F f;
-  ~AtEnd() { f(); }
-};
-
 }  // namespace
+
+void check_block_options(const kv::EngineOptions& options) {
+  const int size = options.block_size;
+  if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
+    kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
+  }
+  if (options.num_blocks < 0) {
+    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
+                   options.num_blocks);
+  }
+}
+
+int num_blocks_for(int64_t needed, const kv::EngineOptions& options) {
+  if (options.num_blocks > 0 && needed > options.num_blocks) {
+    kv::user_error(
+        "the requests need {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
+        "num_blocks",
+        needed, options.block_size, options.num_blocks);
+  }
+  // One less than an int holds: a lesson may want a block of its own beside them.
+  if (needed >= INT32_MAX) {
+    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
+  }
+  return options.num_blocks > 0 ? options.num_blocks
+                                : static_cast<int>(std::max<int64_t>(needed, 1));
+}
 
 int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
   int64_t blocks = 0;
@@ -37,29 +57,12 @@ PagedEngine::PagedEngine(kv::Model& model, const kv::EngineOptions& options,
       options_(options),
       make_attention_(std::move(make_attention)),
       chunk_tokens_(chunk_tokens) {
-  const int size = options.block_size;
-  if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
-  }
-  if (options.num_blocks < 0) {
-    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
-                   options.num_blocks);
-  }
+  check_block_options(options);
 }
 
 void PagedEngine::make_cache(std::span<const kv::Request> requests) {
-  const int64_t needed = blocks_needed(requests, options_.block_size);
-  if (options_.num_blocks > 0 && needed > options_.num_blocks) {
-    kv::user_error(
-        "the requests need {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
-        "num_blocks",
-        needed, options_.block_size, options_.num_blocks);
-  }
-  if (needed > INT32_MAX)
-    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
-  const int num_blocks = options_.num_blocks > 0 ? options_.num_blocks
-                                                 : static_cast<int>(std::max<int64_t>(needed, 1));
-  if (!cache_ || cache_->num_blocks() != num_blocks) {
+  const int num_blocks = num_blocks_for(blocks_needed(requests, options_.block_size), options_);
+  if (!attention_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
     cache_.reset();  // the old blocks go before the new ones come
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
@@ -77,7 +80,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
   if (requests.empty()) return result;
   kv::PassTimer timer;
   make_cache(requests);
-  const AtEnd free_blocks{[this] { free_all(); }};
+  const kv::AtEnd free_blocks{[this] { free_all(); }};
   for (size_t i = 0; i < requests.size(); ++i) {
     sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
   }

@@ -63,6 +63,13 @@ class PagedEngine : public kv::Engine {
 /// Blocks that the requests fill together when each has reached its end.
 int64_t blocks_needed(std::span<const kv::Request> requests, int block_size);
 
+/// What every engine with blocks asks of its options. Throws UserError for a block size that is no
+/// power of two up to 256, or a negative number of blocks.
+void check_block_options(const kv::EngineOptions& options);
+/// Blocks of a pool for work that needs so many: options.num_blocks, or just them. Throws
+/// UserError, with both numbers, if that is too few, or more than can be numbered.
+int num_blocks_for(int64_t needed, const kv::EngineOptions& options);
+
 /// A PagedEngine that gathers: GatheredAttention.
 std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options);
 

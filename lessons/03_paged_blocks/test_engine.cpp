@@ -13,11 +13,13 @@
 #include "gather_kv.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "tests/support/naive_attention.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 #include "write_kv.h"
 
 namespace {
 
+using kvtest::check_equal;
 using kvtest::random_floats;
 using kvtest::request_of;
 using kvtest::shipped_model;
@@ -45,15 +47,6 @@ struct HostCache {
 std::vector<kv::Request> some_requests() {
   return {request_of(4, 20), request_of(6, 7), request_of(300, 3), request_of(1, 1),
           request_of(1, 0)};
-}
-
-void check_equal(const kv::GenerateResult& a, const kv::GenerateResult& b) {
-  REQUIRE(a.completions.size() == b.completions.size());
-  for (size_t i = 0; i < a.completions.size(); ++i) {
-    CAPTURE(i);
-    CHECK(a.completions[i].tokens == b.completions[i].tokens);
-    CHECK(a.completions[i].logits_xxh64 == b.completions[i].logits_xxh64);
-  }
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <stdexcept>
 #include <utility>
 
+#include "common/at_end.h"
 #include "common/error.h"
 #include "common/generation.h"
 #include "copy_blocks.h"
@@ -16,13 +16,6 @@ namespace {
 using lesson04::PagedRows;
 
 constexpr int kMaxBlockSize = lesson04::kMaxBlockSize;
-
-/// Calls `f` when the scope ends, however it ends.
-template <class F>
-struct AtEnd {
-  F f;
-  ~AtEnd() { f(); }
-};
 
 /// Blocks that `n` continuations of one prompt fill when each has reached its end: the prompt's
 /// full blocks once, all else n times.
@@ -52,30 +45,12 @@ int64_t slots_used(const BlockManager& manager) {
 
 SharingEngine::SharingEngine(kv::Model& model, const kv::EngineOptions& options)
     : model_(&model), options_(options) {
-  const int size = options.block_size;
-  if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
-  }
-  if (options.num_blocks < 0) {
-    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
-                   options.num_blocks);
-  }
+  lesson03::check_block_options(options);
 }
 
 void SharingEngine::make_cache(int64_t blocks_needed) {
-  if (options_.num_blocks > 0 && blocks_needed > options_.num_blocks) {
-    kv::user_error(
-        "this needs {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
-        "num_blocks",
-        blocks_needed, options_.block_size, options_.num_blocks);
-  }
-  if (blocks_needed > INT32_MAX) {
-    kv::user_error("this needs {} blocks, more than can be numbered", blocks_needed);
-  }
-  const int num_blocks = options_.num_blocks > 0
-                             ? options_.num_blocks
-                             : static_cast<int>(std::max<int64_t>(blocks_needed, 1));
-  if (!cache_ || cache_->num_blocks() != num_blocks) {
+  const int num_blocks = lesson03::num_blocks_for(blocks_needed, options_);
+  if (!attention_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
     cache_.reset();  // the old blocks go before the new ones come
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
@@ -143,7 +118,7 @@ kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, boo
   make_cache(one_prompt ? blocks_needed_by_forks(requests[0], static_cast<int>(requests.size()),
                                                  options_.block_size)
                         : lesson03::blocks_needed(requests, options_.block_size));
-  const AtEnd free_blocks{[this] { free_all(); }};
+  const kv::AtEnd free_blocks{[this] { free_all(); }};
   bool fork_next = one_prompt && generation.any_active();
   for (size_t i = 0; i < requests.size(); ++i) {
     const bool starts = generation.active(i) && (i == 0 || !one_prompt);
@@ -190,7 +165,7 @@ BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
   kv::GenerateResult cost;
   kv::PassTimer timer;
   make_cache(blocks_needed_by_forks(request, params.num_beams, options_.block_size));
-  const AtEnd free_blocks{[this] { free_all(); }};
+  const kv::AtEnd free_blocks{[this] { free_all(); }};
   if (!search.done()) sequences_ = {manager_->add_sequence()};
 
   bool go_on = true;

@@ -11,23 +11,15 @@
 
 #include "common/error.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
 namespace {
 
+using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
 using lesson05::SharingEngine;
-
-void check_equal(const kv::GenerateResult& a, const kv::GenerateResult& b) {
-  REQUIRE(a.completions.size() == b.completions.size());
-  for (size_t i = 0; i < a.completions.size(); ++i) {
-    CAPTURE(i);
-    CHECK(a.completions[i].tokens == b.completions[i].tokens);
-    CHECK(a.completions[i].logits_xxh64 == b.completions[i].logits_xxh64);
-    CHECK(a.completions[i].finish == b.completions[i].finish);
-  }
-}
 
 /// What n requests with their own seeds are to sample(request, n).
 std::vector<kv::Request> independent(const kv::Request& request, int n) {

@@ -9,10 +9,12 @@
 #include "copy_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
 namespace {
 
+using kvtest::check_equal;
 using kvtest::request_of;
 using lesson03::PagedKvCache;
 using lesson05::BlockCopy;
@@ -83,15 +85,6 @@ kv::Request hot_request(int prompt, int max_tokens) {
   request.sampling.temperature = 1.5f;
   request.sampling.seed = 7;
   return request;
-}
-
-void check_equal(const kv::GenerateResult& a, const kv::GenerateResult& b) {
-  REQUIRE(a.completions.size() == b.completions.size());
-  for (size_t i = 0; i < a.completions.size(); ++i) {
-    CAPTURE(i);
-    CHECK(a.completions[i].tokens == b.completions[i].tokens);
-    CHECK(a.completions[i].logits_xxh64 == b.completions[i].logits_xxh64);
-  }
 }
 
 }  // namespace

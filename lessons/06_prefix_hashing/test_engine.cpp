@@ -10,30 +10,16 @@
 #include "common/error.h"
 #include "forgery.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
 namespace {
 
+using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
+using kvtest::with_system_prompt;
 using lesson06::PrefixEngine;
-
-void check_equal(const kv::GenerateResult& a, const kv::GenerateResult& b) {
-  REQUIRE(a.completions.size() == b.completions.size());
-  for (size_t i = 0; i < a.completions.size(); ++i) {
-    CAPTURE(i);
-    CHECK(a.completions[i].tokens == b.completions[i].tokens);
-    CHECK(a.completions[i].logits_xxh64 == b.completions[i].logits_xxh64);
-  }
-}
-
-/// The first `shared` tokens are the same for all seeds.
-kv::Request with_system_prompt(int shared, int own, int seed, int max_tokens = 8) {
-  kv::Request request = request_of(shared, max_tokens);
-  const kv::Request tail = request_of(own, 0, seed);
-  request.prompt.insert(request.prompt.end(), tail.prompt.begin(), tail.prompt.end());
-  return request;
-}
 
 kv::GenerateResult flat(std::vector<kv::Request> requests) {
   return lesson02::make_engine(shipped_model(), {})->generate(requests);

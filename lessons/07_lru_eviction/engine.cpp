@@ -1,54 +1,28 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <stdexcept>
 #include <utility>
 
+#include "common/at_end.h"
 #include "common/error.h"
 #include "common/generation.h"
 #include "lessons/03_paged_blocks/engine.h"
 #include "poison_blocks.h"
 
 namespace lesson07 {
-namespace {
-
-/// Calls `f` when the scope ends, however it ends.
-template <class F>
-struct AtEnd {
-  F f;
-  ~AtEnd() { f(); }
-};
-
-}  // namespace
 
 CachingEngine::CachingEngine(kv::Model& model, const kv::EngineOptions& options,
                              const CacheOptions& cache)
     : model_(&model), options_(options), cache_options_(cache) {
-  const int size = options.block_size;
-  if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error("block size {}: wanted a power of two from 1 to 256", size);
-  }
-  if (options.num_blocks < 0) {
-    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
-                   options.num_blocks);
-  }
+  lesson03::check_block_options(options);
 }
 
 void CachingEngine::make_cache(std::span<const kv::Request> requests) {
   const int64_t needed = lesson03::blocks_needed(requests, options_.block_size);
-  if (options_.num_blocks > 0 && needed > options_.num_blocks) {
-    kv::user_error(
-        "the requests need {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
-        "num_blocks",
-        needed, options_.block_size, options_.num_blocks);
-  }
-  if (needed >= INT32_MAX) {
-    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
-  }
+  const int num_blocks = lesson03::num_blocks_for(needed, options_);
   if (manager_ && manager_->pool().num_blocks() >= needed) return;  // and what it holds stays
-  const int num_blocks = options_.num_blocks > 0 ? options_.num_blocks
-                                                 : static_cast<int>(std::max<int64_t>(needed, 1));
+  manager_.reset();  // until all is made, there is nothing
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
   cache_.emplace(model_->config(), model_->stream(), num_blocks + 1, options_.block_size,
@@ -86,7 +60,7 @@ kv::GenerateResult CachingEngine::generate(std::span<const kv::Request> requests
   if (requests.empty()) return result;
   kv::PassTimer timer;
   make_cache(requests);
-  const AtEnd free_blocks{[this] { free_all(); }};
+  const kv::AtEnd free_blocks{[this] { free_all(); }};
   std::vector<int> computed(requests.size(), 0);  // tokens whose K and V are written
   std::vector<int> blocks_before(requests.size(), 0);
   for (size_t i = 0; i < requests.size(); ++i) {

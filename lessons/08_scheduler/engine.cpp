@@ -1,12 +1,12 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
 
+#include "common/at_end.h"
 #include "common/error.h"
 #include "compute_slot_mapping.h"
 #include "kernels/argmax.h"
@@ -14,13 +14,6 @@
 
 namespace lesson08 {
 namespace {
-
-/// Calls `f` when the scope ends, however it ends.
-template <class F>
-struct AtEnd {
-  F f;
-  ~AtEnd() { f(); }
-};
 
 /// The rows of a pass. Chunks that do not reach the end of what is known give no logits.
 kv::PassRows rows_of(const Scheduler& scheduler, std::span<const Chunk> chunks) {
@@ -72,15 +65,8 @@ int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_
 ServingEngine::ServingEngine(kv::Model& model, const kv::EngineOptions& options,
                              const ServeOptions& serve)
     : model_(&model), options_(options), serve_options_(serve), padding_(options.block_size) {
-  const int size = options.block_size;
-  if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error("block size {}: wanted a power of two from 1 to 256", size);
-  }
-  if (options.num_blocks < 0) {
-    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
-                   options.num_blocks);
-  }
-  KvCacheManager probe({.num_blocks = 1, .block_size = size});
+  lesson03::check_block_options(options);
+  KvCacheManager probe({.num_blocks = 1, .block_size = options.block_size});
   Scheduler(probe, serve.scheduler);  // refuses wrong options now
   if (serve.pad_decodes_to < 1) {
     kv::user_error("pad_decodes_to {}: wanted at least 1", serve.pad_decodes_to);
@@ -186,7 +172,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
   }
   make_cache(requests);
   Scheduler scheduler(*manager_, serve_options_.scheduler);
-  const AtEnd free_blocks{[&] {
+  const kv::AtEnd free_blocks{[&] {
     for (size_t i = 0; i < requests.size(); ++i) scheduler.finish(static_cast<int64_t>(i));
   }};
   std::vector<size_t> to_come;  // in the order of their arrival

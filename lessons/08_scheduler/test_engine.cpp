@@ -13,28 +13,20 @@
 
 #include "common/error.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 #include "tests/support/temp_dir.h"
 #include "workload.h"
 
 namespace {
 
+using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
 using lesson08::Arrival;
 using lesson08::Order;
 using lesson08::ServeOptions;
 using lesson08::ServingEngine;
-
-void check_equal(const kv::GenerateResult& a, const kv::GenerateResult& b) {
-  REQUIRE(a.completions.size() == b.completions.size());
-  for (size_t i = 0; i < a.completions.size(); ++i) {
-    CAPTURE(i);
-    CHECK(a.completions[i].tokens == b.completions[i].tokens);
-    CHECK(a.completions[i].logits_xxh64 == b.completions[i].logits_xxh64);
-    CHECK(a.completions[i].finish == b.completions[i].finish);
-  }
-}
 
 /// Requests of many lengths, half of them behind one system prompt.
 std::vector<kv::Request> mixed(int count, int seed = 1) {

@@ -1,0 +1,16 @@
+#pragma once
+
+// What has to be done when a scope ends, however it ends.
+
+namespace kv {
+
+/// Calls `f`, which must not throw, when the scope ends: const AtEnd free_blocks{[&] { ... }};
+template <class F>
+struct AtEnd {
+  F f;
+  ~AtEnd() { f(); }
+};
+template <class F>
+AtEnd(F) -> AtEnd<F>;
+
+}  // namespace kv
