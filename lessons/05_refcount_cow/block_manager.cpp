@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
+
+#include "holders.h"
 
 namespace lesson05 {
 
@@ -157,27 +158,13 @@ int64_t BlockManager::num_blocks_without_sharing() const {
 }
 
 void BlockManager::check() const {
-  std::vector<int> holders(static_cast<size_t>(pool_.num_blocks()), 0);
-  for (const auto& [seq, table] : tables_) {
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
-      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t id : table.block_ids()) ++holders.at(static_cast<size_t>(id));
-  }
-  int used = 0;
-  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
-    const int held = holders[static_cast<size_t>(id)];
-    used += held > 0;
-    if (pool_.ref_cnt(id) != held) {
-      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
-                                         pool_.ref_cnt(id), held));
-    }
-  }
-  if (used != pool_.num_used() ||
-      std::accumulate(holders.begin(), holders.end(), int64_t{0}) != pool_.num_references()) {
-    throw std::logic_error(
-        fmt::format("{} blocks are held, but the pool counts {} used", used, pool_.num_used()));
+  Holders holders(pool_.num_blocks());
+  for (const auto& [seq, table] : tables_) holders.add(seq, table);
+  for (int32_t id = 0; id < pool_.num_blocks(); ++id) holders.check(id, pool_.ref_cnt(id));
+  if (holders.num_held() != pool_.num_used() ||
+      holders.num_references() != pool_.num_references()) {
+    throw std::logic_error(fmt::format("{} blocks are held, but the pool counts {} used",
+                                       holders.num_held(), pool_.num_used()));
   }
 }
 

@@ -190,7 +190,7 @@ TEST_CASE("a pool of exactly the needed size is enough and one block less is ref
   CHECK(engine.sample(request, 3).counters.blocks_in_use == kNeeded);
   CHECK_FALSE(engine.beam_search(request, {.num_beams = 3}).beams.empty());
   SharingEngine small(shipped_model(), {.block_size = 4, .num_blocks = kNeeded - 1});
-  const char* both = "needs 13 blocks of 4 tokens, the pool has 12";
+  const char* both = "need 13 blocks of 4 tokens, the pool has 12";
   CHECK_THROWS_WITH_AS(small.sample(request, 3), doctest::Contains(both), kv::UserError);
   CHECK_THROWS_WITH_AS(small.beam_search(request, {.num_beams = 3}), doctest::Contains(both),
                        kv::UserError);

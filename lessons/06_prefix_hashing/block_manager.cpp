@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lessons/05_refcount_cow/holders.h"
+
 namespace lesson06 {
 
 BlockManager::BlockManager(int num_blocks, int block_size, BlockHasher hasher,
@@ -97,27 +99,12 @@ std::vector<int> BlockManager::sequences() const {
 
 void BlockManager::check() const {
   index_.check();
-  std::vector<int> holders(static_cast<size_t>(pool_.num_blocks()), 0);
-  for (const auto& [seq, sequence] : sequences_) {
-    const BlockTable& table = sequence.table;
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
-      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t id : table.block_ids()) ++holders.at(static_cast<size_t>(id));
-  }
-  int used = 0;
-  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
-    const int held = holders[static_cast<size_t>(id)];
-    used += held > 0;
-    if (pool_.ref_cnt(id) != held) {
-      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
-                                         pool_.ref_cnt(id), held));
-    }
-  }
-  if (used != pool_.num_used()) {
-    throw std::logic_error(
-        fmt::format("{} blocks are held, the pool counts {} used", used, pool_.num_used()));
+  lesson05::Holders holders(pool_.num_blocks());
+  for (const auto& [seq, sequence] : sequences_) holders.add(seq, sequence.table);
+  for (int32_t id = 0; id < pool_.num_blocks(); ++id) holders.check(id, pool_.ref_cnt(id));
+  if (holders.num_held() != pool_.num_used()) {
+    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
+                                       holders.num_held(), pool_.num_used()));
   }
 }
 

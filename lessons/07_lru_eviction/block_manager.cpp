@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lessons/05_refcount_cow/holders.h"
+
 namespace lesson07 {
 
 BlockManager::BlockManager(int num_blocks, int block_size, FreeOrder order, int hash_bits)
@@ -114,22 +116,9 @@ std::vector<int> BlockManager::sequences() const {
 
 void BlockManager::check() const {
   pool_.check();
-  std::vector<int> holders(static_cast<size_t>(pool_.num_blocks()) + 1, 0);
-  for (const auto& [seq, sequence] : sequences_) {
-    const BlockTable& table = sequence.table;
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size())) {
-      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t id : table.block_ids()) ++holders.at(static_cast<size_t>(id));
-  }
-  for (int32_t id = 1; id <= pool_.num_blocks(); ++id) {
-    if (pool_.block(id).ref_cnt != holders[static_cast<size_t>(id)]) {
-      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
-                                         pool_.block(id).ref_cnt,
-                                         holders[static_cast<size_t>(id)]));
-    }
-  }
+  lesson05::Holders holders(pool_.num_blocks() + 1);  // block 0 is nobody's
+  for (const auto& [seq, sequence] : sequences_) holders.add(seq, sequence.table);
+  for (int32_t id = 1; id <= pool_.num_blocks(); ++id) holders.check(id, pool_.block(id).ref_cnt);
 }
 
 }  // namespace lesson07

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lessons/05_refcount_cow/holders.h"
+
 namespace lesson08 {
 
 KvCacheManager::KvCacheManager(const Options& options)
@@ -123,21 +125,9 @@ int64_t KvCacheManager::num_slots_used() const {
 
 void KvCacheManager::check() const {
   pool_.check();
-  std::vector<int> holders(static_cast<size_t>(pool_.num_blocks()) + 1, 0);
-  for (const auto& [id, held] : held_) {
-    if (held.table.num_blocks() != blocks_for(held.table.num_tokens(), block_size())) {
-      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens", id,
-                                         held.table.num_blocks(), held.table.num_tokens()));
-    }
-    for (const int32_t block : held.table.block_ids()) ++holders.at(static_cast<size_t>(block));
-  }
-  for (int32_t block = 1; block <= pool_.num_blocks(); ++block) {
-    if (pool_.block(block).ref_cnt != holders[static_cast<size_t>(block)]) {
-      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
-                                         pool_.block(block).ref_cnt,
-                                         holders[static_cast<size_t>(block)]));
-    }
-  }
+  lesson05::Holders holders(pool_.num_blocks() + 1);  // block 0 is nobody's
+  for (const auto& [request, held] : held_) holders.add(request, held.table);
+  for (int32_t id = 1; id <= pool_.num_blocks(); ++id) holders.check(id, pool_.block(id).ref_cnt);
 }
 
 }  // namespace lesson08
