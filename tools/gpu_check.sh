@@ -40,7 +40,7 @@ pack() {
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(only=. gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model logits lesson04_bench lesson08_bench; do
+  for file in $programs ladder bench_cuda make_model logits lesson0{4,6,8}_bench; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -97,7 +97,7 @@ link_source_dir() {
 # race check is hundreds of times slower than the rest, so it also leaves out whole generations (the
 # other tools run them) and sweeps over shapes that differ in nothing a race depends on.
 readonly not_sanitized='*500 prompts*,*K3*,*K6*,*2048 rows*,*however often*'
-readonly not_raced='*every lesson*,*replayed from a graph*,*K4: decode*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*K1: what unused*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*computed again on CUDA*,*ragged passes*,*padded passes*'
+readonly not_raced='*every lesson*,*replayed from a graph*,*K4: decode*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*K1: what unused*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*blocks of a hit*,*computed again on CUDA*,*ragged passes*,*padded passes*'
 
 sanitize() {
   local tool=$1 program=$2 left_out=$not_sanitized
@@ -115,6 +115,11 @@ bench() {
     step "bench_cuda" 200 "$bundle/bin/bench_cuda" --model "$folder/model" \
       --json "$logs/bench_cuda.json"
     cat "$logs/bench_cuda.log"
+  fi
+  if wanted lesson06_bench; then
+    step "hits" 120 "$bundle/bin/lesson06_bench" --device cuda --model "$folder/model" \
+      --json "$logs/lesson06_cuda.json"
+    cat "$logs/hits.log"
   fi
   if wanted lesson08_bench; then
     step "serving" 200 "$bundle/bin/lesson08_bench" --device cuda --serve --model "$folder/model" \

@@ -38,6 +38,9 @@ class PrefixEngine : public kv::Engine {
   const std::vector<int>& num_cached_tokens() const { return num_cached_tokens_; }
   /// Null before the first generate().
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
+  const PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
+  /// The manager's number of request i of the running generate(); -1 if it has none.
+  int sequence_of(size_t i) const { return i < sequences_.size() ? sequences_[i] : -1; }
 
  private:
   void make_cache(std::span<const kv::Request> requests);

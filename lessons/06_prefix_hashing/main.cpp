@@ -12,6 +12,7 @@
 #include "common/cli.h"
 #include "common/cli_bench.h"
 #include "common/error.h"
+#include "compare_blocks.h"
 #include "engine.h"
 #include "forgery.h"
 #include "lessons/02_flat_cache/engine.h"
@@ -134,8 +135,56 @@ Victims forge(const kv::Model& model, const kv::Tokenizer& tokenizer, const Opti
   return victims;
 }
 
-void attack(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
-            const Options& options) {
+/// B, served behind A.
+struct Served {
+  std::string cache;
+  int num_found = 0;  // tokens of B that came from the cache
+  uint64_t logits = 0;
+  int64_t wrong_elements = 0;  // of K and V in the full blocks of B's prompt
+  int64_t elements = 0;
+};
+
+/// The blocks that hold the request's full blocks. They are free when it has been served, and what
+/// is in them stays until somebody takes them.
+std::vector<int32_t> serve_one(lesson06::PrefixEngine& engine, const kv::Request& request,
+                               kv::GenerateResult& result) {
+  std::vector<int32_t> blocks;
+  result = engine.generate({&request, 1}, [&](size_t, int32_t) {
+    const auto& table = engine.manager()->table(engine.sequence_of(0));
+    if (blocks.empty()) blocks.assign(table.block_ids().begin(), table.block_ids().end());
+    return true;
+  });
+  blocks.resize(request.prompt.size() / static_cast<size_t>(engine.cache()->block_size()));
+  return blocks;
+}
+
+/// Serves A and then B, and compares B's blocks with those of an engine that has seen B only.
+Served serve_behind(kv::Model& model, const Victims& victims, const Options& options,
+                    lesson06::PrefixIndex::Check check) {
+  const kv::EngineOptions pool{.block_size = options.block_size, .num_blocks = options.num_blocks};
+  lesson06::PrefixEngine engine(model, pool, lesson06::xxh64_block, check), alone(model, pool);
+  kv::GenerateResult result, right;
+  engine.generate({&victims.first, 1});
+  const std::vector<int32_t> served = serve_one(engine, victims.second, result);
+  const std::vector<int32_t> wanted = serve_one(alone, victims.second, right);
+  std::vector<lesson06::BlockPair> pairs;
+  for (size_t i = 0; i < served.size(); ++i) pairs.push_back({served[i], wanted[i]});
+  const bool exact = check == lesson06::PrefixIndex::Check::kExact;
+  Served row{.cache = exact ? "tokens and parent must be equal" : "an equal hash is trusted",
+             .num_found = engine.num_cached_tokens()[0],
+             .logits = result.completions[0].logits_xxh64};
+  for (const int64_t differing : lesson06::compare_blocks(
+           {.first = engine.cache(), .second = alone.cache(), .pairs = pairs}, model.stream())) {
+    row.wrong_elements += differing;
+  }
+  const auto element_bytes = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
+  row.elements =
+      static_cast<int64_t>(pairs.size()) * alone.cache()->bytes_per_block() / element_bytes;
+  return row;
+}
+
+nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
+                      const Options& options) {
   const auto start = Clock::now();
   const Victims victims = forge(model, tokenizer, options);
   console.print("Two blocks of {} tokens with one XXH64, found in {:.1f} s\n\n", options.block_size,
@@ -151,37 +200,39 @@ void attack(const kv::Console& console, kv::Model& model, const kv::Tokenizer& t
                   fmt::format("{:4} {:4}", block[size - 6], block[size - 5]),
                   kv::hex64(lesson06::xxh64_block(parent.back(), block)));
   }
-  const auto right = lesson02::make_engine(model, {})->generate({&victims.second, 1});
+  const uint64_t right =
+      lesson02::make_engine(model, {})->generate({&victims.second, 1}).completions[0].logits_xxh64;
   console.print("\nA is served first, then B\n\n");
-  kv::Table table({"cache", "tokens of B from it", "logits of B", "right"});
-  const auto add = [&](const std::string& name, int found, const kv::GenerateResult& result) {
-    const uint64_t digest = result.completions[0].logits_xxh64;
-    table.add({name, std::to_string(found), kv::hex64(digest),
-               digest == right.completions[0].logits_xxh64 ? "yes" : "NO: A's K and V"});
-  };
-  add("none", 0, right);
+  kv::Table table({"cache", "tokens of B from it", "wrong K and V", "logits of B", "right"});
+  table.add({"none", "-", "-", kv::hex64(right), "yes"});
+  nlohmann::json rows = nlohmann::json::array();
   for (const auto check :
        {lesson06::PrefixIndex::Check::kHashOnly, lesson06::PrefixIndex::Check::kExact}) {
-    lesson06::PrefixEngine engine(
-        model, {.block_size = options.block_size, .num_blocks = options.num_blocks},
-        lesson06::xxh64_block, check);
-    engine.generate({&victims.first, 1});
-    const auto result = engine.generate({&victims.second, 1});
-    const bool exact = check == lesson06::PrefixIndex::Check::kExact;
-    add(exact ? "tokens and parent must be equal" : "an equal hash is trusted",
-        engine.num_cached_tokens()[0], result);
+    const Served row = serve_behind(model, victims, options, check);
+    table.add({row.cache, std::to_string(row.num_found),
+               fmt::format("{} of {}", kv::with_commas(row.wrong_elements),
+                           kv::with_commas(row.elements)),
+               kv::hex64(row.logits), row.logits == right ? "yes" : "NO: A's K and V"});
+    rows.push_back({{"cache", row.cache},
+                    {"cached_tokens", row.num_found},
+                    {"wrong_elements", row.wrong_elements},
+                    {"elements", row.elements},
+                    {"logits_xxh64", kv::hex64(row.logits)},
+                    {"right", row.logits == right}});
   }
   console.write(table.to_string());
+  return rows;
 }
 
 /// What one hash of a block costs.
-void compare_hashes(const kv::Console& console, int block_size) {
+nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
   constexpr int kHashes = 20'000;
   std::mt19937 rng(1);
   std::vector<int32_t> tokens(static_cast<size_t>(block_size) * 64);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 150'000);
   console.print("One hash of a block of {} tokens, the parent's hash in front\n\n", block_size);
   kv::Table table({"hash", "bits", "time", "made to resist an attacker"});
+  nlohmann::json rows = nlohmann::json::array();
   for (const char* name : {"xxh64", "sha256"}) {
     const lesson06::BlockHasher hasher = lesson06::hasher_of(name);
     std::vector<double> rounds;
@@ -197,28 +248,34 @@ void compare_hashes(const kv::Console& console, int block_size) {
     const bool strong = std::string(name) == "sha256";
     table.add({name, strong ? "256" : "64", fmt::format("{:.0f} ns", 1e9 * kv::median(rounds)),
                strong ? "yes" : "no"});
+    rows.push_back({{"hash", name}, {"seconds", kv::median(rounds)}});
   }
   console.write(table.to_string());
+  return rows;
 }
 
 void run(Options& options) {
   kv::GenerateOptions& generate = options.generate;
   const kv::Console console(generate.json_file);
   lesson06::hasher_of(options.hash);  // refuses a wrong name before the model is loaded
-  if (options.hashes) return compare_hashes(console, options.block_size);
+  nlohmann::json document{{"lesson", "06"}, {"block_size", options.block_size}};
+  if (options.hashes) {
+    document["hashes"] = compare_hashes(console, options.block_size);
+    return kv::write_json(generate.json_file, document);
+  }
   if (options.attack && options.block_size < 16) {
     kv::user_error("--attack: block size {}, wanted 16 or more", options.block_size);
   }
   kv::Model model = kv::load_model(generate);
   const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  if (options.attack) return attack(console, model, tokenizer, options);
-  console.print("Lesson 06, prefix hashing, on {}\n\n", kv::describe(model.device()));
-  nlohmann::json document;
-  document["requests"] = serve(console, model, tokenizer, options);
-  document["lesson"] = "06";
   document["device"] = kv::name_of(model.device());
-  document["block_size"] = options.block_size;
-  document["hash"] = options.hash;
+  if (options.attack) {
+    document["attack"] = attack(console, model, tokenizer, options);
+  } else {
+    console.print("Lesson 06, prefix hashing, on {}\n\n", kv::describe(model.device()));
+    document["hash"] = options.hash;
+    document["requests"] = serve(console, model, tokenizer, options);
+  }
   kv::write_json(generate.json_file, document);
 }
 
