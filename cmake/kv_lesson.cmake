@@ -5,6 +5,7 @@
 #   lesson02             the program a learner runs (main.cpp)
 #   lesson02_test        test.cpp and what TESTS names, label lesson02;cpu
 #   lesson02_gpu_test    test_gpu.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
+#   lesson02_exercise    the same tests over exercise/*.cpp, where a learner writes; label exercise
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page.cpp and page_*.cpp: its page in the visualizer, if ImGui was found
 #   check02              builds and runs the lesson's tests
@@ -12,7 +13,7 @@
 # and adds the lesson to KV_LESSONS, from which the ladder is built.
 include(doctest OPTIONAL)
 
-# main() of the test binaries, compiled once for each kind: cpu, gpu.
+# main() of the test binaries, compiled once for each kind: cpu, gpu, exercise.
 function(kv_test_main kind)
   set(target kv_test_main_${kind})
   if(TARGET ${target})
@@ -20,7 +21,8 @@ function(kv_test_main kind)
   endif()
   add_library(${target} OBJECT "${PROJECT_SOURCE_DIR}/tests/test_main.cpp")
   target_link_libraries(${target} PRIVATE kv::base kv::options doctest::doctest)
-  target_compile_definitions(${target} PRIVATE $<$<STREQUAL:${kind},gpu>:KV_TEST_NEEDS_GPU>)
+  target_compile_definitions(${target} PRIVATE
+    $<$<STREQUAL:${kind},gpu>:KV_TEST_NEEDS_GPU> $<$<STREQUAL:${kind},exercise>:KV_TEST_EXERCISE>)
 endfunction()
 
 # kv_test(NAME LABELS a b... SOURCES ... [LIBS ...] [TIMEOUT s]): a doctest binary; each case is a ctest test.
@@ -59,6 +61,25 @@ function(kv_test name)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
 endfunction()
 
+# The lesson's tests once more, over exercise/x.cpp in place of x.cpp: what a learner's objects define,
+# the linker does not take from the lesson's library.
+function(kv_exercise num)
+  file(GLOB files CONFIGURE_DEPENDS exercise/*.cpp)
+  find_package(Python3 COMPONENTS Interpreter QUIET)
+  if(NOT files OR NOT KV_TESTS OR NOT KV_EXERCISES OR NOT Python3_FOUND)
+    return()
+  endif()
+  set(t lesson${num})
+  kv_test_main(exercise)
+  add_executable(${t}_exercise ${files} $<TARGET_OBJECTS:${t}_test> $<TARGET_OBJECTS:kv_test_main_exercise>)
+  target_include_directories(${t}_exercise PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  target_compile_options(${t}_exercise PRIVATE -Wno-unused)  # what is not written uses nothing
+  target_link_libraries(${t}_exercise PRIVATE kv_${t} kv::options doctest::doctest)
+  add_test(NAME "${t}_exercise"
+    COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/exercise.py" "$<TARGET_FILE:${t}_exercise>")
+  set_tests_properties("${t}_exercise" PROPERTIES LABELS exercise SKIP_RETURN_CODE 77 TIMEOUT 600)
+endfunction()
+
 function(kv_lesson num topic)
   cmake_parse_arguments(L "" "TITLE" "SOURCES;CUDA;LIBS;TESTS" ${ARGN})
   set(t lesson${num})
@@ -74,10 +95,11 @@ function(kv_lesson num topic)
   add_executable(${t} main.cpp)
   target_link_libraries(${t} PRIVATE kv_${t} kv::cli)
 
-  # Bare-name includes of the lesson's headers find the lesson here, and a learner's exercise there.
   kv_test(${t}_test LABELS ${t} SOURCES test.cpp ${L_TESTS} LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test_gpu.cpp LIBS kv_${t}
     INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+
+  kv_exercise(${num})
 
   if(KV_BENCH AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench.cpp")
     add_executable(${t}_bench bench.cpp)
