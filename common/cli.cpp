@@ -20,10 +20,19 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the program at once
 }
 
-/// One line, however the message came.
+/// One line that a terminal can show, however the message came and whatever it quotes.
 int report(std::string message, int code) {
+  constexpr size_t kMaxBytes = 1000;
+  if (message.size() > kMaxBytes) {
+    size_t end = kMaxBytes / 2;
+    while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not inside of a character
+    size_t rest = message.size() - kMaxBytes / 2;
+    while (rest < message.size() && (message[rest] & 0xC0) == 0x80) ++rest;
+    message.replace(end, rest - end, " [...] ");
+  }
   for (char& c : message) {
-    if (c == '\n' || c == '\r') c = ' ';
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) c = c == '\n' || c == '\r' ? ' ' : '?';
   }
   std::fflush(stdout);
   std::fprintf(stderr, "error: %s\n", message.c_str());

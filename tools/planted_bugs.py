@@ -43,6 +43,10 @@ BUGS = [
      "by_hash_.erase(begin); static_cast<void>(end);"),
     (MANAGER6, "the last token may be found, too", "end < tokens.size()", "end <= tokens.size()"),
     (MANAGER6, "a taken block keeps its old name in the index", "index_.forget(fresh.back());", ""),
+    (MANAGER6, "the tail of a sequence is freed before its head, and the head taken first",
+     "for (const int32_t id : find(seq).table.block_ids()) pool_.release(id);",
+     "const auto ids = find(seq).table.block_ids();\n"
+     "  for (auto id = ids.rbegin(); id != ids.rend(); ++id) pool_.release(*id);"),
     (MANAGER6, "a block that is not full is published", "const int num_full = table.num_tokens() / block_size_;",
      "const int num_full = table.num_blocks();"),
 
@@ -85,9 +89,9 @@ BUGS = [
     (MANAGER7, "hits on free blocks are not counted as taken", "needed + revived > pool_.num_free()",
      "needed > pool_.num_free()"),
     (MANAGER7, "the head of a sequence is freed before its tail",
-     "reversed(ids.rbegin(), ids.rend())", "reversed(ids.begin(), ids.end())"),
+     "freed_.assign(ids.rbegin(), ids.rend());", "freed_.assign(ids.begin(), ids.end());"),
     (MANAGER7, "some of an extension happens although not all fits",
-     "  if (needed > pool_.num_free()) return false;\n  for (", "  for ("),
+     "  if (needed > pool_.num_free()) return false;\n  std::vector", "  std::vector"),
 
     (MANAGER8, "hits are not pinned before other blocks are taken", "  pool_.touch(computed.block_ids);\n", ""),
     (MANAGER8, "hits on free blocks are not counted as taken", "if (needed + revived > pool_.num_free()) return false;",
@@ -125,7 +129,10 @@ BUGS = [
     (SCHEDULER, "priority is forgotten", "options_.order == Order::kPriority &&", "false &&"),
     (SCHEDULER, "full blocks are never published",
      "    manager_->cache_blocks(chunk.id, request.tokens, request.num_computed);\n", ""),
-    (SCHEDULER, "a cancelled request is updated", "    if (found == requests_.end()) continue;  // cancelled while the pass ran\n", ""),
+    (SCHEDULER, "a cancelled request is updated",
+     "    if (found == requests_.end() || found->second.state != RequestState::kRunning) continue;\n", ""),
+    (SCHEDULER, "what a cancelled request computed is counted for its successor",
+     " || found->second.state != RequestState::kRunning) continue;", ") continue;"),
     (SCHEDULER, "a token is wanted in the middle of a prompt", "r.num_computed == static_cast<int>(r.tokens.size())", "r.num_computed > 0"),
 ]
 

@@ -117,6 +117,7 @@ void run_steps(LiveRequests* live, const Command& command) {
   if (live->finished()) kv::user_error("step: the run has ended; `stop` leads back");
   for (int64_t i = 0; i < count && live->step(); ++i) {
   }
+  if (!live->error().empty()) kv::user_error("the run failed: {}", live->error());
 }
 
 }  // namespace viz

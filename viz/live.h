@@ -87,6 +87,7 @@ class LiveRequests {
   /// One more token. False if the run had ended.
   bool step() { return run_.step(); }
   bool finished() const { return run_.finished(); }
+  std::string error() const { return run_.error(); }  // that ended it; empty: none
   size_t size() const { return requests_.size(); }
   /// Prompt and generated tokens.
   std::vector<int32_t> tokens(size_t request) const;
@@ -99,7 +100,7 @@ class LiveRequests {
 };
 
 /// The command `step [N]`: up to N more tokens (1 if it is left out). Throws UserError if there is
-/// no run or it has ended.
+/// no run, it has ended, or it fails.
 void run_steps(LiveRequests* live, const Command& command);
 
 }  // namespace viz

@@ -61,6 +61,8 @@ viz::Shell make_shell(const Options& options) {
   return viz::Shell(std::move(pages), shipped_scenarios());
 }
 
+constexpr int64_t kMaxPixels = int64_t{8192} * 8192;  // of a picture
+
 void parse_size(const std::string& text, int& width, int& height) {
   char rest = 0;
   const int found = std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest);
@@ -94,6 +96,10 @@ void run_headless(const Options& options, viz::Shell& shell, int width, int heig
   const auto pixels = [&](int points) {
     return static_cast<int>(static_cast<float>(points) * scale);
   };
+  if (int64_t{pixels(width)} * pixels(height) > kMaxPixels) {
+    kv::user_error("--size {}x{} at --scale {:g}: {} x {} pixels, wanted at most {} in all", width,
+                   height, scale, pixels(width), pixels(height), kMaxPixels);
+  }
   if (!options.screenshot.empty() || options.frame_time) {
     viz::Headless headless(shell, pixels(width), pixels(height), scale);
     headless.frame();
@@ -124,7 +130,7 @@ void run(const Options& options) {
   if (!options.pictures.empty()) return draw_pictures(options.pictures);
   int width = 0, height = 0;
   parse_size(options.size, width, height);
-  if (options.scale < 0 || options.scale > 4) {
+  if (options.scale != 0 && !(options.scale >= 0.5 && options.scale <= 4)) {
     kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
   }
   viz::Shell shell = make_shell(options);

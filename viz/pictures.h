@@ -18,7 +18,7 @@ struct Picture {
   size_t steps = 0;                // of the scenario; 0: all
 };
 
-/// Reads viz/pictures.txt. Throws UserError, with file and line, for what is not such a list.
+/// Reads viz/pictures.txt. Throws UserError, with the line, for what is not such a list.
 std::vector<Picture> load_pictures(const std::filesystem::path& list);
 
 /// Plays the scenario on new pages and draws it: [kHeight, kWidth, 3] bytes. Live runs use the

@@ -100,6 +100,8 @@ Scenario Scenario::parse(std::string_view text, std::string name) {
   if (text.find('\0') != std::string_view::npos) {
     kv::user_error("{}: a scenario is text, found a NUL byte", scenario.name);
   }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   int number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

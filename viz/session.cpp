@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/error.h"
@@ -16,60 +17,93 @@ std::string place(const Command& command) {
   return command.line > 0 ? fmt::format("line {}: ", command.line) : std::string();
 }
 
+bool stands_for_itself(const Command& command) {
+  return command.verb == "say" || command.verb == "expect" || command.verb == "fails";
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<Page> page) : page_(std::move(page)) {}
 
+void Session::tell(std::string text, bool error) {
+  if (log_.size() >= kMaxLogLines) log_.erase(log_.begin());
+  if (text.size() > kMaxLogLine) text.replace(kMaxLogLine, std::string::npos, " ..");
+  log_.push_back({std::move(text), error});
+}
+
 void Session::run(const Command& command) {
-  const auto tell = [&](std::string text, bool error) {
-    if (log_.size() == kMaxLogLines) log_.erase(log_.begin());
-    if (text.size() > kMaxLogLine) text.replace(kMaxLogLine, std::string::npos, " ..");
-    log_.push_back({std::move(text), error});
-  };
-  try {
-    if (command.verb == "say") {
-      caption_ = command.word(0, "a caption");
-    } else if (command.verb == "expect") {
-      expect(command);
-    } else if (command.verb == "reset") {
-      reset();
-    } else if (command.verb == "fails") {
-      Command inner{.verb = command.word(0, "a command"),
-                    .args = {command.args.begin() + 1, command.args.end()},
-                    .line = command.line};
-      std::string refusal;
-      try {
-        page_->apply(inner);
-      } catch (const kv::UserError& error) {
-        refusal = error.what();
-      }
-      page_->check_invariants();
-      if (refusal.empty()) {
-        const size_t count = done_.size();
-        replay(count);  // it was done: take it back
-        kv::user_error("{}expected that `{}` is refused, but it was done", place(command),
-                       inner.text());
-      }
-      tell("refused: " + refusal, false);
-    } else {
-      std::string story = page_->apply(command);
-      page_->check_invariants();
-      done_.push_back(command);
-      undone_.clear();
-      tell(std::move(story), false);
-    }
-  } catch (const kv::UserError& error) {
-    // A page does not know where its command stands.
+  // A page does not know where its command stands. What a device could not do is told like what was
+  // refused: the window stays.
+  const auto refuse = [&](const std::exception& error) {
     const std::string text = error.what();
     const std::string whole = text.rfind("line ", 0) == 0 ? text : place(command) + text;
     tell(whole, true);
     throw kv::UserError(whole);
+  };
+  try {
+    apply(command);
+  } catch (const kv::UserError& error) {
+    refuse(error);
+  } catch (const kv::DeviceError& error) {
+    refuse(error);
   }
 }
 
-bool Session::try_run(const std::string& text) {
+void Session::apply(const Command& command) {
+  if (command.verb == "say") {
+    command.check_count(1, 1);
+    caption_ = command.args[0];
+  } else if (command.verb == "expect") {
+    expect(command);
+  } else if (command.verb == "reset") {
+    command.check_count(0, 0);
+    clear();
+  } else if (command.verb == "fails") {
+    fails(command);
+  } else {
+    std::string story = page_->apply(command);
+    page_->check_invariants();
+    done_.push_back({.command = command, .before = position_, .after = position_});
+    undone_.clear();
+    tell(std::move(story), false);
+  }
+}
+
+void Session::fails(const Command& command) {
+  const Command inner{.verb = command.word(0, "a command"),
+                      .args = {command.args.begin() + 1, command.args.end()},
+                      .line = command.line};
+  // A name that nobody knows is refused as well: that proves nothing.
+  const std::vector<std::string> known = page_->info().commands;
+  if (std::ranges::none_of(known, [&](const std::string& line) {
+        return line.substr(0, line.find(' ')) == inner.verb;
+      })) {
+    kv::user_error("{}fails: this page has no command `{}`", place(command), inner.verb);
+  }
+  std::string refusal;
   try {
-    const Command command = parse_command(text);
+    page_->apply(inner);
+  } catch (const kv::UserError& error) {
+    refusal = error.what();
+  }
+  page_->check_invariants();
+  if (refusal.empty()) {
+    replay(done_.size());  // it was done: take it back
+    kv::user_error("{}expected that `{}` is refused, but it was done", place(command),
+                   inner.text());
+  }
+  tell("refused: " + refusal, false);
+}
+
+bool Session::try_run(const std::string& text) {
+  Command command;
+  try {
+    command = parse_command(text);
+  } catch (const kv::UserError& error) {
+    tell(error.what(), true);
+    return false;
+  }
+  try {
     if (!command.verb.empty()) run(command);
     return true;
   } catch (const kv::UserError&) {
@@ -104,38 +138,66 @@ void Session::expect(const Command& command) const {
 
 void Session::replay(size_t count) {
   page_->reset();
-  for (size_t i = 0; i < count; ++i) page_->apply(done_[i]);
+  for (size_t i = 0; i < count; ++i) page_->apply(done_[i].command);
   page_->check_invariants();
 }
 
 void Session::undo() {
   if (done_.empty()) return;
-  replay(done_.size() - 1);
-  log_.push_back({"undo: " + done_.back().text(), false});
+  try {
+    replay(done_.size() - 1);
+  } catch (const std::runtime_error& error) {  // a live run may need a device that is gone
+    clear();
+    return tell(fmt::format("undo: {}; the page begins anew", error.what()), true);
+  }
+  tell("undo: " + done_.back().command.text(), false);
+  go_to(done_.back().before);
   undone_.push_back(std::move(done_.back()));
   done_.pop_back();
 }
 
 void Session::redo() {
   if (undone_.empty()) return;
-  const Command command = std::move(undone_.back());
-  undone_.pop_back();
-  log_.push_back({"redo: " + page_->apply(command), false});
+  try {
+    tell("redo: " + page_->apply(undone_.back().command), false);
+  } catch (const std::runtime_error& error) {
+    return tell(fmt::format("redo: {}", error.what()), true);
+  }
   page_->check_invariants();
-  done_.push_back(command);
+  go_to(undone_.back().after);
+  done_.push_back(std::move(undone_.back()));
+  undone_.pop_back();
 }
 
-void Session::reset() {
+void Session::clear() {
   page_->reset();
   done_.clear();
   undone_.clear();
+  tell("reset: a new page", false);
+}
+
+void Session::reset() {
+  clear();
   caption_.clear();
   position_ = 0;
   playing = false;
 }
 
+/// The scenario stands before its command `position`, with the caption that holds there.
+void Session::go_to(size_t position) {
+  if (position == position_ || !scenario_) return;
+  position_ = position;
+  caption_.clear();
+  for (size_t i = 0; i < position_; ++i) {
+    const Command& command = scenario_->commands[i];
+    if (command.verb == "say") caption_ = command.args[0];
+  }
+}
+
 Scenario Session::recorded(std::string name) const {
-  return {.name = std::move(name), .page = page_->info().lesson, .commands = done_};
+  Scenario scenario{.name = std::move(name), .page = page_->info().lesson, .commands = {}};
+  for (const Done& done : done_) scenario.commands.push_back(done.command);
+  return scenario;
 }
 
 void Session::load(Scenario scenario) {
@@ -154,11 +216,11 @@ bool Session::play_step() {
   bool changed = false;
   while (!at_end()) {
     const Command& command = scenario_->commands[position_];
-    const bool changes =
-        command.verb != "say" && command.verb != "expect" && command.verb != "fails";
+    const bool changes = !stands_for_itself(command);
     if (changed && (changes || command.verb == "say")) return true;
     run(command);
     ++position_;
+    if (changes && !done_.empty()) done_.back().after = position_;
     changed = changed || changes;
   }
   return changed;

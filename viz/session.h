@@ -20,16 +20,18 @@ class Session {
 
   Page& page() const { return *page_; }
   /// Runs a command of the page, or `say`, `expect`, `fails`, `reset`. Throws UserError if it is
-  /// refused or an expectation does not hold: the page is as it was then, and the log says why.
+  /// refused, an expectation does not hold, or the device fails: the log says why, and but for a
+  /// device that failed midway the page is as it was.
   void run(const Command& command);
   /// The same for a click: what is refused is told in the log, not thrown. True if it was done.
   bool try_run(const std::string& command);
 
   bool can_undo() const { return !done_.empty(); }
   bool can_redo() const { return !undone_.empty(); }
-  void undo();  // replays all but the last command
+  /// Replays all but the last command. A scenario goes back to before it, too.
+  void undo();
   void redo();
-  void reset();
+  void reset();  // the page, and a loaded scenario to its beginning
 
   /// Commands that changed the page, as a scenario.
   Scenario recorded(std::string name) const;
@@ -59,12 +61,23 @@ class Session {
   void advance(double seconds);
 
  private:
+  /// A command that was done, and where the scenario stood before and behind it.
+  struct Done {
+    Command command;
+    size_t before = 0;
+    size_t after = 0;
+  };
+  void tell(std::string text, bool error);
+  void apply(const Command& command);
   void expect(const Command& command) const;
+  void fails(const Command& command);
+  void clear();
+  void go_to(size_t position);
   void replay(size_t count);
   bool play_step();
 
   std::unique_ptr<Page> page_;
-  std::vector<Command> done_, undone_;
+  std::vector<Done> done_, undone_;
   std::vector<LogLine> log_;
   std::string caption_;
   std::optional<Scenario> scenario_;

@@ -45,7 +45,7 @@ struct TableView {
   std::vector<int> ref_cnts;  // empty: not shown
   int num_tokens = 0;
   int block_size = 0;
-  std::optional<int> highlight_token;  // its cell and slot are marked
+  std::optional<int> highlight_token;  // its cell is marked
 };
 /// Returns the token under the mouse.
 std::optional<int> block_table(Ui& ui, const std::string& name, const TableView& view);

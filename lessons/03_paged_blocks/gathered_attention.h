@@ -1,7 +1,8 @@
 #pragma once
 
 // The first way to attend over blocks: copy each sequence's K and V together, then use lesson 02's
-// kernel, which knows nothing of blocks. Right, simple, and twice the traffic.
+// kernel, which knows nothing of blocks. Right, simple, and three times the traffic: rows are read,
+// written, and read again.
 
 #include <cstdint>
 #include <span>

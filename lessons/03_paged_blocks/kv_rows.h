@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a slot's rows are: the one place that turns a block and an offset into an address, for both
-// twins of every kernel.
+// Where a slot's rows are: how a block and an offset become an address, for the CPU twins and the
+// kernels that copy. (Lesson 04's attention on CUDA goes by slots: paged_cache.cuh.)
 
 #include <cstdint>
 

@@ -1,7 +1,10 @@
 // Tests of lesson 03's kernels and engine: bytes where they belong, and the bits of lesson 02.
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <limits>
 #include <random>
 #include <stdexcept>
@@ -9,6 +12,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/parallel.h"
 #include "engine.h"
 #include "gather_kv.h"
 #include "lessons/02_flat_cache/engine.h"
@@ -73,12 +77,15 @@ TEST_CASE("write_kv then gather_kv gives every row back and touches nothing else
                           .num_rows = static_cast<int>(slots.size()),
                           .cache = cache.blocks});
   // The whole cache: written rows where the slots say, the old value everywhere else.
-  std::vector<float> wanted(cache.k.size(), -7.0f);
+  std::vector<float> wanted_k(cache.k.size(), -7.0f), wanted_v = wanted_k;
   for (size_t row = 0; row < slots.size(); ++row) {
-    std::copy_n(k.begin() + static_cast<std::ptrdiff_t>(row * kWidth), kWidth,
-                wanted.begin() + slots[row] * static_cast<std::ptrdiff_t>(kWidth));
+    const auto from = static_cast<std::ptrdiff_t>(row * kWidth);
+    const auto to = slots[row] * static_cast<std::ptrdiff_t>(kWidth);
+    std::copy_n(k.begin() + from, kWidth, wanted_k.begin() + to);
+    std::copy_n(v.begin() + from, kWidth, wanted_v.begin() + to);
   }
-  CHECK(cache.k == wanted);
+  CHECK(cache.k == wanted_k);
+  CHECK(cache.v == wanted_v);
 
   const std::vector<int64_t> out_begin{9, 0};  // in the other order
   std::vector<float> k_out(15 * kWidth, kNaN), v_out(15 * kWidth, kNaN);
@@ -130,6 +137,29 @@ TEST_CASE("K2 a slot out of range writes nothing") {
                           .cache = cache.blocks});
   CHECK(cache.k == before);
   CHECK(cache.v == before);
+}
+#else
+TEST_CASE("K2 a slot out of range is rejected in a debug build") {
+  for (const int64_t slot : {int64_t{12}, int64_t{-2}, int64_t{1} << 40}) {
+    CAPTURE(slot);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      std::signal(SIGABRT, SIG_DFL);
+      kv::set_num_threads(1);
+      HostCache cache(3, 4, 0.5f);
+      const std::vector<float> rows(HostCache::kWidth, 1.0f);
+      lesson03::write_kv_cpu({.k = rows.data(),
+                              .v = rows.data(),
+                              .slot_mapping = &slot,
+                              .num_rows = 1,
+                              .cache = cache.blocks});
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+  }
 }
 #endif
 

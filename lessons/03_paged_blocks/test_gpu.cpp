@@ -81,6 +81,19 @@ TEST_CASE("K2: rows go to their slots and slot -1 nowhere: the whole cache is co
     }
     CHECK(to_host(d_k) == k);
     CHECK(to_host(d_v) == v);
+#ifdef NDEBUG
+    // A slot that the cache has not is none: a debug build rejects it.
+    const std::vector<int64_t> outside{static_cast<int64_t>(num_slots), -2, int64_t{1} << 40};
+    const auto d_outside = kv::to_device<int64_t>(outside, stream());
+    lesson03::write_kv_cuda({.k = d_new_k.data(),
+                             .v = d_new_v.data(),
+                             .slot_mapping = d_outside.as<const int64_t>(),
+                             .num_rows = static_cast<int>(outside.size()),
+                             .cache = cache},
+                            stream());
+    CHECK(to_host(d_k) == k);
+    CHECK(to_host(d_v) == v);
+#endif
 
     // Two sequences over permuted blocks; entries behind a sequence's last block are never read.
     const int len0 = shape.block_size * 2 + 1, len1 = shape.block_size;
@@ -92,6 +105,8 @@ TEST_CASE("K2: rows go to their slots and slot -1 nowhere: the whole cache is co
     const auto d_begin = kv::to_device<int64_t>(begin, stream());
     const kv::DeviceBuffer k_out(kv::Device::kCuda, static_cast<size_t>(len0 + len1) * width * 2);
     const kv::DeviceBuffer v_out(kv::Device::kCuda, k_out.bytes());
+    kv::fill_bytes(k_out.data(), 0xFF, k_out.bytes(), stream());  // NaN
+    kv::fill_bytes(v_out.data(), 0xFF, v_out.bytes(), stream());
     lesson03::gather_kv_cuda({.cache = cache,
                               .block_tables = d_tables.as<const int32_t>(),
                               .seq_len = d_lens.as<const int32_t>(),
@@ -126,8 +141,9 @@ TEST_CASE("K3: rows past 2^31 elements land where they belong") {
   const auto bytes = static_cast<size_t>(kBlocks) * kBlockSize * kWidth * 2;
   const kv::DeviceBuffer k(kv::Device::kCuda, bytes), v(kv::Device::kCuda, bytes);
   std::mt19937_64 rng(5);
-  const auto rows = random_words(rng, 2 * kWidth);
-  const auto d_rows = kv::to_device<uint16_t>(rows, stream());
+  const auto new_k = random_words(rng, 2 * kWidth), new_v = random_words(rng, 2 * kWidth);
+  const auto d_new_k = kv::to_device<uint16_t>(new_k, stream());
+  const auto d_new_v = kv::to_device<uint16_t>(new_v, stream());
   const std::vector<int64_t> slots{int64_t{kBlocks - 1} * kBlockSize + 15, 3};
   const auto d_slots = kv::to_device<int64_t>(slots, stream());
   const lesson03::KvBlocks cache{.k = k.data(),
@@ -136,8 +152,8 @@ TEST_CASE("K3: rows past 2^31 elements land where they belong") {
                                  .block_size = kBlockSize,
                                  .num_kv_heads = kKvHeads,
                                  .head_dim = kHeadDim};
-  lesson03::write_kv_cuda({.k = d_rows.data(),
-                           .v = d_rows.data(),
+  lesson03::write_kv_cuda({.k = d_new_k.data(),
+                           .v = d_new_v.data(),
                            .slot_mapping = d_slots.as<const int64_t>(),
                            .num_rows = 2,
                            .cache = cache},
@@ -159,8 +175,23 @@ TEST_CASE("K3: rows past 2^31 elements land where they belong") {
                             .k_out = k_out.data(),
                             .v_out = v_out.data()},
                            stream());
-  const std::vector<uint16_t> gathered = to_host(k_out);
-  CHECK(std::equal(gathered.end() - kWidth, gathered.end(), rows.begin()));
+  const auto last_row = [&](const kv::DeviceBuffer& gathered) {
+    const std::vector<uint16_t> words = to_host(gathered);
+    return std::vector<uint16_t>(words.end() - kWidth, words.end());
+  };
+  const auto third_row = [&](const kv::DeviceBuffer& all) {
+    std::vector<uint16_t> words(kWidth);
+    kv::copy_to_host(words.data(), all.as<uint16_t>() + 3 * kWidth, kWidth * 2, stream());
+    return words;
+  };
+  const auto row = [&](const std::vector<uint16_t>& rows, size_t i) {
+    const auto at = rows.begin() + static_cast<std::ptrdiff_t>(i * kWidth);
+    return std::vector<uint16_t>(at, at + kWidth);
+  };
+  CHECK(last_row(k_out) == row(new_k, 0));
+  CHECK(last_row(v_out) == row(new_v, 0));
+  CHECK(third_row(k) == row(new_k, 1));
+  CHECK(third_row(v) == row(new_v, 1));
 }
 
 TEST_CASE("the engine gives lesson 02's bits for any block size and in separate blocks") {

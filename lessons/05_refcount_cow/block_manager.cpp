@@ -19,8 +19,8 @@ struct BlockManager::Plan {
     int copied_block;  // logical index of the last block, copied first; -1: it is not
   };
   std::vector<Step> steps;  // one for each sequence that grows
-  int num_copies = 0;
-  int num_blocks = 0;  // taken from the pool, for copies and growth
+  size_t num_copies = 0;
+  int64_t num_blocks = 0;  // taken from the pool, for copies and growth
 };
 
 BlockManager::BlockManager(int num_blocks, int block_size, CopyBlocks copy)
@@ -65,13 +65,12 @@ BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
     }
     plan.num_blocks += step.new_blocks;
     plan.steps.push_back(step);
-    if (plan.num_blocks > pool_.num_blocks()) break;  // never fits: and no sum overflows
   }
-  plan.num_blocks += plan.num_copies;
+  plan.num_blocks += static_cast<int64_t>(plan.num_copies);
   return plan;
 }
 
-int BlockManager::blocks_to_append(std::span<const Growth> growths) const {
+int64_t BlockManager::blocks_to_append(std::span<const Growth> growths) const {
   return plan(growths).num_blocks;
 }
 
@@ -79,10 +78,17 @@ bool BlockManager::append(std::span<const Growth> growths) {
   const Plan plan = this->plan(growths);
   if (plan.num_blocks > pool_.num_free()) return false;
 
-  // Allocate ...
+  // Memory for the lists comes first: from here on nothing but copy_ can throw.
   std::vector<int32_t> blocks;
-  for (int i = 0; i < plan.num_blocks; ++i) blocks.push_back(*pool_.allocate());
   std::vector<BlockCopy> copies;
+  blocks.reserve(static_cast<size_t>(plan.num_blocks));
+  copies.reserve(plan.num_copies);
+  for (const Plan::Step& step : plan.steps) {
+    BlockTable& table = find(step.seq);
+    table.reserve(static_cast<size_t>(table.num_blocks() + step.new_blocks));
+  }
+  // Allocate ...
+  for (int64_t i = 0; i < plan.num_blocks; ++i) blocks.push_back(*pool_.allocate());
   for (const Plan::Step& step : plan.steps) {
     if (step.copied_block < 0) continue;
     copies.push_back(
@@ -109,7 +115,7 @@ bool BlockManager::append(std::span<const Growth> growths) {
     table.extend(step.num_tokens, fresh.first(count));
     fresh = fresh.subspan(count);
   }
-  num_copies_ += plan.num_copies;
+  num_copies_ += static_cast<int64_t>(plan.num_copies);
   return true;
 }
 

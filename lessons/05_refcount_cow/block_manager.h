@@ -46,7 +46,7 @@ class BlockManager {
   /// holders keeps the block itself. One call of CopyBlocks for all copies.
   bool append(std::span<const Growth> growths);
   /// Free blocks that append(growths) takes, copies included.
-  int blocks_to_append(std::span<const Growth> growths) const;
+  int64_t blocks_to_append(std::span<const Growth> growths) const;
 
   /// Makes the last block the sequence's own, as before a write to a token it already has. False if
   /// that takes a copy and no block is free. Throws std::logic_error if there is no block.

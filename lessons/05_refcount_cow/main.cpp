@@ -24,7 +24,8 @@ struct Options {
 
 /// Blocks of `count` sequences that share a prompt and then go their own ways, by the manager.
 void add_example(kv::Table& table, int prompt, int count, int new_tokens, int block_size) {
-  lesson05::BlockManager manager(4096, block_size);
+  const int blocks = count * lesson05::blocks_for(prompt + new_tokens, block_size);
+  lesson05::BlockManager manager(blocks, block_size);
   const auto append = [&](std::span<const lesson05::Growth> growths) {
     if (!manager.append(growths)) throw std::logic_error("the pool is large enough");
   };

@@ -35,7 +35,6 @@ LiveSharing::LiveSharing(kv::Model& model, const kv::Tokenizer& tokenizer,
     });
   });
   step();
-  if (!run_->error().empty()) kv::user_error("{}", run_->error());
 }
 
 bool LiveSharing::step() {
@@ -46,6 +45,7 @@ bool LiveSharing::step() {
     story_ = "the run has ended: all its blocks are free again";
     return false;
   }
+  if (!run_->error().empty()) kv::user_error("the run failed: {}", run_->error());
   if (engine_.manager()) tell(copies, used);
   return true;
 }

@@ -36,7 +36,7 @@ void copy_labels(std::vector<int32_t>& labels, const BlockCopy& copy, int block_
               labels.begin() + static_cast<std::ptrdiff_t>(copy.destination) * block_size);
 }
 
-std::string too_few_blocks(int needed, int num_free) {
+std::string too_few_blocks(int64_t needed, int num_free) {
   return fmt::format("needs {}, {} free", count_of(needed, "block"),
                      num_free == 1 ? "1 is" : fmt::format("{} are", num_free));
 }
@@ -170,7 +170,7 @@ std::string Simulator::why_not_append(std::span<const std::string> names, int nu
   std::vector<Growth> growths;
   for (const std::string& name : names) growths.push_back({find(name).number, num_tokens});
   if (growths.empty()) return "there is no sequence";
-  const int needed = manager_.blocks_to_append(growths);
+  const int64_t needed = manager_.blocks_to_append(growths);
   const int num_free = manager_.pool().num_free();
   return needed <= num_free ? "" : too_few_blocks(needed, num_free);
 }

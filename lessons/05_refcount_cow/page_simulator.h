@@ -88,7 +88,7 @@ class Simulator {
 };
 
 /// "needs 5 blocks, 3 are free".
-std::string too_few_blocks(int needed, int num_free);
+std::string too_few_blocks(int64_t needed, int num_free);
 /// "1 block", "2 blocks".
 std::string count_of(int64_t count, std::string_view thing);
 /// 0: "A", 25: "Z", 26: "AA".

@@ -262,6 +262,21 @@ TEST_CASE("B5 the pool runs out midway: all or nothing") {
   CHECK_FALSE(append(manager, a, INT32_MAX - 6));
 }
 
+TEST_CASE("B5 sums of blocks that no int can hold are too many, and the number is right") {
+  BlockManager manager(64, 1);
+  const int a = new_sequence(manager, 3), b = manager.fork(a), c = manager.fork(a);
+  const Snapshot before = snapshot(manager);
+  const Growth growths[] = {{.seq = a, .num_tokens = 10},
+                            {.seq = b, .num_tokens = INT32_MAX - 3},
+                            {.seq = c, .num_tokens = INT32_MAX - 3}};
+  CHECK(manager.blocks_to_append(growths) == 10 + 2 * int64_t{INT32_MAX - 3});
+  CHECK_FALSE(manager.append(growths));
+  const Growth twice[] = {{.seq = b, .num_tokens = INT32_MAX - 3},
+                          {.seq = b, .num_tokens = INT32_MAX - 3}};
+  CHECK_THROWS_AS(manager.append(twice), std::invalid_argument);
+  CHECK(snapshot(manager) == before);
+}
+
 TEST_CASE("B6 lengths 0 1 bs-1 bs bs+1 k*bs: tables and last blocks of forks are exact") {
   for (const int size : {1, 2, 4, 16}) {
     for (const int length : {0, 1, size - 1, size, size + 1, 3 * size}) {

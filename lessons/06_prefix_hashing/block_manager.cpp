@@ -39,7 +39,15 @@ BlockManager::Start BlockManager::start(std::span<const int32_t> tokens) {
 
 bool BlockManager::extend(std::span<const Growth> growths) {
   std::map<int, int> more;  // a sequence may be named more than once
-  for (const Growth& growth : growths) more[growth.seq] += growth.num_tokens;
+  for (const Growth& growth : growths) {
+    int& sum = more[growth.seq];
+    const int64_t tokens = int64_t{sum} + growth.num_tokens;
+    if (growth.num_tokens < 0 || tokens > INT32_MAX) {
+      throw std::invalid_argument(
+          fmt::format("BlockManager: {} tokens more for sequence {}", tokens, growth.seq));
+    }
+    sum = static_cast<int>(tokens);
+  }
   int64_t needed = 0;
   for (const auto& [seq, num_tokens] : more) needed += table(seq).blocks_to_extend(num_tokens);
   if (needed > pool_.num_free()) return false;
@@ -68,14 +76,16 @@ void BlockManager::publish(int seq, std::span<const int32_t> tokens) {
        ++sequence.num_published) {
     const auto i = static_cast<size_t>(sequence.num_published);
     const auto block = tokens.subspan(i * size, size);
-    sequence.hash = hasher_(sequence.hash, block);
-    sequence.prefix = index_.publish(table.block_ids()[i], *sequence.hash, sequence.prefix, block);
+    const uint64_t hash = hasher_(sequence.hash, block);
+    sequence.prefix = index_.publish(table.block_ids()[i], hash, sequence.prefix, block);
+    sequence.hash = hash;
   }
 }
 
 void BlockManager::free_sequence(int seq) {
-  const std::span<const int32_t> ids = find(seq).table.block_ids();
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) pool_.release(*id);
+  // The pool is a stack, and what is freed last is taken first. So the tail is freed last: a head
+  // is of use without its tail, a tail without its head is of none.
+  for (const int32_t id : find(seq).table.block_ids()) pool_.release(id);
   sequences_.erase(seq);
 }
 

@@ -47,7 +47,7 @@ class BlockManager {
   /// as many as it has slots. Blocks that have become full can be found from now on.
   void publish(int seq, std::span<const int32_t> tokens);
 
-  /// Drops the sequence's references, last block first, and forgets it. What its full blocks hold
+  /// Drops the sequence's references, first block first, and forgets it. What its full blocks hold
   /// can be found until they are taken for something else.
   void free_sequence(int seq);
 

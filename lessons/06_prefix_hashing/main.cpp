@@ -96,13 +96,14 @@ nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tok
                     {"same_bits", same}});
   }
   console.write(table.to_string());
+  if (!engine.manager()) return rows;  // interrupted before the first one
   const lesson06::BlockManager& manager = *engine.manager();
   console.print("\nhit rate                  {} of {} prompt tokens, {}\n",
                 kv::with_commas(manager.num_tokens_found()),
                 kv::with_commas(manager.num_tokens_asked()),
                 kv::percent(static_cast<double>(manager.num_tokens_found()),
                             static_cast<double>(manager.num_tokens_asked())));
-  console.print("blocks that can be found  {}, none of them in use\n", manager.index().size());
+  console.print("blocks with a name        {}, none of them in use\n", manager.index().size());
   return rows;
 }
 
@@ -246,8 +247,8 @@ nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
       rounds.push_back(seconds_since(start) / kHashes);
     }
     const bool strong = std::string(name) == "sha256";
-    table.add({name, strong ? "256" : "64", fmt::format("{:.0f} ns", 1e9 * kv::median(rounds)),
-               strong ? "yes" : "no"});
+    table.add({name, strong ? "64 of 256" : "64",
+               fmt::format("{:.0f} ns", 1e9 * kv::median(rounds)), strong ? "yes" : "no"});
     rows.push_back({{"hash", name}, {"seconds", kv::median(rounds)}});
   }
   console.write(table.to_string());
@@ -257,6 +258,7 @@ nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
 void run(Options& options) {
   kv::GenerateOptions& generate = options.generate;
   const kv::Console console(generate.json_file);
+  if (generate.max_tokens < 1) kv::user_error("--max-tokens: found 0, wanted 1 or more");
   lesson06::hasher_of(options.hash);  // refuses a wrong name before the model is loaded
   nlohmann::json document{{"lesson", "06"}, {"block_size", options.block_size}};
   if (options.hashes) {

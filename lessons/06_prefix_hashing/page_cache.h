@@ -36,7 +36,8 @@ class WordCache {
   /// Throws UserError for settings that cannot be.
   explicit WordCache(const Settings& settings);
 
-  // Each says in plain words what it did, and throws UserError if it cannot: nothing has changed.
+  // Each says in plain words what it did, and throws UserError if it cannot: no request has changed
+  // then. (An `ask` without room counts as asked.)
   std::string ask(const std::string& name, const std::string& text);
   std::string ask(const std::string& name, std::vector<int32_t> tokens);
   std::string free(const std::string& name);

@@ -42,9 +42,10 @@ PrefixId PrefixIndex::publish(int32_t block_id, uint64_t hash, std::optional<Pre
   const std::optional<Match> same = find(hash, parent, tokens);
   num_refused_ = refused;  // nobody asked
   const PrefixId prefix = same ? same->prefix : next_prefix_++;
-  contents_[static_cast<size_t>(block_id)] = BlockContent{
+  BlockContent content{
       .hash = hash, .parent = parent, .prefix = prefix, .tokens = {tokens.begin(), tokens.end()}};
   by_hash_.emplace(hash, block_id);
+  contents_[static_cast<size_t>(block_id)] = std::move(content);  // what may throw has been done
   return prefix;
 }
 

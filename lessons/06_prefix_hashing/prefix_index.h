@@ -12,8 +12,10 @@
 
 namespace lesson06 {
 
-/// A prefix that has been seen: token 0 up to the end of some block. Blocks with equal prefixes
-/// have equal numbers; a number is never given again.
+/// A prefix that has been seen: token 0 up to the end of some block. Equal numbers mean equal
+/// prefixes; a number is never given again. Blocks that hold the same behind the same number share
+/// one as long as one of them is there. A prefix that was lost and is computed again has a new
+/// number, and what is cached behind the old one is not found any more.
 using PrefixId = int64_t;
 
 /// A full block's content, as far as the index is concerned.

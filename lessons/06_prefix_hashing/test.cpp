@@ -80,6 +80,14 @@ TEST_CASE("hashes by name") {
   }
 }
 
+TEST_CASE("a short request takes tails: what is left of a prefix can be found") {
+  BlockManager manager(4, 4, xxh64_block);
+  manager.free_sequence(run(manager, range(0, 12)).seq);   // three blocks with a name
+  manager.free_sequence(run(manager, range(50, 57)).seq);  // takes two of them, from the tail
+  CHECK(manager.start(range(0, 12)).num_cached_tokens == 4);
+  manager.check();
+}
+
 TEST_CASE("B14 a partly filled block has no hash, and gets one when it is full") {
   for (const int n : {0, 1, 15}) CHECK(hash_chain(range(0, n), 16, xxh64_block).empty());
   BlockManager manager(8, 4);

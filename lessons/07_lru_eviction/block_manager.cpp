@@ -47,27 +47,56 @@ std::optional<BlockManager::Start> BlockManager::start(std::span<const int32_t> 
   const int needed = blocks_for(rest, block_size());
   if (needed + revived > pool_.num_free()) return std::nullopt;
 
+  // What allocates comes first; from the pin on nothing can fail.
+  std::vector<int32_t> fresh(static_cast<size_t>(needed));
+  make_room(sequence.table, found.size() + fresh.size());
+  pool_.expect_events(fresh.size());
+  BlockTable& table = sequences_.emplace(next_seq_, std::move(sequence)).first->second.table;
   pool_.touch(found);  // pinned, before anything else is taken
-  const std::vector<int32_t> fresh = *pool_.get_new_blocks(needed);
-  sequence.table.extend(cached, found);
-  sequence.table.extend(rest, fresh);
+  pool_.get_new_blocks(fresh);
+  table.extend(cached, found);
+  table.extend(rest, fresh);
   num_asked_ += static_cast<int64_t>(tokens.size());
   num_found_ += cached;
-  sequences_.emplace(next_seq_, std::move(sequence));
   return Start{.seq = next_seq_++, .num_cached_tokens = cached};
 }
 
 bool BlockManager::extend(std::span<const Growth> growths) {
   std::map<int, int> more;  // a sequence may be named more than once
-  for (const Growth& growth : growths) more[growth.seq] += growth.num_tokens;
+  for (const Growth& growth : growths) {
+    int& sum = more[growth.seq];
+    const int64_t tokens = int64_t{sum} + growth.num_tokens;
+    if (growth.num_tokens < 0 || tokens > INT32_MAX) {
+      throw std::invalid_argument(
+          fmt::format("BlockManager: {} tokens more for sequence {}", tokens, growth.seq));
+    }
+    sum = static_cast<int>(tokens);
+  }
   int64_t needed = 0;
   for (const auto& [seq, num_tokens] : more) needed += table(seq).blocks_to_extend(num_tokens);
   if (needed > pool_.num_free()) return false;
+  std::vector<int32_t> fresh(static_cast<size_t>(needed));
   for (const auto& [seq, num_tokens] : more) {
     BlockTable& table = find(seq).table;
-    table.extend(num_tokens, *pool_.get_new_blocks(table.blocks_to_extend(num_tokens)));
+    make_room(table, static_cast<size_t>(table.num_blocks() + table.blocks_to_extend(num_tokens)));
+  }
+  pool_.expect_events(fresh.size());
+  pool_.get_new_blocks(fresh);
+  std::span<const int32_t> rest = fresh;
+  for (const auto& [seq, num_tokens] : more) {
+    BlockTable& table = find(seq).table;
+    const auto count = static_cast<size_t>(table.blocks_to_extend(num_tokens));
+    table.extend(num_tokens, rest.first(count));
+    rest = rest.subspan(count);
   }
   return true;
+}
+
+/// For a table of so many blocks, and for giving all of them back: free_sequence() allocates
+/// nothing.
+void BlockManager::make_room(BlockTable& table, size_t num_blocks) {
+  table.reserve(num_blocks);
+  if (num_blocks > freed_.capacity()) freed_.reserve(2 * num_blocks);
 }
 
 void BlockManager::publish(int seq, std::span<const int32_t> tokens) {
@@ -91,8 +120,8 @@ void BlockManager::publish(int seq, std::span<const int32_t> tokens) {
 
 void BlockManager::free_sequence(int seq) {
   const std::span<const int32_t> ids = find(seq).table.block_ids();
-  const std::vector<int32_t> reversed(ids.rbegin(), ids.rend());  // tails are taken before heads
-  pool_.free_blocks(reversed);
+  freed_.assign(ids.rbegin(), ids.rend());  // tails are taken before heads
+  pool_.free_blocks(freed_);
   sequences_.erase(seq);
 }
 

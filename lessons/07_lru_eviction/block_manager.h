@@ -31,9 +31,9 @@ class BlockManager {
     int seq = 0;
     int num_cached_tokens = 0;
   };
-  /// A new sequence with these tokens, `num_new_tokens` of which get their slots behind what the
-  /// cache has (at most all but the last token). No value: too few blocks are free. Nothing has
-  /// changed then: what was found is looked at first, and pinned only when the rest fits.
+  /// A new sequence with these tokens: what the cache has (at most all but the last token), and new
+  /// slots for the rest. No value: too few blocks are free. Nothing has changed then: what was
+  /// found is looked at first, and pinned only when the rest fits.
   std::optional<Start> start(std::span<const int32_t> tokens, ExtraKeys extra_keys = {});
 
   /// Slots for all of `growths`, or none at all: false if too few blocks are free.
@@ -41,9 +41,10 @@ class BlockManager {
   /// K and V of all the sequence's slots are written; `tokens` are its tokens. Blocks that have
   /// become full can be found from now on.
   void publish(int seq, std::span<const int32_t> tokens);
-  /// Drops the sequence's references, last block first, and forgets it.
+  /// Drops the sequence's references, last block first, and forgets it. Allocates nothing, so it
+  /// can be done when something else has failed.
   void free_sequence(int seq);
-  /// Forgets all cached content. False, and nothing has changed, while a sequence is there.
+  /// Forgets all cached content. False, and nothing has changed, while a sequence holds a block.
   bool reset_prefix_cache() { return pool_.reset_prefix_cache(); }
 
   const BlockTable& table(int seq) const;
@@ -67,11 +68,13 @@ class BlockManager {
     std::optional<PrefixId> prefix;  // with the last published block
   };
   Sequence& find(int seq);
+  void make_room(BlockTable& table, size_t num_blocks);
   /// The longest run of cached blocks; fills the sequence's hash and prefix.
   std::vector<int32_t> computed_blocks(std::span<const int32_t> tokens, Sequence& sequence) const;
 
   BlockPool pool_;
   std::map<int, Sequence> sequences_;
+  std::vector<int32_t> freed_;  // of one call: kept for its memory
   int next_seq_ = 0;
   int64_t num_asked_ = 0, num_found_ = 0;
 };

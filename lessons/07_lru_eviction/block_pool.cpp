@@ -10,13 +10,13 @@
 namespace lesson07 {
 
 BlockPool::BlockPool(int num_blocks, int block_size, FreeOrder order, int hash_bits)
-    : block_size_(block_size),
-      order_(order),
-      hash_mask_(hash_bits >= kAllBits ? ~uint64_t{0} : (uint64_t{1} << hash_bits) - 1) {
+    : block_size_(block_size), order_(order) {
   if (num_blocks < 1 || block_size < 1 || hash_bits < 0) {
-    throw std::invalid_argument(fmt::format(
-        "BlockPool: {} blocks of {} tokens, wanted at least 1 of 1", num_blocks, block_size));
+    throw std::invalid_argument(
+        fmt::format("BlockPool: {} blocks of {} tokens, {} bits of hash, wanted at least 1, 1, 0",
+                    num_blocks, block_size, hash_bits));
   }
+  if (hash_bits < kAllBits) hash_mask_ = (uint64_t{1} << hash_bits) - 1;
   blocks_.resize(static_cast<size_t>(num_blocks) + 1);
   contents_.resize(blocks_.size());
   tokens_.resize(blocks_.size() * static_cast<size_t>(block_size));
@@ -191,7 +191,6 @@ bool BlockPool::reset_prefix_cache() {
   return true;
 }
 
-/// What allocates, does it before anything changes.
 void BlockPool::expect_events(size_t count) {
   const size_t all = events_.size() + count;
   if (record_ && all > events_.capacity()) events_.reserve(2 * all);

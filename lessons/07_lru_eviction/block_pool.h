@@ -76,6 +76,8 @@ class BlockPool {
   std::optional<std::vector<int32_t>> get_new_blocks(int n);
   /// The same, into `ids`, without an allocation. False: fewer are free, and nothing has changed.
   bool get_new_blocks(std::span<int32_t> ids);
+  /// Makes room for so many more events, so that the calls which tell them allocate nothing.
+  void expect_events(size_t count);
   /// One more reference for each block, in order. A free one leaves the queue with what it holds.
   void touch(std::span<const int32_t> ids);
   /// One reference less for each, in order; those without any go to the queue. Give a table's
@@ -127,13 +129,12 @@ class BlockPool {
     return std::span(tokens_).subspan(index_of(block) * size, size);
   }
   void evict(KvBlock& block);
-  void expect_events(size_t count);
   void tell(CacheEvent::Kind kind, int32_t id, uint64_t hash);
   size_t bucket_of(uint64_t hash) const { return hash & (buckets_.size() - 1); }
 
   int block_size_;
   FreeOrder order_;
-  uint64_t hash_mask_;
+  uint64_t hash_mask_ = ~uint64_t{0};
   std::vector<KvBlock> blocks_;  // [num_blocks + 1], by id; never moved
   // Of those that are cached, apart from the blocks: only lookups read them.
   std::vector<BlockContent> contents_;  // [num_blocks + 1]

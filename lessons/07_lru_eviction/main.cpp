@@ -18,7 +18,7 @@ namespace {
 struct Options {
   kv::GenerateOptions generate;
   int block_size = 16;
-  int num_blocks = 24;
+  int num_blocks = 16;
   int turns = 4;
   bool trace = false;
 };
@@ -101,6 +101,7 @@ nlohmann::json talk(const kv::Console& console, kv::Model& model, const kv::Toke
     }
   }
   console.write(table.to_string());
+  if (!engine.manager()) return rows;  // interrupted before the first one
   const lesson07::BlockManager& manager = *engine.manager();
   console.print("\nhit rate                  {} of {} prompt tokens, {}\n",
                 kv::with_commas(manager.num_tokens_found()),

@@ -27,7 +27,7 @@ struct ServeOptions {
   FreeOrder free_order = FreeOrder::kAppend;
   int hash_bits = BlockPool::kAllBits;
   /// Not 0, and options.num_blocks is 0: the pool takes this share of the memory that is free
-  /// when it is made, and no more than all blocks of a pool can be numbered.
+  /// when it is made, but at most as many blocks as can be numbered.
   double memory_utilization = 0;
   /// Greedy requests only: the device finds the largest logit, and logits never come to the host.
   /// A completion's digest is then that of no logits.

@@ -58,10 +58,11 @@ bool KvCacheManager::allocate_slots(int64_t id, int num_new_tokens, const Comput
             .prefix = computed.prefix};
   const size_t all = computed.block_ids.size() + static_cast<size_t>(needed);
   make_room(held.table, std::max(all, max_blocks_per_request_));
+  ids_.resize(static_cast<size_t>(needed));
+  pool_.expect_events(ids_.size());
   BlockTable& table = held_.emplace(id, std::move(held)).first->second.table;
   // From here on nothing can fail: no block is taken that no table names.
   pool_.touch(computed.block_ids);
-  ids_.resize(static_cast<size_t>(needed));
   pool_.get_new_blocks(ids_);
   table.extend(computed.num_tokens, computed.block_ids);
   table.extend(num_new_tokens, ids_);

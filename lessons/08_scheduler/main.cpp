@@ -69,7 +69,7 @@ Summary summary_of(const lesson08::Workload& workload, const lesson08::ServeResu
     s.most_preempted = std::max<int64_t>(s.most_preempted, t.num_preemptions);
     const auto tokens = static_cast<double>(result.generated.completions[i].tokens.size());
     if (t.first_token > 0) s.first.push_back(t.first_token - t.arrived);
-    if (tokens > 1) s.per_token.push_back((t.ended - t.first_token) / (tokens - 1));
+    if (tokens > 1 && t.ended > 0) s.per_token.push_back((t.ended - t.first_token) / (tokens - 1));
   }
   s.made = kv::num_generated_tokens(result.generated);
   const double seconds = result.generated.counters.seconds;
@@ -222,9 +222,7 @@ void run(Options& options) {
   if (!options.timeline_file.empty()) write_timeline(options.timeline_file, timeline);
   if (kv::interrupted()) {
     console.print("interrupted: {} blocks are in use\n", engine.manager()->pool().num_used());
-    return;
-  }
-  if (!options.no_check) {
+  } else if (!options.no_check) {
     const auto plain = lesson02::make_engine(model, {})->generate(workload.requests);
     const uint64_t wanted = kv::combined_digest(plain.completions);
     const uint64_t found = kv::combined_digest(result.generated.completions);
@@ -242,6 +240,7 @@ void run(Options& options) {
   }
   document["lesson"] = "08";
   document["device"] = kv::name_of(model.device());
+  document["interrupted"] = kv::interrupted();
   kv::write_json(generate.json_file, document);
 }
 

@@ -139,7 +139,8 @@ void Scheduler::preempt(ScheduledRequest& request) {
 void Scheduler::update(std::span<const Chunk> chunks) {
   for (const Chunk& chunk : chunks) {
     const auto found = requests_.find(chunk.id);
-    if (found == requests_.end()) continue;  // cancelled while the pass ran
+    // Cancelled while the pass ran, and perhaps submitted again.
+    if (found == requests_.end() || found->second.state != RequestState::kRunning) continue;
     ScheduledRequest& request = found->second;
     const int full = request.num_computed / manager_->block_size();
     request.num_computed += chunk.num_tokens;

@@ -49,8 +49,10 @@ struct Chunk {
 
 /// Two queues and one pool. Running requests come first; when the pool has no block for one of
 /// them, the least important running request is *preempted*: it gives its blocks back and waits, in
-/// front, to be computed again. Waiting ones start as long as budget and pool allow, and not in a
-/// pass that has preempted. A request that fits the pool alone is always served in the end.
+/// front of those that never ran, to be computed again. Waiting ones start as long as budget and
+/// pool allow, and not in a pass that has preempted. In first-come order a request that fits the
+/// pool alone is always served in the end. By priority it waits as long as more important ones keep
+/// coming.
 class Scheduler {
  public:
   /// Borrows the manager. Throws UserError for options below 1 (max_chunk: below 0).

@@ -35,7 +35,7 @@ class Show {
   bool live_;
   bool shown_ = false;
   int64_t num_preempted_ = 0;
-  int most_running_ = 1, most_waiting_ = 1;
+  int most_running_ = 0, most_waiting_ = 0;
   std::vector<Moment> moments_;
   std::chrono::steady_clock::time_point last_;
 };

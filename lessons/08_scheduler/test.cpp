@@ -106,7 +106,7 @@ TEST_CASE("S1 a request that can never fit is refused when it is submitted, with
   scheduler.check();
 }
 
-// vLLM #41951: a preempted request was overtaken while it waited, and lost what it had computed.
+// Overtaken while it waited, it would lose what it had computed.
 TEST_CASE("S2 the last one is preempted, waits in front, and finds its own blocks again") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   Scheduler scheduler(manager, {});
@@ -123,6 +123,21 @@ TEST_CASE("S2 the last one is preempted, waits in front, and finds its own block
   scheduler.finish(1);
   CHECK(step(scheduler) == std::vector<Chunk>{{2, 4}, {3, 3}});
   CHECK(scheduler.request(2).num_cached == 4);  // one of its blocks was still there
+}
+
+// vLLM #41951: by priority, a preempted request was overtaken by others of its own priority.
+TEST_CASE("S2 by priority, a preempted request waits in front of its equals, behind its betters") {
+  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  Scheduler scheduler(manager, {.order = Order::kPriority});
+  scheduler.submit(1, range(0, 8), 8, 0);
+  scheduler.submit(2, range(100, 107), 8, 1);
+  scheduler.submit(3, range(200, 203), 2, 1);
+  CHECK(step(scheduler) == std::vector<Chunk>{{1, 8}, {2, 7}});
+  CHECK(step(scheduler) == std::vector<Chunk>{{1, 1}});  // 2 goes
+  CHECK(waiting(scheduler) == Ids{2, 3});
+  scheduler.submit(4, range(300, 303), 2, 0);
+  CHECK(waiting(scheduler) == Ids{4, 2, 3});
+  scheduler.check();
 }
 
 // vLLM #23347: a request was scheduled and then preempted in one step, and was in both lists.
@@ -236,6 +251,21 @@ TEST_CASE("S5 cancelled in every state: waiting, running, in a chunk, preempted"
   scheduler.check();
   CHECK(scheduler.idle());
   CHECK(manager.pool().num_used() == 0);
+}
+
+TEST_CASE("S5 submitted again under the same number while the cancelled one's pass runs") {
+  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  Scheduler scheduler(manager, {});
+  scheduler.submit(1, range(0, 8), 4);
+  const std::vector<Chunk> chunks = scheduler.schedule();
+  CHECK(scheduler.finish(1));
+  scheduler.submit(1, range(50, 53), 4);
+  scheduler.update(chunks);  // is about the old one
+  CHECK(scheduler.request(1).num_computed == 0);
+  scheduler.check();
+  step(scheduler);
+  CHECK(scheduler.request(1).num_computed == 3);
+  CHECK(manager.pool().num_cached() == 0);
 }
 
 // vLLM #7822: marked as computed when scheduled, blocks would be read before they are written.

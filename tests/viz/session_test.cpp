@@ -66,6 +66,10 @@ TEST_CASE("U2 a scenario cut off at any byte is an error with its line or a shor
                        kv::UserError);
 }
 
+TEST_CASE("U2 a byte order mark in front of a scenario is no word") {
+  CHECK(viz::Scenario::parse("\xEF\xBB\xBFpage 05\n", "bom").page == "05");
+}
+
 TEST_CASE("a scenario file that is missing or too large is named") {
   const kvtest::TempDir dir;
   CHECK_THROWS_WITH_AS(viz::Scenario::load(dir.path() / "none.txt"), doctest::Contains("none.txt"),
@@ -130,6 +134,83 @@ TEST_CASE_FIXTURE(Fixture, "a failing expectation stops the player and says wher
   CHECK(session.log().back().error);
   CHECK(session.log().back().text == "line 3: expected value = 2, found 1");
   CHECK(value() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a reset in a scenario empties the page, and the scenario goes on") {
+  session.load(viz::Scenario::parse("page 99\nadd 1\nreset\nexpect value 0\nadd 2\n", "again"));
+  session.play_on();
+  CHECK(session.at_end());
+  CHECK(value() == 2);
+  CHECK(session.recorded("r").text() == "page 99\nadd 2\n");
+}
+
+TEST_CASE_FIXTURE(Fixture, "undo takes the scenario back with the page, redo brings it on") {
+  session.load(viz::Scenario::parse(
+      "page 99\nsay one\nadd 1\nexpect value 1\nsay two\nadd 2\nexpect value 3\n", "steps"));
+  CHECK(session.step());
+  CHECK(session.step());
+  CHECK(session.caption() == "two");
+  session.undo();
+  session.undo();
+  CHECK(session.caption() == "one");
+  CHECK(value() == 0);
+  session.redo();
+  CHECK(session.caption() == "one");
+  CHECK(session.step());
+  CHECK(session.caption() == "two");
+  CHECK(value() == 3);
+  session.undo();
+  CHECK(session.step());
+  CHECK(session.at_end());
+  CHECK(value() == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "U2 a refusal of a command that nobody knows proves nothing") {
+  for (const char* line : {"fails fly 2", "fails expect value 77", "fails say", "fails ad 6"}) {
+    CAPTURE(line);
+    CHECK_FALSE(session.try_run(line));
+    CHECK(session.log().back().text.find("has no command") != std::string::npos);
+  }
+  CHECK(session.try_run("add 9"));
+  CHECK(session.try_run("fails add 2"));
+  for (const char* line : {"say one two", "reset now", "add \"1"}) {
+    CAPTURE(line);
+    CHECK_FALSE(session.try_run(line));
+    CHECK(session.log().back().error);
+    CHECK(value() == 9);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "the log has an end, whatever fills it") {
+  CHECK(session.try_run("add 1"));
+  for (int i = 0; i < 1200; ++i) i % 2 == 0 ? session.undo() : session.redo();
+  CHECK(session.log().size() == 500);
+}
+
+TEST_CASE("a device that fails is told in the log, and the window stays") {
+  struct Failing : kvtest::CountingPage {
+    std::string apply(const viz::Command& command) override {
+      if (broken) throw kv::DeviceError("the device is gone");
+      return CountingPage::apply(command);
+    }
+    bool broken = false;
+  };
+  auto page = std::make_unique<Failing>();
+  Failing& failing = *page;
+  viz::Session session(std::move(page));
+  for (const char* line : {"add 1", "add 2", "add 3"}) CHECK(session.try_run(line));
+  session.undo();
+  failing.broken = true;
+  CHECK_FALSE(session.try_run("add 3"));
+  CHECK(session.log().back().text == "the device is gone");
+  session.redo();
+  CHECK(session.log().back().error);
+  CHECK(session.can_redo());  // it was not done
+  session.undo();
+  CHECK(session.log().back().error);
+  CHECK(session.page().counter("value") == 0);
+  session.load(viz::Scenario::parse("page 99\n\nadd 1\n", "live"));
+  CHECK_THROWS_WITH_AS(session.play_on(), "line 3: the device is gone", kv::UserError);
 }
 
 TEST_CASE("a live run stands still between tokens and ends with its owner") {

@@ -54,10 +54,10 @@ def no_holes():
     names = "AAAAAAAABBBBBCCCCCCCCDDDDEEEEEEE"
     colours = {"A": BLUE, "B": "#009e73", "C": "#5b6b8c", "D": "#56b4e9", "E": "#8c6bb1", ".": EMPTY, "F": ORANGE}
     freed = "".join("." if n in "BD" else n for n in names)
-    taken, left_over = "", 8
-    for n in freed:
-        taken += "F" if n == "." and left_over > 0 else n
-        left_over -= n == "." and left_over > 0
+    # The pool is a stack, and a sequence gives its last block back first: D's four come first, then B's.
+    stack = [j for name in "BD" for j in reversed(range(len(names))) if names[j] == name]
+    fresh = set(stack[-8:])
+    taken = "".join("F" if j in fresh else n for j, n in enumerate(freed))
     rows = (("five requests", names), ("B and D are finished", freed), ("F takes 8 blocks", taken))
     svg = Svg(920, 290, "The pool in blocks: the free blocks lie apart, and the next request takes them anyway.")
     svg.panel(20, 20, 880, 250, "The same requests, in blocks of 128", "32 blocks; each table lists its blocks, wherever "

@@ -24,8 +24,8 @@ struct BlockManager::Plan {
     int copied_block;  // logical index of the last block, copied first; -1: it is not
   };
   std::vector<Step> steps;  // one for each sequence that grows
-  int num_copies = 0;
-  int num_blocks = 0;  // taken from the pool, for copies and growth
+  size_t num_copies = 0;
+  int64_t num_blocks = 0;  // taken from the pool, for copies and growth
 };
 
 BlockManager::BlockManager(int num_blocks, int block_size, CopyBlocks copy)
@@ -68,13 +68,12 @@ BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
     }
     plan.num_blocks += step.new_blocks;
     plan.steps.push_back(step);
-    if (plan.num_blocks > pool_.num_blocks()) break;  // never fits: and no sum overflows
   }
-  plan.num_blocks += plan.num_copies;
+  plan.num_blocks += static_cast<int64_t>(plan.num_copies);
   return plan;
 }
 
-int BlockManager::blocks_to_append(std::span<const Growth> growths) const {
+int64_t BlockManager::blocks_to_append(std::span<const Growth> growths) const {
   return plan(growths).num_blocks;
 }
 
