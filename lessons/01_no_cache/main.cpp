@@ -125,8 +125,10 @@ int main(int argc, char** argv) {
   CLI::App app{"Lesson 01: generates text without a cache, and shows what recomputing costs.\n"};
   kv::add_generate_options(app, options.generate);
   app.add_flag("--table", options.table,
-               "print the cost of the QKV projection for known models, and nothing else");
+               "print the cost of the QKV projection for known models, and nothing else")
+      ->excludes("--json");
   app.add_flag("--order", options.order,
-               "add the same numbers in three orders, compare the bits, and nothing else");
+               "add the same numbers in three orders, compare the bits, and nothing else")
+      ->excludes("--json");
   return kv::run_main(app, argc, argv, [&] { run(options); });
 }

@@ -202,8 +202,10 @@ int main(int argc, char** argv) {
       ->check(kv::between(1, 1 << 24))
       ->capture_default_str();
   app.add_flag("--waste", options.waste,
-               "print what slabs waste, computed for known models, and nothing else");
+               "print what slabs waste, computed for known models, and nothing else")
+      ->excludes("--json");
   app.add_flag("--fragmentation", options.fragmentation,
-               "print how reservations of unequal size leave useless holes, and nothing else");
+               "print how reservations of unequal size leave useless holes, and nothing else")
+      ->excludes("--json");
   return kv::run_main(app, argc, argv, [&] { run(options); });
 }

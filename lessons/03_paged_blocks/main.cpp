@@ -145,8 +145,10 @@ int main(int argc, char** argv) {
       ->check(kv::between(0, 1 << 24))
       ->capture_default_str();
   app.add_flag("--waste", options.waste,
-               "print what slabs and blocks of every size waste, and nothing else");
+               "print what slabs and blocks of every size waste, and nothing else")
+      ->excludes("--json");
   app.add_flag("--translate", options.translate,
-               "print how a token's number becomes a slot, and nothing else");
+               "print how a token's number becomes a slot, and nothing else")
+      ->excludes("--json");
   return kv::run_main(app, argc, argv, [&] { run(options); });
 }

@@ -194,7 +194,8 @@ int main(int argc, char** argv) {
   number("--context", options.context,
          "tokens before the compared step, or of the walk; 0: no comparison", 0, 1 << 20);
   app.add_flag("--walk", options.walk,
-               "print one query's way over its keys, tile by tile, and nothing else");
+               "print one query's way over its keys, tile by tile, and nothing else")
+      ->excludes("--json");
   number("--layer", options.layer, "of the walk", 0, 1 << 10);
   number("--head", options.head, "query head of the walk", 0, 1 << 10);
   return kv::run_main(app, argc, argv, [&] { run(options); });

@@ -173,6 +173,7 @@ int main(int argc, char** argv) {
       ->check(kv::between(0, 1 << 24))
       ->capture_default_str();
   app.add_flag("--arithmetic", options.arithmetic,
-               "print blocks shared and copied for a few examples, and nothing else");
+               "print blocks shared and copied for a few examples, and nothing else")
+      ->excludes("--json");
   return kv::run_main(app, argc, argv, [&] { run(options); });
 }

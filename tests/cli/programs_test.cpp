@@ -189,6 +189,34 @@ TEST_CASE("Ctrl-C ends the text and still prints the counters") {
   CHECK(stopped.err.empty());
 }
 
+TEST_CASE("Ctrl-C at any moment of a start ends a program cleanly") {
+  // It may come before there is anything to print: 130, or the signal itself (128 + 2) before
+  // main(); on a fast machine also after the end.
+  for (const char* lesson : {"01", "02", "03", "04", "05", "06", "07", "08"}) {
+    for (const char* seconds : {"0.002", "0.005", "0.01", "0.02", "0.04"}) {
+      const Outcome stopped = shell(std::string("lesson") + lesson,
+                                    std::string("timeout --foreground --preserve-status -s INT ") +
+                                        seconds + " $P --device cpu 2>&1");
+      CAPTURE(std::string(lesson));
+      CAPTURE(std::string(seconds));
+      CHECK_MESSAGE((stopped.code == 130 || stopped.code == 0), stopped.code, " ", stopped.out);
+    }
+  }
+}
+
+TEST_CASE("what prints a text and nothing else does not take --json") {
+  for (const auto& [program, flag] : {std::pair{"lesson01", "--table"},
+                                      {"lesson01", "--order"},
+                                      {"lesson02", "--waste"},
+                                      {"lesson02", "--fragmentation"},
+                                      {"lesson03", "--waste"},
+                                      {"lesson03", "--translate"},
+                                      {"lesson04", "--walk"},
+                                      {"lesson05", "--arithmetic"}}) {
+    check_refused(program, std::string("$P ") + flag + " --json $T/x.json", "--json");
+  }
+}
+
 TEST_CASE(
     "S5 Ctrl-C in the scheduler: nobody waits for its turn to be cancelled, and no block is lost") {
   // Far more work than the time that it gets; `timeout` sends the signal that Ctrl-C sends,

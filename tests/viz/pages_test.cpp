@@ -81,7 +81,7 @@ struct Fixture {
 };
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int kClicks = 100;  // a click may be a whole generation, ten times slower here
+constexpr int kClicks = 60;  // a click may be a whole generation, ten times slower here
 #else
 constexpr int kClicks = 400;
 #endif
