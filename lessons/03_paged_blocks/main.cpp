@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -70,8 +72,8 @@ void print_translation(const kv::Console& console, int block_size) {
   console.print("Sequence B has {} tokens in blocks of {}; its table is [{} ]\n\n",
                 table.num_tokens(), block_size, ids);
   kv::Table rows({"token", "block = t / size", "offset = t % size", "block id", "slot"});
-  for (const int token : {0, 1, block_size - 1, block_size, table.num_tokens() - 1}) {
-    if (token < 0 || token >= table.num_tokens()) continue;
+  for (const int token : std::set{0, 1, block_size - 1, block_size, table.num_tokens() - 1}) {
+    if (token >= table.num_tokens()) continue;
     const lesson03::Place place = table.place(token);
     rows.add({std::to_string(token),
               fmt::format("{} / {} = {}", token, block_size, token / block_size),

@@ -124,6 +124,7 @@ std::string SharingPage::simulate(const viz::Command& command) {
   const auto count = static_cast<int>(command.number(1, "a number of tokens", 1, 1 << 20));
   const std::vector<std::string> names =
       name == "all" ? simulator_->names() : std::vector<std::string>{name};
+  if (names.empty()) kv::user_error("append all: there is no sequence");
   return simulator_->append(names, count);
 }
 
