@@ -5,7 +5,7 @@
 #   lesson02             the program a learner runs (main.cpp)
 #   lesson02_test        test.cpp and what TESTS names, label lesson02;cpu
 #   lesson02_gpu_test    test_gpu.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
-#   lesson02_exercise    the same tests over exercise/*.cpp, where a learner writes; label exercise
+#   lesson02_exercise    the same tests over exercise/*.cpp, once a learner has begun; label exercise
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page.cpp and page_*.cpp: its page in the visualizer, if ImGui was found
 #   check02              builds and runs the lesson's tests
@@ -66,7 +66,7 @@ endfunction()
 function(kv_exercise num)
   file(GLOB files CONFIGURE_DEPENDS exercise/*.cpp)
   find_package(Python3 COMPONENTS Interpreter QUIET)
-  if(NOT files OR NOT KV_TESTS OR NOT KV_EXERCISES OR NOT Python3_FOUND)
+  if(NOT files OR NOT KV_TESTS OR NOT Python3_FOUND)
     return()
   endif()
   set(t lesson${num})
@@ -76,7 +76,7 @@ function(kv_exercise num)
   target_compile_options(${t}_exercise PRIVATE -Wno-unused)  # what is not written uses nothing
   target_link_libraries(${t}_exercise PRIVATE kv_${t} kv::options doctest::doctest)
   add_test(NAME "${t}_exercise"
-    COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/exercise.py" "$<TARGET_FILE:${t}_exercise>")
+    COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/exercise.py" test "$<TARGET_FILE:${t}_exercise>")
   set_tests_properties("${t}_exercise" PROPERTIES LABELS exercise SKIP_RETURN_CODE 77 TIMEOUT 600)
 endfunction()
 

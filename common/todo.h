@@ -18,7 +18,7 @@ inline std::atomic<bool> g_todo_reached = false;
 [[noreturn]] inline void todo(const char* what,
                               std::source_location where = std::source_location::current()) {
   if (!g_todo_reached.exchange(true)) {
-    std::printf("TODO: %s (%s:%u)\n", what, where.file_name(), where.line());
+    std::printf("to write: %s (%s:%u)\n", what, where.file_name(), where.line());
     std::fflush(stdout);
   }
   throw Todo();

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""Runs a lesson's tests over a learner's code and says what passes, what fails, and what waits.
+"""The exercises: a lesson's own code with its heart taken out, under the lesson's own tests.
 
-  exercise.py BINARY [--verbose]
+  exercise.py make FOLDER [--again]       writes FOLDER/exercise/*.cpp, unless they are there already
+  exercise.py test BINARY [--verbose]     says which tests pass, which fail, and which wait
+  exercise.py check FOLDER...             every function that an exercise names is there
+
+FOLDER/exercise/README.md names the functions to write: `## file`, and below it `### `the beginning of
+the function)`` with a hint. Only their bodies are taken out; a KV_TODO stands there instead.
 
 Every test runs in its own process: one that crashes or does not end takes no other with it.
-Exit code 0: all pass. 1: some fail. 77: none fails, some wait for something to be written."""
+Exit code of `test`: 0 if all pass, 1 if some fail, 77 if none fails and some wait."""
 import argparse
 import concurrent.futures
 import os
@@ -12,9 +17,51 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
-TODO = 77
+WAITS = 77
 LIMIT_S = 120
+
+
+def functions_of(readme):
+    """file -> [(the beginning of its definition, hint)]."""
+    files = {}
+    for part in re.split(r"^## ", readme.read_text(encoding="utf-8"), flags=re.M)[1:]:
+        name, text = part.split("\n", 1)
+        found = re.findall(r"^### `([^`\n]+)\)`\n\n(.+?)(?=^###|\Z)", text, re.M | re.S)
+        files[name.strip()] = [(begin, " ".join(hint.split())) for begin, hint in found]
+    return files
+
+
+def without_body(source, begin, hint):
+    at = source.index("\n" + begin) + 1
+    opened = source.index("{\n", at) + 2
+    closed = source.index("\n}\n", opened) + 1
+    name = re.search(r"([\w:]+)\($", begin).group(1)
+    lines = "".join(f"  // {line}\n" for line in textwrap.wrap(hint, width=95))
+    return f'{source[:opened]}{lines}  KV_TODO("{name}");\n{source[closed:]}'
+
+
+def skeletons(folder):
+    for file, functions in functions_of(folder / "exercise" / "README.md").items():
+        source = (folder / file).read_text(encoding="utf-8")
+        for begin, hint in functions:
+            if f"\n{begin}" not in source:
+                sys.exit(f"error: {folder}/exercise/README.md: no definition in {file} begins with `{begin}`")
+            source = without_body(source, begin, hint)
+        yield folder / "exercise" / file, '#include "common/todo.h"\n' + source
+
+
+def make(folder, again):
+    exercise = folder / "exercise"
+    for path, text in skeletons(folder):
+        if again or not path.exists():
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {os.path.relpath(path)}")
+    for path in sorted(exercise.glob("*.cpp")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if todo := re.search(r'KV_TODO\("(.*)"\)', line):
+                print(f"  to write: {todo[1]} ({os.path.relpath(path)}:{number})")
 
 
 def cases_of(binary):
@@ -24,48 +71,62 @@ def cases_of(binary):
 
 
 def run(binary, case):
-    """(passes, fails or waits), what it printed, and what is to do, if it said so."""
+    """passes, fails or waits; what it printed; what is to be written, if it said so."""
     chosen = "--test-case=" + re.sub(r"([,\\])", r"\\\1", case)
     try:
         done = subprocess.run([binary, chosen, "--no-colors=true", "--no-intro=true"], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         return "fails", f"not done in {LIMIT_S} s", ""
-    todo = re.search(r"^TODO: (.*?) \((.*)\)$", done.stdout, re.M)
-    if done.returncode == TODO and todo:
-        return "waits", done.stdout, f"{todo[1]} ({os.path.relpath(todo[2])})"
+    unwritten = re.search(r"^to write: (.*?) \((.*)\)$", done.stdout, re.M)
+    if done.returncode == WAITS and unwritten:
+        return "waits", done.stdout, f"{unwritten[1]} ({os.path.relpath(unwritten[2])})"
     if done.returncode == 0 and not re.search(r"test cases: +0 \|", done.stdout):
         return "passes", done.stdout, ""
-    if done.returncode < 0:
-        return "fails", f"{done.stdout}\nended by signal {-done.returncode}", ""
-    return "fails", done.stdout, ""
+    signal = f"\nended by signal {-done.returncode}" if done.returncode < 0 else ""
+    return "fails", done.stdout + signal, ""
+
+
+def test(binary, verbose):
+    cases = cases_of(binary)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda case: run(binary, case), cases))
+    states = [state for state, _, _ in results]
+    if verbose:
+        for case, state in zip(cases, states):
+            print(f"  {state:6}  {case}")
+    failures = [(case, output) for case, (state, output, _) in zip(cases, results) if state == "fails"]
+    for case, _ in failures:
+        print(f"  fails   {case}")
+    if failures:
+        print(f"\nThe first of them:\n{failures[0][1].strip()}")
+    passing, waiting = states.count("passes"), states.count("waits")
+    print(f"\n{passing} tests pass, {waiting} wait for something to be written, {len(failures)} fail.")
+    if waiting and not failures:
+        print("Next: " + next(unwritten for state, _, unwritten in results if state == "waits"))
+    return 1 if failures else WAITS if waiting else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("binary", type=pathlib.Path)
-    parser.add_argument("--verbose", action="store_true", help="name the tests that pass, too")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    making = verbs.add_parser("make", help="write the files that are missing")
+    making.add_argument("folder", type=pathlib.Path)
+    making.add_argument("--again", action="store_true", help="also those that are there: what you wrote is lost")
+    testing = verbs.add_parser("test", help="run the tests")
+    testing.add_argument("binary", type=pathlib.Path)
+    testing.add_argument("--verbose", action="store_true", help="name every test")
+    checking = verbs.add_parser("check", help="are the functions of the exercises there?")
+    checking.add_argument("folders", type=pathlib.Path, nargs="+")
     options = parser.parse_args()
-    cases = cases_of(options.binary)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda case: run(options.binary, case), cases))
-    count = {"passes": 0, "waits": 0, "fails": 0}
-    first_failure, first_todo = None, None
-    for case, (state, output, todo) in zip(cases, results):
-        count[state] += 1
-        if state == "fails" or options.verbose or (state == "waits" and first_todo is None):
-            print(f"  {state:6}  {case}" + (f"\n          to write: {todo}" if todo else ""))
-        if state == "fails" and first_failure is None:
-            first_failure = (case, output)
-        if state == "waits" and first_todo is None:
-            first_todo = todo
-    if first_failure:
-        print(f"\nThe first that fails, {first_failure[0]}:\n{first_failure[1].strip()}")
-    print(f"\n{count['passes']} tests pass, {count['waits']} wait for something to be written, {count['fails']} fail.")
-    if first_todo and not first_failure:
-        print(f"Next: {first_todo}")
-    sys.exit(1 if count["fails"] else TODO if count["waits"] else 0)
+    if options.verb == "check":
+        made = [path for folder in options.folders for path, _ in skeletons(folder)]
+        print(f"{len(made)} files can be made")
+        return 0 if made else 1
+    if options.verb == "make":
+        return make(options.folder, options.again)
+    return test(options.binary, options.verbose)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
