@@ -1,7 +1,9 @@
 #include "common/cli_bench.h"
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
+#include <utility>
 
 namespace kv {
 
@@ -27,6 +29,17 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+double median_seconds(const std::function<void()>& f, int repeats) {
+  std::vector<double> times;
+  for (int i = 0; i <= repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (i > 0) times.push_back(time.count());
+  }
+  return median(std::move(times));
 }
 
 Request request_of_length(int length, int max_tokens) {

@@ -2,6 +2,7 @@
 
 // What the benchmarks share: their options, requests of a given length, medians.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ void add_json_option(CLI::App& app, GenerateOptions& options);
 
 /// The middle value; the upper one of two. Throws std::invalid_argument for none.
 double median(std::vector<double> values);
+
+/// Median seconds of `f`, called `repeats` times after one call to warm up.
+double median_seconds(const std::function<void()>& f, int repeats = 15);
 
 /// A prompt of `length` tokens and max_tokens more. Which tokens they are costs nothing.
 Request request_of_length(int length, int max_tokens);

@@ -3,8 +3,6 @@
 //
 //   lesson05_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 
-#include <chrono>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
@@ -18,25 +16,13 @@ namespace {
 constexpr int kBlockSize = 16;
 constexpr int kRepeats = 15;
 
-/// Median seconds of `f`, called kRepeats times after one call to warm up.
-double seconds_of(const std::function<void()>& f) {
-  std::vector<double> times;
-  for (int i = 0; i <= kRepeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    f();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (i > 0) times.push_back(time.count());
-  }
-  return kv::median(times);
-}
-
 /// A fork of a sequence of so many tokens, and its end. Too short for one call, so many are timed.
 double fork_seconds(int num_tokens) {
   constexpr int kForks = 200;
   lesson05::BlockManager manager(lesson05::blocks_for(num_tokens, kBlockSize), kBlockSize);
   const lesson05::Growth growth{.seq = manager.add_sequence(), .num_tokens = num_tokens};
   if (!manager.append({&growth, 1})) throw std::logic_error("the pool is large enough");
-  const double all = seconds_of([&] {
+  const double all = kv::median_seconds([&] {
     for (int i = 0; i < kForks; ++i) manager.free_sequence(manager.fork(growth.seq));
   });
   return all / kForks;
@@ -48,7 +34,7 @@ double copy_seconds(const kv::Model& model, int num_blocks) {
   std::vector<lesson05::BlockCopy> copies;
   for (int i = 0; i < num_blocks; ++i) copies.push_back({i, num_blocks + i});
   kv::DeviceBuffer scratch;
-  return seconds_of([&] {
+  return kv::median_seconds([&] {
     lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch}, model.stream());
     model.stream().synchronize();
   });

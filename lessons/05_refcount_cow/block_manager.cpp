@@ -39,20 +39,14 @@ int BlockManager::fork(int seq) {
 }
 
 BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
-  std::map<int, int64_t> more;  // tokens by sequence; one may be named more than once
-  for (const Growth& growth : growths) {
-    table(growth.seq).blocks_to_extend(growth.num_tokens);  // throws for what can never be
-    more[growth.seq] += growth.num_tokens;
-  }
   Plan plan;
   std::unordered_map<int32_t, int> released;  // shares that earlier steps of this plan give up
-  for (const auto& [seq, num_tokens] : more) {
-    if (num_tokens == 0) continue;
+  for (const auto& [seq, num_tokens] : lesson03::tokens_by_sequence(growths)) {
     const BlockTable& table = this->table(seq);
-    if (num_tokens > INT32_MAX) throw std::invalid_argument("BlockManager: too many tokens");
+    if (num_tokens == 0) continue;
     Plan::Step step{.seq = seq,
-                    .num_tokens = static_cast<int>(num_tokens),
-                    .new_blocks = table.blocks_to_extend(static_cast<int>(num_tokens)),
+                    .num_tokens = num_tokens,
+                    .new_blocks = table.blocks_to_extend(num_tokens),
                     .copied_block = -1};
     const int fill = table.last_block_fill();
     if (fill != 0 && fill != block_size_) {

@@ -8,23 +8,17 @@
 #include <vector>
 
 #include "copy_blocks.h"
+#include "tests/support/kv_shape.h"
 
 namespace {
 
+using kvtest::shape;
 using lesson03::PagedKvCache;
 using lesson05::BlockCopy;
 
 const kv::Stream& stream() {
   static const kv::Stream kStream(kv::Device::kCpu);
   return kStream;
-}
-
-kv::ModelConfig shape(int num_layers, int num_kv_heads, int head_dim) {
-  kv::ModelConfig config;
-  config.num_layers = num_layers;
-  config.num_kv_heads = num_kv_heads;
-  config.head_dim = head_dim;
-  return config;
 }
 
 /// K and V of every block of every layer: [layers][blocks][2].

@@ -9,6 +9,7 @@
 #include "copy_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "tests/support/kv_shape.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 using kvtest::check_equal;
 using kvtest::request_of;
+using kvtest::shape;
 using lesson03::PagedKvCache;
 using lesson05::BlockCopy;
 using lesson05::SharingEngine;
@@ -28,14 +30,6 @@ const kv::Stream& stream() {
 kv::Model& model() {
   static kv::Model kModel = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   return kModel;
-}
-
-kv::ModelConfig shape(int num_layers, int num_kv_heads, int head_dim) {
-  kv::ModelConfig config;
-  config.num_layers = num_layers;
-  config.num_kv_heads = num_kv_heads;
-  config.head_dim = head_dim;
-  return config;
 }
 
 /// K and V of every block of every layer: [layers][blocks][2].

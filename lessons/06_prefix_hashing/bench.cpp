@@ -4,9 +4,7 @@
 //   lesson06_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
@@ -22,18 +20,6 @@ namespace {
 constexpr int kBlockSize = 16;
 constexpr int kRepeats = 15;
 
-/// Median seconds of `f`, called kRepeats times after one call to warm up.
-double seconds_of(const std::function<void()>& f) {
-  std::vector<double> times;
-  for (int i = 0; i <= kRepeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    f();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (i > 0) times.push_back(time.count());
-  }
-  return kv::median(times);
-}
-
 /// All full blocks of a prompt of so many tokens are hashed, looked up, compared, taken, and given
 /// back. Too short for one call, so many are timed.
 double find_seconds(int num_tokens) {
@@ -47,7 +33,7 @@ double find_seconds(int num_tokens) {
   if (!manager.extend({&growth, 1})) throw std::logic_error("the pool is large enough");
   manager.publish(seq, tokens);
   manager.free_sequence(seq);
-  const double all = seconds_of([&] {
+  const double all = kv::median_seconds([&] {
     for (int i = 0; i < kFinds; ++i) manager.free_sequence(manager.start(tokens).seq);
   });
   return all / kFinds;
@@ -92,12 +78,12 @@ Rates measure_rates(const kv::Model& model) {
     copies.push_back({i, rates.num_pairs + i});
   }
   const auto bytes = static_cast<double>(2 * block_bytes * rates.num_pairs);
-  rates.compare = bytes / seconds_of([&] {
+  rates.compare = bytes / kv::median_seconds([&] {
                     lesson06::compare_blocks({.first = &cache, .second = &cache, .pairs = pairs},
                                              model.stream());
                   });
   kv::DeviceBuffer scratch;
-  rates.copy = bytes / seconds_of([&] {
+  rates.copy = bytes / kv::median_seconds([&] {
                  lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch},
                                        model.stream());
                  model.stream().synchronize();

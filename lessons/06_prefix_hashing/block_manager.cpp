@@ -38,16 +38,7 @@ BlockManager::Start BlockManager::start(std::span<const int32_t> tokens) {
 }
 
 bool BlockManager::extend(std::span<const Growth> growths) {
-  std::map<int, int> more;  // a sequence may be named more than once
-  for (const Growth& growth : growths) {
-    int& sum = more[growth.seq];
-    const int64_t tokens = int64_t{sum} + growth.num_tokens;
-    if (growth.num_tokens < 0 || tokens > INT32_MAX) {
-      throw std::invalid_argument(
-          fmt::format("BlockManager: {} tokens more for sequence {}", tokens, growth.seq));
-    }
-    sum = static_cast<int>(tokens);
-  }
+  const std::map<int, int> more = lesson03::tokens_by_sequence(growths);
   int64_t needed = 0;
   for (const auto& [seq, num_tokens] : more) needed += table(seq).blocks_to_extend(num_tokens);
   if (needed > pool_.num_free()) return false;

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "compare_blocks.h"
-#include "engine.h"
-#include "tests/support/same_bits.h"
+#include "test_hits.h"
+#include "tests/support/kv_shape.h"
 #include "tests/support/shipped_model.h"
 
 namespace {
 
+using kvtest::shape;
 using kvtest::shipped_model;
-using kvtest::with_system_prompt;
 using lesson03::PagedKvCache;
 using lesson06::BlockPair;
 using lesson06::compare_blocks;
@@ -22,26 +22,6 @@ using lesson06::compare_blocks;
 const kv::Stream& stream() {
   static const kv::Stream kStream(kv::Device::kCpu);
   return kStream;
-}
-
-kv::ModelConfig shape(int num_layers, int num_kv_heads, int head_dim) {
-  kv::ModelConfig config;
-  config.num_layers = num_layers;
-  config.num_kv_heads = num_kv_heads;
-  config.head_dim = head_dim;
-  return config;
-}
-
-/// The ids of the running request's blocks that its prompt fills.
-std::vector<int32_t> full_blocks(lesson06::PrefixEngine& engine, const kv::Request& request) {
-  std::vector<int32_t> blocks;
-  engine.generate({&request, 1}, [&](size_t, int32_t) {
-    const auto ids = engine.manager()->table(engine.sequence_of(0)).block_ids();
-    if (blocks.empty()) blocks.assign(ids.begin(), ids.end());
-    return true;
-  });
-  blocks.resize(request.prompt.size() / static_cast<size_t>(engine.cache()->block_size()));
-  return blocks;
 }
 
 }  // namespace
@@ -100,24 +80,5 @@ TEST_CASE("compare_blocks refuses blocks that are not there or have another shap
 }
 
 TEST_CASE("S7 the blocks of a hit hold the bits that computing anew gives") {
-  for (const int block_size : {1, 16, 64}) {
-    for (const int shared : {63, 64, 65, 130}) {
-      CAPTURE(block_size);
-      CAPTURE(shared);
-      const kv::EngineOptions options{.block_size = block_size, .num_blocks = 1024 / block_size};
-      lesson06::PrefixEngine engine(shipped_model(), options), alone(shipped_model(), options);
-      const kv::Request before = with_system_prompt(shared, 9, 1);
-      const kv::Request request = with_system_prompt(shared, 30, 2);
-      engine.generate({&before, 1});
-      const std::vector<int32_t> hit = full_blocks(engine, request);
-      CHECK(engine.num_cached_tokens()[0] == shared / block_size * block_size);
-      const std::vector<int32_t> anew = full_blocks(alone, request);
-      CHECK(alone.num_cached_tokens()[0] == 0);
-      REQUIRE(hit.size() == anew.size());
-      std::vector<BlockPair> pairs;
-      for (size_t i = 0; i < hit.size(); ++i) pairs.push_back({hit[i], anew[i]});
-      CHECK(compare_blocks({.first = engine.cache(), .second = alone.cache(), .pairs = pairs},
-                           shipped_model().stream()) == std::vector<int64_t>(hit.size(), 0));
-    }
-  }
+  lesson06_test::check_hits(shipped_model());
 }
