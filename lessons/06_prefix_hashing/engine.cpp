@@ -36,6 +36,7 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
   kv::check_seq_len_limit(requests, options_.max_seq_len);
   kv::GenerateResult result;
   num_cached_tokens_.assign(requests.size(), 0);
+  blocks_.assign(requests.size(), {});
   if (requests.empty()) return result;
   kv::PassTimer timer;
   make_cache(requests);
@@ -81,6 +82,8 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
     generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
       if (generation.active(i)) continue;
+      const auto ids = manager_->table(sequences_[i]).block_ids();
+      blocks_[i].assign(ids.begin(), ids.end());
       manager_->free_sequence(std::exchange(sequences_[i], -1));
     }
     timer.end_pass(rows.num_rows(), result);

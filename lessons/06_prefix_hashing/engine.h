@@ -39,8 +39,9 @@ class PrefixEngine : public kv::Engine {
   /// Null before the first generate().
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
   const PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
-  /// The manager's number of request i of the running generate(); -1 if it has none.
-  int sequence_of(size_t i) const { return i < sequences_.size() ? sequences_[i] : -1; }
+  /// The blocks of each request of the last generate(), as it ended. They are free now, and what is
+  /// in them stays until the next generate().
+  const std::vector<std::vector<int32_t>>& blocks() const { return blocks_; }
 
  private:
   void make_cache(std::span<const kv::Request> requests);
@@ -55,6 +56,7 @@ class PrefixEngine : public kv::Engine {
   std::optional<BlockManager> manager_;
   std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
   std::vector<int> num_cached_tokens_;
+  std::vector<std::vector<int32_t>> blocks_;
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);

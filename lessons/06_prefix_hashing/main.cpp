@@ -145,31 +145,19 @@ struct Served {
   int64_t elements = 0;
 };
 
-/// The blocks that hold the request's full blocks. They are free when it has been served, and what
-/// is in them stays until somebody takes them.
-std::vector<int32_t> serve_one(lesson06::PrefixEngine& engine, const kv::Request& request,
-                               kv::GenerateResult& result) {
-  std::vector<int32_t> blocks;
-  result = engine.generate({&request, 1}, [&](size_t, int32_t) {
-    const auto& table = engine.manager()->table(engine.sequence_of(0));
-    if (blocks.empty()) blocks.assign(table.block_ids().begin(), table.block_ids().end());
-    return true;
-  });
-  blocks.resize(request.prompt.size() / static_cast<size_t>(engine.cache()->block_size()));
-  return blocks;
-}
-
 /// Serves A and then B, and compares B's blocks with those of an engine that has seen B only.
 Served serve_behind(kv::Model& model, const Victims& victims, const Options& options,
                     lesson06::PrefixIndex::Check check) {
   const kv::EngineOptions pool{.block_size = options.block_size, .num_blocks = options.num_blocks};
   lesson06::PrefixEngine engine(model, pool, lesson06::xxh64_block, check), alone(model, pool);
-  kv::GenerateResult result, right;
   engine.generate({&victims.first, 1});
-  const std::vector<int32_t> served = serve_one(engine, victims.second, result);
-  const std::vector<int32_t> wanted = serve_one(alone, victims.second, right);
+  const auto result = engine.generate({&victims.second, 1});
+  alone.generate({&victims.second, 1});
+  const size_t num_full = victims.second.prompt.size() / static_cast<size_t>(options.block_size);
   std::vector<lesson06::BlockPair> pairs;
-  for (size_t i = 0; i < served.size(); ++i) pairs.push_back({served[i], wanted[i]});
+  for (size_t i = 0; i < num_full; ++i) {
+    pairs.push_back({engine.blocks()[0][i], alone.blocks()[0][i]});
+  }
   const bool exact = check == lesson06::PrefixIndex::Check::kExact;
   Served row{.cache = exact ? "tokens and parent must be equal" : "an equal hash is trusted",
              .num_found = engine.num_cached_tokens()[0],

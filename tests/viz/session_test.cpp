@@ -231,6 +231,23 @@ TEST_CASE("a live run stands still between tokens and ends with its owner") {
   CHECK(returned);  // the destructor cancelled it and waited
 }
 
+TEST_CASE("a live run that fails midway is told as a failure, and not as its end") {
+  struct Failing : kv::Engine {
+    kv::GenerateResult generate(std::span<const kv::Request>,
+                                const kv::TokenCallback& on_token) override {
+      for (int32_t token = 0; token < 3; ++token) on_token(0, token);
+      throw kv::DeviceError("the device is gone");
+    }
+  };
+  Failing engine;
+  viz::LiveRequests live(engine, {kv::Request{}});
+  viz::run_steps(&live, viz::parse_command("step 2"));
+  CHECK(live.generated().size() == 3);
+  CHECK_THROWS_WITH_AS(viz::run_steps(&live, viz::parse_command("step")),
+                       "the run failed: the device is gone", kv::UserError);
+  CHECK(live.finished());
+}
+
 TEST_CASE("a live run tells how it ended") {
   viz::LiveRun done([](const kv::TokenCallback& on_token) { on_token(0, 5); });
   CHECK(done.step());
