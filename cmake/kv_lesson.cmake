@@ -3,8 +3,8 @@
 # In the lesson's folder this makes
 #   kv_lesson02          library: the lesson's structures, kernels and engine
 #   lesson02             the program a learner runs (main.cpp)
-#   lesson02_test        test.cpp and what TESTS names, label lesson02;cpu
-#   lesson02_gpu_test    test_gpu.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
+#   lesson02_test        test/*_test.cpp, label lesson02;cpu
+#   lesson02_gpu_test    test/gpu_test.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
 #   lesson02_exercise    the same tests over exercise/*.cpp, once a learner has begun; label exercise
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page.cpp and page_*.cpp: its page in the visualizer, if ImGui was found
@@ -81,7 +81,7 @@ function(kv_exercise num)
 endfunction()
 
 function(kv_lesson num topic)
-  cmake_parse_arguments(L "" "TITLE" "SOURCES;CUDA;LIBS;TESTS" ${ARGN})
+  cmake_parse_arguments(L "" "TITLE" "SOURCES;CUDA;LIBS" ${ARGN})
   set(t lesson${num})
   set_property(GLOBAL APPEND PROPERTY KV_LESSONS "${num}_${topic}")
 
@@ -95,8 +95,10 @@ function(kv_lesson num topic)
   add_executable(${t} main.cpp)
   target_link_libraries(${t} PRIVATE kv_${t} kv::cli)
 
-  kv_test(${t}_test LABELS ${t} SOURCES test.cpp ${L_TESTS} LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
-  kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test_gpu.cpp LIBS kv_${t}
+  file(GLOB tests CONFIGURE_DEPENDS test/*_test.cpp)
+  list(FILTER tests EXCLUDE REGEX "/(gpu|page[a-z_]*)_test\\.cpp$")  # a page's tests are a target of their own
+  kv_test(${t}_test LABELS ${t} SOURCES ${tests} LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+  kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test/gpu_test.cpp LIBS kv_${t}
     INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
 
   kv_exercise(${num})

@@ -2,7 +2,7 @@
 
 // out[row] = index of the largest logit, the lowest index among equals.
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace kv {
 

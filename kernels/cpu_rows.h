@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/dtype.h"
+#include "common/base/dtype.h"
 
 namespace kv {
 

@@ -25,7 +25,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace kv {
 

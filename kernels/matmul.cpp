@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "common/error.h"
-#include "common/parallel.h"
+#include "common/base/error.h"
+#include "common/base/parallel.h"
 #include "kernels/cpu_rows.h"
 #include "kernels/matmul_cpu.h"
 #include "kernels/matmul_isa.h"

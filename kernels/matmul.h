@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace kv {
 

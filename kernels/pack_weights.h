@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-#include "common/device.h"
+#include "common/base/device.h"
 #include "kernels/matmul.h"
 
 namespace kv {

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "kernels/launch.cuh"
 
 namespace kv {

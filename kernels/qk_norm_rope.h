@@ -4,7 +4,7 @@
 // rotates it by its position (RoPE, the half-split form of Hugging Face: element i pairs with
 // i + head_dim / 2).
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace kv {
 

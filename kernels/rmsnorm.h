@@ -2,7 +2,7 @@
 
 // out[row] = x[row] * rsqrt(mean(x[row]^2) + eps) * weight.
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace kv {
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <exception>
 
-#include "common/device.h"
-#include "common/todo.h"
+#include "common/base/device.h"
+#include "common/base/todo.h"
 
 int main(int argc, char** argv) {
   doctest::Context context(argc, argv);

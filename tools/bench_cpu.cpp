@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "common/cli_bench.h"
-#include "common/error.h"
-#include "common/parallel.h"
-#include "common/safetensors.h"
+#include "common/base/error.h"
+#include "common/base/parallel.h"
+#include "common/model/safetensors.h"
+#include "common/program/cli_bench.h"
 #include "lessons/02_flat_cache/flat_attention.h"
 
 namespace {

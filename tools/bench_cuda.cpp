@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "common/cli_bench.h"
-#include "common/error.h"
+#include "common/base/error.h"
+#include "common/program/cli_bench.h"
 
 #if KV_HAVE_CUDA
-#include "common/model_internal.h"
+#include "common/model/model_internal.h"
 #include "kernels/argmax.h"
 #include "kernels/pack_weights.h"
 #include "lessons/02_flat_cache/flat_attention.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/device.h"
-#include "common/error.h"
+#include "common/base/device.h"
+#include "common/base/error.h"
 
 namespace bench {
 namespace {

@@ -49,7 +49,7 @@ def skeletons(folder):
             if f"\n{begin}" not in source:
                 sys.exit(f"error: {folder}/exercise/README.md: no definition in {file} begins with `{begin}`")
             source = without_body(source, begin, hint)
-        yield folder / "exercise" / file, '#include "common/todo.h"\n' + source
+        yield folder / "exercise" / file, '#include "common/base/todo.h"\n' + source
 
 
 def make(folder, again):

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/cli.h"
-#include "common/error.h"
-#include "common/safetensors.h"
+#include "common/base/error.h"
+#include "common/model/safetensors.h"
+#include "common/program/cli.h"
 #include "lessons/01_no_cache/engine.h"
 
 namespace {

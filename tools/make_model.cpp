@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <optional>
 
-#include "common/cli.h"
-#include "common/error.h"
-#include "common/json.h"
-#include "common/parallel.h"
-#include "common/safetensors.h"
+#include "common/base/error.h"
+#include "common/base/json.h"
+#include "common/base/parallel.h"
+#include "common/model/safetensors.h"
+#include "common/program/cli.h"
 #include "tools/random_weights.h"
 
 namespace {

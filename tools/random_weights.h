@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/dtype.h"
+#include "common/base/dtype.h"
 
 namespace kv {
 

@@ -4,9 +4,9 @@
 //   echo '[411,287,258,384]' | tokenize --decode   Once upon a time
 #include <iostream>
 
-#include "common/cli.h"
-#include "common/error.h"
-#include "common/json.h"
+#include "common/base/error.h"
+#include "common/base/json.h"
+#include "common/program/cli.h"
 
 namespace {
 

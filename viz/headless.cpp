@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "viz/palette.h"
 
 namespace viz {

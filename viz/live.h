@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/engine.h"
-#include "common/model.h"
-#include "common/tokenizer.h"
+#include "common/model/engine.h"
+#include "common/model/model.h"
+#include "common/model/tokenizer.h"
 #include "viz/page.h"
 
 namespace viz {

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <vector>
 
-#include "common/cli.h"
-#include "common/error.h"
+#include "common/base/error.h"
+#include "common/program/cli.h"
 #include "viz/headless.h"
 #include "viz/pages.h"
 #include "viz/pictures.h"

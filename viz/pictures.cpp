@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "viz/headless.h"
 #include "viz/shell.h"
 

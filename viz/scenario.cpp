@@ -8,7 +8,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace viz {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "viz/palette.h"
 
 namespace viz {

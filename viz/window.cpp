@@ -14,8 +14,8 @@
 #include <cstdio>
 #include <string>
 
-#include "common/cli.h"
-#include "common/error.h"
+#include "common/base/error.h"
+#include "common/program/cli.h"
 #include "viz/palette.h"
 
 namespace viz {

@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace lesson01 {
 

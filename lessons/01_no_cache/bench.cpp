@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/cli_bench.h"
+#include "common/program/cli_bench.h"
 #include "engine.h"
 
 namespace {

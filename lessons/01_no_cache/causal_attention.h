@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace lesson01 {
 
@@ -24,10 +24,10 @@ struct CausalAttentionArgs {
   int head_dim = 0;
 };
 
-void causal_attention_cpu(const CausalAttentionArgs& args);
-void causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
-inline void causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {
-  KV_DISPATCH(causal_attention, args, stream);
+void fast_causal_attention_cpu(const CausalAttentionArgs& args);
+void fast_causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
+inline void fast_causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(fast_causal_attention, args, stream);
 }
 
 }  // namespace lesson01

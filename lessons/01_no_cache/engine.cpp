@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "attention_tile.h"
-#include "common/error.h"
-#include "common/generation.h"
+#include "common/base/error.h"
+#include "common/model/generation.h"
 
 namespace lesson01 {
 
@@ -34,18 +34,18 @@ void CausalAttention::begin_pass(std::span<const int32_t> seq_lens) {
 }
 
 void CausalAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  causal_attention({.q = rows.q,
-                    .k = rows.k,
-                    .v = rows.v,
-                    .out = rows.out,
-                    .first_row = device_first_row_.as<const int32_t>(),
-                    .num_seqs = static_cast<int>(first_row_.size()) - 1,
-                    .num_rows = rows.num_rows,
-                    .max_seq_len = max_seq_len_,
-                    .num_heads = num_heads_,
-                    .num_kv_heads = num_kv_heads_,
-                    .head_dim = head_dim_},
-                   stream);
+  fast_causal_attention({.q = rows.q,
+                         .k = rows.k,
+                         .v = rows.v,
+                         .out = rows.out,
+                         .first_row = device_first_row_.as<const int32_t>(),
+                         .num_seqs = static_cast<int>(first_row_.size()) - 1,
+                         .num_rows = rows.num_rows,
+                         .max_seq_len = max_seq_len_,
+                         .num_heads = num_heads_,
+                         .num_kv_heads = num_kv_heads_,
+                         .head_dim = head_dim_},
+                        stream);
 }
 
 NoCacheEngine::NoCacheEngine(kv::Model& model, const kv::EngineOptions& options)

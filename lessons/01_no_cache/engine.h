@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "causal_attention.h"
-#include "common/attention.h"
-#include "common/config.h"
-#include "common/device.h"
-#include "common/engine.h"
-#include "common/model.h"
+#include "common/base/device.h"
+#include "common/model/attention.h"
+#include "common/model/config.h"
+#include "common/model/engine.h"
+#include "common/model/model.h"
 
 namespace lesson01 {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "engine.h"
 #include "viz/live.h"
 #include "viz/live_controls.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace lesson02 {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace lesson02 {
 
@@ -37,10 +37,10 @@ struct DecodeAttentionArgs {
 /// Bytes the CUDA twin needs for a pass of this shape (0 if the context fits one group).
 size_t decode_attention_workspace_bytes(const DecodeAttentionArgs& args);
 
-void decode_attention_cpu(const DecodeAttentionArgs& args);
-void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream);
-inline void decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {
-  KV_DISPATCH(decode_attention, args, stream);
+void fast_decode_attention_cpu(const DecodeAttentionArgs& args);
+void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream);
+inline void fast_decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(fast_decode_attention, args, stream);
 }
 
 }  // namespace lesson02

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/generation.h"
+#include "common/model/generation.h"
 
 namespace lesson02 {
 

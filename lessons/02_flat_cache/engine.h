@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "common/engine.h"
-#include "common/model.h"
+#include "common/model/engine.h"
+#include "common/model/model.h"
 #include "flat_attention.h"
 #include "flat_kv_cache.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "append_kv.h"
-#include "common/error.h"
-#include "common/hash.h"
+#include "common/base/error.h"
+#include "common/base/hash.h"
 #include "lessons/01_no_cache/attention_tile.h"
 
 namespace lesson02 {
@@ -108,7 +108,7 @@ void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& str
   args.k_cache = k_cache;
   args.v_cache = v_cache;
   args.out = rows.out;
-  decode_attention(args, stream);
+  fast_decode_attention(args, stream);
 }
 
 void FlatAttention::end_pass() {

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "common/attention.h"
-#include "common/config.h"
-#include "common/device.h"
+#include "common/base/device.h"
+#include "common/model/attention.h"
+#include "common/model/config.h"
 #include "decode_attention.h"
 #include "flat_kv_cache.h"
 

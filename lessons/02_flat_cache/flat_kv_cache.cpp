@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace lesson02 {
 

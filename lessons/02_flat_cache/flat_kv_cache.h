@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/config.h"
-#include "common/device.h"
+#include "common/base/device.h"
+#include "common/model/config.h"
 
 namespace lesson02 {
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "engine.h"
 #include "page_memory.h"
 #include "viz/live.h"

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "common/cli_bench.h"
+#include "common/program/cli_bench.h"
 #include "engine.h"
 #include "gather_kv.h"
 #include "lessons/02_flat_cache/engine.h"

@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/at_end.h"
-#include "common/error.h"
-#include "common/generation.h"
+#include "common/base/at_end.h"
+#include "common/base/error.h"
+#include "common/model/generation.h"
 #include "gathered_attention.h"
 
 namespace lesson03 {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "block_manager.h"
-#include "common/engine.h"
-#include "common/model.h"
+#include "common/model/engine.h"
+#include "common/model/model.h"
 #include "paged_attention_base.h"
 #include "paged_kv_cache.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/parallel.h"
+#include "common/base/parallel.h"
 #include "kv_rows.h"
 
 namespace lesson03 {

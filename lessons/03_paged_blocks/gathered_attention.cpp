@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "gather_kv.h"
 #include "lessons/01_no_cache/attention_tile.h"
 #include "write_kv.h"
@@ -117,7 +117,7 @@ void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream&
   args.v_cache = v_.data();
   args.out = rows.out;
   args.all_rows_are_new = true;  // gather_kv has just written all of them
-  lesson02::decode_attention(args, stream);
+  lesson02::fast_decode_attention(args, stream);
 }
 
 }  // namespace lesson03

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "common/config.h"
-#include "common/device.h"
+#include "common/base/device.h"
+#include "common/model/config.h"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "paged_attention_base.h"
 #include "paged_kv_cache.h"

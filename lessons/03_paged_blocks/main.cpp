@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
-#include "common/known_models.h"
+#include "common/model/known_models.h"
+#include "common/program/cli.h"
 #include "engine.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "viz/names.h"
 
 namespace lesson03 {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/attention.h"
+#include "common/model/attention.h"
 #include "slot_mapping.h"
 
 namespace lesson03 {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/config.h"
-#include "common/device.h"
+#include "common/base/device.h"
+#include "common/model/config.h"
 #include "kv_blocks.h"
 
 namespace lesson03 {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "common/parallel.h"
+#include "common/base/parallel.h"
 #include "kv_rows.h"
 
 namespace lesson03 {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/device.h"
+#include "common/base/device.h"
 #include "kv_blocks.h"
 
 namespace lesson03 {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench_kernels.h"
-#include "common/cli_bench.h"
+#include "common/program/cli_bench.h"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "lessons/03_paged_blocks/gather_kv.h"
 #include "paged_attention.h"
@@ -119,34 +119,34 @@ class CpuRunner {
     out_[0] = sum;
   }
   void paged() {
-    lesson04::paged_attention_cpu({.q = q_.data(),
-                                   .out = out_.data(),
-                                   .cache = blocks(),
-                                   .first_row = first_row_.data(),
-                                   .seq_len = case_.seq_lens.data(),
-                                   .block_tables = tables_.data(),
-                                   .max_blocks_per_seq = max_blocks_,
-                                   .num_seqs = num_seqs(),
-                                   .num_rows = num_seqs(),
-                                   .max_rows_per_seq = 1,
-                                   .max_seq_len = max_blocks_ * case_.block_size,
-                                   .num_heads = kHeads});
+    lesson04::fast_paged_attention_cpu({.q = q_.data(),
+                                        .out = out_.data(),
+                                        .cache = blocks(),
+                                        .first_row = first_row_.data(),
+                                        .seq_len = case_.seq_lens.data(),
+                                        .block_tables = tables_.data(),
+                                        .max_blocks_per_seq = max_blocks_,
+                                        .num_seqs = num_seqs(),
+                                        .num_rows = num_seqs(),
+                                        .max_rows_per_seq = 1,
+                                        .max_seq_len = max_blocks_ * case_.block_size,
+                                        .num_heads = kHeads});
   }
   void flat(const std::vector<float>& k, const std::vector<float>& v) {
-    lesson02::decode_attention_cpu({.q = q_.data(),
-                                    .k_cache = k.data(),
-                                    .v_cache = v.data(),
-                                    .out = out_.data(),
-                                    .first_row = first_row_.data(),
-                                    .seq_len = case_.seq_lens.data(),
-                                    .slab_begin = begins_.data(),
-                                    .num_seqs = num_seqs(),
-                                    .num_rows = num_seqs(),
-                                    .max_rows_per_seq = 1,
-                                    .max_seq_len = max_blocks_ * case_.block_size,
-                                    .num_heads = kHeads,
-                                    .num_kv_heads = kKvHeads,
-                                    .head_dim = kHeadDim});
+    lesson02::fast_decode_attention_cpu({.q = q_.data(),
+                                         .k_cache = k.data(),
+                                         .v_cache = v.data(),
+                                         .out = out_.data(),
+                                         .first_row = first_row_.data(),
+                                         .seq_len = case_.seq_lens.data(),
+                                         .slab_begin = begins_.data(),
+                                         .num_seqs = num_seqs(),
+                                         .num_rows = num_seqs(),
+                                         .max_rows_per_seq = 1,
+                                         .max_seq_len = max_blocks_ * case_.block_size,
+                                         .num_heads = kHeads,
+                                         .num_kv_heads = kKvHeads,
+                                         .head_dim = kHeadDim});
   }
   void gather() {
     lesson03::gather_kv_cpu({.cache = blocks(),

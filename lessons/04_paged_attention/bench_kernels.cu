@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "common/device.h"
+#include "common/base/device.h"
 #include "kernels/launch.cuh"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "lessons/03_paged_blocks/gather_kv.h"
@@ -216,7 +216,7 @@ class Runner {
                                                       out_.as<uint32_t>());
     }
   }
-  void paged(int i) { lesson04::paged_attention_cuda(paged_args(i), stream_); }
+  void paged(int i) { lesson04::fast_paged_attention_cuda(paged_args(i), stream_); }
   /// The kernel that the paged pass takes, over slabs. For little work that is lesson 02's.
   void contiguous(int i) {
     const Buffers& b = buffers_[static_cast<size_t>(i)];
@@ -237,7 +237,7 @@ class Runner {
     lesson04::launch_stream_queries<kHeadDim>(
         pass, cache, plan, static_cast<int>(case_.seq_lens.size()), workspace_.data(), stream_);
   }
-  void flat(const Buffers& b) { lesson02::decode_attention_cuda(flat_args(b), stream_); }
+  void flat(const Buffers& b) { lesson02::fast_decode_attention_cuda(flat_args(b), stream_); }
   void gathered(int i) {
     lesson03::gather_kv_cuda({.cache = paged_args(i).cache,
                               .block_tables = tables_.as<const int32_t>(),
@@ -251,7 +251,7 @@ class Runner {
                              stream_);
     lesson02::DecodeAttentionArgs args = flat_args(gathered_);
     args.all_rows_are_new = true;
-    lesson02::decode_attention_cuda(args, stream_);
+    lesson02::fast_decode_attention_cuda(args, stream_);
   }
 
   Case case_;

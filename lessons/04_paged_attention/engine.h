@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "common/engine.h"
-#include "common/model.h"
+#include "common/model/engine.h"
+#include "common/model/model.h"
 #include "lessons/03_paged_blocks/engine.h"
 #include "paged_cache_attention.h"
 

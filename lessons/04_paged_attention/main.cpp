@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
-#include "common/cli_bench.h"
+#include "common/program/cli.h"
+#include "common/program/cli_bench.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "walk.h"

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "engine.h"
 #include "page_walk.h"
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/device.h"
+#include "common/base/device.h"
 #include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
@@ -49,10 +49,10 @@ size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args);
 /// twins call it.
 void check_block_size(int block_size);
 
-void paged_attention_cpu(const PagedAttentionArgs& args);
-void paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
-inline void paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {
-  KV_DISPATCH(paged_attention, args, stream);
+void fast_paged_attention_cpu(const PagedAttentionArgs& args);
+void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
+inline void fast_paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(fast_paged_attention, args, stream);
 }
 
 }  // namespace lesson04

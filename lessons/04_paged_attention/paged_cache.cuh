@@ -44,7 +44,7 @@ struct PagedCache {
 
   /// slot = block_id * block_size + offset. One lookup for each token; tokens of one block find the
   /// same entry, which the first of them has brought into the L1 cache. 32 bits are enough: 2^31
-  /// slots would not fit on any GPU (paged_attention_cuda refuses them). An element's number
+  /// slots would not fit on any GPU (fast_paged_attention_cuda refuses them). An element's number
   /// needs 64.
   __device__ int slot(int seq, int token) const {
     const int64_t entry = static_cast<int64_t>(seq) * max_blocks_per_seq + (token >> shift);

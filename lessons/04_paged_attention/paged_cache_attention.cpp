@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "common/error.h"
-#include "common/hash.h"
+#include "common/base/error.h"
+#include "common/base/hash.h"
 #include "lessons/01_no_cache/attention_tile.h"
 #include "lessons/03_paged_blocks/write_kv.h"
 
@@ -108,7 +108,7 @@ void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Strea
             .num_rows = rows.num_rows,
             .cache = args.cache},
            stream);
-  paged_attention(args, stream);
+  fast_paged_attention(args, stream);
 }
 
 std::optional<uint64_t> PagedCacheAttention::graph_key() const {

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "common/config.h"
-#include "common/device.h"
+#include "common/base/device.h"
+#include "common/model/config.h"
 #include "lessons/03_paged_blocks/paged_attention_base.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "paged_attention.h"

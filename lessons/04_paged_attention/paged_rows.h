@@ -1,6 +1,6 @@
 #pragma once
 
-// The pieces of paged_attention_cpu, for whoever wants to see them one at a time.
+// The pieces of fast_paged_attention_cpu, for whoever wants to see them one at a time.
 
 #include "lessons/01_no_cache/attention_tile.h"
 #include "lessons/03_paged_blocks/kv_rows.h"

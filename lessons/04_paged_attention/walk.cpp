@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/error.h"
-#include "common/generation.h"
+#include "common/base/error.h"
+#include "common/model/generation.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "paged_cache_attention.h"
 #include "paged_rows.h"

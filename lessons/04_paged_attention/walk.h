@@ -1,13 +1,13 @@
 #pragma once
 
 // One query's way through its keys, step by step, for the page and the text: the same arithmetic as
-// paged_attention_cpu, stopped after every tile and every merge. CPU only.
+// fast_paged_attention_cpu, stopped after every tile and every merge. CPU only.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "common/model.h"
+#include "common/model/model.h"
 #include "paged_attention.h"
 
 namespace lesson04 {
@@ -41,7 +41,7 @@ struct WalkStep {
 };
 
 /// The steps of query row `row` of the pass and query head `head`. `args` are the CPU's; args.out
-/// is not used. The last step's out has the bits that paged_attention_cpu gives. No steps: the
+/// is not used. The last step's out has the bits that fast_paged_attention_cpu gives. No steps: the
 /// query sees no key. Throws std::out_of_range for a row or a head that does not exist.
 std::vector<WalkStep> walk(const PagedAttentionArgs& args, int row, int head);
 

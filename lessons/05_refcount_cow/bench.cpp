@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/cli_bench.h"
+#include "common/program/cli_bench.h"
 #include "copy_blocks.h"
 #include "engine.h"
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
-#include "common/parallel.h"
+#include "common/base/parallel.h"
 
 namespace lesson05 {
 

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/at_end.h"
-#include "common/error.h"
-#include "common/generation.h"
+#include "common/base/at_end.h"
+#include "common/base/error.h"
+#include "common/model/generation.h"
 #include "copy_blocks.h"
 #include "lessons/03_paged_blocks/engine.h"
 

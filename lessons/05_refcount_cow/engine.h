@@ -11,8 +11,8 @@
 
 #include "beam_search.h"
 #include "block_manager.h"
-#include "common/engine.h"
-#include "common/model.h"
+#include "common/model/engine.h"
+#include "common/model/model.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 

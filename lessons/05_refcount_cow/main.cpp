@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
+#include "common/program/cli.h"
 #include "engine.h"
 
 namespace {

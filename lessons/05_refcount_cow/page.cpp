@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "page_draw.h"
 #include "page_live.h"
 #include "page_simulator.h"

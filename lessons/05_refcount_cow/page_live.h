@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/model.h"
-#include "common/tokenizer.h"
+#include "common/model/model.h"
+#include "common/model/tokenizer.h"
 #include "engine.h"
 #include "viz/live.h"
 

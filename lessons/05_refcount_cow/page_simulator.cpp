@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "viz/names.h"
 
 namespace lesson05 {

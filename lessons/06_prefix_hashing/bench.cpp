@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/cli_bench.h"
+#include "common/program/cli_bench.h"
 #include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/05_refcount_cow/copy_blocks.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace lesson06 {
 namespace {

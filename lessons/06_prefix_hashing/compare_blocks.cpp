@@ -5,7 +5,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "common/parallel.h"
+#include "common/base/parallel.h"
 
 namespace lesson06 {
 namespace {

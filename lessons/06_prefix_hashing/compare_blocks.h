@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "common/device.h"
+#include "common/base/device.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson06 {

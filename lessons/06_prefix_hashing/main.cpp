@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
-#include "common/cli_bench.h"
-#include "common/error.h"
+#include "common/base/error.h"
+#include "common/program/cli.h"
+#include "common/program/cli_bench.h"
 #include "compare_blocks.h"
 #include "engine.h"
 #include "forgery.h"

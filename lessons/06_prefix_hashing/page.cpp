@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "page_cache.h"
 #include "viz/ui.h"
 #include "viz/widgets.h"

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "viz/names.h"
 
 namespace lesson06 {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli_bench.h"
+#include "common/program/cli_bench.h"
 #include "free_block_queue.h"
 #include "replay.h"
 

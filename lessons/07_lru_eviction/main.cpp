@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
-#include "common/error.h"
+#include "common/base/error.h"
+#include "common/program/cli.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "replay.h"

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "page_eviction.h"
 #include "viz/names.h"
 

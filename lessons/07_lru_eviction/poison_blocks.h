@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/device.h"
+#include "common/base/device.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson07 {

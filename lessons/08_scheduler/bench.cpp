@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli_bench.h"
+#include "common/program/cli_bench.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/block_hash.h"
 #include "tests/support/allocations.h"

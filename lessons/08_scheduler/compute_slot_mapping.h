@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/device.h"
+#include "common/base/device.h"
 
 namespace lesson08 {
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/at_end.h"
-#include "common/error.h"
+#include "common/base/at_end.h"
+#include "common/base/error.h"
 #include "compute_slot_mapping.h"
 #include "kernels/argmax.h"
 #include "lessons/03_paged_blocks/engine.h"

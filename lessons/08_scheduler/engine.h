@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "common/engine.h"
-#include "common/generation.h"
-#include "common/model.h"
+#include "common/model/engine.h"
+#include "common/model/generation.h"
+#include "common/model/model.h"
 #include "kv_cache_manager.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "page_scheduler.h"
 
 namespace lesson08 {

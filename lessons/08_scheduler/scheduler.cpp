@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace lesson08 {
 

@@ -9,8 +9,8 @@
 #include <random>
 #include <utility>
 
-#include "common/error.h"
-#include "common/json.h"
+#include "common/base/error.h"
+#include "common/base/json.h"
 
 namespace lesson08 {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/engine.h"
-#include "common/tokenizer.h"
+#include "common/model/engine.h"
+#include "common/model/tokenizer.h"
 #include "engine.h"
 
 namespace lesson08 {

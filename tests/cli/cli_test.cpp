@@ -1,6 +1,6 @@
 // Tables, numbers for people, charts, JSON files, and the options' checks.
 
-#include "common/cli.h"
+#include "common/program/cli.h"
 
 #include <doctest/doctest.h>
 
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
-#include "common/generation.h"
-#include "common/hash.h"
-#include "common/known_models.h"
+#include "common/base/error.h"
+#include "common/base/hash.h"
+#include "common/model/generation.h"
+#include "common/model/known_models.h"
 #include "tests/support/temp_dir.h"
 
 namespace {

@@ -62,7 +62,7 @@ TEST_CASE("help names every option and exits with 0") {
   }
 }
 
-TEST_CASE("U3 wrong numbers and unknown options are one line and exit code 2") {
+TEST_CASE("wrong numbers and unknown options are one line and exit code 2") {
   for (const std::string program : kPrograms) {
     for (const char* bad : {"-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {
       check_refused(program, std::string("$P --max-tokens ") + bad, "--max-tokens");
@@ -84,7 +84,7 @@ TEST_CASE("U3 wrong numbers and unknown options are one line and exit code 2") {
   }
 }
 
-TEST_CASE("U3 a closed or full standard output is one line and exit code 2") {
+TEST_CASE("a closed or full standard output is one line and exit code 2") {
   for (const std::string program : kPrograms) {
     check_refused(program, "$P --max-tokens 3 >&-", "cannot write to standard output");
     check_refused(program, "$P --max-tokens 3 >/dev/full", "cannot write to standard output");
@@ -100,14 +100,14 @@ TEST_CASE("U3 a closed or full standard output is one line and exit code 2") {
   }
 }
 
-TEST_CASE("U3 a disk that is full while JSON is written is one line and exit code 2") {
+TEST_CASE("a disk that is full while JSON is written is one line and exit code 2") {
   for (const std::string program : kPrograms) {
     check_refused(program, "$P --max-tokens 2 --json /dev/full", "No space left on device");
     check_refused(program, "$P --max-tokens 2 --json $T/none/x.json", "No such file or directory");
   }
 }
 
-TEST_CASE("P4 an empty prompt is refused and any other stays text") {
+TEST_CASE("an empty prompt is refused and any other stays text") {
   for (const std::string program : kPrograms) {
     check_refused(program, "$P --prompt ''", "at least one character");
     // Bytes that are no UTF-8, and the text of a control token.
@@ -124,7 +124,7 @@ TEST_CASE("P4 an empty prompt is refused and any other stays text") {
   }
 }
 
-TEST_CASE("P4 a prompt of a megabyte is refused with both numbers") {
+TEST_CASE("a prompt of a megabyte is refused with both numbers") {
   for (const std::string program : kPrograms) {
     // The longest argument that the system passes on is 128 KiB.
     check_refused(program, "$P --prompt \"$(head -c 120000 /dev/zero | tr '\\0' a)\"",
@@ -218,7 +218,7 @@ TEST_CASE("what prints a text and nothing else does not take --json") {
 }
 
 TEST_CASE(
-    "S5 Ctrl-C in the scheduler: nobody waits for its turn to be cancelled, and no block is lost") {
+    "Ctrl-C in the scheduler: nobody waits for its turn to be cancelled, and no block is lost") {
   // Far more work than the time that it gets; `timeout` sends the signal that Ctrl-C sends,
   // and with --foreground only once: a second one would end the program on the spot.
   const Outcome outcome = shell("lesson08",
@@ -235,7 +235,7 @@ TEST_CASE("the timeline in lesson 08's text is the one that the program draws") 
   CHECK(drawn.out == text_of(KV_SOURCE_DIR "/docs/figures/lesson08_timeline.svg"));
 }
 
-TEST_CASE("U3 the scheduler refuses what makes no sense, in one line") {
+TEST_CASE("the scheduler refuses what makes no sense, in one line") {
   check_refused("lesson08", "$P --device cpu --memory-utilization 1.5", "memory utilization 1.5");
   check_refused("lesson08", "$P --device cpu --memory-utilization -1", "memory utilization -1");
   check_refused("lesson08", "$P --device cpu --num-blocks 3", "the pool has 3");

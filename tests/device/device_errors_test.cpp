@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "common/device_errors.h"
+#include "common/base/device_errors.h"
 
 using kv::cuda_backend::CudaFailure;
 using kv::cuda_backend::explain;
@@ -35,12 +35,12 @@ void check_one_line(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("K6 no device: says where to look") {
+TEST_CASE("no device: says where to look") {
   CHECK(explain(failure(kv::cuda_backend::kNoDevice)) ==
         "the NVIDIA driver shows no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES");
 }
 
-TEST_CASE("K6 driver too old: says both versions and both ways out") {
+TEST_CASE("driver too old: says both versions and both ways out") {
   for (const int code :
        {kv::cuda_backend::kInsufficientDriver, kv::cuda_backend::kSystemDriverMismatch}) {
     CHECK(explain(failure(code)) ==
@@ -49,7 +49,7 @@ TEST_CASE("K6 driver too old: says both versions and both ways out") {
   }
 }
 
-TEST_CASE("K6 no driver at all is not called an old one") {
+TEST_CASE("no driver at all is not called an old one") {
   for (const int code : {kv::cuda_backend::kInsufficientDriver, kv::cuda_backend::kStubLibrary}) {
     CudaFailure f = failure(code);
     f.driver_version = 0;
@@ -59,7 +59,7 @@ TEST_CASE("K6 no driver at all is not called an old one") {
   }
 }
 
-TEST_CASE("K6 out of memory: says the bytes asked for and the bytes free") {
+TEST_CASE("out of memory: says the bytes asked for and the bytes free") {
   CudaFailure f = failure(kv::cuda_backend::kMemoryAllocation);
   f.call = "allocating GPU memory";
   f.bytes_asked = 3221225472;
@@ -70,7 +70,7 @@ TEST_CASE("K6 out of memory: says the bytes asked for and the bytes free") {
         "or stop what else uses the GPU");
 }
 
-TEST_CASE("K6 wrong architecture: says what was found and what was built") {
+TEST_CASE("wrong architecture: says what was found and what was built") {
   for (const int code :
        {kv::cuda_backend::kNoKernelImageForDevice, kv::cuda_backend::kInvalidDeviceFunction,
         kv::cuda_backend::kUnsupportedPtxVersion}) {
@@ -80,7 +80,7 @@ TEST_CASE("K6 wrong architecture: says what was found and what was built") {
   }
 }
 
-TEST_CASE("K6 sticky error: says which call and that the process must start again") {
+TEST_CASE("sticky error: says which call and that the process must start again") {
   for (const int code : {700, 702, 710, 714, 715, 716, 717, 718, 719}) {
     CAPTURE(code);
     CHECK(kv::cuda_backend::is_sticky(code));
@@ -94,14 +94,14 @@ TEST_CASE("K6 sticky error: says which call and that the process must start agai
   }
 }
 
-TEST_CASE("K6 a GPU that is taken and an error without a line of its own") {
+TEST_CASE("a GPU that is taken and an error without a line of its own") {
   CHECK(explain(failure(kv::cuda_backend::kDevicesUnavailable)) ==
         "launching matmul: the GPU is taken by another process, or its compute mode forbids this; "
         "wait, or choose another with CUDA_VISIBLE_DEVICES");
   CHECK(explain(failure(9)) == "launching matmul: cudaErrorName (the reason)");
 }
 
-TEST_CASE("K6 every code gives one line, also when nothing else is known") {
+TEST_CASE("every code gives one line, also when nothing else is known") {
   for (int code = 0; code < 1000; ++code) {
     CudaFailure f;
     f.code = code;

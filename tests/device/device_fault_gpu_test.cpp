@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "common/device.h"
-#include "common/error.h"
+#include "common/base/device.h"
+#include "common/base/error.h"
 #include "kernels/argmax.h"
 
 namespace {
@@ -22,7 +22,7 @@ std::string message_of(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("K6 sticky error: every later call says so in one line") {
+TEST_CASE("sticky error: every later call says so in one line") {
   const kv::Stream stream(kv::Device::kCuda);
   const kv::DeviceBuffer out(kv::Device::kCuda, sizeof(int32_t));
   const auto* nowhere = reinterpret_cast<const float*>(uintptr_t{64});

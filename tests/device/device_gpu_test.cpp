@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/device.h"
-#include "common/error.h"
+#include "common/base/device.h"
+#include "common/base/error.h"
 
 using kv::Device;
 using kv::DeviceBuffer;
@@ -60,7 +60,7 @@ TEST_CASE("the source of a queued copy may be reused at once") {
   }
 }
 
-TEST_CASE("K6 out of memory: one line with the bytes asked for and the bytes free") {
+TEST_CASE("out of memory: one line with the bytes asked for and the bytes free") {
   const size_t bytes = size_t{1} << 50;
   try {
     const DeviceBuffer buffer(Device::kCuda, bytes);

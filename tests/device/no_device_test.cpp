@@ -29,7 +29,7 @@ Outcome run(const std::string& command) {
 
 }  // namespace
 
-TEST_CASE("K6 no device: a program asked for cuda says so in one line and exits with 2") {
+TEST_CASE("no device: a program asked for cuda says so in one line and exits with 2") {
   // Hides every GPU there may be.
   const Outcome outcome =
       run("CUDA_VISIBLE_DEVICES=-1 " KV_BINARY_DIR

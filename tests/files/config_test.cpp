@@ -1,5 +1,5 @@
 // Row P2: config.json, both generations of it, and everything that can be wrong with it.
-#include "common/config.h"
+#include "common/model/config.h"
 
 #include <doctest/doctest.h>
 
@@ -103,13 +103,13 @@ TEST_CASE("config: end-of-text ids from both files, each once") {
                  "generation_config.json: \"eos_token_id\" is \"x\""));
 }
 
-TEST_CASE("P2 a head_dim that is not hidden_size / num_heads is legal") {
+TEST_CASE("a head_dim that is not hidden_size / num_heads is legal") {
   json config = qwen3_06b();
   config["head_dim"] = 80;
   CHECK(parse(config).q_width() == 1280);
 }
 
-TEST_CASE("P2 a missing key") {
+TEST_CASE("a missing key") {
   for (const std::string key :
        {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads"}) {
@@ -118,7 +118,7 @@ TEST_CASE("P2 a missing key") {
   }
 }
 
-TEST_CASE("P2 a wrong type") {
+TEST_CASE("a wrong type") {
   for (const std::string key :
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
@@ -140,7 +140,7 @@ TEST_CASE("P2 a wrong type") {
                  "found an array of 1 values"));
 }
 
-TEST_CASE("P2 absurd sizes") {
+TEST_CASE("absurd sizes") {
   for (const std::string key :
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
@@ -156,14 +156,14 @@ TEST_CASE("P2 absurd sizes") {
   CHECK(contains(error_with("eos_token_id", -1), "wanted an integer from 0"));
 }
 
-TEST_CASE("P2 heads that do not divide") {
+TEST_CASE("heads that do not divide") {
   CHECK(contains(error_with("num_key_value_heads", 3),
                  "16 attention heads cannot share 3 key/value heads"));
   CHECK(contains(error_with("num_key_value_heads", 32), "16 attention heads cannot share 32"));
   CHECK(contains(error_with("head_dim", 127), "\"head_dim\" is 127, wanted an even number"));
 }
 
-TEST_CASE("P2 what is not built here is refused by name") {
+TEST_CASE("what is not built here is refused by name") {
   CHECK(
       contains(error_with("model_type", "llama"), "\"model_type\" is \"llama\", wanted \"qwen3\""));
   CHECK(contains(error_with("model_type", "qwen3_moe"), "\"model_type\" is \"qwen3_moe\""));
@@ -180,7 +180,7 @@ TEST_CASE("P2 what is not built here is refused by name") {
   CHECK(error_with("rope_scaling", {{"rope_type", "default"}}) == "no error");
 }
 
-TEST_CASE("P2 a sliding window is refused only where it is in use") {
+TEST_CASE("a sliding window is refused only where it is in use") {
   json config = qwen3_06b();
   config["sliding_window"] = 4096;
   CHECK_NOTHROW(parse(config));  // set, and switched off
@@ -199,12 +199,12 @@ TEST_CASE("P2 a sliding window is refused only where it is in use") {
   CHECK(contains(error_with("layer_types", types), "one entry for each of 28 layers"));
 }
 
-TEST_CASE("P2 no config.json") {
+TEST_CASE("no config.json") {
   const TempDir dir;
   CHECK(contains(user_error_of([&] { load_config(dir.path()); }), "config.json: no such file"));
 }
 
-TEST_CASE("P5 config.json nested 100000 deep, with 1e400, lone surrogates or a key twice") {
+TEST_CASE("config.json nested 100000 deep, with 1e400, lone surrogates or a key twice") {
   const auto error = [](const std::string& text) {
     return user_error_of([&] { parse_config(text, "config.json"); });
   };

@@ -1,5 +1,5 @@
 // Row P5: JSON that is legal to write and harmful to read.
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ TEST_CASE("json: every kind of value") {
   CHECK(parse_json("7", "f") == 7);
 }
 
-TEST_CASE("P5 nested 100000 deep") {
+TEST_CASE("nested 100000 deep") {
   CHECK(contains(error_of(std::string(100'000, '[')), "f.json: JSON nested deeper than 64"));
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
@@ -35,14 +35,14 @@ TEST_CASE("P5 nested 100000 deep") {
   CHECK(contains(error_of(std::string(65, '[') + std::string(65, ']')), "nested deeper than 64"));
 }
 
-TEST_CASE("P5 numbers that no double holds") {
+TEST_CASE("numbers that no double holds") {
   CHECK(contains(error_of("1e400"), "not valid JSON"));
   CHECK(contains(error_of("-1e400"), "not valid JSON"));
   CHECK(contains(error_of("[1" + std::string(400, '0') + "]"), "not valid JSON"));
   CHECK(contains(error_of("NaN"), "not valid JSON"));
 }
 
-TEST_CASE("P5 lone surrogates and ill-formed UTF-8") {
+TEST_CASE("lone surrogates and ill-formed UTF-8") {
   for (const std::string text :
        {R"("\ud800")", R"("\udc00")", R"("\ud800\ud800")", R"("\ud800x")"}) {
     CAPTURE(text);
@@ -54,12 +54,12 @@ TEST_CASE("P5 lone surrogates and ill-formed UTF-8") {
   }
 }
 
-TEST_CASE("P5 a key that occurs twice") {
+TEST_CASE("a key that occurs twice") {
   CHECK(contains(error_of(R"({"a":1,"b":{"a":1},"a":2})"), "key \"a\" occurs twice"));
   CHECK(error_of(R"({"a":1,"b":{"a":1}})") == "no error");
 }
 
-TEST_CASE("P5 text that ends early, goes on, or is no JSON") {
+TEST_CASE("text that ends early, goes on, or is no JSON") {
   for (const std::string text : {"{", "[1,", "\"abc", "{}}", "1 2", "{\"a\" 1}", "[1,]", "tru",
                                  "'a'", "// c\n1", "\x01", " "}) {
     CAPTURE(text);
@@ -68,12 +68,12 @@ TEST_CASE("P5 text that ends early, goes on, or is no JSON") {
   CHECK(contains(error_of(""), "the file is empty"));
 }
 
-TEST_CASE("P5 a message stays one short line whatever the file holds") {
+TEST_CASE("a message stays one short line whatever the file holds") {
   const std::string error = error_of("\"" + std::string(5'000, 'x') + "\n\x1b[31m");
   CHECK(contains(error, "not valid JSON"));
 }
 
-TEST_CASE("P5 more values than any model's file has") {
+TEST_CASE("more values than any model's file has") {
   const JsonLimits limits{.max_depth = 8, .max_values = 10};
   CHECK(user_error_of([&] { parse_json("[1,2,3,4,5,6,7,8,9]", "f", limits); }) == "no error");
   CHECK(contains(user_error_of([&] { parse_json("[1,2,3,4,5,6,7,8,9,10]", "f", limits); }),

@@ -4,9 +4,9 @@
 
 #include <cstdio>
 
-#include "common/config.h"
-#include "common/safetensors.h"
-#include "common/tokenizer.h"
+#include "common/model/config.h"
+#include "common/model/safetensors.h"
+#include "common/model/tokenizer.h"
 #include "tests/files/small_tokenizer.h"
 #include "tests/files/support.h"
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "common/dtype.h"
+#include "common/base/dtype.h"
 
 using namespace kv;
 

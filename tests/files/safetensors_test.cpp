@@ -1,5 +1,5 @@
 // Row P1 of what can go wrong with a model's files: every way a safetensors file can be broken.
-#include "common/safetensors.h"
+#include "common/model/safetensors.h"
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ std::string error_of_tensor(const std::string& fields, size_t data_bytes) {
 
 }  // namespace
 
-TEST_CASE("P1 a good file is read as it stands") {
+TEST_CASE("a good file is read as it stands") {
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},)"
       R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
@@ -47,18 +47,18 @@ TEST_CASE("P1 a good file is read as it stands") {
   CHECK(tensors.at("none").bytes == 0);
 }
 
-TEST_CASE("P1 data that is not aligned for its dtype is legal") {
+TEST_CASE("data that is not aligned for its dtype is legal") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                              R"("b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
   const std::string bytes = safetensors_bytes(header, "12345");
   CHECK(std::memcmp(parse_safetensors(as_bytes(bytes), "m").at("b").data, "2345", 4) == 0);
 }
 
-TEST_CASE("P1 an empty file") {
+TEST_CASE("an empty file") {
   CHECK(contains(error_of(""), "m.safetensors: 0 bytes, wanted at least 8"));
 }
 
-TEST_CASE("P1 a file cut at any byte") {
+TEST_CASE("a file cut at any byte") {
   const std::string whole = safetensors_bytes(kOne, "12345678");
   REQUIRE(error_of(whole) == "no error");
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -69,49 +69,49 @@ TEST_CASE("P1 a file cut at any byte") {
                  "ends at byte 8 of the data, which has 7"));
 }
 
-TEST_CASE("P1 a header of length 0") {
+TEST_CASE("a header of length 0") {
   CHECK(contains(error_of(std::string(16, '\0')), "header length 0 in bytes 0 to 7"));
 }
 
-TEST_CASE("P1 a header length beyond any model") {
+TEST_CASE("a header length beyond any model") {
   CHECK(contains(error_of(std::string(8, '\xFF') + "{}"), "header length 18446744073709551615"));
   std::string bytes = safetensors_bytes("{}", "");
   bytes[3] = '\x06';  // 100,663,298 > 100,000,000
   CHECK(contains(error_of(bytes), "header length 100663298"));
 }
 
-TEST_CASE("P1 a header that ends past the file") {
+TEST_CASE("a header that ends past the file") {
   std::string bytes = safetensors_bytes(kOne, "");
   bytes[1] = '\x01';  // 256 bytes more than there are
   CHECK(contains(error_of(bytes), "truncated"));
 }
 
-TEST_CASE("P1 a header that does not start with a brace") {
+TEST_CASE("a header that does not start with a brace") {
   CHECK(contains(error_of_header(" {}", 0), "byte 8 is \" \", wanted \"{\""));
   CHECK(contains(error_of_header("[]", 0), "byte 8 is \"[\""));
 }
 
-TEST_CASE("P1 a header that is not JSON") {
+TEST_CASE("a header that is not JSON") {
   CHECK(contains(error_of_header("{\"a\":", 0), "not valid JSON"));
   CHECK(contains(error_of_header("{} x", 0), "not valid JSON"));
 }
 
-TEST_CASE("P1 duplicate names") {
+TEST_CASE("duplicate names") {
   const std::string tensor = R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   CHECK(contains(error_of_header("{" + tensor + "," + tensor + "}", 0), "key \"a\" occurs twice"));
 }
 
-TEST_CASE("P1 an unknown dtype") {
+TEST_CASE("an unknown dtype") {
   const std::string error = error_of_tensor(R"("dtype":"F31","shape":[2],"data_offsets":[0,8])", 8);
   CHECK(contains(error, "tensor \"a\": unknown dtype \"F31\""));
 }
 
-TEST_CASE("P1 a negative extent") {
+TEST_CASE("a negative extent") {
   const std::string error = error_of_tensor(R"("dtype":"U8","shape":[-2],"data_offsets":[0,8])", 8);
   CHECK(contains(error, "an extent of the shape is -2"));
 }
 
-TEST_CASE("P1 a shape that overflows") {
+TEST_CASE("a shape that overflows") {
   CHECK(contains(
       error_of_tensor(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8])", 8),
       "larger than 2^63 bytes"));
@@ -120,7 +120,7 @@ TEST_CASE("P1 a shape that overflows") {
       "an extent of the shape is 18446744073709551615"));
 }
 
-TEST_CASE("P1 a shape whose product wraps to 0") {
+TEST_CASE("a shape whose product wraps to 0") {
   // 2^32 * 2^32 = 2^64, which is 0 in 64 bits; and one that a 0 would hide.
   CHECK(contains(
       error_of_tensor(R"("dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0])", 0),
@@ -130,20 +130,20 @@ TEST_CASE("P1 a shape whose product wraps to 0") {
       "larger than 2^63 bytes"));
 }
 
-TEST_CASE("P1 overlapping tensors") {
+TEST_CASE("overlapping tensors") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})";
   CHECK(contains(error_of_header(header, 6),
                  "tensor \"b\": begins at byte 2 of the data, wanted 4 (it overlaps"));
 }
 
-TEST_CASE("P1 two tensors on the same bytes") {
+TEST_CASE("two tensors on the same bytes") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
   CHECK(contains(error_of_header(header, 4), "overlaps"));
 }
 
-TEST_CASE("P1 a hole between tensors or in front of them") {
+TEST_CASE("a hole between tensors or in front of them") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[5,9]}})";
   CHECK(contains(error_of_header(header, 9),
@@ -152,17 +152,17 @@ TEST_CASE("P1 a hole between tensors or in front of them") {
                  "there is a hole"));
 }
 
-TEST_CASE("P1 trailing bytes") {
+TEST_CASE("trailing bytes") {
   CHECK(contains(error_of_header(kOne, 9), "1 bytes follow the last tensor"));
   CHECK(contains(error_of_header("{}", 3), "3 bytes follow the last tensor"));
 }
 
-TEST_CASE("P1 a shape that does not match its offsets") {
+TEST_CASE("a shape that does not match its offsets") {
   CHECK(contains(error_of_tensor(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])", 8),
                  "data_offsets [0, 8] hold 8 bytes, wanted 12 for F32 [3]"));
 }
 
-TEST_CASE("P1 offsets that run backwards or are no offsets") {
+TEST_CASE("offsets that run backwards or are no offsets") {
   CHECK(contains(error_of_tensor(R"("dtype":"U8","shape":[0],"data_offsets":[8,0])", 8),
                  "run backwards"));
   CHECK(contains(error_of_tensor(R"("dtype":"U8","shape":[8],"data_offsets":[-8,0])", 8),
@@ -173,7 +173,7 @@ TEST_CASE("P1 offsets that run backwards or are no offsets") {
                  "second offset is 8.5"));
 }
 
-TEST_CASE("P1 missing or wrong fields of a tensor") {
+TEST_CASE("missing or wrong fields of a tensor") {
   CHECK(contains(error_of_tensor(R"("shape":[8],"data_offsets":[0,8])", 8),
                  "key \"dtype\" is missing"));
   CHECK(contains(error_of_tensor(R"("dtype":"U8","data_offsets":[0,8])", 8),
@@ -188,7 +188,7 @@ TEST_CASE("P1 missing or wrong fields of a tensor") {
   CHECK(contains(error_of_header(R"({"__metadata__":{"k":1}})", 0), "__metadata__: \"k\" is 1"));
 }
 
-TEST_CASE("P1 files that cannot be mapped") {
+TEST_CASE("files that cannot be mapped") {
   const TempDir dir;
   CHECK(
       contains(user_error_of([&] { SafetensorsFile::open(dir.path() / "none"); }), "No such file"));
@@ -197,7 +197,7 @@ TEST_CASE("P1 files that cannot be mapped") {
   CHECK(contains(user_error_of([&] { SafetensorsFile::open(empty); }), "0 bytes"));
 }
 
-TEST_CASE("P5 a safetensors header nested 100000 deep or with impossible numbers") {
+TEST_CASE("a safetensors header nested 100000 deep or with impossible numbers") {
   CHECK(
       contains(error_of_header("{\"a\":" + std::string(100'000, '['), 0), "nested deeper than 64"));
   CHECK(contains(error_of_tensor(R"("dtype":"U8","shape":[1e400],"data_offsets":[0,8])", 8),

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "common/safetensors.h"
+#include "common/model/safetensors.h"
 #include "tests/files/support.h"
 
 using namespace kv;
@@ -104,7 +104,7 @@ TEST_CASE("safetensors: renaming onto a folder fails and leaves nothing") {
   CHECK(files_in(dir.path()) == std::vector<std::string>{"t.safetensors"});
 }
 
-TEST_CASE("U3 a disk that fills up leaves the old file and nothing else") {
+TEST_CASE("a disk that fills up leaves the old file and nothing else") {
   const TempDir dir;
   const auto path = dir.write("t.safetensors", "the old file");
   const std::string data(1 << 20, 'x');

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "common/safetensors.h"
+#include "common/model/safetensors.h"
 #include "tests/files/support.h"
 
 using namespace kv;
@@ -72,32 +72,32 @@ TEST_CASE("weights: a tensor that the index does not name is not there") {
   CHECK(weights.find("b") == nullptr);
 }
 
-TEST_CASE("P1 no folder, and a folder without weights") {
+TEST_CASE("no folder, and a folder without weights") {
   Folder f;
   CHECK(contains(f.error(), "neither model.safetensors nor model.safetensors.index.json"));
   CHECK(contains(user_error_of([&] { Weights::open(f.dir.path() / "none"); }), "no such folder"));
 }
 
-TEST_CASE("P1 a shard that is missing") {
+TEST_CASE("a shard that is missing") {
   Folder f;
   f.map("s1.safetensors", "s3.safetensors");
   CHECK(contains(f.error(), "shard \"s3.safetensors\" is not in the folder"));
 }
 
-TEST_CASE("P1 a shard that is broken") {
+TEST_CASE("a shard that is broken") {
   Folder f;
   f.dir.write("s2.safetensors", "12345");
   f.map("s1.safetensors", "s2.safetensors");
   CHECK(contains(f.error(), "s2.safetensors: 5 bytes, wanted at least 8"));
 }
 
-TEST_CASE("P1 a tensor that the index puts into the wrong shard") {
+TEST_CASE("a tensor that the index puts into the wrong shard") {
   Folder f;
   f.map("s2.safetensors", "s2.safetensors");
   CHECK(contains(f.error(), "tensor \"a\" should be in shard \"s2.safetensors\""));
 }
 
-TEST_CASE("P1 an index that reaches outside its folder") {
+TEST_CASE("an index that reaches outside its folder") {
   for (const std::string path : {"../s1.safetensors", "/etc/passwd", "..", ".", "",
                                  "x/s1.safetensors", "x\\s1.safetensors"}) {
     CAPTURE(path);
@@ -107,7 +107,7 @@ TEST_CASE("P1 an index that reaches outside its folder") {
   }
 }
 
-TEST_CASE("P1 an index of the wrong form") {
+TEST_CASE("an index of the wrong form") {
   Folder f;
   f.index("");
   CHECK(contains(f.error(), "the file is empty"));
@@ -123,7 +123,7 @@ TEST_CASE("P1 an index of the wrong form") {
   CHECK(contains(f.error(), "occurs twice"));
 }
 
-TEST_CASE("P5 an index nested 100000 deep") {
+TEST_CASE("an index nested 100000 deep") {
   Folder f;
   f.index("{\"weight_map\":" + std::string(100'000, '{'));
   CHECK(f.error() != "no error");

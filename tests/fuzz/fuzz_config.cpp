@@ -1,6 +1,6 @@
 // Any bytes as a config.json: a UserError of one line, or a shape that the model can work with.
-#include "common/config.h"
-#include "common/error.h"
+#include "common/base/error.h"
+#include "common/model/config.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
-#include "common/model.h"
-#include "common/safetensors.h"
+#include "common/base/error.h"
+#include "common/model/model.h"
+#include "common/model/safetensors.h"
 #include "lessons/01_no_cache/engine.h"
 
 namespace golden {

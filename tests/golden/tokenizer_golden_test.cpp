@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/tokenizer.h"
+#include "common/model/tokenizer.h"
 #include "tests/golden/golden_values.h"
 
 namespace {

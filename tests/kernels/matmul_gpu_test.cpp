@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/device.h"
-#include "common/dtype.h"
+#include "common/base/device.h"
+#include "common/base/dtype.h"
 #include "kernels/matmul.h"
 #include "kernels/pack_weights.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/dtype.h"
+#include "common/base/dtype.h"
 #include "kernels/matmul.h"
 
 namespace kvtest {

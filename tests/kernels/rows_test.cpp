@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/parallel.h"
+#include "common/base/parallel.h"
 #include "kernels/argmax.h"
 #include "kernels/embedding.h"
 #include "kernels/gather_rows.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/engine.h"
+#include "common/model/engine.h"
 
 namespace ladder {
 

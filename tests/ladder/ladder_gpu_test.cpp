@@ -1,7 +1,7 @@
 // The promise on CUDA: every lesson, equal bits; alone, together, and replayed from a graph.
 #include <doctest/doctest.h>
 
-#include "common/tokenizer.h"
+#include "common/model/tokenizer.h"
 #include "ladder.h"
 #include "prompts.h"
 

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "common/parallel.h"
-#include "common/tokenizer.h"
+#include "common/base/parallel.h"
+#include "common/model/tokenizer.h"
 #include "prompts.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli.h"
+#include "common/program/cli.h"
 #include "ladder.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "common/device.h"
+#include "common/base/device.h"
 
 #include <doctest/doctest.h>
 
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
-TEST_CASE("K6 device: a word that is no device is refused by name") {
+TEST_CASE("device: a word that is no device is refused by name") {
   CHECK(kv::resolve_device("cpu") == kv::Device::kCpu);
   CHECK_THROWS_WITH_AS(kv::resolve_device("gpu"),
                        "--device: 'gpu' is not a device; use cpu, cuda or auto", kv::UserError);
@@ -18,7 +18,7 @@ TEST_CASE("K6 device: a word that is no device is refused by name") {
   CHECK_THROWS_AS(kv::resolve_device("CUDA"), kv::UserError);
 }
 
-TEST_CASE("K6 device: cuda that was asked for never becomes the cpu") {
+TEST_CASE("device: cuda that was asked for never becomes the cpu") {
   if (kv::cuda_available()) {
     CHECK(kv::why_no_cuda().empty());
     CHECK(kv::resolve_device("cuda") == kv::Device::kCuda);
@@ -39,7 +39,7 @@ TEST_CASE("K6 device: cuda that was asked for never becomes the cpu") {
   CHECK_THROWS_AS((kv::DeviceBuffer{kv::Device::kCuda, 16}), kv::DeviceError);
 }
 
-TEST_CASE("K6 device: more memory than there is gives one line with both numbers") {
+TEST_CASE("device: more memory than there is gives one line with both numbers") {
   for (const size_t bytes : {size_t{1} << 62, std::numeric_limits<size_t>::max()}) {
     try {
       const kv::DeviceBuffer buffer(kv::Device::kCpu, bytes);

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/safetensors.h"
+#include "common/model/safetensors.h"
 #include "tests/model/reference_forward.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
@@ -133,7 +133,7 @@ TEST_CASE("logits: missing options and folders that are no model are refused") {
   bench.check_refused(bench.run("--token-ids 1" + bench.out()), "config.json");
 }
 
-TEST_CASE("U3 logits: a file that can not be written is one line") {
+TEST_CASE("logits: a file that can not be written is one line") {
   const Bench bench;
   bench.check_refused(bench.run("--token-ids 1 --device cpu --out /nowhere/x.safetensors"),
                       "/nowhere/x.safetensors");

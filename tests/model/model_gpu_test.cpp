@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/model.h"
+#include "common/model/model.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
 

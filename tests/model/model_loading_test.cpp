@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "common/error.h"
-#include "common/model.h"
+#include "common/base/error.h"
+#include "common/model/model.h"
 #include "tests/support/plain_attention.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
@@ -44,7 +44,7 @@ void check_contains(const std::string& text, std::initializer_list<const char*> 
 
 }  // namespace
 
-TEST_CASE("P2 model: every tensor that is missing is named with the shape wanted") {
+TEST_CASE("model: every tensor that is missing is named with the shape wanted") {
   for (const bool tied : {true, false}) {
     RandomModel shape;
     shape.tied = tied;
@@ -56,12 +56,12 @@ TEST_CASE("P2 model: every tensor that is missing is named with the shape wanted
   }
 }
 
-TEST_CASE("P2 model: a folder without any embedding names it") {
+TEST_CASE("model: a folder without any embedding names it") {
   const std::string text = message({}, [](Tensors& t) { t.erase("model.embed_tokens.weight"); });
   check_contains(text, {"'model.embed_tokens.weight'", "missing", "[97, 48]"});
 }
 
-TEST_CASE("P2 model: every tensor of a wrong shape is named with both shapes") {
+TEST_CASE("model: every tensor of a wrong shape is named with both shapes") {
   RandomModel shape;
   shape.tied = false;
   for (const auto& [name, tensor] : kvtest::random_tensors(shape)) {
@@ -77,7 +77,7 @@ TEST_CASE("P2 model: every tensor of a wrong shape is named with both shapes") {
   }
 }
 
-TEST_CASE("P2 model: the right number of values in another shape is refused") {
+TEST_CASE("model: the right number of values in another shape is refused") {
   const std::string text = message({}, [](Tensors& t) {
     auto& w = t.at("model.layers.0.mlp.down_proj.weight");
     std::swap(w.shape[0], w.shape[1]);
@@ -89,13 +89,13 @@ TEST_CASE("P2 model: the right number of values in another shape is refused") {
   check_contains(rank, {"'model.norm.weight'", "[48, 1]", "[48]"});
 }
 
-TEST_CASE("P2 model: a dtype that weights can not have is named") {
+TEST_CASE("model: a dtype that weights can not have is named") {
   const std::string text =
       message({}, [](Tensors& t) { t.at("model.layers.1.mlp.up_proj.weight").dtype = "I16"; });
   check_contains(text, {"up_proj", "I16", "BF16, F16 or F32"});
 }
 
-TEST_CASE("P2 model: fewer layers in the file than in config.json") {
+TEST_CASE("model: fewer layers in the file than in config.json") {
   RandomModel shape;
   const TempDir dir;
   kvtest::write_model(dir.path(), shape);
@@ -104,7 +104,7 @@ TEST_CASE("P2 model: fewer layers in the file than in config.json") {
   CHECK_THROWS_AS(kv::Model::load(dir.path(), kv::Device::kCpu), kv::UserError);
 }
 
-TEST_CASE("P2 model: more layers in the file than in config.json") {
+TEST_CASE("model: more layers in the file than in config.json") {
   RandomModel shape;
   const TempDir dir;
   kvtest::write_model(dir.path(), shape);
@@ -123,7 +123,7 @@ TEST_CASE("model: a tied model may carry its head if it is the embedding") {
   CHECK(message({}, carry).empty());
 }
 
-TEST_CASE("P2 model: a tied model with another head is refused") {
+TEST_CASE("model: a tied model with another head is refused") {
   const std::string text = message({}, [](Tensors& t) {
     t["lm_head.weight"] = t.at("model.embed_tokens.weight");
     t.at("lm_head.weight").bytes.back() ^= std::byte{1};

@@ -1,6 +1,6 @@
 // The forward pass: right, and the same bits however its rows come.
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
-#include "common/parallel.h"
+#include "common/base/error.h"
+#include "common/base/parallel.h"
 #include "tests/model/reference_forward.h"
 #include "tests/support/plain_attention.h"
 #include "tests/support/random_model.h"

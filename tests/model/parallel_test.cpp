@@ -1,4 +1,4 @@
-#include "common/parallel.h"
+#include "common/base/parallel.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace {
 

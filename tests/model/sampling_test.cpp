@@ -1,4 +1,4 @@
-#include "common/sampling.h"
+#include "common/model/sampling.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace {
 

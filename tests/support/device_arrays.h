@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "common/device.h"
-#include "common/dtype.h"
+#include "common/base/device.h"
+#include "common/base/dtype.h"
 
 namespace kvtest {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/config.h"
+#include "common/model/config.h"
 
 namespace kvtest {
 

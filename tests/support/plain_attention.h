@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/attention.h"
-#include "common/config.h"
+#include "common/model/attention.h"
+#include "common/model/config.h"
 
 namespace kvtest {
 

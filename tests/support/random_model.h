@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "common/dtype.h"
-#include "common/safetensors.h"
+#include "common/base/dtype.h"
+#include "common/model/safetensors.h"
 
 namespace kvtest {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/engine.h"
-#include "common/model.h"
+#include "common/model/engine.h"
+#include "common/model/model.h"
 
 namespace kvtest {
 

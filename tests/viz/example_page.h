@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "viz/page.h"
 #include "viz/ui.h"
 

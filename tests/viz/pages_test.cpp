@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "tests/support/temp_dir.h"
 #include "viz/headless.h"
 #include "viz/pages.h"
@@ -258,7 +258,7 @@ TEST_CASE("the program plays a scenario and says what does not hold") {
             .out.find("line 3: expected used = 9, found 0") != std::string::npos);
 }
 
-TEST_CASE("U3 wrong sizes and pictures that cannot be written are one clear line") {
+TEST_CASE("wrong sizes and pictures that cannot be written are one clear line") {
   for (const char* args :
        {"--headless --size 0x0", "--headless --size wide", "--headless --scale 9",
         "--headless --screenshot /dev/full", "--headless --screenshot /none/x.png", "77 --headless",

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/error.h"
+#include "common/base/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/viz/example_page.h"
 #include "viz/live.h"
@@ -40,7 +40,7 @@ TEST_CASE("a command is words with quotes and comes back as the same line") {
                        kv::UserError);
 }
 
-TEST_CASE("U3 a number outside its range or not a number is refused with both") {
+TEST_CASE("a number outside its range or not a number is refused with both") {
   for (const char* word : {"0", "-1", "257", "2147483648", "1e3", "4x", "99999999999999999999"}) {
     const viz::Command command = viz::parse_command(std::string("resize ") + word, 4);
     CHECK_THROWS_WITH_AS(command.number(0, "a block size", 1, 256),
@@ -50,7 +50,7 @@ TEST_CASE("U3 a number outside its range or not a number is refused with both") 
   CHECK(viz::parse_command("resize 256").number(0, "a block size", 1, 256) == 256);
 }
 
-TEST_CASE("U2 a scenario cut off at any byte is an error with its line or a shorter scenario") {
+TEST_CASE("a scenario cut off at any byte is an error with its line or a shorter scenario") {
   const std::string story = kStory;
   for (size_t n = 0; n < story.size(); ++n) {
     CAPTURE(n);
@@ -66,7 +66,7 @@ TEST_CASE("U2 a scenario cut off at any byte is an error with its line or a shor
                        kv::UserError);
 }
 
-TEST_CASE("U2 a byte order mark in front of a scenario is no word") {
+TEST_CASE("a byte order mark in front of a scenario is no word") {
   CHECK(viz::Scenario::parse("\xEF\xBB\xBFpage 05\n", "bom").page == "05");
 }
 

@@ -1,0 +1,200 @@
+#include "common/base/device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "common/base/device_backend.h"
+#include "common/base/error.h"
+#include "common/base/parallel.h"
+
+namespace kv {
+namespace {
+
+#if KV_HAVE_CUDA
+constexpr bool kBuiltWithCuda = true;
+#else
+constexpr bool kBuiltWithCuda = false;
+#endif
+
+// A cache line, and the widest vector register.
+constexpr size_t kHostAlignment = 64;
+
+int64_t memory_bytes(int pages_name) {
+  return int64_t{sysconf(pages_name)} * int64_t{sysconf(_SC_PAGESIZE)};
+}
+
+/// More than the machine has is refused at once: the system would promise it, and end the program
+/// when it is used.
+void* allocate_host(size_t bytes) {
+  void* data = nullptr;
+  if (bytes <= static_cast<size_t>(memory_bytes(_SC_PHYS_PAGES))) {
+    const size_t rounded = (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+    data = std::aligned_alloc(kHostAlignment, rounded);
+  }
+  if (data == nullptr) {
+    throw DeviceError(
+        fmt::format("cpu memory: cannot allocate {} bytes, about {} are free; use a shorter "
+                    "sequence, a smaller batch or a smaller model",
+                    bytes, memory_bytes(_SC_AVPHYS_PAGES)));
+  }
+  return data;
+}
+
+/// What could be had without swapping, which counts caches of files that can be dropped.
+int64_t available_host_bytes() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string word; info >> word;) {
+    int64_t kib = 0;
+    if (word == "MemAvailable:" && info >> kib) return kib * 1024;
+  }
+  return memory_bytes(_SC_AVPHYS_PAGES);
+}
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+}  // namespace
+
+std::string why_no_cuda() {
+#if KV_HAVE_CUDA
+  return cuda_backend::why_unavailable();
+#else
+  return "this build has no CUDA code: install the CUDA toolkit, then build again";
+#endif
+}
+
+bool cuda_available() { return kBuiltWithCuda && why_no_cuda().empty(); }
+
+Device resolve_device(std::string_view wanted) {
+  if (wanted == "cpu") return Device::kCpu;
+  if (wanted == "auto") return cuda_available() ? Device::kCuda : Device::kCpu;
+  if (wanted != "cuda") {
+    user_error("--device: '{}' is not a device; use cpu, cuda or auto", wanted);
+  }
+  if (!cuda_available()) {
+    throw DeviceError(fmt::format("--device cuda: {}; or use --device cpu", why_no_cuda()));
+  }
+  return Device::kCuda;
+}
+
+std::string describe(Device device) {
+#if KV_HAVE_CUDA
+  if (device == Device::kCuda) return cuda_backend::describe();
+#endif
+  if (device == Device::kCuda) return why_no_cuda();
+  const int threads = num_threads();
+  return fmt::format("{}, {} thread{}", cpu_name(), threads, threads == 1 ? "" : "s");
+}
+
+DeviceMemory memory_of(Device device) {
+  if (device == Device::kCpu) {
+    return {.free = available_host_bytes(), .total = memory_bytes(_SC_PHYS_PAGES)};
+  }
+  if (!cuda_available()) throw DeviceError("cuda memory: " + why_no_cuda());
+  DeviceMemory memory;
+#if KV_HAVE_CUDA
+  cuda_backend::memory(memory.free, memory.total);
+#endif
+  return memory;
+}
+
+Stream::Stream(Device device) : device_(device) {
+  if (device == Device::kCpu) return;
+  if (!cuda_available()) throw DeviceError("cuda stream: " + why_no_cuda());
+#if KV_HAVE_CUDA
+  handle_ = cuda_backend::create_stream();
+#endif
+}
+
+Stream::~Stream() {
+#if KV_HAVE_CUDA
+  if (handle_ != nullptr) cuda_backend::destroy_stream(handle_);
+#endif
+}
+
+void Stream::synchronize() const {
+#if KV_HAVE_CUDA
+  if (device_ == Device::kCuda) cuda_backend::synchronize(handle_);
+#endif
+}
+
+DeviceBuffer::DeviceBuffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
+  if (bytes == 0) return;
+  if (device == Device::kCpu) {
+    data_ = allocate_host(bytes);
+    return;
+  }
+  if (!cuda_available()) throw DeviceError("cuda memory: " + why_no_cuda());
+#if KV_HAVE_CUDA
+  data_ = cuda_backend::allocate(bytes);
+#endif
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ == nullptr) return;
+#if KV_HAVE_CUDA
+  if (device_ == Device::kCuda) {
+    cuda_backend::release(data_);
+    return;
+  }
+#endif
+  std::free(data_);
+}
+
+void copy_to_device(void* device_dst, const void* host_src, size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::copy_to_device(device_dst, host_src, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memcpy(device_dst, host_src, bytes);
+}
+
+void copy_to_host(void* host_dst, const void* device_src, size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::copy_to_host(host_dst, device_src, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memcpy(host_dst, device_src, bytes);
+}
+
+void copy_to_device_async(void* device_dst, const void* host_src, size_t bytes,
+                          const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::copy_to_device_async(device_dst, host_src, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memcpy(device_dst, host_src, bytes);
+}
+
+void fill_bytes(void* device_dst, int value, size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+#if KV_HAVE_CUDA
+  if (stream.device() == Device::kCuda) {
+    return cuda_backend::fill_bytes(device_dst, value, bytes, stream.handle());
+  }
+#endif
+  static_cast<void>(stream);
+  std::memset(device_dst, value, bytes);
+}
+
+}  // namespace kv

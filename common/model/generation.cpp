@@ -1,0 +1,146 @@
+#include "common/model/generation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/error.h"
+
+namespace kv {
+
+int64_t tokens_to_compute(const Request& request) {
+  if (request.max_tokens <= 0) return 0;
+  return static_cast<int64_t>(request.prompt.size()) + request.max_tokens - 1;
+}
+
+namespace {
+
+void check_request(const Request& request, size_t index, const ModelConfig& config) {
+  if (request.prompt.empty()) {
+    user_error("request {}: the prompt has no tokens, wanted at least one", index);
+  }
+  if (request.max_tokens < 0) {
+    user_error("request {}: max_tokens is {}, wanted 0 or more", index, request.max_tokens);
+  }
+  for (const int32_t token : request.prompt) {
+    if (token < 0 || token >= config.vocab_size) {
+      user_error("request {}: token id {} is not in the vocabulary of {} tokens", index, token,
+                 config.vocab_size);
+    }
+  }
+  validate(request.sampling);
+  const int64_t wanted = tokens_to_compute(request);
+  if (wanted > config.max_position_embeddings) {
+    user_error(
+        "request {}: a prompt of {} tokens and {} to generate need {} positions, the model has {}; "
+        "shorten the prompt or generate fewer tokens",
+        index, request.prompt.size(), request.max_tokens, wanted, config.max_position_embeddings);
+  }
+}
+
+}  // namespace
+
+void check_requests(std::span<const Request> requests, const ModelConfig& config) {
+  for (size_t i = 0; i < requests.size(); ++i) check_request(requests[i], i, config);
+}
+
+void check_seq_len_limit(std::span<const Request> requests, int max_seq_len) {
+  for (size_t i = 0; max_seq_len > 0 && i < requests.size(); ++i) {
+    const int64_t wanted = tokens_to_compute(requests[i]);
+    if (wanted > max_seq_len) {
+      user_error(
+          "request {}: a prompt of {} tokens and {} to generate need room for {} tokens, but "
+          "max_seq_len is {}; shorten the prompt, generate fewer tokens, or raise max_seq_len",
+          i, requests[i].prompt.size(), requests[i].max_tokens, wanted, max_seq_len);
+    }
+  }
+}
+
+void PassRows::add(size_t request, std::span<const int32_t> tokens, int num_computed) {
+  requests.push_back(request);
+  token_ids.insert(token_ids.end(), tokens.begin() + num_computed, tokens.end());
+  for (int i = num_computed; i < static_cast<int>(tokens.size()); ++i) {
+    positions.push_back(i);
+  }
+  logit_rows.push_back(num_rows() - 1);
+}
+
+void PassTimer::end_pass(int rows, GenerateResult& result) {
+  const auto now = Clock::now();
+  const std::chrono::duration<double> pass = now - last_;
+  const std::chrono::duration<double> all = now - start_;
+  last_ = now;
+  result.passes.push_back({.rows = rows, .seconds = pass.count()});
+  result.counters.passes += 1;
+  result.counters.kv_rows_computed += rows;
+  result.counters.seconds = all.count();
+}
+
+Generation::Generation(std::span<const Request> requests, const ModelConfig& config,
+                       const TokenCallback& on_token)
+    : requests_(requests), on_token_(&on_token) {
+  check_requests(requests, config);
+  sequences_.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    sequences_[i].tokens = requests[i].prompt;
+    sequences_[i].active = requests[i].max_tokens > 0;
+    if (sequences_[i].active) ++num_active_;
+  }
+}
+
+void Generation::accept(size_t request, std::span<const float> logits) {
+  const Request& wanted = requests_[request];
+  Sequence& sequence = sequences_[request];
+  const size_t step = sequence.tokens.size() - wanted.prompt.size();
+  sequence.digest.add(logits);
+  accept_token(request, sample(logits, wanted.sampling, request, step));
+}
+
+void Generation::accept_token(size_t request, int32_t token) {
+  const Request& wanted = requests_[request];
+  Sequence& sequence = sequences_[request];
+  const size_t step = sequence.tokens.size() - wanted.prompt.size();
+  sequence.tokens.push_back(token);
+
+  const bool go_on = !*on_token_ || (*on_token_)(request, token);
+  const auto& stops = wanted.stop_token_ids;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
+    sequence.finish = FinishReason::kStop;
+    sequence.active = false;
+  } else if (step + 1 == static_cast<size_t>(wanted.max_tokens)) {
+    sequence.finish = FinishReason::kLength;
+    sequence.active = false;
+  } else if (!go_on) {
+    sequence.finish = FinishReason::kCancelled;
+    sequence.active = false;
+  }
+  if (!sequence.active) --num_active_;
+}
+
+void Generation::accept(const PassRows& rows, std::span<const float> logits) {
+  const size_t vocab = logits.size() / std::max<size_t>(1, rows.requests.size());
+  for (size_t i = 0; i < rows.requests.size(); ++i) {
+    accept(rows.requests[i], logits.subspan(i * vocab, vocab));
+  }
+}
+
+void Generation::cancel(size_t request) {
+  Sequence& sequence = sequences_[request];
+  if (!sequence.active) return;
+  sequence.finish = FinishReason::kCancelled;
+  sequence.active = false;
+  --num_active_;
+}
+
+std::vector<Completion> Generation::completions() {
+  std::vector<Completion> all;
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    Sequence& sequence = sequences_[i];
+    const auto prompt_tokens = static_cast<std::ptrdiff_t>(requests_[i].prompt.size());
+    all.push_back({.tokens = {sequence.tokens.begin() + prompt_tokens, sequence.tokens.end()},
+                   .logits_xxh64 = sequence.digest.value(),
+                   .finish = sequence.finish});
+  }
+  return all;
+}
+
+}  // namespace kv

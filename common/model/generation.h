@@ -1,0 +1,101 @@
+#pragma once
+
+// What every engine does around its passes, and no lesson teaches: check the requests, turn a row
+// of logits into the next token, tell the caller, and know when a request is finished.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/model/config.h"
+#include "common/model/engine.h"
+
+namespace kv {
+
+/// Tokens of a request that go through the model: the prompt and every generated token but the
+/// last, whose successor nobody asks for. 0 if nothing is generated.
+int64_t tokens_to_compute(const Request& request);
+
+/// Throws UserError, naming the request, for an empty prompt, a token id outside the vocabulary,
+/// bad sampling parameters, a negative max_tokens, or more tokens than the model has positions for.
+void check_requests(std::span<const Request> requests, const ModelConfig& config);
+
+/// Throws UserError, with both numbers, if a request computes more than max_seq_len tokens (0: no
+/// limit).
+void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
+
+/// The rows of one pass, as an engine composes them: sequence after sequence, each with its tokens
+/// that are known but not computed.
+struct PassRows {
+  std::vector<size_t> requests;     // whose rows they are; one logit row each
+  std::vector<int32_t> token_ids;   // [rows]
+  std::vector<int32_t> positions;   // [rows], in the row's own sequence
+  std::vector<int32_t> logit_rows;  // the last row of each request: the only one that predicts
+
+  /// Adds tokens[num_computed] .. tokens.back() of a request.
+  void add(size_t request, std::span<const int32_t> tokens, int num_computed);
+  int num_rows() const { return static_cast<int>(token_ids.size()); }
+  Pass pass() const {
+    return {.token_ids = token_ids, .positions = positions, .logit_rows = logit_rows};
+  }
+};
+
+/// Times the passes of one generate() and counts their rows.
+class PassTimer {
+ public:
+  PassTimer() : start_(Clock::now()), last_(start_) {}
+  /// Call after each pass of `rows` rows: fills result.passes and result.counters.
+  void end_pass(int rows, GenerateResult& result);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_;
+  Clock::time_point last_;
+};
+
+/// The requests of one generate() on their way. Borrows the requests and the callback.
+class Generation {
+ public:
+  /// Checks the requests first (check_requests).
+  Generation(std::span<const Request> requests, const ModelConfig& config,
+             const TokenCallback& on_token);
+
+  size_t size() const { return sequences_.size(); }
+  bool active(size_t request) const { return sequences_[request].active; }
+  bool any_active() const { return num_active_ > 0; }
+
+  /// Tokens known: the prompt and what has been generated.
+  std::span<const int32_t> tokens(size_t request) const { return sequences_[request].tokens; }
+
+  /// The logits after the last known token: digests them, draws the next token, and calls back.
+  /// The request is no longer active if this was its last token.
+  void accept(size_t request, std::span<const float> logits);
+  /// A next token that was chosen elsewhere, from logits that nobody here has seen: they are not in
+  /// the digest.
+  void accept_token(size_t request, int32_t token);
+  /// The same for all requests of a pass. `logits` is [logit_rows, vocab].
+  void accept(const PassRows& rows, std::span<const float> logits);
+
+  /// The request ends as it is.
+  void cancel(size_t request);
+
+  /// Hands over the results, in request order.
+  std::vector<Completion> completions();
+
+ private:
+  struct Sequence {
+    std::vector<int32_t> tokens;
+    LogitsDigest digest;
+    FinishReason finish = FinishReason::kLength;
+    bool active = false;
+  };
+
+  std::span<const Request> requests_;
+  const TokenCallback* on_token_;
+  std::vector<Sequence> sequences_;
+  size_t num_active_ = 0;
+};
+
+}  // namespace kv

@@ -1,0 +1,64 @@
+#pragma once
+
+// The Qwen3 forward pass (transformers: models/qwen3/modeling_qwen3.py), on either device.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/device.h"
+#include "common/model/attention.h"
+#include "common/model/config.h"
+
+namespace kv {
+
+/// What one forward pass computes. Rows may belong to any number of sequences.
+struct Pass {
+  std::span<const int32_t> token_ids;   // [num_rows]
+  std::span<const int32_t> positions;   // [num_rows], position of the row in its own sequence
+  std::span<const int32_t> logit_rows;  // rows whose logits are wanted, ascending
+};
+
+/// Called while weights are read: (bytes done, bytes in all).
+using LoadProgress = std::function<void(int64_t, int64_t)>;
+
+/// Weights and workspace on one device. On the CPU the weights are used in place, in the mapped
+/// file.
+class Model {
+ public:
+  /// Loads a Hugging Face folder unchanged. Throws UserError or DeviceError; nothing is half
+  /// loaded.
+  static Model load(const std::filesystem::path& dir, Device device,
+                    const LoadProgress& progress = {});
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  ~Model();
+
+  const ModelConfig& config() const;
+  Device device() const;
+  const Stream& stream() const;
+  /// Bytes of the weights as stored in the files.
+  int64_t weight_bytes() const;
+
+  /// Runs one pass and waits. Returns logits [logit_rows, vocab_size], fp32, on the host; valid
+  /// until the next call. Throws UserError for a token id outside the vocabulary.
+  std::span<const float> forward(const Pass& pass, Attention& attention);
+
+  /// The same, but only queued: no wait and no copy of logits to the host (for benchmarks).
+  void launch(const Pass& pass, Attention& attention);
+  /// Logits of the last launch, on the device: fp32 [logit_rows, vocab_size].
+  const float* device_logits() const;
+
+  /// How many passes were replayed from a CUDA graph.
+  int64_t graph_replays() const;
+
+ private:
+  Model();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kv

@@ -1,0 +1,216 @@
+// Tests of lesson 01's engine, and of the two facts that lesson 02 stands on.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/parallel.h"
+#include "engine.h"
+#include "tests/support/shipped_model.h"
+
+namespace {
+
+using kvtest::request_of;
+using kvtest::shipped_model;
+
+kv::GenerateResult generate(const std::vector<kv::Request>& requests, int max_seq_len = 0,
+                            const kv::TokenCallback& on_token = {}) {
+  return lesson01::make_engine(shipped_model(), {.max_seq_len = max_seq_len})
+      ->generate(requests, on_token);
+}
+
+kv::Request request_with(std::vector<int32_t> prompt) {
+  kv::Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = 1;
+  return request;
+}
+
+/// The text of the UserError that `action` throws.
+std::string user_error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const kv::UserError& error) {
+    return error.what();
+  }
+  return "no UserError";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// CausalAttention with a hook before and after each layer.
+class Watched : public kv::Attention {
+ public:
+  using Hook = std::function<void(const kv::AttentionRows&)>;
+  Watched(Hook before, Hook after)
+      : causal_(shipped_model().config(), shipped_model().stream()),
+        before_(std::move(before)),
+        after_(std::move(after)) {}
+
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    if (before_) before_(rows);
+    causal_.forward(rows, stream);
+    if (after_) after_(rows);
+  }
+  /// The logits after the last of `tokens`.
+  std::vector<float> logits_after(const std::vector<int32_t>& tokens) {
+    const auto len = static_cast<int32_t>(tokens.size());
+    std::vector<int32_t> positions;
+    for (int32_t i = 0; i < len; ++i) positions.push_back(i);
+    const std::vector<int32_t> last{len - 1};
+    causal_.begin_pass({&len, 1});
+    const auto logits = shipped_model().forward(
+        {.token_ids = tokens, .positions = positions, .logit_rows = last}, *this);
+    return {logits.begin(), logits.end()};
+  }
+
+ private:
+  lesson01::CausalAttention causal_;
+  Hook before_, after_;
+};
+
+}  // namespace
+
+TEST_CASE("rows computed are what the formula says") {
+  for (const int prompt : {1, 2, 5, 63, 64, 65}) {
+    for (const int tokens : {0, 1, 2, 9}) {
+      CAPTURE(prompt);
+      CAPTURE(tokens);
+      const auto result = generate({request_of(prompt, tokens)});
+      CHECK(result.counters.kv_rows_computed == tokens * prompt + tokens * (tokens - 1) / 2);
+      CHECK(result.counters.passes == tokens);
+      CHECK(result.passes.size() == static_cast<size_t>(tokens));
+      CHECK(result.completions.at(0).tokens.size() == static_cast<size_t>(tokens));
+    }
+  }
+  // From one token on: n (n + 1) / 2.
+  CHECK(generate({request_of(1, 40)}).counters.kv_rows_computed == 40 * 41 / 2);
+}
+
+TEST_CASE("nothing is kept") {
+  const auto result = generate({request_of(4, 8)});
+  CHECK(result.counters.kv_bytes_reserved == 0);
+  CHECK(result.counters.kv_bytes_used == 0);
+}
+
+TEST_CASE("sequences advance together and leave when they are finished") {
+  const auto result = generate({request_of(3, 2), request_of(10, 4), request_of(5, 0)});
+  std::vector<int> rows;
+  for (const kv::PassCost& pass : result.passes) rows.push_back(pass.rows);
+  CHECK(rows == std::vector<int>{3 + 10, 4 + 11, 12, 13});
+  CHECK(generate({}).completions.empty());
+}
+
+TEST_CASE("the same bits alone and in a batch and with any number of threads") {
+  const std::vector<kv::Request> requests{request_of(3, 12, 1), request_of(62, 5, 2),
+                                          request_of(255, 3, 3), request_of(1, 9, 4)};
+  const auto together = generate(requests);
+  const int before = kv::num_threads();
+  for (const int threads : {1, 3}) {
+    kv::set_num_threads(threads);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      CAPTURE(i);
+      const auto alone = generate({requests[i]});
+      CHECK(alone.completions[0].logits_xxh64 == together.completions[i].logits_xxh64);
+      CHECK(alone.completions[0].tokens == together.completions[i].tokens);
+    }
+  }
+  kv::set_num_threads(before);
+}
+
+TEST_CASE("K and V of old tokens never change") {
+  // Per layer, the bytes of K and V of the first five tokens, whatever follows them.
+  const std::vector<int32_t> tokens = request_of(90, 1).prompt;
+  const auto kv_of_first_five = [&](size_t len) {
+    std::vector<std::vector<float>> layers;
+    const auto width = static_cast<size_t>(shipped_model().config().kv_width());
+    const auto keep = [&](const void* rows) {
+      const auto* floats = static_cast<const float*>(rows);
+      layers.emplace_back(floats, floats + 5 * width);
+    };
+    Watched attention([&](const kv::AttentionRows& rows) { keep(rows.k), keep(rows.v); }, {});
+    attention.logits_after({tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(len)});
+    return layers;
+  };
+  const auto alone = kv_of_first_five(5);
+  CHECK(alone.size() == 2 * static_cast<size_t>(shipped_model().config().num_layers));
+  for (const size_t len : {6u, 17u, 64u, 90u}) {
+    CAPTURE(len);
+    CHECK(kv_of_first_five(len) == alone);
+  }
+}
+
+TEST_CASE("old rows are discardable in the last layer only") {
+  const std::vector<int32_t> tokens = request_of(12, 1).prompt;
+  const auto logits_without_old_rows = [&](int wiped_layer) {
+    Watched attention({}, [&](const kv::AttentionRows& rows) {
+      if (rows.layer != wiped_layer) return;
+      const auto width = static_cast<size_t>(shipped_model().config().q_width());
+      std::memset(rows.out, 0, sizeof(float) * width * static_cast<size_t>(rows.num_rows - 1));
+    });
+    return attention.logits_after(tokens);
+  };
+  const int last = shipped_model().config().num_layers - 1;
+  const std::vector<float> whole = logits_without_old_rows(-1);
+  CHECK(logits_without_old_rows(last) == whole);
+  for (int layer = 0; layer < last; ++layer) {
+    CAPTURE(layer);
+    CHECK(logits_without_old_rows(layer) != whole);
+  }
+}
+
+TEST_CASE("a request that cannot be served is refused before anything is computed") {
+  bool called = false;
+  const kv::TokenCallback on_token = [&](size_t, int32_t) { return called = true; };
+  const auto refusal = [&](const kv::Request& bad, int max_seq_len = 0) {
+    return user_error_of([&] { generate({request_of(3, 2), bad}, max_seq_len, on_token); });
+  };
+  CHECK(contains(refusal(request_with({})), "request 1: the prompt has no tokens"));
+  CHECK(contains(refusal(request_of(3, -1)), "max_tokens is -1"));
+  CHECK(contains(refusal(request_with({2048})), "token id 2048 is not in the"));
+  CHECK(contains(refusal(request_with({-1})), "token id -1 is not in the"));
+  const std::string too_long = refusal(request_of(2000, 50));
+  CHECK(contains(too_long, "2049 positions"));
+  CHECK(contains(too_long, "the model has 2048"));
+  const std::string over_limit = refusal(request_of(10, 8), 16);
+  CHECK(contains(over_limit, "room for 17 tokens"));
+  CHECK(contains(over_limit, "max_seq_len is 16"));
+  kv::Request cold = request_of(3, 2);
+  cold.sampling.temperature = -1.0f;
+  CHECK(refusal(cold) != "no UserError");
+  CHECK_FALSE(called);
+  CHECK(generate({request_of(9, 8)}, 16).completions[0].tokens.size() == 8);  // exactly fits
+}
+
+TEST_CASE("a stop token ends a request and a callback cancels one") {
+  const auto free_run = generate({request_of(4, 10)});
+  kv::Request stopping = request_of(4, 10);
+  stopping.stop_token_ids = {free_run.completions[0].tokens[3]};
+  const auto stopped = generate({stopping}).completions[0];
+  CHECK(stopped.finish == kv::FinishReason::kStop);
+  CHECK(stopped.tokens.size() <= 4);
+  CHECK(stopped.tokens.back() == stopping.stop_token_ids[0]);
+
+  const auto cancelled = generate({request_of(4, 10), request_of(6, 10, 1)}, 0,
+                                  [](size_t request, int32_t) { return request != 0; });
+  CHECK(cancelled.completions[0].finish == kv::FinishReason::kCancelled);
+  CHECK(cancelled.completions[0].tokens.size() == 1);
+  CHECK(cancelled.completions[1].finish == kv::FinishReason::kLength);
+  CHECK(cancelled.completions[1].tokens.size() == 10);
+}
+
+TEST_CASE("the same seed draws the same tokens") {
+  kv::Request request = request_of(4, 30);
+  request.sampling = {.temperature = 1.0f, .top_k = 50, .top_p = 0.95f, .seed = 7};
+  const auto first = generate({request}).completions[0].tokens;
+  CHECK(generate({request}).completions[0].tokens == first);
+  request.sampling.seed = 8;
+  CHECK(generate({request}).completions[0].tokens != first);
+}

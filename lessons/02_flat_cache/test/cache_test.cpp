@@ -1,0 +1,308 @@
+// Tests of lesson 02's structures: the flat cache and the arena.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "append_kv.h"
+#include "common/base/error.h"
+#include "common/model/known_models.h"
+#include "flat_kv_cache.h"
+#include "reservation_arena.h"
+
+namespace {
+
+using lesson02::FlatKvCache;
+using lesson02::kv_cache_bytes;
+using lesson02::ReservationArena;
+using lesson02::SlotRange;
+
+/// A model shape with pairwise distinct, awkward numbers.
+kv::ModelConfig small_config() {
+  kv::ModelConfig config;
+  config.num_layers = 3;
+  config.num_heads = 10;
+  config.num_kv_heads = 5;
+  config.head_dim = 7;
+  return config;
+}
+
+FlatKvCache small_cache(int batch, int max_seq_len) {
+  return FlatKvCache(small_config(), kv::Device::kCpu, batch, max_seq_len);
+}
+
+template <typename Error>
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Appends the rows `values`, each filled with its value, to one slab, in every layer.
+void append(FlatKvCache& cache, int slab, const std::vector<float>& values) {
+  const int width = small_config().kv_width();
+  std::vector<float> k, v;
+  std::vector<int32_t> row_slab, row_position;
+  for (const float value : values) {
+    k.insert(k.end(), static_cast<size_t>(width), value);
+    v.insert(v.end(), static_cast<size_t>(width), -value);
+    row_slab.push_back(slab);
+    row_position.push_back(cache.position(slab) + static_cast<int>(row_position.size()));
+  }
+  std::vector<int64_t> slab_begin;
+  for (int i = 0; i < cache.batch(); ++i) slab_begin.push_back(cache.slab_begin(i));
+  for (int layer = 0; layer < small_config().num_layers; ++layer) {
+    lesson02::append_kv_cpu({.k = k.data(),
+                             .v = v.data(),
+                             .row_slab = row_slab.data(),
+                             .row_position = row_position.data(),
+                             .num_rows = static_cast<int>(values.size()),
+                             .row_elements = width,
+                             .slab_begin = slab_begin.data(),
+                             .k_cache = cache.k_layer(layer),
+                             .v_cache = cache.v_layer(layer)});
+    for (float& value : k) value += 1000.0f;  // so that layers differ
+    for (float& value : v) value -= 1000.0f;
+  }
+  cache.advance(slab, static_cast<int>(values.size()));
+}
+
+/// Whether the slab holds exactly these rows, in every layer, in K and in V.
+bool holds(const FlatKvCache& cache, int slab, const std::vector<float>& values) {
+  if (cache.position(slab) != static_cast<int>(values.size())) return false;
+  const int width = small_config().kv_width();
+  for (int layer = 0; layer < small_config().num_layers; ++layer) {
+    const float shift = 1000.0f * static_cast<float>(layer);
+    const float* k = static_cast<float*>(cache.k_layer(layer)) + cache.slab_begin(slab) * width;
+    const float* v = static_cast<float*>(cache.v_layer(layer)) + cache.slab_begin(slab) * width;
+    for (size_t i = 0; i < values.size() * static_cast<size_t>(width); ++i) {
+      const float wanted = values[i / static_cast<size_t>(width)] + shift;
+      if (k[i] != wanted || v[i] != -wanted) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("the size formula gives the published figures") {
+  const kv::ModelConfig& qwen = kv::known_model("Qwen3-0.6B").config;
+  const kv::ModelConfig& llama2 = kv::known_model("Llama 2 7B").config;
+  CHECK(kv_cache_bytes(qwen, 1, 1, 2) == 114'688);
+  CHECK(kv_cache_bytes(qwen, 1, 1024, 2) == (112LL << 20));
+  CHECK(kv_cache_bytes(kv::known_model("Llama 3 70B").config, 1, 1, 2) == (320 << 10));
+  CHECK(kv_cache_bytes(llama2, 1, 1, 2) == (512 << 10));
+  CHECK(kv_cache_bytes(llama2, 1, 4096, 2) == (2LL << 30));
+  CHECK(kv_cache_bytes(llama2, 4, 4096, 2) == (8LL << 30));
+  // 1,024 + 512 + 200 + 512 of 4 x 1,024 slots: 45.1 % wasted, 202 of 448 MiB.
+  const int64_t reserved = kv_cache_bytes(qwen, 4, 1024, 2);
+  const int64_t used = kv_cache_bytes(qwen, 1, 1024 + 512 + 200 + 512, 2);
+  CHECK(reserved == (448LL << 20));
+  CHECK((reserved - used) / (1 << 20) == 202);
+  CHECK(1000 * (reserved - used) / reserved == 451);
+  CHECK(1000 * (2048 - 80) / 2048 == 960);  // 96.09 %: 80 tokens in a slab of 2,048
+  CHECK(qwen.qkv_width() == 4096);
+  CHECK(kv::known_model("Gemma 3 27B").config.qkv_width() == 8192);
+  CHECK(kv::known_model("Llama 3 70B").config.qkv_width() == 10240);
+  CHECK(llama2.qkv_width() == 12288);
+}
+
+TEST_CASE("the formula is what is allocated") {
+  for (const int batch : {1, 2, 5}) {
+    for (const int max_seq_len : {1, 15, 16, 17}) {
+      const FlatKvCache cache = small_cache(batch, max_seq_len);
+      CHECK(cache.bytes_reserved() == 2LL * batch * max_seq_len * 3 * 5 * 7 * 4);
+      CHECK(cache.bytes_reserved() == kv_cache_bytes(small_config(), batch, max_seq_len, 4));
+      CHECK(cache.bytes_used() == 0);
+    }
+  }
+}
+
+TEST_CASE("layers and slabs tile the two arrays") {
+  const FlatKvCache cache = small_cache(4, 6);
+  const auto address = [](const void* p) { return reinterpret_cast<intptr_t>(p); };
+  const int64_t slots_per_layer = 4 * 6;
+  for (int layer = 1; layer < 3; ++layer) {
+    const int64_t bytes = slots_per_layer * 5 * 7 * 4;
+    CHECK(address(cache.k_layer(layer)) - address(cache.k_layer(layer - 1)) == bytes);
+    CHECK(address(cache.v_layer(layer)) - address(cache.v_layer(layer - 1)) == bytes);
+  }
+  for (int slab = 0; slab < 4; ++slab) CHECK(cache.slab_begin(slab) == slab * 6);
+}
+
+TEST_CASE("lengths up to the last slot fit and one more does not") {
+  constexpr int kMax = 17;
+  for (const int length : {0, 1, kMax - 1, kMax}) {
+    CAPTURE(length);
+    FlatKvCache cache = small_cache(2, kMax);
+    cache.advance(1, length);
+    CHECK(cache.position(1) == length);
+    CHECK(cache.position(0) == 0);
+    CHECK(cache.bytes_used() == kv_cache_bytes(small_config(), 1, length, 4));
+    cache.check_room(1, kMax - length);
+    const std::string text =
+        message_of<kv::UserError>([&] { cache.advance(1, kMax - length + 1); });
+    CHECK(contains(text, "slab 1"));
+    CHECK(contains(text, "would make 18"));
+    CHECK(contains(text, "max_seq_len is 17"));
+    CHECK(cache.position(1) == length);  // unchanged
+  }
+  FlatKvCache cache = small_cache(1, kMax);
+  CHECK_THROWS_AS(cache.advance(0, 2147483647), kv::UserError);
+  CHECK_THROWS_AS(cache.advance(0, -1), kv::UserError);
+}
+
+TEST_CASE("an unknown slab is named and nothing changes") {
+  FlatKvCache cache = small_cache(3, 8);
+  cache.advance(2, 5);
+  for (const int slab : {-1, 3, 2147483647}) {
+    const std::string wanted = "no slab " + std::to_string(slab);
+    using Bad = std::out_of_range;
+    CHECK(contains(message_of<Bad>([&] { static_cast<void>(cache.position(slab)); }), wanted));
+    CHECK(contains(message_of<Bad>([&] { cache.check_room(slab, 1); }), wanted));
+    CHECK(contains(message_of<Bad>([&] { cache.advance(slab, 1); }), wanted));
+    CHECK(contains(message_of<Bad>([&] { cache.clear(slab); }), wanted));
+  }
+  CHECK(cache.position(2) == 5);
+  CHECK_THROWS_AS(small_cache(0, 8), std::invalid_argument);
+  CHECK_THROWS_AS(small_cache(1, 0), std::invalid_argument);
+  CHECK_THROWS_AS(small_cache(-1, -1), std::invalid_argument);
+}
+
+TEST_CASE("random appends and clears keep every slab as a simple model has it") {
+  constexpr int kBatch = 5, kMax = 19;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 rng(seed);
+    FlatKvCache cache = small_cache(kBatch, kMax);
+    std::vector<std::vector<float>> model(kBatch);
+    float next = 1.0f;
+    for (int step = 0; step < 60; ++step) {
+      const auto slab = static_cast<int>(rng() % kBatch);
+      std::vector<float>& rows = model[static_cast<size_t>(slab)];
+      const auto wanted = static_cast<size_t>(rng() % 8);
+      if (rng() % 10 == 0) {
+        cache.clear(slab);
+        rows.clear();
+      } else if (rows.size() + wanted > kMax) {
+        CHECK_THROWS_AS(cache.check_room(slab, static_cast<int>(wanted)), kv::UserError);
+      } else {
+        std::vector<float> values;
+        for (size_t i = 0; i < wanted; ++i) values.push_back(next++);
+        append(cache, slab, values);
+        rows.insert(rows.end(), values.begin(), values.end());
+      }
+      int64_t tokens = 0;
+      for (int i = 0; i < kBatch; ++i) {
+        REQUIRE(holds(cache, i, model[static_cast<size_t>(i)]));
+        tokens += cache.position(i);
+      }
+      CHECK(cache.bytes_used() == kv_cache_bytes(small_config(), 1, tokens, 4));
+    }
+  }
+}
+
+TEST_CASE("holes do not add up") {
+  ReservationArena arena(4096);
+  std::vector<SlotRange> ranges;
+  for (const int64_t size : {1024, 640, 1024, 512, 896}) ranges.push_back(*arena.reserve(size));
+  CHECK(arena.total_free() == 0);
+  CHECK(arena.largest_hole() == 0);
+  CHECK_FALSE(arena.reserve(1).has_value());
+  arena.release(ranges[1]);
+  arena.release(ranges[3]);
+  CHECK(arena.total_free() == 1152);
+  CHECK(arena.largest_hole() == 640);
+  CHECK_FALSE(arena.reserve(1024).has_value());  // although 1,152 slots are free
+  CHECK(arena.total_free() == 1152);             // and nothing has changed
+  CHECK(arena.reserve(640) == SlotRange{1024, 640});
+  arena.release(ranges[2]);  // between a reserved range and a hole: the holes join
+  CHECK(arena.holes() == std::vector<SlotRange>{{1664, 1536}});
+}
+
+TEST_CASE("equal reservations leave no external fragmentation") {
+  ReservationArena arena(4096);
+  std::mt19937 rng(1);
+  std::vector<SlotRange> live;
+  for (int step = 0; step < 500; ++step) {
+    if (!live.empty() && rng() % 2 == 0) {
+      std::swap(live[rng() % live.size()], live.back());
+      arena.release(live.back());
+      live.pop_back();
+    }
+    if (const auto range = arena.reserve(256))
+      live.push_back(*range);
+    else
+      CHECK(arena.total_free() < 256);
+  }
+}
+
+TEST_CASE("releasing what is not reserved is an error that names it") {
+  ReservationArena arena(100);
+  const SlotRange range = *arena.reserve(30);
+  const auto refusal = [&](SlotRange bad) {
+    return message_of<std::invalid_argument>([&] { arena.release(bad); });
+  };
+  CHECK(contains(refusal({0, 29}), "slots 0 to 28 are not reserved"));
+  CHECK(contains(refusal({1, 29}), "slots 1 to 29 are not reserved"));
+  CHECK(contains(refusal({30, 10}), "slots 30 to 39 are not reserved"));
+  CHECK(arena.total_free() == 70);
+  arena.release(range);
+  CHECK(contains(refusal(range), "slots 0 to 29 are not reserved"));  // twice
+  CHECK(arena.total_free() == 100);
+  CHECK_THROWS_AS(arena.reserve(0), std::invalid_argument);
+  CHECK_THROWS_AS(arena.reserve(-5), std::invalid_argument);
+  CHECK_THROWS_AS(ReservationArena(0), std::invalid_argument);
+  CHECK_FALSE(arena.reserve(101).has_value());
+}
+
+TEST_CASE("random reservations agree with a map of single slots") {
+  constexpr int64_t kCapacity = 97;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 rng(seed);
+    ReservationArena arena(kCapacity);
+    std::vector<bool> taken(kCapacity, false);
+    std::vector<SlotRange> live;
+    for (int step = 0; step < 60; ++step) {
+      if (live.empty() || rng() % 3 != 0) {
+        const int64_t size = 1 + static_cast<int64_t>(rng() % 30);
+        const auto first = std::search_n(taken.begin(), taken.end(), size, false);
+        const auto got = arena.reserve(size);
+        REQUIRE(got.has_value() == (first != taken.end()));
+        if (!got) continue;
+        CHECK(*got == SlotRange{first - taken.begin(), size});  // the first that fits
+        std::fill_n(first, size, true);
+        live.push_back(*got);
+      } else {
+        std::swap(live[rng() % live.size()], live.back());
+        arena.release(live.back());
+        std::fill_n(taken.begin() + live.back().begin, live.back().size, false);
+        live.pop_back();
+      }
+      CHECK(arena.total_free() == std::count(taken.begin(), taken.end(), false));
+      int64_t tiled = 0, in_holes = 0;
+      for (const SlotRange& range : arena.reserved()) tiled += range.size;
+      for (const SlotRange& hole : arena.holes()) in_holes += hole.size;
+      CHECK(tiled + in_holes == kCapacity);
+      CHECK(in_holes == arena.total_free());
+      const int64_t largest = arena.largest_hole();
+      CHECK((largest == 0 ||
+             std::search_n(taken.begin(), taken.end(), largest, false) != taken.end()));
+      CHECK(std::search_n(taken.begin(), taken.end(), largest + 1, false) == taken.end());
+    }
+  }
+}

@@ -1,0 +1,224 @@
+// Tests of lesson 03's books: the pool, the tables, the manager.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "block_manager.h"
+#include "block_pool.h"
+#include "block_table.h"
+#include "slot_mapping.h"
+
+using lesson03::BlockManager;
+using lesson03::BlockPool;
+using lesson03::BlockTable;
+using lesson03::Growth;
+using lesson03::PagedRows;
+using lesson03::Place;
+
+namespace {
+
+bool grow(BlockManager& manager, int seq, int num_tokens) {
+  const Growth growth{.seq = seq, .num_tokens = num_tokens};
+  return manager.extend({&growth, 1});
+}
+
+BlockTable table_of(int block_size, std::vector<int32_t> ids, int num_tokens) {
+  BlockTable table(block_size);
+  table.extend(num_tokens, ids);
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("a block freed twice or unknown is named and nothing changes") {
+  BlockPool pool(4);
+  const int32_t id = pool.allocate().value();
+  pool.free(id);
+  CHECK_THROWS_WITH_AS(pool.free(id), doctest::Contains("block 0 is freed, but it is free already"),
+                       std::logic_error);
+  for (const int32_t unknown : {-1, 4, std::numeric_limits<int32_t>::max()}) {
+    CHECK_THROWS_WITH_AS(pool.free(unknown), doctest::Contains(std::to_string(unknown).c_str()),
+                         std::out_of_range);
+    CHECK_THROWS_AS(pool.is_used(unknown), std::out_of_range);
+  }
+  CHECK(pool.num_free() == 4);
+
+  BlockManager manager(4, 16);
+  const int seq = manager.add_sequence();
+  manager.free_sequence(seq);
+  CHECK_THROWS_WITH_AS(manager.free_sequence(seq), doctest::Contains("no sequence 0"),
+                       std::out_of_range);
+  CHECK_THROWS_AS(grow(manager, seq, 1), std::out_of_range);
+  CHECK(manager.add_sequence() != seq);  // an old number never means a new sequence
+}
+
+TEST_CASE("allocate everything and free it in every order") {
+  std::vector<int32_t> order{0, 1, 2, 3, 4};
+  do {
+    BlockPool pool(5);
+    std::vector<int32_t> ids;
+    REQUIRE(pool.allocate(5, ids));
+    CHECK_FALSE(pool.allocate().has_value());
+    std::vector<int32_t> sorted = ids;
+    std::sort(sorted.begin(), sorted.end());
+    CHECK(sorted == std::vector<int32_t>{0, 1, 2, 3, 4});
+    for (const int32_t id : order) {
+      pool.free(id);
+      CHECK(pool.num_free() + pool.num_used() == pool.num_blocks());
+      CHECK_FALSE(pool.is_used(id));
+    }
+    CHECK(pool.num_free() == 5);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("the pool is a stack: the block freed last is taken first") {
+  BlockPool pool(3);
+  CHECK(pool.allocate() == 0);
+  CHECK(pool.allocate() == 1);
+  pool.free(0);
+  pool.free(1);
+  CHECK(pool.allocate() == 1);
+  CHECK(pool.allocate() == 0);
+  CHECK(pool.allocate() == 2);
+}
+
+TEST_CASE("a pool that runs out midway gives all or nothing") {
+  BlockManager manager(5, 4);
+  const int a = manager.add_sequence();
+  const int b = manager.add_sequence();
+  REQUIRE(grow(manager, a, 9));  // 3 blocks, the last with one token
+  const Growth both[] = {{.seq = b, .num_tokens = 8}, {.seq = a, .num_tokens = 4}};
+  CHECK_FALSE(manager.extend(both));  // b's two blocks fit, a's one more does not
+  CHECK(manager.table(a).num_tokens() == 9);
+  CHECK(manager.table(b).num_tokens() == 0);
+  CHECK(manager.pool().num_free() == 2);
+  manager.check();
+  const Growth fits[] = {{.seq = b, .num_tokens = 8}, {.seq = a, .num_tokens = 3}};
+  CHECK(manager.extend(fits));  // a's three go into the block it has
+  CHECK(manager.pool().num_free() == 0);
+  CHECK_FALSE(grow(manager, a, 1));
+  manager.check();
+}
+
+TEST_CASE("a sequence named twice in one extend grows by the sum") {
+  BlockManager manager(4, 4);
+  const int seq = manager.add_sequence();
+  const Growth twice[] = {{.seq = seq, .num_tokens = 3}, {.seq = seq, .num_tokens = 3}};
+  CHECK(manager.extend(twice));
+  CHECK(manager.table(seq).num_tokens() == 6);
+  CHECK(manager.table(seq).num_blocks() == 2);
+  manager.check();
+  const Growth with_unknown[] = {{.seq = seq, .num_tokens = 3}, {.seq = 77, .num_tokens = 1}};
+  CHECK_THROWS_AS(manager.extend(with_unknown), std::out_of_range);
+  CHECK(manager.table(seq).num_tokens() == 6);
+  CHECK_THROWS_AS(grow(manager, seq, -1), std::invalid_argument);
+  CHECK_THROWS_AS(grow(manager, seq, std::numeric_limits<int>::max()), std::invalid_argument);
+  manager.check();
+}
+
+TEST_CASE("lengths around block boundaries: exact tables and exact last-block fill") {
+  for (const int size : {1, 2, 16, 256}) {
+    for (const int tokens : {0, 1, size - 1, size, size + 1, 3 * size, 3 * size + 1}) {
+      CAPTURE(size);
+      CAPTURE(tokens);
+      BlockManager manager(8, size);
+      const int seq = manager.add_sequence();
+      REQUIRE(grow(manager, seq, tokens));
+      const BlockTable& table = manager.table(seq);
+      CHECK(table.num_tokens() == tokens);
+      CHECK(table.num_blocks() == (tokens + size - 1) / size);
+      // The last block of k * size tokens is full, not empty.
+      const int fill = tokens == 0 ? 0 : tokens % size == 0 ? size : tokens % size;
+      CHECK(table.last_block_fill() == fill);
+      CHECK(table.num_blocks() * size - tokens < size);  // what paging wastes
+      for (int t = 0; t < tokens; ++t) {
+        const Place place = table.place(t);
+        CHECK(place.offset == t % size);
+        CHECK(place.block_id == table.block_ids()[static_cast<size_t>(t / size)]);
+        CHECK(table.slot(t) == int64_t{place.block_id} * size + place.offset);
+      }
+      CHECK_THROWS_AS(table.place(tokens), std::out_of_range);
+      CHECK_THROWS_AS(table.slot(-1), std::out_of_range);
+      manager.check();
+    }
+  }
+}
+
+TEST_CASE("a slot past 2^31 is a 64-bit number") {
+  const BlockTable table = table_of(256, {1 << 23, (1 << 24) + 5}, 300);
+  CHECK(table.slot(0) == int64_t{1} << 31);
+  CHECK(table.slot(299) == int64_t{(1 << 24) + 5} * 256 + 43);
+}
+
+TEST_CASE("a table refuses wrong blocks and stays as it was") {
+  BlockTable table = table_of(4, {7}, 3);
+  const std::vector<int32_t> two{1, 2}, one{9};
+  CHECK_THROWS_AS(table.extend(1, one), std::invalid_argument);  // fits into the block it has
+  CHECK_THROWS_AS(table.extend(2, two), std::invalid_argument);
+  CHECK_THROWS_AS(table.replace(1, 3), std::out_of_range);
+  CHECK(table.num_tokens() == 3);
+  CHECK(table.num_blocks() == 1);
+  table.extend(2, one);
+  CHECK(table.slot(4) == 9 * 4);
+  CHECK_THROWS_AS(BlockTable(0), std::invalid_argument);
+  CHECK_THROWS_AS(BlockPool(0), std::invalid_argument);
+  CHECK_THROWS_AS(BlockManager(0, 16), std::invalid_argument);
+  CHECK_THROWS_AS(BlockManager(4, -1), std::invalid_argument);
+}
+
+TEST_CASE("the slot mapping names the slots of the last rows and the tables are padded") {
+  const BlockTable a = table_of(4, {5, 2}, 6), b = table_of(4, {9}, 1);
+  const PagedRows rows[] = {{.table = &a, .num_rows = 3}, {.table = &b, .num_rows = 1}};
+  CHECK(lesson03::slot_mapping_of(rows) == std::vector<int64_t>{5 * 4 + 3, 2 * 4, 2 * 4 + 1, 36});
+  CHECK(lesson03::pack_block_tables(rows, 3) == std::vector<int32_t>{5, 2, -1, 9, -1, -1});
+  CHECK_THROWS_AS(lesson03::pack_block_tables(rows, 1), std::invalid_argument);
+}
+
+TEST_CASE("random operations against a model that only counts") {
+  for (const uint64_t seed : {1u, 2u, 3u}) {
+    std::mt19937_64 rng(seed);
+    const auto pick = [&](int below) {
+      return static_cast<int>(rng() % static_cast<uint64_t>(below));
+    };
+    const int block_size = 1 << pick(5);
+    const int num_blocks = 1 + pick(40);
+    BlockManager manager(num_blocks, block_size);
+    std::map<int, int> tokens;  // by sequence: the whole model
+    const auto blocks = [&](int n) { return (n + block_size - 1) / block_size; };
+    for (int op = 0; op < 4000; ++op) {
+      CAPTURE(seed);
+      CAPTURE(op);
+      int used = 0;
+      for (const auto& [seq, n] : tokens) used += blocks(n);
+      if (tokens.empty() || pick(8) == 0) {
+        tokens[manager.add_sequence()] = 0;
+      } else {
+        auto at = std::next(tokens.begin(), pick(static_cast<int>(tokens.size())));
+        if (pick(6) == 0) {
+          manager.free_sequence(at->first);
+          tokens.erase(at);
+        } else {
+          const int more = pick(3 * block_size + 1);
+          const bool fits = used - blocks(at->second) + blocks(at->second + more) <= num_blocks;
+          CHECK(grow(manager, at->first, more) == fits);
+          if (fits) at->second += more;
+        }
+      }
+      manager.check();
+      int expected = 0;
+      for (const auto& [seq, n] : tokens) {
+        CHECK(manager.table(seq).num_tokens() == n);
+        expected += blocks(n);
+      }
+      CHECK(manager.pool().num_used() == expected);
+    }
+  }
+}

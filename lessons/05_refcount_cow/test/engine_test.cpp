@@ -1,0 +1,210 @@
+// Tests of lesson 05's engine: sharing changes no bit, and saves what it says.
+
+#include "engine.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "lessons/02_flat_cache/engine.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/shipped_model.h"
+
+namespace {
+
+using kvtest::check_equal;
+using kvtest::request_of;
+using kvtest::shipped_model;
+using lesson05::SharingEngine;
+
+/// What n requests with their own seeds are to sample(request, n).
+std::vector<kv::Request> independent(const kv::Request& request, int n) {
+  std::vector<kv::Request> requests(static_cast<size_t>(n), request);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].sampling.seed += i;
+  return requests;
+}
+
+kv::Request hot_request(int prompt, int max_tokens) {
+  kv::Request request = request_of(prompt, max_tokens);
+  request.sampling.temperature = 1.5f;
+  request.sampling.seed = 7;
+  return request;
+}
+
+void check_empty(const SharingEngine& engine) {
+  REQUIRE(engine.manager() != nullptr);
+  engine.manager()->check();
+  CHECK(engine.manager()->pool().num_used() == 0);
+  CHECK(engine.manager()->pool().num_references() == 0);
+  CHECK(engine.manager()->tables().empty());
+  CHECK(engine.sequence_of(0) == -1);
+}
+
+}  // namespace
+
+TEST_CASE("plain requests have lesson 02's bits for any block size") {
+  const std::vector<kv::Request> requests{request_of(4, 20), request_of(6, 7), request_of(300, 3),
+                                          request_of(1, 1), request_of(1, 0)};
+  const auto flat = lesson02::make_engine(shipped_model(), {})->generate(requests);
+  for (const int block_size : {1, 16, 256}) {
+    const auto engine = lesson05::make_engine(shipped_model(), {.block_size = block_size});
+    check_equal(engine->generate(requests), flat);
+    check_equal(engine->generate(requests), flat);  // blocks come back in another order
+  }
+}
+
+TEST_CASE("n samples have the bits of n independent requests") {
+  for (const int prompt : {1, 15, 16, 17, 70}) {
+    for (const int block_size : {1, 4, 16}) {
+      CAPTURE(prompt);
+      CAPTURE(block_size);
+      const kv::Request request = hot_request(prompt, 20);
+      SharingEngine engine(shipped_model(), {.block_size = block_size});
+      const auto sampled = engine.sample(request, 4);
+      check_empty(engine);
+      const auto flat =
+          lesson02::make_engine(shipped_model(), {})->generate(independent(request, 4));
+      check_equal(sampled, flat);
+      CHECK(sampled.completions[0].tokens != sampled.completions[1].tokens);
+      // The prompt ran once, and n - 1 copies of its half full tail were made.
+      CHECK(sampled.counters.kv_rows_computed == prompt + 4 * 19);
+      const int64_t copies = prompt % block_size == 0 ? 0 : 3;
+      CHECK(engine.manager()->num_copies() == copies);
+      CHECK(sampled.counters.kv_bytes_copied == copies * engine.cache()->bytes_per_block());
+    }
+  }
+}
+
+TEST_CASE("a forked sequence has the bits of an unforked one in any batch") {
+  const kv::Request request = hot_request(37, 12);
+  SharingEngine engine(shipped_model(), {});
+  const auto alone = engine.sample(request, 1);
+  for (const int n : {2, 3, 9}) {
+    const auto many = engine.sample(request, n);
+    CHECK(many.completions[0].tokens == alone.completions[0].tokens);
+    CHECK(many.completions[0].logits_xxh64 == alone.completions[0].logits_xxh64);
+  }
+}
+
+TEST_CASE("what unused slots hold leaves no trace in samples") {
+  const kv::Request request = hot_request(21, 15);
+  SharingEngine engine(shipped_model(), {});
+  const auto clean = engine.sample(request, 4);
+  for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
+    const auto& cache = *engine.cache();
+    const auto bytes = static_cast<size_t>(cache.bytes_per_block() / 2 / cache.num_layers());
+    for (int layer = 0; layer < cache.num_layers(); ++layer) {
+      for (int id = 0; id < cache.num_blocks(); ++id) {
+        kv::fill_bytes(cache.block(layer, id).k, byte, bytes, shipped_model().stream());
+        kv::fill_bytes(cache.block(layer, id).v, byte, bytes, shipped_model().stream());
+      }
+    }
+    check_equal(engine.sample(request, 4), clean);
+  }
+}
+
+TEST_CASE("samples in a debug pool of separate blocks have the same bits") {
+  const kv::Request request = hot_request(21, 9);
+  check_equal(
+      SharingEngine(shipped_model(), {.block_size = 4, .separate_blocks = true}).sample(request, 3),
+      SharingEngine(shipped_model(), {.block_size = 4}).sample(request, 3));
+}
+
+TEST_CASE("samples use the blocks that the arithmetic says") {
+  SharingEngine engine(shipped_model(), {});
+  // 64 tokens and 10 more that go through the model.
+  const auto ten = engine.sample(hot_request(64, 11), 4);
+  CHECK(ten.counters.blocks_in_use == 8);
+  CHECK(ten.counters.blocks_shared == 4);
+  CHECK(engine.peak_blocks_without_sharing() == 20);
+  CHECK(ten.counters.kv_bytes_reserved == 8 * engine.cache()->bytes_per_block());
+  CHECK(ten.counters.kv_bytes_used == (64 + 4 * 10) * engine.cache()->bytes_per_token());
+  const auto twenty = engine.sample(hot_request(64, 21), 4);
+  CHECK(twenty.counters.blocks_in_use == 12);
+  CHECK(engine.peak_blocks_without_sharing() == 24);
+}
+
+TEST_CASE("a sample that stops frees its blocks and the others go on") {
+  kv::Request request = hot_request(20, 30);
+  SharingEngine engine(shipped_model(), {.block_size = 4});
+  const auto free_run = engine.sample(request, 4);
+  request.stop_token_ids = {free_run.completions[2].tokens[5]};
+  const auto stopped = engine.sample(request, 4);
+  const auto flat = lesson02::make_engine(shipped_model(), {})->generate(independent(request, 4));
+  check_equal(stopped, flat);
+  CHECK(stopped.completions[2].finish == kv::FinishReason::kStop);
+  check_empty(engine);
+}
+
+TEST_CASE("cancelled samples and exceptions leave the pool empty") {
+  const kv::Request request = hot_request(20, 9);
+  SharingEngine engine(shipped_model(), {.block_size = 4});
+  for (const size_t cancelled : {size_t{0}, size_t{2}}) {
+    const auto result =
+        engine.sample(request, 3, [&](size_t sample, int32_t) { return sample != cancelled; });
+    CHECK(result.completions[cancelled].finish == kv::FinishReason::kCancelled);
+    CHECK(result.completions[1].tokens.size() == 9);
+    check_empty(engine);
+  }
+  int calls = 0;
+  CHECK_THROWS_AS(engine.sample(request, 3,
+                                [&](size_t, int32_t) -> bool {
+                                  if (++calls == 5) throw std::runtime_error("stop");
+                                  return true;
+                                }),
+                  std::runtime_error);
+  check_empty(engine);
+  CHECK_THROWS_AS(engine.beam_search(request, {},
+                                     [](std::span<const lesson05::Beam> beams) -> bool {
+                                       if (beams[0].tokens.size() == 3)
+                                         throw std::runtime_error("stop");
+                                       return true;
+                                     }),
+                  std::runtime_error);
+  check_empty(engine);
+}
+
+TEST_CASE("the books can be read while samples run") {
+  const kv::Request request = hot_request(20, 5);
+  SharingEngine engine(shipped_model(), {.block_size = 8});
+  int calls = 0;
+  engine.sample(request, 3, [&](size_t sample, int32_t) {
+    const auto& table = engine.manager()->table(engine.sequence_of(sample));
+    CHECK(table.num_tokens() == 20 + calls++ / 3);
+    CHECK(engine.manager()->pool().ref_cnt(table.block_ids()[0]) >= 1);
+    engine.manager()->check();
+    return true;
+  });
+  CHECK(calls == 15);
+}
+
+TEST_CASE("a pool of exactly the needed size is enough and one block less is refused") {
+  // 18 tokens in blocks of 4: 4 full ones shared, and of 27 tokens each 7 - 4 blocks of its own.
+  const kv::Request request = hot_request(18, 10);
+  constexpr int kNeeded = 4 + 3 * 3;
+  SharingEngine engine(shipped_model(), {.block_size = 4, .num_blocks = kNeeded});
+  CHECK(engine.sample(request, 3).counters.blocks_in_use == kNeeded);
+  CHECK_FALSE(engine.beam_search(request, {.num_beams = 3}).beams.empty());
+  SharingEngine small(shipped_model(), {.block_size = 4, .num_blocks = kNeeded - 1});
+  const char* both = "need 13 blocks of 4 tokens, the pool has 12";
+  CHECK_THROWS_WITH_AS(small.sample(request, 3), doctest::Contains(both), kv::UserError);
+  CHECK_THROWS_WITH_AS(small.beam_search(request, {.num_beams = 3}), doctest::Contains(both),
+                       kv::UserError);
+  CHECK_THROWS_AS(small.sample(request, 0), kv::UserError);
+  for (const int size : {0, -1, 3, 512, std::numeric_limits<int>::min()}) {
+    CHECK_THROWS_AS(SharingEngine(shipped_model(), {.block_size = size}), kv::UserError);
+  }
+}
+
+TEST_CASE("nothing to generate takes no block") {
+  SharingEngine engine(shipped_model(), {});
+  const auto result = engine.sample(hot_request(5, 0), 4);
+  CHECK(result.completions.size() == 4);
+  CHECK(result.counters.passes == 0);
+  check_empty(engine);
+  CHECK(engine.generate({}).completions.empty());
+}

@@ -1,0 +1,283 @@
+// Tests of lesson 08's engine: whatever the scheduler does, the bits are those of lesson 02.
+
+#include "engine.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
+#include "lessons/02_flat_cache/engine.h"
+#include "lessons/03_paged_blocks/engine.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/shipped_model.h"
+#include "tests/support/temp_dir.h"
+#include "workload.h"
+
+namespace {
+
+using kvtest::check_equal;
+using kvtest::request_of;
+using kvtest::shipped_model;
+using lesson08::Arrival;
+using lesson08::Order;
+using lesson08::ServeOptions;
+using lesson08::ServingEngine;
+
+/// Requests of many lengths, half of them behind one system prompt.
+std::vector<kv::Request> mixed(int count, int seed = 1) {
+  std::mt19937 rng(static_cast<unsigned>(seed));
+  std::vector<kv::Request> requests;
+  for (int i = 0; i < count; ++i) {
+    const int shared = rng() % 2 == 0 ? 40 : 0;
+    kv::Request request = request_of(shared, 1 + static_cast<int>(rng() % 20));
+    const kv::Request own = request_of(1 + static_cast<int>(rng() % 60), 0, i + 1);
+    request.prompt.insert(request.prompt.end(), own.prompt.begin(), own.prompt.end());
+    request.sampling.temperature = i % 3 == 0 ? 1.0f : 0.0f;
+    request.sampling.seed = static_cast<uint64_t>(i);
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kManyRequests = 16;  // everything takes twenty times as long
+#else
+constexpr int kManyRequests = 48;
+#endif
+
+kv::GenerateResult flat(std::span<const kv::Request> requests) {
+  return lesson02::make_engine(shipped_model(), {})->generate(requests);
+}
+
+}  // namespace
+
+TEST_CASE("eight configurations, the same bits: pools, blocks, chunks, preemption, caching") {
+  struct Config {
+    int block_size, num_blocks, budget, chunk, running;
+    bool caching;
+    int bits;
+  };
+  const std::vector<kv::Request> requests = mixed(kManyRequests);
+  const auto wanted = flat(requests);
+  std::vector<Arrival> arrivals;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    arrivals.push_back({.pass = static_cast<int>(i / 8) * 3, .priority = static_cast<int>(i % 3)});
+  }
+  int64_t preemptions = 0, hits = 0;
+  for (const Config& c :
+       {Config{16, 0, 512, 0, 64, true, 64}, Config{16, 24, 512, 0, 64, true, 64},
+        Config{16, 24, 64, 16, 64, true, 3}, Config{4, 48, 32, 0, 8, true, 64},
+        Config{1, 160, 128, 7, 64, true, 64}, Config{64, 5, 512, 0, 64, false, 64},
+        Config{16, 9, 16, 0, 64, true, 0}, Config{256, 3, 1000, 100, 2, true, 64}}) {
+    CAPTURE(c.block_size);
+    CAPTURE(c.num_blocks);
+    CAPTURE(c.budget);
+    for (const Order order : {Order::kFirstCome, Order::kPriority}) {
+      ServingEngine engine(shipped_model(),
+                           {.block_size = c.block_size, .num_blocks = c.num_blocks},
+                           {.scheduler = {.max_tokens_per_pass = c.budget,
+                                          .max_running = c.running,
+                                          .max_chunk = c.chunk,
+                                          .order = order},
+                            .caching = c.caching,
+                            .hash_bits = c.bits});
+      const auto result = engine.serve(requests, arrivals);
+      check_equal(result.generated, wanted);
+      preemptions += result.num_preemptions;
+      hits += result.generated.counters.cache_hit_tokens;
+      engine.manager()->check();
+      CHECK(engine.manager()->pool().num_used() == 0);
+    }
+  }
+  CHECK(preemptions > kManyRequests / 2);
+  CHECK(hits > 10 * kManyRequests);
+}
+
+TEST_CASE("a pool that holds the longest request and no more") {
+  const std::vector<kv::Request> requests = mixed(10, 3);
+  int64_t longest = 0;
+  for (const kv::Request& request : requests) {
+    longest = std::max(longest, lesson03::blocks_needed({&request, 1}, 16));
+  }
+  ServingEngine engine(shipped_model(),
+                       {.block_size = 16, .num_blocks = static_cast<int>(longest)});
+  const auto result = engine.serve(requests, {});
+  check_equal(result.generated, flat(requests));
+  CHECK(result.num_preemptions > 0);
+}
+
+TEST_CASE("ends on a block boundary, with max_tokens 0 and 1, by a stop token, by a cancel") {
+  std::vector<kv::Request> requests{request_of(16, 1),  request_of(15, 2), request_of(8, 0),
+                                    request_of(27, 12), request_of(31, 1), request_of(32, 17)};
+  auto first = flat(requests);
+  requests[3].stop_token_ids = {first.completions[3].tokens[5]};
+  const auto wanted = flat(requests);
+  // Five of the six tokens have run: 32 slots, two full blocks.
+  REQUIRE(wanted.completions[3].tokens.size() == 6);
+  REQUIRE(wanted.completions[3].finish == kv::FinishReason::kStop);
+  ServingEngine engine(shipped_model(), {.num_blocks = 6});
+  check_equal(engine.generate(requests), wanted);
+  CHECK(engine.manager()->pool().num_used() == 0);
+
+  const auto cancelled = engine.generate(
+      requests, [n = 0](size_t request, int32_t) mutable { return request != 5 || ++n < 3; });
+  CHECK(cancelled.completions[5].finish == kv::FinishReason::kCancelled);
+  CHECK(cancelled.completions[5].tokens.size() == 3);
+  CHECK(cancelled.completions[3].logits_xxh64 == wanted.completions[3].logits_xxh64);
+  CHECK(engine.manager()->pool().num_used() == 0);
+}
+
+TEST_CASE("whatever a callback throws, every block is free, and the next call is right") {
+  const std::vector<kv::Request> requests = mixed(8, 5);
+  const auto wanted = flat(requests);
+  ServingEngine engine(shipped_model(), {.num_blocks = 24});
+  for (int at = 1; at < 20; at += 3) {
+    int seen = 0;
+    CHECK_THROWS_AS(engine.generate(requests,
+                                    [&](size_t, int32_t) -> bool {
+                                      if (++seen == at) throw std::runtime_error("stop");
+                                      return true;
+                                    }),
+                    std::runtime_error);
+    engine.manager()->check();
+    CHECK(engine.manager()->pool().num_used() == 0);
+  }
+  check_equal(engine.generate(requests), wanted);
+}
+
+TEST_CASE("who watches the passes can end it all, also those who wait") {
+  const std::vector<kv::Request> requests = mixed(20, 5);
+  ServingEngine engine(shipped_model(), {.num_blocks = 10});
+  int seen = 0;
+  const auto result = engine.serve(requests, {}, {}, [&](const lesson08::PassView& view) {
+    CHECK(!view.chunks.empty());
+    return ++seen < 6;
+  });
+  CHECK(result.generated.passes.size() == 5);
+  CHECK(result.generated.completions[19].finish == kv::FinishReason::kCancelled);
+  CHECK(result.generated.completions[19].tokens.empty());
+  engine.manager()->check();
+  CHECK(engine.manager()->pool().num_used() == 0);
+  check_equal(engine.generate(requests), flat(requests));
+}
+
+TEST_CASE("a request that can never fit is refused before anything is computed") {
+  ServingEngine engine(shipped_model(), {.num_blocks = 4});
+  const std::vector<kv::Request> requests{request_of(10, 5), request_of(60, 30)};
+  int tokens = 0;
+  CHECK_THROWS_WITH_AS(engine.generate(requests, [&](size_t, int32_t) { return ++tokens > 0; }),
+                       doctest::Contains("request 1 needs 6 blocks, the pool has 4"),
+                       kv::UserError);
+  CHECK(tokens == 0);
+}
+
+TEST_CASE("later requests find what earlier ones computed, in one call and in the next") {
+  std::vector<kv::Request> requests;
+  std::vector<Arrival> arrivals;
+  for (int i = 0; i < 4; ++i) {
+    kv::Request request = request_of(64, 6);
+    const kv::Request own = request_of(5, 0, i + 1);
+    request.prompt.insert(request.prompt.end(), own.prompt.begin(), own.prompt.end());
+    requests.push_back(request);
+    arrivals.push_back({.pass = 3 * i});
+  }
+  ServingEngine engine(shipped_model(), {.num_blocks = 64});
+  const auto result = engine.serve(requests, arrivals);
+  check_equal(result.generated, flat(requests));
+  CHECK(result.times[0].num_cached_tokens == 0);
+  for (size_t i = 1; i < 4; ++i) CHECK(result.times[i].num_cached_tokens == 64);
+  CHECK(result.generated.counters.cache_hit_tokens == 3 * 64);
+  const auto again = engine.serve(requests, {});
+  CHECK(again.times[0].num_cached_tokens == 64);
+  check_equal(again.generated, result.generated);
+}
+
+TEST_CASE("a file of requests: what is read, and what is refused with its line") {
+  const kvtest::TempDir dir;
+  const auto file = dir.path() / "requests.jsonl";
+  const auto tokenizer = kv::Tokenizer::load(KV_SOURCE_DIR "/models/tiny");
+  const auto load = [&](const std::string& text) {
+    std::ofstream(file, std::ios::binary) << text;
+    return lesson08::load_workload(file, tokenizer, 9);
+  };
+  const auto workload = load(
+      "{\"prompt\": \"Once upon a time\", \"max_tokens\": 3, \"pass\": 5, \"priority\": -2}\r\n"
+      "\n{\"prompt\": \"A\"}\n{\"prompt\": \"B\", \"max_tokens\": 0}");
+  REQUIRE(workload.requests.size() == 3);
+  CHECK(workload.requests[0].prompt == tokenizer.encode("Once upon a time"));
+  CHECK(workload.requests[0].max_tokens == 3);
+  CHECK(workload.arrivals[0].pass == 5);
+  CHECK(workload.arrivals[0].priority == -2);
+  CHECK(workload.requests[1].max_tokens == 9);
+  CHECK(workload.arrivals[1].pass == 0);
+  ServingEngine engine(shipped_model(), {});
+  const auto result = engine.serve(workload.requests, workload.arrivals);
+  check_equal(result.generated, flat(workload.requests));
+
+  const std::string good = "{\"prompt\": \"A\"}\n";
+  const std::pair<const char*, const char*> wrong[] = {
+      {"{\"promt\": \"A\"}", "line 2: there is no key \"promt\""},
+      {"{\"max_tokens\": 3}", "line 2: key \"prompt\" is missing"},
+      {"{\"prompt\": \"\"}", "line 2: \"prompt\" is \"\""},
+      {"{\"prompt\": 7}", "line 2: \"prompt\" is 7"},
+      {"{\"prompt\": \"A\", \"max_tokens\": -1}", "\"max_tokens\" is -1"},
+      {"{\"prompt\": \"A\", \"max_tokens\": 2.5}", "\"max_tokens\" is 2.5"},
+      {"{\"prompt\": \"A\", \"pass\": -1}", "\"pass\" is -1"},
+      {"{\"prompt\": \"A\"", "line 2"},
+      {"[]", "line 2"},
+      {"{\"prompt\": \"\xFF\"}", "line 2"}};
+  for (const auto& [line, message] : wrong) {
+    CAPTURE(line);
+    CHECK_THROWS_WITH_AS(load(good + line), doctest::Contains(message), kv::UserError);
+  }
+  CHECK_THROWS_WITH_AS(load(" \n"), doctest::Contains("no request in it"), kv::UserError);
+  CHECK_THROWS_AS(lesson08::load_workload(dir.path() / "none", tokenizer, 9), kv::UserError);
+}
+
+TEST_CASE("times are in order") {
+  const std::vector<kv::Request> requests = mixed(12, 9);
+  ServingEngine engine(shipped_model(), {.num_blocks = 24});
+  const auto result = engine.serve(requests, {});
+  for (const auto& t : result.times) {
+    CHECK(t.arrived <= t.first_token);
+    CHECK(t.first_token <= t.ended);
+  }
+  CHECK(result.waste > 0);
+  CHECK(result.waste < 0.5);
+}
+
+TEST_CASE("padded passes change no bit, and tokens chosen on the device are the same") {
+  std::vector<kv::Request> requests = mixed(14, 11);
+  for (kv::Request& request : requests) request.sampling.temperature = 0;
+  const auto wanted = flat(requests);
+  int64_t rows_without_padding = 0;
+  for (const int pad : {1, 2, 8}) {
+    for (const bool on_device : {false, true}) {
+      CAPTURE(pad);
+      CAPTURE(on_device);
+      ServingEngine engine(shipped_model(), {.block_size = 8, .num_blocks = 40},
+                           {.choose_on_device = on_device, .pad_decodes_to = pad});
+      const auto result = engine.serve(requests, {});
+      if (!on_device) check_equal(result.generated, wanted);
+      for (size_t i = 0; i < requests.size(); ++i) {
+        CHECK(result.generated.completions[i].tokens == wanted.completions[i].tokens);
+        CHECK(result.generated.completions[i].finish == wanted.completions[i].finish);
+      }
+      CHECK(result.host_seconds.size() == (on_device ? result.generated.passes.size() : 0));
+      // Padding is not counted.
+      if (pad == 1) rows_without_padding = result.generated.counters.kv_rows_computed;
+      CHECK(result.generated.counters.kv_rows_computed == rows_without_padding);
+    }
+  }
+  requests[3].sampling.temperature = 0.5f;
+  ServingEngine engine(shipped_model(), {}, {.choose_on_device = true});
+  CHECK_THROWS_WITH_AS(engine.serve(requests, {}), doctest::Contains("request 3 has temperature"),
+                       kv::UserError);
+  CHECK_THROWS_AS(ServingEngine(shipped_model(), {}, {.pad_decodes_to = 0}), kv::UserError);
+}

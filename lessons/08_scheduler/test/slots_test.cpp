@@ -1,0 +1,65 @@
+// Slots that the device works out, and a pool that is as large as the memory allows.
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "common/base/error.h"
+#include "compute_slot_mapping.h"
+#include "engine.h"
+#include "slots.h"
+#include "tests/support/shipped_model.h"
+
+TEST_CASE("slots from tables on the device are those of the tables on the host") {
+  std::mt19937 rng(1);
+  for (const int block_size : {1, 2, 16, 256}) {
+    for (int num_seqs = 0; num_seqs < 20; ++num_seqs) {
+      CAPTURE(block_size);
+      CAPTURE(num_seqs);
+      const SlotsCase c(num_seqs, block_size, rng);
+      std::vector<int64_t> slots(c.slots.size(), -7);
+      lesson08::compute_slot_mapping_cpu({.first_row = c.first_row.data(),
+                                          .seq_len = c.seq_len.data(),
+                                          .block_tables = c.tables.data(),
+                                          .num_seqs = num_seqs,
+                                          .num_rows = c.first_row.back(),
+                                          .max_blocks_per_seq = SlotsCase::kWidth,
+                                          .block_size = block_size,
+                                          .slot_mapping = slots.data()});
+      CHECK(slots == c.slots);
+    }
+  }
+}
+
+TEST_CASE("the pool takes its share of the free memory") {
+  using lesson08::blocks_for_memory;
+  CHECK(blocks_for_memory(1000, 1.0, 100) == 9);  // and the null block
+  CHECK(blocks_for_memory(1000, 0.5, 100) == 4);
+  CHECK(blocks_for_memory(200, 1.0, 100) == 1);
+  CHECK(blocks_for_memory(int64_t{1} << 62, 1.0, 1) == std::numeric_limits<int32_t>::max() - 1);
+  CHECK_THROWS_WITH_AS(blocks_for_memory(199, 1.0, 100),
+                       doctest::Contains("does not hold one block"), kv::UserError);
+  for (const double wrong : {0.0, -1.0, 1.01, std::numeric_limits<double>::quiet_NaN()}) {
+    CHECK_THROWS_AS(blocks_for_memory(1000, wrong, 100), kv::UserError);
+  }
+  const kv::DeviceMemory memory = kv::memory_of(kv::Device::kCpu);
+  CHECK(memory.free > 0);
+  CHECK(memory.free <= memory.total);
+}
+
+TEST_CASE("a pool sized by the memory serves, keeps its size, and refuses what can never fit") {
+  kv::Model& model = kvtest::shipped_model();
+  const auto token = static_cast<double>(model.config().kv_bytes_per_token(4));
+  // Some hundred blocks, however much memory this machine has.
+  const double share = 300 * 16 * token / static_cast<double>(kv::memory_of(kv::Device::kCpu).free);
+  lesson08::ServingEngine engine(model, {}, {.memory_utilization = share});
+  const kv::Request request = kvtest::request_of(40, 4);
+  engine.generate({&request, 1});
+  const int num_blocks = engine.manager()->pool().num_blocks();
+  CHECK(num_blocks > 30);
+  CHECK(num_blocks < 3000);
+  engine.generate({&request, 1});
+  CHECK(engine.manager()->pool().num_blocks() == num_blocks);
+}
