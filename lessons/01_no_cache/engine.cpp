@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "attention_tile.h"
 #include "common/base/error.h"
 #include "common/model/generation.h"
+#include "kernels/attention/contract.h"
 
 namespace lesson01 {
 
@@ -13,9 +13,9 @@ CausalAttention::CausalAttention(const kv::ModelConfig& config, const kv::Stream
       num_kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
       stream_(&stream) {
-  if (head_dim_ > kMaxHeadDim) {
+  if (head_dim_ > kv::attention::kMaxHeadDim) {
     kv::user_error("this model has head_dim {}, the attention kernels serve up to {}", head_dim_,
-                   kMaxHeadDim);
+                   kv::attention::kMaxHeadDim);
   }
 }
 

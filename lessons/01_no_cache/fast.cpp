@@ -4,10 +4,15 @@
 #include <cmath>
 #include <vector>
 
-#include "attention_tile.h"
 #include "common/base/parallel.h"
+#include "kernels/attention/attend.h"
 
 namespace lesson01 {
+
+using kv::attention::attend;
+using kv::attention::KvRows;
+using kv::attention::Query;
+
 namespace {
 
 constexpr int kRowsPerItem = 32;  // rows whose queries go through K and V together

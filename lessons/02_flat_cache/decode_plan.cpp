@@ -1,13 +1,13 @@
 #include "decode_plan.h"
 
-#include "lessons/01_no_cache/attention_tile.h"
+#include "kernels/attention/contract.h"
 
 namespace lesson02 {
 
 DecodePlan::DecodePlan(const DecodeAttentionArgs& args) {
   const int64_t max_pairs = int64_t{args.max_rows_per_seq} * (args.num_heads / args.num_kv_heads);
   blocks_per_seq = static_cast<int>((max_pairs + kPairsPerBlock - 1) / kPairsPerBlock);
-  max_groups = (args.max_seq_len + lesson01::kGroupTokens - 1) / lesson01::kGroupTokens;
+  max_groups = (args.max_seq_len + kv::attention::kGroupTokens - 1) / kv::attention::kGroupTokens;
   num_blocks = int64_t{args.num_seqs} * blocks_per_seq * args.num_kv_heads;
   few_queries = max_pairs <= kMaxFewPairs && num_blocks <= kMaxCounters;
 }

@@ -8,15 +8,13 @@
 #include <cstdint>
 
 #include "decode_attention.h"
+#include "kernels/attention/plan.h"
 
 namespace lesson02 {
 
-/// Pairs (query, head) that share a tensor-core operand. Only heads of one KV head can.
-inline constexpr int kPairsPerBlock = 16;
-/// Up to here a pass has "few queries": its keys are spread over the chip.
-inline constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
-/// Blocks of pairs whose groups can be counted. With more of them the chip is full anyway.
-inline constexpr int kMaxCounters = 16384;
+using kv::attention::kMaxCounters;
+using kv::attention::kMaxFewPairs;
+using kv::attention::kPairsPerBlock;
 
 struct DecodePlan {
   bool few_queries;    // else: lesson 01's kernel, which needs no workspace

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "common/base/parallel.h"
-#include "lessons/01_no_cache/attention_tile.h"
+#include "kernels/attention/attend.h"
 
 namespace lesson02 {
 
-using lesson01::attend;
-using lesson01::KvRows;
-using lesson01::Query;
+using kv::attention::attend;
+using kv::attention::KvRows;
+using kv::attention::Query;
 
 namespace {
 

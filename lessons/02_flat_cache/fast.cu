@@ -1,17 +1,24 @@
 // The CUDA twin of decode_attention: few queries of a sequence spread its keys over the chip, many
-// queries are lesson 01's kernel over another cache. Both by the contract, so the bits are the
-// same.
+// queries are kernels/attention/many_queries.cuh, as in lesson 01. Both by the contract, so the
+// bits are the same.
 
 #include "decode_attention.h"
 
 #include <stdexcept>
 #include <string>
 
-#include "lessons/01_no_cache/attention_head_dims.cuh"
-#include "lessons/01_no_cache/attention_many.cuh"
-#include "lessons/02_flat_cache/attention_few.cuh"
+#include "decode_plan.h"
+#include "kernels/attention/head_dims.cuh"
+#include "kernels/attention/many_queries.cuh"
+#include "kernels/attention/spread_queries.cuh"
 
 namespace lesson02 {
+
+using kv::attention::AttentionPass;
+using kv::attention::bf16;
+using kv::attention::kGroupTiles;
+using kv::attention::Pairs;
+
 namespace {
 
 /// One layer of the flat cache: [token slots, num_kv_heads, head_dim].
@@ -23,7 +30,7 @@ struct FlatRows {
   int head_dim;
   bool all_rows_are_new;
 
-  __device__ lesson01::EvenRows rows(int seq, int kv_head) const {
+  __device__ kv::attention::EvenRows rows(int seq, int kv_head) const {
     const int64_t stride = static_cast<int64_t>(num_kv_heads) * head_dim;
     const int64_t begin = slab_begin[seq] * stride + static_cast<int64_t>(kv_head) * head_dim;
     return {k + begin, v + begin, stride};
@@ -38,14 +45,14 @@ template <int kHeadDim, int kTiles>
 void launch_few_queries(const DecodeAttentionArgs& args, const AttentionPass& pass,
                         const FlatRows& rows, const DecodePlan& plan, const kv::Stream& stream) {
   auto* counters = static_cast<unsigned int*>(args.workspace);
-  const Workspace workspace{
+  const kv::attention::SpreadWorkspace workspace{
       .counters = counters, .partials = counters + kMaxCounters, .max_groups = plan.max_groups};
   const kv::Launch launch{
       dim3(static_cast<unsigned>(plan.max_groups), static_cast<unsigned>(args.num_kv_heads),
            static_cast<unsigned>(args.num_seqs * plan.blocks_per_seq)),
-      dim3(few_threads(kTiles)), 0, "launching decode attention"};
-  kv::launch_dependent(few_queries_kernel<kHeadDim, kTiles, FlatRows>, launch, stream, pass, rows,
-                       workspace, plan.blocks_per_seq);
+      dim3(kv::attention::spread_threads(kTiles)), 0, "launching decode attention"};
+  kv::launch_dependent(kv::attention::spread_queries_kernel<kHeadDim, kTiles, FlatRows>, launch,
+                       stream, pass, rows, workspace, plan.blocks_per_seq);
 }
 
 /// How many multiprocessors the device has, asked once.
@@ -84,14 +91,14 @@ void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Strea
         "decode attention on CUDA: " + std::to_string(plan.workspace_bytes(args.head_dim)) +
         " bytes of workspace are needed, none is given");
   }
-  lesson01::with_head_dim(args.head_dim, [&](auto head_dim) {
+  kv::attention::with_head_dim(args.head_dim, [&](auto head_dim) {
     if (plan.few_queries && plan.num_blocks * plan.max_groups <= num_multiprocessors()) {
       launch_few_queries<head_dim.value, kGroupTiles>(args, pass, rows, plan, stream);
     } else if (plan.few_queries) {
       launch_few_queries<head_dim.value, kGroupTiles / 2>(args, pass, rows, plan, stream);
     } else {
-      lesson01::launch_many_queries<head_dim.value>(pass, rows, args.num_seqs,
-                                                    args.max_rows_per_seq, stream);
+      kv::attention::launch_many_queries<head_dim.value>(pass, rows, args.num_seqs,
+                                                         args.max_rows_per_seq, stream);
     }
   });
 }

@@ -7,12 +7,12 @@
 #include "append_kv.h"
 #include "common/base/error.h"
 #include "common/base/hash.h"
-#include "lessons/01_no_cache/attention_tile.h"
+#include "kernels/attention/contract.h"
 
 namespace lesson02 {
 
-using lesson01::kGroupTokens;
-using lesson01::kMaxHeadDim;
+using kv::attention::kGroupTokens;
+using kv::attention::kMaxHeadDim;
 
 FlatAttention::FlatAttention(const kv::ModelConfig& config, const kv::Stream& stream,
                              FlatKvCache& cache)

@@ -5,7 +5,7 @@
 
 #include "common/base/error.h"
 #include "gather_kv.h"
-#include "lessons/01_no_cache/attention_tile.h"
+#include "kernels/attention/contract.h"
 #include "write_kv.h"
 
 namespace lesson03 {
@@ -22,9 +22,9 @@ void grow_to(kv::DeviceBuffer& buffer, size_t bytes, kv::Device device) {
 GatheredAttention::GatheredAttention(const kv::ModelConfig& config, const kv::Stream& stream,
                                      const PagedKvCache& cache)
     : config_(config), stream_(&stream), cache_(&cache) {
-  if (config.head_dim > lesson01::kMaxHeadDim) {
+  if (config.head_dim > kv::attention::kMaxHeadDim) {
     kv::user_error("this model has head_dim {}, the attention kernels serve up to {}",
-                   config.head_dim, lesson01::kMaxHeadDim);
+                   config.head_dim, kv::attention::kMaxHeadDim);
   }
 }
 

@@ -16,8 +16,8 @@
 namespace bench {
 namespace {
 
+using kv::attention::bf16;
 using kv::cuda_backend::check;
-using lesson04::bf16;
 
 constexpr int kHeads = 16, kKvHeads = 8, kHeadDim = 128;
 constexpr int64_t kTokenElements = int64_t{kKvHeads} * kHeadDim;
@@ -222,13 +222,13 @@ class Runner {
     const Buffers& b = buffers_[static_cast<size_t>(i)];
     const lesson04::PagedPlan plan(paged_args(i));
     if (plan.kernel == lesson04::PagedPlan::Kernel::kSpread) return flat(b);
-    const lesson01::AttentionPass pass{.q = q_.as<const bf16>(),
-                                       .out = out_.as<bf16>(),
-                                       .first_row = first_row_.as<const int32_t>(),
-                                       .seq_len = seq_len_.as<const int32_t>(),
-                                       .num_heads = kHeads,
-                                       .num_kv_heads = kKvHeads,
-                                       .head_dim = kHeadDim};
+    const kv::attention::AttentionPass pass{.q = q_.as<const bf16>(),
+                                            .out = out_.as<bf16>(),
+                                            .first_row = first_row_.as<const int32_t>(),
+                                            .seq_len = seq_len_.as<const int32_t>(),
+                                            .num_heads = kHeads,
+                                            .num_kv_heads = kKvHeads,
+                                            .head_dim = kHeadDim};
     const lesson04::ContiguousCache cache{.k = b.k.as<const bf16>(),
                                           .v = b.v.as<const bf16>(),
                                           .slab_begin = begins_.as<const int64_t>(),

@@ -16,9 +16,9 @@
 
 namespace lesson04 {
 
-using lesson01::attend;
-using lesson01::Query;
-using lesson01::TileRows;
+using kv::attention::attend;
+using kv::attention::Query;
+using kv::attention::TileRows;
 
 namespace {
 

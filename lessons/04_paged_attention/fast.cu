@@ -1,14 +1,14 @@
 // The CUDA twin of paged_attention: three kernels for three shapes of a pass, all over the same
-// cache and by the same contract (attention_tile.cuh), so the bits are the same for all of them.
+// cache and by the same contract (kernels/attention), so the bits are the same for all of them.
 
 #include "paged_attention.h"
 
 #include <stdexcept>
 #include <string>
 
-#include "lessons/01_no_cache/attention_head_dims.cuh"
-#include "lessons/01_no_cache/attention_many.cuh"
-#include "merge_groups.cuh"
+#include "kernels/attention/head_dims.cuh"
+#include "kernels/attention/many_queries.cuh"
+#include "kernels/attention/spread_queries.cuh"
 #include "paged_plan.h"
 #include "stream_attention.cuh"
 
@@ -29,14 +29,16 @@ template <int kHeadDim, bool kSeparate>
 void launch_spread(const PagedAttentionArgs& args, const AttentionPass& pass, const PagedPlan& plan,
                    const kv::Stream& stream) {
   auto* counters = static_cast<unsigned int*>(args.workspace);
-  const lesson02::Workspace workspace{.counters = counters,
-                                      .partials = counters + lesson02::kMaxCounters,
-                                      .max_groups = plan.max_groups};
+  const kv::attention::SpreadWorkspace workspace{.counters = counters,
+                                                 .partials = counters + kv::attention::kMaxCounters,
+                                                 .max_groups = plan.max_groups};
   const kv::Launch launch{
       dim3(static_cast<unsigned>(plan.max_groups), static_cast<unsigned>(args.cache.num_kv_heads),
            static_cast<unsigned>(args.num_seqs * plan.blocks_per_seq)),
-      dim3(lesson02::few_threads(kGroupTiles)), 0, "launching paged attention"};
-  kv::launch_dependent(lesson02::few_queries_kernel<kHeadDim, kGroupTiles, PagedCache<kSeparate>>,
+      dim3(kv::attention::spread_threads(kv::attention::kGroupTiles)), 0,
+      "launching paged attention"};
+  kv::launch_dependent(kv::attention::spread_queries_kernel<kHeadDim, kv::attention::kGroupTiles,
+                                                            PagedCache<kSeparate>>,
                        launch, stream, pass, cache_of<kSeparate>(args), workspace,
                        plan.blocks_per_seq);
 }
@@ -47,8 +49,8 @@ void launch(const PagedAttentionArgs& args, const AttentionPass& pass, const Pag
   const auto cache = cache_of<kSeparate>(args);
   switch (plan.kernel) {
     case PagedPlan::Kernel::kMany:
-      return lesson01::launch_many_queries<kHeadDim>(pass, cache, args.num_seqs,
-                                                     args.max_rows_per_seq, stream);
+      return kv::attention::launch_many_queries<kHeadDim>(pass, cache, args.num_seqs,
+                                                          args.max_rows_per_seq, stream);
     case PagedPlan::Kernel::kStream:
       return launch_stream_queries<kHeadDim>(pass, cache, plan, args.num_seqs, args.workspace,
                                              stream);
@@ -80,7 +82,7 @@ void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream&
     throw std::logic_error("paged attention on CUDA: " + std::to_string(needed) +
                            " bytes of workspace are needed, none is given");
   }
-  lesson01::with_head_dim(args.cache.head_dim, [&](auto head_dim) {
+  kv::attention::with_head_dim(args.cache.head_dim, [&](auto head_dim) {
     if (args.cache.separate()) {
       launch<head_dim.value, true>(args, pass, plan, stream);
     } else {

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lessons/01_no_cache/attention_tile.h"
+#include "kernels/attention/contract.h"
 #include "page_walk.h"
 #include "viz/ui.h"
 #include "viz/widgets.h"
 
 namespace lesson04 {
 
-using lesson01::kGroupTiles;
-using lesson01::kTileTokens;
+using kv::attention::kGroupTiles;
+using kv::attention::kTileTokens;
 
 void WalkPage::draw(viz::Ui& ui) {
   draw_start(ui);

@@ -1,15 +1,15 @@
 #pragma once
 
-// How kernels find K and V through a block table. The kernels of lessons 01 and 02 take "a struct
+// How kernels find K and V through a block table. The kernels of kernels/attention take "a struct
 // that says where a row is" as a template parameter; these are the structs for blocks.
 
-#include "lessons/01_no_cache/attention_tile.cuh"
+#include "kernels/attention/tensor_tile.cuh"
 #include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
 
-using lesson01::bf16;
-using lesson01::Pairs;
+using kv::attention::bf16;
+using kv::attention::Pairs;
 using lesson03::KvBlocks;
 
 /// Where the rows of one KV head are, by slot. `first`: slot 0's, or 0's of a block.
@@ -58,7 +58,7 @@ struct PagedCache {
     return rows_of(blocks.v, blocks.v_block, kv_head, element);
   }
 
-  /// The same for one sequence and head, by token: what lessons 01 and 02 ask for.
+  /// The same for one sequence and head, by token: what most of these kernels ask for.
   struct Rows {
     PagedCache cache;
     int seq;

@@ -7,13 +7,13 @@
 
 #include "common/base/error.h"
 #include "common/base/hash.h"
-#include "lessons/01_no_cache/attention_tile.h"
+#include "kernels/attention/contract.h"
 #include "lessons/03_paged_blocks/write_kv.h"
 
 namespace lesson04 {
 
-using lesson01::kGroupTokens;
-using lesson01::kMaxHeadDim;
+using kv::attention::kGroupTokens;
+using kv::attention::kMaxHeadDim;
 using lesson03::blocks_for;
 using lesson03::write_kv;
 

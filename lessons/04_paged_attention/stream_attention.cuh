@@ -4,12 +4,19 @@
 
 #include <algorithm>
 
+#include "kernels/attention/merge_groups.cuh"
+#include "kernels/attention/stream_queries.cuh"
 #include "kernels/launch.cuh"
-#include "merge_groups.cuh"
+#include "paged_cache.cuh"
 #include "paged_plan.h"
-#include "stream_queries.cuh"
 
 namespace lesson04 {
+
+using kv::attention::AttentionPass;
+using kv::attention::merge_groups_kernel;
+using kv::attention::PartialGroup;
+using kv::attention::stream_queries_kernel;
+using kv::attention::StreamTile;
 
 /// `workspace` as paged_attention_workspace_bytes() asks for it. Cache: PagedCache or
 /// ContiguousCache.
@@ -19,7 +26,7 @@ void launch_stream(const AttentionPass& pass, const Cache& cache, const PagedPla
   constexpr size_t kSharedBytes = sizeof(StreamTile<kHeadDim>);
   static_assert(kSharedBytes <= 48 * 1024);  // more would have to be asked for
   auto* partials = reinterpret_cast<PartialGroup<kHeadDim>*>(static_cast<uint32_t*>(workspace) +
-                                                             lesson02::kMaxCounters);
+                                                             kv::attention::kMaxCounters);
   const auto heads = static_cast<unsigned>(pass.num_kv_heads);
   const auto blocks = static_cast<unsigned>(num_seqs * plan.blocks_per_seq);
   const auto runs =

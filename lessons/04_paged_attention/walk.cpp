@@ -15,11 +15,11 @@
 
 namespace lesson04 {
 
-using lesson01::kGroupTiles;
-using lesson01::kTileTokens;
-using lesson01::Partial;
-using lesson01::Query;
-using lesson01::TileRows;
+using kv::attention::kGroupTiles;
+using kv::attention::kTileTokens;
+using kv::attention::Partial;
+using kv::attention::Query;
+using kv::attention::TileRows;
 
 namespace {
 
@@ -35,7 +35,7 @@ std::vector<int32_t> block_ids_of(const PagedAttentionArgs& args, int seq, int f
   return {table + first / size, table + (first + num_tokens - 1) / size + 1};
 }
 
-/// One query's walk: the same order of tiles and merges as lesson01::attend.
+/// One query's walk: the same order of tiles and merges as kv::attention::attend.
 class Walker {
  public:
   Walker(const PagedAttentionArgs& args, int seq, int row, int head)
@@ -75,8 +75,8 @@ class Walker {
     step.scores.resize(kTileTokens);
     step.weights.resize(kTileTokens);
     const int visible =
-        lesson01::attend_tile(query_, rows, first, args_.cache.head_dim, score_scale(args_), tile,
-                              step.scores.data(), step.weights.data());
+        kv::attention::attend_tile(query_, rows, first, args_.cache.head_dim, score_scale(args_),
+                                   tile, step.scores.data(), step.weights.data());
     step.scores.resize(static_cast<size_t>(visible));
     step.weights.resize(static_cast<size_t>(visible));
     step.after = summary_of(tile, args_.cache.head_dim);
@@ -98,7 +98,7 @@ class Walker {
       whole = part;  // merging into nothing is copying
     } else {
       step.before = summary_of(whole, head_dim);
-      lesson01::merge(whole, part, head_dim);
+      kv::attention::merge(whole, part, head_dim);
     }
     step.after = summary_of(whole, head_dim);
   }

@@ -12,7 +12,7 @@
 
 namespace lesson04 {
 
-/// What is known after some keys; see lesson 01's contract. An empty acc: nothing yet.
+/// What is known after some keys; see kernels/attention/contract.h. An empty acc: nothing yet.
 struct Summary {
   float m = 0;             // largest score
   float l = 0;             // sum of exp(score - m)

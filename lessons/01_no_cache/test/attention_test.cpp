@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "attention_tile.h"
 #include "causal_attention.h"
 #include "common/base/error.h"
 #include "common/base/parallel.h"
 #include "engine.h"
+#include "kernels/attention/attend.h"
 #include "tests/support/naive_attention.h"
 
 namespace {
@@ -161,31 +161,31 @@ TEST_CASE("queries that go through K and V together do not see each other") {
   std::mt19937_64 rng(5);
   const std::vector<float> q = random_floats(rng, kDim * 9);
   const std::vector<float> kv = random_floats(rng, 600 * kDim);
-  const lesson01::KvRows rows{kv.data(), kv.data() + 7, kDim};
+  const kv::attention::KvRows rows{kv.data(), kv.data() + 7, kDim};
   std::vector<int> lengths{0, 1, 63, 64, 65, 256, 257, 320, 599};
   for (int round = 0; round < 20; ++round) {
     std::shuffle(lengths.begin(), lengths.end(), rng);
     std::vector<float> together(q.size(), kNaN), alone(q.size(), kNaN);
-    std::vector<lesson01::Query> queries;
+    std::vector<kv::attention::Query> queries;
     for (size_t i = 0; i < lengths.size(); ++i) {
       queries.push_back({&q[i * kDim], &together[i * kDim], lengths[i]});
-      const lesson01::Query query{&q[i * kDim], &alone[i * kDim], lengths[i]};
-      lesson01::attend({&query, 1}, rows, kDim, 0.2f);
+      const kv::attention::Query query{&q[i * kDim], &alone[i * kDim], lengths[i]};
+      kv::attention::attend({&query, 1}, rows, kDim, 0.2f);
       if (lengths[i] == 0) CHECK(alone[i * kDim] == 0.0f);
     }
-    lesson01::attend(queries, rows, kDim, 0.2f);
+    kv::attention::attend(queries, rows, kDim, 0.2f);
     CHECK(together == alone);
   }
 }
 
 TEST_CASE("merging two parts weighs each by its own maximum") {
-  lesson01::Partial a, b;
+  kv::attention::Partial a, b;
   a.m = 1.0f, a.l = 2.0f, a.acc[0] = 3.0f;
   b.m = 3.0f, b.l = 1.5f, b.acc[0] = -1.0f;
   const double shrink = std::exp(-2.0);
   for (const bool swapped : {false, true}) {
-    lesson01::Partial first = swapped ? b : a;
-    lesson01::merge(first, swapped ? a : b, 1);
+    kv::attention::Partial first = swapped ? b : a;
+    kv::attention::merge(first, swapped ? a : b, 1);
     CHECK(first.m == 3.0f);
     CHECK(std::abs(double{first.l} - (2.0 * shrink + 1.5)) <= 1e-6);
     CHECK(std::abs(double{first.acc[0]} - (3.0 * shrink - 1.0)) <= 1e-6);
@@ -199,9 +199,9 @@ TEST_CASE("tiles and groups are merged in the order of the contract") {
   const float q = 1.7f;
   for (const int num_keys : {1, 64, 65, 256, 257, 320, 512, 600, 1500}) {
     CAPTURE(num_keys);
-    lesson01::Partial result, group, tile;
-    for (int first = 0; first < num_keys; first += lesson01::kTileTokens) {
-      const int end = std::min(first + lesson01::kTileTokens, num_keys);
+    kv::attention::Partial result, group, tile;
+    for (int first = 0; first < num_keys; first += kv::attention::kTileTokens) {
+      const int end = std::min(first + kv::attention::kTileTokens, num_keys);
       tile = {};
       for (int t = first; t < end; ++t) tile.m = std::max(tile.m, q * k[static_cast<size_t>(t)]);
       tile.acc[0] = 0.0f;
@@ -210,20 +210,20 @@ TEST_CASE("tiles and groups are merged in the order of the contract") {
         tile.l += p;
         tile.acc[0] += p * v[static_cast<size_t>(t)];
       }
-      const bool opens = first % lesson01::kGroupTokens == 0;
+      const bool opens = first % kv::attention::kGroupTokens == 0;
       if (opens)
         group = tile;
       else
-        lesson01::merge(group, tile, 1);
-      if (end % lesson01::kGroupTokens != 0 && end != num_keys) continue;
-      if (end <= lesson01::kGroupTokens)
+        kv::attention::merge(group, tile, 1);
+      if (end % kv::attention::kGroupTokens != 0 && end != num_keys) continue;
+      if (end <= kv::attention::kGroupTokens)
         result = group;
       else
-        lesson01::merge(result, group, 1);
+        kv::attention::merge(result, group, 1);
     }
     float out = kNaN;
-    const lesson01::Query query{&q, &out, num_keys};
-    lesson01::attend({&query, 1}, {k.data(), v.data(), 1}, 1, 1.0f);
+    const kv::attention::Query query{&q, &out, num_keys};
+    kv::attention::attend({&query, 1}, {k.data(), v.data(), 1}, 1, 1.0f);
     CHECK(out == result.acc[0] / result.l);
   }
 }
@@ -235,8 +235,8 @@ TEST_CASE("scores far apart neither overflow nor lose the largest") {
   k[0] = -1e4f;          // the first key of the first tile: exp() of it alone is zero
   k[299 * kDim] = 1e4f;  // the last key: it wins everything
   v[299 * kDim] = 42.0f;
-  const lesson01::Query query{q.data(), out.data(), 300};
-  lesson01::attend({&query, 1}, {k.data(), v.data(), kDim}, kDim, 1.0f);
+  const kv::attention::Query query{q.data(), out.data(), 300};
+  kv::attention::attend({&query, 1}, {k.data(), v.data(), kDim}, kDim, 1.0f);
   CHECK(out[0] == 42.0f);
   CHECK(out[1] == 1.0f);
 }
@@ -252,19 +252,19 @@ TEST_CASE("the order of a sum changes its bits") {
 
 TEST_CASE("the order of merges changes the bits so the contract fixes it") {
   std::mt19937_64 rng(6);
-  std::vector<lesson01::Partial> parts(8);
-  for (lesson01::Partial& part : parts) {
+  std::vector<kv::attention::Partial> parts(8);
+  for (kv::attention::Partial& part : parts) {
     const std::vector<float> x = random_floats(rng, 3);
     part.m = x[0], part.l = std::abs(x[1]) + 1.0f, part.acc[0] = x[2];
   }
-  lesson01::Partial chain = parts[0];
-  for (size_t i = 1; i < parts.size(); ++i) lesson01::merge(chain, parts[i], 1);
-  lesson01::Partial halves[2] = {parts[0], parts[4]};
+  kv::attention::Partial chain = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) kv::attention::merge(chain, parts[i], 1);
+  kv::attention::Partial halves[2] = {parts[0], parts[4]};
   for (size_t i = 1; i < 4; ++i) {
-    lesson01::merge(halves[0], parts[i], 1);
-    lesson01::merge(halves[1], parts[4 + i], 1);
+    kv::attention::merge(halves[0], parts[i], 1);
+    kv::attention::merge(halves[1], parts[4 + i], 1);
   }
-  lesson01::merge(halves[0], halves[1], 1);
+  kv::attention::merge(halves[0], halves[1], 1);
   CHECK(std::abs(chain.acc[0] / chain.l - halves[0].acc[0] / halves[0].l) <= 1e-6f);
   CHECK(chain.acc[0] != halves[0].acc[0]);
 }

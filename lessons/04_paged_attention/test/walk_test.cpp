@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "lessons/01_no_cache/attention_tile.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "tests/support/naive_attention.h"
 #include "tests/support/shipped_model.h"

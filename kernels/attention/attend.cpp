@@ -1,9 +1,9 @@
-// The CPU twin of the contract, and its specification: what attention_tile.h says, in plain loops.
+// The CPU twin of the contract, and its specification: what contract.h says, in plain loops.
 //
 // Every sum below has a written-down order, and multiply and add stay two operations
 // (-ffp-contract=off). So wide registers make it faster and change no bit.
 
-#include "attention_tile.h"
+#include "kernels/attention/attend.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +16,7 @@
 #define FOR_EVERY_CPU
 #endif
 
-namespace lesson01 {
+namespace kv::attention {
 namespace {
 
 constexpr int kLanes = 16;
@@ -137,8 +137,8 @@ struct Progress {
 };
 
 /// The tile that begins at token `first`, for up to kBlock queries.
-void attend_tile(std::span<const Query> queries, std::span<Progress> progress, const TileRows& tile,
-                 int first, int head_dim, float scale) {
+void attend_block(std::span<const Query> queries, std::span<Progress> progress,
+                  const TileRows& tile, int first, int head_dim, float scale) {
   Block block;
   int max_visible = 0;
   for (size_t r = 0; r < kBlock; ++r) {
@@ -222,8 +222,8 @@ void attend(std::span<const Query> queries, const FindRows& find_rows, int head_
     if (queries.size() > kBlock) copy.take(tile, num_keys, head_dim);
     for (size_t i = 0; i < queries.size(); i += kBlock) {
       const size_t n = std::min<size_t>(kBlock, queries.size() - i);
-      attend_tile(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, first, head_dim,
-                  scale);
+      attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, first, head_dim,
+                   scale);
     }
   }
   for (size_t i = 0; i < queries.size(); ++i) {
@@ -245,4 +245,4 @@ void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, fl
   attend(queries, at_even_distances, head_dim, scale);
 }
 
-}  // namespace lesson01
+}  // namespace kv::attention

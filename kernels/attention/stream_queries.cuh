@@ -18,23 +18,11 @@
 //   4  copies of 16 bytes, a table lookup for each token         277 us   86 %
 //   5  groups merged by a kernel of their own, nothing spilled   269 us   89 %
 
+#include "kernels/attention/spread_queries.cuh"
+#include "kernels/attention/tensor_tile.cuh"
 #include "kernels/launch.cuh"
-#include "lessons/01_no_cache/attention_tile.cuh"
-#include "lessons/02_flat_cache/attention_few.cuh"
-#include "paged_cache.cuh"
 
-namespace lesson04 {
-
-using lesson01::AttentionPass;
-using lesson01::kGroupTiles;
-using lesson01::kGroupTokens;
-using lesson01::kMmaPairs;
-using lesson01::kQuarters;
-using lesson01::kQuarterTokens;
-using lesson01::kTileTokens;
-using lesson01::Merge;
-using lesson01::QuarterScores;
-using lesson02::PartialGroup;
+namespace kv::attention {
 
 inline constexpr unsigned kFullWarp = 0xFFFFFFFFu;
 
@@ -147,7 +135,7 @@ struct StreamState {
 /// Scores of the warp's pairs against the tile's 64 keys.
 template <int kHeadDim>
 __device__ inline void stream_scores(const StreamTile<kHeadDim>& tile,
-                                     const uint4 (&q)[lesson01::kRowPieces<kHeadDim>][2],
+                                     const uint4 (&q)[kRowPieces<kHeadDim>][2],
                                      QuarterScores (&s)[kQuarters]) {
   const int quad = static_cast<int>(threadIdx.x) / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
@@ -157,8 +145,8 @@ __device__ inline void stream_scores(const StreamTile<kHeadDim>& tile,
     for (int i = 0; i < 8; ++i) quarter[i / 4][i % 4] = 0.0f;
   }
 #pragma unroll
-  for (int i = 0; i < lesson01::kRowPieces<kHeadDim>; ++i) {
-    const bool half = lesson01::is_half<kHeadDim>(i);
+  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+    const bool half = is_half<kHeadDim>(i);
     const uint4* piece =
         &tile.k[quad * StreamTile<kHeadDim>::kStrideK + 4 * i + (half ? t / 2 : t)];
 #pragma unroll
@@ -171,7 +159,7 @@ __device__ inline void stream_scores(const StreamTile<kHeadDim>& tile,
       } else {
         k = piece[8 * n * StreamTile<kHeadDim>::kStrideK];
       }
-      lesson01::mma_piece<kHeadDim>(s[n / 2][n % 2], q[i], k, i);
+      mma_piece<kHeadDim>(s[n / 2][n % 2], q[i], k, i);
     }
   }
 }
@@ -182,27 +170,26 @@ __device__ inline void stream_softmax(QuarterScores (&s)[kQuarters], const int (
                                       StreamState<kHeadDim, kHalves>& tile,
                                       uint32_t (&p)[kQuarters][4]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
-  const float scale = lesson01::score_scale<kHeadDim>();
+  const float scale = score_scale<kHeadDim>();
 #pragma unroll
   for (int h = 0; h < kHalves; ++h) {
     float largest = -INFINITY;
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
-      largest = fmaxf(largest, lesson01::lane_max(s[i], h, visible[h] - i * kQuarterTokens, t));
+      largest = fmaxf(largest, lane_max(s[i], h, visible[h] - i * kQuarterTokens, t));
     }
-    tile.m[h] = lesson01::quad_max(largest) * scale;
+    tile.m[h] = quad_max(largest) * scale;
     float part[kQuarters];
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
-      part[i] =
-          lesson01::quarter_softmax(s[i], h, visible[h] - i * kQuarterTokens, t, scale, tile.m[h]);
+      part[i] = quarter_softmax(s[i], h, visible[h] - i * kQuarterTokens, t, scale, tile.m[h]);
     }
-    tile.l[h] = lesson01::tile_sum(part[0], part[1], part[2], part[3]);
+    tile.l[h] = tile_sum(part[0], part[1], part[2], part[3]);
   }
 #pragma unroll
   for (int i = 0; i < kQuarters; ++i) {
     if (kHalves == 1) s[i][0][2] = s[i][0][3] = s[i][1][2] = s[i][1][3] = 0.0f;
-    lesson01::quarter_operand(s[i], p[i]);
+    quarter_operand(s[i], p[i]);
   }
 }
 
@@ -226,8 +213,8 @@ __device__ inline void stream_output(const StreamTile<kHeadDim>& tile,
                    : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
                    : "r"(first + 16 * (quarter * kQuarterTokens * kStride + n))
                    : "memory");
-      lesson01::mma(c[0], p[quarter], b[0], b[1]);
-      lesson01::mma(c[1], p[quarter], b[2], b[3]);
+      mma(c[0], p[quarter], b[0], b[1]);
+      mma(c[1], p[quarter], b[2], b[3]);
     }
 #pragma unroll
     for (int h = 0; h < kHalves; ++h) {
@@ -263,7 +250,7 @@ __device__ inline void store_result(const StreamState<kHeadDim, kHalves>& state,
 #pragma unroll
   for (int n = 0; n < kHeadDim / 8; ++n) {
     *reinterpret_cast<uint32_t*>(out + 8 * n + 2 * t) =
-        lesson01::pack_bf16(state.acc[n][h][0] * inverse, state.acc[n][h][1] * inverse);
+        pack_bf16(state.acc[n][h][0] * inverse, state.acc[n][h][1] * inverse);
   }
 }
 
@@ -320,7 +307,7 @@ __global__ void __launch_bounds__(32)
 
   int pair[2];
   int num_keys[2];
-  uint4 q[lesson01::kRowPieces<kHeadDim>][2] = {};
+  uint4 q[kRowPieces<kHeadDim>][2] = {};
 #pragma unroll
   for (int h = 0; h < kHalves; ++h) {
     pair[h] = first_pair + lane / 4 + 8 * h;
@@ -328,8 +315,8 @@ __global__ void __launch_bounds__(32)
     // A pair that does not exist works on the last one's row; it sees no key and is not stored.
     const bf16* row = pass.q + pairs.element(min(pair[h], last_pair));
 #pragma unroll
-    for (int i = 0; i < lesson01::kRowPieces<kHeadDim>; ++i) {
-      q[i][h] = lesson01::row_piece<kHeadDim>(row, i, lane % 4);
+    for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+      q[i][h] = row_piece<kHeadDim>(row, i, lane % 4);
     }
   }
 
@@ -384,4 +371,4 @@ __global__ void __launch_bounds__(32)
   }
 }
 
-}  // namespace lesson04
+}  // namespace kv::attention

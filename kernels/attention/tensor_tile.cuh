@@ -1,6 +1,6 @@
 #pragma once
 
-// The arithmetic contract of attention (attention_tile.h) on the tensor cores. Every CUDA kernel of
+// The arithmetic contract of attention (contract.h) on the tensor cores. Every CUDA kernel of
 // attention is made of these pieces, so all of them give the same bits, for one query or for many.
 //
 // One instruction does all products: mma.m16n8k16, bf16 in, fp32 out. Its tall operand are 16
@@ -28,9 +28,9 @@
 
 #include <cstdint>
 
-#include "lessons/01_no_cache/attention_tile.h"
+#include "kernels/attention/contract.h"
 
-namespace lesson01 {
+namespace kv::attention {
 
 using bf16 = __nv_bfloat16;
 
@@ -219,4 +219,4 @@ __device__ inline float score_scale() {
   return kLog2E / sqrtf(static_cast<float>(kHeadDim));
 }
 
-}  // namespace lesson01
+}  // namespace kv::attention

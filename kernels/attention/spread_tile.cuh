@@ -4,15 +4,9 @@
 // then each multiplies P with a quarter of V's elements. K and V go from global memory straight
 // into the registers where the tensor cores want them, all loads at once.
 
-#include "lessons/01_no_cache/attention_tile.cuh"
+#include "kernels/attention/tensor_tile.cuh"
 
-namespace lesson02 {
-
-using lesson01::bf16;
-using lesson01::kMmaPairs;
-using lesson01::kQuarters;
-using lesson01::kQuarterTokens;
-using lesson01::kTileTokens;
+namespace kv::attention {
 
 /// N neighbouring bf16 of a row, in one load where their size allows it.
 template <int N>
@@ -38,7 +32,7 @@ struct Elements {
 /// of the elements. What is not loaded is zero.
 template <int kHeadDim>
 struct TileShare {
-  static constexpr int kPieces = lesson01::kRowPieces<kHeadDim>;
+  static constexpr int kPieces = kRowPieces<kHeadDim>;
   static constexpr int kColumns = (kHeadDim + 31) / 32;  // products of 8 columns along the elements
   static constexpr int kWidth = 8 * kColumns;            // elements of V per warp
 
@@ -59,7 +53,7 @@ struct TileShare {
       if (token < begin || token >= end) continue;
       const bf16* row = rows.k_row(token);
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) k[n][i] = lesson01::row_piece<kHeadDim>(row, i, t);
+      for (int i = 0; i < kPieces; ++i) k[n][i] = row_piece<kHeadDim>(row, i, t);
     }
     // Column n of product j is element n * kColumns + j, so that a lane's elements are neighbours.
     const int element = kWidth * quarter + kColumns * quad;
@@ -97,28 +91,28 @@ struct SharedTile {
 /// of the tile's keys pair quad + 8 h sees. All threads of the CTA must call it; those whose tile
 /// is not `active` only keep the others company.
 template <int kHeadDim>
-__device__ inline void attend_tile(const TileShare<kHeadDim>& share,
-                                   const uint4 (&q)[lesson01::kRowPieces<kHeadDim>][2],
-                                   const int (&visible)[2], bool active,
-                                   SharedTile<kHeadDim>& shared) {
+__device__ inline void attend_tile_by_four_warps(const TileShare<kHeadDim>& share,
+                                                 const uint4 (&q)[kRowPieces<kHeadDim>][2],
+                                                 const int (&visible)[2], bool active,
+                                                 SharedTile<kHeadDim>& shared) {
   using Share = TileShare<kHeadDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quad = lane / 4;
   const int t = lane % 4;
   const int quarter = static_cast<int>(threadIdx.x) / 32 % kQuarters;
-  const float scale = lesson01::score_scale<kHeadDim>();
+  const float scale = score_scale<kHeadDim>();
 
-  lesson01::QuarterScores s = {};
+  QuarterScores s = {};
   if (active) {
 #pragma unroll
     for (int i = 0; i < Share::kPieces; ++i) {
-      lesson01::mma_piece<kHeadDim>(s[0], q[i], share.k[0][i], i);
-      lesson01::mma_piece<kHeadDim>(s[1], q[i], share.k[1][i], i);
+      mma_piece<kHeadDim>(s[0], q[i], share.k[0][i], i);
+      mma_piece<kHeadDim>(s[1], q[i], share.k[1][i], i);
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int here = visible[h] - quarter * kQuarterTokens;
-      const float largest = lesson01::quad_max(lesson01::lane_max(s, h, here, t));
+      const float largest = quad_max(lane_max(s, h, here, t));
       if (t == 0) shared.quarter_max[quarter][quad + 8 * h] = largest;
     }
   }
@@ -135,10 +129,10 @@ __device__ inline void attend_tile(const TileShare<kHeadDim>& share,
       }
       m[h] = largest * scale;
       const int here = visible[h] - quarter * kQuarterTokens;
-      shared.part[quarter][h][lane] = lesson01::quarter_softmax(s, h, here, t, scale, m[h]);
+      shared.part[quarter][h][lane] = quarter_softmax(s, h, here, t, scale, m[h]);
     }
     uint32_t a[4];
-    lesson01::quarter_operand(s, a);
+    quarter_operand(s, a);
     shared.p[quarter][lane] = {a[0], a[1], a[2], a[3]};
   }
   __syncthreads();
@@ -148,7 +142,7 @@ __device__ inline void attend_tile(const TileShare<kHeadDim>& share,
   for (int h = 0; h < 2; ++h) {
     const auto& part = shared.part;
     const float l =
-        lesson01::tile_sum(part[0][h][lane], part[1][h][lane], part[2][h][lane], part[3][h][lane]);
+        tile_sum(part[0][h][lane], part[1][h][lane], part[2][h][lane], part[3][h][lane]);
     if (quarter == 0 && t == 0) {
       shared.m[quad + 8 * h] = m[h];
       shared.l[quad + 8 * h] = l;
@@ -161,8 +155,8 @@ __device__ inline void attend_tile(const TileShare<kHeadDim>& share,
 #pragma unroll
     for (int j = 0; j < Share::kColumns; ++j) {
       const auto& v = share.v[i];
-      lesson01::mma(acc[j], {p.x, p.y, p.z, p.w}, pack_halves(v[0].x[j], v[1].x[j]),
-                    pack_halves(v[2].x[j], v[3].x[j]));
+      mma(acc[j], {p.x, p.y, p.z, p.w}, pack_halves(v[0].x[j], v[1].x[j]),
+          pack_halves(v[2].x[j], v[3].x[j]));
     }
   }
 #pragma unroll
@@ -184,4 +178,4 @@ __device__ inline void attend_tile(const TileShare<kHeadDim>& share,
   }
 }
 
-}  // namespace lesson02
+}  // namespace kv::attention

@@ -13,10 +13,10 @@
 //   128 pairs, all three levels in registers, Q from L1   212 us             2.0 ms
 //   64 pairs, Q in registers, the result shared           134 us             1.36 ms, 202 TFLOP/s
 //
+#include "kernels/attention/tensor_tile.cuh"
 #include "kernels/launch.cuh"
-#include "lessons/01_no_cache/attention_tile.cuh"
 
-namespace lesson01 {
+namespace kv::attention {
 
 inline constexpr int kManyWarps = 4;
 inline constexpr int kManyThreads = 32 * kManyWarps;
@@ -195,8 +195,9 @@ __device__ inline void tile_output(const Stage<kHeadDim>& stage, const uint32_t 
 
 /// One tile from scratch. visible[h]: how many of its keys pair quad + 8 h sees.
 template <int kHeadDim>
-__device__ inline void attend_tile(const Stage<kHeadDim>& stage, const QueryRows<kHeadDim>& q,
-                                   const int (&visible)[2], PairState<kHeadDim>& tile) {
+__device__ inline void attend_tile_by_warp(const Stage<kHeadDim>& stage,
+                                           const QueryRows<kHeadDim>& q, const int (&visible)[2],
+                                           PairState<kHeadDim>& tile) {
   const int t = static_cast<int>(threadIdx.x) % 4;
   const float scale = score_scale<kHeadDim>();
   QuarterScores s[kQuarters];
@@ -271,7 +272,7 @@ __global__ void __launch_bounds__(kManyThreads, 2)
     }
     const int visible[2] = {num_keys[0] - i * kTileTokens, num_keys[1] - i * kTileTokens};
     if (!__any_sync(0xFFFFFFFFu, visible[0] > 0 || visible[1] > 0)) continue;
-    attend_tile<kHeadDim>(shared.stages[i % 2], q, visible, tile);
+    attend_tile_by_warp<kHeadDim>(shared.stages[i % 2], q, visible, tile);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if (visible[h] <= 0) continue;  // not merged: no trace
@@ -322,4 +323,4 @@ void launch_many_queries(const AttentionPass& pass, const Cache& cache, int num_
   kv::launch_dependent(kernel, launch, stream, pass, cache);
 }
 
-}  // namespace lesson01
+}  // namespace kv::attention

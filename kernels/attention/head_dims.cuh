@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 
-namespace lesson01 {
+namespace kv::attention {
 
 /// Calls launch(std::integral_constant<int, head_dim>). Throws UserError for another head_dim.
 template <class Launch>
@@ -29,4 +29,4 @@ void with_head_dim(int head_dim, const Launch& launch) {
   }
 }
 
-}  // namespace lesson01
+}  // namespace kv::attention

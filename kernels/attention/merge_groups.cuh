@@ -7,11 +7,11 @@
 // is left in order is a multiplication and a fused multiply-add per group. The bits are those of
 // merging one after the other.
 
+#include "kernels/attention/spread_queries.cuh"
+#include "kernels/attention/tensor_tile.cuh"
 #include "kernels/launch.cuh"
-#include "lessons/01_no_cache/attention_tile.cuh"
-#include "lessons/02_flat_cache/attention_few.cuh"
 
-namespace lesson04 {
+namespace kv::attention {
 
 inline constexpr int kMergeBatch = 32;
 
@@ -24,8 +24,8 @@ struct MergeBatch {
 
   /// All loads are issued here, before any of them is used: a compiler would move each one to its
   /// use, and wait for 32 of them in turn.
-  __device__ void load(const lesson02::PartialGroup<kHeadDim>* groups, int first, int num_groups,
-                       int pair, int element) {
+  __device__ void load(const PartialGroup<kHeadDim>* groups, int first, int num_groups, int pair,
+                       int element) {
     const int mine = min(first + static_cast<int>(threadIdx.x) % 32, num_groups - 1);
     m = load_now(&groups[mine].m[pair]);
     l = load_now(&groups[mine].l[pair]);
@@ -44,8 +44,7 @@ struct MergeBatch {
 /// Grid: (num_kv_heads, pairs of a block, num_seqs * blocks); a thread for each element of a head,
 /// rounded up to whole warps. Sequences of one group have their result already.
 template <int kHeadDim>
-__global__ void merge_groups_kernel(lesson01::AttentionPass pass,
-                                    const lesson02::PartialGroup<kHeadDim>* partials,
+__global__ void merge_groups_kernel(AttentionPass pass, const PartialGroup<kHeadDim>* partials,
                                     int max_groups, int blocks_per_seq, int pairs_per_block) {
   constexpr unsigned kAll = 0xFFFFFFFFu;
   kv::let_successors_start();
@@ -54,12 +53,11 @@ __global__ void merge_groups_kernel(lesson01::AttentionPass pass,
   const int pair_in_block = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int pair = static_cast<int>(blockIdx.z) % blocks_per_seq * pairs_per_block + pair_in_block;
-  const lesson01::Pairs pairs = pass.pairs(seq, kv_head);
+  const Pairs pairs = pass.pairs(seq, kv_head);
   if (pair >= pairs.count()) return;
   const int last_pair = min(pair - pair_in_block + pairs_per_block, pairs.count()) - 1;
-  if (pairs.num_keys(last_pair) <= lesson01::kGroupTokens) return;
-  const int num_groups =
-      (pairs.num_keys(pair) + lesson01::kGroupTokens - 1) / lesson01::kGroupTokens;
+  if (pairs.num_keys(last_pair) <= kGroupTokens) return;
+  const int num_groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
   const auto* groups =
       partials + (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -82,8 +80,8 @@ __global__ void merge_groups_kernel(lesson01::AttentionPass pass,
       if (lane >= distance) m_to = fmaxf(m_to, other);
     }
     const float before = __shfl_up_sync(kAll, m_to, 1);
-    const float scale_a = lesson01::exp2_fast((lane == 0 ? m : before) - m_to);
-    const float scale_b = lesson01::exp2_fast(batch.m - m_to);
+    const float scale_a = exp2_fast((lane == 0 ? m : before) - m_to);
+    const float scale_b = exp2_fast(batch.m - m_to);
     m = __shfl_sync(kAll, m_to, 31);
 #pragma unroll
     for (int i = 0; i < kMergeBatch; ++i) {
@@ -104,4 +102,4 @@ __global__ void merge_groups_kernel(lesson01::AttentionPass pass,
   pass.out[pairs.element(pair) + element] = __float2bfloat16(acc * (1.0f / l));
 }
 
-}  // namespace lesson04
+}  // namespace kv::attention

@@ -20,23 +20,17 @@
 // The groups of a block of pairs meet in the workspace: each CTA leaves its partial result there,
 // and the one that comes last merges them all, first to last. Which one that is leaves no trace.
 
+#include "kernels/attention/plan.h"
+#include "kernels/attention/spread_tile.cuh"
+#include "kernels/attention/tensor_tile.cuh"
 #include "kernels/launch.cuh"
-#include "lessons/01_no_cache/attention_tile.cuh"
-#include "lessons/02_flat_cache/decode_plan.h"
-#include "lessons/02_flat_cache/decode_tile.cuh"
 
-namespace lesson02 {
-
-using lesson01::AttentionPass;
-using lesson01::kGroupTiles;
-using lesson01::kGroupTokens;
-using lesson01::Merge;
-using lesson01::Pairs;
+namespace kv::attention {
 
 static_assert(kPairsPerBlock == kMmaPairs);
 
 /// Where the groups of one block of pairs meet.
-struct Workspace {
+struct SpreadWorkspace {
   /// [kMaxCounters] groups that have come, zero before and after every launch.
   unsigned int* counters;
   /// [blocks of pairs, num_kv_heads, max_groups] of PartialGroup<head_dim>.
@@ -68,8 +62,8 @@ struct LaneState {
   __device__ void store(bf16* out) const {
     const float inverse = 1.0f / l;
     uint2 packed;
-    packed.x = lesson01::pack_bf16(acc.x * inverse, acc.y * inverse);
-    packed.y = lesson01::pack_bf16(acc.z * inverse, acc.w * inverse);
+    packed.x = pack_bf16(acc.x * inverse, acc.y * inverse);
+    packed.y = pack_bf16(acc.z * inverse, acc.w * inverse);
     *reinterpret_cast<uint2*>(out) = packed;
   }
 };
@@ -106,14 +100,15 @@ __device__ inline LaneState merge_tiles(const SharedTile<kHeadDim> (&tiles)[kGro
 }
 
 /// Threads of a CTA that takes `tiles` tiles at once.
-__host__ __device__ constexpr int few_threads(int tiles) { return 32 * kQuarters * tiles; }
+__host__ __device__ constexpr int spread_threads(int tiles) { return 32 * kQuarters * tiles; }
 
 /// Grid: (max_groups, num_kv_heads, num_seqs * blocks of 16 pairs). Warp 4 i + j of the CTA has
 /// quarter j of tile i, then of tile i + kTiles; at the end warp w has its share of the 16 pairs,
 /// one or two, and lane l of it elements 4 l .. 4 l + 3.
 template <int kHeadDim, int kTiles, class Cache>
-__global__ void __launch_bounds__(few_threads(kTiles), kGroupTiles / kTiles)
-    few_queries_kernel(AttentionPass pass, Cache cache, Workspace workspace, int blocks_per_seq) {
+__global__ void __launch_bounds__(spread_threads(kTiles), kGroupTiles / kTiles)
+    spread_queries_kernel(AttentionPass pass, Cache cache, SpreadWorkspace workspace,
+                          int blocks_per_seq) {
   kv::let_successors_start();
   __shared__ SharedTile<kHeadDim> tiles[kGroupTiles];
   __shared__ bool last_group;
@@ -168,14 +163,14 @@ __global__ void __launch_bounds__(few_threads(kTiles), kGroupTiles / kTiles)
       if (phase == 1 && first == 0) kv::wait_for_predecessors();
       share.load(rows, tile_begin, phase == 0 ? 0 : old_end, phase == 0 ? old_end : keys_end);
     }
-    uint4 q[lesson01::kRowPieces<kHeadDim>][2];
+    uint4 q[kRowPieces<kHeadDim>][2];
 #pragma unroll
-    for (int i = 0; i < lesson01::kRowPieces<kHeadDim>; ++i) {
-      q[i][0] = lesson01::row_piece<kHeadDim>(q_rows[0], i, lane % 4);
-      q[i][1] = lesson01::row_piece<kHeadDim>(q_rows[1], i, lane % 4);
+    for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+      q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
+      q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
     }
     const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};
-    attend_tile<kHeadDim>(share, q, visible, tile_begin < keys_end, tiles[slot]);
+    attend_tile_by_four_warps<kHeadDim>(share, q, visible, tile_begin < keys_end, tiles[slot]);
   }
   __syncthreads();
 
@@ -220,4 +215,4 @@ __global__ void __launch_bounds__(few_threads(kTiles), kGroupTiles / kTiles)
   }
 }
 
-}  // namespace lesson02
+}  // namespace kv::attention
