@@ -91,9 +91,8 @@ function(kv_lesson num topic)
   endif()
   target_link_libraries(kv_${t} PUBLIC kv::model kv::options ${L_LIBS})
 
-  kv_program_sources(main.cpp bench.cpp)
   add_executable(${t} main.cpp)
-  target_link_libraries(${t} PRIVATE kv_${t} kv::cli)
+  target_link_libraries(${t} PRIVATE kv_${t} kv::program)
 
   file(GLOB tests CONFIGURE_DEPENDS test/*_test.cpp)
   list(FILTER tests EXCLUDE REGEX "/(gpu|page[a-z_]*)_test\\.cpp$")  # a page's tests are a target of their own
@@ -105,7 +104,7 @@ function(kv_lesson num topic)
 
   if(KV_BENCH AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench.cpp")
     add_executable(${t}_bench bench.cpp)
-    target_link_libraries(${t}_bench PRIVATE kv_${t} kv::cli)
+    target_link_libraries(${t}_bench PRIVATE kv_${t} kv::program)
   endif()
 
   file(GLOB page CONFIGURE_DEPENDS page.cpp page_*.cpp)

@@ -1,11 +1,4 @@
 # kv::options: what every target of ours is built with.
-# Programs' main files are mostly generated code of the option parser and take the longest to compile
-# with sanitizers, which look for nothing there.
-set(KV_PROGRAM_OPTIONS "" CACHE STRING "Compiler options of the programs' main files")
-function(kv_program_sources)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${KV_PROGRAM_OPTIONS}")
-endfunction()
-
 option(KV_WERROR "Treat warnings as errors" ON)
 add_library(kv_options INTERFACE)
 add_library(kv::options ALIAS kv_options)

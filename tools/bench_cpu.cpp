@@ -19,8 +19,10 @@
 
 #include "common/base/error.h"
 #include "common/base/parallel.h"
+#include "common/base/table.h"
 #include "common/model/safetensors.h"
-#include "common/program/cli_bench.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 #include "lessons/02_flat_cache/flat_attention.h"
 
 namespace {
@@ -215,23 +217,18 @@ void report(const Options& options, const Results& r, const kv::Console& console
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  kv::CommandLine command(
       "Measures the CPU's forward pass. For numbers that mean something the weights should not fit "
       "in a cache: make_model --like qwen3-0.6b --out DIR makes such a model.");
   Options options;
   options.generate.device = "cpu";
-  app.add_option("--model", options.generate.model_dir, "A model folder")->required();
-  app.add_option("--context", options.context, "Tokens in the cache when decoding starts")
-      ->check(kv::between(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--prefill", options.prefill, "Tokens of the prefill")
-      ->check(kv::between(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--steps", options.steps, "Decode steps")
-      ->check(kv::between(1, 1 << 20))
-      ->capture_default_str();
-  kv::add_json_option(app, options.generate);
-  return kv::run_main(app, argc, argv, [&] {
+  command.value("--model DIR", options.generate.model_dir, "a model folder").required();
+  command.value("--context N", options.context, "tokens in the cache when decoding starts")
+      .between(1, 1 << 20);
+  command.value("--prefill N", options.prefill, "tokens of the prefill").between(1, 1 << 20);
+  command.value("--steps N", options.steps, "decode steps").between(1, 1 << 20);
+  kv::add_json_option(command, options.generate);
+  return kv::run_main(command, argc, argv, [&] {
     const kv::Console console(options.generate.json_file);
     report(options, measure(options, console), console);
   });

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 
 #if KV_HAVE_CUDA
 #include "common/model/model_internal.h"
@@ -292,23 +294,18 @@ void report(const Options& options, const Results& r, const kv::Console& console
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  kv::CommandLine command(
       "Measures the forward pass on a GPU. The shape of the model decides, not its weights: "
       "make_model --like qwen3-0.6b --out DIR makes one.");
   Options options;
   options.generate.device = "cuda";
-  app.add_option("--model", options.generate.model_dir, "A model folder")->required();
-  app.add_option("--context", options.context, "Tokens in the cache when decoding")
-      ->check(kv::between(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--rows", options.rows, "Rows of the prefill")
-      ->check(kv::between(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--peak", options.peak, "Dense bf16 rate of the datasheet, TFLOP/s")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  kv::add_json_option(app, options.generate);
-  return kv::run_main(app, argc, argv, [&] {
+  command.value("--model DIR", options.generate.model_dir, "a model folder").required();
+  command.value("--context N", options.context, "tokens in the cache when decoding")
+      .between(1, 1 << 20);
+  command.value("--rows N", options.rows, "rows of the prefill").between(1, 1 << 20);
+  command.value("--peak X", options.peak, "dense bf16 rate of the datasheet, TFLOP/s").over(0, 1e6);
+  kv::add_json_option(command, options.generate);
+  return kv::run_main(command, argc, argv, [&] {
     const kv::Console console(options.generate.json_file);
     report(options, measure(options, console), console);
   });

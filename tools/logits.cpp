@@ -11,7 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/model/safetensors.h"
-#include "common/program/cli.h"
+#include "common/program/generate.h"
 #include "lessons/01_no_cache/engine.h"
 
 namespace {
@@ -63,12 +63,13 @@ void run(const kv::GenerateOptions& options, const std::string& id_list, const s
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Writes the logits of a list of token ids: tensor `logits`, F32 [tokens, vocab].");
+  kv::CommandLine command(
+      "Writes the logits of a list of token ids: tensor `logits`, F32 [tokens, vocab].");
   kv::GenerateOptions options;
   std::string ids;
   std::string out;
-  kv::add_model_options(app, options);
-  app.add_option("--token-ids", ids, "Token ids separated by commas: 1,2,3")->required();
-  app.add_option("--out", out, "The .safetensors file to write")->required();
-  return kv::run_main(app, argc, argv, [&] { run(options, ids, out); });
+  kv::add_model_options(command, options);
+  command.value("--token-ids IDS", ids, "token ids separated by commas: 1,2,3").required();
+  command.value("--out FILE", out, "the .safetensors file to write").required();
+  return kv::run_main(command, argc, argv, [&] { run(options, ids, out); });
 }

@@ -3,15 +3,16 @@
 //
 //   make_model --like qwen3-0.6b --out /tmp/qwen3          1.2 GB of bf16
 //   make_model --like tiny --heads 4 --shards 2 --out /tmp/t
-#include <chrono>
-#include <cstdio>
+#include <functional>
+#include <limits>
 #include <optional>
 
 #include "common/base/error.h"
 #include "common/base/json.h"
 #include "common/base/parallel.h"
 #include "common/model/safetensors.h"
-#include "common/program/cli.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 #include "tools/random_weights.h"
 
 namespace {
@@ -22,7 +23,7 @@ struct Options {
   std::string like = "tiny";
   // What is given replaces the value of --like.
   std::optional<int> hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, max_positions;
-  std::optional<bool> tie;
+  bool tie = false, no_tie = false;
   std::string dtype = "bf16";
   uint64_t seed = 0;
   int shards = 1;
@@ -40,7 +41,6 @@ kv::ModelConfig shape_of(const Options& options) {
   c.intermediate_size = tiny ? 384 : 3072;
   c.vocab_size = tiny ? 2048 : 151936;
   c.max_position_embeddings = tiny ? 2048 : 40960;
-  c.tie_word_embeddings = true;
   c.rope_theta = 1e6;
   c.hidden_size = options.hidden.value_or(c.hidden_size);
   c.num_layers = options.layers.value_or(c.num_layers);
@@ -50,7 +50,7 @@ kv::ModelConfig shape_of(const Options& options) {
   c.intermediate_size = options.intermediate.value_or(c.intermediate_size);
   c.vocab_size = options.vocab.value_or(c.vocab_size);
   c.max_position_embeddings = options.max_positions.value_or(c.max_position_embeddings);
-  c.tie_word_embeddings = options.tie.value_or(c.tie_word_embeddings);
+  c.tie_word_embeddings = !options.no_tie;
   return c;
 }
 
@@ -116,30 +116,11 @@ void fill(std::vector<std::byte>& bytes, int64_t first, int64_t count, bool norm
   });
 }
 
-// From two seconds on, a line for every tenth.
-class Progress {
- public:
-  explicit Progress(uint64_t all) : all_(all) {}
-  void add(uint64_t bytes) {
-    done_ += bytes;
-    const uint64_t tenth = 10 * done_ / all_;
-    const auto elapsed = std::chrono::steady_clock::now() - start_;
-    if (elapsed < std::chrono::seconds(2) || tenth == shown_) return;
-    shown_ = tenth;
-    std::fprintf(stderr, "writing: %d %% of %s\n", static_cast<int>(10 * tenth),
-                 kv::human_bytes(static_cast<int64_t>(all_)).c_str());
-  }
-
- private:
-  uint64_t all_;
-  uint64_t done_ = 0;
-  uint64_t shown_ = 0;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
+using Wrote = std::function<void(uint64_t bytes)>;  // so much more
 
 // `index`: the tensor's place in the model, so that its weights do not depend on the shards.
 void write_tensor(kv::SafetensorsWriter& writer, const kv::TensorSpec& tensor, size_t index,
-                  uint64_t seed, Progress& progress) {
+                  uint64_t seed, const Wrote& wrote) {
   constexpr int64_t kPiece = int64_t{1} << 23;  // elements
   int64_t count = 1;
   for (const int64_t extent : tensor.shape) count *= extent;
@@ -156,7 +137,7 @@ void write_tensor(kv::SafetensorsWriter& writer, const kv::TensorSpec& tensor, s
       fill<float>(bytes, first, n, norm, tensor_seed, [](float x) { return x; });
     }
     writer.write(bytes.data(), bytes.size());
-    progress.add(bytes.size());
+    wrote(bytes.size());
     if (kv::interrupted()) kv::user_error("interrupted; the model is incomplete");
   }
 }
@@ -190,7 +171,11 @@ void write_weights(const Options& options, const std::vector<kv::TensorSpec>& te
     all += sizes.back();
   }
   const std::vector<Shard> shards = split(sizes, all, options.shards);
-  Progress progress(all);
+  kv::ProgressLine progress("writing");
+  uint64_t done = 0;
+  const Wrote wrote = [&](uint64_t bytes) {
+    progress.show(static_cast<int64_t>(done += bytes), static_cast<int64_t>(all));
+  };
   Json map = Json::object();
   for (size_t s = 0; s < shards.size(); ++s) {
     const auto [first, last] = shards[s];
@@ -201,7 +186,7 @@ void write_weights(const Options& options, const std::vector<kv::TensorSpec>& te
                                  {tensors.begin() + static_cast<std::ptrdiff_t>(first),
                                   tensors.begin() + static_cast<std::ptrdiff_t>(last)});
     for (size_t i = first; i < last; ++i) {
-      write_tensor(writer, tensors[i], i, options.seed, progress);
+      write_tensor(writer, tensors[i], i, options.seed, wrote);
       map[tensors[i].name] = file;
     }
     writer.finish();
@@ -246,52 +231,41 @@ void run(const Options& options) {
                         text ? "" : "; no tokenizer.json, so it takes token ids only");
 }
 
-void add_options(CLI::App& app, Options& options) {
+void add_options(kv::CommandLine& command, Options& options) {
   const auto size = [&](const char* name, std::optional<int>& value, const char* help, int most) {
-    app.add_option(name, value, help)->type_name("N")->check(kv::between(1, most));
+    command.value(name, value, help).between(1, most);
   };
-  app.add_option("--like", options.like, "the shape to start from: tiny or qwen3-0.6b")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"tiny", "qwen3-0.6b"}))
-      ->capture_default_str();
-  size("--hidden", options.hidden, "width of the residual stream", 1 << 20);
-  size("--layers", options.layers, "number of layers", 4096);
-  size("--heads", options.heads, "query heads", 4096);
-  size("--kv-heads", options.kv_heads, "key/value heads; a divisor of --heads", 4096);
-  size("--head-dim", options.head_dim, "width of a head; even", 1024);
-  size("--intermediate", options.intermediate, "width of the MLP", 1 << 20);
-  size("--vocab", options.vocab, "number of tokens", 1 << 24);
-  size("--max-positions", options.max_positions, "longest sequence, as config.json says it",
+  command.value("--like NAME", options.like, "the shape to start from: tiny or qwen3-0.6b")
+      .one_of({"tiny", "qwen3-0.6b"});
+  size("--hidden N", options.hidden, "width of the residual stream", 1 << 20);
+  size("--layers N", options.layers, "number of layers", 4096);
+  size("--heads N", options.heads, "query heads", 4096);
+  size("--kv-heads N", options.kv_heads, "key/value heads; a divisor of --heads", 4096);
+  size("--head-dim N", options.head_dim, "width of a head; even", 1024);
+  size("--intermediate N", options.intermediate, "width of the MLP", 1 << 20);
+  size("--vocab N", options.vocab, "number of tokens", 1 << 24);
+  size("--max-positions N", options.max_positions, "longest sequence, as config.json says it",
        1 << 28);
-  const auto tie = [&](const char* name, bool value, const char* help) {
-    app.add_flag_callback(
-        name, [&options, value] { options.tie = value; }, help);
-  };
-  tie("--tie", true, "the output head is the embedding");
-  tie("--no-tie", false, "the output head has weights of its own");
-  app.add_option("--dtype", options.dtype, "of the weights: bf16, f16 or f32")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"bf16", "f16", "f32"}))
-      ->capture_default_str();
-  app.add_option("--seed", options.seed, "same seed, same weights")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--shards", options.shards, "at most this many files; more than 1 get an index")
-      ->type_name("N")
-      ->check(kv::between(1, 1000))
-      ->capture_default_str();
-  app.add_option("--out", options.out, "the folder to make")->type_name("DIR")->required();
+  command.flag("--tie", options.tie, "the output head is the embedding");
+  command.flag("--no-tie", options.no_tie, "the output head has weights of its own")
+      .excludes("--tie");
+  command.value("--dtype NAME", options.dtype, "of the weights: bf16, f16 or f32")
+      .one_of({"bf16", "f16", "f32"});
+  command.value("--seed N", options.seed, "same seed, same weights")
+      .between(0, std::numeric_limits<int64_t>::max());
+  command.value("--shards N", options.shards, "at most this many files; more than 1 get an index")
+      .between(1, 1000);
+  command.value("--out DIR", options.out, "the folder to make").required();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  kv::CommandLine command(
       "Writes a Qwen3 model folder with random weights (normal, std 0.02; norms 1): config.json,\n"
       "model.safetensors or shards with an index, and the course's tokenizer if the vocabulary "
-      "holds it.",
-      "make_model");
-  add_options(app, options);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+      "holds it.");
+  add_options(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -6,7 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/json.h"
-#include "common/program/cli.h"
+#include "common/program/generate.h"
 
 namespace {
 
@@ -51,21 +51,19 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  kv::CommandLine command(
       "Reads lines of text from standard input and prints for each a JSON list of token ids.\n"
       "A line ends at a newline, which is not part of it; a carriage return is. Bytes that are "
       "not\n"
-      "UTF-8 become U+FFFD.",
-      "tokenize");
-  app.add_option("--model", options.model_dir,
-                 "a folder with a tokenizer.json (default: $KV_MODEL, or the model that ships with "
-                 "the course)")
-      ->type_name("DIR");
-  app.add_flag("--decode", options.decode,
+      "UTF-8 become U+FFFD.");
+  command.value("--model DIR", options.model_dir,
+                "a folder with a tokenizer.json (default: $KV_MODEL, or the model that ships with "
+                "the course)");
+  command.flag("--decode", options.decode,
                "the way back: each line is a JSON list of ids, and becomes text (which may hold "
                "newlines of its own)");
-  app.add_flag("--special", options.special,
+  command.flag("--special", options.special,
                "the text of an added token, such as <|im_start|>, becomes that token; without this "
                "it stays ordinary text");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -7,12 +7,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/program/cli.h"
+#include "common/program/generate.h"
 #include "viz/headless.h"
 #include "viz/pages.h"
 #include "viz/pictures.h"
@@ -25,7 +26,7 @@ namespace {
 
 struct Options {
   kv::GenerateOptions model;
-  int lesson = 0;
+  std::optional<int> lesson;
   std::string script;
   std::string screenshot;
   std::string pictures;
@@ -139,7 +140,7 @@ void run(const Options& options) {
     return;
   }
   if (!options.script.empty()) shell.select(viz::Scenario::load(options.script).page);
-  if (options.lesson > 0) shell.select(fmt::format("{:02}", options.lesson));
+  if (options.lesson) shell.select(fmt::format("{:02}", *options.lesson));
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW
   if (!options.script.empty()) shell.session().load(viz::Scenario::load(options.script));
@@ -160,31 +161,30 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"The visualizer: a page for each lesson, driven by the lesson's own classes.\n",
-               "./course viz"};
-  kv::add_model_options(app, options.model);
-  app.add_option("lesson", options.lesson, "the page to open")
-      ->type_name("N")
-      ->check(kv::between(1, 99));
-  app.add_option("--script", options.script, "load a scenario; with --headless, play it to its end")
-      ->type_name("FILE");
-  app.add_option("--steps", options.steps,
-                 "with --headless: play so many steps of the script; 0: all of them")
-      ->check(kv::between(0, 1 << 20));
-  app.add_flag("--headless", options.headless, "no window: play the script and check it");
-  app.add_option("--screenshot", options.screenshot, "with --headless: draw the last moment as PNG")
-      ->type_name("FILE");
-  app.add_option("--pictures", options.pictures,
-                 "draw the pictures of the lesson texts into a folder, and nothing else")
-      ->type_name("DIR");
-  app.add_option("--size", options.size, "of the window, in points")->capture_default_str();
-  app.add_option("--scale", options.scale, "pixels per point; 0: the display's")
-      ->capture_default_str();
-  app.add_option("--seed", options.model.sampling.seed, "of live runs")->capture_default_str();
-  app.add_option("--frames", options.frames, "close the window after so many frames")
-      ->check(kv::between(0, 1 << 30));
-  app.add_flag("--rects", options.rects, "print where the controls are, for scripts that click");
-  app.add_flag("--list", options.list, "list the scenarios that ship, and nothing else");
-  app.add_flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "The visualizer: a page for each lesson, driven by the lesson's own classes.",
+      "./course viz");
+  kv::add_model_options(command, options.model);
+  command.value("lesson N", options.lesson, "the page to open").between(1, 99);
+  command.value("--script FILE", options.script,
+                "load a scenario; with --headless, play it to its end");
+  command
+      .value("--steps N", options.steps,
+             "with --headless: play so many steps of the script; 0: all of them")
+      .between(0, 1 << 20);
+  command.flag("--headless", options.headless, "no window: play the script and check it");
+  command.value("--screenshot FILE", options.screenshot,
+                "with --headless: draw the last moment as PNG");
+  command.value("--pictures DIR", options.pictures,
+                "draw the pictures of the lesson texts into a folder, and nothing else");
+  command.value("--size WxH", options.size, "of the window, in points");
+  command.value("--scale X", options.scale, "pixels per point, 0.5 to 4; 0: the display's")
+      .real_between(0, 4);
+  kv::add_seed_option(command, options.model, "of live runs");
+  command.value("--frames N", options.frames, "close the window after so many frames; 0: never")
+      .between(0, 1 << 30);
+  command.flag("--rects", options.rects, "print where the controls are, for scripts that click");
+  command.flag("--list", options.list, "list the scenarios that ship, and nothing else");
+  command.flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

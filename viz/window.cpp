@@ -15,7 +15,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/program/cli.h"
+#include "common/program/run_main.h"
 #include "viz/palette.h"
 
 namespace viz {

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/table.h"
 #include "common/model/known_models.h"
-#include "common/program/cli.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 #include "engine.h"
 
 namespace {
@@ -122,13 +124,16 @@ void run(Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.generate.prompts = {"Once upon a time"};
-  CLI::App app{"Lesson 01: generates text without a cache, and shows what recomputing costs.\n"};
-  kv::add_generate_options(app, options.generate);
-  app.add_flag("--table", options.table,
-               "print the cost of the QKV projection for known models, and nothing else")
-      ->excludes("--json");
-  app.add_flag("--order", options.order,
-               "add the same numbers in three orders, compare the bits, and nothing else")
-      ->excludes("--json");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "Lesson 01: generates text without a cache, and shows what recomputing costs.");
+  kv::add_generate_options(command, options.generate);
+  command
+      .flag("--table", options.table,
+            "print the cost of the QKV projection for known models, and nothing else")
+      .excludes("--json");
+  command
+      .flag("--order", options.order,
+            "add the same numbers in three orders, compare the bits, and nothing else")
+      .excludes("--json");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 
@@ -66,7 +68,8 @@ void run(const kv::BenchOptions& options) {
 
 int main(int argc, char** argv) {
   kv::BenchOptions options;
-  CLI::App app{"Lesson 02: time of one step with and without a cache, against the length.\n"};
-  kv::add_bench_options(app, options);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "Lesson 02: time of one step with and without a cache, against the length.");
+  kv::add_bench_options(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

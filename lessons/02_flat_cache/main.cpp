@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/table.h"
 #include "common/model/known_models.h"
-#include "common/program/cli.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 #include "engine.h"
 #include "reservation_arena.h"
 
@@ -195,17 +197,18 @@ void run(Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.generate.prompts = {"Once upon a time"};
-  CLI::App app{"Lesson 02: generates text with a flat KV cache, and shows what the cache costs.\n"};
-  kv::add_generate_options(app, options.generate);
-  app.add_option("--max-seq-len", options.max_seq_len, "token slots reserved for each sequence")
-      ->type_name("N")
-      ->check(kv::between(1, 1 << 24))
-      ->capture_default_str();
-  app.add_flag("--waste", options.waste,
-               "print what slabs waste, computed for known models, and nothing else")
-      ->excludes("--json");
-  app.add_flag("--fragmentation", options.fragmentation,
-               "print how reservations of unequal size leave useless holes, and nothing else")
-      ->excludes("--json");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "Lesson 02: generates text with a flat KV cache, and shows what the cache costs.");
+  kv::add_generate_options(command, options.generate);
+  command.value("--max-seq-len N", options.max_seq_len, "token slots reserved for each sequence")
+      .between(1, 1 << 24);
+  command
+      .flag("--waste", options.waste,
+            "print what slabs waste, computed for known models, and nothing else")
+      .excludes("--json");
+  command
+      .flag("--fragmentation", options.fragmentation,
+            "print how reservations of unequal size leave useless holes, and nothing else")
+      .excludes("--json");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -12,7 +12,9 @@
 #include <random>
 #include <vector>
 
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "engine.h"
 #include "gather_kv.h"
 #include "lessons/02_flat_cache/engine.h"
@@ -158,7 +160,7 @@ void run(const kv::BenchOptions& options) {
 
 int main(int argc, char** argv) {
   kv::BenchOptions options;
-  CLI::App app{"Lesson 03: waste, table size and time against the block size.\n"};
-  kv::add_bench_options(app, options);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command("Lesson 03: waste, table size and time against the block size.");
+  kv::add_bench_options(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/table.h"
 #include "common/model/known_models.h"
-#include "common/program/cli.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 #include "engine.h"
 
 namespace {
@@ -136,21 +138,20 @@ void run(Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.generate.prompts = {"Once upon a time"};
-  CLI::App app{"Lesson 03: generates text with a paged KV cache, and shows what paging wastes.\n"};
-  kv::add_generate_options(app, options.generate);
-  app.add_option("--block-size", options.block_size, "tokens per KV block, a power of two")
-      ->type_name("N")
-      ->check(kv::between(1, 256))
-      ->capture_default_str();
-  app.add_option("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      ->type_name("N")
-      ->check(kv::between(0, 1 << 24))
-      ->capture_default_str();
-  app.add_flag("--waste", options.waste,
-               "print what slabs and blocks of every size waste, and nothing else")
-      ->excludes("--json");
-  app.add_flag("--translate", options.translate,
-               "print how a token's number becomes a slot, and nothing else")
-      ->excludes("--json");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "Lesson 03: generates text with a paged KV cache, and shows what paging wastes.");
+  kv::add_generate_options(command, options.generate);
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      .between(0, 1 << 24);
+  command
+      .flag("--waste", options.waste,
+            "print what slabs and blocks of every size waste, and nothing else")
+      .excludes("--json");
+  command
+      .flag("--translate", options.translate,
+            "print how a token's number becomes a slot, and nothing else")
+      .excludes("--json");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "bench_kernels.h"
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "lessons/03_paged_blocks/gather_kv.h"
 #include "paged_attention.h"
@@ -220,14 +222,11 @@ void run(const kv::GenerateOptions& options) {
 
 int main(int argc, char** argv) {
   kv::GenerateOptions options;
-  CLI::App app{
-      "Lesson 04: reading K and V through block tables, against slabs and a plain read.\n"};
-  app.add_option("--device", options.device, "cpu, cuda, or auto: CUDA if there is one")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--seed", options.sampling.seed, "of the blocks' order and of the data")
-      ->type_name("N")
-      ->capture_default_str();
-  kv::add_json_option(app, options);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "Lesson 04: reading K and V through block tables, against slabs and a plain read.");
+  command.value("--device NAME", options.device, "cpu, cuda, or auto: CUDA if there is one")
+      .one_of({"cpu", "cuda", "auto"});
+  kv::add_seed_option(command, options, "of the blocks' order and of the data");
+  kv::add_json_option(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

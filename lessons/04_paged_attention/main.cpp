@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/program/cli.h"
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "walk.h"
@@ -178,25 +179,23 @@ void run(Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.generate.prompts = {"Once upon a time"};
-  CLI::App app{
+  kv::CommandLine command(
       "Lesson 04: generates text with attention that reads through the block table, and compares\n"
-      "it with the slab of lesson 02 and the gather of lesson 03.\n"};
-  kv::add_generate_options(app, options.generate);
-  const auto number = [&](const char* name, int& value, const char* help, int low, int high) {
-    app.add_option(name, value, help)
-        ->type_name("N")
-        ->check(kv::between(low, high))
-        ->capture_default_str();
-  };
-  number("--block-size", options.block_size, "tokens per KV block, a power of two", 1, 256);
-  number("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed", 0,
-         1 << 24);
-  number("--context", options.context,
-         "tokens before the compared step, or of the walk; 0: no comparison", 0, 1 << 20);
-  app.add_flag("--walk", options.walk,
-               "print one query's way over its keys, tile by tile, and nothing else")
-      ->excludes("--json");
-  number("--layer", options.layer, "of the walk", 0, 1 << 10);
-  number("--head", options.head, "query head of the walk", 0, 1 << 10);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+      "it with the slab of lesson 02 and the gather of lesson 03.");
+  kv::add_generate_options(command, options.generate);
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      .between(0, 1 << 24);
+  command
+      .value("--context N", options.context,
+             "tokens before the compared step, or of the walk; 0: no comparison")
+      .between(0, 1 << 20);
+  command
+      .flag("--walk", options.walk,
+            "print one query's way over its keys, tile by tile, and nothing else")
+      .excludes("--json");
+  command.value("--layer N", options.layer, "of the walk").between(0, 1 << 10);
+  command.value("--head N", options.head, "query head of the walk").between(0, 1 << 10);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

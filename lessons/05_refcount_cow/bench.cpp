@@ -7,7 +7,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "copy_blocks.h"
 #include "engine.h"
 
@@ -83,7 +85,7 @@ void run(const kv::BenchOptions& options) {
 
 int main(int argc, char** argv) {
   kv::BenchOptions options;
-  CLI::App app{"Lesson 05: time of a fork, of copies, and of computing a prompt again.\n"};
-  kv::add_bench_options(app, options);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command("Lesson 05: time of a fork, of copies, and of computing a prompt again.");
+  kv::add_bench_options(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "common/program/cli.h"
+#include "common/base/table.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
+#include "common/program/streaming.h"
 #include "engine.h"
 
 namespace {
@@ -15,7 +19,7 @@ namespace {
 struct Options {
   kv::GenerateOptions generate;
   int n = 4;
-  int beams = 0;  // 0: samples
+  std::optional<int> beams;  // none: samples
   double length_penalty = 1.0;
   int block_size = 16;
   int num_blocks = 0;
@@ -87,7 +91,7 @@ nlohmann::json run_beams(const kv::Console& console, lesson05::SharingEngine& en
                          const kv::Tokenizer& tokenizer, const Options& options,
                          const kv::Request& request, const std::string& prompt) {
   const lesson05::BeamSearchResult result = engine.beam_search(
-      request, {.num_beams = options.beams, .length_penalty = options.length_penalty},
+      request, {.num_beams = *options.beams, .length_penalty = options.length_penalty},
       [](std::span<const lesson05::Beam>) { return !kv::interrupted(); });
   kv::Table table({"hypothesis", "score", "log prob", "tokens", "end"});
   nlohmann::json beams = nlohmann::json::array();
@@ -131,8 +135,8 @@ void run(Options& options) {
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
   nlohmann::json runs = nlohmann::json::array();
   for (size_t i = 0; i < requests.size() && !kv::interrupted(); ++i) {
-    runs.push_back((options.beams > 0 ? run_beams : run_samples)(
-        console, engine, tokenizer, options, requests[i], generate.prompts[i]));
+    runs.push_back((options.beams ? run_beams : run_samples)(console, engine, tokenizer, options,
+                                                             requests[i], generate.prompts[i]));
   }
   kv::write_json(generate.json_file, {{"lesson", "05"},
                                       {"device", kv::name_of(model.device())},
@@ -149,31 +153,25 @@ int main(int argc, char** argv) {
       "sad. "
       "Then an old owl came by, and the owl said"};
   options.generate.sampling.temperature = 0.8f;
-  CLI::App app{"Lesson 05: n samples or a beam search of one prompt, over shared blocks.\n"};
-  kv::add_generate_options(app, options.generate);
-  auto* n = app.add_option("--n", options.n, "samples of each prompt; sample i draws with seed + i")
-                ->type_name("N")
-                ->check(kv::between(1, 1024))
-                ->capture_default_str();
-  app.add_option("--beams", options.beams, "beam search with so many beams, instead of samples")
-      ->type_name("N")
-      ->check(kv::between(1, 1024))
-      ->excludes(n);
-  app.add_option("--length-penalty", options.length_penalty,
-                 "score = log probability / tokens ^ penalty; 0: the sum itself")
-      ->type_name("X")
-      ->check(CLI::Range(-100.0, 100.0))
-      ->capture_default_str();
-  app.add_option("--block-size", options.block_size, "tokens per KV block, a power of two")
-      ->type_name("N")
-      ->check(kv::between(1, 256))
-      ->capture_default_str();
-  app.add_option("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      ->type_name("N")
-      ->check(kv::between(0, 1 << 24))
-      ->capture_default_str();
-  app.add_flag("--arithmetic", options.arithmetic,
-               "print blocks shared and copied for a few examples, and nothing else")
-      ->excludes("--json");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "Lesson 05: n samples or a beam search of one prompt, over shared blocks.");
+  kv::add_generate_options(command, options.generate);
+  command.value("--n N", options.n, "samples of each prompt; sample i draws with seed + i")
+      .between(1, 1024);
+  command.value("--beams N", options.beams, "beam search with so many beams, instead of samples")
+      .between(1, 1024)
+      .excludes("--n");
+  command
+      .value("--length-penalty X", options.length_penalty,
+             "score = log probability / tokens ^ penalty; 0: the sum itself")
+      .real_between(-100, 100);
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      .between(0, 1 << 24);
+  command
+      .flag("--arithmetic", options.arithmetic,
+            "print blocks shared and copied for a few examples, and nothing else")
+      .excludes("--json");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

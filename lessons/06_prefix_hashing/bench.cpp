@@ -10,7 +10,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/05_refcount_cow/copy_blocks.h"
@@ -130,8 +132,8 @@ void run(const kv::BenchOptions& options) {
 
 int main(int argc, char** argv) {
   kv::BenchOptions options;
-  CLI::App app{
-      "Lesson 06: time of finding a prompt's blocks, of computing them, of comparing them.\n"};
-  kv::add_bench_options(app, options);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  kv::CommandLine command(
+      "Lesson 06: time of finding a prompt's blocks, of computing them, of comparing them.");
+  kv::add_bench_options(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

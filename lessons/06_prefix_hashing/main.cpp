@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/program/cli.h"
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "compare_blocks.h"
 #include "engine.h"
 #include "forgery.h"
@@ -277,23 +278,17 @@ int main(int argc, char** argv) {
                               " A little boat came down the river.",
                               " The crow found a golden key.", " Max was gone."};
   options.generate.max_tokens = 24;
-  CLI::App app{"Lesson 06: requests that begin alike, with a prefix cache and without.\n"};
-  kv::add_generate_options(app, options.generate);
-  app.add_option("--system", options.system, "the text in front of every prompt")
-      ->type_name("TEXT");
-  app.add_option("--hash", options.hash, "xxh64, sha256, or a number of bits of xxh64, 0 to 64")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--block-size", options.block_size, "tokens per KV block, a power of two")
-      ->type_name("N")
-      ->check(kv::between(1, 256))
-      ->capture_default_str();
-  app.add_option("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      ->type_name("N")
-      ->check(kv::between(0, 1 << 24))
-      ->capture_default_str();
-  app.add_flag("--attack", options.attack,
+  kv::CommandLine command("Lesson 06: requests that begin alike, with a prefix cache and without.");
+  kv::add_generate_options(command, options.generate);
+  command.value("--system TEXT", options.system, "the text in front of every prompt");
+  command.value("--hash NAME", options.hash,
+                "xxh64, sha256, or a number of bits of xxh64, 0 to 64");
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      .between(0, 1 << 24);
+  command.flag("--attack", options.attack,
                "forge two blocks with one hash, and serve both (--block-size 32)");
-  app.add_flag("--hashes", options.hashes, "print what the hashes cost, and nothing else");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  command.flag("--hashes", options.hashes, "print what the hashes cost, and nothing else");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "free_block_queue.h"
 #include "replay.h"
 
@@ -96,12 +98,10 @@ void run(const kv::GenerateOptions& options) {
 
 int main(int argc, char** argv) {
   kv::GenerateOptions options;
-  CLI::App app{"Lesson 07: the free queue against a deque, and hit rates by policy.\n"};
-  app.add_option("--seed", options.sampling.seed, "of the choices and the trace")
-      ->type_name("N")
-      ->capture_default_str();
+  kv::CommandLine command("Lesson 07: the free queue against a deque, and hit rates by policy.");
+  kv::add_seed_option(command, options, "of the choices and the trace");
   std::string device = "cpu";
-  app.add_option("--device", device, "not used: this is bookkeeping")->type_name("NAME");
-  kv::add_json_option(app, options);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  command.value("--device NAME", device, "not used: this is bookkeeping");
+  kv::add_json_option(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

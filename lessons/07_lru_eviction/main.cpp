@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/program/cli.h"
+#include "common/base/table.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "replay.h"
@@ -136,19 +138,15 @@ int main(int argc, char** argv) {
   options.generate.prompts = {"Once upon a time there was a little dog named Max.",
                               "The old owl lived in a tall tree by the river."};
   options.generate.max_tokens = 40;
-  CLI::App app{
-      "Lesson 07: conversations over a pool that is a cache, and a day of a chat server.\n"};
-  kv::add_generate_options(app, options.generate);
-  const auto number = [&](const char* name, int& value, const char* help, int low, int high) {
-    app.add_option(name, value, help)
-        ->type_name("N")
-        ->check(kv::between(low, high))
-        ->capture_default_str();
-  };
-  number("--block-size", options.block_size, "tokens per KV block, a power of two", 1, 256);
-  number("--num-blocks", options.num_blocks, "blocks in the pool of the conversations", 1, 1 << 24);
-  number("--turns", options.turns, "turns of each conversation", 1, 64);
-  app.add_flag("--trace", options.trace,
+  kv::CommandLine command(
+      "Lesson 07: conversations over a pool that is a cache, and a day of a chat server.");
+  kv::add_generate_options(command, options.generate);
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", options.num_blocks, "blocks in the pool of the conversations")
+      .between(1, 1 << 24);
+  command.value("--turns N", options.turns, "turns of each conversation").between(1, 64);
+  command.flag("--trace", options.trace,
                "hit rate against pool size on a made-up day, and nothing else");
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

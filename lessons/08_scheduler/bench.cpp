@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/block_hash.h"
 #include "tests/support/allocations.h"
@@ -359,8 +361,8 @@ void run(const kv::BenchOptions& options, bool serve) {
 int main(int argc, char** argv) {
   kv::BenchOptions options;
   bool serve = false;
-  CLI::App app{"Lesson 08: what the books cost, and a server's busy time.\n"};
-  kv::add_bench_options(app, options);
-  app.add_flag("--serve", serve, "also serve many requests with the model");
-  return kv::run_main(app, argc, argv, [&] { run(options, serve); });
+  kv::CommandLine command("Lesson 08: what the books cost, and a server's busy time.");
+  kv::add_bench_options(command, options);
+  command.flag("--serve", serve, "also serve many requests with the model");
+  return kv::run_main(command, argc, argv, [&] { run(options, serve); });
 }

@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/program/cli.h"
-#include "common/program/cli_bench.h"
+#include "common/base/table.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/03_paged_blocks/engine.h"
@@ -175,9 +176,6 @@ void write_timeline(const std::string& file, const lesson08::Timeline& timeline)
 void run(Options& options) {
   kv::GenerateOptions& generate = options.generate;
   const kv::Console console(generate.json_file);
-  if (options.order != "first-come" && options.order != "priority") {
-    kv::user_error("--order {}: wanted first-come or priority", options.order);
-  }
   if (options.order == "priority") options.scheduler.order = lesson08::Order::kPriority;
   kv::Model model = kv::load_model(generate);
   const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
@@ -248,42 +246,38 @@ void run(Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Lesson 08: serves a workload that wants more memory than there is.\n"};
-  kv::add_model_options(app, options.generate);
-  const auto number = [&](const char* name, int& value, const char* help, int low, int high) {
-    app.add_option(name, value, help)
-        ->type_name("N")
-        ->check(kv::between(low, high))
-        ->capture_default_str();
-  };
-  app.add_option("--seed", options.generate.sampling.seed, "of the workload and of sampling")
-      ->type_name("N")
-      ->capture_default_str();
-  number("--num-requests", options.workload.num_requests, "requests of the made-up workload", 1,
-         100'000);
-  number("--bursts", options.workload.num_bursts, "bursts they come in", 1, 10'000);
-  number("--max-tokens", options.workload.max_tokens, "longest answer", 1, 100'000);
-  app.add_option("--requests", options.requests_file,
-                 "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}")
-      ->type_name("FILE");
-  number("--block-size", options.block_size, "tokens per KV block, a power of two", 1, 256);
-  number("--num-blocks", options.num_blocks, "blocks in the pool; 0: as many as all need", 0,
-         1 << 24);
-  app.add_option("--memory-utilization", options.memory_utilization,
-                 "instead of --num-blocks: the share of the free memory that the pool takes")
-      ->type_name("X");
-  number("--max-tokens-per-pass", options.scheduler.max_tokens_per_pass, "rows of one pass", 1,
-         1 << 20);
-  number("--max-running", options.scheduler.max_running, "requests that hold blocks", 1, 1 << 20);
-  number("--max-chunk", options.scheduler.max_chunk,
-         "tokens of one request in a pass; 0: as the budget allows", 0, 1 << 20);
-  app.add_option("--order", options.order, "first-come or priority")->capture_default_str();
-  app.add_flag("--no-caching", options.no_caching, "find no prefixes");
-  app.add_flag("--no-check", options.no_check,
+  kv::CommandLine command("Lesson 08: serves a workload that wants more memory than there is.");
+  kv::add_model_options(command, options.generate);
+  kv::add_seed_option(command, options.generate, "of the workload and of sampling");
+  lesson08::WorkloadOptions& workload = options.workload;
+  command.value("--num-requests N", workload.num_requests, "requests of the made-up workload")
+      .between(1, 100'000);
+  command.value("--bursts N", workload.num_bursts, "bursts they come in").between(1, 10'000);
+  command.value("--max-tokens N", workload.max_tokens, "longest answer").between(1, 100'000);
+  command.value("--requests FILE", options.requests_file,
+                "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}");
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as all need")
+      .between(0, 1 << 24);
+  command.value("--memory-utilization X", options.memory_utilization,
+                "instead of --num-blocks: the share of the free memory that the pool takes");
+  command
+      .value("--max-tokens-per-pass N", options.scheduler.max_tokens_per_pass, "rows of one pass")
+      .between(1, 1 << 20);
+  command.value("--max-running N", options.scheduler.max_running, "requests that hold blocks")
+      .between(1, 1 << 20);
+  command
+      .value("--max-chunk N", options.scheduler.max_chunk,
+             "tokens of one request in a pass; 0: as the budget allows")
+      .between(0, 1 << 20);
+  command.value("--order NAME", options.order, "first-come or priority")
+      .one_of({"first-come", "priority"});
+  command.flag("--no-caching", options.no_caching, "find no prefixes");
+  command.flag("--no-check", options.no_check,
                "do not compare with lesson 02's engine, and with other ways to serve");
-  app.add_flag("--compare", options.compare, "compare with other ways, however long it takes");
-  app.add_option("--timeline", options.timeline_file, "draw what happened as an SVG")
-      ->type_name("FILE");
-  kv::add_json_option(app, options.generate);
-  return kv::run_main(app, argc, argv, [&] { run(options); });
+  command.flag("--compare", options.compare, "compare with other ways, however long it takes");
+  command.value("--timeline FILE", options.timeline_file, "draw what happened as an SVG");
+  kv::add_json_option(command, options.generate);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

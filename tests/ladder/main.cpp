@@ -1,12 +1,14 @@
 // ./course run: the same prompts through every lesson, one table, the same bits.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "common/program/cli.h"
+#include "common/base/table.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
+#include "common/program/streaming.h"
 #include "ladder.h"
 
 namespace {
@@ -96,21 +98,21 @@ int run(const kv::GenerateOptions& options, int max_seq_len) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{
+  kv::CommandLine command(
       "The ladder: the same prompts through every lesson's engine, one table. All lessons must "
       "give\n"
       "the same bits of logits; if one does not, that is an error (exit code 1).",
-      "./course run"};
+      "./course run");
   kv::GenerateOptions options;
   options.prompts = kPrompts;
   options.max_tokens = kMaxTokens;
   int max_seq_len = kMaxSeqLen;
-  kv::add_generate_options(app, options);
-  app.add_option("--max-seq-len", max_seq_len,
-                 "Token slots reserved for each sequence by lessons that reserve (0: as needed)")
-      ->capture_default_str()
-      ->check(kv::between(0, 1 << 20));
+  kv::add_generate_options(command, options);
+  command
+      .value("--max-seq-len N", max_seq_len,
+             "token slots reserved for each sequence by lessons that reserve; 0: as needed")
+      .between(0, 1 << 20);
   int code = kv::kExitOk;
-  const int ended = kv::run_main(app, argc, argv, [&] { code = run(options, max_seq_len); });
+  const int ended = kv::run_main(command, argc, argv, [&] { code = run(options, max_seq_len); });
   return ended != kv::kExitOk ? ended : code;
 }

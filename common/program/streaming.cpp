@@ -1,6 +1,9 @@
+#include "common/program/streaming.h"
+
 #include <algorithm>
 
-#include "common/program/cli.h"
+#include "common/base/table.h"
+#include "common/program/run_main.h"
 
 namespace kv {
 

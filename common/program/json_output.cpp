@@ -5,7 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/error.h"
-#include "common/program/cli_output.h"
+#include "common/base/table.h"
+#include "common/program/report.h"
 
 namespace kv {
 

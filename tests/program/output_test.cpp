@@ -1,6 +1,4 @@
-// Tables, numbers for people, charts, JSON files, and the options' checks.
-
-#include "common/program/cli.h"
+// Tables, numbers for people, charts and JSON files.
 
 #include <doctest/doctest.h>
 
@@ -13,8 +11,10 @@
 
 #include "common/base/error.h"
 #include "common/base/hash.h"
+#include "common/base/table.h"
 #include "common/model/generation.h"
 #include "common/model/known_models.h"
+#include "common/program/report.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -118,15 +118,6 @@ TEST_CASE("JSON is written whole or not at all") {
   CHECK_THROWS_AS(kv::write_json("/dev/full", {{"a", 1}}), kv::UserError);
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
   kv::write_json("", {{"a", 1}});  // no file was asked for
-}
-
-TEST_CASE("integer options take their range and nothing else") {
-  const CLI::Validator check = kv::between(-2, 8);
-  for (const char* good : {"-2", "0", "8"}) CHECK(check(std::string(good)).empty());
-  for (const char* bad : {"-3", "9", "", "x", "1.5", "1 ", "+1", "99999999999999999999999"}) {
-    CAPTURE(bad);
-    CHECK(check(std::string(bad)).find("wanted -2 to 8") != std::string::npos);
-  }
 }
 
 TEST_CASE("a request computes its prompt and all generated tokens but the last") {

@@ -1,30 +1,21 @@
 #pragma once
 
-// What the programs share: options, how a program starts and ends, and loading with progress.
+// What the programs that generate text share: their options, loading with progress, and the
+// requests.
 
-#include <CLI/CLI.hpp>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/console.h"
 #include "common/model/engine.h"
 #include "common/model/model.h"
 #include "common/model/sampling.h"
 #include "common/model/tokenizer.h"
-#include "common/program/cli_output.h"
+#include "common/program/run_main.h"
 
 namespace kv {
-
-/// Exit codes of every program.
-enum ExitCode : int {
-  kExitOk = 0,
-  kExitInternal = 1,  // one of our own rules is broken
-  kExitUser = 2,      // wrong input, or the device failed; one line on standard error says what
-  kExitInterrupted = 130,  // Ctrl-C
-};
 
 /// What can be asked of a program that generates text.
 struct GenerateOptions {
@@ -40,22 +31,14 @@ struct GenerateOptions {
 std::filesystem::path default_model_dir();
 
 /// --model and --device.
-void add_model_options(CLI::App& app, GenerateOptions& options);
-/// These, and --prompt, --max-tokens, --seed, --temperature, --top-k, --top-p, --json. The defaults
-/// that help shows are those in `options`.
-void add_generate_options(CLI::App& app, GenerateOptions& options);
-
-/// Check for an integer option: "--x: 99 is not allowed, wanted 1 to 8". Numbers too large for any
-/// integer type get the same line.
-CLI::Validator between(int64_t smallest, int64_t largest);
-
-/// Parses the command line, runs the body, and turns every way to end into an exit code:
-/// wrong options, UserError, DeviceError -> 2; any other exception -> 1; Ctrl-C -> 130. Each error
-/// is one line on standard error. A closed or full standard output is an error too (2).
-int run_main(CLI::App& app, int argc, char** argv, const std::function<void()>& body);
-
-/// True after Ctrl-C. Programs finish what they print and return; a second Ctrl-C ends at once.
-bool interrupted();
+void add_model_options(CommandLine& command, GenerateOptions& options);
+/// --seed; `help` says of what.
+void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help);
+/// --json.
+void add_json_option(CommandLine& command, GenerateOptions& options);
+/// These, and --prompt, --max-tokens, --temperature, --top-k and --top-p. The defaults that help
+/// shows are those in `options`.
+void add_generate_options(CommandLine& command, GenerateOptions& options);
 
 /// Loads the model of options.model_dir on options.device. What takes over two seconds shows
 /// progress on standard error.

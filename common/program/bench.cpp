@@ -1,4 +1,4 @@
-#include "common/program/cli_bench.h"
+#include "common/program/bench.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,21 +7,12 @@
 
 namespace kv {
 
-void add_json_option(CLI::App& app, GenerateOptions& options) {
-  app.add_option("--json", options.json_file, "also write the numbers as JSON; - for stdout")
-      ->type_name("FILE");
-}
-
-void add_bench_options(CLI::App& app, BenchOptions& options) {
-  add_model_options(app, options.model);
-  app.add_option("--seed", options.model.sampling.seed, "of random data, where there is any")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--longest", options.longest, "longest sequence; lengths double from 1")
-      ->type_name("N")
-      ->check(between(1, 1 << 20))
-      ->capture_default_str();
-  add_json_option(app, options.model);
+void add_bench_options(CommandLine& command, BenchOptions& options) {
+  add_model_options(command, options.model);
+  add_seed_option(command, options.model, "of random data, where there is any");
+  command.value("--longest N", options.longest, "longest sequence; lengths double from 1")
+      .between(1, 1 << 20);
+  add_json_option(command, options.model);
 }
 
 double median(std::vector<double> values) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/program/cli.h"
+#include "common/program/generate.h"
 
 namespace kv {
 
@@ -17,9 +17,7 @@ struct BenchOptions {
 };
 
 /// --model, --device, --seed, --longest and --json.
-void add_bench_options(CLI::App& app, BenchOptions& options);
-/// --json alone.
-void add_json_option(CLI::App& app, GenerateOptions& options);
+void add_bench_options(CommandLine& command, BenchOptions& options);
 
 /// The middle value; the upper one of two. Throws std::invalid_argument for none.
 double median(std::vector<double> values);

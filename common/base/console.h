@@ -1,0 +1,58 @@
+#pragma once
+
+// Where programs write for people, and the line that says how far something slow is.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace kv {
+
+/// Standard output, or standard error if standard output carries JSON. Every write that fails
+/// (closed pipe, full disk) throws UserError.
+class Console {
+ public:
+  /// `json_file`: what --json names; "-" is standard output.
+  explicit Console(std::string_view json_file = {}) : file_(json_file == "-" ? stderr : stdout) {}
+
+  template <typename... Args>
+  void print(fmt::format_string<Args...> format, Args&&... args) const {
+    write(fmt::format(format, std::forward<Args>(args)...));
+  }
+  void write(std::string_view text) const;
+  void flush() const;
+
+ private:
+  std::FILE* file_;
+};
+
+/// True if what is written to standard error is seen by somebody at once.
+bool stderr_is_terminal();
+
+/// Shows on standard error how many bytes are done, from two seconds on: on a terminal one line
+/// that is rewritten, else a line for each quarter.
+class ProgressLine {
+ public:
+  /// `doing`: "loading the model".
+  explicit ProgressLine(std::string doing) : doing_(std::move(doing)) {}
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void show(int64_t done, int64_t all);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string doing_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_;
+  bool terminal_ = stderr_is_terminal();
+  int quarter_ = 0;
+  bool open_ = false;  // the line has no end yet
+};
+
+}  // namespace kv

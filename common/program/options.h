@@ -1,0 +1,67 @@
+#pragma once
+
+// The options of a program: what can be given, what each is by default, and what is allowed. CLI11
+// parses them; options.cpp alone includes it, because a file that does takes seconds to compile.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace kv {
+
+/// One option of a CommandLine, to say more about it:
+///   command.value("--context N", context, "tokens before the step").between(1, 4096);
+class Option {
+ public:
+  /// Integers: any other is refused with "'99' is not allowed, wanted 1 to 8", however large it is.
+  Option& between(int64_t smallest, int64_t largest);
+  /// Real numbers, both ends allowed; nan is not.
+  Option& real_between(double smallest, double largest);
+  /// Real numbers over `limit` and up to `largest`.
+  Option& over(double limit, double largest);
+  Option& one_of(const std::vector<std::string>& names);
+  Option& not_empty();
+  /// The two cannot be given together. The other one has been added already.
+  Option& excludes(const std::string& other);
+  Option& required();
+
+ private:
+  friend class CommandLine;
+  Option(CLI::App* app, CLI::Option* option) : app_(app), option_(option) {}
+  CLI::App* app_;
+  CLI::Option* option_;
+};
+
+/// What a program takes. A name is "--name TYPE", and for what is given without one "name TYPE".
+class CommandLine {
+ public:
+  /// `about` begins the help. `program` is what messages call it; by default its file name.
+  explicit CommandLine(const std::string& about, const std::string& program = {});
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  /// True when it is given.
+  Option flag(const std::string& name, bool& value, const std::string& help);
+  /// What is in `value` is the default, and the help shows it (not that of a path). T: int,
+  /// uint64_t, float, double, std::string, std::filesystem::path, or std::optional<int>: none when
+  /// not given.
+  template <typename T>
+  Option value(const std::string& name, T& value, const std::string& help);
+  /// Can be given several times.
+  Option list(const std::string& name, std::vector<std::string>& values, const std::string& help);
+
+  /// False after --help, which prints. Throws UserError for anything that is not allowed.
+  bool parse(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace kv

@@ -1,0 +1,31 @@
+#pragma once
+
+// What a program that generated text tells at its end: for people, and as JSON.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "common/model/engine.h"
+#include "common/model/tokenizer.h"
+
+namespace kv {
+
+/// One line for each pass, or for each of at most `max_lines` runs of passes: rows, mean time, a
+/// bar.
+std::string passes_chart(std::span<const PassCost> passes, int max_lines);
+
+/// The counters' lines that every program ends with.
+std::string counters_text(const EngineCounters& counters, int64_t generated_tokens);
+
+/// {passes, kv_rows_computed, kv_bytes_reserved, ...} and each completion with its text.
+nlohmann::json json_of(const EngineCounters& counters);
+nlohmann::json json_of(const GenerateResult& result, const Tokenizer& tokenizer,
+                       std::span<const std::string> prompts);
+
+/// Writes the document and a newline to a file, or to standard output for "-"; does nothing for an
+/// empty name. A regular file is replaced only when all of it is written. Throws UserError.
+void write_json(const std::string& file, const nlohmann::json& document);
+
+}  // namespace kv
