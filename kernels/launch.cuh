@@ -1,10 +1,12 @@
 #pragma once
 
-// How kernels are launched: with programmatic dependent launch (PDL, sm_90 and later), so that the
-// next kernel's CTAs are already on the chip, with their weights in flight, when this one ends.
+// How kernels are launched. launch() is the plain way: the kernel starts when all work queued
+// before it is complete, and needs to know nothing of that. launch_dependent() is programmatic
+// dependent launch (PDL, sm_90 and later): the next kernel's CTAs are already on the chip, with
+// their weights in flight, when this one ends. Both may follow each other in one stream.
 //
-// The rule. A kernel launched with launch_dependent() may start while its predecessors still run,
-// so in every thread it
+// The rule of the second. A kernel launched with launch_dependent() may start while its
+// predecessors still run, so in every thread it
 //   1. calls let_successors_start() early, at best first: it frees the next kernel's start and
 //      promises nothing about memory;
 //   2. before wait_for_predecessors() touches only what no kernel of this pass writes: its weights,
@@ -61,7 +63,27 @@ struct Launch {
   unsigned cluster_ctas = 1;  // neighbours along x that share their memory (sm_90 and later)
 };
 
-/// Queues `kernel`, which obeys the rule above, behind the stream's work.
+namespace cuda_backend {
+inline cudaLaunchConfig_t config_of(const Launch& launch, const Stream& stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = launch.grid;
+  config.blockDim = launch.block;
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = stream.handle();
+  return config;
+}
+}  // namespace cuda_backend
+
+/// Queues `kernel` after the stream's work.
+template <typename... Params, typename... Args>
+void launch(void (*kernel)(Params...), const Launch& launch, const Stream& stream, Args&&... args) {
+  const cudaLaunchConfig_t config = cuda_backend::config_of(launch, stream);
+  cuda_backend::check(
+      cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...),
+      launch.name);
+}
+
+/// Queues `kernel`, which obeys the rule above, after the stream's work.
 template <typename... Params, typename... Args>
 void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Stream& stream,
                       Args&&... args) {
@@ -70,11 +92,7 @@ void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Str
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim = {launch.cluster_ctas, 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = launch.grid;
-  config.blockDim = launch.block;
-  config.dynamicSmemBytes = launch.shared_bytes;
-  config.stream = stream.handle();
+  cudaLaunchConfig_t config = cuda_backend::config_of(launch, stream);
   config.attrs = attributes;
   if (cuda_backend::compute_major() >= 9) config.numAttrs = launch.cluster_ctas > 1 ? 2 : 1;
   cuda_backend::check(

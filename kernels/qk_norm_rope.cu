@@ -12,6 +12,7 @@
 
 #include "common/base/error.h"
 #include "kernels/launch.cuh"
+#include "kernels/warp.cuh"
 
 namespace kv {
 namespace {
@@ -36,13 +37,6 @@ struct Heads {
   __nv_bfloat16* k;
   __nv_bfloat16* v;
 };
-
-/// The same sum in every lane: the butterfly adds the same two numbers in both partners.
-__device__ float warp_sum(float x) {
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
-  return x;
-}
 
 // Grid: one warp per (row, head), the row's Q heads first, then K, then V. Lane l holds the pairs
 // (i, i + head_dim / 2) with i = l, l + 32, ...: RoPE turns a pair, and never leaves the lane.

@@ -24,6 +24,15 @@ struct CausalAttentionArgs {
   int head_dim = 0;
 };
 
+/// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
+/// say in its bits.
+void causal_attention_cpu(const CausalAttentionArgs& args);
+void causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
+inline void causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(causal_attention, args, stream);
+}
+
+/// Fast: what an engine runs. Other bits than the plain ones, as equal among themselves.
 void fast_causal_attention_cpu(const CausalAttentionArgs& args);
 void fast_causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
 inline void fast_causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {

@@ -37,6 +37,15 @@ struct DecodeAttentionArgs {
 /// Bytes the CUDA twin needs for a pass of this shape (0 if the context fits one group).
 size_t decode_attention_workspace_bytes(const DecodeAttentionArgs& args);
 
+/// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
+/// say in its bits.
+void decode_attention_cpu(const DecodeAttentionArgs& args);
+void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream);
+inline void decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(decode_attention, args, stream);
+}
+
+/// Fast: what an engine runs. Other bits than the plain ones, as equal among themselves.
 void fast_decode_attention_cpu(const DecodeAttentionArgs& args);
 void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream);
 inline void fast_decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {

@@ -49,6 +49,15 @@ size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args);
 /// twins call it.
 void check_block_size(int block_size);
 
+/// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
+/// say in its bits.
+void paged_attention_cpu(const PagedAttentionArgs& args);
+void paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
+inline void paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(paged_attention, args, stream);
+}
+
+/// Fast: what an engine runs. Other bits than the plain ones, as equal among themselves.
 void fast_paged_attention_cpu(const PagedAttentionArgs& args);
 void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
 inline void fast_paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attend.h"
 #include "causal_attention.h"
 #include "common/base/error.h"
 #include "tests/support/attention_sequences.h"
@@ -157,4 +158,15 @@ TEST_CASE("a pass without rows launches nothing") {
   const kv::Stream stream(kv::Device::kCuda);
   lesson01::fast_causal_attention({.head_dim = 128}, stream);
   stream.synchronize();
+}
+
+TEST_CASE("plain attention on CUDA is close to double precision and to the fast kernel") {
+  constexpr auto kCuda = kv::Device::kCuda;
+  kvtest::check_plain_attention(lesson01_test::attend_with(kv::Kernel::kPlain, kCuda),
+                                lesson01_test::attend_with(kv::Kernel::kFast, kCuda), kCuda, 1000);
+}
+
+TEST_CASE("the bits of plain attention on CUDA depend on a query's keys alone") {
+  kvtest::check_bits_of_a_query(lesson01_test::attend_with(kv::Kernel::kPlain, kv::Device::kCuda),
+                                /*chunks=*/false);
 }

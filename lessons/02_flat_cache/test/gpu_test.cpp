@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "append_kv.h"
+#include "attend.h"
 #include "common/base/error.h"
 #include "decode_attention.h"
 #include "decode_plan.h"
 #include "engine.h"
 #include "lessons/01_no_cache/causal_attention.h"
 #include "lessons/01_no_cache/engine.h"
+#include "lessons/01_no_cache/test/attend.h"
 #include "tests/support/attention_sequences.h"
 
 namespace {
@@ -397,4 +399,30 @@ TEST_CASE("steps replayed from a graph have the bits of a run without a cache") 
     CHECK(flat.completions[i].tokens == recomputed.completions[i].tokens);
     CHECK(flat.completions[i].logits_xxh64 == recomputed.completions[i].logits_xxh64);
   }
+}
+
+namespace {
+
+using lesson02_test::attend_with;
+constexpr auto kPlain = kv::Kernel::kPlain;
+constexpr auto kCuda = kv::Device::kCuda;
+
+}  // namespace
+
+TEST_CASE(
+    "plain attention over slabs on CUDA is close to double precision and to the fast kernel") {
+  kvtest::check_plain_attention(attend_with(kPlain, kCuda), attend_with(kv::Kernel::kFast, kCuda),
+                                kCuda, 3);
+}
+
+TEST_CASE("the bits of plain attention over slabs on CUDA depend on a query's keys alone") {
+  kvtest::check_bits_of_a_query(attend_with(kPlain, kCuda), /*chunks=*/true);
+}
+
+TEST_CASE("plain attention over slabs on CUDA has lesson 01's bits") {
+  kvtest::check_equal_bits(
+      lesson01_test::attend_with(kPlain, kCuda),
+      {attend_with(kPlain, kCuda),
+       attend_with(kPlain, kCuda, {.spare_slots = 100, .last_slab_first = true}),
+       attend_with(kPlain, kCuda, {.unused = kv::BFloat16{0}})});
 }

@@ -10,9 +10,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "attend.h"
 #include "common/base/error.h"
 #include "engine.h"
 #include "lessons/01_no_cache/causal_attention.h"
+#include "lessons/01_no_cache/test/attend.h"
 #include "lessons/03_paged_blocks/write_kv.h"
 #include "paged_attention.h"
 #include "paged_plan.h"
@@ -324,4 +326,32 @@ TEST_CASE("the engine gives lesson 03's bits on CUDA in chunks and in separate b
       }
     }
   }
+}
+
+namespace {
+
+using lesson04_test::attend_with;
+constexpr auto kPlain = kv::Kernel::kPlain;
+constexpr auto kCuda = kv::Device::kCuda;
+
+}  // namespace
+
+TEST_CASE(
+    "plain attention over blocks on CUDA is close to double precision and to the fast kernel") {
+  kvtest::check_plain_attention(attend_with(kPlain, kCuda), attend_with(kv::Kernel::kFast, kCuda),
+                                kCuda, 3);
+}
+
+TEST_CASE("the bits of plain attention over blocks on CUDA depend on a query's keys alone") {
+  kvtest::check_bits_of_a_query(attend_with(kPlain, kCuda), /*chunks=*/true);
+}
+
+TEST_CASE("plain attention over blocks on CUDA has lesson 01's bits") {
+  kvtest::check_equal_bits(
+      lesson01_test::attend_with(kPlain, kCuda),
+      {attend_with(kPlain, kCuda), attend_with(kPlain, kCuda, {.block_size = 1}),
+       attend_with(kPlain, kCuda, {.block_size = 256}),
+       attend_with(kPlain, kCuda, {.block_size = 64, .shuffle = 7}),
+       attend_with(kPlain, kCuda, {.shuffle = 2}),
+       attend_with(kPlain, kCuda, {.unused = kv::BFloat16{0}})});
 }

@@ -1,0 +1,15 @@
+#pragma once
+
+// A number that all lanes of a warp have worked out together.
+
+namespace kv {
+
+/// The sum of the lanes' x, the same bits in every lane: in each of the five rounds two lanes swap
+/// what they have, and both add the same two numbers.
+__device__ inline float warp_sum(float x) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+  return x;
+}
+
+}  // namespace kv

@@ -1,0 +1,83 @@
+// The plain CUDA twin of causal_attention: a warp for each query, the keys in ascending order. Read
+// it beside causal_attention.cpp: the same steps, in the same order.
+//
+// The 32 lanes of a warp share the elements of a head. Lane i has elements i, i + 32, i + 64, ...
+// of q, k, v, acc and out, so at any time neighbouring lanes read neighbouring addresses. All lanes
+// have the same m and l.
+
+#include "causal_attention.h"
+
+#include <cuda_bf16.h>
+
+#include "kernels/attention/head_dims.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/warp.cuh"
+
+namespace lesson01 {
+namespace {
+
+using bf16 = __nv_bfloat16;
+
+/// Grid: (rows of the longest sequence, num_heads, num_seqs). A CTA is one warp: one query.
+template <int kHeadDim>
+__global__ void causal_attention_kernel(CausalAttentionArgs args) {
+  constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
+  const int lane = static_cast<int>(threadIdx.x);
+  const int head = static_cast<int>(blockIdx.y);
+  const int seq = static_cast<int>(blockIdx.z);
+  const int row = args.first_row[seq] + static_cast<int>(blockIdx.x);
+  if (row >= args.first_row[seq + 1]) return;  // a sequence shorter than the longest
+
+  const int group = args.num_heads / args.num_kv_heads;  // GQA: so many heads share K and V
+  const int kv_head = head / group;
+  const float scale = 1.0f / sqrtf(static_cast<float>(kHeadDim));
+  const int64_t at = (int64_t{row} * args.num_heads + head) * kHeadDim;
+  const bf16* q_row = static_cast<const bf16*>(args.q) + at;  // [kHeadDim]
+  bf16* out_row = static_cast<bf16*>(args.out) + at;          // [kHeadDim]
+
+  /// This lane's element i of a row; zero where the row has ended (head_dim 80).
+  const auto element = [lane](const bf16* of_row, int i) {
+    const int d = lane + 32 * i;
+    return d < kHeadDim ? __bfloat162float(of_row[d]) : 0.0f;
+  };
+  float q[kPerLane];
+  for (int i = 0; i < kPerLane; ++i) q[i] = element(q_row, i);
+
+  float m = -INFINITY;       // largest score so far
+  float l = 0.0f;            // sum of exp(score - m)
+  float acc[kPerLane] = {};  // sum of exp(score - m) * v, this lane's elements
+  for (int key = args.first_row[seq]; key <= row; ++key) {
+    const int64_t kv_at = (int64_t{key} * args.num_kv_heads + kv_head) * kHeadDim;
+    const bf16* k = static_cast<const bf16*>(args.k) + kv_at;  // [kHeadDim]
+    const bf16* v = static_cast<const bf16*>(args.v) + kv_at;  // [kHeadDim]
+
+    float dot = 0.0f;  // this lane's part of it
+    for (int i = 0; i < kPerLane; ++i) dot += q[i] * element(k, i);
+    const float score = kv::warp_sum(dot) * scale;  // the same in every lane
+
+    const float new_m = fmaxf(m, score);
+    const float shrink = expf(m - new_m);  // of what was summed with the old m; 0 at first
+    const float p = expf(score - new_m);
+    m = new_m;
+    l = l * shrink + p;
+    for (int i = 0; i < kPerLane; ++i) acc[i] = acc[i] * shrink + p * element(v, i);
+  }
+  for (int i = 0; i < kPerLane; ++i) {
+    const int d = lane + 32 * i;
+    if (d < kHeadDim) out_row[d] = __float2bfloat16(acc[i] / l);
+  }
+}
+
+}  // namespace
+
+void causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream) {
+  if (args.num_rows == 0) return;
+  const dim3 grid(static_cast<unsigned>(args.max_seq_len), static_cast<unsigned>(args.num_heads),
+                  static_cast<unsigned>(args.num_seqs));
+  kv::attention::with_head_dim(args.head_dim, [&](auto head_dim) {
+    kv::launch(causal_attention_kernel<head_dim.value>,
+               {grid, dim3(32), 0, "launching causal attention"}, stream, args);
+  });
+}
+
+}  // namespace lesson01

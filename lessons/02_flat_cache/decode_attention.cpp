@@ -1,0 +1,69 @@
+// The plain CPU twin, and the specification of attention over a flat cache. The CUDA twin beside it
+// takes the same steps in the same order: what attend_row() does here, a warp does there. Against
+// lesson 01 one thing has changed: where the row of a key is.
+
+#include "decode_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/parallel.h"
+#include "kernels/attention/contract.h"
+
+namespace lesson02 {
+
+using kv::attention::kMaxHeadDim;
+
+namespace {
+
+/// One query: head `head` of row `row`. It sees the keys of its own token and of those before it.
+void attend_row(const DecodeAttentionArgs& args, int seq, int row, int head) {
+  const int head_dim = args.head_dim;
+  // The sequence's last row is its last token; the row before it, the token before; and so on.
+  const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
+  const int group = args.num_heads / args.num_kv_heads;  // GQA: so many heads share K and V
+  const int kv_head = head / group;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  const int64_t at = (int64_t{row} * args.num_heads + head) * head_dim;
+  const float* q = static_cast<const float*>(args.q) + at;  // [head_dim]
+  float* out = static_cast<float*>(args.out) + at;          // [head_dim]
+
+  float m = -INFINITY;          // largest score so far
+  float l = 0.0f;               // sum of exp(score - m)
+  float acc[kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
+  for (int key = 0; key <= position; ++key) {
+    const int64_t slot = args.slab_begin[seq] + key;
+    const int64_t kv_at = (slot * args.num_kv_heads + kv_head) * head_dim;
+    const float* k = static_cast<const float*>(args.k_cache) + kv_at;  // [head_dim]
+    const float* v = static_cast<const float*>(args.v_cache) + kv_at;  // [head_dim]
+
+    float dot = 0.0f;
+    for (int d = 0; d < head_dim; ++d) dot += q[d] * k[d];
+    const float score = dot * scale;
+
+    const float new_m = std::max(m, score);
+    const float shrink = std::exp(m - new_m);  // of what was summed with the old m; 0 at first
+    const float p = std::exp(score - new_m);
+    m = new_m;
+    l = l * shrink + p;
+    for (int d = 0; d < head_dim; ++d) acc[d] = acc[d] * shrink + p * v[d];
+  }
+  for (int d = 0; d < head_dim; ++d) out[d] = acc[d] / l;
+}
+
+}  // namespace
+
+void decode_attention_cpu(const DecodeAttentionArgs& args) {
+  const int64_t num_items = int64_t{args.num_seqs} * args.num_heads;
+  kv::parallel_for(num_items, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto seq = static_cast<int>(i / args.num_heads);
+      const auto head = static_cast<int>(i % args.num_heads);
+      for (int row = args.first_row[seq]; row < args.first_row[seq + 1]; ++row) {
+        attend_row(args, seq, row, head);
+      }
+    }
+  });
+}
+
+}  // namespace lesson02

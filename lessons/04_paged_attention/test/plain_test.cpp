@@ -1,0 +1,27 @@
+// The plain kernel on the CPU: right, with bits that depend on a query's keys alone, and with those
+// of lesson 01 whatever the blocks.
+
+#include "attend.h"
+#include "lessons/01_no_cache/test/attend.h"
+
+using lesson04_test::attend_with;
+constexpr auto kPlain = kv::Kernel::kPlain;
+constexpr auto kCpu = kv::Device::kCpu;
+
+TEST_CASE("plain attention over blocks is close to double precision and to the fast kernel") {
+  kvtest::check_plain_attention(attend_with(kPlain, kCpu), attend_with(kv::Kernel::kFast, kCpu),
+                                kCpu, 3);
+}
+
+TEST_CASE("the bits of plain attention over blocks depend on a query's keys alone") {
+  kvtest::check_bits_of_a_query(attend_with(kPlain, kCpu), /*chunks=*/true);
+}
+
+TEST_CASE("plain attention has lesson 01's bits for any block size and order and unused slots") {
+  kvtest::check_equal_bits(lesson01_test::attend_with(kPlain, kCpu),
+                           {attend_with(kPlain, kCpu), attend_with(kPlain, kCpu, {.block_size = 1}),
+                            attend_with(kPlain, kCpu, {.block_size = 256}),
+                            attend_with(kPlain, kCpu, {.block_size = 64, .shuffle = 7}),
+                            attend_with(kPlain, kCpu, {.shuffle = 2}),
+                            attend_with(kPlain, kCpu, {.unused = kv::BFloat16{0}})});
+}

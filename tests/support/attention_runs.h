@@ -1,0 +1,215 @@
+#pragma once
+
+// One pass of attention over random sequences, on either device, and what must be true of its
+// result whatever lesson's kernel computed it. A lesson lays the sequences out in its own way
+// (Attend); the checks do not know how.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "tests/support/attention_sequences.h"
+#include "tests/support/naive_attention.h"
+
+namespace kvtest {
+
+/// One sequence in a pass: its last num_rows tokens are queries.
+struct Part {
+  const Sequence* sequence;
+  int num_rows;
+};
+
+/// The outputs of each part, [num_rows, num_heads, head_dim].
+using Outputs = std::vector<std::vector<float>>;
+using Attend = std::function<Outputs(const HeadShape&, const std::vector<Part>&)>;
+
+/// Rows in the activation dtype of the stream's device: fp32 on the CPU, bf16 on CUDA.
+inline kv::DeviceBuffer upload_rows(const Rows& rows, const kv::Stream& stream) {
+  if (stream.device() == kv::Device::kCuda) return upload(rows, stream);
+  return upload(floats_of(rows), stream);
+}
+
+inline size_t row_bytes(const kv::Stream& stream) {
+  return stream.device() == kv::Device::kCuda ? sizeof(kv::BFloat16) : sizeof(float);
+}
+
+inline Rows queries_of(const HeadShape& shape, const std::vector<Part>& parts) {
+  Rows q;
+  for (const Part& p : parts) append_to(q, last_rows(p.sequence->q, p.num_rows, shape.q_width()));
+  return q;
+}
+
+/// What a kernel wrote, part by part.
+inline Outputs download_outputs(const kv::DeviceBuffer& out, const HeadShape& shape,
+                                const std::vector<Part>& parts, const kv::Stream& stream) {
+  const size_t n = out.bytes() / row_bytes(stream);
+  const std::vector<float> all = stream.device() == kv::Device::kCuda
+                                     ? floats_of(download<kv::BFloat16>(out.data(), n, stream))
+                                     : download<float>(out.data(), n, stream);
+  Outputs outputs;
+  auto at = all.begin();
+  for (const Part& p : parts) {
+    const auto end =
+        at + static_cast<std::ptrdiff_t>(static_cast<size_t>(p.num_rows) * shape.q_width());
+    outputs.emplace_back(at, end);
+    at = end;
+  }
+  CHECK(at == all.end());
+  return outputs;
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Attention in double precision of the part's rows, over V or over |V|.
+inline std::vector<double> in_double(const HeadShape& shape, const Part& part, bool magnitude) {
+  const Sequence& s = *part.sequence;
+  const std::vector<float> q = floats_of(last_rows(s.q, part.num_rows, shape.q_width()));
+  const std::vector<float> k = floats_of(s.k);
+  std::vector<float> v = floats_of(s.v);
+  for (float& x : v) x = magnitude ? std::abs(x) : x;
+  const auto dim = static_cast<size_t>(shape.head_dim);
+  const int group = shape.num_heads / shape.num_kv_heads;
+  std::vector<double> all;
+  for (int row = 0; row < part.num_rows; ++row) {
+    for (int head = 0; head < shape.num_heads; ++head) {
+      const auto kv_at = static_cast<size_t>(head / group) * dim;
+      const auto out =
+          naive_attention(&q[all.size()], &k[kv_at], &v[kv_at], s.len - part.num_rows + row + 1,
+                          shape.kv_width(), shape.head_dim);
+      all.insert(all.end(), out.begin(), out.end());
+    }
+  }
+  return all;
+}
+
+/// How far a result may be from attention in double precision: `of_want` of the element itself and
+/// `of_magnitude` of the attention over |V|.
+///
+/// fp32 sums over a few hundred keys: a rounding is 2^-24 of the magnitude, and some hundred of
+/// them, of either sign, come to about 20: 1e-6. A key too many or too few weighs its p, about
+/// 1e-3. On CUDA the output is rounded to bf16, by at most 2^-8 of itself.
+struct Tolerance {
+  double of_want;
+  double of_magnitude;
+};
+inline Tolerance plain_tolerance(kv::Device device) {
+  return {device == kv::Device::kCuda ? 1.01 * 0x1p-8 : 0.0, 2e-5};
+}
+/// Two kernels, each that far from the truth. The fast one on CUDA also rounds every p to bf16.
+inline Tolerance plain_to_fast_tolerance(kv::Device device) {
+  const bool cuda = device == kv::Device::kCuda;
+  return {cuda ? 2.02 * 0x1p-8 : 0.0, cuda ? 1.01 * 0x1p-8 : 4e-5};
+}
+
+/// A NaN is close to nothing.
+template <class Float>
+void check_close(const std::vector<float>& got, const std::vector<Float>& want,
+                 const std::vector<double>& magnitude, const Tolerance& tolerance) {
+  REQUIRE(got.size() == want.size());
+  double worst = 0.0;  // largest error in units of its bound
+  for (size_t i = 0; i < got.size() && worst <= 1.0; ++i) {
+    const double wanted = want[i];
+    const double bound =
+        tolerance.of_want * std::abs(wanted) + tolerance.of_magnitude * magnitude[i];
+    const double error = std::abs(double{got[i]} - wanted) / bound;
+    if (!(error <= worst)) worst = error;
+  }
+  CHECK(worst <= 1.0);
+}
+
+/// The plain kernel against double precision and against the fast one: every head size and
+/// grouping, and lengths on both sides of a tile, a block and a group of tiles. `most_rows` of each
+/// sequence are queries.
+inline void check_plain_attention(const Attend& plain, const Attend& fast, kv::Device device,
+                                  int most_rows) {
+  const auto check = [&](const HeadShape& shape, const std::vector<int>& lengths) {
+    CAPTURE(shape.num_heads);
+    CAPTURE(shape.num_kv_heads);
+    CAPTURE(shape.head_dim);
+    std::vector<Sequence> sequences;
+    for (const int len : lengths) sequences.emplace_back(shape, len, sequences.size() + 1);
+    std::vector<Part> parts;
+    for (const Sequence& s : sequences) parts.push_back({&s, std::min(s.len, most_rows)});
+    const Outputs got = plain(shape, parts), other = fast(shape, parts);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      CAPTURE(lengths[i]);
+      const std::vector<double> magnitude = in_double(shape, parts[i], true);
+      check_close(got[i], in_double(shape, parts[i], false), magnitude, plain_tolerance(device));
+      check_close(got[i], other[i], magnitude, plain_to_fast_tolerance(device));
+    }
+  };
+  for (const int head_dim : {32, 64, 80, 96, 128}) {
+    for (const int group : {1, 2, 4, 8}) check({2 * group, 2, head_dim}, {1, 63, 64, 65, 130});
+  }
+  check({3, 1, 64}, {2, 15, 16, 17, 31, 32, 33, 127, 128, 129, 255, 256, 257, 513});
+}
+
+/// The first `len` tokens of a sequence.
+inline Sequence beginning_of(const HeadShape& shape, Sequence s, int len) {
+  s.len = len;
+  s.q.resize(static_cast<size_t>(len) * shape.q_width());
+  s.k.resize(static_cast<size_t>(len) * shape.kv_width());
+  s.v.resize(static_cast<size_t>(len) * shape.kv_width());
+  return s;
+}
+
+/// What a query gives depends on its keys alone: not on its company in the pass, not on what comes
+/// after it, not on how many queries come with it (`chunks`: a pass may leave earlier ones out).
+inline void check_bits_of_a_query(const Attend& attend, bool chunks) {
+  for (const HeadShape shape : {HeadShape{6, 2, 64}, HeadShape{5, 1, 80}}) {
+    CAPTURE(shape.head_dim);
+    const Sequence whole(shape, 300, 5), a(shape, 77, 2), b(shape, 333, 3), c(shape, 1, 4);
+    const std::vector<float> all = attend(shape, {{&whole, whole.len}})[0];
+    const Part part{&whole, whole.len}, of_a{&a, 77}, of_b{&b, 333}, of_c{&c, 1};
+    CHECK(same_bits(attend(shape, {part, of_a, of_b})[0], all));
+    CHECK(same_bits(attend(shape, {of_a, part, of_c})[1], all));
+    CHECK(same_bits(attend(shape, {of_c, of_b, part})[2], all));
+
+    const auto rows_of_all = [&](int begin, int end) {
+      const auto at = [&](int row) {
+        return all.begin() +
+               static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * shape.q_width());
+      };
+      return std::vector<float>(at(begin), at(end));
+    };
+    for (const int len : {1, 2, 17, 63, 64, 65, 128, 256, 257, 300}) {
+      CAPTURE(len);
+      const Sequence start = beginning_of(shape, whole, len);
+      for (const int num_rows : {len, 1, 2, 16, 65}) {
+        if (num_rows > len || (num_rows < len && !chunks)) continue;
+        CAPTURE(num_rows);
+        CHECK(same_bits(attend(shape, {{&start, num_rows}})[0], rows_of_all(len - num_rows, len)));
+      }
+    }
+    Sequence poisoned_tail = whole;  // NaN from token 131 on
+    for (Rows* rows : {&poisoned_tail.k, &poisoned_tail.v}) {
+      std::fill(rows->begin() + static_cast<std::ptrdiff_t>(131 * shape.kv_width()), rows->end(),
+                kv::BFloat16{0xFFFF});
+    }
+    std::vector<float> before = attend(shape, {{&poisoned_tail, 300}})[0];
+    before.resize(131 * shape.q_width());
+    CHECK(same_bits(before, rows_of_all(0, 131)));
+  }
+}
+
+/// The same bits from each of `others` as from `first`.
+inline void check_equal_bits(const Attend& first, const std::vector<Attend>& others) {
+  for (const HeadShape shape : {HeadShape{4, 2, 128}, HeadShape{5, 1, 80}}) {
+    const Sequence a(shape, 70, 1), b(shape, 259, 2), c(shape, 16, 3);
+    const std::vector<Part> parts{{&a, a.len}, {&b, b.len}, {&c, c.len}};
+    const Outputs want = first(shape, parts);
+    for (size_t other = 0; other < others.size(); ++other) {
+      CAPTURE(other);
+      const Outputs got = others[other](shape, parts);
+      for (size_t i = 0; i < parts.size(); ++i) CHECK(same_bits(got[i], want[i]));
+    }
+  }
+}
+
+}  // namespace kvtest
