@@ -7,7 +7,8 @@
 #   lesson02_gpu_test    test/gpu_test.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
 #   lesson02_exercise    the same tests over exercise/*.cpp, once a learner has begun; label exercise
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
-#   kv_page02            page.cpp and page_*.cpp: its page in the visualizer, if ImGui was found
+#   kv_page02            page.cpp and page_*.cpp: its page in the visualizer
+#   lesson02_page_test   test/page*_test.cpp: what the page does, without a picture
 #   check02              builds and runs the lesson's tests
 #
 # and adds the lesson to KV_LESSONS, from which the ladder is built.
@@ -108,10 +109,16 @@ function(kv_lesson num topic)
   endif()
 
   file(GLOB page CONFIGURE_DEPENDS page.cpp page_*.cpp)
-  if(KV_HAVE_IMGUI AND page)
+  file(GLOB page_tests CONFIGURE_DEPENDS test/page*_test.cpp)
+  if(page)
     set_property(GLOBAL APPEND PROPERTY KV_PAGES "${num}")
-    add_library(kv_page${num} STATIC ${page})
-    target_link_libraries(kv_page${num} PUBLIC kv_${t} kv_viz)
+    add_library(kv_page${num} OBJECT ${page})  # in the visualizer and in the test
+    target_link_libraries(kv_page${num} PUBLIC kv_${t} kv_viz_core)
+  endif()
+  if(page_tests)
+    kv_test(${t}_page_test LABELS ${t} viz SOURCES ${page_tests} $<TARGET_OBJECTS:kv_page${num}>
+      "${PROJECT_SOURCE_DIR}/tests/viz/fake_widgets.cpp" LIBS kv_${t} kv_viz_core
+      INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   endif()
 
   add_custom_target(check${num}

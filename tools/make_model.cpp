@@ -10,10 +10,10 @@
 #include "common/base/error.h"
 #include "common/base/json.h"
 #include "common/base/parallel.h"
+#include "common/model/random_weights.h"
 #include "common/model/safetensors.h"
 #include "common/program/generate.h"
 #include "common/program/report.h"
-#include "tools/random_weights.h"
 
 namespace {
 

@@ -98,4 +98,17 @@ double read_seconds(const Stream& stream,
   return best;
 }
 
+double copy_bandwidth() {
+  constexpr size_t kBytes = size_t{1} << 31;  // far more than the L2 cache holds
+  const Stream stream(Device::kCuda);
+  const DeviceBuffer from(Device::kCuda, kBytes), to(Device::kCuda, kBytes);
+  fill_bytes(from.data(), 0x5A, kBytes, stream);
+  const double seconds = graph_seconds(stream, 1, [&](int) {
+    check(
+        cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, stream.handle()),
+        "copying on the device");
+  });
+  return 2.0 * kBytes / seconds;
+}
+
 }  // namespace kv

@@ -25,4 +25,8 @@ int rotation_for(double bytes);
 /// ceiling of every kernel that reads these bytes.
 double read_seconds(const Stream& stream, std::span<const std::vector<const DeviceBuffer*>> copies);
 
+/// Bytes per second of a copy of 2 GiB on the device, read and written: the ceiling of what only
+/// moves bytes.
+double copy_bandwidth();
+
 }  // namespace kv

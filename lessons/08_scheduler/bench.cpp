@@ -14,14 +14,12 @@
 #include <vector>
 
 #include "common/base/table.h"
+#include "common/program/allocations.h"
 #include "common/program/bench.h"
+#include "common/program/measure_gpu.h"
 #include "common/program/report.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/block_hash.h"
-#include "tests/support/allocations.h"
-#if KV_HAVE_CUDA
-#include "tools/copy_bandwidth.h"
-#endif
 
 namespace {
 
@@ -185,7 +183,7 @@ Decode decode(uint64_t seed) {
   for (int i = 0; i < 64; ++i) pass();  // prompts, and whatever has to grow
   std::vector<double> seconds;
   seconds.reserve(kPasses);
-  const int64_t before = kvtest::num_allocations();
+  const int64_t before = kv::num_allocations();
   for (int i = 0; i < kPasses; ++i) {
     const auto start = std::chrono::steady_clock::now();
     pass();
@@ -195,7 +193,7 @@ Decode decode(uint64_t seed) {
   const double mean =
       std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
   return {.nanoseconds = 1e9 * mean / kRequests,
-          .allocations = static_cast<double>(kvtest::num_allocations() - before) / kPasses};
+          .allocations = static_cast<double>(kv::num_allocations() - before) / kPasses};
 }
 
 nlohmann::json measure_books(const kv::Console& console, uint64_t seed) {
@@ -307,7 +305,7 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
   const bool cuda = model.device() == kv::Device::kCuda;
   double bandwidth = 0;
 #if KV_HAVE_CUDA
-  if (cuda) bandwidth = bench::copy_bandwidth();
+  if (cuda) bandwidth = kv::copy_bandwidth();
 #endif
   const auto requests =
       busy_requests(model.config().vocab_size, !cuda, options.model.sampling.seed);

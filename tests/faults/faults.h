@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "common/program/allocations.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/08_scheduler/engine.h"
-#include "tests/support/allocations.h"
 #include "tests/support/shipped_model.h"
 
 namespace kvtest {
@@ -49,15 +49,15 @@ inline int64_t fail_each(kv::Model& model, bool and_all_later, bool warm) {
     if (warm) engine->generate(requests);
     std::string error;
     bool done = false;
-    fail_allocation(n, and_all_later);
+    kv::fail_allocation(n, and_all_later);
     try {
       done = kv::combined_digest(engine->generate(requests).completions) == wanted;
     } catch (const std::exception& e) {
-      fail_allocation(0);
+      kv::fail_allocation(0);
       error = e.what();
     }
-    const bool failed = allocation_failed() || !error.empty();
-    fail_allocation(0);
+    const bool failed = kv::allocation_failed() || !error.empty();
+    kv::fail_allocation(0);
     REQUIRE((done || !error.empty()));  // an answer is right, or there is none
     if (const auto* manager = engine->manager()) {
       manager->check();
@@ -82,13 +82,13 @@ inline void fail_in_first_passes(kv::Device device, int64_t step) {
     CAPTURE(n);
     kv::Model model = load();
     const auto engine = small_engine(model);
-    fail_allocation(n);
+    kv::fail_allocation(n);
     try {
       engine->generate(requests);
     } catch (const std::exception&) {  // it may also find another way, as a stable sort does
     }
-    failed = allocation_failed();
-    fail_allocation(0);
+    failed = kv::allocation_failed();
+    kv::fail_allocation(0);
     REQUIRE(kv::combined_digest(engine->generate(requests).completions) == wanted);
     REQUIRE(kv::combined_digest(engine->generate(requests).completions) == wanted);
   }

@@ -2,11 +2,11 @@
 
 #include <cstddef>
 
-#include "tests/support/allocations.h"
+#include "common/program/allocations.h"
 
 extern "C" {
 void* __real_aligned_alloc(size_t alignment, size_t bytes);   // NOLINT
 void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {  // NOLINT
-  return kvtest::fails_now() ? nullptr : __real_aligned_alloc(alignment, bytes);
+  return kv::fails_now() ? nullptr : __real_aligned_alloc(alignment, bytes);
 }
 }

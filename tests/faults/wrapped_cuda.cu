@@ -3,16 +3,14 @@
 
 #include <cuda_runtime_api.h>
 
-#include "tests/support/allocations.h"
+#include "common/program/allocations.h"
 
 // NOLINTBEGIN
 extern "C" {
 
-#define KV_FAILS(call, parameters, arguments, error)              \
-  cudaError_t __real_##call parameters;                           \
-  cudaError_t __wrap_##call parameters {                          \
-    return kvtest::fails_now() ? error : __real_##call arguments; \
-  }
+#define KV_FAILS(call, parameters, arguments, error) \
+  cudaError_t __real_##call parameters;              \
+  cudaError_t __wrap_##call parameters { return kv::fails_now() ? error : __real_##call arguments; }
 
 KV_FAILS(cudaMalloc, (void** data, size_t bytes), (data, bytes), cudaErrorMemoryAllocation)
 KV_FAILS(cudaMallocHost, (void** data, size_t bytes), (data, bytes), cudaErrorMemoryAllocation)
@@ -38,17 +36,17 @@ KV_FAILS(cudaFuncSetAttribute, (const void* kernel, cudaFuncAttribute what, int 
 cudaError_t __real_cudaStreamSynchronize(cudaStream_t s);
 cudaError_t __wrap_cudaStreamSynchronize(cudaStream_t s) {
   const cudaError_t error = __real_cudaStreamSynchronize(s);
-  return kvtest::fails_now() ? cudaErrorUnknown : error;
+  return kv::fails_now() ? cudaErrorUnknown : error;
 }
 cudaError_t __real_cudaEventSynchronize(cudaEvent_t event);
 cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event) {
   const cudaError_t error = __real_cudaEventSynchronize(event);
-  return kvtest::fails_now() ? cudaErrorUnknown : error;
+  return kv::fails_now() ? cudaErrorUnknown : error;
 }
 cudaError_t __real_cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph);
 cudaError_t __wrap_cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
   const cudaError_t error = __real_cudaStreamEndCapture(s, graph);
-  if (!kvtest::fails_now()) return error;
+  if (!kv::fails_now()) return error;
   if (error == cudaSuccess && *graph != nullptr) cudaGraphDestroy(*graph);
   *graph = nullptr;
   return cudaErrorStreamCaptureInvalidated;

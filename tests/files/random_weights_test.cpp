@@ -1,4 +1,4 @@
-#include "tools/random_weights.h"
+#include "common/model/random_weights.h"
 
 #include <doctest/doctest.h>
 

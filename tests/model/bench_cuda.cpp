@@ -21,10 +21,10 @@
 
 #if KV_HAVE_CUDA
 #include "common/model/model_internal.h"
+#include "common/program/measure_gpu.h"
 #include "kernels/argmax.h"
 #include "kernels/pack_weights.h"
 #include "lessons/02_flat_cache/flat_attention.h"
-#include "tools/copy_bandwidth.h"
 #endif
 
 namespace {
@@ -229,7 +229,7 @@ Results measure(const Options& options, const kv::Console& console) {
   Results r;
   kv::resolve_device("cuda");
   console.print("{}\n", kv::describe(kv::Device::kCuda));
-  r.bandwidth = bench::copy_bandwidth();
+  r.bandwidth = kv::copy_bandwidth();
   measure_model(options, r);
   measure_products(options, kv::load_config(options.generate.model_dir), r);
   return r;

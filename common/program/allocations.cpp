@@ -1,4 +1,4 @@
-#include "tests/support/allocations.h"
+#include "common/program/allocations.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -14,7 +14,7 @@ std::atomic<bool> failed{false};
 void* allocate(size_t bytes, size_t alignment) {
   count.fetch_add(1, std::memory_order_relaxed);
   void* data = nullptr;
-  if (kvtest::fails_now() || posix_memalign(&data, alignment, bytes == 0 ? 1 : bytes) != 0) {
+  if (kv::fails_now() || posix_memalign(&data, alignment, bytes == 0 ? 1 : bytes) != 0) {
     throw std::bad_alloc();
   }
   return data;
@@ -22,7 +22,7 @@ void* allocate(size_t bytes, size_t alignment) {
 
 }  // namespace
 
-namespace kvtest {
+namespace kv {
 
 int64_t num_allocations() { return count.load(std::memory_order_relaxed); }
 
@@ -43,7 +43,7 @@ bool fails_now() {
 
 bool allocation_failed() { return failed; }
 
-}  // namespace kvtest
+}  // namespace kv
 
 // The program's own, in place of the library's.
 void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }

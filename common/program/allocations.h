@@ -1,20 +1,20 @@
 #pragma once
 
-// A program that links allocations.cpp counts its allocations, and can make one fail.
+// A program that links kv::allocations counts its allocations, and can make one fail.
 
 #include <cstdint>
 
-namespace kvtest {
+namespace kv {
 
 /// Calls of operator new so far.
 int64_t num_allocations();
 
 /// The nth allocation from now on, counted from 1, throws std::bad_alloc; with `and_all_later` all
-/// behind it do, too. 0: none fails.
+/// after it do, too. 0: none fails.
 void fail_allocation(int64_t nth, bool and_all_later = false);
 /// For other calls that count as allocations, or stand in for them: true if this one has to fail.
 bool fails_now();
 /// True once one has failed since the last fail_allocation().
 bool allocation_failed();
 
-}  // namespace kvtest
+}  // namespace kv
