@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Rules of the repository that a script can see.
 
-  check.py arrows    includes point down only; CUDA headers stay in CUDA files
+  check.py arrows    includes and links point down only; CUDA headers stay in CUDA files
+  check.py house     a lesson's folder shows the lesson: short kernels in plain CUDA, and no tests
   check.py quotes    code quoted in a text stands in the tested source, word for word
   check.py commands  every ./course command, file and link that a text names exists
   check.py promise   nothing that would let a compiler change the arithmetic
@@ -17,7 +18,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CODE = {".h", ".cpp", ".cu", ".cuh", ".inl"}
+CODE = {".h", ".cpp", ".cu", ".cuh"}
+KERNEL_LINES = 70  # of a kernel in a lesson: what a reader follows from top to bottom
 
 
 def files(root, suffixes, folders=None):
@@ -37,27 +39,75 @@ def numbered_lines(root, rel):
     return list(enumerate(text.splitlines(), 1))
 
 
+# From below: a file includes its own floor and those below it, and a target links them.
+FLOORS = ["common/base", "kernels", "common/model", "common/program", "viz", "lessons", "tests tools site"]
+TARGETS = {"base": "common/base/", "kernels": "kernels/", "model": "common/model/", "program": "common/program/",
+           "viz": "viz/", "pages": "viz/", "ladder": "tests/"}
+
+
+def floor_of(path):
+    """A number, or None for what is not ours. The tests of a lesson stand with the other tests."""
+    if re.match(r"lessons/\w+/test/", path):
+        return len(FLOORS) - 1
+    for height, folders in enumerate(FLOORS):
+        if path.startswith(tuple(folder + "/" for folder in folders.split())):
+            return height
+
+
+def targets_of(line, is_cmake):
+    """What a line includes or links, as paths that begin with their floor."""
+    if not is_cmake:
+        return re.findall(r'^\s*#\s*include\s+"([^"]+)"', line)
+    line = line.split("#")[0]
+    libraries = re.findall(r"\bkv(?:::|_)(base|kernels|model|program|viz|pages|ladder)\b", line)
+    lessons = re.findall(r"\bkv_lesson(\d\d)\b", line)
+    return [TARGETS[name] for name in libraries] + [f"lessons/{number}_" for number in lessons] + re.findall(
+        r"\b(?:tests|tools)/", line)
+
+
+def wrong_arrow(path, target):
+    """Why `path` may not include or link `target`; None if it may."""
+    mine, other = (re.match(r"lessons/(\d\d)_", p) for p in (path, target))
+    if (floor_of(target) or 0) > floor_of(path):
+        return f"an arrow up, from {path.split('/')[0]}/ to {target}"
+    if mine and other and other.group(1) > mine.group(1):
+        return f"lesson {mine.group(1)} uses the later lesson {other.group(1)}"
+    if mine and other and other.group(1) < mine.group(1) and target.endswith(".cuh"):
+        return f"lesson {mine.group(1)} includes a .cuh of lesson {other.group(1)}: what two lessons share is kernels/"
+    if path.endswith((".cpp", ".h")) and floor_of(path) == floor_of("lessons/") and target.startswith("viz/"):
+        if not re.search(r"/page[^/]*$", path):
+            return "only the page of a lesson (page.cpp, page_*) includes viz/"
+
+
 def arrows(root):
-    """A lesson includes common/, kernels/ and earlier lessons; the rest knows no lesson."""
-    for rel in files(root, CODE):
-        top = rel.parts[0]
-        own = re.match(r"(\d\d)_", rel.parts[1]) if top == "lessons" and len(rel.parts) > 2 else None
+    """What stands below knows nothing of what stands above; a lesson knows earlier lessons alone."""
+    for rel in files(root, CODE | {".txt"}):
+        path, is_cmake = rel.as_posix(), rel.name == "CMakeLists.txt"
+        if floor_of(path) is None or (rel.suffix == ".txt" and not is_cmake):
+            continue
         for n, line in numbered_lines(root, rel):
-            if top in ("common", "kernels", "viz") and re.search(r"lessons/|lesson\d\d", line):
-                yield f"{rel}:{n}: {top}/ knows no lesson, but this line names one"
-            include = re.match(r'\s*#\s*include\s+[<"]([^>"]+)[>"]', line)
-            if not include:
-                continue
-            target = include.group(1)
-            lesson = re.search(r"(\d\d)_[a-z0-9_]+/", target)
-            if own and lesson and int(lesson.group(1)) > int(own.group(1)):
-                yield f"{rel}:{n}: lesson {own.group(1)} includes the later lesson {lesson.group(1)}"
-            if own and target.startswith("viz/") and not rel.name.startswith("page"):
-                yield f"{rel}:{n}: only the page of a lesson (page.cpp, page_*) includes viz/"
-            if top in ("common", "kernels") and target.startswith("viz/"):
-                yield f"{rel}:{n}: {top}/ includes viz/"
-            if re.match(r"cuda|cooperative_groups|mma\.h|cub/", target) and rel.suffix not in (".cu", ".cuh"):
-                yield f"{rel}:{n}: the CUDA header {target} outside .cu and .cuh files"
+            for target in targets_of(line, is_cmake):
+                if why := wrong_arrow(path, target):
+                    yield f"{rel}:{n}: {why}"
+            if floor_of(path) < floor_of("lessons/") and re.search(r"lessons/|lesson\d\d", line):
+                yield f"{rel}:{n}: {rel.parts[0]}/ knows no lesson, but this line names one"
+            if rel.suffix in (".h", ".cpp") and re.match(r"\s*#\s*include\s+<(cuda|cooperative_groups|mma\.h|cub/)", line):
+                yield f"{rel}:{n}: a CUDA header outside .cu and .cuh files"
+
+
+def house(root):
+    """A lesson's folder shows the lesson: short kernels in plain CUDA, and no tests."""
+    for rel in files(root, CODE | {".py"}, ["lessons"]):
+        if len(rel.parts) != 3:
+            continue  # in test/, exercise/ or road/
+        if re.search(r"_test\.|planted", rel.name):
+            yield f"{rel}:1: the tests of a lesson stand in its folder test/"
+        text = (root / rel).read_text(encoding="utf-8")
+        for asm in re.finditer(r"^[^/\n]*\basm\b", text, re.M):
+            yield f"{rel}:{text.count(chr(10), 0, asm.end()) + 1}: inline PTX in a lesson, wanted in kernels/ or a road/"
+        for kernel in re.finditer(r"^__global__.*?^}", text, re.M | re.S):
+            if (lines := kernel.group().count("\n") + 1) > KERNEL_LINES:
+                yield f"{rel}:{text.count(chr(10), 0, kernel.start()) + 1}: a kernel of {lines} lines, wanted {KERNEL_LINES} at most"
 
 
 def quotes(root):
@@ -148,7 +198,7 @@ def figures(root):
                 yield f"docs/figures/{path.name}:1: not what tools/figures/all.py draws; run it and commit"
 
 
-RULES = {"arrows": arrows, "quotes": quotes, "commands": commands, "promise": promise, "figures": figures}
+RULES = {"arrows": arrows, "house": house, "quotes": quotes, "commands": commands, "promise": promise, "figures": figures}
 
 
 def write(root, name, text):
@@ -160,11 +210,26 @@ def write(root, name, text):
 def selftest():
     """Plants one violation at a time in an otherwise clean tree."""
     planted = [
+        ("arrows", "common/base/x.h", '#include "kernels/y.h"\n'),
+        ("arrows", "kernels/x.cu", '#include "common/model/y.h"\n'),
+        ("arrows", "kernels/fast/x.cu", '#include "lessons/01_a/y.cuh"\n'),
+        ("arrows", "common/model/x.cpp", '#include "common/program/y.h"\n'),
+        ("arrows", "common/program/x.cpp", '#include "viz/y.h"\n'),
+        ("arrows", "viz/x.cpp", '#include "tests/y.h"\n'),
+        ("arrows", "viz/x.cpp", "// as lesson01 does\n"),
         ("arrows", "lessons/02_b/x.cpp", '#include "lessons/03_c/y.h"\n'),
-        ("arrows", "common/x.h", '#include "lessons/01_a/y.h"\n'),
-        ("arrows", "kernels/x.cpp", "// as lesson01 does\n"),
-        ("arrows", "common/x.cpp", "#include <cuda_runtime.h>\n"),
-        ("arrows", "lessons/01_a/engine.cpp", '#include "viz/pool.h"\n'),
+        ("arrows", "lessons/02_b/test/x.cpp", '#include "lessons/03_c/y.h"\n'),
+        ("arrows", "lessons/02_b/x.cu", '#include "lessons/01_a/y.cuh"\n'),
+        ("arrows", "lessons/02_b/bench.cpp", '#include "tests/support/y.h"\n'),
+        ("arrows", "lessons/02_b/main.cpp", '#include "tools/y.h"\n'),
+        ("arrows", "lessons/02_b/engine.cpp", '#include "viz/pool.h"\n'),
+        ("arrows", "lessons/02_b/x.cpp", "#include <cuda_runtime.h>\n"),
+        ("arrows", "kernels/CMakeLists.txt", "target_link_libraries(x PUBLIC kv::model)\n"),
+        ("arrows", "lessons/02_b/CMakeLists.txt", "kv_lesson(02 b LIBS kv_lesson03)\n"),
+        ("arrows", "lessons/02_b/CMakeLists.txt", "target_sources(b PRIVATE tests/support/x.cpp)\n"),
+        ("house", "lessons/02_b/b_test.cpp", "\n"),
+        ("house", "lessons/02_b/x.cuh", '  asm volatile("");\n'),
+        ("house", "lessons/02_b/x.cu", "__global__ void f() {\n" + 69 * "  g();\n" + "}\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint b;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/gone.h -->\n```cpp\nint a;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\ntext\n"),
@@ -177,11 +242,17 @@ def selftest():
     clean = {
         "course": 'case "$1" in\n  run | test) ;;\nesac\n',
         "lessons/01_a/ok.h": "int a;\n",
-        "lessons/02_b/ok.h": '#include "lessons/01_a/ok.h"\n',
+        "lessons/02_b/ok.h": '#include "lessons/01_a/ok.h"\n#include "kernels/x.h"\n#include "common/program/x.h"\n',
+        "lessons/02_b/page.cpp": '#include "viz/x.h"\n#include <cmath>\n',
+        "lessons/02_b/test/ok_test.cpp": '#include "tests/x.h"\n#include "lessons/02_b/ok.h"\n',
+        "lessons/02_b/road/ok.cu": 'asm("");\n',
+        "lessons/02_b/ok.cu": "#include <cuda_fp16.h>\n__global__ void f() {\n" + 68 * "  g();\n" + "}\n// no asm\n",
+        "kernels/ok.cpp": '#include "common/base/x.h"\n',
+        "kernels/CMakeLists.txt": "target_link_libraries(x PUBLIC kv::base)  # not kv::model\n",
         "README.md": "`./course run 1` [ok](lessons/01_a/ok.h)\n",
         "lessons/02_b/README.md": "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint a;\n```\n",
     }
-    for rule, name, text in planted + [(rule, None, None) for rule in ("arrows", "quotes", "commands", "promise")]:
+    for rule, name, text in planted + [(rule, None, None) for rule in RULES if rule != "figures"]:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for path, content in clean.items():
