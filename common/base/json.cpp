@@ -82,6 +82,14 @@ class Builder final : public nlohmann::json_sax<Json> {
           "file?",
           name_, limits_.max_depth);
     }
+    // An empty list takes 2 bytes of a file and dozens of memory: no more of them than a file of
+    // short lists has, so that a document never takes 20 times its file.
+    constexpr size_t kFewestBytes = 8;
+    constexpr size_t kAlwaysLegal = 1000;
+    if (++num_containers_ > text_.size() / kFewestBytes + kAlwaysLegal) {
+      user_error("{}: {} lists and objects in {} bytes, wanted at most one in {}; is it damaged?",
+                 name_, num_containers_, text_.size(), kFewestBytes);
+    }
     open_.push_back(place(std::move(value)));
     return true;
   }
@@ -98,12 +106,16 @@ class Builder final : public nlohmann::json_sax<Json> {
   std::vector<Json*> open_;  // arrays and objects not closed yet: only the last one grows
   Json* next_ = nullptr;     // where the value of the last key goes
   size_t num_values_ = 0;
+  size_t num_containers_ = 0;
 };
 
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
   if (text.empty()) user_error("{}: the file is empty, wanted JSON; download it again", name);
+  if (const size_t nul = text.find('\0'); nul != text.npos) {  // the parser takes it for the end
+    user_error("{}: byte {} is NUL, wanted strict JSON in UTF-8; is the file damaged?", name, nul);
+  }
   Builder builder(text, name, limits);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();

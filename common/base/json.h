@@ -22,8 +22,9 @@ struct JsonLimits {
 };
 
 /// Parses strict JSON in UTF-8. Refused with a UserError that names `name` and the line and column:
-/// anything JSON does not allow, a key that occurs twice in one object, a number no double holds
-/// (1e400), a lone surrogate, ill-formed UTF-8, and more depth or values than `limits` say.
+/// anything JSON does not allow, a NUL byte, a key that occurs twice in one object, a number no
+/// double holds (1e400), a lone surrogate, ill-formed UTF-8, and more depth or values than `limits`
+/// say.
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 
 /// Reads a whole regular file of at most `max_bytes`. Throws UserError.
@@ -46,6 +47,8 @@ class JsonObject {
   const Json& value() const { return *value_; }
   /// Null if there is no such key, or its value is null.
   const Json* find(const std::string& key) const;
+  /// True if there is such a key, whatever its value.
+  bool has(const std::string& key) const { return value_->contains(key); }
   /// Throws UserError if there is no such key.
   const Json& at(const std::string& key) const;
   JsonObject object(const std::string& key) const;

@@ -27,6 +27,19 @@ Lead lead_of(uint8_t byte) {
 
 uint8_t byte_at(std::string_view text, size_t pos) { return static_cast<uint8_t>(text[pos]); }
 
+/// Controls, line breaks, and what has no width or turns the direction of the text round it: one of
+/// these in a file's name could make a message say something else.
+bool hides_or_moves_text(char32_t c) {
+  struct Range {
+    char32_t first, last;
+  };
+  constexpr Range kRanges[] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0xAD, 0xAD},
+                               {0x61C, 0x61C},   {0x180E, 0x180E},  {0x200B, 0x200F},
+                               {0x2028, 0x202E}, {0x2060, 0x206F},  {0xFEFF, 0xFEFF},
+                               {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};
+  return std::ranges::any_of(kRanges, [c](Range r) { return c >= r.first && c <= r.last; });
+}
+
 }  // namespace
 
 Utf8Step utf8_step(std::string_view text, size_t pos) {
@@ -99,18 +112,27 @@ std::string quote(std::string_view text, size_t max_bytes) {
   for (size_t pos = 0; pos < text.size();) {
     if (pos >= max_bytes) return out + "...\"";
     const Utf8Step step = utf8_step(text, pos);
-    const bool control =
-        step.code_point < 0x20 || (step.code_point >= 0x7F && step.code_point < 0xA0);
-    const bool line_break = step.code_point == 0x2028 || step.code_point == 0x2029;
-    if (step.valid && !control && !line_break) {
+    const size_t end = pos + step.length;
+    out += printable(text.substr(pos, step.length));
+    pos = end;
+  }
+  return out + "\"";
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Step step = utf8_step(text, pos);
+    if (step.valid && !hides_or_moves_text(step.code_point)) {
       out += text.substr(pos, step.length);
     } else {
-      for (size_t i = 0; i < step.length; ++i)
+      for (size_t i = 0; i < step.length; ++i) {
         out += fmt::format("\\x{:02x}", byte_at(text, pos + i));
+      }
     }
     pos += step.length;
   }
-  return out + "\"";
+  return out;
 }
 
 }  // namespace kv

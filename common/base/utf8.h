@@ -33,8 +33,11 @@ size_t unfinished_utf8_bytes(std::string_view text);
 /// Appends the UTF-8 form of a code point (not a surrogate, at most U+10FFFF).
 void append_utf8(std::string& text, char32_t code_point);
 
-/// `text` in quotes for a one-line message: control characters and ill-formed bytes as \xNN, and at
-/// most about `max_bytes` bytes of it.
+/// `text` as one line for a terminal: control characters, line breaks, characters that are
+/// invisible or change the direction of writing, and ill-formed bytes become \xNN.
+std::string printable(std::string_view text);
+
+/// `text` in quotes for a one-line message: printable(), and at most about `max_bytes` bytes of it.
 std::string quote(std::string_view text, size_t max_bytes = 60);
 
 }  // namespace kv

@@ -52,9 +52,8 @@ void refuse_sliding_window(const JsonObject& config, int num_layers) {
     return;
   }
   if (!config.boolean_or("use_sliding_window", false)) return;
-  const bool has_window =
-      !config.value().contains("sliding_window") || config.find("sliding_window");
-  const int64_t first = config.find("max_window_layers")
+  const bool has_window = !config.has("sliding_window") || config.find("sliding_window");
+  const int64_t first = config.has("max_window_layers")
                             ? config.integer("max_window_layers", 0, kMaxLayers)
                             : 28;  // transformers' default
   if (has_window && first < num_layers) {
@@ -66,7 +65,7 @@ void refuse_scaled_rope(const JsonObject& rope) {
   for (const char* key : {"rope_type", "type"}) {
     if (rope.string_or(key, "default") != "default") rope.wrong(key, "\"default\"");
   }
-  if (rope.find("partial_rotary_factor") && rope.number("partial_rotary_factor") != 1.0) {
+  if (rope.has("partial_rotary_factor") && rope.number("partial_rotary_factor") != 1.0) {
     rope.wrong("partial_rotary_factor", "1 (every dimension rotates)");
   }
 }
@@ -82,11 +81,11 @@ double theta_at(const JsonObject& object) {
 double read_rope_theta(const JsonObject& config) {
   if (config.find("rope_scaling")) refuse_scaled_rope(config.object("rope_scaling"));
   std::optional<double> theta;
-  if (config.find("rope_theta")) theta = theta_at(config);
+  if (config.has("rope_theta")) theta = theta_at(config);
   if (config.find("rope_parameters")) {
     const JsonObject rope = config.object("rope_parameters");
     refuse_scaled_rope(rope);
-    if (rope.find("rope_theta")) {
+    if (rope.has("rope_theta")) {
       const double inner = theta_at(rope);
       if (theta && *theta != inner) {
         rope.wrong("rope_theta", fmt::format("{} as at the top of the file", *theta));
@@ -137,18 +136,18 @@ ModelConfig parse_config(std::string_view text, const std::string& name) {
   c.num_layers = size_at(config, "num_hidden_layers", kMaxLayers);
   c.num_heads = size_at(config, "num_attention_heads", kMaxHeads);
   c.num_kv_heads = size_at(config, "num_key_value_heads", kMaxHeads);
-  c.head_dim = config.find("head_dim") ? size_at(config, "head_dim", kMaxHeadDim) : kDefaultHeadDim;
+  c.head_dim = config.has("head_dim") ? size_at(config, "head_dim", kMaxHeadDim) : kDefaultHeadDim;
   check_heads(config, c);
   refuse_sliding_window(config, c.num_layers);
 
-  if (config.find("rms_norm_eps")) {
+  if (config.has("rms_norm_eps")) {
     const double eps = config.number("rms_norm_eps");
     if (!(eps >= 0.0 && eps < 1.0)) config.wrong("rms_norm_eps", "a number from 0 to 1");
     c.rms_norm_eps = static_cast<float>(eps);
   }
   c.rope_theta = read_rope_theta(config);
   c.tie_word_embeddings = config.boolean_or("tie_word_embeddings", false);
-  c.max_position_embeddings = config.find("max_position_embeddings")
+  c.max_position_embeddings = config.has("max_position_embeddings")
                                   ? size_at(config, "max_position_embeddings", kMaxPositions)
                                   : 32768;  // transformers' default
   add_eos_ids(config, c.eos_token_ids);

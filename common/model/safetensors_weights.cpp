@@ -60,6 +60,7 @@ Weights Weights::open(const std::filesystem::path& model_dir) {
                model_dir.string(), kSingleFile, kIndexFile);
   }
   const ShardIndex index = read_index(model_dir / kIndexFile);
+  std::map<std::string, std::string> shard_of;  // every tensor, also those that the index forgets
   for (const auto& [file, names] : index.tensors_of_shard) {
     if (!std::filesystem::exists(model_dir / file, error)) {
       user_error("{}: shard {} is not in the folder, wanted {} shards; download it", index.where,
@@ -68,6 +69,12 @@ Weights Weights::open(const std::filesystem::path& model_dir) {
     // Moving a SafetensorsFile moves its map as a whole, so addresses of tensors stay.
     weights.files_.push_back(SafetensorsFile::open(model_dir / file));
     const auto& tensors = weights.files_.back().tensors();
+    for (const auto& [name, tensor] : tensors) {
+      const auto [it, is_new] = shard_of.emplace(name, file);
+      if (is_new) continue;
+      user_error("{}: tensor {} is in shard {} and in shard {}, wanted once; download both again",
+                 index.where, quote(name), quote(it->second), quote(file));
+    }
     for (const std::string& name : names) {
       const auto it = tensors.find(name);
       if (it == tensors.end()) {

@@ -1,5 +1,6 @@
 #include "common/program/run_main.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -7,6 +8,7 @@
 
 #include "common/base/console.h"
 #include "common/base/error.h"
+#include "common/base/utf8.h"
 
 namespace kv {
 namespace {
@@ -28,12 +30,9 @@ int report(std::string message, int code) {
     while (rest < message.size() && (message[rest] & 0xC0) == 0x80) ++rest;
     message.replace(end, rest - end, " [...] ");
   }
-  for (char& c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) c = c == '\n' || c == '\r' ? ' ' : '?';
-  }
+  std::ranges::replace(message, '\n', ' ');
   std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", message.c_str());
+  std::fprintf(stderr, "error: %s\n", printable(message).c_str());
   return code;
 }
 

@@ -140,6 +140,16 @@ TEST_CASE("a wrong type") {
                  "found an array of 1 values"));
 }
 
+TEST_CASE("null is no number") {
+  for (const std::string key : {"vocab_size", "head_dim", "rms_norm_eps", "rope_theta",
+                                "max_position_embeddings", "num_hidden_layers"}) {
+    CAPTURE(key);
+    CHECK(contains(error_with(key, nullptr), "\"" + key + "\" is null, wanted "));
+  }
+  CHECK(contains(error_with("rope_parameters", {{"rope_theta", nullptr}}),
+                 "\"rope_theta\" is null, wanted a number"));
+}
+
 TEST_CASE("absurd sizes") {
   for (const std::string key :
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",

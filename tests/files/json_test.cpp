@@ -54,6 +54,26 @@ TEST_CASE("lone surrogates and ill-formed UTF-8") {
   }
 }
 
+TEST_CASE("a NUL byte is no end: nothing after it is passed over") {
+  const std::string nul(1, '\0');
+  for (const std::string& text :
+       {"{}" + nul, "{}" + nul + "rubbish", nul + "{}", "{" + nul + "}", "{\"a" + nul + "\":1}"}) {
+    CHECK(contains(error_of(text), "is NUL"));
+  }
+  CHECK(error_of("{\"a\\u0000\":1}") == "no error");
+}
+
+TEST_CASE("lists and objects that would take many times the file's size") {
+  for (const std::string item : {"[]", "{}"}) {
+    std::string text = "[" + item;
+    for (int i = 0; i < 100'000; ++i) text += "," + item;
+    CHECK(contains(error_of(text + "]"), "lists and objects in"));
+  }
+  std::string pairs = R"([["a","b"])";  // merges of a tokenizer, as short as they can be
+  for (int i = 0; i < 100'000; ++i) pairs += R"(,["a","b"])";
+  CHECK(error_of(pairs + "]") == "no error");
+}
+
 TEST_CASE("a key that occurs twice") {
   CHECK(contains(error_of(R"({"a":1,"b":{"a":1},"a":2})"), "key \"a\" occurs twice"));
   CHECK(error_of(R"({"a":1,"b":{"a":1}})") == "no error");

@@ -67,3 +67,13 @@ TEST_CASE("utf8: a quoted text is one printable line") {
   CHECK(quote("\u00e9\u2028") == "\"\u00e9\\xe2\\x80\\xa8\"");
   CHECK(quote(std::string(100, 'x'), 10) == "\"xxxxxxxxxx...\"");
 }
+
+TEST_CASE("utf8: characters that hide or turn text are written as bytes") {
+  CHECK(quote("a\u202egnp.exe") == "\"a\\xe2\\x80\\xaegnp.exe\"");
+  for (const std::string hidden : {"\u0085", "\u061c", "\u200b", "\u2066", "\u2069", "\ufeff"}) {
+    CAPTURE(hidden);
+    CHECK(printable(hidden).starts_with("\\x"));
+  }
+  CHECK(printable("gr\u00fc\u00df \u4f60\u597d \U0001F600") ==
+        "gr\u00fc\u00df \u4f60\u597d \U0001F600");
+}

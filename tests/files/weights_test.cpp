@@ -97,6 +97,15 @@ TEST_CASE("a tensor that the index puts into the wrong shard") {
   CHECK(contains(f.error(), "tensor \"a\" should be in shard \"s2.safetensors\""));
 }
 
+TEST_CASE("a tensor that stands in two shards, whether or not the index names both") {
+  Folder f;
+  f.map("s1.safetensors", "s2.safetensors");
+  write_safetensors(f.dir.path() / "s2.safetensors",
+                    {{"a", "U8", {1}, "X", 1}, {"b", "U8", {1}, "B", 1}});
+  CHECK(contains(f.error(),
+                 "tensor \"a\" is in shard \"s1.safetensors\" and in shard \"s2.safetensors\""));
+}
+
 TEST_CASE("an index that reaches outside its folder") {
   for (const std::string path : {"../s1.safetensors", "/etc/passwd", "..", ".", "",
                                  "x/s1.safetensors", "x\\s1.safetensors"}) {
