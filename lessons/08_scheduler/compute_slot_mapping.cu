@@ -1,8 +1,9 @@
-// The CUDA twin of compute_slot_mapping. Floor: a table entry of 4 bytes read and a slot of 8 bytes
-// written for each row, 6 KB for 512 rows: nothing but the latency of a launch. What it saves is
-// the host's loop over all rows, and the copy of its result.
+// The CUDA twin of compute_slot_mapping. It saves the host's loop over all rows, and the copy of
+// its result. A table entry read and a slot written for each row are nothing but latency, so
+// programmatic dependent launch has its CTAs on the chip when the tables come.
 
 #include "compute_slot_mapping.h"
+
 #include "kernels/launch.cuh"
 
 namespace lesson08 {
@@ -10,36 +11,29 @@ namespace {
 
 constexpr int kThreadsPerCta = 256;
 
-/// Grid: (rows / kThreadsPerCta). A thread finds its row's sequence by bisection.
+/// Grid: (num_seqs). The CTA's threads take the sequence's rows in turn.
 __global__ void compute_slot_mapping_kernel(ComputeSlotMappingArgs args) {
   kv::let_successors_start();
   kv::wait_for_predecessors();
-  const int row = static_cast<int>(blockIdx.x) * kThreadsPerCta + static_cast<int>(threadIdx.x);
-  if (row >= args.num_rows) return;
-  int seq = 0;  // the last one that begins at this row or before it, and has rows
-  for (int end = args.num_seqs; end - seq > 1;) {
-    const int middle = seq + (end - seq) / 2;
-    if (args.first_row[middle] <= row) {
-      seq = middle;
-    } else {
-      end = middle;
-    }
+  const auto seq = static_cast<int>(blockIdx.x);
+  const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
+  const int end = args.first_row[seq + 1];
+  for (int row = args.first_row[seq] + static_cast<int>(threadIdx.x); row < end;
+       row += kThreadsPerCta) {
+    const int position = args.seq_len[seq] - (end - row);
+    args.slot_mapping[row] =
+        int64_t{table[position / args.block_size]} * args.block_size + position % args.block_size;
   }
-  const int position = args.seq_len[seq] - args.first_row[seq + 1] + row;
-  const int64_t entry = int64_t{seq} * args.max_blocks_per_seq + position / args.block_size;
-  args.slot_mapping[row] =
-      int64_t{args.block_tables[entry]} * args.block_size + position % args.block_size;
 }
 
 }  // namespace
 
 void compute_slot_mapping_cuda(const ComputeSlotMappingArgs& args, const kv::Stream& stream) {
   if (args.num_rows == 0) return;
-  const int ctas = (args.num_rows + kThreadsPerCta - 1) / kThreadsPerCta;
+  const dim3 grid(static_cast<unsigned>(args.num_seqs));
   kv::launch_dependent(compute_slot_mapping_kernel,
-                       {dim3(static_cast<unsigned>(ctas)), dim3(kThreadsPerCta), 0,
-                        "launching compute_slot_mapping"},
-                       stream, args);
+                       {grid, dim3(kThreadsPerCta), 0, "launching compute_slot_mapping"}, stream,
+                       args);
 }
 
 }  // namespace lesson08

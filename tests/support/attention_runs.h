@@ -198,6 +198,25 @@ inline void check_bits_of_a_query(const Attend& attend, bool chunks) {
   }
 }
 
+/// Scores of thousands, of either sign: nothing overflows, and no key but the largest counts.
+inline void check_extreme_scores(const Attend& attend) {
+  const HeadShape shape{2, 1, 64};
+  Sequence s(shape, 40, 9);
+  for (kv::BFloat16& x : s.q) x = kv::to_bfloat16(1.0f);
+  for (size_t i = 0; i < s.k.size(); ++i) {  // scores of -8e3, -8e3 + 8, ... and +8e3 at token 30
+    const auto token = static_cast<float>(i / shape.kv_width());
+    s.k[i] = kv::to_bfloat16(token == 30.0f ? 1024.0f : 8.0f * token - 1024.0f);
+  }
+  const std::vector<float> out = attend(shape, {{&s, s.len}})[0];
+  bool right = true;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t wins = std::min<size_t>(i / shape.q_width(), 30);
+    const kv::BFloat16 v = s.v[wins * shape.kv_width() + i % shape.kv_width()];
+    right = right && out[i] == kv::to_float(v);
+  }
+  CHECK(right);
+}
+
 /// The same bits from each of `others` as from `first`.
 inline void check_equal_bits(const Attend& first, const std::vector<Attend>& others) {
   for (const HeadShape shape : {HeadShape{4, 2, 128}, HeadShape{5, 1, 80}}) {

@@ -16,3 +16,7 @@ TEST_CASE("plain attention is close to double precision and to the fast kernel")
 TEST_CASE("the bits of plain attention depend on a query's keys alone") {
   kvtest::check_bits_of_a_query(plain, /*chunks=*/false);
 }
+
+TEST_CASE("plain attention: huge scores neither overflow nor lose the largest") {
+  kvtest::check_extreme_scores(plain);
+}

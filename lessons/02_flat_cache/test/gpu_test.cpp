@@ -207,7 +207,7 @@ std::vector<float> attend_on_cpu(const HeadShape& shape, const Part& part, bool 
 }  // namespace
 
 TEST_CASE("append_kv on CUDA writes its slots and no other byte of the cache") {
-  for (const int row_elements : {256, 1024, 40, 7}) {
+  for (const int row_elements : {256, 1024, 40, 8}) {
     CAPTURE(row_elements);
     const kv::Stream stream(kv::Device::kCuda);
     const auto width = static_cast<size_t>(row_elements);
@@ -249,6 +249,14 @@ TEST_CASE("append_kv on CUDA writes its slots and no other byte of the cache") {
     CHECK(kvtest::same_bits(kvtest::download<BFloat16>(v_cache.data(), want_v.size(), stream),
                             want_v));
   }
+}
+
+TEST_CASE("append_kv on CUDA refuses rows that are not whole words of 16 bytes") {
+  const kv::Stream stream(kv::Device::kCuda);
+  CHECK_THROWS_WITH_AS(
+      lesson02::append_kv({.num_rows = 1, .row_elements = 12}, stream),
+      "copying K and V on CUDA: found 12 elements in a piece, wanted a multiple of 8",
+      std::invalid_argument);
 }
 
 TEST_CASE("decode attention on CUDA agrees with the CPU and has lesson 01's bits") {

@@ -25,3 +25,7 @@ TEST_CASE(
        attend_with(kPlain, kCpu, {.spare_slots = 100, .last_slab_first = true}),
        attend_with(kPlain, kCpu, {.unused = kv::BFloat16{0}})});
 }
+
+TEST_CASE("plain attention over slabs: huge scores neither overflow nor lose the largest") {
+  kvtest::check_extreme_scores(attend_with(kPlain, kCpu));
+}

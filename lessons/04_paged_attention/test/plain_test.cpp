@@ -25,3 +25,7 @@ TEST_CASE("plain attention has lesson 01's bits for any block size and order and
                             attend_with(kPlain, kCpu, {.shuffle = 2}),
                             attend_with(kPlain, kCpu, {.unused = kv::BFloat16{0}})});
 }
+
+TEST_CASE("plain attention over blocks: huge scores neither overflow nor lose the largest") {
+  kvtest::check_extreme_scores(attend_with(kPlain, kCpu));
+}

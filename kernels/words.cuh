@@ -1,0 +1,22 @@
+#pragma once
+
+// Kernels that copy K and V give each thread 16 bytes, so that a warp asks the memory for 512 bytes
+// at once and not for 64.
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace kv {
+
+using Word = uint4;  // 16 bytes: 8 bf16
+
+/// Words in so many elements of bf16. Throws std::invalid_argument for a part of one: there is none
+/// for any head_dim that attention serves.
+inline int words_of(int elements) {
+  if (elements % 8 == 0) return elements / 8;
+  throw std::invalid_argument("copying K and V on CUDA: found " + std::to_string(elements) +
+                              " elements in a piece, wanted a multiple of 8");
+}
+
+}  // namespace kv
