@@ -18,7 +18,6 @@ constexpr int kPiece = 8;  // columns, in four pairs
 __global__ void embedding_kernel(const int32_t* token_ids, const __nv_bfloat16* table,
                                  int hidden_size, float* out) {
   let_successors_start();
-  wait_for_predecessors();
   const int token = token_ids[blockIdx.x];
   float* row = out + static_cast<int64_t>(blockIdx.x) * hidden_size;
   for (int col = static_cast<int>(threadIdx.x) * kPiece; col < hidden_size;
@@ -50,10 +49,12 @@ __global__ void embedding_kernel(const int32_t* token_ids, const __nv_bfloat16* 
 
 void embedding_cuda(const EmbeddingArgs& args, const Stream& stream) {
   if (args.num_rows == 0) return;
-  const Launch launch{dim3(static_cast<unsigned>(args.num_rows)), dim3(kThreadsPerCta), 0,
-                      "launching embedding"};
-  launch_dependent(embedding_kernel, launch, stream, args.token_ids,
-                   static_cast<const __nv_bfloat16*>(args.table.data), args.table.cols, args.out);
+  // The first kernel of a pass, and not launched as a dependent one: it waits for all that was
+  // queued before it, so the kernels after it may read that early.
+  embedding_kernel<<<static_cast<unsigned>(args.num_rows), kThreadsPerCta, 0, stream.handle()>>>(
+      args.token_ids, static_cast<const __nv_bfloat16*>(args.table.data), args.table.cols,
+      args.out);
+  cuda_backend::check(cudaGetLastError(), "launching embedding");
 }
 
 }  // namespace kv

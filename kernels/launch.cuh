@@ -11,9 +11,9 @@
 //      promises nothing about memory;
 //   2. before wait_for_predecessors() touches only what no kernel of this pass writes: its weights,
 //      the pass's token ids and lengths, K and V of earlier passes, its shared memory, its
-//      registers. (A pass begins with copies to the device, and a copy waits for every kernel
-//      before it.) It reads no activation and writes nothing global: a predecessor may still be
-//      reading what it would overwrite;
+//      registers. (A pass begins with a copy to the device and a kernel that is launched without
+//      PDL. Both wait for everything before them.) It reads no activation and writes nothing
+//      global: a predecessor may still be reading what it would overwrite;
 //   3. calls wait_for_predecessors() on every path, also in a CTA that has nothing to do. A kernel
 //      is complete only when all its CTAs have waited, so "my predecessor is complete" means "all
 //      before me are complete". One kernel that skipped the wait would break this chain for its

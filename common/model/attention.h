@@ -5,10 +5,11 @@
 // The forward pass computes Q, K and V for this pass's rows. Where K and V are kept, and how they
 // are read back, is what a lesson is about, so the forward pass hands them to this interface.
 
+#include <atomic>
 #include <cstdint>
-#include <optional>
 
 #include "common/base/device.h"
+#include "common/model/pass.h"
 
 namespace kv {
 
@@ -22,20 +23,33 @@ struct AttentionRows {
   const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim]
   const void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
   void* out = nullptr;      // [num_rows, num_heads, head_dim], written by forward()
+  // The same in every layer; see PassRows.
+  int num_seqs = 0;
+  const int32_t* positions = nullptr;  // [num_rows]
+  const int32_t* first_row = nullptr;  // [num_seqs + 1]
+  const int32_t* seq_len = nullptr;    // [num_seqs]
 };
 
 class Attention {
  public:
+  Attention() = default;
+  Attention(const Attention&) = delete;
+  Attention& operator=(const Attention&) = delete;
   virtual ~Attention() = default;
 
-  /// Called once per layer, in order, 0 to num_layers - 1. Which sequence and position a row
-  /// belongs to is known to the implementation: its engine composed the pass.
+  /// Called before the layers of each pass: adds to `arrays` what forward() will read, and says
+  /// whether a CUDA graph may replay the pass, and what its launches depend on then. Throws for
+  /// rows that cannot be computed; nothing has changed then.
+  virtual void begin_pass(const PassRows& rows, PassArrays& arrays) = 0;
+  /// Called once per layer, in order, 0 to num_layers - 1.
   virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
 
-  /// A CUDA graph may replay a pass if every launch of forward() depends on this key alone: same
-  /// kernels, same grids, same pointers; what changes from pass to pass (lengths, tables) is read
-  /// from device memory that the engine updates before the pass. No value: do not replay.
-  virtual std::optional<uint64_t> graph_key() const { return std::nullopt; }
+  /// A number that no other attention has: it stands for all that this one never changes.
+  uint64_t id() const { return id_; }
+
+ private:
+  static inline std::atomic<uint64_t> next_id_ = 0;
+  const uint64_t id_ = next_id_++;
 };
 
 }  // namespace kv

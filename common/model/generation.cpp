@@ -55,15 +55,6 @@ void check_seq_len_limit(std::span<const Request> requests, int max_seq_len) {
   }
 }
 
-void PassRows::add(size_t request, std::span<const int32_t> tokens, int num_computed) {
-  requests.push_back(request);
-  token_ids.insert(token_ids.end(), tokens.begin() + num_computed, tokens.end());
-  for (int i = num_computed; i < static_cast<int>(tokens.size()); ++i) {
-    positions.push_back(i);
-  }
-  logit_rows.push_back(num_rows() - 1);
-}
-
 void PassTimer::end_pass(int rows, GenerateResult& result) {
   const auto now = Clock::now();
   const std::chrono::duration<double> pass = now - last_;
@@ -92,10 +83,10 @@ void Generation::accept(size_t request, std::span<const float> logits) {
   Sequence& sequence = sequences_[request];
   const size_t step = sequence.tokens.size() - wanted.prompt.size();
   sequence.digest.add(logits);
-  accept_token(request, sample(logits, wanted.sampling, request, step));
+  append(request, sample(logits, wanted.sampling, request, step));
 }
 
-void Generation::accept_token(size_t request, int32_t token) {
+void Generation::append(size_t request, int32_t token) {
   const Request& wanted = requests_[request];
   Sequence& sequence = sequences_[request];
   const size_t step = sequence.tokens.size() - wanted.prompt.size();
@@ -117,7 +108,7 @@ void Generation::accept_token(size_t request, int32_t token) {
 }
 
 void Generation::accept(const PassRows& rows, std::span<const float> logits) {
-  const size_t vocab = logits.size() / std::max<size_t>(1, rows.requests.size());
+  const size_t vocab = logits.size() / std::max<size_t>(1, rows.logit_rows.size());
   for (size_t i = 0; i < rows.requests.size(); ++i) {
     accept(rows.requests[i], logits.subspan(i * vocab, vocab));
   }

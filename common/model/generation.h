@@ -11,6 +11,7 @@
 
 #include "common/model/config.h"
 #include "common/model/engine.h"
+#include "common/model/pass.h"
 
 namespace kv {
 
@@ -25,22 +26,6 @@ void check_requests(std::span<const Request> requests, const ModelConfig& config
 /// Throws UserError, with both numbers, if a request computes more than max_seq_len tokens (0: no
 /// limit).
 void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
-
-/// The rows of one pass, as an engine composes them: sequence after sequence, each with its tokens
-/// that are known but not computed.
-struct PassRows {
-  std::vector<size_t> requests;     // whose rows they are; one logit row each
-  std::vector<int32_t> token_ids;   // [rows]
-  std::vector<int32_t> positions;   // [rows], in the row's own sequence
-  std::vector<int32_t> logit_rows;  // the last row of each request: the only one that predicts
-
-  /// Adds tokens[num_computed] .. tokens.back() of a request.
-  void add(size_t request, std::span<const int32_t> tokens, int num_computed);
-  int num_rows() const { return static_cast<int>(token_ids.size()); }
-  Pass pass() const {
-    return {.token_ids = token_ids, .positions = positions, .logit_rows = logit_rows};
-  }
-};
 
 /// Times the passes of one generate() and counts their rows.
 class PassTimer {
@@ -72,10 +57,7 @@ class Generation {
   /// The logits after the last known token: digests them, draws the next token, and calls back.
   /// The request is no longer active if this was its last token.
   void accept(size_t request, std::span<const float> logits);
-  /// A next token that was chosen elsewhere, from logits that nobody here has seen: they are not in
-  /// the digest.
-  void accept_token(size_t request, int32_t token);
-  /// The same for all requests of a pass. `logits` is [logit_rows, vocab].
+  /// The same for all requests of a pass. `logits` is [logit rows, vocab].
   void accept(const PassRows& rows, std::span<const float> logits);
 
   /// The request ends as it is.
@@ -83,6 +65,10 @@ class Generation {
 
   /// Hands over the results, in request order.
   std::vector<Completion> completions();
+
+ protected:
+  /// The next token of a request, without a look at logits: the digest does not cover it.
+  void append(size_t request, int32_t token);
 
  private:
   struct Sequence {

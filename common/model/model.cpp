@@ -12,22 +12,25 @@
 namespace kv {
 
 struct Model::Impl {
-  explicit Impl(Device device) : stream(device) {}
+  explicit Impl(Device device) : stream(device), arrays(stream) {}
 
   ModelConfig config;
   Stream stream;
   ModelWeights weights;
   Workspace workspace;
-  int num_rows = 0;        // of the pass in progress
-  int num_logit_rows = 0;  // of the pass in progress
+  // Of the pass in progress:
+  PassArrays arrays;
+  int num_rows = 0;
+  int num_seqs = 0;
+  int num_logit_rows = 0;
   std::vector<float> host_logits;
 #if KV_HAVE_CUDA
   PassGraphs graphs;
 #endif
 
-  void check(const Pass& pass) const;
+  void check(const PassRows& rows) const;
   void reserve(int rows, int logit_rows);
-  void launch(const Pass& pass, Attention& attention);
+  void launch(const PassRows& rows, Attention& attention);
   void run_pass(Attention& attention);
   void run_layer(int layer, Attention& attention);
   void multiply(const void* x, int rows, const float* norm_weight, std::span<const Matrix> weight,
@@ -63,7 +66,7 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
 
   QkNormRopeArgs rope;
   rope.qkv = ws.qkv.as<float>();
-  rope.positions = ws.positions.as<int32_t>();
+  rope.positions = arrays.positions;
   rope.num_rows = num_rows;
   rope.num_heads = config.num_heads;
   rope.num_kv_heads = config.num_kv_heads;
@@ -84,6 +87,10 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
   rows.k = ws.k.data();
   rows.v = ws.v.data();
   rows.out = ws.attention.data();
+  rows.num_seqs = num_seqs;
+  rows.positions = arrays.positions;
+  rows.first_row = arrays.first_row;
+  rows.seq_len = arrays.seq_len;
   attention.forward(rows, stream);
 
   multiply(ws.attention.data(), num_rows, nullptr, w.o.view(), Epilogue::kAdd, ws.residual.data(),
@@ -94,19 +101,18 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
            config.hidden_size);
 }
 
-/// The whole forward pass. It only queues work whose arguments depend on the numbers of rows and on
-/// the workspace, so that a CUDA graph may replay it.
+/// The whole forward pass. It only queues work whose arguments depend on the arrays' sizes and
+/// addresses and on the workspace, so that a CUDA graph may replay it.
 void Model::Impl::run_pass(Attention& attention) {
   Workspace& ws = workspace;
-  embedding({ws.token_ids.as<int32_t>(), num_rows, weights.embedding, ws.residual.as<float>()},
-            stream);
+  embedding({arrays.token_ids, num_rows, weights.embedding, ws.residual.as<float>()}, stream);
   for (int layer = 0; layer < config.num_layers; ++layer) run_layer(layer, attention);
 
   if (num_logit_rows == 0) return;
   const void* head_rows = ws.residual.data();
   if (num_logit_rows < num_rows) {
-    gather_rows({ws.residual.as<float>(), ws.logit_rows.as<int32_t>(), num_logit_rows,
-                 config.hidden_size, ws.head.as<float>()},
+    gather_rows({ws.residual.as<float>(), arrays.logit_rows, num_logit_rows, config.hidden_size,
+                 ws.head.as<float>()},
                 stream);
     head_rows = ws.head.data();
   }
@@ -115,13 +121,15 @@ void Model::Impl::run_pass(Attention& attention) {
 }
 
 /// Nothing is computed for a pass that is not right as a whole.
-void Model::Impl::check(const Pass& pass) const {
+void Model::Impl::check(const PassRows& pass) const {
   const size_t rows = pass.token_ids.size();
   if (rows == 0) throw std::logic_error("forward: a pass needs at least one row");
   if (rows > static_cast<size_t>(std::numeric_limits<int>::max()) ||
-      pass.positions.size() != rows) {
+      pass.positions.size() != rows || pass.first_row.size() != pass.seq_len.size() + 1 ||
+      pass.first_row.back() != pass.num_rows()) {
     throw std::logic_error(
-        fmt::format("forward: {} token ids, but {} positions", rows, pass.positions.size()));
+        fmt::format("forward: {} token ids, {} positions and {} sequences do not fit together",
+                    rows, pass.positions.size(), pass.seq_len.size()));
   }
   for (size_t row = 0; row < rows; ++row) {
     if (pass.token_ids[row] < 0 || pass.token_ids[row] >= config.vocab_size) {
@@ -158,8 +166,6 @@ void Model::Impl::reserve(int rows, int logit_rows) {
   if (rows > ws.max_rows) {
     ws.max_rows = 0;  // as long as not all buffers have grown
     const int64_t n = rows;
-    grow(ws.token_ids, n, sizeof(int32_t));
-    grow(ws.positions, n, sizeof(int32_t));
     grow(ws.residual, n * config.hidden_size, sizeof(float));
     grow(ws.qkv, n * config.qkv_width(), sizeof(float));
     grow(ws.q, n * config.q_width(), activation);
@@ -174,28 +180,26 @@ void Model::Impl::reserve(int rows, int logit_rows) {
   if (logit_rows > ws.max_logit_rows) {
     ws.max_logit_rows = 0;
     const int64_t n = logit_rows;
-    grow(ws.logit_rows, n, sizeof(int32_t));
     grow(ws.head, n * config.hidden_size, sizeof(float));
     grow(ws.logits, n * config.vocab_size, sizeof(float));
     ws.max_logit_rows = logit_rows;
   }
 }
 
-void Model::Impl::launch(const Pass& pass, Attention& attention) {
-  check(pass);
-  num_rows = static_cast<int>(pass.token_ids.size());
-  num_logit_rows = static_cast<int>(pass.logit_rows.size());
+void Model::Impl::launch(const PassRows& rows, Attention& attention) {
+  check(rows);
+  num_rows = rows.num_rows();
+  num_seqs = rows.num_seqs();
+  num_logit_rows = static_cast<int>(rows.logit_rows.size());
   reserve(num_rows, num_logit_rows);
-  copy_to_device_async(workspace.token_ids.data(), pass.token_ids.data(),
-                       pass.token_ids.size_bytes(), stream);
-  copy_to_device_async(workspace.positions.data(), pass.positions.data(),
-                       pass.positions.size_bytes(), stream);
-  copy_to_device_async(workspace.logit_rows.data(), pass.logit_rows.data(),
-                       pass.logit_rows.size_bytes(), stream);
+  arrays.begin(rows);
+  arrays.launches_depend_on(attention.id());
+  attention.begin_pass(rows, arrays);
+  arrays.upload();
 #if KV_HAVE_CUDA
-  const std::optional<uint64_t> key = attention.graph_key();
+  const std::optional<uint64_t> key = arrays.graph_key();
   if (stream.device() == Device::kCuda && key.has_value()) {
-    graphs.run({num_rows, num_logit_rows, *key}, stream, [&] { run_pass(attention); });
+    graphs.run(*key, stream, [&] { run_pass(attention); });
     return;
   }
 #endif
@@ -230,11 +234,11 @@ const Stream& Model::stream() const { return impl_->stream; }
 int64_t Model::weight_bytes() const { return impl_->weights.file_bytes; }
 const float* Model::device_logits() const { return impl_->workspace.logits.as<float>(); }
 
-void Model::launch(const Pass& pass, Attention& attention) { impl_->launch(pass, attention); }
+void Model::launch(const PassRows& rows, Attention& attention) { impl_->launch(rows, attention); }
 
-std::span<const float> Model::forward(const Pass& pass, Attention& attention) {
+std::span<const float> Model::forward(const PassRows& rows, Attention& attention) {
   Impl& impl = *impl_;
-  impl.launch(pass, attention);
+  impl.launch(rows, attention);
   const size_t n =
       static_cast<size_t>(impl.num_logit_rows) * static_cast<size_t>(impl.config.vocab_size);
   if (device() == Device::kCpu) return {device_logits(), n};

@@ -12,15 +12,9 @@
 #include "common/base/device.h"
 #include "common/model/attention.h"
 #include "common/model/config.h"
+#include "common/model/pass.h"
 
 namespace kv {
-
-/// What one forward pass computes. Rows may belong to any number of sequences.
-struct Pass {
-  std::span<const int32_t> token_ids;   // [num_rows]
-  std::span<const int32_t> positions;   // [num_rows], position of the row in its own sequence
-  std::span<const int32_t> logit_rows;  // rows whose logits are wanted, ascending
-};
 
 /// Called while weights are read: (bytes done, bytes in all).
 using LoadProgress = std::function<void(int64_t, int64_t)>;
@@ -43,13 +37,13 @@ class Model {
   /// Bytes of the weights as stored in the files.
   int64_t weight_bytes() const;
 
-  /// Runs one pass and waits. Returns logits [logit_rows, vocab_size], fp32, on the host; valid
+  /// Runs one pass and waits. Returns logits [logit rows, vocab_size], fp32, on the host; valid
   /// until the next call. Throws UserError for a token id outside the vocabulary.
-  std::span<const float> forward(const Pass& pass, Attention& attention);
+  std::span<const float> forward(const PassRows& rows, Attention& attention);
 
   /// The same, but only queued: no wait and no copy of logits to the host (for benchmarks).
-  void launch(const Pass& pass, Attention& attention);
-  /// Logits of the last launch, on the device: fp32 [logit_rows, vocab_size].
+  void launch(const PassRows& rows, Attention& attention);
+  /// Logits of the last launch, on the device: fp32 [logit rows, vocab_size].
   const float* device_logits() const;
 
   /// How many passes were replayed from a CUDA graph.

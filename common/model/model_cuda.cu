@@ -90,7 +90,7 @@ struct PassGraphs::Impl {
   struct Entry {
     cudaGraphExec_t graph = nullptr;
   };
-  std::map<GraphKey, Entry> entries;
+  std::map<uint64_t, Entry> entries;
   int64_t replays = 0;
 
   void drop_all() {
@@ -132,7 +132,7 @@ cudaGraphExec_t capture(const Stream& stream, const std::function<void()>& pass)
 PassGraphs::PassGraphs() : impl_(std::make_unique<Impl>()) {}
 PassGraphs::~PassGraphs() { impl_->drop_all(); }
 
-void PassGraphs::run(const GraphKey& key, const Stream& stream, const std::function<void()>& pass) {
+void PassGraphs::run(uint64_t key, const Stream& stream, const std::function<void()>& pass) {
   const auto found = impl_->entries.find(key);
   if (found == impl_->entries.end()) {
     // As it is: kernels are loaded and their attributes set before anything is captured.

@@ -4,9 +4,11 @@
 // its workspace, and what the CUDA side adds. Internal: programs and lessons include
 // common/model/model.h.
 //
-//   model_weights.cpp  folder -> ModelWeights in host memory, every tensor checked by name and
-//   shape model.cpp          the forward pass model_cuda.cu      ModelWeights on the host ->
-//   ModelWeights on the device; CUDA graphs
+// clang-format off
+//   model_weights.cpp  folder -> ModelWeights in host memory, every tensor checked by name and shape
+//   model.cpp          the forward pass
+//   model_cuda.cu      ModelWeights on the host -> ModelWeights on the device; CUDA graphs
+// clang-format on
 
 #include <array>
 #include <cstdint>
@@ -66,33 +68,22 @@ ModelWeights load_model_weights(const std::filesystem::path& dir, const ModelCon
 struct Workspace {
   int max_rows = 0;
   int max_logit_rows = 0;
-  DeviceBuffer token_ids;   // int32 [max_rows]
-  DeviceBuffer positions;   // int32 [max_rows]
-  DeviceBuffer logit_rows;  // int32 [max_logit_rows]
-  DeviceBuffer residual;    // fp32 [max_rows, hidden]: the residual stream
-  DeviceBuffer qkv;         // fp32 [max_rows, qkv_width]
-  DeviceBuffer q;           // activation dtype [max_rows, q_width]
-  DeviceBuffer k;           // activation dtype [max_rows, kv_width]
-  DeviceBuffer v;           // activation dtype [max_rows, kv_width]
-  DeviceBuffer attention;   // activation dtype [max_rows, q_width]
-  DeviceBuffer mlp;         // activation dtype [max_rows, intermediate]
-  DeviceBuffer scratch;     // MatmulArgs::scratch of every product (matmul_scratch_bytes)
-  DeviceBuffer head;        // fp32 [max_logit_rows, hidden]: the residual rows that want logits
-  DeviceBuffer logits;      // fp32 [max_logit_rows, vocab]
+  DeviceBuffer residual;   // fp32 [max_rows, hidden]: the residual stream
+  DeviceBuffer qkv;        // fp32 [max_rows, qkv_width]
+  DeviceBuffer q;          // activation dtype [max_rows, q_width]
+  DeviceBuffer k;          // activation dtype [max_rows, kv_width]
+  DeviceBuffer v;          // activation dtype [max_rows, kv_width]
+  DeviceBuffer attention;  // activation dtype [max_rows, q_width]
+  DeviceBuffer mlp;        // activation dtype [max_rows, intermediate]
+  DeviceBuffer scratch;    // MatmulArgs::scratch of every product (matmul_scratch_bytes)
+  DeviceBuffer head;       // fp32 [max_logit_rows, hidden]: the residual rows that want logits
+  DeviceBuffer logits;     // fp32 [max_logit_rows, vocab]
 };
 
 #if KV_HAVE_CUDA
 /// Packs and uploads (pack_weights(), bf16), a tied head once; calls progress as bytes arrive.
 ModelWeights upload_model_weights(const ModelWeights& host, const ModelConfig& config,
                                   const Stream& stream, const LoadProgress& progress);
-
-/// What a captured pass depends on. The workspace's pointers are the third part: see drop_all().
-struct GraphKey {
-  int num_rows = 0;
-  int num_logit_rows = 0;
-  uint64_t attention = 0;  // Attention::graph_key()
-  auto operator<=>(const GraphKey&) const = default;
-};
 
 /// Captures passes as CUDA graphs and replays them.
 class PassGraphs {
@@ -102,9 +93,10 @@ class PassGraphs {
   PassGraphs(const PassGraphs&) = delete;
   PassGraphs& operator=(const PassGraphs&) = delete;
 
-  /// Queues `pass` (a function that only launches work on `stream`): the first time of a key as it
-  /// is, then captured, from then on replayed.
-  void run(const GraphKey& key, const Stream& stream, const std::function<void()>& pass);
+  /// Queues `pass` (a function that only launches work on `stream`): the first time of a key
+  /// (PassArrays::graph_key()) as it is, then captured, from then on replayed. The workspace's
+  /// pointers are not in the key: see drop_all().
+  void run(uint64_t key, const Stream& stream, const std::function<void()>& pass);
   /// Forgets every graph: their pointers are about to be freed.
   void drop_all();
   int64_t replays() const;

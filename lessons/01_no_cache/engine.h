@@ -22,22 +22,16 @@ namespace lesson01 {
 class CausalAttention : public kv::Attention {
  public:
   /// Throws UserError if head_dim is larger than kMaxHeadDim.
-  CausalAttention(const kv::ModelConfig& config, const kv::Stream& stream);
+  explicit CausalAttention(const kv::ModelConfig& config);
 
-  /// Says what the rows of the next pass are: sequence i has seq_lens[i] of them, tokens 0, 1, 2,
-  /// ...
-  void begin_pass(std::span<const int32_t> seq_lens);
-
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
 
  private:
   int num_heads_;
   int num_kv_heads_;
   int head_dim_;
-  const kv::Stream* stream_;
-  std::vector<int32_t> first_row_;  // [num_seqs + 1], also on the device:
-  kv::DeviceBuffer device_first_row_;
-  int max_seq_len_ = 0;
+  int max_seq_len_ = 0;  // of the pass
 };
 
 class NoCacheEngine : public kv::Engine {

@@ -22,7 +22,7 @@ void FlatCacheEngine::make_cache(std::span<const kv::Request> requests) {
     attention_.reset();
     cache_.reset();  // the old slabs go before the new ones come
     cache_.emplace(model_->config(), model_->device(), batch, max_seq_len);
-    attention_.emplace(model_->config(), model_->stream(), *cache_);
+    attention_.emplace(model_->config(), *cache_);
   }
   for (int slab = 0; slab < batch; ++slab) cache_->clear(slab);
 }
@@ -40,17 +40,14 @@ kv::GenerateResult FlatCacheEngine::generate(std::span<const kv::Request> reques
   while (generation.any_active()) {
     // The tokens that are known but not computed: first the prompts, afterwards one of each.
     kv::PassRows rows;
-    std::vector<SlabRows> slabs;  // request i lives in slab i
+    std::vector<int32_t> slabs;  // request i lives in slab i
     for (size_t i = 0; i < generation.size(); ++i) {
       if (!generation.active(i)) continue;
-      const int slab = static_cast<int>(i);
-      const int known = static_cast<int>(generation.tokens(i).size());
-      const int computed = cache_->position(slab);
-      rows.add(i, generation.tokens(i), computed);
-      slabs.push_back({.slab = slab, .num_rows = known - computed});
+      slabs.push_back(static_cast<int32_t>(i));
+      rows.add(i, generation.tokens(i), cache_->position(slabs.back()));
     }
-    attention_->begin_pass(slabs);
-    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    attention_->set_slabs(slabs);
+    const std::span<const float> logits = model_->forward(rows, *attention_);
     attention_->end_pass();
     kv::note_kv_bytes(result.counters, cache_->bytes_reserved(), cache_->bytes_used());
     generation.accept(rows, logits);

@@ -1,12 +1,10 @@
 #include "flat_attention.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
+#include <stdexcept>
 
 #include "append_kv.h"
 #include "common/base/error.h"
-#include "common/base/hash.h"
 #include "kernels/attention/contract.h"
 
 namespace lesson02 {
@@ -14,80 +12,41 @@ namespace lesson02 {
 using kv::attention::kGroupTokens;
 using kv::attention::kMaxHeadDim;
 
-FlatAttention::FlatAttention(const kv::ModelConfig& config, const kv::Stream& stream,
-                             FlatKvCache& cache)
-    : config_(config), stream_(&stream), cache_(&cache) {
+FlatAttention::FlatAttention(const kv::ModelConfig& config, FlatKvCache& cache)
+    : config_(config), cache_(&cache) {
   if (config.head_dim > kMaxHeadDim) {
     kv::user_error("this model has head_dim {}, the attention kernels serve up to {}",
                    config.head_dim, kMaxHeadDim);
   }
 }
 
-void FlatAttention::begin_pass(std::span<const SlabRows> sequences) {
-  for (const SlabRows& rows : sequences) cache_->check_room(rows.slab, rows.num_rows);
-  sequences_.assign(sequences.begin(), sequences.end());
-
-  args_ = {};
-  args_.num_seqs = static_cast<int>(sequences.size());
-  args_.num_heads = config_.num_heads;
-  args_.num_kv_heads = config_.num_kv_heads;
-  args_.head_dim = config_.head_dim;
-  int longest = 0;
-  for (const SlabRows& rows : sequences_) {
-    args_.num_rows += rows.num_rows;
-    args_.max_rows_per_seq = std::max(args_.max_rows_per_seq, rows.num_rows);
-    longest = std::max(longest, cache_->position(rows.slab) + rows.num_rows);
+void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
+  if (slabs_.size() != rows.seq_len.size()) throw std::logic_error("wanted a slab per sequence");
+  std::vector<int64_t> slab_begin, seq_begin;
+  for (int slab = 0; slab < cache_->batch(); ++slab) slab_begin.push_back(cache_->slab_begin(slab));
+  row_slab_.clear();
+  for (size_t i = 0; i < slabs_.size(); ++i) {
+    const int num_rows = rows.first_row[i + 1] - rows.first_row[i];
+    cache_->check_room(slabs_[i], num_rows);
+    seq_begin.push_back(cache_->slab_begin(slabs_[i]));
+    row_slab_.insert(row_slab_.end(), static_cast<size_t>(num_rows), slabs_[i]);
   }
   // Whole groups: the grid, and with it a replayed graph, stays for as many steps.
-  const int64_t groups = (int64_t{longest} + kGroupTokens - 1) / kGroupTokens;
-  args_.max_seq_len =
-      static_cast<int>(std::min<int64_t>(groups * kGroupTokens, cache_->max_seq_len()));
-  upload_metadata();
-  make_workspace();
-}
-
-void FlatAttention::upload_metadata() {
-  std::vector<int64_t> begins;
-  for (int slab = 0; slab < cache_->batch(); ++slab) begins.push_back(cache_->slab_begin(slab));
-  std::vector<int32_t> first_row{0}, seq_len, row_slab, row_position;
-  for (const SlabRows& rows : sequences_) {
-    const int position = cache_->position(rows.slab);
-    begins.push_back(cache_->slab_begin(rows.slab));
-    first_row.push_back(first_row.back() + rows.num_rows);
-    seq_len.push_back(position + rows.num_rows);
-    for (int i = 0; i < rows.num_rows; ++i) {
-      row_slab.push_back(rows.slab);
-      row_position.push_back(position + i);
-    }
-  }
-
-  metadata_.resize(begins.size() * 2);
-  std::memcpy(metadata_.data(), begins.data(), begins.size() * sizeof(int64_t));
-  for (const auto* part : {&first_row, &seq_len, &row_slab, &row_position}) {
-    metadata_.insert(metadata_.end(), part->begin(), part->end());
-  }
-  const size_t bytes = metadata_.size() * sizeof(int32_t);
-  if (device_metadata_.bytes() < bytes) {
-    device_metadata_ = kv::DeviceBuffer(stream_->device(), bytes);
-  }
-  kv::copy_to_device_async(device_metadata_.data(), metadata_.data(), bytes, *stream_);
-
-  slab_begin_ = device_metadata_.as<const int64_t>();
-  args_.slab_begin = slab_begin_ + cache_->batch();
-  args_.first_row = device_metadata_.as<const int32_t>() + begins.size() * 2;
-  args_.seq_len = args_.first_row + first_row.size();
-  row_slab_ = args_.seq_len + seq_len.size();
-  row_position_ = row_slab_ + row_slab.size();
-}
-
-void FlatAttention::make_workspace() {
-  if (stream_->device() == kv::Device::kCpu) return;
-  const size_t bytes = decode_attention_workspace_bytes(args_);
-  if (workspace_.bytes() < bytes) {
-    workspace_ = kv::DeviceBuffer(stream_->device(), bytes);
-    kv::fill_bytes(workspace_.data(), 0, bytes, *stream_);
-  }
-  args_.workspace = workspace_.data();
+  const int64_t groups = (int64_t{rows.max_seq_len()} + kGroupTokens - 1) / kGroupTokens;
+  const auto bound = std::min<int64_t>(groups * kGroupTokens, cache_->max_seq_len());
+  args_ = {.num_seqs = rows.num_seqs(),
+           .num_rows = rows.num_rows(),
+           .max_rows_per_seq = rows.max_rows_per_seq(),
+           .max_seq_len = static_cast<int>(bound),
+           .num_heads = config_.num_heads,
+           .num_kv_heads = config_.num_kv_heads,
+           .head_dim = config_.head_dim};
+  args_.workspace = arrays.zeroed_workspace(workspace_, decode_attention_workspace_bytes(args_));
+  arrays.add(slab_begin, device_slab_begin_);
+  arrays.add(seq_begin, args_.slab_begin);
+  arrays.add(row_slab_, device_row_slab_);
+  arrays.launches_depend_on(static_cast<uint64_t>(args_.max_seq_len));
+  if (args_.max_rows_per_seq == 1) arrays.allow_replay();
 }
 
 void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
@@ -95,11 +54,11 @@ void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& str
   void* v_cache = cache_->v_layer(rows.layer);
   append_kv({.k = rows.k,
              .v = rows.v,
-             .row_slab = row_slab_,
-             .row_position = row_position_,
+             .row_slab = device_row_slab_,
+             .row_position = rows.positions,
              .num_rows = rows.num_rows,
              .row_elements = config_.kv_width(),
-             .slab_begin = slab_begin_,
+             .slab_begin = device_slab_begin_,
              .k_cache = k_cache,
              .v_cache = v_cache},
             stream);
@@ -108,34 +67,14 @@ void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& str
   args.k_cache = k_cache;
   args.v_cache = v_cache;
   args.out = rows.out;
+  args.first_row = rows.first_row;
+  args.seq_len = rows.seq_len;
   fast_decode_attention(args, stream);
 }
 
 void FlatAttention::end_pass() {
-  for (const SlabRows& rows : sequences_) cache_->advance(rows.slab, rows.num_rows);
-  sequences_.clear();
-}
-
-std::optional<uint64_t> FlatAttention::graph_key() const {
-  if (args_.max_rows_per_seq != 1) return std::nullopt;
-  const auto address = [](const void* p) { return std::bit_cast<uintptr_t>(p); };
-  // The first and the last layer fix all between them: another cache may begin at the address where
-  // an old one did, and have other slabs.
-  const int last = config_.num_layers - 1;
-  const uintptr_t key[] = {address(cache_->k_layer(0)),
-                           address(cache_->k_layer(last)),
-                           address(cache_->v_layer(0)),
-                           address(cache_->v_layer(last)),
-                           address(slab_begin_),
-                           address(args_.slab_begin),
-                           address(args_.first_row),
-                           address(args_.seq_len),
-                           address(row_slab_),
-                           address(row_position_),
-                           address(args_.workspace),
-                           static_cast<uintptr_t>(args_.num_seqs),
-                           static_cast<uintptr_t>(args_.max_seq_len)};
-  return kv::xxh64_of<uintptr_t>(key);
+  for (const int32_t slab : row_slab_) cache_->advance(slab, 1);
+  row_slab_.clear();
 }
 
 }  // namespace lesson02

@@ -90,26 +90,21 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     // The tokens that are known but have no slot yet: first the prompts, afterwards one of each.
     kv::PassRows rows;
     std::vector<Growth> growths;
+    BlockTables tables;
     for (size_t i = 0; i < generation.size(); ++i) {
       if (!generation.active(i)) continue;
       const std::span<const int32_t> known = generation.tokens(i);
       const int computed = manager_->table(sequences_[i]).num_tokens();
       size_t end = known.size();
       if (chunk_tokens_ > 0) end = std::min(end, static_cast<size_t>(computed + chunk_tokens_));
-      rows.add(i, known.first(end), computed);
-      if (end < known.size()) {  // a chunk that does not end its prompt predicts nothing
-        rows.requests.pop_back();
-        rows.logit_rows.pop_back();
-      }
+      // A chunk that does not end its prompt predicts nothing.
+      rows.add(i, known.first(end), computed, end == known.size());
+      tables.push_back(&manager_->table(sequences_[i]));
       growths.push_back({.seq = sequences_[i], .num_tokens = static_cast<int>(end) - computed});
     }
     if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
-    std::vector<PagedRows> paged;
-    for (const Growth& growth : growths) {
-      paged.push_back({.table = &manager_->table(growth.seq), .num_rows = growth.num_tokens});
-    }
-    attention_->begin_pass(paged);
-    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    attention_->set_tables(std::move(tables));
+    const std::span<const float> logits = model_->forward(rows, *attention_);
     const int64_t used_blocks = manager_->pool().num_used();
     result.counters.blocks_in_use = std::max(result.counters.blocks_in_use, used_blocks);
     kv::note_kv_bytes(result.counters, used_blocks * cache_->bytes_per_block(),

@@ -2,40 +2,40 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace lesson03 {
 
-std::vector<int64_t> slot_mapping_of(std::span<const PagedRows> sequences) {
+std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables) {
   std::vector<int64_t> slots;
-  for (const PagedRows& rows : sequences) {
-    const int end = rows.table->num_tokens();
-    for (int token = end - rows.num_rows; token < end; ++token) {
-      slots.push_back(rows.table->slot(token));
+  for (size_t seq = 0; seq < tables.size(); ++seq) {
+    for (int row = rows.first_row[seq]; row < rows.first_row[seq + 1]; ++row) {
+      slots.push_back(tables[seq]->slot(rows.positions[static_cast<size_t>(row)]));
     }
   }
   return slots;
 }
 
-std::vector<int32_t> pack_block_tables(std::span<const PagedRows> sequences, int max_blocks) {
-  std::vector<int32_t> tables;
-  pack_block_tables(sequences, max_blocks, tables);
-  return tables;
-}
-
-void pack_block_tables(std::span<const PagedRows> sequences, int max_blocks,
-                       std::vector<int32_t>& out) {
-  for (const PagedRows& rows : sequences) {
-    const std::span<const int32_t> ids = rows.table->block_ids();
-    const auto width = static_cast<size_t>(max_blocks);
-    if (ids.size() > width) {
-      throw std::invalid_argument(fmt::format(
-          "pack_block_tables: a table has {} blocks, room is for {}", ids.size(), max_blocks));
-    }
-    out.insert(out.end(), ids.begin(), ids.end());
-    out.insert(out.end(), width - ids.size(), -1);
+std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
+                                       int width) {
+  if (tables.size() != rows.seq_len.size()) {
+    throw std::invalid_argument(fmt::format("pack_block_tables: {} tables for {} sequences",
+                                            tables.size(), rows.seq_len.size()));
   }
+  std::vector<int32_t> packed;
+  packed.reserve(tables.size() * static_cast<size_t>(width));
+  for (size_t seq = 0; seq < tables.size(); ++seq) {
+    const int blocks = blocks_for(rows.seq_len[seq], tables[seq]->block_size());
+    if (blocks > width || blocks > tables[seq]->num_blocks()) {
+      throw std::invalid_argument(fmt::format(
+          "pack_block_tables: {} tokens need {} blocks, the table has {}, room is for {}",
+          rows.seq_len[seq], blocks, tables[seq]->num_blocks(), width));
+    }
+    const auto ids = tables[seq]->block_ids().first(static_cast<size_t>(blocks));
+    packed.insert(packed.end(), ids.begin(), ids.end());
+    packed.insert(packed.end(), static_cast<size_t>(width - blocks), -1);
+  }
+  return packed;
 }
 
 }  // namespace lesson03

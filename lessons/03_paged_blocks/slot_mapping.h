@@ -3,28 +3,23 @@
 // What a pass tells the kernels about sequences that live in blocks, made on the host.
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "block_table.h"
+#include "common/model/pass.h"
 
 namespace lesson03 {
 
-/// One sequence of a pass: its last num_rows tokens are this pass's rows. Its table has their slots
-/// already.
-struct PagedRows {
-  const BlockTable* table = nullptr;
-  int num_rows = 0;
-};
+/// The tables of a pass's sequences, in their order.
+using BlockTables = std::vector<const BlockTable*>;
 
-/// Slots of all rows of a pass, sequence after sequence: [num_rows].
-std::vector<int64_t> slot_mapping_of(std::span<const PagedRows> sequences);
+/// Slots of all rows of a pass: [num_rows]. Throws std::out_of_range for a row that has none.
+std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables);
 
-/// The tables side by side, each padded with -1 to max_blocks entries: [sequences, max_blocks].
-/// Throws std::invalid_argument if one is longer.
-std::vector<int32_t> pack_block_tables(std::span<const PagedRows> sequences, int max_blocks);
-/// The same, behind what `out` has already.
-void pack_block_tables(std::span<const PagedRows> sequences, int max_blocks,
-                       std::vector<int32_t>& out);
+/// The blocks of each sequence's seq_len tokens, side by side, padded with -1 to `width` entries:
+/// [num_seqs, width]. Throws std::invalid_argument if that is too narrow, or there is not a table
+/// for each sequence with so many blocks.
+std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
+                                       int width);
 
 }  // namespace lesson03

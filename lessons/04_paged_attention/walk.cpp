@@ -122,7 +122,7 @@ class Walker {
 class WalkingAttention : public PagedCacheAttention {
  public:
   WalkingAttention(const kv::Model& model, const PagedKvCache& cache, int layer, int head)
-      : PagedCacheAttention(model.config(), model.stream(), cache), layer_(layer), head_(head) {}
+      : PagedCacheAttention(model.config(), cache), layer_(layer), head_(head) {}
 
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
     PagedCacheAttention::forward(rows, stream);
@@ -184,11 +184,10 @@ ModelWalk walk_prompt(kv::Model& model, std::span<const int32_t> prompt, int blo
 
   const PagedKvCache cache(config, model.stream(), table.num_blocks(), block_size);
   WalkingAttention attention(model, cache, layer, head);
-  const PagedRows rows{.table = &table, .num_rows = num_tokens};
-  attention.begin_pass({&rows, 1});
-  kv::PassRows pass;
-  pass.add(0, prompt, 0);
-  model.forward(pass.pass(), attention);
+  attention.set_tables({&table});
+  kv::PassRows rows;
+  rows.add(0, prompt, 0);
+  model.forward(rows, attention);
   result.steps = std::move(attention.steps);
   return result;
 }

@@ -13,8 +13,6 @@
 namespace lesson05 {
 namespace {
 
-using lesson04::PagedRows;
-
 constexpr int kMaxBlockSize = lesson04::kMaxBlockSize;
 
 /// Blocks that `n` continuations of one prompt fill when each has reached its end: the prompt's
@@ -58,7 +56,7 @@ void SharingEngine::make_cache(int64_t blocks_needed) {
     // A block is copied whole, also the slots that nobody has written. With a value in them, a tool
     // that looks for reads of unwritten memory finds mistakes only.
     if (model_->device() == kv::Device::kCuda) cache_->fill(0, model_->stream());
-    attention_.emplace(model_->config(), model_->stream(), *cache_);
+    attention_.emplace(model_->config(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size, [this](std::span<const BlockCopy> copies) {
     copy_blocks({.cache = &*cache_, .copies = copies, .scratch = &copy_scratch_}, model_->stream());
@@ -69,11 +67,9 @@ void SharingEngine::make_cache(int64_t blocks_needed) {
 /// Slots for the pass's new tokens, and what the pass then costs in blocks.
 void SharingEngine::append_rows(std::span<const Growth> growths, kv::EngineCounters& counters) {
   if (!manager_->append(growths)) throw std::logic_error("the pool was checked to hold this");
-  std::vector<PagedRows> rows;
-  for (const Growth& growth : growths) {
-    rows.push_back({.table = &manager_->table(growth.seq), .num_rows = growth.num_tokens});
-  }
-  attention_->begin_pass(rows);
+  lesson03::BlockTables tables;
+  for (const Growth& growth : growths) tables.push_back(&manager_->table(growth.seq));
+  attention_->set_tables(std::move(tables));
   note_blocks(counters);
 }
 
@@ -137,7 +133,7 @@ kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, boo
       growths.push_back({.seq = sequences_[i], .num_tokens = known - computed});
     }
     append_rows(growths, result.counters);
-    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    const std::span<const float> logits = model_->forward(rows, *attention_);
     if (std::exchange(fork_next, false)) {
       // One row of logits for all samples: each draws its own token from it.
       for (size_t i = 1; i < sequences_.size(); ++i) sequences_[i] = manager_->fork(sequences_[0]);
@@ -181,7 +177,7 @@ BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
           {.seq = sequences_[i], .num_tokens = static_cast<int>(tokens.size()) - computed});
     }
     append_rows(growths, cost.counters);
-    const std::vector<size_t> parents = search.step(model_->forward(rows.pass(), *attention_));
+    const std::vector<size_t> parents = search.step(model_->forward(rows, *attention_));
 
     // Every hypothesis forks the one it continues; then the old ones go. No byte has moved.
     const size_t num_old = sequences_.size();

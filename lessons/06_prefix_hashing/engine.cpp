@@ -26,7 +26,7 @@ void PrefixEngine::make_cache(std::span<const kv::Request> requests) {
   cache_.reset();  // the old blocks go before the new ones come
   cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
                  options_.separate_blocks);
-  attention_.emplace(model_->config(), model_->stream(), *cache_);
+  attention_.emplace(model_->config(), *cache_);
   manager_.emplace(num_blocks, options_.block_size, hasher_, check_);
 }
 
@@ -62,15 +62,15 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
       growths.push_back({.seq = sequences_[i], .num_tokens = known - computed});
     }
     if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
-    std::vector<lesson03::PagedRows> paged;
+    lesson03::BlockTables tables;
     int64_t num_slots = 0;
     for (const Growth& growth : growths) {
       const BlockTable& table = manager_->table(growth.seq);
-      paged.push_back({.table = &table, .num_rows = growth.num_tokens});
+      tables.push_back(&table);
       num_slots += table.num_tokens();
     }
-    attention_->begin_pass(paged);
-    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    attention_->set_tables(std::move(tables));
+    const std::span<const float> logits = model_->forward(rows, *attention_);
     // K and V are written now, and not before: what has become full can be found.
     for (const size_t i : rows.requests) manager_->publish(sequences_[i], generation.tokens(i));
 

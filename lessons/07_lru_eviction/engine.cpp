@@ -27,7 +27,7 @@ void CachingEngine::make_cache(std::span<const kv::Request> requests) {
   cache_.reset();  // the old blocks go before the new ones come
   cache_.emplace(model_->config(), model_->stream(), num_blocks + 1, options_.block_size,
                  options_.separate_blocks);  // and the null block
-  attention_.emplace(model_->config(), model_->stream(), *cache_);
+  attention_.emplace(model_->config(), *cache_);
   manager_.emplace(num_blocks, options_.block_size, cache_options_.free_order,
                    cache_options_.hash_bits);
 }
@@ -90,20 +90,19 @@ kv::GenerateResult CachingEngine::generate(std::span<const kv::Request> requests
     }
     if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
     poison_new_blocks(blocks_before);
-    std::vector<lesson03::PagedRows> paged;
+    lesson03::BlockTables tables;
+    int64_t num_slots = 0;
     for (const size_t i : rows.requests) {
-      const BlockTable& table = manager_->table(sequences_[i]);
-      paged.push_back({.table = &table, .num_rows = table.num_tokens() - computed[i]});
-      computed[i] = table.num_tokens();
+      tables.push_back(&manager_->table(sequences_[i]));
+      computed[i] = tables.back()->num_tokens();
+      num_slots += computed[i];
     }
-    attention_->begin_pass(paged);
-    const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
+    attention_->set_tables(std::move(tables));
+    const std::span<const float> logits = model_->forward(rows, *attention_);
     for (const size_t i : rows.requests) manager_->publish(sequences_[i], generation.tokens(i));
 
     const int64_t used = manager_->pool().num_used();
     result.counters.blocks_in_use = std::max(result.counters.blocks_in_use, used);
-    int64_t num_slots = 0;
-    for (const lesson03::PagedRows& r : paged) num_slots += r.table->num_tokens();
     kv::note_kv_bytes(
         result.counters, used * cache_->bytes_per_block(),
         std::min(num_slots * cache_->bytes_per_token(), used * cache_->bytes_per_block()));

@@ -22,29 +22,37 @@ kv::PassRows rows_of(const Scheduler& scheduler, std::span<const Chunk> chunks) 
     const ScheduledRequest& request = scheduler.request(chunk.id);
     const auto end = static_cast<size_t>(request.num_computed + chunk.num_tokens);
     rows.add(static_cast<size_t>(chunk.id), std::span(request.tokens).first(end),
-             request.num_computed);
-    if (end == request.tokens.size()) continue;
-    rows.requests.pop_back();
-    rows.logit_rows.pop_back();
+             request.num_computed, end == request.tokens.size());
   }
   return rows;
 }
 
-/// Lesson 04's attention asks for slots; the tables they follow from are on the device already.
-void compute_slots(const lesson04::PagedAttentionArgs& pass, int64_t* slot_mapping,
-                   const kv::Stream& stream) {
-  compute_slot_mapping({.first_row = pass.first_row,
-                        .seq_len = pass.seq_len,
-                        .block_tables = pass.block_tables,
-                        .num_seqs = pass.num_seqs,
-                        .num_rows = pass.num_rows,
-                        .max_blocks_per_seq = pass.max_blocks_per_seq,
-                        .block_size = pass.cache.block_size,
-                        .slot_mapping = slot_mapping},
-                       stream);
-}
+/// A Generation whose next tokens the device may choose.
+class ServedGeneration : public kv::Generation {
+ public:
+  using Generation::append;
+  using Generation::Generation;
+};
 
 }  // namespace
+
+void ServingAttention::add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) {
+  const size_t bytes = rows.token_ids.size() * sizeof(int64_t);
+  if (slots_.bytes() < bytes) slots_ = kv::DeviceBuffer(stream_->device(), 2 * bytes);
+  slot_mapping_ = slots_.as<const int64_t>();
+  arrays.launches_depend_on(reinterpret_cast<uintptr_t>(slot_mapping_));
+  arrays.after_upload([this, &arrays, num_seqs = rows.num_seqs(), num_rows = rows.num_rows()] {
+    compute_slot_mapping({.first_row = arrays.first_row,
+                          .seq_len = arrays.seq_len,
+                          .block_tables = block_tables_,
+                          .num_seqs = num_seqs,
+                          .num_rows = num_rows,
+                          .max_blocks_per_seq = max_blocks_per_seq_,
+                          .block_size = cache_->block_size(),
+                          .slot_mapping = slots_.as<int64_t>()},
+                         *stream_);
+  });
+}
 
 int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_block) {
   if (!(utilization > 0 && utilization <= 1)) {
@@ -106,7 +114,7 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
   cache_.reset();  // the old blocks go before the new ones come
   cache_.emplace(model_->config(), model_->stream(), static_cast<int>(wanted) + 1,
                  options_.block_size, options_.separate_blocks);  // and the null block
-  attention_.emplace(model_->config(), model_->stream(), *cache_, compute_slots);
+  attention_.emplace(model_->config(), model_->stream(), *cache_);
   manager_.emplace(KvCacheManager::Options{.num_blocks = static_cast<int>(wanted),
                                            .block_size = options_.block_size,
                                            .caching = serve_options_.caching,
@@ -115,19 +123,17 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
                                            .max_blocks_per_request = static_cast<int>(longest)});
 }
 
-void ServingEngine::pad(kv::PassRows& rows, std::vector<lesson03::PagedRows>& paged) const {
+void ServingEngine::pad(kv::PassRows& rows, lesson03::BlockTables& tables) const {
   if (rows.num_rows() != static_cast<int>(rows.requests.size())) return;  // not decodes alone
   while (rows.num_rows() % serve_options_.pad_decodes_to != 0) {
-    rows.logit_rows.push_back(rows.num_rows());
-    rows.token_ids.push_back(0);
-    rows.positions.push_back(0);
-    paged.push_back({.table = &padding_, .num_rows = 1});
+    rows.add_padding();
+    tables.push_back(&padding_);
   }
 }
 
-void ServingEngine::choose_tokens(const kv::PassRows& rows, kv::Generation& generation) {
+std::vector<int32_t> ServingEngine::choose_tokens(const kv::PassRows& rows) {
   const size_t n = rows.requests.size();
-  if (n == 0) return;
+  if (n == 0) return {};
   if (chosen_.bytes() < n * sizeof(int32_t)) {
     chosen_ = kv::DeviceBuffer(model_->device(), 2 * n * sizeof(int32_t));
   }
@@ -138,7 +144,7 @@ void ServingEngine::choose_tokens(const kv::PassRows& rows, kv::Generation& gene
              model_->stream());
   std::vector<int32_t> tokens(n);
   kv::copy_to_host(tokens.data(), chosen_.data(), n * sizeof(int32_t), model_->stream());
-  for (size_t i = 0; i < n; ++i) generation.accept_token(rows.requests[i], tokens[i]);
+  return tokens;
 }
 
 kv::GenerateResult ServingEngine::generate(std::span<const kv::Request> requests,
@@ -162,7 +168,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     if (result.times[i].first_token == 0) result.times[i].first_token = now();
     return !on_token || on_token(i, token);
   };
-  kv::Generation generation(requests, model_->config(), note_token);
+  ServedGeneration generation(requests, model_->config(), note_token);
   kv::check_seq_len_limit(requests, options_.max_seq_len);
   if (requests.empty()) return result;
   for (size_t i = 0; serve_options_.choose_on_device && i < requests.size(); ++i) {
@@ -204,7 +210,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
 
     kv::PassRows rows = rows_of(scheduler, chunks);
     const int num_rows = rows.num_rows();
-    std::vector<lesson03::PagedRows> paged;
+    lesson03::BlockTables tables;
     for (const Chunk& chunk : chunks) {
       const ScheduledRequest& request = scheduler.request(chunk.id);
       if (request.num_computed == request.num_cached && request.num_cached > 0) {
@@ -214,19 +220,18 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
       if (times.first_token == 0 && request.num_preemptions == 0) {
         times.num_cached_tokens = request.num_cached;
       }
-      paged.push_back({.table = &manager_->table(chunk.id), .num_rows = chunk.num_tokens});
+      tables.push_back(&manager_->table(chunk.id));
     }
-    pad(rows, paged);
-    attention_->begin_pass(paged);
+    pad(rows, tables);
+    attention_->set_tables(std::move(tables));
     if (serve_options_.choose_on_device) {
-      model_->launch(rows.pass(), *attention_);
+      model_->launch(rows, *attention_);
       result.host_seconds.push_back(now() - device_done);
-      choose_tokens(rows, generation);
+      const std::vector<int32_t> chosen = choose_tokens(rows);
+      for (size_t i = 0; i < chosen.size(); ++i) generation.append(rows.requests[i], chosen[i]);
       device_done = now();
     } else {
-      const std::span<const float> logits = model_->forward(rows.pass(), *attention_);
-      const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-      generation.accept(rows, logits.first(rows.requests.size() * vocab));
+      generation.accept(rows, model_->forward(rows, *attention_));
     }
     scheduler.update(chunks);
 

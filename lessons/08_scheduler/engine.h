@@ -76,6 +76,21 @@ struct ServeResult {
   std::vector<double> host_seconds;
 };
 
+/// Slots are worked out on the device, from the tables that are there anyway.
+class ServingAttention : public PagedCacheAttention {
+ public:
+  /// Borrows the stream, too.
+  ServingAttention(const kv::ModelConfig& config, const kv::Stream& stream,
+                   const PagedKvCache& cache)
+      : PagedCacheAttention(config, cache), stream_(&stream) {}
+
+ private:
+  void add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) override;
+
+  const kv::Stream* stream_;
+  kv::DeviceBuffer slots_;  // int64 [num_rows]
+};
+
 /// Serves more requests than fit. The pool and what it caches stay from one call to the next,
 /// unless that one needs a larger pool.
 class ServingEngine : public kv::Engine {
@@ -100,14 +115,14 @@ class ServingEngine : public kv::Engine {
  private:
   int64_t blocks_wanted(std::span<const kv::Request> requests) const;
   void make_cache(std::span<const kv::Request> requests);
-  void pad(kv::PassRows& rows, std::vector<lesson03::PagedRows>& paged) const;
-  void choose_tokens(const kv::PassRows& rows, kv::Generation& generation);
+  void pad(kv::PassRows& rows, lesson03::BlockTables& tables) const;
+  std::vector<int32_t> choose_tokens(const kv::PassRows& rows);
 
   kv::Model* model_;
   kv::EngineOptions options_;
   ServeOptions serve_options_;
   std::optional<PagedKvCache> cache_;
-  std::optional<PagedCacheAttention> attention_;  // borrows cache_
+  std::optional<ServingAttention> attention_;  // borrows cache_
   std::optional<KvCacheManager> manager_;
   BlockTable padding_;       // of a row that nobody looks at: one token in the null block
   kv::DeviceBuffer chosen_;  // int32 [logit rows], with choose_on_device

@@ -17,7 +17,7 @@ void check_cuda(const std::string& name) {
   REQUIRE(values.sequences.size() >= 5);
   REQUIRE(values.bf16_error > 0);
   kv::Model model = kv::Model::load(golden::model_folder(name), kv::Device::kCuda);
-  lesson01::CausalAttention attention(model.config(), model.stream());
+  lesson01::CausalAttention attention(model.config());
 
   std::vector<float> want;
   std::vector<float> got;

@@ -21,7 +21,7 @@ void check_cpu(const std::string& name) {
   const golden::Values want = golden::load_values(name);
   REQUIRE(want.sequences.size() >= 5);
   kv::Model model = kv::Model::load(golden::model_folder(name), kv::Device::kCpu);
-  lesson01::CausalAttention attention(model.config(), model.stream());
+  lesson01::CausalAttention attention(model.config());
   const auto vocab = static_cast<size_t>(model.config().vocab_size);
   const std::vector<float> together = golden::logits_of(model, attention, want.sequences);
 

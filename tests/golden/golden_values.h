@@ -70,20 +70,12 @@ inline Values load_values(const std::string& name) {
 /// Logits of the wanted rows of all `sequences`, which share one pass: [all their rows, vocab].
 inline std::vector<float> logits_of(kv::Model& model, lesson01::CausalAttention& attention,
                                     std::span<const Sequence> sequences) {
-  std::vector<int32_t> ids;
-  std::vector<int32_t> positions;
-  std::vector<int32_t> wanted;
-  std::vector<int32_t> lengths;
+  kv::PassRows pass;
   for (const Sequence& s : sequences) {
-    const auto first = static_cast<int32_t>(ids.size());
-    for (const int32_t row : s.rows) wanted.push_back(first + row);
-    for (size_t i = 0; i < s.ids.size(); ++i) positions.push_back(static_cast<int32_t>(i));
-    ids.insert(ids.end(), s.ids.begin(), s.ids.end());
-    lengths.push_back(static_cast<int32_t>(s.ids.size()));
+    for (const int32_t row : s.rows) pass.logit_rows.push_back(pass.num_rows() + row);
+    pass.add(0, s.ids, 0, false);
   }
-  attention.begin_pass(lengths);
-  const std::span<const float> logits =
-      model.forward({.token_ids = ids, .positions = positions, .logit_rows = wanted}, attention);
+  const std::span<const float> logits = model.forward(pass, attention);
   return {logits.begin(), logits.end()};
 }
 

@@ -108,21 +108,19 @@ class Runner {
   Runner(kv::Model& model, int max_tokens)
       : model_(model),
         cache_(model.config(), model.device(), 1, max_tokens),
-        attention_(model.config(), model.stream(), cache_) {}
+        attention_(model.config(), cache_) {}
 
   /// Seconds of a pass over the next `rows` tokens, with logits for the last.
   double pass(int rows) {
+    const int computed = cache_.position(0);
     std::vector<int32_t> tokens;
-    std::vector<int32_t> positions;
-    for (int i = 0; i < rows; ++i) {
-      positions.push_back(cache_.position(0) + i);
-      tokens.push_back(positions.back() * 7919 % model_.config().vocab_size);
-    }
-    const int32_t last = rows - 1;
-    const lesson02::SlabRows slab{0, rows};
+    for (int i = 0; i < computed + rows; ++i)
+      tokens.push_back(i * 7919 % model_.config().vocab_size);
     const double start = now();
-    attention_.begin_pass({&slab, 1});
-    model_.forward({tokens, positions, {&last, 1}}, attention_);
+    kv::PassRows pass;
+    pass.add(0, tokens, computed);
+    attention_.set_slabs({0});
+    model_.forward(pass, attention_);
     attention_.end_pass();
     return now() - start;
   }

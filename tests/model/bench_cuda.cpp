@@ -87,19 +87,16 @@ void measure_model(const Options& options, Results& r) {
 
   const int room = std::max(options.rows, options.context + 1);
   lesson02::FlatKvCache cache(model.config(), model.device(), 1, room);
-  lesson02::FlatAttention attention(model.config(), model.stream(), cache);
+  lesson02::FlatAttention attention(model.config(), cache);
   kv::DeviceBuffer token(model.device(), sizeof(int32_t));
-  const auto pass = [&](int rows) {
-    std::vector<int32_t> tokens;
-    std::vector<int32_t> positions;
-    for (int i = 0; i < rows; ++i) {
-      positions.push_back(cache.position(0) + i);
-      tokens.push_back(positions.back() * 7919 % model.config().vocab_size);
-    }
-    const int32_t last = rows - 1;
-    const lesson02::SlabRows slab{0, rows};
-    attention.begin_pass({&slab, 1});
-    model.launch({tokens, positions, {&last, 1}}, attention);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < room; ++i) tokens.push_back(i * 7919 % model.config().vocab_size);
+  const auto pass = [&](int num_rows) {
+    const int computed = cache.position(0);
+    kv::PassRows rows;
+    rows.add(0, std::span(tokens).first(static_cast<size_t>(computed + num_rows)), computed);
+    attention.set_slabs({0});
+    model.launch(rows, attention);
     kv::argmax({model.device_logits(), 1, model.config().vocab_size, token.as<int32_t>()},
                model.stream());
   };
@@ -211,7 +208,7 @@ void measure_products(const Options& options, const kv::ModelConfig& config, Res
   products.add_head();
   kv::PassGraphs graphs;
   r.products_seconds = median_seconds(stream, [&] {
-    graphs.run({1, 1, 0}, stream, [&] {
+    graphs.run(1, stream, [&] {
       for (size_t i = 0; i < products.size(); ++i) products.run(i, 1);
     });
   });

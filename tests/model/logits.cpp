@@ -46,12 +46,12 @@ void run(const kv::GenerateOptions& options, const std::string& id_list, const s
                    config.max_position_embeddings);
   }
 
-  lesson01::CausalAttention attention(config, model.stream());
-  const auto seq_len = static_cast<int32_t>(num_tokens);
-  attention.begin_pass({&seq_len, 1});
-  std::vector<int32_t> rows(ids.size());  // positions, and rows whose logits are wanted: all
-  std::iota(rows.begin(), rows.end(), 0);
-  const std::span<const float> logits = model.forward({ids, rows, rows}, attention);
+  lesson01::CausalAttention attention(config);
+  kv::PassRows rows;
+  rows.add(0, ids, 0);
+  rows.logit_rows.resize(ids.size());  // all rows
+  std::iota(rows.logit_rows.begin(), rows.logit_rows.end(), 0);
+  const std::span<const float> logits = model.forward(rows, attention);
   kv::write_safetensors(
       out,
       {{"logits", "F32", {num_tokens, config.vocab_size}, logits.data(), logits.size_bytes()}});

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -14,33 +13,38 @@
 
 namespace {
 
-/// Attention that is nothing but a fill of its output. Its launches depend on the key alone.
+/// Attention that is nothing but a fill of its output.
 class ConstantAttention : public kv::Attention {
  public:
-  ConstantAttention(const kv::ModelConfig& config, std::optional<uint64_t> key)
-      : row_bytes_(static_cast<size_t>(config.q_width()) * sizeof(kv::BFloat16)), key_(key) {}
+  ConstantAttention(const kv::ModelConfig& config, bool replayed)
+      : row_bytes_(static_cast<size_t>(config.q_width()) * sizeof(kv::BFloat16)),
+        replayed_(replayed) {}
+
+  void begin_pass(const kv::PassRows&, kv::PassArrays& arrays) override {
+    if (replayed_) arrays.allow_replay();
+    arrays.launches_depend_on(bound);
+  }
 
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
     if (fails) throw std::runtime_error("this pass can not be launched");
     ++calls;
     kv::fill_bytes(rows.out, 0x3C, row_bytes_ * static_cast<size_t>(rows.num_rows), stream);
   }
-  std::optional<uint64_t> graph_key() const override { return key_; }
 
+  uint64_t bound = 0;
   bool fails = false;
   int calls = 0;
 
  private:
   size_t row_bytes_;
-  std::optional<uint64_t> key_;
+  bool replayed_;
 };
 
 std::vector<float> logits_of(kv::Model& model, kv::Attention& attention,
                              const std::vector<int32_t>& tokens) {
-  std::vector<int32_t> positions;
-  for (size_t i = 0; i < tokens.size(); ++i) positions.push_back(static_cast<int32_t>(i));
-  const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
-  const auto logits = model.forward({tokens, positions, {&last, 1}}, attention);
+  kv::PassRows rows;
+  rows.add(0, tokens, 0);
+  const auto logits = model.forward(rows, attention);
   return {logits.begin(), logits.end()};
 }
 
@@ -61,8 +65,8 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "graphs: a replayed pass reads the new tokens and gives the same bits") {
-  ConstantAttention eager(model.config(), std::nullopt);
-  ConstantAttention keyed(model.config(), 7);
+  ConstantAttention eager(model.config(), false);
+  ConstantAttention keyed(model.config(), true);
   const std::vector<int32_t> tokens[] = {{1, 2}, {3, 4}, {5, 6}, {1, 2}};
   std::vector<std::vector<float>> wanted;
   for (const auto& t : tokens) wanted.push_back(logits_of(model, eager, t));
@@ -74,12 +78,17 @@ TEST_CASE_FIXTURE(Fixture, "graphs: a replayed pass reads the new tokens and giv
   CHECK(keyed.calls == 2 * model.config().num_layers);  // as it is, and captured
   CHECK(same_bits(logits_of(model, keyed, {9}), logits_of(model, eager, {9})));
   CHECK(model.graph_replays() == 3);  // another number of rows is another graph
+  keyed.bound = 1;
+  CHECK(same_bits(logits_of(model, keyed, {9}), logits_of(model, eager, {9})));
+  ConstantAttention other(model.config(), true);
+  for (int i = 0; i < 2; ++i) logits_of(model, other, tokens[0]);
+  CHECK(model.graph_replays() == 4);  // so is another bound, and another attention
 }
 
 TEST_CASE_FIXTURE(Fixture,
                   "graphs: a larger pass moves the workspace and the graphs are made anew") {
-  ConstantAttention eager(model.config(), std::nullopt);
-  ConstantAttention keyed(model.config(), 7);
+  ConstantAttention eager(model.config(), false);
+  ConstantAttention keyed(model.config(), true);
   const std::vector<float> wanted = logits_of(model, eager, {3});
   for (int i = 0; i < 3; ++i) CHECK(same_bits(logits_of(model, keyed, {3}), wanted));
   CHECK(model.graph_replays() == 2);
@@ -90,7 +99,7 @@ TEST_CASE_FIXTURE(Fixture,
 
 TEST_CASE_FIXTURE(Fixture,
                   "graphs: a pass that fails while it is captured leaves the model usable") {
-  ConstantAttention keyed(model.config(), 7);
+  ConstantAttention keyed(model.config(), true);
   const std::vector<float> wanted = logits_of(model, keyed, {3});
   keyed.fails = true;
   CHECK_THROWS_AS(logits_of(model, keyed, {3}), std::runtime_error);

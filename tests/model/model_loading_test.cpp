@@ -142,8 +142,9 @@ TEST_CASE("model: tensors that nobody asks for do no harm") {
 TEST_CASE("model: weights that the file puts at odd addresses give the same bits") {
   RandomModel shape;
   shape.dtype = "F32";
-  const std::vector<int32_t> tokens = {1, 2, 3};
-  const std::vector<int32_t> positions = {0, 1, 2};
+  kv::PassRows rows;
+  rows.add(0, std::vector<int32_t>{1, 2, 3}, 0);
+  rows.logit_rows = {0, 1, 2};
   std::vector<float> logits[2];
   for (const bool odd : {false, true}) {
     const TempDir dir;
@@ -153,8 +154,7 @@ TEST_CASE("model: weights that the file puts at odd addresses give the same bits
     kvtest::write_model(dir.path(), shape, tensors);
     kv::Model model = kv::Model::load(dir.path(), kv::Device::kCpu);
     kvtest::PlainAttention attention(model.config());
-    attention.begin_pass({3});
-    const std::span<const float> out = model.forward({tokens, positions, positions}, attention);
+    const std::span<const float> out = model.forward(rows, attention);
     logits[odd ? 1 : 0].assign(out.begin(), out.end());
   }
   CHECK(std::memcmp(logits[0].data(), logits[1].data(), logits[0].size() * 4) == 0);

@@ -46,18 +46,12 @@ kv::Model load(const RandomModel& shape) {
 /// Logits of all rows of whole sequences, run as one pass.
 std::vector<float> run(kv::Model& model, const Sequences& sequences,
                        std::vector<int32_t> logit_rows = {}) {
-  std::vector<int32_t> tokens;
-  std::vector<int32_t> positions;
-  std::vector<int> lens;
-  for (const std::vector<int32_t>& s : sequences) {
-    tokens.insert(tokens.end(), s.begin(), s.end());
-    for (const int32_t p : range(0, static_cast<int>(s.size()))) positions.push_back(p);
-    lens.push_back(static_cast<int>(s.size()));
-  }
-  if (logit_rows.empty()) logit_rows = range(0, static_cast<int>(tokens.size()));
+  kv::PassRows rows;
+  for (const std::vector<int32_t>& s : sequences) rows.add(0, s, 0);
+  if (logit_rows.empty()) logit_rows = range(0, rows.num_rows());
+  rows.logit_rows = logit_rows;
   PlainAttention attention(model.config());
-  attention.begin_pass(lens);
-  const std::span<const float> out = model.forward({tokens, positions, logit_rows}, attention);
+  const std::span<const float> out = model.forward(rows, attention);
   CHECK(attention.layers_seen == range(0, model.config().num_layers));
   return {out.begin(), out.end()};
 }
@@ -185,11 +179,10 @@ TEST_CASE("model: only the wanted rows give logits and their bits stay") {
 
 TEST_CASE("model: a pass may want no logits at all") {
   kv::Model model = load({});
-  const std::vector<int32_t> tokens = {1, 2};
-  const std::vector<int32_t> positions = {0, 1};
+  kv::PassRows rows;
+  rows.add(0, std::vector<int32_t>{1, 2}, 0, false);
   PlainAttention attention(model.config());
-  attention.begin_pass({2});
-  CHECK(model.forward({tokens, positions, {}}, attention).empty());
+  CHECK(model.forward(rows, attention).empty());
   CHECK(attention.layers_seen.size() == 2);
 }
 
@@ -209,13 +202,12 @@ TEST_CASE("model: the same bits for 1 to 8 threads") {
 TEST_CASE("model: a token id outside the vocabulary is refused before anything runs") {
   kv::Model model = load({});
   PlainAttention attention(model.config());
-  attention.begin_pass({2});
   for (const int32_t bad : {-1, 97, 2147483647}) {
-    const std::vector<int32_t> tokens = {5, bad};
-    const std::vector<int32_t> positions = {0, 1};
+    kv::PassRows rows;
+    rows.add(0, std::vector<int32_t>{5, bad}, 0);
     const std::string id = std::to_string(bad);
     CHECK_THROWS_WITH_AS(
-        model.forward({tokens, positions, positions}, attention),
+        model.forward(rows, attention),
         ("token id " + id + " is not in the vocabulary: wanted 0 to 96; use this model's tokenizer")
             .c_str(),
         kv::UserError);
@@ -226,19 +218,21 @@ TEST_CASE("model: a token id outside the vocabulary is refused before anything r
 TEST_CASE("model: a pass that contradicts itself is refused") {
   kv::Model model = load({});
   PlainAttention attention(model.config());
-  attention.begin_pass({2});
-  const std::vector<int32_t> two = {0, 1};
-  const std::vector<int32_t> one = {0};
-  const std::vector<int32_t> descending = {1, 0};
-  const std::vector<int32_t> twice = {1, 1};
-  const std::vector<int32_t> beyond = {2};
-  const std::vector<int32_t> negative = {0, -1};
-  CHECK_THROWS_AS(model.forward({two, one, two}, attention), std::logic_error);
-  CHECK_THROWS_AS(model.forward({{}, {}, {}}, attention), std::logic_error);
-  CHECK_THROWS_AS(model.forward({two, two, descending}, attention), std::logic_error);
-  CHECK_THROWS_AS(model.forward({two, two, twice}, attention), std::logic_error);
-  CHECK_THROWS_AS(model.forward({two, two, beyond}, attention), std::logic_error);
-  CHECK_THROWS_AS(model.forward({two, negative, two}, attention), std::logic_error);
+  kv::PassRows good;
+  good.add(0, std::vector<int32_t>{0, 1}, 0);
+  const auto refused = [&](auto change) {
+    kv::PassRows rows = good;
+    change(rows);
+    CHECK_THROWS_AS(model.forward(rows, attention), std::logic_error);
+  };
+  refused([](kv::PassRows& rows) { rows.positions = {0}; });
+  refused([](kv::PassRows& rows) { rows = {}; });
+  refused([](kv::PassRows& rows) { rows.logit_rows = {1, 0}; });
+  refused([](kv::PassRows& rows) { rows.logit_rows = {1, 1}; });
+  refused([](kv::PassRows& rows) { rows.logit_rows = {2}; });
+  refused([](kv::PassRows& rows) { rows.positions = {0, -1}; });
+  refused([](kv::PassRows& rows) { rows.first_row = {0, 1}; });
+  refused([](kv::PassRows& rows) { rows.seq_len = {2, 2}; });
   CHECK(attention.layers_seen.empty());
 }
 
@@ -248,9 +242,8 @@ TEST_CASE("model: a pass after a larger pass and after a failed one is right") {
   run(model, {some_tokens(90, 9)});
   CHECK(same_bits(run(model, {some_tokens(3, 8)}), small));
   PlainAttention attention(model.config());
-  attention.begin_pass({1});
-  const std::vector<int32_t> bad = {97};
-  const std::vector<int32_t> zero = {0};
-  CHECK_THROWS_AS(model.forward({bad, zero, zero}, attention), kv::UserError);
+  kv::PassRows bad;
+  bad.add(0, std::vector<int32_t>{97}, 0);
+  CHECK_THROWS_AS(model.forward(bad, attention), kv::UserError);
   CHECK(same_bits(run(model, {some_tokens(3, 8)}), small));
 }

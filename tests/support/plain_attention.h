@@ -18,8 +18,7 @@ class PlainAttention : public kv::Attention {
  public:
   explicit PlainAttention(const kv::ModelConfig& config) : config_(config) {}
 
-  /// The lengths of the sequences in the next pass.
-  void begin_pass(std::vector<int> seq_lens) { seq_lens_ = std::move(seq_lens); }
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays&) override { seq_lens_ = rows.seq_len; }
 
   void forward(const kv::AttentionRows& rows, const kv::Stream&) override {
     layers_seen.push_back(rows.layer);
@@ -65,7 +64,7 @@ class PlainAttention : public kv::Attention {
   }
 
   kv::ModelConfig config_;
-  std::vector<int> seq_lens_;
+  std::vector<int32_t> seq_lens_;
 };
 
 }  // namespace kvtest

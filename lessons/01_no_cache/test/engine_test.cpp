@@ -50,10 +50,11 @@ class Watched : public kv::Attention {
  public:
   using Hook = std::function<void(const kv::AttentionRows&)>;
   Watched(Hook before, Hook after)
-      : causal_(shipped_model().config(), shipped_model().stream()),
-        before_(std::move(before)),
-        after_(std::move(after)) {}
+      : causal_(shipped_model().config()), before_(std::move(before)), after_(std::move(after)) {}
 
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
+    causal_.begin_pass(rows, arrays);
+  }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
     if (before_) before_(rows);
     causal_.forward(rows, stream);
@@ -61,13 +62,9 @@ class Watched : public kv::Attention {
   }
   /// The logits after the last of `tokens`.
   std::vector<float> logits_after(const std::vector<int32_t>& tokens) {
-    const auto len = static_cast<int32_t>(tokens.size());
-    std::vector<int32_t> positions;
-    for (int32_t i = 0; i < len; ++i) positions.push_back(i);
-    const std::vector<int32_t> last{len - 1};
-    causal_.begin_pass({&len, 1});
-    const auto logits = shipped_model().forward(
-        {.token_ids = tokens, .positions = positions, .logit_rows = last}, *this);
+    kv::PassRows rows;
+    rows.add(0, tokens, 0);
+    const auto logits = shipped_model().forward(rows, *this);
     return {logits.begin(), logits.end()};
   }
 

@@ -210,6 +210,9 @@ TEST_CASE("a request longer than max_seq_len is refused with both numbers") {
 TEST_CASE("a pass that stops midway changes nothing visible") {
   struct Stops : kv::Attention {
     explicit Stops(lesson02::FlatAttention& flat) : flat_(&flat) {}
+    void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
+      flat_->begin_pass(rows, arrays);
+    }
     void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
       if (rows.layer == 3) throw std::runtime_error("stopped");
       flat_->forward(rows, stream);
@@ -218,16 +221,13 @@ TEST_CASE("a pass that stops midway changes nothing visible") {
   };
   kv::Model& model = shipped_model();
   lesson02::FlatKvCache cache(model.config(), kv::Device::kCpu, 1, 32);
-  lesson02::FlatAttention attention(model.config(), model.stream(), cache);
+  lesson02::FlatAttention attention(model.config(), cache);
   const std::vector<int32_t> tokens = request_of(8, 1).prompt;
-  const std::vector<int32_t> positions{0, 1, 2, 3, 4, 5, 6, 7};
-  const auto pass = [&](size_t begin, size_t end, kv::Attention& with) {
-    const std::vector<int32_t> last{static_cast<int32_t>(end - begin) - 1};
-    const lesson02::SlabRows rows{0, static_cast<int>(end - begin)};
-    attention.begin_pass({&rows, 1});
-    const auto logits = model.forward({std::span(tokens).subspan(begin, end - begin),
-                                       std::span(positions).subspan(begin, end - begin), last},
-                                      with);
+  const auto pass = [&](int begin, size_t end, kv::Attention& with) {
+    kv::PassRows rows;
+    rows.add(0, std::span(tokens).first(end), begin);
+    attention.set_slabs({0});
+    const auto logits = model.forward(rows, with);
     attention.end_pass();
     return std::vector<float>(logits.begin(), logits.end());
   };
@@ -246,19 +246,31 @@ TEST_CASE("a pass that stops midway changes nothing visible") {
 TEST_CASE("graphs are replayed for decode steps of one shape only") {
   kv::Model& model = shipped_model();
   lesson02::FlatKvCache cache(model.config(), kv::Device::kCpu, 3, 600);
-  lesson02::FlatAttention attention(model.config(), model.stream(), cache);
-  const auto key_of = [&](const std::vector<lesson02::SlabRows>& rows) {
-    attention.begin_pass(rows);
-    const auto key = attention.graph_key();
+  lesson02::FlatAttention attention(model.config(), cache);
+  kv::PassArrays arrays(model.stream());
+  const auto key_of = [&](const std::vector<std::pair<int, int>>& rows_of_slabs) {
+    kv::PassRows rows;
+    std::vector<int32_t> slabs;
+    for (const auto& [slab, num_rows] : rows_of_slabs) {
+      const int computed = cache.position(slab);
+      rows.add(0, std::vector<int32_t>(static_cast<size_t>(computed + num_rows)), computed);
+      slabs.push_back(slab);
+    }
+    attention.set_slabs(slabs);
+    arrays.begin(rows);
+    attention.begin_pass(rows, arrays);
+    arrays.upload();
     attention.end_pass();
-    return key;
+    return arrays.graph_key();
   };
   CHECK_FALSE(key_of({{0, 5}, {1, 1}, {2, 200}}).has_value());
   const auto key = key_of({{0, 1}, {1, 1}, {2, 1}});
   CHECK(key.has_value());
   CHECK(key_of({{0, 1}, {1, 1}, {2, 1}}) == key);  // lengths have changed, the key has not
   CHECK(key_of({{0, 1}, {1, 1}}) != key);          // a sequence has left
-  CHECK_FALSE(key_of({{2, 60}}).has_value());
+  CHECK_FALSE(key_of({{2, 40}}).has_value());
+  CHECK(key_of({{0, 1}, {1, 1}, {2, 1}}) == key);  // and has come again
+  CHECK_FALSE(key_of({{2, 20}}).has_value());
   CHECK(key_of({{0, 1}, {1, 1}, {2, 1}}) != key);  // a second group of keys: another grid
 }
 
@@ -268,7 +280,7 @@ TEST_CASE("a head_dim that no kernel serves is refused by name") {
   lesson02::FlatKvCache cache(config, kv::Device::kCpu, 1, 4);
   std::string text;
   try {
-    lesson02::FlatAttention attention(config, shipped_model().stream(), cache);
+    lesson02::FlatAttention attention(config, cache);
   } catch (const kv::UserError& error) {
     text = error.what();
   }

@@ -20,7 +20,6 @@ using lesson03::BlockManager;
 using lesson03::BlockPool;
 using lesson03::BlockTable;
 using lesson03::Growth;
-using lesson03::PagedRows;
 using lesson03::Place;
 
 namespace {
@@ -176,10 +175,16 @@ TEST_CASE("a table refuses wrong blocks and stays as it was") {
 
 TEST_CASE("the slot mapping names the slots of the last rows and the tables are padded") {
   const BlockTable a = table_of(4, {5, 2}, 6), b = table_of(4, {9}, 1);
-  const PagedRows rows[] = {{.table = &a, .num_rows = 3}, {.table = &b, .num_rows = 1}};
-  CHECK(lesson03::slot_mapping_of(rows) == std::vector<int64_t>{5 * 4 + 3, 2 * 4, 2 * 4 + 1, 36});
-  CHECK(lesson03::pack_block_tables(rows, 3) == std::vector<int32_t>{5, 2, -1, 9, -1, -1});
-  CHECK_THROWS_AS(lesson03::pack_block_tables(rows, 1), std::invalid_argument);
+  kv::PassRows rows;
+  rows.add(0, std::vector<int32_t>(6), 3);
+  rows.add(1, std::vector<int32_t>(1), 0);
+  CHECK(lesson03::slot_mapping_of(rows, {&a, &b}) ==
+        std::vector<int64_t>{5 * 4 + 3, 2 * 4, 2 * 4 + 1, 36});
+  CHECK(lesson03::pack_block_tables(rows, {&a, &b}, 3) ==
+        std::vector<int32_t>{5, 2, -1, 9, -1, -1});
+  CHECK_THROWS_AS(lesson03::pack_block_tables(rows, {&a, &b}, 1), std::invalid_argument);
+  CHECK_THROWS_AS(lesson03::pack_block_tables(rows, {&a}, 3), std::invalid_argument);
+  CHECK_THROWS_AS(lesson03::pack_block_tables(rows, {&b, &b}, 3), std::invalid_argument);
 }
 
 TEST_CASE("random operations against a model that only counts") {

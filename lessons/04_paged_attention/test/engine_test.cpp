@@ -117,22 +117,29 @@ TEST_CASE("a block size that the kernels do not serve is refused by name") {
   }
   const kv::Model& model = shipped_model();
   const lesson04::PagedKvCache odd(model.config(), model.stream(), 2, 12);
-  CHECK_THROWS_WITH_AS(lesson04::PagedCacheAttention(model.config(), model.stream(), odd),
+  CHECK_THROWS_WITH_AS(lesson04::PagedCacheAttention(model.config(), odd),
                        doctest::Contains("block size 12"), kv::UserError);
 }
 
 TEST_CASE("only passes with one row for each sequence may be replayed") {
   const kv::Model& model = shipped_model();
   const lesson04::PagedKvCache cache(model.config(), model.stream(), 64, 16);
-  lesson04::PagedCacheAttention attention(model.config(), model.stream(), cache);
+  lesson04::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockManager manager(64, 16);
   const int seq = manager.add_sequence();
+  kv::PassArrays arrays(model.stream());
   const auto pass = [&](int num_tokens) {
     const lesson03::Growth growth{.seq = seq, .num_tokens = num_tokens};
     REQUIRE(manager.extend({&growth, 1}));
-    const lesson04::PagedRows rows{.table = &manager.table(seq), .num_rows = num_tokens};
-    attention.begin_pass({&rows, 1});
-    return attention.graph_key();
+    const lesson03::BlockTable& table = manager.table(seq);
+    kv::PassRows rows;
+    rows.add(0, std::vector<int32_t>(static_cast<size_t>(table.num_tokens())),
+             table.num_tokens() - num_tokens);
+    attention.set_tables({&table});
+    arrays.begin(rows);
+    attention.begin_pass(rows, arrays);
+    arrays.upload();
+    return arrays.graph_key();
   };
   CHECK(!pass(10));
   const auto key = pass(1);

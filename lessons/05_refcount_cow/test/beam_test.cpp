@@ -47,15 +47,15 @@ kv::Request tiny_request() {
 std::vector<float> logits_after(kv::Model& model, const std::vector<int32_t>& tokens) {
   const auto n = static_cast<int>(tokens.size());
   const lesson03::PagedKvCache cache(model.config(), model.stream(), n, 1);
-  lesson04::PagedCacheAttention attention(model.config(), model.stream(), cache);
+  lesson04::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockTable table(1);
-  std::vector<int32_t> ids, positions;
-  for (int i = 0; i < n; ++i) ids.push_back(n - 1 - i), positions.push_back(i);
+  std::vector<int32_t> ids;
+  for (int i = 0; i < n; ++i) ids.push_back(n - 1 - i);
   table.extend(n, ids);
-  const lesson03::PagedRows rows{.table = &table, .num_rows = n};
-  attention.begin_pass({&rows, 1});
-  const std::vector<int32_t> last{n - 1};
-  const auto logits = model.forward({tokens, positions, last}, attention);
+  attention.set_tables({&table});
+  kv::PassRows rows;
+  rows.add(0, tokens, 0);
+  const auto logits = model.forward(rows, attention);
   return {logits.begin(), logits.end()};
 }
 

@@ -134,18 +134,18 @@ TEST_CASE("poison makes a stale read visible") {
   kv::Model& model = shipped_model();
   const lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 16);
   cache.fill(0, model.stream());
-  lesson07::PagedCacheAttention attention(model.config(), model.stream(), cache);
+  lesson07::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockTable table(16);
   const std::vector<int32_t> ids{2, 1};
   table.extend(20, ids);
   const std::vector<int32_t> stale{2};
   lesson07::poison_blocks({.cache = &cache, .block_ids = stale}, model.stream());
-  const lesson03::PagedRows rows{.table = &table,
-                                 .num_rows = 4};  // tokens 0 to 15 are taken as there
-  attention.begin_pass({&rows, 1});
-  const std::vector<int32_t> tokens{300, 301, 302, 303}, positions{16, 17, 18, 19}, logit_rows{3};
-  const auto logits = model.forward(
-      {.token_ids = tokens, .positions = positions, .logit_rows = logit_rows}, attention);
+  std::vector<int32_t> tokens(20);
+  for (int32_t i = 0; i < 20; ++i) tokens[static_cast<size_t>(i)] = 284 + i;
+  attention.set_tables({&table});
+  kv::PassRows rows;
+  rows.add(0, tokens, 16);  // tokens 0 to 15 are taken as there
+  const auto logits = model.forward(rows, attention);
   CHECK(std::isnan(logits[0]));
 }
 

@@ -22,8 +22,8 @@ TEST_CASE("slots from tables on the GPU are those of the tables on the host") {
       CAPTURE(block_size);
       CAPTURE(num_seqs);
       const SlotsCase c(num_seqs, block_size, rng);
-      const auto first_row = kv::to_device<int32_t>(c.first_row, stream);
-      const auto seq_len = kv::to_device<int32_t>(c.seq_len, stream);
+      const auto first_row = kv::to_device<int32_t>(c.rows.first_row, stream);
+      const auto seq_len = kv::to_device<int32_t>(c.rows.seq_len, stream);
       const auto tables = kv::to_device<int32_t>(c.tables, stream);
       std::vector<int64_t> slots(c.slots.size() + 1, -7);  // and one behind them
       const auto out = kv::to_device<int64_t>(slots, stream);
@@ -31,7 +31,7 @@ TEST_CASE("slots from tables on the GPU are those of the tables on the host") {
                                            .seq_len = seq_len.as<int32_t>(),
                                            .block_tables = tables.as<int32_t>(),
                                            .num_seqs = num_seqs,
-                                           .num_rows = c.first_row.back(),
+                                           .num_rows = c.rows.first_row.back(),
                                            .max_blocks_per_seq = SlotsCase::kWidth,
                                            .block_size = block_size,
                                            .slot_mapping = out.as<int64_t>()},

@@ -20,11 +20,11 @@ TEST_CASE("slots from tables on the device are those of the tables on the host")
       CAPTURE(num_seqs);
       const SlotsCase c(num_seqs, block_size, rng);
       std::vector<int64_t> slots(c.slots.size(), -7);
-      lesson08::compute_slot_mapping_cpu({.first_row = c.first_row.data(),
-                                          .seq_len = c.seq_len.data(),
+      lesson08::compute_slot_mapping_cpu({.first_row = c.rows.first_row.data(),
+                                          .seq_len = c.rows.seq_len.data(),
                                           .block_tables = c.tables.data(),
                                           .num_seqs = num_seqs,
-                                          .num_rows = c.first_row.back(),
+                                          .num_rows = c.rows.first_row.back(),
                                           .max_blocks_per_seq = SlotsCase::kWidth,
                                           .block_size = block_size,
                                           .slot_mapping = slots.data()});

@@ -1,0 +1,86 @@
+#include "common/model/pass.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "common/base/hash.h"
+
+namespace kv {
+
+void PassRows::add(size_t request, std::span<const int32_t> tokens, int num_computed,
+                   bool wants_logits) {
+  const auto end = static_cast<int>(tokens.size());
+  token_ids.insert(token_ids.end(), tokens.begin() + num_computed, tokens.end());
+  for (int position = num_computed; position < end; ++position) positions.push_back(position);
+  first_row.push_back(num_rows());
+  seq_len.push_back(end);
+  if (!wants_logits) return;
+  logit_rows.push_back(num_rows() - 1);
+  requests.push_back(request);
+}
+
+void PassRows::add_padding() {
+  const int32_t token = 0;
+  add(0, {&token, 1}, 0);
+  requests.pop_back();
+}
+
+int PassRows::max_rows_per_seq() const {
+  int most = 0;
+  for (size_t i = 0; i < seq_len.size(); ++i)
+    most = std::max(most, first_row[i + 1] - first_row[i]);
+  return most;
+}
+
+int PassRows::max_seq_len() const {
+  return seq_len.empty() ? 0 : *std::max_element(seq_len.begin(), seq_len.end());
+}
+
+void PassArrays::begin(const PassRows& rows) {
+  packed_.clear();
+  after_upload_.clear();
+  signature_.clear();
+  replay_allowed_ = false;
+  add(rows.token_ids, token_ids);
+  add(rows.positions, positions);
+  add(rows.first_row, first_row);
+  add(rows.seq_len, seq_len);
+  add(rows.logit_rows, logit_rows);
+}
+
+size_t PassArrays::pack(const void* values, size_t bytes) {
+  constexpr size_t kAlignment = 16;
+  const size_t at = (packed_.size() + kAlignment - 1) / kAlignment * kAlignment;
+  packed_.resize(at + bytes);
+  if (bytes > 0) std::memcpy(packed_.data() + at, values, bytes);
+  launches_depend_on(bytes);
+  return at;
+}
+
+void PassArrays::upload() {
+  if (device_.bytes() < packed_.size()) {
+    stream_->synchronize();  // kernels of the last pass may still read the old one
+    device_ = DeviceBuffer(stream_->device(), 2 * packed_.size());
+  }
+  copy_to_device_async(device_.data(), packed_.data(), packed_.size(), *stream_);
+  for (const auto& work : after_upload_) work();
+}
+
+void* PassArrays::zeroed_workspace(DeviceBuffer& buffer, size_t bytes) {
+  if (stream_->device() == Device::kCpu) return nullptr;
+  if (buffer.bytes() < bytes) {
+    buffer = DeviceBuffer(stream_->device(), bytes);
+    fill_bytes(buffer.data(), 0, bytes, *stream_);
+  }
+  launches_depend_on(std::bit_cast<uintptr_t>(buffer.data()));
+  return buffer.data();
+}
+
+std::optional<uint64_t> PassArrays::graph_key() const {
+  if (!replay_allowed_) return std::nullopt;
+  std::vector<uint64_t> all = signature_;
+  all.push_back(std::bit_cast<uintptr_t>(device_.data()));
+  return xxh64_of<uint64_t>(all);
+}
+
+}  // namespace kv
