@@ -191,6 +191,13 @@ void merge(Partial& a, const Partial& b, int head_dim) {
   for (int d = 0; d < head_dim; ++d) a.acc[d] = a.acc[d] * scale_a + b.acc[d] * scale_b;
 }
 
+void KvRows::operator()(int first, int num_tokens, TileRows& rows) const {
+  for (int t = 0; t < num_tokens; ++t) {
+    rows.k[t] = k + (first + t) * token_stride;
+    rows.v[t] = v + (first + t) * token_stride;
+  }
+}
+
 int attend_tile(const Query& query, const TileRows& rows, int first, int head_dim, float scale,
                 Partial& tile, float* scores, float* weights) {
   const int visible = std::clamp(query.num_keys - first, 0, kTileTokens);
@@ -233,16 +240,6 @@ void attend(std::span<const Query> queries, const FindRows& find_rows, int head_
       queries[i].out[d] = queries[i].num_keys > 0 ? result.acc[d] / result.l : 0.0f;
     }
   }
-}
-
-void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, float scale) {
-  const FindRows at_even_distances = [&](int first, int num_tokens, TileRows& tile) {
-    for (int t = 0; t < num_tokens; ++t) {
-      tile.k[t] = rows.k + (first + t) * rows.token_stride;
-      tile.v[t] = rows.v + (first + t) * rows.token_stride;
-    }
-  };
-  attend(queries, at_even_distances, head_dim, scale);
 }
 
 }  // namespace kv::attention

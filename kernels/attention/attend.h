@@ -8,6 +8,7 @@
 #include <span>
 
 #include "kernels/attention/contract.h"
+#include "kernels/attention/queries.h"
 
 namespace kv::attention {
 
@@ -21,23 +22,24 @@ struct Partial {
 /// Appends `b`, the later keys, to `a`. The order matters: a is always the earlier part.
 void merge(Partial& a, const Partial& b, int head_dim);
 
-/// Where the keys of one KV head are: the K and V rows of token t start at k + t * token_stride and
-/// v + t * token_stride. Where they lie is all that a lesson changes.
-struct KvRows {
-  const float* k;        // row of token 0: [head_dim]
-  const float* v;        // row of token 0: [head_dim]
-  int64_t token_stride;  // elements from one token's row to the next
-};
-
 /// Where the rows of one tile's tokens are: [head_dim] each. Only those of visible keys are read.
 struct TileRows {
   const float* k[kTileTokens];
   const float* v[kTileTokens];
 };
 
-/// Fills in the rows of tokens first .. first + num_tokens - 1, the tile that begins there. For
-/// keys that do not lie at even distances.
+/// Fills in the rows of tokens first .. first + num_tokens - 1, the tile that begins there, of one
+/// sequence and KV head. Where they lie is all that a lesson changes.
 using FindRows = std::function<void(int first, int num_tokens, TileRows& rows)>;
+
+/// Rows at even distances: a FindRows.
+struct KvRows {
+  const float* k;        // row of token 0: [head_dim]
+  const float* v;        // row of token 0: [head_dim]
+  int64_t token_stride;  // elements from one token's row to the next
+
+  void operator()(int first, int num_tokens, TileRows& rows) const;
+};
 
 /// One query: it sees the keys of tokens 0 .. num_keys - 1.
 struct Query {
@@ -48,7 +50,6 @@ struct Query {
 
 /// Queries against the keys of the KV head they share, by the contract. Which queries come in one
 /// call, and in which order, changes no bit: it only saves reading K and V again.
-void attend(std::span<const Query> queries, const KvRows& rows, int head_dim, float scale);
 void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale);
 
 /// What one tile gives one query, from scratch: the piece that attend() merges. `first` is the
@@ -57,5 +58,15 @@ void attend(std::span<const Query> queries, const FindRows& find_rows, int head_
 /// kTileTokens of room each.
 int attend_tile(const Query& query, const TileRows& rows, int first, int head_dim, float scale,
                 Partial& tile, float* scores, float* weights);
+
+/// 1 / sqrt(head_dim).
+float score_scale(int head_dim);
+
+/// Query row `row` of the pass, which is one of sequence `seq`, and head `head`.
+Query query_of(const Queries& queries, int seq, int row, int head);
+
+/// Attention of a whole pass, in fp32; rows_of(seq, kv_head) says where the keys are.
+void attend_pass(const Queries& queries,
+                 const std::function<FindRows(int seq, int kv_head)>& rows_of);
 
 }  // namespace kv::attention

@@ -1,14 +1,15 @@
 #pragma once
 
-// The end of attention over more than one group of keys: the groups' results, merged in order.
+// The end of streaming attention over more than one group of keys: the groups' results, merged in
+// order.
 //
 // What a merge multiplies by depends on the largest scores alone, and a running maximum can be had
 // for 32 groups at once. So the factors are computed side by side, a group in each lane, and what
 // is left in order is a multiplication and a fused multiply-add per group. The bits are those of
 // merging one after the other.
 
-#include "kernels/attention/spread_queries.cuh"
-#include "kernels/attention/tensor_tile.cuh"
+#include "kernels/attention/pairs.cuh"
+#include "kernels/attention/state.cuh"
 #include "kernels/launch.cuh"
 
 namespace kv::attention {
@@ -39,67 +40,73 @@ struct MergeBatch {
     asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(from));
     return x;
   }
+
+  /// How this lane's group joins all before it, which have the largest score m_before.
+  __device__ Merge merge_of_lane(float m_before) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float m_to = fmaxf(m_before, m);  // the largest up to and with this lane's group
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const float other = __shfl_up_sync(kFullWarp, m_to, distance);
+      if (lane >= distance) m_to = fmaxf(m_to, other);
+    }
+    const float before = __shfl_up_sync(kFullWarp, m_to, 1);
+    return {m_to, exp2_fast((lane == 0 ? m_before : before) - m_to), exp2_fast(m - m_to)};
+  }
+
+  /// Appends the batch's groups, of which the first is group `first`, in order.
+  __device__ void append_to(PairState<1>& state, int first, int num_groups) const {
+    const Merge mine = merge_of_lane(state.m);
+    const float m_all = __shfl_sync(kFullWarp, mine.m, 31);
+#pragma unroll
+    for (int i = 0; i < kMergeBatch; ++i) {
+      const Merge merge = {m_all, __shfl_sync(kFullWarp, mine.scale_a, i),
+                           __shfl_sync(kFullWarp, mine.scale_b, i)};
+      const PairState<1> group = {m, __shfl_sync(kFullWarp, l, i), {part[i]}};
+      if (first + i >= num_groups) break;
+      if (first + i == 0) {  // merging into nothing is copying
+        state.l = group.l;
+        state.acc[0] = group.acc[0];
+      } else {
+        state.append(group, merge);
+      }
+    }
+    state.m = m_all;
+  }
 };
 
 /// Grid: (num_kv_heads, pairs of a block, num_seqs * blocks); a thread for each element of a head,
 /// rounded up to whole warps. Sequences of one group have their result already.
 template <int kHeadDim>
-__global__ void merge_groups_kernel(AttentionPass pass, const PartialGroup<kHeadDim>* partials,
+__global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim>* partials,
                                     int max_groups, int blocks_per_seq, int pairs_per_block) {
-  constexpr unsigned kAll = 0xFFFFFFFFu;
-  kv::let_successors_start();
-  kv::wait_for_predecessors();
+  let_successors_start();
+  wait_for_predecessors();
   const int kv_head = static_cast<int>(blockIdx.x);
   const int pair_in_block = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int pair = static_cast<int>(blockIdx.z) % blocks_per_seq * pairs_per_block + pair_in_block;
-  const Pairs pairs = pass.pairs(seq, kv_head);
+  const Pairs pairs = pairs_of(queries, seq, kv_head);
   if (pair >= pairs.count()) return;
   const int last_pair = min(pair - pair_in_block + pairs_per_block, pairs.count()) - 1;
   if (pairs.num_keys(last_pair) <= kGroupTokens) return;
   const int num_groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
   const auto* groups =
       partials + (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   const int element = min(static_cast<int>(threadIdx.x), kHeadDim - 1);
 
   MergeBatch<kHeadDim> batch, next;
   next.load(groups, 0, num_groups, pair_in_block, element);
-  float m = -INFINITY;
-  float l = 0.0f;
-  float acc = 0.0f;
+  PairState<1> state = {-INFINITY, 0.0f, {0.0f}};
   for (int first = 0; first < num_groups; first += kMergeBatch) {
     batch = next;
     if (first + kMergeBatch < num_groups) {
       next.load(groups, first + kMergeBatch, num_groups, pair_in_block, element);
     }
-    float m_to = fmaxf(m, batch.m);  // the largest up to and with this lane's group
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const float other = __shfl_up_sync(kAll, m_to, distance);
-      if (lane >= distance) m_to = fmaxf(m_to, other);
-    }
-    const float before = __shfl_up_sync(kAll, m_to, 1);
-    const float scale_a = exp2_fast((lane == 0 ? m : before) - m_to);
-    const float scale_b = exp2_fast(batch.m - m_to);
-    m = __shfl_sync(kAll, m_to, 31);
-#pragma unroll
-    for (int i = 0; i < kMergeBatch; ++i) {
-      const float a = __shfl_sync(kAll, scale_a, i);
-      const float b = __shfl_sync(kAll, scale_b, i);
-      const float l_i = __shfl_sync(kAll, batch.l, i);
-      if (first + i >= num_groups) break;
-      if (first + i == 0) {  // merging into nothing is copying
-        l = l_i;
-        acc = batch.part[i];
-      } else {
-        l = fmaf(l_i, b, l * a);
-        acc = fmaf(batch.part[i], b, acc * a);
-      }
-    }
+    batch.append_to(state, first, num_groups);
   }
   if (static_cast<int>(threadIdx.x) >= kHeadDim) return;
-  pass.out[pairs.element(pair) + element] = __float2bfloat16(acc * (1.0f / l));
+  out_row(queries, pairs, pair)[element] = __float2bfloat16(state.acc[0] * (1.0f / state.l));
 }
 
 }  // namespace kv::attention

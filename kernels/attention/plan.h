@@ -1,14 +1,37 @@
 #pragma once
 
-// Sizes by which the lessons' plans cut the work of the CUDA kernels.
+// How the CUDA kernels of attention share the work of a pass. Plain arithmetic: the plan depends on
+// sizes alone, so a CUDA graph that was captured with it stays right while the lengths in device
+// memory change, and no plan changes a bit of the result.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/attention/queries.h"
 
 namespace kv::attention {
 
-/// Pairs (query, head) that share a tensor-core operand. Only heads of one KV head can.
+/// Most pairs (query, head) that share a tensor-core operand. Only heads of one KV head can.
 inline constexpr int kPairsPerBlock = 16;
-/// Up to here a pass has "few queries": its keys are spread over the chip.
-inline constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
-/// Blocks of pairs whose groups can be counted. With more of them the chip is full anyway.
-inline constexpr int kMaxCounters = 16384;
+/// Blocks of pairs times groups from which on streaming is faster than spreading a group over 16
+/// warps (H200: 132 multiprocessors). As many counters serve the blocks that are spread.
+inline constexpr int kEnoughGroups = 160;
+
+struct Plan {
+  enum class Path {
+    kSpread,  // few queries, little K and V: a CTA for each group of keys (spread_queries.cuh)
+    kStream,  // few queries, much K and V: a warp streams whole groups (stream_queries.cuh)
+    kMany,    // many queries, a prefill: a CTA walks over all tiles (many_queries.cuh)
+  };
+  Path path;
+  int pairs_per_block;     // pairs (query, head) that share K and V in a warp: 8 or 16
+  int blocks_per_seq;      // of these, of the sequence with the most queries
+  int max_groups;          // groups of keys, of the longest sequence
+  int64_t num_blocks;      // blocks of pairs, over all sequences and KV heads
+  int groups_per_run;      // groups that a CTA of kStream takes one after the other
+  size_t workspace_bytes;  // counters, then partial results; 0 if no sequence has two groups
+
+  explicit Plan(const Queries& queries);
+};
 
 }  // namespace kv::attention

@@ -4,7 +4,7 @@
 // then each multiplies P with a quarter of V's elements. K and V go from global memory straight
 // into the registers where the tensor cores want them, all loads at once.
 
-#include "kernels/attention/tensor_tile.cuh"
+#include "kernels/attention/fragments.cuh"
 
 namespace kv::attention {
 
@@ -28,6 +28,9 @@ struct Elements {
   }
 };
 
+/// Which quarter of a tile this warp has.
+__device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) / 32 % kQuarters; }
+
 /// A warp's share of a tile: K of its quarter's 16 keys, all elements; V of all 64 keys, a quarter
 /// of the elements. What is not loaded is zero.
 template <int kHeadDim>
@@ -46,7 +49,7 @@ struct TileShare {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int quad = lane / 4;
     const int t = lane % 4;
-    const int quarter = static_cast<int>(threadIdx.x) / 32 % kQuarters;
+    const int quarter = quarter_of_warp();
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       const int token = tile_begin + kQuarterTokens * quarter + 8 * n + quad;
@@ -70,10 +73,6 @@ struct TileShare {
   }
 };
 
-__device__ inline uint32_t pack_halves(uint16_t low, uint16_t high) {
-  return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
-}
-
 /// What the four warps of a tile tell each other, and what they leave behind: m, l and acc.
 template <int kHeadDim>
 struct SharedTile {
@@ -87,57 +86,59 @@ struct SharedTile {
   float quarter_max[kQuarters][kMmaPairs];
 };
 
-/// A tile from scratch, by four warps. q: the rows of pairs quad and quad + 8. visible[h]: how many
-/// of the tile's keys pair quad + 8 h sees. All threads of the CTA must call it; those whose tile
-/// is not `active` only keep the others company.
+/// First step: this warp's quarter of the scores, and their largest. visible[h]: how many of the
+/// tile's keys pair quad + 8 h sees.
 template <int kHeadDim>
-__device__ inline void attend_tile_by_four_warps(const TileShare<kHeadDim>& share,
-                                                 const uint4 (&q)[kRowPieces<kHeadDim>][2],
-                                                 const int (&visible)[2], bool active,
-                                                 SharedTile<kHeadDim>& shared) {
+__device__ inline void score_quarter(const TileShare<kHeadDim>& share, const QueryRows<kHeadDim>& q,
+                                     const int (&visible)[2], QuarterScores& s,
+                                     SharedTile<kHeadDim>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int quarter = quarter_of_warp();
+#pragma unroll
+  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+    mma_piece<kHeadDim>(s[0], q[i], share.k[0][i], i);
+    mma_piece<kHeadDim>(s[1], q[i], share.k[1][i], i);
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int here = visible[h] - quarter * kQuarterTokens;
+    const float largest = quad_max(lane_max(s, h, here, lane % 4));
+    if (lane % 4 == 0) shared.quarter_max[quarter][lane / 4 + 8 * h] = largest;
+  }
+}
+
+/// Second step: m of the tile, this quarter's part of l, and its P as operand A.
+template <int kHeadDim>
+__device__ inline void softmax_quarter(const int (&visible)[2], QuarterScores& s, float (&m)[2],
+                                       SharedTile<kHeadDim>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int quarter = quarter_of_warp();
+  const float scale = score_scale<kHeadDim>();
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+      largest = fmaxf(largest, shared.quarter_max[i][lane / 4 + 8 * h]);
+    }
+    m[h] = largest * scale;
+    const int here = visible[h] - quarter * kQuarterTokens;
+    shared.part[quarter][h][lane] = quarter_softmax(s, h, here, lane % 4, scale, m[h]);
+  }
+  uint32_t a[4];
+  quarter_operand(s, a);
+  shared.p[quarter][lane] = {a[0], a[1], a[2], a[3]};
+}
+
+/// Third step: l of the tile, and acc = P V of this warp's quarter of the elements, from zero.
+template <int kHeadDim>
+__device__ inline void weigh_quarter(const TileShare<kHeadDim>& share, const int (&visible)[2],
+                                     const float (&m)[2], SharedTile<kHeadDim>& shared) {
   using Share = TileShare<kHeadDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quad = lane / 4;
   const int t = lane % 4;
-  const int quarter = static_cast<int>(threadIdx.x) / 32 % kQuarters;
-  const float scale = score_scale<kHeadDim>();
-
-  QuarterScores s = {};
-  if (active) {
-#pragma unroll
-    for (int i = 0; i < Share::kPieces; ++i) {
-      mma_piece<kHeadDim>(s[0], q[i], share.k[0][i], i);
-      mma_piece<kHeadDim>(s[1], q[i], share.k[1][i], i);
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int here = visible[h] - quarter * kQuarterTokens;
-      const float largest = quad_max(lane_max(s, h, here, t));
-      if (t == 0) shared.quarter_max[quarter][quad + 8 * h] = largest;
-    }
-  }
-  __syncthreads();
-
-  float m[2];
-  if (active) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float largest = -INFINITY;
-#pragma unroll
-      for (int i = 0; i < kQuarters; ++i) {
-        largest = fmaxf(largest, shared.quarter_max[i][quad + 8 * h]);
-      }
-      m[h] = largest * scale;
-      const int here = visible[h] - quarter * kQuarterTokens;
-      shared.part[quarter][h][lane] = quarter_softmax(s, h, here, t, scale, m[h]);
-    }
-    uint32_t a[4];
-    quarter_operand(s, a);
-    shared.p[quarter][lane] = {a[0], a[1], a[2], a[3]};
-  }
-  __syncthreads();
-  if (!active) return;
-
+  const int quarter = quarter_of_warp();
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const auto& part = shared.part;
@@ -155,8 +156,8 @@ __device__ inline void attend_tile_by_four_warps(const TileShare<kHeadDim>& shar
 #pragma unroll
     for (int j = 0; j < Share::kColumns; ++j) {
       const auto& v = share.v[i];
-      mma(acc[j], {p.x, p.y, p.z, p.w}, pack_halves(v[0].x[j], v[1].x[j]),
-          pack_halves(v[2].x[j], v[3].x[j]));
+      mma_step(acc[j], p.x, p.y, p.z, p.w, pack_halves(v[0].x[j], v[1].x[j]),
+               pack_halves(v[2].x[j], v[3].x[j]));
     }
   }
 #pragma unroll
@@ -176,6 +177,21 @@ __device__ inline void attend_tile_by_four_warps(const TileShare<kHeadDim>& shar
       }
     }
   }
+}
+
+/// A tile from scratch, by four warps. q: the rows of pairs quad and quad + 8. All threads of the
+/// CTA must call it; those whose tile is not `active` only keep the others company.
+template <int kHeadDim>
+__device__ inline void attend_to_tile(const TileShare<kHeadDim>& share,
+                                      const QueryRows<kHeadDim>& q, const int (&visible)[2],
+                                      bool active, SharedTile<kHeadDim>& shared) {
+  QuarterScores s = {};
+  float m[2];
+  if (active) score_quarter<kHeadDim>(share, q, visible, s, shared);
+  __syncthreads();
+  if (active) softmax_quarter<kHeadDim>(visible, s, m, shared);
+  __syncthreads();
+  if (active) weigh_quarter<kHeadDim>(share, visible, m, shared);
 }
 
 }  // namespace kv::attention

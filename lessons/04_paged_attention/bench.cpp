@@ -81,7 +81,7 @@ class CpuRunner {
     bench::Times times;
     times.read = time([&] { read(); });
     times.paged = time([&] { paged(); });
-    times.contiguous = times.lesson02 = time([&] { flat(k_, v_); });
+    times.contiguous = time([&] { flat(k_, v_); });
     times.gathered = time([&] {
       gather();
       flat(k_out_, v_out_);
@@ -192,8 +192,8 @@ void run(const kv::GenerateOptions& options) {
   console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n", name);
   console.print("share: of a plain read of the same K and V in the same run\n\n");
 
-  kv::Table table({"batch x context", "us", "GB/s", "share", "slabs", "paging costs", "lesson 02",
-                   "gather first"});
+  kv::Table table(
+      {"batch x context", "us", "GB/s", "share", "slabs", "paging costs", "gather first"});
   nlohmann::json rows = nlohmann::json::array();
   for (const NamedCase& c : gpu ? gpu_cases() : cpu_cases()) {
     if (kv::interrupted()) break;
@@ -204,14 +204,12 @@ void run(const kv::GenerateOptions& options) {
     const auto us = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
     table.add({c.name, us(t.paged), fmt::format("{:.0f}", bytes / t.paged / 1e9),
                kv::percent(t.read, t.paged), us(t.contiguous),
-               fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)), us(t.lesson02),
-               us(t.gathered)});
+               fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)), us(t.gathered)});
     rows.push_back({{"case", c.name},
                     {"bytes", bytes},
                     {"read_seconds", t.read},
                     {"paged_seconds", t.paged},
                     {"contiguous_seconds", t.contiguous},
-                    {"lesson02_seconds", t.lesson02},
                     {"gathered_seconds", t.gathered}});
   }
   console.write(table.to_string());

@@ -8,12 +8,9 @@
 #include "lessons/03_paged_blocks/block_table.h"
 #include "lessons/03_paged_blocks/gather_kv.h"
 #include "paged_attention.h"
-#include "stream_attention.cuh"
 
 namespace bench {
 namespace {
-
-using kv::attention::bf16;
 
 constexpr int kHeads = 16;
 
@@ -36,7 +33,8 @@ class Runner {
                                   lesson02::decode_attention_workspace_bytes(flat_args(slabs(0))));
     workspace_ = kv::DeviceBuffer(kv::Device::kCuda, std::max<size_t>(bytes, 1));
     kv::fill_bytes(workspace_.data(), 0, workspace_.bytes(), stream());
-    const size_t gathered_bytes = static_cast<size_t>(begin) * kKvHeads * kHeadDim * sizeof(bf16);
+    const size_t gathered_bytes =
+        static_cast<size_t>(begin) * kKvHeads * kHeadDim * sizeof(uint16_t);
     k_out_ = kv::DeviceBuffer(kv::Device::kCuda, gathered_bytes);
     v_out_ = kv::DeviceBuffer(kv::Device::kCuda, gathered_bytes);
   }
@@ -47,8 +45,7 @@ class Runner {
     };
     return {.read = pass_.read_seconds(),
             .paged = time([&](int i) { paged(i); }),
-            .contiguous = time([&](int i) { contiguous(i); }),
-            .lesson02 = time([&](int i) { flat(slabs(i)); }),
+            .contiguous = time([&](int i) { flat(slabs(i)); }),
             .gathered = time([&](int i) { gathered(i); })};
   }
 
@@ -80,26 +77,6 @@ class Runner {
   }
 
   void paged(int i) { lesson04::fast_paged_attention_cuda(paged_args(i), stream()); }
-  /// The kernel that the paged pass takes, over slabs. For little work that is lesson 02's.
-  void contiguous(int i) {
-    const lesson04::PagedAttentionArgs args = paged_args(i);
-    const lesson04::PagedPlan plan(args);
-    if (plan.kernel == lesson04::PagedPlan::Kernel::kSpread) return flat(slabs(i));
-    const kv::attention::AttentionPass pass{.q = static_cast<const bf16*>(args.q),
-                                            .out = static_cast<bf16*>(args.out),
-                                            .first_row = args.first_row,
-                                            .seq_len = args.seq_len,
-                                            .num_heads = kHeads,
-                                            .num_kv_heads = kKvHeads,
-                                            .head_dim = kHeadDim};
-    const lesson04::ContiguousCache cache{.k = static_cast<const bf16*>(args.cache.k),
-                                          .v = static_cast<const bf16*>(args.cache.v),
-                                          .slab_begin = begins_.as<const int64_t>(),
-                                          .num_kv_heads = kKvHeads,
-                                          .head_dim = kHeadDim};
-    lesson04::launch_stream_queries<kHeadDim>(pass, cache, plan, args.num_seqs, args.workspace,
-                                              stream());
-  }
   void flat(const KeysAndValues& cache) {
     lesson02::fast_decode_attention_cuda(flat_args(cache), stream());
   }

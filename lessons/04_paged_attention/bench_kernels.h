@@ -13,8 +13,7 @@ namespace bench {
 struct Times {
   double read = 0;        // a plain 16-byte read of the same bytes: the ceiling
   double paged = 0;       // paged_attention
-  double contiguous = 0;  // the same kernel over slabs
-  double lesson02 = 0;    // decode_attention over slabs
+  double contiguous = 0;  // decode_attention: the same kernel over slabs
   double gathered = 0;    // gather_kv, then decode_attention: lesson 03
 };
 

@@ -1,61 +1,20 @@
-// The CPU twin, and the specification: lesson 01's contract, with every row found through the block
-// table. The table is read once for each block that a tile touches, not once for each token.
+// Where this lesson's rows are, handed to kernels/attention: every row is found through the block
+// table, which is read once for each block that a tile touches, not once for each token.
 
-#include "paged_attention.h"
+#include "fast.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <stdexcept>
-#include <vector>
 
-#include "common/base/parallel.h"
-#include "paged_rows.h"
+#include "kernels/attention/plan.h"
+#include "lessons/03_paged_blocks/kv_rows.h"
 
 namespace lesson04 {
 
-using kv::attention::attend;
-using kv::attention::Query;
 using kv::attention::TileRows;
-
-namespace {
-
-constexpr int kRowsPerItem = 32;  // rows whose queries go through K and V together
-
-/// A few query rows of one sequence.
-struct Item {
-  int seq, begin, end;
-};
-
-std::vector<Item> cut_into_items(const PagedAttentionArgs& args) {
-  std::vector<Item> items;
-  for (int seq = 0; seq < args.num_seqs; ++seq) {
-    const int end = args.first_row[seq + 1];
-    for (int row = args.first_row[seq]; row < end; row += kRowsPerItem) {
-      items.push_back({seq, row, std::min(row + kRowsPerItem, end)});
-    }
-  }
-  return items;
-}
-
-/// The query heads that share one KV head, of a few rows, against their sequence's blocks.
-void attend_item(const PagedAttentionArgs& args, const Item& item, int kv_head) {
-  const int group = args.num_heads / args.cache.num_kv_heads;  // GQA: heads that share K and V
-  std::vector<Query> queries;
-  for (int row = item.begin; row < item.end; ++row) {
-    for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      queries.push_back(query_of(args, item.seq, row, head));
-    }
-  }
-  const auto find_rows = [&](int first, int num_tokens, TileRows& rows) {
-    find_paged_rows(args, item.seq, kv_head, first, num_tokens, rows);
-  };
-  attend(queries, find_rows, args.cache.head_dim, score_scale(args));
-}
-
-}  // namespace
 
 void check_block_size(int block_size) {
   if (block_size >= 1 && block_size <= kMaxBlockSize &&
@@ -65,19 +24,6 @@ void check_block_size(int block_size) {
   throw std::invalid_argument(
       fmt::format("paged_attention: block size {}, wanted a power of two from 1 to {}", block_size,
                   kMaxBlockSize));
-}
-
-float score_scale(const PagedAttentionArgs& args) {
-  return 1.0f / std::sqrt(static_cast<float>(args.cache.head_dim));
-}
-
-Query query_of(const PagedAttentionArgs& args, int seq, int row, int head) {
-  const int64_t at = (int64_t{row} * args.num_heads + head) * args.cache.head_dim;
-  // The sequence's last row is its last token; the row before it, the token before; and so on.
-  const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
-  return {.q = static_cast<const float*>(args.q) + at,
-          .out = static_cast<float*>(args.out) + at,
-          .num_keys = position + 1};
 }
 
 void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int first,
@@ -105,13 +51,15 @@ void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int f
 
 void fast_paged_attention_cpu(const PagedAttentionArgs& args) {
   check_block_size(args.cache.block_size);
-  const std::vector<Item> items = cut_into_items(args);
-  const auto num_items = static_cast<int64_t>(items.size());
-  kv::parallel_for(num_items * args.cache.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      attend_item(args, items[static_cast<size_t>(i % num_items)], static_cast<int>(i / num_items));
-    }
+  kv::attention::attend_pass(queries_of(args), [&args](int seq, int kv_head) {
+    return [&args, seq, kv_head](int first, int num_tokens, TileRows& rows) {
+      find_paged_rows(args, seq, kv_head, first, num_tokens, rows);
+    };
   });
+}
+
+size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args) {
+  return kv::attention::Plan(queries_of(args)).workspace_bytes;
 }
 
 }  // namespace lesson04

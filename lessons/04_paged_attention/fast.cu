@@ -1,94 +1,69 @@
-// The CUDA twin of paged_attention: three kernels for three shapes of a pass, all over the same
-// cache and by the same contract (kernels/attention), so the bits are the same for all of them.
+// Where this lesson's rows are, handed to kernels/attention: every row is found through the block
+// table.
 
-#include "paged_attention.h"
-
+#include <bit>
 #include <stdexcept>
 #include <string>
 
-#include "kernels/attention/head_dims.cuh"
-#include "kernels/attention/many_queries.cuh"
-#include "kernels/attention/spread_queries.cuh"
-#include "paged_plan.h"
-#include "stream_attention.cuh"
+#include "fast.h"
+#include "kernels/attention/launch.cuh"
 
 namespace lesson04 {
 namespace {
 
-template <bool kSeparate>
-PagedCache<kSeparate> cache_of(const PagedAttentionArgs& args) {
-  int shift = 0;
-  while ((1 << shift) < args.cache.block_size) ++shift;
-  return {.blocks = args.cache,
-          .block_tables = args.block_tables,
-          .max_blocks_per_seq = args.max_blocks_per_seq,
-          .shift = shift};
-}
+using kv::attention::bf16;
 
-template <int kHeadDim, bool kSeparate>
-void launch_spread(const PagedAttentionArgs& args, const AttentionPass& pass, const PagedPlan& plan,
-                   const kv::Stream& stream) {
-  auto* counters = static_cast<unsigned int*>(args.workspace);
-  const kv::attention::SpreadWorkspace workspace{.counters = counters,
-                                                 .partials = counters + kv::attention::kMaxCounters,
-                                                 .max_groups = plan.max_groups};
-  const kv::Launch launch{
-      dim3(static_cast<unsigned>(plan.max_groups), static_cast<unsigned>(args.cache.num_kv_heads),
-           static_cast<unsigned>(args.num_seqs * plan.blocks_per_seq)),
-      dim3(kv::attention::spread_threads(kv::attention::kGroupTiles)), 0,
-      "launching paged attention"};
-  kv::launch_dependent(kv::attention::spread_queries_kernel<kHeadDim, kv::attention::kGroupTiles,
-                                                            PagedCache<kSeparate>>,
-                       launch, stream, pass, cache_of<kSeparate>(args), workspace,
-                       plan.blocks_per_seq);
-}
+/// The row of a token: the slot block_id * block_size + offset, in blocks of 2^shift tokens. One
+/// lookup for each token; tokens of one block find the same entry, which the first of them has
+/// brought into the L1 cache. 32 bits are enough: 2^31 slots would not fit on any GPU
+/// (fast_paged_attention_cuda refuses them). An element's number needs 64.
+struct SlotOfToken {
+  const int32_t* table;  // of one sequence
+  int shift;
 
-template <int kHeadDim, bool kSeparate>
-void launch(const PagedAttentionArgs& args, const AttentionPass& pass, const PagedPlan& plan,
-            const kv::Stream& stream) {
-  const auto cache = cache_of<kSeparate>(args);
-  switch (plan.kernel) {
-    case PagedPlan::Kernel::kMany:
-      return kv::attention::launch_many_queries<kHeadDim>(pass, cache, args.num_seqs,
-                                                          args.max_rows_per_seq, stream);
-    case PagedPlan::Kernel::kStream:
-      return launch_stream_queries<kHeadDim>(pass, cache, plan, args.num_seqs, args.workspace,
-                                             stream);
-    case PagedPlan::Kernel::kSpread:
-      return launch_spread<kHeadDim, kSeparate>(args, pass, plan, stream);
+  __device__ int operator()(int token) const {
+    return (table[token >> shift] << shift) | (token & ((1 << shift) - 1));
   }
-}
+};
+
+/// One layer in blocks, [num_blocks, block_size, num_kv_heads, head_dim], and the tables of this
+/// pass's sequences.
+struct RowsOfBlocks {
+  const bf16* k;
+  const bf16* v;
+  const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
+  int max_blocks_per_seq;
+  int shift;
+  int num_kv_heads;
+  int head_dim;
+
+  __device__ kv::attention::RowsBy<SlotOfToken> rows(int seq, int kv_head) const {
+    const int64_t begin = static_cast<int64_t>(kv_head) * head_dim;
+    return {.k = k + begin,
+            .v = v + begin,
+            .stride = static_cast<int64_t>(num_kv_heads) * head_dim,
+            .row_of = {block_tables + static_cast<int64_t>(seq) * max_blocks_per_seq, shift}};
+  }
+};
 
 }  // namespace
 
 void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream) {
-  check_block_size(args.cache.block_size);
-  if (args.num_rows == 0) return;
-  const AttentionPass pass{.q = static_cast<const bf16*>(args.q),
-                           .out = static_cast<bf16*>(args.out),
-                           .first_row = args.first_row,
-                           .seq_len = args.seq_len,
-                           .num_heads = args.num_heads,
-                           .num_kv_heads = args.cache.num_kv_heads,
-                           .head_dim = args.cache.head_dim};
-  if (int64_t{args.cache.num_blocks} * args.cache.block_size > INT32_MAX) {
-    throw std::invalid_argument(
-        "paged attention on CUDA: " + std::to_string(args.cache.num_blocks) + " blocks of " +
-        std::to_string(args.cache.block_size) + " tokens, wanted fewer than 2^31 slots");
+  const KvBlocks& cache = args.cache;
+  check_block_size(cache.block_size);
+  if (int64_t{cache.num_blocks} * cache.block_size > INT32_MAX) {
+    throw std::invalid_argument("paged attention on CUDA: " + std::to_string(cache.num_blocks) +
+                                " blocks of " + std::to_string(cache.block_size) +
+                                " tokens, wanted fewer than 2^31 slots");
   }
-  const PagedPlan plan(args);
-  const size_t needed = plan.workspace_bytes(args.cache.head_dim);
-  if (args.workspace == nullptr && needed > 0) {
-    throw std::logic_error("paged attention on CUDA: " + std::to_string(needed) +
-                           " bytes of workspace are needed, none is given");
-  }
-  kv::attention::with_head_dim(args.cache.head_dim, [&](auto head_dim) {
-    if (args.cache.separate()) {
-      launch<head_dim.value, true>(args, pass, plan, stream);
-    } else {
-      launch<head_dim.value, false>(args, pass, plan, stream);
-    }
-  });
+  const RowsOfBlocks address{.k = static_cast<const bf16*>(cache.k),
+                             .v = static_cast<const bf16*>(cache.v),
+                             .block_tables = args.block_tables,
+                             .max_blocks_per_seq = args.max_blocks_per_seq,
+                             .shift = std::countr_zero(static_cast<unsigned>(cache.block_size)),
+                             .num_kv_heads = cache.num_kv_heads,
+                             .head_dim = cache.head_dim};
+  kv::attention::launch_attention(queries_of(args), address, args.workspace, stream);
 }
 
 }  // namespace lesson04

@@ -9,9 +9,9 @@
 
 #include "common/base/error.h"
 #include "common/model/generation.h"
+#include "fast.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "paged_cache_attention.h"
-#include "paged_rows.h"
 
 namespace lesson04 {
 
@@ -42,7 +42,7 @@ class Walker {
       : args_(args),
         seq_(seq),
         kv_head_(head / (args.num_heads / args.cache.num_kv_heads)),
-        query_(query_of(args, seq, row, head)) {}
+        query_(kv::attention::query_of(queries_of(args), seq, row, head)) {}
 
   std::vector<WalkStep> steps() {
     if (query_.num_keys <= 0) return {};
@@ -74,9 +74,9 @@ class Walker {
     WalkStep& step = add(WalkStep::Kind::kTile, first, end);
     step.scores.resize(kTileTokens);
     step.weights.resize(kTileTokens);
-    const int visible =
-        kv::attention::attend_tile(query_, rows, first, args_.cache.head_dim, score_scale(args_),
-                                   tile, step.scores.data(), step.weights.data());
+    const int visible = kv::attention::attend_tile(query_, rows, first, args_.cache.head_dim,
+                                                   kv::attention::score_scale(args_.cache.head_dim),
+                                                   tile, step.scores.data(), step.weights.data());
     step.scores.resize(static_cast<size_t>(visible));
     step.weights.resize(static_cast<size_t>(visible));
     step.after = summary_of(tile, args_.cache.head_dim);

@@ -234,12 +234,11 @@ def cost():
     if data is None:
         return None
     ways = [("paged_seconds", "through the table", BLUE, False), ("contiguous_seconds", "slabs", GREEN, True),
-            ("lesson02_seconds", "lesson 02's kernel, slabs", ORANGE, False),
             ("gathered_seconds", "gathered first", FAINT, True)]
     cases = data["cases"]
     left, right, top, pitch = 260, 850, 152, 34
     bottom = top + pitch * len(cases)
-    svg = Svg(920, bottom + 80, "Shares of a plain read's speed: paged, slabs, lesson 02's kernel, gather first.")
+    svg = Svg(920, bottom + 80, "Shares of a plain read's speed: paged, slabs, gather first.")
     svg.panel(20, 20, 880, bottom + 40, "Attention of a decode step: share of a plain read of the same K and V",
               f"sequences x context, {data['device']}")
     x_of = lambda share: left + (right - left) * min(share, 1)

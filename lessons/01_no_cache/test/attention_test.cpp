@@ -223,7 +223,7 @@ TEST_CASE("tiles and groups are merged in the order of the contract") {
     }
     float out = kNaN;
     const kv::attention::Query query{&q, &out, num_keys};
-    kv::attention::attend({&query, 1}, {k.data(), v.data(), 1}, 1, 1.0f);
+    kv::attention::attend({&query, 1}, kv::attention::KvRows{k.data(), v.data(), 1}, 1, 1.0f);
     CHECK(out == result.acc[0] / result.l);
   }
 }
@@ -236,7 +236,7 @@ TEST_CASE("scores far apart neither overflow nor lose the largest") {
   k[299 * kDim] = 1e4f;  // the last key: it wins everything
   v[299 * kDim] = 42.0f;
   const kv::attention::Query query{q.data(), out.data(), 300};
-  kv::attention::attend({&query, 1}, {k.data(), v.data(), kDim}, kDim, 1.0f);
+  kv::attention::attend({&query, 1}, kv::attention::KvRows{k.data(), v.data(), kDim}, kDim, 1.0f);
   CHECK(out[0] == 42.0f);
   CHECK(out[1] == 1.0f);
 }

@@ -12,8 +12,8 @@
 #include "attend.h"
 #include "common/base/error.h"
 #include "decode_attention.h"
-#include "decode_plan.h"
 #include "engine.h"
+#include "kernels/attention/plan.h"
 #include "lessons/01_no_cache/causal_attention.h"
 #include "lessons/01_no_cache/engine.h"
 #include "lessons/01_no_cache/test/attend.h"
@@ -101,8 +101,8 @@ class FlatPass {
     const auto rows = kvtest::download<BFloat16>(out.data(), q_.size(), stream_);
     if (bytes > 0) {  // as promised: ready for the next launch
       const auto counters =
-          kvtest::download<uint32_t>(workspace.data(), lesson02::kMaxCounters, stream_);
-      CHECK(counters == std::vector<uint32_t>(lesson02::kMaxCounters));
+          kvtest::download<uint32_t>(workspace.data(), kv::attention::kEnoughGroups, stream_);
+      CHECK(counters == std::vector<uint32_t>(kv::attention::kEnoughGroups));
     }
     return rows;
   }

@@ -13,11 +13,12 @@
 #include "attend.h"
 #include "common/base/error.h"
 #include "engine.h"
+#include "fast.h"
+#include "kernels/attention/plan.h"
 #include "lessons/01_no_cache/causal_attention.h"
 #include "lessons/01_no_cache/test/attend.h"
 #include "lessons/03_paged_blocks/write_kv.h"
 #include "paged_attention.h"
-#include "paged_plan.h"
 #include "tests/support/attention_sequences.h"
 #include "tests/support/shipped_model.h"
 
@@ -27,7 +28,7 @@ using kv::BFloat16;
 using kvtest::HeadShape;
 using kvtest::Rows;
 using kvtest::Sequence;
-using Kernel = lesson04::PagedPlan::Kernel;
+using Path = kv::attention::Plan::Path;
 
 /// One sequence in a pass: its last num_rows tokens are queries.
 struct Part {
@@ -98,7 +99,7 @@ class PagedPass {
             .max_seq_len = std::max(longest_, options_.seq_len_bound),
             .num_heads = shape_.num_heads};
   }
-  Kernel kernel() const { return lesson04::PagedPlan(args()).kernel; }
+  Path path() const { return kv::attention::Plan(queries_of(args())).path; }
 
   /// The queries' rows, one sequence after the other.
   Rows attend() {
@@ -218,7 +219,7 @@ TEST_CASE("context and GQA and head_dim and block size: the bits of lesson 01") 
       for (const int block_size : {1, 16, 64, 256}) {
         CAPTURE(block_size);
         PagedPass pass(shape, parts, {.block_size = block_size, .seq_len_bound = bound});
-        if (bound > 0) CHECK(pass.kernel() == Kernel::kStream);
+        if (bound > 0) CHECK(pass.path() == Path::kStream);
         CHECK(kvtest::same_bits(pass.attend(), want));
       }
     }

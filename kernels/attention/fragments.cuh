@@ -1,0 +1,155 @@
+#pragma once
+
+// The arithmetic contract of attention (contract.h) on the tensor cores. Every fast kernel is made
+// of these pieces, so all of them give the same bits, for one query or for many.
+//
+// One instruction does all products: mma.m16n8k16, bf16 in, fp32 out. Its tall operand are 16
+// *pairs* (pairs.cuh). A warp's lane `4 quad + t` holds
+//
+// clang-format off
+//   operand A, 16 pairs x 16 k     pairs quad and quad + 8; k-slots 2t, 2t + 1, 2t + 8, 2t + 9
+//   operand B, 16 k x 8 columns    column quad; the same k-slots
+//   result C,  16 pairs x 8        pairs quad and quad + 8; columns 2t, 2t + 1
+//
+//   scores     S = Q K^T, k runs over head_dim from zero. Which element sits in which k-slot is
+//              free as long as Q and K agree: a lane takes 16 consecutive bytes of a row for two
+//              steps (row_piece).
+//   softmax    in base 2: m = max(s) * scale * log2(e), p = 2^(s * scale * log2(e) - m). The tile's
+//              64 keys are four quarters of 16. l adds p in fp32: lane by lane within a quarter,
+//              then the quarters as (0 + 1) + (2 + 3), then the four lanes of the quad.
+//   output     acc = P V with P rounded to bf16, k runs over the tile's 64 keys from zero.
+//   merge      x = a * 2^(m_a - m) + b * 2^(m_b - m), with one fused multiply-add, the earlier part
+//              first (state.cuh).
+// clang-format on
+//
+// An element of a product depends on its own pair, column and k alone, so who computes it (which
+// warp, beside which other pairs) leaves no trace. Keys that a pair does not see have p = 0; where
+// no number may be read (past the end of the sequence) V is zero, as 0 * NaN is not.
+
+#include <cuda_bf16.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/attention/contract.h"
+#include "kernels/attention/pairs.cuh"
+#include "kernels/tensor_core.cuh"
+
+namespace kv::attention {
+
+inline constexpr int kMmaPairs = 16;                       // rows of the tall operand
+inline constexpr int kQuarters = kTileTokens / kMmaPairs;  // quarters of a tile, 16 keys each
+inline constexpr int kQuarterTokens = kTileTokens / kQuarters;
+inline constexpr float kLog2E = 1.44269504088896340736f;
+inline constexpr unsigned kFullWarp = 0xFFFFFFFFu;
+
+/// 2^x; the result of -inf is 0.
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// What scores are multiplied by: 1 / sqrt(head_dim), and log2(e) as the softmax is in base 2.
+template <int kHeadDim>
+__device__ inline float score_scale() {
+  return kLog2E / sqrtf(static_cast<float>(kHeadDim));
+}
+
+/// Two floats rounded to bf16, `low` in the lower half.
+__device__ inline uint32_t pack_bf16(float low, float high) {
+  const __nv_bfloat162 packed = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&packed);
+}
+
+__device__ inline uint32_t pack_halves(uint16_t low, uint16_t high) {
+  return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
+}
+
+/// Pieces of a row: 32 elements, two steps of the chain; a last one of 16 elements (head_dim 80) is
+/// one step.
+template <int kHeadDim>
+inline constexpr int kRowPieces = (kHeadDim + 31) / 32;
+template <int kHeadDim>
+__device__ constexpr bool is_half(int piece) {
+  return 32 * (piece + 1) > kHeadDim;
+}
+
+/// This lane's elements of piece `i` of a Q or K row: (x, y) are the k-slots (2t, 2t + 1) and
+/// (2t + 8, 2t + 9) of the first step, (z, w) of the second.
+template <int kHeadDim>
+__device__ inline uint4 row_piece(const bf16* row, int i, int t) {
+  if (!is_half<kHeadDim>(i)) return *reinterpret_cast<const uint4*>(row + 32 * i + 8 * t);
+  const uint2 x = *reinterpret_cast<const uint2*>(row + 32 * i + 4 * t);
+  return {x.x, x.y, 0, 0};
+}
+
+/// The query rows of pairs quad and quad + 8, this lane's elements of all pieces.
+template <int kHeadDim>
+using QueryRows = uint4[kRowPieces<kHeadDim>][2];
+
+/// Scores of 16 pairs and 8 keys: one piece further along the chain. q: pieces of the rows of pairs
+/// quad and quad + 8; k: of key quad.
+template <int kHeadDim>
+__device__ inline void mma_piece(float (&c)[4], const uint4 (&q)[2], const uint4& k, int i) {
+  mma_step(c, q[0].x, q[1].x, q[0].y, q[1].y, k.x, k.y);
+  if (!is_half<kHeadDim>(i)) mma_step(c, q[0].z, q[1].z, q[0].w, q[1].w, k.z, k.w);
+}
+
+/// Scores of 16 pairs and one quarter's keys: s[n][2 h + c] is pair quad + 8 h and the quarter's
+/// key 8 n + 2 t + c. Not scaled yet.
+using QuarterScores = float[2][4];
+
+/// The largest of this lane's scores of pair `quad + 8 h` that are visible; -inf if none is.
+/// `visible` counts from the quarter's first key.
+__device__ inline float lane_max(const QuarterScores& s, int h, int visible, int t) {
+  float largest = -INFINITY;
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      if (8 * n + 2 * t + c < visible) largest = fmaxf(largest, s[n][2 * h + c]);
+    }
+  }
+  return largest;
+}
+
+/// The largest of the four lanes of a quad, in each of them.
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(kFullWarp, x, 1));
+  return fmaxf(x, __shfl_xor_sync(kFullWarp, x, 2));
+}
+
+/// Turns the scores of pair `quad + 8 h` into p = 2^(s * scale - m), 0 where not visible. Returns
+/// this lane's part of l.
+__device__ inline float quarter_softmax(QuarterScores& s, int h, int visible, int t, float scale,
+                                        float m) {
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      float& x = s[n][2 * h + c];
+      x = 8 * n + 2 * t + c < visible ? exp2_fast(fmaf(x, scale, -m)) : 0.0f;
+    }
+  }
+  return (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]);
+}
+
+/// l of a tile from the four quarters' parts of the four lanes of a quad.
+__device__ inline float tile_sum(float part0, float part1, float part2, float part3) {
+  float l = (part0 + part1) + (part2 + part3);
+  l += __shfl_xor_sync(kFullWarp, l, 1);
+  l += __shfl_xor_sync(kFullWarp, l, 2);
+  return l;
+}
+
+/// P of a quarter, rounded to bf16, is operand A of that quarter's step of P V: C's layout, two
+/// tiles side by side, is A's.
+__device__ inline void quarter_operand(const QuarterScores& p, uint32_t (&a)[4]) {
+  a[0] = pack_bf16(p[0][0], p[0][1]);
+  a[1] = pack_bf16(p[0][2], p[0][3]);
+  a[2] = pack_bf16(p[1][0], p[1][1]);
+  a[3] = pack_bf16(p[1][2], p[1][3]);
+}
+
+}  // namespace kv::attention

@@ -1,0 +1,112 @@
+#pragma once
+
+// Queues attention over the rows that an address knows (rows.cuh): what a lesson's fast.cu calls.
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/attention/head_dims.cuh"
+#include "kernels/attention/many_queries.cuh"
+#include "kernels/attention/merge_groups.cuh"
+#include "kernels/attention/plan.h"
+#include "kernels/attention/spread_queries.cuh"
+#include "kernels/attention/stream_queries.cuh"
+#include "kernels/launch.cuh"
+
+namespace kv::attention {
+
+template <int kHeadDim, class Address>
+void launch_many(const Queries& queries, const Address& address, const Stream& stream) {
+  constexpr size_t kSharedBytes = sizeof(ManyShared<kHeadDim>);
+  static_assert(kSharedBytes <= 99 * 1024);
+  const auto kernel = many_queries_kernel<kHeadDim, Address>;
+  static const bool ready = [&] {  // once: kernels get more than 48 KiB only when asked
+    cuda_backend::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             static_cast<int>(kSharedBytes)),
+                        "asking for the attention kernel's shared memory");
+    return true;
+  }();
+  static_cast<void>(ready);
+  const int64_t max_pairs =
+      static_cast<int64_t>(queries.max_rows_per_seq) * (queries.num_heads / queries.num_kv_heads);
+  const dim3 grid(static_cast<unsigned>((max_pairs + kManyPairs - 1) / kManyPairs),
+                  static_cast<unsigned>(queries.num_kv_heads),
+                  static_cast<unsigned>(queries.num_seqs));
+  launch_dependent(kernel, {grid, dim3(kManyThreads), kSharedBytes, "launching attention"}, stream,
+                   queries, address);
+}
+
+template <int kHeadDim, class Address>
+void launch_spread(const Queries& queries, const Plan& plan, const Address& address,
+                   void* workspace, const Stream& stream) {
+  auto* counters = static_cast<unsigned int*>(workspace);
+  const SpreadWorkspace groups{
+      .counters = counters, .partials = counters + kEnoughGroups, .max_groups = plan.max_groups};
+  const dim3 grid(static_cast<unsigned>(plan.max_groups),
+                  static_cast<unsigned>(queries.num_kv_heads),
+                  static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq));
+  launch_dependent(spread_queries_kernel<kHeadDim, Address>,
+                   {grid, dim3(kSpreadThreads), 0, "launching attention"}, stream, queries, address,
+                   groups, plan.blocks_per_seq);
+}
+
+template <int kHeadDim, int kHalves, class Address>
+void launch_stream(const Queries& queries, const Plan& plan, const Address& address,
+                   void* workspace, const Stream& stream) {
+  constexpr size_t kSharedBytes = sizeof(StreamTile<kHeadDim>);
+  static_assert(kSharedBytes <= 48 * 1024);  // more would have to be asked for
+  auto* partials = reinterpret_cast<PartialGroup<kHeadDim>*>(static_cast<unsigned int*>(workspace) +
+                                                             kEnoughGroups);
+  const auto heads = static_cast<unsigned>(queries.num_kv_heads);
+  const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
+  const auto runs =
+      static_cast<unsigned>((plan.max_groups + plan.groups_per_run - 1) / plan.groups_per_run);
+  launch_dependent(stream_queries_kernel<kHeadDim, kHalves, Address>,
+                   {dim3(heads, runs, blocks), dim3(32), kSharedBytes, "launching attention"},
+                   stream, queries, address, partials, plan.max_groups, plan.blocks_per_seq,
+                   plan.groups_per_run);
+  if (plan.max_groups <= 1) return;
+  const int max_pairs = queries.max_rows_per_seq * (queries.num_heads / queries.num_kv_heads);
+  const auto pairs = static_cast<unsigned>(std::min(plan.pairs_per_block, max_pairs));
+  constexpr unsigned kMergeThreads = (kHeadDim + 31) / 32 * 32;
+  launch_dependent(
+      merge_groups_kernel<kHeadDim>,
+      {dim3(heads, pairs, blocks), dim3(kMergeThreads), 0, "launching the merge of attention"},
+      stream, queries, partials, plan.max_groups, plan.blocks_per_seq, plan.pairs_per_block);
+}
+
+/// Attention of any pass, by its plan. `workspace`: at least Plan::workspace_bytes. Its owner fills
+/// it with zeros once; the kernels leave its counters at zero.
+template <class Address>
+void launch_attention(const Queries& queries, const Address& address, void* workspace,
+                      const Stream& stream) {
+  if (queries.num_rows == 0) return;
+  const Plan plan(queries);
+  if (workspace == nullptr && plan.workspace_bytes > 0) {
+    throw std::logic_error("attention on CUDA: " + std::to_string(plan.workspace_bytes) +
+                           " bytes of workspace are needed, none is given");
+  }
+  with_head_dim(queries.head_dim, [&](auto head_dim) {
+    constexpr int kHeadDim = head_dim.value;
+    if (plan.path == Plan::Path::kMany) {
+      launch_many<kHeadDim>(queries, address, stream);
+    } else if (plan.path == Plan::Path::kSpread) {
+      launch_spread<kHeadDim>(queries, plan, address, workspace, stream);
+    } else if (plan.pairs_per_block == 8) {
+      launch_stream<kHeadDim, 1>(queries, plan, address, workspace, stream);
+    } else {
+      launch_stream<kHeadDim, 2>(queries, plan, address, workspace, stream);
+    }
+  });
+}
+
+/// Attention of a pass that has many queries for each sequence, and nothing else: no workspace.
+template <class Address>
+void launch_many_queries(const Queries& queries, const Address& address, const Stream& stream) {
+  if (queries.num_rows == 0) return;
+  with_head_dim(queries.head_dim,
+                [&](auto head_dim) { launch_many<head_dim.value>(queries, address, stream); });
+}
+
+}  // namespace kv::attention

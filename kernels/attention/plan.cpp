@@ -1,0 +1,51 @@
+#include "kernels/attention/plan.h"
+
+#include "kernels/attention/contract.h"
+
+namespace kv::attention {
+namespace {
+
+/// Up to here a pass has few queries: the keys are what is shared out.
+constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
+/// CTAs of kStream that run at once on an H200. If there are a few more groups than that, each CTA
+/// takes two: one full wave is faster than a full and a nearly empty one.
+constexpr int64_t kOneWave = 6 * 132;
+
+int divide_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
+
+/// The partial result of one block of pairs and one group of keys: acc, m and l in fp32.
+size_t partial_bytes(int head_dim) {
+  return sizeof(float) * kPairsPerBlock * (static_cast<size_t>(head_dim) + 2);
+}
+
+}  // namespace
+
+Plan::Plan(const Queries& queries) {
+  const int64_t max_pairs =
+      int64_t{queries.max_rows_per_seq} * (queries.num_heads / queries.num_kv_heads);
+  const auto count_blocks = [&](int pairs) {
+    pairs_per_block = pairs;
+    blocks_per_seq = divide_up(max_pairs, pairs);
+    num_blocks = int64_t{queries.num_seqs} * blocks_per_seq * queries.num_kv_heads;
+  };
+  count_blocks(max_pairs <= 8 ? 8 : kPairsPerBlock);
+  max_groups = divide_up(queries.max_seq_len, kGroupTokens);
+  groups_per_run = 1;
+  const int64_t groups = num_blocks * max_groups;
+  if (max_pairs > kMaxFewPairs) {
+    path = Path::kMany;
+  } else if (groups >= kEnoughGroups) {
+    path = Path::kStream;
+    if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
+  } else {
+    path = Path::kSpread;
+    count_blocks(kPairsPerBlock);
+  }
+  workspace_bytes = 0;
+  if (path == Path::kMany || max_groups <= 1) return;
+  workspace_bytes = sizeof(uint32_t) * kEnoughGroups + partial_bytes(queries.head_dim) *
+                                                           static_cast<size_t>(num_blocks) *
+                                                           static_cast<size_t>(max_groups);
+}
+
+}  // namespace kv::attention

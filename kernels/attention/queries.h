@@ -1,0 +1,29 @@
+#pragma once
+
+// What attention has to know of a pass, wherever its K and V are. A lesson's argument struct says
+// the same, beside where its K and V are.
+
+#include <cstdint>
+
+namespace kv::attention {
+
+struct Queries {
+  const void* q = nullptr;  // [num_rows, num_heads, head_dim], activation dtype
+  void* out = nullptr;      // [num_rows, num_heads, head_dim]
+  /// Sequence i of the pass has the query rows first_row[i] .. first_row[i + 1] - 1. They are its
+  /// last tokens: row first_row[i + 1] - 1 is token seq_len[i] - 1. On the stream's device.
+  const int32_t* first_row = nullptr;  // [num_seqs + 1]
+  const int32_t* seq_len = nullptr;    // [num_seqs]; null: a sequence is its rows of this pass
+  int num_seqs = 0;
+  int num_rows = 0;
+  int max_rows_per_seq = 0;  // most query rows of one sequence (sizes the grid)
+  int max_seq_len = 0;  // an upper bound of seq_len (sizes the grid; the same bits for any bound)
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  /// CUDA: K and V of earlier tokens, too, were written by a kernel of this pass (a gather). A
+  /// kernel that starts before its predecessors have ended must not read them early then.
+  bool all_rows_are_new = false;
+};
+
+}  // namespace kv::attention

@@ -1,0 +1,37 @@
+#pragma once
+
+// Where a row is: all that differs between the lessons. The kernels take an *address* as a template
+// parameter, any struct with
+//
+//   __device__ RowsBy<...> rows(int seq, int kv_head) const;
+//
+// which a lesson writes in its fast.cu.
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "kernels/attention/pairs.cuh"
+
+namespace kv::attention {
+
+/// K and V of one sequence and KV head. Token t is in row row_of(t): its [head_dim] elements begin
+/// at k + row_of(t) * stride and at v + row_of(t) * stride.
+template <class RowOf>
+struct RowsBy {
+  const bf16* k;  // this head's part of row 0
+  const bf16* v;
+  int64_t stride;  // elements from one row to the next
+  RowOf row_of;    // int row_of(int token); may look it up in memory
+
+  __device__ const bf16* k_row(int token) const { return k + row_of(token) * stride; }
+  __device__ const bf16* v_row(int token) const { return v + row_of(token) * stride; }
+};
+
+/// A sequence whose tokens lie one after the other: row 0 is token 0's.
+struct SameAsToken {
+  __device__ int operator()(int token) const { return token; }
+};
+using EvenRows = RowsBy<SameAsToken>;
+
+}  // namespace kv::attention

@@ -1,0 +1,102 @@
+#pragma once
+
+// One tile by one warp, K and V in shared memory: what many_queries.cuh and stream_queries.cuh
+// share. They keep tiles in different layouts; a tile has
+//   k_piece(row, i), v_piece(row, i)   the address of 16 bytes of a row
+//   kStrideK, kStrideV                 pieces from there to the same piece eight rows on, divided
+//   by 8
+
+#include <cstdint>
+
+#include "kernels/attention/fragments.cuh"
+#include "kernels/attention/state.cuh"
+
+namespace kv::attention {
+
+/// The states of pairs quad + 8 h, h < kHalves (with at most 8 pairs there is no h = 1): a lane
+/// holds elements 8 n + 2 t and 8 n + 2 t + 1 of them in acc[2 n] and acc[2 n + 1].
+template <int kHeadDim>
+using LaneState = PairState<kHeadDim / 4>;
+
+/// Scores of the warp's 16 pairs against the tile's 64 keys, quarter by quarter.
+template <int kHeadDim, class Tile>
+__device__ inline void score_tile(const Tile& tile, const QueryRows<kHeadDim>& q,
+                                  QuarterScores (&s)[kQuarters]) {
+  const int quad = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (auto& quarter : s) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) quarter[i / 4][i % 4] = 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+    const bool half = is_half<kHeadDim>(i);
+    const uint4* key = tile.k_piece(quad, 4 * i + (half ? t / 2 : t));
+#pragma unroll
+    for (int n = 0; n < kTileTokens / 8; ++n) {
+      uint4 k = {};
+      if (half) {
+        const uint2 x = reinterpret_cast<const uint2*>(key + 8 * n * Tile::kStrideK)[t % 2];
+        k = {x.x, x.y, 0, 0};
+      } else {
+        k = key[8 * n * Tile::kStrideK];
+      }
+      mma_piece<kHeadDim>(s[n / 2][n % 2], q[i], k, i);
+    }
+  }
+}
+
+/// m and l of the tile, and P as operand A of the quarters' steps. visible[h]: how many of the
+/// tile's keys pair quad + 8 h sees.
+template <int kHeadDim, int kHalves>
+__device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&visible)[2],
+                                    LaneState<kHeadDim> (&tile)[kHalves],
+                                    uint32_t (&p)[kQuarters][4]) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const float scale = score_scale<kHeadDim>();
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+      largest = fmaxf(largest, lane_max(s[i], h, visible[h] - i * kQuarterTokens, t));
+    }
+    tile[h].m = quad_max(largest) * scale;
+    float part[kQuarters];
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+      part[i] = quarter_softmax(s[i], h, visible[h] - i * kQuarterTokens, t, scale, tile[h].m);
+    }
+    tile[h].l = tile_sum(part[0], part[1], part[2], part[3]);
+  }
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+    if (kHalves == 1) s[i][0][2] = s[i][0][3] = s[i][1][2] = s[i][1][3] = 0.0f;
+    quarter_operand(s[i], p[i]);
+  }
+}
+
+/// 16 keys of V, columns 8 n .. 8 n + 15, as operand B of two products: b[0], b[1] and b[2], b[3].
+/// `lane_row` is the address of row lane % 16, piece n + lane / 16: lanes 0-7 give the rows of
+/// matrix 0, 8-15 of 1, ...: keys 0-7 and 8-15 of eight columns, then of the next eight.
+__device__ inline void load_v_operands(uint32_t (&b)[4], uint32_t lane_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(lane_row)
+               : "memory");
+}
+
+/// Divides by l and stores: the result of a pair.
+template <int kHeadDim>
+__device__ inline void store_result(const LaneState<kHeadDim>& state, bf16* out) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const float inverse = 1.0f / state.l;
+#pragma unroll
+  for (int n = 0; n < kHeadDim / 8; ++n) {
+    *reinterpret_cast<uint32_t*>(out + 8 * n + 2 * t) =
+        pack_bf16(state.acc[2 * n] * inverse, state.acc[2 * n + 1] * inverse);
+  }
+}
+
+}  // namespace kv::attention

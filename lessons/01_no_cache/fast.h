@@ -1,0 +1,22 @@
+#pragma once
+
+#include "causal_attention.h"
+#include "kernels/attention/queries.h"
+
+namespace lesson01 {
+
+/// The arguments as kernels/attention takes them. A sequence is its rows of this pass.
+inline kv::attention::Queries queries_of(const CausalAttentionArgs& args) {
+  return {.q = args.q,
+          .out = args.out,
+          .first_row = args.first_row,
+          .num_seqs = args.num_seqs,
+          .num_rows = args.num_rows,
+          .max_rows_per_seq = args.max_seq_len,
+          .max_seq_len = args.max_seq_len,
+          .num_heads = args.num_heads,
+          .num_kv_heads = args.num_kv_heads,
+          .head_dim = args.head_dim};
+}
+
+}  // namespace lesson01

@@ -1,0 +1,82 @@
+// How the CUDA kernels of attention share a pass: plain arithmetic, tested without a GPU.
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+
+#include "kernels/attention/plan.h"
+
+namespace {
+
+using kv::attention::Plan;
+
+Plan plan_of(int num_seqs, int rows_per_seq, int max_seq_len, int num_heads = 16) {
+  return Plan({.num_seqs = num_seqs,
+               .num_rows = num_seqs * rows_per_seq,
+               .max_rows_per_seq = rows_per_seq,
+               .max_seq_len = max_seq_len,
+               .num_heads = num_heads,
+               .num_kv_heads = 8,
+               .head_dim = 128});
+}
+
+}  // namespace
+
+TEST_CASE("attention plan: little work is spread, much streamed, many queries walk over tiles") {
+  CHECK(plan_of(1, 1, 4000).path == Plan::Path::kSpread);  // 8 x 16 groups
+  CHECK(plan_of(1, 1, 5120).path == Plan::Path::kStream);  // 8 x 20
+  CHECK(plan_of(64, 1, 256).path == Plan::Path::kStream);  // 512 x 1
+  CHECK(plan_of(1, 32, 100).path == Plan::Path::kSpread);  // 64 pairs
+  CHECK(plan_of(64, 33, 4000).path == Plan::Path::kMany);  // 66 pairs
+  CHECK(plan_of(1, 1 << 30, 1 << 30).path == Plan::Path::kMany);
+}
+
+TEST_CASE("attention plan: heads that share a KV head share a block of 16 pairs") {
+  CHECK(plan_of(1, 1, 100).blocks_per_seq == 1);
+  CHECK(plan_of(1, 8, 100).blocks_per_seq == 1);
+  CHECK(plan_of(1, 9, 100).blocks_per_seq == 2);
+  CHECK(plan_of(3, 9, 100).num_blocks == 3 * 2 * 8);
+}
+
+TEST_CASE("attention plan: up to 8 pairs of a sequence stream through half an operand") {
+  CHECK(plan_of(64, 1, 4096).pairs_per_block == 8);
+  CHECK(plan_of(64, 4, 4096).pairs_per_block == 8);
+  CHECK(plan_of(64, 5, 4096).pairs_per_block == 16);
+  CHECK(plan_of(64, 1, 4096, 128).pairs_per_block == 16);
+  CHECK(plan_of(64, 9, 4096).blocks_per_seq == 2);
+  CHECK(plan_of(64, 9, 4096).num_blocks == 64 * 2 * 8);
+  CHECK(plan_of(1, 1, 100).pairs_per_block == 16);  // spread
+}
+
+TEST_CASE("attention plan: every block of pairs that is spread has a counter") {
+  for (const int num_seqs : {1, 3, 7, 10, 19, 20}) {
+    for (const int rows : {1, 4, 5, 8, 9, 32}) {
+      for (const int tokens : {1, 256, 257, 1000, 5119}) {
+        const Plan plan = plan_of(num_seqs, rows, tokens);
+        if (plan.path == Plan::Path::kSpread) {
+          CHECK(plan.num_blocks <= kv::attention::kEnoughGroups);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention plan: a little more than one wave is made one") {
+  CHECK(plan_of(1, 1, 24 * 1024).groups_per_run == 1);  // 768 groups
+  CHECK(plan_of(1, 1, 32 * 1024).groups_per_run == 2);  // 1,024
+  CHECK(plan_of(64, 1, 4096).groups_per_run == 1);      // 8,192
+}
+
+TEST_CASE("attention plan: workspace is needed from the second group of keys on") {
+  CHECK(plan_of(4, 1, 1).workspace_bytes == 0);
+  CHECK(plan_of(64, 1, 256).workspace_bytes == 0);
+  // Counters; then for each of 4 x 8 blocks and 2 groups 16 pairs of 128 elements, m and l, in
+  // fp32.
+  CHECK(plan_of(4, 1, 257).workspace_bytes == 4 * 160 + 4 * 8 * 2 * 16 * (128 + 2) * 4);
+  CHECK(plan_of(64, 33, 4000).workspace_bytes == 0);  // many queries
+}
+
+TEST_CASE("attention plan: sizes past 2^31 are computed in 64 bits") {
+  CHECK(plan_of(2048, 1, 1 << 20).workspace_bytes ==
+        size_t{4} * 160 + size_t{2048} * 8 * 4096 * 16 * 130 * 4);
+}
