@@ -33,10 +33,3 @@ if(KV_TESTS)
     list(APPEND CMAKE_MODULE_PATH "${doctest_SOURCE_DIR}/scripts/cmake")
   endif()
 endif()
-if(KV_BENCH)
-  FetchContent_Declare(benchmark
-    URL https://github.com/google/benchmark/archive/refs/tags/v1.7.1.tar.gz
-    FIND_PACKAGE_ARGS)
-  set(BENCHMARK_ENABLE_TESTING OFF)
-  FetchContent_MakeAvailable(benchmark)
-endif()
