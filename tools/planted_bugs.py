@@ -2,7 +2,7 @@
 """Puts one bug at a time into a copy of the course's real code, and sees a test find it.
 
     ./course planted                     all bugs, as a table
-    python3 tools/planted_bugs.py --bin BUILD_FOLDER [--only TEXT] [--jobs N] [--show]
+    python3 tools/planted_bugs.py --bin BUILD_FOLDER [--only TEXT] [--case NAME] [--jobs N] [--show]
     python3 tools/planted_bugs.py --check           only: does every bug still have its place?
 
 Each lesson lists its bugs in lessons/NN_topic/test/planted.txt. The first line names the test programs
@@ -140,7 +140,7 @@ class Build:
         return program, done.stderr if done.returncode else ""
 
 
-def try_bug(build, bug, show):
+def try_bug(build, bug, options):
     """Who has found it; empty for a bug that no test sees."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -152,12 +152,12 @@ def try_bug(build, bug, show):
             if error:
                 return f"ERROR: it does not link: {error.strip().splitlines()[0]}"
             try:
-                done = run([str(program), "--abort-after=1", "--no-colors"], timeout=120,
+                done = run([str(program), "--abort-after=1", "--no-colors", f"--test-case={options.case}"], timeout=120,
                            env={**os.environ, **FAST})
             except subprocess.TimeoutExpired:
                 return f"{test} does not end"
             if done.returncode != 0:
-                if show:
+                if options.show:
                     print(done.stdout, file=sys.stderr)
                 found = re.search(r"TEST CASE:\s+(.*)", done.stdout)
                 what = found.group(1).strip() if found else "it ends with a signal"
@@ -169,6 +169,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", metavar="FOLDER", help="a build folder with the lessons' tests")
     parser.add_argument("--only", metavar="TEXT", default="", help="only bugs whose place (06/block_hash.cpp) or text has this")
+    parser.add_argument("--case", metavar="NAME", default="*", help="only these test cases; * stands for anything")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--check", action="store_true", help="only look whether every bug has its place")
     parser.add_argument("--show", action="store_true", help="what the failing test says, too")
@@ -192,7 +193,7 @@ def main():
     print(f"{'bug':<66}  {'in':<24}  found by")
     print("-" * 66 + "  " + "-" * 24 + "  " + "-" * 40)
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
-        for bug, found in zip(bugs, pool.map(lambda bug: try_bug(build, bug, options.show), bugs)):
+        for bug, found in zip(bugs, pool.map(lambda bug: try_bug(build, bug, options), bugs)):
             missed += not found or found.startswith("ERROR")
             print(f"{bug.what:<66}  {bug.place:<24}  {found or 'NOBODY'}", flush=True)
     print(f"\n{len(bugs) - missed} of {len(bugs)} planted bugs found")

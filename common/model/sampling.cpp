@@ -103,6 +103,16 @@ int32_t argmax(std::span<const float> logits) {
   return static_cast<int32_t>(best);
 }
 
+std::vector<double> log_softmax(std::span<const float> logits) {
+  const auto largest = static_cast<double>(checked_maximum(logits));
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  const double log_sum = largest + std::log(sum);
+  std::vector<double> log_probs;
+  for (const float logit : logits) log_probs.push_back(static_cast<double>(logit) - log_sum);
+  return log_probs;
+}
+
 int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t request,
                uint64_t step) {
   validate(params);
@@ -125,7 +135,7 @@ int32_t sample(std::span<const float> logits, const SamplingParams& params, uint
   double sum = 0;
   int32_t chosen = 0;
   for (const Candidate& c : candidates) {
-    if (c.weight == 0) continue;  // can not be drawn, not even if the product above was rounded up
+    if (c.weight == 0) continue;  // cannot be drawn, not even if the product above was rounded up
     chosen = c.id;
     sum += c.weight;
     if (target < sum) break;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace kv {
 
@@ -20,6 +21,10 @@ void validate(const SamplingParams& params);
 
 /// Index of the largest logit; the lowest index among equals.
 int32_t argmax(std::span<const float> logits);
+
+/// log softmax of one row, in double, summed in index order. Throws UserError if a logit is no
+/// number.
+std::vector<double> log_softmax(std::span<const float> logits);
 
 /// Draws token number `step` of request `request`. The random number depends on (seed, request,
 /// step) alone, so it is the same in every lesson, in every batch, and after a preemption.

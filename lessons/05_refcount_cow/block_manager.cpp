@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <ranges>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
-
-#include "holders.h"
 
 namespace lesson05 {
 
@@ -16,11 +15,10 @@ struct BlockManager::Plan {
     int seq;
     int num_tokens;
     int new_blocks;
-    int copied_block;  // logical index of the last block, copied first; -1: it is not
+    bool copies_last;  // the last block is copied first
   };
   std::vector<Step> steps;  // one for each sequence that grows
-  size_t num_copies = 0;
-  int64_t num_blocks = 0;  // taken from the pool, for copies and growth
+  int64_t num_blocks = 0;   // taken from the pool, for copies and growth
 };
 
 BlockManager::BlockManager(int num_blocks, int block_size, CopyBlocks copy)
@@ -44,23 +42,16 @@ BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
   for (const auto& [seq, num_tokens] : lesson03::tokens_by_sequence(growths)) {
     const BlockTable& table = this->table(seq);
     if (num_tokens == 0) continue;
-    Plan::Step step{.seq = seq,
-                    .num_tokens = num_tokens,
-                    .new_blocks = table.blocks_to_extend(num_tokens),
-                    .copied_block = -1};
-    const int fill = table.last_block_fill();
-    if (fill != 0 && fill != block_size_) {
+    bool copies_last = false;
+    if (table.num_tokens() % block_size_ != 0) {  // the last block has room
       const int32_t last = table.block_ids().back();
-      if (pool_.ref_cnt(last) - released[last] > 1) {
-        ++released[last];
-        ++plan.num_copies;
-        step.copied_block = table.num_blocks() - 1;
-      }
+      copies_last = pool_.ref_cnt(last) - released[last] > 1;
+      released[last] += copies_last;
     }
-    plan.num_blocks += step.new_blocks;
-    plan.steps.push_back(step);
+    const int new_blocks = table.blocks_to_extend(num_tokens);
+    plan.steps.push_back({seq, num_tokens, new_blocks, copies_last});
+    plan.num_blocks += new_blocks + copies_last;
   }
-  plan.num_blocks += static_cast<int64_t>(plan.num_copies);
   return plan;
 }
 
@@ -69,22 +60,22 @@ int64_t BlockManager::blocks_to_append(std::span<const Growth> growths) const {
 }
 
 bool BlockManager::append(std::span<const Growth> growths) {
-  const Plan plan = this->plan(growths);
-  if (plan.num_blocks > pool_.num_free()) return false;
+  const auto [steps, num_blocks] = plan(growths);
+  if (num_blocks > pool_.num_free()) return false;
 
   // Memory for the lists comes first: from here on nothing but copy_ can throw.
   std::vector<int32_t> blocks;
   std::vector<BlockCopy> copies;
-  blocks.reserve(static_cast<size_t>(plan.num_blocks));
-  copies.reserve(plan.num_copies);
-  for (const Plan::Step& step : plan.steps) {
-    BlockTable& table = find(step.seq);
+  blocks.reserve(static_cast<size_t>(num_blocks));
+  copies.reserve(steps.size());
+  for (const Plan::Step& step : steps) {
+    BlockTable& table = tables_.at(step.seq);
     table.reserve(static_cast<size_t>(table.num_blocks() + step.new_blocks));
   }
   // Allocate ...
-  for (int64_t i = 0; i < plan.num_blocks; ++i) blocks.push_back(*pool_.allocate());
-  for (const Plan::Step& step : plan.steps) {
-    if (step.copied_block < 0) continue;
+  for (int64_t i = 0; i < num_blocks; ++i) blocks.push_back(*pool_.allocate());
+  for (const Plan::Step& step : steps) {
+    if (!step.copies_last) continue;
     copies.push_back(
         {.source = table(step.seq).block_ids().back(), .destination = blocks[copies.size()]});
   }
@@ -92,52 +83,29 @@ bool BlockManager::append(std::span<const Growth> growths) {
   try {
     if (copy_ && !copies.empty()) copy_(copies);
   } catch (...) {
-    for (auto id = blocks.rbegin(); id != blocks.rend(); ++id) pool_.release(*id);
+    for (const int32_t id : blocks | std::views::reverse) pool_.release(id);
     throw;
   }
   // ... release the shares and repoint, and only then grow.
-  const BlockCopy* copied = copies.data();
+  auto copied = copies.begin();
   std::span<const int32_t> fresh = std::span(blocks).subspan(copies.size());
-  for (const Plan::Step& step : plan.steps) {
-    BlockTable& table = find(step.seq);
-    if (step.copied_block >= 0) {
+  for (const Plan::Step& step : steps) {
+    BlockTable& table = tables_.at(step.seq);
+    if (step.copies_last) {
       pool_.release(copied->source);
-      table.replace(step.copied_block, copied->destination);
+      table.replace(table.num_blocks() - 1, copied->destination);
       ++copied;
     }
     const auto count = static_cast<size_t>(step.new_blocks);
     table.extend(step.num_tokens, fresh.first(count));
     fresh = fresh.subspan(count);
   }
-  num_copies_ += static_cast<int64_t>(plan.num_copies);
-  return true;
-}
-
-bool BlockManager::make_last_block_writable(int seq) {
-  BlockTable& table = find(seq);
-  if (table.num_blocks() == 0) {
-    throw std::logic_error(fmt::format("BlockManager: sequence {} has no block to write to", seq));
-  }
-  const int32_t last = table.block_ids().back();
-  if (pool_.ref_cnt(last) == 1) return true;
-  const auto own = pool_.allocate();
-  if (!own) return false;
-  try {
-    const BlockCopy copy{.source = last, .destination = *own};
-    if (copy_) copy_({&copy, 1});
-  } catch (...) {
-    pool_.release(*own);
-    throw;
-  }
-  pool_.release(last);
-  table.replace(table.num_blocks() - 1, *own);
-  ++num_copies_;
+  num_copies_ += std::ssize(copies);
   return true;
 }
 
 void BlockManager::free_sequence(int seq) {
-  const std::span<const int32_t> ids = find(seq).block_ids();
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) pool_.release(*id);
+  for (const int32_t id : table(seq).block_ids() | std::views::reverse) pool_.release(id);
   tables_.erase(seq);
 }
 
@@ -149,23 +117,30 @@ const BlockTable& BlockManager::table(int seq) const {
   return found->second;
 }
 
-BlockTable& BlockManager::find(int seq) { return const_cast<BlockTable&>(table(seq)); }
-
-int64_t BlockManager::num_blocks_without_sharing() const {
-  int64_t sum = 0;
-  for (const auto& [seq, table] : tables_) sum += table.num_blocks();
-  return sum;
+void BlockManager::check() const {
+  std::vector<int> ref_cnts(static_cast<size_t>(pool_.num_blocks()), 0);
+  for (const auto& [seq, table] : tables_) count_references(seq, table, ref_cnts);
+  int num_used = 0;
+  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
+    const int counted = ref_cnts[static_cast<size_t>(id)];
+    num_used += counted > 0;
+    if (counted != pool_.ref_cnt(id)) {
+      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
+                                         pool_.ref_cnt(id), counted));
+    }
+  }
+  if (num_used != pool_.num_used()) {
+    throw std::logic_error(
+        fmt::format("{} blocks are held, the pool counts {} used", num_used, pool_.num_used()));
+  }
 }
 
-void BlockManager::check() const {
-  Holders holders(pool_.num_blocks());
-  for (const auto& [seq, table] : tables_) holders.add(seq, table);
-  for (int32_t id = 0; id < pool_.num_blocks(); ++id) holders.check(id, pool_.ref_cnt(id));
-  if (holders.num_held() != pool_.num_used() ||
-      holders.num_references() != pool_.num_references()) {
-    throw std::logic_error(fmt::format("{} blocks are held, but the pool counts {} used",
-                                       holders.num_held(), pool_.num_used()));
+void count_references(int64_t seq, const BlockTable& table, std::vector<int>& ref_cnts) {
+  if (table.num_blocks() != blocks_for(table.num_tokens(), table.block_size())) {
+    throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
+                                       table.num_blocks(), table.num_tokens()));
   }
+  for (const int32_t id : table.block_ids()) ++ref_cnts.at(static_cast<size_t>(id));
 }
 
 }  // namespace lesson05

@@ -1,7 +1,7 @@
 #pragma once
 
-// Many sequences that may share blocks. A fork copies the table, not the blocks; who writes into a
-// block that others hold too copies it first.
+// Many sequences that may share blocks. A fork copies the table, not the blocks. A write into a
+// shared block copies it first.
 
 #include <cstdint>
 #include <functional>
@@ -23,7 +23,6 @@ using lesson03::Growth;
 struct BlockCopy {
   int32_t source = 0;
   int32_t destination = 0;
-  friend bool operator==(const BlockCopy&, const BlockCopy&) = default;
 };
 /// Moves the bytes. No destination is also a source. May throw: nothing has changed then.
 using CopyBlocks = std::function<void(std::span<const BlockCopy>)>;
@@ -39,19 +38,12 @@ class BlockManager {
   int add_sequence();
   /// A sequence with the same tokens in the same blocks. Takes no block and copies no byte.
   int fork(int seq);
-
   /// Slots for all of `growths`, or none at all: false if the pool has too few free blocks, and
   /// nothing has changed. A last block that is shared and not full is copied first, as the new
-  /// tokens go into it: allocate, copy, release the share, repoint the table. The last of its
-  /// holders keeps the block itself. One call of CopyBlocks for all copies.
+  /// tokens go into it; the last of its holders keeps the block itself. One call of CopyBlocks.
   bool append(std::span<const Growth> growths);
   /// Free blocks that append(growths) takes, copies included.
   int64_t blocks_to_append(std::span<const Growth> growths) const;
-
-  /// Makes the last block the sequence's own, as before a write to a token it already has. False if
-  /// that takes a copy and no block is free. Throws std::logic_error if there is no block.
-  bool make_last_block_writable(int seq);
-
   /// Drops the sequence's references, last block first, and forgets it.
   void free_sequence(int seq);
 
@@ -59,10 +51,7 @@ class BlockManager {
   const std::map<int, BlockTable>& tables() const { return tables_; }  // ascending
   const BlockPool& pool() const { return pool_; }
   int block_size() const { return block_size_; }
-
   int64_t num_copies() const { return num_copies_; }  // blocks copied on write so far
-  /// Blocks that the same sequences would fill if each had its own copy.
-  int64_t num_blocks_without_sharing() const;
 
   /// Throws std::logic_error unless free + used == total, every ref_cnt is the number of tables
   /// that hold the block, and every table has just the blocks its tokens need.
@@ -71,7 +60,6 @@ class BlockManager {
  private:
   struct Plan;
   Plan plan(std::span<const Growth> growths) const;
-  BlockTable& find(int seq);
 
   int block_size_;
   BlockPool pool_;
@@ -80,5 +68,9 @@ class BlockManager {
   int next_seq_ = 0;
   int64_t num_copies_ = 0;
 };
+
+/// For check(): counts the table's blocks in `ref_cnts`, [num_blocks]. Throws std::logic_error,
+/// naming the sequence, unless they are just those that its tokens fill.
+void count_references(int64_t seq, const BlockTable& table, std::vector<int>& ref_cnts);
 
 }  // namespace lesson05

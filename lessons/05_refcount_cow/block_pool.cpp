@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace lesson05 {
@@ -11,8 +13,16 @@ BlockPool::BlockPool(int num_blocks) {
     throw std::invalid_argument(fmt::format("BlockPool: {} blocks, wanted at least 1", num_blocks));
   }
   ref_cnt_.assign(static_cast<size_t>(num_blocks), 0);
-  free_.reserve(ref_cnt_.size());
+  free_.reserve(ref_cnt_.size());  // so that release() cannot fail for want of memory
   for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 goes first
+}
+
+int BlockPool::num_shared() const {
+  return static_cast<int>(std::ranges::count_if(ref_cnt_, [](int count) { return count > 1; }));
+}
+
+int64_t BlockPool::num_references() const {
+  return std::accumulate(ref_cnt_.begin(), ref_cnt_.end(), int64_t{0});
 }
 
 std::optional<int32_t> BlockPool::allocate() {
@@ -20,41 +30,29 @@ std::optional<int32_t> BlockPool::allocate() {
   const int32_t id = free_.back();
   free_.pop_back();
   ref_cnt_[static_cast<size_t>(id)] = 1;
-  ++num_references_;
   return id;
 }
 
-void BlockPool::add_ref(int32_t id) {
-  check_used(id, "shared");
-  if (++ref_cnt_[static_cast<size_t>(id)] == 2) ++num_shared_;
-  ++num_references_;
-}
+void BlockPool::add_ref(int32_t id) { ++used(id, "shared"); }
 
-int BlockPool::release(int32_t id) {
-  check_used(id, "released");
-  const int left = --ref_cnt_[static_cast<size_t>(id)];
-  --num_references_;
-  if (left == 1) --num_shared_;
-  if (left == 0) free_.push_back(id);
-  return left;
+void BlockPool::release(int32_t id) {
+  if (--used(id, "released") == 0) free_.push_back(id);
 }
 
 int BlockPool::ref_cnt(int32_t id) const {
-  check_id(id);
-  return ref_cnt_[static_cast<size_t>(id)];
-}
-
-void BlockPool::check_id(int32_t id) const {
   if (id < 0 || id >= num_blocks()) {
     throw std::out_of_range(
         fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
   }
+  return ref_cnt_[static_cast<size_t>(id)];
 }
 
-void BlockPool::check_used(int32_t id, const char* action) const {
+/// The count of a block that is not free.
+int& BlockPool::used(int32_t id, const char* action) {
   if (ref_cnt(id) == 0) {
     throw std::logic_error(fmt::format("BlockPool: block {} is {}, but it is free", id, action));
   }
+  return ref_cnt_[static_cast<size_t>(id)];
 }
 
 }  // namespace lesson05

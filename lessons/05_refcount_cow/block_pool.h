@@ -19,28 +19,22 @@ class BlockPool {
   int num_blocks() const { return static_cast<int>(ref_cnt_.size()); }
   int num_free() const { return static_cast<int>(free_.size()); }
   int num_used() const { return num_blocks() - num_free(); }
-  int num_shared() const { return num_shared_; }  // blocks with two references or more
-  int64_t num_references() const { return num_references_; }
+  int num_shared() const;          // blocks with two references or more
+  int64_t num_references() const;  // the blocks it would take without sharing
 
   /// Takes a free block, with one reference. No value: none is free.
   std::optional<int32_t> allocate();
-  /// One more holder. Throws std::logic_error for a free block.
+  // The others throw std::out_of_range for an unknown id, and the first two std::logic_error for a
+  // free block. The error names the id, and nothing has changed.
   void add_ref(int32_t id);
-  /// One holder less; the last one frees the block. Returns the references that are left. Throws
-  /// std::logic_error for a free block.
-  int release(int32_t id);
+  void release(int32_t id);  // the last reference frees the block
   int ref_cnt(int32_t id) const;
-  // Each of these three throws std::out_of_range for an unknown id. An error names the id and
-  // leaves the state as it was.
 
  private:
-  void check_id(int32_t id) const;
-  void check_used(int32_t id, const char* action) const;
+  int& used(int32_t id, const char* action);
 
   std::vector<int32_t> free_;  // a stack; its top is the back
   std::vector<int> ref_cnt_;   // [num_blocks]
-  int num_shared_ = 0;
-  int64_t num_references_ = 0;
 };
 
 }  // namespace lesson05

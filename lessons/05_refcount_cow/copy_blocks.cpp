@@ -12,23 +12,18 @@ namespace lesson05 {
 
 void check_copies(const CopyBlocksArgs& args) {
   const int num_blocks = args.cache->num_blocks();
-  std::unordered_set<int32_t> destinations;
-  for (const BlockCopy& copy : args.copies) {
-    for (const int32_t id : {copy.source, copy.destination}) {
-      if (id < 0 || id >= num_blocks) {
-        throw std::out_of_range(
-            fmt::format("copy_blocks: there is no block {}, the cache has {}", id, num_blocks));
-      }
+  std::unordered_set<int32_t> sources, destinations;
+  for (const auto& [source, destination] : args.copies) {
+    for (const int32_t id : {source, destination}) {
+      if (id >= 0 && id < num_blocks) continue;
+      throw std::out_of_range(
+          fmt::format("copy_blocks: there is no block {}, the cache has {}", id, num_blocks));
     }
-    if (!destinations.insert(copy.destination).second) {
+    sources.insert(source);
+    if (!destinations.insert(destination).second || sources.contains(destination) ||
+        destinations.contains(source)) {
       throw std::invalid_argument(
-          fmt::format("copy_blocks: block {} is a destination twice", copy.destination));
-    }
-  }
-  for (const BlockCopy& copy : args.copies) {
-    if (destinations.contains(copy.source)) {
-      throw std::invalid_argument(
-          fmt::format("copy_blocks: block {} is a source and a destination", copy.source));
+          fmt::format("copy_blocks: {} to {}: a destination is named again", source, destination));
     }
   }
 }
@@ -36,10 +31,10 @@ void check_copies(const CopyBlocksArgs& args) {
 void copy_blocks_cpu(const CopyBlocksArgs& args) {
   check_copies(args);
   const lesson03::PagedKvCache& cache = *args.cache;
-  // K or V of one block in one layer.
-  const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
   const int64_t num_layers = cache.num_layers();
-  const int64_t work = num_layers * static_cast<int64_t>(args.copies.size());
+  // K or V of one block in one layer.
+  const auto bytes = static_cast<size_t>(cache.bytes_per_block() / num_layers / 2);
+  const int64_t work = num_layers * std::ssize(args.copies);
 
   constexpr int64_t kBlocksWorthAThread = 4;
   kv::parallel_for(work, kBlocksWorthAThread, [&](int64_t begin, int64_t end) {

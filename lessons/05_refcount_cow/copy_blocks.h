@@ -20,16 +20,16 @@ struct CopyBlocksArgs {
   kv::DeviceBuffer* scratch = nullptr;
 };
 
-/// Throws std::out_of_range for an id outside the cache, and std::invalid_argument for a
-/// destination that is named twice or is also a source: the order of the copies would matter.
-void check_copies(const CopyBlocksArgs& args);
-
-/// Both call check_copies() before anything is written.
+/// Both first throw, before anything is written: std::out_of_range for an id outside the cache, and
+/// std::invalid_argument for a destination that is named twice or is also a source, as then the
+/// order of the copies would matter.
 void copy_blocks_cpu(const CopyBlocksArgs& args);
 /// In order with the stream's other work.
 void copy_blocks_cuda(const CopyBlocksArgs& args, const kv::Stream& stream);
 inline void copy_blocks(const CopyBlocksArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(copy_blocks, args, stream);
 }
+
+void check_copies(const CopyBlocksArgs& args);  // what both call first
 
 }  // namespace lesson05

@@ -6,14 +6,18 @@
 
 #include "common/base/at_end.h"
 #include "common/base/error.h"
-#include "common/model/generation.h"
 #include "copy_blocks.h"
 #include "lessons/03_paged_blocks/engine.h"
 
 namespace lesson05 {
-namespace {
 
-constexpr int kMaxBlockSize = lesson04::kMaxBlockSize;
+/// The rows of a pass, and the slots that they need.
+struct SharingEngine::Pass {
+  kv::PassRows rows;
+  std::vector<Growth> growths;
+};
+
+namespace {
 
 /// Blocks that `n` continuations of one prompt fill when each has reached its end: the prompt's
 /// full blocks once, all else n times.
@@ -22,21 +26,6 @@ int64_t blocks_needed_by_forks(const kv::Request& request, int n, int block_size
   if (tokens == 0) return 0;
   const int64_t shared = static_cast<int64_t>(request.prompt.size()) / block_size;
   return shared + n * ((tokens + block_size - 1) / block_size - shared);
-}
-
-/// Slots that hold a token, each counted once however many sequences share it.
-int64_t slots_used(const BlockManager& manager) {
-  std::vector<int> fill(static_cast<size_t>(manager.pool().num_blocks()), 0);
-  for (const auto& [seq, table] : manager.tables()) {
-    for (int i = 0; i < table.num_blocks(); ++i) {
-      int& slots = fill[static_cast<size_t>(table.block_ids()[static_cast<size_t>(i)])];
-      slots = std::max(slots,
-                       i + 1 < table.num_blocks() ? manager.block_size() : table.last_block_fill());
-    }
-  }
-  int64_t sum = 0;
-  for (const int slots : fill) sum += slots;
-  return sum;
 }
 
 }  // namespace
@@ -64,12 +53,38 @@ void SharingEngine::make_cache(int64_t blocks_needed) {
   peak_without_sharing_ = 0;
 }
 
-/// Slots for the pass's new tokens, and what the pass then costs in blocks.
-void SharingEngine::append_rows(std::span<const Growth> growths, kv::EngineCounters& counters) {
-  if (!manager_->append(growths)) throw std::logic_error("the pool was checked to hold this");
+/// The tokens of sequence i that have no slot yet: first its prompt, afterwards one at a time.
+void SharingEngine::add_rows(Pass& pass, size_t i, std::span<const int32_t> tokens) const {
+  const int computed = manager_->table(sequences_[i]).num_tokens();
+  pass.rows.add(i, tokens, computed);
+  pass.growths.push_back(
+      {.seq = sequences_[i], .num_tokens = static_cast<int>(tokens.size()) - computed});
+}
+
+std::span<const float> SharingEngine::forward(const Pass& pass, kv::EngineCounters& counters) {
+  if (!manager_->append(pass.growths)) throw std::logic_error("the pool was checked to hold this");
+  note_blocks(counters);
+  // A shared block is full now, so every empty slot is in a block that one sequence has for itself.
+  int64_t num_slots = int64_t{manager_->pool().num_used()} * options_.block_size;
   lesson03::BlockTables tables;
-  for (const Growth& growth : growths) tables.push_back(&manager_->table(growth.seq));
+  for (const Growth& growth : pass.growths) {
+    const BlockTable& table = manager_->table(growth.seq);
+    num_slots -= options_.block_size - table.last_block_fill();
+    tables.push_back(&table);
+  }
+  kv::note_kv_bytes(counters, manager_->pool().num_used() * cache_->bytes_per_block(),
+                    num_slots * cache_->bytes_per_token());
   attention_->set_tables(std::move(tables));
+  return model_->forward(pass.rows, *attention_);
+}
+
+/// From now on sequence i continues what sequence parents[i] was: each forks its parent, then the
+/// old ones go. No byte moves.
+void SharingEngine::continue_from(std::span<const size_t> parents, kv::EngineCounters& counters) {
+  std::vector<int> next;
+  for (const size_t parent : parents) next.push_back(manager_->fork(sequences_[parent]));
+  for (const int seq : sequences_) manager_->free_sequence(seq);
+  sequences_ = std::move(next);
   note_blocks(counters);
 }
 
@@ -78,15 +93,11 @@ void SharingEngine::note_blocks(kv::EngineCounters& counters) {
   counters.blocks_in_use = std::max<int64_t>(counters.blocks_in_use, pool.num_used());
   counters.blocks_shared = std::max<int64_t>(counters.blocks_shared, pool.num_shared());
   counters.kv_bytes_copied = manager_->num_copies() * cache_->bytes_per_block();
-  kv::note_kv_bytes(counters, pool.num_used() * cache_->bytes_per_block(),
-                    slots_used(*manager_) * cache_->bytes_per_token());
-  peak_without_sharing_ = std::max(peak_without_sharing_, manager_->num_blocks_without_sharing());
+  peak_without_sharing_ = std::max(peak_without_sharing_, pool.num_references());
 }
 
 void SharingEngine::free_all() {
-  for (const int seq : sequences_) {
-    if (seq >= 0) manager_->free_sequence(seq);
-  }
+  while (!manager_->tables().empty()) manager_->free_sequence(manager_->tables().begin()->first);
   sequences_.clear();
 }
 
@@ -115,81 +126,58 @@ kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, boo
                                                  options_.block_size)
                         : lesson03::blocks_needed(requests, options_.block_size));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
-  bool fork_next = one_prompt && generation.any_active();
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const bool starts = generation.active(i) && (i == 0 || !one_prompt);
-    sequences_.push_back(starts ? manager_->add_sequence() : -1);
+  for (size_t i = 0; i < (one_prompt ? 1 : requests.size()); ++i) {
+    sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
   }
-
   while (generation.any_active()) {
-    // The tokens that are known but have no slot yet: first the prompts, afterwards one of each.
-    kv::PassRows rows;
-    std::vector<Growth> growths;
-    for (size_t i = 0; i < generation.size(); ++i) {
-      if (!generation.active(i) || sequences_[i] < 0) continue;
-      const int known = static_cast<int>(generation.tokens(i).size());
-      const int computed = manager_->table(sequences_[i]).num_tokens();
-      rows.add(i, generation.tokens(i), computed);
-      growths.push_back({.seq = sequences_[i], .num_tokens = known - computed});
+    Pass pass;
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      if (sequences_[i] >= 0) add_rows(pass, i, generation.tokens(i));
     }
-    append_rows(growths, result.counters);
-    const std::span<const float> logits = model_->forward(rows, *attention_);
-    if (std::exchange(fork_next, false)) {
+    const std::span<const float> logits = forward(pass, result.counters);
+    if (sequences_.size() < requests.size()) {
       // One row of logits for all samples: each draws its own token from it.
-      for (size_t i = 1; i < sequences_.size(); ++i) sequences_[i] = manager_->fork(sequences_[0]);
-      note_blocks(result.counters);
-      for (size_t i = 0; i < generation.size(); ++i) generation.accept(i, logits);
+      continue_from(std::vector<size_t>(requests.size(), 0), result.counters);
+      for (size_t i = 0; i < requests.size(); ++i) generation.accept(i, logits);
     } else {
-      generation.accept(rows, logits);
+      generation.accept(pass.rows, logits);
     }
-    for (size_t i = 0; i < generation.size(); ++i) {
+    for (size_t i = 0; i < sequences_.size(); ++i) {
       if (generation.active(i) || sequences_[i] < 0) continue;
       manager_->free_sequence(std::exchange(sequences_[i], -1));  // the blocks serve others now
     }
-    timer.end_pass(rows.num_rows(), result);
+    timer.end_pass(pass.rows.num_rows(), result);
   }
   result.completions = generation.completions();
   return result;
 }
 
 BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
-                                            const BeamSearchParams& params,
+                                            const kv::BeamSearchParams& params,
                                             const BeamCallback& on_step) {
   kv::check_requests({&request, 1}, model_->config());
   kv::check_seq_len_limit({&request, 1}, options_.max_seq_len);
-  BeamSearch search(params, request.max_tokens, request.stop_token_ids);
-  kv::GenerateResult cost;
+  kv::BeamSearch search(params, request.max_tokens, request.stop_token_ids);
+  BeamSearchResult result;
   kv::PassTimer timer;
   make_cache(blocks_needed_by_forks(request, params.num_beams, options_.block_size));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
   if (!search.done()) sequences_ = {manager_->add_sequence()};
 
-  bool go_on = true;
-  while (go_on && !search.done()) {
-    kv::PassRows rows;
-    std::vector<Growth> growths;
+  for (bool go_on = true; go_on && !search.done();) {
+    Pass pass;
     for (size_t i = 0; i < search.live().size(); ++i) {
       std::vector<int32_t> tokens = request.prompt;
       tokens.insert(tokens.end(), search.live()[i].tokens.begin(), search.live()[i].tokens.end());
-      const int computed = manager_->table(sequences_[i]).num_tokens();
-      rows.add(i, tokens, computed);
-      growths.push_back(
-          {.seq = sequences_[i], .num_tokens = static_cast<int>(tokens.size()) - computed});
+      add_rows(pass, i, tokens);
     }
-    append_rows(growths, cost.counters);
-    const std::vector<size_t> parents = search.step(model_->forward(rows, *attention_));
-
-    // Every hypothesis forks the one it continues; then the old ones go. No byte has moved.
-    const size_t num_old = sequences_.size();
-    sequences_.reserve(num_old + parents.size());
-    for (const size_t parent : parents) sequences_.push_back(manager_->fork(sequences_[parent]));
-    for (size_t i = 0; i < num_old; ++i) manager_->free_sequence(std::exchange(sequences_[i], -1));
-    sequences_.erase(sequences_.begin(), sequences_.begin() + static_cast<std::ptrdiff_t>(num_old));
-    note_blocks(cost.counters);
-    timer.end_pass(rows.num_rows(), cost);
+    const std::vector<size_t> parents = search.step(forward(pass, result.counters));
+    continue_from(parents, result.counters);
+    timer.end_pass(pass.rows.num_rows(), result);
     go_on = !on_step || on_step(search.live());
   }
-  return {.beams = search.best(), .counters = cost.counters, .passes = std::move(cost.passes)};
+  result.beams = search.best();
+  return result;
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {

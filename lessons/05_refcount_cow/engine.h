@@ -9,47 +9,41 @@
 #include <span>
 #include <vector>
 
-#include "beam_search.h"
 #include "block_manager.h"
+#include "common/model/beam_search.h"
 #include "common/model/engine.h"
-#include "common/model/model.h"
+#include "common/model/generation.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 
 namespace lesson05 {
 
-struct BeamSearchResult {
-  std::vector<Beam> beams;  // best first, num_beams of them (fewer if fewer exist)
-  kv::EngineCounters counters;
-  std::vector<kv::PassCost> passes;
+struct BeamSearchResult : kv::GenerateResult {  // without completions
+  std::vector<kv::Beam> beams;                  // best first, num_beams of them or fewer
 };
 
 /// Called after every step with the live hypotheses, best first. sequence_of(i) is that of
 /// beams[i], whose last token has no slot yet. Returning false ends the search.
-using BeamCallback = std::function<bool(std::span<const Beam> beams)>;
+using BeamCallback = std::function<bool(std::span<const kv::Beam> beams)>;
 
 /// Owns a pool of blocks and the sequences in it. Every call leaves the pool without a used block,
-/// also when it throws.
+/// also when it throws; it throws UserError, with both numbers, for what the pool can never hold.
 class SharingEngine : public kv::Engine {
  public:
   SharingEngine(kv::Model& model, const kv::EngineOptions& options);
 
-  /// Throws UserError, with both numbers, for requests that the pool can never hold.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
-
   /// n continuations of one prompt: it is computed once, then forked. Sample i draws with seed
   /// sampling.seed + i, and has the bits that n requests with these seeds would have.
   kv::GenerateResult sample(const kv::Request& request, int n,
                             const kv::TokenCallback& on_token = {});
-
-  /// The best continuations of a prompt by the sum of log probabilities (see BeamSearch).
+  /// The best continuations of a prompt by the sum of log probabilities (see kv::BeamSearch).
   /// `request.sampling` is not used.
-  BeamSearchResult beam_search(const kv::Request& request, const BeamSearchParams& params,
+  BeamSearchResult beam_search(const kv::Request& request, const kv::BeamSearchParams& params,
                                const BeamCallback& on_step = {});
 
-  /// The books of the running or the last call; null before the first. May be read inside a
-  /// callback.
+  /// Of the running or the last call; null before the first. May be read inside a callback.
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
   const lesson03::PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
   /// The manager's number of request, sample or beam i of the running call; -1 if it has none.
@@ -58,10 +52,13 @@ class SharingEngine : public kv::Engine {
   int64_t peak_blocks_without_sharing() const { return peak_without_sharing_; }
 
  private:
+  struct Pass;
   void make_cache(int64_t blocks_needed);
   kv::GenerateResult run(std::span<const kv::Request> requests, bool one_prompt,
                          const kv::TokenCallback& on_token);
-  void append_rows(std::span<const Growth> growths, kv::EngineCounters& counters);
+  void add_rows(Pass& pass, size_t i, std::span<const int32_t> tokens) const;
+  std::span<const float> forward(const Pass& pass, kv::EngineCounters& counters);
+  void continue_from(std::span<const size_t> parents, kv::EngineCounters& counters);
   void note_blocks(kv::EngineCounters& counters);
   void free_all();
 

@@ -38,7 +38,7 @@ void add_example(kv::Table& table, int prompt, int count, int new_tokens, int bl
   for (int i = 1; i < count; ++i) growths.push_back({.seq = manager.fork(growths[0].seq)});
   for (lesson05::Growth& growth : growths) growth.num_tokens = new_tokens;
   if (new_tokens > 0) append(growths);
-  const int64_t copied = manager.num_blocks_without_sharing();
+  const int64_t copied = manager.pool().num_references();
   const int64_t shared = manager.pool().num_used();
   table.add({kv::with_commas(prompt), std::to_string(count), std::to_string(new_tokens),
              kv::with_commas(shared), kv::with_commas(copied),
@@ -92,12 +92,12 @@ nlohmann::json run_beams(const kv::Console& console, lesson05::SharingEngine& en
                          const kv::Request& request, const std::string& prompt) {
   const lesson05::BeamSearchResult result = engine.beam_search(
       request, {.num_beams = *options.beams, .length_penalty = options.length_penalty},
-      [](std::span<const lesson05::Beam>) { return !kv::interrupted(); });
+      [](std::span<const kv::Beam>) { return !kv::interrupted(); });
   kv::Table table({"hypothesis", "score", "log prob", "tokens", "end"});
   nlohmann::json beams = nlohmann::json::array();
   int64_t num_tokens = 0;
   for (size_t i = 0; i < result.beams.size(); ++i) {
-    const lesson05::Beam& beam = result.beams[i];
+    const kv::Beam& beam = result.beams[i];
     num_tokens += static_cast<int64_t>(beam.tokens.size());
     table.add({std::to_string(i + 1), fmt::format("{:.4f}", beam.score),
                fmt::format("{:.4f}", beam.log_prob), std::to_string(beam.tokens.size()),

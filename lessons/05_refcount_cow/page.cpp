@@ -62,12 +62,10 @@ viz::PageInfo SharingPage::info() const {
   return {
       .lesson = "05",
       .title = "Share and copy",
-      .summary =
-          "A fork shares its parent's blocks. Who writes into a shared block copies it first.",
+      .summary = "A fork shares its parent's blocks. A write into a shared block copies it first.",
       .commands = {"new NAME                 a sequence without tokens",
                    "append NAME N            N more tokens (all: for every sequence, or for none)",
                    "fork NAME NEW [NEW2 ..]  sequences with the same tokens in the same blocks",
-                   "write NAME               write the last token again",
                    "free NAME                drop the sequence",
                    "resize BLOCKS SIZE       an empty pool of BLOCKS blocks of SIZE tokens",
                    "live N \"PROMPT\" [TOKENS]        watch the engine draw N samples of a prompt",
@@ -97,12 +95,11 @@ std::string SharingPage::do_command(const viz::Command& command) {
 
 std::string SharingPage::simulate(const viz::Command& command) {
   const std::string& verb = command.verb;
-  const bool known = verb == "new" || verb == "append" || verb == "fork" || verb == "write" ||
-                     verb == "free" || verb == "resize";
+  const bool known =
+      verb == "new" || verb == "append" || verb == "fork" || verb == "free" || verb == "resize";
   if (!known) {
     kv::user_error(
-        "{}: no such command; there are new, append, fork, write, free, resize, live, step, stop",
-        verb);
+        "{}: no such command; there are new, append, fork, free, resize, live, step, stop", verb);
   }
   if (live_) kv::user_error("{}: the engine is running; `stop` leads back to the simulator", verb);
   if (verb == "resize") {
@@ -118,7 +115,6 @@ std::string SharingPage::simulate(const viz::Command& command) {
                                                                       : 1);
   const std::string& name = command.word(0, "the name of a sequence");
   if (verb == "new") return simulator_->add(name);
-  if (verb == "write") return simulator_->write(name);
   if (verb == "free") return simulator_->free(name);
   if (verb == "fork") return simulator_->fork(name, std::span(command.args).subspan(1));
   const auto count = static_cast<int>(command.number(1, "a number of tokens", 1, 1 << 20));

@@ -94,10 +94,6 @@ void draw_sequence_buttons(viz::Ui& ui, const PageFields& fields, const Simulato
               simulator.why_no_more(count));
     ui.same_line();
   }
-  ui.button(name + "/write", "write", "write " + name,
-            "Write to the last block: if it is shared, it is copied first.",
-            simulator.why_not_write(name));
-  ui.same_line();
   ui.button(name + "/free", "free", "free " + name,
             "Drop the sequence: blocks that nobody else holds go back to the pool.");
 }

@@ -29,7 +29,7 @@ LiveSharing::LiveSharing(kv::Model& model, const kv::Tokenizer& tokenizer,
       engine_.sample(request_, options_.n, on_token);
       return;
     }
-    engine_.beam_search(request_, {.num_beams = options_.n}, [&](std::span<const Beam> beams) {
+    engine_.beam_search(request_, {.num_beams = options_.n}, [&](std::span<const kv::Beam> beams) {
       beams_.assign(beams.begin(), beams.end());
       return on_token(0, beams.empty() ? 0 : beams.front().tokens.back());
     });
@@ -72,14 +72,14 @@ void LiveSharing::tell(int64_t copies_before, int used_before) {
   const int used = manager.pool().num_used();
   if (used != used_before) {
     story_ += fmt::format("; {} in use, {} as copies", count_of(used, "block"),
-                          manager.num_blocks_without_sharing());
+                          manager.pool().num_references());
   }
 }
 
 std::vector<std::vector<int32_t>> LiveSharing::generated() const {
   std::vector<std::vector<int32_t>> generated;
   if (options_.beams) {
-    for (const Beam& beam : beams_) generated.push_back(beam.tokens);
+    for (const kv::Beam& beam : beams_) generated.push_back(beam.tokens);
     return generated;
   }
   generated.resize(static_cast<size_t>(options_.n));

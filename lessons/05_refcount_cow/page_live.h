@@ -69,7 +69,7 @@ class LiveSharing {
   const kv::Tokenizer* tokenizer_;
   kv::Request request_;
   SharingEngine engine_;
-  std::vector<Beam> beams_;  // of the last step
+  std::vector<kv::Beam> beams_;  // of the last step
   std::string story_;
   std::unique_ptr<viz::LiveRun> run_;  // last: its thread ends before what it uses
 };

@@ -96,7 +96,7 @@ std::string Simulator::append(std::span<const std::string> names, int num_tokens
     Sequence& sequence = sequences_.at(name);
     const int begin = static_cast<int>(sequence.labels.size());
     for (int token = begin; token < begin + num_tokens; ++token) {
-      set_label(name, sequence, token, false);
+      set_label(name, sequence, token);
     }
   }
   const int fresh = free_before - manager_.pool().num_free() - static_cast<int>(copies_.size());
@@ -132,19 +132,6 @@ std::string Simulator::fork(const std::string& name, std::span<const std::string
                      count_of(num_shared, "block"), refs);
 }
 
-std::string Simulator::write(const std::string& name) {
-  Sequence& sequence = sequences_.at((find(name), name));
-  if (const std::string why = why_not_write(name); !why.empty()) {
-    kv::user_error("write to {}: {}; nothing has changed", name, why);
-  }
-  tracked([&] { return manager_.make_last_block_writable(sequence.number); });
-  const int last = static_cast<int>(sequence.labels.size()) - 1;
-  set_label(name, sequence, last, true);
-  const int32_t id = manager_.table(sequence.number).block_ids().back();
-  return fmt::format("write to {}: token {} in block {}{}", name, last, id,
-                     copies_.empty() ? ", its own already" : describe_copies());
-}
-
 std::string Simulator::free(const std::string& name) {
   const int number = find(name).number;
   const int num_held = manager_.table(number).num_blocks();
@@ -173,14 +160,6 @@ std::string Simulator::why_not_append(std::span<const std::string> names, int nu
   const int64_t needed = manager_.blocks_to_append(growths);
   const int num_free = manager_.pool().num_free();
   return needed <= num_free ? "" : too_few_blocks(needed, num_free);
-}
-
-std::string Simulator::why_not_write(const std::string& name) const {
-  const BlockTable& table = manager_.table(find(name).number);
-  if (table.num_blocks() == 0) return "it has no token yet";
-  const bool copies = manager_.pool().ref_cnt(table.block_ids().back()) > 1;
-  if (!copies || manager_.pool().num_free() > 0) return "";
-  return "the copy " + too_few_blocks(1, 0);
 }
 
 std::vector<std::string> Simulator::names() const {
@@ -236,11 +215,10 @@ void Simulator::insert(const std::string& name, int number, std::vector<int32_t>
   sequences_[name] = {.number = number, .hue = hue, .labels = std::move(labels)};
 }
 
-void Simulator::set_label(const std::string& writer, Sequence& sequence, int token, bool again) {
-  texts_.push_back(fmt::format("{}{}{}", writer, token, again ? "'" : ""));
+void Simulator::set_label(const std::string& writer, Sequence& sequence, int token) {
+  texts_.push_back(fmt::format("{}{}", writer, token));
   const auto label = static_cast<int32_t>(texts_.size() - 1);
-  if (token == static_cast<int>(sequence.labels.size())) sequence.labels.push_back(0);
-  sequence.labels[at(token)] = label;
+  sequence.labels.push_back(label);
   const int64_t slot = manager_.table(sequence.number).slot(token);
   labels_[at(slot)] = label;
   const auto id = static_cast<int32_t>(slot / manager_.block_size());

@@ -44,14 +44,11 @@ class Simulator {
   /// All of them by num_tokens each, or none.
   std::string append(std::span<const std::string> names, int num_tokens);
   std::string fork(const std::string& name, std::span<const std::string> children);
-  /// Writes the sequence's last token anew.
-  std::string write(const std::string& name);
   std::string free(const std::string& name);
 
   // Empty, or why the operation above would be refused.
   std::string why_no_more(int num_sequences) const;
   std::string why_not_append(std::span<const std::string> names, int num_tokens) const;
-  std::string why_not_write(const std::string& name) const;
 
   const BlockManager& manager() const { return manager_; }
   int num_blocks() const { return manager_.pool().num_blocks(); }
@@ -60,7 +57,7 @@ class Simulator {
   std::vector<std::string> names() const;  // by the sequences' age
   /// The first `count` of A .. Z, AA .. that are not in use.
   std::vector<std::string> free_names(int count) const;
-  /// What a slot holds: "B17" is what B wrote as its token 17, "B17'" what it wrote over it.
+  /// What a slot holds: "B17" is what B wrote as its token 17.
   const std::string& text(int64_t slot) const;
   /// Blocks whose count or content the last operation changed, ascending.
   const std::vector<int32_t>& touched() const { return touched_; }
@@ -72,7 +69,7 @@ class Simulator {
  private:
   const Sequence& find(const std::string& name) const;
   void insert(const std::string& name, int number, std::vector<int32_t> labels);
-  void set_label(const std::string& writer, Sequence& sequence, int token, bool again);
+  void set_label(const std::string& writer, Sequence& sequence, int token);
   void check_new_names(std::span<const std::string> names) const;
   std::string describe_copies() const;
   template <class Operation>

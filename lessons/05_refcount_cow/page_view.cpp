@@ -11,7 +11,7 @@ namespace {
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 int64_t saved_blocks(const BlockManager& manager) {
-  return manager.num_blocks_without_sharing() - manager.pool().num_used();
+  return manager.pool().num_references() - manager.pool().num_used();
 }
 
 std::vector<viz::CounterView> counters_of(const BlockManager& manager) {
@@ -23,7 +23,7 @@ std::vector<viz::CounterView> counters_of(const BlockManager& manager) {
       {"shared", fmt::format("{}", pool.num_shared()),
        "Blocks that two tables or more hold: stored once, read by all."},
       {"sequences", fmt::format("{}", manager.tables().size()), "Block tables that exist."},
-      {"as copies", fmt::format("{}", manager.num_blocks_without_sharing()),
+      {"as copies", fmt::format("{}", manager.pool().num_references()),
        "Blocks that the same sequences would fill if each had its own copy."},
       {"saved", fmt::format("{}", saved_blocks(manager)),
        "Blocks saved by sharing: as copies, less used."},
@@ -153,7 +153,7 @@ std::optional<int64_t> counter_of(const BlockManager& manager,
   if (name == "used") return pool.num_used();
   if (name == "shared") return pool.num_shared();
   if (name == "sequences") return static_cast<int64_t>(manager.tables().size());
-  if (name == "as_copies") return manager.num_blocks_without_sharing();
+  if (name == "as_copies") return manager.pool().num_references();
   if (name == "saved") return saved_blocks(manager);
   if (name == "copies") return manager.num_copies();
   if (name == "block_size") return manager.block_size();

@@ -11,8 +11,8 @@
 
 #include "common/base/error.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "support.h"
 #include "tests/support/same_bits.h"
-#include "tests/support/shipped_model.h"
 
 namespace {
 
@@ -20,20 +20,7 @@ using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
 using lesson05::SharingEngine;
-
-/// What n requests with their own seeds are to sample(request, n).
-std::vector<kv::Request> independent(const kv::Request& request, int n) {
-  std::vector<kv::Request> requests(static_cast<size_t>(n), request);
-  for (size_t i = 0; i < requests.size(); ++i) requests[i].sampling.seed += i;
-  return requests;
-}
-
-kv::Request hot_request(int prompt, int max_tokens) {
-  kv::Request request = request_of(prompt, max_tokens);
-  request.sampling.temperature = 1.5f;
-  request.sampling.seed = 7;
-  return request;
-}
+using namespace lesson05_test;
 
 void check_empty(const SharingEngine& engine) {
   REQUIRE(engine.manager() != nullptr);
@@ -96,13 +83,9 @@ TEST_CASE("what unused slots hold leaves no trace in samples") {
   const auto clean = engine.sample(request, 4);
   for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
     const auto& cache = *engine.cache();
-    const auto bytes = static_cast<size_t>(cache.bytes_per_block() / 2 / cache.num_layers());
-    for (int layer = 0; layer < cache.num_layers(); ++layer) {
-      for (int id = 0; id < cache.num_blocks(); ++id) {
-        kv::fill_bytes(cache.block(layer, id).k, byte, bytes, shipped_model().stream());
-        kv::fill_bytes(cache.block(layer, id).v, byte, bytes, shipped_model().stream());
-      }
-    }
+    for_each_part(cache, [&](void* at) {
+      kv::fill_bytes(at, byte, part_bytes(cache), shipped_model().stream());
+    });
     check_equal(engine.sample(request, 4), clean);
   }
 }
@@ -133,7 +116,13 @@ TEST_CASE("a sample that stops frees its blocks and the others go on") {
   SharingEngine engine(shipped_model(), {.block_size = 4});
   const auto free_run = engine.sample(request, 4);
   request.stop_token_ids = {free_run.completions[2].tokens[5]};
-  const auto stopped = engine.sample(request, 4);
+  size_t drawn = 0;
+  const auto stopped = engine.sample(request, 4, [&](size_t sample, int32_t) {
+    // Sample 2 stops with its sixth token. From the next pass on three are left.
+    if (++drawn > 6 * 4) CHECK(engine.manager()->tables().size() == 3);
+    CHECK((sample != 2 || drawn <= 6 * 4));
+    return true;
+  });
   const auto flat = lesson02::make_engine(shipped_model(), {})->generate(independent(request, 4));
   check_equal(stopped, flat);
   CHECK(stopped.completions[2].finish == kv::FinishReason::kStop);
@@ -158,17 +147,15 @@ TEST_CASE("cancelled samples and exceptions leave the pool empty") {
                                 }),
                   std::runtime_error);
   check_empty(engine);
-  CHECK_THROWS_AS(engine.beam_search(request, {},
-                                     [](std::span<const lesson05::Beam> beams) -> bool {
-                                       if (beams[0].tokens.size() == 3)
-                                         throw std::runtime_error("stop");
-                                       return true;
-                                     }),
-                  std::runtime_error);
+  const auto throw_at_three = [](std::span<const kv::Beam> beams) -> bool {
+    if (beams[0].tokens.size() == 3) throw std::runtime_error("stop");
+    return true;
+  };
+  CHECK_THROWS_AS(engine.beam_search(request, {}, throw_at_three), std::runtime_error);
   check_empty(engine);
 }
 
-TEST_CASE("the books can be read while samples run") {
+TEST_CASE("the tables can be read while samples run") {
   const kv::Request request = hot_request(20, 5);
   SharingEngine engine(shipped_model(), {.block_size = 8});
   int calls = 0;

@@ -2,25 +2,22 @@
 
 #include <doctest/doctest.h>
 
-#include <random>
 #include <stdexcept>
 #include <vector>
 
-#include "copy_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "tests/support/kv_shape.h"
+#include "support.h"
 #include "tests/support/same_bits.h"
-#include "tests/support/shipped_model.h"
 
 namespace {
 
 using kvtest::check_equal;
 using kvtest::request_of;
-using kvtest::shape;
 using lesson03::PagedKvCache;
 using lesson05::BlockCopy;
 using lesson05::SharingEngine;
+using namespace lesson05_test;
 
 const kv::Stream& stream() {
   static const kv::Stream kStream(kv::Device::kCuda);
@@ -32,164 +29,69 @@ kv::Model& model() {
   return kModel;
 }
 
-/// K and V of every block of every layer: [layers][blocks][2].
-using Contents = std::vector<std::vector<uint16_t>>;
-
-size_t words_of(const PagedKvCache& cache) {
-  return static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 4);
-}
-
-std::vector<uint16_t> read(const void* at, size_t words) {
-  std::vector<uint16_t> host(words);
-  kv::copy_to_host(host.data(), at, words * 2, stream());
-  return host;
-}
-
-Contents contents(const PagedKvCache& cache) {
-  Contents all;
-  for (int layer = 0; layer < cache.num_layers(); ++layer) {
-    for (int id = 0; id < cache.num_blocks(); ++id) {
-      all.push_back(read(cache.block(layer, id).k, words_of(cache)));
-      all.push_back(read(cache.block(layer, id).v, words_of(cache)));
-    }
-  }
-  return all;
-}
-
-std::vector<uint16_t> random_words(std::mt19937_64& rng, size_t n) {
-  std::vector<uint16_t> words(n);
-  for (uint16_t& word : words) word = static_cast<uint16_t>(rng());
-  return words;
-}
-
-void fill_randomly(const PagedKvCache& cache, uint64_t seed) {
-  std::mt19937_64 rng(seed);
-  for (int layer = 0; layer < cache.num_layers(); ++layer) {
-    for (int id = 0; id < cache.num_blocks(); ++id) {
-      for (void* at : {cache.block(layer, id).k, cache.block(layer, id).v}) {
-        const auto words = random_words(rng, words_of(cache));
-        kv::copy_to_device(at, words.data(), words.size() * 2, stream());
-      }
-    }
-  }
-}
-
-kv::Request hot_request(int prompt, int max_tokens) {
-  kv::Request request = request_of(prompt, max_tokens);
-  request.sampling.temperature = 1.5f;
-  request.sampling.seed = 7;
-  return request;
+void copy(const PagedKvCache& cache, const std::vector<BlockCopy>& copies) {
+  kv::DeviceBuffer scratch;
+  lesson05::copy_blocks_cuda({.cache = &cache, .copies = copies, .scratch = &scratch}, stream());
+  stream().synchronize();  // before the scratch goes
 }
 
 }  // namespace
 
 TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
-  struct Case {
-    int kv_heads, head_dim, block_size;
-    bool separate;
-  };
-  for (const Case c : {Case{8, 128, 16, false}, Case{2, 64, 256, false}, Case{3, 8, 3, false},
-                       Case{1, 80, 1, false}, Case{2, 32, 16, true}, Case{3, 8, 1, true}}) {
-    CAPTURE(c.head_dim);
-    CAPTURE(c.block_size);
-    CAPTURE(c.separate);
-    constexpr int kBlocks = 9, kLayers = 3;
-    const PagedKvCache cache(shape(kLayers, c.kv_heads, c.head_dim), stream(), kBlocks,
-                             c.block_size, c.separate);
-    fill_randomly(cache, 1);
-    Contents wanted = contents(cache);
-    kv::DeviceBuffer scratch;
-    // One list after the other, each longer than the last; the second reads what the first wrote.
-    for (const auto& copies :
-         {std::vector<BlockCopy>{{6, 0}}, std::vector<BlockCopy>{{0, 8}, {2, 5}, {0, 3}, {4, 7}}}) {
-      lesson05::copy_blocks_cuda({.cache = &cache, .copies = copies, .scratch = &scratch},
-                                 stream());
-      for (size_t layer = 0; layer < kLayers; ++layer) {
-        for (const BlockCopy& copy : copies) {
-          for (size_t part = 0; part < 2; ++part) {
-            const auto at = [&](int32_t id) {
-              return (layer * kBlocks + static_cast<size_t>(id)) * 2 + part;
-            };
-            wanted[at(copy.destination)] = wanted[at(copy.source)];
-          }
-        }
-      }
-    }
-    CHECK(contents(cache) == wanted);
-  }
+  check_copies_of(8, 128, 16, stream());
+  check_copies_of(2, 64, 256, stream());
+  check_copies_of(3, 80, 1, stream());
+  check_copies_of(1, 8, 1, stream());
 }
 
 TEST_CASE("copy_blocks takes more pairs than a staged copy holds") {
-  // 20,000 pairs are 160,000 bytes.
-  constexpr int kPairs = 20'000;
-  const PagedKvCache cache(shape(1, 1, 8), stream(), 2 * kPairs, 1);
+  constexpr int kPairs = 20'000;  // 160,000 bytes of pairs
+  const PagedKvCache cache(kvtest::shape(1, 1, 8), stream(), 2 * kPairs, 1);
+  Contents wanted = fill_randomly(cache, stream());
   std::vector<BlockCopy> copies;
-  for (int i = 0; i < kPairs; ++i) copies.push_back({2 * i, 2 * i + 1});
-  std::mt19937_64 rng(3);
-  const size_t words = words_of(cache) * 2 * kPairs;
-  for (void* at : {cache.block(0, 0).k, cache.block(0, 0).v}) {
-    const auto random = random_words(rng, words);
-    kv::copy_to_device(at, random.data(), words * 2, stream());
+  for (int i = 0; i < kPairs; ++i) {
+    copies.push_back({2 * i, 2 * i + 1});
+    wanted.copy(cache, copies.back());
   }
-  kv::DeviceBuffer scratch;
-  lesson05::copy_blocks_cuda({.cache = &cache, .copies = copies, .scratch = &scratch}, stream());
-  for (const void* at : {cache.block(0, 0).k, cache.block(0, 0).v}) {
-    const auto all = read(at, words);
-    int equal = 0;
-    for (size_t i = 0; i < kPairs; ++i) {
-      equal += std::equal(all.begin() + static_cast<std::ptrdiff_t>(16 * i),
-                          all.begin() + static_cast<std::ptrdiff_t>(16 * i + 8),
-                          all.begin() + static_cast<std::ptrdiff_t>(16 * i + 8));
-    }
-    CHECK(equal == kPairs);
-  }
+  copy(cache, copies);
+  CHECK(contents(cache, stream()) == wanted);
 }
 
 TEST_CASE("blocks past 2^31 elements are copied to where they belong") {
   // Qwen3-0.6B's shape, 4,700 blocks of 16: K and V have 2.16e9 elements each.
   constexpr int kLayers = 28, kBlocks = 4'700;
-  const PagedKvCache cache(shape(kLayers, 8, 128), stream(), kBlocks, 16);
-  std::mt19937_64 rng(5);
-  const int last = kLayers - 1;
-  const auto k = random_words(rng, words_of(cache)), v = random_words(rng, words_of(cache));
-  kv::copy_to_device(cache.block(last, kBlocks - 2).k, k.data(), k.size() * 2, stream());
-  kv::copy_to_device(cache.block(last, kBlocks - 2).v, v.data(), v.size() * 2, stream());
-  const std::vector<BlockCopy> copies{{kBlocks - 2, kBlocks - 1}, {1, 0}};
-  kv::DeviceBuffer scratch;
-  lesson05::copy_blocks_cuda({.cache = &cache, .copies = copies, .scratch = &scratch}, stream());
-  CHECK(read(cache.block(last, kBlocks - 1).k, k.size()) == k);
-  CHECK(read(cache.block(last, kBlocks - 1).v, v.size()) == v);
-  CHECK(read(cache.block(last, kBlocks - 2).k, k.size()) == k);
+  const PagedKvCache cache(kvtest::shape(kLayers, 8, 128), stream(), kBlocks, 16);
+  const auto from = cache.block(kLayers - 1, kBlocks - 2);
+  const auto to = cache.block(kLayers - 1, kBlocks - 1);
+  const size_t bytes = part_bytes(cache);
+  const Bytes k = write_random(from.k, bytes, 1, stream());
+  const Bytes v = write_random(from.v, bytes, 2, stream());
+  copy(cache, {{kBlocks - 2, kBlocks - 1}, {1, 0}});
+  CHECK(read(to.k, bytes, stream()) == k);
+  CHECK(read(to.v, bytes, stream()) == v);
+  CHECK(read(from.k, bytes, stream()) == k);
 }
 
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
-  const PagedKvCache cache(shape(2, 2, 8), stream(), 4, 2);
-  fill_randomly(cache, 2);
-  const Contents before = contents(cache);
-  kv::DeviceBuffer scratch;
-  const auto copy = [&](std::vector<BlockCopy> copies) {
-    lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch}, stream());
-  };
-  CHECK_THROWS_AS(copy({{0, 1}, {2, 4}}), std::out_of_range);
-  CHECK_THROWS_AS(copy({{0, 1}, {1, 2}}), std::invalid_argument);
-  copy({});
-  CHECK(contents(cache) == before);
+  const PagedKvCache cache(kvtest::shape(2, 2, 8), stream(), 4, 2);
+  const Contents before = fill_randomly(cache, stream());
+  CHECK_THROWS_AS(copy(cache, {{0, 1}, {2, 4}}), std::out_of_range);
+  CHECK_THROWS_AS(copy(cache, {{0, 1}, {1, 2}}), std::invalid_argument);
+  copy(cache, {});
+  CHECK(contents(cache, stream()) == before);
+  const PagedKvCache odd(kvtest::shape(1, 3, 5), stream(), 2, 1);
+  CHECK_THROWS_AS(copy(odd, {{0, 1}}), std::invalid_argument);
 }
 
 TEST_CASE("n samples have the bits of n independent requests") {
   for (const int prompt : {16, 17, 70}) {
-    for (const bool separate : {false, true}) {
-      CAPTURE(prompt);
-      CAPTURE(separate);
-      const kv::Request request = hot_request(prompt, 20);
-      std::vector<kv::Request> requests(4, request);
-      for (size_t i = 0; i < requests.size(); ++i) requests[i].sampling.seed += i;
-      SharingEngine engine(model(), {.separate_blocks = separate});
-      check_equal(engine.sample(request, 4),
-                  lesson02::make_engine(model(), {})->generate(requests));
-      CHECK(engine.manager()->num_copies() == (prompt % 16 == 0 ? 0 : 3));
-      CHECK(engine.manager()->pool().num_used() == 0);
-    }
+    CAPTURE(prompt);
+    const kv::Request request = hot_request(prompt, 20);
+    SharingEngine engine(model(), {});
+    check_equal(engine.sample(request, 4),
+                lesson02::make_engine(model(), {})->generate(independent(request, 4)));
+    CHECK(engine.manager()->num_copies() == (prompt % 16 == 0 ? 0 : 3));
+    CHECK(engine.manager()->pool().num_used() == 0);
   }
 }
 

@@ -70,7 +70,7 @@ void fork_and_write(Simulator& simulator) {
   simulator.append(Names{"A"}, 6);
   simulator.fork("A", Names{"B"});
   simulator.append(Names{"A"}, 1);
-  simulator.write("B");
+  simulator.append(Names{"B"}, 1);
 }
 
 }  // namespace
@@ -101,13 +101,14 @@ TEST_CASE("every slot holds what its sequence wrote") {
   const auto& a = simulator.manager().table(simulator.sequences().at("A").number);
   const auto& b = simulator.manager().table(simulator.sequences().at("B").number);
   CHECK(simulator.text(a.slot(5)) == "A5");
-  CHECK(simulator.text(b.slot(5)) == "B5'");
+  CHECK(simulator.text(b.slot(5)) == "A5");
   CHECK(simulator.text(a.slot(6)) == "A6");
+  CHECK(simulator.text(b.slot(6)) == "B6");
   simulator.fork("B", Names{"C"});
-  simulator.write("C");
+  simulator.append(Names{"C"}, 1);
   const auto& c = simulator.manager().table(simulator.sequences().at("C").number);
-  CHECK(simulator.text(c.slot(5)) == "C5'");
-  CHECK(simulator.text(b.slot(5)) == "B5'");
+  CHECK(simulator.text(c.slot(6)) == "B6");
+  CHECK(simulator.text(c.slot(7)) == "C7");
 }
 
 TEST_CASE("copies that go wrong are caught by the labels") {
@@ -164,7 +165,7 @@ TEST_CASE("a copy into a full pool is refused and nothing has changed") {
   const auto page = new_page();
   for (const char* line : {"resize 3 16", "new A", "append A 40", "fork A B"}) run(*page, line);
   check_refused(*page, "append A 1", "needs 1 block, 0 are free");
-  check_refused(*page, "write B", "needs 1 block, 0 are free");
+  check_refused(*page, "append B 1", "needs 1 block, 0 are free");
   run(*page, "free B");
   run(*page, "append A 1");
   CHECK(value(*page, "copies") == 0);
@@ -189,7 +190,6 @@ TEST_CASE("wrong commands are refused and change nothing") {
   check_refused(*page, "new all", "not all");
   check_refused(*page, "fork A B B", "there is a sequence B already");
   check_refused(*page, "fork A A", "there is a sequence A already");
-  check_refused(*page, "write A", "no token yet");
   check_refused(*page, "append B 1", "there is no sequence B; there are A");
   for (const char* line : {"append A",       "append A 0",   "append A -1",
                            "append A x",     "append A 1 2", "append A 99999999999999999999",
@@ -232,10 +232,8 @@ TEST_CASE("reset and the same commands give the same state") {
       line = "append " + name + " " + std::to_string(1 + below(20));
     else if (choice < 65)
       line = "append all " + std::to_string(1 + below(4));
-    else if (choice < 75)
+    else if (choice < 80)
       line = "fork " + name + " " + other;
-    else if (choice < 85)
-      line = "write " + name;
     else if (choice < 99)
       line = "free " + name;
     else

@@ -1,12 +1,14 @@
-#include "beam_search.h"
+#include "common/model/beam_search.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <tuple>
+#include <utility>
 
 #include "common/base/error.h"
+#include "common/model/sampling.h"
 
-namespace lesson05 {
+namespace kv {
 namespace {
 
 /// Best first; a total order, as no two hypotheses have the same tokens.
@@ -18,51 +20,31 @@ bool better(const Beam& a, const Beam& b) {
 
 }  // namespace
 
-std::vector<double> log_softmax(std::span<const float> logits) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<float>::infinity()) {
-      kv::user_error("logit {} is {}, wanted a number; the model's weights are damaged or overflow",
-                     i, logits[i]);
-    }
-    largest = std::max(largest, static_cast<double>(logits[i]));
-  }
-  if (largest == -std::numeric_limits<double>::infinity()) {
-    kv::user_error("all {} logits are -inf, wanted a number; the model's weights are damaged",
-                   logits.size());
-  }
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  const double log_sum = largest + std::log(sum);
-  std::vector<double> log_probs;
-  log_probs.reserve(logits.size());
-  for (const float logit : logits) log_probs.push_back(static_cast<double>(logit) - log_sum);
-  return log_probs;
-}
-
 BeamSearch::BeamSearch(const BeamSearchParams& params, int max_tokens,
                        std::span<const int32_t> stop_tokens)
-    : params_(params),
-      num_beams_(static_cast<size_t>(std::max(params.num_beams, 0))),
+    : num_beams_(static_cast<size_t>(std::max(params.num_beams, 0))),
+      length_penalty_(params.length_penalty),
       max_tokens_(static_cast<size_t>(std::max(max_tokens, 0))),
       stop_tokens_(stop_tokens.begin(), stop_tokens.end()),
       live_(1),
       done_(max_tokens <= 0) {
   if (params.num_beams < 1) {
-    kv::user_error("num_beams: found {}, wanted at least 1", params.num_beams);
+    user_error("num_beams: found {}, wanted at least 1", params.num_beams);
   }
   if (!std::isfinite(params.length_penalty)) {
-    kv::user_error("length_penalty: found {}, wanted a finite number", params.length_penalty);
+    user_error("length_penalty: found {}, wanted a finite number", params.length_penalty);
   }
-  std::sort(stop_tokens_.begin(), stop_tokens_.end());
-  stop_tokens_.erase(std::unique(stop_tokens_.begin(), stop_tokens_.end()), stop_tokens_.end());
 }
 
 std::vector<size_t> BeamSearch::step(std::span<const float> logits) {
   std::vector<size_t> parents;
   std::vector<Beam> next;
   for (const Candidate& candidate : candidates(logits)) {
-    Beam beam = extend(candidate);
+    Beam beam = live_[candidate.parent];
+    beam.tokens.push_back(candidate.token);
+    beam.log_prob = candidate.log_prob;
+    beam.score = score(beam.log_prob, beam.tokens.size());
+    beam.finished = std::ranges::find(stop_tokens_, candidate.token) != stop_tokens_.end();
     if (beam.finished) {
       finished_.push_back(std::move(beam));
     } else if (next.size() < num_beams_) {
@@ -89,44 +71,31 @@ std::vector<BeamSearch::Candidate> BeamSearch::candidates(std::span<const float>
                      .token = static_cast<int32_t>(token)});
     }
   }
-  // Each parent may end in each stop token: behind all of these, num_beams that go on.
+  // Each parent may end in each stop token: beyond all of these, num_beams that go on.
   const size_t wanted = std::min(all.size(), num_beams_ * (1 + stop_tokens_.size()));
-  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(wanted), all.end(),
-                    [](const Candidate& a, const Candidate& b) {
-                      if (a.log_prob != b.log_prob) return a.log_prob > b.log_prob;
-                      return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
-                    });
+  std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(wanted),
+                            [](const Candidate& a, const Candidate& b) {
+                              return std::tuple(-a.log_prob, a.parent, a.token) <
+                                     std::tuple(-b.log_prob, b.parent, b.token);
+                            });
   all.resize(wanted);
   return all;
 }
 
-Beam BeamSearch::extend(const Candidate& candidate) const {
-  Beam beam = live_[candidate.parent];
-  beam.tokens.push_back(candidate.token);
-  beam.log_prob = candidate.log_prob;
-  beam.score = score(beam.log_prob, beam.tokens.size());
-  beam.finished = is_stop(candidate.token);
-  return beam;
-}
-
 void BeamSearch::keep_best(std::vector<Beam>& beams) const {
-  std::sort(beams.begin(), beams.end(), better);
+  std::ranges::sort(beams, better);
   if (beams.size() > num_beams_) beams.resize(num_beams_);
 }
 
 bool BeamSearch::is_decided() const {
   if (finished_.size() < num_beams_) return false;
   // The longest continuation is divided by most, the next one by least.
-  const size_t best_length = params_.length_penalty > 0 ? max_tokens_ : live_[0].tokens.size() + 1;
+  const size_t best_length = length_penalty_ > 0 ? max_tokens_ : live_[0].tokens.size() + 1;
   return score(live_[0].log_prob, best_length) < finished_.back().score;
 }
 
 double BeamSearch::score(double log_prob, size_t num_tokens) const {
-  return log_prob / std::pow(static_cast<double>(num_tokens), params_.length_penalty);
-}
-
-bool BeamSearch::is_stop(int32_t token) const {
-  return std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token);
+  return log_prob / std::pow(static_cast<double>(num_tokens), length_penalty_);
 }
 
 std::vector<Beam> BeamSearch::best() const {
@@ -136,4 +105,4 @@ std::vector<Beam> BeamSearch::best() const {
   return all;
 }
 
-}  // namespace lesson05
+}  // namespace kv

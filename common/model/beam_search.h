@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace lesson05 {
+namespace kv {
 
 /// One hypothesis of a beam search.
 struct Beam {
@@ -22,16 +22,11 @@ struct BeamSearchParams {
   double length_penalty = 1.0;  // 0: the sum itself; larger favours longer hypotheses
 };
 
-/// log softmax of one row, in double, summed in index order. Throws UserError if a logit is no
-/// number.
-std::vector<double> log_softmax(std::span<const float> logits);
-
-/// The search itself. Every tie has one answer: among candidates of one step the better parent,
-/// then the lower token id; among hypotheses of one score the one with fewer tokens, then the
-/// lexicographically smaller.
+/// Every tie has one answer: among candidates of one step the better parent, then the lower token
+/// id; among hypotheses of one score the one with fewer tokens, then the lexicographically smaller.
 ///
-/// It ends when num_beams hypotheses are finished and no live one can still reach the worst of
-/// them (log probabilities only fall), or at max_tokens; what is live then counts as it stands.
+/// The search ends when num_beams hypotheses are finished and no live one can still reach the worst
+/// of them (log probabilities only fall), or at max_tokens; what is live then counts as it stands.
 class BeamSearch {
  public:
   /// Throws UserError unless num_beams is at least 1 and length_penalty is a finite number.
@@ -40,11 +35,9 @@ class BeamSearch {
   bool done() const { return done_; }
   /// At first the empty hypothesis, later at most num_beams; best first.
   std::span<const Beam> live() const { return live_; }
-  /// The best num_beams that ended with a stop token; best first.
-  std::span<const Beam> finished() const { return finished_; }
 
   /// One token more. `logits` is [live, vocab]. Returns, for each hypothesis that is live now, the
-  /// index of the one it continues.
+  /// index of the one it continues. Throws UserError if a logit is no number.
   std::vector<size_t> step(std::span<const float> logits);
 
   /// Finished and live, best first, num_beams of them (fewer if fewer exist).
@@ -57,19 +50,17 @@ class BeamSearch {
     int32_t token;
   };
   std::vector<Candidate> candidates(std::span<const float> logits) const;
-  Beam extend(const Candidate& candidate) const;
   void keep_best(std::vector<Beam>& beams) const;
   bool is_decided() const;
   double score(double log_prob, size_t num_tokens) const;
-  bool is_stop(int32_t token) const;
 
-  BeamSearchParams params_;
   size_t num_beams_;
+  double length_penalty_;
   size_t max_tokens_;
   std::vector<int32_t> stop_tokens_;
   std::vector<Beam> live_;
-  std::vector<Beam> finished_;
+  std::vector<Beam> finished_;  // the best num_beams that ended with a stop token
   bool done_;
 };
 
-}  // namespace lesson05
+}  // namespace kv

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "common/base/error.h"
@@ -16,9 +18,9 @@
 
 namespace {
 
-using lesson05::Beam;
-using lesson05::BeamSearch;
-using lesson05::BeamSearchParams;
+using kv::Beam;
+using kv::BeamSearch;
+using kv::BeamSearchParams;
 using lesson05::SharingEngine;
 
 constexpr int kVocab = 6, kMaxTokens = 4, kStop = 2;
@@ -43,92 +45,50 @@ kv::Request tiny_request() {
   return request;
 }
 
-/// Logits after `tokens`, from a cache of one sequence that is thrown away.
+/// Logits after `tokens`, without any cache.
 std::vector<float> logits_after(kv::Model& model, const std::vector<int32_t>& tokens) {
-  const auto n = static_cast<int>(tokens.size());
-  const lesson03::PagedKvCache cache(model.config(), model.stream(), n, 1);
-  lesson04::PagedCacheAttention attention(model.config(), cache);
-  lesson03::BlockTable table(1);
-  std::vector<int32_t> ids;
-  for (int i = 0; i < n; ++i) ids.push_back(n - 1 - i);
-  table.extend(n, ids);
-  attention.set_tables({&table});
+  lesson01::CausalAttention attention(model.config());
   kv::PassRows rows;
   rows.add(0, tokens, 0);
   const auto logits = model.forward(rows, attention);
   return {logits.begin(), logits.end()};
 }
 
-double log_prob_of(const std::vector<float>& logits, size_t token) {
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
-  return static_cast<double>(logits[token]) - std::log(sum);
-}
-
-bool better(const Beam& a, const Beam& b) {
-  if (a.score != b.score) return a.score > b.score;
-  if (a.tokens.size() != b.tokens.size()) return a.tokens.size() < b.tokens.size();
-  return a.tokens < b.tokens;
-}
-
-/// Every sequence that ends with the stop token or has max_tokens tokens.
-std::vector<Beam> all_sequences(kv::Model& model, const kv::Request& request, double penalty) {
-  std::vector<Beam> open{Beam{}}, ended;
-  while (!open.empty()) {
-    const Beam beam = open.back();
-    open.pop_back();
-    std::vector<int32_t> tokens = request.prompt;
-    tokens.insert(tokens.end(), beam.tokens.begin(), beam.tokens.end());
-    const auto logits = logits_after(model, tokens);
-    for (size_t token = 0; token < logits.size(); ++token) {
-      Beam next = beam;
-      next.tokens.push_back(static_cast<int32_t>(token));
-      next.log_prob += log_prob_of(logits, token);
-      next.score = next.log_prob / std::pow(static_cast<double>(next.tokens.size()), penalty);
-      next.finished = token == kStop;
-      const bool full = next.tokens.size() == static_cast<size_t>(request.max_tokens);
-      (next.finished || full ? ended : open).push_back(next);
-    }
-  }
-  std::sort(ended.begin(), ended.end(), better);
-  return ended;
-}
-
-/// Beam search in its plainest form: no cache, everything sorted, no early end.
+/// Beam search in its plainest form: no cache, everything sorted, no early end. With more beams
+/// than there are sequences it finds all of them.
 std::vector<Beam> reference_search(kv::Model& model, const kv::Request& request,
                                    const BeamSearchParams& params) {
   const auto width = static_cast<size_t>(params.num_beams);
   std::vector<Beam> live{Beam{}}, ended;
-  for (int step = 0; step < request.max_tokens && !live.empty(); ++step) {
-    std::vector<std::pair<Beam, size_t>> next;
-    for (size_t parent = 0; parent < live.size(); ++parent) {
+  for (int length = 1; length <= request.max_tokens && !live.empty(); ++length) {
+    std::vector<Beam> next;
+    for (const Beam& parent : live) {
       std::vector<int32_t> tokens = request.prompt;
-      tokens.insert(tokens.end(), live[parent].tokens.begin(), live[parent].tokens.end());
+      tokens.insert(tokens.end(), parent.tokens.begin(), parent.tokens.end());
       const auto logits = logits_after(model, tokens);
-      for (size_t token = 0; token < logits.size(); ++token) {
-        Beam beam = live[parent];
-        beam.tokens.push_back(static_cast<int32_t>(token));
-        beam.log_prob += log_prob_of(logits, token);
-        beam.score = beam.log_prob / std::pow(static_cast<double>(step + 1), params.length_penalty);
-        beam.finished = static_cast<int32_t>(token) == kStop;
-        next.emplace_back(beam, parent);
+      double sum = 0;
+      for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+      for (int32_t token = 0; token < kVocab; ++token) {
+        Beam beam = parent;
+        beam.tokens.push_back(token);
+        beam.log_prob += static_cast<double>(logits[static_cast<size_t>(token)]) - std::log(sum);
+        beam.score = beam.log_prob / std::pow(static_cast<double>(length), params.length_penalty);
+        beam.finished = token == kStop;
+        next.push_back(beam);
       }
     }
-    std::stable_sort(next.begin(), next.end(), [](const auto& a, const auto& b) {
-      return a.first.log_prob > b.first.log_prob;
-    });
+    std::ranges::stable_sort(next, std::greater{}, &Beam::log_prob);
     if (next.size() > 2 * width) next.resize(2 * width);
     live.clear();
-    for (const auto& [beam, parent] : next) {
-      if (beam.finished) {
-        ended.push_back(beam);
-      } else if (live.size() < width) {
-        live.push_back(beam);
-      }
+    for (const Beam& beam : next) {
+      if (beam.finished || live.size() < width) (beam.finished ? ended : live).push_back(beam);
     }
   }
   ended.insert(ended.end(), live.begin(), live.end());
-  std::sort(ended.begin(), ended.end(), better);
+  std::ranges::sort(ended, [](const Beam& a, const Beam& b) {
+    return std::tuple(-a.score, a.tokens.size(), a.tokens) <
+           std::tuple(-b.score, b.tokens.size(), b.tokens);
+  });
   if (ended.size() > width) ended.resize(width);
   return ended;
 }
@@ -161,7 +121,8 @@ TEST_CASE("with enough beams the search finds the best of all sequences") {
   const kv::Request request = tiny_request();
   for (const double penalty : {0.0, 1.0, 2.0, -1.0}) {
     CAPTURE(penalty);
-    const auto all = all_sequences(model, request, penalty);
+    const auto all =
+        reference_search(model, request, {.num_beams = 10'000, .length_penalty = penalty});
     CHECK(all.size() == 1 + 5 + 25 + 125 * 6);
     for (const int block_size : {1, 2, 16}) {
       SharingEngine engine(model, {.block_size = block_size});
@@ -280,15 +241,15 @@ TEST_CASE("the search ends when no live hypothesis can reach the finished ones")
   search.step(row({0.3, 0.7}));
   CHECK_FALSE(search.done());  // 0.7 may still beat 0.3
   search.step(row({0.9, 0.1}));
-  CHECK(search.done());  // 0.07 can not beat 0.63
+  CHECK(search.done());  // 0.07 cannot beat 0.63
   CHECK(search.best()[0].tokens == std::vector<int32_t>{1, 0});
 }
 
 TEST_CASE("with a length penalty a live hypothesis may still rise above a finished one") {
   const std::vector<int32_t> stop{0};
   BeamSearch search({.num_beams = 1, .length_penalty = 1.0}, 4, stop);
-  search.step(row({0.5, 0.3, 0.2}));  // stop with log 0.5, go on with log 0.3
-  CHECK_FALSE(search.done());         // but log 0.3 / 4 would be better
+  search.step(row({0.6, 0.25, 0.15}));  // stop with log 0.6, go on with log 0.25
+  CHECK_FALSE(search.done());           // log 0.25 / 2 would not be better, but log 0.25 / 4 would
   for (int i = 0; i < 3; ++i) search.step(row({0.01, 0.98, 0.01}));
   CHECK(search.done());
   CHECK(search.best()[0].tokens == std::vector<int32_t>{1, 1, 1, 1});
