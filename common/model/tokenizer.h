@@ -32,7 +32,7 @@ class Tokenizer {
 
   /// Text to ids. Invalid UTF-8 becomes U+FFFD, as Python's decode(errors="replace") does. The text
   /// of an added token ("<|im_start|>", and also "<think>", which Qwen3's file does not call
-  /// special) stays text unless `parse_special`: what a user types can not become a control token.
+  /// special) stays text unless `parse_special`: what a user types cannot become a control token.
   /// With `parse_special` all of them are matched, and the ids are those of Hugging Face's
   /// encode(text, add_special_tokens=False). Safe to call from several threads.
   std::vector<int32_t> encode(std::string_view text, bool parse_special = false) const;

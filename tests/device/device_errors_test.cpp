@@ -1,4 +1,4 @@
-// K6: one clear line for every way in which CUDA can fail. The lines are pure functions of what is
+// One clear line for every way in which CUDA can fail. The lines are pure functions of what is
 // known, so they are tested here without a GPU.
 
 #include <doctest/doctest.h>
@@ -94,7 +94,7 @@ TEST_CASE("sticky error: says which call and that the process must start again")
   }
 }
 
-TEST_CASE("a GPU that is taken and an error without a line of its own") {
+TEST_CASE("a GPU that is taken, and an error without a line of its own") {
   CHECK(explain(failure(kv::cuda_backend::kDevicesUnavailable)) ==
         "launching matmul: the GPU is taken by another process, or its compute mode forbids this; "
         "wait, or choose another with CUDA_VISIBLE_DEVICES");
@@ -110,7 +110,7 @@ TEST_CASE("every code gives one line, also when nothing else is known") {
   }
 }
 
-TEST_CASE("versions and architectures as people write them") {
+TEST_CASE("versions and architectures are written as people write them") {
   CHECK(kv::cuda_backend::version_text(13000) == "13.0");
   CHECK(kv::cuda_backend::version_text(12040) == "12.4");
   CHECK(kv::cuda_backend::architectures_text("800,900") == "sm_80, sm_90");

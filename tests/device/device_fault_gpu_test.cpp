@@ -1,4 +1,4 @@
-// K6, a sticky error: a kernel reads where nothing is. The process cannot use CUDA afterwards.
+// A sticky error: a kernel reads where nothing is. The process cannot use CUDA afterwards.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ std::string message_of(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("sticky error: every later call says so in one line") {
+TEST_CASE("a sticky error: every later call says so in one line") {
   const kv::Stream stream(kv::Device::kCuda);
   const kv::DeviceBuffer out(kv::Device::kCuda, sizeof(int32_t));
   const auto* nowhere = reinterpret_cast<const float*>(uintptr_t{64});

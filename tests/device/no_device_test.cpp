@@ -1,4 +1,4 @@
-// K6 as a user meets it: a program that is asked for CUDA where there is none.
+// What a user sees of a program that is asked for CUDA where there is none.
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -2,7 +2,7 @@
 
 #include "tests/faults/faults.h"
 
-TEST_CASE("each allocation and each CUDA call fails once, and from then on") {
+TEST_CASE("each allocation and each CUDA call fails, once and from then on") {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   for (const bool warm : {false, true}) {
     for (const bool later : {false, true}) {
@@ -13,6 +13,6 @@ TEST_CASE("each allocation and each CUDA call fails once, and from then on") {
   }
 }
 
-TEST_CASE("a model that has not run yet fails in its first passes: no graph is left half made") {
+TEST_CASE("a model that has not run yet fails in its first passes: no graph is left half-made") {
   kvtest::fail_in_first_passes(kv::Device::kCuda, 5);
 }

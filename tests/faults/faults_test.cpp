@@ -10,7 +10,7 @@ TEST_CASE("each allocation fails once: no block is lost, and the next answer is 
   }
 }
 
-TEST_CASE("each allocation fails, and all behind it: what cleans up needs none") {
+TEST_CASE("each allocation fails and so do all after it: cleaning up needs none") {
   for (const bool warm : {false, true}) {
     CHECK(kvtest::fail_each(kvtest::shipped_model(), true, warm) > 50);
   }

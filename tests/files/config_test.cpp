@@ -1,4 +1,4 @@
-// Row P2: config.json, both generations of it, and everything that can be wrong with it.
+// config.json: both generations of it, and everything that can be wrong with it.
 #include "common/model/config.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ std::string error_without(const std::string& key) {
 
 }  // namespace
 
-TEST_CASE("config: Qwen3-0.6B as transformers 4 writes it") {
+TEST_CASE("config: Qwen3-0.6B is read as transformers 4 writes it") {
   const ModelConfig c = parse(qwen3_06b());
   CHECK(c.vocab_size == 151936);
   CHECK(c.hidden_size == 1024);
@@ -58,7 +58,7 @@ TEST_CASE("config: Qwen3-0.6B as transformers 4 writes it") {
   CHECK(c.kv_bytes_per_token(2) == 114'688);
 }
 
-TEST_CASE("config: transformers 5 keeps theta inside rope_parameters") {
+TEST_CASE("config: theta is read from rope_parameters, where transformers 5 keeps it") {
   json config = qwen3_06b();
   config.erase("rope_theta");
   config.erase("rope_scaling");
@@ -72,7 +72,7 @@ TEST_CASE("config: transformers 5 keeps theta inside rope_parameters") {
                  "\"rope_parameters\": \"rope_theta\" is 500000.0"));
 }
 
-TEST_CASE("config: what a file may leave out") {
+TEST_CASE("config: what a file leaves out has its default") {
   json config = qwen3_06b();
   for (const char* key : {"head_dim", "rope_theta", "rope_scaling", "rms_norm_eps", "eos_token_id",
                           "tie_word_embeddings", "max_position_embeddings", "hidden_act",
@@ -88,7 +88,7 @@ TEST_CASE("config: what a file may leave out") {
   CHECK(c.eos_token_ids.empty());
 }
 
-TEST_CASE("config: end-of-text ids from both files, each once") {
+TEST_CASE("config: end-of-text ids come from both files, each once") {
   const TempDir dir;
   json config = qwen3_06b();
   config["eos_token_id"] = {7, 5};
@@ -103,13 +103,13 @@ TEST_CASE("config: end-of-text ids from both files, each once") {
                  "generation_config.json: \"eos_token_id\" is \"x\""));
 }
 
-TEST_CASE("a head_dim that is not hidden_size / num_heads is legal") {
+TEST_CASE("config: a head_dim that is not hidden_size / num_heads is legal") {
   json config = qwen3_06b();
   config["head_dim"] = 80;
   CHECK(parse(config).q_width() == 1280);
 }
 
-TEST_CASE("a missing key") {
+TEST_CASE("config: a missing key is refused by name") {
   for (const std::string key :
        {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads"}) {
@@ -118,7 +118,7 @@ TEST_CASE("a missing key") {
   }
 }
 
-TEST_CASE("a wrong type") {
+TEST_CASE("config: a wrong type is refused") {
   for (const std::string key :
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
@@ -140,7 +140,7 @@ TEST_CASE("a wrong type") {
                  "found an array of 1 values"));
 }
 
-TEST_CASE("null is no number") {
+TEST_CASE("config: null is no number") {
   for (const std::string key : {"vocab_size", "head_dim", "rms_norm_eps", "rope_theta",
                                 "max_position_embeddings", "num_hidden_layers"}) {
     CAPTURE(key);
@@ -150,7 +150,7 @@ TEST_CASE("null is no number") {
                  "\"rope_theta\" is null, wanted a number"));
 }
 
-TEST_CASE("absurd sizes") {
+TEST_CASE("config: absurd sizes are refused") {
   for (const std::string key :
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
@@ -166,14 +166,14 @@ TEST_CASE("absurd sizes") {
   CHECK(contains(error_with("eos_token_id", -1), "wanted an integer from 0"));
 }
 
-TEST_CASE("heads that do not divide") {
+TEST_CASE("config: heads that do not divide are refused") {
   CHECK(contains(error_with("num_key_value_heads", 3),
                  "16 attention heads cannot share 3 key/value heads"));
   CHECK(contains(error_with("num_key_value_heads", 32), "16 attention heads cannot share 32"));
   CHECK(contains(error_with("head_dim", 127), "\"head_dim\" is 127, wanted an even number"));
 }
 
-TEST_CASE("what is not built here is refused by name") {
+TEST_CASE("config: what is not built here is refused by name") {
   CHECK(
       contains(error_with("model_type", "llama"), "\"model_type\" is \"llama\", wanted \"qwen3\""));
   CHECK(contains(error_with("model_type", "qwen3_moe"), "\"model_type\" is \"qwen3_moe\""));
@@ -190,7 +190,7 @@ TEST_CASE("what is not built here is refused by name") {
   CHECK(error_with("rope_scaling", {{"rope_type", "default"}}) == "no error");
 }
 
-TEST_CASE("a sliding window is refused only where it is in use") {
+TEST_CASE("config: a sliding window is refused only where it is in use") {
   json config = qwen3_06b();
   config["sliding_window"] = 4096;
   CHECK_NOTHROW(parse(config));  // set, and switched off
@@ -209,12 +209,13 @@ TEST_CASE("a sliding window is refused only where it is in use") {
   CHECK(contains(error_with("layer_types", types), "one entry for each of 28 layers"));
 }
 
-TEST_CASE("no config.json") {
+TEST_CASE("config: a folder without config.json is refused") {
   const TempDir dir;
   CHECK(contains(user_error_of([&] { load_config(dir.path()); }), "config.json: no such file"));
 }
 
-TEST_CASE("config.json nested 100000 deep, with 1e400, lone surrogates or a key twice") {
+TEST_CASE(
+    "config: a file nested 100000 deep, with 1e400, lone surrogates or a key twice is refused") {
   const auto error = [](const std::string& text) {
     return user_error_of([&] { parse_config(text, "config.json"); });
   };

@@ -1,4 +1,4 @@
-// Row P5: JSON that is legal to write and harmful to read.
+// JSON that is legal to write and harmful to read.
 #include "common/base/json.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ std::string error_of(const std::string& text) {
 }
 }  // namespace
 
-TEST_CASE("json: every kind of value") {
+TEST_CASE("json: every kind of value is read") {
   const Json json = parse_json(R"({"a":[1,-2,3.5,true,null,"x\u00e9\ud83d\ude00"],"b":{}})", "f");
   CHECK(json["a"][0] == 1);
   CHECK(json["a"][1] == -2);
@@ -26,7 +26,7 @@ TEST_CASE("json: every kind of value") {
   CHECK(parse_json("7", "f") == 7);
 }
 
-TEST_CASE("nested 100000 deep") {
+TEST_CASE("json: text nested 100000 deep is refused") {
   CHECK(contains(error_of(std::string(100'000, '[')), "f.json: JSON nested deeper than 64"));
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
@@ -35,14 +35,14 @@ TEST_CASE("nested 100000 deep") {
   CHECK(contains(error_of(std::string(65, '[') + std::string(65, ']')), "nested deeper than 64"));
 }
 
-TEST_CASE("numbers that no double holds") {
+TEST_CASE("json: numbers that no double holds are refused") {
   CHECK(contains(error_of("1e400"), "not valid JSON"));
   CHECK(contains(error_of("-1e400"), "not valid JSON"));
   CHECK(contains(error_of("[1" + std::string(400, '0') + "]"), "not valid JSON"));
   CHECK(contains(error_of("NaN"), "not valid JSON"));
 }
 
-TEST_CASE("lone surrogates and ill-formed UTF-8") {
+TEST_CASE("json: lone surrogates and ill-formed UTF-8 are refused") {
   for (const std::string text :
        {R"("\ud800")", R"("\udc00")", R"("\ud800\ud800")", R"("\ud800x")"}) {
     CAPTURE(text);
@@ -54,7 +54,7 @@ TEST_CASE("lone surrogates and ill-formed UTF-8") {
   }
 }
 
-TEST_CASE("a NUL byte is no end: nothing after it is passed over") {
+TEST_CASE("json: a NUL byte does not end the text: it is refused") {
   const std::string nul(1, '\0');
   for (const std::string& text :
        {"{}" + nul, "{}" + nul + "rubbish", nul + "{}", "{" + nul + "}", "{\"a" + nul + "\":1}"}) {
@@ -63,7 +63,7 @@ TEST_CASE("a NUL byte is no end: nothing after it is passed over") {
   CHECK(error_of("{\"a\\u0000\":1}") == "no error");
 }
 
-TEST_CASE("lists and objects that would take many times the file's size") {
+TEST_CASE("json: lists and objects that would take many times the file's size are refused") {
   for (const std::string item : {"[]", "{}"}) {
     std::string text = "[" + item;
     for (int i = 0; i < 100'000; ++i) text += "," + item;
@@ -74,12 +74,12 @@ TEST_CASE("lists and objects that would take many times the file's size") {
   CHECK(error_of(pairs + "]") == "no error");
 }
 
-TEST_CASE("a key that occurs twice") {
+TEST_CASE("json: a key that occurs twice is refused") {
   CHECK(contains(error_of(R"({"a":1,"b":{"a":1},"a":2})"), "key \"a\" occurs twice"));
   CHECK(error_of(R"({"a":1,"b":{"a":1}})") == "no error");
 }
 
-TEST_CASE("text that ends early, goes on, or is no JSON") {
+TEST_CASE("json: text that ends early, goes on, or is no JSON is refused") {
   for (const std::string text : {"{", "[1,", "\"abc", "{}}", "1 2", "{\"a\" 1}", "[1,]", "tru",
                                  "'a'", "// c\n1", "\x01", " "}) {
     CAPTURE(text);
@@ -88,12 +88,12 @@ TEST_CASE("text that ends early, goes on, or is no JSON") {
   CHECK(contains(error_of(""), "the file is empty"));
 }
 
-TEST_CASE("a message stays one short line whatever the file holds") {
+TEST_CASE("json: a message stays one short line whatever the file holds") {
   const std::string error = error_of("\"" + std::string(5'000, 'x') + "\n\x1b[31m");
   CHECK(contains(error, "not valid JSON"));
 }
 
-TEST_CASE("more values than any model's file has") {
+TEST_CASE("json: more values than any model's file has are refused") {
   const JsonLimits limits{.max_depth = 8, .max_values = 10};
   CHECK(user_error_of([&] { parse_json("[1,2,3,4,5,6,7,8,9]", "f", limits); }) == "no error");
   CHECK(contains(user_error_of([&] { parse_json("[1,2,3,4,5,6,7,8,9,10]", "f", limits); }),
@@ -111,7 +111,7 @@ TEST_CASE("json: integers out of range do not wrap") {
   }
 }
 
-TEST_CASE("json: files that cannot be read") {
+TEST_CASE("json: files that cannot be read are refused") {
   const TempDir dir;
   CHECK(contains(user_error_of([&] { load_json(dir.path() / "none.json"); }), "no such file"));
   CHECK(contains(user_error_of([&] { load_json(dir.path()); }), "not a regular file"));

@@ -84,7 +84,7 @@ TEST_CASE("tokenize: no input, no output") {
   CHECK(result.out.empty());
 }
 
-TEST_CASE("tokenize: wrong input is one line and exit code 2") {
+TEST_CASE("tokenize: wrong input gives one line and exit code 2") {
   const ModelDir model;
   const std::string decode = model.option() + "--decode";
   check_refused(run("tokenize", decode, "[1]\n[1,\n"), "standard input, line 2: not valid JSON");
@@ -165,7 +165,7 @@ TEST_CASE("make_model: weights have mean 0 and standard deviation 0.02") {
   CHECK(std::abs(std::sqrt(squares / n) - 0.02) <= 2e-4);
 }
 
-TEST_CASE("make_model: wrong wishes are one line and exit code 2") {
+TEST_CASE("make_model: wrong options give one line and exit code 2") {
   const TempDir dir;
   const std::string out = "--out '" + (dir.path() / "m").string() + "' ";
   check_refused(run("make_model", ""), "--out");

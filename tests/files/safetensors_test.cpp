@@ -1,4 +1,4 @@
-// Row P1 of what can go wrong with a model's files: every way a safetensors file can be broken.
+// Every way a safetensors file can be broken, and what is said then.
 #include "common/model/safetensors.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ std::string error_of_tensor(const std::string& fields, size_t data_bytes) {
 
 }  // namespace
 
-TEST_CASE("a good file is read as it stands") {
+TEST_CASE("safetensors: a good file is read as it stands") {
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},)"
       R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
@@ -47,18 +47,18 @@ TEST_CASE("a good file is read as it stands") {
   CHECK(tensors.at("none").bytes == 0);
 }
 
-TEST_CASE("data that is not aligned for its dtype is legal") {
+TEST_CASE("safetensors: data that is not aligned for its dtype is legal") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                              R"("b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
   const std::string bytes = safetensors_bytes(header, "12345");
   CHECK(std::memcmp(parse_safetensors(as_bytes(bytes), "m").at("b").data, "2345", 4) == 0);
 }
 
-TEST_CASE("an empty file") {
+TEST_CASE("safetensors: an empty file is refused") {
   CHECK(contains(error_of(""), "m.safetensors: 0 bytes, wanted at least 8"));
 }
 
-TEST_CASE("a file cut at any byte") {
+TEST_CASE("safetensors: a file cut off at any byte is refused") {
   const std::string whole = safetensors_bytes(kOne, "12345678");
   REQUIRE(error_of(whole) == "no error");
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -69,49 +69,49 @@ TEST_CASE("a file cut at any byte") {
                  "ends at byte 8 of the data, which has 7"));
 }
 
-TEST_CASE("a header of length 0") {
+TEST_CASE("safetensors: a header of length 0 is refused") {
   CHECK(contains(error_of(std::string(16, '\0')), "header length 0 in bytes 0 to 7"));
 }
 
-TEST_CASE("a header length beyond any model") {
+TEST_CASE("safetensors: a header length beyond that of any model is refused") {
   CHECK(contains(error_of(std::string(8, '\xFF') + "{}"), "header length 18446744073709551615"));
   std::string bytes = safetensors_bytes("{}", "");
   bytes[3] = '\x06';  // 100,663,298 > 100,000,000
   CHECK(contains(error_of(bytes), "header length 100663298"));
 }
 
-TEST_CASE("a header that ends past the file") {
+TEST_CASE("safetensors: a header that ends past the file is refused") {
   std::string bytes = safetensors_bytes(kOne, "");
   bytes[1] = '\x01';  // 256 bytes more than there are
   CHECK(contains(error_of(bytes), "truncated"));
 }
 
-TEST_CASE("a header that does not start with a brace") {
+TEST_CASE("safetensors: a header that does not start with a brace is refused") {
   CHECK(contains(error_of_header(" {}", 0), "byte 8 is \" \", wanted \"{\""));
   CHECK(contains(error_of_header("[]", 0), "byte 8 is \"[\""));
 }
 
-TEST_CASE("a header that is not JSON") {
+TEST_CASE("safetensors: a header that is not JSON is refused") {
   CHECK(contains(error_of_header("{\"a\":", 0), "not valid JSON"));
   CHECK(contains(error_of_header("{} x", 0), "not valid JSON"));
 }
 
-TEST_CASE("duplicate names") {
+TEST_CASE("safetensors: duplicate names are refused") {
   const std::string tensor = R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   CHECK(contains(error_of_header("{" + tensor + "," + tensor + "}", 0), "key \"a\" occurs twice"));
 }
 
-TEST_CASE("an unknown dtype") {
+TEST_CASE("safetensors: an unknown dtype is refused") {
   const std::string error = error_of_tensor(R"("dtype":"F31","shape":[2],"data_offsets":[0,8])", 8);
   CHECK(contains(error, "tensor \"a\": unknown dtype \"F31\""));
 }
 
-TEST_CASE("a negative extent") {
+TEST_CASE("safetensors: a negative extent is refused") {
   const std::string error = error_of_tensor(R"("dtype":"U8","shape":[-2],"data_offsets":[0,8])", 8);
   CHECK(contains(error, "an extent of the shape is -2"));
 }
 
-TEST_CASE("a shape that overflows") {
+TEST_CASE("safetensors: a shape that overflows is refused") {
   CHECK(contains(
       error_of_tensor(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8])", 8),
       "larger than 2^63 bytes"));
@@ -120,7 +120,7 @@ TEST_CASE("a shape that overflows") {
       "an extent of the shape is 18446744073709551615"));
 }
 
-TEST_CASE("a shape whose product wraps to 0") {
+TEST_CASE("safetensors: a shape whose product wraps to 0 is refused") {
   // 2^32 * 2^32 = 2^64, which is 0 in 64 bits; and one that a 0 would hide.
   CHECK(contains(
       error_of_tensor(R"("dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0])", 0),
@@ -130,20 +130,20 @@ TEST_CASE("a shape whose product wraps to 0") {
       "larger than 2^63 bytes"));
 }
 
-TEST_CASE("overlapping tensors") {
+TEST_CASE("safetensors: overlapping tensors are refused") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})";
   CHECK(contains(error_of_header(header, 6),
                  "tensor \"b\": begins at byte 2 of the data, wanted 4 (it overlaps"));
 }
 
-TEST_CASE("two tensors on the same bytes") {
+TEST_CASE("safetensors: two tensors on the same bytes are refused") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
   CHECK(contains(error_of_header(header, 4), "overlaps"));
 }
 
-TEST_CASE("a hole between tensors or in front of them") {
+TEST_CASE("safetensors: a hole between tensors or before them is refused") {
   const std::string header = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[5,9]}})";
   CHECK(contains(error_of_header(header, 9),
@@ -152,17 +152,17 @@ TEST_CASE("a hole between tensors or in front of them") {
                  "there is a hole"));
 }
 
-TEST_CASE("trailing bytes") {
+TEST_CASE("safetensors: trailing bytes are refused") {
   CHECK(contains(error_of_header(kOne, 9), "1 bytes follow the last tensor"));
   CHECK(contains(error_of_header("{}", 3), "3 bytes follow the last tensor"));
 }
 
-TEST_CASE("a shape that does not match its offsets") {
+TEST_CASE("safetensors: a shape that does not match its offsets is refused") {
   CHECK(contains(error_of_tensor(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])", 8),
                  "data_offsets [0, 8] hold 8 bytes, wanted 12 for F32 [3]"));
 }
 
-TEST_CASE("offsets that run backwards or are no offsets") {
+TEST_CASE("safetensors: offsets that run backwards or are not numbers are refused") {
   CHECK(contains(error_of_tensor(R"("dtype":"U8","shape":[0],"data_offsets":[8,0])", 8),
                  "run backwards"));
   CHECK(contains(error_of_tensor(R"("dtype":"U8","shape":[8],"data_offsets":[-8,0])", 8),
@@ -173,7 +173,7 @@ TEST_CASE("offsets that run backwards or are no offsets") {
                  "second offset is 8.5"));
 }
 
-TEST_CASE("missing or wrong fields of a tensor") {
+TEST_CASE("safetensors: missing or wrong fields of a tensor are refused") {
   CHECK(contains(error_of_tensor(R"("shape":[8],"data_offsets":[0,8])", 8),
                  "key \"dtype\" is missing"));
   CHECK(contains(error_of_tensor(R"("dtype":"U8","data_offsets":[0,8])", 8),
@@ -188,7 +188,7 @@ TEST_CASE("missing or wrong fields of a tensor") {
   CHECK(contains(error_of_header(R"({"__metadata__":{"k":1}})", 0), "__metadata__: \"k\" is 1"));
 }
 
-TEST_CASE("files that cannot be mapped") {
+TEST_CASE("safetensors: files that cannot be mapped are refused") {
   const TempDir dir;
   CHECK(
       contains(user_error_of([&] { SafetensorsFile::open(dir.path() / "none"); }), "No such file"));
@@ -197,7 +197,7 @@ TEST_CASE("files that cannot be mapped") {
   CHECK(contains(user_error_of([&] { SafetensorsFile::open(empty); }), "0 bytes"));
 }
 
-TEST_CASE("a safetensors header nested 100000 deep or with impossible numbers") {
+TEST_CASE("safetensors: a header nested 100000 deep or with impossible numbers is refused") {
   CHECK(
       contains(error_of_header("{\"a\":" + std::string(100'000, '['), 0), "nested deeper than 64"));
   CHECK(contains(error_of_tensor(R"("dtype":"U8","shape":[1e400],"data_offsets":[0,8])", 8),

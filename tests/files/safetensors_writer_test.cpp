@@ -89,7 +89,7 @@ TEST_CASE("safetensors: data begins at a multiple of 8 bytes") {
   }
 }
 
-TEST_CASE("safetensors: writing into a folder that is not there") {
+TEST_CASE("safetensors: writing into a folder that is not there is refused") {
   const TempDir dir;
   const auto path = dir.path() / "none" / "t.safetensors";
   CHECK(contains(user_error_of([&] { write_safetensors(path, {}); }),
@@ -104,7 +104,7 @@ TEST_CASE("safetensors: renaming onto a folder fails and leaves nothing") {
   CHECK(files_in(dir.path()) == std::vector<std::string>{"t.safetensors"});
 }
 
-TEST_CASE("a disk that fills up leaves the old file and nothing else") {
+TEST_CASE("safetensors: a disk that fills up leaves the old file and nothing else") {
   const TempDir dir;
   const auto path = dir.write("t.safetensors", "the old file");
   const std::string data(1 << 20, 'x');

@@ -63,7 +63,7 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// `header` behind its length in 8 bytes, and then `data`.
+/// `header` after its length in 8 bytes, and then `data`.
 inline std::string safetensors_bytes(std::string_view header, std::string_view data) {
   std::string bytes;
   for (size_t i = 0; i < 8; ++i) {

@@ -1,4 +1,4 @@
-// Row P3: tokenizer.json, what of it is built, and everything that can be wrong with it.
+// tokenizer.json: what of it is built, and everything that can be wrong with it.
 #include <doctest/doctest.h>
 
 #include "common/model/tokenizer.h"
@@ -29,7 +29,7 @@ std::string error_with(const std::string& pointer, const json& value) {
 
 }  // namespace
 
-TEST_CASE("merges as strings and as pairs are the same tokenizer") {
+TEST_CASE("tokenizer.json: merges as strings and as pairs give the same tokenizer") {
   json file = small_tokenizer(kMerges);
   const Tokenizer strings = parse(file);
   file["model"]["merges"] = json::array(
@@ -41,11 +41,11 @@ TEST_CASE("merges as strings and as pairs are the same tokenizer") {
   CHECK(strings.encode("abc abc") == std::vector<int32_t>{257, 258});
 }
 
-TEST_CASE("a duplicate id") {
+TEST_CASE("tokenizer.json: a duplicate id is refused") {
   CHECK(contains(error_with("/model/vocab/zz", 97), "\"zz\" has id 97, which \"a\" has too"));
 }
 
-TEST_CASE("an id that is none") {
+TEST_CASE("tokenizer.json: an id that is not an integer in range is refused") {
   for (const json& id :
        {json(-1), json(1.5), json("7"), json(nullptr), json(1'000'000'000'000), json(2'097'152)}) {
     CAPTURE(id.dump());
@@ -53,13 +53,13 @@ TEST_CASE("an id that is none") {
   }
 }
 
-TEST_CASE("a token that occurs twice in the text of the file") {
+TEST_CASE("tokenizer.json: a token that occurs twice in the text of the file is refused") {
   std::string text = small_tokenizer().dump();
   text.replace(text.find("\"b\":98"), 6, "\"a\":98");
   CHECK(contains(user_error_of([&] { Tokenizer::parse(text, "t"); }), "key \"a\" occurs twice"));
 }
 
-TEST_CASE("ids with gaps are legal, and the gaps are unknown ids") {
+TEST_CASE("tokenizer.json: ids with gaps are legal, and the gaps are unknown ids") {
   json file = small_tokenizer(kMerges);
   file["model"]["vocab"]["zz"] = 1000;
   const Tokenizer tokenizer = parse(file);
@@ -68,20 +68,20 @@ TEST_CASE("ids with gaps are legal, and the gaps are unknown ids") {
   CHECK(contains(user_error_of([&] { tokenizer.token_bytes(999); }), "token id 999: unknown"));
 }
 
-TEST_CASE("a vocab that lacks a byte") {
+TEST_CASE("tokenizer.json: a vocab that lacks a byte is refused") {
   json file = small_tokenizer();
   file["model"]["vocab"].erase(spelled("\n"));
   CHECK(contains(error_of(file), "no token for byte 0x0a"));
 }
 
-TEST_CASE("merges that name unknown tokens") {
+TEST_CASE("tokenizer.json: merges that name unknown tokens are refused") {
   CHECK(contains(error_with("/model/merges/0", "q zz"),
                  "merge 0 (\"q\" + \"zz\") needs token \"zz\""));
   CHECK(contains(error_with("/model/merges/0", "zz q"), "needs token \"zz\""));
   CHECK(contains(error_with("/model/merges/0", "q w"), "needs token \"qw\""));
 }
 
-TEST_CASE("merges of the wrong form") {
+TEST_CASE("tokenizer.json: merges of the wrong form are refused") {
   for (const json& merge : {json("ab"), json("a b c"), json(7), json::array({"a"}),
                             json::array({"a", 1}), json::array({"a", "b", "c"}), json(nullptr)}) {
     CAPTURE(merge.dump());
@@ -93,7 +93,7 @@ TEST_CASE("merges of the wrong form") {
   CHECK(contains(error_with("/model/merges", "x"), "\"merges\" is \"x\", wanted an array"));
 }
 
-TEST_CASE("unsupported kinds are refused by name") {
+TEST_CASE("tokenizer.json: unsupported kinds are refused by name") {
   CHECK(contains(error_with("/model/type", "WordPiece"),
                  "\"type\" is \"WordPiece\", wanted \"BPE\""));
   CHECK(contains(error_with("/model/type", "Unigram"), "\"type\" is \"Unigram\""));
@@ -126,7 +126,7 @@ TEST_CASE("unsupported kinds are refused by name") {
   CHECK(contains(error_with("/added_tokens/0/single_word", true), "\"single_word\" is true"));
 }
 
-TEST_CASE("a pattern that is no regular expression, or never ends") {
+TEST_CASE("tokenizer.json: a pattern that is no regular expression, or never ends, is refused") {
   const std::string pattern = "/pre_tokenizer/pretokenizers/0/pattern/Regex";
   CHECK(contains(error_with(pattern, "(["), "is not a regular expression"));
   CHECK(contains(error_with(pattern, std::string(20'000, 'a')), "20000 bytes, wanted at most"));
@@ -137,7 +137,7 @@ TEST_CASE("a pattern that is no regular expression, or never ends") {
                  "wanted a simpler pattern"));
 }
 
-TEST_CASE("added tokens that contradict the vocab or each other") {
+TEST_CASE("tokenizer.json: added tokens that contradict the vocab or each other are refused") {
   CHECK(
       contains(error_with("/added_tokens/0/id", 97), "\"<|end|>\" has id 97, which \"a\" has too"));
   CHECK(contains(error_with("/added_tokens/0/content", "a"), "in the vocab it has 97"));
@@ -147,13 +147,13 @@ TEST_CASE("added tokens that contradict the vocab or each other") {
   CHECK(contains(error_with("/added_tokens/0/id", -1), "\"id\" is -1"));
 }
 
-TEST_CASE("an added token that is in the vocab too, with the same id, is legal") {
+TEST_CASE("tokenizer.json: an added token that is in the vocab too, with the same id, is legal") {
   json file = small_tokenizer(kMerges);
   file["model"]["vocab"]["<|end|>"] = 259;
   CHECK(parse(file).encode("<|end|>", true) == std::vector<int32_t>{259});
 }
 
-TEST_CASE("missing parts") {
+TEST_CASE("tokenizer.json: missing parts are refused") {
   for (const char* key : {"pre_tokenizer", "decoder", "model"}) {
     CAPTURE(key);
     json file = small_tokenizer();
@@ -172,13 +172,13 @@ TEST_CASE("missing parts") {
   CHECK(error_of(file) == "no error");
 }
 
-TEST_CASE("no tokenizer.json") {
+TEST_CASE("tokenizer.json: a folder without the file is refused") {
   const TempDir dir;
   CHECK(contains(user_error_of([&] { Tokenizer::load(dir.path()); }),
                  "tokenizer.json: no such file"));
 }
 
-TEST_CASE("tokenizer.json nested 100000 deep, with 1e400, lone surrogates") {
+TEST_CASE("tokenizer.json: a file nested 100000 deep, with 1e400 or lone surrogates is refused") {
   const auto error = [](const std::string& text) {
     return user_error_of([&] { Tokenizer::parse(text, "t"); });
   };

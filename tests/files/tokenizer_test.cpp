@@ -1,4 +1,4 @@
-// Encoding and decoding, and row P4: prompts that nobody planned for.
+// Encoding and decoding, also of prompts that nobody planned for.
 #include "common/model/tokenizer.h"
 
 #include <doctest/doctest.h>
@@ -79,7 +79,7 @@ std::vector<std::string> slow_bpe(const std::string& word, const Merges& merges)
 
 }  // namespace
 
-TEST_CASE("tokenizer: merges by rank, leftmost first") {
+TEST_CASE("tokenizer: pairs merge by rank, leftmost first") {
   const Tokenizer t = make(kMerges);
   CHECK(t.encode("hello") == Ids{262});
   CHECK(t.encode("hello hello") == Ids{262, 263});
@@ -128,7 +128,7 @@ TEST_CASE("tokenizer: Qwen's pattern splits as Qwen's tokenizer does") {
   CHECK(words("").empty());
 }
 
-TEST_CASE("tokenizer: GPT-2's ByteLevel with its own pattern") {
+TEST_CASE("tokenizer: GPT-2's ByteLevel splits with its own pattern") {
   json file = small_tokenizer(kMerges);
   file["normalizer"] = nullptr;
   file["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
@@ -181,7 +181,7 @@ TEST_CASE("tokenizer: decode gives back what encode took") {
   CHECK(ok);
 }
 
-TEST_CASE("tokenizer: ids that are unknown") {
+TEST_CASE("tokenizer: unknown ids are refused") {
   const Tokenizer t = make();
   CHECK(t.vocab_size() == 258);
   for (const int32_t id : {-1, 258, INT32_MAX, INT32_MIN}) {
@@ -191,14 +191,14 @@ TEST_CASE("tokenizer: ids that are unknown") {
   }
 }
 
-TEST_CASE("an empty prompt has no tokens") {
+TEST_CASE("tokenizer: an empty prompt has no tokens") {
   const Tokenizer t = make(kMerges);
   CHECK(t.encode("").empty());
   CHECK(t.encode("", true).empty());
   CHECK(t.decode({}).empty());
 }
 
-TEST_CASE("invalid UTF-8 becomes U+FFFD") {
+TEST_CASE("tokenizer: invalid UTF-8 becomes U+FFFD") {
   const Tokenizer t = make(kMerges);
   CHECK(t.encode("a\xFF\xE2\x82") == t.encode("a\uFFFD\uFFFD"));
   CHECK(t.decode(t.encode("\xED\xA0\x80")) == "\uFFFD\uFFFD\uFFFD");
@@ -209,7 +209,7 @@ TEST_CASE("invalid UTF-8 becomes U+FFFD") {
   CHECK(ok);
 }
 
-TEST_CASE("the text of special tokens stays text unless it is asked for") {
+TEST_CASE("tokenizer: the text of special tokens stays text unless it is asked for") {
   const Tokenizer t = make();
   CHECK(t.encode("<|end|>") == bytes_of("<|end|>"));
   CHECK(t.encode("<think>") == bytes_of("<think>"));
@@ -228,7 +228,8 @@ TEST_CASE("the text of special tokens stays text unless it is asked for") {
   CHECK(t.decode(ids, true) == "ab<think>");
 }
 
-TEST_CASE("the longest of several special tokens wins, before normalisation or after it") {
+TEST_CASE(
+    "tokenizer: the longest of several special tokens wins, before normalisation or after it") {
   json file = small_tokenizer();
   json token = file["added_tokens"][0];
   token["id"] = 300;
@@ -244,7 +245,7 @@ TEST_CASE("the longest of several special tokens wins, before normalisation or a
   CHECK(t.encode("e\u0301!", true) == Ids{301});
 }
 
-TEST_CASE("a megabyte of one kind of character") {
+TEST_CASE("tokenizer: a megabyte of one kind of character is encoded and decoded") {
   const Tokenizer t = make(kMerges);
   constexpr size_t kBytes = 1 << 20;
   for (const std::string unit :
@@ -259,13 +260,13 @@ TEST_CASE("a megabyte of one kind of character") {
   }
 }
 
-TEST_CASE("a megabyte of spaces and then a letter") {
+TEST_CASE("tokenizer: a megabyte of spaces before a letter is encoded and decoded") {
   const Tokenizer t = make();
   const std::string text = std::string(1 << 20, ' ') + "x";
   CHECK(t.decode(t.encode(text)) == text);
 }
 
-TEST_CASE("a megabyte of combining marks in the worst order") {
+TEST_CASE("tokenizer: a megabyte of combining marks in the worst order is normalised") {
   std::string text = "a";
   while (text.size() < 1 << 20) text += "\u0301\u0316";  // classes 230 and 220
   const std::string nfc = to_nfc(text);
@@ -273,7 +274,7 @@ TEST_CASE("a megabyte of combining marks in the worst order") {
   CHECK(nfc.substr(0, 4) == "\u00e1\u0316");
 }
 
-TEST_CASE("an emoji split across tokens streams as one character") {
+TEST_CASE("tokenizer: an emoji split across tokens streams as one character") {
   const Tokenizer t = make();  // every byte is a token
   StreamingDecoder stream(t);
   CHECK(stream.push(0xF0).empty());
@@ -292,7 +293,7 @@ TEST_CASE("an emoji split across tokens streams as one character") {
   CHECK(stream.finish().empty());
 }
 
-TEST_CASE("an id that only the model knows streams as one replacement character") {
+TEST_CASE("tokenizer: an id that only the model knows streams as one replacement character") {
   const Tokenizer t = make(kMerges);
   const int32_t padding = t.vocab_size() + 5;
   REQUIRE_FALSE(t.has(padding));
@@ -307,7 +308,7 @@ TEST_CASE("an id that only the model knows streams as one replacement character"
   CHECK_THROWS_AS(t.decode(Ids{padding}), UserError);  // who names ids is told
 }
 
-TEST_CASE("streaming gives the text of decode, always in whole characters") {
+TEST_CASE("tokenizer: streaming gives the text of decode, always in whole characters") {
   const Tokenizer t = make(kMerges);
   const bool ok = rc::check("any ids", [&] {
     const auto ids = *rc::gen::container<Ids>(rc::gen::inRange<int32_t>(0, t.vocab_size()));

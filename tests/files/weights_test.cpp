@@ -33,7 +33,7 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("weights: one file") {
+TEST_CASE("weights: one file is read") {
   Folder f;
   write_safetensors(f.dir.path() / "model.safetensors", {{"w", "U8", {2}, "XY", 2}});
   const Weights weights = Weights::open(f.dir.path());
@@ -44,7 +44,7 @@ TEST_CASE("weights: one file") {
   CHECK(weights.where("a") == f.dir.path().string());
 }
 
-TEST_CASE("weights: two shards, and views that survive a move") {
+TEST_CASE("weights: two shards are read, and views survive a move") {
   Folder f;
   f.map("s1.safetensors", "s2.safetensors");
   Weights weights = Weights::open(f.dir.path());
@@ -57,7 +57,7 @@ TEST_CASE("weights: two shards, and views that survive a move") {
   CHECK(moved.total_bytes() == 2);
 }
 
-TEST_CASE("weights: of a single file and an index the single file counts") {
+TEST_CASE("weights: a single file wins over an index") {
   Folder f;
   f.map("s1.safetensors", "none.safetensors");
   write_safetensors(f.dir.path() / "model.safetensors", {{"w", "U8", {1}, "X", 1}});
@@ -72,32 +72,32 @@ TEST_CASE("weights: a tensor that the index does not name is not there") {
   CHECK(weights.find("b") == nullptr);
 }
 
-TEST_CASE("no folder, and a folder without weights") {
+TEST_CASE("weights: no folder and a folder without weights are refused") {
   Folder f;
   CHECK(contains(f.error(), "neither model.safetensors nor model.safetensors.index.json"));
   CHECK(contains(user_error_of([&] { Weights::open(f.dir.path() / "none"); }), "no such folder"));
 }
 
-TEST_CASE("a shard that is missing") {
+TEST_CASE("weights: a missing shard is refused") {
   Folder f;
   f.map("s1.safetensors", "s3.safetensors");
   CHECK(contains(f.error(), "shard \"s3.safetensors\" is not in the folder"));
 }
 
-TEST_CASE("a shard that is broken") {
+TEST_CASE("weights: a broken shard is refused") {
   Folder f;
   f.dir.write("s2.safetensors", "12345");
   f.map("s1.safetensors", "s2.safetensors");
   CHECK(contains(f.error(), "s2.safetensors: 5 bytes, wanted at least 8"));
 }
 
-TEST_CASE("a tensor that the index puts into the wrong shard") {
+TEST_CASE("weights: a tensor that the index puts into the wrong shard is refused") {
   Folder f;
   f.map("s2.safetensors", "s2.safetensors");
   CHECK(contains(f.error(), "tensor \"a\" should be in shard \"s2.safetensors\""));
 }
 
-TEST_CASE("a tensor that stands in two shards, whether or not the index names both") {
+TEST_CASE("weights: a tensor in two shards is refused, whether or not the index names both") {
   Folder f;
   f.map("s1.safetensors", "s2.safetensors");
   write_safetensors(f.dir.path() / "s2.safetensors",
@@ -106,7 +106,7 @@ TEST_CASE("a tensor that stands in two shards, whether or not the index names bo
                  "tensor \"a\" is in shard \"s1.safetensors\" and in shard \"s2.safetensors\""));
 }
 
-TEST_CASE("an index that reaches outside its folder") {
+TEST_CASE("weights: an index that reaches outside its folder is refused") {
   for (const std::string path : {"../s1.safetensors", "/etc/passwd", "..", ".", "",
                                  "x/s1.safetensors", "x\\s1.safetensors"}) {
     CAPTURE(path);
@@ -116,7 +116,7 @@ TEST_CASE("an index that reaches outside its folder") {
   }
 }
 
-TEST_CASE("an index of the wrong form") {
+TEST_CASE("weights: an index of the wrong form is refused") {
   Folder f;
   f.index("");
   CHECK(contains(f.error(), "the file is empty"));
@@ -132,7 +132,7 @@ TEST_CASE("an index of the wrong form") {
   CHECK(contains(f.error(), "occurs twice"));
 }
 
-TEST_CASE("an index nested 100000 deep") {
+TEST_CASE("weights: an index nested 100000 deep is refused") {
   Folder f;
   f.index("{\"weight_map\":" + std::string(100'000, '{'));
   CHECK(f.error() != "no error");

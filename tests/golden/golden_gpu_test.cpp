@@ -36,16 +36,16 @@ void check_cuda(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("golden logits on CUDA: multi-head and head_dim 64 from fp32 weights") {
+TEST_CASE("golden logits on CUDA: multi-head, head_dim 64, from fp32 weights") {
   check_cuda("gqa1_dim64_fp32");
 }
-TEST_CASE("golden logits on CUDA: GQA 2 and head_dim 128") { check_cuda("gqa2_dim128_bf16"); }
-TEST_CASE("golden logits on CUDA: GQA 4 and head_dim 80") { check_cuda("gqa4_dim80_bf16"); }
-TEST_CASE("golden logits on CUDA: GQA 8 and head_dim 64 from fp16 weights") {
+TEST_CASE("golden logits on CUDA: GQA 2, head_dim 128") { check_cuda("gqa2_dim128_bf16"); }
+TEST_CASE("golden logits on CUDA: GQA 4, head_dim 80") { check_cuda("gqa4_dim80_bf16"); }
+TEST_CASE("golden logits on CUDA: GQA 8, head_dim 64, from fp16 weights") {
   check_cuda("gqa8_dim64_fp16");
 }
-TEST_CASE("golden logits on CUDA: GQA 2 and head_dim 96") { check_cuda("gqa2_dim96_bf16"); }
-TEST_CASE("golden logits on CUDA: GQA 4 and head_dim 128 from fp16 weights") {
+TEST_CASE("golden logits on CUDA: GQA 2, head_dim 96") { check_cuda("gqa2_dim96_bf16"); }
+TEST_CASE("golden logits on CUDA: GQA 4, head_dim 128, from fp16 weights") {
   check_cuda("gqa4_dim128_fp16");
 }
 TEST_CASE("golden logits on CUDA: the model that ships") { check_cuda("tiny"); }

@@ -52,28 +52,27 @@ void check_cpu(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("golden logits on the CPU: multi-head and head_dim 64 and fp32 and old config") {
+TEST_CASE("golden logits on the CPU: multi-head, head_dim 64, fp32, old config") {
   check_cpu("gqa1_dim64_fp32");
 }
-TEST_CASE("golden logits on the CPU: GQA 2 and head_dim 128 by default and bf16 and tied") {
+TEST_CASE("golden logits on the CPU: GQA 2, head_dim 128 by default, bf16, tied") {
   check_cpu("gqa2_dim128_bf16");
 }
-TEST_CASE("golden logits on the CPU: GQA 4 and head_dim 80 and bf16 in three shards") {
+TEST_CASE("golden logits on the CPU: GQA 4, head_dim 80, bf16 in three shards") {
   check_cpu("gqa4_dim80_bf16");
 }
-TEST_CASE(
-    "golden logits on the CPU: GQA 8 and head_dim 64 and fp16 and tied with a head in the file") {
+TEST_CASE("golden logits on the CPU: GQA 8, head_dim 64, fp16, tied with a head in the file") {
   check_cpu("gqa8_dim64_fp16");
 }
-TEST_CASE("golden logits on the CPU: GQA 2 and head_dim 96 and bf16 and untied") {
+TEST_CASE("golden logits on the CPU: GQA 2, head_dim 96, bf16, untied") {
   check_cpu("gqa2_dim96_bf16");
 }
-TEST_CASE("golden logits on the CPU: GQA 4 and head_dim 128 and fp16 and old config") {
+TEST_CASE("golden logits on the CPU: GQA 4, head_dim 128, fp16, old config") {
   check_cpu("gqa4_dim128_fp16");
 }
 TEST_CASE("golden logits on the CPU: the model that ships") { check_cpu("tiny"); }
 
-TEST_CASE("golden check can fail: NaN and a missing row and a small error are seen") {
+TEST_CASE("the golden check can fail: it sees NaN, a missing row and a small error") {
   const std::vector<float> want = {1.0f, -2.0f, 3.0f};
   CHECK(golden::error_of(want, want).norm <= 0.0);
   const std::vector<float> nan = {1.0f, std::numeric_limits<float>::quiet_NaN(), 3.0f};

@@ -350,7 +350,7 @@ TEST_CASE("pack_weights: stacked parts are one matrix") {
   CHECK(bytes_of(parts) == bytes_of({&whole, 1}));
 }
 
-TEST_CASE("matmul cuda: broken rules are refused") {
+TEST_CASE("matmul cuda: arguments that break its rules are refused") {
   const Stream stream(Device::kCuda);
   const Product product({16, 12}, stream);  // 12 columns: rows need realignment
   const DeviceBuffer buffer(Device::kCuda, 4096);

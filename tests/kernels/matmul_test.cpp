@@ -159,7 +159,7 @@ TEST_CASE("matmul: more rows than a cache block holds give the same bits") {
   }
 }
 
-TEST_CASE("matmul: the same bits for 1 to 8 threads") {
+TEST_CASE("matmul: 1 to 8 threads give the same bits") {
   const Restore restore;
   for (const int rows : {1, 13}) {
     const int k = 331;
@@ -175,7 +175,7 @@ TEST_CASE("matmul: the same bits for 1 to 8 threads") {
   }
 }
 
-TEST_CASE("matmul: the same bits for every instruction set") {
+TEST_CASE("matmul: every instruction set gives the same bits") {
   const Restore restore;
   const std::vector<const kv::MatmulIsa*> isas = kv::available_matmul_isas();
   CHECK(std::string(isas.back()->name) == "portable");
@@ -210,7 +210,7 @@ TEST_CASE("matmul: equal weights give equal bits in every dtype") {
   }
 }
 
-TEST_CASE("matmul: a half holds subnormals and its largest number") {
+TEST_CASE("matmul: fp16 weights may be subnormal or the largest number") {
   const std::vector<uint16_t> bits = {0x0001, 0x03FF, 0x0400, 0x7BFF,
                                       0x8001, 0xFBFF, 0x0000, 0x8000};
   const Restore restore;
@@ -253,7 +253,7 @@ TEST_CASE("matmul: adding to the output rounds once after the product") {
   for (size_t i = 0; i < stored.size(); ++i) CHECK(added[i] == 1.5f + stored[i]);
 }
 
-TEST_CASE("matmul: silu of gate times up") {
+TEST_CASE("matmul: silu of the gate times up") {
   const int k = 50;
   const StoredMatrix gate("BF16", 70, k, 41, 2.0f);
   const StoredMatrix up("F32", 70, k, 43, 2.0f);
@@ -276,7 +276,7 @@ TEST_CASE("matmul: silu of gate times up") {
   }
 }
 
-TEST_CASE("matmul: a gate of minus 200 or plus 200 is not NaN") {
+TEST_CASE("matmul: a gate of minus 200 or plus 200 gives no NaN") {
   const std::vector<float> gate = {-200.0f, 200.0f};
   const std::vector<float> up = {1.0f, 1.0f};
   Product p{
@@ -331,7 +331,7 @@ TEST_CASE("matmul: touches only its own columns and reads only its own weights")
   }
 }
 
-TEST_CASE("matmul: no rows is no work") {
+TEST_CASE("matmul: no rows, no work") {
   const StoredMatrix w("BF16", 4, 8, 57);
   CHECK(Product{{}, 0, 8, {w.view()}}.run().empty());
 }

@@ -186,7 +186,7 @@ TEST_CASE("qk_norm_rope on CUDA refuses a head_dim it has no room for") {
   }
 }
 
-TEST_CASE("argmax on CUDA finds what the CPU finds: ties and NaN and infinities included") {
+TEST_CASE("argmax on CUDA finds what the CPU finds, with ties, NaN and infinities") {
   const kv::Stream stream(kv::Device::kCuda);
   for (const int vocab : {1, 2, 31, 1000, 1024, 8192, 8193, 151936}) {
     CAPTURE(vocab);

@@ -58,7 +58,7 @@ TEST_CASE("rmsnorm: agrees with double precision within the bound of its roundin
   }
 }
 
-TEST_CASE("rmsnorm: a row of zeros stays zero and a row has its bits alone too") {
+TEST_CASE("rmsnorm: a row of zeros stays zero, and a row has the same bits alone") {
   const int k = 77;
   std::vector<float> x = random_floats(int64_t{40} * k, 3);
   std::fill(x.begin(), x.begin() + k, 0.0f);
@@ -99,7 +99,7 @@ TEST_CASE("gather_rows: copies the wanted rows in their order") {
   }
 }
 
-TEST_CASE("argmax: the lowest index among equals and NaN loses") {
+TEST_CASE("argmax: the lowest index wins among equals and NaN loses") {
   const std::vector<float> logits = {1,
                                      3,
                                      3,

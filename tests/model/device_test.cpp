@@ -18,7 +18,7 @@ TEST_CASE("device: a word that is no device is refused by name") {
   CHECK_THROWS_AS(kv::resolve_device("CUDA"), kv::UserError);
 }
 
-TEST_CASE("device: cuda that was asked for never becomes the cpu") {
+TEST_CASE("device: an explicit cuda never becomes the cpu") {
   if (kv::cuda_available()) {
     CHECK(kv::why_no_cuda().empty());
     CHECK(kv::resolve_device("cuda") == kv::Device::kCuda);

@@ -89,7 +89,7 @@ TEST_CASE("logits: writes the logits of every token") {
   CHECK(error <= 2e-6 * scale);  // as in the model's own tests
 }
 
-TEST_CASE("logits: the same file whatever the threads and the instruction set") {
+TEST_CASE("logits: neither the threads nor the instruction set change the file") {
   const Bench bench;
   const std::string arguments = "--token-ids 1,2,3,4,5,6,7" + bench.out();
   CHECK(bench.run(arguments).code == 0);
@@ -133,7 +133,7 @@ TEST_CASE("logits: missing options and folders that are no model are refused") {
   bench.check_refused(bench.run("--token-ids 1" + bench.out()), "config.json");
 }
 
-TEST_CASE("logits: a file that can not be written is one line") {
+TEST_CASE("logits: a file that cannot be written gives one line") {
   const Bench bench;
   bench.check_refused(bench.run("--token-ids 1 --device cpu --out /nowhere/x.safetensors"),
                       "/nowhere/x.safetensors");

@@ -26,7 +26,7 @@ class ConstantAttention : public kv::Attention {
   }
 
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    if (fails) throw std::runtime_error("this pass can not be launched");
+    if (fails) throw std::runtime_error("this pass cannot be launched");
     ++calls;
     kv::fill_bytes(rows.out, 0x3C, row_bytes_ * static_cast<size_t>(rows.num_rows), stream);
   }

@@ -1,5 +1,5 @@
-// Loading: what a folder must hold, and what is said when it does not (rows P2 and P1 of the list
-// of faults, as far as the weights go; the readers of the files have their own tests).
+// Loading: which weights a folder must hold, and what is said when it does not. The readers of the
+// files have their own tests.
 
 #include <doctest/doctest.h>
 
@@ -89,13 +89,13 @@ TEST_CASE("model: the right number of values in another shape is refused") {
   check_contains(rank, {"'model.norm.weight'", "[48, 1]", "[48]"});
 }
 
-TEST_CASE("model: a dtype that weights can not have is named") {
+TEST_CASE("model: a dtype that weights cannot have is refused by name") {
   const std::string text =
       message({}, [](Tensors& t) { t.at("model.layers.1.mlp.up_proj.weight").dtype = "I16"; });
   check_contains(text, {"up_proj", "I16", "BF16, F16 or F32"});
 }
 
-TEST_CASE("model: fewer layers in the file than in config.json") {
+TEST_CASE("model: fewer layers in the file than in config.json are refused") {
   RandomModel shape;
   const TempDir dir;
   kvtest::write_model(dir.path(), shape);
@@ -104,7 +104,7 @@ TEST_CASE("model: fewer layers in the file than in config.json") {
   CHECK_THROWS_AS(kv::Model::load(dir.path(), kv::Device::kCpu), kv::UserError);
 }
 
-TEST_CASE("model: more layers in the file than in config.json") {
+TEST_CASE("model: more layers in the file than in config.json are refused") {
   RandomModel shape;
   const TempDir dir;
   kvtest::write_model(dir.path(), shape);

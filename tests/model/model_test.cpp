@@ -186,7 +186,7 @@ TEST_CASE("model: a pass may want no logits at all") {
   CHECK(attention.layers_seen.size() == 2);
 }
 
-TEST_CASE("model: the same bits for 1 to 8 threads") {
+TEST_CASE("model: 1 to 8 threads give the same bits") {
   const int before = kv::num_threads();
   kv::Model model = load({});
   const Sequences all = {some_tokens(7, 1), some_tokens(33, 3)};

@@ -42,7 +42,7 @@ TEST_CASE("parallel_for: covers every index once for any size and number of thre
   }
 }
 
-TEST_CASE("parallel_for: ranges are not smaller than the grain but for the last one") {
+TEST_CASE("parallel_for: only the last range may be smaller than the grain") {
   const RestoreThreads restore;
   kv::set_num_threads(4);
   std::mutex mutex;
@@ -54,7 +54,7 @@ TEST_CASE("parallel_for: ranges are not smaller than the grain but for the last 
   for (const int64_t size : sizes) CHECK(size >= 10);
 }
 
-TEST_CASE("parallel_for: an exception in a body comes out and the pool lives on") {
+TEST_CASE("parallel_for: an exception in the body reaches the caller and the pool lives on") {
   const RestoreThreads restore;
   for (const int threads : {1, 2, 4}) {
     kv::set_num_threads(threads);
@@ -91,7 +91,7 @@ TEST_CASE("parallel_for: a loop inside a loop runs inline") {
   CHECK(!moved);
 }
 
-TEST_CASE("parallel_for: loops of several threads at once") {
+TEST_CASE("parallel_for: several threads may run loops at once") {
   const RestoreThreads restore;
   kv::set_num_threads(3);
   std::atomic<int64_t> sum{0};
@@ -107,7 +107,7 @@ TEST_CASE("parallel_for: loops of several threads at once") {
   CHECK(sum == 4 * 200 * 17);
 }
 
-TEST_CASE("parallel_for: many short loops and changing numbers of threads") {
+TEST_CASE("parallel_for: many short loops with a changing number of threads") {
   const RestoreThreads restore;
   int64_t total = 0;
   for (int round = 0; round < 300; ++round) {

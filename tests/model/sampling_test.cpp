@@ -106,7 +106,7 @@ TEST_CASE("sampling: top-p counts the probability that top-k left") {
   CHECK(tokens_of(draw(logits, params(1, 2, 0.6f), 400)) == std::set<int32_t>{1, 2});
 }
 
-TEST_CASE("sampling: equal logits under top-p go by index") {
+TEST_CASE("sampling: among equal logits top-p goes by index") {
   const std::vector<float> logits(8, 1.25f);
   CHECK(tokens_of(draw(logits, params(1, 0, 0.25f), 300)) == std::set<int32_t>{0, 1});
 }
@@ -159,7 +159,7 @@ TEST_CASE("sampling: parameters out of range are refused by name") {
   CHECK_THROWS_AS(kv::sample(std::vector<float>{1, 2}, params(-1), 0, 0), kv::UserError);
 }
 
-TEST_CASE("sampling: logits that are no numbers are an error and name the first") {
+TEST_CASE("sampling: logits that are not numbers are refused and the first one is named") {
   for (const float temperature : {0.0f, 1.0f}) {
     CHECK_THROWS_WITH_AS(
         kv::sample(std::vector<float>{1, 2, kNaN}, params(temperature), 0, 0),

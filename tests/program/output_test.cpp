@@ -26,7 +26,7 @@ std::string text_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("bytes for people are exact or say one decimal") {
+TEST_CASE("bytes for people are exact or have one decimal") {
   CHECK(kv::human_bytes(0) == "0 B");
   CHECK(kv::human_bytes(1023) == "1023 B");
   CHECK(kv::human_bytes(1024) == "1 KiB");
@@ -49,7 +49,7 @@ TEST_CASE("numbers get commas and parts get percents") {
   CHECK(kv::hex64(0xabcu) == "0000000000000abc");
 }
 
-TEST_CASE("a table is aligned also with text beyond ASCII") {
+TEST_CASE("a table is aligned even with text beyond ASCII") {
   kv::Table table({"name", "n"});
   table.add({"größe", "1"});
   table.add({"█▌", "1,000"});
@@ -70,7 +70,7 @@ TEST_CASE("a bar is as long as its share in eighths of a column") {
   CHECK(kv::bar(1, 0, 3).empty());
 }
 
-TEST_CASE("a chart has a line for the first pass and at most so many in all") {
+TEST_CASE("a chart has a line for the first pass and no more lines than asked for") {
   std::vector<kv::PassCost> passes{{.rows = 40, .seconds = 0.004}};
   CHECK(kv::passes_chart({}, 5).find("ms") == std::string::npos);
   for (int i = 1; i < 100; ++i) passes.push_back({.rows = 1, .seconds = 0.001});

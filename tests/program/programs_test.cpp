@@ -62,7 +62,7 @@ TEST_CASE("help names every option and exits with 0") {
   }
 }
 
-TEST_CASE("wrong numbers and unknown options are one line and exit code 2") {
+TEST_CASE("wrong numbers and unknown options give one line and exit code 2") {
   for (const std::string program : kPrograms) {
     for (const char* bad : {"-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {
       check_refused(program, std::string("$P --max-tokens ") + bad, "--max-tokens");
@@ -84,7 +84,7 @@ TEST_CASE("wrong numbers and unknown options are one line and exit code 2") {
   }
 }
 
-TEST_CASE("a closed or full standard output is one line and exit code 2") {
+TEST_CASE("a closed or full standard output gives one line and exit code 2") {
   for (const std::string program : kPrograms) {
     check_refused(program, "$P --max-tokens 3 >&-", "cannot write to standard output");
     check_refused(program, "$P --max-tokens 3 >/dev/full", "cannot write to standard output");
@@ -100,7 +100,7 @@ TEST_CASE("a closed or full standard output is one line and exit code 2") {
   }
 }
 
-TEST_CASE("a disk that is full while JSON is written is one line and exit code 2") {
+TEST_CASE("a disk that is full while JSON is written gives one line and exit code 2") {
   for (const std::string program : kPrograms) {
     check_refused(program, "$P --max-tokens 2 --json /dev/full", "No space left on device");
     check_refused(program, "$P --max-tokens 2 --json $T/none/x.json", "No such file or directory");
@@ -189,7 +189,7 @@ TEST_CASE("Ctrl-C ends the text and still prints the counters") {
   CHECK(stopped.err.empty());
 }
 
-TEST_CASE("Ctrl-C at any moment of a start ends a program cleanly") {
+TEST_CASE("Ctrl-C at any moment while a program starts ends it cleanly") {
   // It may come before there is anything to print: 130, or the signal itself (128 + 2) before
   // main(); on a fast machine also after the end.
   for (const char* lesson : {"01", "02", "03", "04", "05", "06", "07", "08"}) {
@@ -204,7 +204,7 @@ TEST_CASE("Ctrl-C at any moment of a start ends a program cleanly") {
   }
 }
 
-TEST_CASE("what prints a text and nothing else does not take --json") {
+TEST_CASE("a program that only prints text takes no --json") {
   for (const auto& [program, flag] : {std::pair{"lesson01", "--table"},
                                       {"lesson01", "--order"},
                                       {"lesson02", "--waste"},

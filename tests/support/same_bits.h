@@ -19,7 +19,7 @@ inline void check_equal(const kv::GenerateResult& a, const kv::GenerateResult& b
   }
 }
 
-/// A request whose first `shared` tokens are the same for all seeds, with `own` tokens behind them.
+/// A request whose first `shared` tokens are the same for all seeds, with `own` tokens after them.
 inline kv::Request with_system_prompt(int shared, int own, int seed, int max_tokens = 8) {
   kv::Request request = request_of(shared, max_tokens);
   const kv::Request tail = request_of(own, 0, seed);

@@ -121,7 +121,7 @@ TEST_CASE("every scenario of every page holds") {
   CHECK(played >= 5);
 }
 
-TEST_CASE_FIXTURE(Fixture, "U1 every control that is enabled can be clicked in many states") {
+TEST_CASE_FIXTURE(Fixture, "every control that is enabled can be clicked in many states") {
   for (const viz::MakePage make_page : viz::page_makers()) {
     const std::string lesson = make(make_page)->info().lesson;
     CAPTURE(lesson);
@@ -258,7 +258,7 @@ TEST_CASE("the program plays a scenario and says what does not hold") {
             .out.find("line 3: expected used = 9, found 0") != std::string::npos);
 }
 
-TEST_CASE("wrong sizes and pictures that cannot be written are one clear line") {
+TEST_CASE("wrong sizes and pictures that cannot be written give one clear line") {
   for (const char* args :
        {"--headless --size 0x0", "--headless --size wide", "--headless --scale 9",
         "--headless --screenshot /dev/full", "--headless --screenshot /none/x.png", "77 --headless",

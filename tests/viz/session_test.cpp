@@ -66,7 +66,7 @@ TEST_CASE("a scenario cut off at any byte is an error with its line or a shorter
                        kv::UserError);
 }
 
-TEST_CASE("a byte order mark in front of a scenario is no word") {
+TEST_CASE("a byte order mark before a scenario is no word") {
   CHECK(viz::Scenario::parse("\xEF\xBB\xBFpage 05\n", "bom").page == "05");
 }
 
@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(Fixture, "undo and redo lead to the states in between") {
   CHECK(value() == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "U2 what is refused leaves the page and its history as they were") {
+TEST_CASE_FIXTURE(Fixture, "what is refused leaves the page and its history as they were") {
   CHECK(session.try_run("add 9"));
   for (const char* line : {"add 2", "fly", "add", "add 1 2", "expect value 3", "expect speed 3",
                            "expect value ~ 3", "fails add 1", "fails", "say", "add \"1"}) {
@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(Fixture, "U2 what is refused leaves the page and its history a
   CHECK(value() == 9);
 }
 
-TEST_CASE_FIXTURE(Fixture, "U2 what a page refuses is told with its line") {
+TEST_CASE_FIXTURE(Fixture, "what a page refuses is reported with its line") {
   session.load(viz::Scenario::parse("page 99\nadd 1\n\nfly 2\n", "wrong"));
   CHECK_THROWS_WITH_AS(session.play_on(), doctest::Contains("line 4: "), kv::UserError);
   CHECK(value() == 1);
@@ -144,7 +144,7 @@ TEST_CASE_FIXTURE(Fixture, "a reset in a scenario empties the page, and the scen
   CHECK(session.recorded("r").text() == "page 99\nadd 2\n");
 }
 
-TEST_CASE_FIXTURE(Fixture, "undo takes the scenario back with the page, redo brings it on") {
+TEST_CASE_FIXTURE(Fixture, "undo takes the scenario back with the page, and redo takes it on") {
   session.load(viz::Scenario::parse(
       "page 99\nsay one\nadd 1\nexpect value 1\nsay two\nadd 2\nexpect value 3\n", "steps"));
   CHECK(session.step());
@@ -165,7 +165,7 @@ TEST_CASE_FIXTURE(Fixture, "undo takes the scenario back with the page, redo bri
   CHECK(value() == 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "U2 a refusal of a command that nobody knows proves nothing") {
+TEST_CASE_FIXTURE(Fixture, "a command that nobody knows does not count as a refusal") {
   for (const char* line : {"fails fly 2", "fails expect value 77", "fails say", "fails ad 6"}) {
     CAPTURE(line);
     CHECK_FALSE(session.try_run(line));
@@ -181,13 +181,13 @@ TEST_CASE_FIXTURE(Fixture, "U2 a refusal of a command that nobody knows proves n
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "the log has an end, whatever fills it") {
+TEST_CASE_FIXTURE(Fixture, "the log is bounded, whatever fills it") {
   CHECK(session.try_run("add 1"));
   for (int i = 0; i < 1200; ++i) i % 2 == 0 ? session.undo() : session.redo();
   CHECK(session.log().size() == 500);
 }
 
-TEST_CASE("a device that fails is told in the log, and the window stays") {
+TEST_CASE("a device that fails is reported in the log, and the window stays") {
   struct Failing : kvtest::CountingPage {
     std::string apply(const viz::Command& command) override {
       if (broken) throw kv::DeviceError("the device is gone");
@@ -231,7 +231,7 @@ TEST_CASE("a live run stands still between tokens and ends with its owner") {
   CHECK(returned);  // the destructor cancelled it and waited
 }
 
-TEST_CASE("a live run that fails midway is told as a failure, and not as its end") {
+TEST_CASE("a live run that fails midway is reported as a failure, not as its end") {
   struct Failing : kv::Engine {
     kv::GenerateResult generate(std::span<const kv::Request>,
                                 const kv::TokenCallback& on_token) override {
@@ -248,7 +248,7 @@ TEST_CASE("a live run that fails midway is told as a failure, and not as its end
   CHECK(live.finished());
 }
 
-TEST_CASE("a live run tells how it ended") {
+TEST_CASE("a live run says how it ended") {
   viz::LiveRun done([](const kv::TokenCallback& on_token) { on_token(0, 5); });
   CHECK(done.step());
   CHECK(done.step());

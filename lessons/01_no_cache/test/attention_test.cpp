@@ -250,7 +250,7 @@ TEST_CASE("the order of a sum changes its bits") {
   CHECK(std::bit_cast<uint32_t>(backward) == 0x40ef88fcu);
 }
 
-TEST_CASE("the order of merges changes the bits so the contract fixes it") {
+TEST_CASE("the order of merges changes the bits, so the contract fixes it") {
   std::mt19937_64 rng(6);
   std::vector<kv::attention::Partial> parts(8);
   for (kv::attention::Partial& part : parts) {

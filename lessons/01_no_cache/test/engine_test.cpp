@@ -91,13 +91,13 @@ TEST_CASE("rows computed are what the formula says") {
   CHECK(generate({request_of(1, 40)}).counters.kv_rows_computed == 40 * 41 / 2);
 }
 
-TEST_CASE("nothing is kept") {
+TEST_CASE("nothing is kept from pass to pass") {
   const auto result = generate({request_of(4, 8)});
   CHECK(result.counters.kv_bytes_reserved == 0);
   CHECK(result.counters.kv_bytes_used == 0);
 }
 
-TEST_CASE("sequences advance together and leave when they are finished") {
+TEST_CASE("sequences advance together, and leave when they are finished") {
   const auto result = generate({request_of(3, 2), request_of(10, 4), request_of(5, 0)});
   std::vector<int> rows;
   for (const kv::PassCost& pass : result.passes) rows.push_back(pass.rows);
@@ -105,7 +105,7 @@ TEST_CASE("sequences advance together and leave when they are finished") {
   CHECK(generate({}).completions.empty());
 }
 
-TEST_CASE("the same bits alone and in a batch and with any number of threads") {
+TEST_CASE("the bits are the same alone, in a batch, and with any number of threads") {
   const std::vector<kv::Request> requests{request_of(3, 12, 1), request_of(62, 5, 2),
                                           request_of(255, 3, 3), request_of(1, 9, 4)};
   const auto together = generate(requests);
@@ -144,7 +144,7 @@ TEST_CASE("K and V of old tokens never change") {
   }
 }
 
-TEST_CASE("old rows are discardable in the last layer only") {
+TEST_CASE("only the last layer can do without its old rows") {
   const std::vector<int32_t> tokens = request_of(12, 1).prompt;
   const auto logits_without_old_rows = [&](int wiped_layer) {
     Watched attention({}, [&](const kv::AttentionRows& rows) {

@@ -121,7 +121,7 @@ TEST_CASE("a sequence has the same bits alone and at every place of a batch") {
   CHECK(kvtest::same_bits(attend_on_gpu(shape, {c, b, mine})[2], alone));
 }
 
-TEST_CASE("the rows of a sequence have the same bits when it is cut off after them") {
+TEST_CASE("the rows of a sequence have the same bits when it ends right after them") {
   for (const HeadShape shape : {HeadShape{8, 2, 128}, HeadShape{5, 1, 80}}) {
     const Sequence whole(shape, 333, 5);
     const Rows rows = attend_on_gpu(shape, {whole})[0];

@@ -215,7 +215,7 @@ TEST_CASE("random appends and clears keep every slab as a simple model has it") 
   }
 }
 
-TEST_CASE("holes do not add up") {
+TEST_CASE("free holes do not add up to room for a request") {
   ReservationArena arena(4096);
   std::vector<SlotRange> ranges;
   for (const int64_t size : {1024, 640, 1024, 512, 896}) ranges.push_back(*arena.reserve(size));

@@ -113,7 +113,7 @@ TEST_CASE("attention over the cache is the textbook's") {
   }
 }
 
-TEST_CASE("the same bits for any batch and any number of query rows") {
+TEST_CASE("any batch and any number of query rows give the same bits") {
   const CacheCase cache({1, 2, 63, 64, 65, 255, 256, 257, 330}, 0.0f, 2);
   std::map<size_t, std::vector<float>> alone;
   for (size_t i = 0; i < cache.seq_len.size(); ++i) alone[i] = cache.run({i}, {1})[0];
@@ -131,7 +131,7 @@ TEST_CASE("the same bits for any batch and any number of query rows") {
   }
 }
 
-TEST_CASE("what lies in unused slots changes no bit") {
+TEST_CASE("what unused slots hold changes no bit") {
   const std::vector<int> lens{1, 64, 100, 257, 329};
   const std::vector<size_t> which{0, 1, 2, 3, 4};
   const std::vector<int> rows{1, 5, 1, 30, 1};
@@ -142,7 +142,7 @@ TEST_CASE("what lies in unused slots changes no bit") {
   }
 }
 
-TEST_CASE("the same bits as lesson 01") {
+TEST_CASE("the engine gives lesson 01's bits") {
   // Prompts and ends on both sides of a tile (64) and of a group (256).
   const std::vector<kv::Request> requests{
       request_of(1, 70, 1),  request_of(63, 3, 2),  request_of(64, 2, 3), request_of(60, 10, 4),
@@ -160,7 +160,7 @@ TEST_CASE("the same bits as lesson 01") {
   }
 }
 
-TEST_CASE("the same bits alone and with any number of threads and in a used cache") {
+TEST_CASE("the bits are the same alone, with any number of threads, and in a used cache") {
   const std::vector<kv::Request> requests{request_of(9, 6, 1), request_of(130, 4, 2)};
   const auto together = run_02(requests);
   const auto engine = lesson02::make_engine(shipped_model(), {.max_seq_len = 200});
@@ -207,7 +207,7 @@ TEST_CASE("a request longer than max_seq_len is refused with both numbers") {
   }
 }
 
-TEST_CASE("a pass that stops midway changes nothing visible") {
+TEST_CASE("a pass that stops midway changes nothing that can be seen") {
   struct Stops : kv::Attention {
     explicit Stops(lesson02::FlatAttention& flat) : flat_(&flat) {}
     void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {

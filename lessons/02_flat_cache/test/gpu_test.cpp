@@ -293,7 +293,7 @@ TEST_CASE("any number of queries gives the same bits") {
   }
 }
 
-TEST_CASE("other batch places and slabs and bounds give the same bits") {
+TEST_CASE("other places in the batch, slabs and bounds give the same bits") {
   const HeadShape shape{8, 2, 32};
   const Sequence a(shape, 300, 1), b(shape, 1, 2), c(shape, 1025, 3), d(shape, 64, 4);
   const Rows rows[] = {attend_whole(shape, a), attend_whole(shape, b), attend_whole(shape, c),
@@ -350,7 +350,7 @@ TEST_CASE("what unused slots hold changes no bit") {
   }
 }
 
-TEST_CASE("a slab behind the first 2^31 elements is written and read right") {
+TEST_CASE("a slab past the first 2^31 elements is written and read where it is") {
   const HeadShape shape{4, 2, 128};
   const Sequence s(shape, 300, 9);
   PassOptions far_away;

@@ -59,7 +59,7 @@ TEST_CASE("a block freed twice or unknown is named and nothing changes") {
   CHECK(manager.add_sequence() != seq);  // an old number never means a new sequence
 }
 
-TEST_CASE("allocate everything and free it in every order") {
+TEST_CASE("everything is allocated, and freed in every order") {
   std::vector<int32_t> order{0, 1, 2, 3, 4};
   do {
     BlockPool pool(5);

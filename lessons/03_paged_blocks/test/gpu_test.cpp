@@ -35,7 +35,7 @@ std::vector<uint16_t> to_host(const kv::DeviceBuffer& buffer) {
 
 }  // namespace
 
-TEST_CASE("rows go to their slots and slot -1 nowhere: the whole cache is compared") {
+TEST_CASE("rows go to their slots, and those of slot -1 nowhere: the whole cache is compared") {
   struct Shape {
     int kv_heads, head_dim, block_size;
   };
@@ -95,7 +95,7 @@ TEST_CASE("rows go to their slots and slot -1 nowhere: the whole cache is compar
     CHECK(to_host(d_v) == v);
 #endif
 
-    // Two sequences over permuted blocks; entries behind a sequence's last block are never read.
+    // Two sequences over permuted blocks; entries after a sequence's last block are never read.
     const int len0 = shape.block_size * 2 + 1, len1 = shape.block_size;
     const std::vector<int32_t> tables{8, 0, 5, 3, -1, 1 << 30};
     const std::vector<int32_t> lens{len0, len1};

@@ -91,7 +91,7 @@ constexpr Shape kSmall{4, 2, 40};
 
 }  // namespace
 
-TEST_CASE("lengths around every boundary of block and tile and group") {
+TEST_CASE("lengths around every boundary of blocks, tiles and groups") {
   for (const int len : {1,   2,   15,  16,  17,  31,  32,  33,  63,  64,  65,
                         127, 128, 129, 255, 256, 257, 511, 512, 513, 1025}) {
     CAPTURE(len);
@@ -111,7 +111,7 @@ TEST_CASE("a context of zero tokens has no query and touches nothing") {
   CHECK(same_bits(outs[1], run_one(kSmall, full, 1, {})));
 }
 
-TEST_CASE("every grouping of heads and every head size") {
+TEST_CASE("every grouping of heads and every head_dim agree with double precision") {
   int seed = 0;
   for (const int group : {1, 2, 4, 8}) {
     for (const int head_dim : {32, 64, 80, 96, 128}) {
@@ -126,7 +126,7 @@ TEST_CASE("every grouping of heads and every head size") {
   }
 }
 
-TEST_CASE("random shapes against attention in double precision") {
+TEST_CASE("random shapes agree with attention in double precision") {
   std::mt19937_64 rng(404);
   const auto below = [&](int n) { return static_cast<int>(rng() % static_cast<uint64_t>(n)); };
   for (int i = 0; i < 60; ++i) {
@@ -196,7 +196,7 @@ TEST_CASE("any number of queries in a pass gives the same bits") {
   }
 }
 
-TEST_CASE("place in the batch and company and the bound of the lengths do not matter") {
+TEST_CASE("neither place nor company in the batch nor the bound of the lengths changes a bit") {
   const Sequence a(kSmall, 90, 31), b(kSmall, 1, 32), c(kSmall, 400, 33);
   const std::vector<float> alone = run_one(kSmall, a, 4, {});
   for (const auto& [order, at] : {std::pair{std::vector{&a, &b, &c}, size_t{0}},
@@ -232,9 +232,9 @@ TEST_CASE("two sequences may read one block") {
   CHECK(same_bits(outs[1], alone));
 }
 
-TEST_CASE("a slot past two to the 31 elements has its own address") {
+TEST_CASE("a slot past 2^31 elements has its own address") {
   // Qwen3-0.6B's shape: with 8 heads of 128, block 131,072 of 16 begins at element 2^31. No memory
-  // is behind these addresses; nothing is read.
+  // is at these addresses; nothing is read.
   lesson03::KvBlocks cache;
   cache.num_blocks = 1 << 20;
   cache.block_size = 16;
@@ -255,7 +255,7 @@ TEST_CASE("a slot past two to the 31 elements has its own address") {
   }
 }
 
-TEST_CASE("a pool past two to the 31 elements is read at the right place") {
+TEST_CASE("a pool past 2^31 elements is read at the right place") {
   // Separate blocks stand in for the memory: the table names a block far beyond what 32 bits of
   // elements reach, and only that block exists.
   const Sequence s(kSmall, 16, 51);

@@ -27,7 +27,7 @@ std::vector<kv::Request> some_requests() {
 
 }  // namespace
 
-TEST_CASE("the ladder: the bits of lessons 01 to 03 for any block size") {
+TEST_CASE("the engine gives the bits of lessons 01 to 03 for any block size") {
   const auto requests = some_requests();
   const auto none = lesson01::make_engine(shipped_model(), {})->generate(requests);
   check_equal(lesson02::make_engine(shipped_model(), {})->generate(requests), none);

@@ -200,7 +200,7 @@ constexpr int kMuchWork = 60'000;  // as a bound of the length: groups enough to
 
 }  // namespace
 
-TEST_CASE("context and GQA and head_dim and block size: the bits of lesson 01") {
+TEST_CASE("any context, GQA, head_dim and block size gives the bits of lesson 01") {
   for (const HeadShape shape :
        {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{16, 4, 64}, HeadShape{16, 2, 80},
         HeadShape{6, 2, 96}, HeadShape{8, 2, 32}, HeadShape{12, 1, 128}}) {

@@ -17,7 +17,8 @@ TEST_CASE("the bits of plain attention over blocks depend on a query's keys alon
   kvtest::check_bits_of_a_query(attend_with(kPlain, kCpu), /*chunks=*/true);
 }
 
-TEST_CASE("plain attention has lesson 01's bits for any block size and order and unused slots") {
+TEST_CASE(
+    "plain attention has lesson 01's bits for any block size, order and content of unused slots") {
   kvtest::check_equal_bits(lesson01_test::attend_with(kPlain, kCpu),
                            {attend_with(kPlain, kCpu), attend_with(kPlain, kCpu, {.block_size = 1}),
                             attend_with(kPlain, kCpu, {.block_size = 256}),

@@ -65,7 +65,7 @@ TEST_CASE("no parent is no value: a parent of zeros or ones is another one") {
   CHECK(xxh64_block({}, tokens) != xxh64_block(~uint64_t{0}, tokens));
 }
 
-TEST_CASE("hashes by name") {
+TEST_CASE("a hash is chosen by its name") {
   const Tokens tokens = range(0, 16);
   CHECK(lesson06::hasher_of("xxh64")({}, tokens) == xxh64_block({}, tokens));
   // SHA-256 of these 64 bytes begins so (sha256sum says the same).
@@ -142,7 +142,7 @@ TEST_CASE("the last token is never taken from the cache") {
 }
 
 // vLLM #37152: blocks that were registered before the pass that fills them were found in it.
-TEST_CASE("what is not written yet is not found") {
+TEST_CASE("what has not been written is not found") {
   BlockManager manager(16, 4);
   const auto a = manager.start(range(0, 9));
   const Growth growth{.seq = a.seq, .num_tokens = 9};
@@ -225,7 +225,7 @@ Tokens after_first(const Tokens& second, const Tokens& third = {}) {
 }
 
 // vLLM #12621, CVE-2025-25183: prompts could be made that collide, and got others' K and V.
-// OpenVINO GenAI #3722: a cache that compares the hash alone can not even notice.
+// OpenVINO GenAI #3722: a cache that compares the hash alone cannot even notice.
 TEST_CASE("the forged pair: one hash, and no false hit") {
   REQUIRE(xxh64_block(0x1122334455667788, kForgedA) == 0x769699b396f38b19);
   REQUIRE(xxh64_block(0x1122334455667788, kForgedB) == 0x769699b396f38b19);
@@ -252,7 +252,7 @@ TEST_CASE("equal tokens after a forged parent are another prefix") {
   CHECK(manager.start(after_first(kForgedA, t)).num_cached_tokens == 48);
 }
 
-TEST_CASE("a pair is forged in a second") {
+TEST_CASE("a pair with one hash can be forged") {
   struct Case {
     int32_t vocab;
     int block_size;

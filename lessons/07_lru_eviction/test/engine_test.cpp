@@ -104,7 +104,7 @@ TEST_CASE("a reset between requests forgets, one during a request is refused") {
   CHECK(engine.num_cached_tokens()[0] == 0);
 }
 
-TEST_CASE("poison fills K and V of the named blocks, and nothing else") {
+TEST_CASE("poison fills K and V of the named blocks and nothing else") {
   for (const bool separate : {false, true}) {
     const kv::Stream stream(kv::Device::kCpu);
     kv::ModelConfig config;

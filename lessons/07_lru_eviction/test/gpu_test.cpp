@@ -11,7 +11,7 @@
 
 using kvtest::request_of;
 
-TEST_CASE("poison_blocks fills K and V of the named blocks in all layers, and nothing else") {
+TEST_CASE("poison_blocks fills K and V of the named blocks in all layers and nothing else") {
   const kv::Stream stream(kv::Device::kCuda);
   for (const bool separate : {false, true}) {
     for (const int head_dim : {5, 64}) {

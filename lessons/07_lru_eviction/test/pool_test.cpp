@@ -124,7 +124,7 @@ TEST_CASE("the queue does what a deque does, in ten thousand random steps") {
   }
 }
 
-TEST_CASE("the null block is never given, freed, touched, or cached") {
+TEST_CASE("the null block is never allocated, freed, touched or cached") {
   BlockPool pool(3, 4);
   CHECK(pool.num_blocks() == 3);
   CHECK(pool.num_free() == 3);

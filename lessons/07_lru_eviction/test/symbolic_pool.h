@@ -46,7 +46,7 @@ class SymbolicPool {
     }
     return found;
   }
-  /// A new sequence: what is found, and slots for `num_new` tokens behind it. False: too few
+  /// A new sequence: what is found, and slots for `num_new` tokens after it. False: too few
   /// blocks.
   bool start(int64_t seq, const Tokens& tokens, int salt, size_t num_new) {
     const Ids found = find(tokens, salt);

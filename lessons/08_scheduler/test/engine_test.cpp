@@ -29,7 +29,7 @@ using lesson08::Order;
 using lesson08::ServeOptions;
 using lesson08::ServingEngine;
 
-/// Requests of many lengths, half of them behind one system prompt.
+/// Requests of many lengths, half of them after one system prompt.
 std::vector<kv::Request> mixed(int count, int seed = 1) {
   std::mt19937 rng(static_cast<unsigned>(seed));
   std::vector<kv::Request> requests;
@@ -151,7 +151,7 @@ TEST_CASE("whatever a callback throws, every block is free, and the next call is
   check_equal(engine.generate(requests), wanted);
 }
 
-TEST_CASE("who watches the passes can end it all, also those who wait") {
+TEST_CASE("a callback that ends the passes also ends the requests that wait") {
   const std::vector<kv::Request> requests = mixed(20, 5);
   ServingEngine engine(shipped_model(), {.num_blocks = 10});
   int seen = 0;

@@ -25,7 +25,7 @@ TEST_CASE("slots from tables on the GPU are those of the tables on the host") {
       const auto first_row = kv::to_device<int32_t>(c.rows.first_row, stream);
       const auto seq_len = kv::to_device<int32_t>(c.rows.seq_len, stream);
       const auto tables = kv::to_device<int32_t>(c.tables, stream);
-      std::vector<int64_t> slots(c.slots.size() + 1, -7);  // and one behind them
+      std::vector<int64_t> slots(c.slots.size() + 1, -7);  // and one after them
       const auto out = kv::to_device<int64_t>(slots, stream);
       lesson08::compute_slot_mapping_cuda({.first_row = first_row.as<int32_t>(),
                                            .seq_len = seq_len.as<int32_t>(),

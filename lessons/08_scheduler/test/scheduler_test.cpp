@@ -90,7 +90,7 @@ TEST_CASE("at most max_running requests hold blocks") {
   CHECK(running(scheduler) == Ids{1, 2});
 }
 
-// vLLM #35541, #39734: 63 blocks of 49 were waited for, for ever, and by everybody behind.
+// vLLM #35541, #39734: 63 blocks of 49 were waited for, for ever, and so was everybody after it.
 TEST_CASE("a request that can never fit is refused when it is submitted, with both numbers") {
   KvCacheManager manager({.num_blocks = 49, .block_size = 16});
   Scheduler scheduler(manager, {});
@@ -107,7 +107,7 @@ TEST_CASE("a request that can never fit is refused when it is submitted, with bo
 }
 
 // Overtaken while it waited, it would lose what it had computed.
-TEST_CASE("the last one is preempted, waits in front, and finds its own blocks again") {
+TEST_CASE("the last one is preempted, waits at the front, and finds its own blocks again") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 8), 8);
@@ -126,7 +126,7 @@ TEST_CASE("the last one is preempted, waits in front, and finds its own blocks a
 }
 
 // vLLM #41951: by priority, a preempted request was overtaken by others of its own priority.
-TEST_CASE("by priority, a preempted request waits in front of its equals, behind its betters") {
+TEST_CASE("by priority, a preempted request waits before its equals and after its betters") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   Scheduler scheduler(manager, {.order = Order::kPriority});
   scheduler.submit(1, range(0, 8), 8, 0);
@@ -156,7 +156,7 @@ TEST_CASE("a victim that has its chunk already leaves the batch once, and its bu
   CHECK(scheduler.request(1).num_preemptions == 1);
 }
 
-TEST_CASE("a victim's tokens go back to the budget, and those behind it get them") {
+TEST_CASE("a victim's tokens go back to the budget, and those after it get them") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   Scheduler scheduler(manager, {.max_tokens_per_pass = 4, .order = Order::kPriority});
   scheduler.submit(1, range(0, 3), 8, 5);
@@ -253,7 +253,7 @@ TEST_CASE("cancelled in every state: waiting, running, in a chunk, preempted") {
   CHECK(manager.pool().num_used() == 0);
 }
 
-TEST_CASE("submitted again under the same number while the cancelled one's pass runs") {
+TEST_CASE("a number may be used again while the cancelled request's pass runs") {
   KvCacheManager manager({.num_blocks = 4, .block_size = 4});
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 8), 4);
@@ -269,7 +269,7 @@ TEST_CASE("submitted again under the same number while the cancelled one's pass 
 }
 
 // vLLM #7822: marked as computed when scheduled, blocks would be read before they are written.
-TEST_CASE("requests that start together do not find each other, the next one does") {
+TEST_CASE("requests that start together do not find each other, the next one finds them") {
   KvCacheManager manager({.num_blocks = 16, .block_size = 4});
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 9), 4);
