@@ -76,6 +76,7 @@ kv::Request LiveModel::request(const std::string& prompt, int max_tokens) {
 LiveModel::Loaded& LiveModel::load() {
   if (!loaded_) {
     kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));
+    model.set_kernel(context_.kernel);
     loaded_ = std::make_unique<Loaded>(std::move(model), kv::Tokenizer::load(context_.model_dir));
   }
   return *loaded_;

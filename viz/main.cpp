@@ -57,6 +57,7 @@ viz::Shell make_shell(const Options& options) {
   std::vector<std::unique_ptr<viz::Page>> pages;
   const viz::PageContext context{.model_dir = options.model.model_dir,
                                  .device = options.model.device,
+                                 .kernel = kv::kernel_of(options.model),
                                  .seed = options.model.sampling.seed};
   for (const viz::MakePage make : viz::page_makers()) pages.push_back(make(context));
   return viz::Shell(std::move(pages), shipped_scenarios());

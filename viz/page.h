@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/kernel.h"
 #include "viz/scenario.h"
 
 namespace viz {
@@ -22,6 +23,7 @@ class Ui;  // viz/ui.h: what draw() may use
 struct PageContext {
   std::filesystem::path model_dir;  // for live runs
   std::string device = "auto";      // as --device
+  kv::Kernel kernel = kv::Kernel::kFast;
   uint64_t seed = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "common/base/device.h"
+#include "common/base/kernel.h"
 #include "common/model/pass.h"
 
 namespace kv {
@@ -28,6 +29,7 @@ struct AttentionRows {
   const int32_t* positions = nullptr;  // [num_rows]
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   const int32_t* seq_len = nullptr;    // [num_seqs]
+  Kernel kernel = Kernel::kFast;       // which of an op's kernels to use
 };
 
 class Attention {

@@ -18,6 +18,7 @@ struct Model::Impl {
   Stream stream;
   ModelWeights weights;
   Workspace workspace;
+  Kernel kernel = Kernel::kFast;
   // Of the pass in progress:
   PassArrays arrays;
   int num_rows = 0;
@@ -88,6 +89,7 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
   rows.v = ws.v.data();
   rows.out = ws.attention.data();
   rows.num_seqs = num_seqs;
+  rows.kernel = kernel;
   rows.positions = arrays.positions;
   rows.first_row = arrays.first_row;
   rows.seq_len = arrays.seq_len;
@@ -194,6 +196,7 @@ void Model::Impl::launch(const PassRows& rows, Attention& attention) {
   reserve(num_rows, num_logit_rows);
   arrays.begin(rows);
   arrays.launches_depend_on(attention.id());
+  arrays.launches_depend_on(static_cast<uint64_t>(kernel));
   attention.begin_pass(rows, arrays);
   arrays.upload();
 #if KV_HAVE_CUDA
@@ -231,6 +234,8 @@ Model Model::load(const std::filesystem::path& dir, Device device, const LoadPro
 const ModelConfig& Model::config() const { return impl_->config; }
 Device Model::device() const { return impl_->stream.device(); }
 const Stream& Model::stream() const { return impl_->stream; }
+Kernel Model::kernel() const { return impl_->kernel; }
+void Model::set_kernel(Kernel kernel) { impl_->kernel = kernel; }
 int64_t Model::weight_bytes() const { return impl_->weights.file_bytes; }
 const float* Model::device_logits() const { return impl_->workspace.logits.as<float>(); }
 

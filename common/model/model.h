@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/base/device.h"
+#include "common/base/kernel.h"
 #include "common/model/attention.h"
 #include "common/model/config.h"
 #include "common/model/pass.h"
@@ -34,6 +35,9 @@ class Model {
   const ModelConfig& config() const;
   Device device() const;
   const Stream& stream() const;
+  /// The kernels that attention is asked to use, from the next pass on.
+  Kernel kernel() const;
+  void set_kernel(Kernel kernel);
   /// Bytes of the weights as stored in the files.
   int64_t weight_bytes() const;
 

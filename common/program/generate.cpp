@@ -22,6 +22,10 @@ void add_model_options(CommandLine& command, GenerateOptions& options) {
       .value("--device NAME", options.device,
              "where to compute: cpu, cuda, or auto (CUDA if a usable GPU is there)")
       .one_of({"cpu", "cuda", "auto"});
+  command
+      .value("--kernel NAME", options.kernel,
+             "of attention: fast, or plain, the one that the lessons' texts walk through")
+      .one_of({"fast", "plain"});
 }
 
 void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help) {
@@ -54,11 +58,17 @@ void add_generate_options(CommandLine& command, GenerateOptions& options) {
   add_json_option(command, options);
 }
 
+Kernel kernel_of(const GenerateOptions& options) {
+  return options.kernel == "plain" ? Kernel::kPlain : Kernel::kFast;
+}
+
 Model load_model(const GenerateOptions& options) {
   const Device device = resolve_device(options.device);
   ProgressLine progress("loading the model");
-  return Model::load(options.model_dir, device,
-                     [&](int64_t done, int64_t all) { progress.show(done, all); });
+  Model model = Model::load(options.model_dir, device,
+                            [&](int64_t done, int64_t all) { progress.show(done, all); });
+  model.set_kernel(kernel_of(options));
+  return model;
 }
 
 std::vector<Request> make_requests(const GenerateOptions& options, const Tokenizer& tokenizer,

@@ -22,6 +22,7 @@ struct GenerateOptions {
   std::vector<std::string> prompts;  // as typed: any bytes, never empty
   int max_tokens = 64;
   std::string device = "auto";
+  std::string kernel = "fast";
   std::filesystem::path model_dir;
   SamplingParams sampling;
   std::string json_file;  // empty: none; "-": standard output, and people's output goes to stderr
@@ -30,7 +31,7 @@ struct GenerateOptions {
 /// The model folder when none is named: $KV_MODEL, or the model that ships with the course.
 std::filesystem::path default_model_dir();
 
-/// --model and --device.
+/// --model, --device and --kernel.
 void add_model_options(CommandLine& command, GenerateOptions& options);
 /// --seed; `help` says of what.
 void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help);
@@ -39,6 +40,9 @@ void add_json_option(CommandLine& command, GenerateOptions& options);
 /// These, and --prompt, --max-tokens, --temperature, --top-k and --top-p. The defaults that help
 /// shows are those in `options`.
 void add_generate_options(CommandLine& command, GenerateOptions& options);
+
+/// What --kernel says.
+Kernel kernel_of(const GenerateOptions& options);
 
 /// Loads the model of options.model_dir on options.device. What takes over two seconds shows
 /// progress on standard error.

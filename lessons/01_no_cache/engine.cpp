@@ -21,18 +21,19 @@ void CausalAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays&) {
 }
 
 void CausalAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  fast_causal_attention({.q = rows.q,
-                         .k = rows.k,
-                         .v = rows.v,
-                         .out = rows.out,
-                         .first_row = rows.first_row,
-                         .num_seqs = rows.num_seqs,
-                         .num_rows = rows.num_rows,
-                         .max_seq_len = max_seq_len_,
-                         .num_heads = num_heads_,
-                         .num_kv_heads = num_kv_heads_,
-                         .head_dim = head_dim_},
-                        stream);
+  const CausalAttentionArgs args{.q = rows.q,
+                                 .k = rows.k,
+                                 .v = rows.v,
+                                 .out = rows.out,
+                                 .first_row = rows.first_row,
+                                 .num_seqs = rows.num_seqs,
+                                 .num_rows = rows.num_rows,
+                                 .max_seq_len = max_seq_len_,
+                                 .num_heads = num_heads_,
+                                 .num_kv_heads = num_kv_heads_,
+                                 .head_dim = head_dim_};
+  const bool plain = rows.kernel == kv::Kernel::kPlain;
+  (plain ? causal_attention : fast_causal_attention)(args, stream);
 }
 
 NoCacheEngine::NoCacheEngine(kv::Model& model, const kv::EngineOptions& options)

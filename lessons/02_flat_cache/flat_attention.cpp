@@ -69,7 +69,8 @@ void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& str
   args.out = rows.out;
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
-  fast_decode_attention(args, stream);
+  const bool plain = rows.kernel == kv::Kernel::kPlain;
+  (plain ? decode_attention : fast_decode_attention)(args, stream);
 }
 
 void FlatAttention::end_pass() {

@@ -50,7 +50,8 @@ void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Strea
             .num_rows = rows.num_rows,
             .cache = args.cache},
            stream);
-  fast_paged_attention(args, stream);
+  const bool plain = rows.kernel == kv::Kernel::kPlain;
+  (plain ? paged_attention : fast_paged_attention)(args, stream);
 }
 
 }  // namespace lesson04

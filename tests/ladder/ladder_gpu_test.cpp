@@ -1,6 +1,8 @@
 // The promise on CUDA: every lesson, equal bits; alone, together, and replayed from a graph.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "common/model/tokenizer.h"
 #include "ladder.h"
 #include "prompts.h"
@@ -22,6 +24,11 @@ TEST_CASE("every lesson gives the same bits on CUDA") {
   const auto rungs = ladder::climb(model, requests, ladder::lessons(), {});
   REQUIRE(rungs.size() == ladder::lessons().size());
   CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+  model.set_kernel(kv::Kernel::kPlain);
+  const auto plain = ladder::climb(model, requests, ladder::lessons(), {});
+  CHECK(ladder::first_mismatch(plain) == std::nullopt);
+  CHECK(plain[0].digest != rungs[0].digest);
+  model.set_kernel(kv::Kernel::kFast);
   for (const auto& lesson : ladder::lessons()) {
     CAPTURE(lesson.number);
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -34,5 +41,24 @@ TEST_CASE("every lesson gives the same bits on CUDA") {
 
 TEST_CASE("500 prompts, eight configurations of memory, no differing bit on CUDA") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCuda);
-  ladder::check_prompts(model, static_cast<int>(kvtest::number_from("KV_PROMPTS", 500)), 1);
+  const auto prompts = static_cast<int>(kvtest::number_from("KV_PROMPTS", 500));
+  ladder::check_prompts(model, prompts, 1);
+  model.set_kernel(kv::Kernel::kPlain);
+  ladder::check_prompts(model, std::min(prompts, 100), 1);
+}
+
+TEST_CASE("a graph of one kernel is not replayed for the other") {
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCuda);
+  const auto engine = ladder::lessons().back().make_engine(model, {});
+  kv::Request request;
+  request.prompt = {1, 2, 3};
+  request.max_tokens = 20;
+  uint64_t digests[4];  // fast, plain, fast, plain; with the same arrays and cache
+  for (int i = 0; i < 4; ++i) {
+    model.set_kernel(i % 2 == 0 ? kv::Kernel::kFast : kv::Kernel::kPlain);
+    digests[i] = engine->generate({&request, 1}).completions[0].logits_xxh64;
+  }
+  CHECK(digests[0] == digests[2]);
+  CHECK(digests[1] == digests[3]);
+  CHECK(digests[0] != digests[1]);
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -42,6 +43,16 @@ TEST_CASE("every lesson gives the same bits on the CPU") {
   REQUIRE(rungs.size() >= 2);
   CHECK(ladder::first_mismatch(rungs) == std::nullopt);
   for (const auto& rung : rungs) CHECK(rung.tokens == 20 + 7 + 3 + 1);
+}
+
+TEST_CASE("every lesson gives the same bits on plain kernels, and they are others") {
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
+  const auto requests = some_requests();
+  const uint64_t fast = ladder::climb(model, requests, ladder::lessons(), {})[0].digest;
+  model.set_kernel(kv::Kernel::kPlain);
+  const auto rungs = ladder::climb(model, requests, ladder::lessons(), {});
+  CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+  CHECK(rungs[0].digest != fast);
 }
 
 TEST_CASE("the bits do not depend on the batch or the number of threads") {
@@ -125,10 +136,19 @@ TEST_CASE("the ladder program prints its table as JSON") {
   }
 }
 
+TEST_CASE("the ladder program runs on plain kernels") {
+  const auto digest_of = [](const std::string& kernel) {
+    const Run run = run_program("--device cpu --max-tokens 4 --json - --kernel " + kernel);
+    REQUIRE(run.code == 0);
+    return nlohmann::json::parse(run.out).at("lessons").back().at("logits_xxh64");
+  };
+  CHECK(digest_of("plain") != digest_of("fast"));
+}
+
 TEST_CASE("the ladder program names what is wrong and exits with 2") {
   for (const char* args :
        {"--model /nowhere", "--max-tokens -1", "--device gpu", "--temperature nan", "--prompt ''",
-        "--max-tokens 100000", "--top-p 0", "--unknown"}) {
+        "--max-tokens 100000", "--top-p 0", "--unknown", "--kernel slow"}) {
     CAPTURE(args);
     const Run run = run_program(args, true);
     CHECK(run.code == 2);
@@ -151,6 +171,9 @@ TEST_CASE("500 prompts, eight configurations of memory, no differing bit") {
   constexpr int kPrompts = 500;
 #endif
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  ladder::check_prompts(model, static_cast<int>(kvtest::number_from("KV_PROMPTS", kPrompts)),
-                        static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1)));
+  const auto prompts = static_cast<int>(kvtest::number_from("KV_PROMPTS", kPrompts));
+  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
+  ladder::check_prompts(model, prompts, seed);
+  model.set_kernel(kv::Kernel::kPlain);
+  ladder::check_prompts(model, std::min(prompts, 100), seed);
 }

@@ -54,8 +54,9 @@ TEST_CASE("help names every option and exits with 0") {
     const Outcome help = shell(program, "$P --help");
     CHECK(help.code == 0);
     CHECK(help.err.empty());
-    for (const char* option : {"--prompt", "--max-tokens", "--device", "--model", "--seed",
-                               "--temperature", "--top-k", "--top-p", "--json", "--help"}) {
+    for (const char* option :
+         {"--prompt", "--max-tokens", "--device", "--kernel", "--model", "--seed", "--temperature",
+          "--top-k", "--top-p", "--json", "--help"}) {
       CAPTURE(option);
       CHECK(help.out.find(option) != std::string::npos);
     }

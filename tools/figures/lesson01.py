@@ -1,5 +1,5 @@
 """Diagrams of lesson 01: the shapes of attention, the rows computed again, the tiles."""
-from style import BLUE, EMPTY, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
+from style import BLUE, EMPTY, FAINT, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
 
 
 def attention_shapes():
@@ -116,5 +116,54 @@ def tiles_and_groups():
     return svg.done()
 
 
-FIGURES = {"attention_shapes.svg": attention_shapes, "one_query.svg": one_query,
+def one_warp():
+    svg = Svg(920, 600, "One warp works on one query of 128 elements. Lane i holds elements i, i + 32, i + 64 and i + 96 of "
+                        "q, k, v and acc; the score, m and l are the same in every lane.")
+    svg.panel(20, 20, 880, 560, "One warp, one query: which lane holds what",
+              "head_dim 128, 32 lanes: each has 4 elements of every row, lane 5 those in orange")
+    left, cell, chosen = 176, 21, 5
+
+    def lanes(y, height, fill, rows=1):
+        for row in range(rows):
+            for lane in range(32):
+                svg.rect(left + lane * cell, y + row * height, cell - 2, height - 2,
+                         ORANGE if lane == chosen else fill, radius=2)
+
+    def label(y, name, words, colour=INK):
+        svg.text(44, y, name, 14, colour, 700)
+        svg.text(44, y + 17, words, 12, MUTED)
+
+    for lane in (0, chosen, 31):
+        svg.text(left + lane * cell + cell / 2 - 1, 104, str(lane), 11.5, ORANGE if lane == chosen else MUTED, anchor="middle")
+    svg.text(44, 104, "lane", 12, MUTED)
+    label(130, "q", "read once")
+    lanes(112, 13, SKY, 4)
+    label(196, "k of this key", "read in this turn")
+    lanes(178, 13, EMPTY, 4)
+    for row in range(4):
+        for y in (112, 178):
+            svg.text(left + 32 * cell + 6, y + 10 + 13 * row, f"{32 * row}-{32 * row + 31}", 10.5, FAINT)
+    label(259, "dot", "the lane's 4 products")
+    lanes(248, 17, BLUE)
+    label(303, "warp_sum", "lane 5 swaps sums with")
+    svg.text(44, 337, "21, 13, 1, 7, 4", 12, MUTED)
+    for turn in range(5):  # partners 16, 8, 4, 2 and 1 lanes away
+        x, other = (left + lane * cell + cell / 2 - 1 for lane in (chosen, chosen ^ (16 >> turn)))
+        y = 282 + 12 * turn
+        svg.line(x, y, other, y, ORANGE, 1.5)
+        for end in (x, other):
+            svg.add(f"<circle cx='{end:.1f}' cy='{y}' r='3' fill='{ORANGE}'/>")
+    label(366, "score, m, l", "the same in all lanes")
+    lanes(354, 17, GREEN)
+    label(410, "v of this key", "read in this turn")
+    lanes(392, 13, EMPTY, 4)
+    label(476, "acc", "acc * shrink + p * v")
+    lanes(458, 13, SKY, 4)
+    svg.text(44, 540, "Neighbouring lanes have neighbouring elements, so a row of cells is one piece of memory: 64 bytes of bf16.",
+             13, INK)
+    svg.text(44, 562, "Only the score needs all 128 elements, so only there do the lanes talk to each other.", 13, INK)
+    return svg.done()
+
+
+FIGURES = {"attention_shapes.svg": attention_shapes, "one_query.svg": one_query, "one_warp.svg": one_warp,
            "recomputed_rows.svg": recomputed_rows, "tiles_and_groups.svg": tiles_and_groups}
