@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,10 +39,14 @@ struct EngineCounters {
   int64_t kv_bytes_reserved = 0;  // most bytes set aside for KV at any time
   int64_t kv_bytes_used = 0;      // of these, bytes that held a token's K and V, at that time
   int64_t kv_bytes_copied = 0;    // bytes of KV moved for bookkeeping's sake
-  int64_t blocks_in_use = 0;      // peak, lessons with blocks
-  int64_t blocks_shared = 0;      // peak, lessons with sharing
-  int64_t cache_hit_tokens = 0;   // tokens not computed thanks to a prefix hit
   double seconds = 0;             // time inside generate()
+  std::map<std::string, int64_t> by_name;  // what one lesson counts besides
+
+  /// One of by_name; 0 if it is not there.
+  int64_t named(const std::string& name) const {
+    const auto found = by_name.find(name);
+    return found == by_name.end() ? 0 : found->second;
+  }
 };
 
 /// Called for each generated token. Returning false cancels that request.
@@ -62,19 +67,13 @@ struct GenerateResult {
 /// Tokens generated for all requests together.
 int64_t num_generated_tokens(const GenerateResult& result);
 
-/// What can be set for any lesson's engine. Every lesson has, in its namespace,
-///   std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+/// What can be set for any lesson's engine. Every lesson has, in its namespace, a function
+///   std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const Options& options);
+/// whose Options are these, or have them as a member `engine`.
 struct EngineOptions {
   /// Most tokens of one sequence that go through the model: its prompt and all but the last of its
   /// generated tokens. 0: as many as the requests of a generate() need.
   int max_seq_len = 0;
-  /// Lessons with blocks: tokens per KV block, a power of two up to 256.
-  int block_size = 16;
-  /// Lessons with blocks: blocks in the pool. 0: as many as the requests of a generate() need.
-  int num_blocks = 0;
-  /// Lessons with blocks: every block is an allocation of its own, so that a sanitizer sees a
-  /// kernel that leaves its block.
-  bool separate_blocks = false;
 };
 
 /// One lesson's way to generate. Holds the lesson's cache; borrows the model.

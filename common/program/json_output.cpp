@@ -11,15 +11,14 @@
 namespace kv {
 
 nlohmann::json json_of(const EngineCounters& counters) {
-  return {{"passes", counters.passes},
-          {"kv_rows_computed", counters.kv_rows_computed},
-          {"kv_bytes_reserved", counters.kv_bytes_reserved},
-          {"kv_bytes_used", counters.kv_bytes_used},
-          {"kv_bytes_copied", counters.kv_bytes_copied},
-          {"blocks_in_use", counters.blocks_in_use},
-          {"blocks_shared", counters.blocks_shared},
-          {"cache_hit_tokens", counters.cache_hit_tokens},
-          {"seconds", counters.seconds}};
+  nlohmann::json json{{"passes", counters.passes},
+                      {"kv_rows_computed", counters.kv_rows_computed},
+                      {"kv_bytes_reserved", counters.kv_bytes_reserved},
+                      {"kv_bytes_used", counters.kv_bytes_used},
+                      {"kv_bytes_copied", counters.kv_bytes_copied},
+                      {"seconds", counters.seconds}};
+  json.update(counters.by_name);
+  return json;
 }
 
 namespace {

@@ -1,63 +1,22 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <stdexcept>
 #include <utility>
 
 #include "common/base/at_end.h"
-#include "common/base/error.h"
 #include "common/model/generation.h"
 #include "gathered_attention.h"
 
 namespace lesson03 {
-namespace {
 
-constexpr int kMaxBlockSize = 256;
-
-}  // namespace
-
-void check_block_options(const kv::EngineOptions& options) {
-  const int size = options.block_size;
-  if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
-  }
-  if (options.num_blocks < 0) {
-    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
-                   options.num_blocks);
-  }
-}
-
-int num_blocks_for(int64_t needed, const kv::EngineOptions& options) {
-  if (options.num_blocks > 0 && needed > options.num_blocks) {
-    kv::user_error(
-        "the requests need {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
-        "num_blocks",
-        needed, options.block_size, options.num_blocks);
-  }
-  // One less than an int holds: a lesson may want a block of its own beside them.
-  if (needed >= INT32_MAX) {
-    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
-  }
-  return options.num_blocks > 0 ? options.num_blocks
-                                : static_cast<int>(std::max<int64_t>(needed, 1));
-}
-
-int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
-  int64_t blocks = 0;
-  for (const kv::Request& request : requests) {
-    blocks += (kv::tokens_to_compute(request) + block_size - 1) / block_size;
-  }
-  return blocks;
-}
-
-PagedEngine::PagedEngine(kv::Model& model, const kv::EngineOptions& options,
+PagedEngine::PagedEngine(kv::Model& model, const PagedOptions& options,
                          MakeAttention make_attention, int chunk_tokens)
     : model_(&model),
       options_(options),
       make_attention_(std::move(make_attention)),
       chunk_tokens_(chunk_tokens) {
-  check_block_options(options);
+  check(options);
 }
 
 void PagedEngine::make_cache(std::span<const kv::Request> requests) {
@@ -75,7 +34,7 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
 kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
                                          const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
-  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
   if (requests.empty()) return result;
   kv::PassTimer timer;
@@ -106,7 +65,8 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     attention_->set_tables(std::move(tables));
     const std::span<const float> logits = model_->forward(rows, *attention_);
     const int64_t used_blocks = manager_->pool().num_used();
-    result.counters.blocks_in_use = std::max(result.counters.blocks_in_use, used_blocks);
+    int64_t& most_blocks = result.counters.by_name["blocks_in_use"];
+    most_blocks = std::max(most_blocks, used_blocks);
     kv::note_kv_bytes(result.counters, used_blocks * cache_->bytes_per_block(),
                       manager_->num_tokens() * cache_->bytes_per_token());
     generation.accept(rows, logits);
@@ -128,7 +88,7 @@ void PagedEngine::free_all() {
   sequences_.clear();
 }
 
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options) {
+std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const PagedOptions& options) {
   return std::make_unique<PagedEngine>(
       model, options,
       [](const kv::ModelConfig& config, const kv::Stream& stream, const PagedKvCache& cache) {
@@ -136,7 +96,7 @@ std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::Engin
       });
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   return make_paged_engine(model, options);
 }
 

@@ -15,6 +15,7 @@
 #include "common/model/model.h"
 #include "paged_attention_base.h"
 #include "paged_kv_cache.h"
+#include "paged_options.h"
 
 namespace lesson03 {
 
@@ -28,7 +29,7 @@ class PagedEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256. `chunk_tokens`: at most
   /// so many tokens of a sequence in one pass; 0: no limit.
-  PagedEngine(kv::Model& model, const kv::EngineOptions& options, MakeAttention make_attention,
+  PagedEngine(kv::Model& model, const PagedOptions& options, MakeAttention make_attention,
               int chunk_tokens = 0);
 
   /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
@@ -51,7 +52,7 @@ class PagedEngine : public kv::Engine {
   void free_all();
 
   kv::Model* model_;
-  kv::EngineOptions options_;
+  PagedOptions options_;
   MakeAttention make_attention_;
   int chunk_tokens_;  // 0: no limit
   std::optional<PagedKvCache> cache_;
@@ -60,19 +61,9 @@ class PagedEngine : public kv::Engine {
   std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
 };
 
-/// Blocks that the requests fill together when each has reached its end.
-int64_t blocks_needed(std::span<const kv::Request> requests, int block_size);
-
-/// What every engine with blocks asks of its options. Throws UserError for a block size that is no
-/// power of two up to 256, or a negative number of blocks.
-void check_block_options(const kv::EngineOptions& options);
-/// Blocks of a pool for work that needs so many: options.num_blocks, or just them. Throws
-/// UserError, with both numbers, if that is too few, or more than can be numbered.
-int num_blocks_for(int64_t needed, const kv::EngineOptions& options);
-
 /// A PagedEngine that gathers: GatheredAttention.
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options);
+std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const PagedOptions& options);
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 
 }  // namespace lesson03

@@ -97,7 +97,8 @@ void print_cost(const kv::Console& console, const lesson03::PagedEngine& engine,
   const lesson03::PagedKvCache& cache = *engine.cache();
   const int64_t tails = counters.kv_bytes_reserved - counters.kv_bytes_used;
   console.print("blocks of {} tokens      {} at most, {} each\n", cache.block_size(),
-                kv::with_commas(counters.blocks_in_use), kv::human_bytes(cache.bytes_per_block()));
+                kv::with_commas(counters.named("blocks_in_use")),
+                kv::human_bytes(cache.bytes_per_block()));
   console.print("wasted in tails           {}, at most {} slots for each of {} sequences\n",
                 kv::human_bytes(tails), cache.block_size() - 1, requests.size());
   const int64_t written = counters.kv_rows_computed * cache.bytes_per_token();

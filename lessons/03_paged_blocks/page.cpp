@@ -102,8 +102,8 @@ std::string PagedPage::start(const viz::Command& command) {
   requests.push_back(requests[0]);
   requests[1].prompt.resize((requests[0].prompt.size() + 1) / 2);
   requests[1].max_tokens = (tokens + 1) / 2;
-  const kv::EngineOptions options{.block_size = pool_->manager().block_size(),
-                                  .num_blocks = pool_->manager().pool().num_blocks()};
+  const PagedOptions options{.block_size = pool_->manager().block_size(),
+                             .num_blocks = pool_->manager().pool().num_blocks()};
   std::unique_ptr<PagedEngine> engine = make_paged_engine(model_.model(), options);
   live_ = std::make_unique<viz::LiveRequests>(*engine, std::move(requests));
   engine_ = std::move(engine);

@@ -2,7 +2,8 @@
 
 namespace lesson04 {
 
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options,
+std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model,
+                                               const lesson03::PagedOptions& options,
                                                int chunk_tokens) {
   const auto make_attention = [](const kv::ModelConfig& config, const kv::Stream&,
                                  const PagedKvCache& cache) {
@@ -11,8 +12,8 @@ std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::Engin
   return std::make_unique<PagedEngine>(model, options, make_attention, chunk_tokens);
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
-  return make_paged_engine(model, options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {
+  return lesson04::make_paged_engine(model, options);
 }
 
 }  // namespace lesson04

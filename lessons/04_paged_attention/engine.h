@@ -18,9 +18,10 @@ using lesson03::PagedEngine;
 /// A PagedEngine whose attention is PagedCacheAttention. `chunk_tokens`: at most so many tokens of
 /// a sequence in one pass, so that long prompts come in chunks; 0: no limit. The bits are the same
 /// for all of them.
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const kv::EngineOptions& options,
+std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model,
+                                               const lesson03::PagedOptions& options,
                                                int chunk_tokens = 0);
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
 
 }  // namespace lesson04

@@ -45,7 +45,7 @@ void print_comparison(const kv::Console& console, kv::Model& model, const Option
   const int room = model.config().max_position_embeddings - kSteps;
   const kv::Request request =
       kv::request_of_length(std::clamp(options.context, 1, std::max(1, room)), kSteps);
-  const kv::EngineOptions paged{.block_size = options.block_size};
+  const lesson03::PagedOptions paged{.block_size = options.block_size};
   std::vector<Contender> all;
   all.push_back({"02 flat_cache", "from one slab", lesson02::make_engine(model, {})});
   all.push_back({"03 paged_blocks", "gathered first", lesson03::make_engine(model, paged)});

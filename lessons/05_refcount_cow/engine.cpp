@@ -7,7 +7,6 @@
 #include "common/base/at_end.h"
 #include "common/base/error.h"
 #include "copy_blocks.h"
-#include "lessons/03_paged_blocks/engine.h"
 
 namespace lesson05 {
 
@@ -30,9 +29,9 @@ int64_t blocks_needed_by_forks(const kv::Request& request, int n, int block_size
 
 }  // namespace
 
-SharingEngine::SharingEngine(kv::Model& model, const kv::EngineOptions& options)
+SharingEngine::SharingEngine(kv::Model& model, const lesson03::PagedOptions& options)
     : model_(&model), options_(options) {
-  lesson03::check_block_options(options);
+  lesson03::check(options);
 }
 
 void SharingEngine::make_cache(int64_t blocks_needed) {
@@ -90,8 +89,12 @@ void SharingEngine::continue_from(std::span<const size_t> parents, kv::EngineCou
 
 void SharingEngine::note_blocks(kv::EngineCounters& counters) {
   const BlockPool& pool = manager_->pool();
-  counters.blocks_in_use = std::max<int64_t>(counters.blocks_in_use, pool.num_used());
-  counters.blocks_shared = std::max<int64_t>(counters.blocks_shared, pool.num_shared());
+  const auto note_peak = [&](const char* name, int64_t now) {
+    int64_t& peak = counters.by_name[name];
+    peak = std::max(peak, now);
+  };
+  note_peak("blocks_in_use", pool.num_used());
+  note_peak("blocks_shared", pool.num_shared());
   counters.kv_bytes_copied = manager_->num_copies() * cache_->bytes_per_block();
   peak_without_sharing_ = std::max(peak_without_sharing_, pool.num_references());
 }
@@ -118,7 +121,7 @@ kv::GenerateResult SharingEngine::sample(const kv::Request& request, int n,
 kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, bool one_prompt,
                                       const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
-  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
   if (requests.empty()) return result;
   kv::PassTimer timer;
@@ -156,7 +159,7 @@ BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
                                             const kv::BeamSearchParams& params,
                                             const BeamCallback& on_step) {
   kv::check_requests({&request, 1}, model_->config());
-  kv::check_seq_len_limit({&request, 1}, options_.max_seq_len);
+  kv::check_seq_len_limit({&request, 1}, options_.engine.max_seq_len);
   kv::BeamSearch search(params, request.max_tokens, request.stop_token_ids);
   BeamSearchResult result;
   kv::PassTimer timer;
@@ -180,7 +183,7 @@ BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
   return result;
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {
   return std::make_unique<SharingEngine>(model, options);
 }
 

@@ -14,6 +14,7 @@
 #include "common/model/engine.h"
 #include "common/model/generation.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/03_paged_blocks/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 
 namespace lesson05 {
@@ -30,7 +31,7 @@ using BeamCallback = std::function<bool(std::span<const kv::Beam> beams)>;
 /// also when it throws; it throws UserError, with both numbers, for what the pool can never hold.
 class SharingEngine : public kv::Engine {
  public:
-  SharingEngine(kv::Model& model, const kv::EngineOptions& options);
+  SharingEngine(kv::Model& model, const lesson03::PagedOptions& options);
 
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
@@ -63,7 +64,7 @@ class SharingEngine : public kv::Engine {
   void free_all();
 
   kv::Model* model_;
-  kv::EngineOptions options_;
+  lesson03::PagedOptions options_;
   std::optional<lesson03::PagedKvCache> cache_;
   std::optional<BlockManager> manager_;                     // copies inside cache_
   std::optional<lesson04::PagedCacheAttention> attention_;  // borrows cache_
@@ -72,6 +73,6 @@ class SharingEngine : public kv::Engine {
   int64_t peak_without_sharing_ = 0;
 };
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
 
 }  // namespace lesson05

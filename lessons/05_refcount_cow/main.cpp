@@ -62,9 +62,10 @@ void print_blocks(const kv::Console& console, const lesson05::SharingEngine& eng
                   const kv::EngineCounters& counters) {
   const int64_t copies = engine.peak_blocks_without_sharing();
   console.print("blocks in use             {} at most, {} of them shared at most\n",
-                kv::with_commas(counters.blocks_in_use), kv::with_commas(counters.blocks_shared));
+                kv::with_commas(counters.named("blocks_in_use")),
+                kv::with_commas(counters.named("blocks_shared")));
   console.print("blocks as copies          {} at most; sharing saves {}\n", kv::with_commas(copies),
-                kv::percent(static_cast<double>(copies - counters.blocks_in_use),
+                kv::percent(static_cast<double>(copies - counters.named("blocks_in_use")),
                             static_cast<double>(copies)));
   console.print("copied on write           {} blocks, {}\n", engine.manager()->num_copies(),
                 kv::human_bytes(counters.kv_bytes_copied));

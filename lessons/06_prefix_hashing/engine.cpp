@@ -7,14 +7,13 @@
 #include "common/base/at_end.h"
 #include "common/base/error.h"
 #include "common/model/generation.h"
-#include "lessons/03_paged_blocks/engine.h"
 
 namespace lesson06 {
 
-PrefixEngine::PrefixEngine(kv::Model& model, const kv::EngineOptions& options, BlockHasher hasher,
-                           PrefixIndex::Check check)
+PrefixEngine::PrefixEngine(kv::Model& model, const lesson03::PagedOptions& options,
+                           BlockHasher hasher, PrefixIndex::Check check)
     : model_(&model), options_(options), hasher_(std::move(hasher)), check_(check) {
-  lesson03::check_block_options(options);
+  lesson03::check(options);
 }
 
 void PrefixEngine::make_cache(std::span<const kv::Request> requests) {
@@ -33,7 +32,7 @@ void PrefixEngine::make_cache(std::span<const kv::Request> requests) {
 kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
                                           const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
-  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
   num_cached_tokens_.assign(requests.size(), 0);
   blocks_.assign(requests.size(), {});
@@ -47,7 +46,7 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
     const BlockManager::Start start = manager_->start(generation.tokens(i));
     sequences_[i] = start.seq;
     num_cached_tokens_[i] = start.num_cached_tokens;
-    result.counters.cache_hit_tokens += start.num_cached_tokens;
+    result.counters.by_name["cache_hit_tokens"] += start.num_cached_tokens;
   }
 
   while (generation.any_active()) {
@@ -75,7 +74,8 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
     for (const size_t i : rows.requests) manager_->publish(sequences_[i], generation.tokens(i));
 
     const int64_t used = manager_->pool().num_used();
-    result.counters.blocks_in_use = std::max(result.counters.blocks_in_use, used);
+    int64_t& most_blocks = result.counters.by_name["blocks_in_use"];
+    most_blocks = std::max(most_blocks, used);
     kv::note_kv_bytes(
         result.counters, used * cache_->bytes_per_block(),
         std::min(num_slots * cache_->bytes_per_token(), used * cache_->bytes_per_block()));
@@ -99,7 +99,7 @@ void PrefixEngine::free_all() {
   sequences_.clear();
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {
   return std::make_unique<PrefixEngine>(model, options);
 }
 

@@ -12,6 +12,7 @@
 #include "common/model/engine.h"
 #include "common/model/model.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/03_paged_blocks/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 
 namespace lesson06 {
@@ -25,7 +26,8 @@ using lesson04::PagedCacheAttention;
 class PrefixEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256.
-  PrefixEngine(kv::Model& model, const kv::EngineOptions& options, BlockHasher hasher = xxh64_block,
+  PrefixEngine(kv::Model& model, const lesson03::PagedOptions& options,
+               BlockHasher hasher = xxh64_block,
                PrefixIndex::Check check = PrefixIndex::Check::kExact);
 
   /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
@@ -48,7 +50,7 @@ class PrefixEngine : public kv::Engine {
   void free_all();
 
   kv::Model* model_;
-  kv::EngineOptions options_;
+  lesson03::PagedOptions options_;
   BlockHasher hasher_;
   PrefixIndex::Check check_;
   std::optional<PagedKvCache> cache_;
@@ -59,6 +61,6 @@ class PrefixEngine : public kv::Engine {
   std::vector<std::vector<int32_t>> blocks_;
 };
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
 
 }  // namespace lesson06

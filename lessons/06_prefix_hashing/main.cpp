@@ -149,7 +149,8 @@ struct Served {
 /// Serves A and then B, and compares B's blocks with those of an engine that has seen B only.
 Served serve_behind(kv::Model& model, const Victims& victims, const Options& options,
                     lesson06::PrefixIndex::Check check) {
-  const kv::EngineOptions pool{.block_size = options.block_size, .num_blocks = options.num_blocks};
+  const lesson03::PagedOptions pool{.block_size = options.block_size,
+                                    .num_blocks = options.num_blocks};
   lesson06::PrefixEngine engine(model, pool, lesson06::xxh64_block, check), alone(model, pool);
   engine.generate({&victims.first, 1});
   const auto result = engine.generate({&victims.second, 1});

@@ -7,15 +7,14 @@
 #include "common/base/at_end.h"
 #include "common/base/error.h"
 #include "common/model/generation.h"
-#include "lessons/03_paged_blocks/engine.h"
 #include "poison_blocks.h"
 
 namespace lesson07 {
 
-CachingEngine::CachingEngine(kv::Model& model, const kv::EngineOptions& options,
+CachingEngine::CachingEngine(kv::Model& model, const lesson03::PagedOptions& options,
                              const CacheOptions& cache)
     : model_(&model), options_(options), cache_options_(cache) {
-  lesson03::check_block_options(options);
+  lesson03::check(options);
 }
 
 void CachingEngine::make_cache(std::span<const kv::Request> requests) {
@@ -54,7 +53,7 @@ kv::GenerateResult CachingEngine::generate(std::span<const kv::Request> requests
                                            std::span<const ExtraKeys> extra_keys,
                                            const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
-  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
   num_cached_tokens_.assign(requests.size(), 0);
   if (requests.empty()) return result;
@@ -71,7 +70,7 @@ kv::GenerateResult CachingEngine::generate(std::span<const kv::Request> requests
     sequences_[i] = start->seq;
     num_cached_tokens_[i] = computed[i] = start->num_cached_tokens;
     blocks_before[i] = start->num_cached_tokens / options_.block_size;
-    result.counters.cache_hit_tokens += start->num_cached_tokens;
+    result.counters.by_name["cache_hit_tokens"] += start->num_cached_tokens;
   }
   poison_new_blocks(blocks_before);
 
@@ -102,7 +101,8 @@ kv::GenerateResult CachingEngine::generate(std::span<const kv::Request> requests
     for (const size_t i : rows.requests) manager_->publish(sequences_[i], generation.tokens(i));
 
     const int64_t used = manager_->pool().num_used();
-    result.counters.blocks_in_use = std::max(result.counters.blocks_in_use, used);
+    int64_t& most_blocks = result.counters.by_name["blocks_in_use"];
+    most_blocks = std::max(most_blocks, used);
     kv::note_kv_bytes(
         result.counters, used * cache_->bytes_per_block(),
         std::min(num_slots * cache_->bytes_per_token(), used * cache_->bytes_per_block()));
@@ -124,7 +124,7 @@ void CachingEngine::free_all() {
   sequences_.clear();
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {
   return std::make_unique<CachingEngine>(model, options);
 }
 

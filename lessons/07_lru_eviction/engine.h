@@ -11,6 +11,7 @@
 #include "common/model/engine.h"
 #include "common/model/model.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/03_paged_blocks/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 
 namespace lesson07 {
@@ -32,7 +33,8 @@ struct CacheOptions {
 class CachingEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256.
-  CachingEngine(kv::Model& model, const kv::EngineOptions& options, const CacheOptions& cache = {});
+  CachingEngine(kv::Model& model, const lesson03::PagedOptions& options,
+                const CacheOptions& cache = {});
 
   /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
   /// max_seq_len or the requests together need more blocks than the pool has. Also when it throws,
@@ -55,7 +57,7 @@ class CachingEngine : public kv::Engine {
   void free_all();
 
   kv::Model* model_;
-  kv::EngineOptions options_;
+  lesson03::PagedOptions options_;
   CacheOptions cache_options_;
   std::optional<PagedKvCache> cache_;
   std::optional<PagedCacheAttention> attention_;  // borrows cache_
@@ -65,6 +67,6 @@ class CachingEngine : public kv::Engine {
   kv::DeviceBuffer scratch_;
 };
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
 
 }  // namespace lesson07

@@ -10,7 +10,6 @@
 #include "common/base/error.h"
 #include "compute_slot_mapping.h"
 #include "kernels/argmax.h"
-#include "lessons/03_paged_blocks/engine.h"
 
 namespace lesson08 {
 namespace {
@@ -70,10 +69,10 @@ int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_
   return static_cast<int>(std::min(blocks, double{INT32_MAX - 1}));
 }
 
-ServingEngine::ServingEngine(kv::Model& model, const kv::EngineOptions& options,
+ServingEngine::ServingEngine(kv::Model& model, const lesson03::PagedOptions& options,
                              const ServeOptions& serve)
     : model_(&model), options_(options), serve_options_(serve), padding_(options.block_size) {
-  lesson03::check_block_options(options);
+  lesson03::check(options);
   KvCacheManager probe({.num_blocks = 1, .block_size = options.block_size});
   Scheduler(probe, serve.scheduler);  // refuses wrong options now
   if (serve.pad_decodes_to < 1) {
@@ -169,7 +168,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     return !on_token || on_token(i, token);
   };
   ServedGeneration generation(requests, model_->config(), note_token);
-  kv::check_seq_len_limit(requests, options_.max_seq_len);
+  kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   if (requests.empty()) return result;
   for (size_t i = 0; serve_options_.choose_on_device && i < requests.size(); ++i) {
     if (requests[i].sampling.temperature == 0) continue;
@@ -190,6 +189,8 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
 
   kv::PassTimer timer;
   kv::EngineCounters& counters = result.generated.counters;
+  int64_t& most_blocks = counters.by_name["blocks_in_use"];
+  int64_t& hit_tokens = counters.by_name["cache_hit_tokens"];
   double waste = 0;
   double device_done = now();
   size_t next = 0;
@@ -214,7 +215,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     for (const Chunk& chunk : chunks) {
       const ScheduledRequest& request = scheduler.request(chunk.id);
       if (request.num_computed == request.num_cached && request.num_cached > 0) {
-        counters.cache_hit_tokens += request.num_cached;
+        hit_tokens += request.num_cached;
       }
       RequestTimes& times = result.times[static_cast<size_t>(chunk.id)];
       if (times.first_token == 0 && request.num_preemptions == 0) {
@@ -236,7 +237,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     scheduler.update(chunks);
 
     const int64_t used = manager_->pool().num_used();
-    counters.blocks_in_use = std::max(counters.blocks_in_use, used);
+    most_blocks = std::max(most_blocks, used);
     const int64_t slots = used * manager_->block_size();
     const int64_t filled = manager_->num_slots_used();
     waste += static_cast<double>(slots - filled) / static_cast<double>(slots);
@@ -260,7 +261,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
   return result;
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options) {
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {
   return std::make_unique<ServingEngine>(model, options);
 }
 

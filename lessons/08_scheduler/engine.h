@@ -13,6 +13,7 @@
 #include "common/model/model.h"
 #include "kv_cache_manager.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/03_paged_blocks/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "scheduler.h"
 
@@ -98,7 +99,8 @@ class ServingEngine : public kv::Engine {
   /// Throws UserError for a block size that is no power of two up to 256, and wrong options of the
   /// scheduler. options.num_blocks 0: as many as all requests together need, so that nobody waits,
   /// or the share of the memory that `serve` names.
-  ServingEngine(kv::Model& model, const kv::EngineOptions& options, const ServeOptions& serve = {});
+  ServingEngine(kv::Model& model, const lesson03::PagedOptions& options,
+                const ServeOptions& serve = {});
 
   /// All requests come at once.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
@@ -119,7 +121,7 @@ class ServingEngine : public kv::Engine {
   std::vector<int32_t> choose_tokens(const kv::PassRows& rows);
 
   kv::Model* model_;
-  kv::EngineOptions options_;
+  lesson03::PagedOptions options_;
   ServeOptions serve_options_;
   std::optional<PagedKvCache> cache_;
   std::optional<ServingAttention> attention_;  // borrows cache_
@@ -128,6 +130,6 @@ class ServingEngine : public kv::Engine {
   kv::DeviceBuffer chosen_;  // int32 [logit rows], with choose_on_device
 };
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const kv::EngineOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
 
 }  // namespace lesson08

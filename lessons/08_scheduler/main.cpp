@@ -93,8 +93,8 @@ nlohmann::json print_result(const kv::Console& console, int num_blocks, const Su
                 kv::percent(static_cast<double>(s.cached), static_cast<double>(s.prompt_tokens)));
   console.print("preemptions               {}, at most {} of one request\n",
                 kv::with_commas(result.num_preemptions), s.most_preempted);
-  console.print("blocks in use             {} of {} at most\n", kv::with_commas(c.blocks_in_use),
-                kv::with_commas(num_blocks));
+  console.print("blocks in use             {} of {} at most\n",
+                kv::with_commas(c.named("blocks_in_use")), kv::with_commas(num_blocks));
   console.print("KV waste                  {:.1f} %, the mean over all passes\n",
                 100 * result.waste);
   return {{"tokens", s.made},

@@ -26,7 +26,7 @@ inline std::vector<kv::Request> few_requests() {
 
 inline std::unique_ptr<lesson08::ServingEngine> small_engine(kv::Model& model) {
   return std::make_unique<lesson08::ServingEngine>(
-      model, kv::EngineOptions{.block_size = 8, .num_blocks = 4},
+      model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 4},
       lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}});
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/model/engine.h"
@@ -22,6 +23,18 @@ struct Lesson {
   std::string topic;   // "flat_cache"
   MakeEngine make_engine;
 };
+
+/// One way to make every lesson's engine, whatever else its options say.
+template <class Options>
+std::unique_ptr<kv::Engine> make(std::unique_ptr<kv::Engine> (*make_engine)(kv::Model&,
+                                                                            const Options&),
+                                 kv::Model& model, const kv::EngineOptions& options) {
+  if constexpr (std::is_same_v<Options, kv::EngineOptions>) {
+    return make_engine(model, options);
+  } else {
+    return make_engine(model, {.engine = options});
+  }
+}
 
 /// Every lesson of the course, in order. The list is written by CMake from the kv_lesson() calls.
 const std::vector<Lesson>& lessons();

@@ -47,7 +47,7 @@ inline void check_prompts(kv::Model& model, int count, uint64_t seed) {
   };
   struct Configuration {
     std::string name;
-    kv::EngineOptions blocks;
+    lesson03::PagedOptions blocks;
     lesson08::ServeOptions serve;
   };
   const std::vector<Configuration> configurations{
@@ -72,7 +72,7 @@ inline void check_prompts(kv::Model& model, int count, uint64_t seed) {
     const auto result = engine.serve(requests, {});
     for (size_t i = 0; i < requests.size(); ++i) compare(result.generated.completions[i], i);
     preemptions += result.num_preemptions;
-    hits += result.generated.counters.cache_hit_tokens;
+    hits += result.generated.counters.named("cache_hit_tokens");
     engine.manager()->check();
   }
   const std::string name = "forks of one prompt";

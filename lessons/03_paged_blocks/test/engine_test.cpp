@@ -206,7 +206,7 @@ TEST_CASE("blocks are taken as tokens come and all are free at the end") {
   CHECK(generated == 9);
   CHECK(paged.manager()->pool().num_used() == 0);
   const int64_t blocks = (prompt + 8 + 3) / 4;
-  CHECK(result.counters.blocks_in_use == blocks);
+  CHECK(result.counters.named("blocks_in_use") == blocks);
   CHECK(result.counters.kv_bytes_reserved == blocks * paged.cache()->bytes_per_block());
   CHECK(result.counters.kv_bytes_used == (prompt + 8) * paged.cache()->bytes_per_token());
   CHECK(result.counters.kv_bytes_copied > 0);

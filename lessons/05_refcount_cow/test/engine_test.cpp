@@ -101,13 +101,13 @@ TEST_CASE("samples use the blocks that the arithmetic says") {
   SharingEngine engine(shipped_model(), {});
   // 64 tokens and 10 more that go through the model.
   const auto ten = engine.sample(hot_request(64, 11), 4);
-  CHECK(ten.counters.blocks_in_use == 8);
-  CHECK(ten.counters.blocks_shared == 4);
+  CHECK(ten.counters.named("blocks_in_use") == 8);
+  CHECK(ten.counters.named("blocks_shared") == 4);
   CHECK(engine.peak_blocks_without_sharing() == 20);
   CHECK(ten.counters.kv_bytes_reserved == 8 * engine.cache()->bytes_per_block());
   CHECK(ten.counters.kv_bytes_used == (64 + 4 * 10) * engine.cache()->bytes_per_token());
   const auto twenty = engine.sample(hot_request(64, 21), 4);
-  CHECK(twenty.counters.blocks_in_use == 12);
+  CHECK(twenty.counters.named("blocks_in_use") == 12);
   CHECK(engine.peak_blocks_without_sharing() == 24);
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("a pool of exactly the needed size is enough and one block less is ref
   const kv::Request request = hot_request(18, 10);
   constexpr int kNeeded = 4 + 3 * 3;
   SharingEngine engine(shipped_model(), {.block_size = 4, .num_blocks = kNeeded});
-  CHECK(engine.sample(request, 3).counters.blocks_in_use == kNeeded);
+  CHECK(engine.sample(request, 3).counters.named("blocks_in_use") == kNeeded);
   CHECK_FALSE(engine.beam_search(request, {.num_beams = 3}).beams.empty());
   SharingEngine small(shipped_model(), {.block_size = 4, .num_blocks = kNeeded - 1});
   const char* both = "need 13 blocks of 4 tokens, the pool has 12";

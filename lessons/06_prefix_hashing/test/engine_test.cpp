@@ -35,7 +35,7 @@ TEST_CASE("a prompt that is cached as a whole gives the same bits") {
     const auto first = engine.generate({&request, 1});
     const auto second = engine.generate({&request, 1});
     CHECK(engine.num_cached_tokens()[0] == (length - 1) / 16 * 16);
-    CHECK(second.counters.cache_hit_tokens == (length - 1) / 16 * 16);
+    CHECK(second.counters.named("cache_hit_tokens") == (length - 1) / 16 * 16);
     CHECK(first.counters.kv_rows_computed - second.counters.kv_rows_computed ==
           (length - 1) / 16 * 16);
     check_equal(first, flat({request}));

@@ -19,7 +19,7 @@ namespace lesson06_test {
 inline void check_hit(kv::Model& model, int block_size, int shared) {
   CAPTURE(block_size);
   CAPTURE(shared);
-  const kv::EngineOptions options{.block_size = block_size, .num_blocks = 1024 / block_size};
+  const lesson03::PagedOptions options{.block_size = block_size, .num_blocks = 1024 / block_size};
   lesson06::PrefixEngine engine(model, options), alone(model, options);
   const kv::Request before = kvtest::with_system_prompt(shared, 9, 1);
   const kv::Request request = kvtest::with_system_prompt(shared, 30, 2);

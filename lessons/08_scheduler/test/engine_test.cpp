@@ -90,7 +90,7 @@ TEST_CASE("eight configurations, the same bits: pools, blocks, chunks, preemptio
       const auto result = engine.serve(requests, arrivals);
       check_equal(result.generated, wanted);
       preemptions += result.num_preemptions;
-      hits += result.generated.counters.cache_hit_tokens;
+      hits += result.generated.counters.named("cache_hit_tokens");
       engine.manager()->check();
       CHECK(engine.manager()->pool().num_used() == 0);
     }
@@ -192,7 +192,7 @@ TEST_CASE("later requests find what earlier ones computed, in one call and in th
   check_equal(result.generated, flat(requests));
   CHECK(result.times[0].num_cached_tokens == 0);
   for (size_t i = 1; i < 4; ++i) CHECK(result.times[i].num_cached_tokens == 64);
-  CHECK(result.generated.counters.cache_hit_tokens == 3 * 64);
+  CHECK(result.generated.counters.named("cache_hit_tokens") == 3 * 64);
   const auto again = engine.serve(requests, {});
   CHECK(again.times[0].num_cached_tokens == 64);
   check_equal(again.generated, result.generated);
