@@ -19,7 +19,7 @@ namespace lesson07 {
 using lesson03::PagedKvCache;
 using lesson04::PagedCacheAttention;
 
-/// What can be chosen beside EngineOptions.
+/// What can be chosen beside PagedOptions.
 struct CacheOptions {
   FreeOrder free_order = FreeOrder::kAppend;
   int hash_bits = BlockPool::kAllBits;
