@@ -40,11 +40,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (size_ == 0) return;  // mmap refuses an empty range
   void* data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd, 0);
   if (data == MAP_FAILED) fail(path, "mmap");
-  data_ = static_cast<const std::byte*>(data);
+  data_ = data;
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) ::munmap(data_, size_);
 }
 
 }  // namespace kv

@@ -18,10 +18,10 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   /// Empty for an empty file.
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
 
  private:
-  const std::byte* data_ = nullptr;
+  void* data_ = nullptr;  // of the mapping
   size_t size_ = 0;
 };
 
