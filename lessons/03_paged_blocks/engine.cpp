@@ -24,8 +24,7 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
   if (!attention_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
     cache_.reset();  // the old blocks go before the new ones come
-    cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
-                   options_.separate_blocks);
+    cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
     attention_ = make_attention_(model_->config(), model_->stream(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size);

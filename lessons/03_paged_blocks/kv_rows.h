@@ -1,7 +1,7 @@
 #pragma once
 
 // Where a slot's rows are: how a block and an offset become an address, for the CPU twins and the
-// kernels that copy. (Lesson 04's attention on CUDA goes by slots: paged_cache.cuh.)
+// kernels that copy.
 
 #include <cstdint>
 
@@ -19,16 +19,14 @@ namespace lesson03 {
 template <class T>
 KV_HOST_DEVICE inline T* k_row(const KvBlocks& cache, int64_t block_id, int offset) {
   const int64_t width = int64_t{cache.num_kv_heads} * cache.head_dim;
-  if (cache.k_block != nullptr) return static_cast<T*>(cache.k_block[block_id]) + offset * width;
-  return static_cast<T*>(cache.k) + (block_id * cache.block_size + offset) * width;
+  return static_cast<T*>(cache.k) + (block_id * cache.block_stride + offset) * width;
 }
 
 /// The row of V in slot (block_id, offset).
 template <class T>
 KV_HOST_DEVICE inline T* v_row(const KvBlocks& cache, int64_t block_id, int offset) {
   const int64_t width = int64_t{cache.num_kv_heads} * cache.head_dim;
-  if (cache.v_block != nullptr) return static_cast<T*>(cache.v_block[block_id]) + offset * width;
-  return static_cast<T*>(cache.v) + (block_id * cache.block_size + offset) * width;
+  return static_cast<T*>(cache.v) + (block_id * cache.block_stride + offset) * width;
 }
 
 /// True if the cache has this slot.

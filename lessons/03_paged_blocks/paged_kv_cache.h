@@ -3,7 +3,6 @@
 // K and V of all layers in blocks. Which block belongs to whom is the manager's business.
 
 #include <cstdint>
-#include <vector>
 
 #include "common/base/device.h"
 #include "common/model/config.h"
@@ -16,14 +15,16 @@ namespace lesson03 {
 class PagedKvCache {
  public:
   /// Allocates everything at once: throws DeviceError if the memory cannot be had, and
-  /// std::invalid_argument unless num_blocks and block_size are at least 1. `separate_blocks`:
-  /// every block of every layer is its own allocation (see KvBlocks).
+  /// std::invalid_argument unless num_blocks and block_size are at least 1. With `guard_rows` it is
+  /// a debug pool: so many rows of all bits set, which is NaN, lie before, between and after the
+  /// blocks. What reads one gives NaN; what writes one is found by looking at them afterwards.
   PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
-               int block_size, bool separate_blocks = false);
+               int block_size, int guard_rows = 0);
 
   int num_blocks() const { return num_blocks_; }
   int block_size() const { return block_size_; }
   int num_layers() const { return num_layers_; }
+  int guard_rows() const { return guard_rows_; }
 
   /// One layer as kernels see it. The pointers stay valid as long as this object lives.
   KvBlocks layer(int layer) const;
@@ -33,7 +34,8 @@ class PagedKvCache {
     void* v;
   };
   Block block(int layer, int32_t block_id) const;
-  /// Sets every byte of K and V, in order with the stream's other work. A new cache holds anything.
+  /// Sets every byte of K and V, but no guard, in order with the stream's other work. A new cache
+  /// holds anything.
   void fill(int byte, const kv::Stream& stream) const;
 
   int64_t bytes_per_token() const { return bytes_per_token_; }  // K and V, all layers
@@ -47,15 +49,14 @@ class PagedKvCache {
   int num_kv_heads_;
   int head_dim_;
   int64_t bytes_per_token_;
+  int64_t row_bytes_;    // K or V of one token in one layer
   int64_t block_bytes_;  // K or V of one block in one layer
+  int guard_rows_;
 
-  kv::DeviceBuffer k_;  // [num_layers, num_blocks, block_size, num_kv_heads, head_dim]
+  // [guard_rows], then [num_layers, num_blocks] of [block_size + guard_rows, num_kv_heads,
+  // head_dim]: the last guard_rows of a block are the guards before the next one.
+  kv::DeviceBuffer k_;
   kv::DeviceBuffer v_;
-  // Only with separate blocks: the allocations, their addresses here and on the device.
-  std::vector<kv::DeviceBuffer> k_blocks_;  // [num_layers * num_blocks]
-  std::vector<kv::DeviceBuffer> v_blocks_;
-  kv::DeviceBuffer k_addresses_;  // [num_layers, num_blocks] of void*
-  kv::DeviceBuffer v_addresses_;
 };
 
 }  // namespace lesson03

@@ -12,9 +12,6 @@ namespace lesson03 {
 struct PagedOptions {
   int block_size = 16;  // tokens per KV block, a power of two up to 256
   int num_blocks = 0;   // of the pool; 0: as many as the requests of a generate() need
-  /// Every block is an allocation of its own, so that a sanitizer sees a kernel that leaves its
-  /// block.
-  bool separate_blocks = false;
   kv::EngineOptions engine{};
 };
 

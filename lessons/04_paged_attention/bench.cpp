@@ -110,6 +110,7 @@ class CpuRunner {
             .v = v_.data(),
             .num_blocks = static_cast<int>(tables_.size()),
             .block_size = case_.block_size,
+            .block_stride = case_.block_size,
             .num_kv_heads = kKvHeads,
             .head_dim = kHeadDim};
   }

@@ -68,6 +68,7 @@ lesson04::PagedAttentionArgs DecodePass::args(int copy) const {
                     .v = v_[i].data(),
                     .num_blocks = num_blocks_,
                     .block_size = case_.block_size,
+                    .block_stride = case_.block_size,
                     .num_kv_heads = kKvHeads,
                     .head_dim = kHeadDim},
           .first_row = first_row_.as<const int32_t>(),

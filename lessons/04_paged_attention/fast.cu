@@ -13,16 +13,17 @@ namespace {
 
 using kv::attention::bf16;
 
-/// The row of a token: the slot block_id * block_size + offset, in blocks of 2^shift tokens. One
-/// lookup for each token; tokens of one block find the same entry, which the first of them has
-/// brought into the L1 cache. 32 bits are enough: 2^31 slots would not fit on any GPU
-/// (fast_paged_attention_cuda refuses them). An element's number needs 64.
-struct SlotOfToken {
+/// The row of a token in a pool of blocks of 2^shift tokens. One lookup for each token; tokens of
+/// one block find the same entry, which the first of them has brought into the L1 cache. 32 bits
+/// are enough: 2^31 rows would not fit on any GPU (fast_paged_attention_cuda refuses them). An
+/// element's number needs 64.
+struct RowInBlock {
   const int32_t* table;  // of one sequence
+  int block_stride;      // rows from one block to the next
   int shift;
 
   __device__ int operator()(int token) const {
-    return (table[token >> shift] << shift) | (token & ((1 << shift) - 1));
+    return table[token >> shift] * block_stride + (token & ((1 << shift) - 1));
   }
 };
 
@@ -33,16 +34,18 @@ struct RowsOfBlocks {
   const bf16* v;
   const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
   int max_blocks_per_seq;
+  int block_stride;
   int shift;
   int num_kv_heads;
   int head_dim;
 
-  __device__ kv::attention::RowsBy<SlotOfToken> rows(int seq, int kv_head) const {
+  __device__ kv::attention::RowsBy<RowInBlock> rows(int seq, int kv_head) const {
     const int64_t begin = static_cast<int64_t>(kv_head) * head_dim;
     return {.k = k + begin,
             .v = v + begin,
             .stride = static_cast<int64_t>(num_kv_heads) * head_dim,
-            .row_of = {block_tables + static_cast<int64_t>(seq) * max_blocks_per_seq, shift}};
+            .row_of = {block_tables + static_cast<int64_t>(seq) * max_blocks_per_seq, block_stride,
+                       shift}};
   }
 };
 
@@ -51,15 +54,16 @@ struct RowsOfBlocks {
 void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream) {
   const KvBlocks& cache = args.cache;
   check_block_size(cache.block_size);
-  if (int64_t{cache.num_blocks} * cache.block_size > INT32_MAX) {
+  if (int64_t{cache.num_blocks} * cache.block_stride > INT32_MAX) {
     throw std::invalid_argument("paged attention on CUDA: " + std::to_string(cache.num_blocks) +
-                                " blocks of " + std::to_string(cache.block_size) +
-                                " tokens, wanted fewer than 2^31 slots");
+                                " blocks of " + std::to_string(cache.block_stride) +
+                                " rows, wanted fewer than 2^31 rows");
   }
   const RowsOfBlocks address{.k = static_cast<const bf16*>(cache.k),
                              .v = static_cast<const bf16*>(cache.v),
                              .block_tables = args.block_tables,
                              .max_blocks_per_seq = args.max_blocks_per_seq,
+                             .block_stride = cache.block_stride,
                              .shift = std::countr_zero(static_cast<unsigned>(cache.block_size)),
                              .num_kv_heads = cache.num_kv_heads,
                              .head_dim = cache.head_dim};

@@ -18,8 +18,7 @@ using lesson03::v_row;
 
 constexpr int kThreadsPerCta = 256;
 
-/// `cache` is layer 0. Block b of layer l is block l * num_blocks + b, counted from there: true of
-/// one array as of separate blocks, as both are laid out layer after layer.
+/// `cache` is layer 0. Block b of layer l is block l * num_blocks + b, counted from there.
 /// Grid: (pairs * parts of a block, num_layers, 2): z = 0 copies K, z = 1 copies V. A thread copies
 /// one word.
 __global__ void copy_blocks_kernel(lesson03::KvBlocks cache, const BlockCopy* copies, int parts,

@@ -39,8 +39,7 @@ void SharingEngine::make_cache(int64_t blocks_needed) {
   if (!attention_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
     cache_.reset();  // the old blocks go before the new ones come
-    cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
-                   options_.separate_blocks);
+    cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
     // A block is copied whole, also the slots that nobody has written. With a value in them, a tool
     // that looks for reads of unwritten memory finds mistakes only.
     if (model_->device() == kv::Device::kCuda) cache_->fill(0, model_->stream());

@@ -23,8 +23,7 @@ void PrefixEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.reset();                                        // until all is made, there is nothing
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
-  cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size,
-                 options_.separate_blocks);
+  cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
   attention_.emplace(model_->config(), *cache_);
   manager_.emplace(num_blocks, options_.block_size, hasher_, check_);
 }

@@ -24,8 +24,8 @@ void CachingEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.reset();  // until all is made, there is nothing
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
-  cache_.emplace(model_->config(), model_->stream(), num_blocks + 1, options_.block_size,
-                 options_.separate_blocks);  // and the null block
+  cache_.emplace(model_->config(), model_->stream(), num_blocks + 1,
+                 options_.block_size);  // and the null block
   attention_.emplace(model_->config(), *cache_);
   manager_.emplace(num_blocks, options_.block_size, cache_options_.free_order,
                    cache_options_.hash_bits);

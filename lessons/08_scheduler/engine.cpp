@@ -112,7 +112,7 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
   cache_.emplace(model_->config(), model_->stream(), static_cast<int>(wanted) + 1,
-                 options_.block_size, options_.separate_blocks);  // and the null block
+                 options_.block_size);  // and the null block
   attention_.emplace(model_->config(), model_->stream(), *cache_);
   manager_.emplace(KvCacheManager::Options{.num_blocks = static_cast<int>(wanted),
                                            .block_size = options_.block_size,

@@ -41,6 +41,7 @@ struct HostCache {
               .v = v.data(),
               .num_blocks = num_blocks,
               .block_size = block_size,
+              .block_stride = block_size,
               .num_kv_heads = kKvHeads,
               .head_dim = kHeadDim};
   }
@@ -168,13 +169,9 @@ TEST_CASE("the engine gives lesson 02's bits for any block size") {
   const auto flat = lesson02::make_engine(shipped_model(), {})->generate(requests);
   for (const int block_size : {1, 2, 16, 64, 256}) {
     CAPTURE(block_size);
-    for (const bool separate : {false, true}) {
-      if (separate && block_size == 1) continue;  // one allocation for each token: slow, no gain
-      const auto engine = lesson03::make_engine(
-          shipped_model(), {.block_size = block_size, .separate_blocks = separate});
-      check_equal(engine->generate(requests), flat);
-      check_equal(engine->generate(requests), flat);  // blocks come back in another order
-    }
+    const auto engine = lesson03::make_engine(shipped_model(), {.block_size = block_size});
+    check_equal(engine->generate(requests), flat);
+    check_equal(engine->generate(requests), flat);  // blocks come back in another order
   }
 }
 

@@ -8,6 +8,8 @@
 #include "common/base/device.h"
 #include "engine.h"
 #include "gather_kv.h"
+#include "gathered_attention.h"
+#include "guards.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "tests/support/shipped_model.h"
 #include "write_kv.h"
@@ -64,6 +66,7 @@ TEST_CASE("rows go to their slots, and those of slot -1 nowhere: the whole cache
                                    .v = d_v.data(),
                                    .num_blocks = kBlocks,
                                    .block_size = shape.block_size,
+                                   .block_stride = shape.block_size,
                                    .num_kv_heads = shape.kv_heads,
                                    .head_dim = shape.head_dim};
     lesson03::write_kv_cuda({.k = d_new_k.data(),
@@ -150,6 +153,7 @@ TEST_CASE("rows past 2^31 elements land where they belong") {
                                  .v = v.data(),
                                  .num_blocks = kBlocks,
                                  .block_size = kBlockSize,
+                                 .block_stride = kBlockSize,
                                  .num_kv_heads = kKvHeads,
                                  .head_dim = kHeadDim};
   lesson03::write_kv_cuda({.k = d_new_k.data(),
@@ -194,21 +198,28 @@ TEST_CASE("rows past 2^31 elements land where they belong") {
   CHECK(third_row(v) == row(new_v, 1));
 }
 
-TEST_CASE("the engine gives lesson 02's bits for any block size and in separate blocks") {
+TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
+  lesson03_test::check_write_and_gather_in_debug_pool(stream());
+}
+
+TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
+  lesson03_test::check_model_in_debug_pool(
+      model, [](const auto& config, const auto& stream_of, const auto& cache) {
+        return std::make_unique<lesson03::GatheredAttention>(config, stream_of, cache);
+      });
+}
+
+TEST_CASE("the engine gives lesson 02's bits for any block size") {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   const std::vector<kv::Request> requests{request_of(4, 20), request_of(1, 5), request_of(300, 3)};
   const auto flat = lesson02::make_engine(model, {})->generate(requests);
   for (const int block_size : {1, 16, 256}) {
-    for (const bool separate : {false, true}) {
-      CAPTURE(block_size);
-      CAPTURE(separate);
-      const auto paged =
-          lesson03::make_engine(model, {.block_size = block_size, .separate_blocks = separate})
-              ->generate(requests);
-      for (size_t i = 0; i < requests.size(); ++i) {
-        CHECK(paged.completions[i].tokens == flat.completions[i].tokens);
-        CHECK(paged.completions[i].logits_xxh64 == flat.completions[i].logits_xxh64);
-      }
+    CAPTURE(block_size);
+    const auto paged = lesson03::make_engine(model, {.block_size = block_size})->generate(requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      CHECK(paged.completions[i].tokens == flat.completions[i].tokens);
+      CHECK(paged.completions[i].logits_xxh64 == flat.completions[i].logits_xxh64);
     }
   }
 }

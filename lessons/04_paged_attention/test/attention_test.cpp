@@ -12,11 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "attend.h"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "lessons/03_paged_blocks/kv_rows.h"
 #include "paged_attention.h"
+#include "paged_cache_attention.h"
 #include "pass.h"
 #include "tests/support/naive_attention.h"
+#include "tests/support/shipped_model.h"
 
 namespace {
 
@@ -135,7 +138,7 @@ TEST_CASE("random shapes agree with attention in double precision") {
     const Shape shape{kv_heads * (1 + below(5)), kv_heads, 1 + below(140)};
     const Sequence s(shape, 1 + below(600), rng());
     const int rows = 1 + below(std::min(s.len, 12));
-    const Layout layout{.block_size = 1 << below(9), .shuffle = rng(), .separate = below(2) == 0};
+    const Layout layout{.block_size = 1 << below(9), .shuffle = rng(), .guard_rows = below(2)};
     const std::vector<float> got = run_one(shape, s, rows, layout);
     CHECK(error_of(shape, s, rows, got) <= kTolerance);
     CHECK(same_bits(got, contiguous(shape, s, rows)));
@@ -174,14 +177,14 @@ TEST_CASE("a later token's NaN does not reach an earlier query") {
   CHECK(std::isnan(got.back()));
 }
 
-TEST_CASE("every block size and separate blocks give the same bits") {
+TEST_CASE("every block size gives the same bits, with guards between the blocks, too") {
   const Sequence s(kSmall, 333, 21);
   const std::vector<float> want = contiguous(kSmall, s, 2);
   for (int block_size = 1; block_size <= 256; block_size *= 2) {
     CAPTURE(block_size);
-    for (const bool separate : {false, true}) {
-      CHECK(
-          same_bits(run_one(kSmall, s, 2, {.block_size = block_size, .separate = separate}), want));
+    for (const int guard_rows : {0, 1}) {
+      CHECK(same_bits(run_one(kSmall, s, 2, {.block_size = block_size, .guard_rows = guard_rows}),
+                      want));
     }
   }
 }
@@ -237,7 +240,7 @@ TEST_CASE("a slot past 2^31 elements has its own address") {
   // is at these addresses; nothing is read.
   lesson03::KvBlocks cache;
   cache.num_blocks = 1 << 20;
-  cache.block_size = 16;
+  cache.block_size = cache.block_stride = 16;
   cache.num_kv_heads = 8;
   cache.head_dim = 128;
   const int64_t width = 8 * 128;
@@ -256,8 +259,7 @@ TEST_CASE("a slot past 2^31 elements has its own address") {
 }
 
 TEST_CASE("a pool past 2^31 elements is read at the right place") {
-  // Separate blocks stand in for the memory: the table names a block far beyond what 32 bits of
-  // elements reach, and only that block exists.
+  // The table names a block far beyond what 32 bits of elements reach, and only that block exists.
   const Sequence s(kSmall, 16, 51);
   constexpr int32_t kFar = 30'000'000;  // times 16 x 80 elements: 3.8e10
   lesson04::PagedAttentionArgs args;
@@ -272,6 +274,7 @@ TEST_CASE("a pool past 2^31 elements is read at the right place") {
                 .v = far_base(s.v),
                 .num_blocks = kFar + 1,
                 .block_size = 16,
+                .block_stride = 16,
                 .num_kv_heads = kSmall.num_kv_heads,
                 .head_dim = kSmall.head_dim};
   args.q = s.q.data() + 15 * kSmall.q_width();
@@ -294,4 +297,17 @@ TEST_CASE("a block size that is no power of two up to 256 is refused by name") {
     const std::string found = "block size " + std::to_string(size);
     CHECK_THROWS_WITH_AS(pass.run(), doctest::Contains(found.c_str()), std::invalid_argument);
   }
+}
+
+TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
+  for (const kv::Kernel kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
+    lesson04_test::check_attention_in_debug_pool(kernel, kv::Device::kCpu, 0);
+  }
+}
+
+TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
+  lesson03_test::check_model_in_debug_pool(
+      kvtest::shipped_model(), [](const auto& config, const auto&, const auto& cache) {
+        return std::make_unique<lesson04::PagedCacheAttention>(config, cache);
+      });
 }

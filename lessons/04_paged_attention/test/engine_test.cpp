@@ -34,13 +34,9 @@ TEST_CASE("the engine gives the bits of lessons 01 to 03 for any block size") {
   check_equal(lesson03::make_engine(shipped_model(), {})->generate(requests), none);
   for (const int block_size : {1, 2, 16, 64, 256}) {
     CAPTURE(block_size);
-    for (const bool separate : {false, true}) {
-      if (separate && block_size == 1) continue;  // one allocation for each token: slow, no gain
-      const auto engine = lesson04::make_engine(
-          shipped_model(), {.block_size = block_size, .separate_blocks = separate});
-      check_equal(engine->generate(requests), none);
-      check_equal(engine->generate(requests), none);  // blocks come back in another order
-    }
+    const auto engine = lesson04::make_engine(shipped_model(), {.block_size = block_size});
+    check_equal(engine->generate(requests), none);
+    check_equal(engine->generate(requests), none);  // blocks come back in another order
   }
 }
 

@@ -3,10 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <map>
-#include <numeric>
-#include <random>
 #include <stdexcept>
 #include <vector>
 
@@ -15,188 +11,48 @@
 #include "engine.h"
 #include "fast.h"
 #include "kernels/attention/plan.h"
-#include "lessons/01_no_cache/causal_attention.h"
 #include "lessons/01_no_cache/test/attend.h"
-#include "lessons/03_paged_blocks/write_kv.h"
 #include "paged_attention.h"
+#include "paged_cache_attention.h"
 #include "tests/support/attention_sequences.h"
 #include "tests/support/shipped_model.h"
 
 namespace {
 
-using kv::BFloat16;
 using kvtest::HeadShape;
-using kvtest::Rows;
+using kvtest::Outputs;
+using kvtest::Part;
+using kvtest::same_bits;
 using kvtest::Sequence;
-using Path = kv::attention::Plan::Path;
+using lesson04_test::attend_with;
+using lesson04_test::Blocks;
 
-/// One sequence in a pass: its last num_rows tokens are queries.
-struct Part {
-  const Sequence* sequence;
-  int num_rows;
-};
+constexpr auto kFast = kv::Kernel::kFast;
+constexpr auto kPlain = kv::Kernel::kPlain;
+constexpr auto kCuda = kv::Device::kCuda;
+constexpr int kMuchWork = 60'000;  // as a bound of the length: groups enough to stream
 
-struct PassOptions {
-  int block_size = 16;
-  bool separate = false;
-  int filler = 0xFF;      // byte in every slot without a token
-  int seq_len_bound = 0;  // 0: the longest sequence; a large one makes the plan expect much work
-  int first_block = 0;    // blocks in front that nobody uses
-  uint64_t seed = 1;      // of the order of the blocks
-};
-
-/// A paged cache with the parts' sequences in shuffled blocks, filled by write_kv.
-class PagedPass {
- public:
-  PagedPass(const HeadShape& shape, const std::vector<Part>& parts, const PassOptions& options)
-      : shape_(shape), options_(options), parts_(parts) {
-    const int size = options.block_size;
-    int num_blocks = 0;
-    for (const Part& part : parts) {
-      num_blocks += (part.sequence->len + size - 1) / size;
-      max_blocks_ = std::max(max_blocks_, (part.sequence->len + size - 1) / size + 1);
-      longest_ = std::max(longest_, part.sequence->len);
-      most_rows_ = std::max(most_rows_, part.num_rows);
-      first_row_.push_back(first_row_.back() + part.num_rows);
-      seq_len_.push_back(part.sequence->len);
-    }
-    make_cache(options.first_block + num_blocks);
-    std::vector<int32_t> ids(static_cast<size_t>(num_blocks));
-    std::iota(ids.begin(), ids.end(), options.first_block);
-    std::mt19937_64 rng(options.seed);
-    std::shuffle(ids.begin(), ids.end(), rng);
-    std::vector<int64_t> slots;
-    Rows k, v;
-    auto id = ids.begin();
-    for (const Part& part : parts) {
-      const auto begin = tables_.size();
-      tables_.resize(begin + static_cast<size_t>(max_blocks_), 1 << 30);  // never to be read
-      for (int t = 0; t < part.sequence->len; ++t) {
-        if (t % size == 0) tables_[begin + static_cast<size_t>(t / size)] = *id++;
-        slots.push_back(int64_t{tables_[begin + static_cast<size_t>(t / size)]} * size + t % size);
-      }
-      kvtest::append_to(k, part.sequence->k);
-      kvtest::append_to(v, part.sequence->v);
-    }
-    const auto d_k = kvtest::upload(k, stream_);
-    const auto d_v = kvtest::upload(v, stream_);
-    const auto d_slots = kvtest::upload(slots, stream_);
-    lesson03::write_kv_cuda({.k = d_k.data(),
-                             .v = d_v.data(),
-                             .slot_mapping = d_slots.as<const int64_t>(),
-                             .num_rows = static_cast<int>(slots.size()),
-                             .cache = cache_},
-                            stream_);
-    stream_.synchronize();
-  }
-
-  lesson04::PagedAttentionArgs args() const {
-    return {.cache = cache_,
-            .max_blocks_per_seq = max_blocks_,
-            .num_seqs = static_cast<int>(parts_.size()),
-            .num_rows = first_row_.back(),
-            .max_rows_per_seq = most_rows_,
-            .max_seq_len = std::max(longest_, options_.seq_len_bound),
-            .num_heads = shape_.num_heads};
-  }
-  Path path() const { return kv::attention::Plan(queries_of(args())).path; }
-
-  /// The queries' rows, one sequence after the other.
-  Rows attend() {
-    Rows q;
-    for (const Part& part : parts_) {
-      kvtest::append_to(q, kvtest::last_rows(part.sequence->q, part.num_rows, shape_.q_width()));
-    }
-    const auto d_q = kvtest::upload(q, stream_);
-    const auto out = kvtest::poisoned(q.size() * 2, stream_);
-    const auto first_row = kvtest::upload(first_row_, stream_);
-    const auto seq_len = kvtest::upload(seq_len_, stream_);
-    const auto tables = kvtest::upload(tables_, stream_);
-    lesson04::PagedAttentionArgs a = args();
-    a.q = d_q.data(), a.out = out.data();
-    a.first_row = first_row.as<const int32_t>(), a.seq_len = seq_len.as<const int32_t>();
-    a.block_tables = tables.as<const int32_t>();
-    const size_t bytes = lesson04::paged_attention_workspace_bytes(a);
-    const auto workspace = kvtest::poisoned(bytes, stream_, 0);
-    a.workspace = workspace.data();
-    for (int run = 0; run < 2; ++run) lesson04::fast_paged_attention_cuda(a, stream_);
-    return kvtest::download<BFloat16>(out.data(), q.size(), stream_);
-  }
-
- private:
-  void make_cache(int num_blocks) {
-    const size_t block_bytes =
-        static_cast<size_t>(options_.block_size) * shape_.kv_width() * sizeof(BFloat16);
-    cache_ = {.num_blocks = num_blocks,
-              .block_size = options_.block_size,
-              .num_kv_heads = shape_.num_kv_heads,
-              .head_dim = shape_.head_dim};
-    if (!options_.separate) {
-      for (void** p : {&cache_.k, &cache_.v}) {
-        memory_.push_back(
-            kv::DeviceBuffer(kv::Device::kCuda, static_cast<size_t>(num_blocks) * block_bytes));
-        const size_t unused = static_cast<size_t>(options_.first_block) * block_bytes;
-        auto* used = memory_.back().as<std::byte>() + unused;
-        kv::fill_bytes(used, options_.filler, memory_.back().bytes() - unused, stream_);
-        *p = memory_.back().data();
-      }
-      return;
-    }
-    for (void* const** p : {&cache_.k_block, &cache_.v_block}) {
-      std::vector<void*> blocks;
-      for (int i = 0; i < num_blocks; ++i) {
-        memory_.push_back(kvtest::poisoned(block_bytes, stream_, options_.filler));
-        blocks.push_back(memory_.back().data());
-      }
-      memory_.push_back(kvtest::upload(blocks, stream_));
-      *p = memory_.back().as<void* const>();
-    }
-  }
-
-  HeadShape shape_;
-  PassOptions options_;
-  std::vector<Part> parts_;
-  kv::Stream stream_{kv::Device::kCuda};
-  lesson03::KvBlocks cache_;
-  std::vector<kv::DeviceBuffer> memory_;
-  std::vector<int32_t> first_row_{0}, seq_len_, tables_;
-  int max_blocks_ = 0, longest_ = 0, most_rows_ = 0;
-};
-
-/// Lesson 01's kernel over the whole sequence.
-Rows attend_whole(const HeadShape& shape, const Sequence& s) {
-  const kv::Stream stream(kv::Device::kCuda);
-  const auto q = kvtest::upload(s.q, stream);
-  const auto k = kvtest::upload(s.k, stream);
-  const auto v = kvtest::upload(s.v, stream);
-  const auto first_row = kvtest::upload(std::vector<int32_t>{0, s.len}, stream);
-  const auto out = kvtest::poisoned(s.q.size() * 2, stream);
-  lesson01::fast_causal_attention({.q = q.data(),
-                                   .k = k.data(),
-                                   .v = v.data(),
-                                   .out = out.data(),
-                                   .first_row = first_row.as<const int32_t>(),
-                                   .num_seqs = 1,
-                                   .num_rows = s.len,
-                                   .max_seq_len = s.len,
-                                   .num_heads = shape.num_heads,
-                                   .num_kv_heads = shape.num_kv_heads,
-                                   .head_dim = shape.head_dim},
-                                  stream);
-  return kvtest::download<BFloat16>(out.data(), s.q.size(), stream);
-}
-
-/// What the pass must give: the last rows of lesson 01's result, sequence after sequence.
-Rows wanted(const HeadShape& shape, const std::vector<Part>& parts) {
-  Rows rows;
-  for (const Part& part : parts) {
-    kvtest::append_to(rows, kvtest::last_rows(attend_whole(shape, *part.sequence), part.num_rows,
-                                              shape.q_width()));
+/// What a pass must give: of lesson 01's result each part's last rows.
+Outputs wanted(const HeadShape& shape, const std::vector<Part>& parts) {
+  std::vector<Part> whole;
+  for (const Part& part : parts) whole.push_back({part.sequence, part.sequence->len});
+  Outputs rows = lesson01_test::attend_with(kFast, kCuda)(shape, whole);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const size_t skipped = static_cast<size_t>(whole[i].num_rows - parts[i].num_rows);
+    rows[i].erase(rows[i].begin(),
+                  rows[i].begin() + static_cast<std::ptrdiff_t>(skipped * shape.q_width()));
   }
   return rows;
 }
 
-constexpr int kMuchWork = 60'000;  // as a bound of the length: groups enough to stream
+void check_bits(const HeadShape& shape, const std::vector<Part>& parts, const Blocks& blocks,
+                const Outputs& want) {
+  const Outputs got = attend_with(kFast, kCuda, blocks)(shape, parts);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same_bits(got[i], want[i]));
+  }
+}
 
 }  // namespace
 
@@ -213,14 +69,19 @@ TEST_CASE("any context, GQA, head_dim and block size gives the bits of lesson 01
     }
     std::vector<Part> parts;
     for (const Sequence& s : sequences) parts.push_back({&s, 1});
-    const Rows want = wanted(shape, parts);
+    const kv::attention::Plan plan({.num_seqs = static_cast<int>(parts.size()),
+                                    .max_rows_per_seq = 1,
+                                    .max_seq_len = kMuchWork,
+                                    .num_heads = shape.num_heads,
+                                    .num_kv_heads = shape.num_kv_heads,
+                                    .head_dim = shape.head_dim});
+    CHECK(plan.path == kv::attention::Plan::Path::kStream);
+    const Outputs want = wanted(shape, parts);
     for (const int bound : {0, kMuchWork}) {
       CAPTURE(bound);
       for (const int block_size : {1, 16, 64, 256}) {
         CAPTURE(block_size);
-        PagedPass pass(shape, parts, {.block_size = block_size, .seq_len_bound = bound});
-        if (bound > 0) CHECK(pass.path() == Path::kStream);
-        CHECK(kvtest::same_bits(pass.attend(), want));
+        check_bits(shape, parts, {.block_size = block_size, .seq_len_bound = bound}, want);
       }
     }
   }
@@ -229,16 +90,15 @@ TEST_CASE("any context, GQA, head_dim and block size gives the bits of lesson 01
 TEST_CASE("any number of queries and any place in the batch give the same bits") {
   const HeadShape shape{16, 8, 128};
   const Sequence a(shape, 700, 1), b(shape, 300, 2), c(shape, 64, 3);
-  for (const int bound : {0, kMuchWork}) {
-    for (const auto& parts :
-         {std::vector<Part>{{&a, 1}}, std::vector<Part>{{&b, 4}, {&a, 1}},
-          std::vector<Part>{{&c, 7}, {&a, 5}, {&b, 1}, {&c, 1}},
-          std::vector<Part>{{&a, 32}, {&c, 64}}, std::vector<Part>{{&a, 700}, {&b, 1}, {&c, 33}}}) {
-      CAPTURE(parts.size());
-      const Rows want = wanted(shape, parts);
+  for (const auto& parts :
+       {std::vector<Part>{{&a, 1}}, std::vector<Part>{{&b, 4}, {&a, 1}},
+        std::vector<Part>{{&c, 7}, {&a, 5}, {&b, 1}, {&c, 1}},
+        std::vector<Part>{{&a, 32}, {&c, 64}}, std::vector<Part>{{&a, 700}, {&b, 1}, {&c, 33}}}) {
+    CAPTURE(parts.size());
+    const Outputs want = wanted(shape, parts);
+    for (const int bound : {0, kMuchWork}) {
       for (const uint64_t seed : {1u, 2u}) {
-        CHECK(kvtest::same_bits(
-            PagedPass(shape, parts, {.seq_len_bound = bound, .seed = seed}).attend(), want));
+        check_bits(shape, parts, {.shuffle = seed, .seq_len_bound = bound}, want);
       }
     }
   }
@@ -248,29 +108,15 @@ TEST_CASE("what unused slots hold leaves no trace") {
   const HeadShape shape{16, 8, 128};
   const Sequence a(shape, 259, 1), b(shape, 33, 2);
   const std::vector<Part> parts{{&a, 1}, {&b, 1}};
-  const Rows want = wanted(shape, parts);
+  const Outputs want = wanted(shape, parts);
   for (const int bound : {0, kMuchWork}) {
-    for (const int filler : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
+    for (const int unused : {0xFFFF, 0x7F7F, 0x0000}) {  // NaN, huge, zero
       for (const int block_size : {16, 256}) {
-        PagedPass pass(shape, parts,
-                       {.block_size = block_size, .filler = filler, .seq_len_bound = bound});
-        CHECK(kvtest::same_bits(pass.attend(), want));
-      }
-    }
-  }
-}
-
-TEST_CASE("every block an allocation of its own: the same bits") {
-  const HeadShape shape{16, 8, 128};
-  const Sequence a(shape, 300, 1), b(shape, 41, 2);
-  for (const int rows : {1, 3, 40}) {
-    const std::vector<Part> parts{{&a, rows}, {&b, rows}};
-    const Rows want = wanted(shape, parts);
-    for (const int bound : {0, kMuchWork}) {
-      for (const int block_size : {4, 16, 256}) {
-        PagedPass pass(shape, parts,
-                       {.block_size = block_size, .separate = true, .seq_len_bound = bound});
-        CHECK(kvtest::same_bits(pass.attend(), want));
+        check_bits(shape, parts,
+                   {.block_size = block_size,
+                    .unused = kv::BFloat16{static_cast<uint16_t>(unused)},
+                    .seq_len_bound = bound},
+                   want);
       }
     }
   }
@@ -279,26 +125,28 @@ TEST_CASE("every block an allocation of its own: the same bits") {
 TEST_CASE("blocks past 2^31 elements are read where they are") {
   const HeadShape shape{16, 8, 128};
   const Sequence a(shape, 300, 1);
-  constexpr int kFirst = 134'500;  // of 16 tokens: 2.2e9 elements in front, 4.4 GB each of K and V
+  constexpr int kFirst = 134'500;  // of 16 tokens: 2.2e9 elements in front, which nobody reads
   for (const int rows : {1, 40}) {
     const std::vector<Part> parts{{&a, rows}};
-    const Rows want = wanted(shape, parts);
+    const Outputs want = wanted(shape, parts);
     for (const int bound : {0, kMuchWork}) {
-      PagedPass pass(shape, parts, {.seq_len_bound = bound, .first_block = kFirst});
-      CHECK(kvtest::same_bits(pass.attend(), want));
+      check_bits(shape, parts, {.first_block = kFirst, .seq_len_bound = bound}, want);
     }
   }
 }
 
 TEST_CASE("wrong block sizes and a missing workspace are refused by name") {
   const kv::Stream stream(kv::Device::kCuda);
-  lesson04::PagedAttentionArgs args{
-      .cache = {.num_blocks = 9, .block_size = 16, .num_kv_heads = 8, .head_dim = 128},
-      .num_seqs = 1,
-      .num_rows = 1,
-      .max_rows_per_seq = 1,
-      .max_seq_len = 700,
-      .num_heads = 16};
+  lesson04::PagedAttentionArgs args{.cache = {.num_blocks = 9,
+                                              .block_size = 16,
+                                              .block_stride = 16,
+                                              .num_kv_heads = 8,
+                                              .head_dim = 128},
+                                    .num_seqs = 1,
+                                    .num_rows = 1,
+                                    .max_rows_per_seq = 1,
+                                    .max_seq_len = 700,
+                                    .num_heads = 16};
   CHECK_THROWS_AS(lesson04::fast_paged_attention_cuda(args, stream), std::logic_error);
   for (const int size : {0, 3, 512}) {
     args.cache.block_size = size;
@@ -310,32 +158,34 @@ TEST_CASE("wrong block sizes and a missing workspace are refused by name") {
   CHECK_THROWS_AS(lesson04::fast_paged_attention_cuda(args, stream), kv::UserError);
 }
 
-TEST_CASE("the engine gives lesson 03's bits on CUDA in chunks and in separate blocks") {
+TEST_CASE("the engine gives lesson 03's bits on CUDA in chunks") {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   const std::vector<kv::Request> requests{kvtest::request_of(4, 20), kvtest::request_of(300, 3),
                                           kvtest::request_of(1, 30)};
   const auto gathered = lesson03::make_engine(model, {})->generate(requests);
   for (const int chunk : {0, 1, 48}) {
-    for (const bool separate : {false, true}) {
-      CAPTURE(chunk);
-      CAPTURE(separate);
-      const auto paged = lesson04::make_paged_engine(model, {.separate_blocks = separate}, chunk)
-                             ->generate(requests);
-      for (size_t i = 0; i < requests.size(); ++i) {
-        CHECK(paged.completions[i].tokens == gathered.completions[i].tokens);
-        CHECK(paged.completions[i].logits_xxh64 == gathered.completions[i].logits_xxh64);
-      }
+    CAPTURE(chunk);
+    const auto paged = lesson04::make_paged_engine(model, {}, chunk)->generate(requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      CHECK(paged.completions[i].tokens == gathered.completions[i].tokens);
+      CHECK(paged.completions[i].logits_xxh64 == gathered.completions[i].logits_xxh64);
     }
   }
 }
 
-namespace {
+TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
+  lesson04_test::check_attention_in_debug_pool(kFast, kCuda, 0);
+  lesson04_test::check_attention_in_debug_pool(kFast, kCuda, kMuchWork);
+  lesson04_test::check_attention_in_debug_pool(kPlain, kCuda, 0);
+}
 
-using lesson04_test::attend_with;
-constexpr auto kPlain = kv::Kernel::kPlain;
-constexpr auto kCuda = kv::Device::kCuda;
-
-}  // namespace
+TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
+  lesson03_test::check_model_in_debug_pool(
+      model, [](const auto& config, const auto&, const auto& cache) {
+        return std::make_unique<lesson04::PagedCacheAttention>(config, cache);
+      });
+}
 
 TEST_CASE(
     "plain attention over blocks on CUDA is close to double precision and to the fast kernel") {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -42,10 +41,10 @@ struct Sequence {
 /// How a pass is laid out: what must not matter.
 struct Layout {
   int block_size = 16;
-  float unused = kNaN;    // what every slot without a token holds
-  uint64_t shuffle = 1;   // which blocks the sequences get
-  bool separate = false;  // every block an allocation of its own
-  int bound_slack = 0;    // added to max_seq_len
+  float unused = kNaN;   // what every slot without a token holds
+  uint64_t shuffle = 1;  // which blocks the sequences get
+  int guard_rows = 0;    // of NaN between the blocks
+  int bound_slack = 0;   // added to max_seq_len
 };
 
 /// Sequences in a paged cache, and the pass whose rows are the last rows_of[i] tokens of each.
@@ -113,27 +112,21 @@ class Pass {
     }
     args.cache = {.num_blocks = num_blocks,
                   .block_size = layout.block_size,
+                  .block_stride = layout.block_size + layout.guard_rows,
                   .num_kv_heads = shape_.num_kv_heads,
                   .head_dim = shape_.head_dim};
   }
 
   void make_cache(const Layout& layout) {
     const size_t width = shape_.kv_width();
-    const size_t block = static_cast<size_t>(layout.block_size) * width;
-    const auto num_blocks = static_cast<size_t>(args.cache.num_blocks);
-    if (layout.separate) {
-      for (size_t b = 0; b < 2 * num_blocks; ++b) {
-        allocations_.push_back(std::make_unique<std::vector<float>>(block, layout.unused));
-        addresses_.push_back(allocations_.back()->data());
-      }
-      args.cache.k_block = addresses_.data();
-      args.cache.v_block = addresses_.data() + num_blocks;
-    } else {
-      k_.assign(num_blocks * block, layout.unused);
-      v_ = k_;
-      args.cache.k = k_.data();
-      args.cache.v = v_.data();
+    const auto stride = static_cast<size_t>(args.cache.block_stride) * width;
+    k_.assign(static_cast<size_t>(args.cache.num_blocks) * stride, kNaN);
+    for (auto block = k_.begin(); block != k_.end(); block += static_cast<std::ptrdiff_t>(stride)) {
+      std::fill_n(block, static_cast<size_t>(layout.block_size) * width, layout.unused);
     }
+    v_ = k_;
+    args.cache.k = k_.data();
+    args.cache.v = v_.data();
     for (size_t i = 0; i < sequences_.size(); ++i) {
       for (int t = 0; t < sequences_[i]->len; ++t) {
         const int32_t id = table(i)[t / layout.block_size];
@@ -154,8 +147,6 @@ class Pass {
   std::vector<int> rows_of_;
   std::vector<int32_t> tables_, first_row_{0}, seq_len_;
   std::vector<float> q_, out_, k_, v_;
-  std::vector<std::unique_ptr<std::vector<float>>> allocations_;
-  std::vector<void*> addresses_;
 };
 
 }  // namespace lesson04_test

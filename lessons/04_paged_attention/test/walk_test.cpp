@@ -42,6 +42,7 @@ struct SmallPass {
                   .v = v.data(),
                   .num_blocks = pool,
                   .block_size = kBlockSize,
+                  .block_stride = kBlockSize,
                   .num_kv_heads = kKvHeads,
                   .head_dim = kHeadDim};
     args.first_row = first_row.data();

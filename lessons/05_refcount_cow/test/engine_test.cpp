@@ -90,13 +90,6 @@ TEST_CASE("what unused slots hold leaves no trace in samples") {
   }
 }
 
-TEST_CASE("samples in a debug pool of separate blocks have the same bits") {
-  const kv::Request request = hot_request(21, 9);
-  check_equal(
-      SharingEngine(shipped_model(), {.block_size = 4, .separate_blocks = true}).sample(request, 3),
-      SharingEngine(shipped_model(), {.block_size = 4}).sample(request, 3));
-}
-
 TEST_CASE("samples use the blocks that the arithmetic says") {
   SharingEngine engine(shipped_model(), {});
   // 64 tokens and 10 more that go through the model.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "copy_blocks.h"
+#include "lessons/03_paged_blocks/test/guards.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/shipped_model.h"
 
@@ -81,16 +82,21 @@ inline void check_copies_of(int kv_heads, int head_dim, int block_size, const kv
   CAPTURE(kv_heads);
   CAPTURE(head_dim);
   CAPTURE(block_size);
-  const lesson03::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, 9, block_size);
-  Contents wanted = fill_randomly(cache, stream);
-  kv::DeviceBuffer scratch;
-  const std::vector<std::vector<lesson05::BlockCopy>> lists{{{6, 0}},
-                                                            {{0, 8}, {2, 5}, {0, 3}, {4, 7}}};
-  for (const auto& copies : lists) {
-    lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch}, stream);
-    for (const lesson05::BlockCopy& copy : copies) wanted.copy(cache, copy);
+  for (const int guard_rows : {0, 1}) {
+    CAPTURE(guard_rows);
+    const lesson03::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, 9, block_size,
+                                       guard_rows);
+    Contents wanted = fill_randomly(cache, stream);
+    kv::DeviceBuffer scratch;
+    const std::vector<std::vector<lesson05::BlockCopy>> lists{{{6, 0}},
+                                                              {{0, 8}, {2, 5}, {0, 3}, {4, 7}}};
+    for (const auto& copies : lists) {
+      lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch}, stream);
+      for (const lesson05::BlockCopy& copy : copies) wanted.copy(cache, copy);
+    }
+    CHECK(contents(cache, stream) == wanted);
+    CHECK(lesson03_test::touched_guard(cache, stream) == "");
   }
-  CHECK(contents(cache, stream) == wanted);
 }
 
 /// A request whose samples differ.

@@ -27,13 +27,13 @@ const kv::Stream& stream() {
 }  // namespace
 
 TEST_CASE("compare_blocks counts every element that differs, in K and V of all layers") {
-  for (const bool separate : {false, true}) {
+  for (const int guard_rows : {0, 1}) {
     for (const int block_size : {1, 3, 16}) {
-      CAPTURE(separate);
+      CAPTURE(guard_rows);
       CAPTURE(block_size);
       constexpr int kLayers = 3, kWidth = 2 * 5;
       const PagedKvCache a(shape(kLayers, 2, 5), stream(), 4, block_size);
-      const PagedKvCache b(shape(kLayers, 2, 5), stream(), 7, block_size, separate);
+      const PagedKvCache b(shape(kLayers, 2, 5), stream(), 7, block_size, guard_rows);
       a.fill(0, stream()), b.fill(0, stream());
       const auto k = [&](int layer, int id) { return static_cast<float*>(b.block(layer, id).k); };
       const auto v = [&](int layer, int id) { return static_cast<float*>(b.block(layer, id).v); };

@@ -36,18 +36,18 @@ void set(void* at, int64_t element, uint16_t value) {
 TEST_CASE("compare_blocks counts every element that differs, in K and V of all layers") {
   struct Case {
     int kv_heads, head_dim, block_size;
-    bool separate;
+    int guard_rows;
   };
-  for (const Case c : {Case{8, 128, 16, false}, Case{2, 64, 256, true}, Case{3, 5, 3, false},
-                       Case{1, 80, 1, false}, Case{3, 5, 1, true}}) {
+  for (const Case c : {Case{8, 128, 16, 0}, Case{2, 64, 256, 1}, Case{3, 5, 3, 0},
+                       Case{1, 80, 1, 0}, Case{3, 5, 1, 1}}) {
     CAPTURE(c.head_dim);
     CAPTURE(c.block_size);
-    CAPTURE(c.separate);
+    CAPTURE(c.guard_rows);
     constexpr int kLayers = 3;
     const kv::ModelConfig config = shape(kLayers, c.kv_heads, c.head_dim);
     const kv::Stream& stream = model().stream();
     const PagedKvCache a(config, stream, 4, c.block_size);
-    const PagedKvCache b(config, stream, 7, c.block_size, c.separate);
+    const PagedKvCache b(config, stream, 7, c.block_size, c.guard_rows);
     a.fill(0, stream), b.fill(0, stream);
     const int64_t all = int64_t{c.block_size} * c.kv_heads * c.head_dim;
     set(b.block(0, 6).k, 0, 0x3F80);                  // the first element of all
@@ -78,23 +78,19 @@ TEST_CASE("the blocks of a hit hold the bits that computing anew gives") {
   lesson06_test::check_hits(model());
 }
 
-TEST_CASE("cached prefixes change no bit on CUDA, in any block size and in separate blocks") {
+TEST_CASE("cached prefixes change no bit on CUDA, in any block size") {
   const auto flat = [&](const kv::Request& request) {
     return lesson02::make_engine(model(), {})->generate({&request, 1});
   };
   for (const int block_size : {1, 16, 64}) {
-    for (const bool separate : {false, true}) {
-      CAPTURE(block_size);
-      CAPTURE(separate);
-      lesson06::PrefixEngine engine(
-          model(),
-          {.block_size = block_size, .num_blocks = 512 / block_size, .separate_blocks = separate});
-      for (const int own : {1, 3, 40, 1}) {
-        CAPTURE(own);
-        const kv::Request request = with_system_prompt(130, own, own, 12);
-        kvtest::check_equal(engine.generate({&request, 1}), flat(request));
-      }
-      CHECK(engine.num_cached_tokens()[0] >= 128);
+    CAPTURE(block_size);
+    lesson06::PrefixEngine engine(model(),
+                                  {.block_size = block_size, .num_blocks = 512 / block_size});
+    for (const int own : {1, 3, 40, 1}) {
+      CAPTURE(own);
+      const kv::Request request = with_system_prompt(130, own, own, 12);
+      kvtest::check_equal(engine.generate({&request, 1}), flat(request));
     }
+    CHECK(engine.num_cached_tokens()[0] >= 128);
   }
 }
