@@ -8,7 +8,8 @@
 // The rule of the second. A kernel launched with launch_dependent() may start while its
 // predecessors still run, so in every thread it
 //   1. calls let_successors_start() early, at best first: it frees the next kernel's start and
-//      promises nothing about memory;
+//      promises nothing about memory. (A kernel that never calls it holds the next one back until
+//      it is complete: then that one may read what it wrote, also before it waits.);
 //   2. before wait_for_predecessors() touches only what no kernel of this pass writes: its weights,
 //      the pass's token ids and lengths, K and V of earlier passes, its shared memory, its
 //      registers. (A pass begins with a copy to the device and a kernel that is launched without

@@ -50,8 +50,8 @@ __device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head) {
 
 /// Tokens whose K and V were in memory before this pass began. Only these may be read before
 /// wait_for_predecessors().
-__device__ inline int num_earlier_tokens(const Queries& queries, const Pairs& pairs) {
-  return queries.all_rows_are_new ? 0 : pairs.seq_len - pairs.num_rows;
+__device__ inline int num_earlier_tokens(const Pairs& pairs) {
+  return pairs.seq_len - pairs.num_rows;
 }
 
 __device__ inline const bf16* q_row(const Queries& queries, const Pairs& pairs, int pair) {

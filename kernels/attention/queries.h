@@ -21,9 +21,6 @@ struct Queries {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  /// CUDA: K and V of earlier tokens, too, were written by a kernel of this pass (a gather). A
-  /// kernel that starts before its predecessors have ended must not read them early then.
-  bool all_rows_are_new = false;
 };
 
 }  // namespace kv::attention

@@ -161,8 +161,8 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
   const auto rows = address.rows(seq, kv_head);
   const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
   TileShare<kHeadDim> share = {};
-  load_around_wait<kHeadDim>(share, rows, tile_begin,
-                             min(num_earlier_tokens(queries, pairs), keys_end), keys_end);
+  load_around_wait<kHeadDim>(share, rows, tile_begin, min(num_earlier_tokens(pairs), keys_end),
+                             keys_end);
   uint4 q[kRowPieces<kHeadDim>][2];
 #pragma unroll
   for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {

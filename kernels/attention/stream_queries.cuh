@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(32)
   StreamCopies copies(shared, address.rows(seq, kv_head), run_end);
   copies.find_rows(run_begin);
   // Tokens of earlier passes were written before this pass began; its own rows come later.
-  const bool early = min(run_begin + kTileTokens, run_end) <= num_earlier_tokens(queries, pairs);
+  const bool early = min(run_begin + kTileTokens, run_end) <= num_earlier_tokens(pairs);
   if (!early) wait_for_predecessors();
   copies.start_k(run_begin);
   copies.start_v(run_begin);

@@ -26,9 +26,6 @@ struct DecodeAttentionArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  /// CUDA only: the rows of earlier tokens, too, were written by a kernel of this pass (a gather).
-  /// A kernel that starts before its predecessors have ended must not read them early then.
-  bool all_rows_are_new = false;
   /// CUDA only: room for the groups' partial results, decode_attention_workspace_bytes(). Its owner
   /// fills it with zeros once; the kernel leaves its counters at zero.
   void* workspace = nullptr;

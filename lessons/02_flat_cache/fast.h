@@ -17,8 +17,7 @@ inline kv::attention::Queries queries_of(const DecodeAttentionArgs& args) {
           .max_seq_len = args.max_seq_len,
           .num_heads = args.num_heads,
           .num_kv_heads = args.num_kv_heads,
-          .head_dim = args.head_dim,
-          .all_rows_are_new = args.all_rows_are_new};
+          .head_dim = args.head_dim};
 }
 
 }  // namespace lesson02

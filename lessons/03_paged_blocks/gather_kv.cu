@@ -16,8 +16,9 @@ constexpr int kThreadsPerCta = 256;
 
 /// Grid: (parts of the longest sequence, num_seqs, 2): z = 0 gathers K, z = 1 gathers V. The words
 /// of a sequence are dealt to all threads of its CTAs, neighbouring words to neighbouring threads.
+/// It does not let its successor start early: attention takes the K and V of earlier tokens for old
+/// and reads them before it waits, but this copy of them is new.
 __global__ void gather_kv_kernel(GatherKvArgs args, int row_words) {
-  kv::let_successors_start();
   const auto seq = static_cast<int>(blockIdx.y);
   const bool is_k = blockIdx.z == 0;
   const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;

@@ -68,7 +68,6 @@ void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream&
   args.out = rows.out;
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
-  args.all_rows_are_new = true;  // gather_kv has just written all of them
   const bool plain = rows.kernel == kv::Kernel::kPlain;
   (plain ? lesson02::decode_attention : lesson02::fast_decode_attention)(args, stream);
 }
