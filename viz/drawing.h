@@ -19,6 +19,17 @@ inline void text_right(ImDrawList& list, float x, float y, Colour colour, const 
   text_at(list, x - ImGui::CalcTextSize(text.c_str()).x, y, colour, text);
 }
 
+/// Where a widget draws: pixels per point, its corner, the room to the right of that.
+struct Canvas {
+  float s;
+  ImVec2 origin;
+  float room;
+  ImDrawList& list;
+};
+inline Canvas canvas(const Ui& ui) {
+  return {ui.scale(), ImGui::GetCursorScreenPos(), ui.width(), *ImGui::GetWindowDrawList()};
+}
+
 /// The font of big figures, half again as large (apply_theme loads it second).
 inline ImFont* figure_font() {
   const ImVector<ImFont*>& fonts = ImGui::GetIO().Fonts->Fonts;

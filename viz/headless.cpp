@@ -194,7 +194,7 @@ void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rg
   std::FILE* out = std::fopen(file.c_str(), "wb");
   if (out == nullptr) kv::user_error("{}: cannot write the picture", file.string());
   bool good = true;
-  const auto write = [&](void* data, int size) {
+  auto write = [&](void* data, int size) {
     good =
         good && std::fwrite(data, 1, static_cast<size_t>(size), out) == static_cast<size_t>(size);
   };
@@ -203,7 +203,7 @@ void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rg
       [](void* context, void* data, int size) {
         (*static_cast<decltype(write)*>(context))(data, size);
       },
-      const_cast<void*>(static_cast<const void*>(&write)), width, height, 3, rgb.data(), width * 3);
+      &write, width, height, 3, rgb.data(), width * 3);
   good = std::fclose(out) == 0 && good && encoded;
   if (!good) kv::user_error("{}: the picture could not be written in full", file.string());
 }

@@ -65,27 +65,24 @@ bool LiveRun::on_token(size_t request, int32_t token) {
   return !cancelled_;
 }
 
-kv::Request LiveModel::request(const std::string& prompt, int max_tokens) {
-  if (prompt.empty()) kv::user_error("the prompt is empty: give at least one character");
+kv::Request Live::request(const std::string& prompt, int max_tokens) {
   return {.prompt = tokenizer().encode(prompt),
           .max_tokens = max_tokens,
           .sampling = {.temperature = 0, .seed = context_.seed},
           .stop_token_ids = model().config().eos_token_ids};
 }
 
-LiveModel::Loaded& LiveModel::load() {
-  if (!loaded_) {
-    kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));
-    model.set_kernel(context_.kernel);
-    loaded_ = std::make_unique<Loaded>(std::move(model), kv::Tokenizer::load(context_.model_dir));
-  }
-  return *loaded_;
+std::vector<kv::Request> Live::prompt_and_half(const std::string& prompt, int max_tokens) {
+  std::vector<kv::Request> requests(2, request(prompt, max_tokens));
+  requests[1].prompt.resize((requests[0].prompt.size() + 1) / 2);
+  requests[1].max_tokens = (max_tokens + 1) / 2;
+  return requests;
 }
 
-std::string token_text(const kv::Tokenizer& tokenizer, int32_t token) {
-  if (!tokenizer.has(token)) return "\xEF\xBF\xBD";
+std::string Live::text(int32_t token) {
+  if (!tokenizer().has(token)) return "\xEF\xBF\xBD";
   std::string text;
-  for (const char c : tokenizer.decode({&token, 1})) {
+  for (const char c : tokenizer().decode({&token, 1})) {
     if (c == '\n') {
       text += "\\n";
     } else {
@@ -95,30 +92,111 @@ std::string token_text(const kv::Tokenizer& tokenizer, int32_t token) {
   return text;
 }
 
-LiveRequests::LiveRequests(kv::Engine& engine, std::vector<kv::Request> requests)
-    : requests_(std::move(requests)), run_([this, &engine](const kv::TokenCallback& on_token) {
-        engine.generate(requests_, on_token);
-      }) {
-  run_.step();
-  if (!run_.error().empty()) kv::user_error("{}", run_.error());
+Live::Loaded& Live::load() {
+  if (!loaded_) {
+    kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));
+    model.set_kernel(context_.kernel);
+    loaded_ = std::make_unique<Loaded>(std::move(model), kv::Tokenizer::load(context_.model_dir));
+  }
+  return *loaded_;
 }
 
-std::vector<int32_t> LiveRequests::tokens(size_t request) const {
+void Live::start(std::unique_ptr<kv::Engine> engine, std::vector<kv::Request> requests,
+                 Generate generate) {
+  stop();
+  engine_ = std::move(engine);
+  requests_ = std::move(requests);
+  if (!generate) {
+    generate = [this](const kv::TokenCallback& on_token) {
+      engine_->generate(requests_, on_token);
+    };
+  }
+  run_ = std::make_unique<LiveRun>(std::move(generate));
+  run_->step();
+  if (const std::string error = run_->error(); !error.empty()) {
+    stop();
+    kv::user_error("{}", error);
+  }
+}
+
+void Live::stop() {
+  run_.reset();
+  engine_.reset();
+}
+
+bool Live::step() {
+  const bool stepped = run_->step();
+  if (!run_->error().empty()) kv::user_error("the run failed: {}", run_->error());
+  return stepped;
+}
+
+const std::vector<LiveRun::Token>& Live::generated() const {
+  static const std::vector<LiveRun::Token> kNone;
+  return run_ ? run_->tokens() : kNone;
+}
+
+std::vector<int32_t> Live::tokens(size_t request) const {
   std::vector<int32_t> tokens = requests_.at(request).prompt;
-  for (const LiveRun::Token& token : run_.tokens()) {
+  for (const LiveRun::Token& token : generated()) {
     if (token.request == request) tokens.push_back(token.id);
   }
   return tokens;
 }
 
-void run_steps(LiveRequests* live, const Command& command) {
-  command.check_count(0, 1);
-  const int64_t count = command.args.empty() ? 1 : command.number(0, "a number of steps", 1, 4096);
-  if (!live) kv::user_error("step: there is no live run; begin one with `live \"a prompt\"`");
-  if (live->finished()) kv::user_error("step: the run has ended; `stop` leads back");
-  for (int64_t i = 0; i < count && live->step(); ++i) {
-  }
-  if (!live->error().empty()) kv::user_error("the run failed: {}", live->error());
+std::vector<Verb> Live::verbs(std::string help, std::function<void(const std::string&, int)> start,
+                              const Story& story, std::string prompt) {
+  std::vector<Verb> all = without_run({{
+      .name = "live",
+      .args = {viz::text("PROMPT").field("prompt", std::move(prompt)),
+               number("TOKENS", 1, 400).or_else("40")},
+      .help = std::move(help),
+      .run =
+          [start = std::move(start), story](const Words& w) {
+            start(w[0].text, w[1].number);
+            return story();
+          },
+  }});
+  for (Verb& verb : step_and_stop(story)) all.push_back(std::move(verb));
+  return all;
+}
+
+std::vector<Verb> Live::step_and_stop(Story story) {
+  const auto step_on = [this, story = std::move(story)](const Words& w) {
+    std::string told;
+    for (int i = 0; i < w[0].number && step(); ++i) told = story();
+    return told;
+  };
+  return {{.name = "step",
+           .args = {number("COUNT", 1, 4096).or_else("1")},
+           .help = "let the engine go on by COUNT",
+           .run = step_on,
+           .why_not =
+               [this](auto&) {
+                 return !running()   ? "there is no live run; `live` begins one"
+                        : finished() ? "the run has ended; `stop` leads back"
+                                     : "";
+               },
+           .goes_on = true},
+          {.name = "stop",
+           .args = {},
+           .help = "end the live run",
+           .run =
+               [this](auto&) {
+                 stop();
+                 return "the live run is over; the rest is as it was";
+               },
+           .why_not = [this](auto&) { return running() ? "" : "there is no live run"; }}};
+}
+
+std::vector<Verb> Live::without_run(std::vector<Verb> verbs) const {
+  return unless([this] { return running() ? "the engine is running; `stop` leads back" : ""; },
+                std::move(verbs));
+}
+
+void Live::draw_steps(Ui& ui, const Page& page) {
+  page.buttons(ui, {{"live/step", "Step", "step"},
+                    {"live/step 10", "Step 10", "step 10"},
+                    {"live/stop", "Stop", "stop"}});
 }
 
 }  // namespace viz

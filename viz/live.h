@@ -53,15 +53,53 @@ class LiveRun {
   std::thread thread_;
 };
 
-/// The model of live runs: loaded when it is first needed, and kept, as an undo runs it again.
-class LiveModel {
+/// The live part of a page: the model; an engine on its way through some requests, a token at a
+/// time; and the commands for it.
+class Live {
  public:
-  explicit LiveModel(PageContext context) : context_(std::move(context)) {}
+  explicit Live(PageContext context) : context_(std::move(context)) {}
 
+  // Loaded when it is first needed, and kept, as an undo runs it again.
   kv::Model& model() { return load().model; }
   const kv::Tokenizer& tokenizer() { return load().tokenizer; }
-  /// A prompt to be continued. Throws UserError if it is empty.
   kv::Request request(const std::string& prompt, int max_tokens);
+  /// Two of unequal length: the prompt, and its first half with half of the tokens.
+  std::vector<kv::Request> prompt_and_half(const std::string& prompt, int max_tokens);
+  /// A token as it is shown: "\\n" for a line feed, U+FFFD for a part of a character.
+  std::string text(int32_t token);
+
+  /// What the engine does; without it, generate(requests).
+  using Generate = std::function<void(const kv::TokenCallback&)>;
+  /// The first token is generated here. Throws UserError for what the engine refuses; what ran
+  /// before is gone then.
+  void start(std::unique_ptr<kv::Engine> engine, std::vector<kv::Request> requests,
+             Generate generate = {});
+  void stop();
+  /// One more token. False if the run had ended. Throws UserError if it fails.
+  bool step();
+
+  bool running() const { return run_ != nullptr; }  // or it has ended and was not stopped
+  bool finished() const { return run_ && run_->finished(); }
+  /// The engine that start() was given. Only while running.
+  template <class Engine>
+  const Engine& engine() const {
+    return static_cast<const Engine&>(*engine_);
+  }
+  const std::vector<kv::Request>& requests() const { return requests_; }
+  const std::vector<LiveRun::Token>& generated() const;  // none if there is no run
+  /// Prompt and generated tokens.
+  std::vector<int32_t> tokens(size_t request) const;
+
+  // Rows of a page's table. `story` is told after every token, and the last one counts.
+  using Story = std::function<std::string()>;
+  /// `live "PROMPT" [TOKENS]`, `step [COUNT]`, `stop`. `prompt`: in the field at first.
+  std::vector<Verb> verbs(std::string help, std::function<void(const std::string&, int)> start,
+                          const Story& story, std::string prompt = "Once upon a time");
+  std::vector<Verb> step_and_stop(Story story);
+  /// Rows that are refused as long as there is a run.
+  std::vector<Verb> without_run(std::vector<Verb> verbs) const;
+  /// Buttons for `step`, `step 10` and `stop`.
+  static void draw_steps(Ui& ui, const Page& page);
 
  private:
   struct Loaded {
@@ -72,35 +110,9 @@ class LiveModel {
 
   PageContext context_;
   std::unique_ptr<Loaded> loaded_;
-};
-
-/// A token as it is shown: "\\n" for a line feed, U+FFFD for a part of a character.
-std::string token_text(const kv::Tokenizer& tokenizer, int32_t token);
-
-/// Requests on their way through an engine, a token at a time.
-class LiveRequests {
- public:
-  /// Borrows the engine, which generates the first token here. Throws UserError for what it
-  /// refuses.
-  LiveRequests(kv::Engine& engine, std::vector<kv::Request> requests);
-
-  /// One more token. False if the run had ended.
-  bool step() { return run_.step(); }
-  bool finished() const { return run_.finished(); }
-  std::string error() const { return run_.error(); }  // that ended it; empty: none
-  size_t size() const { return requests_.size(); }
-  /// Prompt and generated tokens.
-  std::vector<int32_t> tokens(size_t request) const;
-  const std::vector<LiveRun::Token>& generated() const { return run_.tokens(); }
-  const std::vector<kv::Request>& requests() const { return requests_; }
-
- private:
   std::vector<kv::Request> requests_;
-  LiveRun run_;
+  std::unique_ptr<kv::Engine> engine_;  // borrows the model
+  std::unique_ptr<LiveRun> run_;        // last: its thread ends before what it uses
 };
-
-/// The command `step [N]`: up to N more tokens (1 if it is left out). Throws UserError if there is
-/// no run, it has ended, or it fails.
-void run_steps(LiveRequests* live, const Command& command);
 
 }  // namespace viz

@@ -37,6 +37,7 @@ struct Options {
   bool headless = false;
   bool rects = false;
   bool list = false;
+  bool commands = false;
   bool frame_time = false;
 };
 
@@ -86,10 +87,18 @@ void play(viz::Session& session, const std::string& file, int steps) {
 
 void print_state(const viz::Page& page) {
   std::string line = "END";
-  for (const std::string& name : page.counter_names()) {
-    line += fmt::format(" {}={}", name, page.counter(name).value_or(-1));
+  for (const viz::Counter& counter : page.counters()) {
+    line += fmt::format(" {}={}", counter.name, counter.value);
   }
   fmt::print("{}\n", line);
+}
+
+/// What a scenario of the page can say.
+void print_commands(const viz::Page& page) {
+  for (const std::string& line : page.help()) fmt::print("{}\n", line);
+  fmt::print("expect reads");
+  for (const std::string& name : page.counter_names()) fmt::print(" {}", name);
+  fmt::print("\n");
 }
 
 void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
@@ -142,6 +151,7 @@ void run(const Options& options) {
   }
   if (!options.script.empty()) shell.select(viz::Scenario::load(options.script).page);
   if (options.lesson) shell.select(fmt::format("{:02}", *options.lesson));
+  if (options.commands) return print_commands(shell.session().page());
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW
   if (!options.script.empty()) shell.session().load(viz::Scenario::load(options.script));
@@ -186,6 +196,7 @@ int main(int argc, char** argv) {
       .between(0, 1 << 30);
   command.flag("--rects", options.rects, "print where the controls are, for scripts that click");
   command.flag("--list", options.list, "list the scenarios that ship, and nothing else");
+  command.flag("--commands", options.commands, "list what a scenario of the page can say");
   command.flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

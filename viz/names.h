@@ -1,27 +1,160 @@
 #pragma once
 
-// Names and hues for what a page shows: a map from names to things that have a hue.
+// Names and hues of what a page shows.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
 
 namespace viz {
 
-/// The first letter from A on that names nothing yet.
-template <class Named>
-std::string free_name(const Named& named) {
-  char c = 'A';
-  while (named.contains(std::string(1, c))) ++c;
-  return std::string(1, c);
+struct SequenceView {
+  std::string name;
+  int hue = 0;
+};
+
+/// "1 block", "2 blocks".
+inline std::string count_of(int64_t count, const std::string& thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
-/// The smallest hue that nothing has.
-template <class Named>
-int free_hue(const Named& named) {
-  int hue = 0;
-  const auto has_it = [&](const auto& entry) { return entry.second.hue == hue; };
-  while (std::ranges::any_of(named, has_it)) ++hue;
-  return hue;
+inline int words_in(const std::string& text) {
+  std::istringstream in(text);
+  int count = 0;
+  for (std::string word; in >> word;) ++count;
+  return count;
 }
+
+/// 0: "A", 25: "Z", 26: "AA".
+inline std::string letters(int index) {
+  std::string name;
+  for (int rest = index; rest >= 0; rest = rest / 26 - 1) {
+    name.insert(name.begin(), static_cast<char>('A' + rest % 26));
+  }
+  return name;
+}
+
+/// Things with names, in the order in which they came. Each has the smallest hue that was free and
+/// keeps it. T is a SequenceView, and whatever a page adds to it.
+template <class T>
+class NamedList {
+ public:
+  /// `kind` is for messages: "sequence".
+  NamedList(std::string kind, size_t most) : kind_(std::move(kind)), most_(most) {}
+
+  /// Why no thing can have one of these names now; empty: all of them can.
+  std::string why_not_add(std::span<const std::string> names) const {
+    if (things_.size() + names.size() > most_) {
+      return fmt::format("there are {} of at most {} {}s", things_.size(), most_, kind_);
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string& name = names[i];
+      const bool plain = std::ranges::all_of(name, [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+      });
+      if (name.empty() || name.size() > 8 || !plain || name == "all") {
+        return fmt::format("\"{}\" is no name: wanted 1 to 8 letters and digits, and not all",
+                           name);
+      }
+      if (find(name) || std::ranges::count(names.first(i), name) > 0) {
+        return fmt::format("there is a {} {} already", kind_, name);
+      }
+    }
+    return {};
+  }
+  std::string why_not_add(const std::string& name) const { return why_not_add({&name, 1}); }
+
+  T& add(const std::string& name, T thing) {
+    thing.name = name;
+    thing.hue = 0;
+    while (std::ranges::count(things_, thing.hue, &T::hue) > 0) ++thing.hue;
+    return things_.emplace_back(std::move(thing));
+  }
+  void erase(const std::string& name) {
+    std::erase_if(things_, [&](const T& thing) { return thing.name == name; });
+  }
+  void clear() { things_.clear(); }
+
+  /// Null: there is none.
+  const T* find(std::string_view name) const {
+    const auto found = std::ranges::find(things_, name, &T::name);
+    return found == things_.end() ? nullptr : &*found;
+  }
+  /// Throws UserError, with the names that there are.
+  const T& at(const std::string& name) const {
+    if (const T* thing = find(name)) return *thing;
+    if (things_.empty()) kv::user_error("there is no {} {}, nor any other", kind_, name);
+    kv::user_error("there is no {} {}; there are {}", kind_, name, fmt::join(names(), ", "));
+  }
+  T& at(const std::string& name) {
+    const T& thing = std::as_const(*this).at(name);
+    return things_[static_cast<size_t>(&thing - things_.data())];
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const T& thing : things_) names.push_back(thing.name);
+    return names;
+  }
+  /// The first `count` of A .. Z, AA .. that nothing has.
+  std::vector<std::string> free_names(size_t count) const {
+    std::vector<std::string> names;
+    for (int i = 0; names.size() < count; ++i) {
+      if (!find(letters(i))) names.push_back(letters(i));
+    }
+    return names;
+  }
+  std::string free_name() const { return free_names(1)[0]; }
+  size_t size() const { return things_.size(); }
+  bool empty() const { return things_.empty(); }
+  auto begin() const { return things_.begin(); }
+  auto end() const { return things_.end(); }
+  auto begin() { return things_.begin(); }
+  auto end() { return things_.end(); }
+
+ private:
+  std::string kind_;
+  size_t most_;
+  std::vector<T> things_;
+};
+
+/// Texts whose tokens are whole words, numbered as they come.
+class Vocabulary {
+ public:
+  std::vector<int32_t> tokens(const std::string& text) {
+    std::istringstream in(text);
+    std::vector<int32_t> tokens;
+    for (std::string word; in >> word;) {
+      const auto [entry, added] = ids_.emplace(word, static_cast<int32_t>(words_.size()));
+      if (added) words_.push_back(word);
+      tokens.push_back(entry->second);
+    }
+    return tokens;
+  }
+  /// Its number, if it is of no text.
+  std::string word(int32_t token) const {
+    const auto i = static_cast<size_t>(token);
+    return i < words_.size() ? words_[i] : std::to_string(token);
+  }
+  std::string text(std::span<const int32_t> tokens) const {
+    std::string text;
+    for (const int32_t token : tokens) text += (text.empty() ? "" : " ") + word(token);
+    return text;
+  }
+
+ private:
+  std::map<std::string, int32_t> ids_;
+  std::vector<std::string> words_;  // by token
+};
 
 }  // namespace viz

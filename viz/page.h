@@ -2,14 +2,19 @@
 
 // The seam between the visualizer and a lesson. A page owns objects of its lesson's own classes and
 // changes them by commands alone: a button, a key, a scenario line and an undo all go through
-// apply(). There is no second implementation of anything a lesson teaches.
+// apply(). What a page can do and what can be read off it are two tables; messages, help, buttons,
+// fields and `expect` come from them. There is no second implementation of anything that a lesson
+// teaches.
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/kernel.h"
@@ -31,33 +36,124 @@ struct PageInfo {
   std::string lesson;   // "05"
   std::string title;    // of the tab: "Share and copy"
   std::string summary;  // one sentence under the title
-  /// "append NAME N    N more tokens": one line for each command, for the help and for errors.
-  std::vector<std::string> commands;
+};
+
+/// What may stand after a verb: made by word(), number() and the others below.
+struct Argument {
+  enum class Kind { kWord, kQuoted, kNumber, kPowerOfTwo, kChoice, kWords };
+  Kind kind = Kind::kWord;
+  std::string name;  // "TOKENS"; of a choice: "exact|hash"
+  int64_t min = 0;   // of the number; of words: how many there are
+  int64_t max = 0;
+  std::optional<std::string> otherwise = {};  // what counts if it is left out
+  std::string label = {};                     // of its field in a form
+  std::string shown = {};                     // in the field at first
+
+  Argument or_else(std::string value) const;
+  Argument field(std::string its_label, std::string at_first) const;
+};
+Argument word(std::string name);  // any one that is not empty
+Argument text(std::string name);  // the same, quoted: it mostly has spaces
+Argument number(std::string name, int64_t min, int64_t max);
+Argument power_of_two(std::string name, int64_t max);
+Argument choice(std::string names);                          // "exact|hash"
+Argument words(std::string name, int64_t min, int64_t max);  // last: so many words
+
+/// An argument as it was given, or what counts if it was left out.
+struct Word {
+  std::string text;
+  int number = 0;  // of a choice: its index
+};
+using Words = std::vector<Word>;
+/// From word i on.
+std::vector<std::string> texts(const Words& words, size_t i);
+
+/// One row of a page's table of commands.
+struct Verb {
+  std::string name;  // "append"; or two words, "live beams"
+  std::vector<Argument> args;
+  std::string help;  // "NAME grows by TOKENS": a button's tooltip has the words in their places
+  /// Does it and says in plain words what happened ("fork B from A: 4 blocks shared, ref 1 -> 2").
+  /// Throws kv::UserError if it cannot be done; nothing has changed then.
+  std::function<std::string(const Words&)> run;
+  /// Why it would be refused now: its buttons are disabled and say so. Empty: it would not.
+  std::function<std::string(const Words&)> why_not = {};
+  /// With this the page goes on by itself: what the player does without a scenario.
+  bool goes_on = false;
+};
+
+/// Rows that are refused as long as `reason` gives one.
+std::vector<Verb> unless(std::function<std::string()> reason, std::vector<Verb> verbs);
+
+/// One row of a page's table of counters, with its value at this moment.
+struct Counter {
+  std::string name;  // what `expect` reads: "free", "A.tokens"
+  int64_t value = 0;
+  std::string label = {};  // of its box above the page; empty: it has none
+  std::string tooltip = {};
+  std::string text = {};  // in the box; empty: the value
+};
+/// A part of a whole: `expect` reads thousandths, the box shows percent.
+Counter share(std::string name, int64_t part, int64_t whole, std::string label, std::string tooltip,
+              int digits = 0);
+
+struct Button {
+  std::string name;  // unique on the page: how tests and scripts find it ("A/append 10")
+  std::string label;
+  std::string command;       // a line that it runs
+  std::string tooltip = {};  // empty: the help of its verb
 };
 
 class Page {
  public:
+  explicit Page(PageInfo info) : info_(std::move(info)) {}
   virtual ~Page() = default;
-  virtual PageInfo info() const = 0;
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
 
   /// Back to the state of a new page.
   virtual void reset() = 0;
-  /// Does one command and says in plain words what happened ("fork B from A: 4 blocks shared, ref
-  /// 1 -> 2"). Throws kv::UserError if it is unknown or cannot be done; nothing has changed then.
-  /// `say`, `expect`, `fails` and `reset` never come here: the session knows them. Deterministic:
-  /// the same commands after reset() give the same state (undo replays).
-  virtual std::string apply(const Command& command) = 0;
-  /// What `expect NAME` reads and the counters show. No value: no such counter.
-  virtual std::optional<int64_t> counter(std::string_view name) const = 0;
-  virtual std::vector<std::string> counter_names() const = 0;
-  /// The command with which the page goes on by itself ("step" in a live run): what the player does
-  /// when no scenario is loaded or it is at its end. Empty: there is none.
-  virtual std::string next_step() const { return {}; }
+  /// All that `expect` can read, and the boxes above the page, in this order.
+  virtual std::vector<Counter> counters() const = 0;
   /// Throws std::logic_error if something that must hold does not. Called after every command.
   virtual void check_invariants() const = 0;
-
-  /// Draws the page. Never changes the state: controls call ui.run("append A 10").
+  /// Draws the page. Never changes the state: controls queue commands.
   virtual void draw(Ui& ui) = 0;
+
+  const PageInfo& info() const { return info_; }
+  /// Does one command and says what happened. Throws kv::UserError if it is unknown or refused;
+  /// nothing has changed then. `say`, `expect`, `fails` and `reset` never come here: the session
+  /// knows them. Deterministic: the same commands after reset() give the same state (undo replays).
+  std::string apply(const Command& command);
+  /// Why apply() would refuse it; empty: it would not, as far as the table knows.
+  std::string why_not(const Command& command) const;
+  bool knows(const Command& command) const { return find(command).first != nullptr; }
+  std::optional<int64_t> counter(std::string_view name) const;
+  std::vector<std::string> counter_names() const;
+  /// "append NAME TOKENS    NAME grows by TOKENS": a line for each command.
+  std::vector<std::string> help() const;
+  /// The command with which the page goes on by itself. Empty: there is none now.
+  std::string next_step() const;
+
+  /// Buttons side by side. What they run must be in the table; what it refuses is disabled.
+  void buttons(Ui& ui, const std::vector<Button>& row) const;
+  /// Fields for the arguments that the button's line leaves open, then the button.
+  void form(Ui& ui, Button button);
+  /// The field of one argument, called "VERB/ARGUMENT"; fields keep what they hold, apart from the
+  /// page's state. Returns that.
+  std::string field(Ui& ui, const std::string& verb, const std::string& argument);
+
+ protected:
+  void declare(std::vector<Verb> verbs);
+  /// After every command: for pages that mark what the last one changed.
+  virtual void changed() {}
+
+ private:
+  std::pair<const Verb*, Command> find(const Command& line) const;
+
+  PageInfo info_;
+  std::vector<Verb> verbs_;
+  std::map<std::string, Word> fields_;  // by "VERB/ARGUMENT"
 };
 
 /// Every lesson with a page.cpp has, in its namespace,

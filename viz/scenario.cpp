@@ -15,9 +15,6 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 
-/// "line 3: " or nothing for a click.
-std::string place(int line) { return line > 0 ? fmt::format("line {}: ", line) : std::string(); }
-
 /// A word as it is written: quoted if it has to be.
 std::string written(const std::string& word) {
   if (!word.empty() && word.find_first_of(" \t\"\\#") == std::string::npos) return word;
@@ -31,6 +28,10 @@ std::string written(const std::string& word) {
 
 }  // namespace
 
+std::string Command::place() const {
+  return line > 0 ? fmt::format("line {}: ", line) : std::string();
+}
+
 std::string Command::text() const {
   std::string words = verb;
   for (const std::string& arg : args) words += " " + written(arg);
@@ -39,7 +40,7 @@ std::string Command::text() const {
 
 const std::string& Command::word(size_t i, std::string_view what) const {
   if (i >= args.size()) {
-    kv::user_error("{}{} wants {} as word {}, found the end of the line", place(line), verb, what,
+    kv::user_error("{}{} wants {} as word {}, found the end of the line", place(), verb, what,
                    i + 1);
   }
   return args[i];
@@ -51,7 +52,7 @@ int64_t Command::number(size_t i, std::string_view what, int64_t min, int64_t ma
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || value < min || value > max) {
-    kv::user_error("{}{} wants {} from {} to {}, found {}", place(line), verb, what, min, max,
+    kv::user_error("{}{} wants {} from {} to {}, found {}", place(), verb, what, min, max,
                    written(text));
   }
   return value;
@@ -61,11 +62,12 @@ void Command::check_count(size_t min, size_t max) const {
   if (args.size() >= min && args.size() <= max) return;
   const std::string wanted =
       min == max ? fmt::format("{}", min) : fmt::format("{} to {}", min, max);
-  kv::user_error("{}{} wants {} words after it, found {}", place(line), verb, wanted, args.size());
+  kv::user_error("{}{} wants {} words after it, found {}", place(), verb, wanted, args.size());
 }
 
 Command parse_command(std::string_view line, int number) {
-  std::vector<std::string> words;
+  Command command{.verb = {}, .args = {}, .line = number};
+  std::vector<std::string>& words = command.args;
   size_t i = 0;
   while (true) {
     while (i < line.size() && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r')) ++i;
@@ -81,16 +83,14 @@ Command parse_command(std::string_view line, int number) {
         if (line[i] == '\\' && i + 1 < line.size()) ++i;
         word += line[i++];
       }
-      if (i == line.size()) kv::user_error("{}a quote is opened and never closed", place(number));
+      if (i == line.size()) kv::user_error("{}a quote is opened and never closed", command.place());
       ++i;
     }
     words.push_back(std::move(word));
   }
-  Command command{.verb = {}, .args = {}, .line = number};
   if (words.empty()) return command;
   command.verb = std::move(words.front());
-  command.args.assign(std::make_move_iterator(words.begin() + 1),
-                      std::make_move_iterator(words.end()));
+  words.erase(words.begin());
   return command;
 }
 

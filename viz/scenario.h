@@ -27,6 +27,8 @@ struct Command {
   std::vector<std::string> args;
   int line = 0;  // in its file; 0: from a click
 
+  /// "line 3: ", or nothing for a click.
+  std::string place() const;
   /// The line that parses to this command.
   std::string text() const;
   /// Word i. Throws kv::UserError "line 3: append wants ..." if there is none.

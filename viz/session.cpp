@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/error.h"
@@ -12,10 +11,6 @@ namespace {
 
 constexpr size_t kMaxLogLines = 500;
 constexpr size_t kMaxLogLine = 1000;  // bytes: what somebody typed may be long
-
-std::string place(const Command& command) {
-  return command.line > 0 ? fmt::format("line {}: ", command.line) : std::string();
-}
 
 bool stands_for_itself(const Command& command) {
   return command.verb == "say" || command.verb == "expect" || command.verb == "fails";
@@ -32,11 +27,11 @@ void Session::tell(std::string text, bool error) {
 }
 
 void Session::run(const Command& command) {
-  // A page does not know where its command stands. What a device could not do is told like what was
-  // refused: the window stays.
+  // Messages of a lesson's classes have no line number yet. A device that fails is reported like a
+  // refused command, so the window stays open.
   const auto refuse = [&](const std::exception& error) {
     const std::string text = error.what();
-    const std::string whole = text.rfind("line ", 0) == 0 ? text : place(command) + text;
+    const std::string whole = text.starts_with("line ") ? text : command.place() + text;
     tell(whole, true);
     throw kv::UserError(whole);
   };
@@ -74,11 +69,8 @@ void Session::fails(const Command& command) {
                       .args = {command.args.begin() + 1, command.args.end()},
                       .line = command.line};
   // A name that nobody knows is refused as well: that proves nothing.
-  const std::vector<std::string> known = page_->info().commands;
-  if (std::ranges::none_of(known, [&](const std::string& line) {
-        return line.substr(0, line.find(' ')) == inner.verb;
-      })) {
-    kv::user_error("{}fails: this page has no command `{}`", place(command), inner.verb);
+  if (!page_->knows(inner)) {
+    kv::user_error("{}fails: this page has no command `{}`", command.place(), inner.verb);
   }
   std::string refusal;
   try {
@@ -89,7 +81,7 @@ void Session::fails(const Command& command) {
   page_->check_invariants();
   if (refusal.empty()) {
     replay(done_.size());  // it was done: take it back
-    kv::user_error("{}expected that `{}` is refused, but it was done", place(command),
+    kv::user_error("{}expected that `{}` is refused, but it was done", command.place(),
                    inner.text());
   }
   tell("refused: " + refusal, false);
@@ -118,7 +110,7 @@ void Session::expect(const Command& command) const {
   if (!found) {
     std::string names;
     for (const std::string& known : page_->counter_names()) names += " " + known;
-    kv::user_error("{}expect: no counter `{}`; there are{}", place(command), name, names);
+    kv::user_error("{}expect: no counter `{}`; there are{}", command.place(), name, names);
   }
   const std::string op = command.args.size() == 3 ? command.args[1] : "=";
   const int64_t wanted = command.number(command.args.size() - 1, "a number", INT64_MIN, INT64_MAX);
@@ -129,10 +121,10 @@ void Session::expect(const Command& command) const {
       : op == ">"  ? *found > wanted
       : op == "<"
           ? *found < wanted
-          : (kv::user_error("{}expect: wanted =, <, <=, > or >=, found {}", place(command), op),
+          : (kv::user_error("{}expect: wanted =, <, <=, > or >=, found {}", command.place(), op),
              false);
   if (!holds) {
-    kv::user_error("{}expected {} {} {}, found {}", place(command), name, op, wanted, *found);
+    kv::user_error("{}expected {} {} {}, found {}", command.place(), name, op, wanted, *found);
   }
 }
 

@@ -18,7 +18,8 @@ class Session {
  public:
   explicit Session(std::unique_ptr<Page> page);
 
-  Page& page() const { return *page_; }
+  Page& page() { return *page_; }
+  const Page& page() const { return *page_; }
   /// Runs a command of the page, or `say`, `expect`, `fails`, `reset`. Throws UserError if it is
   /// refused, an expectation does not hold, or the device fails: the log says why, and but for a
   /// device that failed midway the page is as it was.
@@ -61,7 +62,7 @@ class Session {
   void advance(double seconds);
 
  private:
-  /// A command that was done, and where the scenario stood before and behind it.
+  /// A command that was done, and where the scenario stood before it and after.
   struct Done {
     Command command;
     size_t before = 0;

@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "viz/palette.h"
+#include "viz/widgets.h"
 
 namespace viz {
 namespace {
@@ -51,10 +52,11 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   keys();
   draw_tabs();
   const float side = std::min(350 * scale, width * 0.33f);
-  const PageInfo info = session().page().info();
+  Page& page = session().page();
   ImGui::BeginChild("page", ImVec2(-side - 16 * scale, 0));
-  ui_.hint(info.summary);
-  session().page().draw(ui_);
+  ui_.hint(page.info().summary);
+  counters(ui_, page.counters());
+  page.draw(ui_);
   ImGui::EndChild();
   ImGui::SameLine(0, 16 * scale);
   ImGui::BeginChild("side", ImVec2(0, 0));
@@ -71,10 +73,11 @@ void Shell::frame(float width, float height, float scale, double seconds) {
 void Shell::draw_tabs() {
   ImGui::PushStyleColor(ImGuiCol_Text, colour(kText));
   for (size_t i = 0; i < tabs_.size(); ++i) {
-    const PageInfo info = tabs_[i].session->page().info();
-    if (i == current_)
-      ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
+    const PageInfo& info = tabs_[i].session->page().info();
     const bool selected = i == current_;
+    if (selected) {
+      ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
+    }
     if (ui_.shell_button("tab " + info.lesson, info.lesson + "  " + info.title, info.summary)) {
       current_ = i;
     }
@@ -187,7 +190,7 @@ void Shell::draw_help() {
       "Space    play or pause the scenario\nRight    next step\nCtrl+Z   undo\nCtrl+Y   redo\n"
       "R        reset\n1 to 9   page\nTab, arrows, Enter   move and press\n?, Esc   this help\n");
   ui_.heading("Commands of this page, as scenarios write them");
-  for (const std::string& line : session().page().info().commands) {
+  for (const std::string& line : session().page().help()) {
     ImGui::TextUnformatted(line.c_str());
   }
   ImGui::End();

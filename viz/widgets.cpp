@@ -29,8 +29,7 @@ struct Cell {
   float size, gap;
   int columns, rows;
 
-  Cell(Ui& ui, size_t count, float room) {
-    const float s = ui.scale();
+  Cell(float s, size_t count, float room) {
     size = (count <= 128 ? 54 : count <= 512 ? 34 : 18) * s;
     gap = (count <= 512 ? 6 : 3) * s;
     columns = std::max(1, static_cast<int>((room + gap) / (size + gap)));
@@ -106,43 +105,39 @@ void describe(Ui& ui, const PoolView& view, const BlockView& block) {
 }  // namespace
 
 std::optional<int32_t> pool_grid(Ui& ui, const std::string& name, const PoolView& view) {
-  const Cell cell(ui, view.blocks.size(), ui.width());
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const auto [s, origin, room, list] = canvas(ui);
+  const Cell cell(s, view.blocks.size(), room);
   std::optional<int32_t> hovered;
   for (size_t i = 0; i < view.blocks.size(); ++i) {
     const int column = static_cast<int>(i) % cell.columns, row = static_cast<int>(i) / cell.columns;
     const float x = origin.x + static_cast<float>(column) * cell.pitch();
     const float y = origin.y + static_cast<float>(row) * cell.pitch();
     if (scrolled_away(list, y, cell.size)) continue;
-    draw_cell(list, view.blocks[i], view.block_size, x, y, cell, ui.scale());
-    if (ImGui::IsWindowHovered() &&
-        ImGui::IsMouseHoveringRect(ImVec2(x, y), ImVec2(x + cell.size, y + cell.size))) {
+    draw_cell(list, view.blocks[i], view.block_size, x, y, cell, s);
+    if (mouse_in(ImVec2(x, y), ImVec2(x + cell.size, y + cell.size))) {
       hovered = view.blocks[i].id;
       list.AddRect(ImVec2(x - 1, y - 1), ImVec2(x + cell.size + 1, y + cell.size + 1), kAccent,
-                   5 * ui.scale(), 0, 2 * ui.scale());
+                   5 * s, 0, 2 * s);
       describe(ui, view, view.blocks[i]);
     }
   }
   const float width = static_cast<float>(cell.columns) * cell.pitch();
   const float height = static_cast<float>(cell.rows) * cell.pitch();
   ui.region(name, origin.x, origin.y, width, height);
-  ImGui::Dummy(ImVec2(std::min(width, ui.width()), height));
+  ImGui::Dummy(ImVec2(std::min(width, room), height));
   return hovered;
 }
 
 std::optional<int> block_table(Ui& ui, const std::string& name, const TableView& view) {
-  const float s = ui.scale();
+  const auto [s, origin, room, list] = canvas(ui);
   const float w = 46 * s, h = 26 * s, gap = 4 * s;
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
   const Colour colour = hue(view.sequence.hue);
   const std::string title = fmt::format("{}  {}", view.sequence.name, view.num_tokens);
   list.AddRectFilled(ImVec2(origin.x, origin.y + 4 * s), ImVec2(origin.x + 5 * s, origin.y + h),
                      colour, 2 * s);
   text_at(list, origin.x + 12 * s, origin.y + 4 * s, kText, title);
   const float left = 84 * s;
-  const int columns = std::max(1, static_cast<int>((ui.width() - left + gap) / (w + gap)));
+  const int columns = std::max(1, static_cast<int>((room - left + gap) / (w + gap)));
   std::optional<int> hovered;
   const auto n = static_cast<int>(view.block_ids.size());
   for (int i = 0; i < n; ++i) {
@@ -161,8 +156,7 @@ std::optional<int> block_table(Ui& ui, const std::string& name, const TableView&
     if (view.highlight_token && *view.highlight_token / view.block_size == i) {
       list.AddRect(ImVec2(x, y), ImVec2(x + w, y + h), kMark, 4 * s, 0, 2 * s);
     }
-    if (ImGui::IsWindowHovered() &&
-        ImGui::IsMouseHoveringRect(ImVec2(x, y), ImVec2(x + w, y + h))) {
+    if (mouse_in(ImVec2(x, y), ImVec2(x + w, y + h))) {
       hovered = begin;
       ui.tooltip(fmt::format("{}: tokens {} to {} are in block {}{}", view.sequence.name, begin,
                              begin + fill - 1, view.block_ids[index],
@@ -171,40 +165,36 @@ std::optional<int> block_table(Ui& ui, const std::string& name, const TableView&
   }
   const int rows = std::max(1, (n + columns - 1) / columns);
   const float height = static_cast<float>(rows) * (h + gap);
-  ui.region(name, origin.x, origin.y, ui.width(), height);
-  ImGui::Dummy(ImVec2(ui.width(), height));
+  take_room(ui, name, origin, room, height);
   return hovered;
 }
 
-void counters(Ui& ui, const std::string& name, const std::vector<CounterView>& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+void counters(Ui& ui, const std::vector<Counter>& view) {
+  const auto [s, origin, room, list] = canvas(ui);
   const float font = ImGui::GetFontSize();
   const float h = font * 2.9f + 14 * s, gap = 8 * s;
-  const float room = ui.width();
   float x = origin.x, y = origin.y;
-  for (const CounterView& counter : view) {
+  for (const Counter& counter : view) {
+    if (counter.label.empty()) continue;
+    const std::string value = counter.text.empty() ? std::to_string(counter.value) : counter.text;
     const float value_width =
-        ImGui::CalcTextSize(counter.value.c_str()).x * 1.5f;  // drawn half again as large
-    const float w = std::max(value_width, ImGui::CalcTextSize(counter.name.c_str()).x) + 26 * s;
+        ImGui::CalcTextSize(value.c_str()).x * 1.5f;  // drawn half again as large
+    const float w = std::max(value_width, ImGui::CalcTextSize(counter.label.c_str()).x) + 26 * s;
     if (x > origin.x && x + w > origin.x + room) x = origin.x, y += h + gap;
     const ImVec2 a(x, y), b(x + w, y + h);
     list.AddRectFilled(a, b, kPanel, 6 * s);
-    list.AddText(figure_font(), font * 1.5f, ImVec2(x + 13 * s, y + 7 * s), kText,
-                 counter.value.c_str());
-    text_at(list, x + 13 * s, y + 9 * s + font * 1.6f, kDim, counter.name);
-    if (ui.region(name + "/" + counter.name, a.x, a.y, w, h)) ui.tooltip(counter.tooltip);
+    list.AddText(figure_font(), font * 1.5f, ImVec2(x + 13 * s, y + 7 * s), kText, value.c_str());
+    text_at(list, x + 13 * s, y + 9 * s + font * 1.6f, kDim, counter.label);
+    if (ui.region("counters/" + counter.label, a.x, a.y, w, h)) ui.tooltip(counter.tooltip);
     x += w + gap;
   }
+  if (x == origin.x) return;  // none has a box
   ImGui::Dummy(ImVec2(std::min(x - origin.x, room), y + h - origin.y));
 }
 
 std::optional<int> token_row(Ui& ui, const std::string& name, const std::vector<TokenView>& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float h = ImGui::GetFontSize() + 8 * s, gap = 3 * s, room = ui.width();
+  const auto [s, origin, room, list] = canvas(ui);
+  const float h = ImGui::GetFontSize() + 8 * s, gap = 3 * s;
   float x = 0, y = 0;
   std::optional<int> hovered;
   for (size_t i = 0; i < view.size(); ++i) {
@@ -217,14 +207,13 @@ std::optional<int> token_row(Ui& ui, const std::string& name, const std::vector<
     const auto alpha = static_cast<uint32_t>(40 + 130 * std::clamp(token.strength, 0.0f, 1.0f));
     list.AddRectFilled(a, b, with_alpha(hue(token.hue), alpha), 4 * s);
     text_at(list, a.x + 5 * s, a.y + 4 * s, kText, token.text);
-    if (ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(a, b)) {
+    if (mouse_in(a, b)) {
       hovered = static_cast<int>(i);
       if (!token.tooltip.empty()) ui.tooltip(token.tooltip);
     }
   }
   const float height = view.empty() ? 0 : y + h;
-  ui.region(name, origin.x, origin.y, room, height);
-  ImGui::Dummy(ImVec2(room, height));
+  take_room(ui, name, origin, room, height);
   return hovered;
 }
 

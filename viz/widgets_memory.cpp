@@ -31,17 +31,15 @@ void hatch(ImDrawList& list, const ImVec2& a, const ImVec2& b, Colour colour, fl
 }  // namespace
 
 void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const auto [s, origin, room, list] = canvas(ui);
   const float left = 110 * s, right = 110 * s, h = 26 * s, pitch = 34 * s;
-  const float room = std::max(40 * s, ui.width() - left - right);
+  const float most = std::max(40 * s, room - left - right);
   int64_t widest = 1;
   for (const SlabView& slab : view) widest = std::max(widest, slab.reserved);
   float y = origin.y;
   for (const SlabView& slab : view) {
     const auto width = [&](int64_t slots) {
-      return room * static_cast<float>(slots) / static_cast<float>(widest);
+      return most * static_cast<float>(slots) / static_cast<float>(widest);
     };
     const Colour colour = hue(slab.sequence.hue);
     const float x = origin.x + left;
@@ -53,7 +51,7 @@ void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view) {
     hatch(list, ImVec2(full.x, a.y), b, with_alpha(colour, 60), s);
     list.AddRectFilled(a, full, with_alpha(colour, slab.active ? 190 : 90), 4 * s);
     list.AddRect(a, b, with_alpha(colour, 130), 4 * s, 0, s);
-    text_right(list, origin.x + left + room + right - 4 * s, y + 5 * s, kDim,
+    text_right(list, origin.x + left + most + right - 4 * s, y + 5 * s, kDim,
                percent_of(slab.reserved - slab.used, slab.reserved) + " empty");
     if (mouse_in(a, b)) {
       ui.tooltip(fmt::format("{}: {} slots reserved, {} hold a token, {} are empty",
@@ -62,14 +60,12 @@ void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view) {
     }
     y += pitch;
   }
-  take_room(ui, name, origin, ui.width(), std::max(y - origin.y, h));
+  take_room(ui, name, origin, room, std::max(y - origin.y, h));
 }
 
 void strip(Ui& ui, const std::string& name, const StripView& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float h = 46 * s, room = ui.width();
+  const auto [s, origin, room, list] = canvas(ui);
+  const float h = 46 * s;
   const auto at = [&](int64_t slot) {
     return origin.x + room * static_cast<float>(slot) / static_cast<float>(view.capacity);
   };
@@ -101,11 +97,9 @@ void strip(Ui& ui, const std::string& name, const StripView& view) {
 }
 
 void slots(Ui& ui, const std::string& name, const SlotsView& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const auto [s, origin, room, list] = canvas(ui);
   const auto n = static_cast<int>(view.tokens.size());
-  const float room = ui.width(), h = 44 * s, gap = 2 * s;
+  const float h = 44 * s, gap = 2 * s;
   const int columns = std::clamp(static_cast<int>(room / (34 * s)), 1, std::max(n, 1));
   const float w = std::min(72 * s, room / static_cast<float>(columns));
   for (int i = 0; i < n; ++i) {
@@ -128,10 +122,8 @@ void slots(Ui& ui, const std::string& name, const SlotsView& view) {
 }
 
 void chain(Ui& ui, const std::string& name, const ChainView& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float w = 150 * s, h = 62 * s, gap = 24 * s, left = 34 * s, room = ui.width();
+  const auto [s, origin, room, list] = canvas(ui);
+  const float w = 150 * s, h = 62 * s, gap = 24 * s, left = 34 * s;
   const int columns = std::max(1, static_cast<int>((room - left + gap) / (w + gap)));
   const Colour colour = hue(view.sequence.hue);
   list.AddRectFilled(ImVec2(origin.x, origin.y), ImVec2(origin.x + 5 * s, origin.y + h), colour,

@@ -20,7 +20,7 @@ Colour of_kind(const StepGridView::Kind& kind) {
                     static_cast<uint32_t>(255 * std::clamp(kind.strength, 0.f, 1.f)));
 }
 
-/// Names of the kinds, each behind its colour.
+/// Names of the kinds, each after its colour.
 float legend(ImDrawList& list, const ImVec2& origin, const StepGridView& view, float s) {
   float x = origin.x;
   for (const StepGridView::Kind& kind : view.kinds) {
@@ -42,13 +42,11 @@ Colour of_value(float value, float largest) {
 }  // namespace
 
 void step_grid(Ui& ui, const std::string& name, const StepGridView& view) {
-  const float s = ui.scale();
-  const ImVec2 top = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const auto [s, top, room, list] = canvas(ui);
   const float y0 = top.y + legend(list, top, view, s), left = 70 * s;
   size_t columns = 1;
   for (const StepGridView::Row& row : view.rows) columns = std::max(columns, row.cells.size());
-  const float pitch = std::clamp((ui.width() - left) / static_cast<float>(columns), 2 * s, 22 * s);
+  const float pitch = std::clamp((room - left) / static_cast<float>(columns), 2 * s, 22 * s);
   const float gap = pitch > 8 * s ? 2 * s : s / 2;
   for (size_t r = 0; r < view.rows.size(); ++r) {
     const StepGridView::Row& row = view.rows[r];
@@ -68,14 +66,12 @@ void step_grid(Ui& ui, const std::string& name, const StepGridView& view) {
     }
   }
   const float height = y0 - top.y + static_cast<float>(view.rows.size()) * pitch + 6 * s;
-  take_room(ui, name, top, ui.width(), height);
+  take_room(ui, name, top, room, height);
 }
 
 void bars(Ui& ui, const std::string& name, const BarsView& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float h = view.height * s, room = ui.width();
+  const auto [s, origin, room, list] = canvas(ui);
+  const float h = view.height * s;
   float low = 0, high = 0;
   for (const float value : view.values) low = std::min(low, value), high = std::max(high, value);
   const float span = high > low ? high - low : 1;
@@ -99,14 +95,12 @@ void bars(Ui& ui, const std::string& name, const BarsView& view) {
 }
 
 void heat_row(Ui& ui, const std::string& name, const HeatRowView& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float left = 90 * s, h = 20 * s, room = std::max(40 * s, ui.width() - left);
+  const auto [s, origin, room, list] = canvas(ui);
+  const float left = 90 * s, h = 20 * s, most = std::max(40 * s, room - left);
   text_at(list, origin.x, origin.y + 2 * s, kDim, fitting(view.label, left - 6 * s));
   list.AddRectFilled(ImVec2(origin.x + left, origin.y),
-                     ImVec2(origin.x + left + room, origin.y + h), kPanel, 3 * s);
-  const float pitch = room / static_cast<float>(std::max<size_t>(view.values.size(), 1));
+                     ImVec2(origin.x + left + most, origin.y + h), kPanel, 3 * s);
+  const float pitch = most / static_cast<float>(std::max<size_t>(view.values.size(), 1));
   for (size_t i = 0; i < view.values.size(); ++i) {
     const ImVec2 a(origin.x + left + static_cast<float>(i) * pitch, origin.y);
     const ImVec2 b(a.x + std::max(pitch - s / 2, s), origin.y + h);
@@ -116,14 +110,12 @@ void heat_row(Ui& ui, const std::string& name, const HeatRowView& view) {
                              static_cast<double>(view.values[i])));
     }
   }
-  take_room(ui, name, origin, ui.width(), h + 2 * s);
+  take_room(ui, name, origin, room, h + 2 * s);
 }
 
 void pieces(Ui& ui, const std::string& name, const PiecesView& view) {
-  const float s = ui.scale();
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float h = 30 * s, room = ui.width();
+  const auto [s, origin, room, list] = canvas(ui);
+  const float h = 30 * s;
   const int groups = view.pieces.empty() ? 0 : view.pieces.back().group;
   const float group_gap = 10 * s;
   const float pitch =

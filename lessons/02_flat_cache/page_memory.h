@@ -4,37 +4,29 @@
 // in a ReservationArena.
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
 
 #include "flat_kv_cache.h"
 #include "reservation_arena.h"
+#include "viz/names.h"
 
 namespace lesson02 {
 
 /// A FlatKvCache of a very small model: its K and V are really there, and nobody reads them.
 class SlabSimulator {
  public:
-  static constexpr int kMaxSlabs = 16;
-  static constexpr int kMaxSlots = 8192;
-
-  /// Throws UserError unless 1 <= slabs <= kMaxSlabs and 1 <= slots <= kMaxSlots.
   SlabSimulator(int slabs, int slots);
 
   const FlatKvCache& cache() const { return cache_; }
-  /// num_tokens more tokens in a slab. These throw UserError for a slab that is not there or tokens
-  /// that do not fit; nothing has changed then.
+  // Each says what happened.
   std::string append(int slab, int num_tokens);
   std::string clear(int slab);
-  int64_t slots_used() const;
-  int64_t slots_reserved() const { return int64_t{cache_.batch()} * cache_.max_seq_len(); }
-  /// Why n more tokens do not fit; empty: they do.
+  /// Why n more tokens cannot be appended; empty: they can.
   std::string why_not_append(int slab, int num_tokens) const;
+  /// Why the slab cannot be cleared; empty: it can.
+  std::string why_not_clear(int slab) const;
 
  private:
-  void check_slab(int slab) const;
-
   FlatKvCache cache_;
 };
 
@@ -42,24 +34,21 @@ class SlabSimulator {
 class Reservations {
  public:
   static constexpr int64_t kCapacity = 4096;
-  struct Named {
+  struct Reservation : viz::SequenceView {
     SlotRange range;
-    int hue = 0;
   };
 
-  Reservations() : arena_(kCapacity) {}
-
-  /// Throws UserError if the name is taken or no hole is large enough; nothing has changed then.
   std::string reserve(const std::string& name, int64_t size);
   std::string release(const std::string& name);
+  /// Why no such reservation can be made; empty: it can.
+  std::string why_not_reserve(const std::string& name, int64_t size) const;
+
   const ReservationArena& arena() const { return arena_; }
-  const std::map<std::string, Named>& named() const { return named_; }
-  std::string free_name() const;  // the first of A, B, .. that is not in use
-  std::string why_not_reserve(int64_t size) const;
+  const viz::NamedList<Reservation>& all() const { return all_; }
 
  private:
-  ReservationArena arena_;
-  std::map<std::string, Named> named_;
+  ReservationArena arena_{kCapacity};
+  viz::NamedList<Reservation> all_{"reservation", 26};
 };
 
 }  // namespace lesson02

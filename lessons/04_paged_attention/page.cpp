@@ -4,28 +4,79 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
-#include <utility>
 
 #include "common/base/error.h"
 #include "engine.h"
 #include "page_walk.h"
 
 namespace lesson04 {
+namespace {
 
-viz::PageInfo WalkPage::info() const {
-  return {
-      .lesson = "04",
-      .title = "The walk",
-      .summary = "The last token's query reads K and V through the block table, tile by tile.",
-      .commands = {"walk \"PROMPT\" [TOKENS]   continue the prompt to TOKENS tokens, then walk",
-                   "head LAYER HEAD          another layer and query head, from the start",
-                   "blocks SIZE              another block size, from the start",
-                   "next [N]                 N steps on", "back [N]                 N steps back",
-                   "close                    back to the choice of a prompt"}};
+constexpr int kMostTokens = 1024;
+
+/// The walk runs on the CPU, where every number on its way can be looked at.
+viz::PageContext on_cpu(viz::PageContext context) {
+  context.device = "cpu";
+  return context;
+}
+
+}  // namespace
+
+WalkPage::WalkPage(viz::PageContext context)
+    : Page({.lesson = "04",
+            .title = "The walk",
+            .summary =
+                "The last token's query reads K and V through the block table, tile by tile."}),
+      model_(on_cpu(std::move(context))) {
+  declare({{"walk",
+            {viz::text("PROMPT").field("prompt", "Once upon a time there was a little dog."),
+             viz::number("TOKENS", 1, kMostTokens).or_else("1").field("tokens", "200")},
+            "continue the prompt to TOKENS tokens and follow the query of the last one",
+            [this](auto& w) { return start(w[0].text, w[1].number); }}});
+  const auto closed = [this] {
+    return walk_ ? "" : "there is no walk; begin one with `walk \"a prompt\"`";
+  };
+  const viz::Argument count = viz::number("COUNT", 1, 1 << 20).or_else("1");
+  declare(viz::unless(
+      closed, {{"head",
+                {viz::number("LAYER", 0, 1000), viz::number("HEAD", 0, 1000)},
+                "the same tokens in layer LAYER and query head HEAD, from the start",
+                [this](auto& w) {
+                  walk(tokens_, {options_.block_size, w[0].number, w[1].number});
+                  return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
+                },
+                [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
+               {"blocks",
+                {viz::power_of_two("SIZE", 256)},
+                "the same K and V in blocks of SIZE, from the start: other places, the same bits",
+                [this](auto& w) {
+                  walk(tokens_, {w[0].number, options_.layer, options_.head});
+                  return fmt::format(
+                      "blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
+                      w[0].text, walk_->block_table.size(), story());
+                },
+                [this](auto& w) {
+                  return w[0].number == options_.block_size ? "they have this size" : "";
+                }},
+               {"next",
+                {count},
+                "go on by COUNT",
+                [this](auto& w) { return move(w[0].number); },
+                [this](auto&) { return at_end() ? "this is the last step" : ""; },
+                true},
+               {"back",
+                {count},
+                "go back by COUNT",
+                [this](auto& w) { return move(-w[0].number); },
+                [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }},
+               {"close", {}, "back to the choice of a prompt", [this](auto&) {
+                  reset();
+                  return "the walk is closed";
+                }}}));
 }
 
 void WalkPage::reset() {
@@ -37,86 +88,47 @@ void WalkPage::reset() {
   position_ = 0;
 }
 
-std::string WalkPage::apply(const viz::Command& command) {
-  const std::string& verb = command.verb;
-  if (verb == "walk") return start(command);
-  if (verb != "head" && verb != "blocks" && verb != "next" && verb != "back" && verb != "close") {
-    kv::user_error("{}: no such command; there are walk, head, blocks, next, back, close", verb);
+std::string WalkPage::start(const std::string& prompt, int num_tokens) {
+  kv::Request request = model_.request(prompt, 0);
+  std::vector<int32_t> tokens = request.prompt;
+  const auto num_prompt = static_cast<int>(tokens.size());
+  if (num_prompt > kMostTokens) {
+    kv::user_error("walk: a prompt of {} tokens, wanted at most {}", num_prompt, kMostTokens);
   }
-  if (!walk_) kv::user_error("{}: there is no walk; begin one with `walk \"a prompt\"`", verb);
-  if (verb == "head" || verb == "blocks") return change(command);
-  if (verb == "next" || verb == "back") return move(command);
-  command.check_count(0, 0);
-  reset();
-  return "the walk is closed";
-}
-
-std::string WalkPage::start(const viz::Command& command) {
-  command.check_count(1, 2);
-  const auto context = static_cast<int>(
-      command.args.size() < 2 ? 1 : command.number(1, "a number of tokens", 1, kMaxWalkTokens));
-  kv::Request request = model_.request(command.word(0, "a prompt"), 0);
-  const auto num_prompt = static_cast<int>(request.prompt.size());
-  if (num_prompt > kMaxWalkTokens) {
-    kv::user_error("walk: a prompt of {} tokens, wanted at most {}", num_prompt, kMaxWalkTokens);
-  }
-  request.max_tokens = std::max(0, context - num_prompt);
+  request.max_tokens = std::max(0, num_tokens - num_prompt);
   request.stop_token_ids.clear();  // one story after the other, until there are enough
   const auto result = make_engine(model_.model(), {})->generate({&request, 1});
-  std::vector<int32_t> tokens = request.prompt;
-  const std::vector<int32_t>& more = result.completions[0].tokens;
-  tokens.insert(tokens.end(), more.begin(), more.end());
-  const WalkOptions options;
-  ModelWalk walk =
-      walk_prompt(model_.model(), tokens, options.block_size, options.layer, options.head);
-  reset();
-  tokens_ = std::move(tokens);
-  for (const int32_t token : tokens_) {
-    texts_.push_back(viz::token_text(model_.tokenizer(), token));
-  }
-  out_ = walk.steps.back().out;
-  walk_ = std::move(walk);
+  std::ranges::copy(result.completions[0].tokens, std::back_inserter(tokens));
+  walk(std::move(tokens), {});
   return fmt::format("{} tokens in {} blocks; {}", tokens_.size(), walk_->block_table.size(),
                      story());
 }
 
-std::string WalkPage::change(const viz::Command& command) {
-  WalkOptions options = options_;
-  const bool blocks = command.verb == "blocks";
-  command.check_count(blocks ? 1 : 2, blocks ? 1 : 2);
-  const kv::ModelConfig& config = model_.model().config();
-  if (blocks) {
-    options.block_size = static_cast<int>(command.number(0, "a block size", 1, 256));
-    if (!std::has_single_bit(static_cast<unsigned>(options.block_size))) {
-      kv::user_error("block size {}: wanted a power of two from 1 to 256", options.block_size);
-    }
-  } else {
-    options.layer = static_cast<int>(command.number(0, "a layer", 0, config.num_layers - 1));
-    options.head = static_cast<int>(command.number(1, "a query head", 0, config.num_heads - 1));
-  }
-  walk_ = walk_prompt(model_.model(), tokens_, options.block_size, options.layer, options.head);
+void WalkPage::walk(std::vector<int32_t> tokens, const WalkOptions& options) {
+  ModelWalk walk =
+      walk_prompt(model_.model(), tokens, options.block_size, options.layer, options.head);
+  const bool same_bits = walk_ && tokens == tokens_ && options.layer == options_.layer &&
+                         options.head == options_.head;
+  if (!same_bits) out_ = walk.steps.back().out;
+  walk_ = std::move(walk);
   options_ = options;
   position_ = 0;
-  if (!blocks) out_ = walk_->steps.back().out;
-  const std::string where =
-      blocks ? fmt::format("blocks of {}: {} of them, elsewhere in the pool, and the same bits",
-                           options.block_size, walk_->block_table.size())
-             : fmt::format("layer {}, query head {}", options.layer, options.head);
-  return where + "; " + story();
+  tokens_ = std::move(tokens);
+  texts_.clear();
+  for (const int32_t token : tokens_) texts_.push_back(model_.text(token));
 }
 
-std::string WalkPage::move(const viz::Command& command) {
-  command.check_count(0, 1);
-  const auto most = static_cast<int>(walk_->steps.size());
-  const auto count = static_cast<int>(
-      command.args.empty() ? 1 : command.number(0, "a number of steps", 1, 1 << 20));
-  if (command.verb == "next") {
-    if (at_end()) kv::user_error("next: the walk has ended after {} steps", most);
-    position_ = std::min(position_ + count, most - 1);
-  } else {
-    if (position_ == 0) kv::user_error("back: this is the first step");
-    position_ = std::max(position_ - count, 0);
+std::string WalkPage::why_not_look(int layer, int head) {
+  const kv::ModelConfig& config = model_.model().config();
+  if (layer >= config.num_layers || head >= config.num_heads) {
+    return fmt::format("the model has {} layers and {} query heads", config.num_layers,
+                       config.num_heads);
   }
+  return layer == options_.layer && head == options_.head ? "you are looking at it" : "";
+}
+
+std::string WalkPage::move(int steps) {
+  position_ = std::clamp(position_ + steps, 0, static_cast<int>(walk_->steps.size()) - 1);
   return story();
 }
 
@@ -143,23 +155,20 @@ std::string WalkPage::story() const {
   return {};
 }
 
-std::optional<int64_t> WalkPage::counter(std::string_view name) const {
-  const auto milli = [](float value) {
-    return static_cast<int64_t>(std::lround(1000.0 * static_cast<double>(value)));
-  };
-  if (name == "tokens") return static_cast<int64_t>(tokens_.size());
-  if (name == "blocks") return walk_ ? static_cast<int64_t>(walk_->block_table.size()) : 0;
-  if (name == "block_size") return options_.block_size;
-  if (name == "layer") return options_.layer;
-  if (name == "head") return options_.head;
-  if (name == "steps") return walk_ ? static_cast<int64_t>(walk_->steps.size()) : 0;
-  if (name == "step") return position_;
-  if (name == "tile") return walk_ ? step().tile : 0;
-  if (name == "group") return walk_ ? step().group : 0;
-  if (name == "m_milli") return walk_ ? milli(step().after.m) : 0;
-  if (name == "l_milli") return walk_ ? milli(step().after.l) : 0;
-  if (name == "done") return walk_ && at_end() ? 1 : 0;
-  return std::nullopt;
+std::vector<viz::Counter> WalkPage::counters() const {
+  const auto milli = [](float value) { return std::lround(1000.0 * static_cast<double>(value)); };
+  return {{"tokens", std::ssize(tokens_)},
+          {"blocks", walk_ ? std::ssize(walk_->block_table) : 0},
+          {"block_size", options_.block_size},
+          {"layer", options_.layer},
+          {"head", options_.head},
+          {"steps", walk_ ? std::ssize(walk_->steps) : 0},
+          {"step", position_},
+          {"tile", walk_ ? step().tile : 0},
+          {"group", walk_ ? step().group : 0},
+          {"m_milli", walk_ ? milli(step().after.m) : 0},
+          {"l_milli", walk_ ? milli(step().after.l) : 0},
+          {"done", walk_ && at_end()}};
 }
 
 void WalkPage::check_invariants() const {

@@ -14,12 +14,14 @@ using kv::attention::kGroupTiles;
 using kv::attention::kTileTokens;
 
 void WalkPage::draw(viz::Ui& ui) {
-  draw_start(ui);
+  form(ui, {"walk/start", "Walk", "walk"});
   if (!walk_) {
     ui.hint(
         "The model continues the prompt; then the last token's query is followed step by step.");
     return;
   }
+  ui.same_line();
+  buttons(ui, {{"walk/close", "Close", "close"}});
   draw_moves(ui);
   ui.heading(fmt::format("Step {} of {}: {}", position_ + 1, walk_->steps.size(), story()));
   viz::PiecesView pieces;
@@ -43,86 +45,50 @@ void WalkPage::draw(viz::Ui& ui) {
   ui.end_columns();
 }
 
-void WalkPage::draw_start(viz::Ui& ui) {
-  ui.text("walk/prompt", "prompt", &prompt_, "What the model is to continue.");
-  ui.number("walk/tokens", "tokens", &context_, 1, kMaxWalkTokens,
-            "How many tokens the query attends to.");
-  ui.same_line();
-  ui.button("walk/start", "Walk",
-            viz::Command{.verb = "walk", .args = {prompt_, std::to_string(context_)}}.text(),
-            "Continue the prompt to so many tokens and follow the query of the last one.",
-            prompt_.empty() ? "the prompt is empty" : "");
-  if (!walk_) return;
-  ui.same_line();
-  ui.button("walk/close", "Close", "close", "Back to the choice of a prompt.");
-}
-
 void WalkPage::draw_moves(viz::Ui& ui) {
   const kv::ModelConfig& config = model_.model().config();
-  const char* first = position_ == 0 ? "this is the first step" : "";
-  const char* last = at_end() ? "this is the last step" : "";
-  ui.button("back", "Back", "back", "The step before.", first);
-  ui.same_line();
-  ui.button("next", "Next", "next", "The next step. Play and the Right arrow do this, too.", last);
-  ui.same_line();
-  ui.button("next tile", "Next tile", "next 2", "Two steps: a tile and its merge.", last);
-  ui.same_line();
-  ui.button("end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step.",
-            last);
+  buttons(ui,
+          {{"back", "Back", "back"},
+           {"next", "Next", "next"},
+           {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge."},
+           {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step."}});
   ui.same_line();
   ui.number("layer", "layer", &next_.layer, 0, config.num_layers - 1, "Of the model.");
   ui.same_line();
   ui.number("head", "head", &next_.head, 0, config.num_heads - 1, "A query head.");
   ui.same_line();
-  ui.button(
-      "head/set", "Look there", fmt::format("head {} {}", next_.layer, next_.head),
-      "The same tokens in another layer and head.",
-      next_.layer == options_.layer && next_.head == options_.head ? "you are looking at it" : "");
+  buttons(ui, {{"head/set", "Look there", fmt::format("head {} {}", next_.layer, next_.head)}});
+  std::vector<viz::Button> sizes;
   for (const int size : {1, 4, 16, 64}) {
-    if (size > 1) ui.same_line();
-    ui.button(fmt::format("blocks {}", size), fmt::format("blocks of {}", size),
-              fmt::format("blocks {}", size),
-              "The same K and V in blocks of another size: other places, the same bits.",
-              size == options_.block_size ? "they have this size" : "");
+    sizes.push_back({fmt::format("blocks {}", size), fmt::format("blocks of {}", size),
+                     fmt::format("blocks {}", size)});
   }
+  buttons(ui, sizes);
 }
 
 void WalkPage::draw_pool(viz::Ui& ui) {
-  const std::vector<int32_t>& table = walk_->block_table;
+  const std::vector<int32_t>& ids = walk_->block_table;
   const int size = options_.block_size;
-  const auto num_tokens = static_cast<int>(tokens_.size());
-  viz::PoolView view{.block_size = size, .sequences = {{"the sequence", 0}}, .blocks = {}};
-  view.blocks.resize(table.size());
-  for (size_t i = 0; i < table.size(); ++i) {
-    viz::BlockView& block = view.blocks[static_cast<size_t>(table[i])];
-    const int first = static_cast<int>(i) * size;
-    block.id = table[i];
-    block.ref_cnt = 1;
-    block.filled = std::min(num_tokens - first, size);
-    block.owners = {0};
-    for (int t = first; t < first + block.filled; ++t) {
-      block.tokens.push_back(texts_[static_cast<size_t>(t)]);
-    }
+  viz::PoolView view =
+      viz::pool_view(size, 0, static_cast<int>(ids.size()), [](int32_t) { return 1; });
+  viz::TableView table = view.add({"the sequence", 0}, ids, static_cast<int>(tokens_.size()));
+  for (size_t t = 0; t < texts_.size(); ++t) {
+    view.at(ids[t / static_cast<size_t>(size)]).tokens.push_back(texts_[t]);
   }
   const bool tile = step().kind == WalkStep::Kind::kTile;
   if (tile) {
+    table.highlight_token = step().first_token;
     for (const int32_t id : step().block_ids) {
-      viz::BlockView& block = view.blocks[static_cast<size_t>(id)];
-      block.highlight = true;
-      block.owners = {1};
+      view.at(id).highlight = true;
+      view.at(id).owners = {1};
     }
   }
-  ui.heading(fmt::format("Pool: {} blocks of {} tokens{}", table.size(), size,
+  ui.heading(fmt::format("Pool: {} blocks of {} tokens{}", ids.size(), size,
                          tile ? ", those of this tile in orange" : ""));
   viz::pool_grid(ui, "pool", view);
   ui.heading("Block table");
-  viz::block_table(ui, "table",
-                   {.sequence = {"", 0},
-                    .block_ids = table,
-                    .ref_cnts = {},
-                    .num_tokens = num_tokens,
-                    .block_size = size,
-                    .highlight_token = tile ? std::optional(step().first_token) : std::nullopt});
+  table.sequence.name.clear();
+  viz::block_table(ui, "table", table);
 }
 
 void WalkPage::draw_step(viz::Ui& ui) {

@@ -14,8 +14,6 @@
 
 namespace lesson04 {
 
-constexpr int kMaxWalkTokens = 1024;
-
 /// What a walk is about: changing it walks again.
 struct WalkOptions {
   int block_size = 16;
@@ -25,51 +23,37 @@ struct WalkOptions {
 
 class WalkPage : public viz::Page {
  public:
-  explicit WalkPage(const viz::PageContext& context) : model_(on_cpu(context)) {}
+  explicit WalkPage(viz::PageContext context);
 
-  viz::PageInfo info() const override;
   void reset() override;
-  std::string apply(const viz::Command& command) override;
-  std::optional<int64_t> counter(std::string_view name) const override;
-  std::vector<std::string> counter_names() const override {
-    return {"tokens", "blocks", "block_size", "layer",   "head",    "steps",
-            "step",   "tile",   "group",      "m_milli", "l_milli", "done"};
-  }
-  std::string next_step() const override { return walk_ && !at_end() ? "next" : ""; }
+  std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   void draw(viz::Ui& ui) override;
 
  private:
-  /// The walk runs on the CPU, where every number on its way can be looked at.
-  static viz::PageContext on_cpu(viz::PageContext context) {
-    context.device = "cpu";
-    return context;
-  }
-  std::string start(const viz::Command& command);
-  std::string change(const viz::Command& command);
-  std::string move(const viz::Command& command);
+  std::string start(const std::string& prompt, int num_tokens);
+  /// Walks over these tokens, from the start.
+  void walk(std::vector<int32_t> tokens, const WalkOptions& options);
+  std::string move(int steps);
   std::string story() const;
+  std::string why_not_look(int layer, int head);
   bool at_end() const { return position_ + 1 == static_cast<int>(walk_->steps.size()); }
   const WalkStep& step() const { return walk_->steps[static_cast<size_t>(position_)]; }
 
-  void draw_start(viz::Ui& ui);
   void draw_moves(viz::Ui& ui);
   void draw_pool(viz::Ui& ui);
   void draw_step(viz::Ui& ui);
   void draw_scores(viz::Ui& ui, const WalkStep& tile);
   void draw_summaries(viz::Ui& ui);
 
-  viz::LiveModel model_;
+  viz::Live model_;
   std::vector<int32_t> tokens_;
   std::vector<std::string> texts_;  // of the tokens
   WalkOptions options_;
   std::optional<ModelWalk> walk_;
   std::vector<float> out_;  // of the first walk with these tokens, layer and head
   int position_ = 0;        // the step that is shown
-  // What the fields hold.
-  std::string prompt_ = "Once upon a time there was a little dog.";
-  int context_ = 200;
-  WalkOptions next_;
+  WalkOptions next_;        // what the fields hold
 };
 
 }  // namespace lesson04

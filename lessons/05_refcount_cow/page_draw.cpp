@@ -1,165 +1,125 @@
-#include "page_draw.h"
-
 #include <fmt/format.h>
 
-#include <bit>
-#include <span>
-#include <vector>
+#include <algorithm>
 
-#include "viz/scenario.h"
+#include "page_sharing.h"
+#include "viz/ui.h"
 #include "viz/widgets.h"
 
 namespace lesson05 {
-namespace {
 
-/// "+10": appends to one sequence, or to all.
-void append_button(viz::Ui& ui, const Simulator& simulator, const std::string& who, int count,
-                   const std::string& label, const std::string& id) {
-  const bool all = who == "all";
-  const std::vector<std::string> names = all ? simulator.names() : std::vector<std::string>{who};
-  const std::string tooltip =
-      all ? fmt::format("Append {} to every sequence, or to none if the pool cannot hold them all.",
-                        count_of(count, "token"))
-          : fmt::format("Append {} to {}. A shared last block that is not full is copied first.",
-                        count_of(count, "token"), who);
-  ui.button(fmt::format("{}/append {}", who, id), label, fmt::format("append {} {}", who, count),
-            tooltip, simulator.why_not_append(names, count));
+void SharingPage::draw(viz::Ui& ui) { live_.running() ? draw_live(ui) : draw_simulator(ui); }
+
+viz::Button SharingPage::append_button(const std::string& who, const std::string& count,
+                                       const std::string& id) const {
+  return {who + "/append " + id, "+" + count, "append " + who + " " + count};
 }
 
-void append_buttons(viz::Ui& ui, const PageFields& fields, const Simulator& simulator,
-                    const std::string& who) {
-  for (const int count : {1, 10, 16, 64}) {
-    append_button(ui, simulator, who, count, fmt::format("+{}", count), std::to_string(count));
-    ui.same_line();
-  }
-  append_button(ui, simulator, who, fields.custom, fmt::format("+{}", fields.custom), "custom");
+std::vector<viz::Button> SharingPage::append_buttons(const std::string& who) const {
+  std::vector<viz::Button> row;
+  for (const char* count : {"1", "10", "16", "64"}) row.push_back(append_button(who, count, count));
+  row.push_back(append_button(who, custom_, "custom"));
+  return row;
 }
 
-void draw_toolbar(viz::Ui& ui, PageFields& fields, const Simulator& simulator) {
-  const std::vector<std::string> next = simulator.free_names(1);
-  ui.button("new", "New sequence", "new " + next[0],
-            "A sequence with an empty block table. It takes no block before its first token.",
-            simulator.why_no_more(1));
+void SharingPage::draw_simulator(viz::Ui& ui) {
+  buttons(ui, {{"new", "New sequence", "new " + simulator_->all().free_name()}});
   ui.same_line();
   ui.label("   all:");
   ui.same_line();
-  append_buttons(ui, fields, simulator, "all");
+  buttons(ui, append_buttons("all"));
   ui.same_line();
-  ui.number("custom", "tokens", &fields.custom, 1, 65536,
-            "How many tokens the last of the append buttons appends.");
-}
-
-void draw_sizes(viz::Ui& ui, PageFields& fields) {
-  ui.number("blocks", "blocks", &fields.num_blocks, 1, Simulator::kMaxBlocks,
-            "Blocks of the next pool.");
-  ui.same_line();
-  int size = fields.block_size;
-  ui.number("block size", "tokens each", &size, 1, 256,
-            "Tokens in each block of the next pool: a power of two.");
-  // + and - lead to the next power of two.
-  const auto wanted = static_cast<unsigned>(size);
-  fields.block_size =
-      static_cast<int>(size > fields.block_size ? std::bit_ceil(wanted) : std::bit_floor(wanted));
-  ui.same_line();
-  ui.button("resize", "New pool", fmt::format("resize {} {}", fields.num_blocks, fields.block_size),
-            "Drop all sequences and begin with an empty pool of this size.");
-}
-
-void draw_live_start(viz::Ui& ui, PageFields& fields) {
-  ui.heading("Watch the engine");
-  ui.text("live/prompt", "prompt", &fields.prompt, "What the shipped model is to continue.");
-  ui.number("live/n", "sequences", &fields.live_n, 1, LiveSharing::kMaxSequences,
-            "Samples, or beams.");
-  ui.same_line();
-  const std::string n = std::to_string(fields.live_n);
-  const char* why = fields.prompt.empty() ? "the prompt is empty" : "";
-  ui.button("live/samples", "Draw samples",
-            viz::Command{.verb = "live", .args = {n, fields.prompt}}.text(),
-            "The prompt is computed once, then forked: each sample draws its own tokens.", why);
-  ui.same_line();
-  ui.button("live/beams", "Beam search",
-            viz::Command{.verb = "live", .args = {"beams", n, fields.prompt}}.text(),
-            "The best continuations by log probability: beams fork and die at every step.", why);
-}
-
-void draw_sequence_buttons(viz::Ui& ui, const PageFields& fields, const Simulator& simulator,
-                           const std::string& name) {
-  append_buttons(ui, fields, simulator, name);
-  ui.same_line();
-  for (const int count : {1, 3}) {
-    std::string command = "fork " + name;
-    for (const std::string& child : simulator.free_names(count)) command += " " + child;
-    ui.button(fmt::format("{}/fork {}", name, count), count == 1 ? "fork" : "fork x3", command,
-              "Sequences with the same tokens in the same blocks: no block is taken, none copied.",
-              simulator.why_no_more(count));
-    ui.same_line();
-  }
-  ui.button(name + "/free", "free", "free " + name,
-            "Drop the sequence: blocks that nobody else holds go back to the pool.");
-}
-
-void draw_pool(viz::Ui& ui, const PageView& view) {
-  ui.heading(fmt::format("Pool: {} of {} tokens", count_of(view.pool.blocks.size(), "block"),
-                         view.pool.block_size));
-  viz::pool_grid(ui, "pool", view.pool);
-}
-
-/// What was told, when the blocks are gone.
-void draw_texts(viz::Ui& ui, const LiveSharing& live) {
-  const std::vector<std::string> texts = live.texts();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    ui.hint(fmt::format("{}: {}", sequence_name(static_cast<int>(i)), texts[i]));
-  }
-}
-
-}  // namespace
-
-void draw_simulator(viz::Ui& ui, PageFields& fields, const Simulator& simulator,
-                    const PageView& view) {
-  viz::counters(ui, "counters", view.counters);
-  draw_toolbar(ui, fields, simulator);
+  custom_ = field(ui, "append", "TOKENS");
   ui.begin_columns({0.4f, 0.6f});
-  draw_pool(ui, view);
-  draw_sizes(ui, fields);
-  draw_live_start(ui, fields);
+  draw_pool(ui);
+  form(ui, {"resize", "New pool", "resize"});
+  ui.heading("Watch the engine");
+  const std::string prompt = field(ui, "live", "PROMPT"), n = field(ui, "live", "N");
+  ui.same_line();
+  buttons(ui, {{"live/samples", "Draw samples",
+                viz::Command{.verb = "live", .args = {n, prompt}}.text()},
+               {"live/beams", "Beam search",
+                viz::Command{.verb = "live", .args = {"beams", n, prompt}}.text()}});
   ui.next_column();
   ui.heading("Block tables");
-  if (view.tables.empty()) {
+  if (tables_.empty()) {
     ui.hint("No sequence yet. Press New sequence, append some tokens, then fork it.");
   }
-  for (const viz::TableView& table : view.tables) {
+  for (const viz::TableView& table : tables_) {
     viz::block_table(ui, table.sequence.name + "/table", table);
-    draw_sequence_buttons(ui, fields, simulator, table.sequence.name);
+    draw_sequence_buttons(ui, table.sequence.name);
   }
   ui.end_columns();
 }
 
-void draw_live(viz::Ui& ui, const LiveSharing& live, const PageView& view) {
-  viz::counters(ui, "counters", view.counters);
-  const char* ended = live.finished() ? "the run has ended" : "";
-  for (const int count : {1, 4, 16}) {
-    ui.button(fmt::format("live/step {}", count),
-              count == 1 ? "Step" : fmt::format("Step x{}", count),
-              count == 1 ? "step" : fmt::format("step {}", count),
-              live.options().beams ? "One more token of every beam."
-                                   : "One more token of one sample; the samples take turns.",
-              ended);
-    ui.same_line();
+void SharingPage::draw_sequence_buttons(viz::Ui& ui, const std::string& name) const {
+  std::vector<viz::Button> row = append_buttons(name);
+  for (const size_t count : {1, 3}) {
+    row.push_back(
+        {fmt::format("{}/fork {}", name, count), count == 1 ? "fork" : "fork x3",
+         fmt::format("fork {} {}", name, fmt::join(simulator_->all().free_names(count), " "))});
   }
-  ui.button("live/stop", "Stop", "stop", "End the run and go back to the simulator.");
-  ui.hint(fmt::format("{} \"{}\". {}.", live.options().beams ? "Beam search from" : "Samples of",
-                      live.options().prompt, live.story()));
+  row.push_back({name + "/free", "free", "free " + name});
+  buttons(ui, row);
+}
+
+void SharingPage::draw_pool(viz::Ui& ui) const {
+  ui.heading(fmt::format("Pool: {} of {} tokens", viz::count_of(std::ssize(pool_.blocks), "block"),
+                         pool_.block_size));
+  viz::pool_grid(ui, "pool", pool_);
+}
+
+void SharingPage::draw_live(viz::Ui& ui) {
+  const bool beams = live_.options().beams;
+  const std::string what =
+      beams ? "One more token of every beam." : "Tokens of one sample each; they take turns.";
+  buttons(ui, {{"live/step 1", "Step", "step", what},
+               {"live/step 4", "Step x4", "step 4", what},
+               {"live/step 16", "Step x16", "step 16", what},
+               {"live/stop", "Stop", "stop"}});
+  ui.hint(fmt::format("{} \"{}\". {}.", beams ? "Beam search from" : "Samples of",
+                      live_.options().prompt, live_.told()));
   ui.begin_columns({0.4f, 0.6f});
-  draw_pool(ui, view);
+  draw_pool(ui);
   ui.next_column();
-  ui.heading(live.options().beams ? "Live beams, best first" : "Samples");
-  for (size_t i = 0; i < view.tables.size(); ++i) {
-    const std::string& name = view.tables[i].sequence.name;
-    viz::block_table(ui, name + "/table", view.tables[i]);
-    viz::token_row(ui, name + "/tokens", view.tokens[i]);
+  ui.heading(beams ? "Live beams, best first" : "Samples");
+  const std::vector<LiveSharing::Sequence> sequences = live_.sequences();
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    viz::block_table(ui, sequences[i].name + "/table", tables_[i]);
+    viz::token_row(ui, sequences[i].name + "/tokens", last_tokens(sequences[i]));
   }
-  if (view.tables.empty()) draw_texts(ui, live);
+  if (sequences.empty()) {  // what was told, when the blocks are gone
+    const std::vector<std::string> texts = live_.texts();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      ui.hint(fmt::format("{}: {}", viz::letters(static_cast<int>(i)), texts[i]));
+    }
+  }
   ui.end_columns();
+}
+
+/// The tokens of the last two blocks, and the one that has no slot yet. What is shared is pale.
+std::vector<viz::TokenView> SharingPage::last_tokens(const LiveSharing::Sequence& sequence) {
+  const BlockTable& table = live_.manager().table(sequence.number);
+  const int size = table.block_size();
+  std::vector<viz::TokenView> row;
+  const int first = std::max(0, (table.num_blocks() - 2) * size);
+  for (int token = first; token < std::ssize(sequence.tokens); ++token) {
+    viz::TokenView& shown = row.emplace_back();
+    shown.text = live_.text(sequence.tokens[static_cast<size_t>(token)]);
+    shown.hue = sequence.hue;
+    if (token < table.num_tokens()) {
+      const int64_t slot = table.slot(token);
+      const int refs = live_.manager().pool().ref_cnt(static_cast<int32_t>(slot / size));
+      shown.strength = refs > 1 ? 0.35f : 1.0f;
+      shown.tooltip =
+          fmt::format("token {}: block {}, offset {}, slot {}; {}", token, slot / size, slot % size,
+                      slot, refs > 1 ? fmt::format("shared by {}", refs) : "its own");
+    } else {
+      shown.strength = 0;
+      shown.tooltip = fmt::format("token {}: drawn, not run yet: it has no slot", token);
+    }
+  }
+  return row;
 }
 
 }  // namespace lesson05

@@ -4,70 +4,57 @@
 // without a picture.
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "block_manager.h"
+#include "viz/names.h"
 
 namespace lesson06 {
 
-/// A token is a word here. Every request is served at once: looked up, given its slots, written,
-/// published.
+/// Every request is served at once: looked up, given its slots, written, cached.
 class WordCache {
  public:
-  static constexpr int kMaxRequests = 8;
-  static constexpr int kMaxBlocks = 1024;
   struct Settings {
     int num_blocks = 24;
     int block_size = 4;
     int bits = 64;  // of the hash
     bool exact = true;
   };
-  struct Request {
+  struct Request : viz::SequenceView {
     int seq = 0;  // the manager's
-    int hue = 0;
     int num_cached_tokens = 0;
     std::vector<int32_t> tokens;
   };
 
-  /// Throws UserError for settings that cannot be.
   explicit WordCache(const Settings& settings);
 
   // Each says in plain words what it did, and throws UserError if it cannot: no request has changed
   // then. (An `ask` without room counts as asked.)
-  std::string ask(const std::string& name, const std::string& text);
   std::string ask(const std::string& name, std::vector<int32_t> tokens);
   std::string free(const std::string& name);
+  std::vector<int32_t> tokens(const std::string& text) { return vocabulary_.tokens(text); }
 
   const Settings& settings() const { return settings_; }
   const BlockManager& manager() const { return *manager_; }
-  const std::map<std::string, Request>& requests() const { return requests_; }
-  std::vector<std::string> names() const;  // by age
-  std::string free_name() const;
-  std::string why_not_ask() const;
-  std::string word(int32_t token) const;
-  /// Token 0 up to the end of what is written in the block.
-  const std::vector<int32_t>& written(int32_t block_id) const;
+  const viz::NamedList<Request>& requests() const { return requests_; }
+  const viz::Vocabulary& vocabulary() const { return vocabulary_; }
   /// Block `index` of the request holds K and V of another prefix than the request's.
   bool is_wrong(const Request& request, int index) const;
+  int num_wrong(const Request& request) const;
   int num_wrong() const;
 
-  /// Throws std::logic_error unless the books are right, and, if the check is exact, no block is
-  /// wrong.
+  /// Throws std::logic_error unless the manager's counts are right, and, if the check is exact, no
+  /// block is wrong.
   void check() const;
 
  private:
-  int32_t token_of(const std::string& word);
-
   Settings settings_;
   std::unique_ptr<BlockManager> manager_;
-  std::map<std::string, Request> requests_;
-  std::vector<std::vector<int32_t>> written_;  // [num_blocks]
-  std::map<std::string, int32_t> tokens_;
-  std::vector<std::string> words_;  // by token
+  viz::NamedList<Request> requests_{"request", 8};
+  std::vector<std::vector<int32_t>> written_;  // [num_blocks] token 0 up to the end of the block
+  viz::Vocabulary vocabulary_;
 };
 
 /// The first block that both forged requests have, and their own second ones (see forgery.h; these

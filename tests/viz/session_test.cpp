@@ -12,7 +12,9 @@
 #include "common/base/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/viz/example_page.h"
+#include "tests/viz/fake_ui.h"
 #include "viz/live.h"
+#include "viz/names.h"
 
 namespace {
 
@@ -25,7 +27,97 @@ constexpr const char* kStory =
     "# a comment\npage 99\nsay \"Two \\\"and\\\" three.\"\nadd 2\nexpect value 2\n\nadd 3  # five\n"
     "expect value >= 5\nfails add 6\nexpect value 5\n";
 
+/// Says what its verbs were called with.
+struct TablePage : kvtest::CountingPage {
+  TablePage() {
+    const auto told = [](const viz::Words& words) {
+      std::string text;
+      for (const viz::Word& w : words) text += w.text + "=" + std::to_string(w.number) + " ";
+      return text;
+    };
+    declare({{"make",
+              {viz::word("NAME"), viz::power_of_two("SIZE", 64).field("tokens each", "16"),
+               viz::choice("exact|hash"), viz::number("COUNT", 1, 9).or_else("4")},
+              "NAME gets COUNT of SIZE",
+              told},
+             {"make all", {viz::words("NAME", 1, 3)}, "every NAME", told}});
+    declare(viz::unless([this] { return counters()[0].value > 0 ? "" : "it is zero"; },
+                        {{"on", {}, "go on", told, {}, true}}));
+  }
+  void draw(viz::Ui& ui) override {
+    buttons(ui, {{"all", "All", "make all A B C"}, {"big", "Big", "make A 99 hash"}});
+    form(ui, {"form", "Make", "make Z"});
+    buttons(ui, {{"on", "On", "on"}});
+  }
+  std::string answer(const std::string& line) {
+    try {
+      return apply(viz::parse_command(line, 3));
+    } catch (const kv::UserError& error) {
+      return error.what();
+    }
+  }
+};
+
 }  // namespace
+
+TEST_CASE("a page's table says what a line means and what is wrong with it") {
+  TablePage page;
+  CHECK(page.answer("make A 16 hash") == "A=0 16=16 hash=1 4=4 ");
+  CHECK(page.answer("make A 16 exact 9") == "A=0 16=16 exact=0 9=9 ");
+  CHECK(page.answer("make all A B") == "A=0 B=0 ");
+  CHECK(page.answer("make all A B C D") == "line 3: make all wants 1 to 3 words after it, found 4");
+  CHECK(page.answer("make A 16") == "line 3: make wants 3 to 4 words after it, found 2");
+  CHECK(page.answer("make A 128 hash") == "line 3: make wants SIZE from 1 to 64, found 128");
+  CHECK(page.answer("make A 12 hash") == "line 3: make wants a power of two as SIZE, found \"12\"");
+  CHECK(page.answer("make A 16 has") == "line 3: make wants exact|hash, found \"has\"");
+  CHECK(page.answer("make \"\" 16 hash") ==
+        "line 3: make wants NAME with at least one character, found \"\"");
+  CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, on");
+  CHECK(page.answer("on") == "on: it is zero; nothing has changed");
+  CHECK(page.help()[1] == "make NAME SIZE exact|hash [COUNT]  NAME gets COUNT of SIZE");
+  CHECK(page.help()[2] == "make all NAME ..                   every NAME");
+  CHECK(page.next_step().empty());
+  page.answer("add 1");
+  CHECK(page.next_step() == "on");
+}
+
+TEST_CASE("buttons and fields of a page come from its table") {
+  TablePage page;
+  kvtest::FakeUi ui(page);
+  CHECK(ui.buttons().at("all").tooltip == "Every A.");
+  CHECK(ui.reason("big") == "make wants SIZE from 1 to 64, found 99");
+  CHECK(ui.reason("on") == "it is zero");
+  CHECK(ui.buttons().at("form").command == "make Z 16 \"\" 4");
+  ui.type("make/SIZE", 17);
+  CHECK(ui.buttons().at("form").command == "make Z 32 \"\" 4");
+  ui.type("make/SIZE", 31);
+  ui.type("make/COUNT", 90);
+  CHECK(ui.buttons().at("form").command == "make Z 16 \"\" 9");
+}
+
+TEST_CASE("a share is thousandths for a scenario and percent in its box") {
+  CHECK(viz::share("a", 1, 3, "", "").value == 333);
+  CHECK(viz::share("a", 2, 3, "", "", 1).text == "66.7 %");
+  CHECK(viz::share("a", 0, 0, "", "").text == "-");
+}
+
+TEST_CASE("names keep their order and their hue") {
+  struct Thing : viz::SequenceView {};
+  viz::NamedList<Thing> list("thing", 4);
+  for (const char* name : {"A", "B", "C"}) list.add(name, {});
+  list.erase("B");
+  CHECK(list.at("C").hue == 2);
+  CHECK(list.free_names(2) == std::vector<std::string>{"B", "D"});
+  CHECK(list.add("D", {}).hue == 1);
+  CHECK(list.names() == std::vector<std::string>{"A", "C", "D"});
+  CHECK(list.why_not_add("C") == "there is a thing C already");
+  CHECK(list.why_not_add(std::vector<std::string>{"E", "F"}) == "there are 3 of at most 4 things");
+  CHECK(list.why_not_add("a-b").find("letters and digits") != std::string::npos);
+  CHECK_THROWS_WITH_AS(list.at("B"), "there is no thing B; there are A, C, D", kv::UserError);
+  CHECK(viz::letters(25) == "Z");
+  CHECK(viz::letters(26) == "AA");
+  CHECK(viz::letters(26 * 27) == "AAA");
+}
 
 TEST_CASE("a command is words with quotes and comes back as the same line") {
   const viz::Command command = viz::parse_command("say \"a \\\"b\\\" # c\" d  # comment", 7);
@@ -189,9 +281,8 @@ TEST_CASE_FIXTURE(Fixture, "the log is bounded, whatever fills it") {
 
 TEST_CASE("a device that fails is reported in the log, and the window stays") {
   struct Failing : kvtest::CountingPage {
-    std::string apply(const viz::Command& command) override {
+    void changed() override {
       if (broken) throw kv::DeviceError("the device is gone");
-      return CountingPage::apply(command);
     }
     bool broken = false;
   };
@@ -239,13 +330,15 @@ TEST_CASE("a live run that fails midway is reported as a failure, not as its end
       throw kv::DeviceError("the device is gone");
     }
   };
-  Failing engine;
-  viz::LiveRequests live(engine, {kv::Request{}});
-  viz::run_steps(&live, viz::parse_command("step 2"));
+  viz::Live live{viz::PageContext{}};
+  live.start(std::make_unique<Failing>(), {kv::Request{}});
+  CHECK(live.step());
+  CHECK(live.step());
   CHECK(live.generated().size() == 3);
-  CHECK_THROWS_WITH_AS(viz::run_steps(&live, viz::parse_command("step")),
-                       "the run failed: the device is gone", kv::UserError);
+  CHECK_THROWS_WITH_AS(live.step(), "the run failed: the device is gone", kv::UserError);
   CHECK(live.finished());
+  live.stop();
+  CHECK(live.generated().empty());
 }
 
 TEST_CASE("a live run says how it ended") {

@@ -107,9 +107,9 @@ TEST_CASE_FIXTURE(Fixture, "ten single tokens for each beam are one block for ea
 
 TEST_CASE_FIXTURE(Fixture, "the clicks of exhaustion are its scenario") {
   click({"new"});
-  ui.type("custom", 960);
+  ui.type("append/TOKENS", 960);
   click({"A/append custom"});
-  ui.type("custom", 80);
+  ui.type("append/TOKENS", 80);
   CHECK(ui.reason("A/append custom") == "needs 5 blocks, 4 are free");
   CHECK_THROWS_AS(ui.click("A/append custom"), std::logic_error);
   click({"A/append 64", "A/fork 1"});
@@ -129,7 +129,7 @@ TEST_CASE_FIXTURE(Fixture, "the clicks of fragmentation give its numbers") {
   for (int i = 0; i < 4; ++i) ui.click("new");
   for (int i = 0; i < 4; ++i) ui.click("all/append 64");
   click({"B/free", "D/free", "new"});  // the new one takes B's name
-  ui.type("custom", 400);
+  ui.type("append/TOKENS", 400);
   click({"B/append custom", "B/append 1"});
   CHECK(value("B.blocks") == 26);
   CHECK(value("free") == 6);
@@ -154,11 +154,11 @@ TEST_CASE_FIXTURE(Fixture, "buttons are disabled where there is nothing to do") 
 }
 
 TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
-  ui.type("block size", 17);
+  ui.type("resize/SIZE", 17);
   CHECK(ui.buttons().at("resize").command == "resize 64 32");
-  ui.type("block size", 31);
+  ui.type("resize/SIZE", 31);
   CHECK(ui.buttons().at("resize").command == "resize 64 16");
-  ui.type("blocks", 100000);
+  ui.type("resize/BLOCKS", 100000);
   ui.click("resize");
   CHECK(value("total") == 4096);
 }

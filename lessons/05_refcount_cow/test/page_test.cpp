@@ -75,38 +75,19 @@ void fork_and_write(Simulator& simulator) {
 
 }  // namespace
 
-TEST_CASE("names go from A to Z and on to AA") {
-  CHECK(lesson05::sequence_name(0) == "A");
-  CHECK(lesson05::sequence_name(25) == "Z");
-  CHECK(lesson05::sequence_name(26) == "AA");
-  CHECK(lesson05::sequence_name(27) == "AB");
-  CHECK(lesson05::sequence_name(26 * 27) == "AAA");
-}
-
-TEST_CASE("a hue stays with its sequence and is used again after it") {
-  Simulator simulator(8, 4);
-  for (const char* name : {"A", "B", "C"}) simulator.add(name);
-  simulator.free("B");
-  CHECK(simulator.sequences().at("C").hue == 2);
-  CHECK(simulator.free_names(2) == Names{"B", "D"});
-  simulator.add("D");
-  CHECK(simulator.sequences().at("D").hue == 1);
-  CHECK(simulator.names() == Names{"A", "C", "D"});
-}
-
 TEST_CASE("every slot holds what its sequence wrote") {
   Simulator simulator(4, 4);
   fork_and_write(simulator);
   simulator.check();
-  const auto& a = simulator.manager().table(simulator.sequences().at("A").number);
-  const auto& b = simulator.manager().table(simulator.sequences().at("B").number);
+  const auto& a = simulator.manager().table(simulator.all().at("A").number);
+  const auto& b = simulator.manager().table(simulator.all().at("B").number);
   CHECK(simulator.text(a.slot(5)) == "A5");
   CHECK(simulator.text(b.slot(5)) == "A5");
   CHECK(simulator.text(a.slot(6)) == "A6");
   CHECK(simulator.text(b.slot(6)) == "B6");
   simulator.fork("B", Names{"C"});
   simulator.append(Names{"C"}, 1);
-  const auto& c = simulator.manager().table(simulator.sequences().at("C").number);
+  const auto& c = simulator.manager().table(simulator.all().at("C").number);
   CHECK(simulator.text(c.slot(6)) == "B6");
   CHECK(simulator.text(c.slot(7)) == "C7");
 }
@@ -135,7 +116,7 @@ TEST_CASE("a copy that throws leaves the simulator as it was") {
   });
   CHECK_THROWS_AS(fork_and_write(simulator), std::runtime_error);
   simulator.check();
-  CHECK(simulator.sequences().at("A").labels.size() == 6);
+  CHECK(simulator.all().at("A").labels.size() == 6);
   CHECK(simulator.manager().num_copies() == 0);
 }
 
@@ -183,7 +164,7 @@ TEST_CASE("an append that runs out midway takes nothing") {
 TEST_CASE("wrong commands are refused and change nothing") {
   const auto page = new_page();
   check_refused(*page, "append all 1", "there is no sequence");
-  check_refused(*page, "free A", "begin with `new A`");
+  check_refused(*page, "free A", "there is no sequence A");
   run(*page, "new A");
   check_refused(*page, "new A", "there is a sequence A already");
   check_refused(*page, "new a-b", "letters and digits");
@@ -209,7 +190,7 @@ TEST_CASE("no more sequences than the page can show") {
   const auto page = new_page();
   run(*page, "new A");
   for (int i = 1; i < Simulator::kMaxSequences; ++i) {
-    run(*page, "fork A " + lesson05::sequence_name(i));
+    run(*page, "fork A " + viz::letters(i));
   }
   check_refused(*page, "new X1", "there are 64 of at most 64 sequences");
   check_refused(*page, "fork A X1", "there are 64 of at most 64 sequences");
@@ -222,8 +203,8 @@ TEST_CASE("reset and the same commands give the same state") {
   const auto below = [&](size_t end) { return static_cast<int>(random() % end); };
   const std::string sizes[] = {"resize 16 4", "resize 9 1", "resize 64 16", "resize 5 32"};
   for (int i = 0; i < 3000; ++i) {
-    const std::string name = lesson05::sequence_name(below(6));
-    const std::string other = lesson05::sequence_name(below(6));
+    const std::string name = viz::letters(below(6));
+    const std::string other = viz::letters(below(6));
     std::string line;
     const int choice = below(100);
     if (choice < 20)
