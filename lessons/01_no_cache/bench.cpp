@@ -31,13 +31,17 @@ void run(const kv::BenchOptions& options) {
   console.print("One step without a cache, on {}\n\n", device);
 
   nlohmann::json points = nlohmann::json::array();
-  kv::Table table({"tokens so far", "rows", "time of the next token"});
+  kv::Table table({"tokens so far", "rows", "time of the next token", "on plain kernels"});
   step_seconds(*engine, options.longest);  // warm up: pages, workspace
   for (int length = 1; length <= options.longest && !kv::interrupted(); length *= 2) {
     const double seconds = step_seconds(*engine, length);
+    model.set_kernel(kv::Kernel::kPlain);
+    const double plain = step_seconds(*engine, length);
+    model.set_kernel(kv::kernel_of(options.model));
     table.add({kv::with_commas(length), kv::with_commas(length),
-               fmt::format("{:.3f} ms", 1e3 * seconds)});
-    points.push_back({{"length", length}, {"rows", length}, {"seconds", seconds}});
+               fmt::format("{:.3f} ms", 1e3 * seconds), fmt::format("{:.3f} ms", 1e3 * plain)});
+    points.push_back(
+        {{"length", length}, {"rows", length}, {"seconds", seconds}, {"plain_seconds", plain}});
   }
   console.write(table.to_string());
   kv::write_json(options.model.json_file,

@@ -50,14 +50,21 @@ void run(const kv::BenchOptions& options) {
   console.print("One step, on {}\n\n", device);
 
   nlohmann::json points = nlohmann::json::array();
-  kv::Table table({"tokens so far", "no cache", "flat cache", "times faster"});
+  kv::Table table({"tokens so far", "no cache", "flat cache", "times faster", "on plain kernels"});
   step_without_cache(*none, options.longest);  // warm up: pages, workspace
   for (int length = 1; length <= options.longest && !kv::interrupted(); length *= 2) {
     const double without = step_without_cache(*none, length);
     const double with = step_with_cache(*flat, length);
+    model.set_kernel(kv::Kernel::kPlain);
+    const double plain = step_with_cache(*flat, length);
+    model.set_kernel(kv::kernel_of(options.model));
     table.add({kv::with_commas(length), fmt::format("{:.3f} ms", 1e3 * without),
-               fmt::format("{:.3f} ms", 1e3 * with), fmt::format("{:.1f}", without / with)});
-    points.push_back({{"length", length}, {"no_cache_seconds", without}, {"flat_seconds", with}});
+               fmt::format("{:.3f} ms", 1e3 * with), fmt::format("{:.1f}", without / with),
+               fmt::format("{:.3f} ms", 1e3 * plain)});
+    points.push_back({{"length", length},
+                      {"no_cache_seconds", without},
+                      {"flat_seconds", with},
+                      {"flat_plain_seconds", plain}});
   }
   console.write(table.to_string());
   kv::write_json(options.model.json_file,

@@ -86,4 +86,36 @@ def holes():
     return svg.done()
 
 
-FIGURES = {"append_row.svg": append_row, "slabs.svg": slabs, "holes.svg": holes}
+def decode_grid():
+    svg = Svg(920, 460, "The grid of decode_attention: a warp for each row, head and sequence. Warps of rows that a shorter "
+                        "sequence does not have leave at once; the others read their slab from slot 0 to their own token.")
+    svg.panel(20, 20, 880, 420, "Which warp does what", "a pass of three sequences, 4 query heads, 2 KV heads")
+    sequences = (("A", 1, 9), ("B", 3, 7), ("C", 1, 4))  # name, rows of the pass, tokens
+    most, cell, left, slots_left, slot = 3, 26, 150, 420, 34
+    svg.text(left, 100, "a warp for each row and head", 12.5, MUTED)
+    svg.text(slots_left, 100, "the sequence's slab: one head of K and V is read", 12.5, MUTED)
+    for index, (name, rows, tokens) in enumerate(sequences):
+        y = 112 + 100 * index
+        svg.text(44, y + 36, name, 16, INK, 700)
+        svg.text(44, y + 54, f"{rows} row{'s' * (rows > 1)}", 12.5, MUTED)
+        for head in range(4):
+            if index == 0:
+                svg.text(left - 8, y + 15 + 21 * head, f"head {head}", 10.5, MUTED, anchor="end")
+            for row in range(most):
+                marked = (name, row, head) == ("B", 1, 2)
+                fill = EMPTY if row >= rows else ORANGE if marked else (SKY, BLUE)[head // 2]
+                svg.rect(left + row * (cell + 4), y + 21 * head, cell, 18, fill)
+        svg.text(left + most * (cell + 4) + 10, y + 36, "rows are tokens" if rows > 1 else "the row is token", 12, MUTED)
+        svg.text(left + most * (cell + 4) + 10, y + 53, " ".join(str(t) for t in range(tokens - rows, tokens)), 13, INK, 600)
+        for t in range(12):
+            seen = name == "B" and t <= tokens - rows + 1
+            fill = ORANGE if seen else SKY if t < tokens else PAPER
+            svg.rect(slots_left + t * (slot + 2), y + 22, slot, 34, fill)
+            svg.text(slots_left + t * (slot + 2) + slot / 2, y + 44, str(t) if t < tokens else "", 12,
+                     "#ffffff" if seen else INK, anchor="middle")
+    svg.legend(44, 420, ((SKY, "heads 0 and 1 read KV head 0", 230), (BLUE, "heads 2 and 3 read KV head 1", 230),
+                         (EMPTY, "no such row: leaves at once", 220), (ORANGE, "row 1 of B, head 2; its keys", 140)))
+    return svg.done()
+
+
+FIGURES = {"append_row.svg": append_row, "decode_grid.svg": decode_grid, "slabs.svg": slabs, "holes.svg": holes}

@@ -66,6 +66,56 @@ def translation():
     return svg.done()
 
 
+def one_key():
+    steps = walk()
+    if not steps:
+        return None
+    table = [int(block) for _, _, blocks in token_ranges(steps) for block in blocks]
+    key, block_size, kv_head, lane = 37, 16, 2, 5
+    entry, offset = divmod(key, block_size)
+    block = table[entry]
+    svg = Svg(920, 600, f"Key {key}: entry {entry} of the block table names block {block}, its slot {offset} holds the rows of "
+                        "all KV heads, and a warp of 32 lanes reads one head of it.")
+    svg.panel(20, 20, 880, 560, f"Where key {key} is, and who reads it",
+              f"blocks of {block_size}, 8 KV heads of 128; the warp's query head reads KV head {kv_head}")
+    left, width = 200, 676
+
+    def level(y, height, name, words, count, chosen, label, before=None):
+        """A row of `count` cells; two lines lead here from the chosen cell of the row `before`."""
+        cell = width / count
+        svg.text(44, y + height / 2 - 3, name, 14, INK, 700)
+        svg.text(44, y + height / 2 + 15, words, 12.5, MUTED)
+        if before:
+            above, x1, x2 = before
+            svg.line(x1, above, left, y - 3, ORANGE, 1.3)
+            svg.line(x2, above, left + width, y - 3, ORANGE, 1.3)
+        for n in range(count):
+            svg.rect(left + n * cell, y, cell - 3, height, ORANGE if n == chosen else SKY)
+            if label(n):
+                svg.text(left + n * cell + (cell - 3) / 2, y + height / 2 + 5, label(n), 12.5,
+                         "#ffffff" if n == chosen else INK, 600 if n == chosen else 400, "middle")
+        return y + height + 3, left + chosen * cell, left + (chosen + 1) * cell - 3
+
+    level(100, 30, "block table", f"{key} / {block_size} = {entry}", len(table), entry, lambda n: str(table[n]))
+    x, to = (left + (n + 0.5) * width / len(table) for n in (entry, block))
+    svg.line(x, 134, to, 170, ORANGE, 1.6, tip=True)
+    below = level(174, 34, "pool", f"block {block}", len(table), block, str)
+    below = level(248, 34, f"block {block}", f"{key} % {block_size} = {offset}", block_size, offset, str, below)
+    below = level(322, 34, "slot", f"KV head {kv_head}", 8, kv_head, lambda n: f"head {n}", below)
+    for row in range(4):
+        level(396 + 20 * row, 17, "row of the head" if row == 0 else "", "", 32, lane, lambda n: "",
+              below if row == 0 else None)
+        svg.text(188, 409 + 20 * row, f"{32 * row}-{32 * row + 31}", 11, MUTED, anchor="end")
+    svg.text(44, 438, f"lane {lane} reads", 12.5, MUTED)
+    svg.text(44, 455, "4 of the 128", 12.5, MUTED)
+    svg.text(44, 516, "All lanes look up the same entry: the memory sends it once. Then each reads its own elements of the row.",
+             13.5, INK)
+    svg.text(44, 540, "A head's row is one piece of memory, in a block as in a slab: that the next key may lie in another block",
+             13.5, INK)
+    svg.text(44, 562, "changes nothing about this one.", 13.5, INK)
+    return svg.done()
+
+
 class Frames:
     """Groups of an SVG that are shown one after the other, for ever. Without animation: the last one."""
 
@@ -260,5 +310,5 @@ def cost():
     return svg.done()
 
 
-FIGURES = {"lesson04_cost.svg": cost, "lesson04_translation.svg": translation, "lesson04_online_softmax.svg": online_softmax,
-           "lesson04_split.svg": split}
+FIGURES = {"lesson04_cost.svg": cost, "lesson04_one_key.svg": one_key, "lesson04_online_softmax.svg": online_softmax,
+           "lesson04_split.svg": split, "lesson04_translation.svg": translation}
