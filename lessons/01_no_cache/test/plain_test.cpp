@@ -1,6 +1,8 @@
 // The plain kernel on the CPU: right, and with bits that depend on a query's keys alone.
 
 #include "attend.h"
+#include "engine.h"
+#include "tests/support/shipped_model.h"
 
 namespace {
 
@@ -19,4 +21,16 @@ TEST_CASE("the bits of plain attention depend on a query's keys alone") {
 
 TEST_CASE("plain attention: huge scores neither overflow nor lose the largest") {
   kvtest::check_extreme_scores(plain);
+}
+
+TEST_CASE("an engine on plain kernels writes the text of one on fast kernels, with other bits") {
+  kv::Model& model = kvtest::shipped_model();
+  const auto engine = lesson01::make_engine(model, {});
+  const kv::Request request = kvtest::request_of(4, 20);
+  const auto with_fast = engine->generate({&request, 1}).completions[0];
+  model.set_kernel(kv::Kernel::kPlain);
+  const auto with_plain = engine->generate({&request, 1}).completions[0];
+  model.set_kernel(kv::Kernel::kFast);
+  CHECK(with_plain.tokens == with_fast.tokens);
+  CHECK(with_plain.logits_xxh64 != with_fast.logits_xxh64);
 }

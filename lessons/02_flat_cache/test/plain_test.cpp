@@ -2,7 +2,10 @@
 // of lesson 01.
 
 #include "attend.h"
+#include "engine.h"
+#include "lessons/01_no_cache/engine.h"
 #include "lessons/01_no_cache/test/attend.h"
+#include "tests/support/shipped_model.h"
 
 using lesson02_test::attend_with;
 constexpr auto kPlain = kv::Kernel::kPlain;
@@ -28,4 +31,17 @@ TEST_CASE(
 
 TEST_CASE("plain attention over slabs: huge scores neither overflow nor lose the largest") {
   kvtest::check_extreme_scores(attend_with(kPlain, kCpu));
+}
+
+TEST_CASE("an engine on plain kernels has lesson 01's bits") {
+  kv::Model& model = kvtest::shipped_model();
+  const std::vector<kv::Request> requests{kvtest::request_of(4, 20), kvtest::request_of(70, 3)};
+  model.set_kernel(kv::Kernel::kPlain);
+  const auto whole = lesson01::make_engine(model, {})->generate(requests).completions;
+  const auto cached = lesson02::make_engine(model, {})->generate(requests).completions;
+  model.set_kernel(kv::Kernel::kFast);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    CHECK(cached[i].tokens == whole[i].tokens);
+    CHECK(cached[i].logits_xxh64 == whole[i].logits_xxh64);
+  }
 }

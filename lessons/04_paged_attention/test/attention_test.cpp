@@ -48,7 +48,7 @@ std::vector<float> last_rows(const std::vector<float>& all, int rows, size_t wid
 }
 
 /// Lesson 02's kernel on the same K and V, laid out one token after the other.
-std::vector<float> contiguous(const Shape& shape, const Sequence& s, int rows) {
+std::vector<float> contiguous(const Shape& shape, const Sequence& s, int rows, bool plain = false) {
   const std::vector<int32_t> first_row{0, rows}, seq_len{s.len};
   const std::vector<int64_t> slab_begin{0};
   std::vector<float> out(static_cast<size_t>(rows) * shape.q_width(), kNaN);
@@ -66,7 +66,7 @@ std::vector<float> contiguous(const Shape& shape, const Sequence& s, int rows) {
   args.num_heads = shape.num_heads;
   args.num_kv_heads = shape.num_kv_heads;
   args.head_dim = shape.head_dim;
-  lesson02::fast_decode_attention_cpu(args);
+  (plain ? lesson02::decode_attention_cpu : lesson02::fast_decode_attention_cpu)(args);
   return out;
 }
 
@@ -287,6 +287,8 @@ TEST_CASE("a pool past 2^31 elements is read at the right place") {
   args.num_heads = kSmall.num_heads;
   lesson04::fast_paged_attention_cpu(args);
   CHECK(same_bits(out, contiguous(kSmall, s, 1)));
+  lesson04::paged_attention_cpu(args);
+  CHECK(same_bits(out, contiguous(kSmall, s, 1, /*plain=*/true)));
 }
 
 TEST_CASE("a block size that is no power of two up to 256 is refused by name") {
@@ -296,6 +298,8 @@ TEST_CASE("a block size that is no power of two up to 256 is refused by name") {
     pass.args.cache.block_size = size;
     const std::string found = "block size " + std::to_string(size);
     CHECK_THROWS_WITH_AS(pass.run(), doctest::Contains(found.c_str()), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(lesson04::paged_attention_cpu(pass.args), doctest::Contains(found.c_str()),
+                         std::invalid_argument);
   }
 }
 
