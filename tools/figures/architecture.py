@@ -9,7 +9,7 @@ FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden values, fuzzers, rules of the",
                          "repository; figures, planted bugs, the GPU check"], MUTED),
     ("lessons/", [], ORANGE),
-    ("viz/", ["scenes, widgets, the shell; in a window and without one. Knows no lesson"], GREEN),
+    ("viz/", ["widgets, scenarios, the shell; in a window and without one.", "Knows no lesson"], GREEN),
     ("common/program/", ["what programs share: options, streaming, JSON, benchmarks"], BLUE),
     ("common/model/", ["files of a model, tokenizer, the Qwen3 forward pass,", "sampling, the rows of a pass"], BLUE),
     ("kernels/", ["one op = one header, a CPU twin, CUDA twins; matmul, norms, RoPE, ...",
@@ -18,7 +18,7 @@ FLOORS = [
 ]
 # Where the interface is, how far below that floor's middle its box stands, its name, and what passes through.
 SEAMS = [("tests/   tools/", 42, "Engine", ["a lesson is one; the ladder", "runs them all, and compares"]),
-         ("viz/", 0, "Scene", ["a lesson's page fills it;", "the shell draws and moves it"]),
+         ("viz/", 0, "Page", ["a lesson's page: commands in,", "views and counters out"]),
          ("common/model/", -42, "Attention", ["the pass calls it in every", "layer; a lesson is one"]),
          ("common/model/", 42, "PassArrays", ["what a pass keeps on the", "device, packed once"])]
 
@@ -59,7 +59,8 @@ def draw():
     height = 24 + len(FLOORS) * (HEIGHT + GAP) + 34
     svg = Svg(SEAM_X + 148, height,
               "The floors of the repository, from common/base at the bottom over kernels, common/model, common/program, "
-              "viz and lessons to tests and tools. Each includes only what is below. Four seams: PassArrays, Attention, Scene, Engine.")
+              "viz and lessons to tests and tools. Each includes only what is below. Four seams: PassArrays, "
+              "Attention, Page, Engine.")
     for name, lines, colour in FLOORS:
         floor(svg, name, lines, colour)
     lessons(svg)
