@@ -96,7 +96,7 @@ Live::Loaded& Live::load() {
   if (!loaded_) {
     kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));
     model.set_kernel(context_.kernel);
-    loaded_ = std::make_unique<Loaded>(std::move(model), kv::Tokenizer::load(context_.model_dir));
+    loaded_.reset(new Loaded{std::move(model), kv::Tokenizer::load(context_.model_dir)});
   }
   return *loaded_;
 }
@@ -145,18 +145,14 @@ std::vector<int32_t> Live::tokens(size_t request) const {
 
 std::vector<Verb> Live::verbs(std::string help, std::function<void(const std::string&, int)> start,
                               const Story& story, std::string prompt) {
-  std::vector<Verb> all = without_run({{
-      .name = "live",
-      .args = {viz::text("PROMPT").field("prompt", std::move(prompt)),
-               number("TOKENS", 1, 400).or_else("40")},
-      .help = std::move(help),
-      .run =
-          [start = std::move(start), story](const Words& w) {
-            start(w[0].text, w[1].number);
-            return story();
-          },
-  }});
-  for (Verb& verb : step_and_stop(story)) all.push_back(std::move(verb));
+  std::vector<Verb> all = step_and_stop(story);
+  const auto run = [start = std::move(start), story](const Words& w) {
+    start(w[0].text, w[1].number);
+    return story();
+  };
+  const std::vector<Argument> args{viz::text("PROMPT").field("prompt", std::move(prompt)),
+                                   number("TOKENS", 1, 400).or_else("40")};
+  all.insert(all.begin(), without_run({{"live", args, std::move(help), run}})[0]);
   return all;
 }
 
@@ -166,26 +162,19 @@ std::vector<Verb> Live::step_and_stop(Story story) {
     for (int i = 0; i < w[0].number && step(); ++i) told = story();
     return told;
   };
-  return {{.name = "step",
-           .args = {number("COUNT", 1, 4096).or_else("1")},
-           .help = "let the engine go on by COUNT",
-           .run = step_on,
-           .why_not =
-               [this](auto&) {
-                 return !running()   ? "there is no live run; `live` begins one"
-                        : finished() ? "the run has ended; `stop` leads back"
-                                     : "";
-               },
-           .goes_on = true},
-          {.name = "stop",
-           .args = {},
-           .help = "end the live run",
-           .run =
-               [this](auto&) {
-                 stop();
-                 return "the live run is over; the rest is as it was";
-               },
-           .why_not = [this](auto&) { return running() ? "" : "there is no live run"; }}};
+  const auto end = [this](auto&) {
+    stop();
+    return "the live run is over; the rest is as it was";
+  };
+  const auto nothing_to_step = [this](auto&) {
+    return !running()   ? "there is no live run; `live` begins one"
+           : finished() ? "the run has ended; `stop` leads back"
+                        : "";
+  };
+  const auto nothing_to_stop = [this](auto&) { return running() ? "" : "there is no live run"; };
+  const Argument count = number("COUNT", 1, 4096).or_else("1");
+  return {{"step", {count}, "let the engine go on by COUNT", step_on, nothing_to_step, true},
+          {"stop", {}, "end the live run", end, nothing_to_stop}};
 }
 
 std::vector<Verb> Live::without_run(std::vector<Verb> verbs) const {

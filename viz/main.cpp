@@ -95,7 +95,7 @@ void print_state(const viz::Page& page) {
 
 /// What a scenario of the page can say.
 void print_commands(const viz::Page& page) {
-  for (const std::string& line : page.help()) fmt::print("{}\n", line);
+  for (const auto& [command, help] : page.help()) fmt::print("{:<32}{}\n", command, help);
   fmt::print("expect reads");
   for (const std::string& name : page.counter_names()) fmt::print(" {}", name);
   fmt::print("\n");

@@ -219,14 +219,10 @@ std::vector<std::string> Page::counter_names() const {
   return names;
 }
 
-std::vector<std::string> Page::help() const {
-  size_t width = 0;
-  for (const Verb& verb : verbs_) width = std::max(width, usage(verb).size());
-  std::vector<std::string> lines;
-  for (const Verb& verb : verbs_) {
-    lines.push_back(fmt::format("{:<{}}  {}", usage(verb), width, verb.help));
-  }
-  return lines;
+std::vector<std::pair<std::string, std::string>> Page::help() const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const Verb& verb : verbs_) all.emplace_back(usage(verb), verb.help);
+  return all;
 }
 
 std::string Page::next_step() const {

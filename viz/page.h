@@ -130,8 +130,8 @@ class Page {
   bool knows(const Command& command) const { return find(command).first != nullptr; }
   std::optional<int64_t> counter(std::string_view name) const;
   std::vector<std::string> counter_names() const;
-  /// "append NAME TOKENS    NAME grows by TOKENS": a line for each command.
-  std::vector<std::string> help() const;
+  /// "append NAME TOKENS", "NAME grows by TOKENS": for each command.
+  std::vector<std::pair<std::string, std::string>> help() const;
   /// The command with which the page goes on by itself. Empty: there is none now.
   std::string next_step() const;
 

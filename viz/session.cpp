@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "common/base/error.h"
@@ -114,16 +115,15 @@ void Session::expect(const Command& command) const {
   }
   const std::string op = command.args.size() == 3 ? command.args[1] : "=";
   const int64_t wanted = command.number(command.args.size() - 1, "a number", INT64_MIN, INT64_MAX);
-  const bool holds =
-      op == "="    ? *found == wanted
-      : op == ">=" ? *found >= wanted
-      : op == "<=" ? *found <= wanted
-      : op == ">"  ? *found > wanted
-      : op == "<"
-          ? *found < wanted
-          : (kv::user_error("{}expect: wanted =, <, <=, > or >=, found {}", command.place(), op),
-             false);
-  if (!holds) {
+  const std::map<std::string, bool> holds{{"=", *found == wanted},
+                                          {"<", *found < wanted},
+                                          {"<=", *found <= wanted},
+                                          {">", *found > wanted},
+                                          {">=", *found >= wanted}};
+  if (!holds.contains(op)) {
+    kv::user_error("{}expect: wanted =, <, <=, > or >=, found {}", command.place(), op);
+  }
+  if (!holds.at(op)) {
     kv::user_error("{}expected {} {} {}, found {}", command.place(), name, op, wanted, *found);
   }
 }

@@ -190,8 +190,10 @@ void Shell::draw_help() {
       "Space    play or pause the scenario\nRight    next step\nCtrl+Z   undo\nCtrl+Y   redo\n"
       "R        reset\n1 to 9   page\nTab, arrows, Enter   move and press\n?, Esc   this help\n");
   ui_.heading("Commands of this page, as scenarios write them");
-  for (const std::string& line : session().page().help()) {
-    ImGui::TextUnformatted(line.c_str());
+  for (const auto& [command, help] : session().page().help()) {
+    ImGui::TextUnformatted(command.c_str());
+    ImGui::SameLine(17 * ImGui::GetFontSize());
+    ImGui::TextUnformatted(help.c_str());
   }
   ImGui::End();
 }

@@ -64,8 +64,10 @@ void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view) {
 }
 
 void strip(Ui& ui, const std::string& name, const StripView& view) {
-  const auto [s, origin, room, list] = canvas(ui);
-  const float h = 46 * s;
+  const Canvas c = canvas(ui);  // clang 14 captures no structured bindings
+  const float s = c.s, h = 46 * s, room = c.room;
+  const ImVec2 origin = c.origin;
+  ImDrawList& list = c.list;
   const auto at = [&](int64_t slot) {
     return origin.x + room * static_cast<float>(slot) / static_cast<float>(view.capacity);
   };

@@ -40,43 +40,50 @@ WalkPage::WalkPage(viz::PageContext context)
   const auto closed = [this] {
     return walk_ ? "" : "there is no walk; begin one with `walk \"a prompt\"`";
   };
+  declare(viz::unless(closed, moves()));
+  declare(viz::unless(closed, changes()));
+}
+
+std::vector<viz::Verb> WalkPage::moves() {
   const viz::Argument count = viz::number("COUNT", 1, 1 << 20).or_else("1");
-  declare(viz::unless(
-      closed, {{"head",
-                {viz::number("LAYER", 0, 1000), viz::number("HEAD", 0, 1000)},
-                "the same tokens in layer LAYER and query head HEAD, from the start",
-                [this](auto& w) {
-                  walk(tokens_, {options_.block_size, w[0].number, w[1].number});
-                  return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
-                },
-                [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
-               {"blocks",
-                {viz::power_of_two("SIZE", 256)},
-                "the same K and V in blocks of SIZE, from the start: other places, the same bits",
-                [this](auto& w) {
-                  walk(tokens_, {w[0].number, options_.layer, options_.head});
-                  return fmt::format(
-                      "blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
-                      w[0].text, walk_->block_table.size(), story());
-                },
-                [this](auto& w) {
-                  return w[0].number == options_.block_size ? "they have this size" : "";
-                }},
-               {"next",
-                {count},
-                "go on by COUNT",
-                [this](auto& w) { return move(w[0].number); },
-                [this](auto&) { return at_end() ? "this is the last step" : ""; },
-                true},
-               {"back",
-                {count},
-                "go back by COUNT",
-                [this](auto& w) { return move(-w[0].number); },
-                [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }},
-               {"close", {}, "back to the choice of a prompt", [this](auto&) {
-                  reset();
-                  return "the walk is closed";
-                }}}));
+  return {{"next",
+           {count},
+           "go on by COUNT",
+           [this](auto& w) { return move(w[0].number); },
+           [this](auto&) { return at_end() ? "this is the last step" : ""; },
+           true},
+          {"back",
+           {count},
+           "go back by COUNT",
+           [this](auto& w) { return move(-w[0].number); },
+           [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }},
+          {"close", {}, "back to the choice of a prompt", [this](auto&) {
+             reset();
+             return "the walk is closed";
+           }}};
+}
+
+std::vector<viz::Verb> WalkPage::changes() {
+  return {{"head",
+           {viz::number("LAYER", 0, 1000), viz::number("HEAD", 0, 1000)},
+           "the same tokens in layer LAYER and query head HEAD, from the start",
+           [this](auto& w) {
+             walk(tokens_, {options_.block_size, w[0].number, w[1].number});
+             return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
+           },
+           [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
+          {"blocks",
+           {viz::power_of_two("SIZE", 256)},
+           "the same K and V in blocks of SIZE, from the start: other places, the same bits",
+           [this](auto& w) {
+             walk(tokens_, {w[0].number, options_.layer, options_.head});
+             return fmt::format(
+                 "blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
+                 w[0].text, walk_->block_table.size(), story());
+           },
+           [this](auto& w) {
+             return w[0].number == options_.block_size ? "they have this size" : "";
+           }}};
 }
 
 void WalkPage::reset() {

@@ -31,6 +31,8 @@ class WalkPage : public viz::Page {
   void draw(viz::Ui& ui) override;
 
  private:
+  std::vector<viz::Verb> moves();
+  std::vector<viz::Verb> changes();
   std::string start(const std::string& prompt, int num_tokens);
   /// Walks over these tokens, from the start.
   void walk(std::vector<int32_t> tokens, const WalkOptions& options);

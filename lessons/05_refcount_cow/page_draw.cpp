@@ -54,7 +54,7 @@ void SharingPage::draw_simulator(viz::Ui& ui) {
 
 void SharingPage::draw_sequence_buttons(viz::Ui& ui, const std::string& name) const {
   std::vector<viz::Button> row = append_buttons(name);
-  for (const size_t count : {1, 3}) {
+  for (const size_t count : {size_t{1}, size_t{3}}) {
     row.push_back(
         {fmt::format("{}/fork {}", name, count), count == 1 ? "fork" : "fork x3",
          fmt::format("fork {} {}", name, fmt::join(simulator_->all().free_names(count), " "))});

