@@ -10,10 +10,10 @@ namespace lesson03 {
 
 constexpr int kMostChips = 128;
 
-std::vector<Shown> PagedPage::shown() {
-  std::vector<Shown> all;
+std::vector<SequenceOnPage> PagedPage::shown() {
+  std::vector<SequenceOnPage> all;
   for (const viz::SequenceView& sequence : sequences()) {
-    Shown& one = all.emplace_back(Shown{sequence, table_of(sequence.name), {}});
+    SequenceOnPage& one = all.emplace_back(SequenceOnPage{sequence, table_of(sequence.name), {}});
     if (live_.running()) {
       for (const int32_t token : live_.tokens(static_cast<size_t>(one.hue))) {
         one.texts.push_back(live_.text(token));
@@ -35,7 +35,7 @@ void PagedPage::draw(viz::Ui& ui) {
     ui.same_line();
     form(ui, {"resize", "New pool", "resize"});
   }
-  const std::vector<Shown> all = shown();
+  const std::vector<SequenceOnPage> all = shown();
   seen_ = table_of(hovered_) ? hovered_ : pointed_;
   hovered_.reset();  // until this frame's mouse is known
   draw_translation(ui, all);
@@ -45,7 +45,7 @@ void PagedPage::draw(viz::Ui& ui) {
   viz::PoolView view = viz::pool_view(size, 0, pool.num_blocks(),
                                       [&](int32_t id) { return pool.is_used(id) ? 1 : 0; });
   std::vector<viz::TableView> tables;
-  for (const Shown& sequence : all) {
+  for (const SequenceOnPage& sequence : all) {
     const BlockTable& table = *sequence.table;
     tables.push_back(view.add(sequence, table.block_ids(), table.num_tokens()));
     for (int token = 0; token < table.num_tokens(); ++token) {
@@ -71,13 +71,13 @@ void PagedPage::draw(viz::Ui& ui) {
   ui.end_columns();
 }
 
-void PagedPage::draw_translation(viz::Ui& ui, const std::vector<Shown>& all) {
+void PagedPage::draw_translation(viz::Ui& ui, const std::vector<SequenceOnPage>& all) {
   ui.heading("From a token to its slot");
   if (!seen_) {
     ui.hint("Point at a token, or click it to keep it.");
     return;
   }
-  const Shown& sequence = *std::ranges::find(all, seen_->name, &Shown::name);
+  const SequenceOnPage& sequence = *std::ranges::find(all, seen_->name, &SequenceOnPage::name);
   const BlockTable& table = *sequence.table;
   const int token = seen_->token, size = table.block_size();
   const auto slot = static_cast<int>(table.slot(token));
@@ -99,7 +99,8 @@ void PagedPage::draw_translation(viz::Ui& ui, const std::vector<Shown>& all) {
   viz::slots(ui, "slots", view);
 }
 
-void PagedPage::draw_sequence(viz::Ui& ui, const Shown& sequence, const viz::TableView& view) {
+void PagedPage::draw_sequence(viz::Ui& ui, const SequenceOnPage& sequence,
+                              const viz::TableView& view) {
   const BlockTable& table = *sequence.table;
   const std::string& name = sequence.name;
   const int tokens = table.num_tokens();

@@ -17,7 +17,7 @@
 namespace lesson03 {
 
 /// A sequence as it is shown: of the simulator, or of the running engine.
-struct Shown : viz::SequenceView {
+struct SequenceOnPage : viz::SequenceView {
   const BlockTable* table = nullptr;
   std::vector<std::string> texts;  // of the tokens known; those beyond the table have no slot
 };
@@ -51,10 +51,10 @@ class PagedPage : public viz::Page {
   const BlockTable* table_of(const std::string& name) const;
   /// The table of the sequence, if the token has a slot in it.
   const BlockTable* table_of(const std::optional<Pointed>& pointed) const;
-  std::vector<Shown> shown();
+  std::vector<SequenceOnPage> shown();
 
-  void draw_translation(viz::Ui& ui, const std::vector<Shown>& all);
-  void draw_sequence(viz::Ui& ui, const Shown& sequence, const viz::TableView& table);
+  void draw_translation(viz::Ui& ui, const std::vector<SequenceOnPage>& all);
+  void draw_sequence(viz::Ui& ui, const SequenceOnPage& sequence, const viz::TableView& table);
 
   viz::Live live_;
   std::unique_ptr<NamedSequences> pool_;

@@ -89,8 +89,8 @@ std::string SharingPage::start_live(bool beams, const viz::Words& words) {
                      live_.story());
 }
 
-std::vector<SharingPage::Shown> SharingPage::sequences() const {
-  std::vector<Shown> all;
+std::vector<SharingPage::SequenceOnPage> SharingPage::sequences() const {
+  std::vector<SequenceOnPage> all;
   const auto add = [&](const auto& sequence) {
     all.push_back({sequence, &manager().table(sequence.number)});
   };
@@ -109,7 +109,7 @@ void SharingPage::changed() {
   viz::PoolView now =
       viz::pool_view(size, 0, pool.num_blocks(), [&](int32_t id) { return pool.ref_cnt(id); });
   tables_.clear();
-  for (const Shown& one : sequences()) {
+  for (const SequenceOnPage& one : sequences()) {
     tables_.push_back(now.add(one, one.table->block_ids(), one.table->num_tokens()));
   }
   const std::vector<LiveSharing::Sequence> live =
@@ -148,7 +148,7 @@ std::vector<viz::Counter> SharingPage::counters() const {
       {"live", live_.running()},
       {"generated", live_.num_generated()},
   };
-  for (const Shown& one : sequences()) {
+  for (const SequenceOnPage& one : sequences()) {
     const auto ids = one.table->block_ids();
     all.push_back({one.name + ".tokens", one.table->num_tokens()});
     all.push_back({one.name + ".blocks", one.table->num_blocks()});

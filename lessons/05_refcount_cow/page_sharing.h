@@ -33,10 +33,10 @@ class SharingPage : public viz::Page {
     return live_.running() ? live_.manager() : simulator_->manager();
   }
   /// Of the simulator or the engine, without labels and tokens.
-  struct Shown : viz::SequenceView {
+  struct SequenceOnPage : viz::SequenceView {
     const BlockTable* table;
   };
-  std::vector<Shown> sequences() const;
+  std::vector<SequenceOnPage> sequences() const;
 
   viz::Button append_button(const std::string& who, const std::string& count,
                             const std::string& id) const;

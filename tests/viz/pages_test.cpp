@@ -131,6 +131,7 @@ TEST_CASE_FIXTURE(Fixture, "every control that is enabled can be clicked in many
       ui.frame();
       for (const auto& [name, control] : shell.probe().controls) {
         CHECK_FALSE(name.empty());
+        CHECK(control.disabled_because.find("no such command") == std::string::npos);
       }
       const std::vector<std::string> names = clickable();
       REQUIRE_FALSE(names.empty());
