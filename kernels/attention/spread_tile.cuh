@@ -73,7 +73,7 @@ struct TileShare {
   }
 };
 
-/// What the four warps of a tile tell each other, and what they leave behind: m, l and acc.
+/// What the four warps of a tile tell each other, and what they leave: m, l and acc.
 template <int kHeadDim>
 struct SharedTile {
   static constexpr int kStride = kHeadDim + 4;  // spreads the rows of a store over the banks

@@ -12,7 +12,7 @@ namespace lesson03 {
 
 struct GatherKvArgs {
   KvBlocks cache;  // one layer
-  /// Row i is the block table of sequence i; what lies behind its last block is never read. On the
+  /// Row i is the block table of sequence i; what lies after its last block is never read. On the
   /// stream's device, as the arrays below.
   const int32_t* block_tables = nullptr;  // [num_seqs, max_blocks_per_seq]
   const int32_t* seq_len = nullptr;       // [num_seqs], tokens to gather

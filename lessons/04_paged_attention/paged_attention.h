@@ -29,7 +29,7 @@ struct PagedAttentionArgs {
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   const int32_t* seq_len = nullptr;    // [num_seqs], tokens with K and V, this pass's included
   /// Row i is the block table of sequence i: entry t / block_size is the block of token t. What
-  /// lies behind the sequence's last block is never read.
+  /// lies after the sequence's last block is never read.
   const int32_t* block_tables = nullptr;  // [num_seqs, max_blocks_per_seq]
   int max_blocks_per_seq = 0;             // entries from one table to the next
   int num_seqs = 0;
