@@ -38,7 +38,7 @@ __global__ void paged_attention_kernel(PagedAttentionArgs args) {
   const bf16* q_row = static_cast<const bf16*>(args.q) + at;  // [kHeadDim]
   bf16* out_row = static_cast<bf16*>(args.out) + at;          // [kHeadDim]
 
-  /// This lane's element i of a row; zero where the row has ended (head_dim 80).
+  // This lane's element i of a row; zero where the row has ended (head_dim 80).
   const auto element = [lane](const bf16* of_row, int i) {
     const int d = lane + 32 * i;
     return d < kHeadDim ? __bfloat162float(of_row[d]) : 0.0f;
