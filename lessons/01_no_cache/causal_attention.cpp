@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/base/parallel.h"
 #include "kernels/attention/contract.h"
+#include "kernels/each_query.h"
 
 namespace lesson01 {
 
@@ -50,16 +50,8 @@ void attend_row(const CausalAttentionArgs& args, int seq, int row, int head) {
 }  // namespace
 
 void causal_attention_cpu(const CausalAttentionArgs& args) {
-  const int64_t num_items = int64_t{args.num_seqs} * args.num_heads;
-  kv::parallel_for(num_items, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto seq = static_cast<int>(i / args.num_heads);
-      const auto head = static_cast<int>(i % args.num_heads);
-      for (int row = args.first_row[seq]; row < args.first_row[seq + 1]; ++row) {
-        attend_row(args, seq, row, head);
-      }
-    }
-  });
+  kv::each_query(args.first_row, args.num_seqs, args.num_heads,
+                 [&](int seq, int row, int head) { attend_row(args, seq, row, head); });
 }
 
 }  // namespace lesson01
