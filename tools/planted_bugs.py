@@ -15,8 +15,8 @@ that must find them, the first one first; then, between empty lines, one paragra
     + end <= tokens.size()
 
 The code after the minus signs must be in the file exactly once (spaces and line ends do not count); what
-stands after the plus signs takes its place. The file is in the lesson's folder, or, with a slash in
-its name, where the name says from the repository's root. It is compiled alone and linked ahead of the
+stands after the plus signs takes its place. The file's name is meant from the lesson's folder, or
+from the repository's root. It is compiled alone and linked ahead of the
 libraries with the tests; nothing in the working tree changes. A bug counts as found if a test fails,
 or does not end. Exit code 1 if one is not found.
 """
@@ -71,8 +71,9 @@ def bugs_of(path):
             code[line[0]].append(line[2:])
         if not what or not code["-"]:
             sys.exit(f"error: {where}: found '{title}', wanted 'FILE: WHAT IS WRONG' and lines '- CODE'")
-        folder = ROOT if "/" in file else path.parent.parent
-        bugs.append(Bug(f"{path.parent.parent.name[:2]}/{pathlib.Path(file).name}", folder / file, what,
+        lesson = path.parent.parent
+        source = lesson / file if (lesson / file).exists() else ROOT / file
+        bugs.append(Bug(f"{lesson.name[:2]}/{pathlib.Path(file).name}", source, what,
                         "\n".join(code["-"]), "\n".join(code["+"]), head.split()[1:]))
     return bugs
 

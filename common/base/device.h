@@ -112,6 +112,18 @@ DeviceBuffer to_device(std::span<const T> host, const Stream& stream) {
   return buffer;
 }
 
+/// Queues a copy of a small array into `buffer`, which grows when it is too small. Its owner keeps it
+/// until the stream is done with what reads it.
+template <typename T>
+const T* upload_async(std::span<const T> host, DeviceBuffer& buffer, const Stream& stream) {
+  if (buffer.bytes() < host.size_bytes()) {
+    stream.synchronize();  // what is queued may still read the old one
+    buffer = DeviceBuffer(stream.device(), 2 * host.size_bytes());
+  }
+  copy_to_device_async(buffer.data(), host.data(), host.size_bytes(), stream);
+  return buffer.as<const T>();
+}
+
 /// Calls the twin of `op` that belongs to the stream's device. A build without CUDA has no CUDA
 /// streams, so its calls always reach the CPU twin.
 #if KV_HAVE_CUDA

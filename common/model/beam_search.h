@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
+
+#include "common/model/engine.h"
 
 namespace kv {
 
@@ -21,6 +24,14 @@ struct BeamSearchParams {
   int num_beams = 4;
   double length_penalty = 1.0;  // 0: the sum itself; larger favours longer hypotheses
 };
+
+/// Of an engine: beams, best first, instead of completions.
+struct BeamSearchResult : GenerateResult {
+  std::vector<Beam> beams;
+};
+/// Called after every step with the live hypotheses, best first. The last token of each has not run
+/// yet. Returning false ends the search.
+using BeamCallback = std::function<bool(std::span<const Beam> beams)>;
 
 /// Every tie has one answer: among candidates of one step the better parent, then the lower token
 /// id; among hypotheses of one score the one with fewer tokens, then the lexicographically smaller.

@@ -3,6 +3,7 @@
 // The seam between a lesson and the ladder: every lesson's engine takes the same requests and gives
 // tokens, the bits of the logits, and counters.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -46,6 +47,10 @@ struct EngineCounters {
   int64_t named(const std::string& name) const {
     const auto found = by_name.find(name);
     return found == by_name.end() ? 0 : found->second;
+  }
+  /// Keeps the largest value that one of by_name has had.
+  void note_peak(const std::string& name, int64_t value) {
+    by_name[name] = std::max(by_name[name], value);
   }
 };
 

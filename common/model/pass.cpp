@@ -58,11 +58,7 @@ size_t PassArrays::pack(const void* values, size_t bytes) {
 }
 
 void PassArrays::upload() {
-  if (device_.bytes() < packed_.size()) {
-    stream_->synchronize();  // kernels of the last pass may still read the old one
-    device_ = DeviceBuffer(stream_->device(), 2 * packed_.size());
-  }
-  copy_to_device_async(device_.data(), packed_.data(), packed_.size(), *stream_);
+  upload_async<std::byte>(packed_, device_, *stream_);
   for (const auto& work : after_upload_) work();
 }
 

@@ -64,8 +64,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     attention_->set_tables(std::move(tables));
     const std::span<const float> logits = model_->forward(rows, *attention_);
     const int64_t used_blocks = manager_->pool().num_used();
-    int64_t& most_blocks = result.counters.by_name["blocks_in_use"];
-    most_blocks = std::max(most_blocks, used_blocks);
+    result.counters.note_peak("blocks_in_use", used_blocks);
     kv::note_kv_bytes(result.counters, used_blocks * cache_->bytes_per_block(),
                       manager_->num_tokens() * cache_->bytes_per_token());
     generation.accept(rows, logits);

@@ -35,9 +35,8 @@ double copy_seconds(const kv::Model& model, int num_blocks) {
   const lesson03::PagedKvCache cache(model.config(), model.stream(), 2 * num_blocks, kBlockSize);
   std::vector<lesson05::BlockCopy> copies;
   for (int i = 0; i < num_blocks; ++i) copies.push_back({i, num_blocks + i});
-  kv::DeviceBuffer scratch;
   return kv::median_seconds([&] {
-    lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch}, model.stream());
+    lesson05::copy_blocks({.cache = &cache, .copies = copies}, model.stream());
     model.stream().synchronize();
   });
 }

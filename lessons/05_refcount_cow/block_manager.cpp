@@ -117,30 +117,4 @@ const BlockTable& BlockManager::table(int seq) const {
   return found->second;
 }
 
-void BlockManager::check() const {
-  std::vector<int> ref_cnts(static_cast<size_t>(pool_.num_blocks()), 0);
-  for (const auto& [seq, table] : tables_) count_references(seq, table, ref_cnts);
-  int num_used = 0;
-  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
-    const int counted = ref_cnts[static_cast<size_t>(id)];
-    num_used += counted > 0;
-    if (counted != pool_.ref_cnt(id)) {
-      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
-                                         pool_.ref_cnt(id), counted));
-    }
-  }
-  if (num_used != pool_.num_used()) {
-    throw std::logic_error(
-        fmt::format("{} blocks are held, the pool counts {} used", num_used, pool_.num_used()));
-  }
-}
-
-void count_references(int64_t seq, const BlockTable& table, std::vector<int>& ref_cnts) {
-  if (table.num_blocks() != blocks_for(table.num_tokens(), table.block_size())) {
-    throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
-                                       table.num_blocks(), table.num_tokens()));
-  }
-  for (const int32_t id : table.block_ids()) ++ref_cnts.at(static_cast<size_t>(id));
-}
-
 }  // namespace lesson05

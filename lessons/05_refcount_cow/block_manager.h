@@ -38,9 +38,9 @@ class BlockManager {
   int add_sequence();
   /// A sequence with the same tokens in the same blocks. Takes no block and copies no byte.
   int fork(int seq);
-  /// Slots for all of `growths`, or none at all: false if the pool has too few free blocks, and
-  /// nothing has changed. A last block that is shared and not full is copied first, as the new
-  /// tokens go into it; the last of its holders keeps the block itself. One call of CopyBlocks.
+  /// Slots for all of `growths`, or false if too few blocks are free, and nothing has changed. A
+  /// last block that is shared and has room is copied first, all of them in one call of CopyBlocks;
+  /// the last of its holders keeps the block itself.
   bool append(std::span<const Growth> growths);
   /// Free blocks that append(growths) takes, copies included.
   int64_t blocks_to_append(std::span<const Growth> growths) const;
@@ -68,9 +68,5 @@ class BlockManager {
   int next_seq_ = 0;
   int64_t num_copies_ = 0;
 };
-
-/// For check(): counts the table's blocks in `ref_cnts`, [num_blocks]. Throws std::logic_error,
-/// naming the sequence, unless they are just those that its tokens fill.
-void count_references(int64_t seq, const BlockTable& table, std::vector<int>& ref_cnts);
 
 }  // namespace lesson05

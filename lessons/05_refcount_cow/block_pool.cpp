@@ -8,14 +8,8 @@
 
 namespace lesson05 {
 
-BlockPool::BlockPool(int num_blocks) {
-  if (num_blocks < 1) {
-    throw std::invalid_argument(fmt::format("BlockPool: {} blocks, wanted at least 1", num_blocks));
-  }
-  ref_cnt_.assign(static_cast<size_t>(num_blocks), 0);
-  free_.reserve(ref_cnt_.size());  // so that release() cannot fail for want of memory
-  for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 goes first
-}
+BlockPool::BlockPool(int num_blocks)
+    : blocks_(num_blocks), ref_cnt_(static_cast<size_t>(num_blocks), 0) {}
 
 int BlockPool::num_shared() const {
   return static_cast<int>(std::ranges::count_if(ref_cnt_, [](int count) { return count > 1; }));
@@ -26,25 +20,19 @@ int64_t BlockPool::num_references() const {
 }
 
 std::optional<int32_t> BlockPool::allocate() {
-  if (free_.empty()) return std::nullopt;
-  const int32_t id = free_.back();
-  free_.pop_back();
-  ref_cnt_[static_cast<size_t>(id)] = 1;
+  const std::optional<int32_t> id = blocks_.allocate();
+  if (id) ref_cnt_[static_cast<size_t>(*id)] = 1;
   return id;
 }
 
 void BlockPool::add_ref(int32_t id) { ++used(id, "shared"); }
 
 void BlockPool::release(int32_t id) {
-  if (--used(id, "released") == 0) free_.push_back(id);
+  if (--used(id, "released") == 0) blocks_.free(id);
 }
 
 int BlockPool::ref_cnt(int32_t id) const {
-  if (id < 0 || id >= num_blocks()) {
-    throw std::out_of_range(
-        fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
-  }
-  return ref_cnt_[static_cast<size_t>(id)];
+  return blocks_.is_used(id) ? ref_cnt_[static_cast<size_t>(id)] : 0;
 }
 
 /// The count of a block that is not free.

@@ -1,31 +1,32 @@
 #pragma once
 
-// Lesson 03's pool, with a count of the references to each block. Source: vLLM v0's block allocator
+// Lesson 03's pool, and a count of the references to each block. Source: vLLM v0's block allocator
 // with ref counts and copy-on-write (removed 2025-09-20); KVCacheBlock.ref_cnt in v0.22.1.
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "lessons/03_paged_blocks/block_pool.h"
+
 namespace lesson05 {
 
-/// ref_cnt(id) is the number of tables that hold the block; 0 means free. Always
-/// num_free() + num_used() == num_blocks().
+/// ref_cnt(id) is the number of tables that hold the block; 0 means free.
 class BlockPool {
  public:
   /// Throws std::invalid_argument unless there is at least one block.
   explicit BlockPool(int num_blocks);
 
-  int num_blocks() const { return static_cast<int>(ref_cnt_.size()); }
-  int num_free() const { return static_cast<int>(free_.size()); }
-  int num_used() const { return num_blocks() - num_free(); }
+  int num_blocks() const { return blocks_.num_blocks(); }
+  int num_free() const { return blocks_.num_free(); }
+  int num_used() const { return blocks_.num_used(); }
   int num_shared() const;          // blocks with two references or more
   int64_t num_references() const;  // the blocks it would take without sharing
 
   /// Takes a free block, with one reference. No value: none is free.
   std::optional<int32_t> allocate();
-  // The others throw std::out_of_range for an unknown id, and the first two std::logic_error for a
-  // free block. The error names the id, and nothing has changed.
+  // These throw std::out_of_range for an unknown id, and the first two std::logic_error for a free
+  // block. The error names the id, and nothing has changed.
   void add_ref(int32_t id);
   void release(int32_t id);  // the last reference frees the block
   int ref_cnt(int32_t id) const;
@@ -33,8 +34,8 @@ class BlockPool {
  private:
   int& used(int32_t id, const char* action);
 
-  std::vector<int32_t> free_;  // a stack; its top is the back
-  std::vector<int> ref_cnt_;   // [num_blocks]
+  lesson03::BlockPool blocks_;
+  std::vector<int> ref_cnt_;  // [num_blocks]
 };
 
 }  // namespace lesson05

@@ -9,13 +9,6 @@
 #include "copy_blocks.h"
 
 namespace lesson05 {
-
-/// The rows of a pass, and the slots that they need.
-struct SharingEngine::Pass {
-  kv::PassRows rows;
-  std::vector<Growth> growths;
-};
-
 namespace {
 
 /// Blocks that `n` continuations of one prompt fill when each has reached its end: the prompt's
@@ -46,34 +39,37 @@ void SharingEngine::make_cache(int64_t blocks_needed) {
     attention_.emplace(model_->config(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size, [this](std::span<const BlockCopy> copies) {
-    copy_blocks({.cache = &*cache_, .copies = copies, .scratch = &copy_scratch_}, model_->stream());
+    copy_blocks({.cache = &*cache_, .copies = copies}, model_->stream());
   });
-  peak_without_sharing_ = 0;
 }
 
-/// The tokens of sequence i that have no slot yet: first its prompt, afterwards one at a time.
-void SharingEngine::add_rows(Pass& pass, size_t i, std::span<const int32_t> tokens) const {
-  const int computed = manager_->table(sequences_[i]).num_tokens();
-  pass.rows.add(i, tokens, computed);
-  pass.growths.push_back(
-      {.seq = sequences_[i], .num_tokens = static_cast<int>(tokens.size()) - computed});
-}
-
-std::span<const float> SharingEngine::forward(const Pass& pass, kv::EngineCounters& counters) {
-  if (!manager_->append(pass.growths)) throw std::logic_error("the pool was checked to hold this");
-  note_blocks(counters);
-  // A shared block is full now, so every empty slot is in a block that one sequence has for itself.
-  int64_t num_slots = int64_t{manager_->pool().num_used()} * options_.block_size;
+/// A pass over the tokens that have no slot yet: first the prompts, afterwards one of each
+/// sequence. tokens(i) are those of sequence i.
+std::span<const float> SharingEngine::forward(const TokensOf& tokens,
+                                              kv::EngineCounters& counters) {
+  rows_ = {};
+  std::vector<Growth> growths;
   lesson03::BlockTables tables;
-  for (const Growth& growth : pass.growths) {
-    const BlockTable& table = manager_->table(growth.seq);
-    num_slots -= options_.block_size - table.last_block_fill();
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i] < 0) continue;
+    const BlockTable& table = manager_->table(sequences_[i]);
+    const std::span<const int32_t> known = tokens(i);
+    rows_.add(i, known, table.num_tokens());
+    growths.push_back({sequences_[i], static_cast<int>(known.size()) - table.num_tokens()});
     tables.push_back(&table);
   }
-  kv::note_kv_bytes(counters, manager_->pool().num_used() * cache_->bytes_per_block(),
+  if (!manager_->append(growths)) throw std::logic_error("the pool was checked to hold this");
+  note_blocks(counters);
+  // A shared block is full now, so every empty slot is in a block that one sequence has for itself.
+  const int64_t num_used = manager_->pool().num_used();
+  int64_t num_slots = num_used * options_.block_size;
+  for (const BlockTable* table : tables) {
+    num_slots -= options_.block_size - table->last_block_fill();
+  }
+  kv::note_kv_bytes(counters, num_used * cache_->bytes_per_block(),
                     num_slots * cache_->bytes_per_token());
   attention_->set_tables(std::move(tables));
-  return model_->forward(pass.rows, *attention_);
+  return model_->forward(rows_, *attention_);
 }
 
 /// From now on sequence i continues what sequence parents[i] was: each forks its parent, then the
@@ -88,14 +84,10 @@ void SharingEngine::continue_from(std::span<const size_t> parents, kv::EngineCou
 
 void SharingEngine::note_blocks(kv::EngineCounters& counters) {
   const BlockPool& pool = manager_->pool();
-  const auto note_peak = [&](const char* name, int64_t now) {
-    int64_t& peak = counters.by_name[name];
-    peak = std::max(peak, now);
-  };
-  note_peak("blocks_in_use", pool.num_used());
-  note_peak("blocks_shared", pool.num_shared());
+  counters.note_peak("blocks_in_use", pool.num_used());
+  counters.note_peak("blocks_shared", pool.num_shared());
+  counters.note_peak("blocks_as_copies", pool.num_references());
   counters.kv_bytes_copied = manager_->num_copies() * cache_->bytes_per_block();
-  peak_without_sharing_ = std::max(peak_without_sharing_, pool.num_references());
 }
 
 void SharingEngine::free_all() {
@@ -105,7 +97,8 @@ void SharingEngine::free_all() {
 
 kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests,
                                            const kv::TokenCallback& on_token) {
-  return run(requests, false, on_token);
+  return run(requests, requests.size(), lesson03::blocks_needed(requests, options_.block_size),
+             on_token);
 }
 
 kv::GenerateResult SharingEngine::sample(const kv::Request& request, int n,
@@ -113,69 +106,63 @@ kv::GenerateResult SharingEngine::sample(const kv::Request& request, int n,
   if (n < 1) kv::user_error("n: found {}, wanted at least 1 sample", n);
   std::vector<kv::Request> requests(static_cast<size_t>(n), request);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].sampling.seed += i;
-  return run(requests, true, on_token);
+  return run(requests, 1, blocks_needed_by_forks(request, n, options_.block_size), on_token);
 }
 
-/// With `one_prompt` the requests have the same prompt, which only the first one runs.
-kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, bool one_prompt,
-                                      const kv::TokenCallback& on_token) {
+/// `num_prompts` is 1 if all requests have one prompt, which only the first one runs.
+kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, size_t num_prompts,
+                                      int64_t blocks_needed, const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
-  if (requests.empty()) return result;
   kv::PassTimer timer;
-  make_cache(one_prompt ? blocks_needed_by_forks(requests[0], static_cast<int>(requests.size()),
-                                                 options_.block_size)
-                        : lesson03::blocks_needed(requests, options_.block_size));
+  make_cache(blocks_needed);
   const kv::AtEnd free_blocks{[this] { free_all(); }};
-  for (size_t i = 0; i < (one_prompt ? 1 : requests.size()); ++i) {
+  for (size_t i = 0; i < num_prompts; ++i) {
     sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
   }
   while (generation.any_active()) {
-    Pass pass;
-    for (size_t i = 0; i < sequences_.size(); ++i) {
-      if (sequences_[i] >= 0) add_rows(pass, i, generation.tokens(i));
-    }
-    const std::span<const float> logits = forward(pass, result.counters);
+    const auto logits = forward([&](size_t i) { return generation.tokens(i); }, result.counters);
     if (sequences_.size() < requests.size()) {
       // One row of logits for all samples: each draws its own token from it.
       continue_from(std::vector<size_t>(requests.size(), 0), result.counters);
       for (size_t i = 0; i < requests.size(); ++i) generation.accept(i, logits);
     } else {
-      generation.accept(pass.rows, logits);
+      generation.accept(rows_, logits);
     }
     for (size_t i = 0; i < sequences_.size(); ++i) {
       if (generation.active(i) || sequences_[i] < 0) continue;
       manager_->free_sequence(std::exchange(sequences_[i], -1));  // the blocks serve others now
     }
-    timer.end_pass(pass.rows.num_rows(), result);
+    timer.end_pass(rows_.num_rows(), result);
   }
   result.completions = generation.completions();
   return result;
 }
 
-BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
-                                            const kv::BeamSearchParams& params,
-                                            const BeamCallback& on_step) {
+kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
+                                                const kv::BeamSearchParams& params,
+                                                const kv::BeamCallback& on_step) {
   kv::check_requests({&request, 1}, model_->config());
   kv::check_seq_len_limit({&request, 1}, options_.engine.max_seq_len);
   kv::BeamSearch search(params, request.max_tokens, request.stop_token_ids);
-  BeamSearchResult result;
+  kv::BeamSearchResult result;
   kv::PassTimer timer;
   make_cache(blocks_needed_by_forks(request, params.num_beams, options_.block_size));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
   if (!search.done()) sequences_ = {manager_->add_sequence()};
 
+  std::vector<int32_t> tokens;
   for (bool go_on = true; go_on && !search.done();) {
-    Pass pass;
-    for (size_t i = 0; i < search.live().size(); ++i) {
-      std::vector<int32_t> tokens = request.prompt;
-      tokens.insert(tokens.end(), search.live()[i].tokens.begin(), search.live()[i].tokens.end());
-      add_rows(pass, i, tokens);
-    }
-    const std::vector<size_t> parents = search.step(forward(pass, result.counters));
-    continue_from(parents, result.counters);
-    timer.end_pass(pass.rows.num_rows(), result);
+    const auto logits = forward(
+        [&](size_t i) {
+          tokens = request.prompt;
+          std::ranges::copy(search.live()[i].tokens, std::back_inserter(tokens));
+          return std::span(tokens);
+        },
+        result.counters);
+    continue_from(search.step(logits), result.counters);
+    timer.end_pass(rows_.num_rows(), result);
     go_on = !on_step || on_step(search.live());
   }
   result.beams = search.best();

@@ -19,46 +19,34 @@
 
 namespace lesson05 {
 
-struct BeamSearchResult : kv::GenerateResult {  // without completions
-  std::vector<kv::Beam> beams;                  // best first, num_beams of them or fewer
-};
-
-/// Called after every step with the live hypotheses, best first. sequence_of(i) is that of
-/// beams[i], whose last token has no slot yet. Returning false ends the search.
-using BeamCallback = std::function<bool(std::span<const kv::Beam> beams)>;
-
-/// Owns a pool of blocks and the sequences in it. Every call leaves the pool without a used block,
-/// also when it throws; it throws UserError, with both numbers, for what the pool can never hold.
+/// Owns a pool of blocks and the sequences in it. Every call leaves all blocks free, also when it
+/// throws. Throws UserError, with both numbers, for what the pool can never hold.
 class SharingEngine : public kv::Engine {
  public:
   SharingEngine(kv::Model& model, const lesson03::PagedOptions& options);
 
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
-  /// n continuations of one prompt: it is computed once, then forked. Sample i draws with seed
-  /// sampling.seed + i, and has the bits that n requests with these seeds would have.
+  /// n continuations of one prompt, which is computed once, then forked. They have the bits of n
+  /// requests with seeds sampling.seed, sampling.seed + 1, ...
   kv::GenerateResult sample(const kv::Request& request, int n,
                             const kv::TokenCallback& on_token = {});
-  /// The best continuations of a prompt by the sum of log probabilities (see kv::BeamSearch).
-  /// `request.sampling` is not used.
-  BeamSearchResult beam_search(const kv::Request& request, const kv::BeamSearchParams& params,
-                               const BeamCallback& on_step = {});
+  /// The best continuations of a prompt (see kv::BeamSearch). request.sampling is not used.
+  kv::BeamSearchResult beam_search(const kv::Request& request, const kv::BeamSearchParams& params,
+                                   const kv::BeamCallback& on_step = {});
 
   /// Of the running or the last call; null before the first. May be read inside a callback.
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
   const lesson03::PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
   /// The manager's number of request, sample or beam i of the running call; -1 if it has none.
   int sequence_of(size_t i) const { return i < sequences_.size() ? sequences_[i] : -1; }
-  /// Most blocks that the running or the last call would have used without sharing.
-  int64_t peak_blocks_without_sharing() const { return peak_without_sharing_; }
 
  private:
-  struct Pass;
+  using TokensOf = std::function<std::span<const int32_t>(size_t i)>;
   void make_cache(int64_t blocks_needed);
-  kv::GenerateResult run(std::span<const kv::Request> requests, bool one_prompt,
-                         const kv::TokenCallback& on_token);
-  void add_rows(Pass& pass, size_t i, std::span<const int32_t> tokens) const;
-  std::span<const float> forward(const Pass& pass, kv::EngineCounters& counters);
+  kv::GenerateResult run(std::span<const kv::Request> requests, size_t num_prompts,
+                         int64_t blocks_needed, const kv::TokenCallback& on_token);
+  std::span<const float> forward(const TokensOf& tokens, kv::EngineCounters& counters);
   void continue_from(std::span<const size_t> parents, kv::EngineCounters& counters);
   void note_blocks(kv::EngineCounters& counters);
   void free_all();
@@ -68,9 +56,8 @@ class SharingEngine : public kv::Engine {
   std::optional<lesson03::PagedKvCache> cache_;
   std::optional<BlockManager> manager_;                     // copies inside cache_
   std::optional<lesson04::PagedCacheAttention> attention_;  // borrows cache_
-  kv::DeviceBuffer copy_scratch_;                           // see CopyBlocksArgs
+  kv::PassRows rows_;                                       // of the running pass
   std::vector<int> sequences_;                              // the manager's numbers, -1: none
-  int64_t peak_without_sharing_ = 0;
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);

@@ -60,7 +60,7 @@ void print_arithmetic(const kv::Console& console, int block_size) {
 
 void print_blocks(const kv::Console& console, const lesson05::SharingEngine& engine,
                   const kv::EngineCounters& counters) {
-  const int64_t copies = engine.peak_blocks_without_sharing();
+  const int64_t copies = counters.named("blocks_as_copies");
   console.print("blocks in use             {} at most, {} of them shared at most\n",
                 kv::with_commas(counters.named("blocks_in_use")),
                 kv::with_commas(counters.named("blocks_shared")));
@@ -91,7 +91,7 @@ nlohmann::json run_samples(const kv::Console& console, lesson05::SharingEngine& 
 nlohmann::json run_beams(const kv::Console& console, lesson05::SharingEngine& engine,
                          const kv::Tokenizer& tokenizer, const Options& options,
                          const kv::Request& request, const std::string& prompt) {
-  const lesson05::BeamSearchResult result = engine.beam_search(
+  const kv::BeamSearchResult result = engine.beam_search(
       request, {.num_beams = *options.beams, .length_penalty = options.length_penalty},
       [](std::span<const kv::Beam>) { return !kv::interrupted(); });
   kv::Table table({"hypothesis", "score", "log prob", "tokens", "end"});

@@ -84,9 +84,8 @@ Rates measure_rates(const kv::Model& model) {
                     lesson06::compare_blocks({.first = &cache, .second = &cache, .pairs = pairs},
                                              model.stream());
                   });
-  kv::DeviceBuffer scratch;
   rates.copy = bytes / kv::median_seconds([&] {
-                 lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch},
+                 lesson05::copy_blocks({.cache = &cache, .copies = copies},
                                        model.stream());
                  model.stream().synchronize();
                });

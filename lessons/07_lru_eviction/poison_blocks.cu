@@ -32,17 +32,12 @@ void poison_blocks_cuda(const PoisonBlocksArgs& args, const kv::Stream& stream) 
   check_poisoned(args);
   if (args.block_ids.empty()) return;
   if (args.scratch == nullptr) throw std::invalid_argument("poison_blocks: no scratch for the ids");
-  if (args.scratch->bytes() < args.block_ids.size_bytes()) {
-    stream.synchronize();  // an earlier call may still read the old one
-    *args.scratch = kv::DeviceBuffer(kv::Device::kCuda, args.block_ids.size_bytes() * 2);
-  }
-  kv::copy_to_device_async(args.scratch->data(), args.block_ids.data(), args.block_ids.size_bytes(),
-                           stream);
+  const int32_t* ids = kv::upload_async(args.block_ids, *args.scratch, stream);
   const lesson03::KvBlocks layer = args.cache->layer(0);
   const dim3 grid(static_cast<unsigned>(args.block_ids.size()),
                   static_cast<unsigned>(args.cache->num_layers()), 2);
   kv::launch(poison_blocks_kernel, {grid, dim3(kThreadsPerCta), 0, "launching poison_blocks"},
-             stream, layer, args.scratch->as<const int32_t>(),
+             stream, layer, ids,
              layer.block_size * layer.num_kv_heads * layer.head_dim);
 }
 

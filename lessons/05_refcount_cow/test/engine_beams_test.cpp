@@ -188,7 +188,7 @@ TEST_CASE("beams share the prompt and what they have in common") {
   CHECK(steps == 11);
   CHECK(result.counters.kv_rows_computed == 64 + 4 * 10);
   CHECK(result.counters.named("blocks_in_use") == 8);
-  CHECK(engine.peak_blocks_without_sharing() == 20);
+  CHECK(result.counters.named("blocks_as_copies") == 20);
   CHECK(result.counters.kv_bytes_copied ==
         engine.manager()->num_copies() * engine.cache()->bytes_per_block());
 }

@@ -96,12 +96,12 @@ TEST_CASE("samples use the blocks that the arithmetic says") {
   const auto ten = engine.sample(hot_request(64, 11), 4);
   CHECK(ten.counters.named("blocks_in_use") == 8);
   CHECK(ten.counters.named("blocks_shared") == 4);
-  CHECK(engine.peak_blocks_without_sharing() == 20);
+  CHECK(ten.counters.named("blocks_as_copies") == 20);
   CHECK(ten.counters.kv_bytes_reserved == 8 * engine.cache()->bytes_per_block());
   CHECK(ten.counters.kv_bytes_used == (64 + 4 * 10) * engine.cache()->bytes_per_token());
   const auto twenty = engine.sample(hot_request(64, 21), 4);
   CHECK(twenty.counters.named("blocks_in_use") == 12);
-  CHECK(engine.peak_blocks_without_sharing() == 24);
+  CHECK(twenty.counters.named("blocks_as_copies") == 24);
 }
 
 TEST_CASE("a sample that stops frees its blocks and the others go on") {

@@ -87,11 +87,10 @@ inline void check_copies_of(int kv_heads, int head_dim, int block_size, const kv
     const lesson03::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, 9, block_size,
                                        guard_rows);
     Contents wanted = fill_randomly(cache, stream);
-    kv::DeviceBuffer scratch;
     const std::vector<std::vector<lesson05::BlockCopy>> lists{{{6, 0}},
                                                               {{0, 8}, {2, 5}, {0, 3}, {4, 7}}};
     for (const auto& copies : lists) {
-      lesson05::copy_blocks({.cache = &cache, .copies = copies, .scratch = &scratch}, stream);
+      lesson05::copy_blocks({.cache = &cache, .copies = copies}, stream);
       for (const lesson05::BlockCopy& copy : copies) wanted.copy(cache, copy);
     }
     CHECK(contents(cache, stream) == wanted);
