@@ -1,7 +1,7 @@
 #pragma once
 
 // One thing fails while an engine serves: at once, or everything from then on. Whatever it was, the
-// books are right afterwards, every block is free, and the next call gives the right bits.
+// bookkeeping is sound afterwards, every block is free, and the next call gives the right bits.
 
 #include <doctest/doctest.h>
 
