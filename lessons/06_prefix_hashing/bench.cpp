@@ -13,9 +13,9 @@
 #include "common/base/table.h"
 #include "common/program/bench.h"
 #include "common/program/report.h"
-#include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/05_refcount_cow/copy_blocks.h"
+#include "program/compare_blocks.h"
 
 namespace {
 
@@ -29,14 +29,17 @@ double find_seconds(int num_tokens) {
   std::mt19937 rng(1);
   std::vector<int32_t> tokens(static_cast<size_t>(num_tokens));
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 150'000);
-  lesson06::BlockManager manager(lesson06::blocks_for(num_tokens, kBlockSize), kBlockSize);
-  const int seq = manager.start(tokens).seq;
-  const lesson06::Growth growth{.seq = seq, .num_tokens = num_tokens};
-  if (!manager.extend({&growth, 1})) throw std::logic_error("the pool is large enough");
-  manager.publish(seq, tokens);
-  manager.free_sequence(seq);
+  lesson06::BlockPool pool(lesson06::blocks_for(num_tokens, kBlockSize), kBlockSize);
+  lesson06::KvCacheManager manager(pool);
+  manager.allocate_slots(0, num_tokens);
+  manager.cache_blocks(0, tokens, num_tokens);
+  manager.free(0);
   const double all = kv::median_seconds([&] {
-    for (int i = 0; i < kFinds; ++i) manager.free_sequence(manager.start(tokens).seq);
+    for (int i = 0; i < kFinds; ++i) {
+      const lesson06::ComputedBlocks computed = manager.get_computed_blocks(tokens);
+      manager.allocate_slots(1, 0, computed);
+      manager.free(1);
+    }
   });
   return all / kFinds;
 }

@@ -1,10 +1,11 @@
 #pragma once
 
-// The name of a block's content: a hash of its tokens and of everything before them. Source: vLLM's
-// hash_block_tokens (v0.22.1: vllm/v1/core/kv_cache_utils.py).
+// The name of a block's content: a hash of its tokens, of everything before them, and of whatever
+// else its K and V depend on. Source: vLLM's hash_block_tokens and generate_block_hash_extra_keys
+// (v0.22.1: vllm/v1/core/kv_cache_utils.py).
 
+#include <compare>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,24 +13,41 @@
 
 namespace lesson06 {
 
+/// One more thing that K and V depend on, or that somebody wants kept apart. The kind is part of
+/// the key: no salt can be written so that it looks like an adapter.
+struct ExtraKey {
+  enum class Kind : uint8_t {
+    kAdapter = 1,  // which adapter (LoRA) computes them
+    kContent = 2,  // what the placeholder tokens stand for, an image: its id, never its looks
+    kSalt = 3,     // who may share them
+  };
+  Kind kind = Kind::kSalt;
+  std::string value;   // any bytes
+  int64_t offset = 0;  // kContent: its first placeholder, counted from token 0
+  friend auto operator<=>(const ExtraKey&, const ExtraKey&) = default;
+};
+using ExtraKeys = std::vector<ExtraKey>;
+
+/// XXH64, seed 0, over the parent's 8 bytes, if there is one; 4 bytes for each token; and for each
+/// extra key its kind, offset and length in 8 bytes each, then its value. Numbers are little
+/// endian. As its length stands before it, no value can imitate the beginning of another key.
+uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
+                     std::span<const ExtraKey> extra_keys = {});
+/// The bytes that it is taken of.
+std::string hashed_bytes(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
+                         std::span<const ExtraKey> extra_keys);
+
 /// The hash of one full block, given that of the block before it. The first block has no parent,
-/// and that is no value: every number is a legal hash.
-using BlockHasher =
-    std::function<uint64_t(std::optional<uint64_t> parent, std::span<const int32_t> tokens)>;
+/// and that is no value: every number is a legal hash. The extra keys are sorted.
+struct BlockHasher {
+  uint64_t (*hash)(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
+                   std::span<const ExtraKey> extra_keys) = xxh64_block;
+  uint64_t mask = ~uint64_t{0};  // of fewer bits: a hash that collides as often as one likes
 
-/// XXH64, seed 0, over the parent's 8 bytes, if there is one, then 4 bytes for each token, all
-/// little endian.
-uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens);
-/// The first 8 bytes of SHA-256 over the same bytes.
-uint64_t sha256_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens);
-/// The lowest `bits` bits of xxh64_block, 0 to 64: a hash that collides as often as one likes.
-BlockHasher narrow_hasher(int bits);
-
-/// "xxh64", "sha256", or a number of bits. Throws UserError for anything else.
-BlockHasher hasher_of(const std::string& name);
-
-/// Hashes of all full blocks of a sequence, each over its parent's. A partly filled block has none.
-std::vector<uint64_t> hash_chain(std::span<const int32_t> tokens, int block_size,
-                                 const BlockHasher& hasher);
+  uint64_t operator()(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
+                      std::span<const ExtraKey> extra_keys) const {
+    return hash(parent, tokens, extra_keys) & mask;
+  }
+};
 
 }  // namespace lesson06

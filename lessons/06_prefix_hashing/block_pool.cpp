@@ -6,35 +6,16 @@
 #include <stdexcept>
 
 namespace lesson06 {
+namespace {
 
-BlockPool::BlockPool(int num_blocks) {
-  if (num_blocks < 1) {
-    throw std::invalid_argument(fmt::format("BlockPool: {} blocks, wanted at least 1", num_blocks));
-  }
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+
+}  // namespace
+
+BlockPool::BlockPool(int num_blocks, int block_size, PrefixIndex::Check check)
+    : index_(num_blocks, block_size, check) {
   ref_cnt_.assign(static_cast<size_t>(num_blocks), 0);
   for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 goes first
-}
-
-std::optional<int32_t> BlockPool::allocate() {
-  if (free_.empty()) return std::nullopt;
-  const int32_t id = free_.back();
-  free_.pop_back();
-  ref_cnt_[static_cast<size_t>(id)] = 1;
-  return id;
-}
-
-void BlockPool::take(int32_t id) {
-  if (ref_cnt(id) == 0) free_.erase(std::find(free_.begin(), free_.end(), id));
-  ++ref_cnt_[static_cast<size_t>(id)];
-}
-
-int BlockPool::release(int32_t id) {
-  if (ref_cnt(id) == 0) {
-    throw std::logic_error(fmt::format("BlockPool: block {} is released, but it is free", id));
-  }
-  const int left = --ref_cnt_[static_cast<size_t>(id)];
-  if (left == 0) free_.push_back(id);
-  return left;
 }
 
 int BlockPool::ref_cnt(int32_t id) const {
@@ -42,7 +23,45 @@ int BlockPool::ref_cnt(int32_t id) const {
     throw std::out_of_range(
         fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
   }
-  return ref_cnt_[static_cast<size_t>(id)];
+  return ref_cnt_[at(id)];
+}
+
+bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
+  if (ids.size() > free_.size()) return false;
+  for (int32_t& id : ids) {
+    id = free_.back();
+    free_.pop_back();
+    index_.erase(id);
+    ref_cnt_[at(id)] = 1;
+  }
+  return true;
+}
+
+void BlockPool::touch(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) ref_cnt(id);  // throws for an unknown one
+  for (const int32_t id : ids) {
+    if (ref_cnt_[at(id)]++ == 0) std::erase(free_, id);
+  }
+}
+
+void BlockPool::free_blocks(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) ref_cnt(id);  // throws for an unknown one
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ref_cnt_[at(ids[i])]-- > 0) continue;
+    for (const int32_t id : ids.first(i + 1)) ++ref_cnt_[at(id)];  // all of them, or none
+    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free", ids[i]));
+  }
+  // The tail comes last, to the top.
+  for (const int32_t id : ids) {
+    if (ref_cnt_[at(id)] == 0) free_.push_back(id);
+  }
+}
+
+PrefixId BlockPool::cache_full_block(int32_t id, const BlockKey& key) {
+  if (ref_cnt(id) == 0) {
+    throw std::logic_error(fmt::format("BlockPool: block {} is cached, but it is free", id));
+  }
+  return index_.insert(id, key);
 }
 
 }  // namespace lesson06

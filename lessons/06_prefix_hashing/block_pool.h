@@ -1,39 +1,67 @@
 #pragma once
 
-// Lesson 05's pool for blocks that keep their content when they are freed: a free block may be
-// taken back as it is.
+// Pools whose blocks keep their content when they are freed: what can be found is revived as it is.
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <vector>
+
+#include "prefix_index.h"
 
 namespace lesson06 {
 
-/// ref_cnt(id) is the number of tables that hold the block; 0 means free. Always
-/// num_free() + num_used() == num_blocks(). An error names the id and leaves the state as it was:
-/// std::out_of_range for an unknown id, std::logic_error for a free block that is released.
-class BlockPool {
+/// What KvCacheManager asks of a pool. This lesson's keeps its free blocks in a stack, lesson 07's
+/// in a queue. Always num_free() + num_used() == num_blocks(). A block is free if and only if its
+/// ref_cnt is 0. An error names the block and leaves the state as it was: std::out_of_range for an
+/// unknown one, std::logic_error for a broken rule.
+class CachePool {
  public:
-  /// Throws std::invalid_argument unless there is at least one block.
-  explicit BlockPool(int num_blocks);
-
-  int num_blocks() const { return static_cast<int>(ref_cnt_.size()); }
-  int num_free() const { return static_cast<int>(free_.size()); }
+  virtual ~CachePool() = default;
+  virtual int num_blocks() const = 0;
+  virtual int num_free() const = 0;
+  virtual int ref_cnt(int32_t id) const = 0;     // the number of tables that hold the block
+  virtual const PrefixIndex& index() const = 0;  // what can be found, in used and free blocks
   int num_used() const { return num_blocks() - num_free(); }
+  int block_size() const { return index().block_size(); }
 
-  /// Takes the block that was freed last, with one reference, to write something new into it. No
-  /// value: none is free.
-  std::optional<int32_t> allocate();
-  /// One more holder of what the block holds. A free block comes back into use, from the middle of
-  /// the stack: it takes a search (lesson 07 does without).
-  void take(int32_t id);
-  /// One holder less; the last one frees the block. Returns the references that are left.
-  int release(int32_t id);
-  int ref_cnt(int32_t id) const;
+  /// Takes ids.size() blocks to write something new into them, each with one reference: what they
+  /// held cannot be found any more. False: fewer are free, and nothing has changed.
+  virtual bool get_new_blocks(std::span<int32_t> ids) = 0;
+  /// One more reference for each block. A free one comes back into use with what it holds.
+  virtual void touch(std::span<const int32_t> ids) = 0;
+  /// One reference less for each block of a table, which is given from its head to its tail. Of
+  /// those that become free the tail is taken before the head: a head is of use without its tail, a
+  /// tail without its head is of none.
+  virtual void free_blocks(std::span<const int32_t> ids) = 0;
+  /// The block is full and its K and V are written: it can be found from now on. It is in use.
+  virtual PrefixId cache_full_block(int32_t id, const BlockKey& key) = 0;
+
+  /// Throws std::logic_error unless what stands above the class holds.
+  virtual void check() const = 0;
+};
+
+/// The block that was freed last is taken first. Allocates nothing after it is made.
+class BlockPool final : public CachePool {
+ public:
+  /// Throws std::invalid_argument unless both numbers are at least 1.
+  BlockPool(int num_blocks, int block_size, PrefixIndex::Check check = PrefixIndex::Check::kExact);
+
+  int num_blocks() const override { return static_cast<int>(ref_cnt_.size()); }
+  int num_free() const override { return static_cast<int>(free_.size()); }
+  int ref_cnt(int32_t id) const override;
+  const PrefixIndex& index() const override { return index_; }
+
+  bool get_new_blocks(std::span<int32_t> ids) override;
+  /// Taking a block out of the middle of the stack is a search (lesson 07 does without).
+  void touch(std::span<const int32_t> ids) override;
+  void free_blocks(std::span<const int32_t> ids) override;
+  PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
+  void check() const override;
 
  private:
   std::vector<int32_t> free_;  // a stack; its top is the back
   std::vector<int> ref_cnt_;   // [num_blocks]
+  PrefixIndex index_;
 };
 
 }  // namespace lesson06

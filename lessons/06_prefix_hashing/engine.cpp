@@ -16,19 +16,44 @@ PrefixEngine::PrefixEngine(kv::Model& model, const lesson03::PagedOptions& optio
   lesson03::check(options);
 }
 
+std::unique_ptr<CachePool> PrefixEngine::make_pool(int num_blocks) {
+  return std::make_unique<BlockPool>(num_blocks, options_.block_size, check_);
+}
+
 void PrefixEngine::make_cache(std::span<const kv::Request> requests) {
   const int64_t needed = lesson03::blocks_needed(requests, options_.block_size);
   const int num_blocks = lesson03::num_blocks_for(needed, options_);
-  if (manager_ && cache_->num_blocks() >= needed) return;  // and what it holds stays
-  manager_.reset();                                        // until all is made, there is nothing
+  if (manager_ && pool_->num_blocks() >= needed) return;  // and what it holds stays
+  manager_.reset();                                       // until all is made, there is nothing
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
-  cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
+  pool_ = make_pool(num_blocks);
+  cache_.emplace(model_->config(), model_->stream(), pool_->index().num_ids(), options_.block_size);
   attention_.emplace(model_->config(), *cache_);
-  manager_.emplace(num_blocks, options_.block_size, hasher_, check_);
+  manager_.emplace(*pool_, CacheManagerOptions{.hasher = hasher_});
+}
+
+void PrefixEngine::take_slots(size_t request, int num_tokens, const ComputedBlocks& computed) {
+  const auto blocks = manager_->allocate_slots(static_cast<int64_t>(request), num_tokens, computed);
+  if (!blocks) throw std::logic_error("the pool was checked to hold this");
+  on_new_blocks(*blocks);
+}
+
+/// What the cache has, and slots for the rest of the prompt.
+void PrefixEngine::start(size_t request, std::span<const int32_t> tokens,
+                         const ExtraKeys& extra_keys) {
+  const ComputedBlocks computed = manager_->get_computed_blocks(tokens, extra_keys);
+  take_slots(request, static_cast<int>(tokens.size()) - computed.num_tokens, computed);
+  num_cached_tokens_[request] = computed.num_tokens;
 }
 
 kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
+                                          const kv::TokenCallback& on_token) {
+  return generate(requests, std::vector<ExtraKeys>(requests.size()), on_token);
+}
+
+kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
+                                          std::span<const ExtraKeys> extra_keys,
                                           const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
@@ -38,64 +63,51 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
   if (requests.empty()) return result;
   kv::PassTimer timer;
   make_cache(requests);
-  const kv::AtEnd free_blocks{[this] { free_all(); }};
+  const kv::AtEnd free_all{[&] {
+    for (int64_t id = 0; id < std::ssize(requests); ++id) {
+      if (manager_->holds(id)) manager_->free(id);
+    }
+  }};
   for (size_t i = 0; i < requests.size(); ++i) {
-    sequences_.push_back(-1);
-    if (!generation.active(i)) continue;
-    const BlockManager::Start start = manager_->start(generation.tokens(i));
-    sequences_[i] = start.seq;
-    num_cached_tokens_[i] = start.num_cached_tokens;
-    result.counters.by_name["cache_hit_tokens"] += start.num_cached_tokens;
+    if (generation.active(i)) start(i, generation.tokens(i), extra_keys[i]);
+    result.counters.by_name["cache_hit_tokens"] += num_cached_tokens_[i];
   }
 
+  std::vector<int> num_computed = num_cached_tokens_;  // tokens whose K and V are written
   while (generation.any_active()) {
-    // The tokens that are known but have no slot yet: at first what the cache did not have.
     kv::PassRows rows;
-    std::vector<Growth> growths;
-    for (size_t i = 0; i < generation.size(); ++i) {
-      if (!generation.active(i)) continue;
-      const int known = static_cast<int>(generation.tokens(i).size());
-      const int computed = manager_->table(sequences_[i]).num_tokens();
-      rows.add(i, generation.tokens(i), computed);
-      growths.push_back({.seq = sequences_[i], .num_tokens = known - computed});
-    }
-    if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
     lesson03::BlockTables tables;
-    int64_t num_slots = 0;
-    for (const Growth& growth : growths) {
-      const BlockTable& table = manager_->table(growth.seq);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (!generation.active(i)) continue;
+      const BlockTable& table = manager_->table(static_cast<int64_t>(i));
+      const int known = static_cast<int>(generation.tokens(i).size());
+      take_slots(i, known - table.num_tokens());  // none for a prompt: it has its slots
+      rows.add(i, generation.tokens(i), num_computed[i]);
       tables.push_back(&table);
-      num_slots += table.num_tokens();
+      num_computed[i] = known;
     }
     attention_->set_tables(std::move(tables));
     const std::span<const float> logits = model_->forward(rows, *attention_);
     // K and V are written now, and not before: what has become full can be found.
-    for (const size_t i : rows.requests) manager_->publish(sequences_[i], generation.tokens(i));
-
-    const int64_t used = manager_->pool().num_used();
+    for (const size_t i : rows.requests) {
+      manager_->cache_blocks(static_cast<int64_t>(i), generation.tokens(i), num_computed[i]);
+    }
+    const int64_t used = pool_->num_used();
     int64_t& most_blocks = result.counters.by_name["blocks_in_use"];
     most_blocks = std::max(most_blocks, used);
-    kv::note_kv_bytes(
-        result.counters, used * cache_->bytes_per_block(),
-        std::min(num_slots * cache_->bytes_per_token(), used * cache_->bytes_per_block()));
+    kv::note_kv_bytes(result.counters, used * cache_->bytes_per_block(),
+                      manager_->num_slots_used() * cache_->bytes_per_token());
     generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
       if (generation.active(i)) continue;
-      const auto ids = manager_->table(sequences_[i]).block_ids();
+      const auto ids = manager_->table(static_cast<int64_t>(i)).block_ids();
       blocks_[i].assign(ids.begin(), ids.end());
-      manager_->free_sequence(std::exchange(sequences_[i], -1));
+      manager_->free(static_cast<int64_t>(i));
     }
     timer.end_pass(rows.num_rows(), result);
   }
   result.completions = generation.completions();
   return result;
-}
-
-void PrefixEngine::free_all() {
-  for (const int seq : sequences_) {
-    if (seq >= 0) manager_->free_sequence(seq);
-  }
-  sequences_.clear();
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {

@@ -5,12 +5,11 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "block_manager.h"
 #include "common/model/engine.h"
 #include "common/model/model.h"
+#include "kv_cache_manager.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/03_paged_blocks/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
@@ -26,8 +25,7 @@ using lesson04::PagedCacheAttention;
 class PrefixEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256.
-  PrefixEngine(kv::Model& model, const lesson03::PagedOptions& options,
-               BlockHasher hasher = xxh64_block,
+  PrefixEngine(kv::Model& model, const lesson03::PagedOptions& options, BlockHasher hasher = {},
                PrefixIndex::Check check = PrefixIndex::Check::kExact);
 
   /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
@@ -35,19 +33,31 @@ class PrefixEngine : public kv::Engine {
   /// every block is free afterwards.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
+  /// The same; request i has extra_keys[i].
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              std::span<const ExtraKeys> extra_keys,
+                              const kv::TokenCallback& on_token = {});
 
   /// Tokens of each request of the last generate() that came from the cache.
   const std::vector<int>& num_cached_tokens() const { return num_cached_tokens_; }
-  /// Null before the first generate().
-  const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
-  const PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
   /// The blocks of each request of the last generate(), as it ended. They are free now, and what is
   /// in them stays until the next generate().
   const std::vector<std::vector<int32_t>>& blocks() const { return blocks_; }
+  /// Null before the first generate(). Request i has the id i.
+  const KvCacheManager* manager() const { return manager_ ? &*manager_ : nullptr; }
+  const PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
+
+ protected:
+  // Lesson 07 has another pool, and does something with blocks that are new to a request.
+  virtual std::unique_ptr<CachePool> make_pool(int num_blocks);
+  virtual void on_new_blocks(std::span<const int32_t>) {}
+  kv::Model& model() { return *model_; }
+  int block_size() const { return options_.block_size; }
 
  private:
   void make_cache(std::span<const kv::Request> requests);
-  void free_all();
+  void start(size_t request, std::span<const int32_t> tokens, const ExtraKeys& extra_keys);
+  void take_slots(size_t request, int num_tokens, const ComputedBlocks& computed = {});
 
   kv::Model* model_;
   lesson03::PagedOptions options_;
@@ -55,8 +65,8 @@ class PrefixEngine : public kv::Engine {
   PrefixIndex::Check check_;
   std::optional<PagedKvCache> cache_;
   std::optional<PagedCacheAttention> attention_;  // borrows cache_
-  std::optional<BlockManager> manager_;
-  std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
+  std::unique_ptr<CachePool> pool_;
+  std::optional<KvCacheManager> manager_;  // borrows pool_
   std::vector<int> num_cached_tokens_;
   std::vector<std::vector<int32_t>> blocks_;
 };

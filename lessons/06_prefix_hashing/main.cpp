@@ -13,10 +13,11 @@
 #include "common/base/table.h"
 #include "common/program/bench.h"
 #include "common/program/report.h"
-#include "compare_blocks.h"
 #include "engine.h"
-#include "forgery.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "program/compare_blocks.h"
+#include "program/forgery.h"
+#include "program/hashers.h"
 
 namespace {
 
@@ -79,11 +80,14 @@ nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tok
   kv::Table table({"request", "prompt", "from the cache", "computed", "first token", "without",
                    "times faster", "same bits"});
   nlohmann::json rows = nlohmann::json::array();
+  int64_t tokens_asked = 0, tokens_found = 0;
   for (size_t i = 0; i < requests.size() && !kv::interrupted(); ++i) {
     const Timed plain = timed(*without, requests[i]);
     const Timed cached = timed(engine, requests[i]);
     const int found = engine.num_cached_tokens()[0];
     const auto prompt = static_cast<int>(requests[i].prompt.size());
+    tokens_asked += prompt;
+    tokens_found += found;
     const bool same =
         plain.result.completions[0].logits_xxh64 == cached.result.completions[0].logits_xxh64;
     table.add({std::to_string(i + 1), std::to_string(prompt), std::to_string(found),
@@ -98,13 +102,11 @@ nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tok
   }
   console.write(table.to_string());
   if (!engine.manager()) return rows;  // interrupted before the first one
-  const lesson06::BlockManager& manager = *engine.manager();
   console.print("\nhit rate                  {} of {} prompt tokens, {}\n",
-                kv::with_commas(manager.num_tokens_found()),
-                kv::with_commas(manager.num_tokens_asked()),
-                kv::percent(static_cast<double>(manager.num_tokens_found()),
-                            static_cast<double>(manager.num_tokens_asked())));
-  console.print("blocks with a name        {}, none of them in use\n", manager.index().size());
+                kv::with_commas(tokens_found), kv::with_commas(tokens_asked),
+                kv::percent(static_cast<double>(tokens_found), static_cast<double>(tokens_asked)));
+  console.print("blocks with a name        {}, none of them in use\n",
+                engine.manager()->pool().index().size());
   return rows;
 }
 
@@ -137,7 +139,7 @@ Victims forge(const kv::Model& model, const kv::Tokenizer& tokenizer, const Opti
   return victims;
 }
 
-/// B, served behind A.
+/// B, served after A.
 struct Served {
   std::string cache;
   int num_found = 0;  // tokens of B that came from the cache
@@ -147,11 +149,11 @@ struct Served {
 };
 
 /// Serves A and then B, and compares B's blocks with those of an engine that has seen B only.
-Served serve_behind(kv::Model& model, const Victims& victims, const Options& options,
-                    lesson06::PrefixIndex::Check check) {
+Served serve_after(kv::Model& model, const Victims& victims, const Options& options,
+                   lesson06::PrefixIndex::Check check) {
   const lesson03::PagedOptions pool{.block_size = options.block_size,
                                     .num_blocks = options.num_blocks};
-  lesson06::PrefixEngine engine(model, pool, lesson06::xxh64_block, check), alone(model, pool);
+  lesson06::PrefixEngine engine(model, pool, {}, check), alone(model, pool);
   engine.generate({&victims.first, 1});
   const auto result = engine.generate({&victims.second, 1});
   alone.generate({&victims.second, 1});
@@ -184,8 +186,8 @@ nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::To
   const auto begin = victims.first.prompt.size() / size * size - size;
   for (const auto* request : {&victims.first, &victims.second}) {
     const auto block = std::span(request->prompt).subspan(begin, size);
-    const auto parent = lesson06::hash_chain(std::span(request->prompt).first(begin),
-                                             options.block_size, lesson06::xxh64_block);
+    const auto parent =
+        lesson06::hash_chain(std::span(request->prompt).first(begin), options.block_size, {});
     console.print("{}  {} .. {}  hash {}\n", request == &victims.first ? "A" : "B",
                   fmt::format("{:4} {:4} {:4} {:4}", block[0], block[1], block[2], block[3]),
                   fmt::format("{:4} {:4}", block[size - 6], block[size - 5]),
@@ -199,7 +201,7 @@ nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::To
   nlohmann::json rows = nlohmann::json::array();
   for (const auto check :
        {lesson06::PrefixIndex::Check::kHashOnly, lesson06::PrefixIndex::Check::kExact}) {
-    const Served row = serve_behind(model, victims, options, check);
+    const Served row = serve_after(model, victims, options, check);
     table.add({row.cache, std::to_string(row.num_found),
                fmt::format("{} of {}", kv::with_commas(row.wrong_elements),
                            kv::with_commas(row.elements)),
@@ -232,7 +234,7 @@ nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
       const auto start = Clock::now();
       for (int i = 0; i < kHashes; ++i) {
         const auto at = static_cast<size_t>(i % 64) * static_cast<size_t>(block_size);
-        last = hasher(last, std::span(tokens).subspan(at, static_cast<size_t>(block_size)));
+        last = hasher(last, std::span(tokens).subspan(at, static_cast<size_t>(block_size)), {});
       }
       rounds.push_back(seconds_since(start) / kHashes);
     }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "page_cache.h"
+#include "program/hashers.h"
 #include "viz/ui.h"
 #include "viz/widgets.h"
 
@@ -103,21 +104,21 @@ std::string PrefixPage::why_not_forge(const std::string& first, const std::strin
 }
 
 std::vector<viz::Counter> PrefixPage::counters() const {
-  const BlockManager& manager = cache_->manager();
-  const int64_t asked = manager.num_tokens_asked(), found = manager.num_tokens_found();
+  const KvCacheManager& manager = cache_->manager();
+  const int64_t asked = cache_->num_tokens_asked(), found = cache_->num_tokens_found();
   std::vector<viz::Counter> all{
       {"total", manager.pool().num_blocks()},
       {"free", manager.pool().num_free(), "free", "Blocks that no table holds.",
        fmt::format("{} / {}", manager.pool().num_free(), manager.pool().num_blocks())},
       {"used", manager.pool().num_used()},
-      {"cached", std::ssize(manager.index()), "can be found",
+      {"cached", manager.pool().index().size(), "can be found",
        "Full blocks whose K and V are written, free or not."},
       {"asked", asked},
       {"found", found, "from the cache",
        "Tokens that were not computed, of all that were asked for.",
        fmt::format("{} / {}", found, asked)},
       viz::share("hit_permille", found, asked, "hit rate", "The same as a share."),
-      {"refused", manager.index().num_refused(), "refused",
+      {"refused", cache_->num_refused(), "refused",
        "Candidates with the right hash and another content."},
       {"wrong", cache_->num_wrong(), "wrong",
        "Blocks in a table that hold K and V of another prefix."},
@@ -160,21 +161,21 @@ void PrefixPage::draw_controls(viz::Ui& ui) {
 }
 
 void PrefixPage::draw_pool(viz::Ui& ui) {
-  const BlockManager& manager = cache_->manager();
+  const KvCacheManager& manager = cache_->manager();
   const auto& pool = manager.pool();
   viz::PoolView view = viz::pool_view(manager.block_size(), 0, pool.num_blocks(),
                                       [&](int32_t id) { return pool.ref_cnt(id); });
   for (viz::BlockView& block : view.blocks) {
-    const BlockContent* const content = manager.index().content(block.id);
-    if (content == nullptr) continue;
-    block.badge = fmt::format("#{:03x}", content->hash & 0xFFF);
+    const CachedBlock* const cached = pool.index().block(block.id);
+    if (cached == nullptr) continue;
+    block.badge = fmt::format("#{:03x}", cached->hash & 0xFFF);
     block.filled = manager.block_size();
-    for (const int32_t token : content->tokens) {
+    for (const int32_t token : pool.index().tokens(block.id)) {
       block.tokens.push_back(cache_->vocabulary().word(token));
     }
   }
   for (const WordCache::Request& request : cache_->requests()) {
-    const BlockTable& table = manager.table(request.seq);
+    const BlockTable& table = manager.table(request.id);
     view.add(request, table.block_ids(), table.num_tokens());
   }
   ui.heading(fmt::format("Pool: {} blocks of {}; # is the end of a hash", pool.num_blocks(),
@@ -183,8 +184,8 @@ void PrefixPage::draw_pool(viz::Ui& ui) {
 }
 
 void PrefixPage::draw_chain(viz::Ui& ui, const WordCache::Request& request) {
-  const BlockManager& manager = cache_->manager();
-  const BlockTable& table = manager.table(request.seq);
+  const KvCacheManager& manager = cache_->manager();
+  const BlockTable& table = manager.table(request.id);
   const auto hashes =
       hash_chain(request.tokens, table.block_size(), narrow_hasher(cache_->settings().bits));
   viz::ChainView view{.sequence = request, .links = {}};

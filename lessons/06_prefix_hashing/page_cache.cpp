@@ -3,6 +3,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "program/hashers.h"
+
 namespace lesson06 {
 namespace {
 
@@ -12,33 +14,36 @@ size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 WordCache::WordCache(const Settings& settings)
     : settings_(settings), written_(at(settings.num_blocks)) {
-  manager_ = std::make_unique<BlockManager>(
-      settings.num_blocks, settings.block_size, narrow_hasher(settings.bits),
+  pool_ = std::make_unique<BlockPool>(
+      settings.num_blocks, settings.block_size,
       settings.exact ? PrefixIndex::Check::kExact : PrefixIndex::Check::kHashOnly);
+  manager_ = std::make_unique<KvCacheManager>(
+      *pool_, CacheManagerOptions{.hasher = narrow_hasher(settings.bits)});
 }
 
 std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens) {
-  const BlockManager::Start start = manager_->start(tokens);
-  const Growth growth{.seq = start.seq,
-                      .num_tokens = static_cast<int>(tokens.size()) - start.num_cached_tokens};
-  if (!manager_->extend({&growth, 1})) {
-    const int num_free = manager_->pool().num_free();
-    const int needed = manager_->table(start.seq).blocks_to_extend(growth.num_tokens);
-    manager_->free_sequence(start.seq);
-    kv::user_error("ask {}: needs {} more blocks, {} are free", name, needed, num_free);
+  const ComputedBlocks computed = manager_->get_computed_blocks(tokens);
+  const auto num_tokens = static_cast<int>(tokens.size());
+  const int rest = num_tokens - computed.num_tokens;
+  if (!manager_->allocate_slots(next_id_, rest, computed)) {
+    kv::user_error("ask {}: needs {} blocks beside those it finds, {} are free", name,
+                   blocks_for(rest, settings_.block_size), pool_->num_free());
   }
-  const auto ids = manager_->table(start.seq).block_ids();
-  const auto first_new = at(start.num_cached_tokens / settings_.block_size);
+  num_asked_ += num_tokens;
+  num_found_ += computed.num_tokens;
+  num_refused_ += computed.num_refused;
+  const auto ids = manager_->table(next_id_).block_ids();
+  const size_t first_new = computed.block_ids.size();
   for (size_t i = first_new; i < ids.size(); ++i) {
     const size_t end = std::min(tokens.size(), (i + 1) * at(settings_.block_size));
     written_[at(ids[i])].assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }
-  manager_->publish(start.seq, tokens);
-  std::string story = fmt::format("{}: {} of {} tokens from the cache", name,
-                                  start.num_cached_tokens, tokens.size());
+  manager_->cache_blocks(next_id_, tokens, num_tokens);
+  std::string story =
+      fmt::format("{}: {} of {} tokens from the cache", name, computed.num_tokens, num_tokens);
   if (first_new > 0) story += fmt::format(", blocks {}", fmt::join(ids.first(first_new), " "));
   const Request& request =
-      requests_.add(name, {{}, start.seq, start.num_cached_tokens, std::move(tokens)});
+      requests_.add(name, {{}, next_id_++, computed.num_tokens, std::move(tokens)});
   if (const int wrong = num_wrong(request); wrong > 0) {
     story += fmt::format("; {} of them hold K and V of another prefix!", wrong);
   }
@@ -46,13 +51,13 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
 }
 
 std::string WordCache::free(const std::string& name) {
-  manager_->free_sequence(requests_.at(name).seq);
+  manager_->free(requests_.at(name).id);
   requests_.erase(name);
   return fmt::format("free {}: its full blocks can still be found", name);
 }
 
 bool WordCache::is_wrong(const Request& request, int index) const {
-  const int32_t id = manager_->table(request.seq).block_ids()[at(index)];
+  const int32_t id = manager_->table(request.id).block_ids()[at(index)];
   const size_t end = std::min(request.tokens.size(), at(index + 1) * at(settings_.block_size));
   const std::vector<int32_t>& held = written_[at(id)];
   return held.size() != end || !std::equal(held.begin(), held.end(), request.tokens.begin());
@@ -60,7 +65,7 @@ bool WordCache::is_wrong(const Request& request, int index) const {
 
 int WordCache::num_wrong(const Request& request) const {
   int wrong = 0;
-  for (int i = 0; i < manager_->table(request.seq).num_blocks(); ++i) wrong += is_wrong(request, i);
+  for (int i = 0; i < manager_->table(request.id).num_blocks(); ++i) wrong += is_wrong(request, i);
   return wrong;
 }
 

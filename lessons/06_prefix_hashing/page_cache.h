@@ -1,6 +1,6 @@
 #pragma once
 
-// Requests in words on a BlockManager, and what their blocks really hold: the page of lesson 06
+// Requests in words on a KvCacheManager, and what their blocks really hold: the page of lesson 06
 // without a picture.
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "block_manager.h"
+#include "kv_cache_manager.h"
 #include "viz/names.h"
 
 namespace lesson06 {
@@ -23,21 +23,24 @@ class WordCache {
     bool exact = true;
   };
   struct Request : viz::SequenceView {
-    int seq = 0;  // the manager's
+    int64_t id = 0;  // the manager's
     int num_cached_tokens = 0;
     std::vector<int32_t> tokens;
   };
 
   explicit WordCache(const Settings& settings);
 
-  // Each says in plain words what it did, and throws UserError if it cannot: no request has changed
-  // then. (An `ask` without room counts as asked.)
+  // Each says in plain words what it did, and throws UserError if it cannot: nothing has changed
+  // then.
   std::string ask(const std::string& name, std::vector<int32_t> tokens);
   std::string free(const std::string& name);
   std::vector<int32_t> tokens(const std::string& text) { return vocabulary_.tokens(text); }
 
   const Settings& settings() const { return settings_; }
-  const BlockManager& manager() const { return *manager_; }
+  const KvCacheManager& manager() const { return *manager_; }
+  int64_t num_tokens_asked() const { return num_asked_; }  // of all requests
+  int64_t num_tokens_found() const { return num_found_; }  // of these, in the cache
+  int64_t num_refused() const { return num_refused_; }     // candidates with another content
   const viz::NamedList<Request>& requests() const { return requests_; }
   const viz::Vocabulary& vocabulary() const { return vocabulary_; }
   /// Block `index` of the request holds K and V of another prefix than the request's.
@@ -51,10 +54,13 @@ class WordCache {
 
  private:
   Settings settings_;
-  std::unique_ptr<BlockManager> manager_;
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   viz::NamedList<Request> requests_{"request", 8};
   std::vector<std::vector<int32_t>> written_;  // [num_blocks] token 0 up to the end of the block
   viz::Vocabulary vocabulary_;
+  int64_t next_id_ = 0;
+  int64_t num_asked_ = 0, num_found_ = 0, num_refused_ = 0;
 };
 
 /// The first block that both forged requests have, and their own second ones (see forgery.h; these

@@ -3,83 +3,84 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <utility>
 
 namespace lesson06 {
+namespace {
 
-PrefixIndex::PrefixIndex(int num_blocks, Check check) : check_(check) {
-  if (num_blocks < 1) throw std::invalid_argument("PrefixIndex: wanted at least 1 block");
-  contents_.resize(static_cast<size_t>(num_blocks));
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+
+}  // namespace
+
+PrefixIndex::PrefixIndex(int num_ids, int block_size, Check check)
+    : block_size_(block_size), check_(check) {
+  if (num_ids < 1 || block_size < 1) {
+    throw std::invalid_argument(fmt::format(
+        "PrefixIndex: {} blocks of {} tokens, wanted at least 1 of 1", num_ids, block_size));
+  }
+  blocks_.resize(at(num_ids));
+  for (int32_t id = 0; id < num_ids; ++id) blocks_[at(id)].id = id;
+  tokens_.resize(at(num_ids) * at(block_size));
+  buckets_.assign(std::bit_ceil(2 * at(num_ids)), CachedBlock::kEnd);
 }
 
-bool PrefixIndex::equal(const BlockContent& content, std::optional<PrefixId> parent,
-                        std::span<const int32_t> tokens) const {
+bool PrefixIndex::equal(const CachedBlock& block, const BlockKey& key) const {
   if (check_ == Check::kHashOnly) return true;
-  return content.parent == parent &&
-         std::equal(content.tokens.begin(), content.tokens.end(), tokens.begin(), tokens.end());
+  return block.parent == key.parent && std::ranges::equal(block.extra_keys, key.extra_keys) &&
+         std::ranges::equal(tokens(block.id), key.tokens);
 }
 
-std::optional<PrefixIndex::Match> PrefixIndex::find(uint64_t hash, std::optional<PrefixId> parent,
-                                                    std::span<const int32_t> tokens) const {
-  const auto [begin, end] = by_hash_.equal_range(hash);
-  for (auto candidate = begin; candidate != end; ++candidate) {
-    const BlockContent& content = *contents_[static_cast<size_t>(candidate->second)];
-    if (equal(content, parent, tokens)) {
-      return Match{.block_id = candidate->second, .prefix = content.prefix};
-    }
-    ++num_refused_;
+const CachedBlock* PrefixIndex::find(const BlockKey& key, int64_t* num_refused) const {
+  int32_t id = buckets_[bucket_of(key.hash)];
+  for (; id != CachedBlock::kEnd; id = blocks_[at(id)].next) {
+    const CachedBlock& candidate = blocks_[at(id)];
+    if (candidate.hash != key.hash) continue;
+    if (equal(candidate, key)) return &candidate;
+    if (num_refused != nullptr) ++*num_refused;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
-PrefixId PrefixIndex::publish(int32_t block_id, uint64_t hash, std::optional<PrefixId> parent,
-                              std::span<const int32_t> tokens) {
-  if (content(block_id) != nullptr) {
-    throw std::logic_error(fmt::format("PrefixIndex: block {} is in the index already", block_id));
+PrefixId PrefixIndex::insert(int32_t block_id, const BlockKey& key) {
+  if (block(block_id) != nullptr) {
+    throw std::logic_error(fmt::format("PrefixIndex: block {} is cached already", block_id));
   }
-  const int64_t refused = num_refused_;
-  const std::optional<Match> same = find(hash, parent, tokens);
-  num_refused_ = refused;  // nobody asked
-  const PrefixId prefix = same ? same->prefix : next_prefix_++;
-  BlockContent content{
-      .hash = hash, .parent = parent, .prefix = prefix, .tokens = {tokens.begin(), tokens.end()}};
-  by_hash_.emplace(hash, block_id);
-  contents_[static_cast<size_t>(block_id)] = std::move(content);  // what may throw has been done
-  return prefix;
+  if (key.tokens.size() != at(block_size_)) {
+    throw std::invalid_argument(
+        fmt::format("PrefixIndex: block {} is cached with {} tokens, full are {}", block_id,
+                    key.tokens.size(), block_size_));
+  }
+  const CachedBlock* const same = find(key);
+  CachedBlock& block = blocks_[at(block_id)];
+  block.extra_keys.assign(key.extra_keys.begin(), key.extra_keys.end());  // may throw: comes first
+  block.hash = key.hash;
+  block.parent = key.parent;
+  block.prefix = same ? same->prefix : next_prefix_++;
+  block.next = std::exchange(buckets_[bucket_of(key.hash)], block_id);
+  std::ranges::copy(key.tokens, tokens_.begin() + std::ptrdiff_t{block_id} * block_size_);
+  ++size_;
+  return block.prefix;
 }
 
-bool PrefixIndex::forget(int32_t block_id) {
-  const BlockContent* const old = content(block_id);
-  if (old == nullptr) return false;
-  const auto [begin, end] = by_hash_.equal_range(old->hash);
-  by_hash_.erase(std::find_if(begin, end, [&](const auto& e) { return e.second == block_id; }));
-  contents_[static_cast<size_t>(block_id)].reset();
-  return true;
+std::optional<uint64_t> PrefixIndex::erase(int32_t block_id) {
+  if (block(block_id) == nullptr) return std::nullopt;
+  CachedBlock& block = blocks_[at(block_id)];
+  int32_t* link = &buckets_[bucket_of(block.hash)];
+  while (*link != block_id) link = &blocks_[at(*link)].next;
+  *link = std::exchange(block.next, CachedBlock::kNotCached);
+  --size_;
+  return block.hash;
 }
 
-const BlockContent* PrefixIndex::content(int32_t block_id) const {
-  if (block_id < 0 || static_cast<size_t>(block_id) >= contents_.size()) {
-    throw std::out_of_range(fmt::format("PrefixIndex: there is no block {}, the pool has {}",
-                                        block_id, contents_.size()));
-  }
-  const std::optional<BlockContent>& content = contents_[static_cast<size_t>(block_id)];
-  return content ? &*content : nullptr;
+const CachedBlock* PrefixIndex::block(int32_t id) const {
+  const CachedBlock& block = blocks_.at(at(id));
+  return block.next == CachedBlock::kNotCached ? nullptr : &block;
 }
 
-void PrefixIndex::check() const {
-  size_t count = 0;
-  for (const auto& content : contents_) count += content.has_value();
-  if (count != by_hash_.size()) {
-    throw std::logic_error(
-        fmt::format("{} blocks are published, the index names {}", count, by_hash_.size()));
-  }
-  for (const auto& [hash, id] : by_hash_) {
-    const auto& content = contents_.at(static_cast<size_t>(id));
-    if (!content || content->hash != hash) {
-      throw std::logic_error(fmt::format("the index names block {} under a hash it has not", id));
-    }
-  }
+std::span<const int32_t> PrefixIndex::tokens(int32_t id) const {
+  return std::span(tokens_).subspan(at(id) * at(block_size_), at(block_size_));
 }
 
 }  // namespace lesson06

@@ -1,74 +1,88 @@
 #pragma once
 
 // Which blocks hold which prefixes. A hash finds candidates and proves nothing: a hit also needs
-// the same tokens and the same parent, and so, block by block, the same prefix from token 0 on.
-// Source: vLLM's BlockHashToBlockMap (v0.22.1: vllm/v1/core/block_pool.py), which trusts the hash.
+// the same tokens, the same extra keys and the same parent, and so, block by block, the same prefix
+// from token 0 on. Source: vLLM's BlockHashToBlockMap (v0.22.1: vllm/v1/core/block_pool.py), which
+// trusts the hash.
 
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
+
+#include "block_hash.h"
 
 namespace lesson06 {
 
 /// A prefix that has been seen: token 0 up to the end of some block. Equal numbers mean equal
-/// prefixes; a number is never given again. Blocks that hold the same behind the same number share
-/// one as long as one of them is there. A prefix that was lost and is computed again has a new
-/// number, and what is cached behind the old one is not found any more.
+/// prefixes; a number is never given again. Blocks with equal content after one parent share a
+/// number as long as one of them is there. A prefix that was lost and is computed again has a new
+/// number, and what is cached after the old one is not found any more.
 using PrefixId = int64_t;
 
-/// A full block's content, as far as the index is concerned.
-struct BlockContent {
+/// What a block is found by.
+struct BlockKey {
   uint64_t hash = 0;
-  std::optional<PrefixId> parent;  // no value: the first block
-  PrefixId prefix = 0;             // with this block
-  std::vector<int32_t> tokens;     // [block_size]
+  std::optional<PrefixId> parent;        // no value: the first block
+  std::span<const int32_t> tokens;       // [block_size]
+  std::span<const ExtraKey> extra_keys;  // sorted
 };
 
+/// A block that can be found, and what for. One cache line.
+struct alignas(64) CachedBlock {
+  uint64_t hash = 0;
+  std::optional<PrefixId> parent;
+  PrefixId prefix = 0;  // with this block
+  ExtraKeys extra_keys;
+  int32_t id = 0;
+  int32_t next = kNotCached;  // in the chain of its bucket: another block, or one of these
+  static constexpr int32_t kEnd = -1, kNotCached = -2;
+};
+
+/// A hash table with its chains in an array. All memory is there from the start; only extra keys,
+/// which are rare, take more.
 class PrefixIndex {
  public:
   enum class Check {
-    kExact,     // tokens and parent must be equal
+    kExact,     // everything must be equal
     kHashOnly,  // the mistake that this lesson shows: an equal hash is taken for equal content
   };
-  struct Match {
-    int32_t block_id = 0;
-    PrefixId prefix = 0;
-  };
 
-  /// Throws std::invalid_argument unless there is at least one block.
-  explicit PrefixIndex(int num_blocks, Check check = Check::kExact);
+  /// For blocks 0 .. num_ids - 1. Throws std::invalid_argument unless both numbers are at least 1.
+  PrefixIndex(int num_ids, int block_size, Check check = Check::kExact);
 
-  /// A block that holds these tokens after this parent. Several may: any of them.
-  std::optional<Match> find(uint64_t hash, std::optional<PrefixId> parent,
-                            std::span<const int32_t> tokens) const;
-  /// The block holds these tokens from now on: its K and V are written. Returns the number of its
-  /// prefix, an old one if another block holds the same. Throws std::logic_error if the block is in
-  /// the index already.
-  PrefixId publish(int32_t block_id, uint64_t hash, std::optional<PrefixId> parent,
-                   std::span<const int32_t> tokens);
-  /// The block's K and V are about to be overwritten. False if it was not in the index.
-  bool forget(int32_t block_id);
+  /// A block with this content: of several the one that was inserted last. Null: there is none.
+  /// `num_refused` grows by the candidates with this hash and another content.
+  const CachedBlock* find(const BlockKey& key, int64_t* num_refused = nullptr) const;
+  /// The block holds this from now on: its K and V are written. Returns the number of its prefix,
+  /// an old one if another block holds the same. Throws std::logic_error for a block that is in the
+  /// index already, std::invalid_argument for one that is not full; nothing has changed then.
+  PrefixId insert(int32_t block_id, const BlockKey& key);
+  /// The block's K and V are about to be overwritten. Returns the hash under which it was found; no
+  /// value: it was not in the index.
+  std::optional<uint64_t> erase(int32_t block_id);
 
+  int num_ids() const { return static_cast<int>(blocks_.size()); }
+  int block_size() const { return block_size_; }
+  int size() const { return size_; }
   /// Null: the block is not in the index. Throws std::out_of_range for an unknown block.
-  const BlockContent* content(int32_t block_id) const;
-  size_t size() const { return by_hash_.size(); }
-  /// Candidates with the right hash and another content, refused so far.
-  int64_t num_refused() const { return num_refused_; }
+  const CachedBlock* block(int32_t id) const;
+  std::span<const int32_t> tokens(int32_t id) const;  // [block_size], of a block in the index
 
-  /// Throws std::logic_error unless hashes and blocks name each other.
+  /// Throws std::logic_error unless the chains name just the blocks that are in the index.
   void check() const;
 
  private:
-  bool equal(const BlockContent& content, std::optional<PrefixId> parent,
-             std::span<const int32_t> tokens) const;
+  bool equal(const CachedBlock& block, const BlockKey& key) const;
+  size_t bucket_of(uint64_t hash) const { return hash & (buckets_.size() - 1); }
 
+  int block_size_;
   Check check_;
-  std::vector<std::optional<BlockContent>> contents_;   // [num_blocks]
-  std::unordered_multimap<uint64_t, int32_t> by_hash_;  // to block ids
+  std::vector<CachedBlock> blocks_;  // [num_ids]
+  std::vector<int32_t> tokens_;      // [num_ids, block_size]
+  std::vector<int32_t> buckets_;     // the first block of each chain; a power of two of them
+  int size_ = 0;
   PrefixId next_prefix_ = 0;
-  mutable int64_t num_refused_ = 0;
 };
 
 }  // namespace lesson06

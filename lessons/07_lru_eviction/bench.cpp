@@ -15,7 +15,7 @@
 #include "common/program/bench.h"
 #include "common/program/report.h"
 #include "free_block_queue.h"
-#include "replay.h"
+#include "program/replay.h"
 
 namespace {
 

@@ -11,9 +11,8 @@
 namespace lesson07 {
 
 /// A doubly linked list through the blocks themselves, with a sentinel at each end. Front: taken
-/// next (least recently used). Back: freed last. Every operation takes the same few steps, the
-/// removal of a block from the middle too, and none allocates. A deque would have to search for the
-/// middle: that is why there is none.
+/// next (least recently used). Back: freed last. Every operation is O(1) and allocates nothing; a
+/// deque would need a search to remove from the middle.
 class FreeBlockQueue {
  public:
   FreeBlockQueue();

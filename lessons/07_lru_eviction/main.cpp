@@ -13,7 +13,7 @@
 #include "common/program/report.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "replay.h"
+#include "program/replay.h"
 
 namespace {
 
@@ -75,6 +75,7 @@ nlohmann::json talk(const kv::Console& console, kv::Model& model, const kv::Toke
                    "same bits"});
   nlohmann::json rows = nlohmann::json::array();
   std::vector<std::vector<int32_t>> so_far(texts.size());
+  int64_t tokens_asked = 0, tokens_found = 0;
   for (int turn = 0; turn < options.turns; ++turn) {
     for (size_t who = 0; who < texts.size() && !kv::interrupted(); ++who) {
       const std::vector<int32_t> more =
@@ -85,12 +86,14 @@ nlohmann::json talk(const kv::Console& console, kv::Model& model, const kv::Toke
                                 .sampling = options.generate.sampling,
                                 .stop_token_ids = {}};
       const lesson07::CacheMetrics before =
-          engine.manager() ? engine.manager()->pool().metrics() : lesson07::CacheMetrics{};
+          engine.pool() ? engine.pool()->metrics() : lesson07::CacheMetrics{};
       const auto result = engine.generate({&request, 1});
-      const auto& pool = engine.manager()->pool();
+      const lesson07::BlockPool& pool = *engine.pool();
       const auto plain = without->generate({&request, 1});
       const bool same = plain.completions[0].logits_xxh64 == result.completions[0].logits_xxh64;
       const int found = engine.num_cached_tokens()[0];
+      tokens_asked += static_cast<int64_t>(request.prompt.size());
+      tokens_found += found;
       table.add({std::to_string(turn + 1), std::to_string(who + 1),
                  std::to_string(request.prompt.size()), std::to_string(found),
                  std::to_string(pool.metrics().num_revived - before.num_revived),
@@ -103,13 +106,10 @@ nlohmann::json talk(const kv::Console& console, kv::Model& model, const kv::Toke
     }
   }
   console.write(table.to_string());
-  if (!engine.manager()) return rows;  // interrupted before the first one
-  const lesson07::BlockManager& manager = *engine.manager();
+  if (tokens_asked == 0) return rows;  // interrupted before the first one
   console.print("\nhit rate                  {} of {} prompt tokens, {}\n",
-                kv::with_commas(manager.num_tokens_found()),
-                kv::with_commas(manager.num_tokens_asked()),
-                kv::percent(static_cast<double>(manager.num_tokens_found()),
-                            static_cast<double>(manager.num_tokens_asked())));
+                kv::with_commas(tokens_found), kv::with_commas(tokens_asked),
+                kv::percent(static_cast<double>(tokens_found), static_cast<double>(tokens_asked)));
   return rows;
 }
 

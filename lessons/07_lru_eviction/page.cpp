@@ -62,12 +62,11 @@ EvictionPage::EvictionPage()
             {},
             "reset the cache",
             [this](auto&) {
-              manager_->reset_prefix_cache();
-              manager_->pool().take_events();
+              pool_->reset_prefix_cache();
               return "the cache is empty";
             },
             [this](auto&) {
-              const int used = manager_->pool().num_used();
+              const int used = pool_->num_used();
               return used > 0 ? viz::count_of(used, "block") + " in use" : "";
             }}});
   reset();
@@ -76,23 +75,24 @@ EvictionPage::EvictionPage()
 std::string EvictionPage::restart(const PageSettings& settings) {
   settings_ = settings;
   asked_.clear();
+  evicted_.clear();
   last_evicted_.clear();
-  manager_ =
-      std::make_unique<BlockManager>(settings.num_blocks, settings.block_size, settings.order);
-  manager_->pool().record_events(true);
+  next_id_ = num_asked_ = num_found_ = 0;
+  pool_ = std::make_unique<BlockPool>(settings.num_blocks, settings.block_size, settings.order);
+  pool_->set_event_sink([this](const CacheEvent& event) {
+    if (event.kind == CacheEvent::Kind::kRemoved) evicted_.push_back(event.block_id);
+  });
+  manager_ = std::make_unique<KvCacheManager>(*pool_);
   return fmt::format("an empty pool: {} blocks of {}", settings.num_blocks, settings.block_size);
 }
 
 /// "; 2 free blocks revived; evicted: 7, 6" and notes the last victims.
-std::string EvictionPage::what_happened(const CacheMetrics& before) {
+std::string EvictionPage::what_happened(int64_t revived_before) {
   std::string story;
-  if (const int64_t n = manager_->pool().metrics().num_revived - before.num_revived; n > 0) {
+  if (const int64_t n = pool_->metrics().num_revived - revived_before; n > 0) {
     story += fmt::format("; {} revived", viz::count_of(n, "free block"));
   }
-  std::vector<int32_t> evicted;
-  for (const CacheEvent& event : manager_->pool().take_events()) {
-    if (event.kind == CacheEvent::Kind::kRemoved) evicted.push_back(event.block_id);
-  }
+  const std::vector<int32_t> evicted = std::exchange(evicted_, {});
   if (!evicted.empty()) {
     story += "; evicted: " + listed(evicted);
     last_evicted_ = fmt::format(
@@ -103,8 +103,8 @@ std::string EvictionPage::what_happened(const CacheMetrics& before) {
 }
 
 std::string EvictionPage::why_not_more(const std::string& name, int num_tokens) const {
-  const int num_free = manager_->pool().num_free();
-  const int needed = manager_->table(asked_.at(name).seq).blocks_to_extend(num_tokens);
+  const int num_free = pool_->num_free();
+  const int needed = manager_->table(asked_.at(name).id).blocks_to_extend(num_tokens);
   if (num_tokens == 0) return "there are no words";
   return needed <= num_free ? "" : fmt::format("too few blocks are free ({})", num_free);
 }
@@ -114,43 +114,43 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
   std::vector<int32_t> tokens = vocabulary_.tokens(text);
   ExtraKeys keys;
   if (!salt.empty()) keys.push_back({ExtraKey::Kind::kSalt, salt});
-  const CacheMetrics before = manager_->pool().metrics();
-  const auto start = manager_->start(tokens, keys);
-  if (!start) {
+  const int64_t revived_before = pool_->metrics().num_revived;
+  const auto computed = manager_->get_computed_blocks(tokens, keys);
+  const auto num_tokens = static_cast<int>(tokens.size());
+  if (!manager_->allocate_slots(next_id_, num_tokens - computed.num_tokens, computed)) {
     kv::user_error("ask {}: too few blocks are free ({}); nothing has changed", name,
-                   manager_->pool().num_free());
+                   pool_->num_free());
   }
-  manager_->publish(start->seq, tokens);
-  const size_t count = tokens.size();
-  asked_.add(name, {{}, start->seq, start->num_cached_tokens, std::move(tokens)});
-  return fmt::format("{}: {} of {} tokens from the cache", name, start->num_cached_tokens, count) +
-         what_happened(before);
+  manager_->cache_blocks(next_id_, tokens, num_tokens);
+  num_asked_ += num_tokens;
+  num_found_ += computed.num_tokens;
+  asked_.add(name, {{}, next_id_++, computed.num_tokens, std::move(tokens)});
+  return fmt::format("{}: {} of {} tokens from the cache", name, computed.num_tokens, num_tokens) +
+         what_happened(revived_before);
 }
 
 std::string EvictionPage::more(const std::string& name, const std::string& text) {
   Asked& request = asked_.at(name);
   const std::vector<int32_t> tokens = vocabulary_.tokens(text);
-  const CacheMetrics before = manager_->pool().metrics();
-  const Growth growth{.seq = request.seq, .num_tokens = static_cast<int>(tokens.size())};
-  manager_->extend({&growth, 1});
+  const int64_t revived_before = pool_->metrics().num_revived;
+  manager_->allocate_slots(request.id, static_cast<int>(tokens.size()));
   request.tokens.insert(request.tokens.end(), tokens.begin(), tokens.end());
-  manager_->publish(request.seq, request.tokens);
-  return fmt::format("{}: {} more tokens", name, tokens.size()) + what_happened(before);
+  manager_->cache_blocks(request.id, request.tokens, static_cast<int>(request.tokens.size()));
+  return fmt::format("{}: {} more tokens", name, tokens.size()) + what_happened(revived_before);
 }
 
 std::string EvictionPage::free(const std::string& name) {
-  const int seq = asked_.at(name).seq;
-  const auto ids = manager_->table(seq).block_ids();
+  const int64_t id = asked_.at(name).id;
+  const auto ids = manager_->table(id).block_ids();
   const std::vector<int32_t> reversed(ids.rbegin(), ids.rend());
-  manager_->free_sequence(seq);
+  manager_->free(id);
   asked_.erase(name);
   return fmt::format("free {}: {} to the queue, the tail first", name, listed(reversed));
 }
 
 std::vector<viz::Counter> EvictionPage::counters() const {
-  const BlockPool& pool = manager_->pool();
+  const BlockPool& pool = *pool_;
   const bool none = pool.queue().empty();
-  const int64_t asked = manager_->num_tokens_asked(), found = manager_->num_tokens_found();
   std::vector<viz::Counter> all{
       {"total", pool.num_blocks()},
       {"free", pool.num_free(), "free", "Blocks in the queue.",
@@ -161,9 +161,9 @@ std::vector<viz::Counter> EvictionPage::counters() const {
        "Free blocks that a hit took out of the queue."},
       {"evicted", pool.metrics().num_evicted, "evicted",
        "Blocks that lost what they held, as room was needed."},
-      {"asked", asked},
-      {"found", found},
-      viz::share("hit_permille", found, asked, "hit rate",
+      {"asked", num_asked_},
+      {"found", num_found_},
+      viz::share("hit_permille", num_found_, num_asked_, "hit rate",
                  "Tokens from the cache, as a share of those asked for."),
       {"requests", std::ssize(asked_.names())},
       {"front", none ? -1 : pool.queue().all().front()->id},

@@ -39,17 +39,15 @@ void EvictionPage::draw_controls(viz::Ui& ui) {
 void EvictionPage::draw_queue(viz::Ui& ui) {
   ui.heading("The free queue: least recently used in front (taken next), most recently at the end");
   viz::PiecesView view;
-  for (const KvBlock* block : manager_->pool().queue().all()) {
+  for (const KvBlock* block : pool_->queue().all()) {
     const std::string text =
-        block->is_cached ? vocabulary_.text(manager_->pool().tokens(block->id)) : "";
+        block->is_cached ? vocabulary_.text(pool_->index().tokens(block->id)) : "";
     view.pieces.push_back(
         {.label = fmt::format("{} {}", block->id, text),
-         .tooltip =
-             block->is_cached
-                 ? fmt::format("block {}: \"{}\"\ncached at tick {}, last used at {}, {} hits",
-                               block->id, text, block->cached_at, block->last_used_at,
-                               block->num_hits)
-                 : fmt::format("block {}: nothing that can be found", block->id),
+         .tooltip = block->is_cached
+                        ? fmt::format("block {}: \"{}\"\nfound {}", block->id, text,
+                                      viz::count_of(block->num_hits, "time"))
+                        : fmt::format("block {}: nothing that can be found", block->id),
          .group = 0});
     if (view.pieces.size() == 64) break;  // the rest comes after them
   }
@@ -63,15 +61,16 @@ void EvictionPage::draw_queue(viz::Ui& ui) {
 }
 
 void EvictionPage::draw_pool(viz::Ui& ui) {
-  const BlockPool& pool = manager_->pool();
+  const BlockPool& pool = *pool_;
   viz::PoolView view = pool_view(pool);
   for (viz::BlockView& block : view.blocks) {
-    for (const int32_t token : pool.tokens(block.id)) {
+    if (!pool.block(block.id).is_cached) continue;
+    for (const int32_t token : pool.index().tokens(block.id)) {
       block.tokens.push_back(vocabulary_.word(token));
     }
   }
   for (const Asked& request : asked_) {
-    const BlockTable& table = manager_->table(request.seq);
+    const lesson03::BlockTable& table = manager_->table(request.id);
     view.add(request, table.block_ids(), table.num_tokens());
   }
   ui.heading(pool_heading(pool));
@@ -82,7 +81,7 @@ void EvictionPage::draw_requests(viz::Ui& ui) {
   ui.heading("Requests");
   if (asked_.empty()) ui.hint("No request runs. Press Ask; then free it, and ask again.");
   for (const Asked& request : asked_) {
-    const BlockTable& table = manager_->table(request.seq);
+    const lesson03::BlockTable& table = manager_->table(request.id);
     viz::ChainView view{.sequence = request, .links = {}};
     for (int i = 0; i < table.num_blocks(); ++i) {
       const int first = i * table.block_size();
@@ -90,8 +89,8 @@ void EvictionPage::draw_requests(viz::Ui& ui) {
       viz::ChainView::Link link;
       link.block_id = table.block_ids()[static_cast<size_t>(i)];
       link.text = vocabulary_.text({request.tokens.begin() + first, request.tokens.begin() + end});
-      const auto& block = manager_->pool().block(link.block_id);
-      link.hash = block.is_cached ? fmt::format("{:x}", block.hash) : "not full: no hash";
+      const lesson06::CachedBlock* const cached = pool_->index().block(link.block_id);
+      link.hash = cached != nullptr ? fmt::format("{:x}", cached->hash) : "not full: no hash";
       link.mark = first < request.num_cached_tokens ? viz::ChainView::Mark::kHit
                                                     : viz::ChainView::Mark::kNone;
       link.tooltip = fmt::format("block {}\n{}\n{}", link.block_id, link.text, link.hash);

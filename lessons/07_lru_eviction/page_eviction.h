@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "block_manager.h"
+#include "block_pool.h"
 #include "viz/names.h"
 #include "viz/page.h"
 
@@ -22,7 +22,7 @@ struct PageSettings {
 
 /// A request in words: each word is a token.
 struct Asked : viz::SequenceView {
-  int seq = 0;
+  int64_t id = 0;  // the manager's
   int num_cached_tokens = 0;
   std::vector<int32_t> tokens;
 };
@@ -41,7 +41,7 @@ class EvictionPage : public viz::Page {
   std::string ask(const std::string& name, const std::string& text, const std::string& salt);
   std::string more(const std::string& name, const std::string& text);
   std::string free(const std::string& name);
-  std::string what_happened(const CacheMetrics& before);
+  std::string what_happened(int64_t revived_before);
   std::string why_not_more(const std::string& name, int num_tokens) const;
 
   void draw_controls(viz::Ui& ui);
@@ -50,10 +50,14 @@ class EvictionPage : public viz::Page {
   void draw_requests(viz::Ui& ui);
 
   PageSettings settings_;
-  std::unique_ptr<BlockManager> manager_;
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   viz::NamedList<Asked> asked_{"request", 8};
   viz::Vocabulary vocabulary_;
-  std::string last_evicted_;  // in words, with the reason
+  std::vector<int32_t> evicted_;  // by the command that runs
+  std::string last_evicted_;      // in words, with the reason
+  int64_t next_id_ = 0;
+  int64_t num_asked_ = 0, num_found_ = 0;  // tokens of all requests
 };
 
 }  // namespace lesson07

@@ -1,7 +1,6 @@
 #pragma once
 
-// Fills blocks with NaN. What is free must not be read: with poison in it, a reader gives itself
-// away.
+// Fills free blocks with NaN so that a stale read shows up in the output.
 
 #include <cstdint>
 #include <span>

@@ -19,7 +19,7 @@
 #include "common/program/measure_gpu.h"
 #include "common/program/report.h"
 #include "engine.h"
-#include "lessons/06_prefix_hashing/block_hash.h"
+#include "lessons/06_prefix_hashing/program/hashers.h"
 
 namespace {
 
@@ -67,11 +67,11 @@ double take_and_give_back(bool cached, uint64_t seed) {
       for (const int32_t id : table) {
         if (!cached) break;
         const auto tokens = random_tokens(kBlockSize, rng);
-        hash = lesson07::hash_block(hash, tokens, {});
-        prefix = pool.cache_full_block(id, *hash, prefix, tokens, {});
+        hash = lesson06::xxh64_block(hash, tokens);
+        prefix = pool.cache_full_block(
+            id, {.hash = *hash, .parent = prefix, .tokens = tokens, .extra_keys = {}});
       }
     }
-    for (auto& table : tables) std::ranges::reverse(table);
     seconds += seconds_of([&] {
       for (const auto& table : tables) pool.free_blocks(table);
     });
@@ -99,7 +99,8 @@ double hash_a_block(uint64_t seed) {
 /// Prompts that are cached in full, in a pool that is full of such prompts. Also with the hash.
 std::pair<double, double> look_up(uint64_t seed) {
   std::mt19937_64 rng(seed);
-  KvCacheManager manager({.num_blocks = kNumBlocks, .block_size = kBlockSize});
+  BlockPool pool(kNumBlocks, kBlockSize);
+  KvCacheManager manager(pool);
   struct Known {
     std::vector<int32_t> tokens;
     std::vector<uint64_t> hashes;
@@ -110,7 +111,7 @@ std::pair<double, double> look_up(uint64_t seed) {
     k.tokens = random_tokens(kRun * kBlockSize, rng);
     manager.allocate_slots(id, kRun * kBlockSize);
     manager.cache_blocks(id, k.tokens, kRun * kBlockSize);
-    k.hashes = lesson06::hash_chain(k.tokens, kBlockSize, lesson06::xxh64_block);
+    k.hashes = lesson06::hash_chain(k.tokens, kBlockSize, {});
   }
   const int64_t blocks = static_cast<int64_t>(known.size()) * kRun;
   int64_t found = 0;
@@ -118,9 +119,11 @@ std::pair<double, double> look_up(uint64_t seed) {
     for (const Known& k : known) {
       std::optional<lesson07::PrefixId> prefix;
       for (size_t i = 0; i < k.hashes.size(); ++i) {
-        const auto match = manager.pool().find(
-            k.hashes[i], prefix, std::span(k.tokens).subspan(i * kBlockSize, kBlockSize), {});
-        prefix = match->prefix;
+        const auto tokens = std::span(k.tokens).subspan(i * kBlockSize, kBlockSize);
+        prefix =
+            pool.index()
+                .find({.hash = k.hashes[i], .parent = prefix, .tokens = tokens, .extra_keys = {}})
+                ->prefix;
         ++found;
       }
     }
@@ -139,12 +142,9 @@ double revive(int num_blocks, uint64_t seed) {
   const int run = std::min(kRun, num_blocks / 8);
   std::vector<std::vector<int32_t>> tables;
   for (int i = 0; i < std::max(1, num_blocks / run); ++i)
-    tables.push_back(*pool.get_new_blocks(run));
+    pool.get_new_blocks(tables.emplace_back(static_cast<size_t>(run)));
   std::ranges::shuffle(tables, rng);
-  for (auto& table : tables) {
-    std::ranges::reverse(table);
-    pool.free_blocks(table);
-  }
+  for (const auto& table : tables) pool.free_blocks(table);
   std::ranges::shuffle(tables, rng);
   tables.resize(std::min<size_t>(tables.size(), 64));
   std::vector<double> rounds;
@@ -168,9 +168,9 @@ struct Decode {
 Decode decode(uint64_t seed) {
   constexpr int kRequests = 256, kPasses = 512;
   std::mt19937_64 rng(seed);
-  KvCacheManager manager({.num_blocks = kNumBlocks,
-                          .block_size = kBlockSize,
-                          .max_blocks_per_request = 1024 / kBlockSize + 2 * kPasses / kBlockSize});
+  BlockPool pool(kNumBlocks, kBlockSize);
+  KvCacheManager manager(pool,
+                         {.max_blocks_per_request = 1024 / kBlockSize + 2 * kPasses / kBlockSize});
   Scheduler scheduler(manager, {.max_tokens_per_pass = 1 << 20, .max_running = kRequests});
   for (int64_t id = 0; id < kRequests; ++id) {
     scheduler.submit(id, random_tokens(1 + static_cast<int>(rng() % 1024), rng), 2 * kPasses);

@@ -9,76 +9,47 @@
 #include <vector>
 
 #include "common/model/engine.h"
-#include "common/model/generation.h"
 #include "common/model/model.h"
-#include "kv_cache_manager.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/03_paged_blocks/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
+#include "lessons/07_lru_eviction/block_pool.h"
+#include "program/served_requests.h"
 #include "scheduler.h"
 
 namespace lesson08 {
 
+using lesson03::BlockTable;
 using lesson03::PagedKvCache;
-using lesson04::PagedCacheAttention;
+using lesson07::BlockPool;
+using lesson07::FreeOrder;
 
 struct ServeOptions {
   SchedulerOptions scheduler{};
-  bool caching = true;
   FreeOrder free_order = FreeOrder::kAppend;
-  int hash_bits = BlockPool::kAllBits;
+  lesson06::BlockHasher hasher = {};
+  bool caching = true;
   /// Not 0, and options.num_blocks is 0: the pool takes this share of the memory that is free
   /// when it is made, but at most as many blocks as can be numbered.
   double memory_utilization = 0;
   /// Greedy requests only: the device finds the largest logit, and logits never come to the host.
   /// A completion's digest is then that of no logits.
   bool choose_on_device = false;
-  /// Passes in which everybody decodes have a multiple of so many rows: the rest are rows that
-  /// nobody looks at. A GPU replays a pass only if it has one of as many rows.
+  /// Pad decode-only passes to a multiple of this many rows, so a CUDA graph captured at that size
+  /// can be replayed.
   int pad_decodes_to = 1;
 };
 
-/// Blocks that fit `utilization` of `free_bytes`. Throws UserError, with both numbers, if that is
-/// not one block, or for a share that is not above 0 and at most 1.
-int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_block);
-
-/// When a request comes, and how important it is.
-struct Arrival {
-  int pass = 0;      // it is submitted before this pass (passes without work are skipped)
-  int priority = 0;  // for Order::kPriority: the smallest number first
-};
-
-/// Seconds since serve() began.
-struct RequestTimes {
-  double arrived = 0;
-  double first_token = 0;  // 0: there was none
-  double ended = 0;
-  int num_cached_tokens = 0;  // when it started first
-  int num_preemptions = 0;
-};
-
-/// One pass, for whoever watches: before it runs. Who answers false ends it all: everybody who is
-/// not done is cancelled, also those who wait.
+/// Called before each pass. Returning false cancels every unfinished request.
 struct PassView {
   int pass = 0;
   const Scheduler* scheduler = nullptr;
   std::span<const Chunk> chunks;
 };
-
 using PassCallback = std::function<bool(const PassView&)>;
 
-struct ServeResult {
-  kv::GenerateResult generated;
-  std::vector<RequestTimes> times;  // in the order of the requests
-  int64_t num_preemptions = 0;
-  double waste = 0;  // empty slots of used blocks, as a share; mean over the passes
-  /// Of each pass: what the host does while the device has nothing to do, from the last pass's
-  /// tokens to the end of this one's launch. Counted with choose_on_device.
-  std::vector<double> host_seconds;
-};
-
 /// Slots are worked out on the device, from the tables that are there anyway.
-class ServingAttention : public PagedCacheAttention {
+class ServingAttention : public lesson04::PagedCacheAttention {
  public:
   /// Borrows the stream, too.
   ServingAttention(const kv::ModelConfig& config, const kv::Stream& stream,
@@ -116,8 +87,10 @@ class ServingEngine : public kv::Engine {
 
  private:
   int64_t blocks_wanted(std::span<const kv::Request> requests) const;
+  void check(std::span<const kv::Request> requests) const;
   void make_cache(std::span<const kv::Request> requests);
-  void pad(kv::PassRows& rows, lesson03::BlockTables& tables) const;
+  kv::PassRows rows_of(const Scheduler& scheduler, std::span<const Chunk> chunks);
+  void compute(const kv::PassRows& rows, ServedRequests& served);
   std::vector<int32_t> choose_tokens(const kv::PassRows& rows);
 
   kv::Model* model_;
@@ -125,7 +98,8 @@ class ServingEngine : public kv::Engine {
   ServeOptions serve_options_;
   std::optional<PagedKvCache> cache_;
   std::optional<ServingAttention> attention_;  // borrows cache_
-  std::optional<KvCacheManager> manager_;
+  std::optional<BlockPool> pool_;
+  std::optional<KvCacheManager> manager_;  // borrows pool_
   BlockTable padding_;       // of a row that nobody looks at: one token in the null block
   kv::DeviceBuffer chosen_;  // int32 [logit rows], with choose_on_device
 };

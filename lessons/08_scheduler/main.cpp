@@ -20,9 +20,9 @@
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/03_paged_blocks/engine.h"
-#include "show.h"
-#include "timeline.h"
-#include "workload.h"
+#include "program/progress.h"
+#include "program/timeline.h"
+#include "program/workload.h"
 
 namespace {
 
@@ -152,10 +152,10 @@ nlohmann::json compare(const kv::Console& console, kv::Model& model, const Optio
   for (const Way& way : ways) {
     lesson08::ServingEngine engine(
         model, {.block_size = options.block_size, .num_blocks = way.num_blocks}, way.serve);
-    lesson08::Show show(workload.requests.size(), kv::stderr_is_terminal());
+    lesson08::ServeProgress progress(workload.requests.size(), kv::stderr_is_terminal());
     const auto result =
         engine.serve(workload.requests, workload.arrivals, {}, [&](const lesson08::PassView& view) {
-          show.pass(view);
+          progress.pass(view);
           return !kv::interrupted();
         });
     if (kv::interrupted()) break;
@@ -204,16 +204,16 @@ void run(Options& options) {
                                                   : "as many",
                 options.scheduler.max_tokens_per_pass);
   lesson08::Timeline timeline(workload.requests.size());
-  std::optional<lesson08::Show> show(std::in_place, workload.requests.size(),
-                                     kv::stderr_is_terminal());
+  std::optional<lesson08::ServeProgress> progress(std::in_place, workload.requests.size(),
+                                                  kv::stderr_is_terminal());
   const auto result =
       engine.serve(workload.requests, workload.arrivals, {}, [&](const lesson08::PassView& view) {
         timeline.pass(view);
-        show->pass(view);
+        progress->pass(view);
         return !kv::interrupted();
       });
-  const std::string course = show->to_string(72);
-  show.reset();  // its line makes room
+  const std::string course = progress->to_string(72);
+  progress.reset();  // its line makes room
   console.write(course + "\n");
   nlohmann::json document = print_result(console, engine.manager()->pool().num_blocks(),
                                          summary_of(workload, result), result);

@@ -24,7 +24,8 @@ SchedulerPage::SchedulerPage()
         "16 tokens, and the smallest priority is the most important",
         [this](auto& w) { return submit(w[0].text, w[1].number, w[2].number, w[3].number); },
         [this](auto& w) {
-          const int needed = blocks_for(w[1].number + w[2].number - 1, settings_.block_size);
+          const int needed =
+              lesson03::blocks_for(w[1].number + w[2].number - 1, settings_.block_size);
           if (needed > settings_.num_blocks) {
             return fmt::format("it needs {} blocks, the pool has {}", needed, settings_.num_blocks);
           }
@@ -50,11 +51,10 @@ SchedulerPage::SchedulerPage()
         "take free blocks away, BLOCKS: who grows next may have to preempt somebody",
         [this](auto& w) {
           manager_->allocate_slots(kBallast, w[0].number * settings_.block_size);
-          return fmt::format("{} blocks are taken away: {} are free", w[0].text,
-                             manager_->pool().num_free());
+          return fmt::format("{} blocks are taken away: {} are free", w[0].text, pool_->num_free());
         },
         [this](auto& w) {
-          const int num_free = manager_->pool().num_free();
+          const int num_free = pool_->num_free();
           return w[0].number > num_free ? fmt::format("{} blocks are free", num_free) : "";
         }},
        {"grow",
@@ -86,8 +86,8 @@ SchedulerPage::SchedulerPage()
 std::string SchedulerPage::restart(const PageSettings& settings) {
   settings_ = settings;
   scheduler_.reset();
-  manager_ = std::make_unique<KvCacheManager>(KvCacheManager::Options{
-      .num_blocks = settings.num_blocks, .block_size = settings.block_size});
+  pool_ = std::make_unique<BlockPool>(settings.num_blocks, settings.block_size);
+  manager_ = std::make_unique<KvCacheManager>(*pool_);
   scheduler_ = std::make_unique<Scheduler>(
       *manager_, SchedulerOptions{.max_tokens_per_pass = settings.budget, .order = settings.order});
   seen_.clear();
@@ -167,7 +167,7 @@ int SchedulerPage::num_rows() const {
 }
 
 std::vector<viz::Counter> SchedulerPage::counters() const {
-  const BlockPool& pool = manager_->pool();
+  const BlockPool& pool = *pool_;
   std::vector<viz::Counter> all{
       {"passes", num_passes_, "passes", "Forward passes so far."},
       {"running", std::ssize(scheduler_->running()), "running", "Requests that hold blocks."},

@@ -23,7 +23,7 @@ void SchedulerPage::draw(viz::Ui& ui) {
 
 void SchedulerPage::draw_controls(viz::Ui& ui) {
   form(ui, {"submit", "Submit", "submit " + seen_.free_name()});
-  const int num_free = manager_->pool().num_free();
+  const int num_free = pool_->num_free();
   const bool first = settings_.order == Order::kFirstCome;
   buttons(
       ui,
@@ -84,7 +84,7 @@ void SchedulerPage::draw_pass(viz::Ui& ui, const std::vector<viz::TableView>& ta
 
 /// Returns the tables of those who hold blocks.
 std::vector<viz::TableView> SchedulerPage::draw_pool(viz::Ui& ui) {
-  const BlockPool& pool = manager_->pool();
+  const BlockPool& pool = *pool_;
   viz::PoolView view = lesson07::pool_view(pool);
   const auto add = [&](const viz::SequenceView& sequence, int64_t id) {
     const BlockTable& table = manager_->table(id);

@@ -8,13 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "kv_cache_manager.h"
 #include "scheduler.h"
 #include "viz/names.h"
 #include "viz/page.h"
 #include "viz/widgets.h"
 
 namespace lesson08 {
+
+using lesson03::BlockTable;
+using lesson07::BlockPool;
 
 constexpr int64_t kBallast = -1;  // blocks that `shrink` takes away
 
@@ -58,8 +60,9 @@ class SchedulerPage : public viz::Page {
   std::vector<viz::TableView> draw_pool(viz::Ui& ui);
 
   PageSettings settings_;
-  std::unique_ptr<KvCacheManager> manager_;
-  std::unique_ptr<Scheduler> scheduler_;  // borrows the manager
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
+  std::unique_ptr<Scheduler> scheduler_;     // borrows the manager
   viz::NamedList<Seen> seen_{"request", 16};
   std::vector<Chunk> last_;  // chunks of the last pass
   int num_passes_ = 0;

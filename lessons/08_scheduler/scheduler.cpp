@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -16,6 +17,7 @@ Scheduler::Scheduler(KvCacheManager& manager, const SchedulerOptions& options)
     kv::user_error("token budget {}, running requests {}, chunk {}: wanted at least 1, 1, and 0",
                    options.max_tokens_per_pass, options.max_running, options.max_chunk);
   }
+  chunks_.reserve(static_cast<size_t>(options.max_running));
 }
 
 void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens, int priority,
@@ -33,37 +35,34 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
         "pool more blocks",
         id, needed, manager_->pool().num_blocks());
   }
-  ScheduledRequest request;
+  Queue queue(1);
+  ScheduledRequest& request = queue.front();
   request.id = id;
   request.priority = priority;
-  request.arrival = num_submitted_++;
+  request.arrival = num_submitted_;
+  request.tokens.reserve(static_cast<size_t>(slots) + 1);
   request.tokens.assign(prompt.begin(), prompt.end());
   request.num_prompt = static_cast<int>(prompt.size());
   request.extra_keys = std::move(extra_keys);
-  request.tokens.reserve(static_cast<size_t>(slots) + 1);
-  make_room(requests_.size() + 1);
-  wait(requests_.emplace(id, std::move(request)).first->second);
+  requests_.emplace(id, queue.begin());
+  // Nothing from here on allocates for this request, nor can fail.
+  ++num_submitted_;
+  wait(queue, queue.begin());
 }
 
-bool Scheduler::before(const ScheduledRequest* a, const ScheduledRequest* b) const {
-  if (options_.order == Order::kPriority && a->priority != b->priority) {
-    return a->priority < b->priority;
+/// a is more important.
+bool Scheduler::before(const ScheduledRequest& a, const ScheduledRequest& b) const {
+  if (options_.order == Order::kPriority && a.priority != b.priority) {
+    return a.priority < b.priority;
   }
-  return a->arrival < b->arrival;
+  return a.arrival < b.arrival;
 }
 
-void Scheduler::make_room(size_t num_requests) {
-  if (num_requests <= waiting_.capacity() && num_requests <= chunks_.capacity()) return;
-  running_.reserve(2 * num_requests);
-  order_.reserve(2 * num_requests);
-  waiting_.reserve(2 * num_requests);
-  chunks_.reserve(2 * num_requests);
-}
-
-void Scheduler::wait(ScheduledRequest& request) {
-  request.state = RequestState::kWaiting;
-  const auto more_important = [&](const auto* a, const auto* b) { return before(a, b); };
-  waiting_.insert(std::ranges::upper_bound(waiting_, &request, more_important), &request);
+void Scheduler::wait(Queue& from, Queue::iterator request) {
+  request->state = RequestState::kWaiting;
+  auto place = waiting_.end();
+  while (place != waiting_.begin() && before(*request, *std::prev(place))) --place;
+  waiting_.splice(place, from, request);
 }
 
 int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int budget) const {
@@ -75,77 +74,81 @@ int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int b
 const std::vector<Chunk>& Scheduler::schedule() {
   chunks_.clear();
   int budget = options_.max_tokens_per_pass;
-  bool preempted = false;
-  schedule_running(budget, preempted);
-  if (!preempted) schedule_waiting(budget);
+  if (schedule_running(budget)) schedule_waiting(budget);
   return chunks_;
 }
 
-void Scheduler::schedule_running(int& budget, bool& preempted) {
-  order_ = running_;  // preemption changes the original
-  for (ScheduledRequest* const request : order_) {
-    if (budget == 0) return;
-    if (request->state != RequestState::kRunning) continue;  // a victim of this loop
+void Scheduler::add_chunk(const ScheduledRequest& request, int num_tokens, int& budget) {
+  chunks_.push_back({.id = request.id, .num_tokens = num_tokens});
+  budget -= num_tokens;
+}
+
+/// Of a request that leaves the batch: its tokens leave the budget, too.
+void Scheduler::take_chunk_back(const ScheduledRequest& request, int& budget) {
+  const auto chunk = std::ranges::find(chunks_, request.id, &Chunk::id);
+  if (chunk == chunks_.end()) return;
+  budget += chunk->num_tokens;
+  chunks_.erase(chunk);
+}
+
+/// False: somebody was preempted.
+bool Scheduler::schedule_running(int& budget) {
+  const int64_t preempted_before = num_preemptions_;
+  auto request = running_.begin();
+  while (request != running_.end() && budget > 0) {
     const int tokens = chunk_of(*request, request->num_computed, budget);
-    while (request->state == RequestState::kRunning &&
-           !manager_->allocate_slots(request->id, tokens)) {
-      ScheduledRequest& victim = choose_victim();
-      // One that has its chunk already leaves the batch, and its tokens leave the budget.
-      const auto chunk = std::ranges::find(chunks_, victim.id, &Chunk::id);
-      if (chunk != chunks_.end()) {
-        budget += chunk->num_tokens;
-        chunks_.erase(chunk);
-      }
-      preempt(victim);
-      preempted = true;
+    bool runs = tokens > 0;
+    if (!runs) ++request;  // its next token is still to come
+    while (runs && !manager_->allocate_slots(request->id, tokens)) {
+      const auto victim = std::ranges::max_element(
+          running_, [&](const auto& a, const auto& b) { return before(a, b); });
+      runs = victim != request;
+      take_chunk_back(*victim, budget);  // it may have one already
+      const auto next = preempt(victim);
+      if (!runs) request = next;
     }
-    if (request->state != RequestState::kRunning) continue;  // it was the victim itself
-    chunks_.push_back({.id = request->id, .num_tokens = tokens});
-    budget -= tokens;
+    if (runs) add_chunk(*request++, tokens, budget);
   }
+  return num_preemptions_ == preempted_before;
 }
 
 void Scheduler::schedule_waiting(int& budget) {
   while (!waiting_.empty() && budget > 0 &&
          static_cast<int>(running_.size()) < options_.max_running) {
-    ScheduledRequest& request = *waiting_.front();
+    ScheduledRequest& request = waiting_.front();
     const ComputedBlocks computed =
         manager_->get_computed_blocks(request.tokens, request.extra_keys);
     const int tokens = chunk_of(request, computed.num_tokens, budget);
-    if (!manager_->allocate_slots(request.id, tokens, computed, request.extra_keys)) return;
-    waiting_.erase(waiting_.begin());
-    running_.push_back(&request);
+    if (!manager_->allocate_slots(request.id, tokens, computed)) return;
+    running_.splice(running_.end(), waiting_, waiting_.begin());
     request.state = RequestState::kRunning;
     request.num_computed = request.num_cached = computed.num_tokens;
-    chunks_.push_back({.id = request.id, .num_tokens = tokens});
-    budget -= tokens;
+    add_chunk(request, tokens, budget);
   }
 }
 
-ScheduledRequest& Scheduler::choose_victim() const {
-  return **std::ranges::max_element(running_,
-                                    [&](const auto* a, const auto* b) { return before(a, b); });
-}
-
-void Scheduler::preempt(ScheduledRequest& request) {
-  manager_->free(request.id);
-  std::erase(running_, &request);
-  request.num_computed = 0;  // recomputation: what the cache still has is found again
-  ++request.num_preemptions;
+/// Returns the running request after it.
+Scheduler::Queue::iterator Scheduler::preempt(Queue::iterator request) {
+  const auto next = std::next(request);
+  manager_->free(request->id);
+  request->num_computed = 0;  // recomputation: what the cache still has is found again
+  ++request->num_preemptions;
   ++num_preemptions_;
-  wait(request);
+  wait(running_, request);
+  return next;
 }
 
 void Scheduler::update(std::span<const Chunk> chunks) {
   for (const Chunk& chunk : chunks) {
     const auto found = requests_.find(chunk.id);
     // Cancelled while the pass ran, and perhaps submitted again.
-    if (found == requests_.end() || found->second.state != RequestState::kRunning) continue;
-    ScheduledRequest& request = found->second;
-    const int full = request.num_computed / manager_->block_size();
-    request.num_computed += chunk.num_tokens;
-    if (request.num_computed / manager_->block_size() == full) continue;  // no block more is full
-    manager_->cache_blocks(chunk.id, request.tokens, request.num_computed);
+    if (found == requests_.end() || found->second->state != RequestState::kRunning) continue;
+    ScheduledRequest& request = *found->second;
+    const int computed = request.num_computed + chunk.num_tokens;
+    if (computed / manager_->block_size() > request.num_computed / manager_->block_size()) {
+      manager_->cache_blocks(chunk.id, request.tokens, computed);  // one block more is full
+    }
+    request.num_computed = computed;
   }
 }
 
@@ -154,20 +157,20 @@ bool Scheduler::wants_token(const ScheduledRequest& r) {
 }
 
 void Scheduler::add_token(int64_t id, int32_t token) {
-  ScheduledRequest& request = find(id);
-  if (!wants_token(request)) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end() || !wants_token(*found->second)) {
     throw std::logic_error(
         fmt::format("Scheduler: request {} is given a token it has no logits for", id));
   }
-  request.tokens.push_back(token);
+  found->second->tokens.push_back(token);
 }
 
 bool Scheduler::finish(int64_t id) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return false;
   if (manager_->holds(id)) manager_->free(id);
-  std::erase(running_, &found->second);
-  std::erase(waiting_, &found->second);
+  Queue& queue = found->second->state == RequestState::kRunning ? running_ : waiting_;
+  queue.erase(found->second);
   requests_.erase(found);
   return true;
 }
@@ -177,35 +180,13 @@ const ScheduledRequest& Scheduler::request(int64_t id) const {
   if (found == requests_.end()) {
     throw std::out_of_range(fmt::format("Scheduler: there is no request {}", id));
   }
-  return found->second;
+  return *found->second;
 }
 
-ScheduledRequest& Scheduler::find(int64_t id) { return const_cast<ScheduledRequest&>(request(id)); }
-
-void Scheduler::check() const {
-  manager_->check();
-  if (requests_.size() != waiting_.size() + running_.size()) {
-    throw std::logic_error(fmt::format("{} requests, {} waiting and {} running", requests_.size(),
-                                       waiting_.size(), running_.size()));
-  }
-  for (const int64_t id : waiting()) {
-    if (request(id).state != RequestState::kWaiting || manager_->holds(id)) {
-      throw std::logic_error(fmt::format("request {} waits and holds blocks, or runs", id));
-    }
-  }
-  for (const int64_t id : running()) {
-    if (request(id).state != RequestState::kRunning || !manager_->holds(id)) {
-      throw std::logic_error(fmt::format("request {} runs without blocks, or waits", id));
-    }
-    if (request(id).num_computed > manager_->table(id).num_tokens()) {
-      throw std::logic_error(fmt::format("request {} has computed more than it has slots", id));
-    }
-  }
-  for (size_t i = 1; i < waiting_.size(); ++i) {
-    if (before(waiting_[i], waiting_[i - 1])) {
-      throw std::logic_error("the waiting queue is out of order");
-    }
-  }
+std::vector<int64_t> Scheduler::ids_of(const Queue& queue) {
+  std::vector<int64_t> ids;
+  for (const ScheduledRequest& request : queue) ids.push_back(request.id);
+  return ids;
 }
 
 }  // namespace lesson08

@@ -4,13 +4,18 @@
 // (v0.22.1: vllm/v1/core/sched/scheduler.py).
 
 #include <cstdint>
+#include <list>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
-#include "kv_cache_manager.h"
+#include "lessons/07_lru_eviction/block_pool.h"
 
 namespace lesson08 {
+
+using lesson06::ComputedBlocks;
+using lesson07::ExtraKeys;
+using lesson07::KvCacheManager;
 
 enum class Order {
   kFirstCome,  // whoever was submitted first; the last one is preempted
@@ -40,7 +45,7 @@ struct ScheduledRequest {
   ExtraKeys extra_keys;
 };
 
-/// num_tokens tokens of a request run in the pass: tokens[num_computed] and those behind it.
+/// num_tokens tokens of a request run in the pass: tokens[num_computed] and those after it.
 struct Chunk {
   int64_t id = 0;
   int num_tokens = 0;
@@ -48,11 +53,10 @@ struct Chunk {
 };
 
 /// Two queues and one pool. Running requests come first; when the pool has no block for one of
-/// them, the least important running request is *preempted*: it gives its blocks back and waits, in
-/// front of those that never ran, to be computed again. Waiting ones start as long as budget and
-/// pool allow, and not in a pass that has preempted. In first-come order a request that fits the
-/// pool alone is always served in the end. By priority it waits as long as more important ones keep
-/// coming.
+/// them, the least important running request is *preempted*: it gives its blocks back and waits
+/// with its old rank, to be computed again. Waiting ones start as long as budget and pool allow,
+/// and not in a pass that has preempted. In first-come order a request that fits the pool alone is
+/// always served in the end. By priority it waits as long as more important ones keep coming.
 class Scheduler {
  public:
   /// Borrows the manager. Throws UserError for options below 1 (max_chunk: below 0).
@@ -92,32 +96,27 @@ class Scheduler {
   void check() const;
 
  private:
-  ScheduledRequest& find(int64_t id);
+  /// A request goes from queue to queue with its node: moving it allocates nothing, so it cannot
+  /// fail.
+  using Queue = std::list<ScheduledRequest>;
+
   static bool wants_token(const ScheduledRequest& request);
+  static std::vector<int64_t> ids_of(const Queue& queue);
+  bool before(const ScheduledRequest& a, const ScheduledRequest& b) const;
   int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
-  /// a is more important.
-  bool before(const ScheduledRequest* a, const ScheduledRequest* b) const;
-  void make_room(size_t num_requests);
-  void wait(ScheduledRequest& request);
-  ScheduledRequest& choose_victim() const;
-  void preempt(ScheduledRequest& request);
-  void schedule_running(int& budget, bool& preempted);
+  bool schedule_running(int& budget);
   void schedule_waiting(int& budget);
-  template <class Requests>
-  static std::vector<int64_t> ids_of(const Requests& requests) {
-    std::vector<int64_t> ids;
-    for (const ScheduledRequest* request : requests) ids.push_back(request->id);
-    return ids;
-  }
+  void add_chunk(const ScheduledRequest& request, int num_tokens, int& budget);
+  void take_chunk_back(const ScheduledRequest& request, int& budget);
+  Queue::iterator preempt(Queue::iterator request);
+  void wait(Queue& from, Queue::iterator request);
 
   KvCacheManager* manager_;
   SchedulerOptions options_;
-  std::unordered_map<int64_t, ScheduledRequest> requests_;  // that have not ended
-  // All four have room for every request: once it is submitted, nothing that moves it can fail.
-  std::vector<ScheduledRequest*> waiting_;  // the most important in front
-  std::vector<ScheduledRequest*> running_;  // in the order in which they started
-  std::vector<ScheduledRequest*> order_;    // of one call: kept for its memory
-  std::vector<Chunk> chunks_;               // of the last call
+  Queue waiting_;  // the most important in front
+  Queue running_;  // in the order in which they started
+  std::unordered_map<int64_t, Queue::iterator> requests_;
+  std::vector<Chunk> chunks_;  // of the last call; room for max_running
   int64_t num_submitted_ = 0;
   int64_t num_preemptions_ = 0;
 };

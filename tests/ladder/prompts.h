@@ -9,6 +9,7 @@
 
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/05_refcount_cow/engine.h"
+#include "lessons/06_prefix_hashing/program/hashers.h"
 #include "lessons/08_scheduler/engine.h"
 #include "tests/support/shortened.h"
 
@@ -65,7 +66,7 @@ inline void check_prompts(kv::Model& model, int count, uint64_t seed) {
        {.scheduler = {.order = lesson08::Order::kPriority}, .caching = false}},
       {"a hash of 3 bits, padded passes",
        {.block_size = 8, .num_blocks = 64},
-       {.hash_bits = 3, .pad_decodes_to = 8}}};
+       {.hasher = lesson06::narrow_hasher(3), .pad_decodes_to = 8}}};
   for (const Configuration& c : configurations) {
     CAPTURE(c.name);
     lesson08::ServingEngine engine(model, c.blocks, c.serve);

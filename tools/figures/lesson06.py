@@ -76,7 +76,7 @@ def chain():
             svg.text(x + 14, y + 50, "hash", 12.5, MUTED)
             svg.text(x + 52, y + 50, f"{h:016x}", 13.5, BLUE if not same else GREEN, 600)
             svg.text(x + 14, y + 71, "found: A's block" if same else
-                     ("nothing has this name: computed" if r == 1 else "computed and published"), 12.5, MUTED)
+                     ("nothing has this name: computed" if r == 1 else "computed and cached"), 12.5, MUTED)
             if i < 2:
                 svg.line(x + 234, y + 46, x + 264, y + 46, MUTED, 1.6, tip=True)
     return svg.done()

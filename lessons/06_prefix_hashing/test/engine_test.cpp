@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "forgery.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "program/forgery.h"
+#include "program/hashers.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
@@ -112,8 +113,7 @@ TEST_CASE("trusting the hash serves another prompt's K and V") {
   const auto right = flat({second});
   for (const auto check :
        {lesson06::PrefixIndex::Check::kExact, lesson06::PrefixIndex::Check::kHashOnly}) {
-    PrefixEngine engine(shipped_model(), {.block_size = 32, .num_blocks = 16},
-                        lesson06::xxh64_block, check);
+    PrefixEngine engine(shipped_model(), {.block_size = 32, .num_blocks = 16}, {}, check);
     engine.generate({&first, 1});
     const auto result = engine.generate({&second, 1});
     const bool exact = check == lesson06::PrefixIndex::Check::kExact;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "compare_blocks.h"
 #include "engine.h"
+#include "lessons/06_prefix_hashing/program/compare_blocks.h"
 #include "tests/support/same_bits.h"
 
 namespace lesson06_test {

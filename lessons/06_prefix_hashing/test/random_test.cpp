@@ -9,26 +9,35 @@
 #include <string>
 #include <vector>
 
-#include "block_manager.h"
+#include "kv_cache_manager.h"
+#include "program/hashers.h"
+#include "requests.h"
 
 namespace {
 
-using lesson06::BlockManager;
-using lesson06::Growth;
-using Tokens = std::vector<int32_t>;
+using lesson06::BlockPool;
+using lesson06::KvCacheManager;
+using lesson06::PrefixIndex;
+using lesson06_test::Ids;
+using lesson06_test::table_of;
+using lesson06_test::Tokens;
 
 constexpr int kBlocks = 24, kBlockSize = 2;
 
 /// A manager, and for each block the exact prefix whose K and V stand in it.
 struct Checked {
-  explicit Checked(lesson06::BlockHasher hasher)
-      : manager(kBlocks, kBlockSize, std::move(hasher)), holds(kBlocks) {}
-  BlockManager manager;
+  explicit Checked(lesson06::BlockHasher hasher,
+                   PrefixIndex::Check check = PrefixIndex::Check::kExact)
+      : pool(kBlocks, kBlockSize, check),
+        manager(pool, {.hasher = std::move(hasher)}),
+        holds(kBlocks) {}
+  BlockPool pool;
+  KvCacheManager manager;
   std::vector<Tokens> holds;  // [num_blocks]: token 0 up to the block's end
 };
 
 struct Live {
-  int seq = 0;
+  int64_t id = 0;
   Tokens tokens;
 };
 
@@ -44,78 +53,86 @@ Tokens some_tokens(std::mt19937_64& rng) {
   return tokens;
 }
 
-/// Blocks of the sequence that are found must hold its own prefix.
-void check_hits(const Checked& c, int seq, const Tokens& tokens, int num_cached) {
-  const auto ids = c.manager.table(seq).block_ids();
-  for (int i = 0; i < num_cached / kBlockSize; ++i) {
-    const auto end = static_cast<std::ptrdiff_t>((i + 1) * kBlockSize);
-    REQUIRE(c.holds[static_cast<size_t>(ids[static_cast<size_t>(i)])] ==
-            Tokens(tokens.begin(), tokens.begin() + end));
+/// The blocks that are found hold the request's own prefix.
+bool right_hits(const Checked& c, const lesson06::ComputedBlocks& computed, const Tokens& tokens) {
+  for (size_t i = 0; i < computed.block_ids.size(); ++i) {
+    const auto end = tokens.begin() + static_cast<std::ptrdiff_t>((i + 1) * kBlockSize);
+    if (c.holds[static_cast<size_t>(computed.block_ids[i])] != Tokens(tokens.begin(), end)) {
+      return false;
+    }
   }
+  return true;
 }
 
 /// The model of a pass: K and V of all slots are written.
-void write(Checked& c, int seq, const Tokens& tokens) {
-  const auto ids = c.manager.table(seq).block_ids();
+void write(Checked& c, int64_t id, const Tokens& tokens) {
+  const Ids ids = table_of(c.manager, id);
   for (size_t i = 0; i < ids.size(); ++i) {
     const size_t end = std::min(tokens.size(), (i + 1) * static_cast<size_t>(kBlockSize));
     c.holds[static_cast<size_t>(ids[i])] =
         Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }
-  c.manager.publish(seq, tokens);
+  c.manager.cache_blocks(id, tokens, static_cast<int>(tokens.size()));
 }
 
-void compare(const Checked& a, const Checked& b) {
-  REQUIRE(a.manager.sequences() == b.manager.sequences());
-  for (const int seq : a.manager.sequences()) {
-    const auto x = a.manager.table(seq).block_ids(), y = b.manager.table(seq).block_ids();
-    REQUIRE(std::vector<int32_t>(x.begin(), x.end()) == std::vector<int32_t>(y.begin(), y.end()));
+/// Two managers that differ in nothing but their hash.
+class Both {
+ public:
+  explicit Both(int bits) : wide_({}), narrow_(lesson06::narrow_hasher(bits)) {}
+
+  void start(Tokens tokens) {
+    const auto a = wide_.manager.get_computed_blocks(tokens),
+               b = narrow_.manager.get_computed_blocks(tokens);
+    REQUIRE(a.block_ids == b.block_ids);
+    REQUIRE(right_hits(narrow_, b, tokens));
+    const int rest = static_cast<int>(tokens.size()) - a.num_tokens;
+    const bool done = wide_.manager.allocate_slots(next_, rest, a).has_value();
+    REQUIRE(narrow_.manager.allocate_slots(next_, rest, b).has_value() == done);
+    if (!done) return;
+    for (Checked* c : {&wide_, &narrow_}) write(*c, next_, tokens);
+    live_.push_back({.id = next_++, .tokens = std::move(tokens)});
   }
-}
+  void grow(Live& request, int32_t token) {
+    const bool done = wide_.manager.allocate_slots(request.id, 1).has_value();
+    REQUIRE(narrow_.manager.allocate_slots(request.id, 1).has_value() == done);
+    if (!done) return;
+    request.tokens.push_back(token);
+    for (Checked* c : {&wide_, &narrow_}) write(*c, request.id, request.tokens);
+  }
+  void end(size_t i) {
+    for (Checked* c : {&wide_, &narrow_}) c->manager.free(live_[i].id);
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  void compare() const {
+    wide_.manager.check();
+    narrow_.manager.check();
+    for (const Live& request : live_) {
+      REQUIRE(table_of(wide_.manager, request.id) == table_of(narrow_.manager, request.id));
+    }
+  }
+  std::vector<Live>& live() { return live_; }
+
+ private:
+  Checked wide_, narrow_;
+  std::vector<Live> live_;
+  int64_t next_ = 0;
+};
 
 void run(uint64_t seed, int64_t operations, int bits) {
   CAPTURE(seed);
   CAPTURE(bits);
   std::mt19937_64 rng(seed);
-  Checked wide(lesson06::xxh64_block), narrow(lesson06::narrow_hasher(bits));
-  std::vector<Live> live;
-  const auto grow = [&](Live& sequence, int num_tokens) {
-    const Growth growth{.seq = sequence.seq, .num_tokens = num_tokens};
-    const bool done = wide.manager.extend({&growth, 1});
-    REQUIRE(narrow.manager.extend({&growth, 1}) == done);
-    if (!done) return false;
-    for (Checked* c : {&wide, &narrow}) write(*c, sequence.seq, sequence.tokens);
-    return true;
-  };
-  const auto end = [&](size_t i) {
-    for (Checked* c : {&wide, &narrow}) c->manager.free_sequence(live[i].seq);
-    live[i] = std::move(live.back());
-    live.pop_back();
-  };
+  Both both(bits);
   for (int64_t operation = 0; operation < operations; ++operation) {
     const auto kind = rng() % 4;
-    if (kind == 0 || live.empty()) {
-      Live sequence{.seq = 0, .tokens = some_tokens(rng)};
-      const auto a = wide.manager.start(sequence.tokens), b = narrow.manager.start(sequence.tokens);
-      REQUIRE(a.seq == b.seq);
-      REQUIRE(a.num_cached_tokens == b.num_cached_tokens);
-      sequence.seq = a.seq;
-      check_hits(narrow, a.seq, sequence.tokens, a.num_cached_tokens);
-      live.push_back(sequence);
-      if (!grow(live.back(), static_cast<int>(sequence.tokens.size()) - a.num_cached_tokens)) {
-        end(live.size() - 1);
-      }
-    } else if (const size_t i = rng() % live.size(); kind == 1) {
-      live[i].tokens.push_back(static_cast<int32_t>(rng() % 2));
-      if (!grow(live[i], 1)) live[i].tokens.pop_back();
+    if (kind == 0 || both.live().empty()) {
+      both.start(some_tokens(rng));
+    } else if (const size_t i = rng() % both.live().size(); kind == 1) {
+      both.grow(both.live()[i], static_cast<int32_t>(rng() % 2));
     } else {
-      end(i);
+      both.end(i);
     }
-    if (operation % 16 == 0) {
-      wide.manager.check();
-      narrow.manager.check();
-      compare(wide, narrow);
-    }
+    if (operation % 16 == 0) both.compare();
   }
 }
 
@@ -129,22 +146,16 @@ TEST_CASE("random operations: hits and blocks are the same under any hash") {
 TEST_CASE("the test above sees the mistake of trusting a hash") {
   // The same operations, with the check switched off: a hit on a block that holds something else.
   std::mt19937_64 rng(1);
-  Checked c(lesson06::narrow_hasher(3));
-  c.manager = BlockManager(kBlocks, kBlockSize, lesson06::narrow_hasher(3),
-                           lesson06::PrefixIndex::Check::kHashOnly);
+  Checked c(lesson06::narrow_hasher(3), PrefixIndex::Check::kHashOnly);
   bool seen = false;
-  for (int i = 0; i < 1000 && !seen; ++i) {
+  for (int64_t id = 0; id < 1000 && !seen; ++id) {
     const Tokens tokens = some_tokens(rng);
-    const auto start = c.manager.start(tokens);
-    const auto ids = c.manager.table(start.seq).block_ids();
-    for (int b = 0; b < start.num_cached_tokens / kBlockSize; ++b) {
-      seen |= c.holds[static_cast<size_t>(ids[static_cast<size_t>(b)])] !=
-              Tokens(tokens.begin(), tokens.begin() + (b + 1) * kBlockSize);
-    }
-    const Growth growth{.seq = start.seq,
-                        .num_tokens = static_cast<int>(tokens.size()) - start.num_cached_tokens};
-    if (c.manager.extend({&growth, 1})) write(c, start.seq, tokens);
-    c.manager.free_sequence(start.seq);
+    const auto computed = c.manager.get_computed_blocks(tokens);
+    seen = !right_hits(c, computed, tokens);
+    const int rest = static_cast<int>(tokens.size()) - computed.num_tokens;
+    REQUIRE(c.manager.allocate_slots(id, rest, computed));
+    write(c, id, tokens);
+    c.manager.free(id);
   }
   CHECK(seen);
 }

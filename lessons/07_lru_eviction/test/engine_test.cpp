@@ -11,6 +11,7 @@
 
 #include "common/base/error.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "lessons/06_prefix_hashing/program/hashers.h"
 #include "poison_blocks.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
@@ -38,14 +39,14 @@ TEST_CASE(
       CAPTURE(hash_bits);
       CAPTURE(num_blocks);
       CachingEngine engine(shipped_model(), {.block_size = 8, .num_blocks = num_blocks},
-                           {.hash_bits = hash_bits, .poison = true});
+                           {.hasher = lesson06::narrow_hasher(hash_bits), .poison = true});
       for (int i = 0; i < 12; ++i) {
         CAPTURE(i);
         const kv::Request request = with_system_prompt(24, 5 + i % 3, i % 4);
         check_equal(engine.generate({&request, 1}), flat({request}));
         engine.manager()->check();
       }
-      CHECK(engine.manager()->pool().num_used() == 0);
+      CHECK(engine.pool()->num_used() == 0);
     }
   }
 }
@@ -54,11 +55,11 @@ TEST_CASE("a larger pool finds more") {
   std::vector<int64_t> found;
   for (const int num_blocks : {10, 14, 200}) {
     CachingEngine engine(shipped_model(), {.block_size = 4, .num_blocks = num_blocks});
+    found.push_back(0);
     for (int i = 0; i < 15; ++i) {
       const kv::Request request = with_system_prompt(20, 6, i % 5, 4);
-      engine.generate({&request, 1});
+      found.back() += engine.generate({&request, 1}).counters.named("cache_hit_tokens");
     }
-    found.push_back(engine.manager()->num_tokens_found());
   }
   CHECK(found[0] <= found[1]);
   CHECK(found[1] < found[2]);
@@ -93,13 +94,13 @@ TEST_CASE("a reset between requests forgets, one during a request is refused") {
   const kv::Request request = request_of(40, 5);
   bool refused = false;
   engine.generate({&request, 1}, [&](size_t, int32_t) {
-    refused = !engine.manager()->reset_prefix_cache();
+    refused = !engine.pool()->reset_prefix_cache();
     return true;
   });
   CHECK(refused);
   engine.generate({&request, 1});
   CHECK(engine.num_cached_tokens()[0] == 32);
-  CHECK(engine.manager()->reset_prefix_cache());
+  CHECK(engine.pool()->reset_prefix_cache());
   check_equal(engine.generate({&request, 1}), flat({request}));
   CHECK(engine.num_cached_tokens()[0] == 0);
 }
@@ -132,7 +133,7 @@ TEST_CASE("poison makes a stale read visible") {
   kv::Model& model = shipped_model();
   const lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 16);
   cache.fill(0, model.stream());
-  lesson07::PagedCacheAttention attention(model.config(), cache);
+  lesson04::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockTable table(16);
   const std::vector<int32_t> ids{2, 1};
   table.extend(20, ids);

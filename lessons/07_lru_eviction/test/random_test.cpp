@@ -8,17 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "block_manager.h"
+#include "block_pool.h"
+#include "lessons/06_prefix_hashing/program/hashers.h"
 #include "symbolic_pool.h"
 #include "tests/support/shortened.h"
 
 namespace {
 
 using kvtest::require;
-using lesson07::BlockManager;
+using lesson07::BlockPool;
 using lesson07::ExtraKey;
 using lesson07::ExtraKeys;
 using lesson07::FreeOrder;
+using lesson07::KvCacheManager;
 using lesson07::SymbolicPool;
 using Tokens = std::vector<int32_t>;
 
@@ -40,7 +42,8 @@ class Run {
   explicit Run(uint64_t settings)
       : bits_(settings % 2 == 0 ? 64 : 3),
         order_(settings / 2 % 2 == 0 ? FreeOrder::kAppend : FreeOrder::kUnhashedFirst),
-        manager_(kBlocks, kBlockSize, order_, bits_),
+        pool_(kBlocks, kBlockSize, order_),
+        manager_(pool_, {.hasher = lesson06::narrow_hasher(bits_)}),
         model_(kBlocks, kBlockSize, order_) {}
 
   void operation(uint64_t op) {
@@ -48,21 +51,22 @@ class Run {
     const int kind = random.below(16);
     if (kind < 6 || live_.empty()) {
       start(random);
-    } else if (const int seq = live_[static_cast<size_t>(random.below(live_.size()))]; kind < 10) {
-      extend(seq, random);
+    } else if (const int64_t id = live_[static_cast<size_t>(random.below(live_.size()))];
+               kind < 10) {
+      extend(id, random);
     } else if (kind < 12) {
-      text_ = fmt::format("publish {}", seq);
-      const Tokens& tokens = model_.sequences().at(seq).tokens;
-      manager_.publish(seq, tokens);
-      model_.publish(seq, tokens.size());
+      text_ = fmt::format("write {}", id);
+      const Tokens& tokens = model_.requests().at(id).tokens;
+      manager_.cache_blocks(id, tokens, static_cast<int>(tokens.size()));
+      model_.cache_blocks(id, tokens.size());
     } else if (kind == 15 && random.below(64) == 0) {
       text_ = "reset";
-      require(manager_.reset_prefix_cache() == model_.reset(), "a reset is refused, or is not");
+      require(pool_.reset_prefix_cache() == model_.reset(), "a reset is refused, or is not");
     } else {
-      text_ = fmt::format("free {}", seq);
-      manager_.free_sequence(seq);
-      model_.free(seq);
-      std::erase(live_, seq);
+      text_ = fmt::format("free {}", id);
+      manager_.free(id);
+      model_.free(id);
+      std::erase(live_, id);
     }
     if (op % 8 == 0) compare();
   }
@@ -81,39 +85,39 @@ class Run {
     for (int32_t& token : tokens) token = random.below(2);
     const int salt = random.below(8) == 0 ? 1 + random.below(2) : 0;
     text_ = fmt::format("start {}{}", fmt::join(tokens, " "), salt ? " salted" : "");
-    const auto made = manager_.start(tokens, keys_of(salt));
-    const size_t found = model_.find(tokens, salt).size() * kBlockSize;
-    const bool wanted = model_.start(made ? made->seq : -1, tokens, salt, tokens.size() - found);
-    require(made.has_value() == wanted, "a start is refused, or is not");
-    if (!made) return;
-    require(made->num_cached_tokens == static_cast<int>(found), "other hits");
-    compare_table(made->seq);
-    live_.push_back(made->seq);
+    const auto computed = manager_.get_computed_blocks(tokens, keys_of(salt));
+    require(computed.block_ids == model_.find(tokens, salt), "other hits");
+    const size_t rest = tokens.size() - static_cast<size_t>(computed.num_tokens);
+    const bool done = manager_.allocate_slots(next_, static_cast<int>(rest), computed).has_value();
+    require(model_.start(next_, tokens, salt, rest) == done, "a start is refused, or is not");
+    if (!done) return;
+    compare_table(next_);
+    live_.push_back(next_++);
   }
-  void extend(int seq, kvtest::Random& random) {
+  void extend(int64_t id, kvtest::Random& random) {
     const auto token = static_cast<int32_t>(random.below(2));
-    text_ = fmt::format("extend {} by {}", seq, token);
-    const lesson07::Growth growth{.seq = seq, .num_tokens = 1};
-    require(manager_.extend({&growth, 1}) == model_.extend(seq, {&token, 1}),
+    text_ = fmt::format("extend {} by {}", id, token);
+    require(manager_.allocate_slots(id, 1).has_value() == model_.extend(id, {&token, 1}),
             "an extension is refused, or is not");
-    compare_table(seq);
+    compare_table(id);
   }
-  void compare_table(int seq) const {
-    require(std::ranges::equal(manager_.table(seq).block_ids(), model_.sequences().at(seq).table),
+  void compare_table(int64_t id) const {
+    require(std::ranges::equal(manager_.table(id).block_ids(), model_.requests().at(id).table),
             "a table has other blocks");
   }
   void compare() const {
     manager_.check();
-    require(manager_.sequences().size() == model_.sequences().size(), "other sequences");
-    for (const int seq : live_) compare_table(seq);
-    require(model_.same_queue(manager_.pool()), "the free queue is another one");
+    for (const int64_t id : live_) compare_table(id);
+    require(model_.same_queue(pool_), "the free queue is another one");
   }
 
   int bits_;
   FreeOrder order_;
-  BlockManager manager_;
+  BlockPool pool_;
+  KvCacheManager manager_;
   SymbolicPool model_;
-  std::vector<int> live_;
+  std::vector<int64_t> live_;
+  int64_t next_ = 0;
   std::string text_;
 };
 

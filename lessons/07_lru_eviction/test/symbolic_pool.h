@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,7 @@ class SymbolicPool {
     int salt = 0;
     friend bool operator==(const Prefix&, const Prefix&) = default;
   };
-  struct Sequence {
+  struct Request {
     Ids table;
     Tokens tokens;  // with a slot
     int salt = 0;
@@ -46,62 +47,62 @@ class SymbolicPool {
     }
     return found;
   }
-  /// A new sequence: what is found, and slots for `num_new` tokens after it. False: too few
+  /// A new request: what is found, and slots for `num_new` tokens after it. False: too few
   /// blocks.
-  bool start(int64_t seq, const Tokens& tokens, int salt, size_t num_new) {
+  bool start(int64_t id, const Tokens& tokens, int salt, size_t num_new) {
     const Ids found = find(tokens, salt);
     const size_t needed = (num_new + block_size_ - 1) / block_size_;
-    const auto free_hits = std::ranges::count_if(found, [&](int32_t id) { return refs(id) == 0; });
+    const auto free_hits =
+        std::ranges::count_if(found, [&](int32_t hit) { return refs(hit) == 0; });
     if (needed + at(free_hits) > queue_.size()) return false;
     Ids table = found;
-    for (const int32_t id : found) {
-      if (refs(id) == 0) std::erase(queue_, id);
-      ++blocks_[at(id)].refs;
+    for (const int32_t hit : found) {
+      if (refs(hit) == 0) std::erase(queue_, hit);
+      ++blocks_[at(hit)].refs;
     }
     for (size_t i = 0; i < needed; ++i) table.push_back(take());
-    sequences_[seq] = {table, first(tokens, found.size() * block_size_ + num_new), salt};
+    requests_[id] = {table, first(tokens, found.size() * block_size_ + num_new), salt};
     return true;
   }
-  /// Slots for more tokens of a sequence, or for none of them.
-  bool extend(int64_t seq, std::span<const int32_t> tokens) {
-    Sequence& s = sequences_.at(seq);
-    const size_t blocks = (s.tokens.size() + tokens.size() + block_size_ - 1) / block_size_;
-    if (blocks - s.table.size() > queue_.size()) return false;
-    while (s.table.size() < blocks) s.table.push_back(take());
-    s.tokens.insert(s.tokens.end(), tokens.begin(), tokens.end());
+  /// Slots for more tokens of a request, or for none of them.
+  bool extend(int64_t id, std::span<const int32_t> tokens) {
+    Request& r = requests_.at(id);
+    const size_t blocks = (r.tokens.size() + tokens.size() + block_size_ - 1) / block_size_;
+    if (blocks - r.table.size() > queue_.size()) return false;
+    while (r.table.size() < blocks) r.table.push_back(take());
+    r.tokens.insert(r.tokens.end(), tokens.begin(), tokens.end());
     return true;
   }
   /// K and V of the first `num_tokens` tokens are written.
-  void publish(int64_t seq, size_t num_tokens) {
-    const Sequence& s = sequences_.at(seq);
+  void cache_blocks(int64_t id, size_t num_tokens) {
+    const Request& r = requests_.at(id);
     for (size_t i = 0; caching_ && (i + 1) * block_size_ <= num_tokens; ++i) {
-      Block& block = blocks_[at(s.table[i])];
-      if (block.published) continue;
-      block.published = Prefix{first(s.tokens, (i + 1) * block_size_), s.salt};
-      block.published_at = ++clock_;
+      Block& block = blocks_[at(r.table[i])];
+      if (block.cached) continue;
+      block.cached = Prefix{first(r.tokens, (i + 1) * block_size_), r.salt};
+      block.cached_at = ++clock_;
     }
   }
-  void free(int64_t seq) {
-    const Ids table = sequences_.at(seq).table;
-    for (auto id = table.rbegin(); id != table.rend(); ++id) {
-      Block& block = blocks_[at(*id)];
+  void free(int64_t id) {
+    Ids to_front;
+    for (const int32_t block_id : std::views::reverse(requests_.at(id).table)) {
+      Block& block = blocks_[at(block_id)];
       if (--block.refs > 0) continue;
-      if (order_ == FreeOrder::kUnhashedFirst && !block.published) {
-        queue_.push_front(*id);
-      } else {
-        queue_.push_back(*id);
-      }
+      const bool first = order_ == FreeOrder::kUnhashedFirst && !block.cached;
+      if (first) to_front.push_back(block_id);
+      if (!first) queue_.push_back(block_id);
     }
-    sequences_.erase(seq);
+    queue_.insert(queue_.begin(), to_front.begin(), to_front.end());
+    requests_.erase(id);
   }
   bool reset() {
-    if (!sequences_.empty()) return false;
-    for (Block& block : blocks_) block.published.reset();
+    if (!requests_.empty()) return false;
+    for (Block& block : blocks_) block.cached.reset();
     return true;
   }
 
   size_t block_size() const { return block_size_; }
-  const std::map<int64_t, Sequence>& sequences() const { return sequences_; }
+  const std::map<int64_t, Request>& requests() const { return requests_; }
   const std::deque<int32_t>& queue() const { return queue_; }
   /// True if blocks and order of the real pool's queue are these.
   bool same_queue(const BlockPool& pool) const {
@@ -112,8 +113,8 @@ class SymbolicPool {
  private:
   struct Block {
     int refs = 0;
-    std::optional<Prefix> published;
-    int64_t published_at = 0;
+    std::optional<Prefix> cached;
+    int64_t cached_at = 0;
   };
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
   static Tokens first(const Tokens& tokens, size_t n) {
@@ -124,15 +125,15 @@ class SymbolicPool {
     const int32_t id = queue_.front();
     queue_.pop_front();
     blocks_[at(id)].refs = 1;
-    blocks_[at(id)].published.reset();
+    blocks_[at(id)].cached.reset();
     return id;
   }
   std::optional<int32_t> newest_with(const Prefix& prefix) const {
     std::optional<int32_t> best;
     for (size_t id = 1; id < blocks_.size(); ++id) {
       const Block& block = blocks_[id];
-      if (!block.published || *block.published != prefix) continue;
-      if (!best || block.published_at > blocks_[at(*best)].published_at) {
+      if (!block.cached || *block.cached != prefix) continue;
+      if (!best || block.cached_at > blocks_[at(*best)].cached_at) {
         best = static_cast<int32_t>(id);
       }
     }
@@ -144,7 +145,7 @@ class SymbolicPool {
   bool caching_;
   std::vector<Block> blocks_;
   std::deque<int32_t> queue_;
-  std::map<int64_t, Sequence> sequences_;
+  std::map<int64_t, Request> requests_;
   int64_t clock_ = 0;
 };
 

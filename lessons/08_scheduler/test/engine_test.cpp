@@ -14,10 +14,11 @@
 #include "common/base/error.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/03_paged_blocks/engine.h"
+#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "program/workload.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 #include "tests/support/temp_dir.h"
-#include "workload.h"
 
 namespace {
 
@@ -85,8 +86,8 @@ TEST_CASE("eight configurations, the same bits: pools, blocks, chunks, preemptio
                                           .max_running = c.running,
                                           .max_chunk = c.chunk,
                                           .order = order},
-                            .caching = c.caching,
-                            .hash_bits = c.bits});
+                            .hasher = lesson06::narrow_hasher(c.bits),
+                            .caching = c.caching});
       const auto result = engine.serve(requests, arrivals);
       check_equal(result.generated, wanted);
       preemptions += result.num_preemptions;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kv_cache_manager.h"
+#include "lessons/06_prefix_hashing/program/hashers.h"
 #include "scheduler.h"
 #include "symbolic_scheduler.h"
 #include "tests/support/shortened.h"
@@ -18,6 +18,7 @@
 namespace {
 
 using kvtest::require;
+using lesson07::BlockPool;
 using lesson07::ExtraKey;
 using lesson07::ExtraKeys;
 using lesson07::FreeOrder;
@@ -60,11 +61,9 @@ class Run {
  public:
   explicit Run(uint64_t number)
       : settings_(number),
-        manager_({.num_blocks = settings_.num_blocks,
-                  .block_size = kBlockSize,
-                  .caching = settings_.caching,
-                  .free_order = settings_.free_order,
-                  .hash_bits = settings_.bits}),
+        pool_(settings_.num_blocks, kBlockSize, settings_.free_order),
+        manager_(pool_,
+                 {.hasher = lesson06::narrow_hasher(settings_.bits), .caching = settings_.caching}),
         scheduler_(manager_, settings_.options),
         model_pool_(settings_.num_blocks, kBlockSize, settings_.free_order, settings_.caching),
         model_(model_pool_, settings_.options),
@@ -91,7 +90,7 @@ class Run {
       kvtest::Random random(static_cast<uint64_t>(passes));
       pass(random, false);
     }
-    require(manager_.pool().num_used() == 0, "blocks are in use although nobody is there");
+    require(pool_.num_used() == 0, "blocks are in use although nobody is there");
     num_preemptions += scheduler_.num_preemptions();
   }
   const std::string& text() const { return text_; }
@@ -146,7 +145,7 @@ class Run {
     require(chunks == wanted, "other chunks");
     for (const Chunk& chunk : chunks) write(chunk);
     for (const Chunk& chunk : chunks) read(chunk);
-    if (with_cancel && !left_.empty()) {  // before anything of the pass is published
+    if (with_cancel && !left_.empty()) {  // before anything of the pass can be found
       const int64_t id = any(random);
       text_ += fmt::format(", {} is cancelled in it", id);
       end(id);
@@ -189,14 +188,15 @@ class Run {
     require(scheduler_.running() == model_.running(), "others run");
     for (const int64_t id : model_.running()) {
       require(
-          std::ranges::equal(manager_.table(id).block_ids(), model_pool_.sequences().at(id).table),
+          std::ranges::equal(manager_.table(id).block_ids(), model_pool_.requests().at(id).table),
           "a table has other blocks");
     }
-    require(model_pool_.same_queue(manager_.pool()), "the free queue is another one");
+    require(model_pool_.same_queue(pool_), "the free queue is another one");
     require(scheduler_.num_preemptions() == model_.num_preemptions(), "other preemptions");
   }
 
   Settings settings_;
+  BlockPool pool_;
   KvCacheManager manager_;
   Scheduler scheduler_;
   SymbolicPool model_pool_;

@@ -9,30 +9,20 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "kv_cache_manager.h"
+#include "lessons/06_prefix_hashing/test/requests.h"
 #include "scheduler.h"
 
 namespace {
 
+using lesson06_test::range;
+using lesson06_test::Tokens;
+using lesson07::BlockPool;
 using lesson08::Chunk;
 using lesson08::KvCacheManager;
 using lesson08::Order;
 using lesson08::RequestState;
 using lesson08::Scheduler;
-using Tokens = std::vector<int32_t>;
 using Ids = std::vector<int64_t>;
-
-Tokens range(int32_t begin, int32_t end) {
-  Tokens tokens(static_cast<size_t>(end - begin));
-  std::iota(tokens.begin(), tokens.end(), begin);
-  return tokens;
-}
-
-std::vector<int32_t> queue_of(const KvCacheManager& manager) {
-  std::vector<int32_t> ids;
-  for (const auto* block : manager.pool().queue().all()) ids.push_back(block->id);
-  return ids;
-}
 
 /// A pass: scheduled, written, and one token more for each request that has its logits.
 std::vector<Chunk> step(Scheduler& scheduler) {
@@ -52,7 +42,8 @@ Ids waiting(const Scheduler& scheduler) { return scheduler.waiting(); }
 }  // namespace
 
 TEST_CASE("a prompt runs, then one token of each pass") {
-  KvCacheManager manager({.num_blocks = 8, .block_size = 4});
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 6), 10);
   CHECK(scheduler.request(1).state == RequestState::kWaiting);
@@ -64,11 +55,12 @@ TEST_CASE("a prompt runs, then one token of each pass") {
   CHECK_FALSE(scheduler.finish(1));
   CHECK(scheduler.idle());
   CHECK(scheduler.schedule().empty());
-  CHECK(manager.pool().num_used() == 0);
+  CHECK(pool.num_used() == 0);
 }
 
 TEST_CASE("the token budget: decodes first, then prompts in chunks") {
-  KvCacheManager manager({.num_blocks = 64, .block_size = 4});
+  BlockPool pool(64, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.max_tokens_per_pass = 10, .max_chunk = 8});
   scheduler.submit(1, range(0, 5), 10);
   scheduler.submit(2, range(100, 120), 10);
@@ -79,7 +71,8 @@ TEST_CASE("the token budget: decodes first, then prompts in chunks") {
 }
 
 TEST_CASE("at most max_running requests hold blocks") {
-  KvCacheManager manager({.num_blocks = 64, .block_size = 4});
+  BlockPool pool(64, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.max_running = 2});
   for (int id = 0; id < 4; ++id) scheduler.submit(id, range(0, 3), 5);
   step(scheduler);
@@ -92,7 +85,8 @@ TEST_CASE("at most max_running requests hold blocks") {
 
 // vLLM #35541, #39734: 63 blocks of 49 were waited for, for ever, and so was everybody after it.
 TEST_CASE("a request that can never fit is refused when it is submitted, with both numbers") {
-  KvCacheManager manager({.num_blocks = 49, .block_size = 16});
+  BlockPool pool(49, 16);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   CHECK_THROWS_WITH_AS(scheduler.submit(7, range(0, 900), 101),
                        doctest::Contains("request 7 needs 63 blocks, the pool has 49"),
@@ -108,7 +102,8 @@ TEST_CASE("a request that can never fit is refused when it is submitted, with bo
 
 // Overtaken while it waited, it would lose what it had computed.
 TEST_CASE("the last one is preempted, waits at the front, and finds its own blocks again") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 8), 8);
   scheduler.submit(2, range(100, 107), 8);
@@ -127,7 +122,8 @@ TEST_CASE("the last one is preempted, waits at the front, and finds its own bloc
 
 // vLLM #41951: by priority, a preempted request was overtaken by others of its own priority.
 TEST_CASE("by priority, a preempted request waits before its equals and after its betters") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.order = Order::kPriority});
   scheduler.submit(1, range(0, 8), 8, 0);
   scheduler.submit(2, range(100, 107), 8, 1);
@@ -142,13 +138,14 @@ TEST_CASE("by priority, a preempted request waits before its equals and after it
 
 // vLLM #23347: a request was scheduled and then preempted in one step, and was in both lists.
 TEST_CASE("a victim that has its chunk already leaves the batch once, and its budget is free") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.order = Order::kPriority});
   scheduler.submit(1, range(0, 6), 8, 5);  // less important, and first in the running queue
   CHECK(step(scheduler) == std::vector<Chunk>{{1, 6}});
   scheduler.submit(2, range(100, 108), 8, 0);
   CHECK(step(scheduler) == std::vector<Chunk>{{1, 1}, {2, 8}});
-  CHECK(manager.pool().num_free() == 0);
+  CHECK(pool.num_free() == 0);
   // 1 takes its chunk; 2 needs a third block, and 1 is the victim.
   const std::vector<Chunk> chunks = step(scheduler);
   CHECK(chunks == std::vector<Chunk>{{2, 1}});
@@ -157,7 +154,8 @@ TEST_CASE("a victim that has its chunk already leaves the batch once, and its bu
 }
 
 TEST_CASE("a victim's tokens go back to the budget, and those after it get them") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.max_tokens_per_pass = 4, .order = Order::kPriority});
   scheduler.submit(1, range(0, 3), 8, 5);
   CHECK(step(scheduler) == std::vector<Chunk>{{1, 3}});
@@ -165,25 +163,14 @@ TEST_CASE("a victim's tokens go back to the budget, and those after it get them"
   CHECK(step(scheduler) == std::vector<Chunk>{{1, 1}, {2, 3}});
   scheduler.submit(3, range(200, 212), 4, 1);
   CHECK(step(scheduler) == std::vector<Chunk>{{1, 1}, {2, 1}, {3, 2}});
-  CHECK(manager.pool().num_free() == 0);
+  CHECK(pool.num_free() == 0);
   // 1 takes one of 4 tokens, and gives it back: 2 takes one, and three are left.
   CHECK(step(scheduler) == std::vector<Chunk>{{2, 1}, {3, 3}});
 }
 
-TEST_CASE("only what is computed is published, whatever has a slot already") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
-  const auto tokens = range(0, 9);
-  REQUIRE(manager.allocate_slots(1, 8));
-  manager.cache_blocks(1, tokens, 4);
-  CHECK(manager.get_computed_blocks(tokens).num_tokens == 4);
-  manager.cache_blocks(1, tokens, 7);
-  CHECK(manager.get_computed_blocks(tokens).num_tokens == 4);
-  manager.cache_blocks(1, tokens, 8);
-  CHECK(manager.get_computed_blocks(tokens).num_tokens == 8);
-}
-
 TEST_CASE("priority: whoever is more important starts first") {
-  KvCacheManager manager({.num_blocks = 64, .block_size = 4});
+  BlockPool pool(64, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.max_running = 1, .order = Order::kPriority});
   scheduler.submit(1, range(0, 3), 5, 2);
   scheduler.submit(2, range(0, 3), 5, 1);
@@ -193,7 +180,8 @@ TEST_CASE("priority: whoever is more important starts first") {
 }
 
 TEST_CASE("a pool of one block serves one after the other") {
-  KvCacheManager manager({.num_blocks = 1, .block_size = 8});
+  BlockPool pool(1, 8);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   for (int id = 0; id < 5; ++id) scheduler.submit(id, range(id, id + 4), 4);
   int passes = 0;
@@ -213,7 +201,8 @@ TEST_CASE("a pool of one block serves one after the other") {
 }
 
 TEST_CASE("everybody grows into a pool that holds one: progress, and bounded preemptions") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 2});
+  BlockPool pool(4, 2);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   constexpr int kRequests = 6;
   for (int id = 0; id < kRequests; ++id) scheduler.submit(id, range(10 * id, 10 * id + 2), 6);
@@ -236,7 +225,8 @@ TEST_CASE("everybody grows into a pool that holds one: progress, and bounded pre
 }
 
 TEST_CASE("cancelled in every state: waiting, running, in a chunk, preempted") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 8), 8);
   scheduler.submit(2, range(100, 107), 8);
@@ -250,11 +240,12 @@ TEST_CASE("cancelled in every state: waiting, running, in a chunk, preempted") {
   scheduler.update(chunks);
   scheduler.check();
   CHECK(scheduler.idle());
-  CHECK(manager.pool().num_used() == 0);
+  CHECK(pool.num_used() == 0);
 }
 
 TEST_CASE("a number may be used again while the cancelled request's pass runs") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 8), 4);
   const std::vector<Chunk> chunks = scheduler.schedule();
@@ -265,12 +256,13 @@ TEST_CASE("a number may be used again while the cancelled request's pass runs") 
   scheduler.check();
   step(scheduler);
   CHECK(scheduler.request(1).num_computed == 3);
-  CHECK(manager.pool().num_cached() == 0);
+  CHECK(pool.num_cached() == 0);
 }
 
 // vLLM #7822: marked as computed when scheduled, blocks would be read before they are written.
 TEST_CASE("requests that start together do not find each other, the next one finds them") {
-  KvCacheManager manager({.num_blocks = 16, .block_size = 4});
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 9), 4);
   scheduler.submit(2, range(0, 9), 4);
@@ -280,58 +272,44 @@ TEST_CASE("requests that start together do not find each other, the next one fin
   CHECK(scheduler.request(3).num_cached == 8);
 }
 
-TEST_CASE("a request that ends before its pass publishes nothing") {
-  KvCacheManager manager({.num_blocks = 16, .block_size = 4});
+TEST_CASE("a request that ends before its pass leaves nothing to be found") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   scheduler.submit(1, range(0, 9), 4);
   const std::vector<Chunk> chunks = scheduler.schedule();
   scheduler.finish(1);
   scheduler.update(chunks);
-  CHECK(manager.pool().num_cached() == 0);
+  CHECK(pool.num_cached() == 0);
   CHECK(manager.get_computed_blocks(range(0, 9)).num_tokens == 0);
 }
 
-// vLLM #11310: how hits on free blocks were counted once, and what became of it.
-TEST_CASE("admission that fails after hits changes neither references nor the queue's order") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
-  CHECK(manager.allocate_slots(1, 8));
-  manager.cache_blocks(1, range(0, 8), 8);
-  manager.free(1);
-  CHECK(manager.allocate_slots(2, 4));
-  const auto before = queue_of(manager);
-  const auto computed = manager.get_computed_blocks(range(0, 16));
-  CHECK(computed.num_tokens == 8);
-  CHECK(queue_of(manager) == before);  // a lookup pins nothing
-  CHECK_FALSE(manager.allocate_slots(3, 8, computed));
-  CHECK(queue_of(manager) == before);
-  CHECK_FALSE(manager.holds(3));
-  CHECK(manager.allocate_slots(3, 4, computed));
-  manager.check();
-}
-
-TEST_CASE("only what is computed is published, wherever the chunks end") {
-  KvCacheManager manager({.num_blocks = 16, .block_size = 4});
+TEST_CASE("only what is computed can be found, wherever the chunks end") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.max_tokens_per_pass = 3});
   scheduler.submit(1, range(0, 13), 4);
   int computed = 0;
   for (int pass = 0; pass < 4; ++pass) {
     step(scheduler);
     computed += 3;
-    CHECK(manager.pool().num_cached() == computed / 4);
+    CHECK(pool.num_cached() == computed / 4);
   }
 }
 
 TEST_CASE("without caching nothing is found") {
-  KvCacheManager manager({.num_blocks = 16, .block_size = 4, .caching = false});
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool, {.caching = false});
   CHECK(manager.allocate_slots(1, 9));
   manager.cache_blocks(1, range(0, 9), 9);
   manager.free(1);
   CHECK(manager.get_computed_blocks(range(0, 9)).num_tokens == 0);
-  CHECK(manager.pool().num_cached() == 0);
+  CHECK(pool.num_cached() == 0);
 }
 
 TEST_CASE("unknown requests are named") {
-  KvCacheManager manager({.num_blocks = 4, .block_size = 4});
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {});
   CHECK_THROWS_WITH_AS(manager.free(5), doctest::Contains("request 5"), std::out_of_range);
   CHECK_THROWS_WITH_AS(scheduler.request(5), doctest::Contains("no request 5"), std::out_of_range);
@@ -339,4 +317,18 @@ TEST_CASE("unknown requests are named") {
   CHECK_THROWS_WITH_AS(scheduler.add_token(1, 3), doctest::Contains("no logits"), std::logic_error);
   CHECK(manager.allocate_slots(9, 2));
   CHECK_THROWS_AS(manager.cache_blocks(9, range(0, 9), 9), std::invalid_argument);
+}
+
+TEST_CASE("a running request with nothing to compute is skipped") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
+  Scheduler scheduler(manager, {});
+  scheduler.submit(1, range(0, 5), 4);
+  scheduler.update(scheduler.schedule());
+  scheduler.submit(2, range(9, 12), 4);
+  // 1 has logits, and its token is still to come.
+  CHECK(scheduler.schedule() == std::vector<Chunk>{{2, 3}});
+  scheduler.update(std::vector<Chunk>{{2, 3}});
+  scheduler.add_token(1, 7);
+  CHECK(scheduler.schedule() == std::vector<Chunk>{{1, 1}});
 }

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "compute_slot_mapping.h"
 #include "engine.h"
+#include "program/pool_size.h"
 #include "slots.h"
 #include "tests/support/shipped_model.h"
 

@@ -42,6 +42,7 @@ class SymbolicScheduler {
       if (!is_running(id)) continue;
       const Request& request = requests_.at(id);
       const Tokens next = next_tokens(request, request.computed, budget);
+      if (next.empty()) continue;
       while (is_running(id) && !pool_->extend(id, next)) {
         const int64_t victim = least_important_running();
         const auto of_victim = [&](const Chunk& chunk) { return chunk.id == victim; };
@@ -76,7 +77,7 @@ class SymbolicScheduler {
       if (!requests_.contains(chunk.id)) continue;
       Request& request = requests_.at(chunk.id);
       request.computed += static_cast<size_t>(chunk.num_tokens);
-      pool_->publish(chunk.id, request.computed);
+      pool_->cache_blocks(chunk.id, request.computed);
     }
   }
   bool wants_token(int64_t id) const {

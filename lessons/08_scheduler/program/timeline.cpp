@@ -18,7 +18,7 @@ void Timeline::pass(const PassView& view) {
     const bool decode = chunk.num_tokens == 1 && request.num_computed >= request.num_prompt;
     rows_[static_cast<size_t>(chunk.id)][column] = decode ? Mark::kDecode : Mark::kPrefill;
   }
-  const BlockPool& pool = view.scheduler->manager().pool();
+  const lesson06::CachePool& pool = view.scheduler->manager().pool();
   used_.push_back(static_cast<double>(pool.num_used()) / static_cast<double>(pool.num_blocks()));
 }
 

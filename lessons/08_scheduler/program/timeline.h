@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine.h"
+#include "lessons/08_scheduler/engine.h"
 
 namespace lesson08 {
 

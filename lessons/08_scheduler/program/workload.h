@@ -9,7 +9,7 @@
 
 #include "common/model/engine.h"
 #include "common/model/tokenizer.h"
-#include "engine.h"
+#include "lessons/08_scheduler/engine.h"
 
 namespace lesson08 {
 

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "engine.h"
+#include "lessons/08_scheduler/engine.h"
 
 namespace lesson08 {
 
 /// Notes what each pass did. Give pass() to serve(). With `live`, standard error has a line that is
 /// written again five times a second.
-class Show {
+class ServeProgress {
  public:
-  Show(size_t num_requests, bool live);
-  Show(const Show&) = delete;
-  Show& operator=(const Show&) = delete;
-  ~Show();  // takes the live line away
+  ServeProgress(size_t num_requests, bool live);
+  ServeProgress(const ServeProgress&) = delete;
+  ServeProgress& operator=(const ServeProgress&) = delete;
+  ~ServeProgress();  // takes the live line away
 
   void pass(const PassView& view);
   /// Four lines of at most `width` columns, from the first pass to the last: how full the pool is,

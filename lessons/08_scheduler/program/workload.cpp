@@ -21,7 +21,7 @@ int below(std::mt19937_64& rng, int n) {
 }
 
 std::vector<int32_t> ordinary_tokens(std::mt19937_64& rng, int count, int vocab_size) {
-  const int first = std::min(256, vocab_size / 2);  // behind the single bytes
+  const int first = std::min(256, vocab_size / 2);  // after the single bytes
   std::vector<int32_t> tokens;
   for (int i = 0; i < count; ++i) tokens.push_back(first + below(rng, vocab_size - first));
   return tokens;

@@ -1,4 +1,4 @@
-#include "show.h"
+#include "progress.h"
 
 #include <fmt/format.h>
 
@@ -17,16 +17,16 @@ const char* column(double value, double largest) {
 
 }  // namespace
 
-Show::Show(size_t num_requests, bool live)
+ServeProgress::ServeProgress(size_t num_requests, bool live)
     : num_requests_(num_requests), live_(live), last_(std::chrono::steady_clock::now()) {}
 
-Show::~Show() {
+ServeProgress::~ServeProgress() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
-void Show::pass(const PassView& view) {
+void ServeProgress::pass(const PassView& view) {
   const Scheduler& scheduler = *view.scheduler;
-  const BlockPool& pool = scheduler.manager().pool();
+  const lesson06::CachePool& pool = scheduler.manager().pool();
   Moment moment;
   moment.pool = static_cast<double>(pool.num_used()) / static_cast<double>(pool.num_blocks());
   moment.running = static_cast<int>(scheduler.num_running());
@@ -43,8 +43,8 @@ void Show::pass(const PassView& view) {
   show_line(view);
 }
 
-void Show::show_line(const PassView& view) {
-  const BlockPool& pool = view.scheduler->manager().pool();
+void ServeProgress::show_line(const PassView& view) {
+  const lesson06::CachePool& pool = view.scheduler->manager().pool();
   const Moment& now = moments_.back();
   std::string bar;
   for (int i = 0; i < 20; ++i) bar += now.pool * 20 > i ? "█" : "·";
@@ -58,7 +58,7 @@ void Show::show_line(const PassView& view) {
   shown_ = true;
 }
 
-std::string Show::to_string(size_t width) const {
+std::string ServeProgress::to_string(size_t width) const {
   std::string pool, running, waiting, preempted;
   const size_t n = moments_.size();
   const size_t columns = std::min(width, n);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "block_manager.h"
+#include "lessons/07_lru_eviction/block_pool.h"
 #include "trace.h"
 
 namespace lesson07 {
@@ -20,10 +20,10 @@ enum class Policy {
 const char* name_of(Policy policy);
 
 struct ReplayResult {
-  int64_t asked = 0;    // prompt tokens of all requests
-  int64_t found = 0;    // of these, in the cache
-  int64_t refused = 0;  // requests larger than the pool
-  CacheMetrics metrics;
+  int64_t asked = 0;     // prompt tokens of all requests
+  int64_t found = 0;     // of these, in the cache
+  int64_t refused = 0;   // requests larger than the pool
+  CacheMetrics metrics;  // of kLru
 
   double hit_rate() const {
     return asked > 0 ? static_cast<double>(found) / static_cast<double>(asked) : 0;
@@ -32,6 +32,6 @@ struct ReplayResult {
 
 /// One request after the other: look up, compute the rest, generate, free.
 ReplayResult replay(const std::vector<TraceRequest>& trace, int num_blocks, int block_size,
-                    Policy policy, FreeOrder order = FreeOrder::kAppend);
+                    Policy policy);
 
 }  // namespace lesson07

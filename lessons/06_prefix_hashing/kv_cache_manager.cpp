@@ -1,0 +1,132 @@
+#include "kv_cache_manager.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace lesson06 {
+namespace {
+
+template <class Requests>
+auto& find_in(Requests& requests, int64_t id) {
+  const auto found = requests.find(id);
+  if (found == requests.end()) {
+    throw std::out_of_range(fmt::format("KvCacheManager: request {} holds no blocks", id));
+  }
+  return found->second;
+}
+
+void append(PrefixChain& chain, uint64_t hash, PrefixId prefix) {
+  ++chain.num_blocks;
+  chain.hash = hash;
+  chain.prefix = prefix;
+}
+
+}  // namespace
+
+KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
+    : pool_(&pool),
+      block_size_(pool.block_size()),
+      options_(options),
+      new_blocks_(static_cast<size_t>(pool.num_blocks())) {}
+
+/// Of the block after the chain; `tokens` are the request's.
+BlockKey KvCacheManager::next_key(const PrefixChain& chain, std::span<const int32_t> tokens) const {
+  const auto size = static_cast<size_t>(block_size());
+  const auto block = tokens.subspan(static_cast<size_t>(chain.num_blocks) * size, size);
+  return {.hash = options_.hasher(chain.hash, block, chain.extra_keys),
+          .parent = chain.prefix,
+          .tokens = block,
+          .extra_keys = chain.extra_keys};
+}
+
+ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> tokens,
+                                                   ExtraKeys extra_keys) const {
+  std::ranges::sort(extra_keys);
+  ComputedBlocks computed;
+  computed.chain.extra_keys = std::move(extra_keys);
+  if (!options_.caching) return computed;
+  const auto size = static_cast<size_t>(block_size());
+  for (size_t end = size; end < tokens.size(); end += size) {  // < : the last token is left
+    const BlockKey key = next_key(computed.chain, tokens);
+    const CachedBlock* const match = pool_->index().find(key, &computed.num_refused);
+    if (match == nullptr) break;
+    computed.block_ids.push_back(match->id);
+    append(computed.chain, key.hash, match->prefix);
+  }
+  computed.num_tokens = computed.chain.num_blocks * block_size();
+  return computed;
+}
+
+std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
+    int64_t id, int num_new_tokens, const ComputedBlocks& computed) {
+  if (const auto held = requests_.find(id); held != requests_.end()) {
+    if (!computed.block_ids.empty()) {
+      throw std::invalid_argument(fmt::format(
+          "KvCacheManager: request {} holds blocks and cannot begin with cached ones", id));
+    }
+    BlockTable& table = held->second.table;
+    const int needed = table.blocks_to_extend(num_new_tokens);
+    if (needed > 0) {
+      if (needed > pool_->num_free()) return std::nullopt;
+      table.reserve(static_cast<size_t>(table.num_blocks() + needed));
+    }
+    return grow(table, num_new_tokens, needed);
+  }
+  Request request{.table = BlockTable(block_size()), .chain = computed.chain};
+  request.table.extend(computed.num_tokens, computed.block_ids);
+  const int needed = request.table.blocks_to_extend(num_new_tokens);
+  // A hit on a free block takes one from the free ones, too.
+  const auto revived = std::ranges::count_if(
+      computed.block_ids, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
+  if (needed + revived > pool_->num_free()) return std::nullopt;
+  request.table.reserve(static_cast<size_t>(
+      std::max(request.table.num_blocks() + needed, options_.max_blocks_per_request)));
+  BlockTable& table = requests_.emplace(id, std::move(request)).first->second.table;
+  // From here on nothing can fail: no block is taken that no table names.
+  pool_->touch(computed.block_ids);  // pinned, before anything else is taken
+  return grow(table, num_new_tokens, needed);
+}
+
+/// Cannot fail: so many blocks are free, and the table has room for them.
+std::span<const int32_t> KvCacheManager::grow(BlockTable& table, int num_tokens, int num_blocks) {
+  const auto fresh = std::span(new_blocks_).first(static_cast<size_t>(num_blocks));
+  if (num_blocks > 0) pool_->get_new_blocks(fresh);
+  table.extend(num_tokens, fresh);
+  return fresh;
+}
+
+void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, int num_computed) {
+  auto& [table, chain] = find_in(requests_, id);
+  if (num_computed > table.num_tokens() || static_cast<size_t>(num_computed) > tokens.size()) {
+    throw std::invalid_argument(
+        fmt::format("KvCacheManager: request {} has computed {} of {} tokens with {} slots", id,
+                    num_computed, tokens.size(), table.num_tokens()));
+  }
+  if (!options_.caching) return;
+  while (chain.num_blocks < num_computed / block_size()) {
+    const BlockKey key = next_key(chain, tokens);
+    const int32_t block = table.block_ids()[static_cast<size_t>(chain.num_blocks)];
+    append(chain, key.hash, pool_->cache_full_block(block, key));
+  }
+}
+
+void KvCacheManager::free(int64_t id) {
+  pool_->free_blocks(table(id).block_ids());
+  requests_.erase(id);
+}
+
+const BlockTable& KvCacheManager::table(int64_t id) const { return find_in(requests_, id).table; }
+
+int64_t KvCacheManager::num_slots_used() const {
+  // Only full blocks are shared: what is empty is in last blocks, and each has one holder.
+  int64_t empty = 0;
+  for (const auto& [id, request] : requests_) {
+    if (request.table.num_blocks() > 0) empty += block_size() - request.table.last_block_fill();
+  }
+  return int64_t{pool_->num_used()} * block_size() - empty;
+}
+
+}  // namespace lesson06

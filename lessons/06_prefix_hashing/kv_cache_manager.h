@@ -1,0 +1,101 @@
+#pragma once
+
+// Which request holds which blocks, and what of its tokens the cache has. Only full blocks are
+// shared, and nobody writes into a full block, so nothing is ever copied on write. Source: vLLM
+// v1's KVCacheManager (v0.22.1: vllm/v1/core/kv_cache_manager.py).
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "block_hash.h"
+#include "block_pool.h"
+#include "lessons/03_paged_blocks/block_table.h"
+#include "prefix_index.h"
+
+namespace lesson06 {
+
+using lesson03::blocks_for;
+using lesson03::BlockTable;
+
+/// The blocks of a request that are in the cache, from the first one on: what the next block's key
+/// needs to know of them.
+struct PrefixChain {
+  int num_blocks = 0;
+  std::optional<uint64_t> hash;    // of the last one
+  std::optional<PrefixId> prefix;  // with the last one
+  ExtraKeys extra_keys;            // of all of them; sorted
+};
+
+/// What the cache has of a request's tokens.
+struct ComputedBlocks {
+  std::vector<int32_t> block_ids;
+  int num_tokens = 0;  // in these blocks
+  PrefixChain chain;
+  int64_t num_refused = 0;  // blocks with a right hash and another content
+};
+inline const ComputedBlocks kNone;
+
+struct CacheManagerOptions {
+  BlockHasher hasher = {};
+  bool caching = true;  // false: no block can be found
+  /// Tables have room for so many blocks from the start: a request that grows allocates nothing.
+  /// 0: they grow as they must.
+  int max_blocks_per_request = 0;
+};
+
+/// Block tables of the requests that hold blocks, by request id. Unknown ids throw
+/// std::out_of_range that names them. Whatever throws or is refused has changed nothing.
+class KvCacheManager {
+ public:
+  /// Borrows the pool.
+  explicit KvCacheManager(CachePool& pool, const CacheManagerOptions& options = {});
+
+  /// The longest run of full blocks that `tokens` begins with and the cache has, but never the last
+  /// token: it has to run to give logits. Read-only: allocate_slots() takes the references.
+  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens,
+                                     ExtraKeys extra_keys = {}) const;
+
+  /// Slots for num_new_tokens more tokens of a request. One that holds nothing yet begins with
+  /// `computed`, which was looked up since anything else changed. Returns the new blocks, which the
+  /// next call overwrites. No value: too few blocks are free, hits on free ones counted, and
+  /// nothing has changed, the order of the free blocks included.
+  std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
+                                                         const ComputedBlocks& computed = kNone);
+
+  /// K and V of the first num_computed of the request's tokens are written: blocks that are full of
+  /// them can be found from now on.
+  void cache_blocks(int64_t id, std::span<const int32_t> tokens, int num_computed);
+
+  /// Drops the request's references and forgets it. What its full blocks hold can be found until
+  /// they are taken for something else. Allocates nothing.
+  void free(int64_t id);
+
+  bool holds(int64_t id) const { return requests_.contains(id); }
+  const BlockTable& table(int64_t id) const;
+  const CachePool& pool() const { return *pool_; }
+  int block_size() const { return block_size_; }
+  int64_t num_slots_used() const;  // that hold a token; those of a shared block count once
+
+  /// Throws std::logic_error unless the pool is sound, every table has just the blocks that its
+  /// tokens fill, and every ref_cnt is the number of tables that hold the block.
+  void check() const;
+
+ private:
+  struct Request {
+    BlockTable table;
+    PrefixChain chain;
+  };
+  BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens) const;
+  std::span<const int32_t> grow(BlockTable& table, int num_tokens, int num_blocks);
+
+  CachePool* pool_;
+  int block_size_;
+  CacheManagerOptions options_;
+  std::unordered_map<int64_t, Request> requests_;
+  std::vector<int32_t> new_blocks_;  // [num_blocks], of which a call uses the first ones
+};
+
+}  // namespace lesson06

@@ -1,0 +1,56 @@
+#include "hashers.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <stdexcept>
+
+#include "common/base/error.h"
+
+namespace lesson06 {
+
+uint64_t sha256_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
+                      std::span<const ExtraKey> extra_keys) {
+  const std::string bytes = hashed_bytes(parent, tokens, extra_keys);
+  std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
+    throw std::runtime_error("SHA-256 is not available in this OpenSSL");
+  }
+  uint64_t first = 0;
+  std::memcpy(&first, digest.data(), sizeof first);
+  return first;
+}
+
+BlockHasher narrow_hasher(int bits) {
+  if (bits < 0 || bits > 64) throw std::invalid_argument("narrow_hasher: wanted 0 to 64 bits");
+  const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  return {.mask = mask};
+}
+
+BlockHasher hasher_of(const std::string& name) {
+  if (name == "xxh64") return {};
+  if (name == "sha256") return {.hash = sha256_block};
+  int bits = -1;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data(), end, bits);
+  if (error != std::errc() || stop != end || bits < 0 || bits > 64) {
+    kv::user_error("hash {}: wanted xxh64, sha256, or a number of bits from 0 to 64", name);
+  }
+  return narrow_hasher(bits);
+}
+
+std::vector<uint64_t> hash_chain(std::span<const int32_t> tokens, int block_size,
+                                 const BlockHasher& hasher) {
+  std::vector<uint64_t> hashes;
+  std::optional<uint64_t> parent;
+  const auto size = static_cast<size_t>(block_size);
+  for (size_t end = size; end <= tokens.size(); end += size) {
+    parent = hasher(parent, tokens.subspan(end - size, size), {});
+    hashes.push_back(*parent);
+  }
+  return hashes;
+}
+
+}  // namespace lesson06

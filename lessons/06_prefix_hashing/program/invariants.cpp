@@ -1,0 +1,63 @@
+// What must hold at every moment, spelled out: for tests, and for the page, which checks it after
+// each command.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "lessons/06_prefix_hashing/kv_cache_manager.h"
+
+namespace lesson06 {
+
+void PrefixIndex::check() const {
+  int cached = 0, chained = 0;
+  for (const CachedBlock& block : blocks_) cached += block.next != CachedBlock::kNotCached;
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    for (int32_t id = buckets_[bucket]; id != CachedBlock::kEnd; id = block(id)->next) {
+      if (block(id) == nullptr || bucket_of(block(id)->hash) != bucket) {
+        throw std::logic_error(fmt::format("block {} is in the wrong chain", id));
+      }
+      if (++chained > cached) throw std::logic_error("the index names a block twice");
+    }
+  }
+  if (chained != cached || cached != size_) {
+    throw std::logic_error(fmt::format("{} blocks are cached, the index names {} and counts {}",
+                                       cached, chained, size_));
+  }
+}
+
+void BlockPool::check() const {
+  index_.check();
+  const auto unused = std::ranges::count(ref_cnt_, 0);
+  const bool all_free = std::ranges::all_of(free_, [&](int32_t id) { return ref_cnt(id) == 0; });
+  if (unused != num_free() || !all_free) {
+    throw std::logic_error(
+        fmt::format("{} blocks have no reference, {} are free", unused, num_free()));
+  }
+}
+
+void KvCacheManager::check() const {
+  pool_->check();
+  std::unordered_map<int32_t, int> num_tables;  // that hold a block
+  for (const auto& [id, request] : requests_) {
+    const BlockTable& table = request.table;
+    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size())) {
+      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens", id,
+                                         table.num_blocks(), table.num_tokens()));
+    }
+    for (const int32_t block : table.block_ids()) ++num_tables[block];
+  }
+  for (const auto& [block, count] : num_tables) {
+    if (pool_->ref_cnt(block) == count) continue;
+    throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
+                                       pool_->ref_cnt(block), count));
+  }
+  if (static_cast<int>(num_tables.size()) != pool_->num_used()) {
+    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
+                                       num_tables.size(), pool_->num_used()));
+  }
+}
+
+}  // namespace lesson06

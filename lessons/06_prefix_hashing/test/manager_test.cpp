@@ -1,0 +1,314 @@
+// Tests of lesson 06's bookkeeping: the index, the pool, and requests that find their beginnings.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kv_cache_manager.h"
+#include "program/hashers.h"
+#include "requests.h"
+
+namespace {
+
+using lesson06::BlockKey;
+using lesson06::BlockPool;
+using lesson06::ExtraKey;
+using lesson06::ExtraKeys;
+using lesson06::KvCacheManager;
+using lesson06::PrefixIndex;
+using lesson06::xxh64_block;
+using namespace lesson06_test;
+
+// The pair that the literature of this course knows: legal ids of Qwen3's vocabulary.
+const Tokens kForgedA{1000, 1001, 148912, 115505, 1004, 1005, 1006, 1007,
+                      1008, 1009, 37649,  19953,  1012, 1013, 1014, 1015};
+const Tokens kForgedB{1000, 1001, 70013, 105460, 1004, 1005, 1006, 1007,
+                      1008, 1009, 0,     0,      1012, 1013, 1014, 1015};
+
+}  // namespace
+
+TEST_CASE("a short request takes tails: what is left of a prefix can be found") {
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
+  run_and_free(manager, range(0, 12));   // three blocks with a name
+  run_and_free(manager, range(50, 57));  // takes two of them, from the tail
+  CHECK(found(manager, range(0, 12)) == 4);
+}
+
+TEST_CASE("a partly filled block has no hash, and gets one when it is full") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  run(manager, 1, range(0, 9));
+  CHECK(pool.index().size() == 2);
+  const int32_t tail = table_of(manager, 1)[2];
+  CHECK(pool.index().block(tail) == nullptr);
+  REQUIRE(manager.allocate_slots(1, 3));
+  write(manager, 1, range(0, 12));
+  CHECK(pool.index().block(tail)->hash == lesson06::hash_chain(range(0, 12), 4, {})[2]);
+  write(manager, 1, range(0, 12));  // again: nothing new
+  CHECK(pool.index().size() == 3);
+}
+
+TEST_CASE("only what is computed can be found, whatever has a slot already") {
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
+  const Tokens tokens = range(0, 9);
+  REQUIRE(manager.allocate_slots(1, 8));
+  for (const auto& [computed, can_be_found] : {std::pair{4, 4}, {7, 4}, {8, 8}}) {
+    manager.cache_blocks(1, tokens, computed);
+    CHECK(found(manager, tokens) == can_be_found);
+  }
+}
+
+TEST_CASE("a second request begins in the blocks of the first") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
+  run(manager, 1, range(0, 11));
+  Tokens other = range(0, 8);
+  other.insert(other.end(), {90, 91, 92});
+  CHECK(run(manager, 2, other) == 8);
+  const Ids a = table_of(manager, 1), b = table_of(manager, 2);
+  CHECK(b[0] == a[0]);
+  CHECK(b[1] == a[1]);
+  CHECK(b[2] != a[2]);
+  CHECK(pool.ref_cnt(a[0]) == 2);
+  CHECK(pool.num_used() == 4);
+  CHECK(manager.num_slots_used() == 8 + 3 + 3);
+}
+
+TEST_CASE("the new blocks of a request are told: its table's last ones") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
+  run(manager, 1, range(0, 8));
+  const auto computed = manager.get_computed_blocks(range(0, 9));
+  const auto first = manager.allocate_slots(2, 5, computed);
+  REQUIRE(first.has_value());
+  CHECK(Ids(first->begin(), first->end()) == Ids{table_of(manager, 2)[2], table_of(manager, 2)[3]});
+  CHECK(manager.allocate_slots(2, 3)->empty());  // they fill the last block
+  const int32_t next = manager.allocate_slots(2, 1)->front();
+  CHECK(next == table_of(manager, 2).back());
+  CHECK_THROWS_AS(manager.allocate_slots(2, 1, computed), std::invalid_argument);
+  CHECK_THROWS_AS(manager.allocate_slots(2, -1), std::invalid_argument);
+  CHECK_THROWS_AS(manager.allocate_slots(3, INT32_MAX, computed), std::invalid_argument);
+  CHECK_FALSE(manager.holds(3));
+  manager.check();
+}
+
+TEST_CASE("a hit ends at the first difference: later blocks are equal and do not count") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
+  run(manager, 1, range(0, 17));
+  Tokens other = range(0, 17);
+  other[5] = 99;
+  CHECK(run(manager, 2, other) == 4);
+  other[0] = 98;
+  CHECK(run(manager, 3, other) == 0);
+}
+
+TEST_CASE("the last token is never taken from the cache") {
+  for (const int n : {1, 3, 4, 5, 8, 9, 12}) {
+    CAPTURE(n);
+    BlockPool pool(16, 4);
+    KvCacheManager manager(pool);
+    run(manager, 1, range(0, 12));
+    CHECK(found(manager, range(0, n)) == (n - 1) / 4 * 4);
+  }
+}
+
+// Blocks that are found before the pass that fills them would be read before they are written.
+TEST_CASE("what has not been written is not found") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
+  REQUIRE(start(manager, 1, range(0, 9)));
+  CHECK(found(manager, range(0, 9)) == 0);
+  write(manager, 1, range(0, 9));
+  CHECK(found(manager, range(0, 9)) == 8);
+}
+
+TEST_CASE("a request that ends before its pass leaves nothing to be found") {
+  BlockPool pool(16, 4);
+  KvCacheManager manager(pool);
+  REQUIRE(start(manager, 1, range(0, 9)));
+  manager.free(1);
+  CHECK(pool.index().size() == 0);
+  CHECK(found(manager, range(0, 9)) == 0);
+}
+
+TEST_CASE("what was freed is found until its block is taken for something else") {
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
+  run_and_free(manager, range(0, 9));
+  CHECK(pool.num_used() == 0);
+  CHECK(run(manager, 1, range(0, 9)) == 8);
+  CHECK(pool.num_used() == 3);
+  manager.free(1);
+  run_and_free(manager, range(100, 116));  // all four blocks
+  CHECK(found(manager, range(0, 9)) == 0);
+}
+
+// vLLM #4761: a block that was taken for something else stayed in the index of cached blocks.
+TEST_CASE("a block that holds something else now is not found under its old name") {
+  BlockPool pool(2, 4);
+  KvCacheManager manager(pool);
+  run_and_free(manager, range(0, 4));
+  run_and_free(manager, range(50, 58));
+  CHECK(found(manager, range(0, 5)) == 0);
+  CHECK(pool.index().size() == 2);
+}
+
+TEST_CASE("hits are pinned before anything else is taken, and count as taken") {
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
+  REQUIRE(manager.allocate_slots(1, 4));
+  run_and_free(manager, range(0, 8));
+  const auto computed = manager.get_computed_blocks(range(0, 16));
+  CHECK(computed.num_tokens == 8);
+  CHECK(pool.num_free() == 3);                          // a lookup pins nothing
+  CHECK_FALSE(manager.allocate_slots(2, 8, computed));  // two hits and two new ones
+  CHECK_FALSE(manager.holds(2));
+  CHECK(pool.index().size() == 2);
+  REQUIRE(manager.allocate_slots(2, 4, computed));
+  CHECK(pool.num_free() == 0);
+  CHECK(pool.index().size() == 2);
+  CHECK(std::ranges::equal(computed.block_ids, manager.table(2).block_ids().first(2)));
+  manager.check();
+}
+
+TEST_CASE("two blocks with one content: when one is overwritten the other is still found") {
+  BlockPool pool(5, 4);
+  KvCacheManager manager(pool);
+  REQUIRE(start(manager, 1, range(0, 5)));
+  REQUIRE(start(manager, 2, range(0, 5)));
+  write(manager, 1, range(0, 5));
+  write(manager, 2, range(0, 5));
+  CHECK(pool.index().size() == 2);
+  const int32_t a = table_of(manager, 1)[0], b = table_of(manager, 2)[0];
+  CHECK(pool.index().block(a)->prefix == pool.index().block(b)->prefix);
+  manager.free(2);
+  run(manager, 3, range(60, 72));  // takes three blocks, the second one's two among them
+  CHECK_FALSE(std::ranges::equal(pool.index().tokens(b), range(0, 4)));
+  CHECK(found(manager, range(0, 5)) == 4);
+}
+
+/// A first block, then another one, then one token that has to run.
+Tokens after_first(const Tokens& second, const Tokens& third = {}) {
+  Tokens tokens = range(0, 16);
+  tokens.insert(tokens.end(), second.begin(), second.end());
+  tokens.insert(tokens.end(), third.begin(), third.end());
+  tokens.push_back(7);
+  return tokens;
+}
+
+// vLLM #12621, CVE-2025-25183: prompts could be made that collide, and got others' K and V.
+// OpenVINO GenAI #3722: a cache that compares the hash alone cannot even notice.
+TEST_CASE("the forged pair: one hash, and no false hit") {
+  REQUIRE(xxh64_block(0x1122334455667788, kForgedA) == 0x769699b396f38b19);
+  REQUIRE(xxh64_block(0x1122334455667788, kForgedB) == 0x769699b396f38b19);
+  REQUIRE(xxh64_block({}, kForgedA) !=
+          xxh64_block({}, kForgedB));  // made for a block with a parent
+  for (const bool exact : {true, false}) {
+    CAPTURE(exact);
+    BlockPool pool(16, 16, exact ? PrefixIndex::Check::kExact : PrefixIndex::Check::kHashOnly);
+    KvCacheManager manager(pool);
+    run(manager, 1, after_first(kForgedA));
+    const auto computed = manager.get_computed_blocks(after_first(kForgedB));
+    CHECK(computed.num_tokens == (exact ? 16 : 32));
+    CHECK(computed.num_refused == (exact ? 1 : 0));
+  }
+}
+
+TEST_CASE("equal tokens after a forged parent are another prefix") {
+  // [A, T] is cached; then [B], which collides with A; then [B, T]. T's tokens are equal, its hash
+  // is equal, and its K and V were computed after A.
+  BlockPool pool(16, 16);
+  KvCacheManager manager(pool);
+  const Tokens t = range(2000, 2016);
+  run(manager, 1, after_first(kForgedA, t));
+  run(manager, 2, after_first(kForgedB));
+  CHECK(found(manager, after_first(kForgedB, t)) == 32);  // B itself, and not T
+  CHECK(found(manager, after_first(kForgedA, t)) == 48);
+}
+
+// vLLM #3264: prompts for two adapters shared K and V. #17045, CVE-2025-46570: salts, as the time
+// to the first token tells what others have asked.
+TEST_CASE("a salt, an adapter, an image and its place: the same key hits, another one misses") {
+  const std::vector<ExtraKeys> all{{},
+                                   {{ExtraKey::Kind::kSalt, "x"}},
+                                   {{ExtraKey::Kind::kSalt, "y"}},
+                                   {{ExtraKey::Kind::kAdapter, "x"}},
+                                   {{ExtraKey::Kind::kContent, "x"}},
+                                   {{ExtraKey::Kind::kContent, "x", 1}}};
+  for (const int bits : {64, 0}) {  // without a hash the comparison alone decides
+    for (size_t i = 0; i < all.size(); ++i) {
+      BlockPool pool(32, 4);
+      KvCacheManager manager(pool, {.hasher = lesson06::narrow_hasher(bits)});
+      run(manager, 1, range(0, 9), all[i]);
+      for (size_t j = 0; j < all.size(); ++j) {
+        CAPTURE(bits);
+        CAPTURE(i);
+        CAPTURE(j);
+        CHECK(found(manager, range(0, 9), all[j]) == (i == j ? 8 : 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("extra keys mean the same in any order, and two images with another border do not") {
+  const ExtraKey salt{ExtraKey::Kind::kSalt, "s"}, a{ExtraKey::Kind::kContent, "a", 0},
+      b{ExtraKey::Kind::kContent, "b", 4}, later{ExtraKey::Kind::kContent, "b", 5};
+  for (const int bits : {64, 0}) {
+    BlockPool pool(8, 4);
+    KvCacheManager manager(pool, {.hasher = lesson06::narrow_hasher(bits)});
+    run(manager, 1, range(0, 9), {salt, a, b});
+    CHECK(found(manager, range(0, 9), {b, salt, a}) == 8);
+    CHECK(found(manager, range(0, 9), {salt, a, later}) == 0);
+    CHECK(found(manager, range(0, 9), {salt, a}) == 0);
+  }
+}
+
+TEST_CASE("unknown requests are named, and nothing changes") {
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool);
+  run(manager, 1, range(0, 6));
+  CHECK_THROWS_WITH_AS(manager.free(7), doctest::Contains("request 7"), std::out_of_range);
+  CHECK_THROWS_WITH_AS(manager.table(7), doctest::Contains("request 7"), std::out_of_range);
+  CHECK_THROWS_AS(manager.cache_blocks(7, range(0, 6), 6), std::out_of_range);
+  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 5), 6), std::invalid_argument);
+  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 7), 7), std::invalid_argument);
+  manager.check();
+}
+
+TEST_CASE("wrong use of a pool is named, and nothing changes") {
+  BlockPool pool(4, 4);
+  Ids two(2), five(5, -5);
+  REQUIRE(pool.get_new_blocks(two));
+  CHECK(two == Ids{0, 1});
+  CHECK_FALSE(pool.get_new_blocks(five));
+  CHECK(five == Ids(5, -5));
+  for (const Ids& wrong : {Ids{0, 3}, Ids{0, 0}}) {
+    CHECK_THROWS_WITH_AS(pool.free_blocks(wrong), doctest::Contains("it is free"),
+                         std::logic_error);
+  }
+  CHECK_THROWS_WITH_AS(pool.free_blocks(Ids{1, 4}), doctest::Contains("no block 4"),
+                       std::out_of_range);
+  CHECK_THROWS_WITH_AS(pool.touch(Ids{1, 9}), doctest::Contains("no block 9"), std::out_of_range);
+  CHECK(pool.ref_cnt(0) == 1);
+  CHECK(pool.ref_cnt(1) == 1);
+  const Tokens tokens = range(0, 4);
+  const BlockKey key{.hash = 1, .parent = {}, .tokens = tokens, .extra_keys = {}};
+  CHECK_THROWS_WITH_AS(pool.cache_full_block(3, key), doctest::Contains("block 3"),
+                       std::logic_error);
+  CHECK_THROWS_AS(
+      pool.cache_full_block(
+          0, {.hash = 1, .parent = {}, .tokens = std::span(tokens).first(3), .extra_keys = {}}),
+      std::invalid_argument);
+  pool.cache_full_block(0, key);
+  CHECK_THROWS_WITH_AS(pool.cache_full_block(0, key), doctest::Contains("cached already"),
+                       std::logic_error);
+  CHECK_THROWS_AS(BlockPool(0, 4), std::invalid_argument);
+  CHECK_THROWS_AS(BlockPool(4, 0), std::invalid_argument);
+  pool.check();
+}

@@ -1,0 +1,67 @@
+#pragma once
+
+// Requests on a KvCacheManager without a model. For the tests of this lesson and the next ones.
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "lessons/06_prefix_hashing/kv_cache_manager.h"
+
+namespace lesson06_test {
+
+using lesson06::ExtraKeys;
+using lesson06::KvCacheManager;
+using Tokens = std::vector<int32_t>;
+using Ids = std::vector<int32_t>;
+
+inline Tokens range(int32_t begin, int32_t end) {
+  Tokens tokens(static_cast<size_t>(end - begin));
+  std::iota(tokens.begin(), tokens.end(), begin);
+  return tokens;
+}
+
+inline Ids table_of(const KvCacheManager& manager, int64_t id) {
+  const auto ids = manager.table(id).block_ids();
+  return {ids.begin(), ids.end()};
+}
+
+/// How many of these tokens the cache has.
+inline int found(const KvCacheManager& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
+  return manager.get_computed_blocks(tokens, keys).num_tokens;
+}
+
+/// What is found, and slots for the rest; nothing of that is written yet. False: no room.
+inline bool start(KvCacheManager& manager, int64_t id, const Tokens& tokens,
+                  const ExtraKeys& keys = {}) {
+  const auto computed = manager.get_computed_blocks(tokens, keys);
+  const int rest = static_cast<int>(tokens.size()) - computed.num_tokens;
+  return manager.allocate_slots(id, rest, computed).has_value();
+}
+
+/// All tokens of the request are computed.
+inline void write(KvCacheManager& manager, int64_t id, const Tokens& tokens) {
+  manager.cache_blocks(id, tokens, static_cast<int>(tokens.size()));
+  manager.check();
+}
+
+/// Starts and writes. Returns how many tokens were found.
+inline int run(KvCacheManager& manager, int64_t id, const Tokens& tokens,
+               const ExtraKeys& keys = {}) {
+  const int num_found = found(manager, tokens, keys);
+  REQUIRE(start(manager, id, tokens, keys));
+  write(manager, id, tokens);
+  return num_found;
+}
+
+/// The same, and the request ends.
+inline int run_and_free(KvCacheManager& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
+  const int num_found = run(manager, -1, tokens, keys);
+  manager.free(-1);
+  manager.check();
+  return num_found;
+}
+
+}  // namespace lesson06_test

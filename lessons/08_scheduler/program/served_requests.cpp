@@ -1,0 +1,111 @@
+#include "served_requests.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace lesson08 {
+
+ServedRequests::ServedRequests(std::span<const kv::Request> requests,
+                               std::span<const Arrival> arrivals, const kv::TokenCallback& on_token,
+                               const kv::ModelConfig& config)
+    : requests_(requests),
+      arrivals_(arrivals),
+      on_token_([this, &on_token](size_t i, int32_t token) {
+        if (result_.times[i].first_token == 0) result_.times[i].first_token = now();
+        return !on_token || on_token(i, token);
+      }),
+      generation_(requests, config, on_token_) {
+  if (!arrivals.empty() && arrivals.size() != requests.size()) {
+    throw std::invalid_argument("serve: wanted an arrival for each request, or none");
+  }
+  result_.times.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (generation_.active(i)) to_come_.push_back(i);
+  }
+  std::ranges::stable_sort(to_come_, {}, [&](size_t i) { return arrival_of(i).pass; });
+}
+
+double ServedRequests::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+bool ServedRequests::submit_arrivals(Scheduler& scheduler) {
+  if (pass_ < 0) {
+    timer_ = {};
+    device_done_ = now();
+  }
+  const bool all_came = num_submitted_ == to_come_.size();
+  if (all_came && scheduler.idle()) return false;
+  ++pass_;
+  if (scheduler.idle()) pass_ = std::max(pass_, arrival_of(to_come_[num_submitted_]).pass);
+  for (; num_submitted_ < to_come_.size(); ++num_submitted_) {
+    const size_t i = to_come_[num_submitted_];
+    if (arrival_of(i).pass > pass_) break;
+    result_.times[i].arrived = now();
+    scheduler.submit(static_cast<int64_t>(i), requests_[i].prompt, requests_[i].max_tokens,
+                     arrival_of(i).priority);
+  }
+  return true;
+}
+
+void ServedRequests::cancel_all() {
+  for (size_t i = 0; i < requests_.size(); ++i) generation_.cancel(i);
+}
+
+void ServedRequests::note_start(const Scheduler& scheduler, std::span<const Chunk> chunks) {
+  for (const Chunk& chunk : chunks) {
+    const ScheduledRequest& request = scheduler.request(chunk.id);
+    if (request.num_computed > request.num_cached) continue;  // it has started before
+    result_.generated.counters.by_name["cache_hit_tokens"] += request.num_cached;
+    if (request.num_preemptions > 0) continue;
+    result_.times[static_cast<size_t>(chunk.id)].num_cached_tokens = request.num_cached;
+  }
+}
+
+void ServedRequests::accept(const kv::PassRows& rows, std::span<const int32_t> chosen) {
+  for (size_t i = 0; i < chosen.size(); ++i) generation_.append(rows.requests[i], chosen[i]);
+  device_done_ = now();
+}
+
+void ServedRequests::note_blocks(const KvCacheManager& manager,
+                                 const lesson03::PagedKvCache& cache) {
+  kv::EngineCounters& counters = result_.generated.counters;
+  const int64_t used = manager.pool().num_used();
+  const int64_t slots = used * manager.block_size();
+  const int64_t filled = manager.num_slots_used();
+  int64_t& most_blocks = counters.by_name["blocks_in_use"];
+  most_blocks = std::max(most_blocks, used);
+  result_.waste += static_cast<double>(slots - filled) / static_cast<double>(slots);
+  kv::note_kv_bytes(counters, used * cache.bytes_per_block(), filled * cache.bytes_per_token());
+}
+
+void ServedRequests::note_end(const kv::PassRows& rows, std::span<const Chunk> chunks,
+                              Scheduler& scheduler, const lesson03::PagedKvCache& cache) {
+  note_blocks(scheduler.manager(), cache);
+  for (const size_t i : rows.requests) {
+    const auto id = static_cast<int64_t>(i);
+    if (generation_.active(i)) {
+      scheduler.add_token(id, generation_.tokens(i).back());
+      continue;
+    }
+    result_.times[i].num_preemptions = scheduler.request(id).num_preemptions;
+    result_.times[i].ended = now();
+    scheduler.finish(id);
+  }
+  int num_rows = 0;  // padding does not count
+  for (const Chunk& chunk : chunks) num_rows += chunk.num_tokens;
+  timer_.end_pass(num_rows, result_.generated);
+}
+
+ServeResult ServedRequests::result(const Scheduler& scheduler) {
+  ServeResult result = std::move(result_);
+  result.num_preemptions = scheduler.num_preemptions();
+  if (const int64_t passes = result.generated.counters.passes; passes > 0) {
+    result.waste /= static_cast<double>(passes);
+  }
+  result.generated.completions = generation_.completions();
+  return result;
+}
+
+}  // namespace lesson08
