@@ -102,9 +102,9 @@ __device__ inline void start_tile(ManyTile<kHeadDim>& tile, const Rows& rows, in
 
 /// acc = P V over the tile's keys, from zero. All columns are under way at once.
 template <int kHeadDim>
-__device__ inline void weigh_values(const ManyTile<kHeadDim>& tile,
-                                    const uint32_t (&p)[kQuarters][4],
-                                    LaneState<kHeadDim> (&state)[2]) {
+__device__ inline void weigh_all_columns(const ManyTile<kHeadDim>& tile,
+                                         const uint32_t (&p)[kQuarters][4],
+                                         LaneState<kHeadDim> (&state)[2]) {
   float acc[kHeadDim / 8][4];
 #pragma unroll
   for (auto& column : acc) column[0] = column[1] = column[2] = column[3] = 0.0f;
@@ -130,13 +130,14 @@ __device__ inline void weigh_values(const ManyTile<kHeadDim>& tile,
 
 /// One tile from scratch. visible[h]: how many of its keys pair quad + 8 h sees.
 template <int kHeadDim>
-__device__ inline void attend_to_tile(const ManyTile<kHeadDim>& tile, const QueryRows<kHeadDim>& q,
-                                      const int (&visible)[2], LaneState<kHeadDim> (&state)[2]) {
+__device__ inline void attend_to_tile_by_warp(const ManyTile<kHeadDim>& tile,
+                                              const QueryRows<kHeadDim>& q, const int (&visible)[2],
+                                              LaneState<kHeadDim> (&state)[2]) {
   QuarterScores s[kQuarters];
   uint32_t p[kQuarters][4];
   score_tile<kHeadDim>(tile, q, s);
   softmax_tile<kHeadDim, 2>(s, visible, state, p);
-  weigh_values<kHeadDim>(tile, p, state);
+  weigh_all_columns<kHeadDim>(tile, p, state);
 }
 
 /// Grid: (blocks of 64 pairs of the longest query range, num_kv_heads, num_seqs); long blocks
@@ -162,20 +163,7 @@ __global__ void __launch_bounds__(kManyThreads, 2)
   start_tile(shared.tiles[0], rows, 0, keys_end);
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int quad = static_cast<int>(threadIdx.x) % 32 / 4;
-  const int t = static_cast<int>(threadIdx.x) % 4;
-  const int pair[2] = {first_pair + kMmaPairs * warp + quad,
-                       first_pair + kMmaPairs * warp + quad + 8};
-  const int num_keys[2] = {pairs.num_keys(pair[0]), pairs.num_keys(pair[1])};
-  uint4 q[kRowPieces<kHeadDim>][2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    // A pair that does not exist works on the last one's row; it sees no key and is not stored.
-    const bf16* row = q_row(queries, pairs, min(pair[h], last_pair));
-#pragma unroll
-    for (int i = 0; i < kRowPieces<kHeadDim>; ++i) q[i][h] = row_piece<kHeadDim>(row, i, t);
-  }
-
+  const LanePairs<kHeadDim, 2> mine(queries, pairs, first_pair + kMmaPairs * warp, last_pair);
   SharedResult<kHeadDim> result{{}, {}, shared.result};
   LaneState<kHeadDim> group[2], tile[2];
   for (int i = 0; i < num_tiles; ++i) {
@@ -184,9 +172,9 @@ __global__ void __launch_bounds__(kManyThreads, 2)
     if (i + 1 < num_tiles) {
       start_tile(shared.tiles[(i + 1) % 2], rows, (i + 1) * kTileTokens, keys_end);
     }
-    const int visible[2] = {num_keys[0] - i * kTileTokens, num_keys[1] - i * kTileTokens};
+    const int visible[2] = {mine.num_keys[0] - i * kTileTokens, mine.num_keys[1] - i * kTileTokens};
     if (!__any_sync(kFullWarp, visible[0] > 0 || visible[1] > 0)) continue;
-    attend_to_tile<kHeadDim>(shared.tiles[i % 2], q, visible, tile);
+    attend_to_tile_by_warp<kHeadDim>(shared.tiles[i % 2], mine.q, visible, tile);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if (visible[h] <= 0) continue;  // not merged: no trace
@@ -200,9 +188,9 @@ __global__ void __launch_bounds__(kManyThreads, 2)
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    if (num_keys[h] == 0) continue;
-    result.append_to(group[h], h, num_keys[h] <= kGroupTokens);
-    store_result<kHeadDim>(group[h], out_row(queries, pairs, pair[h]));
+    if (mine.num_keys[h] == 0) continue;
+    result.append_to(group[h], h, mine.num_keys[h] <= kGroupTokens);
+    store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
   }
 }
 

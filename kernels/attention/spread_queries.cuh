@@ -82,8 +82,8 @@ __device__ inline FourElements merge_partials(const PartialGroup<kHeadDim>* grou
 
 /// Leaves what a group gives a pair for the CTA that comes last.
 template <int kHeadDim>
-__device__ inline void leave_partial(const FourElements& state, PartialGroup<kHeadDim>& partial,
-                                     int pair, int element) {
+__device__ inline void leave_four(const FourElements& state, PartialGroup<kHeadDim>& partial,
+                                  int pair, int element) {
   *reinterpret_cast<float4*>(&partial.acc[pair][element]) = {state.acc[0], state.acc[1],
                                                              state.acc[2], state.acc[3]};
   if (element == 0) {
@@ -170,7 +170,8 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
     q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
   }
   const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};
-  attend_to_tile<kHeadDim>(share, q, visible, tile_begin < keys_end, tiles[warp / kQuarters]);
+  attend_to_tile_by_four_warps<kHeadDim>(share, q, visible, tile_begin < keys_end,
+                                         tiles[warp / kQuarters]);
   __syncthreads();
 
   const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens;
@@ -183,7 +184,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
     if (num_groups == 1) {
       store_four(state, own_out);
     } else {
-      leave_partial<kHeadDim>(state, partials[group], warp, element);
+      leave_four<kHeadDim>(state, partials[group], warp, element);
     }
   }
   if (num_groups == 1 || !comes_last(&workspace.counters[block], num_groups)) return;

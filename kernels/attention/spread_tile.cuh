@@ -182,9 +182,10 @@ __device__ inline void weigh_quarter(const TileShare<kHeadDim>& share, const int
 /// A tile from scratch, by four warps. q: the rows of pairs quad and quad + 8. All threads of the
 /// CTA must call it; those whose tile is not `active` only keep the others company.
 template <int kHeadDim>
-__device__ inline void attend_to_tile(const TileShare<kHeadDim>& share,
-                                      const QueryRows<kHeadDim>& q, const int (&visible)[2],
-                                      bool active, SharedTile<kHeadDim>& shared) {
+__device__ inline void attend_to_tile_by_four_warps(const TileShare<kHeadDim>& share,
+                                                    const QueryRows<kHeadDim>& q,
+                                                    const int (&visible)[2], bool active,
+                                                    SharedTile<kHeadDim>& shared) {
   QuarterScores s = {};
   float m[2];
   if (active) score_quarter<kHeadDim>(share, q, visible, s, shared);

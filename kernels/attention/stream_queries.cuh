@@ -15,9 +15,9 @@ namespace kv::attention {
 
 /// acc = P V over the tile's keys, from zero. Two columns at a time: few registers.
 template <int kHeadDim, int kHalves>
-__device__ inline void weigh_values(const StreamTile<kHeadDim>& tile,
-                                    const uint32_t (&p)[kQuarters][4],
-                                    LaneState<kHeadDim> (&state)[kHalves]) {
+__device__ inline void weigh_two_columns_at_a_time(const StreamTile<kHeadDim>& tile,
+                                                   const uint32_t (&p)[kQuarters][4],
+                                                   LaneState<kHeadDim> (&state)[kHalves]) {
   constexpr int kStride = StreamTile<kHeadDim>::kStrideV;
   const int lane = static_cast<int>(threadIdx.x);
   const uint32_t first = shared_address(tile.v_piece(lane % 16, lane / 16));
@@ -69,7 +69,6 @@ __global__ void __launch_bounds__(32)
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<StreamTile<kHeadDim>*>(shared_bytes);
 
-  const int lane = static_cast<int>(threadIdx.x);
   const int kv_head = static_cast<int>(blockIdx.x);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int first_pair = static_cast<int>(blockIdx.z) % blocks_per_seq * kPairs;
@@ -92,19 +91,7 @@ __global__ void __launch_bounds__(32)
   copies.start_v(run_begin);
   if (early) wait_for_predecessors();
 
-  int pair[2];
-  int num_keys[2];
-  uint4 q[kRowPieces<kHeadDim>][2] = {};
-#pragma unroll
-  for (int h = 0; h < kHalves; ++h) {
-    pair[h] = first_pair + lane / 4 + 8 * h;
-    num_keys[h] = pairs.num_keys(pair[h]);
-    // A pair that does not exist works on the last one's row; it sees no key and is not stored.
-    const bf16* row = q_row(queries, pairs, min(pair[h], last_pair));
-#pragma unroll
-    for (int i = 0; i < kRowPieces<kHeadDim>; ++i) q[i][h] = row_piece<kHeadDim>(row, i, lane % 4);
-  }
-
+  const LanePairs<kHeadDim, kHalves> mine(queries, pairs, first_pair, last_pair);
   const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens;
   partials += (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
 
@@ -114,16 +101,16 @@ __global__ void __launch_bounds__(32)
     copies.find_rows(next);
     int visible[2];
 #pragma unroll
-    for (int h = 0; h < kHalves; ++h) visible[h] = num_keys[h] - tile_begin;
+    for (int h = 0; h < kHalves; ++h) visible[h] = mine.num_keys[h] - tile_begin;
     QuarterScores s[kQuarters];
     uint32_t p[kQuarters][4];
     wait_for_all_but_one();  // K is there, V may not be
-    score_tile<kHeadDim>(shared, q, s);
+    score_tile<kHeadDim>(shared, mine.q, s);
     __syncwarp();  // all lanes have read K
     copies.start_k(next);
     softmax_tile<kHeadDim, kHalves>(s, visible, tile, p);
     wait_for_all_but_one();  // V is there, the next K may not be
-    weigh_values<kHeadDim, kHalves>(shared, p, tile);
+    weigh_two_columns_at_a_time<kHeadDim, kHalves>(shared, p, tile);
     __syncwarp();  // all lanes have read V
     copies.start_v(next);
 
@@ -140,7 +127,7 @@ __global__ void __launch_bounds__(32)
       }
       if (!ends_group || num_groups == 1) continue;
       const int index = tile_begin / kGroupTokens;
-      if (num_keys[h] > index * kGroupTokens) {
+      if (mine.num_keys[h] > index * kGroupTokens) {
         leave_partial<kHeadDim>(group[h], h, partials[index]);
       }
     }
@@ -150,7 +137,8 @@ __global__ void __launch_bounds__(32)
   if (num_groups > 1) return;
 #pragma unroll
   for (int h = 0; h < kHalves; ++h) {
-    if (num_keys[h] > 0) store_result<kHeadDim>(group[h], out_row(queries, pairs, pair[h]));
+    if (mine.num_keys[h] == 0) continue;
+    store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
   }
 }
 

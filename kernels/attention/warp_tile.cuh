@@ -2,9 +2,9 @@
 
 // One tile by one warp, K and V in shared memory: what many_queries.cuh and stream_queries.cuh
 // share. They keep tiles in different layouts; a tile has
+//
 //   k_piece(row, i), v_piece(row, i)   the address of 16 bytes of a row
-//   kStrideK, kStrideV                 pieces from there to the same piece eight rows on, divided
-//   by 8
+//   kStrideK, kStrideV                 from there to the same piece 8 rows on: 8 of these pieces
 
 #include <cstdint>
 
@@ -17,6 +17,29 @@ namespace kv::attention {
 /// holds elements 8 n + 2 t and 8 n + 2 t + 1 of them in acc[2 n] and acc[2 n + 1].
 template <int kHeadDim>
 using LaneState = PairState<kHeadDim / 4>;
+
+/// The pairs first + quad + 8 h that a lane has, h < kHalves, and its elements of their queries.
+template <int kHeadDim, int kHalves>
+struct LanePairs {
+  int pair[kHalves];
+  int num_keys[kHalves];  // that each of them sees; none if there is no such pair
+  uint4 q[kRowPieces<kHeadDim>][2] = {};
+
+  __device__ LanePairs(const Queries& queries, const Pairs& pairs, int first, int last_pair) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+      pair[h] = first + lane / 4 + 8 * h;
+      num_keys[h] = pairs.num_keys(pair[h]);
+      // A pair that does not exist works on the last one's row; it is not stored.
+      const bf16* row = q_row(queries, pairs, min(pair[h], last_pair));
+#pragma unroll
+      for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+        q[i][h] = row_piece<kHeadDim>(row, i, lane % 4);
+      }
+    }
+  }
+};
 
 /// Scores of the warp's 16 pairs against the tile's 64 keys, quarter by quarter.
 template <int kHeadDim, class Tile>
