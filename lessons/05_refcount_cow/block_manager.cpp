@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <ranges>
+#include <set>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -39,8 +40,12 @@ int BlockManager::fork(int seq) {
 BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
   Plan plan;
   std::unordered_map<int32_t, int> released;  // shares that earlier steps of this plan give up
-  for (const auto& [seq, num_tokens] : lesson03::tokens_by_sequence(growths)) {
+  std::set<int> named;
+  for (const auto& [seq, num_tokens] : growths) {
     const BlockTable& table = this->table(seq);
+    if (!named.insert(seq).second) {
+      throw std::invalid_argument(fmt::format("BlockManager: sequence {} is named twice", seq));
+    }
     if (num_tokens == 0) continue;
     bool copies_last = false;
     if (table.num_tokens() % block_size_ != 0) {  // the last block has room

@@ -10,15 +10,18 @@
 #include <vector>
 
 #include "block_pool.h"
-#include "lessons/03_paged_blocks/block_manager.h"
 #include "lessons/03_paged_blocks/block_table.h"
 
 namespace lesson05 {
 
 using lesson03::blocks_for;
 using lesson03::BlockTable;
-using lesson03::Growth;
 
+/// `num_tokens` more tokens for sequence `seq`.
+struct Growth {
+  int seq = 0;
+  int num_tokens = 0;
+};
 /// What block `source` holds, in all layers, K and V, goes to block `destination`.
 struct BlockCopy {
   int32_t source = 0;
@@ -40,7 +43,8 @@ class BlockManager {
   int fork(int seq);
   /// Slots for all of `growths`, or false if too few blocks are free, and nothing has changed. A
   /// last block that is shared and has room is copied first, all of them in one call of CopyBlocks;
-  /// the last of its holders keeps the block itself.
+  /// the last of its holders keeps the block itself. Throws std::invalid_argument for a sequence
+  /// that is named twice, and for a length that no int can hold.
   bool append(std::span<const Growth> growths);
   /// Free blocks that append(growths) takes, copies included.
   int64_t blocks_to_append(std::span<const Growth> growths) const;

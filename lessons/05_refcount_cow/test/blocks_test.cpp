@@ -118,6 +118,9 @@ TEST_CASE("unknown sequences and impossible lengths are refused and change nothi
     CHECK_THROWS_WITH_AS(manager.table(unknown), message.c_str(), std::out_of_range);
   }
   CHECK_THROWS_AS(append(manager, a, -1), std::invalid_argument);
+  const Growth twice[] = {{.seq = a, .num_tokens = 1}, {.seq = a, .num_tokens = 1}};
+  CHECK_THROWS_WITH_AS(manager.append(twice), "BlockManager: sequence 0 is named twice",
+                       std::invalid_argument);
   CHECK(state_of(manager) == before);
   CHECK(manager.fork(a) != b);  // a number is never given again
 }
@@ -236,8 +239,7 @@ TEST_CASE("sums of blocks that no int can hold are too many and the number is ri
                             {.seq = c, .num_tokens = INT32_MAX - 3}};
   CHECK(manager.blocks_to_append(growths) == 10 + 2 * int64_t{INT32_MAX - 3});
   CHECK_FALSE(manager.append(growths));
-  const Growth twice[] = {growths[1], growths[1]};
-  CHECK_THROWS_AS(manager.append(twice), std::invalid_argument);
+  CHECK_THROWS_AS(append(manager, a, INT32_MAX - 2), std::invalid_argument);
   CHECK(state_of(manager) == before);
 }
 

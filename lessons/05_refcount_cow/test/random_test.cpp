@@ -101,24 +101,24 @@ class Run {
   }
 
   void append(kvtest::Random& random) {
-    std::vector<Growth> growths;  // in any order, a sequence perhaps twice
+    std::vector<Growth> growths;  // some sequences, in any order
     const auto most = static_cast<size_t>(random.below(2) == 0 ? 1 : 2 * block_size_ + 1);
     do {
-      growths.push_back({.seq = any(random)->first, .num_tokens = random.below(most + 1)});
+      const int seq = any(random)->first;
+      std::erase_if(growths, [&](const Growth& growth) { return growth.seq == seq; });
+      growths.push_back({.seq = seq, .num_tokens = random.below(most + 1)});
     } while (random.below(2) == 0);
     copy_fails_ = random.below(16) == 0;
     text_ = copy_fails_ ? "append, and the copy fails:" : "append";
     for (const auto& [seq, num_tokens] : growths) text_ += fmt::format(" {}+{}", seq, num_tokens);
 
-    std::map<int, size_t> more;
-    for (const Growth& growth : growths) more[growth.seq] += static_cast<size_t>(growth.num_tokens);
-    std::vector<int> copying;  // sequences that leave a shared block, in the order of their numbers
+    std::vector<int> copying;  // sequences that leave a shared block
     std::vector<int> left = ref_cnts();
     size_t needed = 0;
-    for (const auto& [seq, num_tokens] : more) {
+    for (const auto& [seq, num_tokens] : growths) {
       const Sequence& sequence = sequences_.at(seq);
       const size_t length = sequence.writes.size(), size = at(block_size_);
-      needed += (length + num_tokens + size - 1) / size - sequence.blocks.size();
+      needed += (length + at(num_tokens) + size - 1) / size - sequence.blocks.size();
       if (num_tokens == 0 || length % size == 0 || left[at(sequence.blocks.back())] == 1) continue;
       --left[at(sequence.blocks.back())];
       copying.push_back(seq);
@@ -137,13 +137,13 @@ class Run {
     if (!fits || throws) return;  // compare() sees that nothing has changed
     for (const int seq : copying) sequences_.at(seq).blocks.back() = take();
     num_copies_ += std::ssize(copying);
-    for (const auto& [seq, num_tokens] : more) write(seq, num_tokens);
+    for (const auto& [seq, num_tokens] : growths) write(seq, num_tokens);
   }
 
   /// Tokens that the manager has made slots for.
-  void write(int seq, size_t num_tokens) {
+  void write(int seq, int num_tokens) {
     Sequence& sequence = sequences_.at(seq);
-    for (size_t i = 0; i < num_tokens; ++i) {
+    for (int i = 0; i < num_tokens; ++i) {
       const size_t token = sequence.writes.size();
       if (token % at(block_size_) == 0) sequence.blocks.push_back(take());
       sequence.writes.push_back(next_write_);
