@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "common/base/hash.h"
+#include "kernels/attention/contract.h"
 
 namespace kv {
 
@@ -33,7 +34,9 @@ int PassRows::max_rows_per_seq() const {
 }
 
 int PassRows::max_seq_len() const {
-  return seq_len.empty() ? 0 : *std::max_element(seq_len.begin(), seq_len.end());
+  constexpr int64_t kGroup = attention::kGroupTokens;
+  const int64_t longest = seq_len.empty() ? 0 : *std::max_element(seq_len.begin(), seq_len.end());
+  return static_cast<int>(std::min<int64_t>((longest + kGroup - 1) / kGroup * kGroup, INT32_MAX));
 }
 
 void PassArrays::begin(const PassRows& rows) {
@@ -46,6 +49,7 @@ void PassArrays::begin(const PassRows& rows) {
   add(rows.first_row, first_row);
   add(rows.seq_len, seq_len);
   add(rows.logit_rows, logit_rows);
+  launches_depend_on(static_cast<uint64_t>(rows.max_seq_len()));
 }
 
 size_t PassArrays::pack(const void* values, size_t bytes) {
@@ -59,7 +63,13 @@ size_t PassArrays::pack(const void* values, size_t bytes) {
 
 void PassArrays::upload() {
   upload_async<std::byte>(packed_, device_, *stream_);
-  for (const auto& work : after_upload_) work();
+  for (const Work& work : after_upload_) work(*stream_);
+}
+
+void* PassArrays::make_room(DeviceBuffer& buffer, size_t bytes) {
+  if (buffer.bytes() < bytes) buffer = DeviceBuffer(stream_->device(), 2 * bytes);
+  launches_depend_on(std::bit_cast<uintptr_t>(buffer.data()));
+  return buffer.data();
 }
 
 void* PassArrays::zeroed_workspace(DeviceBuffer& buffer, size_t bytes) {

@@ -35,6 +35,8 @@ struct PassRows {
   int num_rows() const { return static_cast<int>(token_ids.size()); }
   int num_seqs() const { return static_cast<int>(seq_len.size()); }
   int max_rows_per_seq() const;
+  /// A bound of seq_len, in whole groups of attention's keys: what is sized by it stays as it is
+  /// for as many steps.
   int max_seq_len() const;
 };
 
@@ -51,16 +53,21 @@ class PassArrays {
   template <typename T>
   void add(const std::vector<T>& values, const T*& device) {
     const size_t at = pack(values.data(), values.size() * sizeof(T));
-    after_upload(
-        [this, at, &device] { device = reinterpret_cast<const T*>(device_.as<std::byte>() + at); });
+    after_upload([this, at, &device](const Stream&) {
+      device = reinterpret_cast<const T*>(device_.as<std::byte>() + at);
+    });
   }
   /// Work on the arrays that is queued right after them, in the order of these calls.
-  void after_upload(std::function<void()> work) { after_upload_.push_back(std::move(work)); }
+  using Work = std::function<void(const Stream& stream)>;
+  void after_upload(Work work) { after_upload_.push_back(std::move(work)); }
   void upload();
 
-  /// Names a number that launches of this pass get by value, as a bound that sizes a grid. What an
-  /// attention never changes, and the arrays' addresses and sizes, need not be named.
+  /// Names a number that launches of this pass get by value. What follows from sizes and bounds in
+  /// PassRows, the arrays' addresses and sizes, and what an attention never changes need not be
+  /// named.
   void launches_depend_on(uint64_t value) { signature_.push_back(value); }
+  /// Makes `buffer` at least so large, and then twice as large: sequences grow with each pass.
+  void* make_room(DeviceBuffer& buffer, size_t bytes);
   /// CUDA only (null on the CPU): `buffer` with at least `bytes`, zeros when it is new, for kernels
   /// that leave it as they found it.
   void* zeroed_workspace(DeviceBuffer& buffer, size_t bytes);
@@ -83,7 +90,7 @@ class PassArrays {
   const Stream* stream_;
   std::vector<std::byte> packed_;  // the arrays of this pass, one after the other
   DeviceBuffer device_;            // a copy of them
-  std::vector<std::function<void()>> after_upload_;
+  std::vector<Work> after_upload_;
   std::vector<uint64_t> signature_;  // sizes, and what else launches depend on
   bool replay_allowed_ = false;
 };

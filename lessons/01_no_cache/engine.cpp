@@ -17,7 +17,7 @@ CausalAttention::CausalAttention(const kv::ModelConfig& config)
 }
 
 void CausalAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays&) {
-  max_seq_len_ = rows.max_seq_len();
+  max_seq_len_ = rows.max_rows_per_seq();  // all tokens of a sequence are rows
 }
 
 void CausalAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {

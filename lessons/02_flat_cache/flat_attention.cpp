@@ -1,6 +1,5 @@
 #include "flat_attention.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "append_kv.h"
@@ -9,7 +8,6 @@
 
 namespace lesson02 {
 
-using kv::attention::kGroupTokens;
 using kv::attention::kMaxHeadDim;
 
 FlatAttention::FlatAttention(const kv::ModelConfig& config, FlatKvCache& cache)
@@ -31,13 +29,10 @@ void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays)
     seq_begin.push_back(cache_->slab_begin(slabs_[i]));
     row_slab_.insert(row_slab_.end(), static_cast<size_t>(num_rows), slabs_[i]);
   }
-  // Whole groups: the grid, and with it a replayed graph, stays for as many steps.
-  const int64_t groups = (int64_t{rows.max_seq_len()} + kGroupTokens - 1) / kGroupTokens;
-  const auto bound = std::min<int64_t>(groups * kGroupTokens, cache_->max_seq_len());
   args_ = {.num_seqs = rows.num_seqs(),
            .num_rows = rows.num_rows(),
            .max_rows_per_seq = rows.max_rows_per_seq(),
-           .max_seq_len = static_cast<int>(bound),
+           .max_seq_len = rows.max_seq_len(),
            .num_heads = config_.num_heads,
            .num_kv_heads = config_.num_kv_heads,
            .head_dim = config_.head_dim};
@@ -45,7 +40,6 @@ void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays)
   arrays.add(slab_begin, device_slab_begin_);
   arrays.add(seq_begin, args_.slab_begin);
   arrays.add(row_slab_, device_row_slab_);
-  arrays.launches_depend_on(static_cast<uint64_t>(args_.max_seq_len));
   if (args_.max_rows_per_seq == 1) arrays.allow_replay();
 }
 

@@ -69,7 +69,7 @@ void FlatKvCache::check_slab(int slab) const {
   }
 }
 
-void* FlatKvCache::layer_of(const kv::DeviceBuffer& buffer, int layer) const {
+void* FlatKvCache::layer_of(kv::DeviceBuffer& buffer, int layer) const {
   return buffer.as<std::byte>() + layer * bytes_per_layer_;
 }
 

@@ -45,15 +45,15 @@ class FlatKvCache {
   /// First token slot of a slab within a layer: slot t of a slab is at slab_begin + t.
   int64_t slab_begin(int slab) const { return int64_t{slab} * max_seq_len_; }
   /// One layer's slots: [batch * max_seq_len, num_kv_heads, head_dim].
-  void* k_layer(int layer) const { return layer_of(k_, layer); }
-  void* v_layer(int layer) const { return layer_of(v_, layer); }
+  void* k_layer(int layer) { return layer_of(k_, layer); }
+  void* v_layer(int layer) { return layer_of(v_, layer); }
 
   int64_t bytes_reserved() const;  // what was allocated
   int64_t bytes_used() const;      // of these, bytes that hold a computed token's K and V
 
  private:
   void check_slab(int slab) const;
-  void* layer_of(const kv::DeviceBuffer& buffer, int layer) const;
+  void* layer_of(kv::DeviceBuffer& buffer, int layer) const;
 
   int max_seq_len_;
   int64_t bytes_per_token_;    // K and V, all layers

@@ -41,7 +41,7 @@ double step_seconds(kv::Engine& engine, int length) {
 double gather_seconds(const kv::Model& model, int block_size, int length) {
   const kv::Stream& stream = model.stream();
   const int num_blocks = lesson03::blocks_for(length, block_size);
-  const lesson03::PagedKvCache cache(model.config(), stream, num_blocks, block_size);
+  lesson03::PagedKvCache cache(model.config(), stream, num_blocks, block_size);
   cache.fill(1, stream);  // untouched memory would be read too fast
   const auto layer_bytes =
       static_cast<size_t>(cache.bytes_reserved() / 2 / model.config().num_layers);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Many sequences, one pool: who owns which blocks. Bookkeeping only; no K, no V, no device.
+// Many sequences, one pool: who holds which blocks. Bookkeeping only; no K, no V, no device.
 
 #include <cstdint>
 #include <map>
@@ -32,9 +32,8 @@ class BlockManager {
 
   /// A new sequence without tokens, and so without blocks.
   int add_sequence();
-  /// Slots for all of `growths`, or none at all: false if the pool has too few free blocks. A
-  /// sequence may be named more than once.
-  bool extend(std::span<const Growth> growths);
+  /// Slots for num_tokens more tokens, or none at all: false if the pool has too few free blocks.
+  bool extend(int seq, int num_tokens);
   /// Gives all blocks of the sequence back, the last one first, and forgets the sequence.
   void free_sequence(int seq);
 
@@ -46,13 +45,11 @@ class BlockManager {
   /// Tokens that have a slot, over all sequences.
   int64_t num_tokens() const;
 
-  /// Throws std::logic_error unless free + used == total, every used block is in exactly one table,
-  /// and every table has just the blocks its tokens need.
+  /// Throws std::logic_error unless every table has just the blocks its tokens need, and every
+  /// block is in one table if it is used and in none if it is free.
   void check() const;
 
  private:
-  BlockTable& find(int seq);
-
   int block_size_;
   BlockPool pool_;
   std::map<int, BlockTable> tables_;  // by sequence

@@ -23,14 +23,6 @@ std::optional<int32_t> BlockPool::allocate() {
   return id;
 }
 
-bool BlockPool::allocate(int n, std::vector<int32_t>& ids) {
-  if (n < 0) throw std::invalid_argument(fmt::format("BlockPool: {} blocks wanted", n));
-  if (n > num_free()) return false;
-  ids.reserve(ids.size() + static_cast<size_t>(n));  // what may throw comes first
-  for (int i = 0; i < n; ++i) ids.push_back(*allocate());
-  return true;
-}
-
 void BlockPool::free(int32_t id) {
   if (!is_used(id)) {
     throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free already", id));
@@ -40,15 +32,11 @@ void BlockPool::free(int32_t id) {
 }
 
 bool BlockPool::is_used(int32_t id) const {
-  check_id(id);
-  return used_[static_cast<size_t>(id)];
-}
-
-void BlockPool::check_id(int32_t id) const {
   if (id < 0 || id >= num_blocks()) {
     throw std::out_of_range(
         fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
   }
+  return used_[static_cast<size_t>(id)];
 }
 
 }  // namespace lesson03

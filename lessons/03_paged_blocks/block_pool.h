@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace lesson03 {
@@ -23,9 +22,6 @@ class BlockPool {
 
   /// Takes the block on top of the stack: the one that was freed last. No value: none is free.
   std::optional<int32_t> allocate();
-  /// Appends n ids to `ids`, or changes nothing and returns false if fewer are free. Throws
-  /// std::invalid_argument for a negative n.
-  bool allocate(int n, std::vector<int32_t>& ids);
   /// Gives a block back. Throws std::out_of_range for an unknown id and std::logic_error for one
   /// that is free already, naming it; nothing has changed then.
   void free(int32_t id);
@@ -33,8 +29,6 @@ class BlockPool {
   bool is_used(int32_t id) const;
 
  private:
-  void check_id(int32_t id) const;
-
   std::vector<int32_t> free_;  // the stack; its top is the back
   std::vector<bool> used_;     // [num_blocks]: catches a block that is freed twice
 };

@@ -15,18 +15,17 @@ BlockTable::BlockTable(int block_size) : block_size_(block_size) {
   }
 }
 
-Place BlockTable::place(int token) const {
+int32_t BlockTable::block_of(int token) const {
   if (token < 0 || token >= num_tokens_) {
     throw std::out_of_range(
         fmt::format("BlockTable: token {} has no slot, there are {} tokens", token, num_tokens_));
   }
-  return {.block_id = block_ids_[static_cast<size_t>(token / block_size_)],
-          .offset = token % block_size_};
+  return block_ids_[static_cast<size_t>(token / block_size_)];
 }
 
 int64_t BlockTable::slot(int token) const {
-  const Place at = place(token);
-  return int64_t{at.block_id} * block_size_ + at.offset;  // widened before the product
+  return int64_t{block_of(token)} * block_size_ +
+         token % block_size_;  // widened before the product
 }
 
 int BlockTable::last_block_fill() const {

@@ -9,13 +9,6 @@
 
 namespace lesson03 {
 
-/// Where a token's K and V are.
-struct Place {
-  int32_t block_id = 0;
-  int offset = 0;  // slot within the block
-  friend bool operator==(const Place&, const Place&) = default;
-};
-
 /// Blocks that n tokens fill, the last one perhaps in part.
 constexpr int blocks_for(int num_tokens, int block_size) {
   return num_tokens / block_size + (num_tokens % block_size != 0);
@@ -33,10 +26,9 @@ class BlockTable {
   int num_blocks() const { return static_cast<int>(block_ids_.size()); }
   std::span<const int32_t> block_ids() const { return block_ids_; }
 
-  /// block = block_ids[token / block_size], offset = token % block_size. These two throw
-  /// std::out_of_range for a token that has no slot.
-  Place place(int token) const;
-  /// slot = block_id * block_size + offset: the token's row in a layer's array of slots.
+  /// Where a token's K and V are: block_id * block_size + offset, with block_id =
+  /// block_ids[token / block_size] and offset = token % block_size. Throws std::out_of_range for a
+  /// token that has no slot.
   int64_t slot(int token) const;
 
   /// Slots of the last block that are taken: 1 .. block_size, as a full block is full; 0 only for

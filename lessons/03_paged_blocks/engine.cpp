@@ -1,6 +1,5 @@
 #include "engine.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -10,13 +9,14 @@
 
 namespace lesson03 {
 
-PagedEngine::PagedEngine(kv::Model& model, const PagedOptions& options,
-                         MakeAttention make_attention, int chunk_tokens)
-    : model_(&model),
-      options_(options),
-      make_attention_(std::move(make_attention)),
-      chunk_tokens_(chunk_tokens) {
+PagedEngine::PagedEngine(kv::Model& model, const PagedOptions& options)
+    : model_(&model), options_(options) {
   check(options);
+}
+
+std::unique_ptr<PagedAttentionBase> PagedEngine::make_attention(const kv::ModelConfig& config,
+                                                                PagedKvCache& cache) const {
+  return std::make_unique<GatheredAttention>(config, cache);
 }
 
 void PagedEngine::make_cache(std::span<const kv::Request> requests) {
@@ -25,7 +25,7 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
     attention_.reset();
     cache_.reset();  // the old blocks go before the new ones come
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
-    attention_ = make_attention_(model_->config(), model_->stream(), *cache_);
+    attention_ = make_attention(model_->config(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size);
 }
@@ -47,20 +47,19 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
   while (generation.any_active()) {
     // The tokens that are known but have no slot yet: first the prompts, afterwards one of each.
     kv::PassRows rows;
-    std::vector<Growth> growths;
     BlockTables tables;
     for (size_t i = 0; i < generation.size(); ++i) {
       if (!generation.active(i)) continue;
       const std::span<const int32_t> known = generation.tokens(i);
       const int computed = manager_->table(sequences_[i]).num_tokens();
-      size_t end = known.size();
-      if (chunk_tokens_ > 0) end = std::min(end, static_cast<size_t>(computed + chunk_tokens_));
-      // A chunk that does not end its prompt predicts nothing.
-      rows.add(i, known.first(end), computed, end == known.size());
+      const int num_new = tokens_of_pass(static_cast<int>(known.size()) - computed);
+      const auto end = static_cast<size_t>(computed + num_new);
+      if (!manager_->extend(sequences_[i], num_new)) {
+        throw std::logic_error("the pool was checked to hold this");
+      }
+      rows.add(i, known.first(end), computed, /*wants_logits=*/end == known.size());
       tables.push_back(&manager_->table(sequences_[i]));
-      growths.push_back({.seq = sequences_[i], .num_tokens = static_cast<int>(end) - computed});
     }
-    if (!manager_->extend(growths)) throw std::logic_error("the pool was checked to hold this");
     attention_->set_tables(std::move(tables));
     const std::span<const float> logits = model_->forward(rows, *attention_);
     const int64_t used_blocks = manager_->pool().num_used();
@@ -86,16 +85,8 @@ void PagedEngine::free_all() {
   sequences_.clear();
 }
 
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const PagedOptions& options) {
-  return std::make_unique<PagedEngine>(
-      model, options,
-      [](const kv::ModelConfig& config, const kv::Stream& stream, const PagedKvCache& cache) {
-        return std::make_unique<GatheredAttention>(config, stream, cache);
-      });
-}
-
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
-  return make_paged_engine(model, options);
+  return std::make_unique<PagedEngine>(model, options);
 }
 
 }  // namespace lesson03

@@ -3,8 +3,6 @@
 // Generation with a paged cache: a sequence takes a block when it needs one, and gives all of them
 // back when it ends.
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,18 +17,12 @@
 
 namespace lesson03 {
 
-/// How the blocks are read is all that differs between engines over blocks.
-using MakeAttention = std::function<std::unique_ptr<PagedAttentionBase>(
-    const kv::ModelConfig& config, const kv::Stream& stream, const PagedKvCache& cache)>;
-
 /// All requests run together. The pool has options.num_blocks blocks, or as many as the requests of
 /// a generate() need; the memory is kept for the next generate() of the same size.
 class PagedEngine : public kv::Engine {
  public:
-  /// Throws UserError for a block size that is no power of two up to 256. `chunk_tokens`: at most
-  /// so many tokens of a sequence in one pass; 0: no limit.
-  PagedEngine(kv::Model& model, const PagedOptions& options, MakeAttention make_attention,
-              int chunk_tokens = 0);
+  /// Throws UserError for a block size that is no power of two up to 256.
+  PagedEngine(kv::Model& model, const PagedOptions& options);
 
   /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
   /// max_seq_len or the requests together need more blocks than the pool has. Also when it throws,
@@ -38,14 +30,21 @@ class PagedEngine : public kv::Engine {
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
 
-  /// The books of the running or the last generate(); null before the first. May be read inside a
-  /// token callback.
+  /// Of the running or the last generate(); null before the first. May be read inside a token
+  /// callback.
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
-  const PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
+  PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
   /// The manager's number of a request of the running generate(); -1 if it has none any more.
   int sequence_of(size_t request) const {
     return request < sequences_.size() ? sequences_[request] : -1;
   }
+
+ protected:
+  /// How the blocks are read: here they are gathered.
+  virtual std::unique_ptr<PagedAttentionBase> make_attention(const kv::ModelConfig& config,
+                                                             PagedKvCache& cache) const;
+  /// How many of a sequence's num_new tokens that have no slot yet go into the next pass: here all.
+  virtual int tokens_of_pass(int num_new) const { return num_new; }
 
  private:
   void make_cache(std::span<const kv::Request> requests);
@@ -53,16 +52,11 @@ class PagedEngine : public kv::Engine {
 
   kv::Model* model_;
   PagedOptions options_;
-  MakeAttention make_attention_;
-  int chunk_tokens_;  // 0: no limit
   std::optional<PagedKvCache> cache_;
   std::unique_ptr<PagedAttentionBase> attention_;  // borrows cache_
   std::optional<BlockManager> manager_;
   std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
 };
-
-/// A PagedEngine that gathers: GatheredAttention.
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model, const PagedOptions& options);
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 

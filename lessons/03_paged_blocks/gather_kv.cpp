@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/base/parallel.h"
-#include "kv_rows.h"
 
 namespace lesson03 {
 

@@ -7,7 +7,6 @@
 
 #include "kernels/launch.cuh"
 #include "kernels/words.cuh"
-#include "kv_rows.h"
 
 namespace lesson03 {
 namespace {

@@ -6,15 +6,6 @@
 #include "write_kv.h"
 
 namespace lesson03 {
-namespace {
-
-/// At least `bytes`. Sequences grow by a token in each pass: with room for twice as much, most
-/// passes find a buffer that is large enough.
-void grow_to(kv::DeviceBuffer& buffer, size_t bytes, kv::Device device) {
-  if (buffer.bytes() < bytes) buffer = kv::DeviceBuffer(device, 2 * bytes);
-}
-
-}  // namespace
 
 void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
   PagedAttentionBase::begin_pass(rows, arrays);
@@ -27,12 +18,12 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
   const int64_t layer_bytes =
       cache_->bytes_per_token() / 2 / config_.num_layers;  // K or V of a token in one layer
   const auto bytes = static_cast<size_t>(num_gathered_ * layer_bytes);
-  grow_to(k_, bytes, stream_->device());
-  grow_to(v_, bytes, stream_->device());
+  arrays.make_room(k_, bytes);
+  arrays.make_room(v_, bytes);
   args_ = {.num_seqs = rows.num_seqs(),
            .num_rows = rows.num_rows(),
            .max_rows_per_seq = rows.max_rows_per_seq(),
-           .max_seq_len = max_seq_len_,
+           .max_seq_len = rows.max_seq_len(),
            .num_heads = config_.num_heads,
            .num_kv_heads = config_.num_kv_heads,
            .head_dim = config_.head_dim};

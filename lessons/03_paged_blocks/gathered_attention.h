@@ -14,19 +14,15 @@
 
 namespace lesson03 {
 
-/// Borrows the stream, too.
 class GatheredAttention : public PagedAttentionBase {
  public:
-  GatheredAttention(const kv::ModelConfig& config, const kv::Stream& stream,
-                    const PagedKvCache& cache)
-      : PagedAttentionBase(config, cache), stream_(&stream) {}
+  using PagedAttentionBase::PagedAttentionBase;
 
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
   int64_t kv_bytes_copied() const override { return kv_bytes_copied_; }
 
  private:
-  const kv::Stream* stream_;
   int64_t kv_bytes_copied_ = 0;
   int64_t num_gathered_ = 0;  // tokens of this pass's sequences
 

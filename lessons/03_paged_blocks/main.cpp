@@ -48,8 +48,9 @@ void print_waste(const kv::Console& console) {
   for (int block_size = 256; block_size >= 1; block_size /= 2) {
     lesson03::BlockManager manager(4096, block_size);
     for (const int length : kLengths) {
-      const lesson03::Growth growth{.seq = manager.add_sequence(), .num_tokens = length};
-      if (!manager.extend({&growth, 1})) throw std::logic_error("the pool is large enough");
+      if (!manager.extend(manager.add_sequence(), length)) {
+        throw std::logic_error("the pool is large enough");
+      }
     }
     const int64_t blocks = manager.pool().num_used();
     add(fmt::format("blocks of {}", block_size), blocks, blocks * block_size,
@@ -64,9 +65,9 @@ void print_translation(const kv::Console& console, int block_size) {
   const int a = manager.add_sequence();
   const int b = manager.add_sequence();
   for (int turn = 0; turn < 3; ++turn) {
-    const lesson03::Growth growths[] = {{.seq = a, .num_tokens = block_size},
-                                        {.seq = b, .num_tokens = block_size / 2 + 1}};
-    if (!manager.extend(growths)) throw std::logic_error("the pool is large enough");
+    if (!manager.extend(a, block_size) || !manager.extend(b, block_size / 2 + 1)) {
+      throw std::logic_error("the pool is large enough");
+    }
   }
   const lesson03::BlockTable& table = manager.table(b);
   std::string ids;
@@ -76,25 +77,25 @@ void print_translation(const kv::Console& console, int block_size) {
   kv::Table rows({"token", "block = t / size", "offset = t % size", "block id", "slot"});
   for (const int token : std::set{0, 1, block_size - 1, block_size, table.num_tokens() - 1}) {
     if (token >= table.num_tokens()) continue;
-    const lesson03::Place place = table.place(token);
+    const int32_t block_id = table.block_of(token);
     rows.add({std::to_string(token),
               fmt::format("{} / {} = {}", token, block_size, token / block_size),
-              fmt::format("{} % {} = {}", token, block_size, place.offset),
-              std::to_string(place.block_id),
-              fmt::format("{} x {} + {} = {}", place.block_id, block_size, place.offset,
+              fmt::format("{} % {} = {}", token, block_size, token % block_size),
+              std::to_string(block_id),
+              fmt::format("{} x {} + {} = {}", block_id, block_size, token % block_size,
                           table.slot(token))});
   }
   console.write(rows.to_string());
 }
 
-void print_cost(const kv::Console& console, const lesson03::PagedEngine& engine,
+void print_cost(const kv::Console& console, lesson03::PagedEngine& engine,
                 std::span<const kv::Request> requests, const kv::GenerateResult& result) {
   console.print("The prompts once, then one token of each sequence\n{}\n",
                 kv::passes_chart(result.passes, 16));
   const kv::EngineCounters& counters = result.counters;
   console.write(kv::counters_text(counters, kv::num_generated_tokens(result)));
   if (!engine.cache()) return;
-  const lesson03::PagedKvCache& cache = *engine.cache();
+  lesson03::PagedKvCache& cache = *engine.cache();
   const int64_t tails = counters.kv_bytes_reserved - counters.kv_bytes_used;
   console.print("blocks of {} tokens      {} at most, {} each\n", cache.block_size(),
                 kv::with_commas(counters.named("blocks_in_use")),
@@ -121,11 +122,11 @@ void run(Options& options) {
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
   console.print("Lesson 03, paged blocks, on {}\n\n", kv::describe(model.device()));
 
-  const auto engine = lesson03::make_engine(
+  lesson03::PagedEngine engine(
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
   const kv::GenerateResult result =
-      kv::generate_and_print(console, *engine, tokenizer, generate, requests);
-  print_cost(console, dynamic_cast<const lesson03::PagedEngine&>(*engine), requests, result);
+      kv::generate_and_print(console, engine, tokenizer, generate, requests);
+  print_cost(console, engine, requests, result);
 
   nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
   document["lesson"] = "03";

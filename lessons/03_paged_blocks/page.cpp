@@ -49,8 +49,9 @@ PagedPage::PagedPage(const viz::PageContext& context)
   declare(live_.verbs(
       "watch the engine continue the prompt, and its first half with half of the tokens",
       [this](const std::string& prompt, int tokens) {
-        live_.start(make_paged_engine(live_.model(), {.block_size = manager().block_size(),
-                                                      .num_blocks = manager().pool().num_blocks()}),
+        const PagedOptions options{.block_size = manager().block_size(),
+                                   .num_blocks = manager().pool().num_blocks()};
+        live_.start(std::make_unique<PagedEngine>(live_.model(), options),
                     live_.prompt_and_half(prompt, tokens));
         pointed_.reset();
       },

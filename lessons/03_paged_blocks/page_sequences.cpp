@@ -22,8 +22,7 @@ std::string NamedSequences::add(const std::string& name) {
 std::string NamedSequences::append(const std::string& name, int num_tokens) {
   const int number = all_.at(name).number;
   const int tokens = table(name).num_tokens(), blocks = table(name).num_blocks();
-  const Growth growth{.seq = number, .num_tokens = num_tokens};
-  if (!manager_.extend({&growth, 1})) throw std::logic_error("why_not_append found room");
+  if (!manager_.extend(number, num_tokens)) throw std::logic_error("why_not_append found room");
   for (int token = tokens; token < table(name).num_tokens(); ++token) {
     slots_[at(table(name).slot(token))] = written(name, token);
   }

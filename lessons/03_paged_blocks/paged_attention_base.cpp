@@ -1,31 +1,57 @@
 #include "paged_attention_base.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <stdexcept>
 
 #include "common/base/error.h"
 #include "kernels/attention/contract.h"
 
 namespace lesson03 {
 
-using kv::attention::kGroupTokens;
-using kv::attention::kMaxHeadDim;
+std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables) {
+  std::vector<int64_t> slots;
+  for (size_t seq = 0; seq < tables.size(); ++seq) {
+    for (int row = rows.first_row[seq]; row < rows.first_row[seq + 1]; ++row) {
+      slots.push_back(tables[seq]->slot(rows.positions[static_cast<size_t>(row)]));
+    }
+  }
+  return slots;
+}
 
-PagedAttentionBase::PagedAttentionBase(const kv::ModelConfig& config, const PagedKvCache& cache)
+std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
+                                       int width) {
+  if (tables.size() != rows.seq_len.size()) {
+    throw std::invalid_argument(fmt::format("pack_block_tables: {} tables for {} sequences",
+                                            tables.size(), rows.seq_len.size()));
+  }
+  std::vector<int32_t> packed;
+  packed.reserve(tables.size() * static_cast<size_t>(width));
+  for (size_t seq = 0; seq < tables.size(); ++seq) {
+    const int blocks = blocks_for(rows.seq_len[seq], tables[seq]->block_size());
+    if (blocks > width || blocks > tables[seq]->num_blocks()) {
+      throw std::invalid_argument(fmt::format(
+          "pack_block_tables: {} tokens need {} blocks, the table has {}, room is for {}",
+          rows.seq_len[seq], blocks, tables[seq]->num_blocks(), width));
+    }
+    const auto ids = tables[seq]->block_ids().first(static_cast<size_t>(blocks));
+    packed.insert(packed.end(), ids.begin(), ids.end());
+    packed.insert(packed.end(), static_cast<size_t>(width - blocks), -1);
+  }
+  return packed;
+}
+
+PagedAttentionBase::PagedAttentionBase(const kv::ModelConfig& config, PagedKvCache& cache)
     : config_(config), cache_(&cache) {
-  if (config.head_dim > kMaxHeadDim) {
+  if (config.head_dim > kv::attention::kMaxHeadDim) {
     kv::user_error("this model has head_dim {}, the attention kernels serve up to {}",
-                   config.head_dim, kMaxHeadDim);
+                   config.head_dim, kv::attention::kMaxHeadDim);
   }
 }
 
 void PagedAttentionBase::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
-  // Whole groups of keys, so that the sizes stay for as many steps. No sequence outgrows the pool.
-  const int64_t groups = (int64_t{rows.max_seq_len()} + kGroupTokens - 1) / kGroupTokens;
-  const int64_t pool_tokens = int64_t{cache_->num_blocks()} * cache_->block_size();
-  max_seq_len_ = static_cast<int>(std::min(groups * kGroupTokens, pool_tokens));
-  max_blocks_per_seq_ = blocks_for(max_seq_len_, cache_->block_size());
+  max_blocks_per_seq_ = blocks_for(rows.max_seq_len(), cache_->block_size());
   arrays.add(pack_block_tables(rows, tables_, max_blocks_per_seq_), block_tables_);
-  arrays.launches_depend_on(static_cast<uint64_t>(max_seq_len_));
   add_slots(rows, arrays);
 }
 

@@ -30,7 +30,7 @@ PagedKvCache::PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stre
   }
 }
 
-KvBlocks PagedKvCache::layer(int layer) const {
+KvBlocks PagedKvCache::layer(int layer) {
   const Block first = block(layer, 0);
   return {.k = first.k,
           .v = first.v,
@@ -41,7 +41,7 @@ KvBlocks PagedKvCache::layer(int layer) const {
           .head_dim = head_dim_};
 }
 
-void PagedKvCache::fill(int byte, const kv::Stream& stream) const {
+void PagedKvCache::fill(int byte, const kv::Stream& stream) {
   if (guard_rows_ == 0) {
     kv::fill_bytes(k_.data(), byte, k_.bytes(), stream);
     kv::fill_bytes(v_.data(), byte, v_.bytes(), stream);
@@ -55,7 +55,7 @@ void PagedKvCache::fill(int byte, const kv::Stream& stream) const {
   }
 }
 
-PagedKvCache::Block PagedKvCache::block(int layer, int32_t block_id) const {
+PagedKvCache::Block PagedKvCache::block(int layer, int32_t block_id) {
   const int64_t index = int64_t{layer} * num_blocks_ + block_id;
   const int64_t row = guard_rows_ + index * (int64_t{block_size_} + guard_rows_);
   return {k_.as<std::byte>() + row * row_bytes_, v_.as<std::byte>() + row * row_bytes_};

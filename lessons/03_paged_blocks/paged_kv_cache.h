@@ -27,16 +27,16 @@ class PagedKvCache {
   int guard_rows() const { return guard_rows_; }
 
   /// One layer as kernels see it. The pointers stay valid as long as this object lives.
-  KvBlocks layer(int layer) const;
+  KvBlocks layer(int layer);
   /// K and V of one block in one layer: [block_size, num_kv_heads, head_dim] each, on the device.
   struct Block {
     void* k;
     void* v;
   };
-  Block block(int layer, int32_t block_id) const;
+  Block block(int layer, int32_t block_id);
   /// Sets every byte of K and V, but no guard, in order with the stream's other work. A new cache
   /// holds anything.
-  void fill(int byte, const kv::Stream& stream) const;
+  void fill(int byte, const kv::Stream& stream);
 
   int64_t bytes_per_token() const { return bytes_per_token_; }  // K and V, all layers
   int64_t bytes_per_block() const { return bytes_per_token_ * block_size_; }

@@ -4,7 +4,6 @@
 #include <cassert>
 
 #include "common/base/parallel.h"
-#include "kv_rows.h"
 
 namespace lesson03 {
 

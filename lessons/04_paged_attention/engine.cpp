@@ -1,19 +1,21 @@
 #include "engine.h"
 
+#include <algorithm>
+
 namespace lesson04 {
 
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model,
-                                               const lesson03::PagedOptions& options,
-                                               int chunk_tokens) {
-  const auto make_attention = [](const kv::ModelConfig& config, const kv::Stream&,
-                                 const PagedKvCache& cache) {
-    return std::make_unique<PagedCacheAttention>(config, cache);
-  };
-  return std::make_unique<PagedEngine>(model, options, make_attention, chunk_tokens);
+std::unique_ptr<lesson03::PagedAttentionBase> PagedEngine::make_attention(
+    const kv::ModelConfig& config, PagedKvCache& cache) const {
+  return std::make_unique<PagedCacheAttention>(config, cache);
 }
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {
-  return lesson04::make_paged_engine(model, options);
+/// A chunk that does not end its prompt predicts nothing: the loop asks for no logits then.
+int PagedEngine::tokens_of_pass(int num_new) const {
+  return chunk_tokens_ > 0 ? std::min(num_new, chunk_tokens_) : num_new;
+}
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
+  return std::make_unique<PagedEngine>(model, options);
 }
 
 }  // namespace lesson04

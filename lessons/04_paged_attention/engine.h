@@ -12,16 +12,24 @@
 
 namespace lesson04 {
 
-using lesson03::BlockManager;
-using lesson03::PagedEngine;
+using lesson03::PagedOptions;
 
-/// A PagedEngine whose attention is PagedCacheAttention. `chunk_tokens`: at most so many tokens of
-/// a sequence in one pass, so that long prompts come in chunks; 0: no limit. The bits are the same
-/// for all of them.
-std::unique_ptr<PagedEngine> make_paged_engine(kv::Model& model,
-                                               const lesson03::PagedOptions& options,
-                                               int chunk_tokens = 0);
+/// Lesson 03's engine with PagedCacheAttention. `chunk_tokens`: at most so many tokens of a
+/// sequence in one pass, so that long prompts come in chunks; 0: no limit. The bits are the same
+/// for all.
+class PagedEngine : public lesson03::PagedEngine {
+ public:
+  PagedEngine(kv::Model& model, const PagedOptions& options, int chunk_tokens = 0)
+      : lesson03::PagedEngine(model, options), chunk_tokens_(chunk_tokens) {}
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
+ private:
+  std::unique_ptr<lesson03::PagedAttentionBase> make_attention(const kv::ModelConfig& config,
+                                                               PagedKvCache& cache) const override;
+  int tokens_of_pass(int num_new) const override;
+
+  int chunk_tokens_;
+};
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 
 }  // namespace lesson04

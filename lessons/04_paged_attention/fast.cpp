@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "kernels/attention/plan.h"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
 

@@ -9,7 +9,7 @@
 
 #include "kernels/attention/contract.h"
 #include "kernels/each_query.h"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
 

@@ -8,7 +8,7 @@
 #include "kernels/attention/head_dims.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/warp.cuh"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
 namespace {

@@ -9,7 +9,7 @@ namespace lesson04 {
 
 using lesson03::write_kv;
 
-PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, const PagedKvCache& cache)
+PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, PagedKvCache& cache)
     : PagedAttentionBase(config, cache) {
   const int size = cache.block_size();
   if (size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
@@ -25,7 +25,7 @@ void PagedCacheAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& a
            .num_seqs = rows.num_seqs(),
            .num_rows = rows.num_rows(),
            .max_rows_per_seq = rows.max_rows_per_seq(),
-           .max_seq_len = max_seq_len_,
+           .max_seq_len = rows.max_seq_len(),
            .num_heads = config_.num_heads};
   args_.workspace = arrays.zeroed_workspace(workspace_, paged_attention_workspace_bytes(args_));
   if (args_.max_rows_per_seq == 1) arrays.allow_replay();

@@ -17,7 +17,7 @@ class PagedCacheAttention : public lesson03::PagedAttentionBase {
  public:
   /// Throws UserError if the attention kernels do not serve the model's head_dim or the cache's
   /// block size.
-  PagedCacheAttention(const kv::ModelConfig& config, const PagedKvCache& cache);
+  PagedCacheAttention(const kv::ModelConfig& config, PagedKvCache& cache);
 
   /// Passes with one row for each sequence can be replayed: the grids depend on the number of
   /// sequences and a bound of their lengths; tables, lengths and slots are read from device memory.

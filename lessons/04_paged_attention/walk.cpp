@@ -121,7 +121,7 @@ class Walker {
 /// PagedCacheAttention that walks once: when it comes to its layer.
 class WalkingAttention : public PagedCacheAttention {
  public:
-  WalkingAttention(const kv::Model& model, const PagedKvCache& cache, int layer, int head)
+  WalkingAttention(const kv::Model& model, PagedKvCache& cache, int layer, int head)
       : PagedCacheAttention(model.config(), cache), layer_(layer), head_(head) {}
 
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
@@ -182,7 +182,7 @@ ModelWalk walk_prompt(kv::Model& model, std::span<const int32_t> prompt, int blo
   lesson03::BlockTable table(block_size);
   table.extend(num_tokens, result.block_table);
 
-  const PagedKvCache cache(config, model.stream(), table.num_blocks(), block_size);
+  PagedKvCache cache(config, model.stream(), table.num_blocks(), block_size);
   WalkingAttention attention(model, cache, layer, head);
   attention.set_tables({&table});
   kv::PassRows rows;

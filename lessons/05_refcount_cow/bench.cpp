@@ -32,7 +32,7 @@ double fork_seconds(int num_tokens) {
 
 /// `num_blocks` blocks of the first half of a cache go to its second half.
 double copy_seconds(const kv::Model& model, int num_blocks) {
-  const lesson03::PagedKvCache cache(model.config(), model.stream(), 2 * num_blocks, kBlockSize);
+  lesson03::PagedKvCache cache(model.config(), model.stream(), 2 * num_blocks, kBlockSize);
   std::vector<lesson05::BlockCopy> copies;
   for (int i = 0; i < num_blocks; ++i) copies.push_back({i, num_blocks + i});
   return kv::median_seconds([&] {

@@ -6,7 +6,7 @@ namespace lesson05 {
 
 void copy_blocks_cpu(const CopyBlocksArgs& args) {
   check_copies(args);
-  const lesson03::PagedKvCache& cache = *args.cache;
+  lesson03::PagedKvCache& cache = *args.cache;
   // K or V of one block in one layer.
   const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
   for (const BlockCopy& copy : args.copies) {

@@ -8,7 +8,7 @@
 
 #include "kernels/launch.cuh"
 #include "kernels/words.cuh"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson05 {
 namespace {

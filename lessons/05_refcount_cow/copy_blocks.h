@@ -13,7 +13,7 @@
 namespace lesson05 {
 
 struct CopyBlocksArgs {
-  const lesson03::PagedKvCache* cache = nullptr;
+  lesson03::PagedKvCache* cache = nullptr;
   std::span<const BlockCopy> copies;  // on the host; may be reused as soon as the call returns
 };
 

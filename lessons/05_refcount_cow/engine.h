@@ -37,7 +37,7 @@ class SharingEngine : public kv::Engine {
 
   /// Of the running or the last call; null before the first. May be read inside a callback.
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
-  const lesson03::PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
+  lesson03::PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
   /// The manager's number of request, sample or beam i of the running call; -1 if it has none.
   int sequence_of(size_t i) const { return i < sequences_.size() ? sequences_[i] : -1; }
 

@@ -73,8 +73,7 @@ Rates measure_rates(const kv::Model& model) {
   Rates rates;
   rates.num_pairs =
       static_cast<int>(std::clamp<int64_t>(wanted / 2 / block_bytes, 1, int64_t{1} << 20));
-  const lesson03::PagedKvCache cache(model.config(), model.stream(), 2 * rates.num_pairs,
-                                     kBlockSize);
+  lesson03::PagedKvCache cache(model.config(), model.stream(), 2 * rates.num_pairs, kBlockSize);
   cache.fill(0, model.stream());
   std::vector<lesson06::BlockPair> pairs;
   std::vector<lesson05::BlockCopy> copies;

@@ -45,7 +45,7 @@ class PrefixEngine : public kv::Engine {
   const std::vector<std::vector<int32_t>>& blocks() const { return blocks_; }
   /// Null before the first generate(). Request i has the id i.
   const KvCacheManager* manager() const { return manager_ ? &*manager_ : nullptr; }
-  const PagedKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
+  PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
 
  protected:
   // Lesson 07 has another pool, and does something with blocks that are new to a request.

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/launch.cuh"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson07 {
 namespace {

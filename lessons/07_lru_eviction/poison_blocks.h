@@ -11,7 +11,7 @@
 namespace lesson07 {
 
 struct PoisonBlocksArgs {
-  const lesson03::PagedKvCache* cache = nullptr;
+  lesson03::PagedKvCache* cache = nullptr;
   std::span<const int32_t> block_ids;   // on the host
   kv::DeviceBuffer* scratch = nullptr;  // CUDA only: room for the ids, grown as needed
 };

@@ -14,20 +14,18 @@
 namespace lesson08 {
 
 void ServingAttention::add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) {
-  const size_t bytes = rows.token_ids.size() * sizeof(int64_t);
-  if (slots_.bytes() < bytes) slots_ = kv::DeviceBuffer(stream_->device(), 2 * bytes);
+  arrays.make_room(slots_, rows.token_ids.size() * sizeof(int64_t));
   slot_mapping_ = slots_.as<const int64_t>();
-  arrays.launches_depend_on(reinterpret_cast<uintptr_t>(slot_mapping_));
-  arrays.after_upload([this, &arrays, num_seqs = rows.num_seqs(), num_rows = rows.num_rows()] {
+  arrays.after_upload([this, &arrays, &rows](const kv::Stream& stream) {
     compute_slot_mapping({.first_row = arrays.first_row,
                           .seq_len = arrays.seq_len,
                           .block_tables = block_tables_,
-                          .num_seqs = num_seqs,
-                          .num_rows = num_rows,
+                          .num_seqs = rows.num_seqs(),
+                          .num_rows = rows.num_rows(),
                           .max_blocks_per_seq = max_blocks_per_seq_,
                           .block_size = cache_->block_size(),
                           .slot_mapping = slots_.as<int64_t>()},
-                         *stream_);
+                         stream);
   });
 }
 
@@ -86,7 +84,7 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
   cache_.reset();  // the old blocks go before the new ones come
   pool_.emplace(static_cast<int>(wanted), options_.block_size, serve_options_.free_order);
   cache_.emplace(model_->config(), model_->stream(), pool_->index().num_ids(), options_.block_size);
-  attention_.emplace(model_->config(), model_->stream(), *cache_);
+  attention_.emplace(model_->config(), *cache_);
   manager_.emplace(
       *pool_, lesson06::CacheManagerOptions{.hasher = serve_options_.hasher,
                                             .caching = serve_options_.caching,

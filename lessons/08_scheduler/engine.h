@@ -51,15 +51,11 @@ using PassCallback = std::function<bool(const PassView&)>;
 /// Slots are worked out on the device, from the tables that are there anyway.
 class ServingAttention : public lesson04::PagedCacheAttention {
  public:
-  /// Borrows the stream, too.
-  ServingAttention(const kv::ModelConfig& config, const kv::Stream& stream,
-                   const PagedKvCache& cache)
-      : PagedCacheAttention(config, cache), stream_(&stream) {}
+  using PagedCacheAttention::PagedCacheAttention;
 
  private:
   void add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) override;
 
-  const kv::Stream* stream_;
   kv::DeviceBuffer slots_;  // int64 [num_rows]
 };
 

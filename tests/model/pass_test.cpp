@@ -28,7 +28,7 @@ TEST_CASE("pass: rows say whose they are and whether they want logits") {
   CHECK(rows.logit_rows == Ints{1, 4, 5});
   CHECK(rows.requests == std::vector<size_t>{7, 9});
   CHECK(rows.max_rows_per_seq() == 2);
-  CHECK(rows.max_seq_len() == 4);
+  CHECK(rows.max_seq_len() == 256);
   CHECK(kv::PassRows().max_seq_len() == 0);
   CHECK(kv::PassRows().max_rows_per_seq() == 0);
 }
@@ -43,9 +43,11 @@ TEST_CASE("pass: one upload carries all arrays, whatever their types and sizes")
     const int64_t* device_slots = nullptr;
     std::vector<int> order;
     arrays.begin(rows);
-    arrays.after_upload([&] { order.push_back(device_slots == nullptr ? 1 : -1); });
+    arrays.after_upload(
+        [&](const kv::Stream&) { order.push_back(device_slots == nullptr ? 1 : -1); });
     arrays.add(slots, device_slots);
-    arrays.after_upload([&] { order.push_back(device_slots != nullptr ? 2 : -2); });
+    arrays.after_upload(
+        [&](const kv::Stream&) { order.push_back(device_slots != nullptr ? 2 : -2); });
     CHECK(order.empty());
     arrays.upload();
     CHECK(order == std::vector<int>{1, 2});

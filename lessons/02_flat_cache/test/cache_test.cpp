@@ -81,7 +81,7 @@ void append(FlatKvCache& cache, int slab, const std::vector<float>& values) {
 }
 
 /// Whether the slab holds exactly these rows, in every layer, in K and in V.
-bool holds(const FlatKvCache& cache, int slab, const std::vector<float>& values) {
+bool holds(FlatKvCache& cache, int slab, const std::vector<float>& values) {
   if (cache.position(slab) != static_cast<int>(values.size())) return false;
   const int width = small_config().kv_width();
   for (int layer = 0; layer < small_config().num_layers; ++layer) {
@@ -132,7 +132,7 @@ TEST_CASE("the formula is what is allocated") {
 }
 
 TEST_CASE("layers and slabs tile the two arrays") {
-  const FlatKvCache cache = small_cache(4, 6);
+  FlatKvCache cache = small_cache(4, 6);
   const auto address = [](const void* p) { return reinterpret_cast<intptr_t>(p); };
   const int64_t slots_per_layer = 4 * 6;
   for (int layer = 1; layer < 3; ++layer) {

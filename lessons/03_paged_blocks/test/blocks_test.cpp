@@ -14,20 +14,13 @@
 #include "block_manager.h"
 #include "block_pool.h"
 #include "block_table.h"
-#include "slot_mapping.h"
+#include "paged_attention_base.h"
 
 using lesson03::BlockManager;
 using lesson03::BlockPool;
 using lesson03::BlockTable;
-using lesson03::Growth;
-using lesson03::Place;
 
 namespace {
-
-bool grow(BlockManager& manager, int seq, int num_tokens) {
-  const Growth growth{.seq = seq, .num_tokens = num_tokens};
-  return manager.extend({&growth, 1});
-}
 
 BlockTable table_of(int block_size, std::vector<int32_t> ids, int num_tokens) {
   BlockTable table(block_size);
@@ -55,7 +48,7 @@ TEST_CASE("a block freed twice or unknown is named and nothing changes") {
   manager.free_sequence(seq);
   CHECK_THROWS_WITH_AS(manager.free_sequence(seq), doctest::Contains("no sequence 0"),
                        std::out_of_range);
-  CHECK_THROWS_AS(grow(manager, seq, 1), std::out_of_range);
+  CHECK_THROWS_AS(manager.extend(seq, 1), std::out_of_range);
   CHECK(manager.add_sequence() != seq);  // an old number never means a new sequence
 }
 
@@ -64,7 +57,7 @@ TEST_CASE("everything is allocated, and freed in every order") {
   do {
     BlockPool pool(5);
     std::vector<int32_t> ids;
-    REQUIRE(pool.allocate(5, ids));
+    for (int i = 0; i < 5; ++i) ids.push_back(pool.allocate().value());
     CHECK_FALSE(pool.allocate().has_value());
     std::vector<int32_t> sorted = ids;
     std::sort(sorted.begin(), sorted.end());
@@ -93,33 +86,19 @@ TEST_CASE("a pool that runs out midway gives all or nothing") {
   BlockManager manager(5, 4);
   const int a = manager.add_sequence();
   const int b = manager.add_sequence();
-  REQUIRE(grow(manager, a, 9));  // 3 blocks, the last with one token
-  const Growth both[] = {{.seq = b, .num_tokens = 8}, {.seq = a, .num_tokens = 4}};
-  CHECK_FALSE(manager.extend(both));  // b's two blocks fit, a's one more does not
-  CHECK(manager.table(a).num_tokens() == 9);
+  REQUIRE(manager.extend(a, 9));      // 3 blocks, the last with one token
+  CHECK_FALSE(manager.extend(b, 9));  // two blocks are free, three are wanted
   CHECK(manager.table(b).num_tokens() == 0);
   CHECK(manager.pool().num_free() == 2);
   manager.check();
-  const Growth fits[] = {{.seq = b, .num_tokens = 8}, {.seq = a, .num_tokens = 3}};
-  CHECK(manager.extend(fits));  // a's three go into the block it has
+  CHECK(manager.extend(b, 8));
+  CHECK(manager.extend(a, 3));  // into the block that a has
   CHECK(manager.pool().num_free() == 0);
-  CHECK_FALSE(grow(manager, a, 1));
+  CHECK_FALSE(manager.extend(a, 1));
+  CHECK(manager.table(a).num_tokens() == 12);
   manager.check();
-}
-
-TEST_CASE("a sequence named twice in one extend grows by the sum") {
-  BlockManager manager(4, 4);
-  const int seq = manager.add_sequence();
-  const Growth twice[] = {{.seq = seq, .num_tokens = 3}, {.seq = seq, .num_tokens = 3}};
-  CHECK(manager.extend(twice));
-  CHECK(manager.table(seq).num_tokens() == 6);
-  CHECK(manager.table(seq).num_blocks() == 2);
-  manager.check();
-  const Growth with_unknown[] = {{.seq = seq, .num_tokens = 3}, {.seq = 77, .num_tokens = 1}};
-  CHECK_THROWS_AS(manager.extend(with_unknown), std::out_of_range);
-  CHECK(manager.table(seq).num_tokens() == 6);
-  CHECK_THROWS_AS(grow(manager, seq, -1), std::invalid_argument);
-  CHECK_THROWS_AS(grow(manager, seq, std::numeric_limits<int>::max()), std::invalid_argument);
+  CHECK_THROWS_AS(manager.extend(a, -1), std::invalid_argument);
+  CHECK_THROWS_AS(manager.extend(a, std::numeric_limits<int>::max()), std::invalid_argument);
   manager.check();
 }
 
@@ -130,7 +109,7 @@ TEST_CASE("lengths around block boundaries: exact tables and exact last-block fi
       CAPTURE(tokens);
       BlockManager manager(8, size);
       const int seq = manager.add_sequence();
-      REQUIRE(grow(manager, seq, tokens));
+      REQUIRE(manager.extend(seq, tokens));
       const BlockTable& table = manager.table(seq);
       CHECK(table.num_tokens() == tokens);
       CHECK(table.num_blocks() == (tokens + size - 1) / size);
@@ -139,12 +118,10 @@ TEST_CASE("lengths around block boundaries: exact tables and exact last-block fi
       CHECK(table.last_block_fill() == fill);
       CHECK(table.num_blocks() * size - tokens < size);  // what paging wastes
       for (int t = 0; t < tokens; ++t) {
-        const Place place = table.place(t);
-        CHECK(place.offset == t % size);
-        CHECK(place.block_id == table.block_ids()[static_cast<size_t>(t / size)]);
-        CHECK(table.slot(t) == int64_t{place.block_id} * size + place.offset);
+        CHECK(table.block_of(t) == table.block_ids()[static_cast<size_t>(t / size)]);
+        CHECK(table.slot(t) == table.block_of(t) * size + t % size);
       }
-      CHECK_THROWS_AS(table.place(tokens), std::out_of_range);
+      CHECK_THROWS_AS(table.block_of(tokens), std::out_of_range);
       CHECK_THROWS_AS(table.slot(-1), std::out_of_range);
       manager.check();
     }
@@ -213,7 +190,7 @@ TEST_CASE("random operations against a model that only counts") {
         } else {
           const int more = pick(3 * block_size + 1);
           const bool fits = used - blocks(at->second) + blocks(at->second + more) <= num_blocks;
-          CHECK(grow(manager, at->first, more) == fits);
+          CHECK(manager.extend(at->first, more) == fits);
           if (fits) at->second += more;
         }
       }

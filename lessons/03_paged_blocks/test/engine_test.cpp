@@ -181,15 +181,14 @@ TEST_CASE("what unused slots hold leaves no trace") {
   for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
     const auto engine = lesson03::make_engine(shipped_model(), {});
     engine->generate(requests);
-    const auto& paged = dynamic_cast<lesson03::PagedEngine&>(*engine);
-    paged.cache()->fill(byte, shipped_model().stream());
+    dynamic_cast<lesson03::PagedEngine&>(*engine).cache()->fill(byte, shipped_model().stream());
     check_equal(engine->generate(requests), flat);
   }
 }
 
 TEST_CASE("blocks are taken as tokens come and all are free at the end") {
   const auto engine = lesson03::make_engine(shipped_model(), {.block_size = 4, .num_blocks = 64});
-  const auto& paged = dynamic_cast<lesson03::PagedEngine&>(*engine);
+  auto& paged = dynamic_cast<lesson03::PagedEngine&>(*engine);
   const std::vector<kv::Request> requests{request_of(4, 9)};
   const auto prompt = static_cast<int>(requests[0].prompt.size());
   int generated = 0;
@@ -211,7 +210,7 @@ TEST_CASE("blocks are taken as tokens come and all are free at the end") {
 
 TEST_CASE("a cancelled request and an exception leave no block behind") {
   const auto engine = lesson03::make_engine(shipped_model(), {});
-  const auto& paged = dynamic_cast<lesson03::PagedEngine&>(*engine);
+  auto& paged = dynamic_cast<lesson03::PagedEngine&>(*engine);
   const std::vector<kv::Request> requests{request_of(4, 9), request_of(1, 9)};
   const auto cancelled =
       engine->generate(requests, [](size_t request, int32_t) { return request != 0; });

@@ -204,10 +204,7 @@ TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
 
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
-  lesson03_test::check_model_in_debug_pool(
-      model, [](const auto& config, const auto& stream_of, const auto& cache) {
-        return std::make_unique<lesson03::GatheredAttention>(config, stream_of, cache);
-      });
+  lesson03_test::check_model_in_debug_pool<lesson03::GatheredAttention>(model);
 }
 
 TEST_CASE("the engine gives lesson 02's bits for any block size") {
@@ -248,7 +245,7 @@ TEST_CASE("what unused slots hold leaves no trace") {
     CAPTURE(byte);
     const auto engine = lesson03::make_engine(model, {});
     engine->generate(requests);
-    dynamic_cast<const lesson03::PagedEngine&>(*engine).cache()->fill(byte, model.stream());
+    dynamic_cast<lesson03::PagedEngine&>(*engine).cache()->fill(byte, model.stream());
     const auto poisoned = engine->generate(requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       CHECK(poisoned.completions[i].logits_xxh64 == flat.completions[i].logits_xxh64);

@@ -24,7 +24,7 @@
 namespace lesson03_test {
 
 /// The first guard row that is not as the cache made it: something was written there. "": none.
-inline std::string touched_guard(const lesson03::PagedKvCache& cache, const kv::Stream& stream) {
+inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   const int guards = cache.guard_rows(), stride = cache.block_size() + guards;
   const auto row_bytes = static_cast<size_t>(cache.bytes_per_token() / cache.num_layers() / 2);
   const int num_blocks = cache.num_layers() * cache.num_blocks();
@@ -89,8 +89,7 @@ inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
       CAPTURE(block_size);
       CAPTURE(off.k);
       CAPTURE(off.v);
-      const lesson03::PagedKvCache cache(kvtest::shape(kLayers, 3, 8), stream, kBlocks, block_size,
-                                         1);
+      lesson03::PagedKvCache cache(kvtest::shape(kLayers, 3, 8), stream, kBlocks, block_size, 1);
       cache.fill(0, stream);
       const size_t bytes =
           static_cast<size_t>(cache.bytes_per_token() / kLayers / 2) * slots.size();
@@ -124,13 +123,13 @@ inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
 
 /// A prompt in two chunks and three steps of a model, its K and V in small blocks: guards between
 /// the blocks change no logit and stay as they are.
-inline void check_model_in_debug_pool(kv::Model& model,
-                                      const lesson03::MakeAttention& make_attention) {
+template <class Attention>
+void check_model_in_debug_pool(kv::Model& model) {
   const std::vector<int32_t> tokens{5, 300, 77, 12, 9, 41, 8, 120, 6, 30, 31, 7, 200, 15};
   const auto logits_with = [&](int guard_rows) {
-    const lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 4, guard_rows);
+    lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 4, guard_rows);
     cache.fill(0xFF, model.stream());
-    const auto attention = make_attention(model.config(), model.stream(), cache);
+    Attention attention(model.config(), cache);
     lesson03::BlockTable table(4);
     table.extend(14, std::vector<int32_t>{3, 0, 2, 1});
     std::vector<float> all;
@@ -138,8 +137,8 @@ inline void check_model_in_debug_pool(kv::Model& model,
     for (const int known : {4, 11, 12, 13, 14}) {
       kv::PassRows rows;
       rows.add(0, std::span(tokens).first(static_cast<size_t>(known)), computed);
-      attention->set_tables({&table});
-      const auto logits = model.forward(rows, *attention);
+      attention.set_tables({&table});
+      const auto logits = model.forward(rows, attention);
       all.insert(all.end(), logits.begin(), logits.end());
       computed = known;
     }

@@ -10,8 +10,5 @@ TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
 }
 
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
-  lesson03_test::check_model_in_debug_pool(
-      kvtest::shipped_model(), [](const auto& config, const auto& stream, const auto& cache) {
-        return std::make_unique<lesson03::GatheredAttention>(config, stream, cache);
-      });
+  lesson03_test::check_model_in_debug_pool<lesson03::GatheredAttention>(kvtest::shipped_model());
 }

@@ -14,7 +14,7 @@
 
 #include "attend.h"
 #include "lessons/02_flat_cache/decode_attention.h"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 #include "paged_attention.h"
 #include "paged_cache_attention.h"
 #include "pass.h"
@@ -310,8 +310,5 @@ TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
 }
 
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
-  lesson03_test::check_model_in_debug_pool(
-      kvtest::shipped_model(), [](const auto& config, const auto&, const auto& cache) {
-        return std::make_unique<lesson04::PagedCacheAttention>(config, cache);
-      });
+  lesson03_test::check_model_in_debug_pool<lesson04::PagedCacheAttention>(kvtest::shipped_model());
 }

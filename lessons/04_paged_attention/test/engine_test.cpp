@@ -46,17 +46,17 @@ TEST_CASE("a prompt in chunks gives the same bits wherever the chunks end") {
   for (const int chunk : {1, 3, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000}) {
     CAPTURE(chunk);
     // Slots that were not written yet hold NaN: a chunk that read ahead would show it.
-    const auto engine = lesson04::make_paged_engine(shipped_model(), {}, chunk);
-    engine->generate(requests);
-    engine->cache()->fill(0xFF, shipped_model().stream());
-    check_equal(engine->generate(requests), whole);
+    lesson04::PagedEngine engine(shipped_model(), {}, chunk);
+    engine.generate(requests);
+    engine.cache()->fill(0xFF, shipped_model().stream());
+    check_equal(engine.generate(requests), whole);
   }
 }
 
 TEST_CASE("a chunked prompt takes its blocks as its chunks come") {
   const std::vector<kv::Request> requests{request_of(100, 1)};
-  const auto engine = lesson04::make_paged_engine(shipped_model(), {}, 40);
-  const auto result = engine->generate(requests);
+  lesson04::PagedEngine engine(shipped_model(), {}, 40);
+  const auto result = engine.generate(requests);
   REQUIRE(result.passes.size() == 3);
   CHECK(result.passes[0].rows == 40);
   CHECK(result.passes[1].rows == 40);
@@ -112,21 +112,20 @@ TEST_CASE("a block size that the kernels do not serve is refused by name") {
                          doctest::Contains(found.c_str()), kv::UserError);
   }
   const kv::Model& model = shipped_model();
-  const lesson04::PagedKvCache odd(model.config(), model.stream(), 2, 12);
+  lesson04::PagedKvCache odd(model.config(), model.stream(), 2, 12);
   CHECK_THROWS_WITH_AS(lesson04::PagedCacheAttention(model.config(), odd),
                        doctest::Contains("block size 12"), kv::UserError);
 }
 
 TEST_CASE("only passes with one row for each sequence may be replayed") {
   const kv::Model& model = shipped_model();
-  const lesson04::PagedKvCache cache(model.config(), model.stream(), 64, 16);
+  lesson04::PagedKvCache cache(model.config(), model.stream(), 64, 16);
   lesson04::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockManager manager(64, 16);
   const int seq = manager.add_sequence();
   kv::PassArrays arrays(model.stream());
   const auto pass = [&](int num_tokens) {
-    const lesson03::Growth growth{.seq = seq, .num_tokens = num_tokens};
-    REQUIRE(manager.extend({&growth, 1}));
+    REQUIRE(manager.extend(seq, num_tokens));
     const lesson03::BlockTable& table = manager.table(seq);
     kv::PassRows rows;
     rows.add(0, std::vector<int32_t>(static_cast<size_t>(table.num_tokens())),

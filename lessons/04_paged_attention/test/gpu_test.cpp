@@ -165,7 +165,7 @@ TEST_CASE("the engine gives lesson 03's bits on CUDA in chunks") {
   const auto gathered = lesson03::make_engine(model, {})->generate(requests);
   for (const int chunk : {0, 1, 48}) {
     CAPTURE(chunk);
-    const auto paged = lesson04::make_paged_engine(model, {}, chunk)->generate(requests);
+    const auto paged = lesson04::PagedEngine(model, {}, chunk).generate(requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       CHECK(paged.completions[i].tokens == gathered.completions[i].tokens);
       CHECK(paged.completions[i].logits_xxh64 == gathered.completions[i].logits_xxh64);
@@ -181,10 +181,7 @@ TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
 
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
-  lesson03_test::check_model_in_debug_pool(
-      model, [](const auto& config, const auto&, const auto& cache) {
-        return std::make_unique<lesson04::PagedCacheAttention>(config, cache);
-      });
+  lesson03_test::check_model_in_debug_pool<lesson04::PagedCacheAttention>(model);
 }
 
 TEST_CASE(

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lessons/03_paged_blocks/block_table.h"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 #include "paged_attention.h"
 #include "tests/support/naive_attention.h"
 

@@ -24,7 +24,7 @@ TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
 }
 
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
-  const lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 4, 2);
+  lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 4, 2);
   const Contents before = fill_randomly(cache, stream());
   const auto copy = [&](std::vector<BlockCopy> copies) {
     lesson05::copy_blocks({.cache = &cache, .copies = copies}, stream());
@@ -42,7 +42,7 @@ TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
 }
 
 TEST_CASE("the manager's copies arrive in the cache") {
-  const lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 8, 4);
+  lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 8, 4);
   Contents wanted = fill_randomly(cache, stream());
   lesson05::BlockManager manager(8, 4, [&](std::span<const BlockCopy> copies) {
     lesson05::copy_blocks({.cache = &cache, .copies = copies}, stream());

@@ -82,7 +82,7 @@ TEST_CASE("what unused slots hold leaves no trace in samples") {
   SharingEngine engine(shipped_model(), {});
   const auto clean = engine.sample(request, 4);
   for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
-    const auto& cache = *engine.cache();
+    auto& cache = *engine.cache();
     for_each_part(cache, [&](void* at) {
       kv::fill_bytes(at, byte, part_bytes(cache), shipped_model().stream());
     });

@@ -29,7 +29,7 @@ kv::Model& model() {
   return kModel;
 }
 
-void copy(const PagedKvCache& cache, const std::vector<BlockCopy>& copies) {
+void copy(PagedKvCache& cache, const std::vector<BlockCopy>& copies) {
   lesson05::copy_blocks_cuda({.cache = &cache, .copies = copies}, stream());
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
 
 TEST_CASE("copy_blocks takes more pairs than one launch carries") {
   constexpr int kPairs = 1'000;
-  const PagedKvCache cache(kvtest::shape(1, 1, 8), stream(), 2 * kPairs, 1);
+  PagedKvCache cache(kvtest::shape(1, 1, 8), stream(), 2 * kPairs, 1);
   Contents wanted = fill_randomly(cache, stream());
   std::vector<BlockCopy> copies;
   for (int i = 0; i < kPairs; ++i) {
@@ -58,7 +58,7 @@ TEST_CASE("copy_blocks takes more pairs than one launch carries") {
 TEST_CASE("blocks past 2^31 elements are copied to where they belong") {
   // Qwen3-0.6B's shape, 4,700 blocks of 16: K and V have 2.16e9 elements each.
   constexpr int kLayers = 28, kBlocks = 4'700;
-  const PagedKvCache cache(kvtest::shape(kLayers, 8, 128), stream(), kBlocks, 16);
+  PagedKvCache cache(kvtest::shape(kLayers, 8, 128), stream(), kBlocks, 16);
   const auto from = cache.block(kLayers - 1, kBlocks - 2);
   const auto to = cache.block(kLayers - 1, kBlocks - 1);
   const size_t bytes = part_bytes(cache);
@@ -71,13 +71,13 @@ TEST_CASE("blocks past 2^31 elements are copied to where they belong") {
 }
 
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
-  const PagedKvCache cache(kvtest::shape(2, 2, 8), stream(), 4, 2);
+  PagedKvCache cache(kvtest::shape(2, 2, 8), stream(), 4, 2);
   const Contents before = fill_randomly(cache, stream());
   CHECK_THROWS_AS(copy(cache, {{0, 1}, {2, 4}}), std::out_of_range);
   CHECK_THROWS_AS(copy(cache, {{0, 1}, {1, 2}}), std::invalid_argument);
   copy(cache, {});
   CHECK(contents(cache, stream()) == before);
-  const PagedKvCache odd(kvtest::shape(1, 3, 5), stream(), 2, 1);
+  PagedKvCache odd(kvtest::shape(1, 3, 5), stream(), 2, 1);
   CHECK_THROWS_AS(copy(odd, {{0, 1}}), std::invalid_argument);
 }
 

@@ -23,7 +23,7 @@ struct Contents {
   std::vector<Bytes> parts;
   bool operator==(const Contents&) const = default;
 
-  void copy(const lesson03::PagedKvCache& cache, const lesson05::BlockCopy& copy) {
+  void copy(lesson03::PagedKvCache& cache, const lesson05::BlockCopy& copy) {
     for (int layer = 0; layer < cache.num_layers(); ++layer) {
       const auto at = [&](int32_t id) {
         return parts.begin() + 2 * (layer * cache.num_blocks() + id);
@@ -35,7 +35,7 @@ struct Contents {
 
 /// Calls f(address) for K and V of every block of every layer.
 template <class F>
-void for_each_part(const lesson03::PagedKvCache& cache, F f) {
+void for_each_part(lesson03::PagedKvCache& cache, F f) {
   for (int layer = 0; layer < cache.num_layers(); ++layer) {
     for (int id = 0; id < cache.num_blocks(); ++id) {
       f(cache.block(layer, id).k);
@@ -62,7 +62,7 @@ inline Bytes write_random(void* at, size_t bytes, uint64_t seed, const kv::Strea
   return host;
 }
 
-inline Contents fill_randomly(const lesson03::PagedKvCache& cache, const kv::Stream& stream) {
+inline Contents fill_randomly(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   Contents all;
   for_each_part(cache, [&](void* at) {
     all.parts.push_back(write_random(at, part_bytes(cache), all.parts.size(), stream));
@@ -70,7 +70,7 @@ inline Contents fill_randomly(const lesson03::PagedKvCache& cache, const kv::Str
   return all;
 }
 
-inline Contents contents(const lesson03::PagedKvCache& cache, const kv::Stream& stream) {
+inline Contents contents(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   Contents all;
   for_each_part(cache, [&](void* at) { all.parts.push_back(read(at, part_bytes(cache), stream)); });
   return all;
@@ -84,8 +84,8 @@ inline void check_copies_of(int kv_heads, int head_dim, int block_size, const kv
   CAPTURE(block_size);
   for (const int guard_rows : {1, 0}) {
     CAPTURE(guard_rows);
-    const lesson03::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, 9, block_size,
-                                       guard_rows);
+    lesson03::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, 9, block_size,
+                                 guard_rows);
     Contents wanted = fill_randomly(cache, stream);
     const std::vector<std::vector<lesson05::BlockCopy>> lists{{{6, 0}},
                                                               {{0, 8}, {2, 5}, {0, 3}, {4, 7}}};

@@ -13,7 +13,7 @@ namespace {
 using lesson03::KvBlocks;
 using lesson03::PagedKvCache;
 
-void check_id(const PagedKvCache& cache, int32_t id) {
+void check_id(PagedKvCache& cache, int32_t id) {
   if (id >= 0 && id < cache.num_blocks()) return;
   throw std::out_of_range(fmt::format("compare_blocks: there is no block {}, the cache has {}", id,
                                       cache.num_blocks()));

@@ -4,7 +4,7 @@
 #include "compare_blocks.h"
 
 #include "kernels/launch.cuh"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson06 {
 namespace {

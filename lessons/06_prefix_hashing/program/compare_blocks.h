@@ -18,8 +18,8 @@ struct BlockPair {
 };
 
 struct CompareBlocksArgs {
-  const lesson03::PagedKvCache* first = nullptr;  // may be one cache
-  const lesson03::PagedKvCache* second = nullptr;
+  lesson03::PagedKvCache* first = nullptr;  // may be one cache
+  lesson03::PagedKvCache* second = nullptr;
   std::span<const BlockPair> pairs;  // on the host
 };
 

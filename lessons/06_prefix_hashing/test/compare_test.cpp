@@ -32,8 +32,8 @@ TEST_CASE("compare_blocks counts every element that differs, in K and V of all l
       CAPTURE(guard_rows);
       CAPTURE(block_size);
       constexpr int kLayers = 3, kWidth = 2 * 5;
-      const PagedKvCache a(shape(kLayers, 2, 5), stream(), 4, block_size);
-      const PagedKvCache b(shape(kLayers, 2, 5), stream(), 7, block_size, guard_rows);
+      PagedKvCache a(shape(kLayers, 2, 5), stream(), 4, block_size);
+      PagedKvCache b(shape(kLayers, 2, 5), stream(), 7, block_size, guard_rows);
       a.fill(0, stream()), b.fill(0, stream());
       const auto k = [&](int layer, int id) { return static_cast<float*>(b.block(layer, id).k); };
       const auto v = [&](int layer, int id) { return static_cast<float*>(b.block(layer, id).v); };
@@ -50,7 +50,7 @@ TEST_CASE("compare_blocks counts every element that differs, in K and V of all l
 }
 
 TEST_CASE("compare_blocks: a NaN is equal to itself, and a cache to itself") {
-  const PagedKvCache cache(shape(2, 2, 4), stream(), 3, 2);
+  PagedKvCache cache(shape(2, 2, 4), stream(), 3, 2);
   cache.fill(0xFF, stream());
   std::vector<BlockPair> pairs{{0, 1}, {2, 2}};
   CHECK(compare_blocks({.first = &cache, .second = &cache, .pairs = pairs}, stream()) ==
@@ -62,8 +62,8 @@ TEST_CASE("compare_blocks: a NaN is equal to itself, and a cache to itself") {
 }
 
 TEST_CASE("compare_blocks refuses blocks that are not there or have another shape") {
-  const PagedKvCache a(shape(2, 2, 4), stream(), 3, 2), b(shape(2, 2, 4), stream(), 5, 2);
-  const auto compare = [&](BlockPair pair, const PagedKvCache& second) {
+  PagedKvCache a(shape(2, 2, 4), stream(), 3, 2), b(shape(2, 2, 4), stream(), 5, 2);
+  const auto compare = [&](BlockPair pair, PagedKvCache& second) {
     return compare_blocks({.first = &a, .second = &second, .pairs = {&pair, 1}}, stream());
   };
   CHECK_THROWS_WITH_AS(compare({3, 0}, b), doctest::Contains("block 3, the cache has 3"),
@@ -72,10 +72,10 @@ TEST_CASE("compare_blocks refuses blocks that are not there or have another shap
   CHECK_THROWS_WITH_AS(compare({0, 5}, b), doctest::Contains("block 5, the cache has 5"),
                        std::out_of_range);
   for (const auto& other : {shape(3, 2, 4), shape(2, 1, 4), shape(2, 2, 8)}) {
-    const PagedKvCache c(other, stream(), 3, 2);
+    PagedKvCache c(other, stream(), 3, 2);
     CHECK_THROWS_AS(compare({0, 0}, c), std::invalid_argument);
   }
-  const PagedKvCache larger(shape(2, 2, 4), stream(), 3, 4);
+  PagedKvCache larger(shape(2, 2, 4), stream(), 3, 4);
   CHECK_THROWS_AS(compare({0, 0}, larger), std::invalid_argument);
 }
 

@@ -46,8 +46,8 @@ TEST_CASE("compare_blocks counts every element that differs, in K and V of all l
     constexpr int kLayers = 3;
     const kv::ModelConfig config = shape(kLayers, c.kv_heads, c.head_dim);
     const kv::Stream& stream = model().stream();
-    const PagedKvCache a(config, stream, 4, c.block_size);
-    const PagedKvCache b(config, stream, 7, c.block_size, c.guard_rows);
+    PagedKvCache a(config, stream, 4, c.block_size);
+    PagedKvCache b(config, stream, 7, c.block_size, c.guard_rows);
     a.fill(0, stream), b.fill(0, stream);
     const int64_t all = int64_t{c.block_size} * c.kv_heads * c.head_dim;
     set(b.block(0, 6).k, 0, 0x3F80);                  // the first element of all
@@ -66,7 +66,7 @@ TEST_CASE("compare_blocks counts every element that differs, in K and V of all l
 TEST_CASE("compare_blocks finds a difference past 2^31 elements") {
   // Qwen3-0.6B's shape, 4,700 blocks of 16: K and V have 2.16e9 elements each.
   constexpr int kLayers = 28, kBlocks = 4'700;
-  const PagedKvCache cache(shape(kLayers, 8, 128), model().stream(), kBlocks, 16);
+  PagedKvCache cache(shape(kLayers, 8, 128), model().stream(), kBlocks, 16);
   cache.fill(0, model().stream());
   set(cache.block(kLayers - 1, kBlocks - 1).v, 16 * 8 * 128 - 1, 1);
   const std::vector<BlockPair> pairs{{0, kBlocks - 1}, {kBlocks - 2, 0}};

@@ -109,7 +109,7 @@ TEST_CASE("poison fills K and V of the named blocks and nothing else") {
   const kv::Stream stream(kv::Device::kCpu);
   kv::ModelConfig config;
   config.num_layers = 3, config.num_heads = config.num_kv_heads = 2, config.head_dim = 5;
-  const lesson03::PagedKvCache cache(config, stream, 5, 3);
+  lesson03::PagedKvCache cache(config, stream, 5, 3);
   cache.fill(0, stream);
   const std::vector<int32_t> ids{4, 1};
   lesson07::poison_blocks({.cache = &cache, .block_ids = ids}, stream);
@@ -131,7 +131,7 @@ TEST_CASE("poison fills K and V of the named blocks and nothing else") {
 TEST_CASE("poison makes a stale read visible") {
   // A block that is read under a name it has lost: its rows are NaN, and so are the logits.
   kv::Model& model = shipped_model();
-  const lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 16);
+  lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 16);
   cache.fill(0, model.stream());
   lesson04::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockTable table(16);

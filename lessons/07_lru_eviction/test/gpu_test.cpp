@@ -18,7 +18,7 @@ TEST_CASE("poison_blocks fills K and V of the named blocks in all layers and not
     kv::ModelConfig config;
     config.num_layers = 3, config.num_heads = config.num_kv_heads = 3;
     config.head_dim = head_dim;
-    const lesson03::PagedKvCache cache(config, stream, 7, 5);
+    lesson03::PagedKvCache cache(config, stream, 7, 5);
     cache.fill(0, stream);
     kv::DeviceBuffer scratch;
     const std::vector<int32_t> ids{6, 2};

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "lessons/03_paged_blocks/slot_mapping.h"
+#include "lessons/03_paged_blocks/paged_attention_base.h"
 
 struct SlotsCase {
   static constexpr int kWidth = 700;  // of a table
