@@ -15,17 +15,14 @@ BlockTable::BlockTable(int block_size) : block_size_(block_size) {
   }
 }
 
-int32_t BlockTable::block_of(int token) const {
+int64_t BlockTable::slot(int token) const {
   if (token < 0 || token >= num_tokens_) {
     throw std::out_of_range(
         fmt::format("BlockTable: token {} has no slot, there are {} tokens", token, num_tokens_));
   }
-  return block_ids_[static_cast<size_t>(token / block_size_)];
-}
-
-int64_t BlockTable::slot(int token) const {
-  return int64_t{block_of(token)} * block_size_ +
-         token % block_size_;  // widened before the product
+  const int64_t block_id = block_ids_[static_cast<size_t>(token / block_size_)];
+  const int offset = token % block_size_;
+  return block_id * block_size_ + offset;  // in 64 bits: a large pool has more than 2^31 slots
 }
 
 int BlockTable::last_block_fill() const {

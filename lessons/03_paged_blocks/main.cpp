@@ -77,7 +77,7 @@ void print_translation(const kv::Console& console, int block_size) {
   kv::Table rows({"token", "block = t / size", "offset = t % size", "block id", "slot"});
   for (const int token : std::set{0, 1, block_size - 1, block_size, table.num_tokens() - 1}) {
     if (token >= table.num_tokens()) continue;
-    const int32_t block_id = table.block_of(token);
+    const int64_t block_id = table.slot(token) / block_size;
     rows.add({std::to_string(token),
               fmt::format("{} / {} = {}", token, block_size, token / block_size),
               fmt::format("{} % {} = {}", token, block_size, token % block_size),
