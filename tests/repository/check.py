@@ -2,7 +2,7 @@
 """Rules of the repository that a script can see.
 
   check.py arrows    includes and links point down only; CUDA headers stay in CUDA files
-  check.py house     a lesson's folder shows the lesson: short kernels in plain CUDA, and no tests
+  check.py house     a lesson's folder shows the lesson: short kernels in plain CUDA, no tests; no const_cast
   check.py quotes    code quoted in a text stands in the tested source, word for word
   check.py commands  every ./course command, file and link that a text names exists
   check.py promise   nothing that would let a compiler change the arithmetic
@@ -96,10 +96,15 @@ def arrows(root):
 
 
 def house(root):
-    """A lesson's folder shows the lesson: short kernels in plain CUDA, and no tests."""
-    for rel in files(root, CODE | {".py"}, ["lessons"]):
-        if len(rel.parts) != 3:
-            continue  # in test/, exercise/ or road/
+    """A lesson's folder shows the lesson: short kernels in plain CUDA, and no tests. Nowhere is const taken back."""
+    for rel in files(root, CODE):
+        if floor_of(rel.as_posix()) == floor_of("tests/"):
+            continue
+        for n, line in numbered_lines(root, rel):
+            if "const_cast" in line:
+                yield f"{rel}:{n}: const_cast: let the caller have what it may change"
+        if rel.parts[0] != "lessons" or len(rel.parts) != 3:
+            continue  # not a lesson, or in its exercise/ or road/
         if re.search(r"_test\.|planted", rel.name):
             yield f"{rel}:1: the tests of a lesson stand in its folder test/"
         text = (root / rel).read_text(encoding="utf-8")
@@ -229,6 +234,7 @@ def selftest():
         ("arrows", "lessons/02_b/CMakeLists.txt", "target_sources(b PRIVATE tests/support/x.cpp)\n"),
         ("house", "lessons/02_b/b_test.cpp", "\n"),
         ("house", "lessons/02_b/x.cuh", '  asm volatile("");\n'),
+        ("house", "common/base/x.cpp", "const_cast<int&>(x) = 1;\n"),
         ("house", "lessons/02_b/x.cu", "__global__ void f() {\n" + 69 * "  g();\n" + "}\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint b;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/gone.h -->\n```cpp\nint a;\n```\n"),
@@ -244,7 +250,7 @@ def selftest():
         "lessons/01_a/ok.h": "int a;\n",
         "lessons/02_b/ok.h": '#include "lessons/01_a/ok.h"\n#include "kernels/x.h"\n#include "common/program/x.h"\n',
         "lessons/02_b/page.cpp": '#include "viz/x.h"\n#include <cmath>\n',
-        "lessons/02_b/test/ok_test.cpp": '#include "tests/x.h"\n#include "lessons/02_b/ok.h"\n',
+        "lessons/02_b/test/ok_test.cpp": '#include "tests/x.h"\n#include "lessons/02_b/ok.h"\nconst_cast<int&>(x) = 1;\n',
         "lessons/02_b/road/ok.cu": 'asm("");\n',
         "lessons/02_b/ok.cu": "#include <cuda_fp16.h>\n__global__ void f() {\n" + 68 * "  g();\n" + "}\n// no asm\n",
         "kernels/ok.cpp": '#include "common/base/x.h"\n',
