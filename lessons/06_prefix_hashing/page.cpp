@@ -25,6 +25,7 @@ class PrefixPage : public viz::Page {
   void draw(viz::Ui& ui) override;
 
  private:
+  void declare_pools();
   std::string restart(const WordCache::Settings& settings);
   std::string why_not_forge(const std::string& first, const std::string& second) const;
   void draw_controls(viz::Ui& ui);
@@ -53,31 +54,6 @@ PrefixPage::PrefixPage()
             {viz::word("NAME")},
             "request NAME ends; its full blocks can be found until they are overwritten",
             [this](auto& w) { return cache_->free(w[0].text); }},
-           {"bits",
-            {viz::number("BITS", 0, 64).field("bits", "3")},
-            "an empty pool with BITS bits of hash: with few there are collisions, and no wrong hit",
-            [this](auto& w) {
-              WordCache::Settings settings = cache_->settings();
-              settings.bits = w[0].number;
-              return restart(settings);
-            }},
-           {"check",
-            {viz::choice("exact|hash")},
-            "an empty pool that compares tokens and parents, or trusts the hash",
-            [this](auto& w) {
-              WordCache::Settings settings = cache_->settings();
-              settings.exact = w[0].text == "exact";
-              return restart(settings);
-            }},
-           {"resize",
-            {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
-            "an empty pool of BLOCKS x SIZE tokens",
-            [this](auto& w) {
-              WordCache::Settings settings = cache_->settings();
-              settings.num_blocks = w[0].number;
-              settings.block_size = w[1].number;
-              return restart(settings);
-            }},
            {"forge",
             {viz::word("NAME"), viz::word("OTHER")},
             "two requests that differ in their second block, whose hashes are equal",
@@ -86,7 +62,33 @@ PrefixPage::PrefixPage()
               return first + "; " + cache_->ask(w[1].text, forged_prompt(true));
             },
             [this](auto& w) { return why_not_forge(w[0].text, w[1].text); }}});
+  declare_pools();
   reset();
+}
+
+/// Each of these begins anew.
+void PrefixPage::declare_pools() {
+  declare({{"bits",
+            {viz::number("BITS", 0, 64).field("bits", "3")},
+            "an empty pool with BITS bits of hash: with few there are collisions, and no wrong hit",
+            [this](auto& w) {
+              const WordCache::Settings& now = cache_->settings();
+              return restart({now.num_blocks, now.block_size, w[0].number, now.exact});
+            }},
+           {"check",
+            {viz::choice("exact|hash")},
+            "an empty pool that compares tokens and parents, or trusts the hash",
+            [this](auto& w) {
+              const WordCache::Settings& now = cache_->settings();
+              return restart({now.num_blocks, now.block_size, now.bits, w[0].text == "exact"});
+            }},
+           {"resize",
+            {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
+            "an empty pool of BLOCKS x SIZE tokens",
+            [this](auto& w) {
+              const WordCache::Settings& now = cache_->settings();
+              return restart({w[0].number, w[1].number, now.bits, now.exact});
+            }}});
 }
 
 std::string PrefixPage::restart(const WordCache::Settings& settings) {

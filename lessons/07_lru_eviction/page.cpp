@@ -42,15 +42,19 @@ EvictionPage::EvictionPage()
            {"free",
             {name},
             "NAME ends; what its full blocks hold stays as long as nobody needs the room",
-            [this](auto& w) { return free(w[0].text); }},
-           {"order",
+            [this](auto& w) { return free(w[0].text); }}});
+  declare_pools();
+  reset();
+}
+
+void EvictionPage::declare_pools() {
+  declare({{"order",
             {viz::choice("append|unhashed")},
             "an empty pool that appends every freed block, or puts those nobody can find in front",
             [this](auto& w) {
-              PageSettings settings = settings_;
-              settings.order =
-                  w[0].text == "append" ? FreeOrder::kAppend : FreeOrder::kUnhashedFirst;
-              return restart(settings);
+              const bool append = w[0].text == "append";
+              return restart({settings_.num_blocks, settings_.block_size,
+                              append ? FreeOrder::kAppend : FreeOrder::kUnhashedFirst});
             }},
            {"resize",
             {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
@@ -69,7 +73,6 @@ EvictionPage::EvictionPage()
               const int used = pool_->num_used();
               return used > 0 ? viz::count_of(used, "block") + " in use" : "";
             }}});
-  reset();
 }
 
 std::string EvictionPage::restart(const PageSettings& settings) {

@@ -37,6 +37,7 @@ class EvictionPage : public viz::Page {
   void draw(viz::Ui& ui) override;
 
  private:
+  void declare_pools();
   std::string restart(const PageSettings& settings);
   std::string ask(const std::string& name, const std::string& text, const std::string& salt);
   std::string more(const std::string& name, const std::string& text);

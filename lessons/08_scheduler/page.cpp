@@ -45,42 +45,46 @@ SchedulerPage::SchedulerPage()
         {viz::word("NAME")},
         "NAME ends now, whatever it does: its blocks are free at once",
         [this](auto& w) { return kill(w[0].text); },
-        [this](auto& w) { return seen_.at(w[0].text).ended ? "it has ended already" : ""; }},
-       {"shrink",
-        {viz::number("BLOCKS", 1, 4096)},
-        "take free blocks away, BLOCKS: who grows next may have to preempt somebody",
-        [this](auto& w) {
-          manager_->allocate_slots(kBallast, w[0].number * settings_.block_size);
-          return fmt::format("{} blocks are taken away: {} are free", w[0].text, pool_->num_free());
-        },
-        [this](auto& w) {
-          const int num_free = pool_->num_free();
-          return w[0].number > num_free ? fmt::format("{} blocks are free", num_free) : "";
-        }},
-       {"grow",
-        {},
-        "the pool has all its blocks again",
-        [this](auto&) {
-          manager_->free(kBallast);
-          return "the pool has all its blocks again";
-        },
-        [this](auto&) { return manager_->holds(kBallast) ? "" : "no block was taken away"; }},
-       {"pool",
-        {viz::number("BLOCKS", 1, 1024), viz::number("SIZE", 1, 64),
-         viz::number("BUDGET", 1, 4096)},
-        "start anew with BLOCKS x SIZE tokens in the pool, and up to BUDGET in a pass",
-        [this](auto& w) {
-          return restart({w[0].number, w[1].number, w[2].number, settings_.order});
-        }},
-       {"order",
-        {viz::choice("first|priority")},
-        "start anew: whoever came first goes first, or the most important",
-        [this](auto& w) {
-          PageSettings settings = settings_;
-          settings.order = w[0].text == "first" ? Order::kFirstCome : Order::kPriority;
-          return restart(settings);
-        }}});
+        [this](auto& w) { return seen_.at(w[0].text).ended ? "it has ended already" : ""; }}});
+  declare_pools();
   reset();
+}
+
+void SchedulerPage::declare_pools() {
+  declare({{"shrink",
+            {viz::number("BLOCKS", 1, 4096)},
+            "take free blocks away, BLOCKS: who grows next may have to preempt somebody",
+            [this](auto& w) {
+              manager_->allocate_slots(kBallast, w[0].number * settings_.block_size);
+              return fmt::format("{} blocks are taken away: {} are free", w[0].text,
+                                 pool_->num_free());
+            },
+            [this](auto& w) {
+              const int num_free = pool_->num_free();
+              return w[0].number > num_free ? fmt::format("{} blocks are free", num_free) : "";
+            }},
+           {"grow",
+            {},
+            "the pool has all its blocks again",
+            [this](auto&) {
+              manager_->free(kBallast);
+              return "the pool has all its blocks again";
+            },
+            [this](auto&) { return manager_->holds(kBallast) ? "" : "no block was taken away"; }},
+           {"pool",
+            {viz::number("BLOCKS", 1, 1024), viz::number("SIZE", 1, 64),
+             viz::number("BUDGET", 1, 4096)},
+            "start anew with BLOCKS x SIZE tokens in the pool, and up to BUDGET in a pass",
+            [this](auto& w) {
+              return restart({w[0].number, w[1].number, w[2].number, settings_.order});
+            }},
+           {"order",
+            {viz::choice("first|priority")},
+            "start anew: whoever came first goes first, or the most important",
+            [this](auto& w) {
+              return restart({settings_.num_blocks, settings_.block_size, settings_.budget,
+                              w[0].text == "first" ? Order::kFirstCome : Order::kPriority});
+            }}});
 }
 
 std::string SchedulerPage::restart(const PageSettings& settings) {

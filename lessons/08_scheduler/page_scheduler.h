@@ -46,6 +46,7 @@ class SchedulerPage : public viz::Page {
   void draw(viz::Ui& ui) override;
 
  private:
+  void declare_pools();
   std::string restart(const PageSettings& settings);
   std::string submit(const std::string& name, int prompt, int max_tokens, int priority);
   std::string pass();
