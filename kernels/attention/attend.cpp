@@ -112,30 +112,6 @@ FOR_EVERY_CPU void weigh_values(Block& block, const TileRows& rows, int head_dim
   }
 }
 
-/// One query's way through the tiles: its group so far, and the groups before it.
-struct Progress {
-  Partial result, group, tile;
-
-  /// Merges what the tile that begins at token `first` gave. Merging into nothing is copying.
-  void take_tile(int first, int head_dim) {
-    if (first % kGroupTokens == 0) {
-      end_group(first, head_dim);
-      group = tile;
-    } else {
-      merge(group, tile, head_dim);
-    }
-  }
-  /// The group that ends before token `end` is complete.
-  void end_group(int end, int head_dim) {
-    if (end == 0) return;
-    if (end <= kGroupTokens) {
-      result = group;
-    } else {
-      merge(result, group, head_dim);
-    }
-  }
-};
-
 /// The tile that begins at token `first`, for up to kBlock queries.
 void attend_block(std::span<const Query> queries, std::span<Progress> progress,
                   const TileRows& tile, int first, int head_dim, float scale) {
@@ -153,8 +129,11 @@ void attend_block(std::span<const Query> queries, std::span<Progress> progress,
     if (block.visible[r] > 0) exponentiate(block.p[r], block.visible[r], progress[r].tile);
   }
   weigh_values(block, tile, head_dim);
+  const auto join = [&](Partial& whole, const Partial& part, bool is_first) {
+    kv::attention::join(whole, part, is_first, head_dim);
+  };
   for (size_t r = 0; r < queries.size(); ++r) {
-    if (block.visible[r] > 0) progress[r].take_tile(first, head_dim);
+    if (block.visible[r] > 0) progress[r].take_tile(first, join);
   }
 }
 
@@ -181,6 +160,14 @@ class TileCopy {
 };
 
 }  // namespace
+
+void join(Partial& whole, const Partial& part, bool is_first, int head_dim) {
+  if (is_first) {
+    whole = part;
+  } else {
+    merge(whole, part, head_dim);
+  }
+}
 
 void merge(Partial& a, const Partial& b, int head_dim) {
   const float m = std::max(a.m, b.m);
@@ -234,7 +221,9 @@ void attend(std::span<const Query> queries, const FindRows& find_rows, int head_
     }
   }
   for (size_t i = 0; i < queries.size(); ++i) {
-    progress[i].end_group(queries[i].num_keys, head_dim);
+    progress[i].end(queries[i].num_keys, [&](Partial& whole, const Partial& part, bool is_first) {
+      join(whole, part, is_first, head_dim);
+    });
     const Partial& result = progress[i].result;
     for (int d = 0; d < head_dim; ++d) {
       queries[i].out[d] = queries[i].num_keys > 0 ? result.acc[d] / result.l : 0.0f;

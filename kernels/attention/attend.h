@@ -22,6 +22,27 @@ struct Partial {
 /// Appends `b`, the later keys, to `a`. The order matters: a is always the earlier part.
 void merge(Partial& a, const Partial& b, int head_dim);
 
+/// The same, but merging into nothing is copying: `is_first` says that `whole` has nothing yet.
+void join(Partial& whole, const Partial& part, bool is_first, int head_dim);
+
+/// One query's way through its tiles, and the order of its merges: tiles join their group, complete
+/// groups join the result. `join(whole, part, is_first)` does it.
+struct Progress {
+  Partial result, group, tile;
+
+  /// `tile` is what the tile that begins at token `first` gave.
+  template <class Join>
+  void take_tile(int first, const Join& join) {
+    if (first % kGroupTokens == 0) end(first, join);
+    join(group, tile, first % kGroupTokens == 0);
+  }
+  /// The group that ends before token `end` is complete.
+  template <class Join>
+  void end(int end, const Join& join) {
+    if (end > 0) join(result, group, end <= kGroupTokens);
+  }
+};
+
 /// Where the rows of one tile's tokens are: [head_dim] each. Only those of visible keys are read.
 struct TileRows {
   const float* k[kTileTokens];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <vector>
 
 namespace lesson03 {
 namespace {
@@ -18,20 +19,6 @@ auto& find(Tables& tables, int seq) {
 }
 
 }  // namespace
-
-std::map<int, int> tokens_by_sequence(std::span<const Growth> growths) {
-  std::map<int, int> more;
-  for (const Growth& growth : growths) {
-    int& sum = more[growth.seq];
-    const int64_t tokens = int64_t{sum} + growth.num_tokens;
-    if (growth.num_tokens < 0 || tokens > INT32_MAX) {
-      throw std::invalid_argument(fmt::format("BlockManager: {} tokens and {} more for sequence {}",
-                                              sum, growth.num_tokens, growth.seq));
-    }
-    sum = static_cast<int>(tokens);
-  }
-  return more;
-}
 
 BlockManager::BlockManager(int num_blocks, int block_size)
     : block_size_(BlockTable(block_size).block_size()), pool_(num_blocks) {}

@@ -4,23 +4,11 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
-#include <vector>
 
 #include "block_pool.h"
 #include "block_table.h"
 
 namespace lesson03 {
-
-/// `num_tokens` more tokens for sequence `seq`.
-struct Growth {
-  int seq = 0;
-  int num_tokens = 0;
-};
-
-/// Tokens more for each sequence; one may be named more than once. Throws std::invalid_argument for
-/// a negative number, and for a sum that no int can hold.
-std::map<int, int> tokens_by_sequence(std::span<const Growth> growths);
 
 /// Registers sequences, extends them, and frees them. Every used block belongs to exactly one
 /// table. A sequence's number is never given again, so an old number is an unknown one, not another

@@ -13,7 +13,7 @@
 #include "common/program/report.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "walk.h"
+#include "program/walk.h"
 
 namespace {
 

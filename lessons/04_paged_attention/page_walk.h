@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "program/walk.h"
 #include "viz/live.h"
 #include "viz/page.h"
-#include "walk.h"
 
 namespace lesson04 {
 

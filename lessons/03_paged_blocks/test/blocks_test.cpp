@@ -1,4 +1,4 @@
-// Tests of lesson 03's books: the pool, the tables, the manager.
+// Tests of lesson 03's bookkeeping: the pool, the tables, the manager.
 
 #include <doctest/doctest.h>
 

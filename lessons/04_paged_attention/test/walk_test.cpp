@@ -11,9 +11,9 @@
 
 #include "common/base/error.h"
 #include "lessons/03_paged_blocks/block_table.h"
+#include "program/walk.h"
 #include "tests/support/naive_attention.h"
 #include "tests/support/shipped_model.h"
-#include "walk.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/model/model.h"
-#include "paged_attention.h"
+#include "lessons/04_paged_attention/paged_attention.h"
 
 namespace lesson04 {
 

@@ -9,9 +9,9 @@
 
 #include "common/base/error.h"
 #include "common/model/generation.h"
-#include "fast.h"
 #include "lessons/03_paged_blocks/block_table.h"
-#include "paged_cache_attention.h"
+#include "lessons/04_paged_attention/fast.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
 
 namespace lesson04 {
 
@@ -35,7 +35,7 @@ std::vector<int32_t> block_ids_of(const PagedAttentionArgs& args, int seq, int f
   return {table + first / size, table + (first + num_tokens - 1) / size + 1};
 }
 
-/// One query's walk: the same order of tiles and merges as kv::attention::attend.
+/// One query's walk: what kv::attention::attend does, and a step for each tile and merge.
 class Walker {
  public:
   Walker(const PagedAttentionArgs& args, int seq, int row, int head)
@@ -46,13 +46,25 @@ class Walker {
 
   std::vector<WalkStep> steps() {
     if (query_.num_keys <= 0) return {};
-    for (int first = 0; first < query_.num_keys; first += kTileTokens) take_tile(first);
-    end_group(query_.num_keys);
-    divide();
+    for (int first = 0; first < query_.num_keys; first += kTileTokens) {
+      look_at_tile(first);
+      way_.take_tile(first, [&](Partial& whole, const Partial& part, bool is_first) {
+        const bool is_group = &whole == &way_.result;  // the one before this tile
+        join(whole, part, is_first, is_group ? first : end_of_tile(first));
+      });
+    }
+    way_.end(query_.num_keys, [&](Partial& whole, const Partial& part, bool is_first) {
+      join(whole, part, is_first, query_.num_keys);
+    });
+    WalkStep& step = add(WalkStep::Kind::kDivide, 0, query_.num_keys);
+    step.before = summary_of(way_.result, args_.cache.head_dim);
+    for (const float sum : step.before.acc) step.out.push_back(sum / way_.result.l);
     return std::move(steps_);
   }
 
  private:
+  int end_of_tile(int first) const { return std::min(first + kTileTokens, query_.num_keys); }
+
   WalkStep& add(WalkStep::Kind kind, int first, int end) {
     const int last_tile = (end - 1) / kTileTokens;
     WalkStep& step = steps_.emplace_back();
@@ -65,56 +77,36 @@ class Walker {
     return step;
   }
 
-  void take_tile(int first) {
-    if (first > 0 && first % (kTileTokens * kGroupTiles) == 0) end_group(first);
-    const int end = std::min(first + kTileTokens, query_.num_keys);
+  void look_at_tile(int first) {
+    const int num_keys = end_of_tile(first) - first, head_dim = args_.cache.head_dim;
     TileRows rows;
-    find_paged_rows(args_, seq_, kv_head_, first, end - first, rows);
-    Partial tile;
-    WalkStep& step = add(WalkStep::Kind::kTile, first, end);
-    step.scores.resize(kTileTokens);
-    step.weights.resize(kTileTokens);
-    const int visible = kv::attention::attend_tile(query_, rows, first, args_.cache.head_dim,
-                                                   kv::attention::score_scale(args_.cache.head_dim),
-                                                   tile, step.scores.data(), step.weights.data());
-    step.scores.resize(static_cast<size_t>(visible));
-    step.weights.resize(static_cast<size_t>(visible));
-    step.after = summary_of(tile, args_.cache.head_dim);
-    merge_into(group_, tile, add(WalkStep::Kind::kMergeTile, first, end), tiles_in_group_ == 0);
-    ++tiles_in_group_;
+    find_paged_rows(args_, seq_, kv_head_, first, num_keys, rows);
+    WalkStep& step = add(WalkStep::Kind::kTile, first, first + num_keys);
+    step.scores.resize(static_cast<size_t>(num_keys));
+    step.weights.resize(static_cast<size_t>(num_keys));
+    kv::attention::attend_tile(query_, rows, first, head_dim, kv::attention::score_scale(head_dim),
+                               way_.tile, step.scores.data(), step.weights.data());
+    step.after = summary_of(way_.tile, head_dim);
   }
 
-  /// The group that ends before token `end` is complete.
-  void end_group(int end) {
-    const int first = (end - 1) / (kTileTokens * kGroupTiles) * (kTileTokens * kGroupTiles);
-    merge_into(result_, group_, add(WalkStep::Kind::kMergeGroup, first, end), first == 0);
-    tiles_in_group_ = 0;
-  }
-
-  void merge_into(Partial& whole, const Partial& part, WalkStep& step, bool is_first) {
+  /// A tile joins its group, or a group the result: a step about tokens up to `end`.
+  void join(Partial& whole, const Partial& part, bool is_first, int end) {
+    const bool is_group = &whole == &way_.result;
+    const int unit = is_group ? kv::attention::kGroupTokens : kTileTokens;
+    WalkStep& step = add(is_group ? WalkStep::Kind::kMergeGroup : WalkStep::Kind::kMergeTile,
+                         (end - 1) / unit * unit, end);
     const int head_dim = args_.cache.head_dim;
     step.taken = summary_of(part, head_dim);
-    if (is_first) {
-      whole = part;  // merging into nothing is copying
-    } else {
-      step.before = summary_of(whole, head_dim);
-      kv::attention::merge(whole, part, head_dim);
-    }
+    if (!is_first) step.before = summary_of(whole, head_dim);
+    kv::attention::join(whole, part, is_first, head_dim);
     step.after = summary_of(whole, head_dim);
-  }
-
-  void divide() {
-    WalkStep& step = add(WalkStep::Kind::kDivide, 0, query_.num_keys);
-    step.before = summary_of(result_, args_.cache.head_dim);
-    for (const float sum : step.before.acc) step.out.push_back(sum / result_.l);
   }
 
   const PagedAttentionArgs& args_;
   int seq_;
   int kv_head_;
   Query query_;
-  Partial group_, result_;
-  int tiles_in_group_ = 0;
+  kv::attention::Progress way_;
   std::vector<WalkStep> steps_;
 };
 
