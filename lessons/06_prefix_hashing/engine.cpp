@@ -52,6 +52,31 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
   return generate(requests, std::vector<ExtraKeys>(requests.size()), on_token);
 }
 
+/// The tokens of each request that are known and not computed, with their slots.
+kv::PassRows PrefixEngine::next_rows(const kv::Generation& generation) {
+  kv::PassRows rows;
+  lesson03::BlockTables tables;
+  for (size_t i = 0; i < generation.size(); ++i) {
+    if (!generation.active(i)) continue;
+    const BlockTable& table = manager_->table(static_cast<int64_t>(i));
+    const int known = static_cast<int>(generation.tokens(i).size());
+    take_slots(i, known - table.num_tokens());  // none for a prompt: it has its slots
+    rows.add(i, generation.tokens(i), num_computed_[i]);
+    tables.push_back(&table);
+    num_computed_[i] = known;
+  }
+  attention_->set_tables(std::move(tables));
+  return rows;
+}
+
+/// Of a request that has ended: its blocks are free.
+void PrefixEngine::end(size_t request) {
+  const auto id = static_cast<int64_t>(request);
+  const auto ids = manager_->table(id).block_ids();
+  blocks_[request].assign(ids.begin(), ids.end());
+  manager_->free(id);
+}
+
 kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
                                           std::span<const ExtraKeys> extra_keys,
                                           const kv::TokenCallback& on_token) {
@@ -72,25 +97,13 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
     if (generation.active(i)) start(i, generation.tokens(i), extra_keys[i]);
     result.counters.by_name["cache_hit_tokens"] += num_cached_tokens_[i];
   }
-
-  std::vector<int> num_computed = num_cached_tokens_;  // tokens whose K and V are written
+  num_computed_ = num_cached_tokens_;
   while (generation.any_active()) {
-    kv::PassRows rows;
-    lesson03::BlockTables tables;
-    for (size_t i = 0; i < requests.size(); ++i) {
-      if (!generation.active(i)) continue;
-      const BlockTable& table = manager_->table(static_cast<int64_t>(i));
-      const int known = static_cast<int>(generation.tokens(i).size());
-      take_slots(i, known - table.num_tokens());  // none for a prompt: it has its slots
-      rows.add(i, generation.tokens(i), num_computed[i]);
-      tables.push_back(&table);
-      num_computed[i] = known;
-    }
-    attention_->set_tables(std::move(tables));
+    const kv::PassRows rows = next_rows(generation);
     const std::span<const float> logits = model_->forward(rows, *attention_);
     // K and V are written now, and not before: what has become full can be found.
     for (const size_t i : rows.requests) {
-      manager_->cache_blocks(static_cast<int64_t>(i), generation.tokens(i), num_computed[i]);
+      manager_->cache_blocks(static_cast<int64_t>(i), generation.tokens(i), num_computed_[i]);
     }
     const int64_t used = pool_->num_used();
     int64_t& most_blocks = result.counters.by_name["blocks_in_use"];
@@ -99,10 +112,7 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
                       manager_->num_slots_used() * cache_->bytes_per_token());
     generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
-      if (generation.active(i)) continue;
-      const auto ids = manager_->table(static_cast<int64_t>(i)).block_ids();
-      blocks_[i].assign(ids.begin(), ids.end());
-      manager_->free(static_cast<int64_t>(i));
+      if (!generation.active(i)) end(i);
     }
     timer.end_pass(rows.num_rows(), result);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/model/engine.h"
+#include "common/model/generation.h"
 #include "common/model/model.h"
 #include "kv_cache_manager.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
@@ -57,7 +58,9 @@ class PrefixEngine : public kv::Engine {
  private:
   void make_cache(std::span<const kv::Request> requests);
   void start(size_t request, std::span<const int32_t> tokens, const ExtraKeys& extra_keys);
-  void take_slots(size_t request, int num_tokens, const ComputedBlocks& computed = {});
+  void take_slots(size_t request, int num_tokens, const ComputedBlocks& computed = kNone);
+  kv::PassRows next_rows(const kv::Generation& generation);
+  void end(size_t request);
 
   kv::Model* model_;
   lesson03::PagedOptions options_;
@@ -68,6 +71,7 @@ class PrefixEngine : public kv::Engine {
   std::unique_ptr<CachePool> pool_;
   std::optional<KvCacheManager> manager_;  // borrows pool_
   std::vector<int> num_cached_tokens_;
+  std::vector<int> num_computed_;  // [requests] tokens whose K and V are written after the pass
   std::vector<std::vector<int32_t>> blocks_;
 };
 

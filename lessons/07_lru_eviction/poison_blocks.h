@@ -16,7 +16,7 @@ struct PoisonBlocksArgs {
   kv::DeviceBuffer* scratch = nullptr;  // CUDA only: room for the ids, grown as needed
 };
 
-/// Throws std::out_of_range for a block that the cache has not.
+/// Throws std::out_of_range for a block that is not in the cache.
 void check_poisoned(const PoisonBlocksArgs& args);
 
 /// K and V of the blocks become NaN in all layers. Checked before anything is written.

@@ -1,4 +1,4 @@
-// What the books cost: nanoseconds of the pool, the index and the scheduler, and how many
+// What the bookkeeping costs: nanoseconds of the pool, the index and the scheduler, and how many
 // allocations they make. With --device cuda or --serve also a server's busy time: tokens per
 // second, the share of the time that reading takes at least, and the host's part of each pass.
 //
@@ -359,7 +359,7 @@ void run(const kv::BenchOptions& options, bool serve) {
 int main(int argc, char** argv) {
   kv::BenchOptions options;
   bool serve = false;
-  kv::CommandLine command("Lesson 08: what the books cost, and a server's busy time.");
+  kv::CommandLine command("Lesson 08: what the bookkeeping costs, and a server's busy time.");
   kv::add_bench_options(command, options);
   command.flag("--serve", serve, "also serve many requests with the model");
   return kv::run_main(command, argc, argv, [&] { run(options, serve); });

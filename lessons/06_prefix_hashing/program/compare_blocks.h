@@ -23,7 +23,7 @@ struct CompareBlocksArgs {
   std::span<const BlockPair> pairs;  // on the host
 };
 
-/// Throws std::out_of_range for a block that its cache has not, and std::invalid_argument unless
+/// Throws std::out_of_range for a block that is not in its cache, and std::invalid_argument unless
 /// the blocks of both caches have one shape and as many layers.
 void check_compared(const CompareBlocksArgs& args);
 

@@ -17,7 +17,7 @@ struct TraceOptions {
   uint64_t seed = 0;
 };
 
-/// One request: a prompt, and how many tokens are generated behind it.
+/// One request: a prompt, and how many tokens are generated after it.
 struct TraceRequest {
   std::vector<int32_t> prompt;
   std::vector<int32_t> answer;  // what the model says, as the next turn will repeat it

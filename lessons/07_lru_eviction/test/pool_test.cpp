@@ -276,6 +276,9 @@ TEST_CASE("metrics: what was stored, revived, evicted, and evicted unused") {
   CHECK(m.num_evicted == 2);
   CHECK(m.num_evicted_unused == 1);
   CHECK(m.num_revived == 1);
+  run_and_free(c.manager, range(70, 78));  // what nobody has found goes, from both blocks
+  CHECK(m.num_evicted == 4);
+  CHECK(m.num_evicted_unused == 3);
 }
 
 TEST_CASE("a trace is deterministic, and conversations go on where they were") {
