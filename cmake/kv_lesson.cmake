@@ -27,9 +27,10 @@ function(kv_test_main kind)
 endfunction()
 
 # kv_test(NAME LABELS a b... SOURCES ... [LIBS ...] [TIMEOUT s]): a doctest binary; each case is a ctest test.
+# ON_DEMAND: built and run by those who name it (tools/gpu_check.sh), unknown to "all" and to ctest.
 function(kv_test name)
-  cmake_parse_arguments(T "GPU" "TIMEOUT" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
-  if(NOT KV_TESTS)
+  cmake_parse_arguments(T "GPU;ON_DEMAND" "TIMEOUT" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
+  if(NOT KV_TESTS OR (T_ON_DEMAND AND NOT KV_HAVE_CUDA))
     return()
   endif()
   if(NOT T_TIMEOUT)
@@ -52,6 +53,10 @@ function(kv_test name)
   target_link_libraries(${name} PRIVATE ${T_LIBS} kv::options doctest::doctest)
   target_compile_definitions(${name} PRIVATE
     KV_SOURCE_DIR="${PROJECT_SOURCE_DIR}" KV_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  if(T_ON_DEMAND)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   doctest_discover_tests(${name} TEST_PREFIX "${name}: "
     PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
   # doctest's PROPERTIES keeps only the first label of a list, so labels are set by a second include
@@ -96,7 +101,7 @@ function(kv_lesson num topic)
   target_link_libraries(${t} PRIVATE kv_${t} kv::program)
 
   file(GLOB tests CONFIGURE_DEPENDS test/*_test.cpp)
-  list(FILTER tests EXCLUDE REGEX "/(gpu|page[a-z_]*)_test\\.cpp$")  # a page's tests are a target of their own
+  list(FILTER tests EXCLUDE REGEX "/((road_)?gpu|page[a-z_]*)_test\\.cpp$")  # targets of their own
   kv_test(${t}_test LABELS ${t} SOURCES ${tests} LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test/gpu_test.cpp LIBS kv_${t}
     INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")

@@ -1,0 +1,42 @@
+"""Plots of the roads from plain to fast: docs/figures/data/*_road.json, written by ./course bench 4 --road and
+./course bench-cuda --road."""
+from plots import load
+from style import BLUE, FAINT, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
+
+COLOURS = (ORANGE, BLUE, GREEN, SKY, FAINT)
+
+
+def plot(name, title, legend):
+    """Each step's share of the floor, a line for each case."""
+    data = load(f"{name}.json")
+    if data is None:
+        return None
+    steps = data["steps"]
+    left, right, top, bottom = 96, 690, 108, 368
+    svg = Svg(920, 440 + 20 * len(steps), f"{title}: each step's share of the floor.")
+    svg.panel(20, 20, 880, 400 + 20 * len(steps), title, f"share of {legend}, {data['device']}")
+    x_of = lambda i: left + 30 + (right - left - 60) * i / (len(steps) - 1)
+    y_of = lambda share: bottom - (bottom - top) * min(share, 1)
+    for percent in range(0, 101, 20):
+        y = y_of(percent / 100)
+        svg.line(left, y, right, y, LINE if percent else MUTED, 1)
+        svg.text(left - 10, y + 4, f"{percent} %", 12.5, MUTED, anchor="end")
+    for i, step in enumerate(steps):
+        svg.text(x_of(i), bottom + 24, str(i + 1), 14, INK, 600, "middle")
+        svg.text(left, bottom + 52 + 20 * i, f"{i + 1}  {step['idea']}", 13.5, MUTED)
+    for j, case in enumerate(data["cases"]):
+        colour, square = COLOURS[j], j % 2 == 1
+        points = [(x_of(i), y_of(case["floor_seconds"] / step["seconds"][j]))
+                  for i, step in enumerate(steps) if step["seconds"][j] > 0]
+        svg.path(points, colour)
+        for x, y in points:
+            svg.dot(x, y, colour, square)
+        svg.dot(right + 24, top + 12 + 26 * j, colour, square)
+        svg.text(right + 36, top + 17 + 26 * j, case["case"], 13.5, INK)
+    return svg.done()
+
+
+FIGURES = {
+    "lesson04_road.svg": lambda: plot("lesson04_road", "The road of paged attention", "a plain read of the same K and V"),
+    "kernels_road.svg": lambda: plot("kernels_road", "The road of the matrix product",
+                                     "a plain read of the weights (few rows), of the tensor cores' peak (2,048)")}
