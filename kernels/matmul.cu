@@ -5,25 +5,8 @@
 // many the tensor cores do (989 TFLOP/s dense bf16 by the H200's datasheet; mma.sync reaches about
 // 600 of them, and cuBLAS 390 to 610 on the products of one layer at 2,048 rows).
 //
-// What was tried, on an H200 with Qwen3-0.6B's shape. Few rows: all 113 products of a step, one
-// row, replayed as a graph.
-//   few rows 1  weights in flight before the wait, 8 warps x chunks of 128, general code    576 us
-//   few rows 2  + next matrix prefetched into L2: only in the way, memory was not the limit 600 us
-//   few rows 3  sizes of a batch known at compile time, no division after the wait          440 us
-//   few rows 4  weights packed for ldmatrix: no register moves before a step                421 us
-//   few rows 5  registers rationed so that three CTAs fit on an SM                          416 us
-// Many rows: the products of one layer, 2,048 rows.
-//   many rows 1 tiles of 128 x 128, cp.async, stages of 64 columns                      177 TFLOP/s
-//   many rows 2 a stage is a chunk: half the barriers                                   203 TFLOP/s
-//   many rows 3 weights packed for ldmatrix                                             224 TFLOP/s
-//   many rows 4 one pipeline across tiles, copies spread between the steps              235 TFLOP/s
-//   many rows 5 fast silu, pairs of outputs stored together                             246 TFLOP/s
-//   many rows 6 everything by bulk copies: 144 of them a chunk, one after the other      95 TFLOP/s
-//   many rows 7 weights by bulk copies, rows by cp.async, all at the chunk's start      221 TFLOP/s
-//   many rows 8 16 warps of 32 x 32 instead of 8 of 64 x 32                             254 TFLOP/s
-//   many rows 9 as 5, copies between a tile's reads and its steps                       260 TFLOP/s
-// Without its copies version 8 ran at 292 TFLOP/s, without its steps at the equal of 472: the next
-// gain is fewer bytes into each SM (weights multicast to a cluster).
+// kernels/road/ is the way here in seven steps, each of them measured (./course bench-cuda --road).
+// The next gain with many rows is fewer bytes into each SM: weights multicast to a cluster.
 
 #include <algorithm>
 #include <stdexcept>
