@@ -36,11 +36,12 @@ pack() {
   cmake --preset cuda -B "$build" -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90-real}" \
     >"$here/build/gpu_check_configure.log" 2>&1 ||
     die "configuring failed, see build/gpu_check_configure.log"
-  cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" || die "the build failed"
+  cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" --target all {lesson04,kernels}_road_{gpu_test,bench} ||
+    die "the build failed"
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(only=. gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model logits lesson0{4,6,8}_bench; do
+  for file in $programs ladder bench_cuda make_model logits lesson0{4,6,8}_bench {lesson04,kernels}_road_bench; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -132,6 +133,12 @@ bench() {
       --json "$logs/lesson04.json"
     cat "$logs/paged_attention.log"
   fi
+  local road
+  for road in lesson04_road kernels_road; do
+    wanted "${road}_bench" || continue
+    step "$road" 200 "$bundle/bin/${road}_bench" --json "$logs/$road.json"
+    cat "$logs/$road.log"
+  done
 }
 
 run() {
@@ -145,16 +152,16 @@ run() {
   link_source_dir
   "$bundle/bin/device_gpu_test" >"$logs/gpu.log" 2>&1
   [ $? -ne 77 ] || die "$(sed -n 's/^SKIP: //p' "$logs/gpu.log")"
-  local program tool
-
+  local program tool tests
+  tests=$(gpu_programs "$bundle/bin")
   if [ "$only" = . ] && [ -f "$build/CTestTestfile.cmake" ] && command -v ctest >/dev/null &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$here" "$build/CMakeCache.txt"; then
     step "ctest -L gpu" 600 ctest --test-dir "$build" -L gpu --no-tests=error --output-on-failure
-  else
-    for program in $(gpu_programs "$bundle/bin"); do
-      step "$program" 300 "$bundle/bin/$program"
-    done
+    tests=$(grep road <<<"$tests")  # the others: ctest does not know them
   fi
+  for program in $tests; do
+    step "$program" 300 "$bundle/bin/$program"
+  done
   if command -v compute-sanitizer >/dev/null; then
     for program in $(gpu_programs "$bundle/bin"); do
       for tool in memcheck racecheck initcheck; do
