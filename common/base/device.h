@@ -98,7 +98,7 @@ class DeviceBuffer {
 /// Copies between the host and memory of `stream`'s device, and waits until it is done.
 void copy_to_device(void* device_dst, const void* host_src, size_t bytes, const Stream& stream);
 void copy_to_host(void* host_dst, const void* device_src, size_t bytes, const Stream& stream);
-/// Queues a copy to the device whose source may be reused at once (at most 64 KiB are staged; more
+/// Queues a copy to the device whose source may be reused at once (at most 256 KiB are staged; more
 /// waits). For the small per-pass arrays: token ids, positions, lengths.
 void copy_to_device_async(void* device_dst, const void* host_src, size_t bytes,
                           const Stream& stream);

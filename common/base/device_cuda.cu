@@ -82,7 +82,7 @@ std::string probe() {
 /// is reused. A ring of slots; a slot is free again when the copy out of it is done.
 class Staging {
  public:
-  static constexpr size_t kSlotBytes = 64 * 1024;
+  static constexpr size_t kSlotBytes = 256 * 1024;
 
   void copy(void* dst, const void* src, size_t bytes, cudaStream_t stream) {
     const std::scoped_lock lock(mutex_);
