@@ -8,7 +8,7 @@
 
 #include "kernels/launch.cuh"
 #include "kernels/warp.cuh"
-#include "lessons/03_paged_blocks/kv_rows.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 #include "lessons/04_paged_attention/road/road.h"
 
 namespace lesson04::road {
