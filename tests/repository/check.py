@@ -70,6 +70,8 @@ def wrong_arrow(path, target):
     mine, other = (re.match(r"lessons/(\d\d)_", p) for p in (path, target))
     if (floor_of(target) or 0) > floor_of(path):
         return f"an arrow up, from {path.split('/')[0]}/ to {target}"
+    if path.startswith("tools/") and other:
+        return "tools/ maintains the repository and links no lesson"
     if mine and other and other.group(1) > mine.group(1):
         return f"lesson {mine.group(1)} uses the later lesson {other.group(1)}"
     if mine and other and other.group(1) < mine.group(1) and target.endswith(".cuh"):
@@ -103,8 +105,8 @@ def house(root):
         for n, line in numbered_lines(root, rel):
             if "const_cast" in line:
                 yield f"{rel}:{n}: const_cast: let the caller have what it may change"
-        if rel.parts[0] != "lessons" or len(rel.parts) != 3:
-            continue  # not a lesson, or in its exercise/ or road/
+        if rel.parts[0] != "lessons" or rel.parts[2] in ("exercise", "road"):
+            continue
         if re.search(r"_test\.|planted", rel.name):
             yield f"{rel}:1: the tests of a lesson stand in its folder test/"
         text = (root / rel).read_text(encoding="utf-8")
@@ -229,6 +231,7 @@ def selftest():
         ("arrows", "lessons/02_b/main.cpp", '#include "tools/y.h"\n'),
         ("arrows", "lessons/02_b/engine.cpp", '#include "viz/pool.h"\n'),
         ("arrows", "lessons/02_b/x.cpp", "#include <cuda_runtime.h>\n"),
+        ("arrows", "tools/CMakeLists.txt", "target_link_libraries(x PRIVATE kv_lesson01)\n"),
         ("arrows", "kernels/CMakeLists.txt", "target_link_libraries(x PUBLIC kv::model)\n"),
         ("arrows", "lessons/02_b/CMakeLists.txt", "kv_lesson(02 b LIBS kv_lesson03)\n"),
         ("arrows", "lessons/02_b/CMakeLists.txt", "target_sources(b PRIVATE tests/support/x.cpp)\n"),
