@@ -112,8 +112,8 @@ DeviceBuffer to_device(std::span<const T> host, const Stream& stream) {
   return buffer;
 }
 
-/// Queues a copy of a small array into `buffer`, which grows when it is too small. Its owner keeps it
-/// until the stream is done with what reads it.
+/// Queues a copy of a small array into `buffer`, which grows when it is too small. Its owner keeps
+/// it until the stream is done with what reads it.
 template <typename T>
 const T* upload_async(std::span<const T> host, DeviceBuffer& buffer, const Stream& stream) {
   if (buffer.bytes() < host.size_bytes()) {

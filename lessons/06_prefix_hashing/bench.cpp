@@ -87,8 +87,7 @@ Rates measure_rates(const kv::Model& model) {
                                              model.stream());
                   });
   rates.copy = bytes / kv::median_seconds([&] {
-                 lesson05::copy_blocks({.cache = &cache, .copies = copies},
-                                       model.stream());
+                 lesson05::copy_blocks({.cache = &cache, .copies = copies}, model.stream());
                  model.stream().synchronize();
                });
   return rates;

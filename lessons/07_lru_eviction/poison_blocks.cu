@@ -37,8 +37,7 @@ void poison_blocks_cuda(const PoisonBlocksArgs& args, const kv::Stream& stream) 
   const dim3 grid(static_cast<unsigned>(args.block_ids.size()),
                   static_cast<unsigned>(args.cache->num_layers()), 2);
   kv::launch(poison_blocks_kernel, {grid, dim3(kThreadsPerCta), 0, "launching poison_blocks"},
-             stream, layer, ids,
-             layer.block_size * layer.num_kv_heads * layer.head_dim);
+             stream, layer, ids, layer.block_size * layer.num_kv_heads * layer.head_dim);
 }
 
 }  // namespace lesson07
