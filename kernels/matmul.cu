@@ -47,7 +47,7 @@ int max_shared_bytes() {
   return bytes;
 }
 
-// --- rows that a kernel can not read in pieces of 16 bytes ---
+// --- rows that a kernel cannot read in pieces of 16 bytes ---
 
 // Grid: one warp per row, 8 rows a CTA. Copies rows of k columns, normalised if there are weights,
 // to rows of `stride` columns, the rest zero.

@@ -61,7 +61,7 @@ __global__ void pack_kernel(const Piece piece, __nv_bfloat16* out) {
 void check_parts(std::span<const Matrix> parts, PackOrder order) {
   const bool pair = order == PackOrder::kInterleaved;
   if (parts.empty() || (pair && (parts.size() != 2 || parts[0].rows != parts[1].rows))) {
-    throw std::logic_error("pack_weights: parts that can not be interleaved");
+    throw std::logic_error("pack_weights: parts that cannot be interleaved");
   }
   for (const Matrix& part : parts) {
     if (part.cols != parts[0].cols) {

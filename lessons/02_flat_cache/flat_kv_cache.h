@@ -21,7 +21,7 @@ int64_t kv_cache_bytes(const kv::ModelConfig& config, int64_t batch, int64_t max
 ///
 /// A slab is one sequence's share: max_seq_len token slots in each layer. Its *position* is the
 /// number of tokens computed: those whose K and V stand in all layers. A pass writes its rows
-/// behind the position, layer by layer, and moves the position with advance() when the last layer
+/// from the position on, layer by layer, and moves the position with advance() when the last layer
 /// is done. So a pass that stops midway has changed nothing that a reader can see.
 class FlatKvCache {
  public:
@@ -37,7 +37,7 @@ class FlatKvCache {
   int position(int slab) const;
   /// Throws UserError, with both numbers, if num_tokens more do not fit in the slab.
   void check_room(int slab, int num_tokens) const;
-  /// The last layer has written num_tokens rows behind the position: now they count.
+  /// The last layer has written num_tokens rows from the position on: now they count.
   void advance(int slab, int num_tokens);
   /// Forgets the slab's tokens. The memory stays reserved.
   void clear(int slab);

@@ -25,7 +25,7 @@ constexpr int kRepeats = 41;
 constexpr int kRounds = 3;  // over all block sizes; the fastest one counts
 constexpr int kLargestBlock = 256;
 
-/// Median time of a pass with one row, behind about `length` tokens.
+/// Median time of a pass with one row, after about `length` tokens.
 double step_seconds(kv::Engine& engine, int length) {
   constexpr int kWarmUp = 3;
   const kv::Request request = kv::request_of_length(length, 1 + kWarmUp + kRepeats);
@@ -78,7 +78,7 @@ double gather_seconds(const kv::Model& model, int block_size, int length) {
 
 struct Tails {
   int64_t slots = 0;   // of all blocks
-  int64_t wasted = 0;  // of these, behind the last token
+  int64_t wasted = 0;  // of these, after the last token
 };
 
 /// Sequences of 1, 2, 3, ... `longest` tokens, one of each.
@@ -122,7 +122,7 @@ void run(const kv::BenchOptions& options) {
   const int length = options.longest;
   const std::map<int, Times> times = measure(model, length);
   const double flat_step = times.at(0).step;
-  console.print("One step behind {} tokens, on {}; flat cache (lesson 02): {:.3f} ms\n\n",
+  console.print("One step after {} tokens, on {}; flat cache (lesson 02): {:.3f} ms\n\n",
                 kv::with_commas(length), device, 1e3 * flat_step);
 
   nlohmann::json points = nlohmann::json::array();
