@@ -133,7 +133,9 @@ void attend_block(std::span<const Query> queries, std::span<Progress> progress,
     kv::attention::join(whole, part, is_first, head_dim);
   };
   for (size_t r = 0; r < queries.size(); ++r) {
-    if (block.visible[r] > 0) progress[r].take_tile(first, join);
+    if (block.visible[r] == 0) continue;
+    progress[r].begin_tile(first, join);
+    progress[r].take_tile(first, join);
   }
 }
 

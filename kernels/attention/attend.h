@@ -30,10 +30,14 @@ void join(Partial& whole, const Partial& part, bool is_first, int head_dim);
 struct Progress {
   Partial result, group, tile;
 
+  /// The tile that begins at token `first` comes next: the group before it may be complete.
+  template <class Join>
+  void begin_tile(int first, const Join& join) {
+    if (first % kGroupTokens == 0) end(first, join);
+  }
   /// `tile` is what the tile that begins at token `first` gave.
   template <class Join>
   void take_tile(int first, const Join& join) {
-    if (first % kGroupTokens == 0) end(first, join);
     join(group, tile, first % kGroupTokens == 0);
   }
   /// The group that ends before token `end` is complete.

@@ -46,16 +46,17 @@ class Walker {
 
   std::vector<WalkStep> steps() {
     if (query_.num_keys <= 0) return {};
+    const auto join_up_to = [this](int end) {
+      return [this, end](Partial& whole, const Partial& part, bool is_first) {
+        join(whole, part, is_first, end);
+      };
+    };
     for (int first = 0; first < query_.num_keys; first += kTileTokens) {
+      way_.begin_tile(first, join_up_to(first));
       look_at_tile(first);
-      way_.take_tile(first, [&](Partial& whole, const Partial& part, bool is_first) {
-        const bool is_group = &whole == &way_.result;  // the one before this tile
-        join(whole, part, is_first, is_group ? first : end_of_tile(first));
-      });
+      way_.take_tile(first, join_up_to(end_of_tile(first)));
     }
-    way_.end(query_.num_keys, [&](Partial& whole, const Partial& part, bool is_first) {
-      join(whole, part, is_first, query_.num_keys);
-    });
+    way_.end(query_.num_keys, join_up_to(query_.num_keys));
     WalkStep& step = add(WalkStep::Kind::kDivide, 0, query_.num_keys);
     step.before = summary_of(way_.result, args_.cache.head_dim);
     for (const float sum : step.before.acc) step.out.push_back(sum / way_.result.l);
