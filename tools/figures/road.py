@@ -26,11 +26,18 @@ def plot(name, title, legend):
         svg.text(left, bottom + 52 + 20 * i, f"{i + 1}  {step['idea']}", 13.5, MUTED)
     for j, case in enumerate(data["cases"]):
         colour, square = COLOURS[j], j % 2 == 1
-        points = [(x_of(i), y_of(case["floor_seconds"] / step["seconds"][j]))
-                  for i, step in enumerate(steps) if step["seconds"][j] > 0]
-        svg.path(points, colour)
-        for x, y in points:
-            svg.dot(x, y, colour, square)
+        runs = [[]]  # a step that cannot serve the case breaks the line
+        for i, step in enumerate(steps):
+            seconds = step["seconds"][j]
+            if seconds > 0:
+                runs[-1].append((x_of(i), y_of(case["floor_seconds"] / seconds)))
+            elif runs[-1]:
+                runs.append([])
+        for points in runs:
+            if len(points) > 1:
+                svg.path(points, colour)
+            for x, y in points:
+                svg.dot(x, y, colour, square)
         svg.dot(right + 24, top + 12 + 26 * j, colour, square)
         svg.text(right + 36, top + 17 + 26 * j, case["case"], 13.5, INK)
     return svg.done()
