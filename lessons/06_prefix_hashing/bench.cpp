@@ -13,9 +13,9 @@
 #include "common/base/table.h"
 #include "common/program/bench.h"
 #include "common/program/report.h"
+#include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/05_refcount_cow/copy_blocks.h"
-#include "program/compare_blocks.h"
 
 namespace {
 

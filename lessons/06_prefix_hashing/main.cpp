@@ -13,9 +13,9 @@
 #include "common/base/table.h"
 #include "common/program/bench.h"
 #include "common/program/report.h"
+#include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "program/compare_blocks.h"
 #include "program/forgery.h"
 #include "program/hashers.h"
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "compare_blocks.h"
 #include "hits.h"
-#include "program/compare_blocks.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/shipped_model.h"
 

@@ -5,10 +5,10 @@
 
 #include <vector>
 
+#include "compare_blocks.h"
 #include "engine.h"
 #include "hits.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "program/compare_blocks.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"

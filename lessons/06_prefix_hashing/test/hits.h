@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine.h"
-#include "lessons/06_prefix_hashing/program/compare_blocks.h"
+#include "lessons/06_prefix_hashing/compare_blocks.h"
 #include "tests/support/same_bits.h"
 
 namespace lesson06_test {
