@@ -55,6 +55,12 @@ void check_seq_len_limit(std::span<const Request> requests, int max_seq_len) {
   }
 }
 
+std::vector<Request> samples_of(const Request& request, int n) {
+  std::vector<Request> samples(static_cast<size_t>(n), request);
+  for (int i = 0; i < n; ++i) samples[static_cast<size_t>(i)].sampling.sample_index = i;
+  return samples;
+}
+
 void PassTimer::end_pass(int rows, GenerateResult& result) {
   const auto now = Clock::now();
   const std::chrono::duration<double> pass = now - last_;
@@ -83,7 +89,7 @@ void Generation::accept(size_t request, std::span<const float> logits) {
   Sequence& sequence = sequences_[request];
   const size_t step = sequence.tokens.size() - wanted.prompt.size();
   sequence.digest.add(logits);
-  append(request, sample(logits, wanted.sampling, request, step));
+  append(request, sample(logits, wanted.sampling, step));
 }
 
 void Generation::append(size_t request, int32_t token) {

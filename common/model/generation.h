@@ -27,6 +27,9 @@ void check_requests(std::span<const Request> requests, const ModelConfig& config
 /// limit).
 void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
 
+/// n samples of one request, as requests of their own: they differ in sample_index.
+std::vector<Request> samples_of(const Request& request, int n);
+
 /// Times the passes of one generate() and counts their rows.
 class PassTimer {
  public:

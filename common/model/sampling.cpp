@@ -18,9 +18,10 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A number in [0, 1) that depends on its three arguments alone: there is no state to lose.
-double uniform(uint64_t seed, uint64_t request, uint64_t step) {
-  const uint64_t bits = mix(mix(mix(seed) ^ request) ^ step);
+/// A number in [0, 1) that depends on (seed, sample_index, step) alone: there is no state to lose.
+double uniform(const SamplingParams& params, uint64_t step) {
+  const uint64_t bits =
+      mix(mix(mix(params.seed) ^ static_cast<uint64_t>(params.sample_index)) ^ step);
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
@@ -92,6 +93,9 @@ void validate(const SamplingParams& params) {
   if (!(params.top_p > 0.0f && params.top_p <= 1.0f)) {
     user_error("top-p: found {}, wanted a number above 0 and up to 1", params.top_p);
   }
+  if (params.sample_index < 0) {
+    user_error("sample_index: found {}, wanted 0 or more", params.sample_index);
+  }
 }
 
 int32_t argmax(std::span<const float> logits) {
@@ -113,8 +117,7 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   return log_probs;
 }
 
-int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t request,
-               uint64_t step) {
+int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t step) {
   validate(params);
   if (logits.empty()) throw std::logic_error("sample: no logits");
   const float largest = checked_maximum(logits);
@@ -131,7 +134,7 @@ int32_t sample(std::span<const float> logits, const SamplingParams& params, uint
 
   double total = 0;
   for (const Candidate& c : candidates) total += c.weight;
-  const double target = uniform(params.seed, request, step) * total;
+  const double target = uniform(params, step) * total;
   double sum = 0;
   int32_t chosen = 0;
   for (const Candidate& c : candidates) {

@@ -12,11 +12,13 @@ struct SamplingParams {
   float temperature = 0.0f;  // 0: greedy
   int top_k = 0;             // 0: all tokens
   float top_p = 1.0f;        // smallest set of tokens whose probability reaches top_p
+  // The two that decide a request's draws, together with the token's number:
   uint64_t seed = 0;
+  int sample_index = 0;  // among the samples of one request
 };
 
 /// Throws UserError if a value is out of range (temperature < 0 or NaN, top_k < 0, top_p not in
-/// (0,1]).
+/// (0,1], sample_index < 0).
 void validate(const SamplingParams& params);
 
 /// Index of the largest logit; the lowest index among equals.
@@ -26,9 +28,9 @@ int32_t argmax(std::span<const float> logits);
 /// number.
 std::vector<double> log_softmax(std::span<const float> logits);
 
-/// Draws token number `step` of request `request`. The random number depends on (seed, request,
-/// step) alone, so it is the same in every lesson, in every batch, and after a preemption.
-int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t request,
-               uint64_t step);
+/// Draws token number `step` of a request. The random number depends on (seed, sample_index, step)
+/// alone. So a request gets the same tokens in every lesson, wherever it stands in a batch, forked
+/// or not, and after a preemption.
+int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t step);
 
 }  // namespace kv

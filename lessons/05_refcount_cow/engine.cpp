@@ -11,13 +11,22 @@
 namespace lesson05 {
 namespace {
 
-/// Blocks that `n` continuations of one prompt fill when each has reached its end: the prompt's
-/// full blocks once, all else n times.
-int64_t blocks_needed_by_forks(const kv::Request& request, int n, int block_size) {
-  const int64_t tokens = kv::tokens_to_compute(request);
-  if (tokens == 0) return 0;
-  const int64_t shared = static_cast<int64_t>(request.prompt.size()) / block_size;
-  return shared + n * ((tokens + block_size - 1) / block_size - shared);
+/// Whether request i is one more sample of the request before it. Then it has nothing to run of its
+/// own until the prompt has run: it forks that one's sequence.
+bool is_fork(std::span<const kv::Request> requests, size_t i) {
+  const kv::Request& request = requests[i];
+  return request.sampling.sample_index > 0 && i > 0 && request.max_tokens > 0 &&
+         requests[i - 1].max_tokens > 0 && request.prompt == requests[i - 1].prompt;
+}
+
+/// Blocks that the requests fill when each has reached its end. A fork shares the full blocks of
+/// its prompt.
+int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
+  int64_t blocks = lesson03::blocks_needed(requests, block_size);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (is_fork(requests, i)) blocks -= std::ssize(requests[i].prompt) / block_size;
+  }
+  return blocks;
 }
 
 }  // namespace
@@ -97,36 +106,20 @@ void SharingEngine::free_all() {
 
 kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests,
                                            const kv::TokenCallback& on_token) {
-  return run(requests, requests.size(), lesson03::blocks_needed(requests, options_.block_size),
-             on_token);
-}
-
-kv::GenerateResult SharingEngine::sample(const kv::Request& request, int n,
-                                         const kv::TokenCallback& on_token) {
-  if (n < 1) kv::user_error("n: found {}, wanted at least 1 sample", n);
-  std::vector<kv::Request> requests(static_cast<size_t>(n), request);
-  for (size_t i = 0; i < requests.size(); ++i) requests[i].sampling.seed += i;
-  return run(requests, 1, blocks_needed_by_forks(request, n, options_.block_size), on_token);
-}
-
-/// `num_prompts` is 1 if all requests have one prompt, which only the first one runs.
-kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, size_t num_prompts,
-                                      int64_t blocks_needed, const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
   kv::PassTimer timer;
-  make_cache(blocks_needed);
+  make_cache(blocks_needed(requests, options_.block_size));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
-  for (size_t i = 0; i < num_prompts; ++i) {
-    sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const bool runs = generation.active(i) && !is_fork(requests, i);
+    sequences_.push_back(runs ? manager_->add_sequence() : -1);
   }
   while (generation.any_active()) {
     const auto logits = forward([&](size_t i) { return generation.tokens(i); }, result.counters);
-    if (sequences_.size() < requests.size()) {
-      // One row of logits for all samples: each draws its own token from it.
-      continue_from(std::vector<size_t>(requests.size(), 0), result.counters);
-      for (size_t i = 0; i < requests.size(); ++i) generation.accept(i, logits);
+    if (result.passes.empty()) {
+      accept_prompts(requests, logits, generation, result.counters);
     } else {
       generation.accept(rows_, logits);
     }
@@ -140,6 +133,30 @@ kv::GenerateResult SharingEngine::run(std::span<const kv::Request> requests, siz
   return result;
 }
 
+/// The prompts have run. The samples of one request fork its sequence, and each draws a first token
+/// of its own from the same row of logits.
+void SharingEngine::accept_prompts(std::span<const kv::Request> requests,
+                                   std::span<const float> logits, kv::Generation& generation,
+                                   kv::EngineCounters& counters) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (is_fork(requests, i)) sequences_[i] = manager_->fork(sequences_[i - 1]);
+  }
+  note_blocks(counters);
+  const size_t vocab = logits.size() / rows_.requests.size();
+  for (size_t row = 0; row < rows_.requests.size(); ++row) {
+    size_t i = rows_.requests[row];
+    do {
+      generation.accept(i, logits.subspan(row * vocab, vocab));
+    } while (++i < requests.size() && is_fork(requests, i));
+  }
+}
+
+kv::GenerateResult SharingEngine::sample(const kv::Request& request, int n,
+                                         const kv::TokenCallback& on_token) {
+  if (n < 1) kv::user_error("n: found {}, wanted at least 1 sample", n);
+  return generate(kv::samples_of(request, n), on_token);
+}
+
 kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
                                                 const kv::BeamSearchParams& params,
                                                 const kv::BeamCallback& on_step) {
@@ -148,7 +165,7 @@ kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
   kv::BeamSearch search(params, request.max_tokens, request.stop_token_ids);
   kv::BeamSearchResult result;
   kv::PassTimer timer;
-  make_cache(blocks_needed_by_forks(request, params.num_beams, options_.block_size));
+  make_cache(blocks_needed(kv::samples_of(request, params.num_beams), options_.block_size));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
   if (!search.done()) sequences_ = {manager_->add_sequence()};
 

@@ -25,10 +25,11 @@ class SharingEngine : public kv::Engine {
  public:
   SharingEngine(kv::Model& model, const lesson03::PagedOptions& options);
 
+  /// Requests that stand together and are samples of one request (kv::samples_of) share a prompt:
+  /// it is computed once, then forked. The bits are those of requests that share nothing.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
-  /// n continuations of one prompt, which is computed once, then forked. They have the bits of n
-  /// requests with seeds sampling.seed, sampling.seed + 1, ...
+  /// n samples of one request.
   kv::GenerateResult sample(const kv::Request& request, int n,
                             const kv::TokenCallback& on_token = {});
   /// The best continuations of a prompt (see kv::BeamSearch). request.sampling is not used.
@@ -44,8 +45,8 @@ class SharingEngine : public kv::Engine {
  private:
   using TokensOf = std::function<std::span<const int32_t>(size_t i)>;
   void make_cache(int64_t blocks_needed);
-  kv::GenerateResult run(std::span<const kv::Request> requests, size_t num_prompts,
-                         int64_t blocks_needed, const kv::TokenCallback& on_token);
+  void accept_prompts(std::span<const kv::Request> requests, std::span<const float> logits,
+                      kv::Generation& generation, kv::EngineCounters& counters);
   std::span<const float> forward(const TokensOf& tokens, kv::EngineCounters& counters);
   void continue_from(std::span<const size_t> parents, kv::EngineCounters& counters);
   void note_blocks(kv::EngineCounters& counters);

@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   kv::CommandLine command(
       "Lesson 05: n samples or a beam search of one prompt, over shared blocks.");
   kv::add_generate_options(command, options.generate);
-  command.value("--n N", options.n, "samples of each prompt; sample i draws with seed + i")
+  command.value("--n N", options.n, "samples of each prompt; each draws tokens of its own")
       .between(1, 1024);
   command.value("--beams N", options.beams, "beam search with so many beams, instead of samples")
       .between(1, 1024)

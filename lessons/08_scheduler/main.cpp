@@ -179,14 +179,14 @@ void run(Options& options) {
   if (options.order == "priority") options.scheduler.order = lesson08::Order::kPriority;
   kv::Model model = kv::load_model(generate);
   const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  options.workload.seed = generate.sampling.seed;
-  lesson08::Workload workload =
+  options.workload.sampling = generate.sampling;
+  kv::Request defaults;
+  defaults.max_tokens = generate.max_tokens;
+  defaults.sampling = generate.sampling;
+  const lesson08::Workload workload =
       options.requests_file.empty()
           ? lesson08::make_workload(options.workload, model.config().vocab_size)
-          : lesson08::load_workload(options.requests_file, tokenizer, generate.max_tokens);
-  for (size_t i = 0; i < workload.requests.size(); ++i) {
-    workload.requests[i].sampling = generate.sampling;
-  }
+          : lesson08::load_workload(options.requests_file, tokenizer, defaults);
 
   if (options.memory_utilization != 0) options.num_blocks = 0;
   lesson08::ServingEngine engine(

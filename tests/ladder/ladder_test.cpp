@@ -12,8 +12,10 @@
 #include <string>
 
 #include "common/base/parallel.h"
+#include "common/model/generation.h"
 #include "common/model/tokenizer.h"
 #include "prompts.h"
+#include "tests/support/same_bits.h"
 
 namespace {
 
@@ -73,13 +75,33 @@ TEST_CASE("the bits do not depend on the batch or the number of threads") {
   }
 }
 
-TEST_CASE("sampled text is the same in every lesson") {
+TEST_CASE("a request draws the same tokens in every lesson, wherever it stands in a batch") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
   auto requests = some_requests();
-  for (auto& r : requests)
+  for (auto& r : requests) {
     r.sampling = {.temperature = 0.9f, .top_k = 40, .top_p = 0.95f, .seed = 7};
+  }
+  const auto samples = kv::samples_of(requests[0], 2);
+  requests.insert(requests.begin() + 1, samples[0]);
+  requests.insert(requests.end(), samples.begin(), samples.end());
+  const auto check = [&](const kv::GenerateResult& result) {
+    const auto tokens = [&](size_t i) { return result.completions[i].tokens; };
+    CHECK(tokens(1) == tokens(0));
+    CHECK(tokens(requests.size() - 2) == tokens(0));
+    CHECK(tokens(requests.size() - 1) != tokens(0));  // its other sample
+  };
   const auto rungs = ladder::climb(model, requests, ladder::lessons(), {});
   CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+  for (const ladder::Rung& rung : rungs) {
+    CAPTURE(rung.number);
+    check(rung.result);
+  }
+  // Blocks found again, and requests that are preempted and resume.
+  lesson08::ServingEngine small(model, {.block_size = 1, .num_blocks = 420}, {});
+  const auto served = small.serve(requests, {});
+  CHECK(served.num_preemptions > 0);
+  CHECK(served.generated.counters.named("cache_hit_tokens") > 0);
+  kvtest::check_equal(served.generated, rungs[0].result);
 }
 
 TEST_CASE("a lesson with other bits is reported by name") {

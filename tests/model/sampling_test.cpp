@@ -20,7 +20,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 std::map<int32_t, int> draw(const std::vector<float>& logits, const kv::SamplingParams& params,
                             int n) {
   std::map<int32_t, int> counts;
-  for (int i = 0; i < n; ++i) ++counts[kv::sample(logits, params, 0, static_cast<uint64_t>(i))];
+  for (int i = 0; i < n; ++i) ++counts[kv::sample(logits, params, static_cast<uint64_t>(i))];
   return counts;
 }
 
@@ -38,7 +38,7 @@ std::set<int32_t> tokens_of(const std::map<int32_t, int>& counts) {
 }
 
 kv::SamplingParams params(float temperature, int top_k = 0, float top_p = 1.0f, uint64_t seed = 7) {
-  return {temperature, top_k, top_p, seed};
+  return {.temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = seed};
 }
 
 }  // namespace
@@ -46,8 +46,8 @@ kv::SamplingParams params(float temperature, int top_k = 0, float top_p = 1.0f, 
 TEST_CASE("sampling: greedy takes the lowest index among the largest") {
   const std::vector<float> logits = {1, 4, 4, -kInf, 3};
   CHECK(kv::argmax(logits) == 1);
-  CHECK(kv::sample(logits, params(0.0f), 3, 9) == 1);
-  CHECK(kv::sample(logits, params(0.0f, 2, 0.5f), 3, 9) == 1);
+  CHECK(kv::sample(logits, params(0.0f), 9) == 1);
+  CHECK(kv::sample(logits, params(0.0f, 2, 0.5f), 9) == 1);
   CHECK(kv::argmax(std::vector<float>{kNaN, -7, kNaN}) == 1);
 }
 
@@ -116,34 +116,32 @@ TEST_CASE("sampling: a token of probability zero is never drawn") {
   CHECK(tokens_of(draw(logits, params(1), 2000)) == std::set<int32_t>{1, 4});
 }
 
-TEST_CASE("sampling: depends on seed and request and step and on nothing else") {
+TEST_CASE("sampling: a draw depends on seed, sample and step and on nothing else") {
   const std::vector<float> logits(1000, 0.0f);
-  const int32_t base = kv::sample(logits, params(1, 0, 1, 1), 2, 3);
-  CHECK(kv::sample(logits, params(1, 0, 1, 1), 2, 3) == base);
-  std::set<int32_t> seen = {base};
-  seen.insert(kv::sample(logits, params(1, 0, 1, 2), 2, 3));
-  seen.insert(kv::sample(logits, params(1, 0, 1, 1), 3, 3));
-  seen.insert(kv::sample(logits, params(1, 0, 1, 1), 2, 4));
-  seen.insert(kv::sample(logits, params(1, 0, 1, 1), 3, 2));  // not symmetric
+  const auto draw_one = [&](uint64_t seed, int sample_index, uint64_t step) {
+    return kv::sample(logits, {.temperature = 1, .seed = seed, .sample_index = sample_index}, step);
+  };
+  CHECK(draw_one(1, 2, 3) == draw_one(1, 2, 3));
+  const std::set<int32_t> seen{draw_one(1, 2, 3), draw_one(2, 2, 3), draw_one(1, 3, 3),
+                               draw_one(1, 2, 4), draw_one(1, 3, 2)};  // not symmetric
   CHECK(seen.size() == 5);
 }
 
-TEST_CASE("sampling: the first tokens of neighbouring seeds and requests are uniform") {
+TEST_CASE("sampling: the first tokens of neighbouring seeds and samples are uniform") {
   const std::vector<float> logits(10, 0.0f);
-  std::map<int32_t, int> by_seed;
-  std::map<int32_t, int> by_request;
-  for (uint64_t i = 0; i < 5000; ++i) {
-    ++by_seed[kv::sample(logits, params(1, 0, 1, i), 0, 0)];
-    ++by_request[kv::sample(logits, params(1), i, 0)];
+  std::map<int32_t, int> by_seed, by_sample;
+  for (int i = 0; i < 5000; ++i) {
+    ++by_seed[kv::sample(logits, {.temperature = 1, .seed = static_cast<uint64_t>(i)}, 0)];
+    ++by_sample[kv::sample(logits, {.temperature = 1, .seed = 7, .sample_index = i}, 0)];
   }
   for (int32_t t = 0; t < 10; ++t) {
     CHECK(std::abs(by_seed[t] - 500) <= 4.5 * std::sqrt(450.0));
-    CHECK(std::abs(by_request[t] - 500) <= 4.5 * std::sqrt(450.0));
+    CHECK(std::abs(by_sample[t] - 500) <= 4.5 * std::sqrt(450.0));
   }
 }
 
 TEST_CASE("sampling: one logit is the only answer") {
-  CHECK(kv::sample(std::vector<float>{-3.0f}, params(0.7f, 5, 0.1f), 0, 0) == 0);
+  CHECK(kv::sample(std::vector<float>{-3.0f}, params(0.7f, 5, 0.1f), 0) == 0);
 }
 
 TEST_CASE("sampling: parameters out of range are refused by name") {
@@ -154,20 +152,20 @@ TEST_CASE("sampling: parameters out of range are refused by name") {
   CHECK_THROWS_AS(kv::validate(params(1, 0, 0.0f)), kv::UserError);
   CHECK_THROWS_AS(kv::validate(params(1, 0, 1.01f)), kv::UserError);
   CHECK_THROWS_AS(kv::validate(params(1, 0, kNaN)), kv::UserError);
+  CHECK_THROWS_AS(kv::validate({.sample_index = -1}), kv::UserError);
   CHECK_NOTHROW(kv::validate(params(0)));
   CHECK_NOTHROW(kv::validate(params(2.5f, 3, 1e-9f)));
-  CHECK_THROWS_AS(kv::sample(std::vector<float>{1, 2}, params(-1), 0, 0), kv::UserError);
+  CHECK_THROWS_AS(kv::sample(std::vector<float>{1, 2}, params(-1), 0), kv::UserError);
 }
 
 TEST_CASE("sampling: logits that are not numbers are refused and the first one is named") {
   for (const float temperature : {0.0f, 1.0f}) {
     CHECK_THROWS_WITH_AS(
-        kv::sample(std::vector<float>{1, 2, kNaN}, params(temperature), 0, 0),
+        kv::sample(std::vector<float>{1, 2, kNaN}, params(temperature), 0),
         "logit 2 is nan, wanted a number; the model's weights are damaged or overflow",
         kv::UserError);
-    CHECK_THROWS_AS(kv::sample(std::vector<float>{1, kInf}, params(temperature), 0, 0),
-                    kv::UserError);
-    CHECK_THROWS_AS(kv::sample(std::vector<float>{-kInf, -kInf}, params(temperature), 0, 0),
+    CHECK_THROWS_AS(kv::sample(std::vector<float>{1, kInf}, params(temperature), 0), kv::UserError);
+    CHECK_THROWS_AS(kv::sample(std::vector<float>{-kInf, -kInf}, params(temperature), 0),
                     kv::UserError);
   }
 }

@@ -54,7 +54,7 @@ TEST_CASE("n samples have the bits of n independent requests") {
       const auto sampled = engine.sample(request, 4);
       check_empty(engine);
       const auto flat =
-          lesson02::make_engine(shipped_model(), {})->generate(independent(request, 4));
+          lesson02::make_engine(shipped_model(), {})->generate(kv::samples_of(request, 4));
       check_equal(sampled, flat);
       CHECK(sampled.completions[0].tokens != sampled.completions[1].tokens);
       // The prompt ran once, and n - 1 copies of its half full tail were made.
@@ -116,7 +116,8 @@ TEST_CASE("a sample that stops frees its blocks and the others go on") {
     CHECK((sample != 2 || drawn <= 6 * 4));
     return true;
   });
-  const auto flat = lesson02::make_engine(shipped_model(), {})->generate(independent(request, 4));
+  const auto flat =
+      lesson02::make_engine(shipped_model(), {})->generate(kv::samples_of(request, 4));
   check_equal(stopped, flat);
   CHECK(stopped.completions[2].finish == kv::FinishReason::kStop);
   check_empty(engine);

@@ -87,7 +87,7 @@ TEST_CASE("n samples have the bits of n independent requests") {
     const kv::Request request = hot_request(prompt, 20);
     SharingEngine engine(model(), {});
     check_equal(engine.sample(request, 4),
-                lesson02::make_engine(model(), {})->generate(independent(request, 4)));
+                lesson02::make_engine(model(), {})->generate(kv::samples_of(request, 4)));
     CHECK(engine.manager()->num_copies() == (prompt % 16 == 0 ? 0 : 3));
     CHECK(engine.manager()->pool().num_used() == 0);
   }

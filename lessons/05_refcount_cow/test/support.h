@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "common/model/generation.h"
 #include "copy_blocks.h"
 #include "lessons/03_paged_blocks/test/guards.h"
 #include "tests/support/kv_shape.h"
@@ -103,13 +104,6 @@ inline kv::Request hot_request(int prompt, int max_tokens) {
   kv::Request request = kvtest::request_of(prompt, max_tokens);
   request.sampling = {.temperature = 1.5f, .seed = 7};
   return request;
-}
-
-/// What the n samples of a request are to be the same as.
-inline std::vector<kv::Request> independent(const kv::Request& request, int n) {
-  std::vector<kv::Request> requests(static_cast<size_t>(n), request);
-  for (size_t i = 0; i < requests.size(); ++i) requests[i].sampling.seed += i;
-  return requests;
 }
 
 }  // namespace lesson05_test

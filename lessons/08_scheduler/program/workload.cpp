@@ -29,9 +29,9 @@ std::vector<int32_t> ordinary_tokens(std::mt19937_64& rng, int count, int vocab_
 
 /// One line of a file of requests.
 void read_request(const kv::Json& json, const std::string& where, const kv::Tokenizer& tokenizer,
-                  int default_max_tokens, Workload& workload) {
+                  const kv::Request& defaults, Workload& workload) {
   const kv::JsonObject object(json, where);
-  static constexpr std::array kKeys{"prompt", "max_tokens", "pass", "priority"};
+  static constexpr std::array kKeys{"prompt", "max_tokens", "pass", "priority", "seed"};
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(kKeys, key) != kKeys.end()) continue;
     kv::user_error("{}: there is no key \"{}\"; wanted {}", where, key, fmt::join(kKeys, ", "));
@@ -43,10 +43,13 @@ void read_request(const kv::Json& json, const std::string& where, const kv::Toke
   const auto integer_or = [&](const char* key, int missing, int64_t low, int64_t high) {
     return object.find(key) ? static_cast<int>(object.integer(key, low, high)) : missing;
   };
-  kv::Request request;
+  kv::Request request = defaults;
   request.prompt = tokenizer.encode(object.string("prompt"));
   if (request.prompt.empty()) object.wrong("prompt", "at least one character");
-  request.max_tokens = integer_or("max_tokens", default_max_tokens, 0, 1 << 20);
+  request.max_tokens = integer_or("max_tokens", defaults.max_tokens, 0, 1 << 20);
+  if (object.find("seed")) {
+    request.sampling.seed = static_cast<uint64_t>(object.integer("seed", 0, INT64_MAX));
+  }
   workload.arrivals.push_back({.pass = integer_or("pass", 0, 0, 1 << 30),
                                .priority = integer_or("priority", 0, -1000, 1000)});
   workload.requests.push_back(std::move(request));
@@ -55,11 +58,12 @@ void read_request(const kv::Json& json, const std::string& where, const kv::Toke
 }  // namespace
 
 Workload make_workload(const WorkloadOptions& options, int vocab_size) {
-  std::mt19937_64 rng(options.seed);
+  std::mt19937_64 rng(options.sampling.seed);
   const std::vector<int32_t> system = ordinary_tokens(rng, options.system_tokens, vocab_size);
   Workload workload;
   for (int i = 0; i < options.num_requests; ++i) {
     kv::Request request;
+    request.sampling = options.sampling;
     if (below(rng, 3) < 2) request.prompt = system;
     const int own = options.shortest + below(rng, options.longest - options.shortest + 1);
     const std::vector<int32_t> tokens = ordinary_tokens(rng, own, vocab_size);
@@ -75,7 +79,7 @@ Workload make_workload(const WorkloadOptions& options, int vocab_size) {
 }
 
 Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& tokenizer,
-                       int default_max_tokens) {
+                       const kv::Request& defaults) {
   std::ifstream in(file);
   if (!in) kv::user_error("{}: cannot read the requests", file.string());
   Workload workload;
@@ -84,7 +88,7 @@ Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& t
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string name = fmt::format("{}: line {}", file.string(), number);
-    read_request(kv::parse_json(line, name), name, tokenizer, default_max_tokens, workload);
+    read_request(kv::parse_json(line, name), name, tokenizer, defaults, workload);
   }
   if (workload.requests.empty()) {
     kv::user_error("{}: no request in it; wanted a line such as {{\"prompt\": \"Hello\"}}",

@@ -25,16 +25,16 @@ struct WorkloadOptions {
   int shortest = 8, longest = 120;  // of a prompt's own part
   int max_tokens = 64;              // of an answer: 1 to this, short ones more often
   int system_tokens = 96;           // in front of two thirds of all prompts
-  uint64_t seed = 0;
+  kv::SamplingParams sampling;      // of all; its seed also decides what is made up
 };
 
 /// Deterministic: the tokens are ordinary ones of a vocabulary of `vocab_size`.
 Workload make_workload(const WorkloadOptions& options, int vocab_size);
 
 /// A file of JSON lines, one request in each: {"prompt": "...", "max_tokens": 64, "pass": 0,
-/// "priority": 0}; all but the prompt may be left out. Throws UserError with file, line, found, and
-/// wanted.
+/// "priority": 0, "seed": 0}; all but the prompt may be left out: `defaults` says how many tokens
+/// and how to sample. Throws UserError with file, line, found, and wanted.
 Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& tokenizer,
-                       int default_max_tokens);
+                       const kv::Request& defaults);
 
 }  // namespace lesson08

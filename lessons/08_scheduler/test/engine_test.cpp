@@ -203,13 +203,16 @@ TEST_CASE("a file of requests: what is read, and what is refused with its line")
   const kvtest::TempDir dir;
   const auto file = dir.path() / "requests.jsonl";
   const auto tokenizer = kv::Tokenizer::load(KV_SOURCE_DIR "/models/tiny");
+  kv::Request defaults;
+  defaults.max_tokens = 9;
+  defaults.sampling.seed = 4;
   const auto load = [&](const std::string& text) {
     std::ofstream(file, std::ios::binary) << text;
-    return lesson08::load_workload(file, tokenizer, 9);
+    return lesson08::load_workload(file, tokenizer, defaults);
   };
   const auto workload = load(
       "{\"prompt\": \"Once upon a time\", \"max_tokens\": 3, \"pass\": 5, \"priority\": -2}\r\n"
-      "\n{\"prompt\": \"A\"}\n{\"prompt\": \"B\", \"max_tokens\": 0}");
+      "\n{\"prompt\": \"A\"}\n{\"prompt\": \"B\", \"max_tokens\": 0, \"seed\": 8}");
   REQUIRE(workload.requests.size() == 3);
   CHECK(workload.requests[0].prompt == tokenizer.encode("Once upon a time"));
   CHECK(workload.requests[0].max_tokens == 3);
@@ -217,6 +220,8 @@ TEST_CASE("a file of requests: what is read, and what is refused with its line")
   CHECK(workload.arrivals[0].priority == -2);
   CHECK(workload.requests[1].max_tokens == 9);
   CHECK(workload.arrivals[1].pass == 0);
+  CHECK(workload.requests[1].sampling.seed == 4);
+  CHECK(workload.requests[2].sampling.seed == 8);
   ServingEngine engine(shipped_model(), {});
   const auto result = engine.serve(workload.requests, workload.arrivals);
   check_equal(result.generated, flat(workload.requests));
@@ -238,7 +243,7 @@ TEST_CASE("a file of requests: what is read, and what is refused with its line")
     CHECK_THROWS_WITH_AS(load(good + line), doctest::Contains(message), kv::UserError);
   }
   CHECK_THROWS_WITH_AS(load(" \n"), doctest::Contains("no request in it"), kv::UserError);
-  CHECK_THROWS_AS(lesson08::load_workload(dir.path() / "none", tokenizer, 9), kv::UserError);
+  CHECK_THROWS_AS(lesson08::load_workload(dir.path() / "none", tokenizer, defaults), kv::UserError);
 }
 
 TEST_CASE("times are in order") {
