@@ -64,4 +64,10 @@ PrefixId BlockPool::cache_full_block(int32_t id, const BlockKey& key) {
   return index_.insert(id, key);
 }
 
+bool BlockPool::reset_prefix_cache() {
+  if (num_used() > 0) return false;
+  for (int32_t id = 0; id < num_blocks(); ++id) index_.erase(id);
+  return true;
+}
+
 }  // namespace lesson06

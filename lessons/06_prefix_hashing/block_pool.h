@@ -35,6 +35,8 @@ class CachePool {
   virtual void free_blocks(std::span<const int32_t> ids) = 0;
   /// The block is full and its K and V are written: it can be found from now on. It is in use.
   virtual PrefixId cache_full_block(int32_t id, const BlockKey& key) = 0;
+  /// Forgets all content. False, and nothing has changed, if a block is in use.
+  virtual bool reset_prefix_cache() = 0;
 
   /// Throws std::logic_error unless what stands above the class holds.
   virtual void check() const = 0;
@@ -56,6 +58,7 @@ class BlockPool final : public CachePool {
   void touch(std::span<const int32_t> ids) override;
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
+  bool reset_prefix_cache() override;
   void check() const override;
 
  private:

@@ -26,11 +26,21 @@ void append(PrefixChain& chain, uint64_t hash, PrefixId prefix) {
 
 }  // namespace
 
+void CachingMetrics::observe(int queries, int hits) {
+  PrefixCacheStats& oldest = window_[next_];
+  recent_.requests += 1 - oldest.requests;
+  recent_.queries += queries - oldest.queries;
+  recent_.hits += hits - oldest.hits;
+  oldest = {.requests = 1, .queries = queries, .hits = hits};
+  next_ = (next_ + 1) % window_.size();
+}
+
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
     : pool_(&pool),
       block_size_(pool.block_size()),
       options_(options),
-      new_blocks_(static_cast<size_t>(pool.num_blocks())) {}
+      new_blocks_(static_cast<size_t>(pool.num_blocks())),
+      metrics_(options.max_recent_requests) {}
 
 /// Of the block after the chain; `tokens` are the request's.
 BlockKey KvCacheManager::next_key(const PrefixChain& chain, std::span<const int32_t> tokens) const {
@@ -43,11 +53,12 @@ BlockKey KvCacheManager::next_key(const PrefixChain& chain, std::span<const int3
 }
 
 ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> tokens,
-                                                   ExtraKeys extra_keys) const {
+                                                   ExtraKeys extra_keys, bool skip_reading) const {
   std::ranges::sort(extra_keys);
   ComputedBlocks computed;
   computed.chain.extra_keys = std::move(extra_keys);
-  if (!options_.caching) return computed;
+  if (!options_.caching || skip_reading) return computed;
+  computed.num_queried = static_cast<int>(tokens.size());
   const auto size = static_cast<size_t>(block_size());
   for (size_t end = size; end < tokens.size(); end += size) {  // < : the last token is left
     const BlockKey key = next_key(computed.chain, tokens);
@@ -61,7 +72,7 @@ ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> toke
 }
 
 std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
-    int64_t id, int num_new_tokens, const ComputedBlocks& computed) {
+    int64_t id, int num_new_tokens, const ComputedBlocks& computed, int must_fit) {
   if (const auto held = requests_.find(id); held != requests_.end()) {
     if (!computed.block_ids.empty()) {
       throw std::invalid_argument(fmt::format(
@@ -81,12 +92,14 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
   // A hit on a free block takes one from the free ones, too.
   const auto revived = std::ranges::count_if(
       computed.block_ids, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
-  if (needed + revived > pool_->num_free()) return std::nullopt;
+  const int wanted = std::max(needed, request.table.blocks_to_extend(must_fit));
+  if (wanted + revived > pool_->num_free()) return std::nullopt;
   request.table.reserve(static_cast<size_t>(
       std::max(request.table.num_blocks() + needed, options_.max_blocks_per_request)));
   BlockTable& table = requests_.emplace(id, std::move(request)).first->second.table;
   // From here on nothing can fail: no block is taken that no table names.
   pool_->touch(computed.block_ids);  // pinned, before anything else is taken
+  if (computed.num_queried > 0) metrics_.observe(computed.num_queried, computed.num_tokens);
   return grow(table, num_new_tokens, needed);
 }
 
@@ -116,6 +129,12 @@ void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, i
 void KvCacheManager::free(int64_t id) {
   pool_->free_blocks(table(id).block_ids());
   requests_.erase(id);
+}
+
+bool KvCacheManager::reset_prefix_cache() {
+  if (!pool_->reset_prefix_cache()) return false;
+  metrics_ = CachingMetrics(options_.max_recent_requests);
+  return true;
 }
 
 const BlockTable& KvCacheManager::table(int64_t id) const { return find_in(requests_, id).table; }

@@ -35,12 +35,36 @@ struct ComputedBlocks {
   int num_tokens = 0;  // in these blocks
   PrefixChain chain;
   int64_t num_refused = 0;  // blocks with a right hash and another content
+  int num_queried = 0;      // tokens that were looked up; 0, as for a resumed request: not counted
 };
 inline const ComputedBlocks kNone;
 
+/// Requests that began, their tokens, and how many of these were found. Source: vLLM's
+/// PrefixCacheStats (v0.22.1: vllm/v1/metrics/stats.py).
+struct PrefixCacheStats {
+  int64_t requests = 0, queries = 0, hits = 0;
+  double hit_rate() const {
+    return queries > 0 ? static_cast<double>(hits) / static_cast<double>(queries) : 0;
+  }
+};
+
+/// The statistics of the last `max_requests` requests: a hit rate that older ones no longer move.
+class CachingMetrics {
+ public:
+  explicit CachingMetrics(int max_requests) : window_(static_cast<size_t>(max_requests)) {}
+  void observe(int queries, int hits);
+  const PrefixCacheStats& recent() const { return recent_; }
+
+ private:
+  std::vector<PrefixCacheStats> window_;  // a ring: one request each, the oldest at next_
+  size_t next_ = 0;
+  PrefixCacheStats recent_;
+};
+
 struct CacheManagerOptions {
   BlockHasher hasher = {};
-  bool caching = true;  // false: no block can be found
+  bool caching = true;             // false: no block can be found
+  int max_recent_requests = 1000;  // of the statistics
   /// Tables have room for so many blocks from the start: a request that grows allocates nothing.
   /// 0: they grow as they must.
   int max_blocks_per_request = 0;
@@ -55,15 +79,18 @@ class KvCacheManager {
 
   /// The longest run of full blocks that `tokens` begins with and the cache has, but never the last
   /// token: it has to run to give logits. Read-only: allocate_slots() takes the references.
-  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens,
-                                     ExtraKeys extra_keys = {}) const;
+  /// `skip_reading`: nothing is found, but what the request computes can be found by others.
+  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, ExtraKeys extra_keys = {},
+                                     bool skip_reading = false) const;
 
   /// Slots for num_new_tokens more tokens of a request. One that holds nothing yet begins with
   /// `computed`, which was looked up since anything else changed. Returns the new blocks, which the
   /// next call overwrites. No value: too few blocks are free, hits on free ones counted, and
-  /// nothing has changed, the order of the free blocks included.
+  /// nothing has changed, the order of the free blocks included. `must_fit`, if it is more: so many
+  /// tokens of a new request must fit what is free, though only num_new_tokens get their slots now.
   std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
-                                                         const ComputedBlocks& computed = kNone);
+                                                         const ComputedBlocks& computed = kNone,
+                                                         int must_fit = 0);
 
   /// K and V of the first num_computed of the request's tokens are written: blocks that are full of
   /// them can be found from now on.
@@ -72,6 +99,12 @@ class KvCacheManager {
   /// Drops the request's references and forgets it. What its full blocks hold can be found until
   /// they are taken for something else. Allocates nothing.
   void free(int64_t id);
+
+  /// Forgets what can be found, and the statistics: after a change of the weights. False, and
+  /// nothing has changed, while a request holds a block.
+  bool reset_prefix_cache();
+  /// Of the last requests that began with a lookup.
+  const PrefixCacheStats& prefix_cache_stats() const { return metrics_.recent(); }
 
   bool holds(int64_t id) const { return requests_.contains(id); }
   const BlockTable& table(int64_t id) const;
@@ -96,6 +129,7 @@ class KvCacheManager {
   CacheManagerOptions options_;
   std::unordered_map<int64_t, Request> requests_;
   std::vector<int32_t> new_blocks_;  // [num_blocks], of which a call uses the first ones
+  CachingMetrics metrics_;
 };
 
 }  // namespace lesson06

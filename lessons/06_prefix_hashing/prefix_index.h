@@ -51,7 +51,7 @@ class PrefixIndex {
   /// For blocks 0 .. num_ids - 1. Throws std::invalid_argument unless both numbers are at least 1.
   PrefixIndex(int num_ids, int block_size, Check check = Check::kExact);
 
-  /// A block with this content: of several the one that was inserted last. Null: there is none.
+  /// A block with this content: of several the one that was inserted first. Null: there is none.
   /// `num_refused` grows by the candidates with this hash and another content.
   const CachedBlock* find(const BlockKey& key, int64_t* num_refused = nullptr) const;
   /// The block holds this from now on: its K and V are written. Returns the number of its prefix,

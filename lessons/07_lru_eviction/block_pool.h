@@ -27,7 +27,7 @@ using lesson06::PrefixIndex;
 enum class FreeOrder {
   kAppend,         // to the back, whatever it holds (vLLM v0.22.1)
   kUnhashedFirst,  // a block that nobody can find goes to the front: it is worth nothing (newer
-                   // vLLM)
+                   // vLLM, which appends all of them if caching is off)
 };
 
 /// What happened to the cache, for whoever routes requests to it. Source: vLLM's KV events.
@@ -73,8 +73,7 @@ class BlockPool final : public lesson06::CachePool {
   /// Blocks that become free together keep their order, tail first, wherever in the queue they go.
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
-  /// Forgets all content. False, and nothing has changed, if a block is in use.
-  bool reset_prefix_cache();
+  bool reset_prefix_cache() override;
 
   void set_event_sink(EventSink sink) { on_event_ = std::move(sink); }
   const CacheMetrics& metrics() const { return metrics_; }

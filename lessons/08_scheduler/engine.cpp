@@ -82,7 +82,8 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.reset();                                       // until all is made, there is nothing
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
-  pool_.emplace(static_cast<int>(wanted), options_.block_size, serve_options_.free_order);
+  pool_.emplace(static_cast<int>(wanted), options_.block_size,
+                serve_options_.caching ? serve_options_.free_order : FreeOrder::kAppend);
   cache_.emplace(model_->config(), model_->stream(), pool_->index().num_ids(), options_.block_size);
   attention_.emplace(model_->config(), *cache_);
   manager_.emplace(

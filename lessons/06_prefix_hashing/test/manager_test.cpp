@@ -187,10 +187,57 @@ TEST_CASE("two blocks with one content: when one is overwritten the other is sti
   CHECK(pool.index().size() == 2);
   const int32_t a = table_of(manager, 1)[0], b = table_of(manager, 2)[0];
   CHECK(pool.index().block(a)->prefix == pool.index().block(b)->prefix);
-  manager.free(2);
-  run(manager, 3, range(60, 72));  // takes three blocks, the second one's two among them
-  CHECK_FALSE(std::ranges::equal(pool.index().tokens(b), range(0, 4)));
-  CHECK(found(manager, range(0, 5)) == 4);
+  CHECK(manager.get_computed_blocks(range(0, 5)).block_ids == Ids{a});  // the older one
+  manager.free(1);
+  run(manager, 3, range(60, 72));  // takes three blocks, the first one's two among them
+  CHECK_FALSE(std::ranges::equal(pool.index().tokens(a), range(0, 4)));
+  CHECK(manager.get_computed_blocks(range(0, 5)).block_ids == Ids{b});
+}
+
+TEST_CASE("a reset forgets all, statistics too, and is refused while a request holds a block") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  run(manager, 1, range(0, 9));
+  CHECK_FALSE(manager.reset_prefix_cache());
+  CHECK(found(manager, range(0, 9)) == 8);
+  CHECK(manager.prefix_cache_stats().requests == 1);
+  manager.free(1);
+  CHECK(manager.reset_prefix_cache());
+  CHECK(found(manager, range(0, 9)) == 0);
+  CHECK(pool.index().size() == 0);
+  CHECK(manager.prefix_cache_stats().requests == 0);
+  manager.check();
+}
+
+TEST_CASE("a request may skip the cache: it finds nothing, and others find what it computes") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  run(manager, 1, range(0, 9));
+  const auto none = manager.get_computed_blocks(range(0, 13), {}, /*skip_reading=*/true);
+  CHECK(none.num_tokens == 0);
+  REQUIRE(manager.allocate_slots(2, 13, none));
+  write(manager, 2, range(0, 13));
+  CHECK(manager.prefix_cache_stats().requests == 1);  // a request that did not ask is not counted
+  CHECK(found(manager, range(0, 13)) == 12);
+}
+
+TEST_CASE("the hit rate is that of the last requests, each counted when it begins") {
+  BlockPool pool(4, 4);
+  KvCacheManager manager(pool, {.max_recent_requests = 2});
+  const auto stats = [&] {
+    const auto& s = manager.prefix_cache_stats();
+    return std::vector{s.requests, s.queries, s.hits};
+  };
+  CHECK(manager.prefix_cache_stats().hit_rate() == 0);
+  run_and_free(manager, range(0, 9));
+  CHECK(stats() == std::vector<int64_t>{1, 9, 0});
+  run_and_free(manager, range(0, 6));
+  CHECK(stats() == std::vector<int64_t>{2, 15, 4});
+  CHECK_FALSE(start(manager, 1, range(0, 40)));  // it waits, and is not counted yet
+  CHECK(stats() == std::vector<int64_t>{2, 15, 4});
+  run_and_free(manager, range(0, 10));
+  CHECK(stats() == std::vector<int64_t>{2, 16, 12});
+  CHECK(manager.prefix_cache_stats().hit_rate() == 0.75);
 }
 
 /// A first block, then another one, then one token that has to run.

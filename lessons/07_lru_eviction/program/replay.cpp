@@ -55,6 +55,7 @@ class ListPool final : public lesson06::CachePool {
     stored_at_[at(id)] = clock_;
     return index_.insert(id, key);
   }
+  bool reset_prefix_cache() override { return false; }  // no policy is asked to forget
 
  private:
   /// One that nobody can find goes before all others.

@@ -41,7 +41,7 @@ class SymbolicPool {
   Ids find(const Tokens& tokens, int salt) const {
     Ids found;
     for (size_t end = block_size_; caching_ && end < tokens.size(); end += block_size_) {
-      const auto id = newest_with({first(tokens, end), salt});
+      const auto id = oldest_with({first(tokens, end), salt});
       if (!id) break;
       found.push_back(*id);
     }
@@ -128,12 +128,12 @@ class SymbolicPool {
     blocks_[at(id)].cached.reset();
     return id;
   }
-  std::optional<int32_t> newest_with(const Prefix& prefix) const {
+  std::optional<int32_t> oldest_with(const Prefix& prefix) const {
     std::optional<int32_t> best;
     for (size_t id = 1; id < blocks_.size(); ++id) {
       const Block& block = blocks_[id];
       if (!block.cached || *block.cached != prefix) continue;
-      if (!best || block.cached_at > blocks_[at(*best)].cached_at) {
+      if (!best || block.cached_at < blocks_[at(*best)].cached_at) {
         best = static_cast<int32_t>(id);
       }
     }
