@@ -24,8 +24,11 @@ class PagedEngine : public lesson03::PagedEngine {
 
  private:
   std::unique_ptr<lesson03::PagedAttentionBase> make_attention(const kv::ModelConfig& config,
-                                                               PagedKvCache& cache) const override;
-  int tokens_of_pass(int num_new) const override;
+                                                               PagedKvCache& cache) const override {
+    return std::make_unique<PagedCacheAttention>(config, cache);
+  }
+  /// A chunk that does not end its prompt predicts nothing: the loop asks for no logits then.
+  int max_rows_per_seq() const override { return chunk_tokens_ > 0 ? chunk_tokens_ : INT32_MAX; }
 
   int chunk_tokens_;
 };

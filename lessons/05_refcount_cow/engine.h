@@ -14,7 +14,7 @@
 #include "common/model/engine.h"
 #include "common/model/generation.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
-#include "lessons/03_paged_blocks/paged_options.h"
+#include "lessons/03_paged_blocks/program/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 
 namespace lesson05 {

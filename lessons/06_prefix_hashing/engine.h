@@ -12,7 +12,7 @@
 #include "common/model/model.h"
 #include "kv_cache_manager.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
-#include "lessons/03_paged_blocks/paged_options.h"
+#include "lessons/03_paged_blocks/program/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 
 namespace lesson06 {

@@ -11,7 +11,7 @@
 #include "common/model/engine.h"
 #include "common/model/model.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
-#include "lessons/03_paged_blocks/paged_options.h"
+#include "lessons/03_paged_blocks/program/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "lessons/07_lru_eviction/block_pool.h"
 #include "program/served_requests.h"

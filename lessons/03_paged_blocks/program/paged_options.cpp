@@ -1,4 +1,4 @@
-#include "paged_options.h"
+#include "lessons/03_paged_blocks/program/paged_options.h"
 
 #include <algorithm>
 #include <bit>
