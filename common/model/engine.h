@@ -36,6 +36,7 @@ struct Completion {
 /// What a run cost. Bytes count K and V in all layers.
 struct EngineCounters {
   int64_t passes = 0;             // forward passes
+  int64_t most_sequences = 0;     // most sequences in one pass
   int64_t kv_rows_computed = 0;   // rows of K and V computed: one per token per pass
   int64_t kv_bytes_reserved = 0;  // most bytes set aside for KV at any time
   int64_t kv_bytes_used = 0;      // of these, bytes that held a token's K and V, at that time
@@ -89,6 +90,9 @@ class Engine {
   /// prompt, longer than the cache allows), before anything is computed.
   virtual GenerateResult generate(std::span<const Request> requests,
                                   const TokenCallback& on_token = {}) = 0;
+  /// Slots for K and V that these requests must find before they start together, so that none of
+  /// them runs out. 0: nothing is kept, or requests that run out give way.
+  virtual int64_t slots_to_start(std::span<const Request>) const { return 0; }
 };
 
 /// Streaming XXH64 (seed 0) over rows of logits.

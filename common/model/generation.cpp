@@ -61,7 +61,13 @@ std::vector<Request> samples_of(const Request& request, int n) {
   return samples;
 }
 
-void PassTimer::end_pass(int rows, GenerateResult& result) {
+bool follows_sample(std::span<const Request> requests, size_t i) {
+  const Request& request = requests[i];
+  return i > 0 && request.sampling.sample_index > 0 && request.max_tokens > 0 &&
+         requests[i - 1].max_tokens > 0 && request.prompt == requests[i - 1].prompt;
+}
+
+void PassTimer::end_pass(int rows, int sequences, GenerateResult& result) {
   const auto now = Clock::now();
   const std::chrono::duration<double> pass = now - last_;
   const std::chrono::duration<double> all = now - start_;
@@ -69,6 +75,7 @@ void PassTimer::end_pass(int rows, GenerateResult& result) {
   result.passes.push_back({.rows = rows, .seconds = pass.count()});
   result.counters.passes += 1;
   result.counters.kv_rows_computed += rows;
+  result.counters.most_sequences = std::max<int64_t>(result.counters.most_sequences, sequences);
   result.counters.seconds = all.count();
 }
 

@@ -30,12 +30,15 @@ void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
 /// n samples of one request, as requests of their own: they differ in sample_index.
 std::vector<Request> samples_of(const Request& request, int n);
 
+/// True if requests[i] is a further sample of the prompt of the one before it, which computes it.
+bool follows_sample(std::span<const Request> requests, size_t i);
+
 /// Times the passes of one generate() and counts their rows.
 class PassTimer {
  public:
   PassTimer() : start_(Clock::now()), last_(start_) {}
-  /// Call after each pass of `rows` rows: fills result.passes and result.counters.
-  void end_pass(int rows, GenerateResult& result);
+  /// Call after each pass: fills result.passes and result.counters.
+  void end_pass(int rows, int sequences, GenerateResult& result);
 
  private:
   using Clock = std::chrono::steady_clock;

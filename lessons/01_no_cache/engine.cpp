@@ -54,7 +54,7 @@ kv::GenerateResult NoCacheEngine::generate(std::span<const kv::Request> requests
     }
     rows_of_passes_.push_back(rows.num_rows());
     generation.accept(rows, model_->forward(rows, attention_));
-    timer.end_pass(rows.num_rows(), result);
+    timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }
   result.completions = generation.completions();
   return result;

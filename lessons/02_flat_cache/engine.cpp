@@ -10,14 +10,23 @@ namespace lesson02 {
 FlatCacheEngine::FlatCacheEngine(kv::Model& model, const kv::EngineOptions& options)
     : model_(&model), options_(options) {}
 
-void FlatCacheEngine::make_cache(std::span<const kv::Request> requests) {
-  const auto batch = static_cast<int>(requests.size());
+/// Slots of a slab.
+int FlatCacheEngine::max_seq_len(std::span<const kv::Request> requests) const {
+  if (options_.max_seq_len > 0) return options_.max_seq_len;
   int64_t longest = 1;
   for (const kv::Request& request : requests) {
     longest = std::max(longest, kv::tokens_to_compute(request));
   }
-  const int max_seq_len =
-      options_.max_seq_len > 0 ? options_.max_seq_len : static_cast<int>(longest);
+  return static_cast<int>(longest);
+}
+
+int64_t FlatCacheEngine::slots_to_start(std::span<const kv::Request> requests) const {
+  return std::ssize(requests) * max_seq_len(requests);
+}
+
+void FlatCacheEngine::make_cache(std::span<const kv::Request> requests) {
+  const auto batch = static_cast<int>(requests.size());
+  const int max_seq_len = this->max_seq_len(requests);
   if (!cache_ || cache_->batch() != batch || cache_->max_seq_len() != max_seq_len) {
     attention_.reset();
     cache_.reset();  // the old slabs go before the new ones come
@@ -51,7 +60,7 @@ kv::GenerateResult FlatCacheEngine::generate(std::span<const kv::Request> reques
     attention_->end_pass();
     kv::note_kv_bytes(result.counters, cache_->bytes_reserved(), cache_->bytes_used());
     generation.accept(rows, logits);
-    timer.end_pass(rows.num_rows(), result);
+    timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }
   result.completions = generation.completions();
   return result;

@@ -24,11 +24,13 @@ class FlatCacheEngine : public kv::Engine {
   /// computed; DeviceError if the slabs do not fit in the device's memory.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override;
 
   /// The cache of the last generate(); null before the first.
   const FlatKvCache* cache() const { return cache_ ? &*cache_ : nullptr; }
 
  private:
+  int max_seq_len(std::span<const kv::Request> requests) const;
   void make_cache(std::span<const kv::Request> requests);
 
   kv::Model* model_;

@@ -7,6 +7,9 @@
 #include "common/base/at_end.h"
 
 namespace lesson03 {
+namespace {
+constexpr int kNotHere = -1;  // in place of a number of computed tokens
+}
 
 void PagedLoop::make_cache(int num_blocks) {
   attention_.reset();
@@ -23,7 +26,6 @@ kv::GenerateResult PagedLoop::generate(std::span<const kv::Request> requests,
   if (requests.empty()) return result;
   kv::PassTimer timer;
   begin(requests);
-  constexpr int kNotHere = -1;
   std::vector<int> num_computed(requests.size(), kNotHere);  // tokens with K and V
   const auto end_if_here = [&](size_t i) {
     if (std::exchange(num_computed[i], kNotHere) != kNotHere) end(i);
@@ -31,18 +33,23 @@ kv::GenerateResult PagedLoop::generate(std::span<const kv::Request> requests,
   const kv::AtEnd end_all{[&] {
     for (size_t i = 0; i < requests.size(); ++i) end_if_here(i);
   }};
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (generation.active(i)) num_computed[i] = start(i, generation.tokens(i));
-  }
+  const auto start_those = [&](bool waiting) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (!generation.active(i) || waits(requests, i) != waiting) continue;
+      num_computed[i] = start(i, generation.tokens(i));
+    }
+  };
+  start_those(false);
   const int64_t copied_before = attention_->kv_bytes_copied();
 
   while (generation.any_active()) {
     const kv::PassRows rows = next_rows(generation, num_computed);
     const std::span<const float> logits = model_->forward(rows, *attention_);
     for (size_t i = 0; i < requests.size(); ++i) {
-      if (!generation.active(i)) continue;
+      if (num_computed[i] == kNotHere) continue;
       computed(i, generation.tokens(i).first(static_cast<size_t>(num_computed[i])));
     }
+    if (result.passes.empty()) start_those(true);
     const InUse used = in_use();
     result.counters.note_peak("blocks_in_use", used.blocks);
     kv::note_kv_bytes(result.counters, used.blocks * cache_->bytes_per_block(),
@@ -51,7 +58,7 @@ kv::GenerateResult PagedLoop::generate(std::span<const kv::Request> requests,
     for (const size_t i : rows.requests) {
       if (!generation.active(i)) end_if_here(i);  // its blocks serve others now
     }
-    timer.end_pass(rows.num_rows(), result);
+    timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }
   result.counters.kv_bytes_copied = attention_->kv_bytes_copied() - copied_before;
   result.completions = generation.completions();
@@ -64,7 +71,7 @@ kv::PassRows PagedLoop::next_rows(const kv::Generation& generation,
   kv::PassRows rows;
   BlockTables tables;
   for (size_t i = 0; i < generation.size(); ++i) {
-    if (!generation.active(i)) continue;
+    if (num_computed[i] == kNotHere) continue;
     const std::span<const int32_t> known = generation.tokens(i);
     const int num_new =
         std::min(static_cast<int>(known.size()) - num_computed[i], max_rows_per_seq());

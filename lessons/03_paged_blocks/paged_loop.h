@@ -31,6 +31,9 @@ class PagedLoop : public kv::Engine {
   /// max_seq_len or the requests together need more blocks than the pool has.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override {
+    return blocks_needed(requests, options_.block_size) * options_.block_size;
+  }
 
   /// Null before the first generate(). May be read inside a token callback.
   PagedKvCache* cache() { return attention_ ? &*cache_ : nullptr; }
@@ -41,6 +44,10 @@ class PagedLoop : public kv::Engine {
   virtual void begin(std::span<const kv::Request> requests) = 0;
   virtual std::unique_ptr<PagedAttentionBase> make_attention(const kv::ModelConfig& config,
                                                              PagedKvCache& cache) const = 0;
+  /// Whether sequence i begins one pass later, to find what the first pass computes.
+  virtual bool waits(std::span<const kv::Request> /*requests*/, size_t /*i*/) const {
+    return false;
+  }
   /// Sequence i begins with these tokens. Returns how many of them are computed already.
   virtual int start(size_t i, std::span<const int32_t> tokens) = 0;
   /// The table of sequence i, with slots for num_tokens tokens.

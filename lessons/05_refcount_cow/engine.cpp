@@ -11,20 +11,12 @@
 namespace lesson05 {
 namespace {
 
-/// Whether request i is one more sample of the request before it. Then it has nothing to run of its
-/// own until the prompt has run: it forks that one's sequence.
-bool is_fork(std::span<const kv::Request> requests, size_t i) {
-  const kv::Request& request = requests[i];
-  return request.sampling.sample_index > 0 && i > 0 && request.max_tokens > 0 &&
-         requests[i - 1].max_tokens > 0 && request.prompt == requests[i - 1].prompt;
-}
-
 /// Blocks that the requests fill when each has reached its end. A fork shares the full blocks of
 /// its prompt.
 int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
   int64_t blocks = lesson03::blocks_needed(requests, block_size);
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (is_fork(requests, i)) blocks -= std::ssize(requests[i].prompt) / block_size;
+    if (kv::follows_sample(requests, i)) blocks -= std::ssize(requests[i].prompt) / block_size;
   }
   return blocks;
 }
@@ -104,6 +96,10 @@ void SharingEngine::free_all() {
   sequences_.clear();
 }
 
+int64_t SharingEngine::slots_to_start(std::span<const kv::Request> requests) const {
+  return blocks_needed(requests, options_.block_size) * options_.block_size;
+}
+
 kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests,
                                            const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
@@ -113,7 +109,7 @@ kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests
   make_cache(blocks_needed(requests, options_.block_size));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
   for (size_t i = 0; i < requests.size(); ++i) {
-    const bool runs = generation.active(i) && !is_fork(requests, i);
+    const bool runs = generation.active(i) && !kv::follows_sample(requests, i);
     sequences_.push_back(runs ? manager_->add_sequence() : -1);
   }
   while (generation.any_active()) {
@@ -127,7 +123,7 @@ kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests
       if (generation.active(i) || sequences_[i] < 0) continue;
       manager_->free_sequence(std::exchange(sequences_[i], -1));  // the blocks serve others now
     }
-    timer.end_pass(rows_.num_rows(), result);
+    timer.end_pass(rows_.num_rows(), rows_.num_seqs(), result);
   }
   result.completions = generation.completions();
   return result;
@@ -139,7 +135,7 @@ void SharingEngine::accept_prompts(std::span<const kv::Request> requests,
                                    std::span<const float> logits, kv::Generation& generation,
                                    kv::EngineCounters& counters) {
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (is_fork(requests, i)) sequences_[i] = manager_->fork(sequences_[i - 1]);
+    if (kv::follows_sample(requests, i)) sequences_[i] = manager_->fork(sequences_[i - 1]);
   }
   note_blocks(counters);
   const size_t vocab = logits.size() / rows_.requests.size();
@@ -147,7 +143,7 @@ void SharingEngine::accept_prompts(std::span<const kv::Request> requests,
     size_t i = rows_.requests[row];
     do {
       generation.accept(i, logits.subspan(row * vocab, vocab));
-    } while (++i < requests.size() && is_fork(requests, i));
+    } while (++i < requests.size() && kv::follows_sample(requests, i));
   }
 }
 
@@ -179,7 +175,7 @@ kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
         },
         result.counters);
     continue_from(search.step(logits), result.counters);
-    timer.end_pass(rows_.num_rows(), result);
+    timer.end_pass(rows_.num_rows(), rows_.num_seqs(), result);
     go_on = !on_step || on_step(search.live());
   }
   result.beams = search.best();

@@ -29,6 +29,7 @@ class SharingEngine : public kv::Engine {
   /// it is computed once, then forked. The bits are those of requests that share nothing.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override;
   /// n samples of one request.
   kv::GenerateResult sample(const kv::Request& request, int n,
                             const kv::TokenCallback& on_token = {});

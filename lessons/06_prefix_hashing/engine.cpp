@@ -114,7 +114,7 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
     for (const size_t i : rows.requests) {
       if (!generation.active(i)) end(i);
     }
-    timer.end_pass(rows.num_rows(), result);
+    timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }
   result.completions = generation.completions();
   return result;

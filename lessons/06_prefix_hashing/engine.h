@@ -34,6 +34,9 @@ class PrefixEngine : public kv::Engine {
   /// every block is free afterwards.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override {
+    return lesson03::blocks_needed(requests, options_.block_size) * options_.block_size;
+  }
   /// The same; request i has extra_keys[i].
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               std::span<const ExtraKeys> extra_keys,

@@ -2,21 +2,76 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
 namespace ladder {
 
-std::vector<Rung> climb(kv::Model& model, std::span<const kv::Request> requests,
-                        std::span<const Lesson> lessons, const kv::EngineOptions& options,
-                        const Watch& watch) {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How many requests, from the first on, run together. One that fits nowhere runs alone: its lesson
+/// needs more memory, or says what is wrong.
+size_t num_of_turn(const kv::Engine& engine, std::span<const kv::Request> requests, int kv_slots) {
+  size_t n = requests.size();
+  while (n > 1 && kv_slots > 0 && engine.slots_to_start(requests.first(n)) > kv_slots) --n;
+  return n;
+}
+
+void add_turn(kv::GenerateResult turn, Rung& rung) {
+  std::ranges::move(turn.completions, std::back_inserter(rung.completions));
+  kv::EngineCounters& all = rung.counters;
+  const kv::EngineCounters& its = turn.counters;
+  all.passes += its.passes;
+  all.most_sequences = std::max(all.most_sequences, its.most_sequences);
+  all.kv_rows_computed += its.kv_rows_computed;
+  kv::note_kv_bytes(all, its.kv_bytes_reserved, its.kv_bytes_used);
+  all.kv_bytes_copied += its.kv_bytes_copied;
+  all.seconds += its.seconds;
+}
+
+/// Requests that come at once, in turns.
+void serve(kv::Engine& engine, std::span<const kv::Request> requests, const Options& options,
+           const kv::TokenCallback& on_token, Rung& rung) {
+  const Clock::time_point arrival = Clock::now();
+  std::vector<bool> has_token(requests.size());
+  for (size_t begin = 0, n = 0; begin < requests.size(); begin += n) {
+    n = num_of_turn(engine, requests.subspan(begin), options.kv_slots);
+    const size_t before = rung.completions.size();
+    const auto note = [&](size_t i, int32_t token) {
+      if (!has_token[begin + i]) {
+        rung.first_token += std::chrono::duration<double>(Clock::now() - arrival).count();
+      }
+      has_token[begin + i] = true;
+      return !on_token || on_token(before + i, token);
+    };
+    add_turn(engine.generate(requests.subspan(begin, n), note), rung);
+  }
+}
+
+}  // namespace
+
+std::vector<Rung> climb(kv::Model& model, const Workload& workload, std::span<const Lesson> lessons,
+                        const Options& options, const Watch& watch) {
+  const std::span<const kv::Request> requests(workload.requests);
   std::vector<Rung> rungs;
   for (const Lesson& lesson : lessons) {
     if (watch.on_lesson) watch.on_lesson(lesson);
     const auto engine = lesson.make_engine(model, options);
-    Rung rung{lesson.number, lesson.topic, engine->generate(requests, watch.on_token), 0, 0};
-    for (const kv::Completion& c : rung.result.completions) {
+    Rung rung;
+    rung.number = lesson.number;
+    rung.topic = lesson.topic;
+    const size_t num_first = requests.size() - workload.num_late;
+    serve(*engine, requests.first(num_first), options, watch.on_token, rung);
+    serve(*engine, requests.subspan(num_first), options, watch.on_token, rung);
+    for (const kv::Completion& c : rung.completions) {
       if (c.finish == kv::FinishReason::kCancelled) return rungs;
+      rung.tokens += std::ssize(c.tokens);
     }
-    rung.tokens = kv::num_generated_tokens(rung.result);
-    rung.digest = kv::combined_digest(rung.result.completions);
+    rung.first_token /= static_cast<double>(std::max<size_t>(requests.size(), 1));
+    rung.digest = kv::combined_digest(rung.completions);
     rungs.push_back(std::move(rung));
   }
   return rungs;
@@ -29,8 +84,8 @@ std::optional<std::string> first_mismatch(std::span<const Rung> rungs) {
           "lesson {} gives other bits than lesson {}: logits {:016x} against {:016x}",
           rungs[i].number, rungs[0].number, rungs[i].digest, rungs[0].digest);
     }
-    for (size_t r = 0; r < rungs[0].result.completions.size(); ++r) {
-      if (rungs[i].result.completions[r].tokens != rungs[0].result.completions[r].tokens) {
+    for (size_t r = 0; r < rungs[0].completions.size(); ++r) {
+      if (rungs[i].completions[r].tokens != rungs[0].completions[r].tokens) {
         return fmt::format("lesson {} gives other tokens than lesson {} for request {}",
                            rungs[i].number, rungs[0].number, r);
       }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The ladder: the same requests through every lesson's engine. Equal digests of all logits are the
-// course's one promise, so a rung with other bits than the first is an error.
+// The ladder: the same requests through every lesson's engine, in the same memory. Equal digests of
+// all logits are the course's one promise, so a rung with other bits than the first is an error.
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,18 @@
 
 namespace ladder {
 
-using MakeEngine = std::unique_ptr<kv::Engine> (*)(kv::Model&, const kv::EngineOptions&);
+/// What comes to a server.
+struct Workload {
+  std::vector<kv::Request> requests;
+  size_t num_late = 0;  // the last so many come when all others have ended
+};
+
+struct Options {
+  int max_seq_len = 0;  // slots of a sequence in lessons that reserve so; 0: as the longest needs
+  int kv_slots = 0;     // tokens that fit the memory of each lesson; 0: all requests at once
+};
+
+using MakeEngine = std::unique_ptr<kv::Engine> (*)(kv::Model&, const Options&);
 
 struct Lesson {
   std::string number;  // "02"
@@ -25,14 +36,16 @@ struct Lesson {
 };
 
 /// One way to make every lesson's engine, whatever else its options say.
-template <class Options>
+template <class LessonOptions>
 std::unique_ptr<kv::Engine> make(std::unique_ptr<kv::Engine> (*make_engine)(kv::Model&,
-                                                                            const Options&),
-                                 kv::Model& model, const kv::EngineOptions& options) {
-  if constexpr (std::is_same_v<Options, kv::EngineOptions>) {
-    return make_engine(model, options);
+                                                                            const LessonOptions&),
+                                 kv::Model& model, const Options& options) {
+  if constexpr (std::is_same_v<LessonOptions, kv::EngineOptions>) {
+    return make_engine(model, {.max_seq_len = options.max_seq_len});
   } else {
-    return make_engine(model, {.engine = options});
+    LessonOptions paged{.engine = {.max_seq_len = options.max_seq_len}};
+    paged.num_blocks = options.kv_slots / paged.block_size;
+    return make_engine(model, paged);
   }
 }
 
@@ -43,9 +56,11 @@ const std::vector<Lesson>& lessons();
 struct Rung {
   std::string number;
   std::string topic;
-  kv::GenerateResult result;
-  int64_t tokens = 0;   // generated, over all requests
-  uint64_t digest = 0;  // XXH64 of all logits
+  std::vector<kv::Completion> completions;
+  kv::EngineCounters counters;  // of all turns
+  double first_token = 0;       // seconds from a request's arrival, the mean
+  int64_t tokens = 0;           // generated, over all requests
+  uint64_t digest = 0;          // XXH64 of all logits
 };
 
 /// What a program may want to know while the ladder is climbed; each may be empty.
@@ -54,10 +69,11 @@ struct Watch {
   kv::TokenCallback on_token;                    // each token of each lesson; false cancels
 };
 
-/// Runs the requests through each lesson. If one is cancelled, returns the rungs finished before.
-std::vector<Rung> climb(kv::Model& model, std::span<const kv::Request> requests,
-                        std::span<const Lesson> lessons, const kv::EngineOptions& options,
-                        const Watch& watch = {});
+/// Runs the workload through each lesson. A lesson that cannot hold all requests at their longest
+/// serves them in turns: as many of them, in their order, as options.kv_slots hold, and the next
+/// ones when these have ended. If one is cancelled, returns the rungs finished before.
+std::vector<Rung> climb(kv::Model& model, const Workload& workload, std::span<const Lesson> lessons,
+                        const Options& options = {}, const Watch& watch = {});
 
 /// Nothing if all rungs have the same digest and tokens; else one line that names the first that
 /// differs.

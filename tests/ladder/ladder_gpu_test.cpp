@@ -6,35 +6,33 @@
 #include "common/model/tokenizer.h"
 #include "ladder.h"
 #include "prompts.h"
+#include "workload.h"
 
 namespace {
 const std::filesystem::path kTiny = KV_SOURCE_DIR "/models/tiny";
 }
 
-TEST_CASE("every lesson gives the same bits on CUDA") {
+TEST_CASE("every lesson gives the same bits on CUDA, fast and plain, together and alone") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCuda);
   const auto tokenizer = kv::Tokenizer::load(kTiny);
-  std::vector<kv::Request> requests(4);
-  const std::string texts[] = {"Once upon a time", "One day, a fox", std::string(900, 'a'), "I"};
-  const int lengths[] = {40, 9, 5, 1};
-  for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].prompt = tokenizer.encode(texts[i]);
-    requests[i].max_tokens = lengths[i];
-  }
-  const auto rungs = ladder::climb(model, requests, ladder::lessons(), {});
-  REQUIRE(rungs.size() == ladder::lessons().size());
-  CHECK(ladder::first_mismatch(rungs) == std::nullopt);
-  model.set_kernel(kv::Kernel::kPlain);
-  const auto plain = ladder::climb(model, requests, ladder::lessons(), {});
-  CHECK(ladder::first_mismatch(plain) == std::nullopt);
-  CHECK(plain[0].digest != rungs[0].digest);
-  model.set_kernel(kv::Kernel::kFast);
-  for (const auto& lesson : ladder::lessons()) {
-    CAPTURE(lesson.number);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      CAPTURE(i);
-      const auto alone = lesson.make_engine(model, {})->generate({&requests[i], 1});
-      CHECK(alone.completions[0].logits_xxh64 == rungs[0].result.completions[i].logits_xxh64);
+  kv::GenerateOptions options;
+  options.max_tokens = 96;
+  for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
+    model.set_kernel(kernel);
+    const auto server = ladder::server_requests(options, tokenizer, model.config()).workload;
+    const auto busy =
+        ladder::climb(model, server, ladder::lessons(), {256, ladder::kServerKvTokens});
+    REQUIRE(busy.size() == ladder::lessons().size());
+    CHECK(ladder::first_mismatch(busy) == std::nullopt);
+    const auto simple = ladder::simple_requests(options, tokenizer, model.config()).workload;
+    const auto rungs = ladder::climb(model, simple, ladder::lessons(), {256});
+    CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+    const bool fast = kernel == kv::Kernel::kFast;
+    CHECK(rungs[0].digest == (fast ? 0xc912bf7a76656e78u : 0x7bf3ec4d98bb0720u));
+    for (size_t i = 0; fast && i < simple.requests.size(); ++i) {
+      const auto alone = ladder::lessons().back().make_engine(model, {});
+      const auto found = alone->generate({&simple.requests[i], 1}).completions[0];
+      CHECK(found.logits_xxh64 == rungs[0].completions[i].logits_xxh64);
     }
   }
 }

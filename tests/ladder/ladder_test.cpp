@@ -10,98 +10,132 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/parallel.h"
 #include "common/model/generation.h"
 #include "common/model/tokenizer.h"
 #include "prompts.h"
 #include "tests/support/same_bits.h"
+#include "workload.h"
 
 namespace {
 
 const std::filesystem::path kTiny = KV_SOURCE_DIR "/models/tiny";
 
-kv::Request request(const kv::Tokenizer& tokenizer, const std::string& text, int max_tokens) {
-  kv::Request r;
-  r.prompt = tokenizer.encode(text);
-  r.max_tokens = max_tokens;
-  return r;
-}
-
-std::vector<kv::Request> some_requests() {
+ladder::Workload some_requests() {
   const auto tokenizer = kv::Tokenizer::load(kTiny);
-  return {request(tokenizer, "Once upon a time", 20), request(tokenizer, "One day, a fox", 7),
-          request(tokenizer, std::string(400, 'a'), 3), request(tokenizer, "I", 1),
-          request(tokenizer, "The", 0)};
+  ladder::Workload workload;
+  const std::vector<std::pair<std::string, int>> texts{{"Once upon a time", 20},
+                                                       {"One day, a fox", 7},
+                                                       {std::string(400, 'a'), 3},
+                                                       {"I", 1},
+                                                       {"The", 0}};
+  for (const auto& [text, max_tokens] : texts) {
+    workload.requests.emplace_back();
+    workload.requests.back().prompt = tokenizer.encode(text);
+    workload.requests.back().max_tokens = max_tokens;
+  }
+  return workload;
 }
 
 }  // namespace
 
-TEST_CASE("every lesson gives the same bits on the CPU") {
+TEST_CASE("every lesson gives the same bits on the CPU, fast and plain, and each kernel its own") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  const auto requests = some_requests();
-  const auto rungs = ladder::climb(model, requests, ladder::lessons(), {});
-  REQUIRE(rungs.size() == ladder::lessons().size());
-  REQUIRE(rungs.size() >= 2);
-  CHECK(ladder::first_mismatch(rungs) == std::nullopt);
-  for (const auto& rung : rungs) CHECK(rung.tokens == 20 + 7 + 3 + 1);
+  const auto workload = some_requests();
+  const auto fast = ladder::climb(model, workload, ladder::lessons());
+  REQUIRE(fast.size() == ladder::lessons().size());
+  REQUIRE(fast.size() >= 2);
+  CHECK(ladder::first_mismatch(fast) == std::nullopt);
+  for (const auto& rung : fast) CHECK(rung.tokens == 20 + 7 + 3 + 1);
+  model.set_kernel(kv::Kernel::kPlain);
+  const auto plain = ladder::climb(model, workload, ladder::lessons());
+  CHECK(ladder::first_mismatch(plain) == std::nullopt);
+  CHECK(plain[0].digest != fast[0].digest);
 }
 
-TEST_CASE("every lesson gives the same bits on plain kernels, and they are others") {
+TEST_CASE("each lesson of the ladder is better than the one before, at equal bits") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  const auto requests = some_requests();
-  const uint64_t fast = ladder::climb(model, requests, ladder::lessons(), {})[0].digest;
-  model.set_kernel(kv::Kernel::kPlain);
-  const auto rungs = ladder::climb(model, requests, ladder::lessons(), {});
+  kv::GenerateOptions options;
+  options.max_tokens = 96;
+  const auto server =
+      ladder::server_requests(options, kv::Tokenizer::load(kTiny), model.config()).workload;
+  const auto rungs =
+      ladder::climb(model, server, ladder::lessons(), {256, ladder::kServerKvTokens});
   CHECK(ladder::first_mismatch(rungs) == std::nullopt);
-  CHECK(rungs[0].digest != fast);
+
+  using Counter = int64_t kv::EngineCounters::*;
+  constexpr Counter kRows = &kv::EngineCounters::kv_rows_computed;
+  constexpr Counter kAtOnce = &kv::EngineCounters::most_sequences;
+  struct Gain {
+    std::string lesson;
+    Counter less, more = nullptr;
+  };
+  const std::vector<Gain> gains{{"02", kRows},
+                                {"03", &kv::EngineCounters::passes, kAtOnce},
+                                {"04", &kv::EngineCounters::kv_bytes_copied},
+                                {"05", kRows, kAtOnce},
+                                {"06", kRows},
+                                {"07", kRows},
+                                {"08", &kv::EngineCounters::passes, kAtOnce}};
+  REQUIRE(gains.size() + 1 == rungs.size());
+  for (size_t i = 0; i < gains.size(); ++i) {
+    CAPTURE(gains[i].lesson);
+    const kv::EngineCounters& before = rungs[i].counters;
+    const kv::EngineCounters& now = rungs[i + 1].counters;
+    CHECK(rungs[i + 1].number == gains[i].lesson);
+    CHECK(now.*gains[i].less < before.*gains[i].less);
+    if (gains[i].more) CHECK(now.*gains[i].more > before.*gains[i].more);
+  }
+  // Slabs waste what blocks do not, and no lesson takes more memory than there is.
+  const auto waste = [&](size_t i) {
+    const kv::EngineCounters& c = rungs[i].counters;
+    return 1 - static_cast<double>(c.kv_bytes_used) / static_cast<double>(c.kv_bytes_reserved);
+  };
+  CHECK(waste(2) < waste(1) / 2);
+  const auto slot = model.config().kv_bytes_per_token(sizeof(float));
+  for (const auto& rung : rungs) {
+    CHECK(rung.counters.kv_bytes_reserved <= ladder::kServerKvTokens * slot);
+  }
+}
+
+TEST_CASE("turns, samples and latecomers do not change a request's bits") {
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
+  kv::GenerateOptions options;
+  options.max_tokens = 6;
+  const auto server =
+      ladder::server_requests(options, kv::Tokenizer::load(kTiny), model.config()).workload;
+  const auto in_turns = ladder::climb(model, server, ladder::lessons(), {256, 512});
+  CHECK(ladder::first_mismatch(in_turns) == std::nullopt);
+  const auto together =
+      ladder::climb(model, {.requests = server.requests}, std::span(ladder::lessons()).first(1));
+  CHECK(together[0].digest == in_turns[0].digest);
 }
 
 TEST_CASE("the bits do not depend on the batch or the number of threads") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  const auto requests = some_requests();
+  auto requests = some_requests().requests;
+  for (auto& r : requests) {  // one of them greedy, and sampled text as well
+    if (&r != requests.data()) r.sampling = {.temperature = 0.9f, .top_k = 40, .top_p = 0.95f};
+  }
   const int threads = kv::num_threads();
+  std::vector<kv::Completion> wanted;  // of lesson 01
   for (const auto& lesson : ladder::lessons()) {
     CAPTURE(lesson.number);
-    const auto together = lesson.make_engine(model, {})->generate(requests);
+    const auto together = lesson.make_engine(model, {})->generate(requests).completions;
+    if (wanted.empty()) wanted = together;
     for (size_t i = 0; i < requests.size(); ++i) {
       CAPTURE(i);
       kv::set_num_threads(1 + static_cast<int>(i));
-      const auto alone = lesson.make_engine(model, {})->generate({&requests[i], 1});
-      CHECK(alone.completions[0].tokens == together.completions[i].tokens);
-      CHECK(alone.completions[0].logits_xxh64 == together.completions[i].logits_xxh64);
+      const auto alone = lesson.make_engine(model, {})->generate({&requests[i], 1}).completions[0];
+      CHECK(alone.tokens == together[i].tokens);
+      CHECK(alone.logits_xxh64 == together[i].logits_xxh64);
+      CHECK(together[i].logits_xxh64 == wanted[i].logits_xxh64);
     }
     kv::set_num_threads(threads);
   }
-}
-
-TEST_CASE("a request draws the same tokens in every lesson, wherever it stands in a batch") {
-  kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  auto requests = some_requests();
-  for (auto& r : requests) {
-    r.sampling = {.temperature = 0.9f, .top_k = 40, .top_p = 0.95f, .seed = 7};
-  }
-  const auto samples = kv::samples_of(requests[0], 2);
-  requests.insert(requests.begin() + 1, samples[0]);
-  requests.insert(requests.end(), samples.begin(), samples.end());
-  const auto check = [&](const kv::GenerateResult& result) {
-    const auto tokens = [&](size_t i) { return result.completions[i].tokens; };
-    CHECK(tokens(1) == tokens(0));
-    CHECK(tokens(requests.size() - 2) == tokens(0));
-    CHECK(tokens(requests.size() - 1) != tokens(0));  // its other sample
-  };
-  const auto rungs = ladder::climb(model, requests, ladder::lessons(), {});
-  CHECK(ladder::first_mismatch(rungs) == std::nullopt);
-  for (const ladder::Rung& rung : rungs) {
-    CAPTURE(rung.number);
-    check(rung.result);
-  }
-  // Blocks found again, and requests that are preempted and resume.
-  lesson08::ServingEngine small(model, {.block_size = 1, .num_blocks = 420}, {});
-  const auto served = small.serve(requests, {});
-  CHECK(served.num_preemptions > 0);
-  CHECK(served.generated.counters.named("cache_hit_tokens") > 0);
-  kvtest::check_equal(served.generated, rungs[0].result);
 }
 
 TEST_CASE("a lesson with other bits is reported by name") {
@@ -109,14 +143,14 @@ TEST_CASE("a lesson with other bits is reported by name") {
   for (int i = 0; i < 3; ++i) {
     rungs[static_cast<size_t>(i)].number = "0" + std::to_string(i + 1);
     rungs[static_cast<size_t>(i)].digest = 5;
-    rungs[static_cast<size_t>(i)].result.completions.resize(1);
+    rungs[static_cast<size_t>(i)].completions.resize(1);
   }
   CHECK(ladder::first_mismatch(rungs) == std::nullopt);
   rungs[2].digest = 6;
   REQUIRE(ladder::first_mismatch(rungs).has_value());
   CHECK(ladder::first_mismatch(rungs)->find("lesson 03 gives other bits than lesson 01") == 0);
   rungs[2].digest = 5;
-  rungs[1].result.completions[0].tokens = {1};
+  rungs[1].completions[0].tokens = {1};
   CHECK(ladder::first_mismatch(rungs)->find("lesson 02 gives other tokens") == 0);
 }
 
@@ -149,28 +183,34 @@ TEST_CASE("the ladder program prints its table as JSON") {
   REQUIRE(json.at("lessons").size() == ladder::lessons().size());
   for (const auto& rung : json.at("lessons")) {
     CHECK(rung.at("device") == "cpu");
-    CHECK(rung.at("tokens") == 16);
+    CHECK(rung.at("tokens") == 12 * 4);
     CHECK(rung.at("logits_xxh64") == json["lessons"][0]["logits_xxh64"]);
-    CHECK(rung.at("logits_xxh64").get<std::string>().size() == 16);
     CHECK(rung.at("kv_rows_computed") > 0);
     CHECK(rung.at("kv_bytes_reserved") >= rung.at("kv_bytes_used"));
-    CHECK(rung.at("seconds") > 0.0);
+    CHECK(rung.at("first_token_seconds") > 0.0);
+    CHECK(rung.at("seconds") >= rung.at("first_token_seconds"));
   }
 }
 
-TEST_CASE("the ladder program runs on plain kernels") {
-  const auto digest_of = [](const std::string& kernel) {
-    const Run run = run_program("--device cpu --max-tokens 4 --json - --kernel " + kernel);
+TEST_CASE("four plain prompts have the digests that they always had, fast and plain") {
+  for (const auto& [kernel, digest] :
+       {std::pair{"fast", "e6863a85c8b5063b"}, std::pair{"plain", "b893c42a5660ef48"}}) {
+    const Run run = run_program(
+        std::string("--device cpu --workload simple --lessons 2,08 --json - --kernel ") + kernel);
     REQUIRE(run.code == 0);
-    return nlohmann::json::parse(run.out).at("lessons").back().at("logits_xxh64");
-  };
-  CHECK(digest_of("plain") != digest_of("fast"));
+    const auto lessons = nlohmann::json::parse(run.out).at("lessons");
+    REQUIRE(lessons.size() == 2);
+    CHECK(lessons[0].at("lesson") == "02");
+    for (const auto& rung : lessons) CHECK(rung.at("logits_xxh64") == digest);
+  }
 }
 
 TEST_CASE("the ladder program names what is wrong and exits with 2") {
   for (const char* args :
        {"--model /nowhere", "--max-tokens -1", "--device gpu", "--temperature nan", "--prompt ''",
-        "--max-tokens 100000", "--top-p 0", "--unknown", "--kernel slow"}) {
+        "--prompt a --max-tokens 100000", "--top-p 0", "--unknown", "--kernel slow",
+        "--workload busy", "--lessons 9", "--lessons 3,,4", "--lessons 3x", "--kv-tokens -1",
+        "--kv-tokens 16 --lessons 3"}) {
     CAPTURE(args);
     const Run run = run_program(args, true);
     CHECK(run.code == 2);

@@ -1,73 +1,106 @@
-// ./course run: the same prompts through every lesson, one table, the same bits.
+// ./course run: the same requests through every lesson, one table, the same bits.
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/base/table.h"
 #include "common/program/generate.h"
 #include "common/program/report.h"
 #include "common/program/streaming.h"
 #include "ladder.h"
+#include "workload.h"
 
 namespace {
 
-// Four prompts of different lengths, so that a flat cache has something to waste.
-const std::vector<std::string> kPrompts = {
-    "Once upon a time",
-    "One day, a little fox found a red kite in the forest.",
-    "Once upon a time, there was a little boat. The boat was blue, and it lived on a quiet river.",
-    "The old owl was sad.",
+struct ProgramOptions {
+  kv::GenerateOptions generate;
+  std::string workload = "server";
+  std::string lessons;
+  int max_seq_len = 256;
+  std::optional<int> kv_tokens;  // none: what suits the workload
 };
-constexpr int kMaxTokens = 96;
-constexpr int kMaxSeqLen = 256;
 
 nlohmann::json json_of_rungs(std::span<const ladder::Rung> rungs, const kv::Model& model) {
   nlohmann::json list = nlohmann::json::array();
   for (const ladder::Rung& rung : rungs) {
-    const kv::EngineCounters& c = rung.result.counters;
+    const kv::EngineCounters& c = rung.counters;
     list.push_back({{"lesson", rung.number},
                     {"topic", rung.topic},
                     {"device", kv::name_of(model.device())},
                     {"tokens", rung.tokens},
                     {"logits_xxh64", kv::hex64(rung.digest)},
                     {"kv_rows_computed", c.kv_rows_computed},
+                    {"passes", c.passes},
+                    {"most_sequences", c.most_sequences},
                     {"kv_bytes_reserved", c.kv_bytes_reserved},
                     {"kv_bytes_used", c.kv_bytes_used},
+                    {"kv_bytes_copied", c.kv_bytes_copied},
+                    {"first_token_seconds", rung.first_token},
                     {"seconds", c.seconds}});
   }
   return {{"lessons", list}};
 }
 
 std::string table_of_rungs(std::span<const ladder::Rung> rungs) {
-  kv::Table table({"lesson", "tokens/s", "K/V rows computed", "KV reserved", "KV used", "waste",
-                   "same bits", "logits xxh64"});
+  kv::Table table({"lesson", "rows", "passes", "at once", "reserved", "waste", "copied",
+                   "1st token", "tokens/s", "logits xxh64"});
   for (const ladder::Rung& rung : rungs) {
-    const kv::EngineCounters& c = rung.result.counters;
-    const bool cached = c.kv_bytes_reserved > 0;
+    const kv::EngineCounters& c = rung.counters;
     const double rate = c.seconds > 0 ? static_cast<double>(rung.tokens) / c.seconds : 0.0;
     const auto wasted = static_cast<double>(c.kv_bytes_reserved - c.kv_bytes_used);
-    table.add({rung.number + " " + rung.topic, fmt::format("{:.0f}", rate),
-               kv::with_commas(c.kv_rows_computed),
-               cached ? kv::human_bytes(c.kv_bytes_reserved) : "-",
-               cached ? kv::human_bytes(c.kv_bytes_used) : "-",
+    const auto bytes = [](int64_t n) { return n > 0 ? kv::human_bytes(n) : "-"; };
+    table.add({rung.number + " " + rung.topic, kv::with_commas(c.kv_rows_computed),
+               kv::with_commas(c.passes), kv::with_commas(c.most_sequences),
+               bytes(c.kv_bytes_reserved),
                kv::percent(wasted, static_cast<double>(c.kv_bytes_reserved)),
-               rung.digest == rungs[0].digest ? "yes" : "NO", kv::hex64(rung.digest)});
+               bytes(c.kv_bytes_copied), fmt::format("{:.1f} ms", 1e3 * rung.first_token),
+               fmt::format("{:.0f}", rate), kv::hex64(rung.digest)});
   }
   return table.to_string();
 }
 
-int run(const kv::GenerateOptions& options, int max_seq_len) {
+/// "3,4": these lessons; nothing: all.
+std::vector<ladder::Lesson> lessons_named(const std::string& list) {
+  if (list.empty()) return ladder::lessons();
+  std::vector<ladder::Lesson> named;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    int number = 0;
+    const auto [rest, error] = std::from_chars(list.data() + begin, list.data() + end, number);
+    const auto found =
+        std::ranges::find(ladder::lessons(), fmt::format("{:02}", number), &ladder::Lesson::number);
+    if (error != std::errc{} || rest != list.data() + end || found == ladder::lessons().end()) {
+      kv::user_error("--lessons '{}': '{}' is no lesson, wanted numbers from 1 to {} with commas",
+                     list, list.substr(begin, end - begin), ladder::lessons().size());
+    }
+    named.push_back(*found);
+    begin = end + 1;
+  }
+  return named;
+}
+
+int run(const ProgramOptions& program) {
+  const kv::GenerateOptions& options = program.generate;
+  const std::vector<ladder::Lesson> lessons = lessons_named(program.lessons);
   const kv::Console console(options.json_file);
   kv::Model model = kv::load_model(options);
   const auto tokenizer = kv::Tokenizer::load(options.model_dir);
-  const auto requests = kv::make_requests(options, tokenizer, model.config());
-  console.print("{} prompts, up to {} tokens each, on {}\n\n", requests.size(), options.max_tokens,
+  const bool server = program.workload == "server" && options.prompts.empty();
+  const auto [texts, workload] = (server ? ladder::server_requests : ladder::simple_requests)(
+      options, tokenizer, model.config());
+  const int kv_tokens = program.kv_tokens.value_or(server ? ladder::kServerKvTokens : 0);
+  console.print("{} sequences, {}, on {}\n\n", texts.size(),
+                kv_tokens > 0 ? fmt::format("KV memory for {} tokens", kv_tokens)
+                              : "KV memory as each lesson needs it",
                 kv::describe(model.device()));
 
-  kv::StreamPrinter printer(console, tokenizer, options.prompts, requests);
-  const std::string first = ladder::lessons().front().number;
+  kv::StreamPrinter printer(console, tokenizer, texts, workload.requests);
+  const std::string first = lessons.front().number;
   std::string current;
   const ladder::Watch watch{
       .on_lesson =
@@ -83,7 +116,8 @@ int run(const kv::GenerateOptions& options, int max_seq_len) {
           [&](size_t request, int32_t token) {
             return current == first ? printer.on_token(request, token) : !kv::interrupted();
           }};
-  const auto rungs = ladder::climb(model, requests, ladder::lessons(), {max_seq_len}, watch);
+  const auto rungs =
+      ladder::climb(model, workload, lessons, {program.max_seq_len, kv_tokens}, watch);
   if (kv::interrupted()) printer.finish();
   if (!rungs.empty()) console.write(table_of_rungs(rungs));
   kv::write_json(options.json_file, json_of_rungs(rungs, model));
@@ -99,20 +133,29 @@ int run(const kv::GenerateOptions& options, int max_seq_len) {
 
 int main(int argc, char** argv) {
   kv::CommandLine command(
-      "The ladder: the same prompts through every lesson's engine, one table. All lessons must "
-      "give\n"
-      "the same bits of logits; if one does not, that is an error (exit code 1).",
+      "The ladder: the same requests through every lesson's engine, one table. All lessons must\n"
+      "give the same bits of logits; if one does not, that is an error (exit code 1).",
       "./course run");
-  kv::GenerateOptions options;
-  options.prompts = kPrompts;
-  options.max_tokens = kMaxTokens;
-  int max_seq_len = kMaxSeqLen;
-  kv::add_generate_options(command, options);
+  ProgramOptions options;
+  options.generate.max_tokens = 96;
   command
-      .value("--max-seq-len N", max_seq_len,
+      .value("--workload NAME", options.workload,
+             "server: requests that share a system prompt, samples, latecomers; simple: four "
+             "prompts. With --prompt it is these")
+      .one_of({"server", "simple"});
+  kv::add_generate_options(command, options.generate);
+  command.value("--lessons LIST", options.lessons, "only these, as in 3,4");
+  command
+      .value("--max-seq-len N", options.max_seq_len,
              "token slots reserved for each sequence by lessons that reserve; 0: as needed")
       .between(0, 1 << 20);
+  command
+      .value(
+          "--kv-tokens N", options.kv_tokens,
+          "tokens that fit each lesson's KV memory; whoever does not fit waits for a turn; 0: all "
+          "fit (default: 832, simple: 0)")
+      .between(0, 1 << 24);
   int code = kv::kExitOk;
-  const int ended = kv::run_main(command, argc, argv, [&] { code = run(options, max_seq_len); });
+  const int ended = kv::run_main(command, argc, argv, [&] { code = run(options); });
   return ended != kv::kExitOk ? ended : code;
 }

@@ -26,6 +26,13 @@ ServedRequests::ServedRequests(std::span<const kv::Request> requests,
   std::ranges::stable_sort(to_come_, {}, [&](size_t i) { return arrival_of(i).pass; });
 }
 
+/// A further sample comes a pass after the others, so that it finds its prompt.
+Arrival ServedRequests::arrival_of(size_t i) const {
+  Arrival arrival = arrivals_.empty() ? Arrival{} : arrivals_[i];
+  if (kv::follows_sample(requests_, i)) ++arrival.pass;
+  return arrival;
+}
+
 double ServedRequests::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
@@ -95,7 +102,7 @@ void ServedRequests::note_end(const kv::PassRows& rows, std::span<const Chunk> c
   }
   int num_rows = 0;  // padding does not count
   for (const Chunk& chunk : chunks) num_rows += chunk.num_tokens;
-  timer_.end_pass(num_rows, result_.generated);
+  timer_.end_pass(num_rows, static_cast<int>(chunks.size()), result_.generated);
 }
 
 ServeResult ServedRequests::result(const Scheduler& scheduler) {

@@ -73,7 +73,7 @@ class ServedRequests {
     using kv::Generation::Generation;
   };
   double now() const;
-  Arrival arrival_of(size_t i) const { return arrivals_.empty() ? Arrival{} : arrivals_[i]; }
+  Arrival arrival_of(size_t i) const;
   void note_blocks(const KvCacheManager& manager, const lesson03::PagedKvCache& cache);
 
   std::span<const kv::Request> requests_;

@@ -1,0 +1,33 @@
+#pragma once
+
+// The two workloads of the ladder.
+
+#include <string>
+#include <vector>
+
+#include "common/model/config.h"
+#include "common/model/tokenizer.h"
+#include "common/program/generate.h"
+#include "ladder.h"
+
+namespace ladder {
+
+constexpr int kServerKvTokens = 832;  // the memory that server_requests() are meant for
+
+/// A workload in words: texts[i] is what request i is shown as.
+struct Requests {
+  std::vector<std::string> texts;
+  Workload workload;
+};
+
+/// A server's busy moment, with something to gain for every lesson: most requests begin with the
+/// same system prompt, one wants four samples, and two come late and repeat what was there before.
+/// options.max_tokens bounds each answer.
+Requests server_requests(const kv::GenerateOptions& options, const kv::Tokenizer& tokenizer,
+                         const kv::ModelConfig& config);
+
+/// options.prompts, or else four plain prompts of different lengths.
+Requests simple_requests(const kv::GenerateOptions& options, const kv::Tokenizer& tokenizer,
+                         const kv::ModelConfig& config);
+
+}  // namespace ladder
