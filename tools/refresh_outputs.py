@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands whose output a text shows, and puts what they print into the text.
 
-  refresh_outputs.py [--bin FOLDER] FILE.md...
+  refresh_outputs.py [--bin FOLDER] [--without-times | --check] FILE.md...
 
 A block is refreshed if a mark stands above it:
 
@@ -12,7 +12,9 @@ A block is refreshed if a mark stands above it:
 
 The command is run by bash in the repository's root; a pipe may cut the output. With --bin,
 `./course run 1` runs FOLDER/lesson01 and `./course bench 1` FOLDER/lesson01_bench: a build that is
-already there. Numbers that a benchmark writes go to docs/figures/data, and the plots are drawn again."""
+already there. Numbers that a benchmark writes go to docs/figures/data, and the plots are drawn again.
+--without-times leaves every block alone that shows a time or a rate, or needs a GPU: the others are the same
+on every machine. --check changes nothing, names those that are not what their command prints, and exits with 1."""
 import argparse
 import pathlib
 import re
@@ -20,6 +22,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+TIMES = re.compile(r"\d (us|ms|ns|s)\b|/s\b")
 BLOCK = re.compile(r"(<!-- output: (.+?) -->\n```[a-z]*)(.*?)(\n```)", re.S)
 
 
@@ -40,18 +43,43 @@ def output_of(command):
     return done.stdout.strip("\n")
 
 
+def is_same_everywhere(command, shown):
+    return not re.search(r"course bench|--device cuda", command) and not TIMES.search(shown)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve())
     parser.add_argument("files", nargs="+", type=pathlib.Path)
+    parser.add_argument("--without-times", action="store_true")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    num_stale = 0
     for path in options.files:
         text = path.read_text(encoding="utf-8")
-        fresh = BLOCK.sub(lambda m: f"{m[1]}\n{output_of(command_of(m[2], options.bin))}{m[4]}", text)
-        path.write_text(fresh, encoding="utf-8")
-        print(f"{path}: {len(BLOCK.findall(text))} blocks")
-    subprocess.run([sys.executable, ROOT / "tools" / "figures" / "all.py"], check=True)
+        num_run = 0
+
+        def fresh_block(m):
+            nonlocal num_run, num_stale
+            if (options.check or options.without_times) and not is_same_everywhere(m[2], m[3]):
+                return m[0]
+            num_run += 1
+            fresh = f"{m[1]}\n{output_of(command_of(m[2], options.bin))}{m[4]}"
+            if options.check and fresh != m[0]:
+                num_stale += 1
+                print(f"{path}: this prints something else now: {m[2]}")
+            return fresh
+
+        fresh = BLOCK.sub(fresh_block, text)
+        if not options.check:
+            path.write_text(fresh, encoding="utf-8")
+        print(f"{path}: {num_run} of {len(BLOCK.findall(text))} blocks")
+    if options.check:
+        return 1 if num_stale else 0
+    if not options.without_times:
+        subprocess.run([sys.executable, ROOT / "tools" / "figures" / "all.py"], check=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -48,7 +48,7 @@ nlohmann::json json_of_rungs(std::span<const ladder::Rung> rungs, const kv::Mode
 
 std::string table_of_rungs(std::span<const ladder::Rung> rungs) {
   kv::Table table({"lesson", "rows", "passes", "at once", "reserved", "waste", "copied",
-                   "1st token", "tokens/s", "logits xxh64"});
+                   "logits xxh64", "1st token", "tokens/s"});
   for (const ladder::Rung& rung : rungs) {
     const kv::EngineCounters& c = rung.counters;
     const double rate = c.seconds > 0 ? static_cast<double>(rung.tokens) / c.seconds : 0.0;
@@ -58,8 +58,8 @@ std::string table_of_rungs(std::span<const ladder::Rung> rungs) {
                kv::with_commas(c.passes), kv::with_commas(c.most_sequences),
                bytes(c.kv_bytes_reserved),
                kv::percent(wasted, static_cast<double>(c.kv_bytes_reserved)),
-               bytes(c.kv_bytes_copied), fmt::format("{:.1f} ms", 1e3 * rung.first_token),
-               fmt::format("{:.0f}", rate), kv::hex64(rung.digest)});
+               bytes(c.kv_bytes_copied), kv::hex64(rung.digest),
+               fmt::format("{:.1f} ms", 1e3 * rung.first_token), fmt::format("{:.0f}", rate)});
   }
   return table.to_string();
 }

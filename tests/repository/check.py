@@ -4,6 +4,7 @@
   check.py arrows    includes and links point down only; CUDA headers stay in CUDA files
   check.py house     a lesson's folder shows the lesson: short kernels in plain CUDA, no tests; no const_cast
   check.py quotes    code quoted in a text stands in the tested source, word for word
+  check.py numbers   a number with a unit in a text stands in what its commands printed
   check.py commands  every ./course command, file and link that a text names exists
   check.py promise   nothing that would let a compiler change the arithmetic
   check.py figures   the drawn diagrams are what their scripts draw
@@ -143,6 +144,31 @@ def quotes(root):
                 yield f"{rel}:{n}: this quote is not in {mark.group(1)} any more"
 
 
+QUANTITY = re.compile(r"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)(?: |&nbsp;)?"
+                      r"(us|ms|ns|s|%|x|times|[GT]B/s|[GT]FLOP/s|tokens/s)(?![\w/])")
+PRINTED = re.compile(r"<!-- output: .+? -->\n```[a-z]*\n(.*?)\n```|"
+                     r"<!-- measured: \w+ -->(.*?)<!-- end of measured -->|^(\|[^\n]*)$", re.S | re.M)
+
+
+def numbers(root):
+    """A quantity in prose is in a table or a printed block of the same text, rounded or not. A paragraph after
+    <!-- number: why --> may have others: a data sheet's, or the result of a sum that it shows."""
+    texts = ("README.md", "lessons/*/README.md", "docs/*.md", "kernels/*/README.md")
+    for path in sorted(path for pattern in texts for path in root.glob(pattern)):
+        printed = "".join("".join(match.groups("")) for match in PRINTED.finditer(path.read_text(encoding="utf-8")))
+        known = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?:\.\d+)?", printed)]
+        in_code = explained = False
+        for n, line in numbered_lines(root, path.relative_to(root)):
+            in_code ^= line.lstrip().startswith("```")
+            explained = bool(line.strip()) and (explained or line.startswith("<!-- number: "))
+            if in_code or explained or line.startswith("|"):
+                continue
+            for number, unit in QUANTITY.findall(re.sub(r"`[^`]*`", "", line)):
+                digits = len(number.partition(".")[2])
+                if float(number.replace(",", "")) not in [round(value, digits) for value in known]:
+                    yield f"{path.relative_to(root)}:{n}: no command of this text prints {number} {unit}"
+
+
 def course_commands(root):
     script = (root / "course").read_text(encoding="utf-8")
     names = set()
@@ -205,7 +231,8 @@ def figures(root):
                 yield f"docs/figures/{path.name}:1: not what tools/figures/all.py draws; run it and commit"
 
 
-RULES = {"arrows": arrows, "house": house, "quotes": quotes, "commands": commands, "promise": promise, "figures": figures}
+RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": numbers, "commands": commands,
+         "promise": promise, "figures": figures}
 
 
 def write(root, name, text):
@@ -242,6 +269,9 @@ def selftest():
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint b;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/gone.h -->\n```cpp\nint a;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\ntext\n"),
+        ("numbers", "docs/speed.md", "It is 3.2 times as fast.\n"),
+        ("numbers", "docs/speed.md", "| 3.25 |\n\nIt takes 3.24&nbsp;ms.\n"),
+        ("numbers", "docs/speed.md", "<!-- number: a data sheet's -->\n7 TB/s.\n\nAnd 8 TB/s.\n"),
         ("commands", "README.md", "`./course fly`\n"),
         ("commands", "README.md", "`./course run 7`\n"),
         ("commands", "README.md", "[x](docs/none.md)\n"),
@@ -256,6 +286,8 @@ def selftest():
         "lessons/02_b/test/ok_test.cpp": '#include "tests/x.h"\n#include "lessons/02_b/ok.h"\nconst_cast<int&>(x) = 1;\n',
         "lessons/02_b/road/ok.cu": 'asm("");\n',
         "lessons/02_b/ok.cu": "#include <cuda_fp16.h>\n__global__ void f() {\n" + 68 * "  g();\n" + "}\n// no asm\n",
+        "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
+                      "<!-- number: a data sheet's -->\n7 TB/s\n",
         "kernels/ok.cpp": '#include "common/base/x.h"\n',
         "kernels/CMakeLists.txt": "target_link_libraries(x PUBLIC kv::base)  # not kv::model\n",
         "README.md": "`./course run 1` [ok](lessons/01_a/ok.h)\n",
