@@ -9,11 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "common/base/parallel.h"
 #include "common/base/table.h"
 #include "common/model/safetensors.h"
+#include "common/program/bench.h"
 #include "common/program/generate.h"
 #include "common/program/report.h"
 #include "lessons/02_flat_cache/flat_attention.h"
@@ -38,9 +37,8 @@ struct Results {
   double load_seconds = 0;
   double bandwidth = 0;        // bytes per second, best of several reads
   double decode_seconds = 0;   // one token, median
-  double decode_best = 0;      // one token, best
   double decode_bytes = 0;     // weights that one token reads
-  double prefill_seconds = 0;  // all its tokens, best
+  double prefill_seconds = 0;  // all its tokens, median
   int64_t peak_resident = 0;   // bytes, of the model's passes
   int64_t weight_file_bytes = 0;
 };
@@ -143,20 +141,19 @@ Results measure(const Options& options, const kv::Console& console) {
   Runner runner(model, std::max(options.prefill, options.context + options.steps));
   console.print("{}\nprefill of {} tokens ...\n", kv::describe(model.device()), options.prefill);
   runner.pass(std::min(8, options.prefill));  // reads the file into memory
-  for (int i = 0; i < 2; ++i) {
+  std::vector<double> prefills;
+  for (int i = 0; i < 3; ++i) {
     runner.restart();
-    const double seconds = runner.pass(options.prefill);
-    r.prefill_seconds = i == 0 ? seconds : std::min(r.prefill_seconds, seconds);
+    prefills.push_back(runner.pass(options.prefill));
   }
+  r.prefill_seconds = kv::median(prefills);
 
   console.print("decode of {} tokens after {} ...\n", options.steps, options.context);
   runner.restart();
   runner.pass(options.context);
   std::vector<double> steps;
   for (int i = 0; i < options.steps; ++i) steps.push_back(runner.pass(1));
-  std::sort(steps.begin(), steps.end());
-  r.decode_best = steps.front();
-  r.decode_seconds = steps[steps.size() / 2];
+  r.decode_seconds = kv::median(steps);
   r.peak_resident = peak_resident_bytes();
 
   r.decode_bytes = static_cast<double>(model.weight_bytes());
@@ -178,11 +175,10 @@ void report(const Options& options, const Results& r, const kv::Console& console
   table.add({"load", fmt::format("{:.3f} s", r.load_seconds), ""});
   table.add({"streaming read, best of 5", fmt::format("{:.1f} GB/s", r.bandwidth / 1e9), ""});
   table.add({"decode, median", fmt::format("{:.1f} ms", r.decode_seconds * 1e3), ""});
-  table.add({"decode, best", fmt::format("{:.1f} ms", r.decode_best * 1e3), ""});
   table.add({"decode, tokens per second", fmt::format("{:.1f}", 1 / r.decode_seconds), ""});
   table.add({"decode, weights read", fmt::format("{:.1f} GB/s", rate / 1e9), ""});
   table.add({"share of the streaming read", kv::percent(rate, r.bandwidth), ">= 70 %"});
-  table.add({fmt::format("prefill of {}", options.prefill),
+  table.add({fmt::format("prefill of {}, median", options.prefill),
              fmt::format("{:.0f} ms", r.prefill_seconds * 1e3), ""});
   table.add({"prefill, per token", fmt::format("{:.2f} ms", prefill_token * 1e3), ""});
   table.add({"prefill against decode, per token",
@@ -203,7 +199,6 @@ void report(const Options& options, const Results& r, const kv::Console& console
                   {"load_seconds", r.load_seconds},
                   {"streaming_read_bytes_per_second", r.bandwidth},
                   {"decode_seconds_median", r.decode_seconds},
-                  {"decode_seconds_best", r.decode_best},
                   {"decode_bytes_per_second", rate},
                   {"decode_share", rate / r.bandwidth},
                   {"prefill_seconds", r.prefill_seconds},

@@ -1,6 +1,7 @@
 // What the forward pass costs on a GPU: a decode step, replayed as a CUDA graph, against the time
 // that reading the weights takes at the speed of a copy in the same run; the products of such a
-// step alone; and the rates of the products of a prefill against the tensor cores' peak.
+// step alone; and the rates of the products of a prefill against the tensor cores' peak. Beside
+// each product cuBLAS, if it is here.
 //
 //   build/default/bin/make_model --like qwen3-0.6b --out /tmp/qwen3-0.6b
 //   build/default/bin/bench_cuda --model /tmp/qwen3-0.6b
@@ -16,6 +17,7 @@
 
 #include "common/base/error.h"
 #include "common/base/table.h"
+#include "common/program/bench.h"
 #include "common/program/generate.h"
 #include "common/program/report.h"
 
@@ -25,6 +27,7 @@
 #include "kernels/argmax.h"
 #include "kernels/pack_weights.h"
 #include "lessons/02_flat_cache/flat_attention.h"
+#include "tests/model/cublas.h"
 #endif
 
 namespace {
@@ -38,19 +41,21 @@ struct Options {
 
 struct ProductRate {
   std::string name;
-  double seconds = 0;
+  double seconds = 0;  // median
   double flops = 0;
+  double cublas_seconds = 0;  // of the product alone, median; 0 without cuBLAS
 };
 
 struct Results {
   double bandwidth = 0;  // bytes per second of a copy, read and written
   double load_seconds = 0;
-  double step_seconds = 0;      // decode, median
-  double products_seconds = 0;  // of a decode step, median
-  double step_bytes = 0;        // weights that a step reads
-  double prefill_seconds = 0;   // whole model, best
+  double step_seconds = 0;  // decode, median
+  ProductRate step_products{.name = "its products alone"};
+  double step_bytes = 0;       // weights that a step reads
+  double prefill_seconds = 0;  // whole model, median
   int64_t replays = 0;
   std::vector<ProductRate> prefill;  // one layer's products
+  std::string cublas;                // its version; empty if it is not here
 };
 
 #if KV_HAVE_CUDA
@@ -73,8 +78,7 @@ double median_seconds(const kv::Stream& stream, const std::function<void()>& cal
     stream.synchronize();
     seconds.push_back((now() - start) / kCalls);
   }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  return kv::median(seconds);
 }
 
 /// The model's passes through a flat cache.
@@ -101,14 +105,12 @@ void measure_model(const Options& options, Results& r) {
                model.stream());
   };
   // Without end_pass() the position stays, and every pass is the same one.
-  r.prefill_seconds = 1e9;
-  for (int i = 0; i < 5; ++i) {
-    model.stream().synchronize();
-    const double begin = now();
-    pass(options.rows);
-    model.stream().synchronize();
-    r.prefill_seconds = std::min(r.prefill_seconds, now() - begin);
-  }
+  r.prefill_seconds = kv::median_seconds(
+      [&] {
+        pass(options.rows);
+        model.stream().synchronize();
+      },
+      9);
   pass(options.context);
   attention.end_pass();
   r.step_seconds = median_seconds(model.stream(), [&] { pass(1); });
@@ -174,6 +176,14 @@ class Products {
     kv::matmul_cuda(args, stream_);
   }
 
+  /// The same with cuBLAS, which adds, gates and norms nothing. The order of the packed weights is
+  /// not its own, which costs no time.
+  void run(size_t i, int rows, const Cublas& cublas) const {
+    const kv::Matrix& m = products_[i].packed.matrix;
+    const kv::DeviceBuffer& out = i + 1 < products_.size() ? out_ : logits_;
+    cublas.multiply(x_.data(), rows, m.cols, m.data, m.rows, out.data());
+  }
+
   double flops(size_t i, int rows) const {
     const kv::Matrix& m = products_[i].packed.matrix;
     return 2.0 * m.rows * m.cols * rows;
@@ -206,19 +216,33 @@ void measure_products(const Options& options, const kv::ModelConfig& config, Res
   const kv::Stream stream(kv::Device::kCuda);
   Products products(config, options.rows, stream);
   products.add_head();
+  const Cublas cublas(stream);
+  if (cublas.found()) r.cublas = cublas.name();
+  const auto ours = [&](size_t i, int rows) { products.run(i, rows); };
+  const auto theirs = [&](size_t i, int rows) { products.run(i, rows, cublas); };
+
   kv::PassGraphs graphs;
-  r.products_seconds = median_seconds(stream, [&] {
-    graphs.run(1, stream, [&] {
-      for (size_t i = 0; i < products.size(); ++i) products.run(i, 1);
+  const auto step_seconds = [&](uint64_t key, const auto& run) {
+    return median_seconds(stream, [&] {
+      graphs.run(key, stream, [&] {
+        for (size_t i = 0; i < products.size(); ++i) run(i, 1);
+      });
     });
-  });
+  };
+  for (size_t i = 0; i < products.size(); ++i) r.step_products.flops += products.flops(i, 1);
+  r.step_products.seconds = step_seconds(1, ours);
+  if (cublas.found()) r.step_products.cublas_seconds = step_seconds(2, theirs);
+
   const char* names[] = {"qkv", "o", "gate and up", "down"};
   for (size_t kind = 0; kind < 4; ++kind) {
-    const double layers = median_seconds(stream, [&] {
-      for (size_t i = kind; i + 1 < products.size(); i += 4) products.run(i, options.rows);
-    });
-    r.prefill.push_back(
-        {names[kind], layers / config.num_layers, products.flops(kind, options.rows)});
+    const auto seconds = [&](const auto& run) {
+      const double all_layers = median_seconds(stream, [&] {
+        for (size_t i = kind; i + 1 < products.size(); i += 4) run(i, options.rows);
+      });
+      return all_layers / config.num_layers;
+    };
+    r.prefill.push_back({fmt::format("  {}", names[kind]), seconds(ours),
+                         products.flops(kind, options.rows), cublas.found() ? seconds(theirs) : 0});
   }
 }
 
@@ -243,34 +267,56 @@ Results measure(const Options&, const kv::Console&) {
 
 std::string microseconds(double seconds) { return fmt::format("{:.0f} us", seconds * 1e6); }
 
+nlohmann::json json_of(const ProductRate& p) {
+  return {{"name", p.name},
+          {"seconds", p.seconds},
+          {"tflops", p.flops / p.seconds / 1e12},
+          {"cublas_seconds", p.cublas_seconds}};
+}
+
 void report(const Options& options, const Results& r, const kv::Console& console) {
   const double floor = r.step_bytes / r.bandwidth;
-  kv::Table table({"what", "measured", "share"});
-  table.add({"load", fmt::format("{:.2f} s", r.load_seconds), ""});
-  table.add({"copy on the GPU", fmt::format("{:.0f} GB/s", r.bandwidth / 1e9), ""});
-  table.add({"floor: the weights at that speed", microseconds(floor), ""});
-  table.add({fmt::format("decode step after {} tokens", options.context),
-             microseconds(r.step_seconds), kv::percent(floor, r.step_seconds)});
-  table.add({"its products alone", microseconds(r.products_seconds),
-             kv::percent(floor, r.products_seconds)});
-  table.add({fmt::format("prefill of {}", options.rows),
-             fmt::format("{:.2f} ms", r.prefill_seconds * 1e3), ""});
-  double seconds = 0;
-  double flops = 0;
+  std::vector<std::string> header{"what", "measured", "share"};
+  if (!r.cublas.empty()) header.insert(header.end(), {r.cublas, "ours / cuBLAS"});
+  kv::Table table(header);
+  const auto add = [&](std::vector<std::string> row) {
+    row.resize(header.size());
+    table.add(row);
+  };
+  const auto add_product = [&](const ProductRate& p, double floor_seconds, const auto& text) {
+    add({p.name, text(p.seconds), kv::percent(floor_seconds, p.seconds), text(p.cublas_seconds),
+         kv::percent(p.cublas_seconds, p.seconds)});
+  };
+  add({"load", fmt::format("{:.2f} s", r.load_seconds)});
+  add({"copy on the GPU", fmt::format("{:.0f} GB/s", r.bandwidth / 1e9)});
+  add({"floor: the weights at that speed", microseconds(floor)});
+  add({fmt::format("decode step after {} tokens", options.context), microseconds(r.step_seconds),
+       kv::percent(floor, r.step_seconds)});
+  add_product(r.step_products, floor, microseconds);
+  add({fmt::format("prefill of {}", options.rows),
+       fmt::format("{:.2f} ms", r.prefill_seconds * 1e3)});
+  const auto add_rate = [&](const ProductRate& p) {
+    add_product(p, p.flops / (options.peak * 1e12), [&](double seconds) {
+      return fmt::format("{:.0f} TFLOP/s", p.flops / seconds / 1e12);
+    });
+  };
+  ProductRate all{.name = "  all products of a layer"};
   nlohmann::json products = nlohmann::json::array();
   for (const ProductRate& p : r.prefill) {
-    seconds += p.seconds;
-    flops += p.flops;
-    const double rate = p.flops / p.seconds / 1e12;
-    table.add({fmt::format("  {}", p.name), fmt::format("{:.0f} TFLOP/s", rate),
-               kv::percent(rate, options.peak)});
-    products.push_back({{"name", p.name}, {"seconds", p.seconds}, {"tflops", rate}});
+    all.seconds += p.seconds;
+    all.flops += p.flops;
+    all.cublas_seconds += p.cublas_seconds;
+    add_rate(p);
+    products.push_back(json_of(p));
   }
-  const double rate = flops / seconds / 1e12;
-  table.add({"  all products of a layer", fmt::format("{:.0f} TFLOP/s", rate),
-             kv::percent(rate, options.peak)});
+  add_rate(all);
   console.print("\n{}", table.to_string());
   console.print("{} passes were replayed from a graph\n", r.replays);
+  if (r.cublas.empty()) {
+    console.print(
+        "cuBLAS is not here: with libcublas.so.13 or .12 on LD_LIBRARY_PATH, its rates "
+        "stand beside these.\n");
+  }
 
   kv::write_json(options.generate.json_file, {{"context", options.context},
                                               {"rows", options.rows},
@@ -280,12 +326,12 @@ void report(const Options& options, const Results& r, const kv::Console& console
                                               {"floor_seconds", floor},
                                               {"decode_step_seconds", r.step_seconds},
                                               {"decode_share", floor / r.step_seconds},
-                                              {"products_seconds", r.products_seconds},
+                                              {"step_products", json_of(r.step_products)},
                                               {"graph_replays", r.replays},
                                               {"prefill_seconds", r.prefill_seconds},
                                               {"prefill_products", products},
-                                              {"prefill_tflops", rate},
-                                              {"prefill_share", rate / options.peak}});
+                                              {"layer_products", json_of(all)},
+                                              {"cublas", r.cublas}});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The model on CUDA: passes replayed from a graph are the passes themselves.
+// The model on CUDA: passes replayed from a graph are the passes themselves. And the yardstick of
+// its products.
 
 #include <doctest/doctest.h>
 
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "common/model/model.h"
+#include "tests/model/cublas.h"
+#include "tests/support/device_arrays.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
 
@@ -106,4 +109,24 @@ TEST_CASE_FIXTURE(Fixture,
   keyed.fails = false;
   for (int i = 0; i < 2; ++i) CHECK(same_bits(logits_of(model, keyed, {3}), wanted));
   CHECK(model.graph_replays() == 2);
+}
+
+TEST_CASE("cuBLAS, if it is here, gets what the course's product gets") {
+  const kv::Stream stream(kv::Device::kCuda);
+  const Cublas cublas(stream);
+  if (!cublas.found()) {
+    MESSAGE("no libcublas.so.13 or .12 on LD_LIBRARY_PATH");
+    return;
+  }
+  const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8};              // [2, 4]
+  const std::vector<float> w{1, 0, 0, 0, 0, 1, 0, 2, 1, 1, 1, 1};  // [3, 4]
+  const auto upload = [&](const std::vector<float>& values) {
+    std::vector<kv::BFloat16> rounded;
+    for (const float v : values) rounded.push_back(kv::to_bfloat16(v));
+    return kvtest::upload(rounded, stream);
+  };
+  const auto device_x = upload(x), device_w = upload(w), out = kvtest::poisoned(12, stream);
+  cublas.multiply(device_x.data(), 2, 4, device_w.data(), 3, out.data());
+  CHECK(kvtest::floats_of(kvtest::download<kv::BFloat16>(out.data(), 6, stream)) ==
+        std::vector<float>{1, 10, 10, 5, 22, 26});
 }
