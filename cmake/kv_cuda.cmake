@@ -1,4 +1,27 @@
 # Optional CUDA: sets KV_HAVE_CUDA. check_language never fails the configure; enable_language would.
+
+# What the GPUs of this machine run. Without one that the course's kernels run on: code for an sm_80,
+# and PTX, from which a driver makes code for any later one. Each architecture more takes half a
+# minute to build; the preset "release" has all that are tested.
+function(kv_cuda_architectures result)
+  set(found "")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE gpus ERROR_QUIET)
+  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --list-gpu-code OUTPUT_VARIABLE compiled ERROR_QUIET)
+  string(REGEX MATCHALL "[0-9]+[.][0-9]" gpus "${gpus}")
+  foreach(gpu IN LISTS gpus)
+    string(REPLACE "." "" gpu "${gpu}")
+    if(gpu GREATER_EQUAL 80 AND compiled MATCHES "sm_${gpu}[^0-9]")
+      list(APPEND found "${gpu}-real")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  if(NOT found)
+    set(found 80)
+  endif()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
 set(KV_HAVE_CUDA OFF)
 if(NOT KV_CUDA STREQUAL "OFF")
   if(NOT DEFINED ENV{CUDACXX} AND NOT CMAKE_CUDA_COMPILER)
@@ -13,8 +36,8 @@ if(NOT KV_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # Machine code for what is tested, PTX for what comes later. "native" fails without a GPU.
-      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual CACHE STRING "CUDA architectures")
+      kv_cuda_architectures(KV_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES ${KV_ARCHITECTURES} CACHE STRING "CUDA architectures")
     endif()
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""What building costs: the seconds of every target by group, and of what a change builds again.
+"""What building costs: the CPU-seconds of every target by group, and of what a change builds again.
 
-    rm -rf build/default && ./course build       # from nothing, without ccache, with nothing else running
-    tools/build_cost.py [--build build/default] [FILE...]
+    tools/build_cost.py --measure [--cmake=-DKV_CUDA=OFF] [TARGET...]    from nothing, in build/cost
+    tools/build_cost.py [FILE...]                                        the table, from what was measured
 
-Reads what ninja noted: when each target began and ended, and which file includes which. With no more
-jobs than cores the sums are about CPU-seconds.
+--measure builds the targets in their order, without ccache, and prints what each of them added: user and
+system time of compilers and linkers, so that what else runs on the machine does not count.
 """
 import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-GROUPS = [("CUDA (.cu)", r"\.cu\.o$"), ("linking, archives, lists of tests", r"(?<!\.o)$"),
+GROUPS = [("CUDA (.cu)", r"\.cu\.o$"), ("headers compiled once", r"\.gch$"),
+          ("linking, archives, lists of tests", r"(?<!\.o)$"),
           ("common and kernels", r"^(common|kernels)/"),
           ("programs and benchmarks", r"/(main|bench(_\w+)?|logits)\.cpp\.o$|^tools/|/ladder/\w*\.dir/lessons"),
           ("tests", r"^tests/|/test/|kv_test_main"), ("pages and viz", r"^viz/|/page(_\w+)?\.cpp\.o$"),
@@ -25,14 +28,36 @@ CHANGES = ["lessons/05_refcount_cow/block_manager.cpp", "lessons/05_refcount_cow
 
 
 def seconds_of_targets(build):
-    """The last time each target was built; `all` alone, without what is built on demand."""
-    wanted = set(ninja(build, "inputs", "all").splitlines())
+    """CPU-seconds of each target that was built."""
     seconds = {}
-    for line in (build / ".ninja_log").read_text().splitlines()[1:]:
-        begin, end, _, target, _ = line.split("\t")
-        if target in wanted or target.startswith("bin/"):
-            seconds[target] = (int(end) - int(begin)) / 1000
+    for line in (build / "cpu_seconds").read_text().splitlines():
+        used, target = line.split("\t")
+        seconds[target] = float(used)
     return seconds
+
+
+def note(file, command):
+    """Runs one compiler or linker, and notes its time."""
+    child = os.spawnvp(os.P_NOWAIT, command[0], command)
+    _, status, usage = os.wait4(child, 0)
+    with open(file, "a", encoding="utf-8") as out:
+        out.write(f"{usage.ru_utime + usage.ru_stime:.2f}\t{command[command.index('-o') + 1]}\n")
+    sys.exit(os.waitstatus_to_exitcode(status))
+
+
+def measure(build, options, targets):
+    shutil.rmtree(build, ignore_errors=True)
+    launcher = ";".join([sys.executable, str(pathlib.Path(__file__).resolve()), "--note", str(build / "cpu_seconds")])
+    subprocess.run(["cmake", "--preset", "default", "-B", build, *options,
+                    *[f"-DCMAKE_{language}_LAUNCHER={launcher}" for language in
+                      ("CXX_COMPILER", "CUDA_COMPILER", "CXX_LINKER", "CUDA_LINKER")]], check=True, cwd=ROOT,
+                   stdout=subprocess.DEVNULL)
+    before = 0
+    for target in targets or ["ladder", "tests_lesson03", "all"]:
+        subprocess.run(["ninja", "-C", build, target], check=True, stdout=subprocess.DEVNULL)
+        total = sum(seconds_of_targets(build).values())
+        print(f"{target:<44} {total - before:>19.0f} s")
+        before = total
 
 
 def ninja(build, *tool):
@@ -51,9 +76,13 @@ def included_by(build):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
-    parser.add_argument("files", nargs="*", default=CHANGES)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "cost")
+    parser.add_argument("--measure", action="store_true", help="build from nothing")
+    parser.add_argument("--cmake", action="append", default=[], help="an option for cmake")
+    parser.add_argument("names", nargs="*", help="files, or with --measure targets")
     options = parser.parse_args()
+    if options.measure:
+        measure(options.build, options.cmake, options.names)
     seconds = seconds_of_targets(options.build)
     groups = {}
     for target in seconds:
@@ -61,10 +90,13 @@ def main():
     rows = [("everything", seconds)] + sorted(groups.items(), key=lambda row: -sum(map(seconds.get, row[1])))
     users = included_by(options.build)
     source = next(p.parents[2] for p in users if p.match("common/base/error.h"))  # where this was built
-    rows += [(name, [o for o in users.get(source / name, ()) if o in seconds]) for name in options.files]
+    files = CHANGES if options.measure or not options.names else options.names
+    rows += [(name, [o for o in users.get(source / name, ()) if o in seconds]) for name in files]
     for name, targets in rows:
         print(f"{name:<44} {len(targets):>4} targets {sum(map(seconds.get, targets)):>6.0f} s")
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--note"]:
+        note(sys.argv[2], sys.argv[3:])
     main()

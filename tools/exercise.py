@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The exercises: a lesson's own code with its heart taken out, under the lesson's own tests.
 
-  exercise.py make FOLDER [--again]       writes FOLDER/exercise/*.cpp, unless they are there already
+  exercise.py make FOLDER [--again]       writes FOLDER/exercise/*.cpp, unless they are there already;
+                                          --again moves those into exercise/backup/ first
   exercise.py test BINARY [--verbose]     says which tests pass, which fail, and which wait
   exercise.py check FOLDER...             every function that an exercise names is there
 
@@ -18,6 +19,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 
 WAITS = 77
 LIMIT_S = 120
@@ -54,8 +56,13 @@ def skeletons(folder):
 
 def make(folder, again):
     exercise = folder / "exercise"
+    backup = exercise / "backup" / time.strftime("%Y-%m-%d_%H-%M-%S")
     for path, text in skeletons(folder):
-        if again or not path.exists():
+        if again and path.exists():
+            backup.mkdir(parents=True, exist_ok=True)
+            path.rename(backup / path.name)
+            print(f"what you wrote is kept in {os.path.relpath(backup / path.name)}")
+        if not path.exists():
             path.write_text(text, encoding="utf-8")
             print(f"wrote {os.path.relpath(path)}")
     for path in sorted(exercise.glob("*.cpp")):
@@ -112,7 +119,7 @@ def main():
     verbs = parser.add_subparsers(dest="verb", required=True)
     making = verbs.add_parser("make", help="write the files that are missing")
     making.add_argument("folder", type=pathlib.Path)
-    making.add_argument("--again", action="store_true", help="also those that are there: what you wrote is lost")
+    making.add_argument("--again", action="store_true", help="anew; what you wrote is kept in exercise/backup/")
     testing = verbs.add_parser("test", help="run the tests")
     testing.add_argument("binary", type=pathlib.Path)
     testing.add_argument("--verbose", action="store_true", help="name every test")

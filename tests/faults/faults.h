@@ -14,6 +14,7 @@
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/08_scheduler/engine.h"
 #include "tests/support/shipped_model.h"
+#include "tests/support/shortened.h"
 
 namespace kvtest {
 
@@ -30,8 +31,8 @@ inline std::unique_ptr<lesson08::ServingEngine> small_engine(kv::Model& model) {
       lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}});
 }
 
-/// The n-th failing call, for all n. `warm`: the engine has served before. Returns how many calls
-/// there were.
+/// The n-th failing call, for all n, or for each KV_FAULT_STEP-th. `warm`: the engine has served
+/// before. Returns how many calls there were.
 inline int64_t fail_each(kv::Model& model, bool and_all_later, bool warm) {
   const auto requests = few_requests();
   const uint64_t wanted =
@@ -41,7 +42,8 @@ inline int64_t fail_each(kv::Model& model, bool and_all_later, bool warm) {
 #else
   constexpr int64_t kStep = 1;
 #endif
-  for (int64_t n = 1;; n += kStep) {
+  const int64_t step = number_from("KV_FAULT_STEP", kStep);
+  for (int64_t n = 1;; n += step) {
     CAPTURE(n);
     CAPTURE(and_all_later);
     CAPTURE(warm);

@@ -17,7 +17,9 @@ expect() { # expect CODE PATTERN ARGS...
 expect 0 'lessons/01_no_cache/README.md'
 expect 0 'lessons/02_flat_cache/README.md' help
 expect 0 './course test \[N\]' --help
-expect 2 "error: unknown command 'fly'" fly
+expect 0 'Begin with +./course run'
+expect 2 "error: unknown command 'fly'; ./course alone" fly
+expect 2 "error: unknown command 'tset'; did you mean 'test'\?" tset
 expect 2 'error: there is no lesson 99' run 99
 expect 2 'error: there is no lesson 0' test 0
 expect 2 'error: lesson 03 has no road' bench 3 --road

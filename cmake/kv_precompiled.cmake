@@ -1,0 +1,37 @@
+# Headers that nearly every file includes cost half a second each time, so they are compiled once: for
+# the course's code, and with doctest for tests. kv_precompiled(TARGET [test]) gives them to a target.
+# The headers of the course are never among them: a change would build everything again. A preset that
+# has CMAKE_DISABLE_PRECOMPILE_HEADERS finds the #include that a file lacks; ccache likes it better, too.
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache" AND NOT DEFINED CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
+endif()
+set(CMAKE_PCH_WARN_INVALID OFF)  # a compiler that cannot use them reads the headers themselves
+set(CMAKE_PCH_INSTANTIATE_TEMPLATES OFF)
+set(KV_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits>
+  <map> <memory> <numeric> <optional> <set> <span> <stdexcept> <string> <string_view> <unordered_map>
+  <utility> <vector> <fmt/format.h>)
+# What a test itself does is not timed; what it calls is built like everywhere else. At -O1 GCC warns of
+# strings that are never too short.
+set(KV_TEST_OPTIONS -O1)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND KV_TEST_OPTIONS -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict -Wno-maybe-uninitialized)
+endif()
+
+function(kv_precompiled target)
+  set(name kv_headers)
+  if("test" IN_LIST ARGN)
+    set(name kv_test_headers)
+  endif()
+  if(NOT TARGET ${name})
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${name}.cpp" CONTENT "// Written by cmake/kv_precompiled.cmake.\n")
+    add_library(${name} OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/${name}.cpp")
+    target_link_libraries(${name} PRIVATE kv::options fmt::fmt Threads::Threads)
+    target_precompile_headers(${name} PRIVATE ${KV_COMMON_HEADERS})
+    if(name STREQUAL kv_test_headers)
+      target_link_libraries(${name} PRIVATE doctest::doctest)
+      target_compile_options(${name} PRIVATE ${KV_TEST_OPTIONS})
+      target_precompile_headers(${name} PRIVATE <doctest/doctest.h>)
+    endif()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${name})
+endfunction()
