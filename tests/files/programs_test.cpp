@@ -1,53 +1,22 @@
 // The programs that read and write a model's files, run as a user runs them.
-#include <doctest/doctest.h>
-#include <sys/wait.h>
-
-#include <cstdio>
-
 #include "common/model/config.h"
 #include "common/model/safetensors.h"
 #include "common/model/tokenizer.h"
 #include "tests/files/small_tokenizer.h"
 #include "tests/files/support.h"
+#include "tests/support/shell.h"
 
 using namespace kv;
 using namespace kv::testing;
+using kvtest::check_refused;
+using kvtest::Outcome;
 
 namespace {
 
-struct Result {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string slurp(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// Runs `program arguments` from the build's bin folder; `input` is its standard input, and standard
-// output goes into a file or to `device`.
-Result run(const std::string& program, const std::string& arguments, const std::string& input = "",
-           const std::string& device = "") {
-  const TempDir dir;
-  dir.write("in", input);
-  const std::string at = dir.path().string();
-  const std::string command =
-      fmt::format("'{}/bin/{}' {} < '{}/in' > '{}' 2> '{}/err'", KV_BINARY_DIR, program, arguments,
-                  at, device.empty() ? at + "/out" : device, at);
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(dir.path() / "out"),
-          slurp(dir.path() / "err")};
-}
-
-// Exit code 2 and one line on standard error that holds `part`.
-void check_refused(const Result& result, const std::string& part) {
-  CAPTURE(result.err);
-  CHECK(result.code == 2);
-  CHECK(result.err.starts_with("error: "));
-  CHECK(result.err.find('\n') == result.err.size() - 1);
-  CHECK(contains(result.err, part));
+// Runs `program arguments`; `input` is its standard input.
+Outcome run(const std::string& program, const std::string& arguments,
+            const std::string& input = "") {
+  return kvtest::shell("$B/" + program + " " + arguments, input);
 }
 
 struct ModelDir {
@@ -61,11 +30,11 @@ struct ModelDir {
 TEST_CASE("tokenize: a line in, a list out, and back") {
   const ModelDir model;
   const std::string text = "ab c\nab\r\n\n\xC3\xA9<|end|>\nno newline at the end";
-  const Result ids = run("tokenize", model.option(), text);
+  const Outcome ids = run("tokenize", model.option(), text);
   CHECK(ids.code == 0);
   CHECK(ids.err.empty());
   CHECK(ids.out.starts_with("[256,32,99]\n[256,13]\n[]\n[195,169,60,124,"));
-  const Result back = run("tokenize", model.option() + "--decode", ids.out);
+  const Outcome back = run("tokenize", model.option() + "--decode", ids.out);
   CHECK(back.code == 0);
   CHECK(back.out == text + "\n");
 }
@@ -79,7 +48,7 @@ TEST_CASE("tokenize: added tokens only when asked for") {
 
 TEST_CASE("tokenize: no input, no output") {
   const ModelDir model;
-  const Result result = run("tokenize", model.option());
+  const Outcome result = run("tokenize", model.option());
   CHECK(result.code == 0);
   CHECK(result.out.empty());
 }
@@ -95,7 +64,7 @@ TEST_CASE("tokenize: wrong input gives one line and exit code 2") {
   check_refused(run("tokenize", "--model /no/such/folder", ""),
                 "/no/such/folder/tokenizer.json: no such file");
   check_refused(run("tokenize", "--modle x", ""), "--modle");
-  check_refused(run("tokenize", model.option(), "a\n", "/dev/full"), "cannot write");
+  check_refused(run("tokenize", model.option() + ">/dev/full", "a\n"), "cannot write");
 }
 
 TEST_CASE("make_model: the folder it makes can be read, whatever the shape") {
@@ -104,8 +73,9 @@ TEST_CASE("make_model: the folder it makes can be read, whatever the shape") {
     CAPTURE(options);
     const TempDir dir;
     const std::string out = dir.path().string();
-    const Result result = run(
-        "make_model", fmt::format("--like tiny --layers 2 --vocab 300 --out {} {}", out, options));
+    const Outcome result =
+        run("make_model",
+            fmt::format("--like tiny --layers 2 --vocab 300 --out '{}' {}", out, options));
     CAPTURE(result.err);
     REQUIRE(result.code == 0);
     const ModelConfig config = load_config(dir.path());
@@ -127,7 +97,7 @@ TEST_CASE("make_model: same seed, same weights, in one file or many") {
   const auto make = [&](const std::string& name, const std::string& options) {
     const std::string out = (dir.path() / name).string();
     REQUIRE(
-        run("make_model", fmt::format("--layers 1 --vocab 300 --out {} {}", out, options)).code ==
+        run("make_model", fmt::format("--layers 1 --vocab 300 --out '{}' {}", out, options)).code ==
         0);
     return Weights::open(out);
   };
@@ -148,7 +118,8 @@ TEST_CASE("make_model: same seed, same weights, in one file or many") {
 
 TEST_CASE("make_model: weights have mean 0 and standard deviation 0.02") {
   const TempDir dir;
-  REQUIRE(run("make_model", "--layers 1 --dtype f32 --out " + dir.path().string()).code == 0);
+  REQUIRE(run("make_model", "--layers 1 --dtype f32 --out '" + dir.path().string() + "'").code ==
+          0);
   const Weights weights = Weights::open(dir.path());
   const TensorView* t = weights.find("model.embed_tokens.weight");
   REQUIRE(t != nullptr);

@@ -2,7 +2,6 @@
 
 // What the tests of files share: a folder that goes away, the message of an error, small inputs.
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,32 +10,15 @@
 #include <string_view>
 
 #include "common/base/error.h"
+#include "tests/support/temp_dir.h"
 
 namespace kv::testing {
 
-/// A fresh folder, removed with everything in it.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "kv_test_").string();
-    name.append(6, 'X');  // mkdtemp replaces these
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+struct TempDir : kvtest::TempDir {
   std::filesystem::path write(const std::string& name, std::string_view bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return path_ / name;
+    std::ofstream(path() / name, std::ios::binary) << bytes;
+    return path() / name;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// The message of the UserError that `action` throws; "no error" if it throws none. A message must

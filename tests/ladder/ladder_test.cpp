@@ -1,10 +1,7 @@
 // The promise, as a test: every lesson, equal bits.
 #include "ladder.h"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +15,7 @@
 #include "common/model/tokenizer.h"
 #include "prompts.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/shell.h"
 #include "workload.h"
 
 namespace {
@@ -154,30 +152,8 @@ TEST_CASE("a lesson with other bits is reported by name") {
   CHECK(ladder::first_mismatch(rungs)->find("lesson 02 gives other tokens") == 0);
 }
 
-namespace {
-
-struct Run {
-  int code;
-  std::string out;
-};
-
-// Runs the ladder program, its standard error into the same text if `both`.
-Run run_program(const std::string& args, bool both = false) {
-  const std::string command =
-      std::string(KV_BINARY_DIR "/bin/ladder ") + args + (both ? " 2>&1" : " 2>/dev/null");
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Run run{0, {}};
-  char buffer[4096];
-  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) run.out.append(buffer, n);
-  run.code = WEXITSTATUS(pclose(pipe));
-  return run;
-}
-
-}  // namespace
-
 TEST_CASE("the ladder program prints its table as JSON") {
-  const Run run = run_program("--device cpu --max-tokens 4 --json -");
+  const kvtest::Outcome run = kvtest::shell("$B/ladder --device cpu --max-tokens 4 --json -");
   REQUIRE(run.code == 0);
   const auto json = nlohmann::json::parse(run.out);
   REQUIRE(json.at("lessons").size() == ladder::lessons().size());
@@ -195,8 +171,9 @@ TEST_CASE("the ladder program prints its table as JSON") {
 TEST_CASE("four plain prompts have the digests that they always had, fast and plain") {
   for (const auto& [kernel, digest] :
        {std::pair{"fast", "e6863a85c8b5063b"}, std::pair{"plain", "b893c42a5660ef48"}}) {
-    const Run run = run_program(
-        std::string("--device cpu --workload simple --lessons 2,08 --json - --kernel ") + kernel);
+    const kvtest::Outcome run = kvtest::shell(
+        std::string("$B/ladder --device cpu --workload simple --lessons 2,08 --json - --kernel ") +
+        kernel);
     REQUIRE(run.code == 0);
     const auto lessons = nlohmann::json::parse(run.out).at("lessons");
     REQUIRE(lessons.size() == 2);
@@ -212,18 +189,13 @@ TEST_CASE("the ladder program names what is wrong and exits with 2") {
         "--workload busy", "--lessons 9", "--lessons 3,,4", "--lessons 3x", "--kv-tokens -1",
         "--kv-tokens 16 --lessons 3"}) {
     CAPTURE(args);
-    const Run run = run_program(args, true);
-    CHECK(run.code == 2);
-    CHECK(run.out.find("error: ") != std::string::npos);
+    kvtest::check_refused(kvtest::shell(std::string("$B/ladder ") + args), "error: ");
   }
 }
 
 TEST_CASE("asking for CUDA where there is none never becomes the CPU") {
   if (kv::cuda_available()) return;
-  const Run run = run_program("--device cuda", true);
-  CHECK(run.code == 2);
-  CHECK(run.out.find("error: ") == 0);
-  CHECK(std::count(run.out.begin(), run.out.end(), '\n') == 1);
+  kvtest::check_refused(kvtest::shell("$B/ladder --device cuda"), "--device cuda");
 }
 
 TEST_CASE("500 prompts, eight configurations of memory, no differing bit") {

@@ -1,38 +1,24 @@
 // The program that writes logits, run as a user runs it; and the environment that every program
 // obeys.
 
-#include <doctest/doctest.h>
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "common/model/safetensors.h"
 #include "tests/model/reference_forward.h"
 #include "tests/support/random_model.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/shell.h"
 
+using kvtest::Outcome;
 using kvtest::RandomModel;
 using kvtest::TempDir;
+using kvtest::text_of;
 
 namespace {
-
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 /// A small model, and the program run on it; --out is `out` in the model's folder.
 struct Bench {
@@ -43,21 +29,13 @@ struct Bench {
   std::filesystem::path out_file() const { return dir.path() / "out.safetensors"; }
 
   Outcome run(const std::string& arguments, const std::string& environment = "") const {
-    const std::string at = dir.path().string();
-    const std::string command = environment + " " KV_BINARY_DIR "/bin/logits --model " + at + " " +
-                                arguments + " >" + at + "/stdout 2>" + at + "/stderr </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(dir.path() / "stdout"),
-            text_of(dir.path() / "stderr")};
+    return kvtest::shell("M='" + dir.path().string() + "'; " + environment +
+                         " $B/logits --model $M " + arguments);
   }
-  std::string out() const { return " --device cpu --out " + out_file().string(); }
+  std::string out() const { return " --device cpu --out $M/out.safetensors"; }
 
   void check_refused(const Outcome& outcome, const std::string& part) const {
-    INFO(outcome.err, "  should contain  ", part);
-    CHECK(outcome.code == 2);
-    CHECK(outcome.err.rfind("error: ", 0) == 0);
-    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-    CHECK(outcome.err.find(part) != std::string::npos);
+    kvtest::check_refused(outcome, part);
     CHECK(!std::filesystem::exists(out_file()));
   }
 };

@@ -1,48 +1,23 @@
 // The lessons' programs as a user meets them: help, errors, exit codes, JSON, closed pipes, Ctrl-C.
 
-#include <doctest/doctest.h>
-#include <sys/wait.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/support/temp_dir.h"
+#include "tests/support/shell.h"
+
+using kvtest::Outcome;
+using kvtest::text_of;
 
 namespace {
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// Runs a shell command in which $P is the program. `rest` may redirect; what it leaves of standard
-/// output and error is captured.
+/// A shell command in which $P is the program.
 Outcome shell(const std::string& program, const std::string& rest) {
-  const kvtest::TempDir dir;
-  const std::string out = (dir.path() / "out").string(), err = (dir.path() / "err").string();
-  const std::string command = "P=" KV_BINARY_DIR "/bin/" + program + "; T=" + dir.path().string() +
-                              "; ( " + rest + " ) >" + out + " 2>" + err + " </dev/null";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(err)};
+  return kvtest::shell("P=$B/" + program + "; " + rest);
 }
 
-/// Wrong input: exit code 2, one line on standard error that begins with "error: " and says `what`.
 void check_refused(const std::string& program, const std::string& rest, const std::string& what) {
   CAPTURE(rest);
-  const Outcome outcome = shell(program, rest);
-  CHECK(outcome.code == 2);
-  CHECK(outcome.err.starts_with("error: "));
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  CHECK_MESSAGE(outcome.err.find(what) != std::string::npos, outcome.err);
+  kvtest::check_refused(shell(program, rest), what);
 }
 
 const char* const kPrograms[] = {"lesson01", "lesson02"};
