@@ -1,5 +1,6 @@
 #include "viz/imgui_ui.h"
 
+#include <fmt/format.h>
 #include <imgui.h>
 #include <imgui_internal.h>
 
@@ -24,6 +25,10 @@ void show_tooltip(std::string_view text) {
 
 ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
 
+float width_of(std::string_view text) {
+  return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
+}
+
 /// A label and what makes it unique.
 std::string id_of(std::string_view label, std::string_view name) {
   return std::string(label) + "##" + std::string(name);
@@ -42,18 +47,28 @@ std::vector<std::string> ImGuiUi::take_commands() { return std::exchange(command
 
 void ImGuiUi::run(std::string command) { commands_.push_back(std::move(command)); }
 
-void ImGuiUi::note(std::string_view name, bool is_button, std::string_view disabled_because) {
-  const ImVec2 min = ImGui::GetItemRectMin(), max = ImGui::GetItemRectMax();
-  const ImRect clip = ImGui::GetCurrentWindow()->ClipRect;
-  const ImVec2 centre((min.x + max.x) / 2, (min.y + max.y) / 2);
-  probe_.controls[std::string(name)] = {.x = min.x,
-                                        .y = min.y,
-                                        .w = max.x - min.x,
-                                        .h = max.y - min.y,
-                                        .visible = clip.Contains(centre),
-                                        .is_button = is_button,
-                                        .disabled_because = std::string(disabled_because)};
-  if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) probe_.hovered = name;
+/// What the mouse is over, and where tests click.
+void ImGuiUi::note(std::string_view name, Probe::Control control, bool hovered) {
+  const ImVec2 centre(control.x + control.w / 2, control.y + control.h / 2);
+  control.visible = ImGui::GetCurrentWindow()->ClipRect.Contains(centre);
+  probe_.controls[std::string(name)] = std::move(control);
+  if (hovered) probe_.hovered = name;
+}
+
+void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_button,
+                        std::string_view disabled_because) {
+  const ImVec2 min = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+  const bool hovered = ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled);
+  note(name,
+       {.x = min.x,
+        .y = min.y,
+        .w = size.x,
+        .h = size.y,
+        .is_button = is_button,
+        .disabled_because = std::string(disabled_because)},
+       hovered);
+  if (!disabled_because.empty()) tooltip += fmt::format("\n\nNot now: {}.", disabled_because);
+  if (hovered) show_tooltip(tooltip);
 }
 
 /// Beside the last item if same_line() asked for it and there is room; else on a line of its own.
@@ -65,17 +80,11 @@ void ImGuiUi::place(float width) {
 
 bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
                            std::string_view disabled_because) {
-  place(ImGui::CalcTextSize(label.data(), label.data() + label.size()).x +
-        2 * ImGui::GetStyle().FramePadding.x);
+  place(width_of(label) + 2 * ImGui::GetStyle().FramePadding.x);
   ImGui::BeginDisabled(!disabled_because.empty());
   const bool clicked = ImGui::Button(id_of(label, name).c_str());
   ImGui::EndDisabled();
-  note(name, true, disabled_because);
-  if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) {
-    std::string text(tooltip);
-    if (!disabled_because.empty()) text += "\n\nNot now: " + std::string(disabled_because) + ".";
-    show_tooltip(text);
-  }
+  note_item(name, std::string(tooltip), true, disabled_because);
   return clicked;
 }
 
@@ -90,13 +99,11 @@ bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, 
                      std::string_view tooltip) {
   const int before = *value;
   const float field = 8 * ImGui::GetFontSize();
-  place(field + ImGui::GetStyle().ItemInnerSpacing.x +
-        ImGui::CalcTextSize(label.data(), label.data() + label.size()).x);
+  place(field + ImGui::GetStyle().ItemInnerSpacing.x + width_of(label));
   ImGui::SetNextItemWidth(field);
   ImGui::InputInt(id_of(label, name).c_str(), value);
   *value = std::clamp(*value, min, max);
-  note(name, false, {});
-  if (ImGui::IsItemHovered()) show_tooltip(tooltip);
+  note_item(name, std::string(tooltip), false, {});
   return *value != before;
 }
 
@@ -116,8 +123,7 @@ bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* v
   const bool changed =
       ImGui::InputText(id_of(label, name).c_str(), value->data(), value->capacity() + 1,
                        ImGuiInputTextFlags_CallbackResize, resize, value);
-  note(name, false, {});
-  if (ImGui::IsItemHovered()) show_tooltip(tooltip);
+  note_item(name, std::string(tooltip), false, {});
   return changed;
 }
 
@@ -132,7 +138,7 @@ void ImGuiUi::heading(std::string_view text) {
 }
 
 void ImGuiUi::label(std::string_view text) {
-  place(ImGui::CalcTextSize(text.data(), text.data() + text.size()).x);
+  place(width_of(text));
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
 }
@@ -170,17 +176,9 @@ void ImGuiUi::end_columns() {
 float ImGuiUi::width() const { return ImGui::GetContentRegionAvail().x; }
 
 bool ImGuiUi::region(std::string_view name, float x, float y, float w, float h) {
-  const ImRect rect(x, y, x + w, y + h);
-  const bool hovered = ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(rect.Min, rect.Max);
-  probe_.controls[std::string(name)] = {
-      .x = x,
-      .y = y,
-      .w = w,
-      .h = h,
-      .visible = ImGui::GetCurrentWindow()->ClipRect.Contains(rect.GetCenter()),
-      .is_button = false,
-      .disabled_because = {}};
-  if (hovered) probe_.hovered = name;
+  const bool hovered =
+      ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(ImVec2(x, y), ImVec2(x + w, y + h));
+  note(name, {.x = x, .y = y, .w = w, .h = h}, hovered);
   return hovered;
 }
 
@@ -193,7 +191,6 @@ bool ImGuiUi::mouse_clicked() const {
 void apply_theme(float scale) {
   ImGuiIO& io = ImGui::GetIO();
   io.IniFilename = nullptr;
-  io.ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
   const char* font = KV_VIZ_FONT;
   if (*font != '\0' && std::filesystem::exists(font)) {
     static const ImWchar kRanges[] = {0x20,   0x17F,  0x2010, 0x2044, 0x2190,

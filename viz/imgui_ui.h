@@ -18,7 +18,7 @@ struct Probe {
     float x = 0, y = 0, w = 0, h = 0;
     bool visible = false;  // not clipped away
     bool is_button = false;
-    std::string disabled_because;  // empty: it is enabled
+    std::string disabled_because = {};  // empty: it is enabled
   };
   std::map<std::string, Control> controls;
   std::string hovered;  // name of the control under the mouse
@@ -58,7 +58,9 @@ class ImGuiUi : public Ui {
 
  private:
   void place(float width);
-  void note(std::string_view name, bool is_button, std::string_view disabled_because);
+  void note(std::string_view name, Probe::Control control, bool hovered);
+  void note_item(std::string_view name, std::string tooltip, bool is_button,
+                 std::string_view disabled_because);
 
   float scale_ = 1;
   bool same_line_ = false;  // asked for: what comes next decides if it has room

@@ -9,59 +9,34 @@ namespace viz {
 
 LiveRun::LiveRun(std::function<void(const kv::TokenCallback&)> generate)
     : thread_([this, generate = std::move(generate)] {
-        {
-          std::unique_lock lock(mutex_);
-          changed_.wait(lock, [this] { return turn_ == Turn::kEngine; });
-        }
-        std::string error;
+        go_on_.acquire();
         try {
           if (!cancelled_) generate([this](size_t r, int32_t id) { return on_token(r, id); });
         } catch (const std::exception& e) {
-          error = e.what();
+          error_ = e.what();
         }
-        const std::lock_guard lock(mutex_);
-        error_ = std::move(error);
         finished_ = true;
-        turn_ = Turn::kPage;
-        changed_.notify_all();
+        stands_still_.release();
       }) {}
 
 LiveRun::~LiveRun() {
-  {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    turn_ = Turn::kEngine;
-    changed_.notify_all();
-  }
+  cancelled_ = true;
+  go_on_.release();
   thread_.join();
 }
 
 bool LiveRun::step() {
-  std::unique_lock lock(mutex_);
   if (finished_) return false;
-  turn_ = Turn::kEngine;
-  changed_.notify_all();
-  changed_.wait(lock, [this] { return turn_ == Turn::kPage; });
+  go_on_.release();
+  stands_still_.acquire();
   return true;
 }
 
-bool LiveRun::finished() const {
-  const std::lock_guard lock(mutex_);
-  return finished_;
-}
-
-std::string LiveRun::error() const {
-  const std::lock_guard lock(mutex_);
-  return error_;
-}
-
 bool LiveRun::on_token(size_t request, int32_t token) {
-  std::unique_lock lock(mutex_);
   if (cancelled_) return false;
   tokens_.push_back({.request = request, .id = token});
-  turn_ = Turn::kPage;
-  changed_.notify_all();
-  changed_.wait(lock, [this] { return turn_ == Turn::kEngine; });
+  stands_still_.release();
+  go_on_.acquire();
   return !cancelled_;
 }
 

@@ -3,11 +3,10 @@
 // A page that watches a real engine: generate() runs on a thread of its own and stops after every
 // token until it is let on, so that between steps the page reads the engine's own structures.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,17 +34,15 @@ class LiveRun {
   /// Lets one more token out and waits until the engine stands still again: at the next token or at
   /// its end. False if it had ended. While it stands still the engine may be read.
   bool step();
-  bool finished() const;
-  std::string error() const;  // of generate(), empty if none
+  bool finished() const { return finished_; }
+  const std::string& error() const { return error_; }  // of generate(), empty if none
   const std::vector<Token>& tokens() const { return tokens_; }
 
  private:
-  enum class Turn { kPage, kEngine };
   bool on_token(size_t request, int32_t token);
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  Turn turn_ = Turn::kPage;
+  // Page and engine take turns: the rest is read and written by whoever's turn it is.
+  std::binary_semaphore go_on_{0}, stands_still_{0};
   bool finished_ = false;
   bool cancelled_ = false;
   std::string error_;

@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
-#include <vector>
 
 #include "common/base/error.h"
 #include "common/program/generate.h"
@@ -36,32 +32,16 @@ struct Options {
   int frames = 0;
   bool headless = false;
   bool rects = false;
-  bool list = false;
   bool commands = false;
   bool frame_time = false;
 };
 
-std::vector<std::filesystem::path> shipped_scenarios() {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& lesson : std::filesystem::directory_iterator(KV_SOURCE_DIR "/lessons", error)) {
-    for (const auto& file :
-         std::filesystem::directory_iterator(lesson.path() / "scenarios", error)) {
-      if (file.path().extension() == ".txt") files.push_back(file.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 viz::Shell make_shell(const Options& options) {
-  std::vector<std::unique_ptr<viz::Page>> pages;
   const viz::PageContext context{.model_dir = options.model.model_dir,
                                  .device = options.model.device,
                                  .kernel = kv::kernel_of(options.model),
                                  .seed = options.model.sampling.seed};
-  for (const viz::MakePage make : viz::page_makers()) pages.push_back(make(context));
-  return viz::Shell(std::move(pages), shipped_scenarios());
+  return viz::Shell(viz::make_pages(context), viz::shipped_scenarios(KV_SOURCE_DIR));
 }
 
 constexpr int64_t kMaxPixels = int64_t{8192} * 8192;  // of a picture
@@ -131,7 +111,7 @@ void run_headless(const Options& options, viz::Shell& shell, int width, int heig
 /// The pictures of the lesson texts.
 void draw_pictures(const std::filesystem::path& folder) {
   for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/pictures.txt")) {
-    const auto rgb = viz::draw_picture(picture, viz::page_makers(), KV_SOURCE_DIR);
+    const auto rgb = viz::draw_picture(picture, KV_SOURCE_DIR);
     viz::write_png(folder / picture.file, rgb, viz::Picture::kWidth, viz::Picture::kHeight);
     fmt::print("{}\n", (folder / picture.file).string());
   }
@@ -145,10 +125,6 @@ void run(const Options& options) {
     kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
   }
   viz::Shell shell = make_shell(options);
-  if (options.list) {
-    for (const std::filesystem::path& file : shipped_scenarios()) fmt::print("{}\n", file.string());
-    return;
-  }
   if (!options.script.empty()) shell.select(viz::Scenario::load(options.script).page);
   if (options.lesson) shell.select(fmt::format("{:02}", *options.lesson));
   if (options.commands) return print_commands(shell.session().page());
@@ -195,7 +171,6 @@ int main(int argc, char** argv) {
   command.value("--frames N", options.frames, "close the window after so many frames; 0: never")
       .between(0, 1 << 30);
   command.flag("--rects", options.rects, "print where the controls are, for scripts that click");
-  command.flag("--list", options.list, "list the scenarios that ship, and nothing else");
   command.flag("--commands", options.commands, "list what a scenario of the page can say");
   command.flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
   return kv::run_main(command, argc, argv, [&] { run(options); });

@@ -158,6 +158,5 @@ class Page {
 
 /// Every lesson with a page.cpp has, in its namespace,
 ///   std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
-using MakePage = std::unique_ptr<Page> (*)(const PageContext& context);
 
 }  // namespace viz

@@ -2,10 +2,11 @@
 
 // The pages that were built, in the order of the lessons. Written by viz/CMakeLists.txt.
 
+#include <memory>
 #include <vector>
 
 #include "viz/page.h"
 
 namespace viz {
-const std::vector<MakePage>& page_makers();
+std::vector<std::unique_ptr<Page>> make_pages(const PageContext& context);
 }  // namespace viz

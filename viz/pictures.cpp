@@ -1,12 +1,11 @@
 #include "viz/pictures.h"
 
-#include <algorithm>
 #include <fstream>
-#include <memory>
 #include <utility>
 
 #include "common/base/error.h"
 #include "viz/headless.h"
+#include "viz/pages.h"
 #include "viz/shell.h"
 
 namespace viz {
@@ -27,19 +26,10 @@ std::vector<Picture> load_pictures(const std::filesystem::path& list) {
   return pictures;
 }
 
-std::vector<uint8_t> draw_picture(const Picture& picture, const std::vector<MakePage>& pages,
-                                  const std::filesystem::path& project) {
+std::vector<uint8_t> draw_picture(const Picture& picture, const std::filesystem::path& project) {
   const PageContext context{.model_dir = project / "models" / "tiny", .device = "cpu", .seed = 0};
-  std::vector<std::unique_ptr<Page>> made;
-  for (const MakePage make : pages) made.push_back(make(context));
-  const std::filesystem::path file = project / picture.scenario;
-  std::vector<std::filesystem::path> siblings;
-  for (const auto& entry : std::filesystem::directory_iterator(file.parent_path())) {
-    siblings.push_back(entry.path());
-  }
-  std::sort(siblings.begin(), siblings.end());
-  Shell shell(std::move(made), siblings);
-  Scenario scenario = Scenario::load(file);
+  Shell shell(make_pages(context), shipped_scenarios(project));
+  Scenario scenario = Scenario::load(project / picture.scenario);
   shell.select(scenario.page);
   shell.session().load(std::move(scenario));
   shell.session().play_on(picture.steps > 0 ? picture.steps : SIZE_MAX);

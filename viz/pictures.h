@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "viz/page.h"
-
 namespace viz {
 
 struct Picture {
@@ -23,7 +21,6 @@ std::vector<Picture> load_pictures(const std::filesystem::path& list);
 
 /// Plays the scenario on new pages and draws it: [kHeight, kWidth, 3] bytes. Live runs use the
 /// shipped model on the CPU, so the picture is the same everywhere.
-std::vector<uint8_t> draw_picture(const Picture& picture, const std::vector<MakePage>& pages,
-                                  const std::filesystem::path& project);
+std::vector<uint8_t> draw_picture(const Picture& picture, const std::filesystem::path& project);
 
 }  // namespace viz

@@ -69,14 +69,13 @@ Command parse_command(std::string_view line, int number) {
   Command command{.verb = {}, .args = {}, .line = number};
   std::vector<std::string>& words = command.args;
   size_t i = 0;
+  const auto in_blank = [&] { return line[i] == ' ' || line[i] == '\t' || line[i] == '\r'; };
   while (true) {
-    while (i < line.size() && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r')) ++i;
+    while (i < line.size() && in_blank()) ++i;
     if (i == line.size() || line[i] == '#') break;
     std::string word;
     if (line[i] != '"') {
-      while (i < line.size() && line[i] != ' ' && line[i] != '\t' && line[i] != '\r') {
-        word += line[i++];
-      }
+      while (i < line.size() && !in_blank()) word += line[i++];
     } else {
       ++i;
       while (i < line.size() && line[i] != '"') {
@@ -148,6 +147,19 @@ std::string Scenario::text() const {
   std::string all = "page " + page + "\n";
   for (const Command& command : commands) all += command.text() + "\n";
   return all;
+}
+
+std::vector<std::filesystem::path> shipped_scenarios(const std::filesystem::path& project) {
+  std::vector<std::filesystem::path> files;
+  std::error_code none;
+  for (const auto& lesson : std::filesystem::directory_iterator(project / "lessons", none)) {
+    const auto folder = lesson.path() / "scenarios";
+    for (const auto& file : std::filesystem::directory_iterator(folder, none)) {
+      if (file.path().extension() == ".txt") files.push_back(file.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 }  // namespace viz

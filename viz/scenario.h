@@ -54,4 +54,7 @@ struct Scenario {
   std::string text() const;
 };
 
+/// The scenarios that ship with the project, in order.
+std::vector<std::filesystem::path> shipped_scenarios(const std::filesystem::path& project);
+
 }  // namespace viz

@@ -28,20 +28,14 @@ void Session::tell(std::string text, bool error) {
 }
 
 void Session::run(const Command& command) {
-  // Messages of a lesson's classes have no line number yet. A device that fails is reported like a
-  // refused command, so the window stays open.
-  const auto refuse = [&](const std::exception& error) {
-    const std::string text = error.what();
-    const std::string whole = text.starts_with("line ") ? text : command.place() + text;
-    tell(whole, true);
-    throw kv::UserError(whole);
-  };
   try {
     apply(command);
-  } catch (const kv::UserError& error) {
-    refuse(error);
-  } catch (const kv::DeviceError& error) {
-    refuse(error);
+  } catch (const std::runtime_error& error) {
+    // A device that fails is told like a refused command, so the window stays open. Messages of a
+    // lesson's classes have no line number yet.
+    const std::string text = error.what();
+    tell(text.starts_with("line ") ? text : command.place() + text, true);
+    throw kv::UserError(log_.back().text);
   }
 }
 
@@ -51,18 +45,26 @@ void Session::apply(const Command& command) {
     caption_ = command.args[0];
   } else if (command.verb == "expect") {
     expect(command);
-  } else if (command.verb == "reset") {
-    command.check_count(0, 0);
-    clear();
   } else if (command.verb == "fails") {
     fails(command);
   } else {
-    std::string story = page_->apply(command);
-    page_->check_invariants();
-    done_.push_back({.command = command, .before = position_, .after = position_});
+    std::string story = do_on_page(command);
+    done_.push_back({.command = command, .before = place_, .after = place_});
     undone_.clear();
     tell(std::move(story), false);
   }
+}
+
+std::string Session::do_on_page(const Command& command) {
+  std::string story = "reset: a new page";
+  if (command.verb == "reset") {
+    command.check_count(0, 0);
+    page_->reset();
+  } else {
+    story = page_->apply(command);
+  }
+  page_->check_invariants();
+  return story;
 }
 
 void Session::fails(const Command& command) {
@@ -129,9 +131,10 @@ void Session::expect(const Command& command) const {
 }
 
 void Session::replay(size_t count) {
+  size_t first = count;  // from the last reset on
+  while (first > 0 && done_[first - 1].command.verb != "reset") --first;
   page_->reset();
-  for (size_t i = 0; i < count; ++i) page_->apply(done_[i].command);
-  page_->check_invariants();
+  for (size_t i = first; i < count; ++i) do_on_page(done_[i].command);
 }
 
 void Session::undo() {
@@ -139,7 +142,9 @@ void Session::undo() {
   try {
     replay(done_.size() - 1);
   } catch (const std::runtime_error& error) {  // a live run may need a device that is gone
-    clear();
+    page_->reset();
+    done_.clear();
+    undone_.clear();
     return tell(fmt::format("undo: {}; the page begins anew", error.what()), true);
   }
   tell("undo: " + done_.back().command.text(), false);
@@ -151,44 +156,44 @@ void Session::undo() {
 void Session::redo() {
   if (undone_.empty()) return;
   try {
-    tell("redo: " + page_->apply(undone_.back().command), false);
+    tell("redo: " + do_on_page(undone_.back().command), false);
   } catch (const std::runtime_error& error) {
     return tell(fmt::format("redo: {}", error.what()), true);
   }
-  page_->check_invariants();
   go_to(undone_.back().after);
   done_.push_back(std::move(undone_.back()));
   undone_.pop_back();
 }
 
-void Session::clear() {
-  page_->reset();
-  done_.clear();
-  undone_.clear();
-  tell("reset: a new page", false);
-}
-
-void Session::reset() {
-  clear();
-  caption_.clear();
-  position_ = 0;
+/// An empty page, and a scenario; what was there comes back by undo.
+void Session::begin_anew(const Place& place) {
+  apply({.verb = "reset", .args = {}});
+  done_.back().after = place;
+  go_to(place);
   playing = false;
 }
 
-/// The scenario stands before its command `position`, with the caption that holds there.
-void Session::go_to(size_t position) {
-  if (position == position_ || !scenario_) return;
-  position_ = position;
+void Session::reset() { begin_anew({place_.scenario, 0}); }
+
+/// With the caption that holds there.
+void Session::go_to(const Place& place) {
+  if (place.scenario == place_.scenario && place.position == place_.position) return;
+  place_ = place;
   caption_.clear();
-  for (size_t i = 0; i < position_; ++i) {
-    const Command& command = scenario_->commands[i];
+  for (size_t i = 0; i < place_.position; ++i) {
+    const Command& command = scenario()->commands[i];
     if (command.verb == "say") caption_ = command.args[0];
   }
 }
 
 Scenario Session::recorded(std::string name) const {
   Scenario scenario{.name = std::move(name), .page = page_->info().lesson, .commands = {}};
-  for (const Done& done : done_) scenario.commands.push_back(done.command);
+  for (const Done& done : done_) {
+    if (done.command.verb == "reset")
+      scenario.commands.clear();
+    else
+      scenario.commands.push_back(done.command);
+  }
   return scenario;
 }
 
@@ -197,9 +202,8 @@ void Session::load(Scenario scenario) {
     kv::user_error("{} is a scenario of page {}, this is page {}", scenario.name, scenario.page,
                    page_->info().lesson);
   }
-  reset();
+  begin_anew({std::make_shared<const Scenario>(std::move(scenario)), 0});
   log_.clear();
-  scenario_ = std::move(scenario);
 }
 
 /// One command that changes the page, with the captions before it and what is expected after it.
@@ -207,12 +211,12 @@ void Session::load(Scenario scenario) {
 bool Session::play_step() {
   bool changed = false;
   while (!at_end()) {
-    const Command& command = scenario_->commands[position_];
+    const Command& command = scenario()->commands[position()];
     const bool changes = !stands_for_itself(command);
     if (changed && (changes || command.verb == "say")) return true;
     run(command);
-    ++position_;
-    if (changes && !done_.empty()) done_.back().after = position_;
+    ++place_.position;
+    if (changes) done_.back().after = place_;
     changed = changed || changes;
   }
   return changed;

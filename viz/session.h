@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +28,13 @@ class Session {
 
   bool can_undo() const { return !done_.empty(); }
   bool can_redo() const { return !undone_.empty(); }
-  /// Replays all but the last command. A scenario goes back to before it, too.
+  /// Replays all but the last command, a reset and a loading among them. The scenario goes back to
+  /// where it was before it, too.
   void undo();
   void redo();
   void reset();  // the page, and a loaded scenario to its beginning
 
-  /// Commands that changed the page, as a scenario.
+  /// Commands that changed the page since it was new, as a scenario.
   Scenario recorded(std::string name) const;
 
   struct LogLine {
@@ -45,10 +45,10 @@ class Session {
   const std::string& caption() const { return caption_; }  // the last `say`
 
   // Playing a scenario: its commands one after the other.
-  void load(Scenario scenario);  // resets the page
-  const std::optional<Scenario>& scenario() const { return scenario_; }
-  size_t position() const { return position_; }  // commands of the scenario that have run
-  bool at_end() const { return !scenario_ || position_ == scenario_->commands.size(); }
+  void load(Scenario scenario);                                       // resets the page
+  const Scenario* scenario() const { return place_.scenario.get(); }  // null: none
+  size_t position() const { return place_.position; }  // commands of the scenario that have run
+  bool at_end() const { return !scenario() || position() == scenario()->commands.size(); }
   /// Runs up to and with the next command that changes the page; at the end of the scenario, or
   /// without one, the page's own next step. False if it failed (the log says why) or there is none.
   bool step();
@@ -62,18 +62,22 @@ class Session {
   void advance(double seconds);
 
  private:
-  /// A command that was done, and where the scenario stood before it and after.
+  /// Where a scenario stands.
+  struct Place {
+    std::shared_ptr<const Scenario> scenario;
+    size_t position = 0;
+  };
   struct Done {
-    Command command;
-    size_t before = 0;
-    size_t after = 0;
+    Command command;  // of the page, or `reset`
+    Place before, after;
   };
   void tell(std::string text, bool error);
   void apply(const Command& command);
   void expect(const Command& command) const;
   void fails(const Command& command);
-  void clear();
-  void go_to(size_t position);
+  std::string do_on_page(const Command& command);
+  void go_to(const Place& place);
+  void begin_anew(const Place& place);
   void replay(size_t count);
   bool play_step();
 
@@ -81,8 +85,7 @@ class Session {
   std::vector<Done> done_, undone_;
   std::vector<LogLine> log_;
   std::string caption_;
-  std::optional<Scenario> scenario_;
-  size_t position_ = 0;
+  Place place_;
   double waited_ = 0;
 };
 

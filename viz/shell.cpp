@@ -107,7 +107,7 @@ void Shell::draw_player() {
   ui_.same_line();
   if (ui_.shell_button("record", "Save",
                        fmt::format("Write this session as a scenario to {}", record_file.string()),
-                       s.can_undo() ? "" : "nothing has been done")) {
+                       s.recorded({}).commands.empty() ? "nothing has been done" : "")) {
     save_recording();
   }
 
@@ -121,7 +121,7 @@ void Shell::draw_player() {
       load(files[i]);
     }
   }
-  ui_.text("load/file", "file", &load_file_, "A scenario of this page: a path.");
+  ui_.text("load/file", "file", &load_file_, "A scenario: a path. Its page opens.");
   ui_.same_line();
   if (ui_.shell_button("load", "Load", "Load the scenario from this file",
                        load_file_.empty() ? "no file is named" : "")) {
@@ -188,7 +188,7 @@ void Shell::draw_help() {
                    ImGuiWindowFlags_NoCollapse);
   ImGui::TextUnformatted(
       "Space    play or pause the scenario\nRight    next step\nCtrl+Z   undo\nCtrl+Y   redo\n"
-      "R        reset\n1 to 9   page\nTab, arrows, Enter   move and press\n?, Esc   this help\n");
+      "R        reset\n1 to 9   page\n?, Esc   this help\n");
   ui_.heading("Commands of this page, as scenarios write them");
   for (const auto& [command, help] : session().page().help()) {
     ImGui::TextUnformatted(command.c_str());
@@ -198,6 +198,8 @@ void Shell::draw_help() {
   ImGui::End();
 }
 
+/// Dear ImGui's own keys are off (apply_theme), so a key has one meaning, whatever was clicked
+/// last.
 void Shell::keys() {
   const ImGuiIO& io = ImGui::GetIO();
   if (io.WantTextInput) return;
@@ -205,12 +207,12 @@ void Shell::keys() {
   for (const ImWchar c : io.InputQueueCharacters) {
     if (c == '?') help_ = !help_;
     if (c == 'r' || c == 'R') s.reset();
-    if (c >= '1' && c <= '9') {
-      for (size_t i = 0; i < tabs_.size(); ++i) {
-        if (tabs_[i].session->page().info().lesson == fmt::format("{:02}", c - '0')) current_ = i;
+    if (c == ' ' && s.can_step()) s.playing = !s.playing;
+    for (size_t i = 0; i < tabs_.size(); ++i) {
+      if (tabs_[i].session->page().info().lesson == fmt::format("0{}", static_cast<char>(c))) {
+        current_ = i;
       }
     }
-    if (c == ' ' && !ImGui::IsAnyItemFocused() && s.can_step()) s.playing = !s.playing;
   }
 #if IMGUI_VERSION_NUM < 18700
   const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(ImGui::GetKeyIndex(key)); };
@@ -218,14 +220,16 @@ void Shell::keys() {
   const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(key); };
 #endif
   if (pressed(ImGuiKey_Escape)) help_ = false;
-  if (pressed(ImGuiKey_RightArrow) && !ImGui::IsAnyItemFocused()) s.step();
+  if (pressed(ImGuiKey_RightArrow)) s.step();
   if (io.KeyCtrl && pressed(ImGuiKey_Z)) s.undo();
   if (io.KeyCtrl && pressed(ImGuiKey_Y)) s.redo();
 }
 
 void Shell::load(const std::filesystem::path& file) {
   try {
-    session().load(Scenario::load(file));
+    Scenario scenario = Scenario::load(file);
+    select(scenario.page);
+    session().load(std::move(scenario));
     notice_.clear();
   } catch (const kv::UserError& error) {
     notice_ = error.what();

@@ -148,7 +148,7 @@ void FlatCachePage::draw(viz::Ui& ui) {
 
 void FlatCachePage::draw_slabs(viz::Ui& ui) {
   const int slots = cache().max_seq_len();
-  ui.heading(fmt::format("{} slabs of {} slots", cache().batch(), slots));
+  ui.heading(fmt::format("{} of {} slots", viz::count_of(cache().batch(), "slab"), slots));
   for (int slab = 0; slab < cache().batch(); ++slab) {
     const std::string id = fmt::format("slab {}", slab);
     const int used = cache().position(slab);
@@ -186,8 +186,8 @@ void FlatCachePage::draw_range(viz::Ui& ui) {
 
 void FlatCachePage::draw_live(viz::Ui& ui) {
   viz::Live::draw_steps(ui, *this);
-  ui.heading(fmt::format("The engine's cache: {} slabs of {} slots", cache().batch(),
-                         cache().max_seq_len()));
+  ui.heading(fmt::format("The engine's cache: {} of {} slots",
+                         viz::count_of(cache().batch(), "slab"), cache().max_seq_len()));
   std::vector<int64_t> drawn(live_.requests().size());
   for (const viz::LiveRun::Token& token : live_.generated()) ++drawn[token.request];
   for (size_t i = 0; i < drawn.size(); ++i) {
