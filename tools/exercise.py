@@ -136,4 +136,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OSError as error:  # a folder that cannot be written, say
+        sys.exit(f"error: {error}")

@@ -1,5 +1,7 @@
 #include "common/base/parallel.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -139,11 +141,16 @@ class Pool {
   std::vector<std::thread> workers_;  // last: they use the members above
 };
 
+/// The cores that this process may use: a container or taskset may allow fewer than there are.
+int allowed_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
+  return static_cast<int>(std::thread::hardware_concurrency());  // more than 1,024, or not known
+}
+
 int threads_from_environment() {
   const char* text = std::getenv("KV_THREADS");
-  if (text == nullptr || *text == '\0') {
-    return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
-  }
+  if (text == nullptr || *text == '\0') return std::clamp(allowed_cores(), 1, kMaxThreads);
   const std::string_view value(text);
   int n = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);

@@ -7,7 +7,7 @@
 
 namespace kv {
 
-/// Number of threads parallel_for uses: KV_THREADS if set, else what the machine has.
+/// Number of threads parallel_for uses: KV_THREADS if set, else the cores it may use.
 int num_threads();
 
 /// Sets the number of threads (for tests that show that results do not depend on it).

@@ -24,4 +24,5 @@ expect 2 'error: there is no lesson 99' run 99
 expect 2 'error: there is no lesson 0' test 0
 expect 2 'error: lesson 03 has no road' bench 3 --road
 expect 2 'error: there is no lesson 18446744073709551617' run 18446744073709551617
+COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
 exit $fails
