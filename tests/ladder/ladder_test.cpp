@@ -182,6 +182,15 @@ TEST_CASE("four plain prompts have the digests that they always had, fast and pl
   }
 }
 
+TEST_CASE("the ladder program without times prints the same table twice") {
+  const std::string args = "--device cpu --workload simple --lessons 2,3 --without-times";
+  const Run run = run_program(args);
+  CHECK(run.code == 0);
+  CHECK(run.out.find("03 paged_blocks   428      96") != std::string::npos);
+  CHECK(run.out.find("tokens/s") == std::string::npos);
+  CHECK(run.out == run_program(args).out);
+}
+
 TEST_CASE("the ladder program names what is wrong and exits with 2") {
   for (const char* args :
        {"--model /nowhere", "--max-tokens -1", "--device gpu", "--temperature nan", "--prompt ''",

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -21,6 +22,7 @@ struct ProgramOptions {
   kv::GenerateOptions generate;
   std::string workload = "server";
   std::string lessons;
+  bool without_times = false;
   int max_seq_len = 256;
   std::optional<int> kv_tokens;  // none: what suits the workload
 };
@@ -46,9 +48,11 @@ nlohmann::json json_of_rungs(std::span<const ladder::Rung> rungs, const kv::Mode
   return {{"lessons", list}};
 }
 
-std::string table_of_rungs(std::span<const ladder::Rung> rungs) {
-  kv::Table table({"lesson", "rows", "passes", "at once", "reserved", "waste", "copied",
-                   "logits xxh64", "1st token", "tokens/s"});
+std::string table_of_rungs(std::span<const ladder::Rung> rungs, bool without_times) {
+  std::vector<std::string> columns{"lesson",   "rows",  "passes", "at once",
+                                   "reserved", "waste", "copied", "logits xxh64"};
+  if (!without_times) columns.insert(columns.end(), {"1st token", "tokens/s"});
+  kv::Table table(std::move(columns));  // cuts what a row has beyond them
   for (const ladder::Rung& rung : rungs) {
     const kv::EngineCounters& c = rung.counters;
     const double rate = c.seconds > 0 ? static_cast<double>(rung.tokens) / c.seconds : 0.0;
@@ -119,7 +123,7 @@ int run(const ProgramOptions& program) {
   const auto rungs =
       ladder::climb(model, workload, lessons, {program.max_seq_len, kv_tokens}, watch);
   if (kv::interrupted()) printer.finish();
-  if (!rungs.empty()) console.write(table_of_rungs(rungs));
+  if (!rungs.empty()) console.write(table_of_rungs(rungs, program.without_times));
   kv::write_json(options.json_file, json_of_rungs(rungs, model));
   console.flush();
   if (const auto mismatch = ladder::first_mismatch(rungs)) {
@@ -145,6 +149,8 @@ int main(int argc, char** argv) {
       .one_of({"server", "simple"});
   kv::add_generate_options(command, options.generate);
   command.value("--lessons LIST", options.lessons, "only these, as in 3,4");
+  command.flag("--without-times", options.without_times,
+               "leave out the columns that differ from run to run");
   command
       .value("--max-seq-len N", options.max_seq_len,
              "token slots reserved for each sequence by lessons that reserve; 0: as needed")

@@ -21,7 +21,7 @@ def no_cache(svg, x, y):
 def flat_cache(svg, x, y):
     for i, used in enumerate([7, 3, 9, 2, 5]):
         row(svg, x, y + i * 20, [SKY] * (used - 1) + [ORANGE] + [EMPTY] * (11 - used))
-    return "one row a step, and slabs with holes"
+    return "one row a step, slabs with holes"
 
 
 def block(svg, x, y, fill, used=4, stroke="#cbd2d9"):
@@ -103,7 +103,7 @@ def scheduler(svg, x, y):
     for i, parts in enumerate(bars):
         for begin, end, fill in parts:
             svg.rect(x + begin * 16, y + i * 24 + 4, (end - begin) * 16, CELL, fill)
-    svg.text(x + 8 * 16, y + 24, "preempted", 9.5, MUTED, anchor="middle")
+    svg.text(x + 8 * 16, y + 24, "preempted", 11, MUTED, anchor="middle")
     return "more requests than fit"
 
 
