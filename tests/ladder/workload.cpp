@@ -43,8 +43,8 @@ const std::vector<Spoken> kServer = {
     {kLake, "One day, the duck had a new idea.", 72},
     {kVillage, "In the village lived a little fox. One day, the fox found a map.", 40, 4},
     {kVillage, "In the village lived a dragon who had a golden crown.", 64},
-    {"", "Once upon a time, there was a little boat. The boat was blue.", 72},
-    {kVillage, "In the village lived a girl named Zoe. Zoe loved to bake.", 40},
+    {"", "Once upon a time, there was a little boat. The boat was blue.", 96},
+    {kVillage, "In the village lived a girl named Zoe. Zoe loved to bake.", 64},
 };
 // They come when all others have ended.
 const std::vector<Spoken> kLate = {
