@@ -1,9 +1,9 @@
 // ./course run: the same requests through every lesson, one table, the same bits.
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,18 +72,15 @@ std::string table_of_rungs(std::span<const ladder::Rung> rungs, bool without_tim
 std::vector<ladder::Lesson> lessons_named(const std::string& list) {
   if (list.empty()) return ladder::lessons();
   std::vector<ladder::Lesson> named;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    int number = 0;
-    const auto [rest, error] = std::from_chars(list.data() + begin, list.data() + end, number);
-    const auto found =
-        std::ranges::find(ladder::lessons(), fmt::format("{:02}", number), &ladder::Lesson::number);
-    if (error != std::errc{} || rest != list.data() + end || found == ladder::lessons().end()) {
-      kv::user_error("--lessons '{}': '{}' is no lesson, wanted numbers from 1 to {} with commas",
-                     list, list.substr(begin, end - begin), ladder::lessons().size());
+  std::stringstream numbers(list);
+  for (std::string number; std::getline(numbers, number, ',');) {
+    const auto found = std::ranges::find(ladder::lessons(), fmt::format("{:0>2}", number),
+                                         &ladder::Lesson::number);
+    if (found == ladder::lessons().end()) {
+      kv::user_error("--lessons {}: there is no lesson '{}', wanted numbers as in 3,4", list,
+                     number);
     }
     named.push_back(*found);
-    begin = end + 1;
   }
   return named;
 }
