@@ -23,7 +23,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMES = re.compile(r"\d (us|ms|ns|s)\b|/s\b")
-BLOCK = re.compile(r"(<!-- output: (.+?) -->\n```[a-z]*)(.*?)(\n```)", re.S)
+BLOCK = re.compile(r"(<!-- output: ([^\n]+?) -->\n```[a-z]*)(.*?)(\n```)", re.S)
 
 
 def command_of(words, binaries):

@@ -146,7 +146,7 @@ def quotes(root):
 
 QUANTITY = re.compile(r"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)(?: |&nbsp;)?"
                       r"(us|ms|ns|s|%|x|times|[GT]B/s|[GT]FLOP/s|tokens/s)(?![\w/])")
-PRINTED = re.compile(r"<!-- output: .+? -->\n```[a-z]*\n(.*?)\n```|"
+PRINTED = re.compile(r"<!-- output: [^\n]+? -->\n```[a-z]*\n(.*?)\n```|"
                      r"<!-- measured: \w+ -->(.*?)<!-- end of measured -->|^(\|[^\n]*)$", re.S | re.M)
 
 
