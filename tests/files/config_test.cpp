@@ -171,6 +171,7 @@ TEST_CASE("config: heads that do not divide are refused") {
                  "16 attention heads cannot share 3 key/value heads"));
   CHECK(contains(error_with("num_key_value_heads", 32), "16 attention heads cannot share 32"));
   CHECK(contains(error_with("head_dim", 127), "\"head_dim\" is 127, wanted an even number"));
+  CHECK(contains(error_with("head_dim", 258), "wanted an integer from 1 to 256"));
 }
 
 TEST_CASE("config: what is not built here is refused by name") {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <vector>
 
 #include "tests/support/attention_sequences.h"
@@ -124,8 +125,8 @@ void check_close(const std::vector<float>& got, const std::vector<Float>& want,
 }
 
 /// The plain kernel against double precision and against the fast one: every head size and
-/// grouping, and lengths on both sides of a tile, a block and a group of tiles. `most_rows` of each
-/// sequence are queries.
+/// grouping (on the CPU also sizes that no CUDA kernel has), and lengths on both sides of a tile, a
+/// block and a group of tiles. `most_rows` of each sequence are queries.
 inline void check_plain_attention(const Attend& plain, const Attend& fast, kv::Device device,
                                   int most_rows) {
   const auto check = [&](const HeadShape& shape, const std::vector<int>& lengths) {
@@ -146,6 +147,10 @@ inline void check_plain_attention(const Attend& plain, const Attend& fast, kv::D
   };
   for (const int head_dim : {32, 64, 80, 96, 128}) {
     for (const int group : {1, 2, 4, 8}) check({2 * group, 2, head_dim}, {1, 63, 64, 65, 130});
+  }
+  check({20, 1, 32}, {65, 257});
+  for (const int head_dim : {7, 20, 256}) {
+    if (device == kv::Device::kCpu) check({4, 2, head_dim}, {1, 64, 130});
   }
   check({3, 1, 64}, {2, 15, 16, 17, 31, 32, 33, 127, 128, 129, 255, 256, 257, 513});
 }
@@ -181,7 +186,7 @@ inline void check_bits_of_a_query(const Attend& attend, bool chunks) {
     for (const int len : {1, 2, 17, 63, 64, 65, 128, 256, 257, 300}) {
       CAPTURE(len);
       const Sequence start = beginning_of(shape, whole, len);
-      for (const int num_rows : {len, 1, 2, 16, 65}) {
+      for (const int num_rows : {len, 1, 2, 3, 8, 9, 16, 32, 33, 65, 100}) {
         if (num_rows > len || (num_rows < len && !chunks)) continue;
         CAPTURE(num_rows);
         CHECK(same_bits(attend(shape, {{&start, num_rows}})[0], rows_of_all(len - num_rows, len)));
@@ -217,16 +222,24 @@ inline void check_extreme_scores(const Attend& attend) {
   CHECK(right);
 }
 
-/// The same bits from each of `others` as from `first`.
-inline void check_equal_bits(const Attend& first, const std::vector<Attend>& others) {
+/// The same bits from each of `others` as from `first`: for whole sequences, and for the last rows
+/// of each, as many as `chunks` say.
+inline void check_equal_bits(const Attend& first, const std::vector<Attend>& others,
+                             const std::vector<std::vector<int>>& chunks = {}) {
   for (const HeadShape shape : {HeadShape{4, 2, 128}, HeadShape{5, 1, 80}}) {
     const Sequence a(shape, 70, 1), b(shape, 259, 2), c(shape, 16, 3);
-    const std::vector<Part> parts{{&a, a.len}, {&b, b.len}, {&c, c.len}};
+    std::vector<Part> parts{{&a, a.len}, {&b, b.len}, {&c, c.len}};
     const Outputs want = first(shape, parts);
-    for (size_t other = 0; other < others.size(); ++other) {
-      CAPTURE(other);
-      const Outputs got = others[other](shape, parts);
-      for (size_t i = 0; i < parts.size(); ++i) CHECK(same_bits(got[i], want[i]));
+    for (size_t pass = 0; pass <= chunks.size(); ++pass) {
+      CAPTURE(pass);
+      for (size_t i = 0; pass > 0 && i < 3; ++i) parts[i].num_rows = chunks[pass - 1][i];
+      for (size_t other = 0; other < others.size(); ++other) {
+        CAPTURE(other);
+        const Outputs got = others[other](shape, parts);
+        for (size_t i = 0; i < parts.size(); ++i) {
+          CHECK(same_bits(got[i], {want[i].end() - std::ssize(got[i]), want[i].end()}));
+        }
+      }
     }
   }
 }

@@ -5,12 +5,12 @@
 // CPU only.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "common/model/attention.h"
 #include "common/model/config.h"
+#include "tests/support/naive_attention.h"
 
 namespace kvtest {
 
@@ -37,30 +37,16 @@ class PlainAttention : public kv::Attention {
   void attend(const kv::AttentionRows& rows, int first, int row, int head) const {
     const int dim = config_.head_dim;
     const int kv_head = head / (config_.num_heads / config_.num_kv_heads);
-    const auto at = [&](const void* base, int r, int num_heads, int h) {
+    const auto at = [dim](const void* base, int r, int num_heads, int h) {
       return static_cast<const float*>(base) + (int64_t{r} * num_heads + h) * dim;
     };
-    const float* q = at(rows.q, row, config_.num_heads, head);
-    std::vector<double> scores;
-    double largest = -1e300;
-    for (int t = first; t <= row; ++t) {
-      const float* k = at(rows.k, t, config_.num_kv_heads, kv_head);
-      double dot = 0;
-      for (int i = 0; i < dim; ++i) dot += static_cast<double>(q[i]) * static_cast<double>(k[i]);
-      scores.push_back(dot / std::sqrt(dim));
-      largest = std::max(largest, scores.back());
-    }
-    double total = 0;
-    std::vector<double> sum(static_cast<size_t>(dim), 0.0);
-    for (int t = first; t <= row; ++t) {
-      const double weight = std::exp(scores[static_cast<size_t>(t - first)] - largest);
-      const float* v = at(rows.v, t, config_.num_kv_heads, kv_head);
-      for (int i = 0; i < dim; ++i)
-        sum[static_cast<size_t>(i)] += weight * static_cast<double>(v[i]);
-      total += weight;
-    }
-    float* out = static_cast<float*>(rows.out) + (int64_t{row} * config_.num_heads + head) * dim;
-    for (int i = 0; i < dim; ++i) out[i] = static_cast<float>(sum[static_cast<size_t>(i)] / total);
+    const std::vector<double> sum = naive_attention(
+        at(rows.q, row, config_.num_heads, head), at(rows.k, first, config_.num_kv_heads, kv_head),
+        at(rows.v, first, config_.num_kv_heads, kv_head), row - first + 1,
+        static_cast<size_t>(config_.kv_width()), dim);
+    std::ranges::transform(
+        sum, static_cast<float*>(rows.out) + (int64_t{row} * config_.num_heads + head) * dim,
+        [](double x) { return static_cast<float>(x); });
   }
 
   kv::ModelConfig config_;
