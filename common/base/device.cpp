@@ -14,6 +14,7 @@
 namespace kv {
 namespace {
 
+// What only a build with CUDA can do stands in an `if constexpr` of this: nothing else links.
 #if KV_HAVE_CUDA
 constexpr bool kBuiltWithCuda = true;
 #else
@@ -67,11 +68,8 @@ std::string cpu_name() {
 }  // namespace
 
 std::string why_no_cuda() {
-#if KV_HAVE_CUDA
-  return cuda_backend::why_unavailable();
-#else
+  if constexpr (kBuiltWithCuda) return cuda_backend::why_unavailable();
   return "this build has no CUDA code: install the CUDA toolkit, then build again";
-#endif
 }
 
 bool cuda_available() { return kBuiltWithCuda && why_no_cuda().empty(); }
@@ -89,10 +87,10 @@ Device resolve_device(std::string_view wanted) {
 }
 
 std::string describe(Device device) {
-#if KV_HAVE_CUDA
-  if (device == Device::kCuda) return cuda_backend::describe();
-#endif
-  if (device == Device::kCuda) return why_no_cuda();
+  if (device == Device::kCuda) {
+    if constexpr (kBuiltWithCuda) return cuda_backend::describe();
+    return why_no_cuda();
+  }
   const int threads = num_threads();
   return fmt::format("{}, {} thread{}", cpu_name(), threads, threads == 1 ? "" : "s");
 }
@@ -103,30 +101,26 @@ DeviceMemory memory_of(Device device) {
   }
   if (!cuda_available()) throw DeviceError("cuda memory: " + why_no_cuda());
   DeviceMemory memory;
-#if KV_HAVE_CUDA
-  cuda_backend::memory(memory.free, memory.total);
-#endif
+  if constexpr (kBuiltWithCuda) cuda_backend::memory(memory.free, memory.total);
   return memory;
 }
 
 Stream::Stream(Device device) : device_(device) {
   if (device == Device::kCpu) return;
   if (!cuda_available()) throw DeviceError("cuda stream: " + why_no_cuda());
-#if KV_HAVE_CUDA
-  handle_ = cuda_backend::create_stream();
-#endif
+  if constexpr (kBuiltWithCuda) handle_ = cuda_backend::create_stream();
 }
 
 Stream::~Stream() {
-#if KV_HAVE_CUDA
-  if (handle_ != nullptr) cuda_backend::destroy_stream(handle_);
-#endif
+  if constexpr (kBuiltWithCuda) {
+    if (handle_ != nullptr) cuda_backend::destroy_stream(handle_);
+  }
 }
 
 void Stream::synchronize() const {
-#if KV_HAVE_CUDA
-  if (device_ == Device::kCuda) cuda_backend::synchronize(handle_);
-#endif
+  if constexpr (kBuiltWithCuda) {
+    if (device_ == Device::kCuda) cuda_backend::synchronize(handle_);
+  }
 }
 
 DeviceBuffer::DeviceBuffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
@@ -136,65 +130,48 @@ DeviceBuffer::DeviceBuffer(Device device, size_t bytes) : device_(device), bytes
     return;
   }
   if (!cuda_available()) throw DeviceError("cuda memory: " + why_no_cuda());
-#if KV_HAVE_CUDA
-  data_ = cuda_backend::allocate(bytes);
-#endif
+  if constexpr (kBuiltWithCuda) data_ = cuda_backend::allocate(bytes);
 }
 
 DeviceBuffer::~DeviceBuffer() {
   if (data_ == nullptr) return;
-#if KV_HAVE_CUDA
-  if (device_ == Device::kCuda) {
+  if (device_ == Device::kCpu)
+    std::free(data_);
+  else if constexpr (kBuiltWithCuda)
     cuda_backend::release(data_);
-    return;
-  }
-#endif
-  std::free(data_);
 }
 
 void copy_to_device(void* device_dst, const void* host_src, size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
-#if KV_HAVE_CUDA
-  if (stream.device() == Device::kCuda) {
-    return cuda_backend::copy_to_device(device_dst, host_src, bytes, stream.handle());
-  }
-#endif
-  static_cast<void>(stream);
-  std::memcpy(device_dst, host_src, bytes);
+  if (stream.device() == Device::kCpu)
+    std::memcpy(device_dst, host_src, bytes);
+  else if constexpr (kBuiltWithCuda)
+    cuda_backend::copy_to_device(device_dst, host_src, bytes, stream.handle());
 }
 
 void copy_to_host(void* host_dst, const void* device_src, size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
-#if KV_HAVE_CUDA
-  if (stream.device() == Device::kCuda) {
-    return cuda_backend::copy_to_host(host_dst, device_src, bytes, stream.handle());
-  }
-#endif
-  static_cast<void>(stream);
-  std::memcpy(host_dst, device_src, bytes);
+  if (stream.device() == Device::kCpu)
+    std::memcpy(host_dst, device_src, bytes);
+  else if constexpr (kBuiltWithCuda)
+    cuda_backend::copy_to_host(host_dst, device_src, bytes, stream.handle());
 }
 
 void copy_to_device_async(void* device_dst, const void* host_src, size_t bytes,
                           const Stream& stream) {
   if (bytes == 0) return;
-#if KV_HAVE_CUDA
-  if (stream.device() == Device::kCuda) {
-    return cuda_backend::copy_to_device_async(device_dst, host_src, bytes, stream.handle());
-  }
-#endif
-  static_cast<void>(stream);
-  std::memcpy(device_dst, host_src, bytes);
+  if (stream.device() == Device::kCpu)
+    std::memcpy(device_dst, host_src, bytes);
+  else if constexpr (kBuiltWithCuda)
+    cuda_backend::copy_to_device_async(device_dst, host_src, bytes, stream.handle());
 }
 
 void fill_bytes(void* device_dst, int value, size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
-#if KV_HAVE_CUDA
-  if (stream.device() == Device::kCuda) {
-    return cuda_backend::fill_bytes(device_dst, value, bytes, stream.handle());
-  }
-#endif
-  static_cast<void>(stream);
-  std::memset(device_dst, value, bytes);
+  if (stream.device() == Device::kCpu)
+    std::memset(device_dst, value, bytes);
+  else if constexpr (kBuiltWithCuda)
+    cuda_backend::fill_bytes(device_dst, value, bytes, stream.handle());
 }
 
 }  // namespace kv

@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/json.h"
+#include "kernels/attention/contract.h"
 
 namespace kv {
 namespace {
@@ -15,7 +16,6 @@ constexpr int64_t kMaxVocab = int64_t{1} << 24;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxHeads = 4096;
-constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 28;
 constexpr int kDefaultHeadDim = 128;  // transformers' Qwen3Config
 
@@ -136,7 +136,8 @@ ModelConfig parse_config(std::string_view text, const std::string& name) {
   c.num_layers = size_at(config, "num_hidden_layers", kMaxLayers);
   c.num_heads = size_at(config, "num_attention_heads", kMaxHeads);
   c.num_kv_heads = size_at(config, "num_key_value_heads", kMaxHeads);
-  c.head_dim = config.has("head_dim") ? size_at(config, "head_dim", kMaxHeadDim) : kDefaultHeadDim;
+  c.head_dim = config.has("head_dim") ? size_at(config, "head_dim", attention::kMaxHeadDim)
+                                      : kDefaultHeadDim;
   check_heads(config, c);
   refuse_sliding_window(config, c.num_layers);
 

@@ -28,8 +28,7 @@ void PassRows::add_padding() {
 
 int PassRows::max_rows_per_seq() const {
   int most = 0;
-  for (size_t i = 0; i < seq_len.size(); ++i)
-    most = std::max(most, first_row[i + 1] - first_row[i]);
+  for (int seq = 0; seq < num_seqs(); ++seq) most = std::max(most, num_rows_of(seq));
   return most;
 }
 

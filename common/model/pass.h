@@ -34,6 +34,10 @@ struct PassRows {
 
   int num_rows() const { return static_cast<int>(token_ids.size()); }
   int num_seqs() const { return static_cast<int>(seq_len.size()); }
+  int num_rows_of(int seq) const {
+    const auto i = static_cast<size_t>(seq);
+    return first_row[i + 1] - first_row[i];
+  }
   int max_rows_per_seq() const;
   /// A bound of seq_len, in whole groups of attention's keys: what is sized by it stays as it is
   /// for as many steps.

@@ -49,6 +49,16 @@ std::string passes_chart(std::span<const PassCost> passes, int max_lines) {
   return text;
 }
 
+int64_t rows_without_cache(std::span<const Request> requests, const GenerateResult& result) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto p = static_cast<int64_t>(requests[i].prompt.size());
+    const auto g = static_cast<int64_t>(result.completions[i].tokens.size());
+    rows += g * p + g * (g - 1) / 2;
+  }
+  return rows;
+}
+
 std::string counters_text(const EngineCounters& counters, int64_t generated_tokens) {
   const auto tokens = static_cast<double>(generated_tokens);
   const double rate = counters.seconds > 0 ? tokens / counters.seconds : 0;

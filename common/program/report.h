@@ -19,6 +19,10 @@ std::string passes_chart(std::span<const PassCost> passes, int max_lines);
 /// The counters' lines that every program ends with.
 std::string counters_text(const EngineCounters& counters, int64_t generated_tokens);
 
+/// Rows if every pass runs every token again: a prompt of p tokens and g generated ones take g
+/// passes of p, p + 1, ... rows. From a prompt of one token that is g (g + 1) / 2.
+int64_t rows_without_cache(std::span<const Request> requests, const GenerateResult& result);
+
 /// {passes, kv_rows_computed, kv_bytes_reserved, ...} and each completion with its text.
 nlohmann::json json_of(const EngineCounters& counters);
 nlohmann::json json_of(const GenerateResult& result, const Tokenizer& tokenizer,

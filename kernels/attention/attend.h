@@ -94,4 +94,17 @@ Query query_of(const Queries& queries, int seq, int row, int head);
 void attend_pass(const Queries& queries,
                  const std::function<FindRows(int seq, int kv_head)>& rows_of);
 
+/// The same over k and v of [rows, num_kv_heads, head_dim], where the tokens of a sequence lie one
+/// after the other from row begin[seq] on.
+template <class Index>
+void attend_contiguous(const Queries& queries, const void* k, const void* v, const Index* begin) {
+  const int64_t stride = int64_t{queries.num_kv_heads} * queries.head_dim;
+  attend_pass(queries, [&](int seq, int kv_head) {
+    const int64_t at = begin[seq] * stride + int64_t{kv_head} * queries.head_dim;
+    return KvRows{.k = static_cast<const float*>(k) + at,
+                  .v = static_cast<const float*>(v) + at,
+                  .token_stride = stride};
+  });
+}
+
 }  // namespace kv::attention

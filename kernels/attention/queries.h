@@ -1,7 +1,6 @@
 #pragma once
 
-// What attention has to know of a pass, wherever its K and V are. A lesson's argument struct says
-// the same, beside where its K and V are.
+// What attention has to know of a pass, wherever its K and V are.
 
 #include <cstdint>
 
@@ -22,5 +21,25 @@ struct Queries {
   int num_kv_heads = 0;
   int head_dim = 0;
 };
+
+/// A lesson's arguments say the same, beside where its K and V are.
+template <class Args>
+Queries queries_of(const Args& args) {
+  Queries queries{.q = args.q,
+                  .out = args.out,
+                  .first_row = args.first_row,
+                  .num_seqs = args.num_seqs,
+                  .num_rows = args.num_rows,
+                  .max_rows_per_seq = args.max_seq_len,
+                  .max_seq_len = args.max_seq_len,
+                  .num_heads = args.num_heads,
+                  .num_kv_heads = args.num_kv_heads,
+                  .head_dim = args.head_dim};
+  if constexpr (requires { args.seq_len; }) {  // else a sequence is its rows of this pass
+    queries.seq_len = args.seq_len;
+    queries.max_rows_per_seq = args.max_rows_per_seq;
+  }
+  return queries;
+}
 
 }  // namespace kv::attention

@@ -5,7 +5,7 @@
 //
 //   __device__ RowsBy<...> rows(int seq, int kv_head) const;
 //
-// which a lesson writes in its fast.cu.
+// which a lesson names in its fast.cu.
 
 #include <cuda_bf16.h>
 
@@ -33,5 +33,25 @@ struct SameAsToken {
   __device__ int operator()(int token) const { return token; }
 };
 using EvenRows = RowsBy<SameAsToken>;
+
+/// An address: k and v are [rows, num_kv_heads, head_dim], and the tokens of a sequence lie one
+/// after the other from row begin[seq] on.
+template <class Index>
+struct Contiguous {
+  const void* k;
+  const void* v;
+  const Index* begin;  // [num_seqs]
+  int num_kv_heads;
+  int head_dim;
+
+  __device__ EvenRows rows(int seq, int kv_head) const {
+    const int64_t stride = static_cast<int64_t>(num_kv_heads) * head_dim;
+    const int64_t at = begin[seq] * stride + static_cast<int64_t>(kv_head) * head_dim;
+    return {.k = static_cast<const bf16*>(k) + at,
+            .v = static_cast<const bf16*>(v) + at,
+            .stride = stride,
+            .row_of = {}};
+  }
+};
 
 }  // namespace kv::attention

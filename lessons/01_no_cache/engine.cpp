@@ -1,20 +1,13 @@
 #include "engine.h"
 
-#include <algorithm>
-
-#include "common/base/error.h"
 #include "common/model/generation.h"
-#include "kernels/attention/contract.h"
 
 namespace lesson01 {
 
 CausalAttention::CausalAttention(const kv::ModelConfig& config)
-    : num_heads_(config.num_heads), num_kv_heads_(config.num_kv_heads), head_dim_(config.head_dim) {
-  if (head_dim_ > kv::attention::kMaxHeadDim) {
-    kv::user_error("this model has head_dim {}, the attention kernels serve up to {}", head_dim_,
-                   kv::attention::kMaxHeadDim);
-  }
-}
+    : num_heads_(config.num_heads),
+      num_kv_heads_(config.num_kv_heads),
+      head_dim_(config.head_dim) {}
 
 void CausalAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays&) {
   max_seq_len_ = rows.max_rows_per_seq();  // all tokens of a sequence are rows

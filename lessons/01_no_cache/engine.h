@@ -21,7 +21,6 @@ namespace lesson01 {
 /// after the other; K and V live as long as the pass.
 class CausalAttention : public kv::Attention {
  public:
-  /// Throws UserError if head_dim is larger than kMaxHeadDim.
   explicit CausalAttention(const kv::ModelConfig& config);
 
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;

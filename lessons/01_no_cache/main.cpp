@@ -57,18 +57,6 @@ void print_order(const kv::Console& console) {
   show("two partial sums, odd and even", halves[0] + halves[1]);
 }
 
-/// Rows by the formula: a prompt of p tokens and g generated ones take g passes of p, p + 1, ...
-/// rows. From a prompt of one token that is g (g + 1) / 2.
-int64_t rows_by_formula(std::span<const kv::Request> requests, const kv::GenerateResult& result) {
-  int64_t rows = 0;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const auto p = static_cast<int64_t>(requests[i].prompt.size());
-    const auto g = static_cast<int64_t>(result.completions[i].tokens.size());
-    rows += g * p + g * (g - 1) / 2;
-  }
-  return rows;
-}
-
 /// Rows if each token's were computed once: all that is known but the last token, which no pass
 /// needs.
 int64_t rows_needed(std::span<const kv::Request> requests, const kv::GenerateResult& result) {
@@ -87,7 +75,7 @@ void print_cost(const kv::Console& console, std::span<const kv::Request> request
   console.print("Each pass runs every token again\n{}\n", kv::passes_chart(result.passes, 16));
   console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
   console.print("by the formula            {}\n",
-                kv::with_commas(rows_by_formula(requests, result)));
+                kv::with_commas(kv::rows_without_cache(requests, result)));
   console.print("if computed only once     {}", kv::with_commas(needed));
   if (needed > 0) {
     console.print("  ({:.1f} times fewer)",

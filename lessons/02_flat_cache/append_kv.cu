@@ -1,10 +1,7 @@
-// The CUDA twin of append_kv. Each row of K and V is read once and written once: a few KiB in a
-// decode step, so time is latency (0.6 us in a replayed graph on an H200). The two calls of
-// programmatic dependent launch let the threads look up where their rows go while those are still
-// computed.
+// The CUDA twin of append_kv. The two calls of programmatic dependent launch let the threads look
+// up where their rows go while those are still computed.
 
-#include "append_kv.h"
-
+#include "flat_kv_cache.h"
 #include "kernels/launch.cuh"
 #include "kernels/words.cuh"
 
@@ -18,7 +15,7 @@ __global__ void append_kv_kernel(AppendKvArgs args, int row_words) {
   kv::let_successors_start();
   const int64_t row = blockIdx.x;
   const int word = static_cast<int>(blockIdx.y) * kThreadsPerCta + static_cast<int>(threadIdx.x);
-  const int64_t slot = args.slab_begin[args.row_slab[row]] + args.row_position[row];
+  const int64_t slot = args.slab_begin[args.row_seq[row]] + args.row_position[row];
   const bool is_k = blockIdx.z == 0;
   const auto* in = static_cast<const kv::Word*>(is_k ? args.k : args.v);
   auto* cache = static_cast<kv::Word*>(is_k ? args.k_cache : args.v_cache);

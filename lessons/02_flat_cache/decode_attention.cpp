@@ -1,19 +1,16 @@
-// The plain CPU twin, and the specification of attention over a flat cache. The CUDA twin beside it
-// takes the same steps in the same order: what attend_row() does here, a warp does there. Against
-// lesson 01 one thing has changed: where the row of a key is.
+// The CPU twins. The plain one is the specification: lesson 01's loop over the keys, in which one
+// thing has changed, where the row of a key is.
 
 #include "decode_attention.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/attention/contract.h"
+#include "kernels/attention/attend.h"
+#include "kernels/attention/plan.h"
 #include "kernels/each_query.h"
 
 namespace lesson02 {
-
-using kv::attention::kMaxHeadDim;
-
 namespace {
 
 /// One query: head `head` of row `row`. It sees the keys of its own token and of those before it.
@@ -28,9 +25,9 @@ void attend_row(const DecodeAttentionArgs& args, int seq, int row, int head) {
   const float* q = static_cast<const float*>(args.q) + at;  // [head_dim]
   float* out = static_cast<float*>(args.out) + at;          // [head_dim]
 
-  float m = -INFINITY;          // largest score so far
-  float l = 0.0f;               // sum of exp(score - m)
-  float acc[kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
+  float m = -INFINITY;                         // largest score so far
+  float l = 0.0f;                              // sum of exp(score - m)
+  float acc[kv::attention::kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
   for (int key = 0; key <= position; ++key) {
     const int64_t slot = args.slab_begin[seq] + key;
     const int64_t kv_at = (slot * args.num_kv_heads + kv_head) * head_dim;
@@ -56,6 +53,15 @@ void attend_row(const DecodeAttentionArgs& args, int seq, int row, int head) {
 void decode_attention_cpu(const DecodeAttentionArgs& args) {
   kv::each_query(args.first_row, args.num_seqs, args.num_heads,
                  [&](int seq, int row, int head) { attend_row(args, seq, row, head); });
+}
+
+void fast_decode_attention_cpu(const DecodeAttentionArgs& args) {
+  kv::attention::attend_contiguous(kv::attention::queries_of(args), args.k_cache, args.v_cache,
+                                   args.slab_begin);
+}
+
+size_t decode_attention_workspace_bytes(const DecodeAttentionArgs& args) {
+  return kv::attention::Plan(kv::attention::queries_of(args)).workspace_bytes;
 }
 
 }  // namespace lesson02

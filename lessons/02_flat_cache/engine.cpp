@@ -1,27 +1,66 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "common/model/generation.h"
 
 namespace lesson02 {
 
-FlatCacheEngine::FlatCacheEngine(kv::Model& model, const kv::EngineOptions& options)
-    : model_(&model), options_(options) {}
-
-/// Slots of a slab.
-int FlatCacheEngine::max_seq_len(std::span<const kv::Request> requests) const {
-  if (options_.max_seq_len > 0) return options_.max_seq_len;
-  int64_t longest = 1;
-  for (const kv::Request& request : requests) {
-    longest = std::max(longest, kv::tokens_to_compute(request));
+void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
+  std::vector<int32_t> row_seq;
+  std::vector<int64_t> slab_begin;
+  for (int seq = 0; seq < rows.num_seqs(); ++seq) {
+    const int slab = slab_of(rows, seq), num_rows = rows.num_rows_of(seq);
+    cache_->check_room(slab, num_rows);
+    slab_begin.push_back(cache_->slab_begin(slab));
+    row_seq.insert(row_seq.end(), static_cast<size_t>(num_rows), seq);
   }
-  return static_cast<int>(longest);
+  args_ = {.num_seqs = rows.num_seqs(),
+           .num_rows = rows.num_rows(),
+           .max_rows_per_seq = rows.max_rows_per_seq(),
+           .max_seq_len = rows.max_seq_len(),
+           .num_heads = config_.num_heads,
+           .num_kv_heads = config_.num_kv_heads,
+           .head_dim = config_.head_dim};
+  args_.workspace = arrays.zeroed_workspace(workspace_, decode_attention_workspace_bytes(args_));
+  arrays.add(row_seq, row_seq_);
+  arrays.add(slab_begin, args_.slab_begin);
+  if (args_.max_rows_per_seq == 1) arrays.allow_replay();
 }
 
-int64_t FlatCacheEngine::slots_to_start(std::span<const kv::Request> requests) const {
-  return std::ssize(requests) * max_seq_len(requests);
+void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+  DecodeAttentionArgs args = args_;
+  args.q = rows.q;
+  args.k_cache = cache_->k_layer(rows.layer);
+  args.v_cache = cache_->v_layer(rows.layer);
+  args.out = rows.out;
+  args.first_row = rows.first_row;
+  args.seq_len = rows.seq_len;
+  append_kv({.k = rows.k,
+             .v = rows.v,
+             .row_seq = row_seq_,
+             .row_position = rows.positions,
+             .slab_begin = args.slab_begin,
+             .num_rows = rows.num_rows,
+             .row_elements = config_.kv_width(),
+             .k_cache = cache_->k_layer(rows.layer),
+             .v_cache = cache_->v_layer(rows.layer)},
+            stream);
+  const bool plain = rows.kernel == kv::Kernel::kPlain;
+  (plain ? decode_attention : fast_decode_attention)(args, stream);
+}
+
+void FlatAttention::end_pass(const kv::PassRows& rows) {
+  for (int seq = 0; seq < rows.num_seqs(); ++seq) {
+    cache_->advance(slab_of(rows, seq), rows.num_rows_of(seq));
+  }
+}
+
+/// Slots of a slab. If options_.max_seq_len is set, no request that is served needs more.
+int FlatCacheEngine::max_seq_len(std::span<const kv::Request> requests) const {
+  int64_t slots = std::max(options_.max_seq_len, 1);
+  for (const kv::Request& r : requests) slots = std::max(slots, kv::tokens_to_compute(r));
+  return static_cast<int>(slots);
 }
 
 void FlatCacheEngine::make_cache(std::span<const kv::Request> requests) {
@@ -47,17 +86,13 @@ kv::GenerateResult FlatCacheEngine::generate(std::span<const kv::Request> reques
   kv::note_kv_bytes(result.counters, cache_->bytes_reserved(), cache_->bytes_used());
 
   while (generation.any_active()) {
-    // The tokens that are known but not computed: first the prompts, afterwards one of each.
-    kv::PassRows rows;
-    std::vector<int32_t> slabs;  // request i lives in slab i
+    kv::PassRows rows;  // tokens known but not computed: first the prompts, then one of each
     for (size_t i = 0; i < generation.size(); ++i) {
-      if (!generation.active(i)) continue;
-      slabs.push_back(static_cast<int32_t>(i));
-      rows.add(i, generation.tokens(i), cache_->position(slabs.back()));
+      const int computed = cache_->position(static_cast<int>(i));
+      if (generation.active(i)) rows.add(i, generation.tokens(i), computed);
     }
-    attention_->set_slabs(slabs);
     const std::span<const float> logits = model_->forward(rows, *attention_);
-    attention_->end_pass();
+    attention_->end_pass(rows);
     kv::note_kv_bytes(result.counters, cache_->bytes_reserved(), cache_->bytes_used());
     generation.accept(rows, logits);
     timer.end_pass(rows.num_rows(), rows.num_seqs(), result);

@@ -1,8 +1,11 @@
 #include "flat_kv_cache.h"
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "common/base/error.h"
+#include "common/base/parallel.h"
 
 namespace lesson02 {
 
@@ -28,7 +31,9 @@ FlatKvCache::FlatKvCache(const kv::ModelConfig& config, kv::Device device, int b
 }
 
 int FlatKvCache::position(int slab) const {
-  check_slab(slab);
+  if (slab < 0 || slab >= batch()) {
+    throw std::out_of_range(fmt::format("FlatKvCache: no slab {}, there are {}", slab, batch()));
+  }
   return position_[static_cast<size_t>(slab)];
 }
 
@@ -36,9 +41,8 @@ void FlatKvCache::check_room(int slab, int num_tokens) const {
   const int computed = position(slab);
   if (num_tokens < 0 || num_tokens > max_seq_len_ - computed) {
     kv::user_error(
-        "slab {} holds {} tokens and {} more would make {}, but max_seq_len is {}; generate fewer "
-        "tokens or raise max_seq_len",
-        slab, computed, num_tokens, int64_t{computed} + num_tokens, max_seq_len_);
+        "slab {} holds {} tokens and {} more would make {}, but max_seq_len is {}; raise it", slab,
+        computed, num_tokens, int64_t{computed} + num_tokens, max_seq_len_);
   }
 }
 
@@ -48,29 +52,28 @@ void FlatKvCache::advance(int slab, int num_tokens) {
 }
 
 void FlatKvCache::clear(int slab) {
-  check_slab(slab);
+  check_room(slab, 0);
   position_[static_cast<size_t>(slab)] = 0;
 }
 
-int64_t FlatKvCache::bytes_reserved() const {
-  return static_cast<int64_t>(k_.bytes() + v_.bytes());
-}
-
 int64_t FlatKvCache::bytes_used() const {
-  int64_t tokens = 0;
-  for (const int computed : position_) tokens += computed;
-  return tokens * bytes_per_token_;
+  return std::accumulate(position_.begin(), position_.end(), int64_t{0}) * bytes_per_token_;
 }
 
-void FlatKvCache::check_slab(int slab) const {
-  if (slab < 0 || slab >= batch()) {
-    throw std::out_of_range(
-        fmt::format("FlatKvCache: there is no slab {}, the cache has {}", slab, batch()));
-  }
-}
+void append_kv_cpu(const AppendKvArgs& args) {
+  const auto* k = static_cast<const float*>(args.k);
+  const auto* v = static_cast<const float*>(args.v);
+  auto* k_cache = static_cast<float*>(args.k_cache);
+  auto* v_cache = static_cast<float*>(args.v_cache);
+  const int64_t width = args.row_elements;  // one token's K, or V: [num_kv_heads, head_dim]
 
-void* FlatKvCache::layer_of(kv::DeviceBuffer& buffer, int layer) const {
-  return buffer.as<std::byte>() + layer * bytes_per_layer_;
+  kv::parallel_for(args.num_rows, /*grain=*/16, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t slot = args.slab_begin[args.row_seq[row]] + args.row_position[row];
+      std::copy_n(k + row * width, width, k_cache + slot * width);
+      std::copy_n(v + row * width, width, v_cache + slot * width);
+    }
+  });
 }
 
 }  // namespace lesson02

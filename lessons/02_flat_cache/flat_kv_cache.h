@@ -1,7 +1,7 @@
 #pragma once
 
 // A flat KV cache: one slab of max_seq_len token slots for each sequence of the batch, reserved in
-// full before the first token arrives.
+// full before the first token arrives; and append_kv, which writes into it.
 
 #include <cstdint>
 #include <vector>
@@ -32,8 +32,7 @@ class FlatKvCache {
   int batch() const { return static_cast<int>(position_.size()); }
   int max_seq_len() const { return max_seq_len_; }
 
-  /// Tokens computed in this slab. These four throw std::out_of_range, naming it, for an unknown
-  /// slab.
+  /// Tokens computed in this slab. These four throw std::out_of_range for one that is not there.
   int position(int slab) const;
   /// Throws UserError, with both numbers, if num_tokens more do not fit in the slab.
   void check_room(int slab, int num_tokens) const;
@@ -45,16 +44,15 @@ class FlatKvCache {
   /// First token slot of a slab within a layer: slot t of a slab is at slab_begin + t.
   int64_t slab_begin(int slab) const { return int64_t{slab} * max_seq_len_; }
   /// One layer's slots: [batch * max_seq_len, num_kv_heads, head_dim].
-  void* k_layer(int layer) { return layer_of(k_, layer); }
-  void* v_layer(int layer) { return layer_of(v_, layer); }
+  void* k_layer(int layer) { return k_.as<std::byte>() + layer * bytes_per_layer_; }
+  void* v_layer(int layer) { return v_.as<std::byte>() + layer * bytes_per_layer_; }
 
-  int64_t bytes_reserved() const;  // what was allocated
-  int64_t bytes_used() const;      // of these, bytes that hold a computed token's K and V
+  /// What was allocated.
+  int64_t bytes_reserved() const { return static_cast<int64_t>(k_.bytes() + v_.bytes()); }
+  /// Of these, bytes that hold a computed token's K and V.
+  int64_t bytes_used() const;
 
  private:
-  void check_slab(int slab) const;
-  void* layer_of(kv::DeviceBuffer& buffer, int layer) const;
-
   int max_seq_len_;
   int64_t bytes_per_token_;    // K and V, all layers
   int64_t bytes_per_layer_;    // K or V of one layer, all slabs
@@ -62,5 +60,25 @@ class FlatKvCache {
   kv::DeviceBuffer k_;         // [num_layers, batch, max_seq_len, num_kv_heads, head_dim]
   kv::DeviceBuffer v_;
 };
+
+/// Writes this pass's K and V rows into one layer of the cache. Row r goes to token position
+/// row_position[r] of its sequence's slab. Arrays are on the stream's device.
+struct AppendKvArgs {
+  const void* k = nullptr;                // [num_rows, num_kv_heads, head_dim], activation dtype
+  const void* v = nullptr;                // [num_rows, num_kv_heads, head_dim]
+  const int32_t* row_seq = nullptr;       // [num_rows], which sequence of the pass the row is of
+  const int32_t* row_position = nullptr;  // [num_rows]
+  const int64_t* slab_begin = nullptr;    // [num_seqs], first token slot of the sequence's slab
+  int num_rows = 0;
+  int row_elements = 0;     // num_kv_heads * head_dim
+  void* k_cache = nullptr;  // one layer: [token slots, num_kv_heads, head_dim]
+  void* v_cache = nullptr;  // one layer: [token slots, num_kv_heads, head_dim]
+};
+
+void append_kv_cpu(const AppendKvArgs& args);
+void append_kv_cuda(const AppendKvArgs& args, const kv::Stream& stream);
+inline void append_kv(const AppendKvArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(append_kv, args, stream);
+}
 
 }  // namespace lesson02

@@ -11,7 +11,7 @@
 #include "common/program/generate.h"
 #include "common/program/report.h"
 #include "engine.h"
-#include "reservation_arena.h"
+#include "program/reservation_arena.h"
 
 namespace {
 
@@ -134,18 +134,6 @@ void print_fragmentation(const kv::Console& console) {
                 kv::with_commas(arena.largest_hole()));
 }
 
-/// Rows that recomputing everything would have cost for the same tokens.
-int64_t rows_without_cache(std::span<const kv::Request> requests,
-                           const kv::GenerateResult& result) {
-  int64_t rows = 0;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const auto p = static_cast<int64_t>(requests[i].prompt.size());
-    const auto g = static_cast<int64_t>(result.completions[i].tokens.size());
-    rows += g * p + g * (g - 1) / 2;
-  }
-  return rows;
-}
-
 void print_cost(const kv::Console& console, const lesson02::FlatCacheEngine& engine,
                 const kv::Model& model, std::span<const kv::Request> requests,
                 const kv::GenerateResult& result) {
@@ -153,7 +141,7 @@ void print_cost(const kv::Console& console, const lesson02::FlatCacheEngine& eng
                 kv::passes_chart(result.passes, 16));
   console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
   console.print("rows without a cache      {}\n",
-                kv::with_commas(rows_without_cache(requests, result)));
+                kv::with_commas(kv::rows_without_cache(requests, result)));
   const lesson02::FlatKvCache* cache = engine.cache();
   if (!cache) return;
 

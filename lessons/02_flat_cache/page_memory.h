@@ -7,7 +7,7 @@
 #include <string>
 
 #include "flat_kv_cache.h"
-#include "reservation_arena.h"
+#include "program/reservation_arena.h"
 #include "viz/names.h"
 
 namespace lesson02 {

@@ -42,12 +42,7 @@ std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTabl
 }
 
 PagedAttentionBase::PagedAttentionBase(const kv::ModelConfig& config, PagedKvCache& cache)
-    : config_(config), cache_(&cache) {
-  if (config.head_dim > kv::attention::kMaxHeadDim) {
-    kv::user_error("this model has head_dim {}, the attention kernels serve up to {}",
-                   config.head_dim, kv::attention::kMaxHeadDim);
-  }
-}
+    : config_(config), cache_(&cache) {}
 
 void PagedAttentionBase::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
   max_blocks_per_seq_ = blocks_for(rows.max_seq_len(), cache_->block_size());

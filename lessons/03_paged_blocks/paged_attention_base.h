@@ -29,7 +29,6 @@ std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTabl
 /// Borrows the cache. A pass is set_tables(), then the model's forward().
 class PagedAttentionBase : public kv::Attention {
  public:
-  /// Throws UserError if the attention kernels do not serve the model's head_dim.
   PagedAttentionBase(const kv::ModelConfig& config, PagedKvCache& cache);
 
   /// The tables of the next pass's sequences. They have slots for all of its rows then.

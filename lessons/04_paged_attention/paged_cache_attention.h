@@ -15,8 +15,7 @@ using lesson03::PagedKvCache;
 /// Who owns which block is not known here.
 class PagedCacheAttention : public lesson03::PagedAttentionBase {
  public:
-  /// Throws UserError if the attention kernels do not serve the model's head_dim or the cache's
-  /// block size.
+  /// Throws UserError if the attention kernels do not serve the cache's block size.
   PagedCacheAttention(const kv::ModelConfig& config, PagedKvCache& cache);
 
   /// Passes with one row for each sequence can be replayed: the grids depend on the number of

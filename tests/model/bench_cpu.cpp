@@ -22,7 +22,7 @@
 #include "common/program/bench.h"
 #include "common/program/generate.h"
 #include "common/program/report.h"
-#include "lessons/02_flat_cache/flat_attention.h"
+#include "lessons/02_flat_cache/engine.h"
 
 namespace {
 
@@ -117,9 +117,8 @@ class Runner {
     const double start = now();
     kv::PassRows pass;
     pass.add(0, tokens, computed);
-    attention_.set_slabs({0});
     model_.forward(pass, attention_);
-    attention_.end_pass();
+    attention_.end_pass(pass);
     return now() - start;
   }
   void restart() { cache_.clear(0); }

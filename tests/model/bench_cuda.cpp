@@ -26,7 +26,7 @@
 #include "common/program/measure_gpu.h"
 #include "kernels/argmax.h"
 #include "kernels/pack_weights.h"
-#include "lessons/02_flat_cache/flat_attention.h"
+#include "lessons/02_flat_cache/engine.h"
 #include "tests/model/cublas.h"
 #endif
 
@@ -99,12 +99,11 @@ void measure_model(const Options& options, Results& r) {
     const int computed = cache.position(0);
     kv::PassRows rows;
     rows.add(0, std::span(tokens).first(static_cast<size_t>(computed + num_rows)), computed);
-    attention.set_slabs({0});
     model.launch(rows, attention);
     kv::argmax({model.device_logits(), 1, model.config().vocab_size, token.as<int32_t>()},
                model.stream());
   };
-  // Without end_pass() the position stays, and every pass is the same one.
+  // The position stays, so every pass is the same one.
   r.prefill_seconds = kv::median_seconds(
       [&] {
         pass(options.rows);
@@ -112,7 +111,7 @@ void measure_model(const Options& options, Results& r) {
       },
       9);
   pass(options.context);
-  attention.end_pass();
+  cache.advance(0, options.context);
   r.step_seconds = median_seconds(model.stream(), [&] { pass(1); });
   r.replays = model.graph_replays();
 }

@@ -1,4 +1,4 @@
-#include "reservation_arena.h"
+#include "lessons/02_flat_cache/program/reservation_arena.h"
 
 #include <fmt/format.h>
 
