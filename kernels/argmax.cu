@@ -1,6 +1,6 @@
 // The largest logit of a row. Floor: 4 bytes per logit, 608 KB for a vocabulary of 151,936: too
-// much for one multiprocessor, so on sm_90 a cluster of 8 CTAs shares a row and the first one reads
-// the others' winners from their shared memory: 4.7 us on an H200.
+// much for one SM, so on sm_90 a cluster of 8 CTAs shares a row and the first one reads the others'
+// winners from their shared memory.
 
 #include "kernels/argmax.h"
 

@@ -1,12 +1,10 @@
 // out = epilogue( norm(x) * W^T ) on CUDA: which kernel, and cut how.
 //
 // Floors, for a matrix of N x K and M rows: 2 N K bytes once from device memory, 2 M N K
-// operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step, 277 us at 4.3 TB/s), with
-// many the tensor cores do (989 TFLOP/s dense bf16 by the H200's datasheet; mma.sync reaches about
-// 600 of them, and cuBLAS 390 to 610 on the products of one layer at 2,048 rows).
-//
-// kernels/road/ is the way here in seven steps, each of them measured (./course bench-cuda --road).
-// The next gain with many rows is fewer bytes into each SM: weights multicast to a cluster.
+// operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step), with many the tensor cores
+// do. `./course bench-cuda` measures both. kernels/road/ is the way here in seven steps, each of
+// them measured (./course bench-cuda --road). The next gain with many rows is fewer bytes into each
+// SM: weights multicast to a cluster.
 
 #include <algorithm>
 #include <stdexcept>

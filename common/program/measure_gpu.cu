@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/launch.cuh"
 
@@ -86,8 +87,11 @@ double graph_seconds(const Stream& stream, int rotation, const std::function<voi
 }
 
 int rotation_for(double bytes) {
-  constexpr double kFarMoreThanL2 = 400e6;
-  return std::clamp(static_cast<int>(kFarMoreThanL2 / bytes), 1, 32);
+  int device = 0, l2_bytes = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device),
+        "asking for the size of the L2 cache");
+  return std::max(1, static_cast<int>(std::ceil(3.0 * l2_bytes / bytes)));
 }
 
 double read_seconds(const Stream& stream,

@@ -18,7 +18,8 @@ void fill_random(const DeviceBuffer& buffer, uint32_t seed, const Stream& stream
 /// Each i reads buffers of its own, so many that the L2 cache holds none of what is read next.
 double graph_seconds(const Stream& stream, int rotation, const std::function<void(int)>& call);
 
-/// So many calls with `bytes` each have buffers that are far larger than any L2 cache together.
+/// So many calls with `bytes` each have buffers that are together at least three times as large as
+/// the device's L2 cache.
 int rotation_for(double bytes);
 
 /// Seconds of a plain read of copies[i], 16 bytes a load and nothing else, in the same way: the

@@ -36,7 +36,7 @@ struct Block {
   float spare[kMaxHeadDim];      // acc of a place that has no query
 };
 
-/// Rows lie pages apart, or anywhere: the processor does not guess where the next one is.
+/// Rows lie pages apart, or anywhere: a CPU does not guess where the next one is.
 constexpr int kRowsAhead = 4;
 inline __attribute__((always_inline)) void prefetch_row(const float* row, int head_dim) {
   for (int i = 0; i < head_dim; i += kLanes) __builtin_prefetch(row + i);

@@ -14,7 +14,7 @@ namespace kv::attention {
 /// Most pairs (query, head) that share a tensor-core operand. Only heads of one KV head can.
 inline constexpr int kPairsPerBlock = 16;
 /// Blocks of pairs times groups from which on streaming is faster than spreading a group over 16
-/// warps (H200: 132 multiprocessors). As many counters serve the blocks that are spread.
+/// warps (on an H200, with 132 SMs). As many counters serve the blocks that are spread.
 inline constexpr int kEnoughGroups = 160;
 
 struct Plan {

@@ -2,8 +2,8 @@
 
 // Attention for few queries of a sequence when there is much K and V: a CTA is one warp and streams
 // the K and V of a run of groups through shared memory, a tile at a time. No warp waits for another
-// one; six such CTAs share a multiprocessor of an H200, and while one of them computes the copies
-// of the other five are in flight. A second, small kernel merges the groups (merge_groups.cuh).
+// one; six such CTAs share an SM of an H200, and while one of them computes the copies of the other
+// five are in flight. A second, small kernel merges the groups (merge_groups.cuh).
 //
 // Floor: K and V of every token read once, 2 seq_len num_kv_heads head_dim 2 bytes per sequence.
 
