@@ -16,7 +16,7 @@
 #include "common/program/bench.h"
 #include "common/program/report.h"
 #include "engine.h"
-#include "gather_kv.h"
+#include "kv_blocks.h"
 #include "lessons/02_flat_cache/engine.h"
 
 namespace {

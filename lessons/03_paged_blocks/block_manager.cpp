@@ -6,20 +6,6 @@
 #include <vector>
 
 namespace lesson03 {
-namespace {
-
-/// In a map that may or may not be const.
-template <class Tables>
-auto& find(Tables& tables, int seq) {
-  const auto found = tables.find(seq);
-  if (found == tables.end()) {
-    throw std::out_of_range(fmt::format("BlockManager: there is no sequence {}", seq));
-  }
-  return found->second;
-}
-
-}  // namespace
-
 BlockManager::BlockManager(int num_blocks, int block_size)
     : block_size_(BlockTable(block_size).block_size()), pool_(num_blocks) {}
 
@@ -29,13 +15,13 @@ int BlockManager::add_sequence() {
 }
 
 bool BlockManager::extend(int seq, int num_tokens) {
-  BlockTable& table = find(tables_, seq);
-  const int wanted = table.blocks_to_extend(num_tokens);
+  const int wanted = table(seq).blocks_to_extend(num_tokens);
   if (wanted > pool_.num_free()) return false;
+  BlockTable& grows = tables_.at(seq);
   std::vector<int32_t> blocks(static_cast<size_t>(wanted));
-  table.reserve(blocks.size() + static_cast<size_t>(table.num_blocks()));  // what may fail is done
+  grows.reserve(blocks.size() + static_cast<size_t>(grows.num_blocks()));  // what may fail is done
   for (int32_t& id : blocks) id = pool_.allocate().value();
-  table.extend(num_tokens, blocks);
+  grows.extend(num_tokens, blocks);
   return true;
 }
 
@@ -45,30 +31,18 @@ void BlockManager::free_sequence(int seq) {
   tables_.erase(seq);
 }
 
-const BlockTable& BlockManager::table(int seq) const { return find(tables_, seq); }
+const BlockTable& BlockManager::table(int seq) const {
+  const auto found = tables_.find(seq);
+  if (found == tables_.end()) {
+    throw std::out_of_range(fmt::format("BlockManager: there is no sequence {}", seq));
+  }
+  return found->second;
+}
 
 int64_t BlockManager::num_tokens() const {
   int64_t sum = 0;
   for (const auto& [seq, table] : tables_) sum += table.num_tokens();
   return sum;
-}
-
-void BlockManager::check() const {
-  std::vector<int> num_tables(static_cast<size_t>(pool_.num_blocks()), 0);
-  for (const auto& [seq, table] : tables_) {
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
-      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t id : table.block_ids()) ++num_tables.at(static_cast<size_t>(id));
-  }
-  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
-    const int found = num_tables[static_cast<size_t>(id)];
-    if (found != (pool_.is_used(id) ? 1 : 0)) {
-      throw std::logic_error(fmt::format("block {} is {}, but in {} tables", id,
-                                         pool_.is_used(id) ? "used" : "free", found));
-    }
-  }
 }
 
 }  // namespace lesson03

@@ -33,10 +33,6 @@ class BlockManager {
   /// Tokens that have a slot, over all sequences.
   int64_t num_tokens() const;
 
-  /// Throws std::logic_error unless every table has just the blocks its tokens need, and every
-  /// block is in one table if it is used and in none if it is free.
-  void check() const;
-
  private:
   int block_size_;
   BlockPool pool_;

@@ -22,7 +22,7 @@ int64_t BlockTable::slot(int token) const {
   }
   const int64_t block_id = block_ids_[static_cast<size_t>(token / block_size_)];
   const int offset = token % block_size_;
-  return block_id * block_size_ + offset;  // in 64 bits: a large pool has more than 2^31 slots
+  return block_id * block_size_ + offset;  // in 64 bits, as are the elements that it leads to
 }
 
 int BlockTable::last_block_fill() const {

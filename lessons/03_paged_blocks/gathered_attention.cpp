@@ -2,9 +2,6 @@
 
 #include <vector>
 
-#include "gather_kv.h"
-#include "write_kv.h"
-
 namespace lesson03 {
 
 void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
@@ -33,14 +30,7 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
 }
 
 void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  const KvBlocks cache = cache_->layer(rows.layer);
-  write_kv({.k = rows.k,
-            .v = rows.v,
-            .slot_mapping = slot_mapping_,
-            .num_rows = rows.num_rows,
-            .cache = cache},
-           stream);
-  gather_kv({.cache = cache,
+  gather_kv({.cache = write(rows, stream),
              .block_tables = block_tables_,
              .seq_len = rows.seq_len,
              .out_begin = args_.slab_begin,

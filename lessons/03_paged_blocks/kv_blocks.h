@@ -1,9 +1,13 @@
 #pragma once
 
-// One layer of a paged cache as a kernel sees it, plain pointers and sizes, and where a slot's rows
-// are in it.
+// One layer of a paged cache as a kernel sees it, plain pointers and sizes; where a slot's rows are
+// in it; and the two ops that move rows: into their slots, and out of them in token order, for a
+// kernel that knows nothing of blocks. Sources: vLLM's reshape_and_cache_flash and
+// gather_and_maybe_dequant_cache (v0.22.1: csrc/cache_kernels.cu).
 
 #include <cstdint>
+
+#include "common/base/device.h"
 
 #ifdef __CUDACC__
 #define KV_HOST_DEVICE __host__ __device__
@@ -28,25 +32,65 @@ struct KvBlocks {
   int block_stride = 0;  // rows from one block to the next, at least block_size
   int num_kv_heads = 0;
   int head_dim = 0;
+
+  KV_HOST_DEVICE int row_width() const { return num_kv_heads * head_dim; }  // elements
+  /// The first element of the row in slot (block_id, offset): in 64 bits, as a layer may have more
+  /// than 2^31 elements.
+  KV_HOST_DEVICE int64_t element(int64_t block_id, int offset) const {
+    return (block_id * block_stride + offset) * row_width();
+  }
+  /// True if the cache has this slot.
+  KV_HOST_DEVICE bool has_slot(int64_t slot) const {
+    return slot >= 0 && slot < int64_t{num_blocks} * block_size;
+  }
 };
 
 /// The row of K in slot (block_id, offset): [num_kv_heads, head_dim]. T is the activation type.
 template <class T>
 KV_HOST_DEVICE inline T* k_row(const KvBlocks& cache, int64_t block_id, int offset) {
-  const int64_t width = int64_t{cache.num_kv_heads} * cache.head_dim;
-  return static_cast<T*>(cache.k) + (block_id * cache.block_stride + offset) * width;
+  return static_cast<T*>(cache.k) + cache.element(block_id, offset);
 }
 
 /// The row of V in slot (block_id, offset).
 template <class T>
 KV_HOST_DEVICE inline T* v_row(const KvBlocks& cache, int64_t block_id, int offset) {
-  const int64_t width = int64_t{cache.num_kv_heads} * cache.head_dim;
-  return static_cast<T*>(cache.v) + (block_id * cache.block_stride + offset) * width;
+  return static_cast<T*>(cache.v) + cache.element(block_id, offset);
 }
 
-/// True if the cache has this slot.
-KV_HOST_DEVICE inline bool has_slot(const KvBlocks& cache, int64_t slot) {
-  return slot >= 0 && slot < int64_t{cache.num_blocks} * cache.block_size;
+struct WriteKvArgs {
+  const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim], activation dtype
+  const void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
+  /// Row r goes to this slot; kNoSlot: nowhere. On the stream's device. A slot out of the cache's
+  /// range is a bug of the caller: an assertion in a debug build, and nothing is written.
+  const int64_t* slot_mapping = nullptr;  // [num_rows]
+  int num_rows = 0;
+  KvBlocks cache;  // one layer
+};
+
+void write_kv_cpu(const WriteKvArgs& args);
+void write_kv_cuda(const WriteKvArgs& args, const kv::Stream& stream);
+inline void write_kv(const WriteKvArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(write_kv, args, stream);
+}
+
+struct GatherKvArgs {
+  KvBlocks cache;  // one layer
+  /// Row i is the block table of sequence i; what lies after its last block is never read. On the
+  /// stream's device, as the arrays below.
+  const int32_t* block_tables = nullptr;  // [num_seqs, max_blocks_per_seq]
+  const int32_t* seq_len = nullptr;       // [num_seqs], tokens to gather
+  const int64_t* out_begin = nullptr;     // [num_seqs], first row of each sequence in k_out, v_out
+  int max_blocks_per_seq = 0;
+  int num_seqs = 0;
+  int max_seq_len = 0;    // an upper bound of seq_len (sizes the grid)
+  void* k_out = nullptr;  // [rows, num_kv_heads, head_dim]
+  void* v_out = nullptr;
+};
+
+void gather_kv_cpu(const GatherKvArgs& args);
+void gather_kv_cuda(const GatherKvArgs& args, const kv::Stream& stream);
+inline void gather_kv(const GatherKvArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(gather_kv, args, stream);
 }
 
 }  // namespace lesson03

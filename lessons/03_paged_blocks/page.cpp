@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "page_paged.h"
+#include "program/check_manager.h"
 
 namespace lesson03 {
 
@@ -147,7 +148,7 @@ std::vector<viz::Counter> PagedPage::counters() const {
 
 void PagedPage::check_invariants() const {
   pool_->check();
-  if (live_.running()) manager().check();
+  if (live_.running()) check(manager());
   if (pointed_ && !table_of(pointed_)) {
     throw std::logic_error("the page points at a token that is not there");
   }

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "program/check_manager.h"
+
 namespace lesson03 {
 namespace {
 
@@ -59,7 +61,7 @@ const std::string& NamedSequences::text(const std::string& name, int token) cons
 }
 
 void NamedSequences::check() const {
-  manager_.check();
+  lesson03::check(manager_);
   for (const Sequence& sequence : all_) {
     for (int token = 0; token < table(sequence.name).num_tokens(); ++token) {
       const std::string& found = text(sequence.name, token);

@@ -21,12 +21,7 @@ std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables
 
 std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
                                        int width) {
-  if (tables.size() != rows.seq_len.size()) {
-    throw std::invalid_argument(fmt::format("pack_block_tables: {} tables for {} sequences",
-                                            tables.size(), rows.seq_len.size()));
-  }
   std::vector<int32_t> packed;
-  packed.reserve(tables.size() * static_cast<size_t>(width));
   for (size_t seq = 0; seq < tables.size(); ++seq) {
     const int blocks = blocks_for(rows.seq_len[seq], tables[seq]->block_size());
     if (blocks > width || blocks > tables[seq]->num_blocks()) {
@@ -48,6 +43,17 @@ void PagedAttentionBase::begin_pass(const kv::PassRows& rows, kv::PassArrays& ar
   max_blocks_per_seq_ = blocks_for(rows.max_seq_len(), cache_->block_size());
   arrays.add(pack_block_tables(rows, tables_, max_blocks_per_seq_), block_tables_);
   add_slots(rows, arrays);
+}
+
+KvBlocks PagedAttentionBase::write(const kv::AttentionRows& rows, const kv::Stream& stream) const {
+  const KvBlocks cache = cache_->layer(rows.layer);
+  write_kv({.k = rows.k,
+            .v = rows.v,
+            .slot_mapping = slot_mapping_,
+            .num_rows = rows.num_rows,
+            .cache = cache},
+           stream);
+  return cache;
 }
 
 void PagedAttentionBase::add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) {

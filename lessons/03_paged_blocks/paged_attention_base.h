@@ -21,8 +21,7 @@ using BlockTables = std::vector<const BlockTable*>;
 std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables);
 
 /// The blocks of each sequence's seq_len tokens, side by side, padded with -1 to `width` entries:
-/// [num_seqs, width]. Throws std::invalid_argument if that is too narrow, or there is not a table
-/// for each sequence with so many blocks.
+/// [num_seqs, width]. Throws std::invalid_argument if that is too narrow, or a table has too few.
 std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
                                        int width);
 
@@ -38,6 +37,8 @@ class PagedAttentionBase : public kv::Attention {
   virtual int64_t kv_bytes_copied() const { return 0; }
 
  protected:
+  /// Writes the pass's K and V into their slots of the layer, and returns the layer.
+  KvBlocks write(const kv::AttentionRows& rows, const kv::Stream& stream) const;
   /// Says where the rows of the pass go: sets slot_mapping_.
   virtual void add_slots(const kv::PassRows& rows, kv::PassArrays& arrays);
 

@@ -4,21 +4,18 @@
 //   lesson04_bench [--device NAME] [--seed N] [--json FILE]
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "bench_kernels.h"
+#include "bench_pass.h"
 #include "common/base/table.h"
 #include "common/program/bench.h"
 #include "common/program/report.h"
+#include "fast.h"
+#include "kernels/attention/plan.h"
 #include "lessons/02_flat_cache/decode_attention.h"
-#include "lessons/03_paged_blocks/gather_kv.h"
-#include "paged_attention.h"
+#include "lessons/03_paged_blocks/block_table.h"
 
 namespace {
 
@@ -26,8 +23,6 @@ struct NamedCase {
   std::string name;
   bench::Case what;
 };
-
-std::vector<int> same(int n, int len) { return std::vector<int>(static_cast<size_t>(n), len); }
 
 /// Lengths between 512 and 7,680 that add up to n * 4,096.
 std::vector<int> uneven(int n) {
@@ -40,7 +35,14 @@ std::vector<int> uneven(int n) {
   return lens;
 }
 
-std::vector<NamedCase> gpu_cases() {
+std::vector<NamedCase> cases_on(kv::Device device) {
+  using bench::same;
+  if (device == kv::Device::kCpu) {
+    return {{"8 x 1,024", {same(8, 1024), 16}},
+            {"8 x 1,024 blocks of 1", {same(8, 1024), 1}},
+            {"8 x 1,024 blocks of 256", {same(8, 1024), 256}},
+            {"1 x 8,192", {same(1, 8192), 16}}};
+  }
   return {{"64 x 4,096", {same(64, 4096), 16}},
           {"256 x 1,024", {same(256, 1024), 16}},
           {"1 x 32,768", {same(1, 32768), 16}},
@@ -53,161 +55,124 @@ std::vector<NamedCase> gpu_cases() {
           {"1 x 131,072", {same(1, 131072), 16}}};
 }
 
-/// The CPU twins over one layer of the same heads, in fp32.
-class CpuRunner {
+/// Seconds of one call.
+struct Times {
+  double read = 0;        // a plain read of the same bytes: the ceiling
+  double paged = 0;       // paged_attention
+  double contiguous = 0;  // decode_attention: the same kernel over slabs
+  double gathered = 0;    // gather_kv, then decode_attention: lesson 03
+};
+
+/// The same pass three ways. The pool's memory serves as slabs, too: a sequence after the other.
+class Runner {
  public:
-  CpuRunner(const bench::Case& c, uint64_t seed) : case_(c) {
-    std::mt19937_64 rng(seed);
-    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  Runner(const bench::Case& c, uint64_t seed, kv::Device device) : pass_(c, seed, device) {
+    std::vector<int64_t> begins;
+    int64_t rows = 0;
     for (const int len : c.seq_lens) {
-      max_blocks_ = std::max(max_blocks_, (len + c.block_size - 1) / c.block_size);
+      begins.push_back(rows);
+      rows += int64_t{lesson03::blocks_for(len, c.block_size)} * c.block_size;
     }
-    const size_t num_blocks = c.seq_lens.size() * static_cast<size_t>(max_blocks_);
-    tables_.resize(num_blocks);
-    std::iota(tables_.begin(), tables_.end(), 0);
-    std::shuffle(tables_.begin(), tables_.end(), rng);
-    k_.resize(num_blocks * static_cast<size_t>(c.block_size) * kWidth);
-    for (float& x : k_) x = uniform(rng);
-    v_ = k_, k_out_ = k_, v_out_ = k_;
-    q_.resize(c.seq_lens.size() * kHeads * kHeadDim, 0.5f);
-    out_ = q_;
-    for (size_t i = 0; i < c.seq_lens.size(); ++i) {
-      first_row_.push_back(static_cast<int32_t>(i) + 1);
-      begins_.push_back(static_cast<int64_t>(i) * max_blocks_ * c.block_size);
-    }
+    begins_ = kv::to_device<int64_t>(begins, stream());
+    const size_t bytes =
+        std::max(lesson04::paged_attention_workspace_bytes(args(0)),
+                 lesson02::decode_attention_workspace_bytes(flat_args(nullptr, nullptr)));
+    workspace_ = kv::DeviceBuffer(device, std::max<size_t>(bytes, 1));
+    kv::fill_bytes(workspace_.data(), 0, workspace_.bytes(), stream());
+    const size_t out_bytes = static_cast<size_t>(rows) * bench::kKvHeads * bench::kHeadDim *
+                             size_of(kv::activation_dtype(device));
+    k_out_ = kv::DeviceBuffer(device, out_bytes);
+    v_out_ = kv::DeviceBuffer(device, out_bytes);
   }
 
-  bench::Times run() {
-    bench::Times times;
-    times.read = time([&] { read(); });
-    times.paged = time([&] { paged(); });
-    times.contiguous = time([&] { flat(k_, v_); });
-    times.gathered = time([&] {
-      gather();
-      flat(k_out_, v_out_);
-    });
-    return times;
+  Times run() {
+    return {.read = pass_.read_seconds(),
+            .paged =
+                pass_.seconds_of([&](int i) { lesson04::fast_paged_attention(args(i), stream()); }),
+            .contiguous =
+                pass_.seconds_of([&](int i) { attend_flat(args(i).cache.k, args(i).cache.v); }),
+            .gathered = pass_.seconds_of([&](int i) {
+              gather(args(i));
+              attend_flat(k_out_.data(), v_out_.data());
+            })};
+  }
+
+  double bytes() const { return pass_.bytes(); }
+  /// Which kernel serves the pass.
+  std::string kernel() const {
+    if (stream().device() == kv::Device::kCpu) return "CPU";
+    const kv::attention::Plan plan(lesson04::queries_of(args(0)));
+    return plan.path == kv::attention::Plan::Path::kSpread ? "spread" : "stream";
   }
 
  private:
-  static constexpr int kHeads = 16, kKvHeads = 8, kHeadDim = 128;
-  static constexpr size_t kWidth = size_t{kKvHeads} * kHeadDim;
-
-  static double time(const std::function<void()>& f) {
-    std::vector<double> seconds;
-    for (int i = 0; i < 8; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      f();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-      if (i > 0) seconds.push_back(taken.count());
-    }
-    return kv::median(seconds);
+  const kv::Stream& stream() const { return pass_.stream(); }
+  lesson04::PagedAttentionArgs args(int copy) const {
+    lesson04::PagedAttentionArgs args = pass_.args(copy);
+    args.workspace = workspace_.data();
+    return args;
+  }
+  lesson02::DecodeAttentionArgs flat_args(const void* k, const void* v) const {
+    const lesson04::PagedAttentionArgs paged = args(0);
+    return {.q = paged.q,
+            .k_cache = k,
+            .v_cache = v,
+            .out = paged.out,
+            .first_row = paged.first_row,
+            .seq_len = paged.seq_len,
+            .slab_begin = begins_.as<const int64_t>(),
+            .num_seqs = paged.num_seqs,
+            .num_rows = paged.num_rows,
+            .max_rows_per_seq = 1,
+            .max_seq_len = paged.max_seq_len,
+            .num_heads = paged.num_heads,
+            .num_kv_heads = bench::kKvHeads,
+            .head_dim = bench::kHeadDim,
+            .workspace = workspace_.data()};
+  }
+  void attend_flat(const void* k, const void* v) {
+    lesson02::fast_decode_attention(flat_args(k, v), stream());
+  }
+  void gather(const lesson04::PagedAttentionArgs& args) {
+    lesson03::gather_kv({.cache = args.cache,
+                         .block_tables = args.block_tables,
+                         .seq_len = args.seq_len,
+                         .out_begin = begins_.as<const int64_t>(),
+                         .max_blocks_per_seq = args.max_blocks_per_seq,
+                         .num_seqs = args.num_seqs,
+                         .max_seq_len = args.max_seq_len,
+                         .k_out = k_out_.data(),
+                         .v_out = v_out_.data()},
+                        stream());
   }
 
-  int num_seqs() const { return static_cast<int>(case_.seq_lens.size()); }
-  lesson03::KvBlocks blocks() {
-    return {.k = k_.data(),
-            .v = v_.data(),
-            .num_blocks = static_cast<int>(tables_.size()),
-            .block_size = case_.block_size,
-            .block_stride = case_.block_size,
-            .num_kv_heads = kKvHeads,
-            .head_dim = kHeadDim};
-  }
-  void read() {
-    float sum = 0;
-    for (const auto* cache : {&k_, &v_}) {
-      for (size_t i = 0; i < cache->size(); i += 16) sum += (*cache)[i];  // a cache line at a time
-    }
-    out_[0] = sum;
-  }
-  void paged() {
-    lesson04::fast_paged_attention_cpu({.q = q_.data(),
-                                        .out = out_.data(),
-                                        .cache = blocks(),
-                                        .first_row = first_row_.data(),
-                                        .seq_len = case_.seq_lens.data(),
-                                        .block_tables = tables_.data(),
-                                        .max_blocks_per_seq = max_blocks_,
-                                        .num_seqs = num_seqs(),
-                                        .num_rows = num_seqs(),
-                                        .max_rows_per_seq = 1,
-                                        .max_seq_len = max_blocks_ * case_.block_size,
-                                        .num_heads = kHeads});
-  }
-  void flat(const std::vector<float>& k, const std::vector<float>& v) {
-    lesson02::fast_decode_attention_cpu({.q = q_.data(),
-                                         .k_cache = k.data(),
-                                         .v_cache = v.data(),
-                                         .out = out_.data(),
-                                         .first_row = first_row_.data(),
-                                         .seq_len = case_.seq_lens.data(),
-                                         .slab_begin = begins_.data(),
-                                         .num_seqs = num_seqs(),
-                                         .num_rows = num_seqs(),
-                                         .max_rows_per_seq = 1,
-                                         .max_seq_len = max_blocks_ * case_.block_size,
-                                         .num_heads = kHeads,
-                                         .num_kv_heads = kKvHeads,
-                                         .head_dim = kHeadDim});
-  }
-  void gather() {
-    lesson03::gather_kv_cpu({.cache = blocks(),
-                             .block_tables = tables_.data(),
-                             .seq_len = case_.seq_lens.data(),
-                             .out_begin = begins_.data(),
-                             .max_blocks_per_seq = max_blocks_,
-                             .num_seqs = num_seqs(),
-                             .max_seq_len = max_blocks_ * case_.block_size,
-                             .k_out = k_out_.data(),
-                             .v_out = v_out_.data()});
-  }
-
-  bench::Case case_;
-  int max_blocks_ = 0;
-  std::vector<int32_t> tables_, first_row_{0};
-  std::vector<int64_t> begins_;
-  std::vector<float> q_, k_, v_, k_out_, v_out_, out_;
+  bench::DecodePass pass_;
+  kv::DeviceBuffer begins_, workspace_, k_out_, v_out_;
 };
-
-std::vector<NamedCase> cpu_cases() {
-  return {{"8 x 1,024", {same(8, 1024), 16}},
-          {"8 x 1,024 blocks of 1", {same(8, 1024), 1}},
-          {"8 x 1,024 blocks of 256", {same(8, 1024), 256}},
-          {"1 x 8,192", {same(1, 8192), 16}}};
-}
-
-bench::Times measure(const bench::Case& c, kv::Device device, uint64_t seed) {
-#if KV_HAVE_CUDA
-  if (device == kv::Device::kCuda) return bench::measure_on_gpu(c, seed);
-#endif
-  static_cast<void>(device);
-  return CpuRunner(c, seed).run();
-}
 
 void run(const kv::GenerateOptions& options) {
   const kv::Console console(options.json_file);
   const kv::Device device = kv::resolve_device(options.device);
-  const bool gpu = device == kv::Device::kCuda;
   const std::string name = kv::describe(device);
   console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n", name);
   console.print("share: of a plain read of the same K and V in the same run\n\n");
 
-  kv::Table table(
-      {"batch x context", "us", "GB/s", "share", "slabs", "paging costs", "gather first"});
+  kv::Table table({"batch x context", "kernel", "us", "GB/s", "share", "slabs", "paging costs",
+                   "gather first"});
   nlohmann::json rows = nlohmann::json::array();
-  for (const NamedCase& c : gpu ? gpu_cases() : cpu_cases()) {
+  for (const NamedCase& c : cases_on(device)) {
     if (kv::interrupted()) break;
-    const bench::Times t = measure(c.what, device, options.sampling.seed);
-    const int64_t tokens =
-        std::accumulate(c.what.seq_lens.begin(), c.what.seq_lens.end(), int64_t{0});
-    const double bytes = static_cast<double>(tokens) * 2 * 8 * 128 * (gpu ? 2 : 4);
+    Runner runner(c.what, options.sampling.seed, device);
+    const Times t = runner.run();
     const auto us = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
-    table.add({c.name, us(t.paged), fmt::format("{:.0f}", bytes / t.paged / 1e9),
-               kv::percent(t.read, t.paged), us(t.contiguous),
+    // Where little is read the plain read is mostly its own launch, and no ceiling.
+    const std::string kernel = runner.kernel();
+    const std::string share = kernel == "spread" ? "-" : kv::percent(t.read, t.paged);
+    table.add({c.name, kernel, us(t.paged), fmt::format("{:.0f}", runner.bytes() / t.paged / 1e9),
+               share, us(t.contiguous),
                fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)), us(t.gathered)});
     rows.push_back({{"case", c.name},
-                    {"bytes", bytes},
+                    {"bytes", runner.bytes()},
                     {"read_seconds", t.read},
                     {"paged_seconds", t.paged},
                     {"contiguous_seconds", t.contiguous},

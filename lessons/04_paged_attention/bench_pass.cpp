@@ -1,27 +1,39 @@
 #include "bench_pass.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
 
-#include "common/program/measure_gpu.h"
+#include "common/base/dtype.h"
+#include "common/program/bench.h"
 #include "lessons/03_paged_blocks/block_table.h"
+#if KV_HAVE_CUDA
+#include "common/program/measure_gpu.h"
+#endif
 
 namespace bench {
 namespace {
 
-constexpr size_t kTokenBytes = size_t{kKvHeads} * kHeadDim * sizeof(kv::BFloat16);  // of K or of V
+void fill_randomly(const kv::DeviceBuffer& buffer, uint32_t seed, const kv::Stream& stream) {
+#if KV_HAVE_CUDA
+  if (stream.device() == kv::Device::kCuda) return kv::fill_random(buffer, seed, stream);
+#endif
+  std::mt19937 rng(seed);
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  std::vector<float> values(buffer.bytes() / sizeof(float));
+  for (float& x : values) x = uniform(rng);
+  kv::copy_to_device(buffer.data(), values.data(), buffer.bytes(), stream);
+}
 
 }  // namespace
 
-double bytes_of(const Case& c) {
-  const int64_t tokens = std::accumulate(c.seq_lens.begin(), c.seq_lens.end(), int64_t{0});
-  return 2.0 * static_cast<double>(tokens) * kTokenBytes;
-}
-
-DecodePass::DecodePass(const Case& c, uint64_t seed) : case_(c) {
+DecodePass::DecodePass(const Case& c, uint64_t seed, kv::Device device)
+    : case_(c),
+      stream_(device),
+      token_bytes_(kKvHeads * kHeadDim * size_of(kv::activation_dtype(device))) {
   const size_t n = c.seq_lens.size();
-  longest_ = *std::max_element(c.seq_lens.begin(), c.seq_lens.end());
+  longest_ = *std::ranges::max_element(c.seq_lens);
   for (const int len : c.seq_lens) num_blocks_ += lesson03::blocks_for(len, c.block_size);
   max_blocks_ = lesson03::blocks_for(longest_, c.block_size);
   make_tables(seed);
@@ -29,16 +41,19 @@ DecodePass::DecodePass(const Case& c, uint64_t seed) : case_(c) {
   std::iota(rows.begin(), rows.end(), 0);
   first_row_ = kv::to_device<int32_t>(rows, stream_);
   seq_len_ = kv::to_device<int32_t>(c.seq_lens, stream_);
-  const size_t q_bytes = n * static_cast<size_t>(c.num_heads) * kHeadDim * sizeof(kv::BFloat16);
-  q_ = kv::DeviceBuffer(kv::Device::kCuda, q_bytes);
-  out_ = kv::DeviceBuffer(kv::Device::kCuda, q_bytes);
+  const size_t q_bytes = n * token_bytes_ * static_cast<size_t>(c.num_heads) / kKvHeads;
+  q_ = kv::DeviceBuffer(device, q_bytes);
+  out_ = kv::DeviceBuffer(device, q_bytes);
   auto next_seed = static_cast<uint32_t>(seed);
-  kv::fill_random(q_, next_seed++, stream_);
-  const size_t bytes = static_cast<size_t>(num_blocks_ * c.block_size) * kTokenBytes;
-  for (int i = 0; i < kv::rotation_for(bytes_of(c)); ++i) {
+  fill_randomly(q_, next_seed++, stream_);
+  int num_copies = 1;
+#if KV_HAVE_CUDA
+  if (device == kv::Device::kCuda) num_copies = kv::rotation_for(bytes());
+#endif
+  for (int i = 0; i < num_copies; ++i) {
     for (auto* buffers : {&k_, &v_}) {
-      buffers->emplace_back(kv::Device::kCuda, bytes);
-      kv::fill_random(buffers->back(), next_seed++, stream_);
+      buffers->emplace_back(device, static_cast<size_t>(num_blocks_ * c.block_size) * token_bytes_);
+      fill_randomly(buffers->back(), next_seed++, stream_);
     }
   }
 }
@@ -57,6 +72,11 @@ void DecodePass::make_tables(uint64_t seed) {
     row += max_blocks_;
   }
   tables_ = kv::to_device<int32_t>(tables, stream_);
+}
+
+double DecodePass::bytes() const {
+  const int64_t tokens = std::accumulate(case_.seq_lens.begin(), case_.seq_lens.end(), int64_t{0});
+  return 2.0 * static_cast<double>(tokens) * static_cast<double>(token_bytes_);
 }
 
 lesson04::PagedAttentionArgs DecodePass::args(int copy) const {
@@ -82,10 +102,39 @@ lesson04::PagedAttentionArgs DecodePass::args(int copy) const {
           .num_heads = case_.num_heads};
 }
 
+double DecodePass::seconds_of(const std::function<void(int)>& call) const {
+#if KV_HAVE_CUDA
+  if (stream_.device() == kv::Device::kCuda) {
+    return kv::graph_seconds(stream_, static_cast<int>(k_.size()), call);
+  }
+#endif
+  std::vector<double> seconds;
+  for (int i = 0; i < 8; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    call(0);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    if (i > 0) seconds.push_back(taken.count());  // the first one warms up
+  }
+  return kv::median(seconds);
+}
+
 double DecodePass::read_seconds() const {
-  std::vector<std::vector<const kv::DeviceBuffer*>> copies;
-  for (size_t i = 0; i < k_.size(); ++i) copies.push_back({&k_[i], &v_[i]});
-  return kv::read_seconds(stream_, copies);
+#if KV_HAVE_CUDA
+  if (stream_.device() == kv::Device::kCuda) {
+    std::vector<std::vector<const kv::DeviceBuffer*>> copies;
+    for (size_t i = 0; i < k_.size(); ++i) copies.push_back({&k_[i], &v_[i]});
+    return kv::read_seconds(stream_, copies);
+  }
+#endif
+  return seconds_of([&](int) {
+    float sum = 0;
+    for (const kv::DeviceBuffer* cache : {&k_[0], &v_[0]}) {
+      const float* values = cache->as<const float>();
+      const size_t n = cache->bytes() / sizeof(float);
+      for (size_t i = 0; i < n; i += 16) sum += values[i];  // a cache line at a time
+    }
+    *out_.as<float>() = sum;
+  });
 }
 
 }  // namespace bench

@@ -1,8 +1,9 @@
 #pragma once
 
-// What the benchmarks on a GPU measure on: a decode step of sequences in random blocks.
+// What the benchmarks measure on: a decode step of sequences in random blocks, on either device.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "common/base/device.h"
@@ -19,19 +20,23 @@ struct Case {
 
 inline constexpr int kKvHeads = 8, kHeadDim = 128;
 
-/// Bytes of K and V that attention must read.
-double bytes_of(const Case& c);
+inline std::vector<int> same(int n, int len) {
+  return std::vector<int>(static_cast<size_t>(n), len);
+}
 
-/// The device memory of a case; K and V several times, with other values, so that the L2 cache
-/// holds nothing of the copy that is read next. The blocks lie in random order.
+/// The memory of a case. On CUDA there are K and V several times, with other values, so that the L2
+/// cache holds nothing of the copy that is read next. The blocks lie in random order.
 class DecodePass {
  public:
-  DecodePass(const Case& c, uint64_t seed);
+  DecodePass(const Case& c, uint64_t seed, kv::Device device);
 
   const kv::Stream& stream() const { return stream_; }
-  int num_copies() const { return static_cast<int>(k_.size()); }
+  /// Bytes of K and V that attention must read.
+  double bytes() const;
   /// Attention over one copy, but for the workspace.
   lesson04::PagedAttentionArgs args(int copy) const;
+  /// Seconds of one call, whose argument is the copy it works on: the median of many.
+  double seconds_of(const std::function<void(int)>& call) const;
   /// Seconds of a plain read of a copy.
   double read_seconds() const;
 
@@ -39,9 +44,10 @@ class DecodePass {
   void make_tables(uint64_t seed);
 
   Case case_;
-  kv::Stream stream_{kv::Device::kCuda};
+  kv::Stream stream_;
+  size_t token_bytes_;  // of K or of V
   int num_blocks_ = 0, max_blocks_ = 0, longest_ = 0;
-  std::vector<kv::DeviceBuffer> k_, v_;
+  std::vector<kv::DeviceBuffer> k_, v_;  // by copy
   kv::DeviceBuffer q_, out_, first_row_, seq_len_, tables_;
 };
 

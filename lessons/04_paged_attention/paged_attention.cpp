@@ -26,8 +26,7 @@ void attend_row(const PagedAttentionArgs& args, int seq, int row, int head) {
   const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
   // The sequence's last row is its last token; the row before it, the token before; and so on.
   const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
-  const int group = args.num_heads / args.cache.num_kv_heads;  // GQA: so many heads share K and V
-  const int kv_head = head / group;
+  const int kv_head = head / (args.num_heads / args.cache.num_kv_heads);  // GQA: heads share K, V
   const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
   const int64_t at = (int64_t{row} * args.num_heads + head) * head_dim;
   const float* q = static_cast<const float*>(args.q) + at;  // [head_dim]

@@ -31,8 +31,7 @@ __global__ void paged_attention_kernel(PagedAttentionArgs args) {
   const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
   const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
   const int block_size = args.cache.block_size;
-  const int group = args.num_heads / args.cache.num_kv_heads;  // GQA: so many heads share K and V
-  const int kv_head = head / group;
+  const int kv_head = head / (args.num_heads / args.cache.num_kv_heads);  // GQA: heads share K, V
   const float scale = 1.0f / sqrtf(static_cast<float>(kHeadDim));
   const int64_t at = (int64_t{row} * args.num_heads + head) * kHeadDim;
   const bf16* q_row = static_cast<const bf16*>(args.q) + at;  // [kHeadDim]

@@ -3,11 +3,8 @@
 #include <bit>
 
 #include "common/base/error.h"
-#include "lessons/03_paged_blocks/write_kv.h"
 
 namespace lesson04 {
-
-using lesson03::write_kv;
 
 PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, PagedKvCache& cache)
     : PagedAttentionBase(config, cache) {
@@ -43,15 +40,9 @@ PagedAttentionArgs PagedCacheAttention::args_of(const kv::AttentionRows& rows) c
 }
 
 void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  const PagedAttentionArgs args = args_of(rows);
-  write_kv({.k = rows.k,
-            .v = rows.v,
-            .slot_mapping = slot_mapping_,
-            .num_rows = rows.num_rows,
-            .cache = args.cache},
-           stream);
+  write(rows, stream);
   const bool plain = rows.kernel == kv::Kernel::kPlain;
-  (plain ? paged_attention : fast_paged_attention)(args, stream);
+  (plain ? paged_attention : fast_paged_attention)(args_of(rows), stream);
 }
 
 }  // namespace lesson04

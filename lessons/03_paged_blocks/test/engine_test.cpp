@@ -6,7 +6,6 @@
 
 #include <csignal>
 #include <limits>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,40 +13,17 @@
 #include "common/base/error.h"
 #include "common/base/parallel.h"
 #include "engine.h"
-#include "gather_kv.h"
+#include "gathered_attention.h"
+#include "guards.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "tests/support/naive_attention.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
-#include "write_kv.h"
 
 namespace {
 
 using kvtest::check_equal;
-using kvtest::random_floats;
 using kvtest::request_of;
 using kvtest::shipped_model;
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-/// One layer of a paged cache on the host.
-struct HostCache {
-  static constexpr int kKvHeads = 3, kHeadDim = 5;
-  static constexpr size_t kWidth = kKvHeads * kHeadDim;
-
-  HostCache(int num_blocks, int block_size, float fill)
-      : k(static_cast<size_t>(num_blocks * block_size) * kWidth, fill), v(k) {
-    blocks = {.k = k.data(),
-              .v = v.data(),
-              .num_blocks = num_blocks,
-              .block_size = block_size,
-              .block_stride = block_size,
-              .num_kv_heads = kKvHeads,
-              .head_dim = kHeadDim};
-  }
-  std::vector<float> k, v;  // [num_blocks, block_size, kKvHeads, kHeadDim]
-  lesson03::KvBlocks blocks;
-};
 
 std::vector<kv::Request> some_requests() {
   return {request_of(4, 20), request_of(6, 7), request_of(300, 3), request_of(1, 1),
@@ -56,90 +32,19 @@ std::vector<kv::Request> some_requests() {
 
 }  // namespace
 
-TEST_CASE("write_kv then gather_kv gives every row back and touches nothing else") {
-  constexpr int kBlocks = 7, kSize = 4;
-  constexpr size_t kWidth = HostCache::kWidth;
-  std::mt19937_64 rng(1);
-  HostCache cache(kBlocks, kSize, -7.0f);
-  // Two sequences in permuted blocks, lengths 6 and 9.
-  const std::vector<int32_t> tables{5, 0, -1, 3, 6, 1};
-  const std::vector<int32_t> lens{6, 9};
-  std::vector<int64_t> slots;
-  for (size_t seq = 0; seq < 2; ++seq) {
-    for (int t = 0; t < lens[seq]; ++t) {
-      slots.push_back(tables[seq * 3 + static_cast<size_t>(t / kSize)] * kSize + t % kSize);
-    }
-  }
-  const std::vector<float> k = random_floats(rng, slots.size() * kWidth);
-  const std::vector<float> v = random_floats(rng, slots.size() * kWidth);
-  lesson03::write_kv_cpu({.k = k.data(),
-                          .v = v.data(),
-                          .slot_mapping = slots.data(),
-                          .num_rows = static_cast<int>(slots.size()),
-                          .cache = cache.blocks});
-  // The whole cache: written rows where the slots say, the old value everywhere else.
-  std::vector<float> wanted_k(cache.k.size(), -7.0f), wanted_v = wanted_k;
-  for (size_t row = 0; row < slots.size(); ++row) {
-    const auto from = static_cast<std::ptrdiff_t>(row * kWidth);
-    const auto to = slots[row] * static_cast<std::ptrdiff_t>(kWidth);
-    std::copy_n(k.begin() + from, kWidth, wanted_k.begin() + to);
-    std::copy_n(v.begin() + from, kWidth, wanted_v.begin() + to);
-  }
-  CHECK(cache.k == wanted_k);
-  CHECK(cache.v == wanted_v);
-
-  const std::vector<int64_t> out_begin{9, 0};  // in the other order
-  std::vector<float> k_out(15 * kWidth, kNaN), v_out(15 * kWidth, kNaN);
-  lesson03::gather_kv_cpu({.cache = cache.blocks,
-                           .block_tables = tables.data(),
-                           .seq_len = lens.data(),
-                           .out_begin = out_begin.data(),
-                           .max_blocks_per_seq = 3,
-                           .num_seqs = 2,
-                           .max_seq_len = 9,
-                           .k_out = k_out.data(),
-                           .v_out = v_out.data()});
-  const auto rows_of = [&](const std::vector<float>& all, size_t begin, size_t n) {
-    const auto at = all.begin() + static_cast<std::ptrdiff_t>(begin * kWidth);
-    return std::vector<float>(at, at + static_cast<std::ptrdiff_t>(n * kWidth));
-  };
-  CHECK(rows_of(k_out, 9, 6) == rows_of(k, 0, 6));
-  CHECK(rows_of(v_out, 9, 6) == rows_of(v, 0, 6));
-  CHECK(rows_of(k_out, 0, 9) == rows_of(k, 6, 9));
-  CHECK(rows_of(v_out, 0, 9) == rows_of(v, 6, 9));
+TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere") {
+  lesson03_test::check_write_and_gather(kv::Stream(kv::Device::kCpu));
 }
 
-TEST_CASE("slot -1 writes nothing: the whole cache is compared") {
-  std::mt19937_64 rng(2);
-  HostCache cache(3, 4, 0.5f);
-  const std::vector<float> before = cache.k;
-  const std::vector<float> rows = random_floats(rng, 2 * HostCache::kWidth);
-  const std::vector<int64_t> slots{lesson03::kNoSlot, lesson03::kNoSlot};
-  lesson03::write_kv_cpu({.k = rows.data(),
-                          .v = rows.data(),
-                          .slot_mapping = slots.data(),
-                          .num_rows = 2,
-                          .cache = cache.blocks});
-  CHECK(cache.k == before);
-  CHECK(cache.v == before);
+TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
+  lesson03_test::check_write_and_gather_in_debug_pool(kv::Stream(kv::Device::kCpu));
 }
 
-#ifdef NDEBUG
-TEST_CASE("a slot out of range writes nothing") {
-  std::mt19937_64 rng(3);
-  HostCache cache(3, 4, 0.5f);
-  const std::vector<float> before = cache.k;
-  const std::vector<float> rows = random_floats(rng, 3 * HostCache::kWidth);
-  const std::vector<int64_t> slots{12, -2, int64_t{1} << 40};
-  lesson03::write_kv_cpu({.k = rows.data(),
-                          .v = rows.data(),
-                          .slot_mapping = slots.data(),
-                          .num_rows = 3,
-                          .cache = cache.blocks});
-  CHECK(cache.k == before);
-  CHECK(cache.v == before);
+TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
+  lesson03_test::check_model_in_debug_pool<lesson03::GatheredAttention>(shipped_model());
 }
-#else
+
+#ifndef NDEBUG
 TEST_CASE("a slot out of range is rejected in a debug build") {
   for (const int64_t slot : {int64_t{12}, int64_t{-2}, int64_t{1} << 40}) {
     CAPTURE(slot);
@@ -148,13 +53,10 @@ TEST_CASE("a slot out of range is rejected in a debug build") {
     if (child == 0) {
       std::signal(SIGABRT, SIG_DFL);
       kv::set_num_threads(1);
-      HostCache cache(3, 4, 0.5f);
-      const std::vector<float> rows(HostCache::kWidth, 1.0f);
-      lesson03::write_kv_cpu({.k = rows.data(),
-                              .v = rows.data(),
-                              .slot_mapping = &slot,
-                              .num_rows = 1,
-                              .cache = cache.blocks});
+      const kv::Stream stream(kv::Device::kCpu);
+      lesson03::PagedKvCache cache(kvtest::shape(1, 3, 8), stream, 3, 4);
+      const lesson03_test::Words row(48);
+      lesson03_test::write_rows(cache.layer(0), row, row, {slot}, stream);
       _exit(0);
     }
     int status = 0;

@@ -10,14 +10,15 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lessons/03_paged_blocks/engine.h"
-#include "lessons/03_paged_blocks/gather_kv.h"
+#include "lessons/03_paged_blocks/kv_blocks.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
-#include "lessons/03_paged_blocks/write_kv.h"
 #include "tests/support/device_arrays.h"
 #include "tests/support/kv_shape.h"
 
@@ -60,61 +61,148 @@ struct Off {
 };
 inline constexpr Off kOffByOne[] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
 
-inline bool has_nan(const kv::DeviceBuffer& activations, const kv::Stream& stream) {
-  const size_t n = activations.bytes() / size_of(kv::activation_dtype(stream.device()));
-  const auto values =
-      stream.device() == kv::Device::kCuda
-          ? kvtest::floats_of(kvtest::download<kv::BFloat16>(activations.data(), n, stream))
-          : kvtest::download<float>(activations.data(), n, stream);
-  for (const float x : values) {
-    if (std::isnan(x)) return true;
+/// Elements of K or V, in halves of 16 bits: bits are all that counts.
+using Words = std::vector<uint16_t>;
+inline Words random_words(std::mt19937_64& rng, size_t n) {
+  Words words(n);
+  for (uint16_t& word : words) word = static_cast<uint16_t>(rng());
+  return words;
+}
+inline Words words_of(const kv::DeviceBuffer& buffer, const kv::Stream& stream) {
+  return kvtest::download<uint16_t>(buffer.data(), buffer.bytes() / 2, stream);
+}
+/// Words of a row of K or V.
+inline size_t width_of(const lesson03::KvBlocks& cache, const kv::Stream& stream) {
+  return static_cast<size_t>(cache.row_width()) * size_of(kv::activation_dtype(stream.device())) /
+         2;
+}
+
+inline void write_rows(const lesson03::KvBlocks& cache, const Words& k, const Words& v,
+                       const std::vector<int64_t>& slots, const kv::Stream& stream) {
+  const auto d_k = kvtest::upload(k, stream), d_v = kvtest::upload(v, stream);
+  const auto d_slots = kvtest::upload(slots, stream);
+  lesson03::write_kv({.k = d_k.data(),
+                      .v = d_v.data(),
+                      .slot_mapping = d_slots.as<const int64_t>(),
+                      .num_rows = static_cast<int>(slots.size()),
+                      .cache = cache},
+                     stream);
+  stream.synchronize();  // before the rows go
+}
+
+/// K and V of sequences with these tables, [lens.size(), width], each from its row out_begin on.
+struct Gathered {
+  Words k, v;
+};
+inline Gathered gather_rows(const lesson03::KvBlocks& cache, const std::vector<int32_t>& tables,
+                            const std::vector<int32_t>& lens, const std::vector<int64_t>& out_begin,
+                            const kv::Stream& stream) {
+  const auto d_tables = kvtest::upload(tables, stream), d_lens = kvtest::upload(lens, stream);
+  const auto d_begin = kvtest::upload(out_begin, stream);
+  const auto rows = static_cast<size_t>(std::accumulate(lens.begin(), lens.end(), 0));
+  const auto k = kvtest::poisoned(rows * width_of(cache, stream) * 2, stream);
+  const auto v = kvtest::poisoned(k.bytes(), stream);
+  lesson03::gather_kv({.cache = cache,
+                       .block_tables = d_tables.as<const int32_t>(),
+                       .seq_len = d_lens.as<const int32_t>(),
+                       .out_begin = d_begin.as<const int64_t>(),
+                       .max_blocks_per_seq = static_cast<int>(tables.size() / lens.size()),
+                       .num_seqs = static_cast<int>(lens.size()),
+                       .max_seq_len = *std::ranges::max_element(lens),
+                       .k_out = k.data(),
+                       .v_out = v.data()},
+                      stream);
+  return {words_of(k, stream), words_of(v, stream)};
+}
+
+/// Rows go to their slots, those of slot -1 nowhere, and nothing else changes: the whole cache is
+/// compared. Then two sequences come back out of permuted blocks, row by row.
+inline void check_write_and_gather(const kv::Stream& stream) {
+  struct Shape {
+    int kv_heads, head_dim, block_size;
+  };
+  for (const Shape shape :
+       {Shape{8, 128, 16}, Shape{3, 8, 4}, Shape{1, 80, 1}, Shape{2, 64, 256}}) {
+    CAPTURE(shape.block_size);
+    std::mt19937_64 rng(7);
+    constexpr int kBlocks = 9;
+    constexpr size_t kRows = 23;
+    lesson03::KvBlocks cache{.num_blocks = kBlocks,
+                             .block_size = shape.block_size,
+                             .block_stride = shape.block_size,
+                             .num_kv_heads = shape.kv_heads,
+                             .head_dim = shape.head_dim};
+    const size_t width = width_of(cache, stream);
+    const auto num_slots = static_cast<size_t>(kBlocks * shape.block_size);
+    Words k = random_words(rng, num_slots * width), v = random_words(rng, num_slots * width);
+    const auto d_k = kvtest::upload(k, stream), d_v = kvtest::upload(v, stream);
+    cache.k = d_k.data(), cache.v = d_v.data();
+    const Words new_k = random_words(rng, kRows * width), new_v = random_words(rng, kRows * width);
+    std::vector<int64_t> slots;  // distinct; every fourth row is skipped
+    for (size_t row = 0; row < kRows; ++row) {
+      const bool skipped = row % 4 == 0 || row >= num_slots;
+      slots.push_back(skipped ? lesson03::kNoSlot
+                              : static_cast<int64_t>((row * 5 + 3) % num_slots));
+      if (skipped) continue;
+      const auto from = static_cast<std::ptrdiff_t>(row * width);
+      const auto to = slots.back() * static_cast<std::ptrdiff_t>(width);
+      std::copy_n(new_k.begin() + from, width, k.begin() + to);
+      std::copy_n(new_v.begin() + from, width, v.begin() + to);
+    }
+    write_rows(cache, new_k, new_v, slots, stream);
+    CHECK(words_of(d_k, stream) == k);
+    CHECK(words_of(d_v, stream) == v);
+#ifdef NDEBUG  // a debug build rejects a slot that the cache has not
+    write_rows(cache, new_k, new_v, {static_cast<int64_t>(num_slots), -2, int64_t{1} << 40},
+               stream);
+    CHECK(words_of(d_k, stream) == k);
+    CHECK(words_of(d_v, stream) == v);
+#endif
+    // Entries after a sequence's last block are never read.
+    const int size = shape.block_size, len0 = 2 * size + 1, len1 = size;
+    const std::vector<int32_t> tables{8, 0, 5, 3, -1, 1 << 30}, lens{len0, len1};
+    const Gathered gathered = gather_rows(cache, tables, lens, {len1, 0}, stream);
+    Words want_k, want_v;
+    const auto expect = [&](int seq, int len) {
+      for (int t = 0; t < len; ++t) {
+        const int slot = tables[static_cast<size_t>(3 * seq + t / size)] * size + t % size;
+        const auto at = static_cast<std::ptrdiff_t>(width) * slot;
+        want_k.insert(want_k.end(), k.begin() + at, k.begin() + at + static_cast<int>(width));
+        want_v.insert(want_v.end(), v.begin() + at, v.begin() + at + static_cast<int>(width));
+      }
+    };
+    expect(1, len1);
+    expect(0, len0);
+    CHECK(gathered.k == want_k);
+    CHECK(gathered.v == want_v);
   }
-  return false;
 }
 
 /// write_kv and gather_kv of whole blocks, the first of all and the last of all among them: guards
 /// stay as they are and out of what is gathered. Off by one row, and the guards tell.
 inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
   constexpr int kBlocks = 5, kLayers = 2;
+  constexpr uint16_t kGuard = 0xFFFF;
   for (const int block_size : {1, 4, 16}) {
-    const std::vector<int32_t> table{kBlocks - 1, 0}, seq_len{2 * block_size};
-    const std::vector<int64_t> out_begin{0};
+    const std::vector<int32_t> table{kBlocks - 1, 0};
     std::vector<int64_t> slots;
     for (const int32_t id : table) {
       for (int i = 0; i < block_size; ++i) slots.push_back(int64_t{id} * block_size + i);
     }
-    const auto d_table = kvtest::upload(table, stream), d_len = kvtest::upload(seq_len, stream);
-    const auto d_begin = kvtest::upload(out_begin, stream), d_slots = kvtest::upload(slots, stream);
     for (const Off off : kOffByOne) {
       CAPTURE(block_size);
       CAPTURE(off.k);
       CAPTURE(off.v);
       lesson03::PagedKvCache cache(kvtest::shape(kLayers, 3, 8), stream, kBlocks, block_size, 1);
       cache.fill(0, stream);
-      const size_t bytes =
-          static_cast<size_t>(cache.bytes_per_token() / kLayers / 2) * slots.size();
-      const auto rows = kvtest::poisoned(bytes, stream, 0x3F);
-      const auto k_out = kvtest::poisoned(bytes, stream, 0);
-      const auto v_out = kvtest::poisoned(bytes, stream, 0);
       for (int layer = kLayers - 1; layer >= 0; --layer) {
         const auto blocks = off_by(cache.layer(layer), off.k, off.v, stream.device());
-        lesson03::gather_kv({.cache = blocks,
-                             .block_tables = d_table.as<const int32_t>(),
-                             .seq_len = d_len.as<const int32_t>(),
-                             .out_begin = d_begin.as<const int64_t>(),
-                             .max_blocks_per_seq = 2,
-                             .num_seqs = 1,
-                             .max_seq_len = 2 * block_size,
-                             .k_out = k_out.data(),
-                             .v_out = v_out.data()},
-                            stream);
-        CHECK((has_nan(k_out, stream) || has_nan(v_out, stream)) != off.right());
-        lesson03::write_kv({.k = rows.data(),
-                            .v = rows.data(),
-                            .slot_mapping = d_slots.as<const int64_t>(),
-                            .num_rows = static_cast<int>(slots.size()),
-                            .cache = blocks},
-                           stream);
+        const Gathered rows = gather_rows(blocks, table, {2 * block_size}, {0}, stream);
+        const bool clean =
+            std::ranges::count(rows.k, kGuard) == 0 && std::ranges::count(rows.v, kGuard) == 0;
+        CHECK(clean == off.right());
+        const Words ones(slots.size() * width_of(blocks, stream), 0x3F3F);
+        write_rows(blocks, ones, ones, slots, stream);
         CHECK(touched_guard(cache, stream).empty() == off.right());
       }
     }

@@ -9,7 +9,6 @@
 #include "common/program/road_report.h"
 
 #if KV_HAVE_CUDA
-#include "common/program/measure_gpu.h"
 #include "lessons/04_paged_attention/bench_pass.h"
 #include "lessons/04_paged_attention/road/road.h"
 #endif
@@ -23,8 +22,6 @@ struct NamedCase {
   bench::Case what;
 };
 
-std::vector<int> same(int n, int len) { return std::vector<int>(static_cast<size_t>(n), len); }
-
 /// Seconds of one call of the step; 0 if the context is too long for it.
 double measure(const lesson04::road::Step& step, const bench::DecodePass& pass) {
   lesson04::PagedAttentionArgs args = pass.args(0);
@@ -32,7 +29,7 @@ double measure(const lesson04::road::Step& step, const bench::DecodePass& pass) 
   const size_t bytes = step.workspace_bytes == nullptr ? 0 : step.workspace_bytes(args);
   const kv::DeviceBuffer workspace(kv::Device::kCuda, std::max<size_t>(bytes, 1));
   kv::fill_bytes(workspace.data(), 0, workspace.bytes(), pass.stream());
-  return kv::graph_seconds(pass.stream(), pass.num_copies(), [&](int i) {
+  return pass.seconds_of([&](int i) {
     args = pass.args(i);
     args.workspace = workspace.data();
     step.attend(args, pass.stream());
@@ -40,6 +37,7 @@ double measure(const lesson04::road::Step& step, const bench::DecodePass& pass) 
 }
 
 kv::Road measure_all(uint64_t seed) {
+  using bench::same;
   kv::Road road;
   for (const auto& step : lesson04::road::kSteps) road.steps.push_back({step.idea, {}});
   for (const NamedCase& c :
@@ -48,9 +46,9 @@ kv::Road measure_all(uint64_t seed) {
                               {"1 x 4,096", {same(1, 4096)}},
                               {"1 x 32,768", {same(1, 32768)}},
                               {"64 x 4,096, 64 heads", {same(64, 4096), 16, 64}}}) {
-    const bench::DecodePass pass(c.what, seed);
+    const bench::DecodePass pass(c.what, seed, kv::Device::kCuda);
     road.cases.push_back(
-        {c.name, pass.read_seconds(), bench::bytes_of(c.what), road.cases.empty() ? "GB/s" : ""});
+        {c.name, pass.read_seconds(), pass.bytes(), road.cases.empty() ? "GB/s" : ""});
     for (size_t i = 0; i < road.steps.size(); ++i) {
       road.steps[i].seconds.push_back(measure(lesson04::road::kSteps[i], pass));
     }

@@ -1,52 +1,111 @@
 #pragma once
 
+// Paged attention over random sequences, on either device, and what must hold of every kernel.
+
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <stdexcept>
+#include <string>
 
 #include "common/base/kernel.h"
+#include "lessons/01_no_cache/test/attend.h"
 #include "lessons/03_paged_blocks/test/guards.h"
 #include "lessons/04_paged_attention/paged_attention.h"
 #include "tests/support/attention_runs.h"
 
 namespace lesson04_test {
 
+using kvtest::HeadShape;
+using kvtest::Outputs;
+using kvtest::Part;
+using kvtest::Sequence;
+using lesson03_test::Off;
+
 /// Which blocks the sequences get, and what stands in slots without a token: what must not matter.
 struct Blocks {
   int block_size = 16;
   uint64_t shuffle = 1;
-  kv::BFloat16 unused{0xFFFF};      // NaN
-  int guard_rows = 0;               // of NaN before, between and after the blocks
-  lesson03_test::Off off = {0, 0};  // rows by which the kernel is led astray
-  int first_block = 0;              // blocks in front that nobody reads: they take no memory
-  int seq_len_bound = 0;  // 0: the longest sequence; a large one makes the plan expect much work
+  kv::BFloat16 unused{0xFFFF};  // NaN
+  int guard_rows = 0;           // of NaN before, between and after the blocks
+  Off off = {0, 0};             // rows by which the kernel is led astray
+  int first_block = 0;          // blocks in front that nobody reads: they take no memory
+  int seq_len_bound = 0;   // 0: the longest sequence; a large one makes the plan expect much work
+  bool one_table = false;  // all sequences have the first one's blocks
 };
 
-/// Sequences in a paged cache on the host: shuffled blocks, and tables with an entry after the last
-/// block that must not be followed.
-struct PagedRowsOf {
-  PagedRowsOf(const kvtest::HeadShape& shape, const std::vector<kvtest::Part>& parts,
-              const Blocks& blocks) {
+/// A kernel, and the workspace it wants (null: none).
+struct Op {
+  void (*attend)(const lesson04::PagedAttentionArgs&, const kv::Stream&);
+  size_t (*workspace_bytes)(const lesson04::PagedAttentionArgs&);
+};
+inline Op op_of(kv::Kernel kernel) {
+  if (kernel == kv::Kernel::kPlain) return {lesson04::paged_attention, nullptr};
+  return {lesson04::fast_paged_attention, lesson04::paged_attention_workspace_bytes};
+}
+
+/// A pass over sequences in shuffled blocks; their tables have an entry after the last block that
+/// must not be followed.
+class Pass {
+ public:
+  Pass(const HeadShape& shape, const std::vector<Part>& parts, const Blocks& blocks,
+       kv::Device device)
+      : shape_(shape), parts_(parts), stream_(device) {
+    std::vector<int32_t> first_row{0}, seq_len;
+    int most_rows = 0;
+    for (const Part& part : parts) {
+      first_row.push_back(first_row.back() + part.num_rows);
+      seq_len.push_back(part.sequence->len);
+      most_rows = std::max(most_rows, part.num_rows);
+    }
+    fill_blocks(blocks);
+    q_ = kvtest::upload_rows(kvtest::queries_of(shape, parts), stream_);
+    first_row_ = kvtest::upload(first_row, stream_);
+    seq_len_ = kvtest::upload(seq_len, stream_);
+    args.q = q_.data();
+    args.first_row = first_row_.as<const int32_t>();
+    args.seq_len = seq_len_.as<const int32_t>();
+    args.num_seqs = static_cast<int>(parts.size());
+    args.num_rows = first_row.back();
+    args.max_rows_per_seq = most_rows;
+    args.max_seq_len = std::max(*std::ranges::max_element(seq_len), blocks.seq_len_bound);
+    args.num_heads = shape.num_heads;
+  }
+
+  Outputs run(const Op& op) {
+    const auto out = kvtest::poisoned(q_.bytes(), stream_);
+    args.out = out.data();
+    const auto workspace =
+        kvtest::poisoned(op.workspace_bytes ? op.workspace_bytes(args) : 0, stream_, 0);
+    args.workspace = workspace.data();
+    for (int i = 0; i < 2; ++i) op.attend(args, stream_);  // the workspace serves again
+    return kvtest::download_outputs(out, shape_, parts_, stream_);
+  }
+
+  lesson04::PagedAttentionArgs args;
+
+ private:
+  void fill_blocks(const Blocks& blocks) {
     const int size = blocks.block_size, stride = size + blocks.guard_rows;
-    num_blocks = 3;  // some that nobody has
-    for (const kvtest::Part& part : parts) {
-      const int needed = (part.sequence->len + size - 1) / size;
+    int num_blocks = 3, max_blocks = 0;  // some that nobody has
+    for (const Part& part : parts_) {
+      const int needed = lesson03::blocks_for(part.sequence->len, size);
       num_blocks += needed;
       max_blocks = std::max(max_blocks, needed + 1);
     }
-    std::vector<int32_t> ids(static_cast<size_t>(num_blocks));
+    std::vector<int32_t> ids(static_cast<size_t>(num_blocks)), tables;
     std::iota(ids.begin(), ids.end(), 0);
     std::shuffle(ids.begin(), ids.end(), std::mt19937_64(blocks.shuffle));
-    const auto width = static_cast<std::ptrdiff_t>(shape.kv_width());
+    const auto width = static_cast<std::ptrdiff_t>(shape_.kv_width());
     const auto at = [&](kvtest::Rows& rows, int32_t block, int offset) {
       return rows.begin() + (blocks.guard_rows + std::ptrdiff_t{block} * stride + offset) * width;
     };
-    k.assign(static_cast<size_t>(blocks.guard_rows + num_blocks * stride) * shape.kv_width(),
-             kv::BFloat16{0xFFFF});
+    kvtest::Rows k(static_cast<size_t>(blocks.guard_rows + num_blocks * stride) * shape_.kv_width(),
+                   kv::BFloat16{0xFFFF});
     for (const int32_t id : ids) std::fill_n(at(k, id, 0), size * width, blocks.unused);
-    v = k;
+    kvtest::Rows v = k;
     auto id = ids.begin();
-    for (const kvtest::Part& part : parts) {
+    for (const Part& part : parts_) {
       std::vector<int32_t> table(static_cast<size_t>(max_blocks), 1 << 30);
       for (int t = 0; t < part.sequence->len; ++t) {
         if (t % size == 0) table[static_cast<size_t>(t / size)] = blocks.first_block + *id++;
@@ -54,106 +113,188 @@ struct PagedRowsOf {
         std::copy_n(part.sequence->k.begin() + t * width, width, at(k, block, t % size));
         std::copy_n(part.sequence->v.begin() + t * width, width, at(v, block, t % size));
       }
+      if (blocks.one_table && !tables.empty())
+        table = {tables.begin(), tables.begin() + max_blocks};
       tables.insert(tables.end(), table.begin(), table.end());
     }
+    k_ = kvtest::upload_rows(k, stream_);
+    v_ = kvtest::upload_rows(v, stream_);
+    tables_ = kvtest::upload(tables, stream_);
+    args.block_tables = tables_.as<const int32_t>();
+    args.max_blocks_per_seq = max_blocks;
+    const int64_t row_bytes = static_cast<int64_t>(shape_.kv_width() * kvtest::row_bytes(stream_));
+    const int64_t begin = (blocks.guard_rows - int64_t{blocks.first_block} * stride) * row_bytes;
+    const auto address = [begin](const kv::DeviceBuffer& buffer) {  // may lie before the buffer
+      return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(buffer.data()) + begin);
+    };
+    args.cache = lesson03_test::off_by({.k = address(k_),
+                                        .v = address(v_),
+                                        .num_blocks = blocks.first_block + num_blocks,
+                                        .block_size = size,
+                                        .block_stride = stride,
+                                        .num_kv_heads = shape_.num_kv_heads,
+                                        .head_dim = shape_.head_dim},
+                                       blocks.off.k, blocks.off.v, stream_.device());
   }
-  int num_blocks, max_blocks = 0;
-  kvtest::Rows k, v;            // [guard_rows + num_blocks * stride, num_kv_heads, head_dim]
-  std::vector<int32_t> tables;  // [sequences, max_blocks]
+
+  HeadShape shape_;
+  std::vector<Part> parts_;
+  kv::Stream stream_;
+  kv::DeviceBuffer q_, k_, v_, first_row_, seq_len_, tables_;
 };
 
-/// The pool in which these rows are, block first_block the first that has memory.
-inline lesson03::KvBlocks pool_of(const kv::DeviceBuffer& k, const kv::DeviceBuffer& v,
-                                  int num_blocks, const kvtest::HeadShape& shape,
-                                  const Blocks& blocks, const kv::Stream& stream) {
-  const int stride = blocks.block_size + blocks.guard_rows;
-  const int64_t row_bytes = static_cast<int64_t>(shape.kv_width() * kvtest::row_bytes(stream));
-  const int64_t begin = (blocks.guard_rows - int64_t{blocks.first_block} * stride) * row_bytes;
-  const auto address = [begin](const kv::DeviceBuffer& buffer) {  // may lie before the buffer
-    return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(buffer.data()) + begin);
+inline kvtest::Attend attend_by(const Op& op, kv::Device device, Blocks blocks = {}) {
+  return [=](const HeadShape& shape, const std::vector<Part>& parts) {
+    return Pass(shape, parts, blocks, device).run(op);
   };
-  return lesson03_test::off_by({.k = address(k),
-                                .v = address(v),
-                                .num_blocks = blocks.first_block + num_blocks,
-                                .block_size = blocks.block_size,
-                                .block_stride = stride,
-                                .num_kv_heads = shape.num_kv_heads,
-                                .head_dim = shape.head_dim},
-                               blocks.off.k, blocks.off.v, stream.device());
+}
+inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Blocks blocks = {}) {
+  return attend_by(op_of(kernel), device, blocks);
 }
 
-inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Blocks blocks = {}) {
-  return [=](const kvtest::HeadShape& shape, const std::vector<kvtest::Part>& parts) {
-    const kv::Stream stream(device);
-    const PagedRowsOf cache(shape, parts, blocks);
-    std::vector<int32_t> first_row{0}, seq_len;
-    int most_rows = 0;
-    for (const kvtest::Part& part : parts) {
-      first_row.push_back(first_row.back() + part.num_rows);
-      seq_len.push_back(part.sequence->len);
-      most_rows = std::max(most_rows, part.num_rows);
+/// A kernel on a device. On CUDA the fast one plans for the longest sequence; with a large bound it
+/// expects much work, and streams.
+struct Run {
+  kv::Kernel kernel;
+  kv::Device device;
+  int seq_len_bound = 0;
+
+  kvtest::Attend attend(Blocks blocks = {}) const {
+    blocks.seq_len_bound = seq_len_bound;
+    return attend_with(kernel, device, blocks);
+  }
+};
+inline constexpr int kMuchWork = 60'000;  // tokens
+inline std::vector<Run> runs_on(kv::Device device) {
+  std::vector<Run> all{{kv::Kernel::kPlain, device}, {kv::Kernel::kFast, device}};
+  if (device == kv::Device::kCuda) all.push_back({kv::Kernel::kFast, device, kMuchWork});
+  return all;
+}
+
+/// What a pass must give: of lesson 01's result each part's last rows.
+inline Outputs wanted(const Run& run, const HeadShape& shape, const std::vector<Part>& parts) {
+  std::vector<Part> whole;
+  for (const Part& part : parts) whole.push_back({part.sequence, part.sequence->len});
+  Outputs rows = lesson01_test::attend_with(run.kernel, run.device)(shape, whole);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto n = static_cast<std::ptrdiff_t>(shape.q_width()) * parts[i].num_rows;
+    rows[i].erase(rows[i].begin(), rows[i].end() - n);
+  }
+  return rows;
+}
+
+inline void check_bits(const Outputs& got, const Outputs& want) {
+  REQUIRE(got.size() == want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    CHECK(kvtest::same_bits(got[i], want[i]));
+  }
+}
+
+/// The fast kernel: every context, grouping and head_dim in one decode step.
+inline void check_contexts_and_shapes(kv::Device device) {
+  for (const HeadShape shape :
+       {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{16, 4, 64}, HeadShape{16, 2, 80},
+        HeadShape{6, 2, 96}, HeadShape{8, 2, 32}, HeadShape{12, 1, 128}}) {
+    CAPTURE(shape.num_heads);
+    CAPTURE(shape.head_dim);
+    std::vector<Sequence> sequences;
+    for (const int len : {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 700}) {
+      sequences.emplace_back(shape, len, sequences.size() + 1);
     }
-    const auto q = kvtest::upload_rows(kvtest::queries_of(shape, parts), stream);
-    const auto k = kvtest::upload_rows(cache.k, stream);
-    const auto v = kvtest::upload_rows(cache.v, stream);
-    const auto rows = kvtest::upload(first_row, stream);
-    const auto lengths = kvtest::upload(seq_len, stream);
-    const auto tables = kvtest::upload(cache.tables, stream);
-    const auto out = kvtest::poisoned(q.bytes(), stream);
-    lesson04::PagedAttentionArgs args{
-        .q = q.data(),
-        .out = out.data(),
-        .cache = pool_of(k, v, cache.num_blocks, shape, blocks, stream),
-        .first_row = rows.as<const int32_t>(),
-        .seq_len = lengths.as<const int32_t>(),
-        .block_tables = tables.as<const int32_t>(),
-        .max_blocks_per_seq = cache.max_blocks,
-        .num_seqs = static_cast<int>(parts.size()),
-        .num_rows = first_row.back(),
-        .max_rows_per_seq = most_rows,
-        .max_seq_len =
-            std::max(*std::max_element(seq_len.begin(), seq_len.end()), blocks.seq_len_bound),
-        .num_heads = shape.num_heads};
-    if (kernel == kv::Kernel::kPlain) {
-      lesson04::paged_attention(args, stream);
-      return kvtest::download_outputs(out, shape, parts, stream);
+    std::vector<Part> parts;
+    for (const Sequence& s : sequences) parts.push_back({&s, 1});
+    const Outputs want = wanted({kv::Kernel::kFast, device}, shape, parts);
+    for (const Run& run : runs_on(device)) {
+      if (run.kernel == kv::Kernel::kPlain) continue;
+      for (const int block_size : {1, 16, 64, 256}) {
+        CAPTURE(run.seq_len_bound);
+        CAPTURE(block_size);
+        check_bits(run.attend({.block_size = block_size})(shape, parts), want);
+      }
     }
-    const auto workspace =
-        kvtest::poisoned(lesson04::paged_attention_workspace_bytes(args), stream, 0);
-    args.workspace = workspace.data();
-    for (int i = 0; i < 2; ++i) lesson04::fast_paged_attention(args, stream);  // with one workspace
-    return kvtest::download_outputs(out, shape, parts, stream);
-  };
+  }
+}
+
+/// Every block size, with and without guards between the blocks; blocks in any order; anything in
+/// slots without a token; and blocks past 2^31 elements.
+inline std::vector<Blocks> all_layouts() {
+  std::vector<Blocks> all;
+  for (int size = 1; size <= 256; size *= 2) {
+    for (const int guards : {0, 1}) all.push_back({.block_size = size, .guard_rows = guards});
+  }
+  for (const uint64_t seed : {2u, 3u, 4u, 5u}) all.push_back({.shuffle = seed});
+  for (const int bits : {0x0000, 0x7F80, 0xFF80, 0x7F7F, 0xFF7F}) {  // 0, infinities, huge
+    const kv::BFloat16 unused{static_cast<uint16_t>(bits)};
+    for (const int size : {16, 256}) all.push_back({.block_size = size, .unused = unused});
+  }
+  all.push_back({.first_block = 538'000});  // of 16 x 256 elements: 2.2e9 in front
+  return all;
+}
+
+inline void check_all_layouts(const Run& run) {
+  const HeadShape shape{4, 2, 128};
+  const Sequence a(shape, 259, 1), b(shape, 33, 2), c(shape, 64, 3), d(shape, 1, 4);
+  for (const auto& parts : {std::vector<Part>{{&a, 1}, {&b, 1}, {&c, 1}, {&d, 1}},
+                            std::vector<Part>{{&c, 7}, {&a, 40}, {&b, 1}}}) {
+    const Outputs want = wanted(run, shape, parts);
+    for (const Blocks& blocks : all_layouts()) {
+      CAPTURE(blocks.block_size);
+      CAPTURE(blocks.guard_rows);
+      CAPTURE(blocks.unused.bits);
+      CAPTURE(blocks.first_block);
+      check_bits(run.attend(blocks)(shape, parts), want);
+    }
+  }
+}
+
+/// The table is all that says whose block it is: a shared prefix needs nothing from a kernel. `b`
+/// has the queries of `a` and other K and V, until its table names a's blocks.
+inline void check_shared_blocks(const Run& run) {
+  const HeadShape shape{4, 2, 64};
+  const Sequence a(shape, 48, 41);
+  Sequence b(shape, 48, 42);
+  b.q = a.q;
+  const Outputs want = wanted(run, shape, {{&a, 1}, {&a, 1}});
+  CHECK_FALSE(kvtest::same_bits(run.attend()(shape, {{&a, 1}, {&b, 1}})[1], want[1]));
+  check_bits(run.attend({.one_table = true})(shape, {{&a, 1}, {&b, 1}}), want);
+}
+
+inline void check_block_sizes_refused(const Run& run) {
+  const HeadShape shape{4, 2, 64};
+  const Sequence s(shape, 3, 61);
+  Pass pass(shape, {{&s, 1}}, {}, run.device);
+  for (const int size : {0, -1, 3, 12, 257, 512, INT32_MIN}) {
+    pass.args.cache.block_size = size;
+    const std::string found = "block size " + std::to_string(size);
+    CHECK_THROWS_WITH_AS(pass.run(op_of(run.kernel)), doctest::Contains(found.c_str()),
+                         std::invalid_argument);
+  }
 }
 
 /// Sequences that fill their last block, in a debug pool. A kernel that keeps to the blocks gives
 /// the bits that it gives without guards; off by one row of K or V, it gives NaN.
-inline void check_attention_in_debug_pool(kv::Kernel kernel, kv::Device device, int seq_len_bound) {
-  const kvtest::HeadShape shape{4, 2, 64};
+inline void check_debug_pool(const Run& run) {
+  const HeadShape shape{4, 2, 64};
   for (const int block_size : {1, 16, 64}) {
-    const kvtest::Sequence a(shape, 320, 1), b(shape, block_size, 2);
+    const Sequence a(shape, 320, 1), b(shape, block_size, 2);
     for (const int rows : {1, 40}) {
-      const std::vector<kvtest::Part> parts{{&a, rows}, {&b, 1}};
-      const auto attend = [&](int guard_rows, lesson03_test::Off off) {
-        return attend_with(kernel, device,
-                           {.block_size = block_size,
-                            .guard_rows = guard_rows,
-                            .off = off,
-                            .seq_len_bound = seq_len_bound})(shape, parts);
+      const std::vector<Part> parts{{&a, rows}, {&b, 1}};
+      const auto attend = [&](int guard_rows, Off off) {
+        return run.attend({.block_size = block_size, .guard_rows = guard_rows, .off = off})(shape,
+                                                                                            parts);
       };
-      const kvtest::Outputs want = attend(0, {0, 0});
-      for (const lesson03_test::Off off : lesson03_test::kOffByOne) {
+      const Outputs want = attend(0, {0, 0});
+      for (const Off off : lesson03_test::kOffByOne) {
         CAPTURE(block_size);
         CAPTURE(rows);
         CAPTURE(off.k);
         CAPTURE(off.v);
-        const kvtest::Outputs got = attend(1, off);
-        for (size_t i = 0; i < parts.size(); ++i) {
-          if (off.right()) {
-            CHECK(kvtest::same_bits(got[i], want[i]));
-          } else {
-            CHECK(std::isnan(got[i].back()));
-          }
+        const Outputs got = attend(1, off);
+        if (off.right()) {
+          check_bits(got, want);
+        } else {
+          for (const auto& part : got) CHECK(std::isnan(part.back()));
         }
       }
     }

@@ -1,66 +1,24 @@
 // Tests of the walk: its pieces, put together, are paged attention to the bit.
 
-#include <doctest/doctest.h>
-
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <random>
-#include <stdexcept>
-#include <vector>
-
-#include "common/base/error.h"
-#include "lessons/03_paged_blocks/block_table.h"
 #include "program/walk.h"
-#include "tests/support/naive_attention.h"
+#include "attend.h"
+#include "common/base/error.h"
 #include "tests/support/shipped_model.h"
 
 namespace {
 
 using lesson04::WalkStep;
-constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 24, kBlockSize = 8;
+constexpr int kBlockSize = 8;
+constexpr kvtest::HeadShape kShape{4, 2, 24};
 
 /// Two sequences, of 3 tokens and of `len`; the pass has their last 2 rows each.
 struct SmallPass {
-  explicit SmallPass(int len) : lens{3, len} {
-    std::mt19937_64 rng(static_cast<uint64_t>(len));
-    const int blocks = lesson03::blocks_for(len, kBlockSize);
-    const int pool = blocks + 2;
-    const auto elements = static_cast<size_t>(pool * kBlockSize * kKvHeads * kHeadDim);
-    k = kvtest::random_floats(rng, elements);
-    v = kvtest::random_floats(rng, elements);
-    q = kvtest::random_floats(rng, 4 * kHeads * kHeadDim);
-    out.assign(q.size(), std::numeric_limits<float>::quiet_NaN());
-    tables.assign(static_cast<size_t>(2 * blocks), -1);
-    tables[0] = pool - 1;
-    for (int b = 0; b < blocks; ++b) {  // backwards
-      tables[static_cast<size_t>(blocks + b)] = blocks - 1 - b;
-    }
-    args.q = q.data();
-    args.out = out.data();
-    args.cache = {.k = k.data(),
-                  .v = v.data(),
-                  .num_blocks = pool,
-                  .block_size = kBlockSize,
-                  .block_stride = kBlockSize,
-                  .num_kv_heads = kKvHeads,
-                  .head_dim = kHeadDim};
-    args.first_row = first_row.data();
-    args.seq_len = lens.data();
-    args.block_tables = tables.data();
-    args.max_blocks_per_seq = blocks;
-    args.num_seqs = args.max_rows_per_seq = 2;
-    args.num_rows = 4;
-    args.max_seq_len = len;
-    args.num_heads = kHeads;
-    lesson04::fast_paged_attention_cpu(args);
-  }
-  const float* out_of(int row, int head) const {
-    return out.data() + (row * kHeads + head) * kHeadDim;
-  }
-  std::vector<int32_t> lens, tables, first_row{0, 2, 4};
-  std::vector<float> k, v, q, out;
-  lesson04::PagedAttentionArgs args;
+  explicit SmallPass(int len)
+      : a(kShape, 3, 1),
+        b(kShape, len, 2),
+        pass(kShape, {{&a, 2}, {&b, 2}}, {.block_size = kBlockSize}, kv::Device::kCpu) {}
+  kvtest::Sequence a, b;
+  lesson04_test::Pass pass;
 };
 
 }  // namespace
@@ -68,29 +26,33 @@ struct SmallPass {
 TEST_CASE("the last step of a walk has the bits of fast_paged_attention_cpu") {
   for (const int len : {2, 63, 64, 65, 256, 257, 320, 700}) {
     CAPTURE(len);
-    const SmallPass pass(len);
+    SmallPass small(len);
+    const auto outputs = small.pass.run(lesson04_test::op_of(kv::Kernel::kFast));
     for (int row = 0; row < 4; ++row) {
-      for (int head = 0; head < kHeads; ++head) {
-        const std::vector<WalkStep> steps = lesson04::walk(pass.args, row, head);
+      std::vector<float> out;
+      for (int head = 0; head < kShape.num_heads; ++head) {
+        const std::vector<WalkStep> steps = lesson04::walk(small.pass.args, row, head);
         REQUIRE(!steps.empty());
         REQUIRE(steps.back().kind == WalkStep::Kind::kDivide);
-        REQUIRE(steps.back().out.size() == kHeadDim);
-        CHECK(std::memcmp(steps.back().out.data(), pass.out_of(row, head),
-                          kHeadDim * sizeof(float)) == 0);
+        out.insert(out.end(), steps.back().out.begin(), steps.back().out.end());
       }
+      const auto& of_sequence = outputs[static_cast<size_t>(row / 2)];
+      const auto at = of_sequence.begin() + row % 2 * static_cast<std::ptrdiff_t>(out.size());
+      CHECK(kvtest::same_bits(out, {at, at + static_cast<std::ptrdiff_t>(out.size())}));
     }
   }
 }
 
 TEST_CASE("a walk visits every tile once and merges in order") {
-  const SmallPass pass(600);  // 10 tiles in 3 groups
-  const std::vector<WalkStep> steps = lesson04::walk(pass.args, 3, 1);
+  const SmallPass small(600);  // 10 tiles in 3 groups
+  const lesson04::PagedAttentionArgs& args = small.pass.args;
+  const std::vector<WalkStep> steps = lesson04::walk(args, 3, 1);
   int tiles = 0, tile_merges = 0, group_merges = 0;
   for (const WalkStep& step : steps) {
     CHECK(step.num_tokens > 0);
     CHECK(step.block_ids.size() ==
           static_cast<size_t>(lesson03::blocks_for(step.num_tokens, kBlockSize)));
-    CHECK(step.block_ids[0] == pass.tables[static_cast<size_t>(75 + step.first_token / 8)]);
+    CHECK(step.block_ids[0] == args.block_tables[args.max_blocks_per_seq + step.first_token / 8]);
     if (step.kind == WalkStep::Kind::kTile) {
       CHECK(step.tile == tiles);
       CHECK(step.first_token == 64 * tiles++);
@@ -126,9 +88,9 @@ TEST_CASE("a walk visits every tile once and merges in order") {
 }
 
 TEST_CASE("a row or a head that does not exist is refused") {
-  const SmallPass pass(20);
-  for (const auto& [row, head] : {std::pair{-1, 0}, {4, 0}, {0, -1}, {0, kHeads}}) {
-    CHECK_THROWS_AS(lesson04::walk(pass.args, row, head), std::out_of_range);
+  const SmallPass small(20);
+  for (const auto& [row, head] : {std::pair{-1, 0}, {4, 0}, {0, -1}, {0, kShape.num_heads}}) {
+    CHECK_THROWS_AS(lesson04::walk(small.pass.args, row, head), std::out_of_range);
   }
 }
 

@@ -1,0 +1,35 @@
+#pragma once
+
+// Whether a manager's tables and its pool say the same: for the page and the tests.
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "lessons/03_paged_blocks/block_manager.h"
+
+namespace lesson03 {
+
+/// Throws std::logic_error unless every table has just the blocks its tokens need, and every block
+/// is in one table if it is used and in none if it is free.
+inline void check(const BlockManager& manager) {
+  const BlockPool& pool = manager.pool();
+  std::vector<int> num_tables(static_cast<size_t>(pool.num_blocks()), 0);
+  for (const auto& [seq, table] : manager.tables()) {
+    if (table.num_blocks() != blocks_for(table.num_tokens(), manager.block_size())) {
+      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
+                                         table.num_blocks(), table.num_tokens()));
+    }
+    for (const int32_t id : table.block_ids()) ++num_tables.at(static_cast<size_t>(id));
+  }
+  for (int32_t id = 0; id < pool.num_blocks(); ++id) {
+    const int found = num_tables[static_cast<size_t>(id)];
+    if (found != (pool.is_used(id) ? 1 : 0)) {
+      throw std::logic_error(fmt::format("block {} is {}, but in {} tables", id,
+                                         pool.is_used(id) ? "used" : "free", found));
+    }
+  }
+}
+
+}  // namespace lesson03
