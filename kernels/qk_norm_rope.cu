@@ -21,35 +21,18 @@ constexpr int kWarpsPerCta = 4;
 constexpr int kMaxHeadDim = 256;
 constexpr int kMaxPairs = kMaxHeadDim / 2 / 32;  // pairs of elements per lane
 
-/// QkNormRopeArgs as the kernel wants them.
-struct Heads {
-  const float* qkv;
-  const int32_t* positions;
-  int64_t num_warps;  // one per row and head
-  int num_heads;
-  int num_kv_heads;
-  int head_dim;
-  const float* q_norm_weight;
-  const float* k_norm_weight;
-  float norm_eps;
-  const float* inv_freq;
-  __nv_bfloat16* q;
-  __nv_bfloat16* k;
-  __nv_bfloat16* v;
-};
-
 // Grid: one warp per (row, head), the row's Q heads first, then K, then V. Lane l holds the pairs
 // (i, i + head_dim / 2) with i = l, l + 32, ...: RoPE turns a pair, and never leaves the lane.
-__global__ void qk_norm_rope_kernel(Heads args) {
+__global__ void qk_norm_rope_kernel(QkNormRopeArgs args) {
   let_successors_start();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t index =
       static_cast<int64_t>(blockIdx.x) * kWarpsPerCta + static_cast<int>(threadIdx.x) / 32;
-  if (index >= args.num_warps) {
+  const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
+  if (index >= int64_t{args.num_rows} * heads_per_row) {
     wait_for_predecessors();
     return;
   }
-  const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
   const int64_t row = index / heads_per_row;
   const int head = static_cast<int>(index % heads_per_row);
   const int half = args.head_dim / 2;
@@ -96,7 +79,8 @@ __global__ void qk_norm_rope_kernel(Heads args) {
 
   const int kv_head = head - args.num_heads - (is_v ? args.num_kv_heads : 0);
   const int64_t out_head = is_q ? row * args.num_heads + head : row * args.num_kv_heads + kv_head;
-  __nv_bfloat16* out = (is_q ? args.q : is_v ? args.v : args.k) + out_head * args.head_dim;
+  void* all_heads = is_q ? args.q : is_v ? args.v : args.k;
+  __nv_bfloat16* out = static_cast<__nv_bfloat16*>(all_heads) + out_head * args.head_dim;
 #pragma unroll
   for (int j = 0; j < kMaxPairs; ++j) {
     const int i = lane + 32 * j;
@@ -118,23 +102,10 @@ void qk_norm_rope_cuda(const QkNormRopeArgs& args, const Stream& stream) {
                     "; use --device cpu");
   }
   const int64_t num_warps = int64_t{args.num_rows} * (args.num_heads + 2 * args.num_kv_heads);
-  const Heads heads{.qkv = args.qkv,
-                    .positions = args.positions,
-                    .num_warps = num_warps,
-                    .num_heads = args.num_heads,
-                    .num_kv_heads = args.num_kv_heads,
-                    .head_dim = args.head_dim,
-                    .q_norm_weight = args.q_norm_weight,
-                    .k_norm_weight = args.k_norm_weight,
-                    .norm_eps = args.norm_eps,
-                    .inv_freq = args.inv_freq,
-                    .q = static_cast<__nv_bfloat16*>(args.q),
-                    .k = static_cast<__nv_bfloat16*>(args.k),
-                    .v = static_cast<__nv_bfloat16*>(args.v)};
   const auto num_ctas = static_cast<unsigned>((num_warps + kWarpsPerCta - 1) / kWarpsPerCta);
   launch_dependent(qk_norm_rope_kernel,
                    {dim3(num_ctas), dim3(32 * kWarpsPerCta), 0, "launching qk_norm_rope"}, stream,
-                   heads);
+                   args);
 }
 
 }  // namespace kv
