@@ -26,19 +26,20 @@ struct ExtraKey {
   int64_t offset = 0;  // kContent: its first placeholder, counted from token 0
   friend auto operator<=>(const ExtraKey&, const ExtraKey&) = default;
 };
-using ExtraKeys = std::vector<ExtraKey>;
+using ExtraKeys = std::vector<ExtraKey>;  // sorted, wherever a block has them
 
-/// XXH64, seed 0, over the parent's 8 bytes, if there is one; 4 bytes for each token; and for each
-/// extra key its kind, offset and length in 8 bytes each, then its value. Numbers are little
-/// endian. As its length stands before it, no value can imitate the beginning of another key.
-uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
-                     std::span<const ExtraKey> extra_keys = {});
-/// The bytes that it is taken of.
+/// What a block's hash is taken of, all numbers little endian: the parent's hash, 8 bytes, if there
+/// is a parent; each token, 4 bytes; for each extra key its kind, its offset and its value's
+/// length, 8 bytes each, and the value. As the length comes first, no value can imitate another
+/// key.
 std::string hashed_bytes(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                          std::span<const ExtraKey> extra_keys);
+/// XXH64 of these bytes, seed 0.
+uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
+                     std::span<const ExtraKey> extra_keys = {});
 
-/// The hash of one full block, given that of the block before it. The first block has no parent,
-/// and that is no value: every number is a legal hash. The extra keys are sorted.
+/// A hash of full blocks. The first block has no parent, and that is no value: every number is a
+/// legal hash.
 struct BlockHasher {
   uint64_t (*hash)(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                    std::span<const ExtraKey> extra_keys) = xxh64_block;

@@ -6,15 +6,9 @@
 #include <stdexcept>
 
 namespace lesson06 {
-namespace {
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
-
-}  // namespace
 
 BlockPool::BlockPool(int num_blocks, int block_size, PrefixIndex::Check check)
-    : index_(num_blocks, block_size, check) {
-  ref_cnt_.assign(static_cast<size_t>(num_blocks), 0);
+    : index_(num_blocks, block_size, check), ref_cnt_(static_cast<size_t>(num_blocks)) {
   for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 goes first
 }
 
@@ -23,7 +17,7 @@ int BlockPool::ref_cnt(int32_t id) const {
     throw std::out_of_range(
         fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
   }
-  return ref_cnt_[at(id)];
+  return ref_cnt_[static_cast<size_t>(id)];
 }
 
 bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
@@ -32,7 +26,7 @@ bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
     id = free_.back();
     free_.pop_back();
     index_.erase(id);
-    ref_cnt_[at(id)] = 1;
+    refs(id) = 1;
   }
   return true;
 }
@@ -40,20 +34,20 @@ bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
 void BlockPool::touch(std::span<const int32_t> ids) {
   for (const int32_t id : ids) ref_cnt(id);  // throws for an unknown one
   for (const int32_t id : ids) {
-    if (ref_cnt_[at(id)]++ == 0) std::erase(free_, id);
+    if (refs(id)++ == 0) std::erase(free_, id);
   }
 }
 
 void BlockPool::free_blocks(std::span<const int32_t> ids) {
   for (const int32_t id : ids) ref_cnt(id);  // throws for an unknown one
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ref_cnt_[at(ids[i])]-- > 0) continue;
-    for (const int32_t id : ids.first(i + 1)) ++ref_cnt_[at(id)];  // all of them, or none
+    if (refs(ids[i])-- > 0) continue;
+    for (const int32_t id : ids.first(i + 1)) ++refs(id);  // all of them, or none
     throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free", ids[i]));
   }
   // The tail comes last, to the top.
   for (const int32_t id : ids) {
-    if (ref_cnt_[at(id)] == 0) free_.push_back(id);
+    if (refs(id) == 0) free_.push_back(id);
   }
 }
 

@@ -29,15 +29,14 @@ class CachePool {
   virtual bool get_new_blocks(std::span<int32_t> ids) = 0;
   /// One more reference for each block. A free one comes back into use with what it holds.
   virtual void touch(std::span<const int32_t> ids) = 0;
-  /// One reference less for each block of a table, which is given from its head to its tail. Of
-  /// those that become free the tail is taken before the head: a head is of use without its tail, a
-  /// tail without its head is of none.
+  /// One reference less for each block of a table, given from its head to its tail. Of those that
+  /// become free the tail is taken before the head: a head is of use without its tail, a tail
+  /// without its head is of none.
   virtual void free_blocks(std::span<const int32_t> ids) = 0;
   /// The block is full and its K and V are written: it can be found from now on. It is in use.
   virtual PrefixId cache_full_block(int32_t id, const BlockKey& key) = 0;
   /// Forgets all content. False, and nothing has changed, if a block is in use.
   virtual bool reset_prefix_cache() = 0;
-
   /// Throws std::logic_error unless what stands above the class holds.
   virtual void check() const = 0;
 };
@@ -48,7 +47,7 @@ class BlockPool final : public CachePool {
   /// Throws std::invalid_argument unless both numbers are at least 1.
   BlockPool(int num_blocks, int block_size, PrefixIndex::Check check = PrefixIndex::Check::kExact);
 
-  int num_blocks() const override { return static_cast<int>(ref_cnt_.size()); }
+  int num_blocks() const override { return index_.num_ids(); }
   int num_free() const override { return static_cast<int>(free_.size()); }
   int ref_cnt(int32_t id) const override;
   const PrefixIndex& index() const override { return index_; }
@@ -62,9 +61,11 @@ class BlockPool final : public CachePool {
   void check() const override;
 
  private:
-  std::vector<int32_t> free_;  // a stack; its top is the back
-  std::vector<int> ref_cnt_;   // [num_blocks]
+  int& refs(int32_t id) { return ref_cnt_[static_cast<size_t>(id)]; }
+
   PrefixIndex index_;
+  std::vector<int> ref_cnt_;   // [num_blocks]
+  std::vector<int32_t> free_;  // a stack; its top is the back
 };
 
 }  // namespace lesson06

@@ -26,15 +26,6 @@ void append(PrefixChain& chain, uint64_t hash, PrefixId prefix) {
 
 }  // namespace
 
-void CachingMetrics::observe(int queries, int hits) {
-  PrefixCacheStats& oldest = window_[next_];
-  recent_.requests += 1 - oldest.requests;
-  recent_.queries += queries - oldest.queries;
-  recent_.hits += hits - oldest.hits;
-  oldest = {.requests = 1, .queries = queries, .hits = hits};
-  next_ = (next_ + 1) % window_.size();
-}
-
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
     : pool_(&pool),
       block_size_(pool.block_size()),
@@ -138,14 +129,5 @@ bool KvCacheManager::reset_prefix_cache() {
 }
 
 const BlockTable& KvCacheManager::table(int64_t id) const { return find_in(requests_, id).table; }
-
-int64_t KvCacheManager::num_slots_used() const {
-  // Only full blocks are shared: what is empty is in last blocks, and each has one holder.
-  int64_t empty = 0;
-  for (const auto& [id, request] : requests_) {
-    if (request.table.num_blocks() > 0) empty += block_size() - request.table.last_block_fill();
-  }
-  return int64_t{pool_->num_used()} * block_size() - empty;
-}
 
 }  // namespace lesson06

@@ -10,10 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "block_hash.h"
 #include "block_pool.h"
 #include "lessons/03_paged_blocks/block_table.h"
-#include "prefix_index.h"
+#include "program/caching_metrics.h"
 
 namespace lesson06 {
 
@@ -38,28 +37,6 @@ struct ComputedBlocks {
   int num_queried = 0;      // tokens that were looked up; 0, as for a resumed request: not counted
 };
 inline const ComputedBlocks kNone;
-
-/// Requests that began, their tokens, and how many of these were found. Source: vLLM's
-/// PrefixCacheStats (v0.22.1: vllm/v1/metrics/stats.py).
-struct PrefixCacheStats {
-  int64_t requests = 0, queries = 0, hits = 0;
-  double hit_rate() const {
-    return queries > 0 ? static_cast<double>(hits) / static_cast<double>(queries) : 0;
-  }
-};
-
-/// The statistics of the last `max_requests` requests: a hit rate that older ones no longer move.
-class CachingMetrics {
- public:
-  explicit CachingMetrics(int max_requests) : window_(static_cast<size_t>(max_requests)) {}
-  void observe(int queries, int hits);
-  const PrefixCacheStats& recent() const { return recent_; }
-
- private:
-  std::vector<PrefixCacheStats> window_;  // a ring: one request each, the oldest at next_
-  size_t next_ = 0;
-  PrefixCacheStats recent_;
-};
 
 struct CacheManagerOptions {
   BlockHasher hasher = {};
@@ -103,15 +80,14 @@ class KvCacheManager {
   /// Forgets what can be found, and the statistics: after a change of the weights. False, and
   /// nothing has changed, while a request holds a block.
   bool reset_prefix_cache();
-  /// Of the last requests that began with a lookup.
-  const PrefixCacheStats& prefix_cache_stats() const { return metrics_.recent(); }
 
   bool holds(int64_t id) const { return requests_.contains(id); }
   const BlockTable& table(int64_t id) const;
   const CachePool& pool() const { return *pool_; }
   int block_size() const { return block_size_; }
   int64_t num_slots_used() const;  // that hold a token; those of a shared block count once
-
+  /// Of the last requests that began with a lookup.
+  const PrefixCacheStats& prefix_cache_stats() const { return metrics_.recent(); }
   /// Throws std::logic_error unless the pool is sound, every table has just the blocks that its
   /// tokens fill, and every ref_cnt is the number of tables that hold the block.
   void check() const;

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "program/forgery.h"
 #include "program/hashers.h"
 
 namespace lesson06 {
@@ -85,11 +86,7 @@ void WordCache::check() const {
 std::vector<int32_t> forged_prompt(bool second) {
   std::vector<int32_t> tokens(16);
   std::iota(tokens.begin(), tokens.end(), 200'000);
-  const std::vector<int32_t> a{1000, 1001, 148912, 115505, 1004, 1005, 1006, 1007,
-                               1008, 1009, 37649,  19953,  1012, 1013, 1014, 1015};
-  const std::vector<int32_t> b{1000, 1001, 70013, 105460, 1004, 1005, 1006, 1007,
-                               1008, 1009, 0,     0,      1012, 1013, 1014, 1015};
-  const std::vector<int32_t>& own = second ? b : a;
+  const std::vector<int32_t>& own = second ? kForgedB : kForgedA;
   tokens.insert(tokens.end(), own.begin(), own.end());
   tokens.push_back(200'100);
   return tokens;

@@ -58,10 +58,9 @@ PrefixId PrefixIndex::insert(int32_t block_id, const BlockKey& key) {
   block.hash = key.hash;
   block.parent = key.parent;
   block.prefix = same ? same->prefix : next_prefix_++;
-  int32_t* end =
-      &buckets_[bucket_of(key.hash)];  // of the chain: of equal blocks the oldest is found
+  int32_t* end = &buckets_[bucket_of(key.hash)];
   while (*end != CachedBlock::kEnd) end = &blocks_[at(*end)].next;
-  *end = block_id;
+  *end = block_id;  // the last of its chain: of equal blocks the oldest is found
   block.next = CachedBlock::kEnd;
   std::ranges::copy(key.tokens, tokens_.begin() + std::ptrdiff_t{block_id} * block_size_);
   ++size_;

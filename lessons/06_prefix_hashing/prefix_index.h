@@ -47,7 +47,6 @@ class PrefixIndex {
     kExact,     // everything must be equal
     kHashOnly,  // the mistake that this lesson shows: an equal hash is taken for equal content
   };
-
   /// For blocks 0 .. num_ids - 1. Throws std::invalid_argument unless both numbers are at least 1.
   PrefixIndex(int num_ids, int block_size, Check check = Check::kExact);
 
@@ -68,7 +67,6 @@ class PrefixIndex {
   /// Null: the block is not in the index. Throws std::out_of_range for an unknown block.
   const CachedBlock* block(int32_t id) const;
   std::span<const int32_t> tokens(int32_t id) const;  // [block_size], of a block in the index
-
   /// Throws std::logic_error unless the chains name just the blocks that are in the index.
   void check() const;
 

@@ -4,9 +4,9 @@
 //   lesson07_bench [--seed N] [--json FILE]
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,49 +19,38 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int kRevived = 1000;
-
 /// Blocks to take back, spread over all.
 std::vector<size_t> some(size_t count, uint64_t seed) {
   std::mt19937_64 rng(seed);
-  std::vector<size_t> picks;
-  for (int i = 0; i < kRevived; ++i) picks.push_back(rng() % count);
+  std::vector<size_t> picks(1000);
+  for (size_t& pick : picks) pick = rng() % count;
   return picks;
 }
 
-double per_operation(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count() / kRevived;
-}
-
-double queue_seconds(size_t count, uint64_t seed) {
+/// Seconds for each block that is taken back and freed again: the median of rounds over all picks.
+double list_seconds(size_t count, const std::vector<size_t>& picks) {
   std::vector<lesson07::KvBlock> blocks(count);
   lesson07::FreeBlockQueue queue;
   for (lesson07::KvBlock& block : blocks) queue.append(block);
-  const std::vector<size_t> picks = some(count, seed);
-  std::vector<double> rounds;
-  for (int round = 0; round < 9; ++round) {
-    const auto start = Clock::now();
+  const double round = kv::median_seconds([&] {
     for (const size_t pick : picks) {
       queue.remove(blocks[pick]);
       queue.append(blocks[pick]);
     }
-    rounds.push_back(per_operation(start));
-  }
-  return kv::median(rounds);
+  });
+  return round / static_cast<double>(picks.size());
 }
 
-double deque_seconds(size_t count, uint64_t seed) {
-  std::deque<int32_t> queue;
-  for (size_t i = 0; i < count; ++i) queue.push_back(static_cast<int32_t>(i));
-  const std::vector<size_t> picks = some(count, seed);
-  const auto start = Clock::now();
-  for (const size_t pick : picks) {
-    queue.erase(std::find(queue.begin(), queue.end(), static_cast<int32_t>(pick)));
-    queue.push_back(static_cast<int32_t>(pick));
-  }
-  return per_operation(start);
+double deque_seconds(size_t count, const std::vector<size_t>& picks) {
+  std::deque<size_t> queue(count);
+  std::iota(queue.begin(), queue.end(), size_t{0});
+  const auto take_back = [&] {
+    for (const size_t pick : picks) {
+      queue.erase(std::find(queue.begin(), queue.end(), pick));
+      queue.push_back(pick);
+    }
+  };
+  return kv::median_seconds(take_back, /*repeats=*/5) / static_cast<double>(picks.size());
 }
 
 void run(const kv::GenerateOptions& options) {
@@ -72,8 +61,8 @@ void run(const kv::GenerateOptions& options) {
   nlohmann::json queues = nlohmann::json::array();
   for (const size_t count : {size_t{1'024}, size_t{16'384}, size_t{131'072}, size_t{1'048'576}}) {
     if (kv::interrupted()) break;
-    const double list = queue_seconds(count, seed);
-    const double deque = deque_seconds(count, seed);
+    const std::vector<size_t> picks = some(count, seed);
+    const double list = list_seconds(count, picks), deque = deque_seconds(count, picks);
     table.add({kv::with_commas(static_cast<int64_t>(count)), fmt::format("{:.0f} ns", 1e9 * list),
                fmt::format("{:.0f} ns", 1e9 * deque)});
     queues.push_back({{"blocks", count}, {"list_seconds", list}, {"deque_seconds", deque}});
@@ -82,11 +71,10 @@ void run(const kv::GenerateOptions& options) {
 
   nlohmann::json rates = nlohmann::json::array();
   const auto trace = lesson07::make_trace({.seed = seed});
-  for (const int slots : {2048, 4096, 8192, 16384, 32768, 65536, 131072}) {
+  for (const int slots : lesson07::kPoolSlots) {
     if (kv::interrupted()) break;
     nlohmann::json row{{"slots", slots}};
-    for (const auto policy :
-         {lesson07::Policy::kLru, lesson07::Policy::kFifo, lesson07::Policy::kRandom}) {
+    for (const auto policy : lesson07::kPolicies) {
       row[lesson07::name_of(policy)] = lesson07::replay(trace, slots / 16, 16, policy).hit_rate();
     }
     rates.push_back(row);

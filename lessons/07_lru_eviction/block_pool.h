@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "free_block_queue.h"
-#include "kv_block.h"
 #include "lessons/06_prefix_hashing/kv_cache_manager.h"
 
 namespace lesson07 {

@@ -5,7 +5,8 @@
 namespace lesson07 {
 
 std::unique_ptr<lesson06::CachePool> CachingEngine::make_pool(int num_blocks) {
-  auto pool = std::make_unique<BlockPool>(num_blocks, block_size(), cache_options_.free_order);
+  auto pool =
+      std::make_unique<BlockPool>(num_blocks, options().block_size, cache_options_.free_order);
   pool_ = pool.get();
   return pool;
 }

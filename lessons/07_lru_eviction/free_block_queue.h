@@ -1,14 +1,26 @@
 #pragma once
 
-// The free blocks in the order in which they will be taken. Source: vLLM's FreeKVCacheBlockQueue
-// (v0.22.1: vllm/v1/core/kv_cache_utils.py).
+// What is known about one block, and the free blocks in the order in which they will be taken.
+// Source: vLLM's KVCacheBlock and FreeKVCacheBlockQueue (v0.22.1: vllm/v1/core/kv_cache_utils.py).
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "kv_block.h"
-
 namespace lesson07 {
+
+/// Lives in the pool's array for as long as the pool does, at one address: the queue links blocks
+/// through their own pointers, and so needs no memory of its own.
+struct KvBlock {
+  // Only FreeBlockQueue touches these. Null: the block is not in the queue.
+  KvBlock* prev_free = nullptr;
+  KvBlock* next_free = nullptr;
+  // Only BlockPool touches these.
+  int32_t id = 0;
+  int32_t ref_cnt = 0;   // tables that hold it; 0: it is in the free queue
+  int32_t num_hits = 0;  // requests that found what it holds
+  bool is_cached = false;
+};
 
 /// A doubly linked list through the blocks themselves, with a sentinel at each end. Front: taken
 /// next (least recently used). Back: freed last. Every operation is O(1) and allocates nothing; a

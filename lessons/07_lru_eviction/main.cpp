@@ -38,15 +38,14 @@ nlohmann::json print_trace(const kv::Console& console, const Options& options) {
       what.num_system_prompts, what.max_turns, what.num_open, options.block_size);
   kv::Table table({"pool", "slots", "LRU", "FIFO", "random", "evicted (LRU)", "never hit (LRU)"});
   nlohmann::json rows = nlohmann::json::array();
-  for (const int slots : {2048, 4096, 8192, 16384, 32768, 65536, 131072}) {
+  for (const int slots : lesson07::kPoolSlots) {
     if (kv::interrupted()) break;
     const int blocks = slots / options.block_size;
     std::vector<std::string> row{fmt::format("{} blocks", kv::with_commas(blocks)),
                                  kv::with_commas(slots)};
     nlohmann::json json{{"slots", slots}};
     lesson07::CacheMetrics lru;
-    for (const auto policy :
-         {lesson07::Policy::kLru, lesson07::Policy::kFifo, lesson07::Policy::kRandom}) {
+    for (const auto policy : lesson07::kPolicies) {
       const auto result = lesson07::replay(trace, blocks, options.block_size, policy);
       if (policy == lesson07::Policy::kLru) lru = result.metrics;
       row.push_back(fmt::format("{:.1f} %", 100 * result.hit_rate()));

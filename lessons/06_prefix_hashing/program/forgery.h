@@ -13,6 +13,12 @@ struct ForgedPair {
   std::vector<int32_t> first, second;  // [block_size] each
 };
 
+/// A pair that was found once: legal ids of Qwen3's vocabulary, one hash under every parent.
+inline const std::vector<int32_t> kForgedA{1000, 1001, 148912, 115505, 1004, 1005, 1006, 1007,
+                                           1008, 1009, 37649,  19953,  1012, 1013, 1014, 1015};
+inline const std::vector<int32_t> kForgedB{1000, 1001, 70013, 105460, 1004, 1005, 1006, 1007,
+                                           1008, 1009, 0,     0,      1012, 1013, 1014, 1015};
+
 /// A pair of blocks with ids below vocab_size and one hash under every parent. No value: none among
 /// the millions tried. Blocks of 16 tokens want a vocabulary of some ten thousand, blocks of 32 are
 /// content with 2,048. Deterministic. Throws std::invalid_argument for blocks under 16 tokens.

@@ -1,5 +1,5 @@
-// What must hold at every moment, spelled out: for tests, and for the page, which checks it after
-// each command.
+// What is counted, and what must hold at every moment, spelled out: for tests, and for the page,
+// which checks it after each command.
 
 #include <fmt/format.h>
 
@@ -58,6 +58,24 @@ void KvCacheManager::check() const {
     throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
                                        num_tables.size(), pool_->num_used()));
   }
+}
+
+void CachingMetrics::observe(int queries, int hits) {
+  PrefixCacheStats& oldest = window_[next_];
+  recent_.requests += 1 - oldest.requests;
+  recent_.queries += queries - oldest.queries;
+  recent_.hits += hits - oldest.hits;
+  oldest = {.requests = 1, .queries = queries, .hits = hits};
+  next_ = (next_ + 1) % window_.size();
+}
+
+int64_t KvCacheManager::num_slots_used() const {
+  // Only full blocks are shared: what is empty is in last blocks, and each has one holder.
+  int64_t empty = 0;
+  for (const auto& [id, request] : requests_) {
+    if (request.table.num_blocks() > 0) empty += block_size() - request.table.last_block_fill();
+  }
+  return int64_t{pool_->num_used()} * block_size() - empty;
 }
 
 }  // namespace lesson06

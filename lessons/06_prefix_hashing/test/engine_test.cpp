@@ -4,10 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "hits.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "program/forgery.h"
 #include "program/hashers.h"
@@ -70,6 +71,16 @@ TEST_CASE("a batch finds what came before it, and not each other") {
   CHECK(engine.num_cached_tokens() == std::vector<int>{64, 64, 64});
 }
 
+TEST_CASE("further samples of a prompt wait for the pass that computes it, and find it") {
+  std::vector<kv::Request> samples(3, request_of(40, 5));
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i].sampling = {.temperature = 1, .sample_index = static_cast<int>(i)};
+  }
+  PrefixEngine engine(shipped_model(), {.num_blocks = 64});
+  check_equal(engine.generate(samples), flat(samples));
+  CHECK(engine.num_cached_tokens() == std::vector<int>{0, 32, 32});
+}
+
 TEST_CASE("generated tokens are found, too: a conversation goes on") {
   PrefixEngine engine(shipped_model(), {.num_blocks = 64});
   kv::Request turn = request_of(20, 30);
@@ -122,24 +133,6 @@ TEST_CASE("trusting the hash serves another prompt's K and V") {
   }
 }
 
-TEST_CASE("a full pool: old prefixes go, the bits stay") {
-  PrefixEngine engine(shipped_model(), {.block_size = 4, .num_blocks = 12});
-  for (int i = 0; i < 12; ++i) {
-    const kv::Request request = with_system_prompt(16, 8, i % 5, 6);
-    check_equal(engine.generate({&request, 1}), flat({request}));
-    engine.manager()->check();
-  }
-}
-
-TEST_CASE("requests that can never fit are refused before anything is computed") {
-  PrefixEngine engine(shipped_model(), {.num_blocks = 3});
-  const kv::Request large = request_of(40, 20), small = request_of(17, 4);
-  CHECK_THROWS_WITH_AS(engine.generate({&large, 1}), doctest::Contains("need 4 blocks"),
-                       kv::UserError);
-  CHECK_NOTHROW(engine.generate({&small, 1}));
-  CHECK_THROWS_AS(PrefixEngine(shipped_model(), {.block_size = 24}), kv::UserError);
-}
-
 TEST_CASE("a callback that throws leaves every block free and what was computed in the cache") {
   PrefixEngine engine(shipped_model(), {.num_blocks = 16});
   const kv::Request request = request_of(40, 10);
@@ -153,4 +146,25 @@ TEST_CASE("a callback that throws leaves every block free and what was computed 
   CHECK(engine.manager()->pool().num_used() == 0);
   check_equal(engine.generate({&request, 1}), flat({request}));
   CHECK(engine.num_cached_tokens()[0] == 32);
+}
+
+TEST_CASE("the blocks of a hit hold the bits that computing anew gives") {
+  lesson06_test::check_hits(shipped_model());
+}
+
+TEST_CASE("of two blocks every element that differs is counted, in K and V of all layers") {
+  kv::Model& model = shipped_model();
+  lesson03::PagedKvCache a(model.config(), model.stream(), 3, 2);
+  lesson03::PagedKvCache b(model.config(), model.stream(), 5, 2, /*guard_rows=*/1);
+  a.fill(0, model.stream()), b.fill(0, model.stream());
+  const int last = 2 * model.config().num_kv_heads * model.config().head_dim - 1;
+  static_cast<float*>(b.block(0, 4).k)[0] = 1.0f;                                  // the first
+  static_cast<float*>(b.block(model.config().num_layers - 1, 4).v)[last] = -0.0f;  // the last
+  static_cast<float*>(b.block(0, 3).v)[last] = static_cast<float*>(b.block(0, 3).k)[0] = NAN;
+  const auto differing = [&](int32_t i, int32_t j) {
+    return lesson06::num_differing(a, i, b, j, model.stream());
+  };
+  CHECK(std::vector{differing(2, 4), differing(2, 3), differing(0, 2)} ==
+        std::vector<int64_t>{2, 2, 0});
+  CHECK(lesson06::num_differing(b, 3, b, 3, model.stream()) == 0);  // NaN and NaN
 }

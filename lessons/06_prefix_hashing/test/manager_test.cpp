@@ -8,25 +8,21 @@
 #include <vector>
 
 #include "kv_cache_manager.h"
+#include "program/forgery.h"
 #include "program/hashers.h"
-#include "requests.h"
+#include "wrong_use.h"
 
 namespace {
 
-using lesson06::BlockKey;
 using lesson06::BlockPool;
 using lesson06::ExtraKey;
 using lesson06::ExtraKeys;
+using lesson06::kForgedA;
+using lesson06::kForgedB;
 using lesson06::KvCacheManager;
 using lesson06::PrefixIndex;
 using lesson06::xxh64_block;
 using namespace lesson06_test;
-
-// The pair that the literature of this course knows: legal ids of Qwen3's vocabulary.
-const Tokens kForgedA{1000, 1001, 148912, 115505, 1004, 1005, 1006, 1007,
-                      1008, 1009, 37649,  19953,  1012, 1013, 1014, 1015};
-const Tokens kForgedB{1000, 1001, 70013, 105460, 1004, 1005, 1006, 1007,
-                      1008, 1009, 0,     0,      1012, 1013, 1014, 1015};
 
 }  // namespace
 
@@ -50,17 +46,6 @@ TEST_CASE("a partly filled block has no hash, and gets one when it is full") {
   CHECK(pool.index().block(tail)->hash == lesson06::hash_chain(range(0, 12), 4, {})[2]);
   write(manager, 1, range(0, 12));  // again: nothing new
   CHECK(pool.index().size() == 3);
-}
-
-TEST_CASE("only what is computed can be found, whatever has a slot already") {
-  BlockPool pool(4, 4);
-  KvCacheManager manager(pool);
-  const Tokens tokens = range(0, 9);
-  REQUIRE(manager.allocate_slots(1, 8));
-  for (const auto& [computed, can_be_found] : {std::pair{4, 4}, {7, 4}, {8, 8}}) {
-    manager.cache_blocks(1, tokens, computed);
-    CHECK(found(manager, tokens) == can_be_found);
-  }
 }
 
 TEST_CASE("a second request begins in the blocks of the first") {
@@ -119,34 +104,15 @@ TEST_CASE("the last token is never taken from the cache") {
 }
 
 // Blocks that are found before the pass that fills them would be read before they are written.
-TEST_CASE("what has not been written is not found") {
-  BlockPool pool(16, 4);
-  KvCacheManager manager(pool);
-  REQUIRE(start(manager, 1, range(0, 9)));
-  CHECK(found(manager, range(0, 9)) == 0);
-  write(manager, 1, range(0, 9));
-  CHECK(found(manager, range(0, 9)) == 8);
-}
-
-TEST_CASE("a request that ends before its pass leaves nothing to be found") {
-  BlockPool pool(16, 4);
-  KvCacheManager manager(pool);
-  REQUIRE(start(manager, 1, range(0, 9)));
-  manager.free(1);
-  CHECK(pool.index().size() == 0);
-  CHECK(found(manager, range(0, 9)) == 0);
-}
-
-TEST_CASE("what was freed is found until its block is taken for something else") {
+TEST_CASE("only what is computed can be found, whatever has a slot already") {
   BlockPool pool(4, 4);
   KvCacheManager manager(pool);
-  run_and_free(manager, range(0, 9));
-  CHECK(pool.num_used() == 0);
-  CHECK(run(manager, 1, range(0, 9)) == 8);
-  CHECK(pool.num_used() == 3);
-  manager.free(1);
-  run_and_free(manager, range(100, 116));  // all four blocks
-  CHECK(found(manager, range(0, 9)) == 0);
+  const Tokens tokens = range(0, 9);
+  REQUIRE(start(manager, 1, tokens));
+  for (const auto& [computed, can_be_found] : {std::pair{0, 0}, {4, 4}, {7, 4}, {8, 8}}) {
+    manager.cache_blocks(1, tokens, computed);
+    CHECK(found(manager, tokens) == can_be_found);
+  }
 }
 
 // vLLM #4761: a block that was taken for something else stayed in the index of cached blocks.
@@ -154,6 +120,7 @@ TEST_CASE("a block that holds something else now is not found under its old name
   BlockPool pool(2, 4);
   KvCacheManager manager(pool);
   run_and_free(manager, range(0, 4));
+  CHECK(found(manager, range(0, 5)) == 4);  // nobody uses it any more
   run_and_free(manager, range(50, 58));
   CHECK(found(manager, range(0, 5)) == 0);
   CHECK(pool.index().size() == 2);
@@ -330,32 +297,7 @@ TEST_CASE("unknown requests are named, and nothing changes") {
 
 TEST_CASE("wrong use of a pool is named, and nothing changes") {
   BlockPool pool(4, 4);
-  Ids two(2), five(5, -5);
-  REQUIRE(pool.get_new_blocks(two));
-  CHECK(two == Ids{0, 1});
-  CHECK_FALSE(pool.get_new_blocks(five));
-  CHECK(five == Ids(5, -5));
-  for (const Ids& wrong : {Ids{0, 3}, Ids{0, 0}}) {
-    CHECK_THROWS_WITH_AS(pool.free_blocks(wrong), doctest::Contains("it is free"),
-                         std::logic_error);
-  }
-  CHECK_THROWS_WITH_AS(pool.free_blocks(Ids{1, 4}), doctest::Contains("no block 4"),
-                       std::out_of_range);
-  CHECK_THROWS_WITH_AS(pool.touch(Ids{1, 9}), doctest::Contains("no block 9"), std::out_of_range);
-  CHECK(pool.ref_cnt(0) == 1);
-  CHECK(pool.ref_cnt(1) == 1);
-  const Tokens tokens = range(0, 4);
-  const BlockKey key{.hash = 1, .parent = {}, .tokens = tokens, .extra_keys = {}};
-  CHECK_THROWS_WITH_AS(pool.cache_full_block(3, key), doctest::Contains("block 3"),
-                       std::logic_error);
-  CHECK_THROWS_AS(
-      pool.cache_full_block(
-          0, {.hash = 1, .parent = {}, .tokens = std::span(tokens).first(3), .extra_keys = {}}),
-      std::invalid_argument);
-  pool.cache_full_block(0, key);
-  CHECK_THROWS_WITH_AS(pool.cache_full_block(0, key), doctest::Contains("cached already"),
-                       std::logic_error);
+  check_wrong_use(pool, 0);
   CHECK_THROWS_AS(BlockPool(0, 4), std::invalid_argument);
   CHECK_THROWS_AS(BlockPool(4, 0), std::invalid_argument);
-  pool.check();
 }

@@ -18,6 +18,8 @@ enum class Policy {
   kRandom,  // any
 };
 const char* name_of(Policy policy);
+inline constexpr Policy kPolicies[] = {Policy::kLru, Policy::kFifo, Policy::kRandom};
+inline constexpr int kPoolSlots[] = {2048, 4096, 8192, 16384, 32768, 65536, 131072};
 
 struct ReplayResult {
   int64_t asked = 0;     // prompt tokens of all requests

@@ -9,12 +9,11 @@
 
 #include "block_pool.h"
 #include "free_block_queue.h"
-#include "lessons/06_prefix_hashing/test/requests.h"
+#include "lessons/06_prefix_hashing/test/wrong_use.h"
 #include "program/trace.h"
 
 namespace {
 
-using lesson07::BlockKey;
 using lesson07::BlockPool;
 using lesson07::CacheEvent;
 using lesson07::FreeBlockQueue;
@@ -41,36 +40,19 @@ struct Cache {
 
 }  // namespace
 
-TEST_CASE("the queue keeps its order, and a block leaves from anywhere") {
-  std::vector<KvBlock> blocks(5);
-  for (int i = 0; i < 5; ++i) blocks[static_cast<size_t>(i)].id = i;
+TEST_CASE("wrong use of the queue names the block") {
+  std::vector<KvBlock> blocks(2);
+  blocks[1].id = 1;
   FreeBlockQueue queue;
-  const auto ids = [&] {
-    Ids all;
-    for (const KvBlock* block : queue.all()) all.push_back(block->id);
-    return all;
-  };
-  for (KvBlock& block : blocks) queue.append(block);
-  queue.remove(blocks[2]);
-  CHECK(ids() == Ids{0, 1, 3, 4});
-  queue.remove(blocks[0]);
-  queue.remove(blocks[4]);
-  CHECK(ids() == Ids{1, 3});
-  queue.prepend(blocks[4]);
-  queue.append(blocks[0]);
-  CHECK(ids() == Ids{4, 1, 3, 0});
-  CHECK(queue.popleft().id == 4);
-  CHECK(queue.size() == 3);
-  CHECK_THROWS_WITH_AS(queue.remove(blocks[4]), doctest::Contains("block 4 is not free"),
+  CHECK_THROWS_WITH_AS(queue.popleft(), doctest::Contains("no free block"), std::logic_error);
+  queue.append(blocks[1]);
+  CHECK_THROWS_WITH_AS(queue.remove(blocks[0]), doctest::Contains("block 0 is not free"),
                        std::logic_error);
   CHECK_THROWS_WITH_AS(queue.append(blocks[1]), doctest::Contains("block 1 is free already"),
                        std::logic_error);
   CHECK_THROWS_AS(queue.prepend(blocks[1]), std::logic_error);
-  CHECK(ids() == Ids{1, 3, 0});
-  while (!queue.empty()) queue.popleft();
-  CHECK_THROWS_WITH_AS(queue.popleft(), doctest::Contains("no free block"), std::logic_error);
-  queue.append(blocks[3]);
-  CHECK(ids() == Ids{3});
+  CHECK(&queue.popleft() == &blocks[1]);
+  CHECK(queue.empty());
 }
 
 // vLLM #9972: why its free queue is a linked list of its own and no deque.
@@ -82,10 +64,8 @@ TEST_CASE("the queue does what a deque does, in ten thousand random steps") {
   std::mt19937 rng(3);
   for (int step = 0; step < 10'000; ++step) {
     KvBlock& block = blocks[rng() % blocks.size()];
-    const auto place = std::find(model.begin(), model.end(), block.id);
-    if (place != model.end()) {
+    if (std::erase(model, block.id) > 0) {  // from the middle, or from an end
       queue.remove(block);
-      model.erase(place);
     } else if (rng() % 2 == 0) {
       queue.append(block);
       model.push_back(block.id);
@@ -118,30 +98,11 @@ TEST_CASE("the null block is never allocated, freed, touched or cached") {
 }
 
 TEST_CASE("wrong use is named and changes nothing") {
-  BlockPool pool(3, 4);
-  Ids two(2);
-  REQUIRE(pool.get_new_blocks(two));
-  CHECK_THROWS_WITH_AS(pool.free_blocks(Ids{1, 3}), doctest::Contains("block 3"), std::logic_error);
-  CHECK_THROWS_WITH_AS(pool.free_blocks(Ids{2, 2}), doctest::Contains("block 2"), std::logic_error);
-  CHECK_THROWS_WITH_AS(pool.free_blocks(Ids{1, 7}), doctest::Contains("no block 7"),
-                       std::out_of_range);
-  CHECK_THROWS_WITH_AS(pool.touch(Ids{1, 9}), doctest::Contains("no block 9"), std::out_of_range);
-  CHECK(pool.ref_cnt(1) == 1);
-  CHECK(pool.ref_cnt(2) == 1);
-  const Tokens tokens = range(0, 4), fewer = range(0, 3);
-  const BlockKey key{.hash = 1, .parent = {}, .tokens = tokens, .extra_keys = {}};
-  CHECK_THROWS_WITH_AS(pool.cache_full_block(3, key), doctest::Contains("it is free"),
-                       std::logic_error);
-  CHECK_THROWS_AS(
-      pool.cache_full_block(1, {.hash = 1, .parent = {}, .tokens = fewer, .extra_keys = {}}),
-      std::invalid_argument);
-  pool.cache_full_block(1, key);
-  CHECK_THROWS_WITH_AS(pool.cache_full_block(1, key), doctest::Contains("cached already"),
-                       std::logic_error);
+  BlockPool pool(4, 4);
+  check_wrong_use(pool, 1);
   CHECK(pool.metrics().num_stored == 1);
   CHECK_THROWS_AS(BlockPool(0, 4), std::invalid_argument);
   CHECK_THROWS_AS(BlockPool(4, 0), std::invalid_argument);
-  pool.check();
 }
 
 TEST_CASE("a freed block is revived from the middle of the queue with all it holds") {
@@ -194,19 +155,6 @@ TEST_CASE("what is taken for something else is not found under its old name") {
   run_and_free(c.manager, range(50, 58));
   CHECK(c.pool.num_cached() == 2);
   CHECK(found(c.manager, range(0, 5)) == 0);
-}
-
-TEST_CASE("several blocks with one content: when one is evicted the other is found") {
-  Cache c(6, 4);
-  for (const int64_t id : {1, 2}) REQUIRE(start(c.manager, id, range(0, 5)));
-  for (const int64_t id : {1, 2}) write(c.manager, id, range(0, 5));
-  CHECK(c.pool.num_cached() == 2);
-  CHECK(c.pool.index().block(1)->prefix == c.pool.index().block(3)->prefix);
-  c.manager.free(1);
-  run(c.manager, 3, range(60, 76));  // four blocks: the first one's two and the two that were left
-  CHECK(c.pool.index().block(1)->prefix != c.pool.index().block(3)->prefix);
-  c.manager.free(2);
-  CHECK(found(c.manager, range(0, 5)) == 4);
 }
 
 // vLLM #42948: blocks that a request could have found were given to that request as empty ones.

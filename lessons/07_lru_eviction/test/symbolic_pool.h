@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
 #include <ranges>
 #include <span>
 #include <vector>
@@ -33,7 +32,7 @@ class SymbolicPool {
   };
 
   SymbolicPool(int num_blocks, int block_size, FreeOrder order, bool caching = true)
-      : block_size_(at(block_size)), order_(order), caching_(caching), blocks_(at(num_blocks + 1)) {
+      : block_size_(at(block_size)), order_(order), caching_(caching), refs_(at(num_blocks + 1)) {
     for (int32_t id = 1; id <= num_blocks; ++id) queue_.push_back(id);
   }
 
@@ -41,9 +40,10 @@ class SymbolicPool {
   Ids find(const Tokens& tokens, int salt) const {
     Ids found;
     for (size_t end = block_size_; caching_ && end < tokens.size(); end += block_size_) {
-      const auto id = oldest_with({first(tokens, end), salt});
-      if (!id) break;
-      found.push_back(*id);
+      const Prefix prefix{first(tokens, end), salt};
+      const auto oldest = std::ranges::find(cached_, prefix, &Cached::prefix);
+      if (oldest == cached_.end()) break;
+      found.push_back(oldest->id);
     }
     return found;
   }
@@ -53,12 +53,12 @@ class SymbolicPool {
     const Ids found = find(tokens, salt);
     const size_t needed = (num_new + block_size_ - 1) / block_size_;
     const auto free_hits =
-        std::ranges::count_if(found, [&](int32_t hit) { return refs(hit) == 0; });
+        std::ranges::count_if(found, [&](int32_t hit) { return refs_[at(hit)] == 0; });
     if (needed + at(free_hits) > queue_.size()) return false;
     Ids table = found;
     for (const int32_t hit : found) {
-      if (refs(hit) == 0) std::erase(queue_, hit);
-      ++blocks_[at(hit)].refs;
+      if (refs_[at(hit)] == 0) std::erase(queue_, hit);
+      ++refs_[at(hit)];
     }
     for (size_t i = 0; i < needed; ++i) table.push_back(take());
     requests_[id] = {table, first(tokens, found.size() * block_size_ + num_new), salt};
@@ -77,18 +77,15 @@ class SymbolicPool {
   void cache_blocks(int64_t id, size_t num_tokens) {
     const Request& r = requests_.at(id);
     for (size_t i = 0; caching_ && (i + 1) * block_size_ <= num_tokens; ++i) {
-      Block& block = blocks_[at(r.table[i])];
-      if (block.cached) continue;
-      block.cached = Prefix{first(r.tokens, (i + 1) * block_size_), r.salt};
-      block.cached_at = ++clock_;
+      if (is_cached(r.table[i])) continue;
+      cached_.push_back({r.table[i], {first(r.tokens, (i + 1) * block_size_), r.salt}});
     }
   }
   void free(int64_t id) {
     Ids to_front;
     for (const int32_t block_id : std::views::reverse(requests_.at(id).table)) {
-      Block& block = blocks_[at(block_id)];
-      if (--block.refs > 0) continue;
-      const bool first = order_ == FreeOrder::kUnhashedFirst && !block.cached;
+      if (--refs_[at(block_id)] > 0) continue;
+      const bool first = order_ == FreeOrder::kUnhashedFirst && !is_cached(block_id);
       if (first) to_front.push_back(block_id);
       if (!first) queue_.push_back(block_id);
     }
@@ -97,7 +94,7 @@ class SymbolicPool {
   }
   bool reset() {
     if (!requests_.empty()) return false;
-    for (Block& block : blocks_) block.cached.reset();
+    cached_.clear();
     return true;
   }
 
@@ -111,42 +108,30 @@ class SymbolicPool {
   }
 
  private:
-  struct Block {
-    int refs = 0;
-    std::optional<Prefix> cached;
-    int64_t cached_at = 0;
+  struct Cached {
+    int32_t id;
+    Prefix prefix;
   };
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
   static Tokens first(const Tokens& tokens, size_t n) {
     return Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n));
   }
-  int refs(int32_t id) const { return blocks_[at(id)].refs; }
+  bool is_cached(int32_t id) const { return std::ranges::count(cached_, id, &Cached::id) > 0; }
   int32_t take() {
     const int32_t id = queue_.front();
     queue_.pop_front();
-    blocks_[at(id)].refs = 1;
-    blocks_[at(id)].cached.reset();
+    refs_[at(id)] = 1;
+    std::erase_if(cached_, [&](const Cached& block) { return block.id == id; });
     return id;
-  }
-  std::optional<int32_t> oldest_with(const Prefix& prefix) const {
-    std::optional<int32_t> best;
-    for (size_t id = 1; id < blocks_.size(); ++id) {
-      const Block& block = blocks_[id];
-      if (!block.cached || *block.cached != prefix) continue;
-      if (!best || block.cached_at < blocks_[at(*best)].cached_at) {
-        best = static_cast<int32_t>(id);
-      }
-    }
-    return best;
   }
 
   size_t block_size_;
   FreeOrder order_;
   bool caching_;
-  std::vector<Block> blocks_;
+  std::vector<int> refs_;       // [num_blocks + 1]
+  std::vector<Cached> cached_;  // the oldest first
   std::deque<int32_t> queue_;
   std::map<int64_t, Request> requests_;
-  int64_t clock_ = 0;
 };
 
 }  // namespace lesson07
