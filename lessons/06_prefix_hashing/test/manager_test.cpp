@@ -205,6 +205,8 @@ TEST_CASE("the hit rate is that of the last requests, each counted when it begin
   run_and_free(manager, range(0, 10));
   CHECK(stats() == std::vector<int64_t>{2, 16, 12});
   CHECK(manager.prefix_cache_stats().hit_rate() == 0.75);
+  run_and_free(manager, range(0, 10));
+  CHECK(stats() == std::vector<int64_t>{2, 20, 16});
 }
 
 /// A first block, then another one, then one token that has to run.
