@@ -31,8 +31,9 @@ BeamSearch::BeamSearch(const BeamSearchParams& params, int max_tokens,
   if (params.num_beams < 1) {
     user_error("num_beams: found {}, wanted at least 1", params.num_beams);
   }
-  if (!std::isfinite(params.length_penalty)) {
-    user_error("length_penalty: found {}, wanted a finite number", params.length_penalty);
+  if (!std::isfinite(params.length_penalty) || params.length_penalty < 0) {
+    user_error("length_penalty: found {}, wanted 0 (the sum itself) or a positive number",
+               params.length_penalty);
   }
 }
 
@@ -89,9 +90,8 @@ void BeamSearch::keep_best(std::vector<Beam>& beams) const {
 
 bool BeamSearch::is_decided() const {
   if (finished_.size() < num_beams_) return false;
-  // The longest continuation is divided by most, the next one by least.
-  const size_t best_length = length_penalty_ > 0 ? max_tokens_ : live_[0].tokens.size() + 1;
-  return score(live_[0].log_prob, best_length) < finished_.back().score;
+  // At best it loses no more probability, and is divided by the largest length.
+  return score(live_[0].log_prob, max_tokens_) < finished_.back().score;
 }
 
 double BeamSearch::score(double log_prob, size_t num_tokens) const {

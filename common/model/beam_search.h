@@ -40,7 +40,8 @@ using BeamCallback = std::function<bool(std::span<const Beam> beams)>;
 /// of them (log probabilities only fall), or at max_tokens; what is live then counts as it stands.
 class BeamSearch {
  public:
-  /// Throws UserError unless num_beams is at least 1 and length_penalty is a finite number.
+  /// Throws UserError unless num_beams is at least 1 and length_penalty is a number of at least 0:
+  /// with a negative one an unfinished hypothesis would rank higher the sooner the search ends.
   BeamSearch(const BeamSearchParams& params, int max_tokens, std::span<const int32_t> stop_tokens);
 
   bool done() const { return done_; }

@@ -193,6 +193,10 @@ TEST_CASE("a program that only prints text takes no --json") {
   }
 }
 
+TEST_CASE("a beam search with a negative length penalty is refused") {
+  check_refused("lesson05", "$P --beams 2 --length-penalty -0.5", "--length-penalty");
+}
+
 TEST_CASE(
     "Ctrl-C in the scheduler: nobody waits for its turn to be cancelled, and no block is lost") {
   // Far more work than the time that it gets; `timeout` sends the signal that Ctrl-C sends,
