@@ -56,6 +56,7 @@ void check_seq_len_limit(std::span<const Request> requests, int max_seq_len) {
 }
 
 std::vector<Request> samples_of(const Request& request, int n) {
+  if (n < 1) user_error("n: found {}, wanted at least 1 sample", n);
   std::vector<Request> samples(static_cast<size_t>(n), request);
   for (int i = 0; i < n; ++i) samples[static_cast<size_t>(i)].sampling.sample_index = i;
   return samples;

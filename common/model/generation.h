@@ -27,7 +27,8 @@ void check_requests(std::span<const Request> requests, const ModelConfig& config
 /// limit).
 void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
 
-/// n samples of one request, as requests of their own: they differ in sample_index.
+/// n samples of one request, as requests of their own: they differ in sample_index. Throws
+/// UserError unless n is at least 1.
 std::vector<Request> samples_of(const Request& request, int n);
 
 /// True if requests[i] is a further sample of the prompt of the one before it, which computes it.

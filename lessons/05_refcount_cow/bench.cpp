@@ -1,5 +1,6 @@
-// What another continuation of a prompt costs before its first token: a fork, a private copy of the
-// prompt's blocks, or the prompt computed again. And the one block that a fork may copy later.
+// What another continuation of a prompt costs before its first token: a fork (with the end of what
+// was forked), a private copy of the prompt's blocks, or the prompt computed again. And the copy of
+// one block that a fork may cause later.
 //
 //   lesson05_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 
@@ -19,7 +20,7 @@ constexpr int kBlockSize = 16;
 constexpr int kRepeats = 15;
 
 /// A fork of a sequence of so many tokens, and its end. Too short for one call, so many are timed.
-double fork_seconds(int num_tokens) {
+double fork_and_free_seconds(int num_tokens) {
   constexpr int kForks = 200;
   lesson05::BlockManager manager(lesson05::blocks_for(num_tokens, kBlockSize), kBlockSize);
   const lesson05::Growth growth{.seq = manager.add_sequence(), .num_tokens = num_tokens};
@@ -58,20 +59,21 @@ void run(const kv::BenchOptions& options) {
   console.print("One more continuation of a prompt, blocks of {}, on {}\n\n", kBlockSize, device);
 
   nlohmann::json points = nlohmann::json::array();
-  kv::Table table({"prompt", "blocks", "fork", "copy on write", "private copy", "computed again"});
+  kv::Table table(
+      {"prompt", "blocks", "fork + free", "one block copied", "private copy", "computed again"});
   const double one_block = copy_seconds(model, 1);
   const auto us = [](double seconds) { return fmt::format("{:.2f} us", 1e6 * seconds); };
   const auto ms = [](double seconds) { return fmt::format("{:.2f} ms", 1e3 * seconds); };
   for (int length = 64; length <= options.longest && !kv::interrupted(); length *= 2) {
     const int blocks = lesson05::blocks_for(length, kBlockSize);
-    const double fork = fork_seconds(length);
+    const double fork = fork_and_free_seconds(length);
     const double copy = copy_seconds(model, blocks);
     const double again = prefill_seconds(model, length);
     table.add({kv::with_commas(length), kv::with_commas(blocks), us(fork), us(one_block), us(copy),
                ms(again)});
     points.push_back({{"length", length},
-                      {"fork_seconds", fork},
-                      {"copy_on_write_seconds", one_block},
+                      {"fork_and_free_seconds", fork},
+                      {"one_block_copy_seconds", one_block},
                       {"private_copy_seconds", copy},
                       {"prefill_seconds", again}});
   }

@@ -5,7 +5,6 @@
 #include <ranges>
 #include <set>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 
 namespace lesson05 {
@@ -39,7 +38,7 @@ int BlockManager::fork(int seq) {
 
 BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
   Plan plan;
-  std::unordered_map<int32_t, int> released;  // shares that earlier steps of this plan give up
+  std::map<int32_t, int> released;  // shares that earlier steps of this plan give up
   std::set<int> named;
   for (const auto& [seq, num_tokens] : growths) {
     const BlockTable& table = this->table(seq);
@@ -72,18 +71,15 @@ bool BlockManager::append(std::span<const Growth> growths) {
   std::vector<int32_t> blocks;
   std::vector<BlockCopy> copies;
   blocks.reserve(static_cast<size_t>(num_blocks));
-  copies.reserve(steps.size());
   for (const Plan::Step& step : steps) {
     BlockTable& table = tables_.at(step.seq);
     table.reserve(static_cast<size_t>(table.num_blocks() + step.new_blocks));
+    if (step.copies_last) copies.push_back({.source = table.block_ids().back()});
   }
   // Allocate ...
   for (int64_t i = 0; i < num_blocks; ++i) blocks.push_back(*pool_.allocate());
-  for (const Plan::Step& step : steps) {
-    if (!step.copies_last) continue;
-    copies.push_back(
-        {.source = table(step.seq).block_ids().back(), .destination = blocks[copies.size()]});
-  }
+  auto next = blocks.begin();
+  for (BlockCopy& copy : copies) copy.destination = *next++;
   // ... copy ...
   try {
     if (copy_ && !copies.empty()) copy_(copies);
@@ -93,17 +89,14 @@ bool BlockManager::append(std::span<const Growth> growths) {
   }
   // ... release the shares and repoint, and only then grow.
   auto copied = copies.begin();
-  std::span<const int32_t> fresh = std::span(blocks).subspan(copies.size());
   for (const Plan::Step& step : steps) {
     BlockTable& table = tables_.at(step.seq);
     if (step.copies_last) {
       pool_.release(copied->source);
-      table.replace(table.num_blocks() - 1, copied->destination);
-      ++copied;
+      table.replace(table.num_blocks() - 1, copied++->destination);
     }
-    const auto count = static_cast<size_t>(step.new_blocks);
-    table.extend(step.num_tokens, fresh.first(count));
-    fresh = fresh.subspan(count);
+    table.extend(step.num_tokens, {next, static_cast<size_t>(step.new_blocks)});
+    next += step.new_blocks;
   }
   num_copies_ += std::ssize(copies);
   return true;

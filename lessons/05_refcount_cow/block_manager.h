@@ -27,7 +27,7 @@ struct BlockCopy {
   int32_t source = 0;
   int32_t destination = 0;
 };
-/// Moves the bytes. No destination is also a source. May throw: nothing has changed then.
+/// Moves the bytes. No destination is also a source. May throw.
 using CopyBlocks = std::function<void(std::span<const BlockCopy>)>;
 
 /// Every block's ref_cnt is the number of tables that hold it. A sequence's number is never given

@@ -25,8 +25,7 @@ class BlockPool {
 
   /// Takes a free block, with one reference. No value: none is free.
   std::optional<int32_t> allocate();
-  // These throw std::out_of_range for an unknown id, and the first two std::logic_error for a free
-  // block. The error names the id, and nothing has changed.
+  // Throw std::out_of_range for an unknown id; the first two std::logic_error for a free block.
   void add_ref(int32_t id);
   void release(int32_t id);  // the last reference frees the block
   int ref_cnt(int32_t id) const;

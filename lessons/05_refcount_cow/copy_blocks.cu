@@ -13,9 +13,6 @@
 namespace lesson05 {
 namespace {
 
-using lesson03::k_row;
-using lesson03::v_row;
-
 constexpr int kThreadsPerCta = 256;
 constexpr size_t kPairsPerLaunch = 256;  // they travel with the launch, which may carry 4 KiB
 struct Pairs {
@@ -23,21 +20,19 @@ struct Pairs {
 };
 
 /// `cache` is layer 0. Block b of layer l is block l * num_blocks + b, counted from there.
-/// Grid: (pairs * parts of a block, num_layers, 2): z = 0 copies K, z = 1 copies V. A thread copies
-/// one word.
-__global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs, int parts,
-                                   int block_words) {
-  const BlockCopy copy = pairs.pair[static_cast<int>(blockIdx.x) / parts];
-  const int part = static_cast<int>(blockIdx.x) % parts;
-  const int word = part * kThreadsPerCta + static_cast<int>(threadIdx.x);
-  if (word >= block_words) return;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * cache.num_blocks;  // block of the layer
+/// Grid: (pairs, num_layers, 2): z = 0 copies K, z = 1 copies V.
+__global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs, int block_words) {
+  const auto [source, destination] = pairs.pair[blockIdx.x];
+  const int64_t first = int64_t{blockIdx.y} * cache.num_blocks;  // block of the layer
   const auto words_of = [&](int32_t block_id) {
     return reinterpret_cast<kv::Word*>(blockIdx.z == 0
-                                           ? k_row<uint16_t>(cache, first + block_id, 0)
-                                           : v_row<uint16_t>(cache, first + block_id, 0));
+                                           ? lesson03::k_row<uint16_t>(cache, first + block_id, 0)
+                                           : lesson03::v_row<uint16_t>(cache, first + block_id, 0));
   };
-  words_of(copy.destination)[word] = words_of(copy.source)[word];
+  kv::Word *const from = words_of(source), *const to = words_of(destination);
+  for (auto i = static_cast<int>(threadIdx.x); i < block_words; i += kThreadsPerCta) {
+    to[i] = from[i];
+  }
 }
 
 }  // namespace
@@ -46,16 +41,15 @@ void copy_blocks_cuda(const CopyBlocksArgs& args, const kv::Stream& stream) {
   check_copies(args);
   const lesson03::KvBlocks layer = args.cache->layer(0);
   const int block_words = kv::words_of(layer.block_size * layer.num_kv_heads * layer.head_dim);
-  const int parts = (block_words + kThreadsPerCta - 1) / kThreadsPerCta;
   for (size_t first = 0; first < args.copies.size(); first += kPairsPerLaunch) {
     const auto copies =
         args.copies.subspan(first, std::min(kPairsPerLaunch, args.copies.size() - first));
     Pairs pairs;
     std::ranges::copy(copies, pairs.pair);
-    const dim3 grid(static_cast<unsigned>(copies.size()) * static_cast<unsigned>(parts),
+    const dim3 grid(static_cast<unsigned>(copies.size()),
                     static_cast<unsigned>(args.cache->num_layers()), 2);
     kv::launch(copy_blocks_kernel, {grid, dim3(kThreadsPerCta), 0, "launching copy_blocks"}, stream,
-               layer, pairs, parts, block_words);
+               layer, pairs, block_words);
   }
 }
 

@@ -21,8 +21,7 @@ struct CopyBlocksArgs {
 /// destination that is named twice or is also a source: then the order of the copies would matter.
 void check_copies(const CopyBlocksArgs& args);
 
-/// Both call check_copies() first, so what throws has written nothing. On CUDA the copies are in
-/// order with the stream's other work.
+/// Both call check_copies() first. On CUDA the copies are in order with the stream's other work.
 void copy_blocks_cpu(const CopyBlocksArgs& args);
 void copy_blocks_cuda(const CopyBlocksArgs& args, const kv::Stream& stream);
 inline void copy_blocks(const CopyBlocksArgs& args, const kv::Stream& stream) {

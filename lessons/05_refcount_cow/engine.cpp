@@ -5,37 +5,33 @@
 #include <utility>
 
 #include "common/base/at_end.h"
-#include "common/base/error.h"
 #include "copy_blocks.h"
 
 namespace lesson05 {
-namespace {
-
-/// Blocks that the requests fill when each has reached its end. A fork shares the full blocks of
-/// its prompt.
-int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
-  int64_t blocks = lesson03::blocks_needed(requests, block_size);
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (kv::follows_sample(requests, i)) blocks -= std::ssize(requests[i].prompt) / block_size;
-  }
-  return blocks;
-}
-
-}  // namespace
 
 SharingEngine::SharingEngine(kv::Model& model, const lesson03::PagedOptions& options)
     : model_(&model), options_(options) {
   lesson03::check(options);
 }
 
-void SharingEngine::make_cache(int64_t blocks_needed) {
-  const int num_blocks = lesson03::num_blocks_for(blocks_needed, options_);
+/// All blocks that they fill. Samples have the full blocks of their prompt in common.
+int64_t SharingEngine::slots_to_start(std::span<const kv::Request> requests) const {
+  int64_t blocks = lesson03::blocks_needed(requests, options_.block_size);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!kv::follows_sample(requests, i)) continue;
+    blocks -= std::ssize(requests[i].prompt) / options_.block_size;
+  }
+  return blocks * options_.block_size;
+}
+
+void SharingEngine::make_cache(std::span<const kv::Request> requests) {
+  const int num_blocks =
+      lesson03::num_blocks_for(slots_to_start(requests) / options_.block_size, options_);
   if (!attention_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
     cache_.reset();  // the old blocks go before the new ones come
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
-    // A block is copied whole, also the slots that nobody has written. With a value in them, a tool
-    // that looks for reads of unwritten memory finds mistakes only.
+    // Blocks are copied whole: unwritten slots need a value, for tools that look for such reads.
     if (model_->device() == kv::Device::kCuda) cache_->fill(0, model_->stream());
     attention_.emplace(model_->config(), *cache_);
   }
@@ -44,8 +40,8 @@ void SharingEngine::make_cache(int64_t blocks_needed) {
   });
 }
 
-/// A pass over the tokens that have no slot yet: first the prompts, afterwards one of each
-/// sequence. tokens(i) are those of sequence i.
+/// A pass over the tokens that have no slot yet. tokens(i) are those known of sequence i.
+template <class TokensOf>
 std::span<const float> SharingEngine::forward(const TokensOf& tokens,
                                               kv::EngineCounters& counters) {
   rows_ = {};
@@ -61,14 +57,6 @@ std::span<const float> SharingEngine::forward(const TokensOf& tokens,
   }
   if (!manager_->append(growths)) throw std::logic_error("the pool was checked to hold this");
   note_blocks(counters);
-  // A shared block is full now, so every empty slot is in a block that one sequence has for itself.
-  const int64_t num_used = manager_->pool().num_used();
-  int64_t num_slots = num_used * options_.block_size;
-  for (const BlockTable* table : tables) {
-    num_slots -= options_.block_size - table->last_block_fill();
-  }
-  kv::note_kv_bytes(counters, num_used * cache_->bytes_per_block(),
-                    num_slots * cache_->bytes_per_token());
   attention_->set_tables(std::move(tables));
   return model_->forward(rows_, *attention_);
 }
@@ -83,21 +71,9 @@ void SharingEngine::continue_from(std::span<const size_t> parents, kv::EngineCou
   note_blocks(counters);
 }
 
-void SharingEngine::note_blocks(kv::EngineCounters& counters) {
-  const BlockPool& pool = manager_->pool();
-  counters.note_peak("blocks_in_use", pool.num_used());
-  counters.note_peak("blocks_shared", pool.num_shared());
-  counters.note_peak("blocks_as_copies", pool.num_references());
-  counters.kv_bytes_copied = manager_->num_copies() * cache_->bytes_per_block();
-}
-
 void SharingEngine::free_all() {
   while (!manager_->tables().empty()) manager_->free_sequence(manager_->tables().begin()->first);
   sequences_.clear();
-}
-
-int64_t SharingEngine::slots_to_start(std::span<const kv::Request> requests) const {
-  return blocks_needed(requests, options_.block_size) * options_.block_size;
 }
 
 kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests,
@@ -106,7 +82,7 @@ kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
   kv::PassTimer timer;
-  make_cache(blocks_needed(requests, options_.block_size));
+  make_cache(requests);
   const kv::AtEnd free_blocks{[this] { free_all(); }};
   for (size_t i = 0; i < requests.size(); ++i) {
     const bool runs = generation.active(i) && !kv::follows_sample(requests, i);
@@ -129,8 +105,8 @@ kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests
   return result;
 }
 
-/// The prompts have run. The samples of one request fork its sequence, and each draws a first token
-/// of its own from the same row of logits.
+/// The prompts have run. Samples fork their request's sequence, and all draw from its row of
+/// logits.
 void SharingEngine::accept_prompts(std::span<const kv::Request> requests,
                                    std::span<const float> logits, kv::Generation& generation,
                                    kv::EngineCounters& counters) {
@@ -147,12 +123,6 @@ void SharingEngine::accept_prompts(std::span<const kv::Request> requests,
   }
 }
 
-kv::GenerateResult SharingEngine::sample(const kv::Request& request, int n,
-                                         const kv::TokenCallback& on_token) {
-  if (n < 1) kv::user_error("n: found {}, wanted at least 1 sample", n);
-  return generate(kv::samples_of(request, n), on_token);
-}
-
 kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
                                                 const kv::BeamSearchParams& params,
                                                 const kv::BeamCallback& on_step) {
@@ -161,7 +131,7 @@ kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
   kv::BeamSearch search(params, request.max_tokens, request.stop_token_ids);
   kv::BeamSearchResult result;
   kv::PassTimer timer;
-  make_cache(blocks_needed(kv::samples_of(request, params.num_beams), options_.block_size));
+  make_cache(kv::samples_of(request, params.num_beams));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
   if (!search.done()) sequences_ = {manager_->add_sequence()};
 

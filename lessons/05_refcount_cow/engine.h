@@ -3,7 +3,6 @@
 // Generation over shared blocks: plain requests, n samples of one prompt, and beam search.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,7 +10,6 @@
 
 #include "block_manager.h"
 #include "common/model/beam_search.h"
-#include "common/model/engine.h"
 #include "common/model/generation.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/03_paged_blocks/program/paged_options.h"
@@ -25,14 +23,11 @@ class SharingEngine : public kv::Engine {
  public:
   SharingEngine(kv::Model& model, const lesson03::PagedOptions& options);
 
-  /// Requests that stand together and are samples of one request (kv::samples_of) share a prompt:
-  /// it is computed once, then forked. The bits are those of requests that share nothing.
+  /// The samples of one request (kv::samples_of) share its prompt, which runs once and is then
+  /// forked. The bits are those of requests that share nothing.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
   int64_t slots_to_start(std::span<const kv::Request> requests) const override;
-  /// n samples of one request.
-  kv::GenerateResult sample(const kv::Request& request, int n,
-                            const kv::TokenCallback& on_token = {});
   /// The best continuations of a prompt (see kv::BeamSearch). request.sampling is not used.
   kv::BeamSearchResult beam_search(const kv::Request& request, const kv::BeamSearchParams& params,
                                    const kv::BeamCallback& on_step = {});
@@ -44,13 +39,13 @@ class SharingEngine : public kv::Engine {
   int sequence_of(size_t i) const { return i < sequences_.size() ? sequences_[i] : -1; }
 
  private:
-  using TokensOf = std::function<std::span<const int32_t>(size_t i)>;
-  void make_cache(int64_t blocks_needed);
+  void make_cache(std::span<const kv::Request> requests);
   void accept_prompts(std::span<const kv::Request> requests, std::span<const float> logits,
                       kv::Generation& generation, kv::EngineCounters& counters);
+  template <class TokensOf>
   std::span<const float> forward(const TokensOf& tokens, kv::EngineCounters& counters);
   void continue_from(std::span<const size_t> parents, kv::EngineCounters& counters);
-  void note_blocks(kv::EngineCounters& counters);
+  void note_blocks(kv::EngineCounters& counters) const;
   void free_all();
 
   kv::Model* model_;

@@ -75,11 +75,10 @@ nlohmann::json run_samples(const kv::Console& console, lesson05::SharingEngine& 
                            const kv::Tokenizer& tokenizer, const Options& options,
                            const kv::Request& request, const std::string& prompt) {
   const std::vector<std::string> prompts(static_cast<size_t>(options.n), prompt);
-  const std::vector<kv::Request> requests(prompts.size(), request);
+  const std::vector<kv::Request> requests = kv::samples_of(request, options.n);
   kv::StreamPrinter printer(console, tokenizer, prompts, requests);
-  const kv::GenerateResult result =
-      engine.sample(request, options.n,
-                    [&](size_t sample, int32_t token) { return printer.on_token(sample, token); });
+  const kv::GenerateResult result = engine.generate(
+      requests, [&](size_t sample, int32_t token) { return printer.on_token(sample, token); });
   printer.finish();
   console.print("The prompt once, then one token of each sample\n{}\n",
                 kv::passes_chart(result.passes, 16));
@@ -165,7 +164,7 @@ int main(int argc, char** argv) {
   command
       .value("--length-penalty X", options.length_penalty,
              "score = log probability / tokens ^ penalty; 0: the sum itself")
-      .real_between(-100, 100);
+      .real_between(0, 100);
   command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
       .between(1, 256);
   command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")

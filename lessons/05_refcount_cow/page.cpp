@@ -65,7 +65,7 @@ void SharingPage::declare_simulator() {
        {"resize",
         {viz::number("BLOCKS", 1, 4096).field("blocks", "64"),
          viz::power_of_two("SIZE", 256).field("tokens each", "16")},
-        "drop all sequences and begin with an empty pool of BLOCKS x SIZE tokens",
+        "drop all sequences and begin with a new pool of BLOCKS x SIZE tokens, all free",
         [this](auto& w) {
           simulator_ = std::make_unique<Simulator>(w[0].number, w[1].number);
           return fmt::format("a pool of {} blocks of {} tokens, all free", w[0].text, w[1].text);

@@ -21,7 +21,7 @@ void LiveSharing::watch(const LiveOptions& options) {
   SharingEngine& sharing = *engine;
   start(std::move(engine), {request}, [this, &sharing](const kv::TokenCallback& on_token) {
     if (!options_.beams) {
-      sharing.sample(requests()[0], options_.n, on_token);
+      sharing.generate(kv::samples_of(requests()[0], options_.n), on_token);
       return;
     }
     sharing.beam_search(requests()[0], {.num_beams = options_.n},

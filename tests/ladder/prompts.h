@@ -79,7 +79,7 @@ inline void check_prompts(kv::Model& model, int count, uint64_t seed) {
   CAPTURE(name);
   lesson05::SharingEngine forks(model, {.block_size = 4});
   for (size_t i = 0; i < requests.size(); ++i) {
-    const auto twins = forks.sample(requests[i], 2).completions;
+    const auto twins = forks.generate(kv::samples_of(requests[i], 2)).completions;
     compare(twins[0], i);
     if (requests[i].sampling.temperature == 0) compare(twins[1], i);
   }

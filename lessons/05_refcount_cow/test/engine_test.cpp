@@ -51,7 +51,7 @@ TEST_CASE("n samples have the bits of n independent requests") {
       CAPTURE(block_size);
       const kv::Request request = hot_request(prompt, 20);
       SharingEngine engine(shipped_model(), {.block_size = block_size});
-      const auto sampled = engine.sample(request, 4);
+      const auto sampled = sample(engine, request, 4);
       check_empty(engine);
       const auto flat =
           lesson02::make_engine(shipped_model(), {})->generate(kv::samples_of(request, 4));
@@ -66,40 +66,29 @@ TEST_CASE("n samples have the bits of n independent requests") {
   }
 }
 
-TEST_CASE("a forked sequence has the bits of an unforked one in any batch") {
-  const kv::Request request = hot_request(37, 12);
-  SharingEngine engine(shipped_model(), {});
-  const auto alone = engine.sample(request, 1);
-  for (const int n : {2, 3, 9}) {
-    const auto many = engine.sample(request, n);
-    CHECK(many.completions[0].tokens == alone.completions[0].tokens);
-    CHECK(many.completions[0].logits_xxh64 == alone.completions[0].logits_xxh64);
-  }
-}
-
 TEST_CASE("what unused slots hold leaves no trace in samples") {
   const kv::Request request = hot_request(21, 15);
   SharingEngine engine(shipped_model(), {});
-  const auto clean = engine.sample(request, 4);
+  const auto clean = sample(engine, request, 4);
   for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
     auto& cache = *engine.cache();
     for_each_part(cache, [&](void* at) {
       kv::fill_bytes(at, byte, part_bytes(cache), shipped_model().stream());
     });
-    check_equal(engine.sample(request, 4), clean);
+    check_equal(sample(engine, request, 4), clean);
   }
 }
 
 TEST_CASE("samples use the blocks that the arithmetic says") {
   SharingEngine engine(shipped_model(), {});
   // 64 tokens and 10 more that go through the model.
-  const auto ten = engine.sample(hot_request(64, 11), 4);
+  const auto ten = sample(engine, hot_request(64, 11), 4);
   CHECK(ten.counters.named("blocks_in_use") == 8);
   CHECK(ten.counters.named("blocks_shared") == 4);
   CHECK(ten.counters.named("blocks_as_copies") == 20);
   CHECK(ten.counters.kv_bytes_reserved == 8 * engine.cache()->bytes_per_block());
   CHECK(ten.counters.kv_bytes_used == (64 + 4 * 10) * engine.cache()->bytes_per_token());
-  const auto twenty = engine.sample(hot_request(64, 21), 4);
+  const auto twenty = sample(engine, hot_request(64, 21), 4);
   CHECK(twenty.counters.named("blocks_in_use") == 12);
   CHECK(twenty.counters.named("blocks_as_copies") == 24);
 }
@@ -107,10 +96,10 @@ TEST_CASE("samples use the blocks that the arithmetic says") {
 TEST_CASE("a sample that stops frees its blocks and the others go on") {
   kv::Request request = hot_request(20, 30);
   SharingEngine engine(shipped_model(), {.block_size = 4});
-  const auto free_run = engine.sample(request, 4);
+  const auto free_run = sample(engine, request, 4);
   request.stop_token_ids = {free_run.completions[2].tokens[5]};
   size_t drawn = 0;
-  const auto stopped = engine.sample(request, 4, [&](size_t sample, int32_t) {
+  const auto stopped = sample(engine, request, 4, [&](size_t sample, int32_t) {
     // Sample 2 stops with its sixth token. From the next pass on three are left.
     if (++drawn > 6 * 4) CHECK(engine.manager()->tables().size() == 3);
     CHECK((sample != 2 || drawn <= 6 * 4));
@@ -128,17 +117,17 @@ TEST_CASE("cancelled samples and exceptions leave the pool empty") {
   SharingEngine engine(shipped_model(), {.block_size = 4});
   for (const size_t cancelled : {size_t{0}, size_t{2}}) {
     const auto result =
-        engine.sample(request, 3, [&](size_t sample, int32_t) { return sample != cancelled; });
+        sample(engine, request, 3, [&](size_t sample, int32_t) { return sample != cancelled; });
     CHECK(result.completions[cancelled].finish == kv::FinishReason::kCancelled);
     CHECK(result.completions[1].tokens.size() == 9);
     check_empty(engine);
   }
   int calls = 0;
-  CHECK_THROWS_AS(engine.sample(request, 3,
-                                [&](size_t, int32_t) -> bool {
-                                  if (++calls == 5) throw std::runtime_error("stop");
-                                  return true;
-                                }),
+  CHECK_THROWS_AS(sample(engine, request, 3,
+                         [&](size_t, int32_t) -> bool {
+                           if (++calls == 5) throw std::runtime_error("stop");
+                           return true;
+                         }),
                   std::runtime_error);
   check_empty(engine);
   const auto throw_at_three = [](std::span<const kv::Beam> beams) -> bool {
@@ -149,33 +138,19 @@ TEST_CASE("cancelled samples and exceptions leave the pool empty") {
   check_empty(engine);
 }
 
-TEST_CASE("the tables can be read while samples run") {
-  const kv::Request request = hot_request(20, 5);
-  SharingEngine engine(shipped_model(), {.block_size = 8});
-  int calls = 0;
-  engine.sample(request, 3, [&](size_t sample, int32_t) {
-    const auto& table = engine.manager()->table(engine.sequence_of(sample));
-    CHECK(table.num_tokens() == 20 + calls++ / 3);
-    CHECK(engine.manager()->pool().ref_cnt(table.block_ids()[0]) >= 1);
-    engine.manager()->check();
-    return true;
-  });
-  CHECK(calls == 15);
-}
-
 TEST_CASE("a pool of exactly the needed size is enough and one block less is refused") {
   // 18 tokens in blocks of 4: 4 full ones shared, and of 27 tokens each 7 - 4 blocks of its own.
   const kv::Request request = hot_request(18, 10);
   constexpr int kNeeded = 4 + 3 * 3;
   SharingEngine engine(shipped_model(), {.block_size = 4, .num_blocks = kNeeded});
-  CHECK(engine.sample(request, 3).counters.named("blocks_in_use") == kNeeded);
+  CHECK(sample(engine, request, 3).counters.named("blocks_in_use") == kNeeded);
   CHECK_FALSE(engine.beam_search(request, {.num_beams = 3}).beams.empty());
   SharingEngine small(shipped_model(), {.block_size = 4, .num_blocks = kNeeded - 1});
   const char* both = "need 13 blocks of 4 tokens, the pool has 12";
-  CHECK_THROWS_WITH_AS(small.sample(request, 3), doctest::Contains(both), kv::UserError);
+  CHECK_THROWS_WITH_AS(sample(small, request, 3), doctest::Contains(both), kv::UserError);
   CHECK_THROWS_WITH_AS(small.beam_search(request, {.num_beams = 3}), doctest::Contains(both),
                        kv::UserError);
-  CHECK_THROWS_AS(small.sample(request, 0), kv::UserError);
+  CHECK_THROWS_AS(sample(small, request, 0), kv::UserError);
   for (const int size : {0, -1, 3, 512, std::numeric_limits<int>::min()}) {
     CHECK_THROWS_AS(SharingEngine(shipped_model(), {.block_size = size}), kv::UserError);
   }
@@ -183,7 +158,7 @@ TEST_CASE("a pool of exactly the needed size is enough and one block less is ref
 
 TEST_CASE("nothing to generate takes no block") {
   SharingEngine engine(shipped_model(), {});
-  const auto result = engine.sample(hot_request(5, 0), 4);
+  const auto result = sample(engine, hot_request(5, 0), 4);
   CHECK(result.completions.size() == 4);
   CHECK(result.counters.passes == 0);
   check_empty(engine);

@@ -86,20 +86,10 @@ TEST_CASE("n samples have the bits of n independent requests") {
     CAPTURE(prompt);
     const kv::Request request = hot_request(prompt, 20);
     SharingEngine engine(model(), {});
-    check_equal(engine.sample(request, 4),
+    check_equal(sample(engine, request, 4),
                 lesson02::make_engine(model(), {})->generate(kv::samples_of(request, 4)));
     CHECK(engine.manager()->num_copies() == (prompt % 16 == 0 ? 0 : 3));
     CHECK(engine.manager()->pool().num_used() == 0);
-  }
-}
-
-TEST_CASE("plain requests have lesson 02's bits") {
-  const std::vector<kv::Request> requests{request_of(4, 20), request_of(1, 5), request_of(300, 3)};
-  const auto flat = lesson02::make_engine(model(), {})->generate(requests);
-  for (const int block_size : {1, 16, 256}) {
-    CAPTURE(block_size);
-    check_equal(lesson05::make_engine(model(), {.block_size = block_size})->generate(requests),
-                flat);
   }
 }
 
@@ -117,7 +107,4 @@ TEST_CASE("beam search finds the same hypotheses for any block size") {
     CHECK(a.beams[i].tokens == b.beams[i].tokens);
     CHECK(a.beams[i].log_prob == b.beams[i].log_prob);
   }
-  const auto greedy = lesson02::make_engine(model(), {})->generate({&request, 1});
-  CHECK(sixteens.beam_search(request, {.num_beams = 1}).beams[0].tokens ==
-        greedy.completions[0].tokens);
 }

@@ -1,16 +1,16 @@
-// The simulator: what its buttons do to the block manager, what they refuse, and what its checks
-// catch.
+// The page's commands and buttons: what they do to the block manager, what they refuse, and what
+// the page's own check catches.
 
 #include <doctest/doctest.h>
 
 #include <memory>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "common/base/error.h"
 #include "lessons/05_refcount_cow/page_simulator.h"
+#include "tests/viz/fake_ui.h"
 #include "viz/page.h"
 #include "viz/scenario.h"
 
@@ -20,49 +20,45 @@ std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
 
 namespace {
 
+using lesson05::BlockCopy;
 using lesson05::Simulator;
 using Names = std::vector<std::string>;
 
-std::unique_ptr<viz::Page> new_page() {
-  return lesson05::make_page({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
-}
+struct Fixture {
+  std::unique_ptr<viz::Page> page =
+      lesson05::make_page({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
+  kvtest::FakeUi ui{*page};
 
-std::string run(viz::Page& page, const std::string& line) {
-  std::string story = page.apply(viz::parse_command(line));
-  page.check_invariants();
-  return story;
-}
-
-/// All counters as one text: two pages in one state have one text.
-std::string state_of(const viz::Page& page) {
-  std::string text;
-  for (const std::string& name : page.counter_names()) {
-    text += name + "=" + std::to_string(page.counter(name).value()) + " ";
+  std::string run(const std::string& line) {
+    std::string story = page->apply(viz::parse_command(line));
+    page->check_invariants();
+    return story;
   }
-  return text;
-}
-
-/// The command is refused, says `why`, and changes nothing.
-void check_refused(viz::Page& page, const std::string& line, const std::string& why) {
-  CAPTURE(line);
-  const std::string before = state_of(page);
-  std::string message;
-  try {
-    page.apply(viz::parse_command(line));
-  } catch (const kv::UserError& error) {
-    message = error.what();
+  void run_all(std::initializer_list<const char*> lines) {
+    for (const char* line : lines) run(line);
   }
-  CAPTURE(message);
-  CHECK(message.find(why) != std::string::npos);
-  CHECK(state_of(page) == before);
-  page.check_invariants();
-}
-
-int64_t value(const viz::Page& page, const std::string& counter) {
-  const auto found = page.counter(counter);
-  REQUIRE(found.has_value());
-  return *found;
-}
+  void click(std::initializer_list<const char*> names) {
+    for (const char* name : names) ui.click(name);
+  }
+  int64_t value(const std::string& counter) const { return page->counter(counter).value(); }
+  /// All counters as one text: two pages in one state have one text.
+  std::string state() const {
+    std::string text;
+    for (const std::string& name : page->counter_names()) {
+      text += name + "=" + std::to_string(value(name)) + " ";
+    }
+    return text;
+  }
+  /// The command is refused, says `why`, and changes nothing.
+  void check_refused(const std::string& line, const char* why) {
+    CAPTURE(line);
+    const std::string before = state();
+    CHECK_THROWS_WITH_AS(page->apply(viz::parse_command(line)), doctest::Contains(why),
+                         kv::UserError);
+    CHECK(state() == before);
+    page->check_invariants();
+  }
+};
 
 /// A fork whose children write: every copy that can go wrong is in it.
 void fork_and_write(Simulator& simulator) {
@@ -93,7 +89,6 @@ TEST_CASE("every slot holds what its sequence wrote") {
 }
 
 TEST_CASE("copies that go wrong are caught by the labels") {
-  using lesson05::BlockCopy;
   const lesson05::CopyLabels wrong_ways[] = {
       [](std::vector<int32_t>& labels, const BlockCopy& copy, int size) {  // the wrong direction
         lesson05::copy_labels(labels, {copy.destination, copy.source}, size);
@@ -111,67 +106,36 @@ TEST_CASE("copies that go wrong are caught by the labels") {
 }
 
 TEST_CASE("a copy that throws leaves the simulator as it was") {
-  Simulator simulator(4, 4, [](std::vector<int32_t>&, const lesson05::BlockCopy&, int) {
-    throw std::runtime_error("no");
-  });
+  Simulator simulator(
+      4, 4, [](std::vector<int32_t>&, const BlockCopy&, int) { throw std::runtime_error("no"); });
   CHECK_THROWS_AS(fork_and_write(simulator), std::runtime_error);
   simulator.check();
   CHECK(simulator.all().at("A").labels.size() == 6);
   CHECK(simulator.manager().num_copies() == 0);
 }
 
-TEST_CASE("what happened is said in plain words") {
-  const auto page = new_page();
-  run(*page, "new A");
-  CHECK(run(*page, "append A 64") == "append 64 to A: 4 new blocks");
-  CHECK(run(*page, "fork A B") == "fork B from A: 4 blocks shared, ref 1 -> 2");
-  CHECK(run(*page, "fork A C D") == "fork C, D from A: 4 blocks shared, ref 2 -> 4");
-  CHECK(run(*page, "free D") == "free D: 0 blocks back to the pool, 4 held by others");
-  CHECK(run(*page, "append A 1") == "append 1 to A: 1 new block");
-  CHECK(run(*page, "fork A E") == "fork E from A: 5 blocks shared, each ref + 1");
-  CHECK(run(*page, "append E 2") ==
+TEST_CASE_FIXTURE(Fixture, "what happened is said in plain words") {
+  run("new A");
+  CHECK(run("append A 64") == "append 64 to A: 4 new blocks");
+  CHECK(run("fork A B") == "fork B from A: 4 blocks shared, ref 1 -> 2");
+  CHECK(run("fork A C D") == "fork C, D from A: 4 blocks shared, ref 2 -> 4");
+  CHECK(run("free D") == "free D: 0 blocks back to the pool, 4 held by others");
+  CHECK(run("append A 1") == "append 1 to A: 1 new block");
+  CHECK(run("fork A E") == "fork E from A: 5 blocks shared, each ref + 1");
+  CHECK(run("append E 2") ==
         "append 2 to E: no new block; block 4 was shared: copied to 5, ref 2 -> 1");
 }
 
-TEST_CASE("two writers of one half-full block keep their own bytes for one copy") {
-  const auto page = new_page();
-  for (const char* line : {"new A", "append A 20", "fork A B", "append A 1", "append B 1"}) {
-    run(*page, line);
-  }
-  CHECK(value(*page, "copies") == 1);
-  CHECK(value(*page, "used") == 3);
-}
-
-TEST_CASE("a copy into a full pool is refused and nothing has changed") {
-  const auto page = new_page();
-  for (const char* line : {"resize 3 16", "new A", "append A 40", "fork A B"}) run(*page, line);
-  check_refused(*page, "append A 1", "needs 1 block, 0 are free");
-  check_refused(*page, "append B 1", "needs 1 block, 0 are free");
-  run(*page, "free B");
-  run(*page, "append A 1");
-  CHECK(value(*page, "copies") == 0);
-}
-
-TEST_CASE("an append that runs out midway takes nothing") {
-  const auto page = new_page();
-  for (const char* line : {"resize 4 16", "new A", "new B", "append all 16"}) run(*page, line);
-  check_refused(*page, "append A 48", "needs 3 blocks, 2 are free");
-  check_refused(*page, "append all 17", "needs 4 blocks, 2 are free");
-  run(*page, "append all 16");
-  CHECK(value(*page, "free") == 0);
-}
-
-TEST_CASE("wrong commands are refused and change nothing") {
-  const auto page = new_page();
-  check_refused(*page, "append all 1", "there is no sequence");
-  check_refused(*page, "free A", "there is no sequence A");
-  run(*page, "new A");
-  check_refused(*page, "new A", "there is a sequence A already");
-  check_refused(*page, "new a-b", "letters and digits");
-  check_refused(*page, "new all", "not all");
-  check_refused(*page, "fork A B B", "there is a sequence B already");
-  check_refused(*page, "fork A A", "there is a sequence A already");
-  check_refused(*page, "append B 1", "there is no sequence B; there are A");
+TEST_CASE_FIXTURE(Fixture, "wrong commands are refused and change nothing") {
+  check_refused("append all 1", "there is no sequence");
+  check_refused("free A", "there is no sequence A");
+  run("new A");
+  check_refused("new A", "there is a sequence A already");
+  check_refused("new a-b", "letters and digits");
+  check_refused("new all", "not all");
+  check_refused("fork A B B", "there is a sequence B already");
+  check_refused("fork A A", "there is a sequence A already");
+  check_refused("append B 1", "there is no sequence B; there are A");
   for (const char* line : {"append A",       "append A 0",   "append A -1",
                            "append A x",     "append A 1 2", "append A 99999999999999999999",
                            "fork A",         "new",          "free",
@@ -181,88 +145,97 @@ TEST_CASE("wrong commands are refused and change nothing") {
                            "live",           "live 4",       "live 0 \"a\"",
                            "live 9 \"a\"",   "live 4 \"\"",  "live beams 4",
                            "live 4 \"a\" 0", "explode A"}) {
-    check_refused(*page, line, "");
-    CHECK_THROWS_AS(page->apply(viz::parse_command(line)), kv::UserError);
+    check_refused(line, "");
   }
+  for (int i = 1; i < Simulator::kMaxSequences; ++i) run("fork A " + viz::letters(i));
+  check_refused("new X1", "there are 64 of at most 64 sequences");
+  check_refused("fork A X1", "there are 64 of at most 64 sequences");
 }
 
-TEST_CASE("no more sequences than the page can show") {
-  const auto page = new_page();
-  run(*page, "new A");
-  for (int i = 1; i < Simulator::kMaxSequences; ++i) {
-    run(*page, "fork A " + viz::letters(i));
-  }
-  check_refused(*page, "new X1", "there are 64 of at most 64 sequences");
-  check_refused(*page, "fork A X1", "there are 64 of at most 64 sequences");
+TEST_CASE_FIXTURE(Fixture, "what the pool cannot hold is refused with both numbers") {
+  run_all({"resize 3 16", "new A", "append A 40", "fork A B"});
+  check_refused("append A 1", "needs 1 block, 0 are free");  // for the copy
+  check_refused("append all 1", "needs 1 block, 0 are free");
+  run_all({"resize 4 16", "new A", "new B", "append all 16"});
+  check_refused("append A 48", "needs 3 blocks, 2 are free");
+  check_refused("append all 17", "needs 4 blocks, 2 are free");
+  run("append all 16");
+  CHECK(value("free") == 0);
+  run("resize 2 16");
+  check_refused("live 4 \"Once upon a time\" 64", "the pool has 2");
 }
 
-TEST_CASE("reset and the same commands give the same state") {
-  const auto page = new_page();
-  std::vector<std::string> done;
-  std::mt19937 random(5);
-  const auto below = [&](size_t end) { return static_cast<int>(random() % end); };
-  const std::string sizes[] = {"resize 16 4", "resize 9 1", "resize 64 16", "resize 5 32"};
-  for (int i = 0; i < 3000; ++i) {
-    const std::string name = viz::letters(below(6));
-    const std::string other = viz::letters(below(6));
-    std::string line;
-    const int choice = below(100);
-    if (choice < 20)
-      line = "new " + name;
-    else if (choice < 60)
-      line = "append " + name + " " + std::to_string(1 + below(20));
-    else if (choice < 65)
-      line = "append all " + std::to_string(1 + below(4));
-    else if (choice < 80)
-      line = "fork " + name + " " + other;
-    else if (choice < 99)
-      line = "free " + name;
-    else
-      line = sizes[below(4)];
-    CAPTURE(line);
-    try {
-      run(*page, line);
-      done.push_back(line);
-    } catch (const kv::UserError&) {
-      page->check_invariants();
-    }
-  }
-  CHECK(done.size() > 1000);
-  const std::string before = state_of(*page);
-  page->reset();
-  CHECK(value(*page, "sequences") == 0);
-  CHECK(value(*page, "total") == 64);
-  for (const std::string& line : done) run(*page, line);
-  CHECK(state_of(*page) == before);
-}
-
-TEST_CASE("a live run leaves the simulator as it was and repeats to the bit") {
-  const auto page = new_page();
-  run(*page, "new A");
-  run(*page, "append A 20");
-  const std::string before = state_of(*page);
+TEST_CASE_FIXTURE(Fixture, "a live run leaves the simulator as it was and repeats to the bit") {
+  run_all({"new A", "append A 20"});
+  const std::string before = state();
   std::string first;
   for (int round = 0; round < 2; ++round) {
-    run(*page, "live 3 \"Once upon a time there was a dog\" 12");
-    check_refused(*page, "append A 1", "`stop`");
-    check_refused(*page, "live 2 \"a\"", "`stop`");
+    run("live 3 \"Once upon a time there was a dog\" 12");
+    check_refused("append A 1", "`stop`");
+    check_refused("live 2 \"a\"", "`stop`");
     std::string story;
-    for (int i = 0; i < 20; ++i) story += run(*page, "step") + state_of(*page);
+    for (int i = 0; i < 20; ++i) story += run("step") + state();
     if (round == 0) first = story;
     CHECK(story == first);
-    run(*page, "stop");
-    CHECK(state_of(*page) == before);
+    run("stop");
+    CHECK(state() == before);
   }
-  run(*page, "live beams 3 \"Once upon a time\" 8");
-  run(*page, "step 100");
-  CHECK(value(*page, "used") == 0);
-  check_refused(*page, "step", "has ended");
+  run_all({"live beams 3 \"Once upon a time\" 8", "step 100"});
+  CHECK(value("used") == 0);
+  check_refused("step", "has ended");
   page->reset();  // while the run is there
-  CHECK(value(*page, "live") == 0);
+  CHECK(value("live") == 0);
 }
 
-TEST_CASE("a live run that the pool cannot hold is refused with both numbers") {
-  const auto page = new_page();
-  run(*page, "resize 2 16");
-  check_refused(*page, "live 4 \"Once upon a time\" 64", "the pool has 2");
+TEST_CASE_FIXTURE(Fixture, "the clicks of the beam search are its scenario") {
+  click({"new", "A/append 64", "A/fork 3", "all/append 10", "all/append 10", "D/free", "A/fork 1",
+         "all/append 1"});
+  CHECK(value("copies") == 1);
+  Names wanted;
+  for (const viz::Command& command :
+       viz::Scenario::load(KV_SOURCE_DIR "/lessons/05_refcount_cow/scenarios/beam_search.txt")
+           .commands) {
+    if (command.verb != "say" && command.verb != "expect") wanted.push_back(command.text());
+  }
+  CHECK(ui.recorded() == wanted);
+}
+
+TEST_CASE_FIXTURE(Fixture, "buttons that would be refused are disabled and say why") {
+  CHECK(ui.reason("all/append 1") == "there is no sequence");
+  CHECK_FALSE(ui.has("A/free"));
+  click({"new"});
+  CHECK(ui.reason("A/fork 3").empty());
+  ui.type("append/TOKENS", 960);
+  click({"A/append custom"});
+  ui.type("append/TOKENS", 80);
+  CHECK(ui.reason("A/append custom") == "needs 5 blocks, 4 are free");
+  CHECK_THROWS_AS(ui.click("A/append custom"), std::logic_error);
+  click({"A/append 64", "A/fork 1"});
+  CHECK(ui.reason("A/append 1") == "needs 1 block, 0 are free");
+  CHECK(ui.reason("all/append 1") == "needs 2 blocks, 0 are free");
+}
+
+TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
+  ui.type("resize/SIZE", 17);
+  CHECK(ui.buttons().at("resize").command == "resize 64 32");
+  ui.type("resize/SIZE", 31);
+  CHECK(ui.buttons().at("resize").command == "resize 64 16");
+  ui.type("resize/BLOCKS", 100000);
+  ui.click("resize");
+  CHECK(value("total") == 4096);
+}
+
+TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
+  Names states{state()};
+  for (const char* name : {"new", "A/append 10", "A/fork 3", "A/append 16", "B/append 1", "C/free",
+                           "all/append 1", "live/samples", "live/step 4", "live/stop"}) {
+    ui.click(name);
+    states.push_back(state());
+  }
+  while (!ui.recorded().empty()) {
+    CHECK(state() == states.back());
+    states.pop_back();
+    ui.undo();
+  }
+  CHECK(state() == states.front());
 }

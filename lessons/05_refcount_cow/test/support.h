@@ -11,6 +11,7 @@
 
 #include "common/model/generation.h"
 #include "copy_blocks.h"
+#include "engine.h"
 #include "lessons/03_paged_blocks/test/guards.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/shipped_model.h"
@@ -104,6 +105,11 @@ inline kv::Request hot_request(int prompt, int max_tokens) {
   kv::Request request = kvtest::request_of(prompt, max_tokens);
   request.sampling = {.temperature = 1.5f, .seed = 7};
   return request;
+}
+
+inline kv::GenerateResult sample(lesson05::SharingEngine& engine, const kv::Request& request, int n,
+                                 const kv::TokenCallback& on_token = {}) {
+  return engine.generate(kv::samples_of(request, n), on_token);
 }
 
 }  // namespace lesson05_test
