@@ -183,12 +183,12 @@ TEST_CASE("four plain prompts have the digests that they always had, fast and pl
 }
 
 TEST_CASE("the ladder program without times prints the same table twice") {
-  const std::string args = "--device cpu --workload simple --lessons 2,3 --without-times";
-  const Run run = run_program(args);
+  const std::string line = "$B/ladder --device cpu --workload simple --lessons 2,3 --without-times";
+  const kvtest::Outcome run = kvtest::shell(line);
   CHECK(run.code == 0);
   CHECK(run.out.find("03 paged_blocks   428      96") != std::string::npos);
   CHECK(run.out.find("tokens/s") == std::string::npos);
-  CHECK(run.out == run_program(args).out);
+  CHECK(run.out == kvtest::shell(line).out);
 }
 
 TEST_CASE("the ladder program names what is wrong and exits with 2") {
