@@ -1,6 +1,7 @@
 #include "viz/session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <utility>
@@ -111,9 +112,8 @@ void Session::expect(const Command& command) const {
   const std::string& name = command.args[0];
   const std::optional<int64_t> found = page_->counter(name);
   if (!found) {
-    std::string names;
-    for (const std::string& known : page_->counter_names()) names += " " + known;
-    kv::user_error("{}expect: no counter `{}`; there are{}", command.place(), name, names);
+    kv::user_error("{}expect: no counter `{}`; there are {}", command.place(), name,
+                   fmt::join(page_->counter_names(), " "));
   }
   const std::string op = command.args.size() == 3 ? command.args[1] : "=";
   const int64_t wanted = command.number(command.args.size() - 1, "a number", INT64_MIN, INT64_MAX);

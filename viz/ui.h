@@ -8,8 +8,6 @@
 
 namespace viz {
 
-class Session;  // viz/session.h: history, undo, play, log
-
 class Ui {
  public:
   virtual ~Ui() = default;

@@ -14,14 +14,12 @@ namespace {
 
 /// A list of names: "A, B, C".
 std::string names_of(const std::vector<SequenceView>& sequences, const std::vector<int>& owners) {
-  std::string names;
+  std::vector<std::string> names;
   for (const int owner : owners) {
-    if (!names.empty()) names += ", ";
-    const auto found = std::find_if(sequences.begin(), sequences.end(),
-                                    [&](const SequenceView& s) { return s.hue == owner; });
-    names += found == sequences.end() ? std::string("?") : found->name;
+    const auto found = std::ranges::find(sequences, owner, &SequenceView::hue);
+    names.push_back(found == sequences.end() ? "?" : found->name);
   }
-  return names;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// Sizes of a cell of the pool, in pixels.
