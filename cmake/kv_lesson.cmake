@@ -9,7 +9,7 @@
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page.cpp and page_*.cpp: its page in the visualizer
 #   lesson02_page_test   test/page*_test.cpp: what the page does, without a picture
-#   tests_lesson02       builds what is tested under the label lesson02
+#   tests_lesson02       builds what is tested under the label lesson02; "tests" builds all that ctest runs
 #
 # and adds the lesson to KV_LESSONS, from which the ladder is built.
 include(doctest OPTIONAL)
@@ -57,11 +57,12 @@ function(kv_test name)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
-  foreach(label IN LISTS T_LABELS)
-    if(NOT TARGET tests_${label})
-      add_custom_target(tests_${label})
+  list(TRANSFORM T_LABELS PREPEND tests_ OUTPUT_VARIABLE groups)
+  foreach(group IN LISTS groups ITEMS tests)
+    if(NOT TARGET ${group})
+      add_custom_target(${group})
     endif()
-    add_dependencies(tests_${label} ${name})
+    add_dependencies(${group} ${name})
   endforeach()
   doctest_discover_tests(${name} TEST_PREFIX "${name}: "
     PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)  # a slow machine is no failure

@@ -50,7 +50,7 @@ def measure(build, options, targets):
     launcher = ";".join([sys.executable, str(pathlib.Path(__file__).resolve()), "--note", str(build / "cpu_seconds")])
     subprocess.run(["cmake", "--preset", "default", "-B", build, *options,
                     *[f"-DCMAKE_{language}_LAUNCHER={launcher}" for language in
-                      ("CXX_COMPILER", "CUDA_COMPILER", "CXX_LINKER", "CUDA_LINKER")]], check=True, cwd=ROOT,
+                      ("CXX_COMPILER", "CUDA_COMPILER", "CXX_LINKER")]], check=True, cwd=ROOT,
                    stdout=subprocess.DEVNULL)
     before = 0
     for target in targets or ["ladder", "tests_lesson03", "all"]:

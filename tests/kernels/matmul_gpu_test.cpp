@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <stdexcept>
 #include <vector>
 
@@ -15,6 +14,8 @@
 #include "common/base/dtype.h"
 #include "kernels/matmul.h"
 #include "kernels/pack_weights.h"
+#include "tests/kernels/random_floats.h"
+#include "tests/support/device_arrays.h"
 
 namespace {
 
@@ -29,11 +30,7 @@ using kv::Stream;
 constexpr float kEps = 1e-6f;
 
 std::vector<float> random_values(size_t n, uint32_t seed, float scale) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(engine);
-  return values;
+  return kvtest::random_floats(static_cast<int64_t>(n), seed, scale);
 }
 
 std::vector<BFloat16> rounded(const std::vector<float>& values) {
@@ -113,16 +110,10 @@ struct Product {
     const auto past_the_end = raw.begin() + static_cast<int64_t>(bytes);
     REQUIRE(std::count(past_the_end, raw.end(), 0xFF) == static_cast<int64_t>(kGuardBytes));
     std::vector<float> values(size);
-    if (shape.epilogue != Epilogue::kSiluMul) {
-      std::memcpy(values.data(), raw.data(), bytes);
-      return values;
-    }
-    for (size_t i = 0; i < size; ++i) {
-      BFloat16 v;
-      std::memcpy(&v, raw.data() + i * sizeof v, sizeof v);
-      values[i] = kv::to_float(v);
-    }
-    return values;
+    std::vector<BFloat16> narrow(size);
+    const bool is_narrow = shape.epilogue == Epilogue::kSiluMul;
+    std::memcpy(is_narrow ? static_cast<void*>(narrow.data()) : values.data(), raw.data(), bytes);
+    return is_narrow ? kvtest::floats_of(narrow) : values;
   }
 
   /// The input row as the tensor cores see it.

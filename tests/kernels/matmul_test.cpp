@@ -13,8 +13,10 @@
 #include "kernels/matmul_cpu.h"
 #include "kernels/rmsnorm.h"
 #include "tests/kernels/random_floats.h"
+#include "tests/support/device_arrays.h"
 
 using kvtest::random_floats;
+using kvtest::same_bits;
 using kvtest::StoredMatrix;
 
 namespace {
@@ -54,10 +56,6 @@ struct Product {
     return out;
   }
 };
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 /// Restores what a test changed.
 struct Restore {

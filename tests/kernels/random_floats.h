@@ -2,15 +2,14 @@
 
 // Inputs of kernel tests: values and the matrices that store them.
 
-#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "common/base/dtype.h"
 #include "kernels/matmul.h"
+#include "tests/support/random_model.h"
 
 namespace kvtest {
 
@@ -34,8 +33,7 @@ struct StoredMatrix {
       if (v < 0x1p-14f && v > -0x1p-14f) v = 0.0f;
     }
     type = dtype == "F32" ? kv::DType::kF32 : dtype == "F16" ? kv::DType::kF16 : kv::DType::kBF16;
-    bytes.resize(values.size() * kv::size_of(type));
-    for (size_t i = 0; i < values.size(); ++i) store(i);
+    bytes = make_tensor(dtype, {rows, cols}, values).bytes;
   }
 
   kv::Matrix view() const { return {bytes.data(), type, rows, cols}; }
@@ -45,24 +43,6 @@ struct StoredMatrix {
   kv::DType type;
   std::vector<float> values;     // what `bytes` holds
   std::vector<std::byte> bytes;  // exactly as long as the matrix: reading past it is an error
-
- private:
-  void store(size_t i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(values[i]);
-    auto half = static_cast<uint16_t>(bits >> 16);  // bf16: exact
-    if (type == kv::DType::kF32) {
-      std::memcpy(&bytes[i * 4], &bits, 4);
-      return;
-    }
-    if (type == kv::DType::kF16) {
-      const uint32_t exponent = (bits >> 23) & 0xFFu;
-      half = static_cast<uint16_t>((bits >> 16) & 0x8000u);
-      if (exponent != 0) {
-        half = static_cast<uint16_t>(half | ((exponent - 112u) << 10) | ((bits >> 13) & 0x3FFu));
-      }
-    }
-    std::memcpy(&bytes[i * 2], &half, 2);
-  }
 };
 
 }  // namespace kvtest

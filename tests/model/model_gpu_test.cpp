@@ -14,6 +14,8 @@
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
 
+using kvtest::same_bits;
+
 namespace {
 
 /// Attention that is nothing but a fill of its output.
@@ -49,10 +51,6 @@ std::vector<float> logits_of(kv::Model& model, kv::Attention& attention,
   rows.add(0, tokens, 0);
   const auto logits = model.forward(rows, attention);
   return {logits.begin(), logits.end()};
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 struct Fixture {

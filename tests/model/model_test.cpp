@@ -14,12 +14,14 @@
 #include "common/base/error.h"
 #include "common/base/parallel.h"
 #include "tests/model/reference_forward.h"
+#include "tests/support/device_arrays.h"
 #include "tests/support/plain_attention.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
 
 using kvtest::PlainAttention;
 using kvtest::RandomModel;
+using kvtest::same_bits;
 using kvtest::TempDir;
 using Sequences = std::vector<std::vector<int32_t>>;
 
@@ -54,10 +56,6 @@ std::vector<float> run(kv::Model& model, const Sequences& sequences,
   const std::span<const float> out = model.forward(rows, attention);
   CHECK(attention.layers_seen == range(0, model.config().num_layers));
   return {out.begin(), out.end()};
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 /// Relative to the size of the logits: their errors come from sums over the same hidden state.

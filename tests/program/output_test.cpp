@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -15,16 +13,9 @@
 #include "common/model/generation.h"
 #include "common/model/known_models.h"
 #include "common/program/report.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/shell.h"
 
-namespace {
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-}  // namespace
+using kvtest::text_of;
 
 TEST_CASE("bytes for people are exact or have one decimal") {
   CHECK(kv::human_bytes(0) == "0 B");

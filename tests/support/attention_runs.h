@@ -63,10 +63,6 @@ inline Outputs download_outputs(const kv::DeviceBuffer& out, const HeadShape& sh
   return outputs;
 }
 
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 /// Attention in double precision of the part's rows, over V or over |V|.
 inline std::vector<double> in_double(const HeadShape& shape, const Part& part, bool magnitude) {
   const Sequence& s = *part.sequence;

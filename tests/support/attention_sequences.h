@@ -57,10 +57,6 @@ inline Rows last_rows(const Rows& rows, int num_rows, size_t width) {
           rows.end()};
 }
 
-inline bool same_bits(const Rows& a, const Rows& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0;
-}
-
 /// Checks attention in bf16 against fp32 attention of the same bf16 inputs. P is rounded to bf16
 /// (each p by at most 2^-8 of itself) and so is the result (2^-8 of itself): with `magnitude`, the
 /// attention over |V|, the error is at most 2^-8 (|want| + magnitude), and 2 % of that for fp32.

@@ -1,8 +1,9 @@
 #pragma once
 
-// Arrays for tests of CUDA kernels: random bf16 values, poisoned outputs, and the way back.
+// Arrays for tests of kernels: random bf16 values, poisoned outputs, the way back, and equal bits.
 
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <span>
 #include <vector>
@@ -25,6 +26,12 @@ inline std::vector<float> floats_of(std::span<const kv::BFloat16> values) {
   out.reserve(values.size());
   for (const kv::BFloat16 v : values) out.push_back(kv::to_float(v));
   return out;
+}
+
+/// Equal bytes: -0 is not 0, and a NaN equals itself.
+template <typename A, typename B>
+bool same_bits(const A& a, const B& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(*a.data())) == 0;
 }
 
 /// Bytes 0xFF: NaN as bf16 and as fp32, -1 as an integer. What a kernel leaves out is seen.

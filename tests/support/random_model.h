@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/model/random_weights.h"
 #include "common/model/safetensors.h"
 
 namespace kvtest {
@@ -44,16 +45,6 @@ struct OwnedTensor {
 };
 using Tensors = std::map<std::string, OwnedTensor>;
 
-/// Only for values that the tests make: finite, normal or zero, in range; rounds towards zero.
-inline kv::Half to_half(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
-  const int exponent = static_cast<int>((bits >> 23) & 0xFFu) - 127 + 15;
-  if (exponent <= 0) return {sign};
-  const uint32_t magnitude = (static_cast<uint32_t>(exponent) << 10) | ((bits >> 13) & 0x3FFu);
-  return {static_cast<uint16_t>(sign | magnitude)};
-}
-
 inline OwnedTensor make_tensor(const std::string& dtype, std::vector<int64_t> shape,
                                const std::vector<float>& values) {
   OwnedTensor t{dtype, std::move(shape), {}};
@@ -63,7 +54,7 @@ inline OwnedTensor make_tensor(const std::string& dtype, std::vector<int64_t> sh
       std::memcpy(&t.bytes[i * 4], &values[i], 4);
     } else {
       const uint16_t bits =
-          dtype == "F16" ? to_half(values[i]).bits : kv::to_bfloat16(values[i]).bits;
+          dtype == "F16" ? kv::to_half(values[i]).bits : kv::to_bfloat16(values[i]).bits;
       std::memcpy(&t.bytes[i * 2], &bits, 2);
     }
   }
@@ -74,7 +65,7 @@ inline OwnedTensor make_tensor(const std::string& dtype, std::vector<int64_t> sh
 inline std::vector<float> random_values(std::mt19937_64& rng, int64_t n, float mean, float std) {
   std::normal_distribution<float> normal(mean, std);
   std::vector<float> values(static_cast<size_t>(n));
-  for (float& v : values) v = kv::to_float(to_half(kv::to_float(kv::to_bfloat16(normal(rng)))));
+  for (float& v : values) v = kv::to_float(kv::to_half(kv::to_float(kv::to_bfloat16(normal(rng)))));
   return values;
 }
 
