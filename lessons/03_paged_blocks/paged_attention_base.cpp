@@ -4,9 +4,6 @@
 
 #include <stdexcept>
 
-#include "common/base/error.h"
-#include "kernels/attention/contract.h"
-
 namespace lesson03 {
 
 std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables) {
@@ -35,9 +32,6 @@ std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTabl
   }
   return packed;
 }
-
-PagedAttentionBase::PagedAttentionBase(const kv::ModelConfig& config, PagedKvCache& cache)
-    : config_(config), cache_(&cache) {}
 
 void PagedAttentionBase::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
   max_blocks_per_seq_ = blocks_for(rows.max_seq_len(), cache_->block_size());

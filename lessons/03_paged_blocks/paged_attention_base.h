@@ -28,7 +28,8 @@ std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTabl
 /// Borrows the cache. A pass is set_tables(), then the model's forward().
 class PagedAttentionBase : public kv::Attention {
  public:
-  PagedAttentionBase(const kv::ModelConfig& config, PagedKvCache& cache);
+  PagedAttentionBase(const kv::ModelConfig& config, PagedKvCache& cache)
+      : config_(config), cache_(&cache) {}
 
   /// The tables of the next pass's sequences. They have slots for all of its rows then.
   void set_tables(BlockTables tables) { tables_ = std::move(tables); }
