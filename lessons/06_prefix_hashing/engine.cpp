@@ -25,8 +25,19 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
   return result;
 }
 
+/// A further sample finds the full blocks of its prompt, but never the last token.
+int64_t PrefixEngine::slots_to_start(std::span<const kv::Request> requests) const {
+  const int size = options().block_size;
+  int64_t slots = PagedLoop::slots_to_start(requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!kv::follows_sample(requests, i)) continue;
+    slots -= (std::ssize(requests[i].prompt) - 1) / size * size;
+  }
+  return slots;
+}
+
 void PrefixEngine::begin(std::span<const kv::Request> requests) {
-  const int64_t needed = lesson03::blocks_needed(requests, options().block_size);
+  const int64_t needed = slots_to_start(requests) / options().block_size;
   const int num_blocks = lesson03::num_blocks_for(needed, options());
   if (manager_ && pool_->num_blocks() >= needed) return;  // and what it holds stays
   manager_.reset();                                       // until all is made, there is none

@@ -23,6 +23,7 @@ class PrefixEngine : public lesson03::PagedLoop {
 
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override;
   /// Tokens of each request of the last generate() that came from the cache.
   const std::vector<int>& num_cached_tokens() const { return num_cached_tokens_; }
   /// Null before the first generate(). Request i has the id i.

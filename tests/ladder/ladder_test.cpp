@@ -16,6 +16,7 @@
 #include "prompts.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shell.h"
+#include "tests/support/shipped_model.h"
 #include "workload.h"
 
 namespace {
@@ -110,6 +111,33 @@ TEST_CASE("turns, samples and latecomers do not change a request's bits") {
   const auto together =
       ladder::climb(model, {.requests = server.requests}, std::span(ladder::lessons()).first(1));
   CHECK(together[0].digest == in_turns[0].digest);
+}
+
+TEST_CASE(
+    "samples of one prompt fit the slots that their lesson asks for, each in its own number") {
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
+  for (const int prompt_tokens : {32, 33}) {  // whole blocks, and one token more
+    CAPTURE(prompt_tokens);
+    kv::Request request = kvtest::request_of(prompt_tokens, 20);
+    request.sampling.temperature = 1;
+    const auto requests = kv::samples_of(request, 4);
+    std::vector<int64_t> slots;
+    uint64_t wanted = 0;
+    for (const auto& lesson : ladder::lessons()) {
+      CAPTURE(lesson.number);
+      slots.push_back(lesson.make_engine(model, {})->slots_to_start(requests));
+      const ladder::Options just_these{.kv_slots = static_cast<int>(slots.back())};
+      const auto result = lesson.make_engine(model, just_these)->generate(requests);
+      const uint64_t digest = kv::combined_digest(result.completions);
+      if (wanted == 0) wanted = digest;
+      CHECK(digest == wanted);
+    }
+    // 52 tokens each but the last one's K and V: 4 blocks. 2 of the prompt are shared by forks; the
+    // last token of a prompt is never found.
+    const int64_t found = prompt_tokens == 32 ? 1 : 2;
+    CHECK(slots == std::vector<int64_t>{0, 4 * (prompt_tokens + 19), 256, 256, 16 * (16 - 3 * 2),
+                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0});
+  }
 }
 
 TEST_CASE("the bits do not depend on the batch or the number of threads") {
