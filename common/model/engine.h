@@ -22,6 +22,7 @@ struct Request {
   int max_tokens = 0;           // 0: nothing is generated
   SamplingParams sampling;
   std::vector<int32_t> stop_token_ids;  // generation ends after one of these
+  int min_tokens = 0;                   // so many are generated before one of these is drawn
 };
 
 enum class FinishReason { kLength, kStop, kCancelled };

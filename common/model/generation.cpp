@@ -1,6 +1,7 @@
 #include "common/model/generation.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/error.h"
@@ -20,6 +21,10 @@ void check_request(const Request& request, size_t index, const ModelConfig& conf
   }
   if (request.max_tokens < 0) {
     user_error("request {}: max_tokens is {}, wanted 0 or more", index, request.max_tokens);
+  }
+  if (request.min_tokens < 0 || request.min_tokens > request.max_tokens) {
+    user_error("request {}: min_tokens is {}, wanted 0 to max_tokens, which is {}", index,
+               request.min_tokens, request.max_tokens);
   }
   for (const int32_t token : request.prompt) {
     if (token < 0 || token >= config.vocab_size) {
@@ -97,6 +102,15 @@ void Generation::accept(size_t request, std::span<const float> logits) {
   Sequence& sequence = sequences_[request];
   const size_t step = sequence.tokens.size() - wanted.prompt.size();
   sequence.digest.add(logits);
+  std::vector<float> without_stops;
+  if (step < static_cast<size_t>(wanted.min_tokens)) {
+    without_stops.assign(logits.begin(), logits.end());
+    for (const int32_t stop : wanted.stop_token_ids) {
+      if (stop < 0 || static_cast<size_t>(stop) >= logits.size()) continue;
+      without_stops[static_cast<size_t>(stop)] = -std::numeric_limits<float>::infinity();
+    }
+    logits = without_stops;
+  }
   append(request, sample(logits, wanted.sampling, step));
 }
 

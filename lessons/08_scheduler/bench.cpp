@@ -1,6 +1,6 @@
 // What the bookkeeping costs: nanoseconds of the pool, the index and the scheduler, and how many
-// allocations they make. With --device cuda or --serve also a server's busy time: tokens per
-// second, the share of the time that reading takes at least, and the host's part of each pass.
+// allocations they make. With --serve also a server's busy time: tokens per second, the share of
+// the time that reading takes at least, and the host's part of each pass.
 //
 //   lesson08_bench [--model DIR] [--device NAME] [--seed N] [--serve] [--json FILE]
 
@@ -8,7 +8,6 @@
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,17 +31,17 @@ constexpr int kBlockSize = 16;
 constexpr int kNumBlocks = 65'536;
 constexpr int kRun = 256;  // blocks of a request of 4,096 tokens
 
+constexpr int kRounds = 15;  // of which the median counts
+
 double seconds_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Nanoseconds of each of `count` things that one call does: the median of 15 calls.
+/// Of each of `count` things that one call does.
 double nanoseconds(int64_t count, const std::function<void()>& call) {
-  std::vector<double> seconds;
-  for (int i = 0; i < 15; ++i) seconds.push_back(seconds_of(call));
-  return 1e9 * kv::median(seconds) / static_cast<double>(count);
+  return 1e9 * kv::median_seconds(call, kRounds) / static_cast<double>(count);
 }
 
 std::vector<int32_t> random_tokens(int count, std::mt19937_64& rng) {
@@ -57,7 +56,7 @@ double take_and_give_back(bool cached, uint64_t seed) {
   BlockPool pool(kNumBlocks, kBlockSize);
   std::vector<std::vector<int32_t>> tables(kNumBlocks / kRun, std::vector<int32_t>(kRun));
   std::vector<double> rounds;
-  for (int round = 0; round < 15; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     double seconds = seconds_of([&] {
       for (auto& table : tables) pool.get_new_blocks(std::span(table));
     });
@@ -148,7 +147,7 @@ double revive(int num_blocks, uint64_t seed) {
   std::ranges::shuffle(tables, rng);
   tables.resize(std::min<size_t>(tables.size(), 64));
   std::vector<double> rounds;
-  for (int round = 0; round < 15; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     double seconds = 0;
     for (const auto& table : tables) {
       seconds += seconds_of([&] { pool.touch(table); });
@@ -176,24 +175,17 @@ Decode decode(uint64_t seed) {
     scheduler.submit(id, random_tokens(1 + static_cast<int>(rng() % 1024), rng), 2 * kPasses);
   }
   const auto pass = [&] {
-    const std::vector<Chunk>& chunks = scheduler.schedule();
+    const std::vector<Chunk>& chunks = scheduler.schedule().chunks;
     scheduler.update(chunks);
     for (const Chunk& chunk : chunks) scheduler.add_token(chunk.id, static_cast<int32_t>(chunk.id));
   };
   for (int i = 0; i < 64; ++i) pass();  // prompts, and whatever has to grow
-  std::vector<double> seconds;
-  seconds.reserve(kPasses);
+  std::vector<double> seconds(kPasses);
   const int64_t before = kv::num_allocations();
-  for (int i = 0; i < kPasses; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    pass();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  const double mean =
-      std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-  return {.nanoseconds = 1e9 * mean / kRequests,
-          .allocations = static_cast<double>(kv::num_allocations() - before) / kPasses};
+  for (double& each : seconds) each = seconds_of(pass);
+  const auto allocations = static_cast<double>(kv::num_allocations() - before);
+  return {.nanoseconds = 1e9 * kv::median(seconds) / kRequests,
+          .allocations = allocations / kPasses};
 }
 
 nlohmann::json measure_books(const kv::Console& console, uint64_t seed) {
@@ -250,33 +242,37 @@ struct Served {
   int64_t decodes = 0, replays = 0;
 };
 
-Served serve_once(kv::Model& model, const std::vector<kv::Request>& requests, bool caching,
-                  double bandwidth) {
+lesson08::ServingEngine make_server(kv::Model& model, bool caching) {
   const bool cuda = model.device() == kv::Device::kCuda;
+  return {model,
+          {},
+          {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512, .max_running = 256},
+           .caching = caching,
+           .choose_on_device = true,
+           .pad_decodes_to = cuda ? 8 : 1}};
+}
+
+/// With an empty cache. A server that has run before has captured its graphs.
+Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
+                  const std::vector<kv::Request>& requests, double bandwidth) {
   const int64_t replays = model.graph_replays();
-  lesson08::ServingEngine engine(
-      model, {.num_blocks = cuda ? kNumBlocks / 2 : 0},
-      {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512, .max_running = 256},
-       .caching = caching,
-       .choose_on_device = true,
-       .pad_decodes_to = cuda ? 8 : 1});
+  server.reset_prefix_cache();
   std::vector<int64_t> bytes;  // that each pass reads at least
   std::vector<bool> is_decode;
-  const auto token_bytes =
-      static_cast<double>(model.config().kv_bytes_per_token(cuda ? int64_t{2} : int64_t{4}));
-  const auto on_pass = [&](const lesson08::PassView& view) {
+  const int64_t token_bytes = model.config().kv_bytes_per_token(
+      static_cast<int64_t>(size_of(kv::activation_dtype(model.device()))));
+  const auto on_pass = [&](const Scheduler& scheduler, const lesson08::SchedulerOutput& output) {
     int64_t tokens = 0;
     bool decode = true;
-    for (const Chunk& chunk : view.chunks) {
-      tokens += view.scheduler->request(chunk.id).num_computed + chunk.num_tokens;
+    for (const Chunk& chunk : output.chunks) {
+      tokens += scheduler.request(chunk.id).num_computed + chunk.num_tokens;
       decode = decode && chunk.num_tokens == 1;
     }
-    bytes.push_back(model.weight_bytes() +
-                    static_cast<int64_t>(static_cast<double>(tokens) * token_bytes));
+    bytes.push_back(model.weight_bytes() + tokens * token_bytes);
     is_decode.push_back(decode);
     return !kv::interrupted();
   };
-  const auto result = engine.serve(requests, {}, {}, on_pass);
+  const auto result = server.serve(requests, {}, {}, on_pass);
   Served served;
   const auto& passes = result.generated.passes;
   double at_least = 0, seconds = 0, host = 0;
@@ -311,12 +307,13 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
       busy_requests(model.config().vocab_size, !cuda, options.model.sampling.seed);
   console.print("\nServing {} requests at once on {}\n\n", requests.size(),
                 kv::describe(model.device()));
-  serve_once(model, requests, true, bandwidth);  // warm
+  auto caching = make_server(model, true), plain = make_server(model, false);
+  for (auto* server : {&caching, &plain}) serve_once(model, *server, requests, bandwidth);  // warm
   std::vector<double> with, without, ratios;
   Served served;
   for (int round = 0; round < 3 && !kv::interrupted(); ++round) {
-    without.push_back(serve_once(model, requests, false, bandwidth).tokens_per_second);
-    served = serve_once(model, requests, true, bandwidth);
+    without.push_back(serve_once(model, plain, requests, bandwidth).tokens_per_second);
+    served = serve_once(model, caching, requests, bandwidth);
     with.push_back(served.tokens_per_second);
     ratios.push_back(with.back() / without.back());
   }
@@ -338,6 +335,7 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
           {"without_caching", kv::median(without)},
           {"caching_ratio", ratio},
           {"decode_passes", served.decodes},
+          {"graph_replays", served.replays},
           {"decode_microseconds", served.decode_microseconds},
           {"host_microseconds", served.host_microseconds},
           {"host_share", served.host_share},

@@ -26,17 +26,21 @@
 
 namespace {
 
+using lesson08::ServeOptions;
+using lesson08::ServeResult;
+
 struct Options {
   kv::GenerateOptions generate;
   lesson08::WorkloadOptions workload;
-  lesson08::SchedulerOptions scheduler{.max_tokens_per_pass = 256, .max_running = 32};
+  ServeOptions serve{.scheduler = {.max_tokens_per_pass = 256, .max_running = 32}};
   std::string requests_file;
   std::string timeline_file;
   std::string order = "first-come";
   int block_size = 16;
   int num_blocks = 40;
-  double memory_utilization = 0;
   bool no_caching = false;
+  bool no_admission_gate = false;
+  bool no_chunked_prefill = false;
   bool no_check = false;
   bool compare = false;
 };
@@ -61,7 +65,7 @@ struct Summary {
   std::vector<double> first, per_token;  // seconds, of each request that has some
 };
 
-Summary summary_of(const lesson08::Workload& workload, const lesson08::ServeResult& result) {
+Summary summary_of(const lesson08::Workload& workload, const ServeResult& result) {
   Summary s;
   for (size_t i = 0; i < workload.requests.size(); ++i) {
     const auto& t = result.times[i];
@@ -79,7 +83,7 @@ Summary summary_of(const lesson08::Workload& workload, const lesson08::ServeResu
 }
 
 nlohmann::json print_result(const kv::Console& console, int num_blocks, const Summary& s,
-                            const lesson08::ServeResult& result) {
+                            const ServeResult& result) {
   const kv::EngineCounters& c = result.generated.counters;
   console.print("tokens generated          {} in {:.2f} s: {:.0f} tokens/s\n",
                 kv::with_commas(s.made), c.seconds, s.rate);
@@ -107,35 +111,43 @@ nlohmann::json print_result(const kv::Console& console, int num_blocks, const Su
           {"waste", result.waste}};
 }
 
+/// Ways to serve the workload: a name, blocks (0: as many as all need), options.
+struct Way {
+  std::string name;
+  int num_blocks;
+  ServeOptions serve;
+};
+
+std::vector<Way> ways_of(const Options& options, int longest) {
+  const auto way = [&](const std::string& name, int num_blocks, const auto& change) {
+    ServeOptions serve{.scheduler = options.serve.scheduler};
+    change(serve);
+    return Way{name, num_blocks, serve};
+  };
+  return {way("room for all", 0, [](ServeOptions&) {}),
+          way("room for the longest request", longest, [](ServeOptions&) {}),
+          way("no prefix caching", options.num_blocks, [](ServeOptions& o) { o.caching = false; }),
+          way("chunks of 16 tokens", options.num_blocks,
+              [](ServeOptions& o) { o.scheduler.max_chunk = 16; }),
+          way("the same, no admission gate", options.num_blocks,
+              [](ServeOptions& o) {
+                o.scheduler.max_chunk = 16;
+                o.scheduler.full_sequence_must_fit = false;
+              }),
+          way("by priority", options.num_blocks,
+              [](ServeOptions& o) { o.scheduler.order = lesson08::Order::kPriority; })};
+}
+
 /// The workload once more, in other ways.
 nlohmann::json compare(const kv::Console& console, kv::Model& model, const Options& options,
-                       const lesson08::Workload& workload, const lesson08::ServeResult& above,
-                       int num_blocks, uint64_t wanted) {
-  struct Way {
-    std::string name;
-    int num_blocks;
-    lesson08::ServeOptions serve;
-  };
-  const auto scheduler = options.scheduler;
-  auto chunks = scheduler, priority = scheduler;
-  chunks.max_chunk = 16;
-  priority.order = lesson08::Order::kPriority;
-  int64_t longest = 1;
-  for (size_t i = 0; i < workload.requests.size(); ++i) {
-    longest = std::max(longest, lesson03::blocks_needed(std::span(workload.requests).subspan(i, 1),
-                                                        options.block_size));
-  }
-  const Way ways[] = {
-      {"room for all", 0, {.scheduler = scheduler}},
-      {"room for the longest request", static_cast<int>(longest), {.scheduler = scheduler}},
-      {"no prefix caching", options.num_blocks, {.scheduler = scheduler, .caching = false}},
-      {"chunks of 16 tokens", options.num_blocks, {.scheduler = chunks}},
-      {"by priority", options.num_blocks, {.scheduler = priority}}};
+                       const lesson08::Workload& workload, const ServeResult& above, int num_blocks,
+                       uint64_t wanted) {
   console.print("\nThe same workload in other ways\n\n");
   kv::Table table({"", "blocks", "passes", "tokens/s", "first token, p50", "p99", "found",
                    "preempted", "same bits"});
   nlohmann::json rows = nlohmann::json::array();
-  const auto add = [&](const std::string& name, int blocks, const lesson08::ServeResult& result) {
+  bool all_same = true;
+  const auto add = [&](const std::string& name, int blocks, const ServeResult& result) {
     const Summary s = summary_of(workload, result);
     const bool same = kv::combined_digest(result.generated.completions) == wanted;
     const auto ms = [&](double p) {
@@ -146,20 +158,21 @@ nlohmann::json compare(const kv::Console& console, kv::Model& model, const Optio
                kv::percent(static_cast<double>(s.cached), static_cast<double>(s.prompt_tokens)),
                kv::with_commas(result.num_preemptions), same ? "yes" : "NO"});
     rows.push_back({{"way", name}, {"tokens_per_second", s.rate}, {"same_bits", same}});
-    return same;
+    all_same = all_same && same;
   };
-  bool all_same = add("as above", num_blocks, above);
-  for (const Way& way : ways) {
+  add("as above", num_blocks, above);
+  const int longest = lesson08::most_blocks_of_one(workload.requests, options.block_size);
+  for (const Way& way : ways_of(options, longest)) {
     lesson08::ServingEngine engine(
         model, {.block_size = options.block_size, .num_blocks = way.num_blocks}, way.serve);
     lesson08::ServeProgress progress(workload.requests.size(), kv::stderr_is_terminal());
-    const auto result =
-        engine.serve(workload.requests, workload.arrivals, {}, [&](const lesson08::PassView& view) {
-          progress.pass(view);
-          return !kv::interrupted();
-        });
+    const auto result = engine.serve(workload.requests, workload.arrivals, {},
+                                     [&](const auto& scheduler, const auto&) {
+                                       progress.pass(scheduler);
+                                       return !kv::interrupted();
+                                     });
     if (kv::interrupted()) break;
-    all_same = add(way.name, engine.manager()->pool().num_blocks(), result) && all_same;
+    add(way.name, engine.manager()->pool().num_blocks(), result);
   }
   console.write(table.to_string());
   if (!all_same) throw std::logic_error("the bits differ: memory management has changed the math");
@@ -173,73 +186,90 @@ void write_timeline(const std::string& file, const lesson08::Timeline& timeline)
   if (!out) kv::user_error("{}: the timeline could not be written in full", file);
 }
 
-void run(Options& options) {
-  kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  if (options.order == "priority") options.scheduler.order = lesson08::Order::kPriority;
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  options.workload.sampling = generate.sampling;
+lesson08::Workload workload_of(const Options& options, const kv::Model& model) {
+  const kv::GenerateOptions& generate = options.generate;
+  if (options.requests_file.empty()) {
+    lesson08::WorkloadOptions workload = options.workload;
+    workload.sampling = generate.sampling;
+    return lesson08::make_workload(workload, model.config().vocab_size);
+  }
   kv::Request defaults;
   defaults.max_tokens = generate.max_tokens;
   defaults.sampling = generate.sampling;
-  const lesson08::Workload workload =
-      options.requests_file.empty()
-          ? lesson08::make_workload(options.workload, model.config().vocab_size)
-          : lesson08::load_workload(options.requests_file, tokenizer, defaults);
+  return lesson08::load_workload(options.requests_file, kv::Tokenizer::load(generate.model_dir),
+                                 defaults);
+}
 
-  if (options.memory_utilization != 0) options.num_blocks = 0;
-  lesson08::ServingEngine engine(
-      model, {.block_size = options.block_size, .num_blocks = options.num_blocks},
-      {.scheduler = options.scheduler,
-       .caching = !options.no_caching,
-       .memory_utilization = options.memory_utilization,
-       .pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1});
+void print_head(const kv::Console& console, const kv::Model& model, const Options& options,
+                const lesson08::Workload& workload) {
   console.print("Lesson 08, the scheduler, on {}\n\n", kv::describe(model.device()));
   console.print("{} requests that could want {} blocks of {}, a pool of {}, {} tokens a pass\n\n",
                 workload.requests.size(),
                 lesson03::blocks_needed(workload.requests, options.block_size), options.block_size,
-                options.num_blocks > 0            ? std::to_string(options.num_blocks)
-                : options.memory_utilization != 0 ? "what memory allows"
-                                                  : "as many",
-                options.scheduler.max_tokens_per_pass);
+                options.num_blocks > 0                  ? std::to_string(options.num_blocks)
+                : options.serve.memory_utilization != 0 ? "what memory allows"
+                                                        : "as many",
+                options.serve.scheduler.max_tokens_per_pass);
+}
+
+/// The bits against lesson 02's, and other ways to serve.
+void check(const kv::Console& console, kv::Model& model, const Options& options,
+           const lesson08::Workload& workload, const ServeResult& result, int num_blocks,
+           nlohmann::json& document) {
+  const auto plain = lesson02::make_engine(model, {})->generate(workload.requests);
+  const uint64_t wanted = kv::combined_digest(plain.completions);
+  const uint64_t found = kv::combined_digest(result.generated.completions);
+  console.print("the bits of lesson 02     {}  {}\n", wanted == found ? "yes" : "NO",
+                kv::hex64(found));
+  document["same_bits"] = wanted == found;
+  if (wanted != found) throw std::logic_error("the bits differ from lesson 02's");
+  const double seconds = result.generated.counters.seconds;
+  if (options.compare || seconds < 15) {
+    document["other_ways"] = compare(console, model, options, workload, result, num_blocks, wanted);
+  } else {
+    console.print("\nThe same workload in other ways takes about {:.0f} s: --compare\n",
+                  6 * seconds);
+  }
+}
+
+void run(Options& options) {
+  const kv::Console console(options.generate.json_file);
+  kv::Model model = kv::load_model(options.generate);
+  ServeOptions& serve = options.serve;
+  if (options.order == "priority") serve.scheduler.order = lesson08::Order::kPriority;
+  serve.scheduler.full_sequence_must_fit = !options.no_admission_gate;
+  serve.scheduler.chunked_prefill = !options.no_chunked_prefill;
+  serve.caching = !options.no_caching;
+  serve.pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1;
+  if (serve.memory_utilization != 0) options.num_blocks = 0;
+  const lesson08::Workload workload = workload_of(options, model);
+  lesson08::ServingEngine engine(
+      model, {.block_size = options.block_size, .num_blocks = options.num_blocks}, serve);
+  print_head(console, model, options, workload);
   lesson08::Timeline timeline(workload.requests.size());
   std::optional<lesson08::ServeProgress> progress(std::in_place, workload.requests.size(),
                                                   kv::stderr_is_terminal());
-  const auto result =
-      engine.serve(workload.requests, workload.arrivals, {}, [&](const lesson08::PassView& view) {
-        timeline.pass(view);
-        progress->pass(view);
-        return !kv::interrupted();
-      });
+  const auto result = engine.serve(workload.requests, workload.arrivals, {},
+                                   [&](const auto& scheduler, const auto& output) {
+                                     timeline.pass(scheduler, output.chunks);
+                                     progress->pass(scheduler);
+                                     return !kv::interrupted();
+                                   });
   const std::string course = progress->to_string(72);
   progress.reset();  // its line makes room
   console.write(course + "\n");
-  nlohmann::json document = print_result(console, engine.manager()->pool().num_blocks(),
-                                         summary_of(workload, result), result);
+  const int num_blocks = engine.manager()->pool().num_blocks();
+  nlohmann::json document = print_result(console, num_blocks, summary_of(workload, result), result);
   if (!options.timeline_file.empty()) write_timeline(options.timeline_file, timeline);
   if (kv::interrupted()) {
     console.print("interrupted: {} blocks are in use\n", engine.manager()->pool().num_used());
   } else if (!options.no_check) {
-    const auto plain = lesson02::make_engine(model, {})->generate(workload.requests);
-    const uint64_t wanted = kv::combined_digest(plain.completions);
-    const uint64_t found = kv::combined_digest(result.generated.completions);
-    console.print("the bits of lesson 02     {}  {}\n", wanted == found ? "yes" : "NO",
-                  kv::hex64(found));
-    document["same_bits"] = wanted == found;
-    if (wanted != found) throw std::logic_error("the bits differ from lesson 02's");
-    if (options.compare || result.generated.counters.seconds < 15) {
-      document["other_ways"] = compare(console, model, options, workload, result,
-                                       engine.manager()->pool().num_blocks(), wanted);
-    } else {
-      console.print("\nThe same workload in other ways takes about {:.0f} s: --compare\n",
-                    5 * result.generated.counters.seconds);
-    }
+    check(console, model, options, workload, result, num_blocks, document);
   }
   document["lesson"] = "08";
   document["device"] = kv::name_of(model.device());
   document["interrupted"] = kv::interrupted();
-  kv::write_json(generate.json_file, document);
+  kv::write_json(options.generate.json_file, document);
 }
 
 }  // namespace
@@ -260,17 +290,21 @@ int main(int argc, char** argv) {
       .between(1, 256);
   command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as all need")
       .between(0, 1 << 24);
-  command.value("--memory-utilization X", options.memory_utilization,
+  command.value("--memory-utilization X", options.serve.memory_utilization,
                 "instead of --num-blocks: the share of the free memory that the pool takes");
-  command
-      .value("--max-tokens-per-pass N", options.scheduler.max_tokens_per_pass, "rows of one pass")
+  lesson08::SchedulerOptions& scheduler = options.serve.scheduler;
+  command.value("--max-tokens-per-pass N", scheduler.max_tokens_per_pass, "rows of one pass")
       .between(1, 1 << 20);
-  command.value("--max-running N", options.scheduler.max_running, "requests that hold blocks")
+  command.value("--max-running N", scheduler.max_running, "requests that hold blocks")
       .between(1, 1 << 20);
   command
-      .value("--max-chunk N", options.scheduler.max_chunk,
+      .value("--max-chunk N", scheduler.max_chunk,
              "tokens of one request in a pass; 0: as the budget allows")
       .between(0, 1 << 20);
+  command.flag("--no-admission-gate", options.no_admission_gate,
+               "a waiting request starts if its first chunk fits, not only if all its tokens do");
+  command.flag("--no-chunked-prefill", options.no_chunked_prefill,
+               "a prompt runs in one pass, or waits");
   command.value("--order NAME", options.order, "first-come or priority")
       .one_of({"first-come", "priority"});
   command.flag("--no-caching", options.no_caching, "find no prefixes");

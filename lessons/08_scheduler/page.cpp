@@ -71,19 +71,42 @@ void SchedulerPage::declare_pools() {
               return "the pool has all its blocks again";
             },
             [this](auto&) { return manager_->holds(kBallast) ? "" : "no block was taken away"; }},
+           {"forget",
+            {},
+            "the cache is forgotten, as after a change of the weights; whoever runs is preempted",
+            [this](auto&) {
+              scheduler_->reset_prefix_cache(true);
+              return "nothing can be found any more; all that ran wait";
+            },
+            [this](auto&) {
+              return manager_->holds(kBallast) ? "blocks are taken away: give them back first" : "";
+            }},
            {"pool",
             {viz::number("BLOCKS", 1, 1024), viz::number("SIZE", 1, 64),
              viz::number("BUDGET", 1, 4096)},
             "start anew with BLOCKS x SIZE tokens in the pool, and up to BUDGET in a pass",
             [this](auto& w) {
-              return restart({w[0].number, w[1].number, w[2].number, settings_.order});
+              PageSettings settings = settings_;
+              settings.num_blocks = w[0].number;
+              settings.block_size = w[1].number;
+              settings.budget = w[2].number;
+              return restart(settings);
             }},
            {"order",
             {viz::choice("first|priority")},
             "start anew: whoever came first goes first, or the most important",
             [this](auto& w) {
-              return restart({settings_.num_blocks, settings_.block_size, settings_.budget,
-                              w[0].text == "first" ? Order::kFirstCome : Order::kPriority});
+              PageSettings settings = settings_;
+              settings.order = w[0].text == "first" ? Order::kFirstCome : Order::kPriority;
+              return restart(settings);
+            }},
+           {"gate",
+            {viz::choice("on|off")},
+            "start anew: a request starts only if all its tokens fit, or if its first chunk does",
+            [this](auto& w) {
+              PageSettings settings = settings_;
+              settings.gate = w[0].text == "on";
+              return restart(settings);
             }}});
 }
 
@@ -92,17 +115,19 @@ std::string SchedulerPage::restart(const PageSettings& settings) {
   scheduler_.reset();
   pool_ = std::make_unique<BlockPool>(settings.num_blocks, settings.block_size);
   manager_ = std::make_unique<KvCacheManager>(*pool_);
-  scheduler_ = std::make_unique<Scheduler>(
-      *manager_, SchedulerOptions{.max_tokens_per_pass = settings.budget, .order = settings.order});
+  scheduler_ = std::make_unique<Scheduler>(*manager_,
+                                           SchedulerOptions{.max_tokens_per_pass = settings.budget,
+                                                            .full_sequence_must_fit = settings.gate,
+                                                            .order = settings.order});
   seen_.clear();
-  last_.clear();
+  last_ = {};
   num_passes_ = 0;
-  num_found_ = 0;
   next_token_ = 1000;
   return fmt::format(
-      "{} blocks of {}, {} tokens a pass, {}", settings.num_blocks, settings.block_size,
+      "{} blocks of {}, {} tokens a pass, {}{}", settings.num_blocks, settings.block_size,
       settings.budget,
-      settings.order == Order::kPriority ? "the most important first" : "first come, first served");
+      settings.order == Order::kPriority ? "the most important first" : "first come, first served",
+      settings.gate ? "" : ", no admission gate");
 }
 
 std::string SchedulerPage::submit(const std::string& name, int prompt, int max_tokens,
@@ -112,18 +137,23 @@ std::string SchedulerPage::submit(const std::string& name, int prompt, int max_t
   for (int i = 0; i < prompt; ++i) {
     tokens.push_back(i < kSharedTokens ? i : id * 10'000 + 100 + i);
   }
-  scheduler_->submit(id, tokens, max_tokens, priority);
+  scheduler_->submit(id, tokens, max_tokens, {.priority = priority});
   Seen& seen = seen_.add(name, {{}, max_tokens});
   seen.marks.assign(static_cast<size_t>(num_passes_), kAbsent);
   return fmt::format("{}: {} tokens, {} to generate; it waits", name, prompt, max_tokens);
 }
 
-int SchedulerPage::mark_of(const Seen& seen) {
+std::string SchedulerPage::names_of(const std::vector<int64_t>& ids) const {
+  std::string names;
+  for (const int64_t id : ids) names += " " + std::ranges::find(seen_, id, &Seen::hue)->name;
+  return names;
+}
+
+int SchedulerPage::mark_of(const Seen& seen) const {
   if (seen.ended) return kEnded;
   const ScheduledRequest& request = scheduler_->request(seen.hue);
-  const auto chunk = std::ranges::find(last_, seen.hue, &Chunk::id);
-  if (chunk != last_.end()) {
-    if (request.num_computed == request.num_cached) num_found_ += request.num_cached;
+  const auto chunk = std::ranges::find(last_.chunks, seen.hue, &Chunk::id);
+  if (chunk != last_.chunks.end()) {
     const bool decode = chunk->num_tokens == 1 && request.num_computed >= request.num_prompt;
     return decode ? kDecodes : kPrompt;
   }
@@ -132,15 +162,13 @@ int SchedulerPage::mark_of(const Seen& seen) {
 }
 
 std::string SchedulerPage::pass() {
-  const int64_t preempted_before = scheduler_->num_preemptions();
   last_ = scheduler_->schedule();
   ++num_passes_;
   for (Seen& seen : seen_) seen.marks.push_back(mark_of(seen));
-  scheduler_->update(last_);
+  scheduler_->update(last_.chunks);
   std::string ended;
   for (Seen& seen : seen_) {
-    const bool ran = std::ranges::count(last_, seen.hue, &Chunk::id) > 0;
-    if (!ran || !scheduler_->wants_token(seen.hue)) continue;
+    if (seen.ended || !scheduler_->wants_token(seen.hue)) continue;
     scheduler_->add_token(seen.hue, next_token_++);
     if (++seen.generated < seen.max_tokens) continue;
     scheduler_->finish(seen.hue);
@@ -148,10 +176,10 @@ std::string SchedulerPage::pass() {
     ended += " " + seen.name;
   }
   std::string story = fmt::format("pass {}: {} tokens of {}", num_passes_, num_rows(),
-                                  viz::count_of(std::ssize(last_), "request"));
-  if (const int64_t n = scheduler_->num_preemptions() - preempted_before; n > 0) {
-    story += fmt::format("; {} preempted", n);
-  }
+                                  viz::count_of(std::ssize(last_.chunks), "request"));
+  if (!last_.started.empty()) story += "; started:" + names_of(last_.started);
+  if (!last_.resumed.empty()) story += "; resumed:" + names_of(last_.resumed);
+  if (!last_.preempted.empty()) story += "; preempted:" + names_of(last_.preempted);
   if (!ended.empty()) story += "; ended:" + ended;
   return story;
 }
@@ -160,18 +188,19 @@ std::string SchedulerPage::kill(const std::string& name) {
   Seen& seen = seen_.at(name);
   scheduler_->finish(seen.hue);
   seen.ended = true;
-  std::erase_if(last_, [&](const Chunk& chunk) { return chunk.id == seen.hue; });
+  std::erase_if(last_.chunks, [&](const Chunk& chunk) { return chunk.id == seen.hue; });
   return fmt::format("{} is gone, and its blocks are free", name);
 }
 
 int SchedulerPage::num_rows() const {
   int rows = 0;
-  for (const Chunk& chunk : last_) rows += chunk.num_tokens;
+  for (const Chunk& chunk : last_.chunks) rows += chunk.num_tokens;
   return rows;
 }
 
 std::vector<viz::Counter> SchedulerPage::counters() const {
   const BlockPool& pool = *pool_;
+  const lesson06::PrefixCacheStats& stats = manager_->prefix_cache_stats();
   std::vector<viz::Counter> all{
       {"passes", num_passes_, "passes", "Forward passes so far."},
       {"running", std::ssize(scheduler_->running()), "running", "Requests that hold blocks."},
@@ -183,7 +212,8 @@ std::vector<viz::Counter> SchedulerPage::counters() const {
        fmt::format("{} / {}", num_rows(), settings_.budget)},
       {"preemptions", scheduler_->num_preemptions(), "preemptions",
        "Running requests that had to give way."},
-      {"found", num_found_, "found", "Tokens that came from the cache when a request started."},
+      {"found", stats.hits, "found", "Tokens that came from the cache when a request started.",
+       fmt::format("{} / {}", stats.hits, stats.queries)},
       {"ended", std::ranges::count(seen_, true, &Seen::ended)},
       {"total", pool.num_blocks()},
   };

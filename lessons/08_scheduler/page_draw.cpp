@@ -31,7 +31,10 @@ void SchedulerPage::draw_controls(viz::Ui& ui) {
        {"step 10", "10 passes", "step 10"},
        {"shrink", "Shrink the pool by 4", fmt::format("shrink {}", std::clamp(num_free, 1, 4))},
        {"grow", "Give them back", "grow"},
-       {"order", first ? "By priority" : "First come", first ? "order priority" : "order first"}});
+       {"forget", "Forget the cache", "forget"},
+       {"order", first ? "By priority" : "First come", first ? "order priority" : "order first"},
+       {"gate", settings_.gate ? "No admission gate" : "Admission gate",
+        settings_.gate ? "gate off" : "gate on"}});
 }
 
 void SchedulerPage::draw_grid(viz::Ui& ui) {
@@ -56,11 +59,11 @@ void SchedulerPage::draw_grid(viz::Ui& ui) {
 
 void SchedulerPage::draw_pass(viz::Ui& ui, const std::vector<viz::TableView>& tables) {
   ui.heading("The last pass");
-  if (last_.empty()) {
+  if (last_.chunks.empty()) {
     ui.hint("No pass has run.");
   } else {
     viz::PiecesView view;
-    for (const Chunk& chunk : last_) {
+    for (const Chunk& chunk : last_.chunks) {
       const std::string& name = std::ranges::find(seen_, chunk.id, &Seen::hue)->name;
       view.pieces.push_back({.label = fmt::format("{}: {}", name, chunk.num_tokens),
                              .tooltip = fmt::format("{} tokens of {}", chunk.num_tokens, name),

@@ -25,6 +25,7 @@ struct PageSettings {
   int block_size = 4;
   int budget = 16;
   Order order = Order::kFirstCome;
+  bool gate = true;
 };
 
 /// A request on the page, also after its end. Its hue is its id.
@@ -50,8 +51,8 @@ class SchedulerPage : public viz::Page {
   std::string restart(const PageSettings& settings);
   std::string submit(const std::string& name, int prompt, int max_tokens, int priority);
   std::string pass();
-  /// The mark of a request in the pass that last_ is.
-  int mark_of(const Seen& seen);
+  std::string names_of(const std::vector<int64_t>& ids) const;
+  int mark_of(const Seen& seen) const;  // in the pass that last_ is
   std::string kill(const std::string& name);
   int num_rows() const;  // of the last pass
 
@@ -65,9 +66,8 @@ class SchedulerPage : public viz::Page {
   std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   std::unique_ptr<Scheduler> scheduler_;     // borrows the manager
   viz::NamedList<Seen> seen_{"request", 16};
-  std::vector<Chunk> last_;  // chunks of the last pass
+  SchedulerOutput last_;  // the last pass
   int num_passes_ = 0;
-  int64_t num_found_ = 0;
   int32_t next_token_ = 1000;
 };
 

@@ -13,37 +13,27 @@ namespace lesson08 {
 
 Scheduler::Scheduler(KvCacheManager& manager, const SchedulerOptions& options)
     : manager_(&manager), options_(options) {
-  if (options.max_tokens_per_pass < 1 || options.max_running < 1 || options.max_chunk < 0) {
-    kv::user_error("token budget {}, running requests {}, chunk {}: wanted at least 1, 1, and 0",
-                   options.max_tokens_per_pass, options.max_running, options.max_chunk);
-  }
-  chunks_.reserve(static_cast<size_t>(options.max_running));
+  lesson08::check(options);
+  const auto most = static_cast<size_t>(options.max_running);
+  output_.chunks.reserve(most);
+  for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted}) ids->reserve(most);
 }
 
-void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens, int priority,
-                       ExtraKeys extra_keys) {
+void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
+                       RequestOptions options) {
   if (requests_.contains(id)) kv::user_error("there is a request {} already", id);
   if (prompt.empty()) kv::user_error("request {} has an empty prompt", id);
   if (max_tokens < 1)
     kv::user_error("request {} wants {} tokens, at least 1 is possible", id, max_tokens);
-  // The last generated token is never run: it needs no slot.
-  const int64_t slots = static_cast<int64_t>(prompt.size()) + max_tokens - 1;
-  const int64_t needed = (slots + manager_->block_size() - 1) / manager_->block_size();
-  if (needed > manager_->pool().num_blocks()) {
-    kv::user_error(
-        "request {} needs {} blocks, the pool has {}; generate fewer tokens or give the "
-        "pool more blocks",
-        id, needed, manager_->pool().num_blocks());
-  }
+  check_fits(id, prompt.size(), max_tokens);
   Queue queue(1);
   ScheduledRequest& request = queue.front();
   request.id = id;
-  request.priority = priority;
   request.arrival = num_submitted_;
-  request.tokens.reserve(static_cast<size_t>(slots) + 1);
+  request.options = std::move(options);
+  request.tokens.reserve(prompt.size() + static_cast<size_t>(max_tokens));
   request.tokens.assign(prompt.begin(), prompt.end());
   request.num_prompt = static_cast<int>(prompt.size());
-  request.extra_keys = std::move(extra_keys);
   requests_.emplace(id, queue.begin());
   // Nothing from here on allocates for this request, nor can fail.
   ++num_submitted_;
@@ -52,8 +42,8 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
 
 /// a is more important.
 bool Scheduler::before(const ScheduledRequest& a, const ScheduledRequest& b) const {
-  if (options_.order == Order::kPriority && a.priority != b.priority) {
-    return a.priority < b.priority;
+  if (options_.order == Order::kPriority && a.options.priority != b.options.priority) {
+    return a.options.priority < b.options.priority;
   }
   return a.arrival < b.arrival;
 }
@@ -65,77 +55,83 @@ void Scheduler::wait(Queue& from, Queue::iterator request) {
   waiting_.splice(place, from, request);
 }
 
+/// 0: its next token is still to come, or its prompt must run in one piece and does not fit.
 int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int budget) const {
-  int tokens = std::min(static_cast<int>(request.tokens.size()) - num_computed, budget);
+  if (request.wants_token) return 0;
+  int tokens = static_cast<int>(request.tokens.size()) - num_computed;
   if (options_.max_chunk > 0) tokens = std::min(tokens, options_.max_chunk);
-  return tokens;
+  return tokens > budget && !options_.chunked_prefill ? 0 : std::min(tokens, budget);
 }
 
-const std::vector<Chunk>& Scheduler::schedule() {
-  chunks_.clear();
+const SchedulerOutput& Scheduler::schedule() {
+  output_.chunks.clear();
+  for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted}) ids->clear();
   int budget = options_.max_tokens_per_pass;
   if (schedule_running(budget)) schedule_waiting(budget);
-  return chunks_;
+  return output_;
 }
 
 void Scheduler::add_chunk(const ScheduledRequest& request, int num_tokens, int& budget) {
-  chunks_.push_back({.id = request.id, .num_tokens = num_tokens});
+  output_.chunks.push_back({.id = request.id, .num_tokens = num_tokens});
   budget -= num_tokens;
 }
 
 /// Of a request that leaves the batch: its tokens leave the budget, too.
 void Scheduler::take_chunk_back(const ScheduledRequest& request, int& budget) {
-  const auto chunk = std::ranges::find(chunks_, request.id, &Chunk::id);
-  if (chunk == chunks_.end()) return;
+  const auto chunk = std::ranges::find(output_.chunks, request.id, &Chunk::id);
+  if (chunk == output_.chunks.end()) return;
   budget += chunk->num_tokens;
-  chunks_.erase(chunk);
+  output_.chunks.erase(chunk);
 }
 
 /// False: somebody was preempted.
 bool Scheduler::schedule_running(int& budget) {
-  const int64_t preempted_before = num_preemptions_;
-  auto request = running_.begin();
-  while (request != running_.end() && budget > 0) {
+  for (auto request = running_.begin(); request != running_.end() && budget > 0; ++request) {
     const int tokens = chunk_of(*request, request->num_computed, budget);
-    bool runs = tokens > 0;
-    if (!runs) ++request;  // its next token is still to come
-    while (runs && !manager_->allocate_slots(request->id, tokens)) {
+    if (tokens == 0) continue;
+    while (!manager_->allocate_slots(request->id, tokens)) {
       const auto victim = std::ranges::max_element(
           running_, [&](const auto& a, const auto& b) { return before(a, b); });
-      runs = victim != request;
+      const bool itself = victim == request;
       take_chunk_back(*victim, budget);  // it may have one already
-      const auto next = preempt(victim);
-      if (!runs) request = next;
+      preempt(victim);
+      if (itself) return false;
     }
-    if (runs) add_chunk(*request++, tokens, budget);
+    add_chunk(*request, tokens, budget);
   }
-  return num_preemptions_ == preempted_before;
+  return output_.preempted.empty();
 }
 
 void Scheduler::schedule_waiting(int& budget) {
-  while (!waiting_.empty() && budget > 0 &&
-         static_cast<int>(running_.size()) < options_.max_running) {
+  while (!waiting_.empty() && budget > 0 && std::ssize(running_) < options_.max_running) {
     ScheduledRequest& request = waiting_.front();
-    const ComputedBlocks computed =
-        manager_->get_computed_blocks(request.tokens, request.extra_keys);
+    const ComputedBlocks computed = manager_->get_computed_blocks(
+        request.tokens, request.options.extra_keys, request.options.skip_reading_prefix_cache);
     const int tokens = chunk_of(request, computed.num_tokens, budget);
-    if (!manager_->allocate_slots(request.id, tokens, computed)) return;
+    const int rest = static_cast<int>(request.tokens.size()) - computed.num_tokens;
+    const int must_fit = options_.full_sequence_must_fit ? rest : tokens;
+    if (tokens == 0 || !manager_->allocate_slots(request.id, tokens, computed, must_fit)) return;
     running_.splice(running_.end(), waiting_, waiting_.begin());
     request.state = RequestState::kRunning;
     request.num_computed = request.num_cached = computed.num_tokens;
+    (request.num_preemptions > 0 ? output_.resumed : output_.started).push_back(request.id);
     add_chunk(request, tokens, budget);
   }
 }
 
-/// Returns the running request after it.
-Scheduler::Queue::iterator Scheduler::preempt(Queue::iterator request) {
-  const auto next = std::next(request);
+void Scheduler::preempt(Queue::iterator request) {
   manager_->free(request->id);
   request->num_computed = 0;  // recomputation: what the cache still has is found again
   ++request->num_preemptions;
   ++num_preemptions_;
+  output_.preempted.push_back(request->id);
   wait(running_, request);
-  return next;
+}
+
+bool Scheduler::reset_prefix_cache(bool preempt_running) {
+  if (!preempt_running && !running_.empty()) return false;
+  while (!running_.empty()) preempt(std::prev(running_.end()));
+  return manager_->reset_prefix_cache();
 }
 
 void Scheduler::update(std::span<const Chunk> chunks) {
@@ -149,16 +145,13 @@ void Scheduler::update(std::span<const Chunk> chunks) {
       manager_->cache_blocks(chunk.id, request.tokens, computed);  // one block more is full
     }
     request.num_computed = computed;
+    request.wants_token = computed == std::ssize(request.tokens);
   }
-}
-
-bool Scheduler::wants_token(const ScheduledRequest& r) {
-  return r.state == RequestState::kRunning && r.num_computed == static_cast<int>(r.tokens.size());
 }
 
 void Scheduler::add_token(int64_t id, int32_t token) {
   const auto found = requests_.find(id);
-  if (found == requests_.end() || !wants_token(*found->second)) {
+  if (found == requests_.end() || !std::exchange(found->second->wants_token, false)) {
     throw std::logic_error(
         fmt::format("Scheduler: request {} is given a token it has no logits for", id));
   }
@@ -173,20 +166,6 @@ bool Scheduler::finish(int64_t id) {
   queue.erase(found->second);
   requests_.erase(found);
   return true;
-}
-
-const ScheduledRequest& Scheduler::request(int64_t id) const {
-  const auto found = requests_.find(id);
-  if (found == requests_.end()) {
-    throw std::out_of_range(fmt::format("Scheduler: there is no request {}", id));
-  }
-  return *found->second;
-}
-
-std::vector<int64_t> Scheduler::ids_of(const Queue& queue) {
-  std::vector<int64_t> ids;
-  for (const ScheduledRequest& request : queue) ids.push_back(request.id);
-  return ids;
 }
 
 }  // namespace lesson08

@@ -26,7 +26,19 @@ struct SchedulerOptions {
   int max_tokens_per_pass = 512;  // the token budget: rows of one pass, of all requests together
   int max_running = 64;           // requests that hold blocks
   int max_chunk = 0;              // tokens of one request in one pass; 0: as the budget allows
+  bool chunked_prefill = true;    // false: a prompt runs in one pass, or waits
+  /// The admission gate: a waiting request starts only if all its known tokens fit what is free.
+  /// false: if its first chunk does.
+  bool full_sequence_must_fit = true;
   Order order = Order::kFirstCome;
+};
+void check(const SchedulerOptions& options);  // throws UserError for those that make no sense
+
+/// What a request may ask for.
+struct RequestOptions {
+  int priority = 0;
+  ExtraKeys extra_keys = {};
+  bool skip_reading_prefix_cache = false;  // it finds nothing; others find what it computes
 };
 
 enum class RequestState { kWaiting, kRunning };
@@ -34,15 +46,15 @@ enum class RequestState { kWaiting, kRunning };
 /// A request as the scheduler sees it: tokens and progress. It knows no text and no logits.
 struct ScheduledRequest {
   int64_t id = 0;
-  int priority = 0;
   int64_t arrival = 0;  // order of submission
+  RequestOptions options;
   RequestState state = RequestState::kWaiting;
   std::vector<int32_t> tokens;  // known: the prompt and what has been generated
   int num_prompt = 0;
-  int num_computed = 0;  // of these, tokens whose K and V are written
-  int num_cached = 0;    // found in the cache when it started last
+  int num_computed = 0;      // of these, tokens whose K and V are written
+  int num_cached = 0;        // found in the cache when it started last
+  bool wants_token = false;  // its last row gave logits, and the token is still to come
   int num_preemptions = 0;
-  ExtraKeys extra_keys;
 };
 
 /// num_tokens tokens of a request run in the pass: tokens[num_computed] and those after it.
@@ -52,6 +64,15 @@ struct Chunk {
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
+/// A pass: what runs, and for whom something has changed.
+struct SchedulerOutput {
+  std::vector<Chunk> chunks;
+  std::vector<int64_t> started;    // of these, requests that run for the first time
+  std::vector<int64_t> resumed;    // and those that run again after a preemption
+  std::vector<int64_t> preempted;  // they have given their blocks back
+  friend bool operator==(const SchedulerOutput&, const SchedulerOutput&) = default;
+};
+
 /// Two queues and one pool. Running requests come first; when the pool has no block for one of
 /// them, the least important running request is *preempted*: it gives its blocks back and waits
 /// with its old rank, to be computed again. Waiting ones start as long as budget and pool allow,
@@ -59,35 +80,39 @@ struct Chunk {
 /// always served in the end. By priority it waits as long as more important ones keep coming.
 class Scheduler {
  public:
-  /// Borrows the manager. Throws UserError for options below 1 (max_chunk: below 0).
+  /// Borrows the manager.
   Scheduler(KvCacheManager& manager, const SchedulerOptions& options);
   Scheduler(const Scheduler&) = delete;  // its queues point into it
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Throws UserError for an id that is there, an empty prompt, or a request that can never fit:
-  /// "request 7 needs 63 blocks, the pool has 49". `max_tokens` are generated at most.
-  void submit(int64_t id, std::span<const int32_t> prompt, int max_tokens, int priority = 0,
-              ExtraKeys extra_keys = {});
+  /// Throws UserError for a request that can never fit the pool or, without chunked prefill, a
+  /// pass: "request 7 needs 63 blocks, the pool has 49".
+  void check_fits(int64_t id, size_t num_prompt, int max_tokens) const;
+  /// Throws UserError for an id that is there, an empty prompt, or a request that can never fit.
+  /// `max_tokens` are generated at most.
+  void submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
+              RequestOptions options = {});
 
-  /// The chunks of the next pass, each with its slots. Empty: there is nothing to do. Every call is
-  /// followed by one update() with the same chunks, or by cancels. They stay as they are until the
-  /// next call.
-  const std::vector<Chunk>& schedule();
+  /// The next pass; each chunk has its slots. No chunks: there is nothing to do, or all of the pass
+  /// was preempted. Every call is followed by one update() with its chunks, or by cancels. It stays
+  /// as it is until the next call.
+  const SchedulerOutput& schedule();
   /// The pass is done: K and V of the chunks are written.
   void update(std::span<const Chunk> chunks);
-  /// True if the request's known tokens are all computed: its last row gave logits.
-  bool wants_token(int64_t id) const { return wants_token(request(id)); }
+  /// A request that wants its next token gets it, also if it was preempted in between.
   void add_token(int64_t id, int32_t token);
   /// The request has ended, for whatever reason and in whatever state. Its blocks are free. False:
   /// it was not there.
   bool finish(int64_t id);
+  /// Forgets what can be found in the cache: after a change of the weights. Requests that run are
+  /// preempted, or else (false, nothing has changed) they forbid it.
+  bool reset_prefix_cache(bool preempt_running = false);
 
   const ScheduledRequest& request(int64_t id) const;  // std::out_of_range for an unknown id
-  bool idle() const { return waiting_.empty() && running_.empty(); }
+  bool wants_token(int64_t id) const { return request(id).wants_token; }
+  bool idle() const { return requests_.empty(); }
   std::vector<int64_t> waiting() const { return ids_of(waiting_); }  // the next one first
   std::vector<int64_t> running() const { return ids_of(running_); }  // as they started
-  size_t num_waiting() const { return waiting_.size(); }
-  size_t num_running() const { return running_.size(); }
   int64_t num_preemptions() const { return num_preemptions_; }
   const KvCacheManager& manager() const { return *manager_; }
 
@@ -100,7 +125,6 @@ class Scheduler {
   /// fail.
   using Queue = std::list<ScheduledRequest>;
 
-  static bool wants_token(const ScheduledRequest& request);
   static std::vector<int64_t> ids_of(const Queue& queue);
   bool before(const ScheduledRequest& a, const ScheduledRequest& b) const;
   int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
@@ -108,7 +132,7 @@ class Scheduler {
   void schedule_waiting(int& budget);
   void add_chunk(const ScheduledRequest& request, int num_tokens, int& budget);
   void take_chunk_back(const ScheduledRequest& request, int& budget);
-  Queue::iterator preempt(Queue::iterator request);
+  void preempt(Queue::iterator request);
   void wait(Queue& from, Queue::iterator request);
 
   KvCacheManager* manager_;
@@ -116,7 +140,7 @@ class Scheduler {
   Queue waiting_;  // the most important in front
   Queue running_;  // in the order in which they started
   std::unordered_map<int64_t, Queue::iterator> requests_;
-  std::vector<Chunk> chunks_;  // of the last call; room for max_running
+  SchedulerOutput output_;  // of the last call; its lists have room for max_running
   int64_t num_submitted_ = 0;
   int64_t num_preemptions_ = 0;
 };

@@ -47,14 +47,16 @@ class SymbolicPool {
     }
     return found;
   }
-  /// A new request: what is found, and slots for `num_new` tokens after it. False: too few
-  /// blocks.
-  bool start(int64_t id, const Tokens& tokens, int salt, size_t num_new) {
-    const Ids found = find(tokens, salt);
+  /// A new request: what is found, and slots for `num_new` tokens after it. False: too few blocks
+  /// for these, or for `must_fit` tokens.
+  bool start(int64_t id, const Tokens& tokens, int salt, size_t num_new, size_t must_fit = 0,
+             bool skips_reading = false) {
+    const Ids found = skips_reading ? Ids{} : find(tokens, salt);
     const size_t needed = (num_new + block_size_ - 1) / block_size_;
+    const size_t wanted = std::max(needed, (must_fit + block_size_ - 1) / block_size_);
     const auto free_hits =
         std::ranges::count_if(found, [&](int32_t hit) { return refs_[at(hit)] == 0; });
-    if (needed + at(free_hits) > queue_.size()) return false;
+    if (wanted + at(free_hits) > queue_.size()) return false;
     Ids table = found;
     for (const int32_t hit : found) {
       if (refs_[at(hit)] == 0) std::erase(queue_, hit);

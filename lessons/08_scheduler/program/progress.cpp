@@ -24,13 +24,12 @@ ServeProgress::~ServeProgress() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
-void ServeProgress::pass(const PassView& view) {
-  const Scheduler& scheduler = *view.scheduler;
+void ServeProgress::pass(const Scheduler& scheduler) {
   const lesson06::CachePool& pool = scheduler.manager().pool();
   Moment moment;
   moment.pool = static_cast<double>(pool.num_used()) / static_cast<double>(pool.num_blocks());
-  moment.running = static_cast<int>(scheduler.num_running());
-  moment.waiting = static_cast<int>(scheduler.num_waiting());
+  moment.running = static_cast<int>(scheduler.running().size());
+  moment.waiting = static_cast<int>(scheduler.waiting().size());
   moment.preempted = static_cast<int>(scheduler.num_preemptions() - num_preempted_);
   num_preempted_ = scheduler.num_preemptions();
   most_running_ = std::max(most_running_, moment.running);
@@ -40,11 +39,10 @@ void ServeProgress::pass(const PassView& view) {
   const auto now = std::chrono::steady_clock::now();
   if (!live_ || now - last_ < std::chrono::milliseconds(200)) return;
   last_ = now;
-  show_line(view);
+  show_line(pool);
 }
 
-void ServeProgress::show_line(const PassView& view) {
-  const lesson06::CachePool& pool = view.scheduler->manager().pool();
+void ServeProgress::show_line(const lesson06::CachePool& pool) {
   const Moment& now = moments_.back();
   std::string bar;
   for (int i = 0; i < 20; ++i) bar += now.pool * 20 > i ? "█" : "·";
@@ -52,7 +50,7 @@ void ServeProgress::show_line(const PassView& view) {
   fmt::print(stderr,
              "\r\033[Kpass {}  {} {}/{} blocks  {} run, {} wait, {} done or to come  {} "
              "preempted",
-             view.pass, bar, pool.num_used(), pool.num_blocks(), now.running, now.waiting,
+             moments_.size(), bar, pool.num_used(), pool.num_blocks(), now.running, now.waiting,
              num_requests_ - std::min(num_requests_, unfinished), num_preempted_);
   std::fflush(stderr);
   shown_ = true;

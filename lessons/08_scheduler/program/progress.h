@@ -19,7 +19,7 @@ class ServeProgress {
   ServeProgress& operator=(const ServeProgress&) = delete;
   ~ServeProgress();  // takes the live line away
 
-  void pass(const PassView& view);
+  void pass(const Scheduler& scheduler);
   /// Four lines of at most `width` columns, from the first pass to the last: how full the pool is,
   /// who runs, who waits, and where requests were preempted.
   std::string to_string(size_t width) const;
@@ -29,7 +29,7 @@ class ServeProgress {
     double pool = 0;  // share of the blocks in use
     int running = 0, waiting = 0, preempted = 0;
   };
-  void show_line(const PassView& view);
+  void show_line(const lesson06::CachePool& pool);
 
   size_t num_requests_;
   bool live_;

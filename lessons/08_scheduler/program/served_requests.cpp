@@ -4,24 +4,36 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/base/error.h"
+#include "kernels/argmax.h"
+
 namespace lesson08 {
 
 ServedRequests::ServedRequests(std::span<const kv::Request> requests,
                                std::span<const Arrival> arrivals, const kv::TokenCallback& on_token,
-                               const kv::ModelConfig& config)
+                               kv::Model& model, const ServeOptions& options)
     : requests_(requests),
       arrivals_(arrivals),
+      model_(&model),
+      choose_on_device_(options.choose_on_device),
       on_token_([this, &on_token](size_t i, int32_t token) {
         if (result_.times[i].first_token == 0) result_.times[i].first_token = now();
         return !on_token || on_token(i, token);
       }),
-      generation_(requests, config, on_token_) {
+      generation_(requests, model.config(), on_token_) {
   if (!arrivals.empty() && arrivals.size() != requests.size()) {
     throw std::invalid_argument("serve: wanted an arrival for each request, or none");
   }
   result_.times.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     if (generation_.active(i)) to_come_.push_back(i);
+    const kv::Request& request = requests[i];
+    const bool masks = request.min_tokens > 0 && !request.stop_token_ids.empty();
+    if (!choose_on_device_ || (request.sampling.temperature == 0 && !masks)) continue;
+    kv::user_error(
+        "request {} has temperature {} and wants at least {} tokens; the device chooses the "
+        "largest logit, wanted 0 and 0",
+        i, request.sampling.temperature, request.min_tokens);
   }
   std::ranges::stable_sort(to_come_, {}, [&](size_t i) { return arrival_of(i).pass; });
 }
@@ -35,6 +47,13 @@ Arrival ServedRequests::arrival_of(size_t i) const {
 
 double ServedRequests::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void ServedRequests::check(const Scheduler& scheduler) const {
+  for (const size_t i : to_come_) {
+    scheduler.check_fits(static_cast<int64_t>(i), requests_[i].prompt.size(),
+                         requests_[i].max_tokens);
+  }
 }
 
 bool ServedRequests::submit_arrivals(Scheduler& scheduler) {
@@ -51,7 +70,7 @@ bool ServedRequests::submit_arrivals(Scheduler& scheduler) {
     if (arrival_of(i).pass > pass_) break;
     result_.times[i].arrived = now();
     scheduler.submit(static_cast<int64_t>(i), requests_[i].prompt, requests_[i].max_tokens,
-                     arrival_of(i).priority);
+                     {.priority = arrival_of(i).priority});
   }
   return true;
 }
@@ -60,19 +79,38 @@ void ServedRequests::cancel_all() {
   for (size_t i = 0; i < requests_.size(); ++i) generation_.cancel(i);
 }
 
-void ServedRequests::note_start(const Scheduler& scheduler, std::span<const Chunk> chunks) {
-  for (const Chunk& chunk : chunks) {
-    const ScheduledRequest& request = scheduler.request(chunk.id);
-    if (request.num_computed > request.num_cached) continue;  // it has started before
-    result_.generated.counters.by_name["cache_hit_tokens"] += request.num_cached;
-    if (request.num_preemptions > 0) continue;
-    result_.times[static_cast<size_t>(chunk.id)].num_cached_tokens = request.num_cached;
+void ServedRequests::note_start(const Scheduler& scheduler, const SchedulerOutput& output) {
+  int64_t& hits = result_.generated.counters.by_name["cache_hit_tokens"];
+  for (const int64_t id : output.resumed) hits += scheduler.request(id).num_cached;
+  for (const int64_t id : output.started) {
+    hits += scheduler.request(id).num_cached;
+    result_.times[static_cast<size_t>(id)].num_cached_tokens = scheduler.request(id).num_cached;
   }
 }
 
-void ServedRequests::accept(const kv::PassRows& rows, std::span<const int32_t> chosen) {
+void ServedRequests::compute(const kv::PassRows& rows, kv::Attention& attention) {
+  if (!choose_on_device_) return generation_.accept(rows, model_->forward(rows, attention));
+  model_->launch(rows, attention);
+  result_.host_seconds.push_back(now() - device_done_);
+  const std::vector<int32_t> chosen = choose_on_device(rows.requests.size());
   for (size_t i = 0; i < chosen.size(); ++i) generation_.append(rows.requests[i], chosen[i]);
   device_done_ = now();
+}
+
+/// The token with the largest logit, for the first rows of logits.
+std::vector<int32_t> ServedRequests::choose_on_device(size_t num_rows) {
+  std::vector<int32_t> tokens(num_rows);
+  if (num_rows == 0) return tokens;
+  if (chosen_.bytes() < num_rows * sizeof(int32_t)) {
+    chosen_ = kv::DeviceBuffer(model_->device(), 2 * num_rows * sizeof(int32_t));
+  }
+  kv::argmax({.logits = model_->device_logits(),
+              .num_rows = static_cast<int>(num_rows),
+              .vocab_size = model_->config().vocab_size,
+              .out = chosen_.as<int32_t>()},
+             model_->stream());
+  kv::copy_to_host(tokens.data(), chosen_.data(), num_rows * sizeof(int32_t), model_->stream());
+  return tokens;
 }
 
 void ServedRequests::note_blocks(const KvCacheManager& manager,
@@ -87,7 +125,7 @@ void ServedRequests::note_blocks(const KvCacheManager& manager,
   kv::note_kv_bytes(counters, used * cache.bytes_per_block(), filled * cache.bytes_per_token());
 }
 
-void ServedRequests::note_end(const kv::PassRows& rows, std::span<const Chunk> chunks,
+void ServedRequests::note_end(const kv::PassRows& rows, const SchedulerOutput& output,
                               Scheduler& scheduler, const lesson03::PagedKvCache& cache) {
   note_blocks(scheduler.manager(), cache);
   for (const size_t i : rows.requests) {
@@ -101,8 +139,8 @@ void ServedRequests::note_end(const kv::PassRows& rows, std::span<const Chunk> c
     scheduler.finish(id);
   }
   int num_rows = 0;  // padding does not count
-  for (const Chunk& chunk : chunks) num_rows += chunk.num_tokens;
-  timer_.end_pass(num_rows, static_cast<int>(chunks.size()), result_.generated);
+  for (const Chunk& chunk : output.chunks) num_rows += chunk.num_tokens;
+  timer_.end_pass(num_rows, static_cast<int>(output.chunks.size()), result_.generated);
 }
 
 ServeResult ServedRequests::result(const Scheduler& scheduler) {

@@ -10,7 +10,7 @@
 #include "common/model/engine.h"
 #include "common/model/generation.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
-#include "lessons/08_scheduler/scheduler.h"
+#include "lessons/08_scheduler/program/serve_options.h"
 
 namespace lesson08 {
 
@@ -42,27 +42,25 @@ struct ServeResult {
 /// Request i has the id i in the scheduler.
 class ServedRequests {
  public:
-  /// Borrows all but the config. `arrivals` is empty or has one for each request. Throws UserError
+  /// Borrows all but the options. `arrivals` is empty or has one for each request. Throws UserError
   /// for a request that is wrong in itself.
   ServedRequests(std::span<const kv::Request> requests, std::span<const Arrival> arrivals,
-                 const kv::TokenCallback& on_token, const kv::ModelConfig& config);
+                 const kv::TokenCallback& on_token, kv::Model& model, const ServeOptions& options);
   ServedRequests(const ServedRequests&) = delete;  // its callback points to it
   ServedRequests& operator=(const ServedRequests&) = delete;
 
+  /// Throws UserError for a request that can never run. Before anything is computed.
+  void check(const Scheduler& scheduler) const;
   /// Submits whoever comes before the next pass. False: nobody is there, and nobody will come.
   bool submit_arrivals(Scheduler& scheduler);
-  int pass() const { return pass_; }
   void cancel_all();
 
-  // A pass: note_start(), then one of the two accept(), then note_end().
-  void note_start(const Scheduler& scheduler, std::span<const Chunk> chunks);
-  void accept(const kv::PassRows& rows, std::span<const float> logits) {
-    generation_.accept(rows, logits);
-  }
-  void note_launch() { result_.host_seconds.push_back(now() - device_done_); }
-  void accept(const kv::PassRows& rows, std::span<const int32_t> chosen);
+  // A pass: note_start(), compute(), note_end().
+  void note_start(const Scheduler& scheduler, const SchedulerOutput& output);
+  /// Its rows run through the model, and the requests' next tokens are chosen.
+  void compute(const kv::PassRows& rows, kv::Attention& attention);
   /// To each request of the pass its next token, or its end.
-  void note_end(const kv::PassRows& rows, std::span<const Chunk> chunks, Scheduler& scheduler,
+  void note_end(const kv::PassRows& rows, const SchedulerOutput& output, Scheduler& scheduler,
                 const lesson03::PagedKvCache& cache);
   ServeResult result(const Scheduler& scheduler);
 
@@ -74,10 +72,14 @@ class ServedRequests {
   };
   double now() const;
   Arrival arrival_of(size_t i) const;
+  std::vector<int32_t> choose_on_device(size_t num_rows);
   void note_blocks(const KvCacheManager& manager, const lesson03::PagedKvCache& cache);
 
   std::span<const kv::Request> requests_;
   std::span<const Arrival> arrivals_;
+  kv::Model* model_;
+  bool choose_on_device_;
+  kv::DeviceBuffer chosen_;      // int32 [logit rows], with choose_on_device
   std::vector<size_t> to_come_;  // in the order of their arrival
   size_t num_submitted_ = 0;     // of these
   int pass_ = -1;

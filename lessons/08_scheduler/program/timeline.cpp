@@ -6,19 +6,19 @@
 
 namespace lesson08 {
 
-void Timeline::pass(const PassView& view) {
+void Timeline::pass(const Scheduler& scheduler, std::span<const Chunk> chunks) {
   const size_t column = used_.size();
   for (auto& row : rows_) row.resize(column + 1, Mark::kAbsent);
-  for (const int64_t id : view.scheduler->waiting()) {
-    const bool back = view.scheduler->request(id).num_preemptions > 0;
+  for (const int64_t id : scheduler.waiting()) {
+    const bool back = scheduler.request(id).num_preemptions > 0;
     rows_[static_cast<size_t>(id)][column] = back ? Mark::kPreempted : Mark::kWaiting;
   }
-  for (const Chunk& chunk : view.chunks) {
-    const ScheduledRequest& request = view.scheduler->request(chunk.id);
+  for (const Chunk& chunk : chunks) {
+    const ScheduledRequest& request = scheduler.request(chunk.id);
     const bool decode = chunk.num_tokens == 1 && request.num_computed >= request.num_prompt;
     rows_[static_cast<size_t>(chunk.id)][column] = decode ? Mark::kDecode : Mark::kPrefill;
   }
-  const lesson06::CachePool& pool = view.scheduler->manager().pool();
+  const lesson06::CachePool& pool = scheduler.manager().pool();
   used_.push_back(static_cast<double>(pool.num_used()) / static_cast<double>(pool.num_blocks()));
 }
 

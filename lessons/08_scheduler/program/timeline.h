@@ -15,7 +15,7 @@ class Timeline {
  public:
   explicit Timeline(size_t num_requests) : rows_(num_requests) {}
 
-  void pass(const PassView& view);
+  void pass(const Scheduler& scheduler, std::span<const Chunk> chunks);
   /// Waiting, prefill, decode and preempted in colours, the pool's use below.
   std::string to_svg() const;
 

@@ -1,23 +1,15 @@
 // Tests of lesson 08's engine: whatever the scheduler does, the bits are those of lesson 02.
 
-#include "engine.h"
-
-#include <doctest/doctest.h>
-
+#include <algorithm>
 #include <fstream>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/error.h"
-#include "lessons/02_flat_cache/engine.h"
-#include "lessons/03_paged_blocks/engine.h"
-#include "lessons/06_prefix_hashing/program/hashers.h"
 #include "program/workload.h"
-#include "tests/support/same_bits.h"
-#include "tests/support/shipped_model.h"
+#include "served.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -26,25 +18,8 @@ using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
 using lesson08::Arrival;
-using lesson08::Order;
-using lesson08::ServeOptions;
 using lesson08::ServingEngine;
-
-/// Requests of many lengths, half of them after one system prompt.
-std::vector<kv::Request> mixed(int count, int seed = 1) {
-  std::mt19937 rng(static_cast<unsigned>(seed));
-  std::vector<kv::Request> requests;
-  for (int i = 0; i < count; ++i) {
-    const int shared = rng() % 2 == 0 ? 40 : 0;
-    kv::Request request = request_of(shared, 1 + static_cast<int>(rng() % 20));
-    const kv::Request own = request_of(1 + static_cast<int>(rng() % 60), 0, i + 1);
-    request.prompt.insert(request.prompt.end(), own.prompt.begin(), own.prompt.end());
-    request.sampling.temperature = i % 3 == 0 ? 1.0f : 0.0f;
-    request.sampling.seed = static_cast<uint64_t>(i);
-    requests.push_back(std::move(request));
-  }
-  return requests;
-}
+using lesson08_test::mixed;
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int kManyRequests = 16;  // everything takes twenty times as long
@@ -53,61 +28,18 @@ constexpr int kManyRequests = 48;
 #endif
 
 kv::GenerateResult flat(std::span<const kv::Request> requests) {
-  return lesson02::make_engine(shipped_model(), {})->generate(requests);
+  return lesson08_test::flat(shipped_model(), requests);
 }
 
 }  // namespace
 
-TEST_CASE("eight configurations, the same bits: pools, blocks, chunks, preemption, caching") {
-  struct Config {
-    int block_size, num_blocks, budget, chunk, running;
-    bool caching;
-    int bits;
-  };
-  const std::vector<kv::Request> requests = mixed(kManyRequests);
-  const auto wanted = flat(requests);
-  std::vector<Arrival> arrivals;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    arrivals.push_back({.pass = static_cast<int>(i / 8) * 3, .priority = static_cast<int>(i % 3)});
-  }
-  int64_t preemptions = 0, hits = 0;
-  for (const Config& c :
-       {Config{16, 0, 512, 0, 64, true, 64}, Config{16, 24, 512, 0, 64, true, 64},
-        Config{16, 24, 64, 16, 64, true, 3}, Config{4, 48, 32, 0, 8, true, 64},
-        Config{1, 160, 128, 7, 64, true, 64}, Config{64, 5, 512, 0, 64, false, 64},
-        Config{16, 9, 16, 0, 64, true, 0}, Config{256, 3, 1000, 100, 2, true, 64}}) {
-    CAPTURE(c.block_size);
-    CAPTURE(c.num_blocks);
-    CAPTURE(c.budget);
-    for (const Order order : {Order::kFirstCome, Order::kPriority}) {
-      ServingEngine engine(shipped_model(),
-                           {.block_size = c.block_size, .num_blocks = c.num_blocks},
-                           {.scheduler = {.max_tokens_per_pass = c.budget,
-                                          .max_running = c.running,
-                                          .max_chunk = c.chunk,
-                                          .order = order},
-                            .hasher = lesson06::narrow_hasher(c.bits),
-                            .caching = c.caching});
-      const auto result = engine.serve(requests, arrivals);
-      check_equal(result.generated, wanted);
-      preemptions += result.num_preemptions;
-      hits += result.generated.counters.named("cache_hit_tokens");
-      engine.manager()->check();
-      CHECK(engine.manager()->pool().num_used() == 0);
-    }
-  }
-  CHECK(preemptions > kManyRequests / 2);
-  CHECK(hits > 10 * kManyRequests);
+TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits") {
+  lesson08_test::check_configurations(shipped_model(), kManyRequests);
 }
 
 TEST_CASE("a pool that holds the longest request and no more") {
   const std::vector<kv::Request> requests = mixed(10, 3);
-  int64_t longest = 0;
-  for (const kv::Request& request : requests) {
-    longest = std::max(longest, lesson03::blocks_needed({&request, 1}, 16));
-  }
-  ServingEngine engine(shipped_model(),
-                       {.block_size = 16, .num_blocks = static_cast<int>(longest)});
+  ServingEngine engine(shipped_model(), {.num_blocks = lesson08::most_blocks_of_one(requests, 16)});
   const auto result = engine.serve(requests, {});
   check_equal(result.generated, flat(requests));
   CHECK(result.num_preemptions > 0);
@@ -156,8 +88,8 @@ TEST_CASE("a callback that ends the passes also ends the requests that wait") {
   const std::vector<kv::Request> requests = mixed(20, 5);
   ServingEngine engine(shipped_model(), {.num_blocks = 10});
   int seen = 0;
-  const auto result = engine.serve(requests, {}, {}, [&](const lesson08::PassView& view) {
-    CHECK(!view.chunks.empty());
+  const auto result = engine.serve(requests, {}, {}, [&](const auto&, const auto& output) {
+    CHECK(!output.chunks.empty());
     return ++seen < 6;
   });
   CHECK(result.generated.passes.size() == 5);
@@ -182,10 +114,7 @@ TEST_CASE("later requests find what earlier ones computed, in one call and in th
   std::vector<kv::Request> requests;
   std::vector<Arrival> arrivals;
   for (int i = 0; i < 4; ++i) {
-    kv::Request request = request_of(64, 6);
-    const kv::Request own = request_of(5, 0, i + 1);
-    request.prompt.insert(request.prompt.end(), own.prompt.begin(), own.prompt.end());
-    requests.push_back(request);
+    requests.push_back(kvtest::with_system_prompt(64, 5, i + 1, 6));
     arrivals.push_back({.pass = 3 * i});
   }
   ServingEngine engine(shipped_model(), {.num_blocks = 64});
@@ -259,31 +188,33 @@ TEST_CASE("times are in order") {
 }
 
 TEST_CASE("padded passes change no bit, and tokens chosen on the device are the same") {
-  std::vector<kv::Request> requests = mixed(14, 11);
+  lesson08_test::check_padded(shipped_model());
+  std::vector<kv::Request> requests = mixed(3, 11);
   for (kv::Request& request : requests) request.sampling.temperature = 0;
-  const auto wanted = flat(requests);
-  int64_t rows_without_padding = 0;
-  for (const int pad : {1, 2, 8}) {
-    for (const bool on_device : {false, true}) {
-      CAPTURE(pad);
-      CAPTURE(on_device);
-      ServingEngine engine(shipped_model(), {.block_size = 8, .num_blocks = 40},
-                           {.choose_on_device = on_device, .pad_decodes_to = pad});
-      const auto result = engine.serve(requests, {});
-      if (!on_device) check_equal(result.generated, wanted);
-      for (size_t i = 0; i < requests.size(); ++i) {
-        CHECK(result.generated.completions[i].tokens == wanted.completions[i].tokens);
-        CHECK(result.generated.completions[i].finish == wanted.completions[i].finish);
-      }
-      CHECK(result.host_seconds.size() == (on_device ? result.generated.passes.size() : 0));
-      // Padding is not counted.
-      if (pad == 1) rows_without_padding = result.generated.counters.kv_rows_computed;
-      CHECK(result.generated.counters.kv_rows_computed == rows_without_padding);
-    }
-  }
-  requests[3].sampling.temperature = 0.5f;
   ServingEngine engine(shipped_model(), {}, {.choose_on_device = true});
-  CHECK_THROWS_WITH_AS(engine.serve(requests, {}), doctest::Contains("request 3 has temperature"),
+  requests[2].sampling.temperature = 0.5f;
+  CHECK_THROWS_WITH_AS(engine.serve(requests, {}), doctest::Contains("request 2 has temperature"),
                        kv::UserError);
   CHECK_THROWS_AS(ServingEngine(shipped_model(), {}, {.pad_decodes_to = 0}), kv::UserError);
+}
+
+TEST_CASE(
+    "before min_tokens no stop token is drawn, and the first one after them ends the request") {
+  kv::Request request = request_of(9, 12);
+  const auto free = flat({&request, 1}).completions[0];
+  request.stop_token_ids = {free.tokens[2]};
+  REQUIRE(flat({&request, 1}).completions[0].tokens.size() == 3);
+  for (const int min_tokens : {3, 7, 12}) {
+    request.min_tokens = min_tokens;
+    ServingEngine engine(shipped_model(), {});
+    const auto found = engine.generate({&request, 1});
+    check_equal(found, flat({&request, 1}));
+    const auto& tokens = found.completions[0].tokens;
+    CHECK(std::ssize(tokens) >= min_tokens);
+    CHECK(std::find(tokens.begin(), tokens.begin() + min_tokens, free.tokens[2]) ==
+          tokens.begin() + min_tokens);
+  }
+  request.min_tokens = 13;
+  CHECK_THROWS_WITH_AS(flat({&request, 1}), doctest::Contains("min_tokens is 13, wanted 0 to"),
+                       kv::UserError);
 }

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lessons/06_prefix_hashing/program/hashers.h"
@@ -50,6 +52,8 @@ struct Settings {
     options.max_tokens_per_pass = number / 2048 % 2 == 0 ? 64 : 5;
     options.max_chunk = number / 4096 % 2 == 0 ? 0 : 3;
     options.max_running = number / 8192 % 4 == 0 ? 2 : 5;
+    options.full_sequence_must_fit = number / 32768 % 2 == 0;
+    options.chunked_prefill = options.max_chunk > 0 || number / 65536 % 4 != 0;
   }
   int bits, num_blocks;
   bool caching;
@@ -78,8 +82,11 @@ class Run {
       const int64_t id = any(random);
       text_ = fmt::format("cancel {}", id);
       end(id);
+    } else if (kind < 4 && random.below(4) == 0) {
+      text_ = "reset";
+      reset();
     } else {
-      pass(random, kind == 7);
+      pass(random, kind);
     }
     compare();
   }
@@ -88,20 +95,20 @@ class Run {
     for (int passes = 0; !scheduler_.idle(); ++passes) {
       require(passes < 10'000, "somebody is never served");
       kvtest::Random random(static_cast<uint64_t>(passes));
-      pass(random, false);
+      pass(random, 0);
     }
     require(pool_.num_used() == 0, "blocks are in use although nobody is there");
     num_preemptions += scheduler_.num_preemptions();
   }
   const std::string& text() const { return text_; }
   std::string settings() const {
-    return fmt::format("{} blocks of {}, {} bits of hash{}{}, budget {}, chunk {}, {} at a time{}",
-                       settings_.num_blocks, kBlockSize, settings_.bits,
-                       settings_.caching ? "" : ", no caching",
-                       settings_.free_order == FreeOrder::kAppend ? "" : ", unhashed first",
-                       settings_.options.max_tokens_per_pass, settings_.options.max_chunk,
-                       settings_.options.max_running,
-                       settings_.options.order == Order::kPriority ? ", by priority" : "");
+    const SchedulerOptions& o = settings_.options;
+    return fmt::format(
+        "{} blocks of {}, {} bits of hash{}{}, budget {}, chunk {}, {} at a time{}{}{}",
+        settings_.num_blocks, kBlockSize, settings_.bits, settings_.caching ? "" : ", no caching",
+        settings_.free_order == FreeOrder::kAppend ? "" : ", unhashed first", o.max_tokens_per_pass,
+        o.max_chunk, o.max_running, o.order == Order::kPriority ? ", by priority" : "",
+        o.full_sequence_must_fit ? "" : ", no gate", o.chunked_prefill ? "" : ", no chunks");
   }
 
  private:
@@ -112,22 +119,30 @@ class Run {
     for (int32_t& token : prompt) token = random.below(2);
     const int max_tokens = 1 + random.below(8);
     const int priority = random.below(3);
-    const int salt = random.below(8) == 0 ? 1 : 0;
+    const int kind = random.below(8);
+    const int salt = kind == 0 ? 1 : 0;
     text_ = fmt::format("submit {}: {}, up to {} more, priority {}{}", next_,
-                        fmt::join(prompt, " "), max_tokens, priority, salt ? ", salted" : "");
+                        fmt::join(prompt, " "), max_tokens, priority,
+                        kind == 0   ? ", salted"
+                        : kind == 1 ? ", skips reading"
+                                    : "");
     const int slots = static_cast<int>(prompt.size()) + max_tokens - 1;
-    const bool fits = (slots + kBlockSize - 1) / kBlockSize <= settings_.num_blocks;
+    const bool fits =
+        (slots + kBlockSize - 1) / kBlockSize <= settings_.num_blocks &&
+        (settings_.options.chunked_prefill || slots <= settings_.options.max_tokens_per_pass);
     if (left_.size() >= 12) return;
     bool refused = false;
     try {
-      scheduler_.submit(next_, prompt, max_tokens, priority,
-                        salt ? ExtraKeys{{ExtraKey::Kind::kSalt, "s"}} : ExtraKeys{});
+      scheduler_.submit(next_, prompt, max_tokens,
+                        {.priority = priority,
+                         .extra_keys = salt ? ExtraKeys{{ExtraKey::Kind::kSalt, "s"}} : ExtraKeys{},
+                         .skip_reading_prefix_cache = kind == 1});
     } catch (const std::exception&) {
       refused = true;
     }
     require(refused != fits, "what can never fit is taken, or what fits is refused");
     if (refused) return;
-    model_.submit(next_, prompt, priority, salt);
+    model_.submit(next_, prompt, priority, salt, kind == 1);
     left_[next_++] = max_tokens;
   }
   int64_t any(kvtest::Random& random) {
@@ -138,29 +153,50 @@ class Run {
     model_.finish(id);
     left_.erase(id);
   }
-  void pass(kvtest::Random& random, bool with_cancel) {
+  void reset() {
+    require(scheduler_.reset_prefix_cache() == model_.running().empty(), "a reset is refused");
+    require(scheduler_.reset_prefix_cache(true), "a reset with leave to preempt is refused");
+    model_.reset();
+    require(pool_.num_cached() == 0, "something can be found after a reset");
+  }
+  void give_token(int64_t id, int32_t token) {
+    scheduler_.add_token(id, token);
+    model_.add_token(id, token);
+    if (--left_.at(id) == 0) end(id);
+  }
+  /// kind 7: with a cancel, before anything of the pass can be found; 6: with a reset; 5: one token
+  /// comes late, when the next pass is scheduled.
+  void pass(kvtest::Random& random, int kind) {
     text_ = "pass";
-    const std::vector<Chunk> chunks = scheduler_.schedule();
-    const std::vector<Chunk> wanted = model_.schedule();
-    require(chunks == wanted, "other chunks");
+    const auto& output = scheduler_.schedule();
+    const std::vector<Chunk>& chunks = output.chunks;
+    require(output == model_.schedule(), "another pass");
     for (const Chunk& chunk : chunks) write(chunk);
     for (const Chunk& chunk : chunks) read(chunk);
-    if (with_cancel && !left_.empty()) {  // before anything of the pass can be found
+    const std::optional<int64_t> late = std::exchange(late_, std::nullopt);
+    if (late && left_.contains(*late)) give_token(*late, random.below(2));
+    if (kind == 7 && !left_.empty()) {
       const int64_t id = any(random);
       text_ += fmt::format(", {} is cancelled in it", id);
       end(id);
+    }
+    if (kind == 6 && random.below(8) == 0) {
+      text_ += ", a reset in it";
+      reset();
     }
     scheduler_.update(chunks);
     model_.update(chunks);
     for (const Chunk& chunk : chunks) {
       if (!left_.contains(chunk.id)) continue;
-      require(scheduler_.wants_token(chunk.id) == model_.wants_token(chunk.id),
+      require(scheduler_.wants_token(chunk.id) == model_.requests().at(chunk.id).wants_token,
               "a token is wanted, or is not");
       if (!scheduler_.wants_token(chunk.id)) continue;
-      const int32_t token = random.below(2);
-      scheduler_.add_token(chunk.id, token);
-      model_.add_token(chunk.id, token);
-      if (--left_.at(chunk.id) == 0) end(chunk.id);
+      if (kind == 5 && !late_) {
+        late_ = chunk.id;
+        text_ += fmt::format(", the token of {} comes late", chunk.id);
+        continue;
+      }
+      give_token(chunk.id, random.below(2));
     }
   }
   Tokens prefix(int64_t id, int end) const {
@@ -203,6 +239,7 @@ class Run {
   SymbolicScheduler model_;
   std::vector<Tokens> slots_;    // the exact prefix whose K and V stand in each slot
   std::map<int64_t, int> left_;  // tokens that each request still generates
+  std::optional<int64_t> late_;  // its token comes in the next pass
   int64_t next_ = 0;
   std::string text_;
 };

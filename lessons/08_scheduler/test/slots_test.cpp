@@ -3,35 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <limits>
-#include <random>
-#include <vector>
 
 #include "common/base/error.h"
-#include "compute_slot_mapping.h"
 #include "engine.h"
-#include "program/pool_size.h"
 #include "slots.h"
 #include "tests/support/shipped_model.h"
 
 TEST_CASE("slots from tables on the device are those of the tables on the host") {
-  std::mt19937 rng(1);
-  for (const int block_size : {1, 2, 16, 256}) {
-    for (int num_seqs = 0; num_seqs < 20; ++num_seqs) {
-      CAPTURE(block_size);
-      CAPTURE(num_seqs);
-      const SlotsCase c(num_seqs, block_size, rng);
-      std::vector<int64_t> slots(c.slots.size(), -7);
-      lesson08::compute_slot_mapping_cpu({.first_row = c.rows.first_row.data(),
-                                          .seq_len = c.rows.seq_len.data(),
-                                          .block_tables = c.tables.data(),
-                                          .num_seqs = num_seqs,
-                                          .num_rows = c.rows.first_row.back(),
-                                          .max_blocks_per_seq = SlotsCase::kWidth,
-                                          .block_size = block_size,
-                                          .slot_mapping = slots.data()});
-      CHECK(slots == c.slots);
-    }
-  }
+  check_slots(kv::Device::kCpu);
 }
 
 TEST_CASE("the pool takes its share of the free memory") {

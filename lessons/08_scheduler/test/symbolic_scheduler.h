@@ -19,26 +19,30 @@ class SymbolicScheduler {
   using Tokens = lesson07::SymbolicPool::Tokens;
   struct Request {
     Tokens tokens;
-    int priority = 0;
     int64_t arrival = 0;
+    int priority = 0;
     int salt = 0;
-    size_t computed = 0;  // tokens whose K and V are written
+    bool skips_reading = false;
+    size_t computed = 0;       // tokens whose K and V are written
+    bool wants_token = false;  // the next one is still to come
+    bool was_preempted = false;
   };
 
   SymbolicScheduler(lesson07::SymbolicPool& pool, const SchedulerOptions& options)
       : pool_(&pool), options_(options) {}
 
-  void submit(int64_t id, Tokens prompt, int priority, int salt) {
-    requests_[id] = {std::move(prompt), priority, num_submitted_++, salt};
+  void submit(int64_t id, Tokens prompt, int priority, int salt, bool skips_reading) {
+    requests_[id] = {std::move(prompt), num_submitted_++, priority, salt, skips_reading};
     wait(id);
   }
 
-  std::vector<Chunk> schedule() {
-    std::vector<Chunk> chunks;
+  SchedulerOutput schedule() {
+    SchedulerOutput output;
+    std::vector<Chunk>& chunks = output.chunks;
     auto budget = static_cast<size_t>(options_.max_tokens_per_pass);
-    bool preempted = false;
+    bool ended = false;
     for (const int64_t id : std::vector<int64_t>(running_)) {
-      if (budget == 0) break;
+      if (budget == 0 || ended) break;
       if (!is_running(id)) continue;
       const Request& request = requests_.at(id);
       const Tokens next = next_tokens(request, request.computed, budget);
@@ -51,39 +55,54 @@ class SymbolicScheduler {
         }
         std::erase_if(chunks, of_victim);
         preempt(victim);
-        preempted = true;
+        output.preempted.push_back(victim);
+        ended = victim == id;
       }
       if (!is_running(id)) continue;
       chunks.push_back({id, static_cast<int>(next.size())});
       budget -= next.size();
     }
-    while (!preempted && !waiting_.empty() && budget > 0 &&
+    while (output.preempted.empty() && !waiting_.empty() && budget > 0 &&
            running_.size() < static_cast<size_t>(options_.max_running)) {
       const int64_t id = waiting_.front();
       Request& request = requests_.at(id);
-      const size_t found = pool_->find(request.tokens, request.salt).size() * block_size();
+      const size_t found = request.skips_reading
+                               ? 0
+                               : pool_->find(request.tokens, request.salt).size() * block_size();
       const Tokens next = next_tokens(request, found, budget);
-      if (!pool_->start(id, request.tokens, request.salt, next.size())) break;
+      const size_t rest = request.tokens.size() - found;
+      const size_t must_fit = options_.full_sequence_must_fit ? rest : 0;
+      if (next.empty() || (!options_.chunked_prefill && next.size() < rest) ||
+          !pool_->start(id, request.tokens, request.salt, next.size(), must_fit,
+                        request.skips_reading)) {
+        break;
+      }
       waiting_.erase(waiting_.begin());
       running_.push_back(id);
       request.computed = found;
+      (request.was_preempted ? output.resumed : output.started).push_back(id);
       chunks.push_back({id, static_cast<int>(next.size())});
       budget -= next.size();
     }
-    return chunks;
+    return output;
   }
   void update(const std::vector<Chunk>& chunks) {
     for (const Chunk& chunk : chunks) {
-      if (!requests_.contains(chunk.id)) continue;
+      if (!is_running(chunk.id)) continue;
       Request& request = requests_.at(chunk.id);
       request.computed += static_cast<size_t>(chunk.num_tokens);
       pool_->cache_blocks(chunk.id, request.computed);
+      request.wants_token = request.computed == request.tokens.size();
     }
   }
-  bool wants_token(int64_t id) const {
-    return is_running(id) && requests_.at(id).computed == requests_.at(id).tokens.size();
+  void add_token(int64_t id, int32_t token) {
+    requests_.at(id).tokens.push_back(token);
+    requests_.at(id).wants_token = false;
   }
-  void add_token(int64_t id, int32_t token) { requests_.at(id).tokens.push_back(token); }
+  void reset() {
+    while (!running_.empty()) preempt(running_.back());
+    pool_->reset();
+  }
   void finish(int64_t id) {
     if (is_running(id)) pool_->free(id);
     std::erase(running_, id);
@@ -100,6 +119,7 @@ class SymbolicScheduler {
   size_t block_size() const { return pool_->block_size(); }
   bool is_running(int64_t id) const { return std::ranges::find(running_, id) != running_.end(); }
   Tokens next_tokens(const Request& request, size_t computed, size_t budget) const {
+    if (request.wants_token) return {};
     size_t n = std::min(request.tokens.size() - computed, budget);
     if (options_.max_chunk > 0) n = std::min(n, static_cast<size_t>(options_.max_chunk));
     const auto begin = request.tokens.begin() + static_cast<std::ptrdiff_t>(computed);
@@ -120,6 +140,7 @@ class SymbolicScheduler {
     pool_->free(id);
     std::erase(running_, id);
     requests_.at(id).computed = 0;
+    requests_.at(id).was_preempted = true;
     ++num_preemptions_;
     wait(id);
   }

@@ -1,0 +1,122 @@
+#pragma once
+
+// Whatever the scheduler does, the bits are those of lesson 02. For a model on any device.
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lessons/02_flat_cache/engine.h"
+#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "lessons/08_scheduler/engine.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/shipped_model.h"
+
+namespace lesson08_test {
+
+using kvtest::check_equal;
+using lesson08::Arrival;
+using lesson08::Order;
+using lesson08::ServingEngine;
+
+/// Requests of many lengths, half of them after one system prompt.
+inline std::vector<kv::Request> mixed(int count, int seed = 1) {
+  std::mt19937 rng(static_cast<unsigned>(seed));
+  std::vector<kv::Request> requests;
+  for (int i = 0; i < count; ++i) {
+    const int shared = rng() % 2 == 0 ? 40 : 0;
+    const auto max_tokens = 1 + static_cast<int>(rng() % 20);
+    const auto own = 1 + static_cast<int>(rng() % 60);
+    kv::Request request = kvtest::with_system_prompt(shared, own, i + 1, max_tokens);
+    request.sampling.temperature = i % 3 == 0 ? 1.0f : 0.0f;
+    request.sampling.seed = static_cast<uint64_t>(i);
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+inline kv::GenerateResult flat(kv::Model& model, std::span<const kv::Request> requests) {
+  return lesson02::make_engine(model, {})->generate(requests);
+}
+
+/// Pools, blocks, chunks, preemption, caching, the gate, resets.
+inline void check_configurations(kv::Model& model, int num_requests) {
+  struct Config {
+    int block_size, num_blocks;
+    lesson08::SchedulerOptions scheduler;
+    int bits = 64;
+    bool caching = true;
+    int reset_every = 0;  // passes
+  };
+  const Config configs[] = {
+      {16, 0, {}},
+      {16, 24, {}},
+      {16, 24, {.max_tokens_per_pass = 64, .max_chunk = 16}, 3},
+      {16, 24, {.max_tokens_per_pass = 64, .max_chunk = 16, .full_sequence_must_fit = false}},
+      {16, 24, {.max_tokens_per_pass = 150, .chunked_prefill = false}, 64, true, 5},
+      {4, 48, {.max_tokens_per_pass = 32, .max_running = 8}},
+      {1, 160, {.max_tokens_per_pass = 128, .max_chunk = 7}, 64, true, 9},
+      {64, 5, {}, 64, false},
+      {16, 9, {.max_tokens_per_pass = 16}, 0},
+      {256, 3, {.max_tokens_per_pass = 1000, .max_running = 2, .max_chunk = 100}}};
+  const std::vector<kv::Request> requests = mixed(num_requests);
+  const auto wanted = flat(model, requests);
+  std::vector<Arrival> arrivals;
+  for (int i = 0; i < num_requests; ++i) arrivals.push_back({.pass = i / 8 * 3, .priority = i % 3});
+  int64_t preemptions = 0, hits = 0;
+  for (const Config& c : configs) {
+    CAPTURE(c.block_size);
+    CAPTURE(c.num_blocks);
+    CAPTURE(c.scheduler.max_tokens_per_pass);
+    for (const Order order : {Order::kFirstCome, Order::kPriority}) {
+      lesson08::ServeOptions serve{.scheduler = c.scheduler,
+                                   .hasher = lesson06::narrow_hasher(c.bits),
+                                   .caching = c.caching};
+      serve.scheduler.order = order;
+      ServingEngine engine(model, {c.block_size, c.num_blocks}, serve);
+      int pass = 0;
+      const auto result = engine.serve(requests, arrivals, {}, [&](const auto&, const auto&) {
+        const bool resets = c.reset_every > 0 && ++pass < 5 * c.reset_every;  // and then lets go
+        if (resets && pass % c.reset_every == 0) engine.reset_prefix_cache();
+        return true;
+      });
+      check_equal(result.generated, wanted);
+      preemptions += result.num_preemptions;
+      hits += result.generated.counters.named("cache_hit_tokens");
+      engine.manager()->check();
+      CHECK(engine.manager()->pool().num_used() == 0);
+    }
+  }
+  CHECK(preemptions > num_requests / 2);
+  CHECK(hits > 10 * num_requests);
+}
+
+/// Padded passes, and tokens that the device chooses.
+inline void check_padded(kv::Model& model) {
+  std::vector<kv::Request> requests = mixed(14, 11);
+  for (kv::Request& request : requests) request.sampling.temperature = 0;
+  const auto wanted = flat(model, requests);
+  int64_t rows_without_padding = 0;
+  for (const int pad : {1, 2, 8}) {
+    for (const bool on_device : {false, true}) {
+      CAPTURE(pad);
+      CAPTURE(on_device);
+      ServingEngine engine(model, {.block_size = 8, .num_blocks = 40},
+                           {.choose_on_device = on_device, .pad_decodes_to = pad});
+      auto result = engine.serve(requests, {});
+      CHECK(result.host_seconds.size() == (on_device ? result.generated.passes.size() : 0));
+      for (size_t i = 0; on_device && i < requests.size(); ++i) {  // a digest of no logits
+        result.generated.completions[i].logits_xxh64 = wanted.completions[i].logits_xxh64;
+      }
+      check_equal(result.generated, wanted);
+      // Padding is not counted.
+      if (pad == 1) rows_without_padding = result.generated.counters.kv_rows_computed;
+      CHECK(result.generated.counters.kv_rows_computed == rows_without_padding);
+    }
+  }
+}
+
+}  // namespace lesson08_test
