@@ -29,7 +29,7 @@ inline std::vector<float> floats_of(std::span<const kv::BFloat16> values) {
 }
 
 /// Equal bytes: -0 is not 0, and a NaN equals itself.
-template <typename A, typename B>
+template <typename A, typename B = A>
 bool same_bits(const A& a, const B& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(*a.data())) == 0;
 }
