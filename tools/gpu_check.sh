@@ -96,7 +96,9 @@ link_source_dir() {
 readonly not_sanitized='*500 prompts*,*31 elements*,*sticky error*,*out of memory*,*2048 rows*,*however often*'
 readonly not_raced='*every lesson*,*replayed from a graph*,*wherever the slabs are*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*what unused slots*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*blocks of a hit*,*computed again on CUDA*,*ragged passes*,*padded passes*'
 
-side_by_side=$(($(nproc) / 2 + 1))
+a_core_is_free() {
+  while [ "$(jobs -rp | wc -l)" -ge $(($(nproc) * 3 / 4 + 1)) ]; do wait -n; done
+}
 
 sanitize() {
   local tool=$1 program=$2 left_out=$not_sanitized
@@ -151,7 +153,7 @@ run() {
   link_source_dir
   "$bundle/bin/device_gpu_test" >"$logs/gpu.log" 2>&1
   [ $? -ne 77 ] || die "$(sed -n 's/^SKIP: //p' "$logs/gpu.log")"
-  local program tool tests
+  local program tool tests kernel
   tests=$(gpu_programs "$bundle/bin")
   if [ "$only" = . ] && [ -f "$build/CTestTestfile.cmake" ] && command -v ctest >/dev/null &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$here" "$build/CMakeCache.txt"; then
@@ -163,12 +165,17 @@ run() {
   done
   if command -v compute-sanitizer >/dev/null; then
     # Several at once: a sanitizer keeps a core busy and leaves the GPU idle.
-    for program in $(gpu_programs "$bundle/bin"); do
+    for program in $(gpu_programs "$bundle/bin" | grep -v ladder); do
       for tool in racecheck memcheck initcheck; do
-        [[ $program == *fault* || $tool-$program == racecheck-ladder* ]] && continue
-        while [ "$(jobs -rp | wc -l)" -ge "$side_by_side" ]; do wait -n; done
+        [[ $program == *fault* ]] && continue
+        a_core_is_free
         sanitize "$tool" "$program" &
       done
+    done
+    for kernel in fast plain; do  # the ladder's tests would take an hour
+      a_core_is_free
+      step "memcheck ladder --kernel $kernel" 240 compute-sanitizer --error-exitcode 9 "$bundle/bin/ladder" \
+        --device cuda --model models/tiny --workload simple --max-tokens 3 --kernel "$kernel" &
     done
     wait
   else

@@ -127,7 +127,8 @@ TEST_CASE("a request that can never fit is refused when it is submitted, with bo
 }
 
 // vLLM's scheduler_reserve_full_isl.
-TEST_CASE("the gate: a request starts if all its tokens fit; without it, if its first chunk does") {
+TEST_CASE(
+    "the gate: a request starts if all its tokens fit, and without it if its first chunk does") {
   for (const bool gate : {true, false}) {
     CAPTURE(gate);
     Server s(6, 4, {.max_chunk = 4, .full_sequence_must_fit = gate});
@@ -279,7 +280,7 @@ TEST_CASE("a reset of the prefix cache preempts all that run, if it may") {
   CHECK(s.step() == Chunks{{1, 10}, {2, 10}});  // all of it, and nothing is found
 }
 
-TEST_CASE("a request may skip reading the cache; others find what it computes") {
+TEST_CASE("a request may skip reading the cache, and others find what it computes") {
   Server s(16, 4);
   s.submit(1, range(0, 9), 2);
   s.step();
