@@ -23,7 +23,9 @@ function(kv_cuda_architectures result)
 endfunction()
 
 set(KV_HAVE_CUDA OFF)
-if(NOT KV_CUDA STREQUAL "OFF")
+if(KV_CUDA STREQUAL "SIMT")
+  include(kv_simt)
+elseif(NOT KV_CUDA STREQUAL "OFF")
   if(NOT DEFINED ENV{CUDACXX} AND NOT CMAKE_CUDA_COMPILER)
     # The toolkit's installer does not put nvcc on the PATH.
     find_program(KV_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin)

@@ -51,10 +51,11 @@ void embedding_cuda(const EmbeddingArgs& args, const Stream& stream) {
   if (args.num_rows == 0) return;
   // The first kernel of a pass, and not launched as a dependent one: it waits for all that was
   // queued before it, so the kernels after it may read that early.
-  embedding_kernel<<<static_cast<unsigned>(args.num_rows), kThreadsPerCta, 0, stream.handle()>>>(
-      args.token_ids, static_cast<const __nv_bfloat16*>(args.table.data), args.table.cols,
-      args.out);
-  cuda_backend::check(cudaGetLastError(), "launching embedding");
+  const Launch shape{.grid = dim3(static_cast<unsigned>(args.num_rows)),
+                     .block = dim3(kThreadsPerCta),
+                     .name = "launching embedding"};
+  launch(embedding_kernel, shape, stream, args.token_ids,
+         static_cast<const __nv_bfloat16*>(args.table.data), args.table.cols, args.out);
 }
 
 }  // namespace kv

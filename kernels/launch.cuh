@@ -53,6 +53,15 @@ inline int compute_major() {
   }();
   return major;
 }
+/// Whether a kernel may start before its predecessor ends. A simulated GPU does not do it, but
+/// knows who would have read too early.
+inline bool overlaps_kernels() {
+#ifdef KV_SIMT
+  return true;
+#else
+  return compute_major() >= 9;
+#endif
+}
 }  // namespace cuda_backend
 
 /// Shape of a launch.
@@ -95,10 +104,21 @@ void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Str
   attributes[1].val.clusterDim = {launch.cluster_ctas, 1, 1};
   cudaLaunchConfig_t config = cuda_backend::config_of(launch, stream);
   config.attrs = attributes;
-  if (cuda_backend::compute_major() >= 9) config.numAttrs = launch.cluster_ctas > 1 ? 2 : 1;
+  if (cuda_backend::overlaps_kernels()) config.numAttrs = launch.cluster_ctas > 1 ? 2 : 1;
   cuda_backend::check(
       cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...),
       launch.name);
+}
+
+/// The CTA's dynamic shared memory.
+template <typename T>
+__device__ inline T* dynamic_shared() {
+#ifdef KV_SIMT
+  return simt::dynamic_shared<T>();
+#else
+  extern __shared__ __align__(128) unsigned char kv_dynamic_shared[];
+  return reinterpret_cast<T*>(kv_dynamic_shared);
+#endif
 }
 
 /// Lets the next kernel of the stream start as soon as every CTA of this one has got here.
@@ -110,7 +130,7 @@ __device__ inline void let_successors_start() {
 
 /// Returns when everything queued before this kernel is complete and its writes are visible.
 __device__ inline void wait_for_predecessors() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if defined(KV_SIMT) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900)
   cudaGridDependencySynchronize();
 #endif
 }

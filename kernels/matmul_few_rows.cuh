@@ -362,7 +362,7 @@ struct FewRowsCta {
 template <typename S>
 __global__ void __launch_bounds__(kFewThreads, S::kCtasPerSm)
     few_rows_kernel(const ProductArgs args, const FewRowsPlan plan) {
-  extern __shared__ __align__(128) char shared[];
+  auto* const shared = dynamic_shared<char>();
   let_successors_start();
   FewRowsCta<S> cta(args, plan, shared);
   cta.start();

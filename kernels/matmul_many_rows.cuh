@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     many_rows_kernel(const ProductArgs args, int num_tiles, int num_stages) {
   constexpr int kRowTiles = Shape::kRowTiles;
   constexpr int kColTiles = Shape::kColTiles;
-  extern __shared__ __align__(128) uint4 ring[];
+  auto* const ring = dynamic_shared<uint4>();
   let_successors_start();
   const int num_chunks = args.k / kChunkCols;
   const int warp = static_cast<int>(threadIdx.x) / 32;

@@ -22,9 +22,7 @@ namespace kv {
 
 /// The barrier expects one arrival (sm_90: of the asking thread) or one per thread.
 __device__ inline void init_stage(uint64_t* barrier, int threads) {
-  const int arrivals = KV_BULK_COPY ? 1 : threads;
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
-               : "memory");
+  init_mbarrier(barrier, KV_BULK_COPY ? 1 : threads);
 #if KV_BULK_COPY
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
@@ -61,31 +59,13 @@ __device__ inline void copy_range(void* shared, const void* global, uint32_t byt
 /// All ranges of this fill have been asked for.
 __device__ inline void end_of_fill(uint64_t* barrier) {
 #if !KV_BULK_COPY
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
-               : "memory");
+  arrive_with_copies(barrier);
 #endif
 }
 
 /// Waits until fill number `fill` (0, 1, ...) of the stage has arrived.
 __device__ inline void wait_for_stage(uint64_t* barrier, int fill) {
-  uint32_t done = 0;
-  while (done == 0) {
-#if KV_BULK_COPY
-    asm volatile(
-        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(shared_address(barrier)), "r"(fill & 1)
-        : "memory");
-#else
-    asm volatile(
-        "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(shared_address(barrier)), "r"(fill & 1)
-        : "memory");
-#endif
-  }
+  wait_for_phase(barrier, fill & 1);
 }
 
 }  // namespace kv

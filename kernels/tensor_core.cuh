@@ -1,34 +1,40 @@
 #pragma once
 
-// The few instructions that CUDA C++ has no word for: the tensor core step, and copies that run on
-// their own from global to shared memory.
+// The few instructions that CUDA C++ has no word for: the tensor core step, copies that run on
+// their own from global to shared memory, the barrier at which they arrive. All PTX that a
+// simulated GPU has a form for stands here; tensor_core_simulated.cuh has these forms.
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#ifdef KV_SIMT
+#include "kernels/tensor_core_simulated.cuh"
+#else
+
 namespace kv {
 
-/// d = a b + d, one m16n8k16 step in bf16 with fp32 sums: the one tensor core shape we use.
-/// With g = lane / 4 and t = lane % 4, and two k per register (k and k + 1):
-///   a[0] = A(g, 2t)   a[1] = A(g + 8, 2t)   a[2] = A(g, 2t + 8)   a[3] = A(g + 8, 2t + 8)
-///   b[0] = B(2t, g)   b[1] = B(2t + 8, g)
-///   d[0], d[1] = D(g, 2t), D(g, 2t + 1)     d[2], d[3] = D(g + 8, 2t), D(g + 8, 2t + 1)
-/// Each element of D is its own sum over k: it does not depend on the other rows or columns.
-__device__ inline void mma_step(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                                uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-      "{%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
+/// An address in the CTA's shared memory, as instructions want it.
 __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+/// d = a b + d, one m16n8k16 step in bf16 with fp32 sums: the one tensor core shape we use.
+/// With g = lane / 4 and t = lane % 4, and two k per register (k and k + 1):
+///   a[0] = A(g, 2t)   a[1] = A(g + 8, 2t)   a[2] = A(g, 2t + 8)   a[3] = A(g + 8, 2t + 8)
+///   b0   = B(2t, g)   b1   = B(2t + 8, g)
+///   d[0], d[1] = D(g, 2t), D(g, 2t + 1)     d[2], d[3] = D(g + 8, 2t), D(g + 8, 2t + 1)
+/// Each element of D is its own sum over k: it does not depend on the other rows or columns.
 __device__ inline void mma_step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  mma_step(d, a[0], a[1], a[2], a[3], b0, b1);
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline void mma_step(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                uint32_t b0, uint32_t b1) {
+  mma_step(d, {a0, a1, a2, a3}, b0, b1);
 }
 
 /// Four 8 x 8 matrices of 16-bit elements from shared memory. Lane l gives the address of row l % 8
@@ -39,11 +45,38 @@ __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
                : "r"(shared_address(row))
                : "memory");
 }
+/// The same, each matrix transposed; `row` is a shared address.
+__device__ inline void load_transposed(uint32_t (&r)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(row)
+               : "memory");
+}
+
+/// 2^x; the result of -inf is 0.
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// A load that is issued here and not where a compiler would rather have it.
+__device__ inline float load_now(const float* from) {
+  float x;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(from));
+  return x;
+}
 
 /// Copies 16 bytes to shared memory in the background; writes zeros (and reads nothing) if !valid.
-__device__ inline void copy_16(void* shared, const void* global, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
-               "l"(global), "r"(valid ? 16 : 0)
+__device__ inline void copy_16(void* to, const void* from, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+/// The same to a shared address, fetched as part of 128 bytes into the L2 cache.
+__device__ inline void copy_16_of_128(uint32_t to, const void* from, bool valid) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(valid ? 16 : 0)
                : "memory");
 }
 /// Closes a group of this thread's copies.
@@ -55,4 +88,34 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+/// A barrier in shared memory at which copies arrive; `arrivals` of them end a phase.
+__device__ inline void init_mbarrier(uint64_t* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
+               : "memory");
+}
+/// Arrives when this thread's copies have.
+__device__ inline void arrive_with_copies(uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+/// Returns when the phase of this parity is over.
+__device__ inline void wait_for_phase(uint64_t* barrier, int parity) {
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n.reg .pred p;\n"
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+        "mbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n"
+#else
+        "mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n"
+#endif
+        "selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+  }
+}
+
 }  // namespace kv
+
+#endif

@@ -20,6 +20,11 @@ constexpr bool kBuiltWithCuda = true;
 #else
 constexpr bool kBuiltWithCuda = false;
 #endif
+#ifdef KV_SIMT
+constexpr bool kSimulated = true;  // the CPU plays the GPU: only who asks for it gets it
+#else
+constexpr bool kSimulated = false;
+#endif
 
 // A cache line, and the widest vector register.
 constexpr size_t kHostAlignment = 64;
@@ -76,7 +81,7 @@ bool cuda_available() { return kBuiltWithCuda && why_no_cuda().empty(); }
 
 Device resolve_device(std::string_view wanted) {
   if (wanted == "cpu") return Device::kCpu;
-  if (wanted == "auto") return cuda_available() ? Device::kCuda : Device::kCpu;
+  if (wanted == "auto") return cuda_available() && !kSimulated ? Device::kCuda : Device::kCpu;
   if (wanted != "cuda") {
     user_error("--device: '{}' is not a device; use cpu, cuda or auto", wanted);
   }

@@ -64,9 +64,8 @@ double median_seconds_of(const Stream& stream, size_t times, const std::function
 }  // namespace
 
 void fill_random(const DeviceBuffer& buffer, uint32_t seed, const Stream& stream) {
-  fill_kernel<<<1024, 256, 0, stream.handle()>>>(buffer.as<__nv_bfloat16>(),
-                                                 static_cast<int64_t>(buffer.bytes() / 2), seed);
-  check(cudaGetLastError(), "filling a buffer");
+  launch(fill_kernel, {.grid = dim3(1024), .block = dim3(256), .name = "filling a buffer"}, stream,
+         buffer.as<__nv_bfloat16>(), static_cast<int64_t>(buffer.bytes() / 2), seed);
 }
 
 double graph_seconds(const Stream& stream, int rotation, const std::function<void(int)>& call) {
@@ -101,9 +100,9 @@ double read_seconds(const Stream& stream,
   for (const unsigned ctas : {264u, 528u, 1056u, 2112u}) {
     const auto read = [&](int i) {
       for (const DeviceBuffer* buffer : copies[static_cast<size_t>(i)]) {
-        read_kernel<<<ctas, 512, 0, stream.handle()>>>(buffer->as<const uint4>(),
-                                                       static_cast<int64_t>(buffer->bytes() / 16),
-                                                       sink.as<uint32_t>());
+        launch(read_kernel, {.grid = dim3(ctas), .block = dim3(512), .name = "reading"}, stream,
+               buffer->as<const uint4>(), static_cast<int64_t>(buffer->bytes() / 16),
+               sink.as<uint32_t>());
       }
     };
     best = std::min(best, graph_seconds(stream, static_cast<int>(copies.size()), read));

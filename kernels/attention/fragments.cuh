@@ -43,13 +43,6 @@ inline constexpr int kQuarterTokens = kTileTokens / kQuarters;
 inline constexpr float kLog2E = 1.44269504088896340736f;
 inline constexpr unsigned kFullWarp = 0xFFFFFFFFu;
 
-/// 2^x; the result of -inf is 0.
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 /// What scores are multiplied by: 1 / sqrt(head_dim), and log2(e) as the softmax is in base 2.
 template <int kHeadDim>
 __device__ inline float score_scale() {

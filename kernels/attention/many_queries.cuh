@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kManyThreads, 2)
     many_queries_kernel(Queries queries, Address address) {
   let_successors_start();
   wait_for_predecessors();
-  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  auto* const shared_bytes = kv::dynamic_shared<unsigned char>();
   auto& shared = *reinterpret_cast<ManyShared<kHeadDim>*>(shared_bytes);
 
   const int seq = static_cast<int>(blockIdx.z);

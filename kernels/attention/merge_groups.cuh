@@ -35,12 +35,6 @@ struct MergeBatch {
       part[i] = first + i < num_groups ? load_now(&groups[first + i].acc[pair][element]) : 0.0f;
     }
   }
-  __device__ static float load_now(const float* from) {
-    float x;
-    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(from));
-    return x;
-  }
-
   /// How this lane's group joins all before it, which have the largest score m_before.
   __device__ Merge merge_of_lane(float m_before) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -24,14 +24,6 @@ struct StreamTile {
   __device__ const uint4* v_piece(int row, int piece) const { return &v[row * kStrideV + piece]; }
 };
 
-/// 16 bytes into shared memory, fetched as part of 128 into the L2 cache; zeros, and nothing is
-/// read, if not in_range.
-__device__ inline void copy_piece(uint32_t to, const bf16* from, bool in_range) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-               "r"(in_range ? 16 : 0)
-               : "memory");
-}
-
 /// This lane's copies of the tiles of one run of tokens, which ends before token `end`. Two groups
 /// of copies are under way at a time: a tile's K and its V.
 template <int kHeadDim, class Rows>
@@ -84,8 +76,8 @@ struct StreamCopies {
         for (int j = 0; j < 32 / kRows; ++j) {
           const int r = kRows * j + row;
           const int at = __shfl_sync(kFullWarp, row_of[half], r);
-          copy_piece(first + 16 * kStride * (32 * half + kRows * j), from + at * rows.stride,
-                     r < count - 32 * half);
+          copy_16_of_128(first + 16 * kStride * (32 * half + kRows * j), from + at * rows.stride,
+                         r < count - 32 * half);
         }
       }
     } else {
@@ -95,8 +87,8 @@ struct StreamCopies {
         const int piece = (lane + 32 * j) % kPieces;
         const int low = __shfl_sync(kFullWarp, row_of[0], r % 32);
         const int high = __shfl_sync(kFullWarp, row_of[1], r % 32);
-        copy_piece(shared_address(to + r * kStride + piece),
-                   from + (r < 32 ? low : high) * rows.stride + 8 * piece, r < count);
+        copy_16_of_128(shared_address(to + r * kStride + piece),
+                       from + (r < 32 ? low : high) * rows.stride + 8 * piece, r < count);
       }
     }
     commit_copies();

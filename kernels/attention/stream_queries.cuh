@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(32)
                           int max_groups, int blocks_per_seq, int groups_per_run) {
   let_successors_start();
   constexpr int kPairs = 8 * kHalves;
-  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  auto* const shared_bytes = kv::dynamic_shared<unsigned char>();
   auto& shared = *reinterpret_cast<StreamTile<kHeadDim>*>(shared_bytes);
 
   const int kv_head = static_cast<int>(blockIdx.x);

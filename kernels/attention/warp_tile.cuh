@@ -104,10 +104,7 @@ __device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&v
 /// `lane_row` is the address of row lane % 16, piece n + lane / 16: lanes 0-7 give the rows of
 /// matrix 0, 8-15 of 1, ...: keys 0-7 and 8-15 of eight columns, then of the next eight.
 __device__ inline void load_v_operands(uint32_t (&b)[4], uint32_t lane_row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-               : "r"(lane_row)
-               : "memory");
+  load_transposed(b, lane_row);
 }
 
 /// Divides by l and stores: the result of a pair.

@@ -1,0 +1,47 @@
+# KV_CUDA=SIMT: CUDA kernels run on the CPU (simt/, docs/simt.md). Every .cu file of every target is
+# compiled as C++, against simt/include in place of CUDA's headers.
+set(KV_SIMT_TOOL "" CACHE STRING "asan: overruns; tsan: races; trace: what loads and stores cost")
+set_property(CACHE KV_SIMT_TOOL PROPERTY STRINGS "" asan tsan trace)
+set(KV_HAVE_CUDA ON)
+set(CMAKE_CUDA_ARCHITECTURES simulated)
+
+add_library(kv_simt_words INTERFACE)  # what a .cu file finds in place of CUDA
+target_include_directories(kv_simt_words SYSTEM INTERFACE "${PROJECT_SOURCE_DIR}/simt/include")
+target_include_directories(kv_simt_words INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_definitions(kv_simt_words INTERFACE KV_SIMT=1)
+set(KV_SIMT_FLAGS -fno-strict-aliasing -Wno-unknown-pragmas -Wno-unused -Wno-maybe-uninitialized
+  -D__CUDA_ARCH_LIST__=800)
+if(KV_SIMT_TOOL)
+  string(TOUPPER "SIMT_${KV_SIMT_TOOL}" name)
+  target_compile_definitions(kv_simt_words INTERFACE ${name}=1)
+endif()
+if(KV_SIMT_TOOL STREQUAL "asan")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(KV_SIMT_TOOL STREQUAL "tsan")
+  list(APPEND KV_SIMT_FLAGS -fsanitize=thread -O1)
+  add_link_options(-fsanitize=thread)
+elseif(KV_SIMT_TOOL STREQUAL "trace")  # calls at every access, which simt/trace.cpp takes
+  list(APPEND KV_SIMT_FLAGS -fsanitize=thread -O1 -fno-tree-sra -fno-ipa-sra)
+endif()
+add_library(CUDA::cudart_static INTERFACE IMPORTED GLOBAL)
+target_link_libraries(CUDA::cudart_static INTERFACE kv_simt)
+
+function(kv_simt_sources directory)
+  get_property(targets DIRECTORY "${directory}" PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(sources ${target} SOURCES)
+    get_target_property(at ${target} SOURCE_DIR)
+    list(FILTER sources INCLUDE REGEX "[.]cu$")
+    foreach(source IN LISTS sources)
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${at}")
+      set_source_files_properties("${source}" TARGET_DIRECTORY ${target}
+        PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${KV_SIMT_FLAGS}")
+    endforeach()
+  endforeach()
+  get_property(below DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)
+  foreach(subdirectory IN LISTS below)
+    kv_simt_sources("${subdirectory}")
+  endforeach()
+endfunction()
+cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL kv_simt_sources "${PROJECT_SOURCE_DIR}")

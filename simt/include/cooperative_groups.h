@@ -1,0 +1,2 @@
+#pragma once
+// A simulated GPU is older than clusters (sm_80): nothing of this header is used.

@@ -1,0 +1,246 @@
+// Counts what a kernel's loads and stores cost: 32-byte sectors of global memory, passes through
+// the banks of shared memory. No kernel is changed for it: kernel files are compiled with
+// -fsanitize=thread, which puts a call in front of every access, and here these calls arrive.
+//
+// What a warp does with one instruction is put together afterwards: between two points where its
+// lanes meet, the n-th time that a lane comes to an instruction belongs to the n-th time of the
+// others. That is exact as long as loops run equally often in all lanes that take part.
+//
+//   SIMT_TRACE=FILE   one JSON object for each instruction; tools/kernel_traffic.py reads them
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "simt/machine.h"
+
+extern "C" char __data_start, _end;  // the program's variables: __shared__ ones among them
+
+namespace {
+
+using Address = uintptr_t;
+
+/// What the lanes of a warp do together with one instruction.
+struct Request {
+  unsigned lanes = 0;
+  std::array<Address, 32> address{};
+};
+
+struct Instruction {
+  bool shared = false;
+  bool store = false;
+  unsigned bytes = 0;  // per lane
+  uint64_t requests = 0;
+  uint64_t wanted = 0;           // bytes, each once per request
+  uint64_t moved = 0, best = 0;  // global: sectors; shared: passes
+  Request example;               // the first one
+  uint3 block{};
+  size_t warp = 0;
+};
+
+struct Warp {
+  std::unordered_map<Address, std::array<unsigned, 32>> times;  // per instruction and lane
+  std::map<std::pair<Address, unsigned>, Request> requests;
+};
+
+template <class F>
+void for_each_lane(const Request& request, F f) {
+  for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
+    f(static_cast<size_t>(std::countr_zero(rest)));
+  }
+}
+
+/// Sectors of 32 bytes that the request touches, and how few could hold as many bytes.
+void count_sectors(const Request& request, Instruction& i) {
+  std::set<Address> sectors, wanted;
+  for_each_lane(request, [&](size_t lane) {
+    for (Address b = request.address[lane]; b < request.address[lane] + i.bytes; ++b) {
+      sectors.insert(b / 32);
+      wanted.insert(b);
+    }
+  });
+  i.wanted += wanted.size();
+  i.moved += sectors.size();
+  i.best += (wanted.size() + 31) / 32;
+}
+
+/// Shared memory has 32 banks of 4 bytes. A pass serves 32 lanes with up to 4 bytes, 16 with 8 or 8
+/// with 16; two different words in one bank take one pass more.
+void count_passes(const Request& request, Instruction& i) {
+  const size_t at_once = i.bytes <= 4 ? 32 : 128 / i.bytes;
+  for (size_t first = 0; first < 32; first += at_once) {
+    std::array<std::set<Address>, 32> words;
+    for_each_lane(request, [&](size_t lane) {
+      if (lane < first || lane >= first + at_once) return;
+      for (Address w = request.address[lane] / 4; w <= (request.address[lane] + i.bytes - 1) / 4;
+           ++w) {
+        words[w % 32].insert(w);
+      }
+      i.wanted += i.bytes;
+    });
+    size_t most = 0;
+    for (const auto& bank : words) most = std::max(most, bank.size());
+    i.moved += most;
+    i.best += most > 0;
+  }
+}
+
+class Tracer : public simt::Observer {
+ public:
+  Tracer() { simt::observer = this; }
+  ~Tracer() override {
+    simt::observer = nullptr;
+    if (const char* path = std::getenv("SIMT_TRACE")) write(path);
+  }
+
+  void on_cta(const simt::Grid& grid, const void* shared) override {
+    warps_.assign((grid.num_threads() + 31) / 32, {});
+    shared_ = reinterpret_cast<Address>(shared);
+    shared_bytes_ = grid.shared_bytes;
+  }
+  void on_cta_end() override { finish_all(); }
+  void on_sync_threads() override { finish_all(); }
+  void on_sync_warp(unsigned warp) override { finish(warp); }
+
+  void access(Address at, unsigned bytes, bool store, void* from) {
+    const bool shared = is_shared(at);
+    if (!shared && simt::find_memory(at).second == 0) return;  // the thread's own stack, arguments
+    const auto pc = reinterpret_cast<Address>(from) * 2 + store;
+    Instruction& instruction = instructions_[pc];
+    instruction.shared = shared;
+    instruction.store = store;
+    instruction.bytes = bytes;
+    const unsigned lane = simt::lane();
+    Warp& warp = warps_[simt::thread_number() / 32];
+    Request& request = warp.requests[{pc, warp.times[pc][lane]++}];
+    request.lanes |= 1u << lane;
+    request.address[lane] = at;
+  }
+
+ private:
+  bool is_shared(Address at) const {
+    return at - shared_ < shared_bytes_ || (at >= reinterpret_cast<Address>(&__data_start) &&
+                                            at < reinterpret_cast<Address>(&_end));
+  }
+
+  void finish_all() {
+    for (size_t warp = 0; warp < warps_.size(); ++warp) finish(warp);
+  }
+  void finish(size_t number) {
+    Warp& warp = warps_[number];
+    for (const auto& [key, request] : warp.requests) {
+      Instruction& i = instructions_[key.first];
+      if (i.requests++ == 0) {
+        i.example = request;
+        i.block = blockIdx;
+        i.warp = number;
+      }
+      i.shared ? count_passes(request, i) : count_sectors(request, i);
+    }
+    warp = {};
+  }
+
+  void write(const char* path) const {
+    std::FILE* const out = std::fopen(path, "w");
+    if (out == nullptr) return std::perror(path);
+    Dl_info program{};
+    dladdr(&__data_start, &program);
+    const auto base = reinterpret_cast<Address>(program.dli_fbase);
+    for (const auto& [pc, i] : instructions_) {
+      const Address first =
+          i.example.address[static_cast<size_t>(std::countr_zero(i.example.lanes | 1u << 31))];
+      const Address origin = i.shared ? 0 : simt::find_memory(first).first;
+      std::string lanes;
+      for_each_lane(i.example, [&](size_t lane) {
+        lanes += (lanes.empty() ? "" : ", ") + ("\"" + std::to_string(lane)) +
+                 "\": " + std::to_string(i.example.address[lane] - origin);
+      });
+      std::fprintf(
+          out,
+          "{\"program\": \"%s\", \"at\": %lu, \"space\": \"%s\", \"op\": \"%s\", \"bytes\": %u, "
+          "\"requests\": %lu, \"wanted\": %lu, \"moved\": %lu, \"best\": %lu, "
+          "\"block\": [%u, %u, %u], \"warp\": %lu, \"lanes\": {%s}}\n",
+          program.dli_fname, static_cast<unsigned long>(pc / 2 - base - 1),
+          i.shared ? "shared" : "global", i.store ? "store" : "load", i.bytes,
+          static_cast<unsigned long>(i.requests), static_cast<unsigned long>(i.wanted),
+          static_cast<unsigned long>(i.moved), static_cast<unsigned long>(i.best), i.block.x,
+          i.block.y, i.block.z, static_cast<unsigned long>(i.warp), lanes.c_str());
+    }
+    std::fclose(out);
+  }
+
+  Address shared_ = 0;
+  size_t shared_bytes_ = 0;
+  std::vector<Warp> warps_;
+  std::map<Address, Instruction> instructions_;  // by 2 * program counter, + 1 for a store
+};
+
+Tracer tracer;
+
+inline void access(void* p, unsigned long bytes, bool store, void* from) {
+  if (!std::exchange(simt::in_kernel, false)) return;
+  tracer.access(reinterpret_cast<Address>(p), static_cast<unsigned>(bytes), store, from);
+  simt::in_kernel = true;
+}
+
+}  // namespace
+
+// What the compiler calls. The names are the thread sanitizer's, whose library is not linked.
+extern "C" {
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+#define SIMT_ACCESS(n)                                                                         \
+  void __tsan_read##n(void* p) { access(p, n, false, __builtin_return_address(0)); }           \
+  void __tsan_write##n(void* p) { access(p, n, true, __builtin_return_address(0)); }           \
+  void __tsan_unaligned_read##n(void* p) { access(p, n, false, __builtin_return_address(0)); } \
+  void __tsan_unaligned_write##n(void* p) { access(p, n, true, __builtin_return_address(0)); }
+SIMT_ACCESS(1)
+SIMT_ACCESS(2)
+SIMT_ACCESS(4)
+SIMT_ACCESS(8)
+SIMT_ACCESS(16)
+void __tsan_read_range(void* p, unsigned long n) {
+  access(p, n, false, __builtin_return_address(0));
+}
+void __tsan_write_range(void* p, unsigned long n) {
+  access(p, n, true, __builtin_return_address(0));
+}
+// The atomics of atomicAdd() and its kin: done here, and not counted.
+#define SIMT_ATOMIC(bits, T)                                                                  \
+  T __tsan_atomic##bits##_load(const volatile T* p, int) {                                    \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                              \
+  }                                                                                           \
+  void __tsan_atomic##bits##_store(volatile T* p, T x, int) {                                 \
+    __atomic_store_n(p, x, __ATOMIC_SEQ_CST);                                                 \
+  }                                                                                           \
+  T __tsan_atomic##bits##_exchange(volatile T* p, T x, int) {                                 \
+    return __atomic_exchange_n(p, x, __ATOMIC_SEQ_CST);                                       \
+  }                                                                                           \
+  T __tsan_atomic##bits##_fetch_add(volatile T* p, T x, int) {                                \
+    return __atomic_fetch_add(p, x, __ATOMIC_SEQ_CST);                                        \
+  }                                                                                           \
+  T __tsan_atomic##bits##_fetch_sub(volatile T* p, T x, int) {                                \
+    return __atomic_fetch_sub(p, x, __ATOMIC_SEQ_CST);                                        \
+  }                                                                                           \
+  int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* old, T x, int, int) {   \
+    return __atomic_compare_exchange_n(p, old, x, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+  }                                                                                           \
+  int __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* old, T x, int, int) {     \
+    return __atomic_compare_exchange_n(p, old, x, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+  }
+SIMT_ATOMIC(8, uint8_t)
+SIMT_ATOMIC(16, uint16_t)
+SIMT_ATOMIC(32, uint32_t)
+SIMT_ATOMIC(64, uint64_t)
+void __tsan_atomic_thread_fence(int) {}
+}
