@@ -32,7 +32,7 @@ def command_of(words, binaries):
     words = re.sub(r"\./course run (\d+)", lambda m: f"{binaries}/lesson{int(m[1]):02d}", words)
     words = re.sub(r"\./course bench (\d+)",
                    lambda m: (f"{binaries}/lesson{int(m[1]):02d}_bench "
-                              f"--json docs/figures/data/lesson{int(m[1]):02d}.json"), words)
+                              f"--json docs/figures/data/lesson{int(m[1]):02d}{'_cpu' if m[1] == '4' else ''}.json"), words)
     return re.sub(r"\./course run\b", f"{binaries}/ladder", words)
 
 
