@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,10 +15,11 @@
 #include "common/base/table.h"
 #include "common/program/bench.h"
 #include "common/program/report.h"
+#include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "program/compare_blocks.h"
 #include "program/forgery.h"
+#include "program/generate_in.h"
 #include "program/hashers.h"
 
 namespace {
@@ -126,11 +128,11 @@ nlohmann::json serve_after(kv::Table& table, kv::Model& model, const std::array<
   const uint64_t logits = lesson06::generate_in(blocks, engine, ab[1]).completions[0].logits_xxh64;
   lesson06::generate_in(right_blocks, alone, ab[1]);
   const size_t num_full = ab[1].prompt.size() / static_cast<size_t>(options.block_size);
-  int64_t wrong = 0;  // elements of K and V in the full blocks of B's prompt
-  for (size_t i = 0; i < num_full; ++i) {
-    wrong += lesson06::num_differing(*engine.cache(), blocks[i], *alone.cache(), right_blocks[i],
-                                     model.stream());
-  }
+  std::vector<lesson06::BlockPair> pairs;  // the full blocks of B's prompt
+  for (size_t i = 0; i < num_full; ++i) pairs.push_back({blocks[i], right_blocks[i]});
+  const std::vector<int64_t> differing = lesson06::compare_blocks(
+      {.first = engine.cache(), .second = alone.cache(), .pairs = pairs}, model.stream());
+  const int64_t wrong = std::accumulate(differing.begin(), differing.end(), int64_t{0});
   const int64_t all = static_cast<int64_t>(num_full) * alone.cache()->bytes_per_block() /
                       static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
   const std::string cache = exact ? "tokens and parent must be equal" : "an equal hash is trusted";

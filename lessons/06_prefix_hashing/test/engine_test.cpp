@@ -153,18 +153,5 @@ TEST_CASE("the blocks of a hit hold the bits that computing anew gives") {
 }
 
 TEST_CASE("of two blocks every element that differs is counted, in K and V of all layers") {
-  kv::Model& model = shipped_model();
-  lesson03::PagedKvCache a(model.config(), model.stream(), 3, 2);
-  lesson03::PagedKvCache b(model.config(), model.stream(), 5, 2, /*guard_rows=*/1);
-  a.fill(0, model.stream()), b.fill(0, model.stream());
-  const int last = 2 * model.config().num_kv_heads * model.config().head_dim - 1;
-  static_cast<float*>(b.block(0, 4).k)[0] = 1.0f;                                  // the first
-  static_cast<float*>(b.block(model.config().num_layers - 1, 4).v)[last] = -0.0f;  // the last
-  static_cast<float*>(b.block(0, 3).v)[last] = static_cast<float*>(b.block(0, 3).k)[0] = NAN;
-  const auto differing = [&](int32_t i, int32_t j) {
-    return lesson06::num_differing(a, i, b, j, model.stream());
-  };
-  CHECK(std::vector{differing(2, 4), differing(2, 3), differing(0, 2)} ==
-        std::vector<int64_t>{2, 2, 0});
-  CHECK(lesson06::num_differing(b, 3, b, 3, model.stream()) == 0);  // NaN and NaN
+  lesson06_test::check_compare_blocks(kv::Device::kCpu);
 }

@@ -24,6 +24,10 @@ TEST_CASE("the blocks of a hit hold the bits that computing anew gives") {
   lesson06_test::check_hits(model());
 }
 
+TEST_CASE("compare_blocks counts every element that differs, in K and V of all layers") {
+  lesson06_test::check_compare_blocks(kv::Device::kCuda);
+}
+
 TEST_CASE("cached prefixes change no bit on CUDA, in any block size") {
   for (const int block_size : {1, 16, 64}) {
     CAPTURE(block_size);

@@ -4,10 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
-#include "lessons/06_prefix_hashing/program/compare_blocks.h"
+#include "lessons/06_prefix_hashing/compare_blocks.h"
+#include "lessons/06_prefix_hashing/program/generate_in.h"
+#include "tests/support/kv_shape.h"
 #include "tests/support/same_bits.h"
 
 namespace lesson06_test {
@@ -27,15 +31,55 @@ inline void check_hit(kv::Model& model, int block_size, int shared) {
   lesson06::generate_in(computed, alone, request);
   CHECK(engine.num_cached_tokens()[0] == shared / block_size * block_size);
   CHECK(alone.num_cached_tokens()[0] == 0);
+  std::vector<lesson06::BlockPair> pairs;
   for (size_t i = 0; i < request.prompt.size() / static_cast<size_t>(block_size); ++i) {
-    CHECK(lesson06::num_differing(*engine.cache(), found.at(i), *alone.cache(), computed.at(i),
-                                  model.stream()) == 0);
+    pairs.push_back({found.at(i), computed.at(i)});
   }
+  CHECK(lesson06::compare_blocks({.first = engine.cache(), .second = alone.cache(), .pairs = pairs},
+                                 model.stream()) == std::vector<int64_t>(pairs.size(), 0));
 }
 
 inline void check_hits(kv::Model& model) {
   for (const int block_size : {1, 16, 64}) {
     for (const int shared : {63, 64, 65, 130}) check_hit(model, block_size, shared);
+  }
+}
+
+/// Sets one element of a block, as the device keeps it.
+inline void set_element(void* rows, int64_t at, float x, const kv::Stream& stream) {
+  if (stream.device() == kv::Device::kCpu) {
+    kv::copy_to_device(static_cast<float*>(rows) + at, &x, sizeof x, stream);
+  } else {
+    const kv::BFloat16 half = kv::to_bfloat16(x);
+    kv::copy_to_device(static_cast<kv::BFloat16*>(rows) + at, &half, sizeof half, stream);
+  }
+}
+
+inline void check_compare_blocks(kv::Device device) {
+  const kv::Stream stream(device);
+  for (const int block_size : {1, 3, 16}) {
+    CAPTURE(block_size);
+    constexpr int kLayers = 3, kWidth = 2 * 5;
+    const auto config = kvtest::shape(kLayers, 2, 5);
+    lesson03::PagedKvCache a(config, stream, 4, block_size);
+    lesson03::PagedKvCache b(config, stream, 7, block_size, /*guard_rows=*/1);
+    a.fill(0, stream), b.fill(0, stream);
+    const int last = block_size * kWidth - 1;
+    set_element(b.block(0, 6).k, 0, 1.0f, stream);               // the first element of all
+    set_element(b.block(kLayers - 1, 6).v, last, 2.0f, stream);  // and the last
+    set_element(b.block(1, 5).v, last, -0.0f, stream);           // equal as numbers, other bits
+    set_element(b.block(2, 0).k, 0, 3.0f, stream);               // in a block that no pair names
+    set_element(b.block(0, 3).k, 0, NAN, stream);
+    const std::vector<lesson06::BlockPair> pairs{{0, 6}, {3, 5}, {1, 4}, {2, 6}};
+    CHECK(lesson06::compare_blocks({.first = &a, .second = &b, .pairs = pairs}, stream) ==
+          std::vector<int64_t>{2, 1, 0, 2});
+    const lesson06::BlockPair same{3, 3};  // a NaN is equal to itself
+    CHECK(lesson06::compare_blocks({.first = &b, .second = &b, .pairs = {&same, 1}}, stream) ==
+          std::vector<int64_t>{0});
+    const lesson06::BlockPair missing{4, 0};
+    CHECK_THROWS_WITH_AS(
+        lesson06::compare_blocks({.first = &a, .second = &b, .pairs = {&missing, 1}}, stream),
+        doctest::Contains("no block 4, the cache has 4"), std::out_of_range);
   }
 }
 
