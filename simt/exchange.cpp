@@ -23,7 +23,8 @@ float bf16_at(uint32_t pair, int half) {
 
 }  // namespace
 
-uint64_t shuffle(const char* name, unsigned mask, uint64_t bits, unsigned source, Where where) {
+uint64_t shuffle_bits(const char* name, unsigned mask, uint64_t bits, unsigned source,
+                      Where where) {
   struct Operand {
     uint64_t bits;
     unsigned source;

@@ -11,7 +11,7 @@
 namespace simt {
 
 /// The value of lane `source`; all ones if that lane takes no part.
-uint64_t shuffle(const char* name, unsigned mask, uint64_t bits, unsigned source, Where where);
+uint64_t shuffle_bits(const char* name, unsigned mask, uint64_t bits, unsigned source, Where where);
 /// All lanes' values, 0 for those that take no part.
 std::array<uint64_t, 32> gather(const char* name, unsigned mask, uint64_t bits, Where where);
 /// Orders everything, among all threads that call it.
