@@ -34,11 +34,12 @@ class BlockTable {
   /// Slots of the last block that are taken: 1 .. block_size, as a full block is full; 0 only for
   /// an empty table.
   int last_block_fill() const;
-  /// How many blocks more num_tokens more tokens need.
+  /// How many blocks more num_tokens more tokens need. Throws std::invalid_argument for fewer than
+  /// none, and for more tokens than an int counts.
   int blocks_to_extend(int num_tokens) const;
   /// num_tokens more tokens. `new_blocks` are the blocks_to_extend() that they need. Throws
-  /// std::invalid_argument for another number of them, or more tokens than an int counts; nothing
-  /// has changed then.
+  /// std::invalid_argument for another number of them, and as blocks_to_extend() does; nothing has
+  /// changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
   /// Room for so many blocks, or twice what there was: up to there extend() allocates nothing.
   void reserve(size_t num_blocks);

@@ -1,6 +1,7 @@
 // Tests of lesson 03's bookkeeping: the pool, the tables, the manager.
 
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -29,28 +30,40 @@ BlockTable table_of(int block_size, std::vector<int32_t> ids, int num_tokens) {
   return table;
 }
 
+std::string drawn(const BlockTable& table) {
+  return fmt::format("{}", fmt::join(table.block_ids(), " "));
+}
+
 }  // namespace
 
+TEST_CASE("the pool is a stack: the block freed last is taken first") {
+  const int none = -1;
+  BlockPool pool(3);
+  CHECK(pool.allocate().value_or(none) == 0);
+  CHECK(pool.allocate().value_or(none) == 1);
+  CHECK(pool.num_free() == 1);
+  pool.free(0);
+  pool.free(1);
+  CHECK(pool.num_free() == 3);
+  CHECK(pool.allocate().value_or(none) == 1);
+  CHECK(pool.allocate().value_or(none) == 0);
+  CHECK(pool.allocate().value_or(none) == 2);
+  CHECK(pool.allocate().value_or(none) == none);  // none is left
+}
+
 TEST_CASE("a block freed twice or unknown is named and nothing changes") {
-  BlockPool pool(4);
-  const int32_t id = pool.allocate().value();
-  pool.free(id);
-  CHECK_THROWS_WITH_AS(pool.free(id), doctest::Contains("block 0 is freed, but it is free already"),
-                       std::logic_error);
-  for (const int32_t unknown : {-1, 4, std::numeric_limits<int32_t>::max()}) {
+  BlockPool pool(40);
+  for (int i = 0; i < 38; ++i) pool.allocate();  // 0 .. 37
+  pool.free(17);
+  CHECK_FALSE(pool.is_used(17));
+  CHECK_THROWS_WITH_AS(pool.free(17), doctest::Contains("17"), std::logic_error);
+  for (const int32_t unknown : {-1, 40, std::numeric_limits<int32_t>::max()}) {
     CHECK_THROWS_WITH_AS(pool.free(unknown), doctest::Contains(std::to_string(unknown).c_str()),
                          std::out_of_range);
     CHECK_THROWS_AS(pool.is_used(unknown), std::out_of_range);
   }
-  CHECK(pool.num_free() == 4);
-
-  BlockManager manager(4, 16);
-  const int seq = manager.add_sequence();
-  manager.free_sequence(seq);
-  CHECK_THROWS_WITH_AS(manager.free_sequence(seq), doctest::Contains("no sequence 0"),
-                       std::out_of_range);
-  CHECK_THROWS_AS(manager.extend(seq, 1), std::out_of_range);
-  CHECK(manager.add_sequence() != seq);  // an old number never means a new sequence
+  CHECK(pool.num_free() == 3);
+  CHECK(pool.num_used() == 37);
 }
 
 TEST_CASE("everything is allocated, and freed in every order") {
@@ -72,15 +85,56 @@ TEST_CASE("everything is allocated, and freed in every order") {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("the pool is a stack: the block freed last is taken first") {
-  BlockPool pool(3);
-  CHECK(pool.allocate() == 0);
-  CHECK(pool.allocate() == 1);
-  pool.free(0);
-  pool.free(1);
-  CHECK(pool.allocate() == 1);
-  CHECK(pool.allocate() == 0);
-  CHECK(pool.allocate() == 2);
+TEST_CASE("a table takes a block when its last one is full") {
+  BlockTable table(4);
+  CHECK(table.blocks_to_extend(0) == 0);
+  CHECK(table.blocks_to_extend(4) == 1);
+  CHECK(table.blocks_to_extend(5) == 2);
+  table.extend(3, std::vector<int32_t>{7});
+  CHECK(table.num_tokens() == 3);
+  CHECK(table.blocks_to_extend(1) == 0);  // block 7 has a slot left
+  CHECK(table.blocks_to_extend(2) == 1);
+  CHECK(table.blocks_to_extend(6) == 2);
+  table.extend(1, {});
+  table.extend(5, std::vector<int32_t>{2, 9});
+  CHECK(table.num_tokens() == 9);
+  CHECK(drawn(table) == "7 2 9");
+}
+
+TEST_CASE("a table refuses wrong blocks and stays as it was") {
+  BlockTable table = table_of(4, {7}, 3);
+  const std::vector<int32_t> one{9}, two{1, 2};
+  CHECK_THROWS_AS(table.extend(1, one), std::invalid_argument);  // fits into the block it has
+  CHECK_THROWS_AS(table.extend(2, two), std::invalid_argument);
+  CHECK_THROWS_AS(table.extend(2, {}), std::invalid_argument);
+  for (const int impossible : {-1, std::numeric_limits<int>::max() - 2}) {
+    CAPTURE(impossible);
+    CHECK_THROWS_AS(table.blocks_to_extend(impossible), std::invalid_argument);
+    CHECK_THROWS_AS(table.extend(impossible, {}), std::invalid_argument);
+  }
+  CHECK(table.num_tokens() == 3);
+  CHECK(drawn(table) == "7");
+  table.extend(2, one);
+  CHECK(drawn(table) == "7 9");
+}
+
+TEST_CASE("the tokens of a table of blocks 1, 3 and 5 are in their slots") {
+  const BlockTable table = table_of(4, {1, 3, 5}, 9);  // the text's sequence B
+  CHECK(table.slot(0) == 4);
+  CHECK(table.slot(3) == 7);
+  CHECK(table.slot(4) == 12);
+  CHECK(table.slot(6) == 14);
+  CHECK(table.slot(8) == 20);
+  CHECK_THROWS_AS(table.slot(9), std::out_of_range);
+  CHECK_THROWS_AS(table.slot(-1), std::out_of_range);
+}
+
+TEST_CASE("a last block that is full is full, not empty") {
+  CHECK(BlockTable(4).last_block_fill() == 0);
+  CHECK(table_of(4, {1}, 1).last_block_fill() == 1);
+  CHECK(table_of(4, {1}, 4).last_block_fill() == 4);
+  CHECK(table_of(4, {1, 3}, 5).last_block_fill() == 1);
+  CHECK(table_of(4, {1, 3}, 8).last_block_fill() == 4);
 }
 
 TEST_CASE("a pool that runs out midway gives all or nothing") {
@@ -101,6 +155,16 @@ TEST_CASE("a pool that runs out midway gives all or nothing") {
   CHECK_THROWS_AS(manager.extend(a, -1), std::invalid_argument);
   CHECK_THROWS_AS(manager.extend(a, std::numeric_limits<int>::max()), std::invalid_argument);
   check(manager);
+}
+
+TEST_CASE("a sequence that does not exist is named, and its number never comes back") {
+  BlockManager manager(4, 16);
+  const int seq = manager.add_sequence();
+  manager.free_sequence(seq);
+  CHECK_THROWS_WITH_AS(manager.free_sequence(seq), doctest::Contains("no sequence 0"),
+                       std::out_of_range);
+  CHECK_THROWS_AS(manager.extend(seq, 1), std::out_of_range);
+  CHECK(manager.add_sequence() != seq);
 }
 
 TEST_CASE("lengths around block boundaries: exact tables and exact last-block fill") {
@@ -134,20 +198,13 @@ TEST_CASE("a slot past 2^31 is a 64-bit number") {
   CHECK(table.slot(299) == int64_t{(1 << 24) + 5} * 256 + 43);
 }
 
-TEST_CASE("a table refuses wrong blocks and stays as it was") {
-  BlockTable table = table_of(4, {7}, 3);
-  const std::vector<int32_t> two{1, 2}, one{9};
-  CHECK_THROWS_AS(table.extend(1, one), std::invalid_argument);  // fits into the block it has
-  CHECK_THROWS_AS(table.extend(2, two), std::invalid_argument);
-  CHECK_THROWS_AS(table.replace(1, 3), std::out_of_range);
-  CHECK(table.num_tokens() == 3);
-  CHECK(table.num_blocks() == 1);
-  table.extend(2, one);
-  CHECK(table.slot(4) == 9 * 4);
+TEST_CASE("an impossible size is refused") {
   CHECK_THROWS_AS(BlockTable(0), std::invalid_argument);
   CHECK_THROWS_AS(BlockPool(0), std::invalid_argument);
   CHECK_THROWS_AS(BlockManager(0, 16), std::invalid_argument);
   CHECK_THROWS_AS(BlockManager(4, -1), std::invalid_argument);
+  BlockTable table = table_of(4, {7}, 3);
+  CHECK_THROWS_AS(table.replace(1, 3), std::out_of_range);
 }
 
 TEST_CASE("the slot mapping names the slots of the last rows and the tables are padded") {

@@ -14,8 +14,8 @@
 #include "common/base/parallel.h"
 #include "engine.h"
 #include "gathered_attention.h"
-#include "guards.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "numbered_rows.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
@@ -31,6 +31,14 @@ std::vector<kv::Request> some_requests() {
 }
 
 }  // namespace
+
+TEST_CASE("four rows go to their slots, and slot -1 is nowhere") {
+  lesson03_test::check_rows_in_slots(1, 8, kv::Stream(kv::Device::kCpu));
+}
+
+TEST_CASE("two sequences come out of their blocks in order") {
+  lesson03_test::check_rows_in_order(kv::Stream(kv::Device::kCpu));
+}
 
 TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere") {
   lesson03_test::check_write_and_gather(kv::Stream(kv::Device::kCpu));

@@ -4,8 +4,8 @@
 
 #include "engine.h"
 #include "gathered_attention.h"
-#include "guards.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "numbered_rows.h"
 #include "tests/support/same_bits.h"
 
 namespace {
@@ -23,10 +23,81 @@ kv::Model& model() {
   return model;
 }
 
+/// Cases of tenths of a second on the simulated GPU.
+const doctest::test_suite kSmall("kernel");
+
 }  // namespace
 
-TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere") {
+TEST_CASE("four rows go to their slots, and slot -1 is nowhere" * kSmall) {
+  lesson03_test::check_rows_in_slots(1, 8, stream());
+}
+
+TEST_CASE("a row is written whole, also one that is wider than a CTA" * kSmall) {
+  lesson03_test::check_rows_in_slots(24, 96, stream());
+}
+
+TEST_CASE("two sequences come out of their blocks in order" * kSmall) {
+  lesson03_test::check_rows_in_order(stream());
+}
+
+TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere" * kSmall) {
   lesson03_test::check_write_and_gather(stream());
+}
+
+TEST_CASE("kernels that follow each other at once see what was written before them" * kSmall) {
+  // Rows are gathered from block 3, written into block 0, and gathered from there.
+  lesson03::PagedKvCache pool = lesson03_test::blocks_of_two(4, 2, 8, stream());
+  const lesson03::KvBlocks cache = pool.layer(0);
+  lesson03_test::number_slots(cache, stream());
+  const std::vector<int32_t> len{2};
+  const auto d_tables = kvtest::upload(std::vector<int32_t>{3, 0}, stream());
+  const auto d_len = kvtest::upload(len, stream());
+  const auto d_slots = kvtest::upload(std::vector<int64_t>{0, 1}, stream());
+  const auto d_begin = kvtest::upload(std::vector<int64_t>{0}, stream());
+  const size_t bytes = 2 * 2 * lesson03_test::width_of(cache, stream());
+  const auto k = kvtest::poisoned(bytes, stream()), v = kvtest::poisoned(bytes, stream());
+  for (int i = 0; i < 2; ++i) {
+    lesson03::gather_kv({.cache = cache,
+                         .block_tables = d_tables.as<const int32_t>() + i,
+                         .seq_len = d_len.as<const int32_t>(),
+                         .out_begin = d_begin.as<const int64_t>(),
+                         .max_blocks_per_seq = 1,
+                         .num_seqs = 1,
+                         .max_seq_len = 2,
+                         .k_out = k.data(),
+                         .v_out = v.data()},
+                        stream());
+    if (i == 1) break;
+    lesson03::write_kv({.k = k.data(),
+                        .v = v.data(),
+                        .slot_mapping = d_slots.as<const int64_t>(),
+                        .num_rows = 2,
+                        .cache = cache},
+                       stream());
+  }
+  const std::string found =
+      lesson03_test::drawn(lesson03_test::words_of(k, stream()), cache, 2, stream());
+  CHECK(found == "6 7");
+}
+
+TEST_CASE("a sequence of more words than the grid has threads is gathered whole" * kSmall) {
+  // 17 MB of K; every entry of the table is block 0.
+  lesson03::PagedKvCache pool(kvtest::shape(1, 64, 128), stream(), 1, 16);
+  const lesson03::KvBlocks cache = pool.layer(0);
+  lesson03_test::number_slots(cache, stream());
+  const lesson03_test::Gathered got =
+      lesson03_test::gather_rows(cache, std::vector<int32_t>(65, 0), {1040}, {0}, stream());
+  const auto row = [&](size_t token) {
+    const size_t width = lesson03_test::width_of(cache, stream());
+    const lesson03_test::Words words(
+        got.k.begin() + static_cast<std::ptrdiff_t>(token * width),
+        got.k.begin() + static_cast<std::ptrdiff_t>((token + 1) * width));
+    return lesson03_test::drawn(words, cache, 1, stream());
+  };
+  CHECK(row(0) == "0");
+  CHECK(row(1023) == "15");
+  CHECK(row(1024) == "0");
+  CHECK(row(1039) == "15");
 }
 
 TEST_CASE("rows past 2^31 elements land where they belong") {
@@ -46,7 +117,7 @@ TEST_CASE("rows past 2^31 elements land where they belong") {
   CHECK(std::ranges::equal(std::span(got.v).last(2 * width), v));
 }
 
-TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
+TEST_CASE("in a debug pool the guards tell a kernel that is off by one row" * kSmall) {
   lesson03_test::check_write_and_gather_in_debug_pool(stream());
 }
 

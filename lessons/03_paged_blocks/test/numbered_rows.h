@@ -1,0 +1,108 @@
+#pragma once
+
+// Rows that can be checked by eye. Each is one number, again and again, and what a cache holds is
+// a line of text: "12 . | . 13" is row 12 in slot 0, row 13 in slot 3, and nothing in the others.
+
+#include "guards.h"
+
+namespace lesson03_test {
+
+/// Rows as wide as the cache's, each full of its number, in the activation dtype.
+inline Words numbered(const std::vector<int>& numbers, const lesson03::KvBlocks& cache,
+                      const kv::Stream& stream) {
+  Words words;
+  for (const int number : numbers) {
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(number));
+    for (int i = 0; i < cache.row_width(); ++i) {
+      if (stream.device() == kv::Device::kCpu) words.push_back(static_cast<uint16_t>(bits));
+      words.push_back(static_cast<uint16_t>(bits >> 16));  // a float's upper half is its bf16
+    }
+  }
+  return words;
+}
+
+/// A row: its number; "." if nobody wrote it; "<2 x 12, 6 x .>" if not all elements are the same.
+inline std::string drawn_row(std::span<const float> row) {
+  std::vector<std::string> runs;
+  const auto bits = [](float x) { return std::bit_cast<uint32_t>(x); };
+  for (size_t begin = 0, end = 0; begin < row.size(); begin = end) {
+    while (end < row.size() && bits(row[end]) == bits(row[begin])) ++end;
+    const std::string text = std::isnan(row[begin]) ? "." : fmt::format("{}", row[begin]);
+    if (end - begin == row.size()) return text;
+    runs.push_back(fmt::format("{} x {}", end - begin, text));
+  }
+  if (runs.size() > 4) runs = {runs[0], runs[1], runs[2], "..."};
+  return fmt::format("<{}>", fmt::join(runs, ", "));
+}
+
+/// Rows side by side, with a bar after every `per_block` rows.
+inline std::string drawn(const Words& words, const lesson03::KvBlocks& cache, size_t per_block,
+                         const kv::Stream& stream) {
+  const auto width = static_cast<size_t>(cache.row_width());
+  const size_t halves = size_of(kv::activation_dtype(stream.device())) / 2;
+  std::string text;
+  std::vector<float> row(width);
+  for (size_t first = 0; first < words.size(); first += width * halves) {
+    for (size_t i = 0; i < width; ++i) {
+      const size_t last = first + (i + 1) * halves - 1;
+      const uint32_t low = halves == 2 ? words[last - 1] : 0;
+      row[i] = std::bit_cast<float>(uint32_t{words[last]} << 16 | low);
+    }
+    const size_t number = first / (width * halves);
+    text += number == 0 ? "" : number % per_block == 0 ? " | " : " ";
+    text += drawn_row(row);
+  }
+  return text;
+}
+
+/// One layer of blocks of two slots: nothing is written yet.
+inline lesson03::PagedKvCache blocks_of_two(int num_blocks, int num_kv_heads, int head_dim,
+                                            const kv::Stream& stream) {
+  lesson03::PagedKvCache cache(kvtest::shape(1, num_kv_heads, head_dim), stream, num_blocks, 2);
+  cache.fill(0xFF, stream);
+  return cache;
+}
+
+/// Four rows to three blocks of two slots.
+inline void check_rows_in_slots(int num_kv_heads, int head_dim, const kv::Stream& stream) {
+  lesson03::PagedKvCache pool = blocks_of_two(3, num_kv_heads, head_dim, stream);
+  const lesson03::KvBlocks cache = pool.layer(0);
+  write_rows(cache, numbered({10, 11, 12, 13}, cache, stream),
+             numbered({110, 111, 112, 113}, cache, stream), {5, lesson03::kNoSlot, 0, 3}, stream);
+  INFO("rows 10 11 12 13 of K, and 110 111 112 113 of V, go to slots 5 -1 0 3");
+  const auto held = [&](const void* rows) {
+    const size_t words = 6 * width_of(cache, stream);
+    return drawn(kvtest::download<uint16_t>(rows, words, stream), cache, 2, stream);
+  };
+  const std::string k = held(cache.k), v = held(cache.v);
+  CHECK(k == "12 . | . 13 | . 10");
+  CHECK(v == "112 . | . 113 | . 110");
+}
+
+/// Slot s of K holds number s, of V 100 + s.
+inline void number_slots(const lesson03::KvBlocks& cache, const kv::Stream& stream) {
+  std::vector<int> k(static_cast<size_t>(cache.num_blocks * cache.block_size));
+  std::iota(k.begin(), k.end(), 0);
+  std::vector<int> v = k;
+  for (int& number : v) number += 100;
+  for (const auto& [to, numbers] : {std::pair{cache.k, k}, std::pair{cache.v, v}}) {
+    const Words rows = numbered(numbers, cache, stream);
+    kv::copy_to_device(to, rows.data(), rows.size() * sizeof(rows[0]), stream);
+  }
+}
+
+/// Two sequences come out of four blocks of two slots, the second one first.
+inline void check_rows_in_order(const kv::Stream& stream) {
+  lesson03::PagedKvCache pool = blocks_of_two(4, 2, 8, stream);
+  const lesson03::KvBlocks cache = pool.layer(0);
+  number_slots(cache, stream);
+  // What lies after a sequence's last block must not be followed.
+  const Gathered got = gather_rows(cache, {3, 0, 1, 2, -1, 1 << 30}, {5, 1}, {1, 0}, stream);
+  INFO("slot s holds s (K) and 100 + s (V), a block has two slots");
+  INFO("sequence 0: table 3 0 1, 5 tokens, to row 1 and on; sequence 1: table 2, 1 token, row 0");
+  const std::string k = drawn(got.k, cache, 99, stream), v = drawn(got.v, cache, 99, stream);
+  CHECK(k == "4 6 7 0 1 2");
+  CHECK(v == "104 106 107 100 101 102");
+}
+
+}  // namespace lesson03_test
