@@ -5,7 +5,10 @@
 #   lesson02             the program a learner runs (main.cpp)
 #   lesson02_test        test/*_test.cpp, label lesson02;cpu
 #   lesson02_gpu_test    test/gpu_test.cpp, label lesson02;gpu (a visible skip in a build without CUDA)
-#   lesson02_exercise    the same tests over exercise/*.cpp, once a learner has begun: built on demand
+#   lesson02_further_test  test/further_test.cpp: the text's further tasks, which wait until they are begun
+#   lesson02_exercise    lesson02_test over exercise/*.cpp and *.cu, once a learner has begun: built on demand
+#   lesson02_gpu_exercise  lesson02_gpu_test over them
+#   lesson02_mine        the program over those of them that pass (./course run 2 --mine)
 #   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page.cpp and page_*.cpp: its page in the visualizer
 #   lesson02_page_test   test/page*_test.cpp: what the page does, without a picture
@@ -28,15 +31,18 @@ function(kv_test_main kind)
 endfunction()
 
 # kv_test(NAME LABELS a b... SOURCES ... [LIBS ...]): a doctest binary; each case is a ctest test.
+# EXERCISE: a case that comes to a KV_TODO is skipped.
 # ON_DEMAND: built and run by those who name it (tools/gpu_check.sh), unknown to "all" and to ctest.
 function(kv_test name)
-  cmake_parse_arguments(T "GPU;ON_DEMAND" "" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
+  cmake_parse_arguments(T "GPU;EXERCISE;ON_DEMAND" "" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
   if(NOT KV_TESTS OR (T_ON_DEMAND AND NOT KV_HAVE_CUDA))
     return()
   endif()
   set(kind cpu)
   if(T_GPU)
     set(kind gpu)
+  elseif(T_EXERCISE)
+    set(kind exercise)
   endif()
   if(T_GPU AND NOT KV_HAVE_CUDA)
     add_test(NAME "${name}: built without CUDA"
@@ -68,27 +74,73 @@ function(kv_test name)
     PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)  # a slow machine is no failure
   # doctest's PROPERTIES keeps only the first label of a list, so labels are set by a second include
   # file; and a filter that matches no case exits 0, so that is made a failure.
+  string(REPLACE "exercise" "cpu" kind "${kind}")
   set(labels "${T_LABELS};${kind}")
   set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(WRITE "${file}" "foreach(t IN LISTS ${name}_TESTS)\n  set_tests_properties(\"\${t}\" PROPERTIES LABELS \"${labels}\" FAIL_REGULAR_EXPRESSION \"test cases: +0 [|]\")\nendforeach()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
 endfunction()
 
-# The lesson's tests once more, over exercise/x.cpp in place of x.cpp: what a learner's objects define,
-# the linker does not take from the lesson's library. Neither "all" nor ctest knows it: what a learner
-# has not finished breaks nothing else (./course exercise 2).
-function(kv_exercise num)
-  file(GLOB files CONFIGURE_DEPENDS exercise/*.cpp)
+# The lesson's tests over other files than the lesson's: what these objects define, the linker does not
+# take from the lesson's library. Neither "all" nor ctest knows them: what a learner has not finished
+# breaks nothing else. Makes ${t}_${what} and ${t}_gpu_${what}.
+function(kv_tests_over t what files)
+  if(NOT KV_HAVE_CUDA)
+    list(FILTER files EXCLUDE REGEX "[.]cu$")
+  endif()
   if(NOT files OR NOT KV_TESTS)
     return()
   endif()
-  set(t lesson${num})
+  add_library(${t}_${what}_files OBJECT EXCLUDE_FROM_ALL ${files})
+  target_include_directories(${t}_${what}_files PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  target_link_libraries(${t}_${what}_files PRIVATE kv_${t})
+  set_target_properties(${t}_${what}_files PROPERTIES KV_ONLY_WARN ON)
+  target_compile_options(${t}_${what}_files PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-unused>")
+  kv_precompiled(${t}_${what}_files)
   kv_test_main(exercise)
-  add_executable(${t}_exercise EXCLUDE_FROM_ALL
-    ${files} $<TARGET_OBJECTS:${t}_test> $<TARGET_OBJECTS:kv_test_main_exercise>)
-  target_include_directories(${t}_exercise PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-  target_compile_options(${t}_exercise PRIVATE -Wno-unused)  # what is not written uses nothing
-  target_link_libraries(${t}_exercise PRIVATE kv_${t} kv::options doctest::doctest)
+  foreach(tests ${t} ${t}_gpu)
+    if(TARGET ${tests}_test)
+      add_executable(${tests}_${what} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${t}_${what}_files>
+        $<TARGET_OBJECTS:${tests}_test> $<TARGET_OBJECTS:kv_test_main_exercise>)
+      target_link_libraries(${tests}_${what} PRIVATE kv_${t} kv::options doctest::doctest)
+    endif()
+  endforeach()
+endfunction()
+
+# The learner's files, and those that tools/exercise.py check writes into the build folder.
+function(kv_exercise num)
+  file(GLOB files CONFIGURE_DEPENDS exercise/*.cpp exercise/*.cu)
+  kv_tests_over(lesson${num} exercise "${files}")
+  set(written "${CMAKE_CURRENT_BINARY_DIR}/solutions")
+  file(GLOB files CONFIGURE_DEPENDS ${written}/*.cpp ${written}/*.cu)
+  kv_tests_over(lesson${num} solutions "${files}")
+endfunction()
+
+# kv_mine(lesson03): lesson03_mine, the same program on the learner's files. Which of them, of this lesson and
+# those before it, stands in mine.txt of the build folder: a line lessons/03_topic/exercise/file.cpp each.
+# tools/exercise.py writes it.
+set(KV_MINE_LIST "${PROJECT_BINARY_DIR}/mine.txt")
+if(NOT EXISTS "${KV_MINE_LIST}")
+  file(WRITE "${KV_MINE_LIST}" "")
+endif()
+set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${KV_MINE_LIST}")
+file(STRINGS "${KV_MINE_LIST}" KV_MINE)
+
+function(kv_mine_files num topic)
+  foreach(file IN LISTS KV_MINE)
+    if(TARGET lesson${num}_exercise_files AND file MATCHES "^lessons/${num}_${topic}/(exercise/.+)$")
+      string(REPLACE "." "[.]" object "${CMAKE_MATCH_1}[.]")
+      set_property(GLOBAL APPEND PROPERTY KV_MINE_OBJECTS
+        "$<FILTER:$<TARGET_OBJECTS:lesson${num}_exercise_files>,INCLUDE,/${object}>")
+    endif()
+  endforeach()
+endfunction()
+
+function(kv_mine program)
+  get_property(mine GLOBAL PROPERTY KV_MINE_OBJECTS)
+  get_target_property(libraries ${program} LINK_LIBRARIES)
+  add_executable(${program}_mine EXCLUDE_FROM_ALL ${mine} $<TARGET_OBJECTS:${program}>)
+  target_link_libraries(${program}_mine PRIVATE ${libraries})
 endfunction()
 
 function(kv_lesson num topic)
@@ -109,12 +161,18 @@ function(kv_lesson num topic)
   kv_precompiled(${t})
 
   file(GLOB tests CONFIGURE_DEPENDS test/*_test.cpp)
-  list(FILTER tests EXCLUDE REGEX "/((road_)?gpu|page[a-z_]*)_test\\.cpp$")  # targets of their own
+  list(FILTER tests EXCLUDE REGEX "/((road_)?gpu|further|page[a-z_]*)_test\\.cpp$")  # targets of their own
   kv_test(${t}_test LABELS ${t} SOURCES ${tests} LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test/gpu_test.cpp LIBS kv_${t}
     INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
 
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/test/further_test.cpp")
+    kv_test(${t}_further_test EXERCISE LABELS ${t} further SOURCES test/further_test.cpp LIBS kv_${t}
+      INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+  endif()
   kv_exercise(${num})
+  kv_mine_files(${num} ${topic})
+  kv_mine(${t})
 
   if(KV_BENCH AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench.cpp")
     add_executable(${t}_bench bench.cpp)

@@ -8,9 +8,11 @@ target_include_directories(kv_options INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(kv_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)
+# A target with the property KV_ONLY_WARN is a learner's: what is half written is no error.
 if(KV_WERROR)
+  set(strict "$<NOT:$<BOOL:$<TARGET_PROPERTY:KV_ONLY_WARN>>>")
   target_compile_options(kv_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-Werror>
-    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+    $<$<AND:${strict},$<COMPILE_LANGUAGE:CXX>>:-Werror>
+    $<$<AND:${strict},$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings>)
 endif()
 target_compile_definitions(kv_options INTERFACE KV_HAVE_CUDA=$<BOOL:${KV_HAVE_CUDA}>)

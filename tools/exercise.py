@@ -1,142 +1,342 @@
 #!/usr/bin/env python3
-"""The exercises: a lesson's own code with its heart taken out, under the lesson's own tests.
+"""The exercises: a lesson's code with its heart taken out, to be written step by step under its tests.
 
-  exercise.py make FOLDER [--again]       writes FOLDER/exercise/*.cpp, unless they are there already;
-                                          --again moves those into exercise/backup/ first
-  exercise.py test BINARY [--verbose]     says which tests pass, which fail, and which wait
-  exercise.py check FOLDER...             every function that an exercise names is there
+  ./course exercise N           what is next; and once it is written, the tests of that step
+      --watch                   again whenever a file is saved; Ctrl-C ends it
+      --hint                    a hint for the next step (it comes by itself after two failures)
+      --all                     the tests of all steps
+      --diff [STEP]             a step that passes, compared with the lesson's code
+      --reset FILE              begins a file anew; what was written is kept ("all": every file)
+      --undo                    brings back what the last --reset put aside; again and again
+      --races --bounds --traffic   what the simulated GPU's tools say of the kernels written so far
 
-FOLDER/exercise/README.md names the functions to write: `## file`, and below it `### `the beginning of
-the function)`` with a hint. Only their bodies are taken out; a KV_TODO stands there instead.
-
-Every test runs in its own process: one that crashes or does not end takes no other with it.
-Exit code of `test`: 0 if all pass, 1 if some fail, 77 if none fails and some wait."""
+Exit code: 0 all steps pass, 1 a test fails, 77 something is still to be written, 2 wrong use."""
 import argparse
-import concurrent.futures
+import difflib
 import os
 import pathlib
-import re
-import subprocess
 import sys
 import textwrap
 import time
 
-WAITS = 77
-LIMIT_S = 120
+from exercises import runs, solutions
+from exercises.lesson import ROOT, Lesson, Mistake, all_lessons
+from exercises.runs import WAITS, coloured
+
+GREEN, RED, YELLOW, BOLD = "32", "31", "33", "1"
 
 
-def functions_of(readme):
-    """file -> [(the beginning of its definition, hint)]."""
-    files = {}
-    for part in re.split(r"^## ", readme.read_text(encoding="utf-8"), flags=re.M)[1:]:
-        name, text = part.split("\n", 1)
-        found = re.findall(r"^### `([^`\n]+)\)`\n\n(.+?)(?=^###|\Z)", text, re.M | re.S)
-        files[name.strip()] = [(begin, " ".join(hint.split())) for begin, hint in found]
-    return files
+def say(*lines, indent=""):
+    for line in lines:
+        print(f"{indent}{line}".rstrip())
 
 
-def without_body(source, begin, hint):
-    at = source.index("\n" + begin) + 1
-    opened = source.index("{\n", at) + 2
-    closed = source.index("\n}\n", opened) + 1
-    name = re.search(r"([\w:]+)\($", begin).group(1)
-    lines = "".join(f"  // {line}\n" for line in textwrap.wrap(hint, width=95))
-    return f'{source[:opened]}{lines}  KV_TODO("{name}");\n{source[closed:]}'
+def paragraph(text):
+    if text.startswith(("- ", "    ", "|", "```", "1. ")):  # lists, tables and code stay as they are
+        say(*text.splitlines(), indent="  ")
+    else:
+        say(*textwrap.wrap(" ".join(text.split()), runs.width() - 2), indent="  ")
+    print()
 
 
-def skeletons(folder):
-    for file, functions in functions_of(folder / "exercise" / "README.md").items():
-        source = (folder / file).read_text(encoding="utf-8")
-        for begin, hint in functions:
-            if f"\n{begin}" not in source:
-                sys.exit(f"error: {folder}/exercise/README.md: no definition in {file} begins with `{begin}`")
-            source = without_body(source, begin, hint)
-        yield folder / "exercise" / file, '#include "common/base/todo.h"\n' + source
+def bar(lesson):
+    return "".join("#" if lesson.passes(step) else "." for step in lesson.steps)
 
 
-def make(folder, again):
-    exercise = folder / "exercise"
-    backup = exercise / "backup" / time.strftime("%Y-%m-%d_%H-%M-%S")
-    for path, text in skeletons(folder):
-        if again and path.exists():
-            backup.mkdir(parents=True, exist_ok=True)
-            path.rename(backup / path.name)
-            print(f"what you wrote is kept in {os.path.relpath(backup / path.name)}")
-        if not path.exists():
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote {os.path.relpath(path)}")
-    for path in sorted(exercise.glob("*.cpp")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if todo := re.search(r'KV_TODO\("(.*)"\)', line):
-                print(f"  to write: {todo[1]} ({os.path.relpath(path)}:{number})")
+def where(lesson, step):
+    for function in step.functions:
+        try:
+            line = f":{function.line(lesson.written(function.file))}"
+        except (Mistake, ValueError):
+            line = ""
+        yield f"{function.name}()", f"{lesson.place(function.file)}{line}"
 
 
-def cases_of(binary):
-    listed = subprocess.run([binary, "--list-test-cases", "--no-colors=true"], stdout=subprocess.PIPE, text=True,
-                            check=True).stdout
-    return [line for line in listed.splitlines() if line and not line.startswith(("[doctest]", "==="))]
+def show_functions(lesson, step):
+    for (name, place), text in zip(where(lesson, step), lesson.written_functions(step)):
+        say(f"  {coloured(name, BOLD)}   in {place}{'   (still to be written)' if 'KV_TODO(' in text else ''}")
+    print()
 
 
-def run(binary, case):
-    """passes, fails or waits; what it printed; what is to be written, if it said so."""
-    chosen = "--test-case=" + re.sub(r"([,\\])", r"\\\1", case)
+def show_hint(step):
+    say(coloured("Hint", YELLOW))
+    paragraph(step.hint)
+
+
+def show_next(lesson, step, options):
+    say(coloured(f"Next: {step}", BOLD))
+    print()
+    show_functions(lesson, step)
+    for text in step.text:
+        paragraph(text)
+    if options.hint:
+        show_hint(step)
+    again = "Save the file, and its tests run." if options.watch else f"Then: ./course exercise {lesson.number}"
+    say(again + ("" if options.hint else f"      A hint: ./course exercise {lesson.number} --hint"))
+
+
+def show_failure(lesson, step, results, options):
+    result = next(result for result in results if result.state == "fails")
+    say(coloured(f"Step {step.number}, {step.title}: a test fails", RED))
+    print()
+    say(f'  "{result.case}"')
+    say(*result.report, indent="    ")
+    print()
+    show_functions(lesson, step)
+    failures = lesson.kept["failed"].get(str(step.number), 0)
+    if options.hint or failures >= 2:
+        show_hint(step)
+    passed = sum(result.state == "passes" for result in results)
+    if passed:
+        say(f"{passed} of the step's {len(results)} tests pass.")
+
+
+def show_done(lesson):
+    say(coloured(f"Lesson {lesson.number}: all {len(lesson.steps)} steps pass.", GREEN))
+    print()
+    for text in lesson.done.split("\n\n"):
+        paragraph(text)
+    n = lesson.number
+    say(f"See it run:          ./course run {n} --mine, ./course viz {n} --mine, ./course run --mine",
+        f"Compare, step by step:   ./course exercise {n} --diff 1")
+    following = sorted(path for path in ROOT.glob("lessons/[0-9][0-9]_*/README.md") if path.parent.name > lesson.name)
+    if following:
+        say(f"The next lesson:     {following[0].relative_to(ROOT)}")
+
+
+def try_step(lesson, step, folder):
+    """passes, fails, waits or broken (it does not compile); and the tests' results."""
+    ok, words = runs.build(folder, runs.targets_of(step, lesson.target))
+    if words:
+        say(*words)
+        print()
+    if not ok:
+        say(coloured("It does not compile yet: the first error is the one to look at.", RED))
+        return "broken", []
+    results = runs.run_step(folder, step, lesson.target)
+    state = runs.state_of(results)
+    key = str(step.number)
+    if state == "passes":
+        lesson.kept["passed"][key] = lesson.digest(step)
+        lesson.kept["failed"].pop(key, None)
+    else:
+        lesson.kept["passed"].pop(key, None)
+        lesson.kept["failed"][key] = lesson.kept["failed"].get(key, 0) + (state == "fails")
+    lesson.keep()
+    return state, results
+
+
+def work(lesson, folder, options):
+    """One look at all that is written. Returns the exit code."""
+    made = lesson.make()
+    if made:
+        say("These files are yours now:", *(f"  {path}" for path in made), "")
+    say(f"Lesson {lesson.number}  {bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass", "")
+    code = 0
+    for step in lesson.steps:
+        if lesson.passes(step) and not options.all:
+            continue
+        if lesson.is_unwritten(step):
+            if code == 0:
+                show_next(lesson, step, options)
+                sys.stdout.flush()
+                ok, words = runs.build(folder, runs.targets_of(step, lesson.target))  # so that its tests are ready
+                say(*([] if ok else ["", "What is written so far does not compile:", *words]))
+            code = code or WAITS
+            if not options.all:
+                return code
+            continue
+        state, results = try_step(lesson, step, folder)
+        if state == "passes":
+            say(coloured(f"Step {step.number} passes: {step.title}", GREEN), "")
+        elif state == "waits":
+            waits = next(result for result in results if result.state == "waits")
+            say(f'{str(step).capitalize()}: "{waits.case}" waits for {waits.report[0]}'.rstrip(), "")
+            code = code or WAITS
+        elif state == "fails":
+            show_failure(lesson, step, results, options)
+        if state in ("broken", "fails"):
+            return 1
+        if state != "passes" and not options.all:
+            return code
+    if code == 0:
+        show_done(lesson)
+    return code
+
+
+def watch(lesson, folder, options):
+    def saved():
+        return {file: (lesson.exercise / file).stat().st_mtime_ns for file in lesson.files() if (lesson.exercise / file).exists()}
+
+    code = 0
     try:
-        done = subprocess.run([binary, chosen, "--no-colors=true", "--no-intro=true"], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        return "fails", f"not done in {LIMIT_S} s", ""
-    unwritten = re.search(r"^to write: (.*?) \((.*)\)$", done.stdout, re.M)
-    if done.returncode == WAITS and unwritten:
-        return "waits", done.stdout, f"{unwritten[1]} ({os.path.relpath(unwritten[2])})"
-    if done.returncode == 0 and not re.search(r"test cases: +0 \|", done.stdout):
-        return "passes", done.stdout, ""
-    signal = f"\nended by signal {-done.returncode}" if done.returncode < 0 else ""
-    return "fails", done.stdout + signal, ""
+        while True:
+            if sys.stdout.isatty():
+                print("\033[2J\033[H", end="")
+            before = saved()
+            code = work(lesson, folder, options)
+            if code == 0:
+                return 0
+            say("", "Watching your files. Ctrl-C ends.")
+            sys.stdout.flush()
+            while saved() == before:
+                time.sleep(0.2)
+            time.sleep(0.1)  # an editor may write in two goes
+    except KeyboardInterrupt:
+        print()
+        return code
 
 
-def test(binary, verbose):
-    cases = cases_of(binary)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda case: run(binary, case), cases))
-    states = [state for state, _, _ in results]
-    if verbose:
-        for case, state in zip(cases, states):
-            print(f"  {state:6}  {case}")
-    failures = [(case, output) for case, (state, output, _) in zip(cases, results) if state == "fails"]
-    for case, _ in failures:
-        print(f"  fails   {case}")
-    if failures:
-        print(f"\nThe first of them:\n{failures[0][1].strip()}")
-    passing, waiting = states.count("passes"), states.count("waits")
-    print(f"\n{passing} tests pass, {waiting} wait for something to be written, {len(failures)} fail.")
-    if waiting and not failures:
-        print("Next: " + next(unwritten for state, _, unwritten in results if state == "waits"))
-    return 1 if failures else WAITS if waiting else 0
+def diff(lesson, wanted):
+    passing = [step for step in lesson.steps if lesson.passes(step)]
+    steps = [step for step in lesson.steps if step.number == wanted] if wanted else passing[-1:]
+    if wanted and not steps:
+        raise Mistake(f"there is no step {wanted}; there are {len(lesson.steps)}")
+    if not steps or steps[0] not in passing:
+        raise Mistake(f"{steps[0] if steps else 'no step'} does not pass yet; --diff shows the lesson's code, which is the answer"
+                      if steps else "no step passes yet; --diff shows the lesson's code, which is the answer")
+    for function, mine in zip(steps[0].functions, lesson.written_functions(steps[0])):
+        say(coloured(f"{function.name}(): - yours, + the lesson's", BOLD))
+        theirs = function.text(lesson.own(function.file))
+        if mine == theirs:
+            say("  the same, letter for letter")
+        for line in list(difflib.unified_diff(mine.splitlines(), theirs.splitlines(), lineterm="", n=99))[3:]:
+            say(coloured(line, {"-": RED, "+": GREEN}.get(line[:1], "0")))
+    return 0
+
+
+def with_tool(lesson, folder, options):
+    """The tests of the kernels written so far, in a build with one of the simulated GPU's tools."""
+    import kernel_runs
+    lesson.make()
+    steps = [step for step in lesson.steps if step.gpu_tests and not lesson.is_unwritten(step)]
+    if not steps:
+        say("No kernel is written yet." if any(step.gpu_tests for step in lesson.steps) else "This exercise has no kernel.")
+        return WAITS
+    ok, words = runs.build(folder, [f"{lesson.target}_gpu_exercise"])
+    if not ok:
+        say(*words)
+        return 1
+    binary = folder / "bin" / f"{lesson.target}_gpu_exercise"
+    cases = list(dict.fromkeys(case for step in steps for case in step.gpu_tests))
+    if options.tool == "traffic":
+        pattern = ",".join(case.replace("\\", "\\\\").replace(",", "\\,") for case in cases)
+        return kernel_runs.traffic(binary, [lesson.exercise], folder / f"{lesson.target}_traffic.svg", True, pattern)
+    return kernel_runs.show(kernel_runs.run(binary, options.tool, cases))
+
+
+def learn(options):
+    lesson = Lesson(options.folder)
+    if not lesson.steps:
+        raise Mistake(f"{lesson.place('README.md')} has no steps")
+    if options.undo:
+        file, kept = lesson.undo()
+        say(f"{file} is what it was before the last --reset; what stood there is kept in {kept}")
+        return 0
+    if options.reset:
+        lesson.make()
+        for file in lesson.files() if options.reset == "all" else [pathlib.Path(options.reset).name]:
+            say(f"{lesson.place(file)} begins anew; what you wrote is kept in {lesson.reset(file)} (--undo brings it back)")
+        return 0
+    if options.diff is not None:
+        return diff(lesson, options.diff)
+    if options.tool:
+        return with_tool(lesson, options.build, options)
+    return (watch if options.watch else work)(lesson, options.build, options)
+
+
+def progress():
+    """One line over all lessons, and what is next; nothing for somebody who has not begun."""
+    lessons = all_lessons()
+    if not any(lesson.written(file) for lesson in lessons for file in lesson.files()):
+        return 0
+    passed, steps = sum(lesson.num_passed() for lesson in lessons), sum(len(lesson.steps) for lesson in lessons)
+    say("", f"Exercises: {passed} of {steps} steps pass   " + "  ".join(f"{lesson.number:02d} {bar(lesson)}" for lesson in lessons))
+    following = [(lesson, lesson.next_step()) for lesson in lessons if lesson.next_step()]
+    if following:
+        lesson, step = following[0]
+        say(f"Next: lesson {lesson.number}, {step}: ./course exercise {lesson.number}")
+    return 0
+
+
+def passing_steps(lesson, folder):
+    """Numbers of the steps that pass with all that is written now; remembered until something changes."""
+    if lesson.kept["tested"].get("digest") != lesson.digest():
+        written = [step for step in lesson.steps if not lesson.is_unwritten(step)]
+        say(f"Testing what you wrote in lesson {lesson.number} ...")
+        targets = {target for step in written for target in runs.targets_of(step, lesson.target)}
+        ok, _ = runs.build(folder, sorted(targets)) if targets else (True, [])
+        if not ok:
+            say(f"  It does not compile: ./course exercise {lesson.number} shows why.")
+        numbers = [step.number for step in written if ok and runs.state_of(runs.run_step(folder, step, lesson.target)) == "passes"]
+        lesson.kept["tested"] = {"digest": lesson.digest(), "steps": numbers}
+        lesson.keep()
+    return lesson.kept["tested"]["steps"]
+
+
+def mine(options):
+    """Chooses the learner's files that pass, for the programs of the build folder options.into."""
+    chosen, others = [], []
+    cuda = "_gpu_test" in (options.into / "build.ninja").read_text(encoding="utf-8")
+    for lesson in all_lessons():
+        if not any(lesson.written(file) for file in lesson.files()):
+            continue
+        lesson.make()
+        passing = passing_steps(lesson, options.build)
+        for file in lesson.files():
+            steps = [step.number for step in lesson.steps if any(f.file == file for f in step.functions)]
+            missing = [number for number in steps if number not in passing]
+            if missing:
+                others.append(f"{lesson.number:02d} {file}, step {', '.join(map(str, missing))}")
+            elif file.endswith(".cu") and not cuda:
+                others.append(f"{lesson.number:02d} {file} passes, but this build has no GPU: COURSE_PRESET=simt, --device cuda")
+            else:
+                chosen.append(lesson.place(file))
+    if not chosen:
+        say("Nothing of yours passes all its steps yet: ./course exercise N says what is next.")
+        return WAITS
+    say("Yours:", *(f"  {path}" for path in chosen))
+    if others:
+        say("The lesson's own, as yours waits or fails:", *(f"  {other}" for other in others))
+    print()
+    text = "".join(f"{path}\n" for path in chosen)
+    listed = options.into / "mine.txt"
+    if not listed.exists() or listed.read_text(encoding="utf-8") != text:
+        listed.write_text(text, encoding="utf-8")
+    return 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="exercise.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    making = verbs.add_parser("make", help="write the files that are missing")
-    making.add_argument("folder", type=pathlib.Path)
-    making.add_argument("--again", action="store_true", help="anew; what you wrote is kept in exercise/backup/")
-    testing = verbs.add_parser("test", help="run the tests")
-    testing.add_argument("binary", type=pathlib.Path)
-    testing.add_argument("--verbose", action="store_true", help="name every test")
-    checking = verbs.add_parser("check", help="are the functions of the exercises there?")
-    checking.add_argument("folders", type=pathlib.Path, nargs="+")
+    learning = verbs.add_parser("learn", help="./course exercise N", prog="./course exercise N", description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    learning.add_argument("folder", type=pathlib.Path, help=argparse.SUPPRESS)
+    learning.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    for flag in ("watch", "hint", "all", "undo"):
+        learning.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
+    learning.add_argument("--diff", nargs="?", type=int, const=0, metavar="STEP", help=argparse.SUPPRESS)
+    learning.add_argument("--reset", metavar="FILE", help=argparse.SUPPRESS)
+    for tool in ("races", "bounds", "traffic"):
+        learning.add_argument(f"--{tool}", dest="tool", action="store_const", const=tool, help=argparse.SUPPRESS)
+    verbs.add_parser("progress", help="a line over all lessons")
+    choosing = verbs.add_parser("mine", help="chooses the learner's files for the programs of a build folder")
+    choosing.add_argument("--build", type=pathlib.Path, required=True, help="the build folder in which they are tested")
+    choosing.add_argument("--into", type=pathlib.Path, required=True, help="that of the programs")
+    solutions.add_arguments(verbs)
     options = parser.parse_args()
     if options.verb == "check":
-        made = [path for folder in options.folders for path, _ in skeletons(folder)]
-        print(f"{len(made)} files can be made")
-        return 0 if made else 1
-    if options.verb == "make":
-        return make(options.folder, options.again)
-    return test(options.binary, options.verbose)
+        return solutions.check(options)
+    return {"learn": learn, "progress": lambda _: progress(), "mine": mine}[options.verb](options)
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except OSError as error:  # a folder that cannot be written, say
-        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        os._exit(0)
+    except (Mistake, OSError) as error:  # a folder that cannot be written, say
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,219 @@
+"""A lesson's exercise: its steps, the learner's files, and what is kept about them.
+
+lessons/NN_topic/exercise/README.md has the steps (`## 1. Title`), each with the functions to write, a text, a hint
+and tests, and at the end `## Done`. docs/adding-a-lesson.md says how it is written."""
+import dataclasses
+import hashlib
+import json
+import pathlib
+import re
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEYWORDS = ("Hint", "Tests", "GPU tests")
+
+
+class Mistake(Exception):
+    """In what an exercise's author wrote; for the learner: in how the tool was called."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    file: str
+    begin: str  # of its definition, up to and with "("
+
+    @property
+    def name(self):
+        return re.search(r"([\w:~]+)\($", self.begin)[1]
+
+    def span(self, source):
+        """(first character of the definition, of its body, of the closing brace)."""
+        pattern = r"^" + r"\s+".join(map(re.escape, self.begin.split()))
+        spans = []
+        for match in re.finditer(pattern, source, re.M):
+            end = re.compile(r";|\{\n").search(source, match.end())
+            if end and end[0] != ";":
+                spans.append((match.start(), end.end(), source.index("\n}\n", end.end() - 1) + 1))
+        if len(spans) != 1:
+            raise Mistake(f"{self.file} has {len(spans)} definitions that begin with `{self.begin}`, wanted one")
+        return spans[0]
+
+    def text(self, source):
+        start, _, close = self.span(source)
+        return source[start:close] + "}\n"
+
+    def line(self, source):
+        return source.count("\n", 0, self.span(source)[0]) + 1
+
+
+@dataclasses.dataclass
+class Step:
+    number: int
+    title: str
+    functions: list
+    text: list  # paragraphs
+    hint: str
+    tests: list
+    gpu_tests: list
+
+    def __str__(self):
+        return f"step {self.number}, {self.title}"
+
+
+def plain(paragraph):
+    """Without the marks of a link."""
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", paragraph)
+
+
+def step_of(number, title, body):
+    paragraphs = [p.strip() for p in re.split(r"\n\s*\n|\n(?=(?:%s):)" % "|".join(KEYWORDS), body) if p.strip()]
+    if not paragraphs:
+        raise Mistake(f"step {number} is empty")
+    functions, file = [], None
+    for span in re.findall(r"`([^`]+)`", paragraphs[0]):
+        if re.fullmatch(r"[\w/]+\.(cpp|cu)", span):
+            file = span
+        elif file:
+            functions.append(Function(file, " ".join(span.split()).rstrip(")")))
+    marked = {key: "" for key in KEYWORDS}
+    text = []
+    for paragraph in paragraphs[1:]:
+        key, _, rest = paragraph.partition(":")
+        if key in marked:
+            marked[key] = " ".join(plain(rest).split())
+        else:
+            text.append(plain(paragraph))
+    named = lambda key: re.findall(r'"([^"]+)"', marked[key])
+    step = Step(number, title, functions, text, marked["Hint"], named("Tests"), named("GPU tests"))
+    for what, there in (("functions", functions), ("text", text), ("Hint:", step.hint), ("Tests:", step.tests + step.gpu_tests)):
+        if not there:
+            raise Mistake(f"step {number} has no {what}")
+    if any(not f.begin.endswith("(") for f in functions):
+        raise Mistake(f"step {number}: a function is written with its brackets, as in `void f()`")
+    return step
+
+
+class Lesson:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder).resolve()
+        self.name = self.folder.name
+        self.number = int(self.name[:2])
+        self.target = f"lesson{self.name[:2]}"
+        self.exercise = self.folder / "exercise"
+        self.steps, self.done = [], ""
+        for part in re.split(r"^## ", (self.exercise / "README.md").read_text(encoding="utf-8"), flags=re.M)[1:]:
+            title, body = part.split("\n", 1)
+            if numbered := re.fullmatch(r"(\d+)\. (.+)", title.strip()):
+                try:
+                    self.steps.append(step_of(int(numbered[1]), numbered[2], body))
+                except Mistake as mistake:
+                    raise Mistake(f"{self.place('README.md')}: {mistake}") from None
+            elif title.strip() == "Done":
+                self.done = plain(body.strip())
+        self.kept = {"passed": {}, "failed": {}, "tested": {}}  # what .progress.json holds
+        try:
+            self.kept.update(json.loads((self.exercise / ".progress.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            pass
+
+    def keep(self):
+        (self.exercise / ".progress.json").write_text(json.dumps(self.kept, indent=1) + "\n", encoding="utf-8")
+
+    def files(self):
+        return list(dict.fromkeys(f.file for step in self.steps for f in step.functions))
+
+    def place(self, file):
+        """A learner's file, as he would type it from the root of the repository."""
+        return (self.exercise / file).relative_to(ROOT)
+
+    def own(self, file):
+        """The lesson's code."""
+        return (self.folder / file).read_text(encoding="utf-8")
+
+    def written(self, file):
+        """The learner's; empty if it is not there."""
+        path = self.exercise / file
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def written_functions(self, step):
+        """The learner's text of a step's functions, or of the whole file where one cannot be found."""
+        for function in step.functions:
+            source = self.written(function.file)
+            try:
+                yield function.text(source)
+            except (Mistake, ValueError):
+                yield source
+
+    def is_unwritten(self, step):
+        return any("KV_TODO(" in text or not text for text in self.written_functions(step))
+
+    def digest(self, step=None):
+        """Of what the learner wrote for a step, or in all files."""
+        texts = self.written_functions(step) if step else map(self.written, self.files())
+        return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+    def passes(self, step):
+        return self.kept["passed"].get(str(step.number)) == self.digest(step) and not self.is_unwritten(step)
+
+    def num_passed(self):
+        return sum(self.passes(step) for step in self.steps)
+
+    def next_step(self):
+        return next((step for step in self.steps if not self.passes(step)), None)
+
+    # --- the learner's files
+
+    def skeleton(self, file):
+        source = self.own(file)
+        for step in self.steps:
+            for function in step.functions:
+                if function.file != file:
+                    continue
+                _, body, close = function.span(source)
+                comment = textwrap.wrap(" ".join(step.text[0].split()), width=94)
+                lines = [f"Step {step.number}: {step.title}.", *comment]
+                todo = "".join(f"  // {line}\n" for line in lines) + f'  KV_TODO("{function.name}");\n'
+                source = source[:body] + todo + source[close:]
+        return '#include "common/base/todo.h"\n' + source
+
+    def make(self):
+        """Writes the skeletons that are missing; returns their paths."""
+        made = [file for file in self.files() if not (self.exercise / file).exists()]
+        for file in made:
+            (self.exercise / file).write_text(self.skeleton(file), encoding="utf-8")
+        return [self.place(file) for file in made]
+
+    def backups(self):
+        found = (self.exercise / "backup").glob("[0-9]*_*")
+        return sorted(path for path in found if path.is_file())
+
+    def reset(self, file):
+        """Begins a file anew. What was there becomes the newest backup."""
+        if file not in self.files():
+            raise Mistake(f"'{file}' is no file of this exercise; these are: {', '.join(self.files())}")
+        taken = [int(path.name.split("_")[0]) for path in (self.exercise / "backup").rglob("[0-9]*_*")]
+        backup = self.exercise / "backup" / f"{max(taken, default=0) + 1:04d}_{file}"
+        backup.parent.mkdir(exist_ok=True)
+        (self.exercise / file).rename(backup)
+        self.make()
+        return backup.relative_to(ROOT)
+
+    def undo(self):
+        """Brings the newest backup back; what stood in its place is kept as well. Returns (file, what is kept)."""
+        if not self.backups():
+            raise Mistake("there is nothing to undo: no --reset since the last --undo")
+        backup = self.backups()[-1]
+        file = backup.name.split("_", 1)[1]
+        aside = self.exercise / "backup" / "undone" / backup.name
+        aside.parent.mkdir(exist_ok=True)
+        if (self.exercise / file).exists():
+            (self.exercise / file).rename(aside)
+        backup.rename(self.exercise / file)
+        (self.exercise / file).touch()  # newer than what was built from the other
+        return self.place(file), aside.relative_to(ROOT)
+
+
+def all_lessons():
+    """Those that have an exercise in steps."""
+    lessons = [Lesson(path.parent.parent) for path in sorted(ROOT.glob("lessons/[0-9][0-9]_*/exercise/README.md"))]
+    return [lesson for lesson in lessons if lesson.steps]

@@ -1,0 +1,238 @@
+"""Builds and runs the tests of a step, and says in plain words what one of them found."""
+import concurrent.futures
+import dataclasses
+import html
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+from .lesson import ROOT
+
+LIMIT_S = 20  # for one test
+WAITS = 77
+SHOWN = 30  # lines of a compiler's words
+GATE = threading.BoundedSemaphore(os.cpu_count() or 1)  # programs at once
+
+
+def relative(text, build):
+    """Paths as they are written from the root of the repository."""
+    text = re.sub(r"(?<![\w/.])(?:\.\./)+[\w./-]+", lambda m: os.path.normpath(build / m[0]), text)
+    return text.replace(f"{ROOT}/", "")
+
+
+# --- building
+
+
+def build(folder, targets, jobs=None):
+    """(whether it was built, what the compiler said without the commands)."""
+    command = ["ninja", "-C", str(folder), "-j", str(jobs or os.environ.get("COURSE_JOBS") or os.cpu_count()), *targets]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                               env={**os.environ, "NINJA_STATUS": "[%f/%t] "})
+    said, failed, shown = [], False, False
+    for line in process.stdout:
+        line = line.rstrip()
+        if failed:  # the command, hundreds of characters long
+            failed = False
+        elif line.startswith("FAILED:"):
+            failed = True
+        elif status := re.match(r"\[(\d+)/(\d+)\] ", line):
+            if int(status[2]) > 8 and (sys.stderr.isatty() or not shown):
+                end = "" if sys.stderr.isatty() else "\n"
+                print(f"\r\033[K  building {status[1]} of {status[2]}" if not end else "  building ...", end=end, file=sys.stderr,
+                      flush=True)
+                shown = True
+        elif not line.startswith(("ninja: ", "-- ")) or "unknown target" in line:
+            said.append(relative(line, folder))
+    if shown and sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    ok = process.wait() == 0
+    if not ok and any("multiple definition of" in line or "undefined reference to" in line for line in said):
+        said = linker_words(said)
+    cut = len(said) - SHOWN
+    return ok, said[:SHOWN] + ([f"... and {cut} more lines"] if cut > 0 else [])
+
+
+def linker_words(said):
+    """A file that lacks a function is linked together with the lesson's."""
+    found = re.findall(r"(multiple definition of|undefined reference to) [`']([^']+)'", "\n".join(said))
+    twice, nowhere = ([name for what, name in dict.fromkeys(found) if what.startswith(word)] for word in ("multiple", "undefined"))
+    lines = ["Your files and the lesson's do not fit together."]
+    if twice:
+        lines += ["A function that the file had is gone, or has another name or other parameters.", "Defined twice:"]
+        lines += [f"  {name}" for name in twice]
+    return lines + (["Declared, but defined nowhere:", *(f"  {name}" for name in nowhere)] if nowhere else [])
+
+
+# --- running
+
+
+@dataclasses.dataclass
+class Result:
+    case: str
+    state: str  # passes, fails, waits
+    report: list  # lines for a person
+
+
+def is_simulated(folder):
+    return "KV_CUDA:STRING=SIMT" in (folder / "CMakeCache.txt").read_text(encoding="utf-8")
+
+
+def run_case(binary, case, environment=None):
+    """Result of one test case, in a process of its own."""
+    build = binary.resolve().parents[1]
+    chosen = "--test-case=" + re.sub(r"([,\\])", r"\\\1", case)
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out.xml"
+        command = [binary, chosen, "--reporters=xml", f"--out={out}", "--no-colors=true"]
+        try:
+            with GATE:
+                done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+                                      timeout=LIMIT_S, env={**os.environ, **(environment or {})})
+            code, said = done.returncode, done.stdout
+        except subprocess.TimeoutExpired as expired:
+            code, said = None, (expired.stdout or b"").decode(errors="replace")
+        xml = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
+    if waits := re.search(r"^to write: (.*) \((.*)\)$", said, re.M):
+        return Result(case, "waits", [f"{waits[1]}, {relative(waits[2], build)}"])
+    if code == 0:
+        there = "<TestCase " in xml
+        return Result(case, "passes" if there else "fails", [] if there else ["There is no test of this name."])
+    lines = relative("\n".join(failure(xml)), build).splitlines()
+    if code is None:
+        lines += [f"It did not end within {LIMIT_S} s: a loop that never ends, or one far too long."]
+    elif code < 0 and code != -6:  # 6: abort, which comes with words
+        lines += ["A memory access went wrong, so the program was ended: an index out of range?"] if code in (-11, -7) else [
+            f"The program was ended by signal {-code}."]
+    words = relative(said.strip(), build).splitlines()
+    return Result(case, "fails", lines + (["It said:", *(f"  {line}" for line in words[:12])] if words else []))
+
+
+def run_step(folder, step, target, what="exercise", environment=None):
+    """The results of a step's tests, in order; they need not all have run once one has failed."""
+    jobs = [(folder / "bin" / f"{target}_{what}", case, {}) for case in step.tests]
+    jobs += [(folder / "bin" / f"{target}_gpu_{what}", case, {"SIMT_SEED": "0"}) for case in step.gpu_tests]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda job: run_case(job[0], job[1], {**(environment or {}), **job[2]}), jobs))
+    if step.gpu_tests and all(result.state == "passes" for result in results) and is_simulated(folder):
+        for binary, case, _ in jobs[len(step.tests):]:
+            again = run_case(binary, case, {**(environment or {}), "SIMT_SEED": "7"})
+            if again.state != "passes":
+                again.report += ["In order the threads give the right result, in another order (SIMT_SEED=7) they do not:",
+                                 "something is not waited for. --races names both lines."]
+                results.append(again)
+                break
+    return results
+
+
+def state_of(results):
+    states = [result.state for result in results]
+    return next((state for state in ("fails", "waits") if state in states), "passes")
+
+
+def targets_of(step, target, what="exercise"):
+    return [f"{target}_{what}"] * bool(step.tests) + [f"{target}_gpu_{what}"] * bool(step.gpu_tests)
+
+
+# --- what a test found
+
+
+def parts_of(text, separator):
+    """Splits at separators that stand outside brackets and strings."""
+    parts, depth, quoted, start, i = [], 0, False, 0, 0
+    while i < len(text):
+        c = text[i]
+        quoted ^= c == '"' and text[i - 1 : i] != "\\"
+        if not quoted:
+            depth += (c in "([{") - (c in ")]}")
+            if depth == 0 and text.startswith(separator, i):
+                parts.append(text[start:i])
+                i += len(separator)
+                start = i
+                continue
+        i += 1
+    return [*parts, text[start:]]
+
+
+def list_of(value):
+    inner = value.strip()
+    return [part.strip() for part in parts_of(inner[1:-1], ",")] if re.fullmatch(r"\{.+\}", inner, re.S) else None
+
+
+def found_and_expected(operator, left, right):
+    """Lines with both values; lists as a table around the first place where they differ."""
+    found, expected = list_of(left), list_of(right)
+    if operator != "==" or not found or not expected or max(len(found), len(expected)) < 2:
+        return [f"found      {left}", f"expected   {right if operator == '==' else f'{operator} {right}'}"]
+    length = max(len(found), len(expected))
+    differs = next((i for i in range(length) if found[i : i + 1] != expected[i : i + 1]), 0)
+    width = max(map(len, (*found, *expected)))
+    columns = max(4, 70 // (width + 2))
+    begin = 0 if length <= columns else max(0, differs - columns // 2)
+    shown = range(begin, min(length, begin + columns))
+    row = lambda name, cell: (f"{name:<11}" + "  ".join(f"{cell(i):>{width}}" for i in shown)).rstrip()
+    at = lambda values: lambda i: values[i] if i < len(values) else "-"
+    lines = [row("index", str)] if width >= len(str(length)) else []
+    lines += [row("found", at(found)), row("expected", at(expected)), row("", lambda i: "^" if i == differs else "")]
+    return lines + ([f"{len(found)} elements found, {len(expected)} expected"] if len(found) != len(expected) else []) + (
+        [f"elements {begin} to {shown[-1]} of {length} are shown"] if length > len(shown) else [])
+
+
+def inside(xml, tag):
+    found = re.search(rf"<{tag}[^>]*>\s*(.*?)\s*</{tag}>", xml, re.S)
+    return html.unescape(found[1]) if found else None
+
+
+def one_check(kind, xml):
+    """Expected and found, of one <Expression>."""
+    code, value, thrown = (inside(xml, tag) for tag in ("Original", "Expanded", "Exception"))
+    lines = [f"{kind}( {code} )"]
+    thrown = thrown.strip('"') if thrown is not None else None
+    if "THROWS" in kind:
+        wanted = inside(xml, "ExpectedException") or "an exception"
+        text = inside(xml, "ExpectedExceptionString")
+        wanted += f', its text with "{text}"' if text else ""
+        return lines + [f"  found      {'nothing was thrown' if thrown is None else f'an exception: {thrown}'}", f"  expected   {wanted}"]
+    if thrown is not None:
+        return lines + ["  it threw an exception:", *(f"    {line}" for line in thrown.splitlines())]
+    for operator in ("==", "!=", "<=", ">=", "<", ">"):
+        written, values = parts_of(code, f" {operator} "), parts_of(value or "", f" {operator} ")
+        if len(written) == 2 and len(values) == 2:
+            return lines + [f"  {line}" for line in found_and_expected(operator, *values)]
+    return lines + [f"  found      {value}", f"  expected   {'false' if 'FALSE' in kind else 'true'}"]
+
+
+def failure(xml):
+    """The first thing that went wrong in a test case, from doctest's XML."""
+    pattern = (r"<(Expression|Message)( [^>]*)>(.*?)</\1>|"
+               r"<Exception crash=\"(\w+)\">\s*(.*?)\s*</Exception>(?=\s*<(?:Overall|SubCase|/SubCase|/TestCase))")
+    lines, more = [], 0
+    for match in re.finditer(pattern, xml, re.S):
+        if lines:
+            more += match[1] == "Expression"
+            continue
+        attributes = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
+        if match[1]:
+            lines = [f"{attributes.get('filename')}:{attributes.get('line')}"]
+            text = inside(match[3], "Text") if match[1] == "Message" else None
+            lines += [text] if text is not None else one_check(attributes.get("type", "CHECK"), match[3])
+            infos = [html.unescape(info) for info in re.findall(r"<Info>\s*(.*?)\s*</Info>", match[3], re.S)]
+            lines += [f"  with       {info.replace(' := ', ' = ')}" for info in infos]
+        elif match[4] == "false":
+            lines = ["The test was ended by an exception:", *(f"  {line}" for line in html.unescape(match[5]).strip('"').splitlines())]
+    return lines + ([f"and {more} more checks of this test fail."] if more else [])
+
+
+# --- on a terminal
+
+
+def coloured(text, code):
+    return f"\033[{code}m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
+
+
+def width():
+    return min(96, shutil.get_terminal_size((96, 24)).columns)

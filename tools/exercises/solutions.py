@@ -1,0 +1,249 @@
+"""exercise.py check: every test of an exercise can fail, and says something useful when it does.
+
+lessons/NN_topic/test/wrong_solutions.txt has wrong solutions, a paragraph each:
+
+    block_pool.cpp: the block freed first comes first
+    - return free_.back();
+    + return free_.front();
+    says: found +0
+
+The code after the minus signs is once in the file, in a function of the exercise; what stands after the plus signs
+takes its place. Then one of the step's tests fails, and what the learner is shown matches `says:`. A line
+`found by: races` (bounds, divergence) names the tool of the simulated GPU that finds it, in place of the tests.
+
+All of a lesson's solutions are built into one program: each function begins with a switch over its versions, and
+two environment variables say how many steps are written and which wrong solution is active."""
+import collections
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+from . import runs
+from .lesson import ROOT, Lesson, Mistake, all_lessons
+
+FEWEST, FEWEST_IN_KERNELS = 6, 2
+TOOLS = {"races": "simt-tsan", "bounds": "simt-asan"}
+DIVERGENCE = re.compile(r"not every thread comes|deadlock|the mask |meet in different calls")
+HEAD = """// Written by tools/exercise.py check.
+#include <cstdlib>
+#include "common/base/todo.h"
+namespace kv_check {
+inline int number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+inline const int steps = number("KV_CHECK_STEPS", 99), wrong = number("KV_CHECK_WRONG", 0);
+}  // namespace kv_check
+"""
+
+
+@dataclasses.dataclass
+class Wrong:
+    number: int
+    file: str
+    what: str
+    old: str
+    new: str
+    says: str
+    found_by: str = "tests"
+    step: object = None
+    function: object = None
+
+    def in_place(self, source):
+        pattern = re.compile(r"\s+".join(map(re.escape, self.old.split())))
+        places = list(pattern.finditer(source))
+        if len(places) != 1:
+            raise Mistake(f"'{self.what}': its code is {len(places)} times in {self.file}, wanted once:\n{self.old}")
+        return places[0].start(), source[: places[0].start()] + self.new + source[places[0].end() :]
+
+
+def wrong_solutions(lesson):
+    path = lesson.folder / "test" / "wrong_solutions.txt"
+    paragraphs = path.read_text(encoding="utf-8").strip().split("\n\n") if path.exists() else []
+    found = []
+    for paragraph in paragraphs:
+        lines = [line for line in paragraph.split("\n") if not line.startswith("#")]
+        if not lines:
+            continue
+        file, _, what = lines[0].partition(": ")
+        parts = collections.defaultdict(list)
+        for line in lines[1:]:
+            match = re.match(r"([-+]|says:|found by:) ?(.*)", line)
+            if not match:
+                raise Mistake(f"'{lines[0]}': found '{line}', wanted '- CODE', '+ CODE', 'says: ...' or 'found by: ...'")
+            parts[match[1]].append(match[2])
+        wrong = Wrong(len(found) + 1, file, what, "\n".join(parts["-"]), "\n".join(parts["+"]), "".join(parts["says:"]),
+                      "".join(parts["found by:"]) or "tests")
+        if not what or not wrong.old or not wrong.says or wrong.found_by not in ("tests", "divergence", *TOOLS):
+            raise Mistake(f"'{lines[0]}': wanted 'FILE: WHAT', '- CODE', 'says: ...', and 'found by:' races, bounds or divergence")
+        at, _ = wrong.in_place(lesson.own(file))
+        for step in lesson.steps:
+            for function in step.functions:
+                if function.file == file:
+                    _, begin, end = function.span(lesson.own(file))
+                    if begin <= at < end:
+                        wrong.step, wrong.function = step, function
+        if not wrong.step:
+            raise Mistake(f"'{what}': its code stands in no function of the exercise")
+        found.append(wrong)
+    return found
+
+
+def places(lesson):
+    """What is wrong with an exercise, as far as can be seen without building it."""
+    problems = []
+    try:
+        for file in lesson.files():
+            lesson.skeleton(file)
+        wrongs = wrong_solutions(lesson)
+        kernels = sum(bool(wrong.step.gpu_tests) for wrong in wrongs)
+        if len(wrongs) < FEWEST or kernels < min(FEWEST_IN_KERNELS, sum(len(s.gpu_tests) for s in lesson.steps)):
+            problems.append(f"{len(wrongs)} wrong solutions, {kernels} of them in kernels; wanted {FEWEST} and {FEWEST_IN_KERNELS}")
+    except (Mistake, OSError) as mistake:
+        problems.append(str(mistake))
+    if not lesson.done:
+        problems.append("its README has no `## Done`")
+    if [step.number for step in lesson.steps] != list(range(1, len(lesson.steps) + 1)):
+        problems.append("its steps are not numbered 1, 2, 3, ...")
+    return [f"lesson {lesson.number}: {problem}" for problem in problems]
+
+
+def with_all_solutions(lesson, file, wrongs):
+    """The file's source with a switch over all versions in each function of the exercise."""
+    source = lesson.own(file)
+    functions = [(function.span(source), function, step) for step in lesson.steps for function in step.functions
+                 if function.file == file]
+    mark = lambda at: f'#line {source.count(chr(10), 0, at) + 1} "{lesson.folder / file}"\n'
+    for (_, begin, end), function, step in sorted(functions, key=lambda f: -f[0][0]):
+        text = f'  if (kv_check::steps < {step.number}) KV_TODO("{function.name}");\n  switch (kv_check::wrong) {{\n'
+        for wrong in wrongs:
+            if wrong.function == function:
+                _, changed = wrong.in_place(lesson.own(file))
+                _, b, e = function.span(changed)
+                text += f"case {wrong.number}: {{\n{mark(begin)}{changed[b:e]}}} break;\n"
+        text += f"default: {{\n{mark(begin)}{source[begin:end]}}}\n}}\n{mark(end)}"
+        source = source[:begin] + text + source[end:]
+    return f'{HEAD}#line 1 "{lesson.folder / file}"\n{source}'
+
+
+def write_sources(lesson, wrongs, build):
+    folder = build / "lessons" / lesson.name / "solutions"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.name not in lesson.files():
+            path.unlink()
+    for file in lesson.files():
+        text = with_all_solutions(lesson, file, wrongs)
+        if not (folder / file).exists() or (folder / file).read_text(encoding="utf-8") != text:
+            (folder / file).write_text(text, encoding="utf-8")
+
+
+def build_solutions(lesson, wrongs, build, targets):
+    if not (build / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    write_sources(lesson, wrongs, build)
+    ok, words = runs.build(build, sorted(targets))
+    if not ok:
+        raise Mistake("\n".join([f"lesson {lesson.number}: the solutions do not compile:", *words]))
+
+
+def settings(step, wrong=0):
+    return {"KV_CHECK_STEPS": str(step), "KV_CHECK_WRONG": str(wrong)}
+
+
+def judged(lesson, build, wrong):
+    """What is wrong with a wrong solution: empty if its tests find it and say so."""
+    if wrong.found_by in TOOLS:
+        state, told = with_tool(lesson, build, wrong.step, wrong.found_by, wrong.number)
+    else:
+        results = runs.run_step(build, wrong.step, lesson.target, "solutions", settings(wrong.step.number, wrong.number))
+        state = runs.state_of(results)
+        told = "\n".join(next((result.report for result in results if result.state == state != "passes"), []))
+        if wrong.found_by == "divergence" and not DIVERGENCE.search(told):
+            return f"'{wrong.what}': the simulated GPU does not name it. It {state}:\n{told}"
+    if state != "fails":
+        return f"'{wrong.what}': nobody finds it; step {wrong.step.number} {state}"
+    if not re.search(wrong.says, told):
+        return f"'{wrong.what}': it is found, but what is shown has no match of /{wrong.says}/:\n{told}"
+    return ""
+
+
+def with_tool(lesson, build, step, tool, wrong=0):
+    import kernel_runs
+    os.environ.update(settings(step.number, wrong))
+    binary = build.parent / TOOLS[tool] / "bin" / f"{lesson.target}_gpu_solutions"
+    results = kernel_runs.run(binary, tool, step.gpu_tests)
+    told = "\n".join(line for result in results for finding in result.findings for line in finding)
+    return runs.state_of(results), told
+
+
+def check_lesson(lesson, options):
+    """(problems, wrong solutions, how many of them were told apart)."""
+    wrongs = wrong_solutions(lesson)
+    shown = [wrong for wrong in wrongs if options.only in wrong.what]
+    targets = {target for step in lesson.steps for target in runs.targets_of(step, lesson.target, "solutions")}
+    build_solutions(lesson, wrongs, options.build, targets)
+    tools = {wrong.found_by for wrong in shown} & set(TOOLS)
+    for tool in tools:
+        build_solutions(lesson, wrongs, options.build.parent / TOOLS[tool], [f"{lesson.target}_gpu_solutions"])
+
+    def reference(step):
+        for steps, wanted in ((step.number, "passes"), (step.number - 1, "waits")):
+            for result in runs.run_step(options.build, step, lesson.target, "solutions", settings(steps)):
+                if result.state != wanted:
+                    what = "when all up to it is written" if wanted == "passes" else "when it is not written"
+                    yield "\n".join([f"step {step.number}, {what}: \"{result.case}\" {result.state}", *result.report])
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = [p for found in pool.map(lambda step: list(reference(step)), [] if options.only else lesson.steps) for p in found]
+        quick = [wrong for wrong in shown if wrong.found_by not in TOOLS]
+        found = list(pool.map(lambda wrong: judged(lesson, options.build, wrong), quick))
+    for wrong in shown:
+        if wrong.found_by in TOOLS:  # one after the other: these programs use all cores
+            found.append(judged(lesson, options.build, wrong))
+    for step, tool in {(w.step.number, w.found_by): (w.step, w.found_by) for w in shown if w.found_by in TOOLS}.values():
+        state, told = with_tool(lesson, options.build, step, tool)
+        if state != "passes":
+            problems.append(f"step {step.number}, the lesson's own code: --{tool} {state}:\n{told}")
+    missed = [what for what in found if what]
+    return [f"lesson {lesson.number}: {problem}" for problem in problems + missed], len(shown), len(shown) - len(missed)
+
+
+def lines_taken(lesson):
+    spans = [(f, f.span(lesson.own(f.file))) for step in lesson.steps for f in step.functions]
+    return sum(lesson.own(f.file).count("\n", begin, end) for f, (_, begin, end) in spans)
+
+
+def table(rows):
+    head = ("exercise", "steps", "kernels", "lines", "wrong solutions caught")
+    print("\n".join("| " + " | ".join(map(str, row)) + " |" for row in (head, ("---",) * len(head), *rows)))
+
+
+def check(options):
+    lessons = [Lesson(folder) for folder in options.folders] if options.folders else all_lessons()
+    problems = [problem for lesson in lessons for problem in places(lesson)]
+    rows = []
+    if not options.places and not problems:
+        for lesson in lessons:
+            found, wrong, caught = check_lesson(lesson, options)
+            problems += found
+            kernels = sum(function.file.endswith(".cu") for step in lesson.steps for function in step.functions)
+            rows.append((lesson.name.replace("_", " ", 1), len(lesson.steps), kernels, lines_taken(lesson), f"{caught} of {wrong}"))
+        table(rows)
+    for problem in problems:
+        print(f"\n{problem}", file=sys.stderr)
+    if options.places:
+        print(f"{len(lessons)} exercises, {sum(len(lesson.steps) for lesson in lessons)} steps: {len(problems)} problems")
+    return 1 if problems else 0
+
+
+def add_arguments(verbs):
+    parser = verbs.add_parser("check", help="can every test fail, and does the reference pass?")
+    parser.add_argument("folders", nargs="*", type=pathlib.Path, help="lessons/NN_topic; default: all")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "simt", help="default: build/simt")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only the wrong solutions whose first line has this")
+    parser.add_argument("--places", action="store_true", help="only whether all that the texts name is there; builds nothing")
