@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -119,6 +120,14 @@ class Gpu {
 };
 
 }  // namespace
+
+#ifdef SIMT_ASAN
+/// The sanitizers call it when they have found something: whose fault it is.
+extern "C" void __asan_on_error() {
+  if (in_kernel) std::fprintf(stderr, "simulated GPU: %s\n", name_of_thread().c_str());
+}
+extern "C" void __ubsan_on_report() { __asan_on_error(); }
+#endif
 
 void run(const Grid& grid) { Gpu::instance().run(grid); }
 void meet(const Call& call) {

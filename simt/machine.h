@@ -92,6 +92,7 @@ struct Grid {
   bool overlaps = false;  // programmatic dependent launch: ordered by wait_for_predecessors() only
   void (*call)(const void*) = nullptr;
   const void* arguments = nullptr;
+  const void* kernel = nullptr;  // for tools: whose launch it is
 
   size_t num_ctas() const { return size_t{size.x} * size.y * size.z; }
   size_t num_threads() const { return size_t{block.x} * block.y * block.z; }
@@ -115,6 +116,7 @@ __attribute__((no_sanitize_thread, noinline)) void launch(void (*kernel)(Params.
     (*static_cast<const decltype(call)*>(f))();
   };
   grid.arguments = &call;
+  grid.kernel = reinterpret_cast<const void*>(kernel);
   run(grid);
 }
 

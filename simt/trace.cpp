@@ -6,7 +6,8 @@
 // lanes meet, the n-th time that a lane comes to an instruction belongs to the n-th time of the
 // others. That is exact as long as loops run equally often in all lanes that take part.
 //
-//   SIMT_TRACE=FILE   one JSON object for each instruction; tools/kernel_traffic.py reads them
+//   SIMT_TRACE=FILE   one JSON object for each kernel and for each instruction of it;
+//   tools/kernel_traffic.py reads them
 
 #include <dlfcn.h>
 
@@ -93,6 +94,11 @@ void count_passes(const Request& request, Instruction& i) {
   }
 }
 
+struct Kernel {
+  uint64_t launches = 0;
+  std::map<Address, Instruction> instructions;  // by 2 * program counter, + 1 for a store
+};
+
 class Tracer : public simt::Observer {
  public:
   Tracer() { simt::observer = this; }
@@ -105,6 +111,8 @@ class Tracer : public simt::Observer {
     warps_.assign((grid.num_threads() + 31) / 32, {});
     shared_ = reinterpret_cast<Address>(shared);
     shared_bytes_ = grid.shared_bytes;
+    kernel_ = &kernels_[reinterpret_cast<Address>(grid.kernel)];
+    kernel_->launches += blockIdx.x + blockIdx.y + blockIdx.z == 0;
   }
   void on_cta_end() override { finish_all(); }
   void on_sync_threads() override { finish_all(); }
@@ -114,7 +122,7 @@ class Tracer : public simt::Observer {
     const bool shared = is_shared(at);
     if (!shared && simt::find_memory(at).second == 0) return;  // the thread's own stack, arguments
     const auto pc = reinterpret_cast<Address>(from) * 2 + store;
-    Instruction& instruction = instructions_[pc];
+    Instruction& instruction = kernel_->instructions[pc];
     instruction.shared = shared;
     instruction.store = store;
     instruction.bytes = bytes;
@@ -137,7 +145,7 @@ class Tracer : public simt::Observer {
   void finish(size_t number) {
     Warp& warp = warps_[number];
     for (const auto& [key, request] : warp.requests) {
-      Instruction& i = instructions_[key.first];
+      Instruction& i = kernel_->instructions[key.first];
       if (i.requests++ == 0) {
         i.example = request;
         i.block = blockIdx;
@@ -148,31 +156,38 @@ class Tracer : public simt::Observer {
     warp = {};
   }
 
+  /// "lane": where it reads, from the beginning of its array.
+  static std::string lanes_of(const Instruction& i) {
+    std::string lanes;
+    for_each_lane(i.example, [&](size_t lane) {
+      const Address at = i.example.address[lane];
+      lanes += (lanes.empty() ? "" : ", ") + ("\"" + std::to_string(lane)) +
+               "\": " + std::to_string(at - (i.shared ? 0 : simt::find_memory(at).first));
+    });
+    return lanes;
+  }
+
   void write(const char* path) const {
     std::FILE* const out = std::fopen(path, "w");
     if (out == nullptr) return std::perror(path);
     Dl_info program{};
     dladdr(&__data_start, &program);
     const auto base = reinterpret_cast<Address>(program.dli_fbase);
-    for (const auto& [pc, i] : instructions_) {
-      const Address first =
-          i.example.address[static_cast<size_t>(std::countr_zero(i.example.lanes | 1u << 31))];
-      const Address origin = i.shared ? 0 : simt::find_memory(first).first;
-      std::string lanes;
-      for_each_lane(i.example, [&](size_t lane) {
-        lanes += (lanes.empty() ? "" : ", ") + ("\"" + std::to_string(lane)) +
-                 "\": " + std::to_string(i.example.address[lane] - origin);
-      });
-      std::fprintf(
-          out,
-          "{\"program\": \"%s\", \"at\": %lu, \"space\": \"%s\", \"op\": \"%s\", \"bytes\": %u, "
-          "\"requests\": %lu, \"wanted\": %lu, \"moved\": %lu, \"best\": %lu, "
-          "\"block\": [%u, %u, %u], \"warp\": %lu, \"lanes\": {%s}}\n",
-          program.dli_fname, static_cast<unsigned long>(pc / 2 - base - 1),
-          i.shared ? "shared" : "global", i.store ? "store" : "load", i.bytes,
-          static_cast<unsigned long>(i.requests), static_cast<unsigned long>(i.wanted),
-          static_cast<unsigned long>(i.moved), static_cast<unsigned long>(i.best), i.block.x,
-          i.block.y, i.block.z, static_cast<unsigned long>(i.warp), lanes.c_str());
+    const auto number = [](auto x) { return static_cast<unsigned long>(x); };
+    for (const auto& [kernel, told] : kernels_) {
+      std::fprintf(out, "{\"program\": \"%s\", \"kernel\": %lu, \"launches\": %lu}\n",
+                   program.dli_fname, number(kernel - base), number(told.launches));
+      for (const auto& [pc, i] : told.instructions) {
+        std::fprintf(
+            out,
+            "{\"program\": \"%s\", \"kernel\": %lu, \"at\": %lu, \"space\": \"%s\", "
+            "\"op\": \"%s\", \"bytes\": %u, \"requests\": %lu, \"wanted\": %lu, \"moved\": %lu, "
+            "\"best\": %lu, \"block\": [%u, %u, %u], \"warp\": %lu, \"lanes\": {%s}}\n",
+            program.dli_fname, number(kernel - base), number(pc / 2 - base - 1),
+            i.shared ? "shared" : "global", i.store ? "store" : "load", i.bytes, number(i.requests),
+            number(i.wanted), number(i.moved), number(i.best), i.block.x, i.block.y, i.block.z,
+            number(i.warp), lanes_of(i).c_str());
+      }
     }
     std::fclose(out);
   }
@@ -180,7 +195,8 @@ class Tracer : public simt::Observer {
   Address shared_ = 0;
   size_t shared_bytes_ = 0;
   std::vector<Warp> warps_;
-  std::map<Address, Instruction> instructions_;  // by 2 * program counter, + 1 for a store
+  Kernel* kernel_ = nullptr;           // of the CTA that runs
+  std::map<Address, Kernel> kernels_;  // by the address of the function
 };
 
 Tracer tracer;

@@ -57,6 +57,12 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
+/// The running thread's, in reports.
+inline std::string name_of_thread() {
+  const auto of = [](const uint3& i) { return text("(", i.x, ",", i.y, ",", i.z, ")"); };
+  return text("block ", of(blockIdx), " thread ", of(threadIdx), ", launch ", num_launches);
+}
+
 /// Runs CTAs, one at a time, on the OS thread that it belongs to.
 class Worker {
  public:
@@ -121,12 +127,15 @@ class Worker {
     num_waiting_ = 0;
     random_ = options().seed == 0 ? 0 : options().seed * (cta + 1) | 1;
     // In turns, so that thread i of this CTA is another fiber than thread i of the one before: to
-    // the thread sanitizer a fiber is a thread, and orders what it does.
-    while (fibers_.size() < num_alive_ + 1) fibers_.emplace_back(&first, fibers_.size());
+    // the thread sanitizer a fiber is a thread, and orders what it does. With more of them than
+    // threads, a report also names rightly who wrote some CTAs ago.
+    const size_t wanted = std::max<size_t>(num_alive_ + 1, kFindsRaces ? 160 : 0);
+    while (fibers_.size() < wanted) fibers_.emplace_back(&first, fibers_.size());
     free_.clear();
     for (size_t i = fibers_.size(); i-- > 0;) {
-      free_.push_back(&fibers_[(i + num_ctas_) % fibers_.size()]);
+      free_.push_back(&fibers_[(i + first_fiber_) % fibers_.size()]);
     }
+    first_fiber_ = (first_fiber_ + num_alive_) % fibers_.size();
     threads_.assign(num_alive_, {});
     warps_.assign((num_alive_ + 31) / 32, {});
     num_ready_ = 0;
@@ -156,9 +165,7 @@ class Worker {
   void run_thread() {
     if (kFindsRaces) {
       const Quiet quiet;
-      thread_->fiber->set_name(text("block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z,
-                                    ") thread ", thread_->number)
-                                   .c_str());
+      thread_->fiber->set_name(name_of_thread().c_str());
     }
     acquire(&launched);
     if (!grid_->overlaps) acquire(&ended[(num_launches + 1) % 2]);
@@ -319,6 +326,7 @@ class Worker {
   std::exception_ptr error_;
   Fiber home_;  // who calls run_cta()
   std::deque<Fiber> fibers_;
+  size_t first_fiber_ = 0;  // of the next CTA
   std::deque<Fiber*> free_;
   std::array<char, 2> syncs_{}, ctas_{};  // for release() and acquire()
 };

@@ -1,53 +1,93 @@
 #!/usr/bin/env python3
 """What the loads and stores of a kernel cost, from the trace of a simulated GPU (simt/trace.cpp).
 
-  kernel_traffic.py TRACE [--source FILE.cu] [--svg OUT.svg]
+  kernel_traffic.py TRACE [--kernels FOLDER] [--source] [--svg OUT.svg] [--sums]
 
-A table with a row for each line of kernel code: requests of a warp, 32-byte sectors of global memory
-(or passes through the banks of shared memory) for each, the least that could do, and the share of the
-bytes moved that were wanted. --source prints the file with these numbers in its margin; --svg draws one
-request of each line: which lane reads where.
+For each kernel a table with a row for each line of code: requests (a warp's load or store is one), the
+32-byte sectors of global memory that they touch or the passes through the 32 banks of shared memory,
+the least that could do, and the share of the bytes moved that were wanted. --kernels leaves out those
+that are defined elsewhere; --source prints the files with these numbers in the margin; --svg draws one
+request of each line: which lane reads where. --sums prints one JSON object: kernel, memory, op and counts.
 """
 
 import argparse
 import collections
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COUNTS = ("requests", "wanted", "moved", "best")
+UNIT = {"global": "sectors", "shared": "passes"}
+Key = collections.namedtuple("Key", "file line space op bytes")
 
-def lines_of(rows):
-    """(file, line) of each instruction: of what was inlined there, the first that is kernel code."""
-    by_program = collections.defaultdict(list)
-    for row in rows:
-        by_program[row["program"]].append(row["at"])
-    found = {}
-    for program, addresses in by_program.items():
-        out = subprocess.run(["addr2line", "-a", "-i", "-e", program, *map(hex, addresses)],
-                             capture_output=True, text=True, check=True).stdout
-        at = None
-        for line in out.splitlines():
-            if line.startswith("0x"):
-                at = program, int(line, 16)
-                continue
-            file, _, number = line.split(" ")[0].rpartition(":")
-            is_kernel = file.endswith((".cu", ".cuh"))
-            if at not in found or (is_kernel and not found[at][0].endswith((".cu", ".cuh"))):
-                found[at] = (file, int(number) if number.isdigit() else 0)
+
+def frames_at(program, addresses):
+    """address -> [(function, file, line)], from the innermost of what was inlined there on."""
+    out = subprocess.run(["addr2line", "-afiC", "-e", program, *map(hex, sorted(addresses))],
+                         capture_output=True, text=True, check=True).stdout.splitlines()
+    found, i = {}, 0
+    while i < len(out):
+        if re.fullmatch(r"0x[0-9a-f]+", out[i]):
+            frames = found[int(out[i], 16)] = []
+            i += 1
+            continue
+        file, _, number = out[i + 1].split(" ")[0].rpartition(":")
+        frames.append((out[i], resolved(file, program), int(number) if number.isdigit() else 0))
+        i += 2
     return found
 
 
-def by_line(rows):
-    """The rows summed up for each place in the source, the dearest first."""
-    places = lines_of(rows)
-    sums = {}
-    for row in rows:
-        key = (*places[row["program"], row["at"]], row["space"], row["op"], row["bytes"])
-        total = sums.setdefault(key, dict.fromkeys(("requests", "wanted", "moved", "best"), 0) | {"example": row})
-        for name in ("requests", "wanted", "moved", "best"):
+def resolved(file, program):
+    """The compiler may have seen it from the build folder."""
+    path = pathlib.Path(file)
+    return (path if path.is_absolute() else pathlib.Path(program).parent.parent / path).resolve()
+
+
+def is_kernel_code(path):
+    return path.suffix in (".cu", ".cuh")
+
+
+def base_name(function):
+    """lesson02::(anonymous namespace)::append_kv_kernel(Args) without all that is around the name."""
+    name = function.replace("(anonymous namespace)::", "").removeprefix("void ")
+    return re.split(r"[<(]", name)[0].split("::")[-1]
+
+
+class Kernel:
+    def __init__(self, name, file):
+        self.name, self.file, self.launches, self.rows = name, file, 0, {}
+
+    def add(self, key, row):
+        total = self.rows.setdefault(key, dict.fromkeys(COUNTS, 0) | {"example": row})
+        for name in COUNTS:
             total[name] += row[name]
-    return sorted(sums.items(), key=lambda item: -item[1]["moved"])
+
+    def of(self, space):
+        return sorted((k, t) for k, t in self.rows.items() if k.space == space)
+
+
+def read(path):
+    """The kernels of a trace, in the order of their names; instances of a template are one."""
+    rows = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+    programs = collections.defaultdict(set)
+    for row in rows:
+        programs[row["program"]] |= {row["kernel"], row.get("at", row["kernel"])}
+    frames = {program: frames_at(program, addresses) for program, addresses in programs.items()}
+    kernels = {}
+    for row in rows:
+        function, file, _ = frames[row["program"]][row["kernel"]][-1]
+        kernel = kernels.setdefault((base_name(function), file), Kernel(base_name(function), file))
+        if "launches" in row:
+            kernel.launches += row["launches"]
+            continue
+        # The line of the kernel itself, whatever it calls there.
+        _, at_file, line = next((f for f in reversed(frames[row["program"]][row["at"]]) if is_kernel_code(f[1])),
+                                frames[row["program"]][row["at"]][-1])
+        kernel.add(Key(at_file, line, row["space"], row["op"], row["bytes"]), row)
+    return [kernels[key] for key in sorted(kernels, key=str)]
 
 
 def source_line(file, number):
@@ -57,79 +97,115 @@ def source_line(file, number):
         return ""
 
 
-def table(sums):
-    for space, unit in (("global", "sectors of 32 bytes"), ("shared", "passes through 32 banks")):
-        here = [(key, total) for key, total in sums if key[2] == space]
-        if not here:
+def table(kernel):
+    times = f"{kernel.launches} launch{'es' if kernel.launches != 1 else ''}"
+    print(f"{kernel.name}, {kernel.file.name}, {times}")
+    for space, unit in UNIT.items():
+        rows = kernel.of(space)
+        if not rows:
             continue
-        print(f"\n{space} memory: {unit}\n")
-        print(f"{'line':<28} {'op':<9} {'requests':>9} {'per request':>11} {'least':>6} {'wanted':>7}  code")
-        for (file, number, _, op, size), t in here:
+        print(f"\n{'line':>16}  {space:<8}  requests {unit:>9}   each  least  wanted")
+        for key, t in rows:
+            place = str(key.line) if key.file == kernel.file else f"{key.file.name}:{key.line}"
             share = 100 * (t["wanted"] / (32 * t["moved"]) if space == "global" else t["best"] / t["moved"])
-            place = f"{pathlib.Path(file).name}:{number}"
-            print(f"{place:<28} {op + ' ' + str(size):<9} {t['requests']:>9,} {t['moved'] / t['requests']:>11.2f} "
-                  f"{t['best'] / t['requests']:>6.2f} {share:>5.0f} %  {source_line(file, number)[:48]}")
-        moved, best = (sum(t[name] for _, t in here) for name in ("moved", "best"))
-        print(f"all: {moved:,} {unit}, {best:,} at least")
+            print(f"{place:>16}  {key.op + ' ' + str(key.bytes):<8} {t['requests']:>9,} {t['moved']:>9,} "
+                  f"{t['moved'] / t['requests']:>6.2f} {t['best'] / t['requests']:>6.2f} {share:>5.0f} %  "
+                  f"{source_line(key.file, key.line)[:38]}".rstrip())
+        moved, best = (sum(t[name] for _, t in rows) for name in ("moved", "best"))
+        print(f"{'all':>16}  {'':<8} {sum(t['requests'] for _, t in rows):>9,} {moved:>9,}   at least {best:,}")
+    print()
 
 
-def annotate(sums, source):
-    margin = collections.defaultdict(list)
-    for (file, number, space, op, _), t in sums:
-        if pathlib.Path(file).name == pathlib.Path(source).name:
-            margin[number].append(f"{op} {t['moved'] / t['requests']:.1f} of {t['best'] / t['requests']:.1f} {space[0]}")
-    print(f"\n{source}: sectors (g) or passes (s) of a request, and the least\n")
-    for number, line in enumerate(pathlib.Path(source).read_text().splitlines(), 1):
-        print(f"{'; '.join(margin[number])[:34]:>34} | {line}")
+def annotate(kernels, folders):
+    margin = collections.defaultdict(lambda: collections.defaultdict(list))
+    for kernel in kernels:
+        for (file, number, space, op, _), t in sorted(kernel.rows.items()):
+            if any(file.is_relative_to(folder) for folder in folders):
+                margin[file][number].append(f"{op} {t['moved'] / t['requests']:.1f}/{t['best'] / t['requests']:.1f}{space[0]}")
+    for file, numbers in margin.items():
+        print(f"\n{file.name}: sectors (g) or passes (s) of a request / the least\n")
+        lines = file.read_text().splitlines()
+        printed = 0
+        for number in sorted(numbers):  # the functions that they stand in, whole
+            if number <= printed:
+                continue
+            begin = next((i for i in range(number - 1, -1, -1) if lines[i] == ""), 0) + 1
+            while lines[begin - 1].startswith("  "):  # an empty line within the function
+                begin = next((i for i in range(begin - 2, -1, -1) if lines[i] == ""), 0) + 1
+            printed = next((i + 1 for i in range(number, len(lines)) if lines[i] == "}"), len(lines))
+            for n in range(begin, printed + 1):
+                print(f"{' '.join(numbers[n])[:34]:>34} | {lines[n - 1]}".rstrip())
 
 
-def draw(sums, path):
-    """One request of each line: a row of lanes, and the sectors or banks that they touch."""
-    rows = []
-    y = 0
-    for (file, number, space, op, size), t in sums[:12]:
-        lanes = {int(lane): at for lane, at in t["example"]["lanes"].items()}
-        unit = 32 if space == "global" else 4
-        units = sorted({(at + b) // unit % (32 if space == "shared" else 1 << 62) for at in lanes.values() for b in (0, size - 1)})
-        place = {u: i for i, u in enumerate(units)}
-        rows.append(f'<text x="8" y="{y + 18}" class="t">{pathlib.Path(file).name}:{number}  {op} of {size} bytes: '
-                    f'{len(units)} {"sectors" if space == "global" else "banks"}</text>')
-        for lane in range(32):
-            used = lane in lanes
-            rows.append(f'<rect x="{8 + lane * 24}" y="{y + 26}" width="22" height="16" class="{"on" if used else "off"}"/>')
-            if used:
-                u = place[lanes[lane] // unit % (32 if space == "shared" else 1 << 62)]
-                rows.append(f'<line x1="{19 + lane * 24}" y1="{y + 42}" x2="{8 + (u + 0.5) * 768 / len(units):.0f}" y2="{y + 72}" class="l"/>')
-        for i in range(len(units)):
+def draw(kernels, path):
+    """One request of each line: a row of lanes, and the sectors or banks that they touch, in the order of addresses."""
+    rows, y = [], 0
+    for kernel in kernels:
+        for key, t in sorted(kernel.rows.items()):
+            lanes = {int(lane): at for lane, at in t["example"]["lanes"].items()}
+            place = lambda b: b // 32 if key.space == "global" else b // 4 % 32
+            units = sorted({place(at + b) for at in lanes.values() for b in range(0, key.bytes, 4 if key.bytes >= 4 else 1)})
             width = 768 / len(units)
-            rows.append(f'<rect x="{8 + i * width:.1f}" y="{y + 72}" width="{max(width - 2, 1):.1f}" height="14" class="s"/>')
-        y += 104
+            unit = ("sector" if key.space == "global" else "bank") + ("s" if len(units) > 1 else "")
+            rows.append(f'<text x="8" y="{y + 18}" class="t">{kernel.name}, line {key.line}: {key.op} of {key.bytes} bytes, '
+                        f'{len(lanes)} lanes, {len(units)} {unit}</text>')
+            for lane in range(32):
+                x = 8 + lane * 24
+                rows.append(f'<rect x="{x}" y="{y + 26}" width="22" height="16" class="{"on" if lane in lanes else "off"}"/>'
+                            f'<text x="{x + 11}" y="{y + 38}" class="n">{lane}</text>')
+                if lane in lanes:
+                    to = 8 + (units.index(place(lanes[lane])) + 0.5) * width
+                    rows.append(f'<line x1="{x + 11}" y1="{y + 42}" x2="{to:.0f}" y2="{y + 78}" class="l"/>')
+            for i in range(len(units)):
+                rows.append(f'<rect x="{8 + i * width:.1f}" y="{y + 78}" width="{max(width - 2, 1):.1f}" height="14" class="s"/>')
+            y += 112
     pathlib.Path(path).write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 784 {y}" font-family="sans-serif" font-size="13">'
-        "<style>.t{fill:#444}.on{fill:#4878d0}.off{fill:#ddd}.s{fill:#ee854a}.l{stroke:#888;stroke-width:.8}"
-        "@media (prefers-color-scheme:dark){.t{fill:#ddd}.off{fill:#444}}</style>" + "".join(rows) + "</svg>\n")
+        "<style>.t{fill:#444}.n{fill:#fff;font-size:9px;text-anchor:middle}.on{fill:#4878d0}.off{fill:#ddd}.s{fill:#ee854a}"
+        ".l{stroke:#888;stroke-width:.8}@media (prefers-color-scheme:dark){.t{fill:#ddd}.off{fill:#444}}</style>"
+        + "".join(rows) + "</svg>\n")
+
+
+def sums(kernels):
+    return [{"kernel": kernel.name, "space": space, "op": op, **{name: sum(t[name] for _, t in rows) for name in COUNTS}}
+            for kernel in kernels for space in UNIT for op in ("load", "store")
+            if (rows := [(k, t) for k, t in kernel.of(space) if k.op == op])]
+
+
+def report(trace, folders=(), svg=None, source=False):
+    kernels = read(trace)
+    folders = [pathlib.Path(folder).resolve() for folder in folders]
+    here = [k for k in kernels if k.rows and (not folders or any(k.file.is_relative_to(folder) for folder in folders))]
+    if not here:
+        sys.exit("error: no load or store was traced; wanted a kernel that ran in a simt-trace build")
+    for kernel in here:
+        table(kernel)
+    print("A request is one load or store of a warp. It moves sectors of 32 bytes of global memory, or takes\n"
+          "passes through the 32 banks of shared memory; 'least' is what so many bytes need.")
+    if source:
+        annotate(here, folders)
+    if svg:
+        draw(here, svg)
+        shown = pathlib.Path(svg).resolve()
+        print(f"Which lane reads where: {shown.relative_to(ROOT) if shown.is_relative_to(ROOT) else shown}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=pathlib.Path)
-    parser.add_argument("--source", help="print this file with the numbers in its margin")
+    parser.add_argument("--kernels", metavar="FOLDER", action="append", default=[], help="only kernels that are defined there")
+    parser.add_argument("--source", action="store_true", help="print the code with the numbers in its margin")
     parser.add_argument("--svg", help="draw one request of each line")
+    parser.add_argument("--sums", action="store_true", help="sums of each kernel as JSON, and nothing else")
     options = parser.parse_args()
-    try:
-        rows = [json.loads(line) for line in options.trace.read_text().splitlines()]
-    except OSError as error:
-        sys.exit(f"error: {error}")
-    if not rows:
-        sys.exit(f"error: {options.trace}: no load or store was traced; wanted a kernel that ran in a simt-trace build")
-    sums = by_line(rows)
-    table(sums)
-    if options.source:
-        annotate(sums, options.source)
-    if options.svg:
-        draw(sums, options.svg)
-        print(f"\n{options.svg}: one request of each line")
+    if options.sums:
+        print(json.dumps(sums(read(options.trace)), indent=1))
+    else:
+        report(options.trace, options.kernels, options.svg, options.source)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"error: {error}")

@@ -24,5 +24,8 @@ expect 2 'error: there is no lesson 99' run 99
 expect 2 'error: there is no lesson 0' test 0
 expect 2 'error: lesson 03 has no road' bench 3 --road
 expect 2 'error: there is no lesson 18446744073709551617' run 18446744073709551617
+expect 2 "error: which lesson's\? For example: ./course kernel 3 --races" kernel
+expect 2 'error: there is no lesson 99' kernel 99 --races
+expect 0 'two threads at one place with nothing that orders them' kernel --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
 exit $fails
