@@ -6,6 +6,7 @@
   check.py quotes    code quoted in a text stands in the tested source, word for word
   check.py numbers   a number with a unit in a text stands in what its commands printed
   check.py commands  every ./course command, file and link that a text names exists
+  check.py solutions no text shows what an exercise asks for, except folded away
   check.py promise   nothing that would let a compiler change the arithmetic
   check.py figures   the drawn diagrams are what their scripts draw
   check.py selftest  each rule above finds a planted violation
@@ -144,6 +145,36 @@ def quotes(root):
                 yield f"{rel}:{n}: this quote is not in {mark.group(1)} any more"
 
 
+def taken_out(folder):
+    """The lines that a lesson's exercise takes out of its files, but those too short to give anything away."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    from exercises.lesson import Lesson, Mistake
+    try:
+        lesson = Lesson(folder)
+        functions = [function for step in lesson.steps for function in step.functions]
+        spans = [(function, function.span(lesson.own(function.file))) for function in functions]
+    except Mistake:
+        return  # tools/exercise.py check --places says so
+    for function, (_, begin, end) in spans:
+        for line in map(str.strip, lesson.own(function.file)[begin:end].splitlines()):
+            if len(line) >= 12 and not line.startswith("//"):
+                yield line, function.name
+
+
+def solutions(root):
+    """A lesson's text quotes no line that its exercise takes out, outside <details>."""
+    for exercise in sorted(root.glob("lessons/*/exercise/README.md")):
+        taken = dict(taken_out(exercise.parents[1]))
+        for path in (exercise.parents[1] / "README.md", exercise):
+            rel = path.relative_to(root)
+            in_code = folded = False
+            for n, line in numbered_lines(root, rel) if path.exists() else ():
+                folded = (folded or "<details>" in line) and "</details>" not in line
+                in_code ^= line.lstrip().startswith("```")
+                if in_code and not folded and line.strip() in taken:
+                    yield f"{rel}:{n}: this line of {taken[line.strip()]}() is for the reader to write: fold it away"
+
+
 QUANTITY = re.compile(r"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)(?: |&nbsp;)?"
                       r"(us|ms|ns|s|%|x|times|[GT]B/s|[GT]FLOP/s|tokens/s)(?![\w/])")
 PRINTED = re.compile(r"<!-- output: [^\n]+? -->\n```[a-z]*\n(.*?)\n```|"
@@ -232,13 +263,16 @@ def figures(root):
 
 
 RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": numbers, "commands": commands,
-         "promise": promise, "figures": figures}
+         "solutions": solutions, "promise": promise, "figures": figures}
 
 
 def write(root, name, text):
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+EXERCISE = '## 1. F\n\n`f.cpp`: `int f()`\n\nText.\n\nHint: x.\n\nTests: "f"\n'
 
 
 def selftest():
@@ -276,9 +310,14 @@ def selftest():
         ("commands", "README.md", "`./course run 7`\n"),
         ("commands", "README.md", "[x](docs/none.md)\n"),
         ("commands", "README.md", "`common/none.h`\n"),
+        ("solutions", "lessons/01_a/README.md", "```cpp\n  return answer(42);\n```\n"),
+        ("solutions", "lessons/01_a/exercise/README.md", EXERCISE + "```\nreturn answer(42);\n```\n"),
         ("promise", "CMakeLists.txt", "add_compile_options(-ffast-math)\n"),
     ]
     clean = {
+        "lessons/01_a/f.cpp": "int f() {\n  // why\n  return answer(42);\n}\n",
+        "lessons/01_a/exercise/README.md": EXERCISE,
+        "lessons/01_a/README.md": "<details>\n```cpp\n  return answer(42);\n```\n</details>\nreturn answer(42);\n",
         "course": 'case "$1" in\n  run | test) ;;\nesac\n',
         "lessons/01_a/ok.h": "int a;\n",
         "lessons/02_b/ok.h": '#include "lessons/01_a/ok.h"\n#include "kernels/x.h"\n#include "common/program/x.h"\n',
