@@ -129,7 +129,7 @@ file(STRINGS "${KV_MINE_LIST}" KV_MINE)
 function(kv_mine_files num topic)
   foreach(file IN LISTS KV_MINE)
     if(TARGET lesson${num}_exercise_files AND file MATCHES "^lessons/${num}_${topic}/(exercise/.+)$")
-      string(REPLACE "." "[.]" object "${CMAKE_MATCH_1}[.]")
+      string(REPLACE "." "[.]" object "${CMAKE_MATCH_1}.")
       set_property(GLOBAL APPEND PROPERTY KV_MINE_OBJECTS
         "$<FILTER:$<TARGET_OBJECTS:lesson${num}_exercise_files>,INCLUDE,/${object}>")
     endif()
