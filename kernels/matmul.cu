@@ -2,9 +2,8 @@
 //
 // Floors, for a matrix of N x K and M rows: 2 N K bytes once from device memory, 2 M N K
 // operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step), with many the tensor cores
-// do. `./course bench-cuda` measures both. kernels/road/ is the way here in seven steps, each of
-// them measured (./course bench-cuda --road). The next gain with many rows is fewer bytes into each
-// SM: weights multicast to a cluster.
+// do. `./course bench-cuda` measures both. kernels/road/ is the way here in eight steps, each of
+// them measured (./course bench-cuda --road).
 
 #include <algorithm>
 #include <stdexcept>
@@ -14,6 +13,9 @@
 #include "kernels/matmul_few_rows.cuh"
 #include "kernels/matmul_many_rows.cuh"
 #include "kernels/rmsnorm.h"
+#ifdef KV_SM90A
+#include "kernels/matmul_warpgroups.cuh"
+#endif
 
 namespace kv {
 namespace {
@@ -178,6 +180,49 @@ void many_rows(const ProductArgs& product, const Stream& stream) {
   launch_dependent(kernel, launch, stream, product, tiles, stages);
 }
 
+#ifdef KV_SM90A
+
+template <typename Shape>
+void warpgroups(const ProductArgs& product, const Stream& stream) {
+  const auto kernel = warpgroups_kernel<Shape>;
+  static const cudaError_t allowed = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
+  cuda_backend::check(allowed, "preparing matmul");
+  const int tiles =
+      divide_up(product.num_rows, Shape::kRows) * divide_up(product.num_strips, Shape::kStrips);
+  const Launch launch{dim3(static_cast<unsigned>(std::min(tiles, num_sms()))),
+                      dim3(Shape::kThreads), static_cast<size_t>(Shape::kSharedBytes),
+                      "launching matmul"};
+  launch_dependent(kernel, launch, stream, product, maps_of<Shape>(product), tiles);
+}
+
+/// Hopper's own kernel. False: this GPU is another one.
+bool many_rows_by_warpgroups(const ProductArgs& product, const Stream& stream) {
+  static const bool is_hopper = device_limit(cudaDevAttrComputeCapabilityMajor) == 9 &&
+                                device_limit(cudaDevAttrComputeCapabilityMinor) == 0;
+  if (!is_hopper) return false;
+  // The tiles that are soonest done: each round of a CTA costs its outputs, and some for its start.
+  const auto cost = [&](int outputs) {
+    const int tiles =
+        divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
+    return divide_up(tiles, num_sms()) * (outputs + 40);
+  };
+  if (cost(128) <= std::min(cost(64), cost(32))) {
+    warpgroups<WarpgroupShape<128>>(product, stream);
+  } else if (cost(64) <= cost(32)) {
+    warpgroups<WarpgroupShape<64>>(product, stream);
+  } else {
+    warpgroups<WarpgroupShape<32>>(product, stream);
+  }
+  return true;
+}
+
+#else
+
+bool many_rows_by_warpgroups(const ProductArgs&, const Stream&) { return false; }
+
+#endif
+
 ProductArgs product_of(const MatmulArgs& args) {
   if (args.weight.size() != 1 || args.weight[0].cols != args.k) {
     throw std::logic_error("matmul_cuda: needs one packed matrix with k columns");
@@ -199,9 +244,7 @@ ProductArgs product_of(const MatmulArgs& args) {
   return product;
 }
 
-}  // namespace
-
-void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
+void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_warpgroups) {
   ProductArgs product = product_of(args);
   if (product.num_rows == 0 || product.num_outputs == 0) return;
   // Few rows are read in pieces of 16 bytes, many in whole chunks.
@@ -215,6 +258,7 @@ void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
   if (product.num_rows <= 16) return few_rows<2>(product, stream);
   if (product.num_rows <= 32) return few_rows<4>(product, stream);
   if (product.num_rows <= kMaxFewRows) return few_rows<8>(product, stream);
+  if (may_use_warpgroups && many_rows_by_warpgroups(product, stream)) return;
   // The largest tiles that give every SM one.
   const auto tiles = [&](int size) {
     return divide_up(product.num_strips * kTileRows, size) * divide_up(product.num_rows, size);
@@ -222,6 +266,14 @@ void matmul_cuda(const MatmulArgs& args, const Stream& stream) {
   if (tiles(128) * 5 >= num_sms() * 4) return many_rows<ManyRowsShape<4, 4, 2>, 1>(product, stream);
   if (tiles(64) * 5 >= num_sms() * 4) return many_rows<ManyRowsShape<2, 2, 2>, 2>(product, stream);
   many_rows<ManyRowsShape<1, 1, 2>, 4>(product, stream);
+}
+
+}  // namespace
+
+void matmul_cuda(const MatmulArgs& args, const Stream& stream) { multiply(args, stream, true); }
+
+void matmul_by_warps_cuda(const MatmulArgs& args, const Stream& stream) {
+  multiply(args, stream, false);
 }
 
 }  // namespace kv

@@ -9,8 +9,9 @@
 //   CPU   16 partial sums, lane i taking k = i, i + 16, i + 32, ... in ascending order with fused
 //         multiply-add; then a fixed tree over the 16 lanes. fp32 throughout; weights are read in
 //         the file's own type. The bits are the same for every instruction set.
-//   CUDA  K in fixed chunks. A chunk is a chain of m16n8k16 tensor-core steps from zero with the
-//         weights as the tall operand; the chunks' sums are added in ascending order in fp32.
+//   CUDA  K in fixed chunks. A chunk is a chain of tensor-core steps of 16 columns from zero; the
+//         chunks' sums are added in ascending order in fp32. Steps of a warp (mma.sync) and of a
+//         warpgroup (wgmma) over the same columns have the same bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -64,6 +65,8 @@ inline size_t matmul_scratch_bytes(Device device, int num_rows, int k) {
 
 void matmul_cpu(const MatmulArgs& args);
 void matmul_cuda(const MatmulArgs& args, const Stream& stream);
+/// matmul_cuda() as any GPU but Hopper runs it, without warpgroups: the same bits.
+void matmul_by_warps_cuda(const MatmulArgs& args, const Stream& stream);
 inline void matmul(const MatmulArgs& args, const Stream& stream) {
   KV_DISPATCH(matmul, args, stream);
 }

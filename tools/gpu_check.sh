@@ -7,7 +7,7 @@
 #                              build/gpu_check.tgz
 #   tools/gpu_check.sh run     on a GPU machine, in this folder, with that file brought along
 #
-# Environment: CMAKE_CUDA_ARCHITECTURES  for pack; default 90-real (an H100 or H200)
+# Environment: CMAKE_CUDA_ARCHITECTURES  for pack; default 90a-real (an H100 or H200)
 #              GPU_CHECK_JOBS            for pack: build jobs; default all cores
 #              GPU_CHECK_BUILD           build folder; default build/cuda
 #              GPU_CHECK_ONLY            for run: only programs whose name this pattern matches (grep -E)
@@ -33,7 +33,7 @@ wanted() { grep -qE "$only" <<<"$1"; }
 pack() {
   local programs file
   mkdir -p "$here/build"
-  cmake --preset cuda -B "$build" -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90-real}" \
+  cmake --preset cuda -B "$build" -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90a-real}" \
     >"$here/build/gpu_check_configure.log" 2>&1 ||
     die "configuring failed, see build/gpu_check_configure.log"
   cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" --target all {lesson04,kernels}_road_{gpu_test,bench} ||

@@ -1,6 +1,6 @@
 #pragma once
 
-// The road from a matrix product that a beginner writes to the engine's: seven steps, one idea and
+// The road from a matrix product that a beginner writes to the engine's: eight steps, one idea and
 // one file each. Steps 1 to 6 want bf16 rows, one bf16 matrix as it is in the file (row-major, not
 // packed), k a multiple of 64, and kStore. They promise nothing about bits.
 
@@ -23,14 +23,15 @@ struct Step {
   bool packed = false;  // wants the matrix as pack_weights() leaves it
 };
 
-inline constexpr std::array<Step, 7> kSteps = {{
+inline constexpr std::array<Step, 8> kSteps = {{
     {"a thread for each output", one_thread},
     {"a warp for each output", one_warp},
     {"weights before the input is there", weights_early},
     {"tiles in shared memory", shared_tile},
     {"tensor cores", tensor_cores},
     {"copies ahead", copies_ahead},
-    {"the engine's", matmul_cuda, true},
+    {"packed weights, one pipeline", matmul_by_warps_cuda, true},
+    {"warpgroups: the engine's", matmul_cuda, true},
 }};
 
 }  // namespace kv::road

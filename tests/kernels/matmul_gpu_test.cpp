@@ -64,7 +64,9 @@ struct Product {
   }
 
   /// Runs `rows` rows of x (fp32 with a norm, else rounded to bf16), adding to `old` for kAdd.
-  std::vector<float> run(const std::vector<float>& x, int rows, float old = 0.0f) const {
+  std::vector<float> run(const std::vector<float>& x, int rows, float old = 0.0f,
+                         void (*multiply)(const kv::MatmulArgs&,
+                                          const Stream&) = kv::matmul_cuda) const {
     const size_t outputs = static_cast<size_t>(shape.outputs);
     const size_t size = static_cast<size_t>(rows) * outputs;
     const size_t used = static_cast<size_t>(rows) * static_cast<size_t>(shape.k);
@@ -84,7 +86,7 @@ struct Product {
     const DeviceBuffer scratch(Device::kCuda,
                                kv::matmul_scratch_bytes(Device::kCuda, rows, shape.k));
     kv::fill_bytes(scratch.data(), 0xFF, scratch.bytes(), *stream);
-    kv::matmul_cuda(args(in, rows, out, scratch), *stream);
+    multiply(args(in, rows, out, scratch), *stream);
     return result(out, size, bytes);
   }
 
@@ -263,13 +265,35 @@ TEST_CASE("matmul cuda: more stages than the ring holds") {
 
 TEST_CASE("matmul cuda: 2048 rows have the bits of one") {
   const Stream stream(Device::kCuda);
-  const Product product({320, 1024, Epilogue::kStore, true}, stream);
-  const std::vector<float> x = inputs(product.shape, 2048);
-  const std::vector<float> all = product.run(x, 2048);
-  for (const int row : {0, 1, 127, 128, 1000, 2047}) {
-    const auto from = x.begin() + static_cast<int64_t>(row) * 1024;
-    const std::vector<float> one = product.run(std::vector<float>(from, from + 1024), 1);
-    CHECK(std::memcmp(one.data(), all.data() + static_cast<size_t>(row) * 320, 320 * 4) == 0);
+  for (const int outputs : {320, 2305}) {  // a tile for each CTA, and several
+    CAPTURE(outputs);
+    const Product product({outputs, 1024, Epilogue::kStore, true}, stream);
+    const std::vector<float> x = inputs(product.shape, 2048);
+    const std::vector<float> all = product.run(x, 2048);
+    const auto n = static_cast<size_t>(outputs);
+    for (const int row : {0, 1, 127, 128, 1000, 2047}) {
+      const auto from = x.begin() + static_cast<int64_t>(row) * 1024;
+      const std::vector<float> one = product.run(std::vector<float>(from, from + 1024), 1);
+      CHECK(std::memcmp(one.data(), all.data() + static_cast<size_t>(row) * n, n * 4) == 0);
+    }
+  }
+}
+
+TEST_CASE("matmul cuda: warps and warpgroups have the same bits") {
+  const Stream stream(Device::kCuda);
+  for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kAdd, Epilogue::kSiluMul}) {
+    for (const auto& [outputs, k] :
+         std::vector<std::pair<int, int>>{{1024, 2048}, {3072, 1024}, {1030, 136}, {77, 384}}) {
+      CAPTURE(outputs);
+      const Product product({outputs, k, epilogue}, stream);
+      for (const int rows : {65, 128, 129, 500}) {
+        CAPTURE(rows);
+        const std::vector<float> x = inputs(product.shape, rows);
+        const std::vector<float> got = product.run(x, rows, 0.5f);
+        const std::vector<float> want = product.run(x, rows, 0.5f, kv::matmul_by_warps_cuda);
+        CHECK(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0);
+      }
+    }
   }
 }
 

@@ -1,0 +1,135 @@
+#pragma once
+
+// wgmma: the tensor core step of a warpgroup, four warps side by side (Hopper, sm_90a). One operand
+// comes from registers, the other from shared memory, and the step runs on its own until it is
+// waited for. It has the bits of mma_step (kernels/tensor_core.cuh): a sum over the same 16 columns
+// is the same sum.
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/tensor_core.cuh"
+
+// Set where code for exactly this GPU is made; PTX for later ones has no wgmma.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define KV_WARPGROUPS 1
+#else
+#define KV_WARPGROUPS 0
+#endif
+
+#if KV_WARPGROUPS
+
+namespace kv {
+
+/// A matrix in shared memory for wgmma: pieces of 8 rows x 16 bytes, each 128 bytes in one piece;
+/// the next 8 columns lie `column_bytes` further on, the next 8 rows `row_bytes`.
+__device__ inline uint64_t matrix_descriptor(const void* first, uint32_t column_bytes,
+                                             uint32_t row_bytes) {
+  const uint64_t address = (shared_address(first) & 0x3FFFF) >> 4;
+  return address | uint64_t{column_bytes >> 4} << 16 | uint64_t{row_bytes >> 4} << 32;
+}
+
+/// The steps that follow may use registers written before.
+__device__ inline void begin_steps() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/// Closes a group of steps.
+__device__ inline void end_steps() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits until at most kPending groups are under way.
+template <int kPending>
+__device__ inline void wait_for_steps() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+/// What a finished step wrote is read after this line, not before.
+template <int kCount>
+__device__ inline void pin(float (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+/// Registers move from the warps that copy to those that multiply.
+template <int kRegisters>
+__device__ inline void give_registers_back() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+/// Barriers that were just made are there for the copy engine, too.
+__device__ inline void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/// Start copying a box of the map, from these coordinates on, to shared memory.
+__device__ inline void copy_box(void* shared, const CUtensorMap& map, int x, int y,
+                                uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y)
+      : "memory");
+}
+__device__ inline void copy_box(void* shared, const CUtensorMap& map, int x, int y, int z,
+                                uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+/// One more arrival at a barrier in shared memory.
+__device__ inline void arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+#define KV_4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define KV_16(d, i) KV_4(d, i), KV_4(d, i + 4), KV_4(d, i + 8), KV_4(d, i + 12)
+
+/// d = a b + d, or a b if !adds: 64 rows x 16 columns of a, 16 columns x 8 n rows of b, n =
+/// kCount / 4. With g and t as in mma_step, warp w of the four has rows 16 w ..:
+///   a[0] = A(g, 2t)  a[1] = A(g + 8, 2t)  a[2] = A(g, 2t + 8)  a[3] = A(g + 8, 2t + 8)
+///   d[4 j], d[4 j + 1] = D(g, 8 j + 2 t), D(g, 8 j + 2 t + 1)    d[4 j + 2], .. = D(g + 8, ..)
+__device__ inline void warpgroup_step(float (&d)[64], uint32_t a0, uint32_t a1, uint32_t a2,
+                                      uint32_t a3, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+      "{%64,%65,%66,%67}, %68, p, 1, 1, 0;\n}"
+      : KV_16(d, 0), KV_16(d, 16), KV_16(d, 32), KV_16(d, 48)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)));
+}
+__device__ inline void warpgroup_step(float (&d)[32], uint32_t a0, uint32_t a1, uint32_t a2,
+                                      uint32_t a3, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+      "{%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}"
+      : KV_16(d, 0), KV_16(d, 16)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)));
+}
+__device__ inline void warpgroup_step(float (&d)[16], uint32_t a0, uint32_t a1, uint32_t a2,
+                                      uint32_t a3, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
+      "{%16,%17,%18,%19}, %20, p, 1, 1, 0;\n}"
+      : KV_16(d, 0)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)));
+}
+
+#undef KV_16
+#undef KV_4
+
+}  // namespace kv
+
+#endif
