@@ -71,17 +71,18 @@ TEST_CASE("everything is allocated, and freed in every order") {
   do {
     BlockPool pool(5);
     std::vector<int32_t> ids;
-    for (int i = 0; i < 5; ++i) ids.push_back(pool.allocate().value());
-    CHECK_FALSE(pool.allocate().has_value());
+    for (int i = 0; i < 5; ++i) ids.push_back(pool.allocate().value_or(-1));
+    REQUIRE_FALSE(pool.allocate().has_value());
     std::vector<int32_t> sorted = ids;
     std::sort(sorted.begin(), sorted.end());
-    CHECK(sorted == std::vector<int32_t>{0, 1, 2, 3, 4});
+    REQUIRE(sorted == std::vector<int32_t>{0, 1, 2, 3, 4});
     for (const int32_t id : order) {
+      CAPTURE(id);
       pool.free(id);
-      CHECK(pool.num_free() + pool.num_used() == pool.num_blocks());
-      CHECK_FALSE(pool.is_used(id));
+      REQUIRE(pool.num_free() + pool.num_used() == pool.num_blocks());
+      REQUIRE_FALSE(pool.is_used(id));
     }
-    CHECK(pool.num_free() == 5);
+    REQUIRE(pool.num_free() == 5);
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
@@ -96,6 +97,7 @@ TEST_CASE("a table takes a block when its last one is full") {
   CHECK(table.blocks_to_extend(2) == 1);
   CHECK(table.blocks_to_extend(6) == 2);
   table.extend(1, {});
+  CHECK(table.num_tokens() == 4);
   table.extend(5, std::vector<int32_t>{2, 9});
   CHECK(table.num_tokens() == 9);
   CHECK(drawn(table) == "7 2 9");

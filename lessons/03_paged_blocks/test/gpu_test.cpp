@@ -44,40 +44,12 @@ TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere
   lesson03_test::check_write_and_gather(stream());
 }
 
-TEST_CASE("kernels that follow each other at once see what was written before them" * kSmall) {
-  // Rows are gathered from block 3, written into block 0, and gathered from there.
-  lesson03::PagedKvCache pool = lesson03_test::blocks_of_two(4, 2, 8, stream());
-  const lesson03::KvBlocks cache = pool.layer(0);
-  lesson03_test::number_slots(cache, stream());
-  const std::vector<int32_t> len{2};
-  const auto d_tables = kvtest::upload(std::vector<int32_t>{3, 0}, stream());
-  const auto d_len = kvtest::upload(len, stream());
-  const auto d_slots = kvtest::upload(std::vector<int64_t>{0, 1}, stream());
-  const auto d_begin = kvtest::upload(std::vector<int64_t>{0}, stream());
-  const size_t bytes = 2 * 2 * lesson03_test::width_of(cache, stream());
-  const auto k = kvtest::poisoned(bytes, stream()), v = kvtest::poisoned(bytes, stream());
-  for (int i = 0; i < 2; ++i) {
-    lesson03::gather_kv({.cache = cache,
-                         .block_tables = d_tables.as<const int32_t>() + i,
-                         .seq_len = d_len.as<const int32_t>(),
-                         .out_begin = d_begin.as<const int64_t>(),
-                         .max_blocks_per_seq = 1,
-                         .num_seqs = 1,
-                         .max_seq_len = 2,
-                         .k_out = k.data(),
-                         .v_out = v.data()},
-                        stream());
-    if (i == 1) break;
-    lesson03::write_kv({.k = k.data(),
-                        .v = v.data(),
-                        .slot_mapping = d_slots.as<const int64_t>(),
-                        .num_rows = 2,
-                        .cache = cache},
-                       stream());
-  }
-  const std::string found =
-      lesson03_test::drawn(lesson03_test::words_of(k, stream()), cache, 2, stream());
-  CHECK(found == "6 7");
+TEST_CASE("rows are written after the kernel before has made them" * kSmall) {
+  lesson03_test::check_written_in_turn(stream());
+}
+
+TEST_CASE("rows are gathered after the kernel before has written them" * kSmall) {
+  lesson03_test::check_gathered_in_turn(stream());
 }
 
 TEST_CASE("a sequence of more words than the grid has threads is gathered whole" * kSmall) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // Rows that can be checked by eye. Each is one number, again and again, and what a cache holds is
-// a line of text: "12 . | . 13" is row 12 in slot 0, row 13 in slot 3, and nothing in the others.
+// a line of text: ". 12 | . 13" is row 12 in slot 1, row 13 in slot 3, and nothing in the others.
 
 #include "guards.h"
 
@@ -63,20 +63,23 @@ inline lesson03::PagedKvCache blocks_of_two(int num_blocks, int num_kv_heads, in
   return cache;
 }
 
+/// What a cache of blocks of two slots holds.
+inline std::string held(const void* rows, const lesson03::KvBlocks& cache,
+                        const kv::Stream& stream) {
+  const size_t words = 2 * static_cast<size_t>(cache.num_blocks) * width_of(cache, stream);
+  return drawn(kvtest::download<uint16_t>(rows, words, stream), cache, 2, stream);
+}
+
 /// Four rows to three blocks of two slots.
 inline void check_rows_in_slots(int num_kv_heads, int head_dim, const kv::Stream& stream) {
   lesson03::PagedKvCache pool = blocks_of_two(3, num_kv_heads, head_dim, stream);
   const lesson03::KvBlocks cache = pool.layer(0);
   write_rows(cache, numbered({10, 11, 12, 13}, cache, stream),
-             numbered({110, 111, 112, 113}, cache, stream), {5, lesson03::kNoSlot, 0, 3}, stream);
-  INFO("rows 10 11 12 13 of K, and 110 111 112 113 of V, go to slots 5 -1 0 3");
-  const auto held = [&](const void* rows) {
-    const size_t words = 6 * width_of(cache, stream);
-    return drawn(kvtest::download<uint16_t>(rows, words, stream), cache, 2, stream);
-  };
-  const std::string k = held(cache.k), v = held(cache.v);
-  CHECK(k == "12 . | . 13 | . 10");
-  CHECK(v == "112 . | . 113 | . 110");
+             numbered({110, 111, 112, 113}, cache, stream), {5, lesson03::kNoSlot, 1, 3}, stream);
+  INFO("rows 10 11 12 13 of K, and 110 111 112 113 of V, go to slots 5 -1 1 3");
+  const std::string k = held(cache.k, cache, stream), v = held(cache.v, cache, stream);
+  CHECK(k == ". 12 | . 13 | . 10");
+  CHECK(v == ". 112 | . 113 | . 110");
 }
 
 /// Slot s of K holds number s, of V 100 + s.
@@ -103,6 +106,58 @@ inline void check_rows_in_order(const kv::Stream& stream) {
   const std::string k = drawn(got.k, cache, 99, stream), v = drawn(got.v, cache, 99, stream);
   CHECK(k == "4 6 7 0 1 2");
   CHECK(v == "104 106 107 100 101 102");
+}
+
+/// Two kernels at once: the rows of the second are what the first one writes.
+inline void check_written_in_turn(const kv::Stream& stream) {
+  lesson03::PagedKvCache first = blocks_of_two(2, 2, 8, stream);
+  lesson03::PagedKvCache second = blocks_of_two(2, 2, 8, stream);
+  const lesson03::KvBlocks from = first.layer(0), to = second.layer(0);
+  const auto rows = kvtest::upload(numbered({10, 11, 12}, from, stream), stream);
+  const auto slots = kvtest::upload(std::vector<int64_t>{1, 2, 0}, stream);
+  lesson03::WriteKvArgs args{.k = rows.data(),
+                             .v = rows.data(),
+                             .slot_mapping = slots.as<const int64_t>(),
+                             .num_rows = 3,
+                             .cache = from};
+  lesson03::write_kv(args, stream);
+  args.k = from.k, args.v = from.v, args.cache = to;
+  lesson03::write_kv(args, stream);
+  INFO("rows 10 11 12 go to slots 1 2 0 of a cache, and what is there to slots 1 2 0 of another");
+  const std::string k = held(to.k, to, stream), v = held(to.v, to, stream);
+  CHECK(k == "11 12 | 10 .");
+  CHECK(v == "11 12 | 10 .");
+}
+
+/// Two kernels at once: the second gathers what the first one writes.
+inline void check_gathered_in_turn(const kv::Stream& stream) {
+  lesson03::PagedKvCache pool = blocks_of_two(2, 2, 8, stream);
+  const lesson03::KvBlocks cache = pool.layer(0);
+  const auto rows = kvtest::upload(numbered({10, 11, 12}, cache, stream), stream);
+  const auto slots = kvtest::upload(std::vector<int64_t>{2, 3, 0}, stream);
+  const auto table = kvtest::upload(std::vector<int32_t>{1, 0}, stream);
+  const auto seq_len = kvtest::upload(std::vector<int32_t>{3}, stream);
+  const auto begin = kvtest::upload(std::vector<int64_t>{0}, stream);
+  const auto k = kvtest::poisoned(rows.bytes(), stream), v = kvtest::poisoned(k.bytes(), stream);
+  lesson03::write_kv({.k = rows.data(),
+                      .v = rows.data(),
+                      .slot_mapping = slots.as<const int64_t>(),
+                      .num_rows = 3,
+                      .cache = cache},
+                     stream);
+  lesson03::gather_kv({.cache = cache,
+                       .block_tables = table.as<const int32_t>(),
+                       .seq_len = seq_len.as<const int32_t>(),
+                       .out_begin = begin.as<const int64_t>(),
+                       .max_blocks_per_seq = 2,
+                       .num_seqs = 1,
+                       .max_seq_len = 3,
+                       .k_out = k.data(),
+                       .v_out = v.data()},
+                      stream);
+  INFO("rows 10 11 12 go to slots 2 3 0, and come back by the table 1 0");
+  CHECK(drawn(words_of(k, stream), cache, 99, stream) == "10 11 12");
+  CHECK(drawn(words_of(v, stream), cache, 99, stream) == "10 11 12");
 }
 
 }  // namespace lesson03_test
