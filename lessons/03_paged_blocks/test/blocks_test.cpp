@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -17,6 +18,7 @@
 #include "block_table.h"
 #include "paged_attention_base.h"
 #include "program/check_manager.h"
+#include "tests/support/readable.h"
 
 using lesson03::BlockManager;
 using lesson03::BlockPool;
@@ -37,18 +39,17 @@ std::string drawn(const BlockTable& table) {
 }  // namespace
 
 TEST_CASE("the pool is a stack: the block freed last is taken first") {
-  const int none = -1;
   BlockPool pool(3);
-  CHECK(pool.allocate().value_or(none) == 0);
-  CHECK(pool.allocate().value_or(none) == 1);
+  CHECK(pool.allocate() == 0);
+  CHECK(pool.allocate() == 1);
   CHECK(pool.num_free() == 1);
   pool.free(0);
   pool.free(1);
   CHECK(pool.num_free() == 3);
-  CHECK(pool.allocate().value_or(none) == 1);
-  CHECK(pool.allocate().value_or(none) == 0);
-  CHECK(pool.allocate().value_or(none) == 2);
-  CHECK(pool.allocate().value_or(none) == none);  // none is left
+  CHECK(pool.allocate() == 1);
+  CHECK(pool.allocate() == 0);
+  CHECK(pool.allocate() == 2);
+  CHECK(pool.allocate() == std::nullopt);  // none is left
 }
 
 TEST_CASE("a block freed twice or unknown is named and nothing changes") {
