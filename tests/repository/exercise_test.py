@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""tools/exercise.py over a lesson of two functions: a learner's way through it, with all that goes wrong on it.
+
+The lesson and a build folder are made in a temporary copy; ninja, the compiler and doctest are the real ones."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILES = {
+    "lessons/01_toy/toy.h": "#include <vector>\nint largest(const std::vector<int>& v);\nstd::vector<int> twice(std::vector<int> v);\n",
+    "lessons/01_toy/toy.cpp": """#include "toy.h"
+int largest(const std::vector<int>& v) {
+  int most = v[0];
+  for (int x : v) most = x > most ? x : most;
+  return most;
+}
+
+std::vector<int> twice(std::vector<int> v) {
+  for (int& x : v) x *= 2;
+  return v;
+}
+""",
+    "lessons/01_toy/exercise/README.md": """# Toy
+
+## 1. The largest
+
+`toy.cpp`: `int largest()`
+
+The largest of the numbers.
+
+Hint: Look at each once.
+
+Tests: "the largest of three", "of one"
+
+## 2. Twice
+
+`toy.cpp`: `std::vector<int> twice()`
+
+Every number times two.
+
+Hint: One loop.
+
+Tests: "each is doubled"
+
+## Done
+
+You can loop. In vLLM it is a loop, too.
+""",
+    "lessons/01_toy/test/wrong_solutions.txt": """toy.cpp: the smallest
+- x > most ? x : most
++ x < most ? x : most
+says: found +1
+""" + "".join(f"\ntoy.cpp: plus {n}\n- x *= 2\n+ x += {n}\nsays: expected +2\n" for n in range(3, 8)),
+    "lessons/02_next/README.md": "# Next\n",
+    "toy_test.cpp": """#define DOCTEST_CONFIG_IMPLEMENT
+#include "common/base/todo.h"
+#include "lessons/01_toy/toy.h"
+#include "tests/support/readable.h"
+TEST_CASE("the largest of three") { CHECK(largest({1, 3, 2}) == 3); }
+TEST_CASE("of one") { CHECK(largest({7}) == 7); }
+TEST_CASE("each is doubled") { CHECK(twice({1, 2, 3}) == std::vector<int>{2, 4, 6}); }
+int main(int argc, char** argv) {
+  doctest::Context context(argc, argv);
+  const int failed = context.run();
+  return kv::g_todo_reached ? 77 : failed;
+}
+""",
+    "build/simt/build.ninja": f"""rule cc
+  command = c++ -std=c++20 -g1 -I{ROOT} -I../.. -I../../lessons/01_toy -c $in -o $out
+rule ld
+  command = c++ $in -o $out
+build test.o: cc ../../toy_test.cpp
+build mine.o: cc ../../lessons/01_toy/exercise/toy.cpp
+build all.o: cc lessons/01_toy/solutions/toy.cpp
+build bin/lesson01_exercise: ld mine.o test.o
+build bin/lesson01_solutions: ld all.o test.o
+build lesson01_exercise: phony bin/lesson01_exercise
+build lesson01_solutions: phony bin/lesson01_solutions
+""",
+    "build/simt/CMakeCache.txt": "KV_CUDA:STRING=OFF\n",
+}
+LARGEST = "int largest(const std::vector<int>& v) {\n%s\n}\n"
+mistakes = []
+
+
+def call(*words, code, says=(), silent=()):
+    done = subprocess.run([sys.executable, "tools/exercise.py", *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={**os.environ, "KV_EXERCISE_SECONDS": "2"})
+    wrong = [f"exit code {done.returncode}, wanted {code}"] if done.returncode != code else []
+    wrong += [f"no match of /{pattern}/" for pattern in says if not re.search(pattern, done.stdout)]
+    wrong += [f"a match of /{pattern}/" for pattern in silent if re.search(pattern, done.stdout)]
+    mistakes.extend(f"{' '.join(words)}: {what} in\n{done.stdout}\n" for what in wrong)
+
+
+def learn(*words, **wanted):
+    call("learn", "lessons/01_toy", "--build", "build/simt", *words, **wanted)
+
+
+def write(function, body):
+    """What a learner types into his file."""
+    path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
+    text = re.sub(rf"({function}\([^\n]*\{{\n).*?(\n\}}\n)", lambda m: m[1] + body + m[2], path.read_text(), flags=re.S)
+    path.write_text(text)
+    return text
+
+
+def way_through():
+    right = FILES["lessons/01_toy/toy.cpp"]
+    learn("--undo", code=2, says=["nothing to undo"])
+    learn(code=77, says=["Next: step 1, The largest", r"toy\.cpp:\d+", "The largest of the numbers"], silent=["Hint:? Look", "g[+][+]"])
+    learn("--hint", code=77, says=["Look at each once"])
+    learn("--diff", code=2, says=["no step passes yet"])
+    write("largest", "  return v[0]")
+    learn(code=1, says=[r"lessons/01_toy/exercise/toy\.cpp:\d+:\d+: error: expected", "does not compile"], silent=["FAILED", "-std="])
+    write("largest", "  return v[0];")
+    learn(code=1, says=["the largest of three", r"toy_test\.cpp:5", "found +1", "expected +3", "1 of the step's 2 tests"], silent=["Look at"])
+    learn(code=1, says=["Look at each once"])
+    write("largest", "  for (volatile int i = 0;; i = i + 1) if (v.empty()) return 1;")
+    learn(code=1, says=["did not end within 2 s"])
+    write("largest", "  return *(int*)nullptr;")
+    learn(code=1, says=["memory access went wrong"])
+    write("largest", re.search(r"largest.*?\{\n(.*?)\n\}", right, re.S)[1])
+    learn(code=77, says=["Step 1 passes", "Next: step 2, Twice"])
+    learn("--diff", "1", code=0, says=["letter for letter"])
+    learn("--diff", "2", code=2, says=["does not pass yet"])
+    first = write("twice", "  v.at(1) = 9;\n  return v;")
+    learn(code=1, says=["index +0 +1 +2", "found +1 +9 +3", r"expected +2 +4 +6\n +\^"], silent=["Step 1"])
+    learn("--reset", "gone.cpp", code=2, says=["toy.cpp"])
+    learn("--reset", "toy.cpp", code=0)
+    learn("--reset", "toy.cpp", code=0)
+    learn(code=77, says=["Next: step 1"])
+    learn("--undo", code=0)
+    learn("--undo", code=0)
+    if pathlib.Path("lessons/01_toy/exercise/toy.cpp").read_text() != first:
+        mistakes.append("two times --undo after two times --reset: not what was written")
+    call("progress", code=0, says=["1 of 2 steps pass", "lesson 1, step 2, Twice"])
+    call("mine", "--build", "build/simt", "--into", "build/simt", code=77, says=["Nothing of yours"])
+    watched()
+    learn(code=0, says=["all 2 steps pass", "You can loop", "lessons/02_next/README.md"])
+    learn("--all", code=0, says=["Step 1 passes", "Step 2 passes"])
+    call("mine", "--build", "build/simt", "--into", "build/simt", code=0, says=["Yours:\n +lessons/01_toy/exercise/toy.cpp"])
+    if "exercise/toy.cpp" not in pathlib.Path("build/simt/mine.txt").read_text():
+        mistakes.append("mine: the file is not in mine.txt")
+
+
+def watched():
+    """--watch sees a file that is saved, and Ctrl-C ends it."""
+    command = [sys.executable, "-u", "tools/exercise.py", "learn", "lessons/01_toy", "--build", "build/simt", "--watch"]
+    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    def until(pattern):
+        for line in process.stdout:
+            if re.search(pattern, line):
+                return True
+        mistakes.append(f"--watch: no line has /{pattern}/")
+    until("Watching")
+    write("twice", "  return v;")
+    until("found +1  2  3")
+    until("Watching")
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=10)[0]
+    if "Traceback" in rest or process.returncode != 1:
+        mistakes.append(f"--watch: exit code {process.returncode} after Ctrl-C, and\n{rest}")
+    write("twice", "  for (int& x : v) x = x + x;\n  return v;")
+
+
+def wrong_solutions():
+    call("check", "--places", code=0)
+    call("check", code=0, says=[r"\| 01 toy \| 2 \| 0 \| 5 \| 6 of 6 \|"])
+    path = pathlib.Path("lessons/01_toy/test/wrong_solutions.txt")
+    text = path.read_text()
+    path.write_text(text + "\ntoy.cpp: harmless\n- x *= 2\n+ x += x\nsays: found\n\ntoy.cpp: other words\n- x *= 2\n+ x *= 3\nsays: abracadabra\n")
+    call("check", code=1, says=["'harmless': nobody finds it", "'other words': it is found, but", "6 of 8"])
+    path.write_text(text + "\ntoy.cpp: nowhere\n- return most + most;\n+ return 0;\nsays: found\n")
+    call("check", "--places", code=1, says=["'nowhere': its code is 0 times"])
+    path.write_text(text)
+    readme = pathlib.Path("lessons/01_toy/exercise/README.md")
+    readme.write_text(readme.read_text().replace('"of one"', '"of none"').replace('"each is doubled"', '"of one"'))
+    call("check", code=1, says=['"of none" fails', "no test of this name", '"of one" passes'])
+
+
+with tempfile.TemporaryDirectory() as folder:
+    for name in ("tools/exercises", "common/base/todo.h", "tests/support/readable.h"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, (path := pathlib.Path(folder, name)).parent.mkdir(
+            parents=True, exist_ok=True) or path)
+    shutil.copy(ROOT / "tools/exercise.py", pathlib.Path(folder, "tools"))
+    for name, text in FILES.items():
+        path = pathlib.Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    os.chdir(folder)
+    way_through()
+    wrong_solutions()
+print(*mistakes, sep="\n")
+print(f"exercise: {len(mistakes)} mistakes")
+sys.exit(1 if mistakes else 0)
