@@ -1,13 +1,14 @@
-# Optional CUDA: sets KV_HAVE_CUDA. check_language never fails the configure; enable_language would.
+# Optional CUDA: sets KV_HAVE_CUDA. With AUTO, CUDA code is built for a GPU that is here, or for an
+# architecture that somebody names (the preset "release" does): without either it would cost a minute and
+# a half, and nothing could run it. check_language never fails the configure; enable_language would.
 
-# What the GPUs of this machine run. Without one that the course's kernels run on: code for an sm_80,
-# and PTX, from which a driver makes code for any later one. Each architecture more takes half a
-# minute to build; the preset "release" has all that are tested.
-function(kv_cuda_architectures result)
+# What the GPUs of this machine run; empty without one that the course's kernels run on. Each
+# architecture more takes half a minute to build; the preset "release" has all that are tested.
+function(kv_gpu_architectures result)
   set(found "")
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
     OUTPUT_VARIABLE gpus ERROR_QUIET)
-  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --list-gpu-code OUTPUT_VARIABLE compiled ERROR_QUIET)
+  execute_process(COMMAND "${KV_NVCC}" --list-gpu-code OUTPUT_VARIABLE compiled ERROR_QUIET)
   string(REGEX MATCHALL "[0-9]+[.][0-9]" gpus "${gpus}")
   foreach(gpu IN LISTS gpus)
     string(REPLACE "." "" gpu "${gpu}")
@@ -16,34 +17,61 @@ function(kv_cuda_architectures result)
         set(gpu 90a)  # with what only Hopper has: kernels/warpgroup.cuh
       endif()
       list(APPEND found "${gpu}-real")
+    elseif(gpu GREATER_EQUAL 80)
+      list(APPEND found 80)  # newer than nvcc: a driver makes its code from an sm_80's PTX
     endif()
   endforeach()
   list(REMOVE_DUPLICATES found)
-  if(NOT found)
-    set(found 80)
-  endif()
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
+
+# Which architectures to build for: named by somebody, or those of the GPUs here. CMAKE_CUDA_ARCHITECTURES
+# goes into the cache, so that a build folder stays as it is when the GPU is taken away.
+macro(kv_choose_architectures)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(KV_ARCHITECTURES "$ENV{CUDAARCHS}")
+    if(NOT KV_ARCHITECTURES)
+      kv_gpu_architectures(KV_ARCHITECTURES)
+    endif()
+    if(NOT KV_ARCHITECTURES AND KV_CUDA STREQUAL "ON")
+      set(KV_ARCHITECTURES 80)  # and PTX, for any later GPU
+    endif()
+    if(KV_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES ${KV_ARCHITECTURES} CACHE STRING "CUDA architectures")
+    endif()
+  endif()
+endmacro()
 
 set(KV_HAVE_CUDA OFF)
 if(KV_CUDA STREQUAL "SIMT")
   include(kv_simt)
 elseif(NOT KV_CUDA STREQUAL "OFF")
-  if(NOT DEFINED ENV{CUDACXX} AND NOT CMAKE_CUDA_COMPILER)
-    # The toolkit's installer does not put nvcc on the PATH.
+  if(DEFINED ENV{CUDACXX})
+    set(KV_NVCC "$ENV{CUDACXX}")
+  elseif(CMAKE_CUDA_COMPILER)
+    set(KV_NVCC "${CMAKE_CUDA_COMPILER}")
+  else()  # the toolkit's installer does not put it on the PATH
     find_program(KV_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin)
     mark_as_advanced(KV_NVCC)
-    if(KV_NVCC)
-      set(CMAKE_CUDA_COMPILER "${KV_NVCC}")
+  endif()
+  if(NOT KV_NVCC)
+    set(no_cuda "no nvcc was found. CUDACXX=/path/to/nvcc names one.")
+  else()
+    kv_choose_architectures()
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(no_cuda "there is no GPU for it. COURSE_PRESET=cuda builds it nevertheless, release for every GPU.")
+    else()
+      if(NOT DEFINED ENV{CUDACXX})
+        set(CMAKE_CUDA_COMPILER "${KV_NVCC}")
+      endif()
+      include(CheckLanguage)
+      check_language(CUDA)
+      if(NOT CMAKE_CUDA_COMPILER)
+        set(no_cuda "${KV_NVCC} does not work. CUDACXX=/path/to/nvcc names another one.")
+      endif()
     endif()
   endif()
-  include(CheckLanguage)
-  check_language(CUDA)
-  if(CMAKE_CUDA_COMPILER)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      kv_cuda_architectures(KV_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES ${KV_ARCHITECTURES} CACHE STRING "CUDA architectures")
-    endif()
+  if(NOT no_cuda)
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       # CMake 3.25.1 (Debian 12) does not know yet that nvcc speaks C++20.
@@ -58,9 +86,8 @@ elseif(NOT KV_CUDA STREQUAL "OFF")
     endif()
     set(KV_HAVE_CUDA ON)
   elseif(KV_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "KV_CUDA=ON, but there is no CUDA compiler. "
-      "Set CUDACXX=/path/to/nvcc, or configure with -DKV_CUDA=AUTO.")
+    message(FATAL_ERROR "KV_CUDA=ON, but ${no_cuda} Or configure with -DKV_CUDA=AUTO.")
   else()
-    message(STATUS "No CUDA compiler: CPU only. (CUDACXX=/path/to/nvcc changes that.)")
+    message(STATUS "CUDA code is not built: ${no_cuda}")
   endif()
 endif()

@@ -46,7 +46,7 @@ function(kv_test name)
   endif()
   if(T_GPU AND NOT KV_HAVE_CUDA)
     add_test(NAME "${name}: built without CUDA"
-      COMMAND ${CMAKE_COMMAND} -E echo "SKIP: no CUDA compiler at configure time")
+      COMMAND ${CMAKE_COMMAND} -E echo "SKIP: no nvcc or no GPU at configure time")
     set_tests_properties("${name}: built without CUDA" PROPERTIES
       LABELS "${T_LABELS};gpu" SKIP_REGULAR_EXPRESSION "^SKIP:")
     return()

@@ -74,7 +74,7 @@ std::string cpu_name() {
 
 std::string why_no_cuda() {
   if constexpr (kBuiltWithCuda) return cuda_backend::why_unavailable();
-  return "this build has no CUDA code: install the CUDA toolkit, then build again";
+  return "this build has no CUDA code; COURSE_PRESET=cuda makes one that has it";
 }
 
 bool cuda_available() { return kBuiltWithCuda && why_no_cuda().empty(); }
