@@ -15,6 +15,7 @@ import argparse
 import difflib
 import os
 import pathlib
+import re
 import sys
 import textwrap
 import time
@@ -64,8 +65,7 @@ def show_hint(step):
 
 
 def show_next(lesson, step, options):
-    say(coloured(f"Next: {step}", BOLD))
-    print()
+    say("", coloured(f"Next: {step}", BOLD), "")
     show_functions(lesson, step)
     for text in step.text:
         paragraph(text)
@@ -75,13 +75,23 @@ def show_next(lesson, step, options):
     say(again + ("" if options.hint else f"      A hint: ./course exercise {lesson.number} --hint"))
 
 
+def shown_test(report):
+    """The lines of the test that lead to the check that failed."""
+    at = re.match(r"(\S+):(\d+)$", report[0]) if report else None
+    path = ROOT / at[1] if at else None
+    if not at or not path.is_file():
+        return []
+    source, end = path.read_text(encoding="utf-8").splitlines(), int(at[2])
+    begin = next((n for n in range(end, max(0, end - 12), -1) if source[n - 1].startswith("TEST_CASE")), max(1, end - 5))
+    return ["", *(f"    {'>' if n == end else ' '} {n:>4} | {source[n - 1]}" for n in range(begin, end + 1))]
+
+
 def show_failure(lesson, step, results, options):
     result = next(result for result in results if result.state == "fails")
-    say(coloured(f"Step {step.number}, {step.title}: a test fails", RED))
-    print()
+    say("", coloured(f"Step {step.number}, {step.title}: a test fails", RED), "")
     say(f'  "{result.case}"')
     say(*result.report, indent="    ")
-    print()
+    say(*shown_test(result.report), "")
     show_functions(lesson, step)
     failures = lesson.kept["failed"].get(str(step.number), 0)
     if options.hint or failures >= 2:
@@ -92,8 +102,7 @@ def show_failure(lesson, step, results, options):
 
 
 def show_done(lesson):
-    say(coloured(f"Lesson {lesson.number}: all {len(lesson.steps)} steps pass.", GREEN))
-    print()
+    say("", coloured(f"Lesson {lesson.number}: all {len(lesson.steps)} steps pass.", GREEN), "")
     for text in lesson.done.split("\n\n"):
         paragraph(text)
     n = lesson.number
@@ -131,7 +140,7 @@ def work(lesson, folder, options):
     made = lesson.make()
     if made:
         say("These files are yours now:", *(f"  {path}" for path in made), "")
-    say(f"Lesson {lesson.number}  {bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass", "")
+    say(f"Lesson {lesson.number}  {bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass")
     code = 0
     for step in lesson.steps:
         if lesson.passes(step) and not options.all:
@@ -142,22 +151,24 @@ def work(lesson, folder, options):
                 sys.stdout.flush()
                 ok, words = runs.build(folder, runs.targets_of(step, lesson.target))  # so that its tests are ready
                 say(*([] if ok else ["", "What is written so far does not compile:", *words]))
-            code = code or WAITS
+                code = WAITS if ok else 1
             if not options.all:
                 return code
             continue
         state, results = try_step(lesson, step, folder)
         if state == "passes":
-            say(coloured(f"Step {step.number} passes: {step.title}", GREEN), "")
+            say(coloured(f"Step {step.number} passes: {step.title}", GREEN))
         elif state == "waits":
             waits = next(result for result in results if result.state == "waits")
-            say(f'{str(step).capitalize()}: "{waits.case}" waits for {waits.report[0]}'.rstrip(), "")
+            say("", f'Step {step.number}: "{waits.case}" waits for {waits.report[0]}')
             code = code or WAITS
-        elif state == "fails":
+        elif state == "fails" and code != 1:
             show_failure(lesson, step, results, options)
+        elif state == "fails":
+            say(coloured(f"Step {step.number} fails: {step.title}", RED))
         if state in ("broken", "fails"):
-            return 1
-        if state != "passes" and not options.all:
+            code = 1
+        if state == "broken" or (code and not options.all):
             return code
     if code == 0:
         show_done(lesson)

@@ -223,7 +223,8 @@ def failure(xml):
             infos = [html.unescape(info) for info in re.findall(r"<Info>\s*(.*?)\s*</Info>", match[3], re.S)]
             lines += [f"  with       {info.replace(' := ', ' = ')}" for info in infos]
         elif match[4] == "false":
-            lines = ["The test was ended by an exception:", *(f"  {line}" for line in html.unescape(match[5]).strip('"').splitlines())]
+            case = re.search(r'<TestCase [^>]*filename="([^"]*)" line="(\d+)"', xml)
+            lines = [f"{case[1]}:{case[2]}", "The test was ended by an exception:", *(f"  {line}" for line in html.unescape(match[5]).strip('"').splitlines())]
     return lines + ([f"and {more} more checks of this test fail."] if more else [])
 
 
