@@ -20,8 +20,8 @@ import sys
 import textwrap
 import time
 
-from exercises import runs, solutions
-from exercises.lesson import ROOT, Lesson, Mistake, all_lessons
+from exercises import mine, runs, solutions
+from exercises.lesson import ROOT, Lesson, Mistake
 from exercises.runs import WAITS, coloured
 
 GREEN, RED, YELLOW, BOLD = "32", "31", "33", "1"
@@ -38,10 +38,6 @@ def paragraph(text):
     else:
         say(*textwrap.wrap(" ".join(text.split()), runs.width() - 2), indent="  ")
     print()
-
-
-def bar(lesson):
-    return "".join("#" if lesson.passes(step) else "." for step in lesson.steps)
 
 
 def where(lesson, step):
@@ -106,11 +102,11 @@ def show_done(lesson):
     for text in lesson.done.split("\n\n"):
         paragraph(text)
     n = lesson.number
-    say(f"See it run:          ./course run {n} --mine, ./course viz {n} --mine, ./course run --mine",
-        f"Compare, step by step:   ./course exercise {n} --diff 1")
+    say(f"See it run         ./course run {n} --mine, ./course viz {n} --mine, ./course run --mine",
+        f"Compare a step     ./course exercise {n} --diff 1")
     following = sorted(path for path in ROOT.glob("lessons/[0-9][0-9]_*/README.md") if path.parent.name > lesson.name)
     if following:
-        say(f"The next lesson:     {following[0].relative_to(ROOT)}")
+        say(f"The next lesson    {following[0].relative_to(ROOT)}")
 
 
 def try_step(lesson, step, folder):
@@ -140,7 +136,7 @@ def work(lesson, folder, options):
     made = lesson.make()
     if made:
         say("These files are yours now:", *(f"  {path}" for path in made), "")
-    say(f"Lesson {lesson.number}  {bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass")
+    say(f"Lesson {lesson.number}  {mine.bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass")
     code = 0
     for step in lesson.steps:
         if lesson.passes(step) and not options.all:
@@ -256,67 +252,6 @@ def learn(options):
     return (watch if options.watch else work)(lesson, options.build, options)
 
 
-def progress():
-    """One line over all lessons, and what is next; nothing for somebody who has not begun."""
-    lessons = all_lessons()
-    if not any(lesson.written(file) for lesson in lessons for file in lesson.files()):
-        return 0
-    passed, steps = sum(lesson.num_passed() for lesson in lessons), sum(len(lesson.steps) for lesson in lessons)
-    say("", f"Exercises: {passed} of {steps} steps pass   " + "  ".join(f"{lesson.number:02d} {bar(lesson)}" for lesson in lessons))
-    following = [(lesson, lesson.next_step()) for lesson in lessons if lesson.next_step()]
-    if following:
-        lesson, step = following[0]
-        say(f"Next: lesson {lesson.number}, {step}: ./course exercise {lesson.number}")
-    return 0
-
-
-def passing_steps(lesson, folder):
-    """Numbers of the steps that pass with all that is written now; remembered until something changes."""
-    if lesson.kept["tested"].get("digest") != lesson.digest():
-        written = [step for step in lesson.steps if not lesson.is_unwritten(step)]
-        say(f"Testing what you wrote in lesson {lesson.number} ...")
-        targets = {target for step in written for target in runs.targets_of(step, lesson.target)}
-        ok, _ = runs.build(folder, sorted(targets)) if targets else (True, [])
-        if not ok:
-            say(f"  It does not compile: ./course exercise {lesson.number} shows why.")
-        numbers = [step.number for step in written if ok and runs.state_of(runs.run_step(folder, step, lesson.target)) == "passes"]
-        lesson.kept["tested"] = {"digest": lesson.digest(), "steps": numbers}
-        lesson.keep()
-    return lesson.kept["tested"]["steps"]
-
-
-def mine(options):
-    """Chooses the learner's files that pass, for the programs of the build folder options.into."""
-    chosen, others = [], []
-    cuda = "_gpu_test" in (options.into / "build.ninja").read_text(encoding="utf-8")
-    for lesson in all_lessons():
-        if not any(lesson.written(file) for file in lesson.files()):
-            continue
-        lesson.make()
-        passing = passing_steps(lesson, options.build)
-        for file in lesson.files():
-            steps = [step.number for step in lesson.steps if any(f.file == file for f in step.functions)]
-            missing = [number for number in steps if number not in passing]
-            if missing:
-                others.append(f"{lesson.number:02d} {file}, step {', '.join(map(str, missing))}")
-            elif file.endswith(".cu") and not cuda:
-                others.append(f"{lesson.number:02d} {file} passes, but this build has no GPU: COURSE_PRESET=simt, --device cuda")
-            else:
-                chosen.append(lesson.place(file))
-    if not chosen:
-        say("Nothing of yours passes all its steps yet: ./course exercise N says what is next.")
-        return WAITS
-    say("Yours:", *(f"  {path}" for path in chosen))
-    if others:
-        say("The lesson's own, as yours waits or fails:", *(f"  {other}" for other in others))
-    print()
-    text = "".join(f"{path}\n" for path in chosen)
-    listed = options.into / "mine.txt"
-    if not listed.exists() or listed.read_text(encoding="utf-8") != text:
-        listed.write_text(text, encoding="utf-8")
-    return 0
-
-
 def main():
     parser = argparse.ArgumentParser(prog="exercise.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
@@ -338,7 +273,7 @@ def main():
     options = parser.parse_args()
     if options.verb == "check":
         return solutions.check(options)
-    return {"learn": learn, "progress": lambda _: progress(), "mine": mine}[options.verb](options)
+    return {"learn": learn, "progress": mine.progress, "mine": mine.choose}[options.verb](options)
 
 
 if __name__ == "__main__":

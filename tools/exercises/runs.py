@@ -53,6 +53,8 @@ def build(folder, targets, jobs=None):
     ok = process.wait() == 0
     if not ok and any("multiple definition of" in line or "undefined reference to" in line for line in said):
         said = linker_words(said)
+    if any("unknown target" in line and "_gpu_" in line for line in said):
+        said = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
     cut = len(said) - SHOWN
     return ok, said[:SHOWN] + ([f"... and {cut} more lines"] if cut > 0 else [])
 

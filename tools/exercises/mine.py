@@ -1,0 +1,72 @@
+"""What the learner has so far: over all lessons, and for programs that run on it."""
+from . import runs
+from .lesson import all_lessons
+
+
+def begun():
+    """Lessons in which the learner has files."""
+    return [lesson for lesson in all_lessons() if any(lesson.written(file) for file in lesson.files())]
+
+
+def bar(lesson):
+    return "".join("#" if lesson.passes(step) else "." for step in lesson.steps)
+
+
+def progress(_):
+    """One line over all lessons, and what is next; nothing for somebody who has not begun."""
+    if not begun():
+        return 0
+    lessons = all_lessons()
+    passed, steps = sum(lesson.num_passed() for lesson in lessons), sum(len(lesson.steps) for lesson in lessons)
+    bars = "  ".join(f"{lesson.number:02d} {bar(lesson)}" for lesson in lessons)
+    print(f"\nExercises: {passed} of {steps} steps pass   {bars}")
+    following = [(lesson, lesson.next_step()) for lesson in lessons if lesson.next_step()]
+    if following:
+        lesson, step = following[0]
+        print(f"Next: lesson {lesson.number}, {step}: ./course exercise {lesson.number}")
+    return 0
+
+
+def passing_steps(lesson, folder):
+    """Numbers of the steps that pass with all that is written now; remembered until something changes."""
+    if lesson.kept["tested"].get("digest") != lesson.digest():
+        written = [step for step in lesson.steps if not lesson.is_unwritten(step)]
+        print(f"Testing what you wrote in lesson {lesson.number} ...", flush=True)
+        targets = {target for step in written for target in runs.targets_of(step, lesson.target)}
+        ok, _ = runs.build(folder, sorted(targets)) if targets else (True, [])
+        if not ok:
+            print(f"  It does not compile: ./course exercise {lesson.number} shows why.")
+        numbers = [step.number for step in written if ok and runs.state_of(runs.run_step(folder, step, lesson.target)) == "passes"]
+        lesson.kept["tested"] = {"digest": lesson.digest(), "steps": numbers}
+        lesson.keep()
+    return lesson.kept["tested"]["steps"]
+
+
+def choose(options):
+    """Chooses the learner's files that pass, for the programs of the build folder options.into."""
+    chosen, others = [], []
+    cuda = "_gpu_test" in (options.into / "build.ninja").read_text(encoding="utf-8")
+    for lesson in begun():
+        lesson.make()
+        passing = passing_steps(lesson, options.build)
+        for file in lesson.files():
+            steps = [step.number for step in lesson.steps if any(f.file == file for f in step.functions)]
+            missing = [number for number in steps if number not in passing]
+            if missing:
+                others.append(f"{lesson.number:02d} {file}, step {', '.join(map(str, missing))}")
+            elif file.endswith(".cu") and not cuda:
+                others.append(f"{lesson.number:02d} {file} passes, but this build has no GPU: COURSE_PRESET=simt, --device cuda")
+            else:
+                chosen.append(lesson.place(file))
+    if not chosen:
+        print("Nothing of yours passes all its steps yet: ./course exercise N says what is next.")
+        return runs.WAITS
+    print("Yours:", *(f"  {path}" for path in chosen), sep="\n")
+    if others:
+        print("The lesson's own, as yours waits or fails:", *(f"  {other}" for other in others), sep="\n")
+    print(flush=True)
+    text = "".join(f"{path}\n" for path in chosen)
+    listed = options.into / "mine.txt"
+    if not listed.exists() or listed.read_text(encoding="utf-8") != text:
+        listed.write_text(text, encoding="utf-8")
+    return 0
