@@ -1,5 +1,5 @@
-// The plain CPU twin, and the specification of causal attention. The CUDA twin beside it takes the
-// same steps in the same order: what attend_row() does here, a warp does there.
+// The plain CPU twin, and the specification of causal attention. The CUDA twin beside it is made of
+// the same pieces, in the same order: what attend_row() does here, a warp does there.
 
 #include "causal_attention.h"
 
@@ -11,7 +11,20 @@
 
 namespace lesson01 {
 
-using kv::attention::kMaxHeadDim;
+float score_of(const float* q, const float* k, int head_dim, float scale) {
+  float dot = 0.0f;
+  for (int d = 0; d < head_dim; ++d) dot += q[d] * k[d];
+  return dot * scale;
+}
+
+void add_key(OnlineSoftmax& sum, float score, const float* v, int head_dim) {
+  const float m = std::max(sum.m, score);
+  const float shrink = std::exp(sum.m - m);  // of what was summed with the old m; 0 at first
+  const float p = std::exp(score - m);
+  sum.m = m;
+  sum.l = sum.l * shrink + p;
+  for (int d = 0; d < head_dim; ++d) sum.acc[d] = sum.acc[d] * shrink + p * v[d];
+}
 
 namespace {
 
@@ -25,26 +38,14 @@ void attend_row(const CausalAttentionArgs& args, int seq, int row, int head) {
   const float* q = static_cast<const float*>(args.q) + at;  // [head_dim]
   float* out = static_cast<float*>(args.out) + at;          // [head_dim]
 
-  float m = -INFINITY;          // largest score so far
-  float l = 0.0f;               // sum of exp(score - m)
-  float acc[kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
+  OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   for (int key = args.first_row[seq]; key <= row; ++key) {
     const int64_t kv_at = (int64_t{key} * args.num_kv_heads + kv_head) * head_dim;
     const float* k = static_cast<const float*>(args.k) + kv_at;  // [head_dim]
     const float* v = static_cast<const float*>(args.v) + kv_at;  // [head_dim]
-
-    float dot = 0.0f;
-    for (int d = 0; d < head_dim; ++d) dot += q[d] * k[d];
-    const float score = dot * scale;
-
-    const float new_m = std::max(m, score);
-    const float shrink = std::exp(m - new_m);  // of what was summed with the old m; 0 at first
-    const float p = std::exp(score - new_m);
-    m = new_m;
-    l = l * shrink + p;
-    for (int d = 0; d < head_dim; ++d) acc[d] = acc[d] * shrink + p * v[d];
+    add_key(sum, score_of(q, k, head_dim, scale), v, head_dim);
   }
-  for (int d = 0; d < head_dim; ++d) out[d] = acc[d] / l;
+  for (int d = 0; d < head_dim; ++d) out[d] = sum.acc[d] / sum.l;
 }
 
 }  // namespace

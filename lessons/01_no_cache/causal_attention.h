@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/base/device.h"
+#include "kernels/attention/contract.h"
 
 namespace lesson01 {
 
@@ -23,6 +24,19 @@ struct CausalAttentionArgs {
   int num_kv_heads = 0;
   int head_dim = 0;
 };
+
+/// What is known about one query after some of its keys.
+struct OnlineSoftmax {
+  float m;                                // largest score so far
+  float l;                                // sum of exp(score - m)
+  float acc[kv::attention::kMaxHeadDim];  // sum of exp(score - m) * v, [head_dim]
+};
+
+/// Two pieces of the plain CPU kernel. The score of a key: the dot product of q and k, elements in
+/// ascending order, times scale.
+float score_of(const float* q, const float* k, int head_dim, float scale);
+/// Takes in one more key. What was summed with an older, smaller m is shrunk to the new one, once.
+void add_key(OnlineSoftmax& sum, float score, const float* v, int head_dim);
 
 /// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
 /// say in its bits.

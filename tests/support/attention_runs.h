@@ -110,13 +110,15 @@ void check_close(const std::vector<float>& got, const std::vector<Float>& want,
                  const std::vector<double>& magnitude, const Tolerance& tolerance) {
   REQUIRE(got.size() == want.size());
   double worst = 0.0;  // largest error in units of its bound
+  size_t at = 0;       // where it is
   for (size_t i = 0; i < got.size() && worst <= 1.0; ++i) {
     const double wanted = want[i];
     const double bound =
         tolerance.of_want * std::abs(wanted) + tolerance.of_magnitude * magnitude[i];
     const double error = std::abs(double{got[i]} - wanted) / bound;
-    if (!(error <= worst)) worst = error;
+    if (!(error <= worst)) worst = error, at = i;
   }
+  INFO("element ", at, ": found ", got[at], ", wanted ", want[at]);
   CHECK(worst <= 1.0);
 }
 

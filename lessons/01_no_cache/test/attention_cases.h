@@ -4,10 +4,48 @@
 // has named: attention_test.cpp the CPU, gpu_test.cpp CUDA.
 
 #include "attend.h"
+#include "tests/support/small_attention.h"
 
 using lesson01_test::attend_with;
 constexpr auto kPlain = kv::Kernel::kPlain;
 constexpr auto kFast = kv::Kernel::kFast;
+
+// Small ones, of the plain kernel.
+
+TEST_CASE("keys that a query likes equally give it the mean of their values" *
+          doctest::test_suite("kernel")) {
+  kvtest::check_means(attend_with(kPlain, kDevice), {4});
+}
+
+TEST_CASE("a sequence sees its own tokens only" * doctest::test_suite("kernel")) {
+  kvtest::check_means(attend_with(kPlain, kDevice), {4, 3, 1});
+}
+
+TEST_CASE("the key that a query points at takes all the weight" * doctest::test_suite("kernel")) {
+  kvtest::check_pointing(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("neighbouring query heads share K and V" * doctest::test_suite("kernel")) {
+  kvtest::check_heads(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("a score is divided by the root of head_dim" * doctest::test_suite("kernel")) {
+  kvtest::check_scale(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("scores far below zero still weigh their keys" * doctest::test_suite("kernel")) {
+  kvtest::check_far_below_zero(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("scores far above zero do not overflow" * doctest::test_suite("kernel")) {
+  kvtest::check_growing_scores(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("a few random tokens are close to double precision" * doctest::test_suite("kernel")) {
+  kvtest::check_few_random(attend_with(kPlain, kDevice), kDevice, {5, 1, 4});
+}
+
+// Both kernels, at length.
 
 TEST_CASE("plain attention is close to double precision and to the fast kernel") {
   kvtest::check_plain_attention(attend_with(kPlain, kDevice), attend_with(kFast, kDevice), kDevice,

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "causal_attention.h"
 #include "common/base/device.h"
 #include "kernels/attention/attend.h"
 #include "tests/support/naive_attention.h"
@@ -21,7 +22,64 @@ using kvtest::random_floats;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+/// What add_key() has made of the keys so far.
+void check_sum(const lesson01::OnlineSoftmax& sum, double m, double l, double acc0, double acc1) {
+  CHECK(sum.m == doctest::Approx(m));
+  CHECK(sum.l == doctest::Approx(l));
+  CHECK(sum.acc[0] == doctest::Approx(acc0));
+  CHECK(sum.acc[1] == doctest::Approx(acc1));
+}
+
 }  // namespace
+
+TEST_CASE("a score is the scaled dot product") {
+  const float q[] = {1.0f, 2.0f, 3.0f, 4.0f}, k[] = {10.0f, 0.0f, 100.0f, 1.0f};
+  CHECK(lesson01::score_of(q, k, 4, 0.5f) == 157.0f);  // (10 + 0 + 300 + 4) / 2
+  CHECK(lesson01::score_of(q, k, 3, 0.5f) == 155.0f);  // of a shorter head
+  CHECK(lesson01::score_of(q, k, 4, 1.0f) == 314.0f);
+}
+
+TEST_CASE("a score is summed from the first element to the last") {
+  const float q[] = {1e8f, 1.0f, -1e8f, 1.0f}, k[] = {1.0f, 1.0f, 1.0f, 1.0f};
+  CHECK(lesson01::score_of(q, k, 4, 1.0f) == 1.0f);  // 1e8 + 1 is 1e8 in 32 bits; backwards: 0
+}
+
+TEST_CASE("the first key has weight 1") {
+  const float v[] = {10.0f, -3.0f};
+  for (const float score : {2.0f, 0.0f, -700.0f, 700.0f}) {
+    CAPTURE(score);
+    lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
+    lesson01::add_key(sum, score, v, 2);
+    check_sum(sum, score, 1.0, 10.0, -3.0);
+  }
+}
+
+TEST_CASE("a smaller score is weighed against the largest") {
+  const float first[] = {10.0f, 0.0f}, second[] = {100.0f, 40.0f};
+  lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
+  lesson01::add_key(sum, 3.0f, first, 2);
+  lesson01::add_key(sum, 3.0f - std::log(4.0f), second, 2);  // exp(score - m) is 1/4
+  check_sum(sum, 3.0, 1.25, 10.0 + 25.0, 10.0);
+}
+
+TEST_CASE("a larger score shrinks what was summed before it") {
+  const float first[] = {100.0f, 40.0f}, second[] = {10.0f, 0.0f}, third[] = {1.0f, 1.0f};
+  lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
+  lesson01::add_key(sum, 3.0f - std::log(4.0f), first, 2);
+  lesson01::add_key(sum, 3.0f, second, 2);
+  check_sum(sum, 3.0, 1.25, 25.0 + 10.0, 10.0);
+  lesson01::add_key(sum, 3.0f + std::log(5.0f), third, 2);  // all so far is worth 1/5 now
+  check_sum(sum, 3.0 + std::log(5.0), 0.25 + 1.0, 7.0 + 1.0, 2.0 + 1.0);
+}
+
+TEST_CASE("a score of thousands neither overflows nor vanishes") {
+  const float first[] = {10.0f, 2.0f}, second[] = {100.0f, 40.0f};
+  lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
+  lesson01::add_key(sum, -5000.0f, first, 2);
+  check_sum(sum, -5000.0, 1.0, 10.0, 2.0);
+  lesson01::add_key(sum, 5000.0f, second, 2);  // the first one is worth nothing beside it
+  check_sum(sum, 5000.0, 1.0, 100.0, 40.0);
+}
 
 TEST_CASE("queries that go through K and V together do not see each other") {
   constexpr int kDim = 40;

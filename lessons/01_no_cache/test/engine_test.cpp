@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "common/base/error.h"
@@ -60,6 +61,21 @@ class Watched : public kv::Attention {
 
 }  // namespace
 
+TEST_CASE("every pass runs every token so far") {
+  lesson01::NoCacheEngine engine(shipped_model(), {});
+  const kv::Request request = request_of(3, 4);
+  const auto result = engine.generate({&request, 1});
+  CHECK(result.completions.at(0).tokens.size() == 4);
+  const std::span<const int> rows = engine.rows_of_passes();
+  REQUIRE(rows.size() == 4);
+  for (size_t pass = 0; pass < 4; ++pass) {
+    CAPTURE(pass);
+    CHECK(rows[pass] == 3 + static_cast<int>(pass));  // the prompt, and one more each time
+    CHECK(result.passes.at(pass).rows == rows[pass]);
+  }
+  CHECK(result.counters.kv_rows_computed == 3 + 4 + 5 + 6);
+}
+
 TEST_CASE("rows computed are what the formula says") {
   for (const int prompt : {1, 2, 5, 63, 64, 65}) {
     for (const int tokens : {0, 1, 2, 9}) {
@@ -84,9 +100,12 @@ TEST_CASE("nothing is kept from pass to pass") {
 
 TEST_CASE("sequences advance together, and leave when they are finished") {
   const auto result = generate({request_of(3, 2), request_of(10, 4), request_of(5, 0)});
-  std::vector<int> rows;
-  for (const kv::PassCost& pass : result.passes) rows.push_back(pass.rows);
-  CHECK(rows == std::vector<int>{3 + 10, 4 + 11, 12, 13});
+  const int wanted[] = {3 + 10, 4 + 11, 12, 13};
+  REQUIRE(result.passes.size() == 4);
+  for (size_t pass = 0; pass < 4; ++pass) {
+    CAPTURE(pass);
+    CHECK(result.passes[pass].rows == wanted[pass]);
+  }
   CHECK(generate({}).completions.empty());
 }
 
