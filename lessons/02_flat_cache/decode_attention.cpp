@@ -3,14 +3,19 @@
 
 #include "decode_attention.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/plan.h"
 #include "kernels/each_query.h"
+#include "lessons/01_no_cache/causal_attention.h"
 
 namespace lesson02 {
+
+using lesson01::add_key;
+using lesson01::OnlineSoftmax;
+using lesson01::score_of;
+
 namespace {
 
 /// One query: head `head` of row `row`. It sees the keys of its own token and of those before it.
@@ -25,27 +30,15 @@ void attend_row(const DecodeAttentionArgs& args, int seq, int row, int head) {
   const float* q = static_cast<const float*>(args.q) + at;  // [head_dim]
   float* out = static_cast<float*>(args.out) + at;          // [head_dim]
 
-  float m = -INFINITY;                         // largest score so far
-  float l = 0.0f;                              // sum of exp(score - m)
-  float acc[kv::attention::kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
+  OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   for (int key = 0; key <= position; ++key) {
     const int64_t slot = args.slab_begin[seq] + key;
     const int64_t kv_at = (slot * args.num_kv_heads + kv_head) * head_dim;
     const float* k = static_cast<const float*>(args.k_cache) + kv_at;  // [head_dim]
     const float* v = static_cast<const float*>(args.v_cache) + kv_at;  // [head_dim]
-
-    float dot = 0.0f;
-    for (int d = 0; d < head_dim; ++d) dot += q[d] * k[d];
-    const float score = dot * scale;
-
-    const float new_m = std::max(m, score);
-    const float shrink = std::exp(m - new_m);  // of what was summed with the old m; 0 at first
-    const float p = std::exp(score - new_m);
-    m = new_m;
-    l = l * shrink + p;
-    for (int d = 0; d < head_dim; ++d) acc[d] = acc[d] * shrink + p * v[d];
+    add_key(sum, score_of(q, k, head_dim, scale), v, head_dim);
   }
-  for (int d = 0; d < head_dim; ++d) out[d] = acc[d] / l;
+  for (int d = 0; d < head_dim; ++d) out[d] = sum.acc[d] / sum.l;
 }
 
 }  // namespace

@@ -14,10 +14,50 @@ namespace {
 
 using bf16 = __nv_bfloat16;
 
+// Lesson 01's pieces, as they stand there.
+
+template <int kHeadDim>
+constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
+
+/// What is known about one query after some of its keys. m and l are the same in every lane.
+template <int kHeadDim>
+struct LaneSoftmax {
+  float m;                        // largest score so far
+  float l;                        // sum of exp(score - m)
+  float acc[kPerLane<kHeadDim>];  // sum of exp(score - m) * v, this lane's elements
+};
+
+/// This lane's element i of a row; zero where the row has ended (head_dim 80).
+template <int kHeadDim>
+__device__ float element(const bf16* of_row, int i) {
+  const int d = static_cast<int>(threadIdx.x) + 32 * i;
+  return d < kHeadDim ? __bfloat162float(of_row[d]) : 0.0f;
+}
+
+/// q . k * scale, the same bits in every lane. `q` has this lane's elements.
+template <int kHeadDim>
+__device__ float score_of(const float* q, const bf16* k, float scale) {
+  float dot = 0.0f;  // this lane's part of it
+  for (int i = 0; i < kPerLane<kHeadDim>; ++i) dot += q[i] * element<kHeadDim>(k, i);
+  return kv::warp_sum(dot) * scale;
+}
+
+/// Takes in one more key.
+template <int kHeadDim>
+__device__ void add_key(LaneSoftmax<kHeadDim>& sum, float score, const bf16* v) {
+  const float m = fmaxf(sum.m, score);
+  const float shrink = expf(sum.m - m);  // of what was summed with the old m; 0 at first
+  const float p = expf(score - m);
+  sum.m = m;
+  sum.l = sum.l * shrink + p;
+  for (int i = 0; i < kPerLane<kHeadDim>; ++i) {
+    sum.acc[i] = sum.acc[i] * shrink + p * element<kHeadDim>(v, i);
+  }
+}
+
 /// Grid: (most rows of a sequence, num_heads, num_seqs). A CTA is one warp: one query.
 template <int kHeadDim>
 __global__ void decode_attention_kernel(DecodeAttentionArgs args) {
-  constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
   const int lane = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z);
@@ -32,38 +72,20 @@ __global__ void decode_attention_kernel(DecodeAttentionArgs args) {
   const int64_t at = (int64_t{row} * args.num_heads + head) * kHeadDim;
   const bf16* q_row = static_cast<const bf16*>(args.q) + at;  // [kHeadDim]
   bf16* out_row = static_cast<bf16*>(args.out) + at;          // [kHeadDim]
+  float q[kPerLane<kHeadDim>];
+  for (int i = 0; i < kPerLane<kHeadDim>; ++i) q[i] = element<kHeadDim>(q_row, i);
 
-  // This lane's element i of a row; zero where the row has ended (head_dim 80).
-  const auto element = [lane](const bf16* of_row, int i) {
-    const int d = lane + 32 * i;
-    return d < kHeadDim ? __bfloat162float(of_row[d]) : 0.0f;
-  };
-  float q[kPerLane];
-  for (int i = 0; i < kPerLane; ++i) q[i] = element(q_row, i);
-
-  float m = -INFINITY;       // largest score so far
-  float l = 0.0f;            // sum of exp(score - m)
-  float acc[kPerLane] = {};  // sum of exp(score - m) * v, this lane's elements
+  LaneSoftmax<kHeadDim> sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   for (int key = 0; key <= position; ++key) {
     const int64_t slot = args.slab_begin[seq] + key;
     const int64_t kv_at = (slot * args.num_kv_heads + kv_head) * kHeadDim;
     const bf16* k = static_cast<const bf16*>(args.k_cache) + kv_at;  // [kHeadDim]
     const bf16* v = static_cast<const bf16*>(args.v_cache) + kv_at;  // [kHeadDim]
-
-    float dot = 0.0f;  // this lane's part of it
-    for (int i = 0; i < kPerLane; ++i) dot += q[i] * element(k, i);
-    const float score = kv::warp_sum(dot) * scale;  // the same in every lane
-
-    const float new_m = fmaxf(m, score);
-    const float shrink = expf(m - new_m);  // of what was summed with the old m; 0 at first
-    const float p = expf(score - new_m);
-    m = new_m;
-    l = l * shrink + p;
-    for (int i = 0; i < kPerLane; ++i) acc[i] = acc[i] * shrink + p * element(v, i);
+    add_key<kHeadDim>(sum, score_of<kHeadDim>(q, k, scale), v);
   }
-  for (int i = 0; i < kPerLane; ++i) {
+  for (int i = 0; i < kPerLane<kHeadDim>; ++i) {
     const int d = lane + 32 * i;
-    if (d < kHeadDim) out_row[d] = __float2bfloat16(acc[i] / l);
+    if (d < kHeadDim) out_row[d] = __float2bfloat16(sum.acc[i] / sum.l);
   }
 }
 

@@ -11,7 +11,8 @@ namespace lesson02 {
 
 int64_t kv_cache_bytes(const kv::ModelConfig& config, int64_t batch, int64_t max_seq_len,
                        int64_t element_bytes) {
-  return batch * max_seq_len * config.kv_bytes_per_token(element_bytes);
+  return 2 * batch * max_seq_len * config.num_layers * config.num_kv_heads * config.head_dim *
+         element_bytes;
 }
 
 FlatKvCache::FlatKvCache(const kv::ModelConfig& config, kv::Device device, int batch,

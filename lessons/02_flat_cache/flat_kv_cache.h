@@ -34,9 +34,11 @@ class FlatKvCache {
 
   /// Tokens computed in this slab. These four throw std::out_of_range for one that is not there.
   int position(int slab) const;
-  /// Throws UserError, with both numbers, if num_tokens more do not fit in the slab.
+  /// Throws UserError if num_tokens more do not fit in the slab, or are negative. It names the
+  /// slab, the tokens that it holds, and max_seq_len.
   void check_room(int slab, int num_tokens) const;
-  /// The last layer has written num_tokens rows from the position on: now they count.
+  /// The last layer has written num_tokens rows from the position on: now they count. Throws as
+  /// check_room() does; nothing has changed then.
   void advance(int slab, int num_tokens);
   /// Forgets the slab's tokens. The memory stays reserved.
   void clear(int slab);

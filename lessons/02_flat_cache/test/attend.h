@@ -24,6 +24,39 @@ struct Layout {
   int runs = 1;
 };
 
+/// Where the rows of a pass go: append_kv with this.
+class Append {
+ public:
+  Append(const kv::Stream& stream, const std::vector<int64_t>& slab_begin,
+         const std::vector<int32_t>& row_seq, const std::vector<int32_t>& row_position)
+      : stream_(&stream),
+        num_rows_(static_cast<int>(row_seq.size())),
+        slab_begin_(kvtest::upload(slab_begin, stream)),
+        row_seq_(kvtest::upload(row_seq, stream)),
+        row_position_(kvtest::upload(row_position, stream)) {}
+
+  /// Rows of k and of v to one layer's k_cache and v_cache.
+  void operator()(int row_elements, const kv::DeviceBuffer& k, const kv::DeviceBuffer& v,
+                  const kv::DeviceBuffer& k_cache, const kv::DeviceBuffer& v_cache) const {
+    lesson02::append_kv({.k = k.data(),
+                         .v = v.data(),
+                         .row_seq = row_seq_.as<const int32_t>(),
+                         .row_position = row_position_.as<const int32_t>(),
+                         .slab_begin = slab_begin(),
+                         .num_rows = num_rows_,
+                         .row_elements = row_elements,
+                         .k_cache = k_cache.data(),
+                         .v_cache = v_cache.data()},
+                        *stream_);
+  }
+  const int64_t* slab_begin() const { return slab_begin_.as<const int64_t>(); }
+
+ private:
+  const kv::Stream* stream_;
+  int num_rows_;
+  kv::DeviceBuffer slab_begin_, row_seq_, row_position_;
+};
+
 /// Attention over a flat cache with a slab for every sequence, filled by append_kv.
 inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout layout = {}) {
   return [=](const kvtest::HeadShape& shape, const std::vector<kvtest::Part>& parts) {
@@ -53,19 +86,8 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
     const auto k_cache = kvtest::poisoned(cache_bytes, stream, layout.unused);
     const auto v_cache = kvtest::poisoned(cache_bytes, stream, layout.unused);
     const auto k = kvtest::upload_rows(new_k, stream), v = kvtest::upload_rows(new_v, stream);
-    const auto seqs = kvtest::upload(row_seq, stream);
-    const auto positions = kvtest::upload(row_position, stream);
-    const auto begins = kvtest::upload(slab_begin, stream);
-    lesson02::append_kv({.k = k.data(),
-                         .v = v.data(),
-                         .row_seq = seqs.as<const int32_t>(),
-                         .row_position = positions.as<const int32_t>(),
-                         .slab_begin = begins.as<const int64_t>(),
-                         .num_rows = static_cast<int>(row_seq.size()),
-                         .row_elements = static_cast<int>(shape.kv_width()),
-                         .k_cache = k_cache.data(),
-                         .v_cache = v_cache.data()},
-                        stream);
+    const Append append(stream, slab_begin, row_seq, row_position);
+    append(static_cast<int>(shape.kv_width()), k, v, k_cache, v_cache);
     const auto q = kvtest::upload_rows(kvtest::queries_of(shape, parts), stream);
     const auto rows = kvtest::upload(first_row, stream);
     const auto lengths = kvtest::upload(seq_len, stream);
@@ -76,7 +98,7 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
                                        .out = out.data(),
                                        .first_row = rows.as<const int32_t>(),
                                        .seq_len = lengths.as<const int32_t>(),
-                                       .slab_begin = begins.as<const int64_t>(),
+                                       .slab_begin = append.slab_begin(),
                                        .num_seqs = num_seqs,
                                        .num_rows = first_row.back(),
                                        .max_rows_per_seq = most_rows + layout.more_rows,

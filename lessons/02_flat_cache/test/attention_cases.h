@@ -5,49 +5,112 @@
 
 #include "attend.h"
 #include "lessons/01_no_cache/test/attend.h"
+#include "tests/support/readable.h"
+#include "tests/support/small_attention.h"
 
 using lesson02_test::attend_with;
 constexpr auto kPlain = kv::Kernel::kPlain;
 constexpr auto kFast = kv::Kernel::kFast;
 
-TEST_CASE("append_kv writes its slots and no other byte of the cache") {
-  const kv::Stream stream(kDevice);
-  for (const int row_elements : {256, 1024, 40, 8}) {
-    CAPTURE(row_elements);
-    constexpr size_t kSlots = 80;
-    const size_t row_bytes = static_cast<size_t>(row_elements) * kvtest::row_bytes(stream);
-    const std::vector<int64_t> slab_begin{40, 3, 70};
-    const std::vector<int32_t> row_seq{1, 0, 2, 0, 1, 2, 0}, row_position{0, 5, 9, 6, 36, 0, 0};
-    const auto num_rows = static_cast<int>(row_seq.size());
-    const kvtest::Rows random = kvtest::random_bf16(int64_t{2} * num_rows * row_elements, 1);
-    const auto k_and_v = kvtest::upload_rows(random, stream);
-    const auto seqs = kvtest::upload(row_seq, stream);
-    const auto positions = kvtest::upload(row_position, stream);
-    const auto begins = kvtest::upload(slab_begin, stream);
-    const kv::DeviceBuffer caches[] = {kvtest::poisoned(kSlots * row_bytes, stream),
-                                       kvtest::poisoned(kSlots * row_bytes, stream)};
-    lesson02::append_kv({.k = k_and_v.data(),
-                         .v = k_and_v.as<std::byte>() + k_and_v.bytes() / 2,
-                         .row_seq = seqs.as<const int32_t>(),
-                         .row_position = positions.as<const int32_t>(),
-                         .slab_begin = begins.as<const int64_t>(),
-                         .num_rows = num_rows,
-                         .row_elements = row_elements,
-                         .k_cache = caches[0].data(),
-                         .v_cache = caches[1].data()},
-                        stream);
-    const auto in = kvtest::download<std::byte>(k_and_v.data(), k_and_v.bytes(), stream);
-    const std::byte* next = in.data();
-    for (const kv::DeviceBuffer& cache : caches) {
-      std::vector<std::byte> want(cache.bytes(), std::byte{0xFF});
-      for (size_t row = 0; row < row_seq.size(); ++row, next += row_bytes) {
-        const int64_t slot = slab_begin[static_cast<size_t>(row_seq[row])] + row_position[row];
-        std::copy_n(next, row_bytes, &want[static_cast<size_t>(slot) * row_bytes]);
-      }
-      CHECK(kvtest::download<std::byte>(cache.data(), cache.bytes(), stream) == want);
+// Small ones, of the lesson's own kernels.
+
+/// K of row r: 16 (r + 1) in its element 0, then one more in each, up to 12 more and from 0 again.
+/// V is the negative.
+inline kvtest::Rows numbered_rows(int num_rows, int row_elements, float sign) {
+  kvtest::Rows rows;
+  for (int r = 0; r < num_rows; ++r) {
+    for (int i = 0; i < row_elements; ++i) {
+      rows.push_back(kv::to_bfloat16(sign * static_cast<float>(16 * (r + 1) + i % 13)));
+    }
+  }
+  return rows;
+}
+
+/// Slot s of the cache holds numbered row rows[s]; -1: it was not written.
+inline void check_slots(const std::string& name, const kv::DeviceBuffer& cache, float sign,
+                        const std::vector<int>& rows, const kv::Stream& stream) {
+  const size_t n = cache.bytes() / kvtest::row_bytes(stream);
+  const std::vector<float> found =
+      kDevice == kv::Device::kCuda
+          ? kvtest::floats_of(kvtest::download<kv::BFloat16>(cache.data(), n, stream))
+          : kvtest::download<float>(cache.data(), n, stream);
+  for (size_t i = 0; i < n; ++i) {
+    const size_t slot = i * rows.size() / n, element = i % (n / rows.size());
+    INFO(name, ": slot ", slot, ", element ", element,
+         ". Rows that belong into slots 0, 1, ...: ", rows);
+    if (rows[slot] < 0) {
+      INFO("no row belongs there");
+      REQUIRE(std::isnan(found[i]));
+    } else {
+      const int wanted = 16 * (rows[slot] + 1) + static_cast<int>(element % 13);
+      REQUIRE(found[i] == sign * static_cast<float>(wanted));
     }
   }
 }
+
+TEST_CASE("append_kv puts rows into the slots of their slabs, and nothing anywhere else" *
+          doctest::test_suite("kernel")) {
+  const kv::Stream stream(kDevice);
+  for (const int row_elements : {8, 24, 2056}) {
+    CAPTURE(row_elements);
+    const auto k = kvtest::upload_rows(numbered_rows(4, row_elements, 1.0f), stream);
+    const auto v = kvtest::upload_rows(numbered_rows(4, row_elements, -1.0f), stream);
+    const size_t bytes = k.bytes() / 4 * 9;
+    const auto k_cache = kvtest::poisoned(bytes, stream), v_cache = kvtest::poisoned(bytes, stream);
+    // Sequence 0 has slots 5 to 8, sequence 1 slots 0 to 3.
+    const lesson02_test::Append append(stream, {5, 0}, {1, 0, 0, 1}, {2, 0, 1, 0});
+    append(row_elements, k, v, k_cache, v_cache);
+    check_slots("K", k_cache, 1.0f, {3, -1, 0, -1, -1, 1, 2, -1, -1}, stream);
+    check_slots("V", v_cache, -1.0f, {3, -1, 0, -1, -1, 1, 2, -1, -1}, stream);
+  }
+}
+
+TEST_CASE("append_kv waits for the kernel that writes its rows" * doctest::test_suite("kernel")) {
+  // That kernel is append_kv, too: what it has put into a cache are the rows of the second one.
+  const kv::Stream stream(kDevice);
+  const auto k = kvtest::upload_rows(numbered_rows(3, 64, 1.0f), stream);
+  const auto v = kvtest::upload_rows(numbered_rows(3, 64, -1.0f), stream);
+  const auto k1 = kvtest::poisoned(k.bytes(), stream), v1 = kvtest::poisoned(k.bytes(), stream);
+  const auto k2 = kvtest::poisoned(k.bytes(), stream), v2 = kvtest::poisoned(k.bytes(), stream);
+  const lesson02_test::Append rotate(stream, {0}, {0, 0, 0}, {1, 2, 0});
+  rotate(64, k, v, k1, v1);
+  rotate(64, k1, v1, k2, v2);
+  check_slots("K", k2, 1.0f, {1, 2, 0}, stream);
+  check_slots("V", v2, -1.0f, {1, 2, 0}, stream);
+}
+
+TEST_CASE("a query sees its own token and those before it in the slab" *
+          doctest::test_suite("kernel")) {
+  kvtest::check_means(attend_with(kPlain, kDevice), {4});
+}
+
+TEST_CASE("the rows of a pass are the last tokens of their sequences" *
+          doctest::test_suite("kernel")) {
+  kvtest::check_means(attend_with(kPlain, kDevice), {1});
+  kvtest::check_means(attend_with(kPlain, kDevice), {2});
+  kvtest::check_means(attend_with(kPlain, kDevice), {1, 3, 1});
+}
+
+TEST_CASE("every sequence reads its own slab" * doctest::test_suite("kernel")) {
+  const lesson02_test::Layout turned{.spare_slots = 1, .last_slab_first = true, .first_slot = 2};
+  kvtest::check_means(attend_with(kPlain, kDevice, turned), {4, 3, 1});
+  kvtest::check_means(attend_with(kPlain, kDevice, turned), {2, 1, 1});
+}
+
+TEST_CASE("neighbouring query heads share K and V of a slot" * doctest::test_suite("kernel")) {
+  kvtest::check_heads(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("the slot that a query points at takes all the weight" * doctest::test_suite("kernel")) {
+  kvtest::check_pointing(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("a few random tokens in slabs are close to double precision" *
+          doctest::test_suite("kernel")) {
+  kvtest::check_few_random(attend_with(kPlain, kDevice), kDevice, {2, 1, 4});
+}
+
+// Both kernels, at length.
 
 TEST_CASE("plain attention over slabs is close to double precision and to the fast kernel") {
   kvtest::check_plain_attention(attend_with(kPlain, kDevice), attend_with(kFast, kDevice), kDevice,

@@ -79,7 +79,69 @@ bool holds(FlatKvCache& cache, int slab, const std::vector<float>& values) {
   return true;
 }
 
+/// 2 x 3 layers x 5 KV heads x 7 elements x 4 bytes.
+constexpr int64_t kTokenBytes = 840;
+
 }  // namespace
+
+TEST_CASE("the bytes of one token, and of many") {
+  CHECK(kv_cache_bytes(small_config(), 1, 1, 4) == kTokenBytes);
+  CHECK(kv_cache_bytes(small_config(), 1, 10, 4) == 10 * kTokenBytes);
+  CHECK(kv_cache_bytes(small_config(), 6, 10, 4) == 60 * kTokenBytes);
+  CHECK(kv_cache_bytes(small_config(), 6, 10, 2) == 30 * kTokenBytes);
+}
+
+TEST_CASE("a slab takes tokens up to its last slot") {
+  FlatKvCache cache = small_cache(/*batch=*/2, /*max_seq_len=*/4);
+  const auto check = [&](int of_slab_0, int of_slab_1) {
+    CHECK(cache.position(0) == of_slab_0);
+    CHECK(cache.position(1) == of_slab_1);
+  };
+  check(0, 0);
+  cache.advance(1, 3);
+  check(0, 3);
+  cache.check_room(1, 1);  // asks, and changes nothing
+  cache.check_room(0, 4);
+  check(0, 3);
+  cache.advance(1, 1);
+  cache.advance(0, 0);
+  check(0, 4);
+}
+
+TEST_CASE("what does not fit is refused with both numbers, and changes nothing") {
+  FlatKvCache cache = small_cache(2, 100);
+  cache.advance(1, 67);
+  const auto refused = [&](int num_tokens, auto&& call) {
+    INFO("slab 1 holds 67 tokens of 100, asked for ", num_tokens, " more");
+    std::string message = "nothing was thrown";
+    try {
+      call(num_tokens);
+    } catch (const kv::UserError& error) {
+      message = error.what();
+    }
+    INFO("the error, which should name 67 and 100: ", message);
+    CHECK(message.find("67") != std::string::npos);
+    CHECK(message.find("100") != std::string::npos);
+    CHECK(cache.position(1) == 67);
+  };
+  for (const int num_tokens : {34, 1000, 2147483647, -1}) {
+    refused(num_tokens, [&](int n) { cache.check_room(1, n); });
+    refused(num_tokens, [&](int n) { cache.advance(1, n); });
+  }
+  CHECK(cache.position(0) == 0);
+}
+
+TEST_CASE("bytes used are those of computed tokens") {
+  FlatKvCache cache = small_cache(2, 8);
+  CHECK(cache.bytes_used() == 0);
+  cache.advance(0, 3);
+  CHECK(cache.bytes_used() == 3 * kTokenBytes);
+  cache.advance(1, 8);
+  CHECK(cache.bytes_used() == 11 * kTokenBytes);
+  cache.clear(0);
+  CHECK(cache.bytes_used() == 8 * kTokenBytes);
+  CHECK(cache.bytes_reserved() == 16 * kTokenBytes);
+}
 
 TEST_CASE("the size formula gives the published figures") {
   const kv::ModelConfig& qwen = kv::known_model("Qwen3-0.6B").config;
