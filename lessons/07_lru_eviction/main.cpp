@@ -68,8 +68,10 @@ nlohmann::json talk(const kv::Console& console, kv::Model& model, const kv::Toke
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
   const auto without = lesson02::make_engine(model, {});
   std::vector<std::string> texts = options.generate.prompts;
-  console.print("{} people in turns, a pool of {} blocks of {}\n\n", texts.size(),
-                options.num_blocks, options.block_size);
+  console.print("{} in turns, a pool of {} {} of {}\n\n",
+                texts.size() == 1 ? "One person" : fmt::format("{} people", texts.size()),
+                options.num_blocks, options.num_blocks == 1 ? "block" : "blocks",
+                options.block_size);
   kv::Table table({"turn", "who", "prompt", "from the cache", "revived", "evicted", "cached blocks",
                    "same bits"});
   nlohmann::json rows = nlohmann::json::array();

@@ -86,7 +86,8 @@ std::string EvictionPage::restart(const PageSettings& settings) {
     if (event.kind == CacheEvent::Kind::kRemoved) evicted_.push_back(event.block_id);
   });
   manager_ = std::make_unique<KvCacheManager>(*pool_);
-  return fmt::format("an empty pool: {} blocks of {}", settings.num_blocks, settings.block_size);
+  return fmt::format("an empty pool: {} of {}", viz::count_of(settings.num_blocks, "block"),
+                     settings.block_size);
 }
 
 /// "; 2 free blocks revived; evicted: 7, 6" and notes the last victims.
@@ -139,7 +140,8 @@ std::string EvictionPage::more(const std::string& name, const std::string& text)
   manager_->allocate_slots(request.id, static_cast<int>(tokens.size()));
   request.tokens.insert(request.tokens.end(), tokens.begin(), tokens.end());
   manager_->cache_blocks(request.id, request.tokens, static_cast<int>(request.tokens.size()));
-  return fmt::format("{}: {} more tokens", name, tokens.size()) + what_happened(revived_before);
+  return fmt::format("{}: {} more", name, viz::count_of(std::ssize(tokens), "token")) +
+         what_happened(revived_before);
 }
 
 std::string EvictionPage::free(const std::string& name) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lessons/07_lru_eviction/block_pool.h"
+#include "viz/names.h"
 #include "viz/widgets.h"
 
 namespace lesson07 {
@@ -22,8 +23,8 @@ inline viz::PoolView pool_view(const BlockPool& pool) {
 }
 
 inline std::string pool_heading(const BlockPool& pool) {
-  return fmt::format("Pool: {} blocks of {}; grey: free, still cached", pool.num_blocks(),
-                     pool.block_size());
+  return fmt::format("Pool: {} of {}; grey: free, still cached",
+                     viz::count_of(pool.num_blocks(), "block"), pool.block_size());
 }
 
 }  // namespace lesson07

@@ -19,7 +19,6 @@ void check_poisoned(const PoisonBlocksArgs& args) {
 void poison_blocks_cpu(const PoisonBlocksArgs& args) {
   lesson03::PagedKvCache& cache = *args.cache;
   check_poisoned(args);
-  // All bits set is a NaN in every floating-point type.
   const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
   for (const int32_t id : args.block_ids) {
     for (int layer = 0; layer < cache.num_layers(); ++layer) {

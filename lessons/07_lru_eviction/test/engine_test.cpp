@@ -46,8 +46,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("poison fills K and V of the named blocks and nothing else") {
+TEST_CASE("poison fills K and V of the named blocks in all layers, and nothing else") {
   lesson07_test::check_poison(kv::Stream(kv::Device::kCpu), 5);
+}
+
+TEST_CASE("poison refuses a block that the cache has not, before anything is written") {
+  lesson07_test::check_poison_refuses(kv::Stream(kv::Device::kCpu));
 }
 
 TEST_CASE("poison makes a stale read visible") {

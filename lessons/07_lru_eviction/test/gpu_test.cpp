@@ -7,10 +7,21 @@
 #include "poison.h"
 #include "tests/support/same_bits.h"
 
-TEST_CASE("poison fills K and V of the named blocks and nothing else") {
-  for (const int head_dim : {5, 64}) {
+TEST_CASE("poison fills K and V of the named blocks in all layers, and nothing else" *
+          doctest::test_suite("kernel")) {
+  lesson07_test::check_poison(kv::Stream(kv::Device::kCuda), 8);
+}
+
+TEST_CASE("poison fills blocks that are larger than a CTA, and those that no CTA divides" *
+          doctest::test_suite("kernel")) {
+  for (const int head_dim : {5, 64, 96}) {
+    CAPTURE(head_dim);
     lesson07_test::check_poison(kv::Stream(kv::Device::kCuda), head_dim);
   }
+}
+
+TEST_CASE("poison on the GPU refuses a block that the cache has not") {
+  lesson07_test::check_poison_refuses(kv::Stream(kv::Device::kCuda));
 }
 
 TEST_CASE("found, revived, evicted and computed again on CUDA: the bits of lesson 02") {

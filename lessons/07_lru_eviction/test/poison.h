@@ -3,36 +3,71 @@
 // What poison_blocks has to do, on any device.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "lessons/07_lru_eviction/poison_blocks.h"
 #include "tests/support/kv_shape.h"
+#include "tests/support/readable.h"
 
 namespace lesson07_test {
 
+/// A cache of zeros: 2 layers, 5 blocks of 3 tokens, 2 KV heads.
+class PoisonedCache {
+ public:
+  PoisonedCache(const kv::Stream& stream, int head_dim)
+      : stream_(&stream), cache_(kvtest::shape(2, 2, head_dim), stream, 5, 3) {
+    cache_.fill(0, stream);
+  }
+  void poison(const std::vector<int32_t>& ids) {
+    lesson07::poison_blocks({.cache = &cache_, .block_ids = ids, .scratch = &scratch_}, *stream_);
+  }
+  /// How many bytes of each block's K, or V, are poisoned.
+  std::vector<int64_t> poisoned(int layer, bool is_k) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(bytes_of_block()));
+    std::vector<int64_t> counts;
+    for (int32_t id = 0; id < cache_.num_blocks(); ++id) {
+      const auto [k, v] = cache_.block(layer, id);
+      kv::copy_to_host(bytes.data(), is_k ? k : v, bytes.size(), *stream_);
+      counts.push_back(std::ranges::count(bytes, 0xFF));
+    }
+    return counts;
+  }
+  int64_t bytes_of_block() const {  // of K in one layer
+    return cache_.bytes_per_block() / cache_.num_layers() / 2;
+  }
+
+ private:
+  const kv::Stream* stream_;
+  lesson03::PagedKvCache cache_;
+  kv::DeviceBuffer scratch_;
+};
+
 /// Every byte of K and V of the named blocks, in all layers, and no other byte.
 inline void check_poison(const kv::Stream& stream, int head_dim) {
-  CAPTURE(head_dim);
-  lesson03::PagedKvCache cache(kvtest::shape(3, 3, head_dim), stream, 7, 5);
-  cache.fill(0, stream);
-  kv::DeviceBuffer scratch;
-  const auto poison = [&](const std::vector<int32_t>& ids) {
-    lesson07::poison_blocks({.cache = &cache, .block_ids = ids, .scratch = &scratch}, stream);
-  };
-  poison({6, 2});
-  CHECK_THROWS_WITH_AS(poison({0, 7}), doctest::Contains("no block 7"), std::out_of_range);
-  std::vector<uint8_t> bytes(static_cast<size_t>(cache.bytes_per_block() / 3 / 2));
-  for (int layer = 0; layer < 3; ++layer) {
-    for (int32_t id = 0; id < 7; ++id) {
-      for (const void* at : {cache.block(layer, id).k, cache.block(layer, id).v}) {
-        kv::copy_to_host(bytes.data(), at, bytes.size(), stream);
-        CHECK(std::ranges::count(bytes, id == 6 || id == 2 ? 0xFF : 0) == std::ssize(bytes));
-      }
+  PoisonedCache cache(stream, head_dim);
+  cache.poison({4, 1});
+  const int64_t all = cache.bytes_of_block();
+  INFO("bytes of blocks 0 to 4 that are poisoned; blocks 4 and 1 should be");
+  for (const int layer : {0, 1}) {
+    for (const std::string what : {"K", "V"}) {
+      CAPTURE(layer);
+      CAPTURE(what);
+      CHECK(cache.poisoned(layer, what == "K") == std::vector<int64_t>{0, all, 0, 0, all});
     }
   }
+}
+
+/// A block that is not in the cache is named, and nothing is written before that.
+inline void check_poison_refuses(const kv::Stream& stream) {
+  PoisonedCache cache(stream, 8);
+  CHECK_THROWS_WITH_AS(cache.poison({0, 5}), doctest::Contains("no block 5"), std::out_of_range);
+  CHECK_THROWS_WITH_AS(cache.poison({-1}), doctest::Contains("no block -1"), std::out_of_range);
+  CHECK(cache.poisoned(0, true) == std::vector<int64_t>{0, 0, 0, 0, 0});
 }
 
 }  // namespace lesson07_test

@@ -1,4 +1,4 @@
-// Tests of lesson 07's bookkeeping: the queue, the pool as a cache, eviction, events.
+// Tests of the pool under the manager of lesson 06: a cache, eviction, events.
 
 #include <doctest/doctest.h>
 
@@ -8,29 +8,20 @@
 #include <vector>
 
 #include "block_pool.h"
-#include "free_block_queue.h"
 #include "lessons/06_prefix_hashing/test/wrong_use.h"
 #include "program/trace.h"
+#include "queue_of.h"
 
 namespace {
 
 using lesson07::BlockPool;
 using lesson07::CacheEvent;
-using lesson07::FreeBlockQueue;
-using lesson07::FreeOrder;
-using lesson07::KvBlock;
+using lesson07_test::queue_of;
 using namespace lesson06_test;
-
-Ids queue_of(const BlockPool& pool) {
-  Ids ids;
-  for (const KvBlock* block : pool.queue().all()) ids.push_back(block->id);
-  return ids;
-}
 
 /// A pool, its manager, and the events since the last look.
 struct Cache {
-  explicit Cache(int num_blocks, int block_size, FreeOrder order = FreeOrder::kAppend)
-      : pool(num_blocks, block_size, order), manager(pool) {
+  Cache(int num_blocks, int block_size) : pool(num_blocks, block_size), manager(pool) {
     pool.set_event_sink([this](const CacheEvent& event) { events.push_back(event); });
   }
   BlockPool pool;
@@ -39,46 +30,6 @@ struct Cache {
 };
 
 }  // namespace
-
-TEST_CASE("wrong use of the queue names the block") {
-  std::vector<KvBlock> blocks(2);
-  blocks[1].id = 1;
-  FreeBlockQueue queue;
-  CHECK_THROWS_WITH_AS(queue.popleft(), doctest::Contains("no free block"), std::logic_error);
-  queue.append(blocks[1]);
-  CHECK_THROWS_WITH_AS(queue.remove(blocks[0]), doctest::Contains("block 0 is not free"),
-                       std::logic_error);
-  CHECK_THROWS_WITH_AS(queue.append(blocks[1]), doctest::Contains("block 1 is free already"),
-                       std::logic_error);
-  CHECK_THROWS_AS(queue.prepend(blocks[1]), std::logic_error);
-  CHECK(&queue.popleft() == &blocks[1]);
-  CHECK(queue.empty());
-}
-
-// vLLM #9972: why its free queue is a linked list of its own and no deque.
-TEST_CASE("the queue does what a deque does, in ten thousand random steps") {
-  std::vector<KvBlock> blocks(20);
-  for (size_t i = 0; i < blocks.size(); ++i) blocks[i].id = static_cast<int32_t>(i);
-  FreeBlockQueue queue;
-  Ids model;
-  std::mt19937 rng(3);
-  for (int step = 0; step < 10'000; ++step) {
-    KvBlock& block = blocks[rng() % blocks.size()];
-    if (std::erase(model, block.id) > 0) {  // from the middle, or from an end
-      queue.remove(block);
-    } else if (rng() % 2 == 0) {
-      queue.append(block);
-      model.push_back(block.id);
-    } else {
-      queue.prepend(block);
-      model.insert(model.begin(), block.id);
-    }
-    Ids all;
-    for (const KvBlock* b : queue.all()) all.push_back(b->id);
-    REQUIRE(all == model);
-    REQUIRE(queue.size() == model.size());
-  }
-}
 
 TEST_CASE("the null block is never allocated, freed, touched or cached") {
   BlockPool pool(3, 4);
@@ -134,18 +85,6 @@ TEST_CASE("the victim is the least recently used block, and of one request the t
   CHECK(c.events[0].kind == CacheEvent::Kind::kRemoved);
   CHECK(c.events[0].block_id == 1);
   CHECK(c.events[1].kind == CacheEvent::Kind::kStored);
-}
-
-TEST_CASE("blocks that nobody can find go first if the order says so, tail first like all others") {
-  for (const FreeOrder order : {FreeOrder::kAppend, FreeOrder::kUnhashedFirst}) {
-    Cache c(7, 4, order);
-    REQUIRE(start(c.manager, 1, range(0, 14)));
-    c.manager.cache_blocks(1, range(0, 14), 8);  // 1 2 can be found, 3 4 cannot
-    c.manager.free(1);
-    const bool append = order == FreeOrder::kAppend;
-    CHECK(queue_of(c.pool) == (append ? Ids{5, 6, 7, 4, 3, 2, 1} : Ids{4, 3, 5, 6, 7, 2, 1}));
-    c.manager.check();
-  }
 }
 
 // kvcached #362: an evicted block kept the hash of what it had held.

@@ -1,0 +1,192 @@
+// Tests of the pool alone: which block is free, in which order, and what a taken one forgets.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "block_pool.h"
+#include "queue_of.h"
+
+namespace {
+
+using lesson07::BlockKey;
+using lesson07::BlockPool;
+using lesson07::CacheEvent;
+using lesson07::FreeOrder;
+using lesson07_test::queue_of;
+using Ids = std::vector<int32_t>;
+
+/// The first block of a prompt of 4 times `token`.
+struct Prefix {
+  explicit Prefix(int32_t token) : tokens(4, token) {}
+  BlockKey key() const {
+    return {.hash = static_cast<uint64_t>(100 + tokens[0]),
+            .parent = {},
+            .tokens = tokens,
+            .extra_keys = {}};
+  }
+  std::vector<int32_t> tokens;
+};
+
+/// The block is used and can be found by `token`.
+void store(BlockPool& pool, int32_t id, int32_t token) {
+  pool.touch(Ids{id});
+  pool.cache_full_block(id, Prefix(token).key());
+}
+
+/// The block in which `token` is found; -1: none.
+int32_t found(const BlockPool& pool, int32_t token) {
+  const lesson06::CachedBlock* const block = pool.index().find(Prefix(token).key());
+  return block == nullptr ? -1 : block->id;
+}
+
+Ids take(BlockPool& pool, size_t count) {
+  Ids ids(count, -5);
+  REQUIRE(pool.get_new_blocks(ids));
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("a touched block leaves the queue from wherever it stands") {
+  BlockPool pool(5, 4);
+  pool.touch(Ids{3, 1});
+  CHECK(queue_of(pool) == Ids{2, 4, 5});
+  for (const int32_t id : {1, 3}) {
+    CAPTURE(id);
+    CHECK(pool.ref_cnt(id) == 1);
+    CHECK(pool.block(id).num_hits == 1);
+  }
+  CHECK(pool.metrics().num_revived == 2);
+  pool.touch(Ids{3});  // it is in use: nothing leaves the queue
+  CHECK(queue_of(pool) == Ids{2, 4, 5});
+  CHECK(pool.ref_cnt(3) == 2);
+  CHECK(pool.block(3).num_hits == 2);
+  CHECK(pool.metrics().num_revived == 2);
+}
+
+TEST_CASE("a touch that is refused changes nothing, not even the blocks before the wrong one") {
+  BlockPool pool(3, 4);
+  CHECK_THROWS_AS(pool.touch(Ids{2, 9}), std::out_of_range);
+  CHECK_THROWS_AS(pool.touch(Ids{2, BlockPool::kNullBlock}), std::logic_error);
+  CHECK(pool.ref_cnt(2) == 0);
+  CHECK(queue_of(pool) == Ids{1, 2, 3});
+}
+
+TEST_CASE("freed blocks go to the back of the queue, the tail first") {
+  BlockPool pool(6, 4);
+  pool.touch(Ids{1, 2, 3});
+  pool.free_blocks(Ids{1, 2, 3});
+  CHECK(queue_of(pool) == Ids{4, 5, 6, 3, 2, 1});
+  CHECK(pool.ref_cnt(1) == 0);
+  pool.free_blocks({});
+  CHECK(queue_of(pool) == Ids{4, 5, 6, 3, 2, 1});
+}
+
+TEST_CASE("a block that another table holds loses a reference, and is not free yet") {
+  BlockPool pool(4, 4);
+  pool.touch(Ids{1, 2});
+  pool.touch(Ids{1, 3});
+  pool.free_blocks(Ids{1, 2});
+  CHECK(queue_of(pool) == Ids{4, 2});
+  CHECK(pool.ref_cnt(1) == 1);
+  pool.free_blocks(Ids{1, 3});
+  CHECK(queue_of(pool) == Ids{4, 2, 3, 1});
+}
+
+TEST_CASE("a free that is refused changes nothing, not even the blocks before the wrong one") {
+  BlockPool pool(4, 4);
+  pool.touch(Ids{1, 2});
+  // A free block, one that has one reference, the null block, an unknown one.
+  for (const Ids& wrong : {Ids{1, 3}, Ids{2, 1, 1}, Ids{1, BlockPool::kNullBlock}, Ids{1, 5}}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(pool.free_blocks(wrong), std::logic_error);
+    CHECK(pool.ref_cnt(1) == 1);
+    CHECK(pool.ref_cnt(2) == 1);
+    CHECK(queue_of(pool) == Ids{3, 4});
+  }
+  CHECK_THROWS_AS(pool.free_blocks(Ids{1, 5}), std::out_of_range);
+}
+
+TEST_CASE("blocks that nobody can find go first if the order says so, tail first like all others") {
+  for (const FreeOrder order : {FreeOrder::kAppend, FreeOrder::kUnhashedFirst}) {
+    const bool append = order == FreeOrder::kAppend;
+    INFO(std::string(append ? "kAppend" : "kUnhashedFirst"));
+    BlockPool pool(7, 4, order);
+    store(pool, 1, 10);
+    store(pool, 2, 20);
+    pool.touch(Ids{3, 4});  // 1 and 2 can be found, 3 and 4 cannot
+    pool.free_blocks(Ids{1, 2, 3, 4});
+    CHECK(queue_of(pool) == (append ? Ids{5, 6, 7, 4, 3, 2, 1} : Ids{4, 3, 5, 6, 7, 2, 1}));
+  }
+}
+
+TEST_CASE("new blocks come from the front of the queue, each with one reference") {
+  BlockPool pool(5, 4);
+  pool.touch(Ids{1});
+  pool.free_blocks(Ids{1});
+  CHECK(queue_of(pool) == Ids{2, 3, 4, 5, 1});
+  CHECK(take(pool, 2) == Ids{2, 3});
+  CHECK(pool.ref_cnt(2) == 1);
+  CHECK(pool.ref_cnt(3) == 1);
+  CHECK(queue_of(pool) == Ids{4, 5, 1});
+  CHECK(take(pool, 3) == Ids{4, 5, 1});
+}
+
+TEST_CASE("new blocks: all, or none and nothing has changed") {
+  BlockPool pool(3, 4);
+  Ids four(4, -5), one(1, -5);
+  CHECK_FALSE(pool.get_new_blocks(four));
+  CHECK(four == Ids{-5, -5, -5, -5});
+  CHECK(queue_of(pool) == Ids{1, 2, 3});
+  CHECK(take(pool, 3) == Ids{1, 2, 3});
+  CHECK_FALSE(pool.get_new_blocks(one));
+}
+
+TEST_CASE("a free block keeps what it holds until it is taken") {
+  BlockPool pool(3, 4);
+  store(pool, 1, 10);
+  pool.free_blocks(Ids{1});
+  take(pool, 2);
+  CHECK(found(pool, 10) == 1);
+  CHECK(pool.block(1).is_cached);
+  REQUIRE(take(pool, 1) == Ids{1});
+  CHECK(found(pool, 10) == -1);
+  CHECK_FALSE(pool.block(1).is_cached);
+  CHECK(pool.num_cached() == 0);
+}
+
+TEST_CASE("of two blocks with the same content the one that is not taken stays") {
+  BlockPool pool(3, 4);
+  store(pool, 1, 10);
+  store(pool, 2, 10);
+  pool.free_blocks(Ids{1, 2});
+  REQUIRE(take(pool, 2) == Ids{3, 2});
+  CHECK(pool.num_cached() == 1);
+  CHECK(found(pool, 10) == 1);
+}
+
+TEST_CASE("an eviction is counted, and told with the block and its hash") {
+  BlockPool pool(2, 4);
+  std::vector<CacheEvent> events;
+  store(pool, 1, 10);
+  store(pool, 2, 20);
+  pool.touch(Ids{1});  // somebody finds it
+  pool.free_blocks(Ids{1});
+  pool.free_blocks(Ids{1, 2});
+  pool.set_event_sink([&](const CacheEvent& event) { events.push_back(event); });
+  REQUIRE(take(pool, 2) == Ids{2, 1});
+  CHECK(pool.metrics().num_evicted == 2);
+  CHECK(pool.metrics().num_evicted_unused == 1);  // nobody has found block 2
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].kind == CacheEvent::Kind::kRemoved);
+  CHECK(events[0].block_id == 2);
+  CHECK(events[0].hash == 120);
+  CHECK(events[1].block_id == 1);
+  pool.free_blocks(Ids{1, 2});
+  take(pool, 2);  // they held nothing
+  CHECK(pool.metrics().num_evicted == 2);
+}
