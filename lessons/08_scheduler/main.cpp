@@ -203,8 +203,9 @@ lesson08::Workload workload_of(const Options& options, const kv::Model& model) {
 void print_head(const kv::Console& console, const kv::Model& model, const Options& options,
                 const lesson08::Workload& workload) {
   console.print("Lesson 08, the scheduler, on {}\n\n", kv::describe(model.device()));
-  console.print("{} requests that could want {} blocks of {}, a pool of {}, {} tokens a pass\n\n",
-                workload.requests.size(),
+  const size_t requests = workload.requests.size();
+  console.print("{} {} that could want {} blocks of {}, a pool of {}, {} tokens a pass\n\n",
+                requests, requests == 1 ? "request" : "requests",
                 lesson03::blocks_needed(workload.requests, options.block_size), options.block_size,
                 options.num_blocks > 0                  ? std::to_string(options.num_blocks)
                 : options.serve.memory_utilization != 0 ? "what memory allows"

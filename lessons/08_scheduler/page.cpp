@@ -27,7 +27,8 @@ SchedulerPage::SchedulerPage()
           const int needed =
               lesson03::blocks_for(w[1].number + w[2].number - 1, settings_.block_size);
           if (needed > settings_.num_blocks) {
-            return fmt::format("it needs {} blocks, the pool has {}", needed, settings_.num_blocks);
+            return fmt::format("it needs {}, the pool has {}", viz::count_of(needed, "block"),
+                               settings_.num_blocks);
           }
           return seen_.why_not_add(w[0].text);
         }},
@@ -56,12 +57,12 @@ void SchedulerPage::declare_pools() {
             "take free blocks away, BLOCKS: who grows next may have to preempt somebody",
             [this](auto& w) {
               manager_->allocate_slots(kBallast, w[0].number * settings_.block_size);
-              return fmt::format("{} blocks are taken away: {} are free", w[0].text,
+              return fmt::format("taken away: {}; free: {}", viz::count_of(w[0].number, "block"),
                                  pool_->num_free());
             },
             [this](auto& w) {
               const int num_free = pool_->num_free();
-              return w[0].number > num_free ? fmt::format("{} blocks are free", num_free) : "";
+              return w[0].number > num_free ? "free: " + viz::count_of(num_free, "block") : "";
             }},
            {"grow",
             {},
@@ -124,8 +125,8 @@ std::string SchedulerPage::restart(const PageSettings& settings) {
   num_passes_ = 0;
   next_token_ = 1000;
   return fmt::format(
-      "{} blocks of {}, {} tokens a pass, {}{}", settings.num_blocks, settings.block_size,
-      settings.budget,
+      "{} of {}, {} a pass, {}{}", viz::count_of(settings.num_blocks, "block"), settings.block_size,
+      viz::count_of(settings.budget, "token"),
       settings.order == Order::kPriority ? "the most important first" : "first come, first served",
       settings.gate ? "" : ", no admission gate");
 }
@@ -140,7 +141,8 @@ std::string SchedulerPage::submit(const std::string& name, int prompt, int max_t
   scheduler_->submit(id, tokens, max_tokens, {.priority = priority});
   Seen& seen = seen_.add(name, {{}, max_tokens});
   seen.marks.assign(static_cast<size_t>(num_passes_), kAbsent);
-  return fmt::format("{}: {} tokens, {} to generate; it waits", name, prompt, max_tokens);
+  return fmt::format("{}: {}, {} to generate; it waits", name, viz::count_of(prompt, "token"),
+                     max_tokens);
 }
 
 std::string SchedulerPage::names_of(const std::vector<int64_t>& ids) const {
@@ -175,8 +177,9 @@ std::string SchedulerPage::pass() {
     seen.ended = true;
     ended += " " + seen.name;
   }
-  std::string story = fmt::format("pass {}: {} tokens of {}", num_passes_, num_rows(),
-                                  viz::count_of(std::ssize(last_.chunks), "request"));
+  std::string story =
+      fmt::format("pass {}: {} of {}", num_passes_, viz::count_of(num_rows(), "token"),
+                  viz::count_of(std::ssize(last_.chunks), "request"));
   if (!last_.started.empty()) story += "; started:" + names_of(last_.started);
   if (!last_.resumed.empty()) story += "; resumed:" + names_of(last_.resumed);
   if (!last_.preempted.empty()) story += "; preempted:" + names_of(last_.preempted);

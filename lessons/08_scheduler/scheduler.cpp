@@ -55,7 +55,6 @@ void Scheduler::wait(Queue& from, Queue::iterator request) {
   waiting_.splice(place, from, request);
 }
 
-/// 0: its next token is still to come, or its prompt must run in one piece and does not fit.
 int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int budget) const {
   if (request.wants_token) return 0;
   int tokens = static_cast<int>(request.tokens.size()) - num_computed;
@@ -67,7 +66,7 @@ const SchedulerOutput& Scheduler::schedule() {
   output_.chunks.clear();
   for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted}) ids->clear();
   int budget = options_.max_tokens_per_pass;
-  if (schedule_running(budget)) schedule_waiting(budget);
+  if (running_.empty() || schedule_running(budget)) schedule_waiting(budget);
   return output_;
 }
 

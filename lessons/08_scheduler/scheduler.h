@@ -108,6 +108,10 @@ class Scheduler {
   /// preempted, or else (false, nothing has changed) they forbid it.
   bool reset_prefix_cache(bool preempt_running = false);
 
+  /// How many tokens of a request run in a pass that has room for `budget` more, when K and V of
+  /// its first num_computed are there. 0: its next token is still to come, or it has to run in one
+  /// piece and does not fit.
+  int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
   const ScheduledRequest& request(int64_t id) const;  // std::out_of_range for an unknown id
   bool wants_token(int64_t id) const { return request(id).wants_token; }
   bool idle() const { return requests_.empty(); }
@@ -127,7 +131,6 @@ class Scheduler {
 
   static std::vector<int64_t> ids_of(const Queue& queue);
   bool before(const ScheduledRequest& a, const ScheduledRequest& b) const;
-  int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
   bool schedule_running(int& budget);
   void schedule_waiting(int& budget);
   void add_chunk(const ScheduledRequest& request, int num_tokens, int& budget);

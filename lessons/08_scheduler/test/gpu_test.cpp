@@ -15,8 +15,21 @@ kv::Model& model_on_gpu() {
 
 }  // namespace
 
+TEST_CASE("the slots of a prompt, of a decode, and of a chunk" * doctest::test_suite("kernel")) {
+  check_three_slots(kv::Device::kCuda);
+}
+
+TEST_CASE("a slot may be past 2 to the 31" * doctest::test_suite("kernel")) {
+  check_large_slots(kv::Device::kCuda);
+}
+
+TEST_CASE("slots of a few sequences, some with more rows than a CTA has threads" *
+          doctest::test_suite("kernel")) {
+  check_slots(kv::Device::kCuda, {2, 7});
+}
+
 TEST_CASE("slots from tables on the GPU are those of the tables on the host") {
-  check_slots(kv::Device::kCuda);
+  check_slots(kv::Device::kCuda, {0, 1, 2, 3, 7, 20, 64, 300});
 }
 
 TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits on CUDA") {

@@ -1,8 +1,7 @@
-// Tests of lesson 08's bookkeeping: queues, budgets, the admission gate, preemption.
+// Tests of lesson 08's bookkeeping: passes, budgets, preemption, cancels.
 
 #include <doctest/doctest.h>
 
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -10,54 +9,18 @@
 #include "common/base/error.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
 #include "scheduler.h"
+#include "server.h"
 
 namespace {
 
 using lesson06_test::found;
 using lesson06_test::range;
-using lesson07::BlockPool;
 using lesson08::Chunk;
-using lesson08::KvCacheManager;
 using lesson08::Order;
 using lesson08::RequestState;
-using lesson08::Scheduler;
-using lesson08::SchedulerOptions;
-using Chunks = std::vector<Chunk>;
-using Ids = std::vector<int64_t>;
-
-struct Books {
-  BlockPool pool;
-  KvCacheManager books;
-};
-
-/// A scheduler with its pool, and passes without a model.
-struct Server : Books, Scheduler {
-  Server(int num_blocks, int block_size, const SchedulerOptions& options = {})
-      : Books{BlockPool(num_blocks, block_size), KvCacheManager(pool)}, Scheduler(books, options) {}
-
-  /// A pass: scheduled, written, and one token more for each request that has its logits.
-  Chunks step() {
-    const Chunks chunks = schedule().chunks;
-    check();
-    update(chunks);
-    for (const Chunk& chunk : chunks) {
-      if (wants_token(chunk.id)) add_token(chunk.id, 7);
-    }
-    check();
-    return chunks;
-  }
-  /// Passes until each request has so many tokens more than its prompt, and ends. Returns how many.
-  int run_to_end(int tokens) {
-    int passes = 0;
-    while (!idle() && ++passes < 1000) {
-      for (const Chunk& chunk : step()) {
-        const auto& r = request(chunk.id);
-        if (std::ssize(r.tokens) == r.num_prompt + tokens) finish(chunk.id);
-      }
-    }
-    return passes;
-  }
-};
+using lesson08_test::Chunks;
+using lesson08_test::Ids;
+using lesson08_test::Server;
 
 }  // namespace
 
@@ -100,17 +63,6 @@ TEST_CASE("without chunked prefill a prompt runs in one pass, or waits") {
   CHECK_THROWS_AS(Server(4, 4, {.max_chunk = 2, .chunked_prefill = false}), kv::UserError);
 }
 
-TEST_CASE("at most max_running requests hold blocks") {
-  Server s(64, 4, {.max_running = 2});
-  for (int id = 0; id < 4; ++id) s.submit(id, range(0, 3), 5);
-  s.step();
-  CHECK(s.running() == Ids{0, 1});
-  CHECK(s.waiting() == Ids{2, 3});
-  s.finish(0);
-  s.step();
-  CHECK(s.running() == Ids{1, 2});
-}
-
 // vLLM #35541, #39734: 63 blocks of 49 were waited for, for ever, and so was everybody after it.
 TEST_CASE("a request that can never fit is refused when it is submitted, with both numbers") {
   Server s(49, 16);
@@ -124,20 +76,6 @@ TEST_CASE("a request that can never fit is refused when it is submitted, with bo
   CHECK_THROWS_AS(s.submit(9, range(0, 3), 0), kv::UserError);
   CHECK_THROWS_AS(Server(1, 1, {.max_tokens_per_pass = 0}), kv::UserError);
   s.check();
-}
-
-// vLLM's scheduler_reserve_full_isl.
-TEST_CASE(
-    "the gate: a request starts if all its tokens fit, and without it if its first chunk does") {
-  for (const bool gate : {true, false}) {
-    CAPTURE(gate);
-    Server s(6, 4, {.max_chunk = 4, .full_sequence_must_fit = gate});
-    s.submit(1, range(0, 4), 16);
-    s.submit(2, range(100, 124), 1);  // six blocks; five are free
-    CHECK(s.step() == (gate ? Chunks{{1, 4}} : Chunks{{1, 4}, {2, 4}}));
-    s.finish(1);
-    CHECK(s.step() == Chunks{{2, 4}});
-  }
 }
 
 TEST_CASE("the gate counts all known tokens, and what is found in use costs nothing") {
@@ -226,12 +164,16 @@ TEST_CASE("by priority, a request that has to give way itself ends the pass's ru
   CHECK(s.waiting() == Ids{1});
 }
 
-TEST_CASE("priority: whoever is more important starts first") {
-  Server s(64, 4, {.max_running = 1, .order = Order::kPriority});
-  for (const auto& [id, priority] : std::map<int, int>{{1, 2}, {2, 1}, {3, 2}, {4, 0}}) {
-    s.submit(id, range(0, 3), 5, {.priority = priority});
-  }
-  CHECK(s.waiting() == Ids{4, 2, 1, 3});
+TEST_CASE("a pass that has preempted starts nobody, even where there is room") {
+  Server s(4, 4, {.order = Order::kPriority});
+  s.submit(1, range(0, 8), 8, {.priority = 0});
+  s.submit(2, range(100, 107), 8, {.priority = 2});
+  CHECK(s.step() == Chunks{{1, 8}, {2, 7}});
+  s.submit(3, range(200, 203), 2, {.priority = 1});
+  CHECK(s.step() == Chunks{{1, 1}});  // 2 goes, and one of its blocks is left
+  CHECK(s.pool.num_free() == 1);
+  CHECK(s.waiting() == Ids{3, 2});
+  CHECK(s.step() == Chunks{{1, 1}, {3, 3}});
 }
 
 TEST_CASE("a pass lists who started, who was resumed, and who was preempted") {

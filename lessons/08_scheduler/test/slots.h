@@ -1,6 +1,7 @@
 #pragma once
 
-// Sequences with tables by chance, and the slots of their rows. For any device.
+// The slots of rows: three sequences that can be checked by eye, and many by chance. For any
+// device.
 
 #include <doctest/doctest.h>
 
@@ -10,6 +11,7 @@
 
 #include "lessons/03_paged_blocks/paged_attention_base.h"
 #include "lessons/08_scheduler/compute_slot_mapping.h"
+#include "tests/support/readable.h"
 
 struct SlotsCase {
   static constexpr int kWidth = 700;  // of a table
@@ -37,32 +39,56 @@ struct SlotsCase {
   }
 };
 
-inline void check_slots(kv::Device device) {
+/// What the device works out.
+inline std::vector<int64_t> slots_on(kv::Device device, const std::vector<int32_t>& first_row,
+                                     const std::vector<int32_t>& seq_len,
+                                     const std::vector<int32_t>& tables, int width,
+                                     int block_size) {
   const kv::Stream stream(device);
+  const auto first = kv::to_device<int32_t>(first_row, stream);
+  const auto lengths = kv::to_device<int32_t>(seq_len, stream);
+  const auto table = kv::to_device<int32_t>(tables, stream);
+  std::vector<int64_t> slots(static_cast<size_t>(first_row.back()) + 1, -7);  // one after them
+  const auto out = kv::to_device<int64_t>(slots, stream);
+  lesson08::compute_slot_mapping({.first_row = first.as<int32_t>(),
+                                  .seq_len = lengths.as<int32_t>(),
+                                  .block_tables = table.as<int32_t>(),
+                                  .num_seqs = static_cast<int>(seq_len.size()),
+                                  .num_rows = first_row.back(),
+                                  .max_blocks_per_seq = width,
+                                  .block_size = block_size,
+                                  .slot_mapping = out.as<int64_t>()},
+                                 stream);
+  kv::copy_to_host(slots.data(), out.data(), slots.size() * sizeof(int64_t), stream);
+  CHECK(slots.back() == -7);  // nothing is written after the last row
+  slots.pop_back();
+  return slots;
+}
+
+/// Blocks of 4. A: a prompt of 6 in blocks 7 and 2. B: a decode, its 9th token, the first in its
+/// third block, 3. C: the 5th to the 7th token, in its second block, 6.
+inline void check_three_slots(kv::Device device) {
+  const std::vector<int32_t> tables{7, 2, 0, /* B */ 5, 1, 3, /* C */ 8, 6, 0};
+  INFO("rows 0 to 5 are A's, row 6 is B's, rows 7 to 9 are C's");
+  CHECK(slots_on(device, {0, 6, 7, 10}, {6, 9, 7}, tables, 3, 4) ==
+        std::vector<int64_t>{28, 29, 30, 31, 8, 9, 12, 24, 25, 26});
+}
+
+/// Block 1,000,000,000 of 4 tokens: its first slot is past 2^31.
+inline void check_large_slots(kv::Device device) {
+  CHECK(slots_on(device, {0, 1}, {2}, {1'000'000'000}, 1, 4) ==
+        std::vector<int64_t>{4'000'000'001});
+}
+
+inline void check_slots(kv::Device device, const std::vector<int>& nums_seqs) {
   std::mt19937 rng(1);
   for (const int block_size : {1, 2, 16, 256}) {
-    for (const int num_seqs : {0, 1, 2, 3, 7, 20, 64, 300}) {
+    for (const int num_seqs : nums_seqs) {
       CAPTURE(block_size);
       CAPTURE(num_seqs);
       const SlotsCase c(num_seqs, block_size, rng);
-      const auto first_row = kv::to_device<int32_t>(c.rows.first_row, stream);
-      const auto seq_len = kv::to_device<int32_t>(c.rows.seq_len, stream);
-      const auto tables = kv::to_device<int32_t>(c.tables, stream);
-      std::vector<int64_t> slots(c.slots.size() + 1, -7);  // and one after them
-      const auto out = kv::to_device<int64_t>(slots, stream);
-      lesson08::compute_slot_mapping({.first_row = first_row.as<int32_t>(),
-                                      .seq_len = seq_len.as<int32_t>(),
-                                      .block_tables = tables.as<int32_t>(),
-                                      .num_seqs = num_seqs,
-                                      .num_rows = c.rows.first_row.back(),
-                                      .max_blocks_per_seq = SlotsCase::kWidth,
-                                      .block_size = block_size,
-                                      .slot_mapping = out.as<int64_t>()},
-                                     stream);
-      kv::copy_to_host(slots.data(), out.data(), slots.size() * sizeof(int64_t), stream);
-      CHECK(slots.back() == -7);
-      slots.pop_back();
-      CHECK(slots == c.slots);
+      CHECK(slots_on(device, c.rows.first_row, c.rows.seq_len, c.tables, SlotsCase::kWidth,
+                     block_size) == c.slots);
     }
   }
 }

@@ -9,8 +9,14 @@
 #include "slots.h"
 #include "tests/support/shipped_model.h"
 
+TEST_CASE("the slots of a prompt, of a decode, and of a chunk") {
+  check_three_slots(kv::Device::kCpu);
+}
+
+TEST_CASE("a slot may be past 2 to the 31") { check_large_slots(kv::Device::kCpu); }
+
 TEST_CASE("slots from tables on the device are those of the tables on the host") {
-  check_slots(kv::Device::kCpu);
+  check_slots(kv::Device::kCpu, {0, 1, 2, 3, 7, 20, 64, 300});
 }
 
 TEST_CASE("the pool takes its share of the free memory") {

@@ -1,0 +1,63 @@
+#pragma once
+
+// A scheduler with its pool, and passes without a model. For tests.
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lessons/08_scheduler/scheduler.h"
+#include "tests/support/readable.h"
+
+namespace lesson08 {
+
+/// "request 1: 5 tokens", for checks that fail.
+inline std::string readable(const Chunk& chunk) {
+  return fmt::format("{}: {}", chunk.id, chunk.num_tokens);
+}
+
+}  // namespace lesson08
+
+namespace lesson08_test {
+
+using lesson08::Chunk;
+using Chunks = std::vector<Chunk>;
+using Ids = std::vector<int64_t>;
+
+struct Books {
+  lesson07::BlockPool pool;
+  lesson08::KvCacheManager books;
+};
+
+struct Server : Books, lesson08::Scheduler {
+  Server(int num_blocks, int block_size, const lesson08::SchedulerOptions& options = {})
+      : Books{lesson07::BlockPool(num_blocks, block_size), lesson08::KvCacheManager(pool)},
+        Scheduler(books, options) {}
+
+  /// A pass: scheduled, written, and one token more for each request that has its logits.
+  Chunks step() {
+    const Chunks chunks = schedule().chunks;
+    check();
+    update(chunks);
+    for (const Chunk& chunk : chunks) {
+      if (wants_token(chunk.id)) add_token(chunk.id, 7);
+    }
+    check();
+    return chunks;
+  }
+  /// Passes until each request has so many tokens more than its prompt, and ends. Returns how many.
+  int run_to_end(int tokens) {
+    int passes = 0;
+    while (!idle() && ++passes < 1000) {
+      for (const Chunk& chunk : step()) {
+        const auto& r = request(chunk.id);
+        if (std::ssize(r.tokens) == r.num_prompt + tokens) finish(chunk.id);
+      }
+    }
+    return passes;
+  }
+};
+
+}  // namespace lesson08_test

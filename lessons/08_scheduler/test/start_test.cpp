@@ -1,0 +1,160 @@
+// Tests of what happens before anybody runs: chunks, the waiting queue, who starts. And of what a
+// preempted request loses and keeps.
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <vector>
+
+#include "lessons/06_prefix_hashing/test/requests.h"
+#include "scheduler.h"
+#include "server.h"
+
+namespace {
+
+using lesson06_test::range;
+using lesson08::Order;
+using lesson08::RequestState;
+using lesson08::SchedulerOptions;
+using lesson08_test::Chunks;
+using lesson08_test::Ids;
+using lesson08_test::Server;
+
+/// Of a request of 20 tokens.
+int chunk(const SchedulerOptions& options, int num_computed, int budget, bool wants_token = false) {
+  const Server s(8, 4, options);
+  lesson08::ScheduledRequest request;
+  request.tokens = range(0, 20);
+  request.wants_token = wants_token;
+  return s.chunk_of(request, num_computed, budget);
+}
+
+}  // namespace
+
+TEST_CASE("a chunk is what is not computed yet, within the budget and the longest chunk") {
+  INFO("20 tokens are known");
+  CHECK(chunk({}, 0, 100) == 20);
+  CHECK(chunk({}, 19, 100) == 1);  // a decode
+  CHECK(chunk({}, 12, 100) == 8);  // 12 came from the cache, or in an earlier chunk
+  CHECK(chunk({}, 12, 5) == 5);
+  CHECK(chunk({.max_chunk = 6}, 12, 100) == 6);
+  CHECK(chunk({.max_chunk = 6}, 12, 5) == 5);
+  CHECK(chunk({.max_chunk = 6}, 16, 100) == 4);
+}
+
+TEST_CASE("a request whose next token is still to come has no chunk") {
+  CHECK(chunk({}, 20, 100, true) == 0);
+  CHECK(chunk({}, 0, 100, true) == 0);  // it was preempted since
+}
+
+TEST_CASE("without chunked prefill a chunk is all the rest, or nothing") {
+  const SchedulerOptions whole{.chunked_prefill = false};
+  CHECK(chunk(whole, 0, 100) == 20);
+  CHECK(chunk(whole, 0, 20) == 20);
+  CHECK(chunk(whole, 0, 19) == 0);
+  CHECK(chunk(whole, 12, 19) == 8);
+}
+
+TEST_CASE("first come: requests wait in the order in which they were submitted") {
+  Server s(64, 4);
+  for (const int id : {7, 3, 9}) s.submit(id, range(0, 3), 5);
+  CHECK(s.waiting() == Ids{7, 3, 9});
+  CHECK(s.request(3).state == RequestState::kWaiting);
+}
+
+TEST_CASE("by priority: the smallest number is in front, and equals are in order of arrival") {
+  Server s(64, 4, {.order = Order::kPriority});
+  INFO("requests 1 to 5 have the priorities 2, 1, 2, 0, 1");
+  for (const auto& [id, priority] : std::map<int, int>{{1, 2}, {2, 1}, {3, 2}, {4, 0}, {5, 1}}) {
+    s.submit(id, range(0, 3), 5, {.priority = priority});
+  }
+  CHECK(s.waiting() == Ids{4, 2, 5, 1, 3});
+}
+
+TEST_CASE("the first pass: prompts in order, until the budget is used up") {
+  Server s(64, 4, {.max_tokens_per_pass = 10});
+  s.submit(1, range(0, 6), 5);
+  s.submit(2, range(100, 120), 5);
+  s.submit(3, range(200, 203), 5);
+  const lesson08::SchedulerOutput& output = s.schedule();
+  INFO("a chunk is shown as request: tokens");
+  CHECK(output.chunks == Chunks{{1, 6}, {2, 4}});
+  CHECK(output.started == Ids{1, 2});
+  CHECK(s.running() == Ids{1, 2});
+  CHECK(s.waiting() == Ids{3});
+  CHECK(s.request(2).state == RequestState::kRunning);
+  CHECK(s.manager().table(2).num_tokens() == 4);
+  s.check();
+}
+
+TEST_CASE("at most max_running requests hold blocks") {
+  Server s(64, 4, {.max_running = 2});
+  for (int id = 0; id < 4; ++id) s.submit(id, range(0, 3), 5);
+  s.schedule();
+  CHECK(s.running() == Ids{0, 1});
+  CHECK(s.waiting() == Ids{2, 3});
+}
+
+TEST_CASE("a request that does not fit waits, and nobody overtakes it") {
+  Server s(4, 4);
+  s.submit(1, range(0, 8), 1);
+  s.submit(2, range(100, 112), 1);  // three blocks; two are free
+  s.submit(3, range(200, 203), 1);
+  CHECK(s.schedule().chunks == Chunks{{1, 8}});
+  CHECK(s.waiting() == Ids{2, 3});
+  CHECK(s.pool.num_free() == 2);
+}
+
+// vLLM's scheduler_reserve_full_isl.
+TEST_CASE(
+    "the gate: a request starts if all its tokens fit, and without it if its first chunk does") {
+  for (const bool gate : {true, false}) {
+    CAPTURE(gate);
+    Server s(6, 4, {.max_chunk = 4, .full_sequence_must_fit = gate});
+    s.submit(1, range(0, 4), 16);
+    s.submit(2, range(100, 124), 1);  // six blocks; five are free
+    CHECK(s.schedule().chunks == (gate ? Chunks{{1, 4}} : Chunks{{1, 4}, {2, 4}}));
+  }
+}
+
+TEST_CASE("what the cache has is not computed again, and the gate asks for the rest only") {
+  Server s(5, 4);
+  s.submit(1, range(0, 9), 1);
+  s.step();
+  s.finish(1);  // two full blocks can be found
+  s.submit(2, range(0, 19), 1);
+  CHECK(s.schedule().chunks == Chunks{{2, 11}});
+  CHECK(s.request(2).num_cached == 8);
+  CHECK(s.request(2).num_computed == 8);
+  CHECK(s.manager().table(2).num_tokens() == 19);
+}
+
+TEST_CASE("a preempted request gives its blocks back, and waits with its old rank") {
+  Server s(16, 4);
+  s.submit(1, range(0, 9), 4);
+  s.submit(2, range(100, 109), 4);
+  s.step();
+  s.submit(3, range(200, 203), 4);
+  s.reset_prefix_cache(true);  // preempts whoever runs
+  CHECK(s.waiting() == Ids{1, 2, 3});
+  CHECK(s.running() == Ids{});
+  CHECK(s.pool.num_used() == 0);
+  CHECK(s.request(1).state == RequestState::kWaiting);
+  CHECK(s.request(1).num_computed == 0);
+  CHECK(s.request(1).num_preemptions == 1);
+  CHECK(s.request(1).tokens.size() == 10);  // with the one that was generated
+  CHECK(s.num_preemptions() == 2);
+  s.check();
+}
+
+TEST_CASE("who was preempted starts again, and is listed as resumed") {
+  Server s(16, 4);
+  s.submit(1, range(0, 9), 4);
+  s.step();
+  s.reset_prefix_cache(true);
+  s.submit(2, range(100, 103), 4);
+  const lesson08::SchedulerOutput& output = s.schedule();
+  CHECK(output.resumed == Ids{1});
+  CHECK(output.started == Ids{2});
+  CHECK(output.chunks == Chunks{{1, 10}, {2, 3}});
+}
