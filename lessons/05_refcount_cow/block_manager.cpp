@@ -15,10 +15,10 @@ struct BlockManager::Plan {
     int seq;
     int num_tokens;
     int new_blocks;
-    bool copies_last;  // the last block is copied first
   };
-  std::vector<Step> steps;  // one for each sequence that grows
-  int64_t num_blocks = 0;   // taken from the pool, for copies and growth
+  std::vector<Step> steps;   // one for each sequence that grows
+  std::vector<int> copying;  // those of them that copy their last block first
+  int64_t num_blocks = 0;    // taken from the pool, for copies and growth
 };
 
 BlockManager::BlockManager(int num_blocks, int block_size, CopyBlocks copy)
@@ -36,26 +36,35 @@ int BlockManager::fork(int seq) {
   return next_seq_++;
 }
 
+/// The sequences that write into a last block which others hold, too. If all holders of a block
+/// write, the last one of them keeps it.
+std::vector<int> BlockManager::must_copy(std::span<const Growth> growths) const {
+  std::vector<int> copying;
+  std::map<int32_t, int> given_up;  // shares of a block, by the sequences in front
+  for (const auto& [seq, num_tokens] : growths) {
+    const BlockTable& table = tables_.at(seq);
+    if (num_tokens == 0 || table.num_tokens() % block_size_ == 0) continue;  // the last is full
+    const int32_t last = table.block_ids().back();
+    if (pool_.ref_cnt(last) - given_up[last] == 1) continue;
+    ++given_up[last];
+    copying.push_back(seq);
+  }
+  return copying;
+}
+
 BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
   Plan plan;
-  std::map<int32_t, int> released;  // shares that earlier steps of this plan give up
   std::set<int> named;
   for (const auto& [seq, num_tokens] : growths) {
-    const BlockTable& table = this->table(seq);
+    const int new_blocks = table(seq).blocks_to_extend(num_tokens);
     if (!named.insert(seq).second) {
       throw std::invalid_argument(fmt::format("BlockManager: sequence {} is named twice", seq));
     }
-    if (num_tokens == 0) continue;
-    bool copies_last = false;
-    if (table.num_tokens() % block_size_ != 0) {  // the last block has room
-      const int32_t last = table.block_ids().back();
-      copies_last = pool_.ref_cnt(last) - released[last] > 1;
-      released[last] += copies_last;
-    }
-    const int new_blocks = table.blocks_to_extend(num_tokens);
-    plan.steps.push_back({seq, num_tokens, new_blocks, copies_last});
-    plan.num_blocks += new_blocks + copies_last;
+    if (num_tokens > 0) plan.steps.push_back({seq, num_tokens, new_blocks});
+    plan.num_blocks += new_blocks;
   }
+  if (tables_.size() > 1) plan.copying = must_copy(growths);  // one alone shares with nobody
+  plan.num_blocks += std::ssize(plan.copying);
   return plan;
 }
 
@@ -64,42 +73,44 @@ int64_t BlockManager::blocks_to_append(std::span<const Growth> growths) const {
 }
 
 bool BlockManager::append(std::span<const Growth> growths) {
-  const auto [steps, num_blocks] = plan(growths);
-  if (num_blocks > pool_.num_free()) return false;
-
-  // Memory for the lists comes first: from here on nothing but copy_ can throw.
-  std::vector<int32_t> blocks;
-  std::vector<BlockCopy> copies;
-  blocks.reserve(static_cast<size_t>(num_blocks));
-  for (const Plan::Step& step : steps) {
+  const Plan plan = this->plan(growths);
+  if (plan.num_blocks > pool_.num_free()) return false;
+  // Memory comes first: once the copies are made, nothing can fail.
+  std::vector<int32_t> fresh;  // blocks of one sequence
+  fresh.reserve(static_cast<size_t>(plan.num_blocks));
+  for (const Plan::Step& step : plan.steps) {
     BlockTable& table = tables_.at(step.seq);
     table.reserve(static_cast<size_t>(table.num_blocks() + step.new_blocks));
-    if (step.copies_last) copies.push_back({.source = table.block_ids().back()});
   }
-  // Allocate ...
-  for (int64_t i = 0; i < num_blocks; ++i) blocks.push_back(*pool_.allocate());
-  auto next = blocks.begin();
-  for (BlockCopy& copy : copies) copy.destination = *next++;
-  // ... copy ...
+  if (!plan.copying.empty()) copy_on_write(plan.copying);
+  for (const auto& [seq, num_tokens, new_blocks] : plan.steps) {
+    fresh.clear();
+    for (int i = 0; i < new_blocks; ++i) fresh.push_back(*pool_.allocate());
+    tables_.at(seq).extend(num_tokens, fresh);
+  }
+  return true;
+}
+
+/// Each of these sequences gets a copy of its last block in place of it. So many blocks are free.
+void BlockManager::copy_on_write(std::span<const int> seqs) {
+  std::vector<BlockCopy> copies;
+  copies.reserve(seqs.size());
+  for (const int seq : seqs) {
+    const int32_t shared = tables_.at(seq).block_ids().back();
+    copies.push_back({.source = shared, .destination = *pool_.allocate()});
+  }
   try {
-    if (copy_ && !copies.empty()) copy_(copies);
+    if (copy_) copy_(copies);
   } catch (...) {
-    for (const int32_t id : blocks | std::views::reverse) pool_.release(id);
+    for (const BlockCopy& copy : copies | std::views::reverse) pool_.release(copy.destination);
     throw;
   }
-  // ... release the shares and repoint, and only then grow.
-  auto copied = copies.begin();
-  for (const Plan::Step& step : steps) {
-    BlockTable& table = tables_.at(step.seq);
-    if (step.copies_last) {
-      pool_.release(copied->source);
-      table.replace(table.num_blocks() - 1, copied++->destination);
-    }
-    table.extend(step.num_tokens, {next, static_cast<size_t>(step.new_blocks)});
-    next += step.new_blocks;
+  for (size_t i = 0; i < seqs.size(); ++i) {
+    BlockTable& table = tables_.at(seqs[i]);
+    pool_.release(copies[i].source);
+    table.replace(table.num_blocks() - 1, copies[i].destination);
   }
   num_copies_ += std::ssize(copies);
-  return true;
 }
 
 void BlockManager::free_sequence(int seq) {

@@ -64,6 +64,8 @@ class BlockManager {
  private:
   struct Plan;
   Plan plan(std::span<const Growth> growths) const;
+  std::vector<int> must_copy(std::span<const Growth> growths) const;
+  void copy_on_write(std::span<const int> seqs);
 
   int block_size_;
   BlockPool pool_;

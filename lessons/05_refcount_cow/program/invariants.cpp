@@ -39,7 +39,8 @@ void BlockManager::check() const {
 void check_copies(const CopyBlocksArgs& args) {
   const int num_blocks = args.cache->num_blocks();
   std::unordered_set<int32_t> sources, destinations;
-  for (const auto& [source, destination] : args.copies) {
+  for (const BlockCopy& copy : args.copies) {
+    const int32_t source = copy.source, destination = copy.destination;
     for (const int32_t id : {source, destination}) {
       if (id >= 0 && id < num_blocks) continue;
       throw std::out_of_range(

@@ -10,6 +10,7 @@
 
 #include "block_manager.h"
 #include "block_pool.h"
+#include "tests/support/readable.h"
 
 namespace {
 
@@ -47,8 +48,9 @@ struct Memory {
         manager(num_blocks, block_size, [this](std::span<const BlockCopy> copies) {
           ++calls;
           const auto size = manager.block_size();
-          for (const auto& [source, destination] : copies) {
-            std::copy_n(bytes.begin() + source * size, size, bytes.begin() + destination * size);
+          for (const BlockCopy& copy : copies) {
+            std::copy_n(bytes.begin() + copy.source * size, size,
+                        bytes.begin() + copy.destination * size);
           }
         }) {}
   void write(int seq, const std::string& text) {
@@ -230,9 +232,9 @@ TEST_CASE("the source is still held while it is copied") {
   std::vector<int> held;
   const BlockManager* copying = nullptr;
   BlockManager manager(8, 4, [&](std::span<const BlockCopy> copies) {
-    for (const auto& [source, destination] : copies) {
-      held = {copying->pool().ref_cnt(source), copying->pool().ref_cnt(destination)};
-      CHECK(copying->table(1).block_ids().back() == source);  // repointed afterwards
+    for (const BlockCopy& copy : copies) {
+      held = {copying->pool().ref_cnt(copy.source), copying->pool().ref_cnt(copy.destination)};
+      CHECK(copying->table(1).block_ids().back() == copy.source);  // repointed afterwards
     }
   });
   copying = &manager;

@@ -153,9 +153,9 @@ class Run {
 
   void copy(std::span<const BlockCopy> copies) {
     if (copy_fails_) throw CopyFailed();
-    for (const auto& [source, destination] : copies) {
-      std::copy_n(slots_.begin() + source * block_size_, block_size_,
-                  slots_.begin() + destination * block_size_);
+    for (const BlockCopy& one : copies) {
+      std::copy_n(slots_.begin() + one.source * block_size_, block_size_,
+                  slots_.begin() + one.destination * block_size_);
     }
   }
 
