@@ -172,13 +172,16 @@ def judged(lesson, build, wrong):
     return ""
 
 
-def with_tool(lesson, build, step, tool, wrong=0):
+def with_tool(lesson, build, step, tool, wrong):
+    """That these tools are silent about the lesson's own kernels is seen by ./course kernel."""
     import kernel_runs
     os.environ.update(settings(step.number, wrong))
     binary = build.parent / TOOLS[tool] / "bin" / f"{lesson.target}_gpu_solutions"
-    results = kernel_runs.run(binary, tool, step.gpu_tests)
-    told = "\n".join(line for result in results for finding in result.findings for line in finding)
-    return runs.state_of(results), told
+    for case in step.gpu_tests:  # until one finds it: these programs are slow, and use all cores
+        result, = kernel_runs.run(binary, tool, [case])
+        if result.state != "passes":
+            return result.state, "\n".join(line for finding in result.findings for line in finding)
+    return "passes", ""
 
 
 def check_lesson(lesson, options):
@@ -203,12 +206,8 @@ def check_lesson(lesson, options):
         quick = [wrong for wrong in shown if wrong.found_by not in TOOLS]
         found = list(pool.map(lambda wrong: judged(lesson, options.build, wrong), quick))
     for wrong in shown:
-        if wrong.found_by in TOOLS:  # one after the other: these programs use all cores
+        if wrong.found_by in TOOLS:
             found.append(judged(lesson, options.build, wrong))
-    for step, tool in {(w.step.number, w.found_by): (w.step, w.found_by) for w in shown if w.found_by in TOOLS}.values():
-        state, told = with_tool(lesson, options.build, step, tool)
-        if state != "passes":
-            problems.append(f"step {step.number}, the lesson's own code: --{tool} {state}:\n{told}")
     missed = [what for what in found if what]
     return [f"lesson {lesson.number}: {problem}" for problem in problems + missed], len(shown), len(shown) - len(missed)
 
