@@ -44,7 +44,7 @@ def where(lesson, step):
     for function in step.functions:
         try:
             line = f":{function.line(lesson.written(function.file))}"
-        except (Mistake, ValueError):
+        except Mistake:
             line = ""
         yield f"{function.name}()", f"{lesson.place(function.file)}{line}"
 

@@ -144,6 +144,8 @@ def way_through():
     call("mine", "--build", "build/simt", "--into", "build/simt", code=77, says=["Nothing of yours"])
     watched()
     learn(code=0, says=["all 2 steps pass", "You can loop", "lessons/02_next/README.md"])
+    path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
+    path.write_text(path.read_text().replace("return v;\n}", "return v; /* } */ }").replace("v) {\n  for (int& x", "v) { for (int& x"))
     learn("--all", code=0, says=["Step 1 passes", "Step 2 passes"])
     call("mine", "--build", "build/simt", "--into", "build/simt", code=0, says=["Yours:\n +lessons/01_toy/exercise/toy.cpp"])
     if "exercise/toy.cpp" not in pathlib.Path("build/simt/mine.txt").read_text():

@@ -10,11 +10,21 @@ import re
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BRACE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\\n])'|[{}]""", re.S)
 KEYWORDS = ("Hint", "Tests", "GPU tests")
 
 
 class Mistake(Exception):
     """In what an exercise's author wrote; for the learner: in how the tool was called."""
+
+
+def closing_brace(source, opened):
+    depth = 0
+    for token in BRACE.finditer(source, opened):
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.start()
+    raise Mistake("a brace is not closed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,20 +37,20 @@ class Function:
         return re.search(r"([\w:~]+)\($", self.begin)[1]
 
     def span(self, source):
-        """(first character of the definition, of its body, of the closing brace)."""
+        """Where the definition begins, where its body does, and where the closing brace is."""
         pattern = r"^" + r"\s+".join(map(re.escape, self.begin.split()))
         spans = []
         for match in re.finditer(pattern, source, re.M):
-            end = re.compile(r";|\{\n").search(source, match.end())
-            if end and end[0] != ";":
-                spans.append((match.start(), end.end(), source.index("\n}\n", end.end() - 1) + 1))
+            opened = re.compile(r"[;{]\n?").search(source, match.end())
+            if opened and opened[0][0] == "{":
+                spans.append((match.start(), opened.end(), closing_brace(source, opened.start())))
         if len(spans) != 1:
             raise Mistake(f"{self.file} has {len(spans)} definitions that begin with `{self.begin}`, wanted one")
         return spans[0]
 
     def text(self, source):
         start, _, close = self.span(source)
-        return source[start:close] + "}\n"
+        return source[start : close + 1] + "\n"
 
     def line(self, source):
         return source.count("\n", 0, self.span(source)[0]) + 1
@@ -141,7 +151,7 @@ class Lesson:
             source = self.written(function.file)
             try:
                 yield function.text(source)
-            except (Mistake, ValueError):
+            except Mistake:
                 yield source
 
     def is_unwritten(self, step):
