@@ -46,7 +46,8 @@ void PrefixEngine::begin(std::span<const kv::Request> requests) {
   manager_.emplace(*pool_, CacheManagerOptions{.hasher = hasher_});
 }
 
-/// What is found is pinned. The hits of all requests are, before any of them gets new blocks.
+/// What is found is pinned: a request that asks for no new token cannot be refused. The hits of all
+/// requests are pinned before any of them gets new blocks.
 int PrefixEngine::start(size_t i, std::span<const int32_t> tokens) {
   const ComputedBlocks found = manager_->get_computed_blocks(tokens);
   manager_->allocate_slots(static_cast<int64_t>(i), 0, found);

@@ -14,6 +14,11 @@ size_t at(int32_t id) { return static_cast<size_t>(id); }
 
 }  // namespace
 
+bool same_content(const BlockKey& a, const BlockKey& b) {
+  return a.parent == b.parent && std::ranges::equal(a.extra_keys, b.extra_keys) &&
+         std::ranges::equal(a.tokens, b.tokens);
+}
+
 PrefixIndex::PrefixIndex(int num_ids, int block_size, Check check)
     : block_size_(block_size), check_(check) {
   if (num_ids < 1 || block_size < 1) {
@@ -26,18 +31,12 @@ PrefixIndex::PrefixIndex(int num_ids, int block_size, Check check)
   buckets_.assign(std::bit_ceil(2 * at(num_ids)), CachedBlock::kEnd);
 }
 
-bool PrefixIndex::equal(const CachedBlock& block, const BlockKey& key) const {
-  if (check_ == Check::kHashOnly) return true;
-  return block.parent == key.parent && std::ranges::equal(block.extra_keys, key.extra_keys) &&
-         std::ranges::equal(tokens(block.id), key.tokens);
-}
-
 const CachedBlock* PrefixIndex::find(const BlockKey& key, int64_t* num_refused) const {
   int32_t id = buckets_[bucket_of(key.hash)];
   for (; id != CachedBlock::kEnd; id = blocks_[at(id)].next) {
     const CachedBlock& candidate = blocks_[at(id)];
     if (candidate.hash != key.hash) continue;
-    if (equal(candidate, key)) return &candidate;
+    if (check_ == Check::kHashOnly || same_content(key_of(candidate), key)) return &candidate;
     if (num_refused != nullptr) ++*num_refused;
   }
   return nullptr;
@@ -80,6 +79,13 @@ std::optional<uint64_t> PrefixIndex::erase(int32_t block_id) {
 const CachedBlock* PrefixIndex::block(int32_t id) const {
   const CachedBlock& block = blocks_.at(at(id));
   return block.next == CachedBlock::kNotCached ? nullptr : &block;
+}
+
+BlockKey PrefixIndex::key_of(const CachedBlock& block) const {
+  return {.hash = block.hash,
+          .parent = block.parent,
+          .tokens = tokens(block.id),
+          .extra_keys = block.extra_keys};
 }
 
 std::span<const int32_t> PrefixIndex::tokens(int32_t id) const {

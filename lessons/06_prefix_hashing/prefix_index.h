@@ -27,6 +27,8 @@ struct BlockKey {
   std::span<const int32_t> tokens;       // [block_size]
   std::span<const ExtraKey> extra_keys;  // sorted
 };
+/// Whether two blocks with one hash hold the same, after the same prefix: what a hash cannot prove.
+bool same_content(const BlockKey& a, const BlockKey& b);
 
 /// A block that can be found, and what for. One cache line.
 struct alignas(64) CachedBlock {
@@ -71,7 +73,7 @@ class PrefixIndex {
   void check() const;
 
  private:
-  bool equal(const CachedBlock& block, const BlockKey& key) const;
+  BlockKey key_of(const CachedBlock& block) const;
   size_t bucket_of(uint64_t hash) const { return hash & (buckets_.size() - 1); }
 
   int block_size_;

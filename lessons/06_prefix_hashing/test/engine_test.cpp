@@ -152,6 +152,10 @@ TEST_CASE("the blocks of a hit hold the bits that computing anew gives") {
   lesson06_test::check_hits(shipped_model());
 }
 
-TEST_CASE("of two blocks every element that differs is counted, in K and V of all layers") {
+TEST_CASE("compare_blocks: one pair, an element at a time") {
+  lesson06_test::check_compare_pair(kv::Device::kCpu);
+}
+
+TEST_CASE("compare_blocks counts every element that differs, in K and V of all layers") {
   lesson06_test::check_compare_blocks(kv::Device::kCpu);
 }

@@ -24,7 +24,12 @@ TEST_CASE("the blocks of a hit hold the bits that computing anew gives") {
   lesson06_test::check_hits(model());
 }
 
-TEST_CASE("compare_blocks counts every element that differs, in K and V of all layers") {
+TEST_CASE("compare_blocks: one pair, an element at a time" * doctest::test_suite("kernel")) {
+  lesson06_test::check_compare_pair(kv::Device::kCuda);
+}
+
+TEST_CASE("compare_blocks counts every element that differs, in K and V of all layers" *
+          doctest::test_suite("kernel")) {
   lesson06_test::check_compare_blocks(kv::Device::kCuda);
 }
 

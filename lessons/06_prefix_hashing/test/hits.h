@@ -55,9 +55,33 @@ inline void set_element(void* rows, int64_t at, float x, const kv::Stream& strea
   }
 }
 
+/// One pair in a cache of two layers, four elements to a block: what is found after each change.
+inline void check_compare_pair(kv::Device device) {
+  const kv::Stream stream(device);
+  lesson03::PagedKvCache cache(kvtest::shape(2, 1, 2), stream, 3, 2);
+  cache.fill(0, stream);
+  const lesson06::BlockPair pair{.first = 0, .second = 2};
+  const auto differing = [&] {
+    return lesson06::compare_blocks({.first = &cache, .second = &cache, .pairs = {&pair, 1}},
+                                    stream)
+        .at(0);
+  };
+  CHECK(differing() == 0);
+  set_element(cache.block(0, 2).k, 0, 1.0f, stream);
+  CHECK(differing() == 1);  // the first element of K in layer 0
+  set_element(cache.block(0, 2).v, 3, 1.0f, stream);
+  CHECK(differing() == 2);  // the last one of V
+  set_element(cache.block(1, 2).k, 1, 1.0f, stream);
+  CHECK(differing() == 3);  // one in layer 1
+  set_element(cache.block(0, 1).k, 0, 1.0f, stream);
+  CHECK(differing() == 3);  // block 1 is not of the pair
+  set_element(cache.block(0, 0).k, 0, 1.0f, stream);
+  CHECK(differing() == 2);  // equal again
+}
+
 inline void check_compare_blocks(kv::Device device) {
   const kv::Stream stream(device);
-  for (const int block_size : {1, 3, 16}) {
+  for (const int block_size : {1, 3, 30}) {  // 10, 30 and 300 elements
     CAPTURE(block_size);
     constexpr int kLayers = 3, kWidth = 2 * 5;
     const auto config = kvtest::shape(kLayers, 2, 5);

@@ -1,0 +1,211 @@
+// Small cases that can be checked by eye, in the order of the exercise's steps.
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "kv_cache_manager.h"
+#include "program/hashers.h"
+#include "requests.h"
+#include "tests/support/readable.h"
+
+namespace {
+
+using lesson06::BlockKey;
+using lesson06::BlockPool;
+using lesson06::CachedBlock;
+using lesson06::ExtraKey;
+using lesson06::hash_chain;
+using lesson06::PrefixId;
+using lesson06::PrefixIndex;
+using lesson06::same_content;
+using namespace lesson06_test;
+
+BlockKey key(uint64_t hash, const Tokens& tokens, std::optional<PrefixId> parent = {},
+             const ExtraKeys& extra_keys = {}) {
+  return {.hash = hash, .parent = parent, .tokens = tokens, .extra_keys = extra_keys};
+}
+
+const Tokens kOneTwo{1, 2}, kThreeFour{3, 4}, kFiveSix{5, 6};
+
+/// The block that is found; -1: none.
+int32_t found_in(const PrefixIndex& index, const BlockKey& key) {
+  const CachedBlock* const block = index.find(key);
+  return block == nullptr ? -1 : block->id;
+}
+
+/// The hashes under which the request's blocks can be found; those that cannot are left out.
+std::vector<uint64_t> hashes_of(const KvCacheManager& manager, int64_t id) {
+  std::vector<uint64_t> hashes;
+  for (const int32_t block : manager.table(id).block_ids()) {
+    const CachedBlock* const cached = manager.pool().index().block(block);
+    if (cached != nullptr) hashes.push_back(cached->hash);
+  }
+  return hashes;
+}
+
+}  // namespace
+
+TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent") {
+  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
+  CHECK(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, salt)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{1, 3}, 5)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 6)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, other)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5)));
+  CHECK(same_content(key(7, kOneTwo), key(7, kOneTwo)));
+  CHECK_FALSE(same_content(key(7, kOneTwo), key(7, kOneTwo, 0)));  // no parent is not parent 0
+}
+
+TEST_CASE("what was put into the index is found") {
+  PrefixIndex index(/*num_ids=*/4, /*block_size=*/2);
+  CHECK(found_in(index, key(7, kOneTwo)) == -1);
+  const PrefixId first = index.insert(3, key(7, kOneTwo));
+  CHECK(found_in(index, key(7, kOneTwo)) == 3);
+  CHECK(found_in(index, key(8, kThreeFour)) == -1);
+  const PrefixId second = index.insert(0, key(8, kThreeFour, first));
+  CHECK(found_in(index, key(8, kThreeFour, first)) == 0);
+  CHECK(found_in(index, key(7, kOneTwo)) == 3);
+  CHECK(second != first);
+  CHECK(index.size() == 2);
+  index.check();
+}
+
+TEST_CASE("blocks of one bucket are all found") {
+  PrefixIndex index(4, 2);  // 8 buckets: hashes 7, 15 and 23 have one remainder
+  index.insert(0, key(7, kOneTwo));
+  index.insert(2, key(15, kThreeFour));
+  index.insert(1, key(23, kFiveSix));
+  CHECK(found_in(index, key(7, kOneTwo)) == 0);
+  CHECK(found_in(index, key(15, kThreeFour)) == 2);
+  CHECK(found_in(index, key(23, kFiveSix)) == 1);
+  CHECK(found_in(index, key(15, kOneTwo)) == -1);
+  index.check();
+}
+
+TEST_CASE("an equal hash with other content is refused, and counted") {
+  PrefixIndex index(4, 2);
+  index.insert(0, key(7, kOneTwo));
+  index.insert(1, key(7, kThreeFour));
+  int64_t num_refused = 0;
+  const CachedBlock* const found = index.find(key(7, kThreeFour), &num_refused);
+  REQUIRE(found != nullptr);
+  CHECK(found->id == 1);
+  CHECK(num_refused == 1);
+  CHECK(index.find(key(7, kFiveSix), &num_refused) == nullptr);
+  CHECK(num_refused == 3);
+}
+
+TEST_CASE("an index that trusts its hash finds any block with it") {
+  PrefixIndex index(4, 2, PrefixIndex::Check::kHashOnly);
+  index.insert(2, key(7, kOneTwo));
+  CHECK(found_in(index, key(7, kThreeFour)) == 2);
+  CHECK(found_in(index, key(15, kOneTwo)) == -1);  // the same bucket, another hash
+}
+
+TEST_CASE("equal blocks have one number, and the oldest of them is found") {
+  PrefixIndex index(4, 2);
+  const PrefixId number = index.insert(2, key(7, kOneTwo));
+  CHECK(index.insert(0, key(7, kOneTwo)) == number);
+  CHECK(index.insert(3, key(7, kOneTwo)) == number);
+  CHECK(found_in(index, key(7, kOneTwo)) == 2);
+  CHECK(index.insert(1, key(7, kOneTwo, number)) != number);  // after a parent: another prefix
+  index.check();
+}
+
+TEST_CASE("a block that is cached already, or not full, is refused") {
+  PrefixIndex index(4, 2);
+  index.insert(0, key(7, kOneTwo));
+  CHECK_THROWS_AS(index.insert(0, key(8, kThreeFour)), std::logic_error);
+  CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1})), std::invalid_argument);
+  CHECK(index.size() == 1);
+  CHECK(found_in(index, key(7, kOneTwo)) == 0);
+  index.check();
+}
+
+TEST_CASE("a block is taken out, and the others of its bucket stay") {
+  for (const int32_t id : {0, 1, 2}) {  // the first of its chain, the middle one, the last
+    CAPTURE(id);
+    PrefixIndex index(4, 2);
+    const BlockKey keys[] = {key(7, kOneTwo), key(15, kThreeFour), key(23, kFiveSix)};
+    for (int32_t block = 0; block < 3; ++block) index.insert(block, keys[block]);
+    CHECK(index.erase(id) == keys[id].hash);
+    for (int32_t block = 0; block < 3; ++block) {
+      CHECK(found_in(index, keys[block]) == (block == id ? -1 : block));
+    }
+    CHECK(index.size() == 2);
+    index.check();
+    CHECK(index.erase(id) == std::nullopt);  // it is not there any more
+    index.insert(id, keys[id]);
+    CHECK(found_in(index, keys[id]) == id);
+    index.check();
+  }
+}
+
+TEST_CASE("of equal blocks only the one that is named is taken out") {
+  PrefixIndex index(4, 2);
+  const PrefixId number = index.insert(0, key(7, kOneTwo));
+  index.insert(1, key(7, kOneTwo));
+  CHECK(index.erase(0) == 7);
+  CHECK(found_in(index, key(7, kOneTwo)) == 1);
+  CHECK(index.insert(2, key(7, kOneTwo)) == number);
+  index.check();
+}
+
+TEST_CASE("full blocks get their names when they are computed") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  const Tokens tokens = range(0, 10);
+  const std::vector<uint64_t> chain = hash_chain(tokens, 4, {});
+  REQUIRE(manager.allocate_slots(1, 10));
+  manager.cache_blocks(1, tokens, 3);
+  CHECK(hashes_of(manager, 1).empty());
+  manager.cache_blocks(1, tokens, 4);
+  CHECK(hashes_of(manager, 1) == std::vector{chain[0]});
+  manager.cache_blocks(1, tokens, 10);
+  CHECK(hashes_of(manager, 1) == chain);
+  manager.cache_blocks(1, tokens, 10);  // nothing is new
+  CHECK(pool.index().size() == 2);
+}
+
+TEST_CASE("a block's parent is the block before it") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  REQUIRE(manager.allocate_slots(1, 8));
+  manager.cache_blocks(1, range(0, 8), 8);
+  const Ids table = table_of(manager, 1);
+  const CachedBlock *const first = pool.index().block(table[0]), *const second =
+                                                                     pool.index().block(table[1]);
+  REQUIRE(first != nullptr);
+  REQUIRE(second != nullptr);
+  CHECK(first->parent == std::nullopt);
+  CHECK(second->parent == first->prefix);
+  CHECK(Tokens(pool.index().tokens(table[1]).begin(), pool.index().tokens(table[1]).end()) ==
+        range(4, 8));
+}
+
+TEST_CASE("equal blocks after different beginnings have different names") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  const Tokens one{1, 2, 3, 4, 9, 9, 9, 9}, two{5, 6, 7, 8, 9, 9, 9, 9};
+  REQUIRE(manager.allocate_slots(1, 8));
+  REQUIRE(manager.allocate_slots(2, 8));
+  manager.cache_blocks(1, one, 8);
+  manager.cache_blocks(2, two, 8);
+  CHECK(hashes_of(manager, 1) == hash_chain(one, 4, {}));
+  CHECK(hashes_of(manager, 2) == hash_chain(two, 4, {}));
+  CHECK(pool.index().block(table_of(manager, 1)[1])->prefix !=
+        pool.index().block(table_of(manager, 2)[1])->prefix);
+}
+
+TEST_CASE("more tokens computed than there are, or than have slots, are refused") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  REQUIRE(manager.allocate_slots(1, 6));
+  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 5), 6), std::invalid_argument);
+  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 9), 8), std::invalid_argument);
+  CHECK_THROWS_AS(manager.cache_blocks(7, range(0, 4), 4), std::out_of_range);
+  CHECK(pool.index().size() == 0);
+}
