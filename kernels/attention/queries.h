@@ -22,9 +22,18 @@ struct Queries {
   int head_dim = 0;
 };
 
-/// A lesson's arguments say the same, beside where its K and V are.
+/// A lesson's arguments say the same, beside where its K and V are. Heads of K and V are counted
+/// there, or in the arguments' cache.
 template <class Args>
 Queries queries_of(const Args& args) {
+  const auto& keys = [&]() -> const auto& {
+    if constexpr (requires { args.cache; }) {
+      return args.cache;
+    } else {
+      return args;
+    }
+  }
+  ();
   Queries queries{.q = args.q,
                   .out = args.out,
                   .first_row = args.first_row,
@@ -33,8 +42,8 @@ Queries queries_of(const Args& args) {
                   .max_rows_per_seq = args.max_seq_len,
                   .max_seq_len = args.max_seq_len,
                   .num_heads = args.num_heads,
-                  .num_kv_heads = args.num_kv_heads,
-                  .head_dim = args.head_dim};
+                  .num_kv_heads = keys.num_kv_heads,
+                  .head_dim = keys.head_dim};
   if constexpr (requires { args.seq_len; }) {  // else a sequence is its rows of this pass
     queries.seq_len = args.seq_len;
     queries.max_rows_per_seq = args.max_rows_per_seq;

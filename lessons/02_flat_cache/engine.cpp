@@ -6,6 +6,16 @@
 
 namespace lesson02 {
 
+DecodeAttentionArgs sizes_of(const kv::PassRows& rows, const kv::ModelConfig& config) {
+  return {.num_seqs = rows.num_seqs(),
+          .num_rows = rows.num_rows(),
+          .max_rows_per_seq = rows.max_rows_per_seq(),
+          .max_seq_len = rows.max_seq_len(),
+          .num_heads = config.num_heads,
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim};
+}
+
 void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
   std::vector<int32_t> row_seq;
   std::vector<int64_t> slab_begin;
@@ -15,13 +25,7 @@ void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays)
     slab_begin.push_back(cache_->slab_begin(slab));
     row_seq.insert(row_seq.end(), static_cast<size_t>(num_rows), seq);
   }
-  args_ = {.num_seqs = rows.num_seqs(),
-           .num_rows = rows.num_rows(),
-           .max_rows_per_seq = rows.max_rows_per_seq(),
-           .max_seq_len = rows.max_seq_len(),
-           .num_heads = config_.num_heads,
-           .num_kv_heads = config_.num_kv_heads,
-           .head_dim = config_.head_dim};
+  args_ = sizes_of(rows, config_);
   args_.workspace = arrays.zeroed_workspace(workspace_, decode_attention_workspace_bytes(args_));
   arrays.add(row_seq, row_seq_);
   arrays.add(slab_begin, args_.slab_begin);

@@ -14,6 +14,9 @@
 
 namespace lesson02 {
 
+/// What a pass says of decode_attention, in every layer. Where things are is to be added.
+DecodeAttentionArgs sizes_of(const kv::PassRows& rows, const kv::ModelConfig& config);
+
 /// Attention over a flat cache, which it borrows: writes this pass's K and V, then reads all of
 /// them. A pass is the model's forward(), then end_pass().
 class FlatAttention : public kv::Attention {

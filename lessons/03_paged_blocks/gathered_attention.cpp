@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "lessons/02_flat_cache/engine.h"
+
 namespace lesson03 {
 
 void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
@@ -17,13 +19,7 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
   const auto bytes = static_cast<size_t>(num_gathered_ * layer_bytes);
   arrays.make_room(k_, bytes);
   arrays.make_room(v_, bytes);
-  args_ = {.num_seqs = rows.num_seqs(),
-           .num_rows = rows.num_rows(),
-           .max_rows_per_seq = rows.max_rows_per_seq(),
-           .max_seq_len = rows.max_seq_len(),
-           .num_heads = config_.num_heads,
-           .num_kv_heads = config_.num_kv_heads,
-           .head_dim = config_.head_dim};
+  args_ = lesson02::sizes_of(rows, config_);
   args_.workspace =
       arrays.zeroed_workspace(workspace_, lesson02::decode_attention_workspace_bytes(args_));
   arrays.add(begin, args_.slab_begin);  // lesson 02's kernel: where a sequence begins

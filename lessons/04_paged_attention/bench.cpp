@@ -101,7 +101,7 @@ class Runner {
   /// Which kernel serves the pass.
   std::string kernel() const {
     if (stream().device() == kv::Device::kCpu) return "CPU";
-    const kv::attention::Plan plan(lesson04::queries_of(args(0)));
+    const kv::attention::Plan plan(kv::attention::queries_of(args(0)));
     return plan.path == kv::attention::Plan::Path::kSpread ? "spread" : "stream";
   }
 

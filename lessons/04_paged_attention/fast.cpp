@@ -51,7 +51,7 @@ void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int f
 
 void fast_paged_attention_cpu(const PagedAttentionArgs& args) {
   check_block_size(args.cache.block_size);
-  kv::attention::attend_pass(queries_of(args), [&args](int seq, int kv_head) {
+  kv::attention::attend_pass(kv::attention::queries_of(args), [&args](int seq, int kv_head) {
     return [&args, seq, kv_head](int first, int num_tokens, TileRows& rows) {
       find_paged_rows(args, seq, kv_head, first, num_tokens, rows);
     };
@@ -59,7 +59,7 @@ void fast_paged_attention_cpu(const PagedAttentionArgs& args) {
 }
 
 size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args) {
-  return kv::attention::Plan(queries_of(args)).workspace_bytes;
+  return kv::attention::Plan(kv::attention::queries_of(args)).workspace_bytes;
 }
 
 }  // namespace lesson04

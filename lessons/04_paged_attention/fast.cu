@@ -67,7 +67,7 @@ void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream&
                              .shift = std::countr_zero(static_cast<unsigned>(cache.block_size)),
                              .num_kv_heads = cache.num_kv_heads,
                              .head_dim = cache.head_dim};
-  kv::attention::launch_attention(queries_of(args), address, args.workspace, stream);
+  kv::attention::launch_attention(kv::attention::queries_of(args), address, args.workspace, stream);
 }
 
 }  // namespace lesson04

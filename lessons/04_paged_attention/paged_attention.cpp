@@ -1,21 +1,31 @@
 // The plain CPU twin, and the specification of paged attention. The CUDA twin beside it takes the
 // same steps in the same order: what attend_row() does here, a warp does there. Against lesson 02
-// one thing has changed: the block table says where the row of a key is.
+// two things have changed. The block table says where the row of a key is; and a key joins those
+// before it by the merge with which the fast kernels join tiles and groups.
 
 #include "paged_attention.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/attention/contract.h"
 #include "kernels/each_query.h"
+#include "lessons/01_no_cache/causal_attention.h"
 #include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
 
-using kv::attention::kMaxHeadDim;
+using lesson01::score_of;
 using lesson03::k_row;
 using lesson03::v_row;
+
+void merge(Partial& a, float m, float l, const float* acc, int head_dim) {
+  const float larger = std::max(a.m, m);
+  const float shrink_a = std::exp(a.m - larger);  // 0 as long as `a` has no key
+  const float shrink = std::exp(m - larger);
+  a.m = larger;
+  a.l = a.l * shrink_a + l * shrink;
+  for (int d = 0; d < head_dim; ++d) a.acc[d] = a.acc[d] * shrink_a + acc[d] * shrink;
+}
 
 namespace {
 
@@ -32,27 +42,15 @@ void attend_row(const PagedAttentionArgs& args, int seq, int row, int head) {
   const float* q = static_cast<const float*>(args.q) + at;  // [head_dim]
   float* out = static_cast<float*>(args.out) + at;          // [head_dim]
 
-  float m = -INFINITY;          // largest score so far
-  float l = 0.0f;               // sum of exp(score - m)
-  float acc[kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
+  Partial so_far{};  // no key yet
   for (int key = 0; key <= position; ++key) {
     const int32_t block_id = table[key / block_size];
     const int offset = key % block_size;
     const float* k = k_row<float>(args.cache, block_id, offset) + kv_head * head_dim;
     const float* v = v_row<float>(args.cache, block_id, offset) + kv_head * head_dim;
-
-    float dot = 0.0f;
-    for (int d = 0; d < head_dim; ++d) dot += q[d] * k[d];
-    const float score = dot * scale;
-
-    const float new_m = std::max(m, score);
-    const float shrink = std::exp(m - new_m);  // of what was summed with the old m; 0 at first
-    const float p = std::exp(score - new_m);
-    m = new_m;
-    l = l * shrink + p;
-    for (int d = 0; d < head_dim; ++d) acc[d] = acc[d] * shrink + p * v[d];
+    merge(so_far, score_of(q, k, head_dim, scale), 1.0f, v, head_dim);
   }
-  for (int d = 0; d < head_dim; ++d) out[d] = acc[d] / l;
+  for (int d = 0; d < head_dim; ++d) out[d] = so_far.acc[d] / so_far.l;
 }
 
 }  // namespace

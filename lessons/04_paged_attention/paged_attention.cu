@@ -1,5 +1,6 @@
 // The plain CUDA twin of paged_attention: a warp for each query, the keys in ascending order. It is
-// lesson 01's kernel, and the row of a key is where the block table says.
+// lesson 01's kernel, but the row of a key is where the block table says, and the online softmax is
+// written as a merge.
 
 #include "paged_attention.h"
 
@@ -16,6 +17,26 @@ namespace {
 using bf16 = __nv_bfloat16;
 using lesson03::k_row;
 using lesson03::v_row;
+
+/// What is known about a warp's query after some of its keys. m and l are the same in every lane,
+/// acc are this lane's elements.
+template <int kPerLane>
+struct LanePartial {
+  float m = -INFINITY;
+  float l = 0.0f;
+  float acc[kPerLane] = {};
+};
+
+/// Appends the partial result of later keys to that of earlier ones.
+template <int kPerLane>
+__device__ void merge(LanePartial<kPerLane>& a, float m, float l, const float (&acc)[kPerLane]) {
+  const float larger = fmaxf(a.m, m);
+  const float shrink_a = expf(a.m - larger);  // 0 as long as `a` has no key
+  const float shrink = expf(m - larger);
+  a.m = larger;
+  a.l = a.l * shrink_a + l * shrink;
+  for (int i = 0; i < kPerLane; ++i) a.acc[i] = a.acc[i] * shrink_a + acc[i] * shrink;
+}
 
 /// Grid: (most rows of a sequence, num_heads, num_seqs). A CTA is one warp: one query.
 template <int kHeadDim>
@@ -45,29 +66,23 @@ __global__ void paged_attention_kernel(PagedAttentionArgs args) {
   float q[kPerLane];
   for (int i = 0; i < kPerLane; ++i) q[i] = element(q_row, i);
 
-  float m = -INFINITY;       // largest score so far
-  float l = 0.0f;            // sum of exp(score - m)
-  float acc[kPerLane] = {};  // sum of exp(score - m) * v, this lane's elements
+  LanePartial<kPerLane> so_far;  // no key yet
   for (int key = 0; key <= position; ++key) {
     const int32_t block_id = table[key / block_size];
     const int offset = key % block_size;
     const bf16* k = k_row<bf16>(args.cache, block_id, offset) + kv_head * kHeadDim;
     const bf16* v = v_row<bf16>(args.cache, block_id, offset) + kv_head * kHeadDim;
-
-    float dot = 0.0f;  // this lane's part of it
-    for (int i = 0; i < kPerLane; ++i) dot += q[i] * element(k, i);
-    const float score = kv::warp_sum(dot) * scale;  // the same in every lane
-
-    const float new_m = fmaxf(m, score);
-    const float shrink = expf(m - new_m);  // of what was summed with the old m; 0 at first
-    const float p = expf(score - new_m);
-    m = new_m;
-    l = l * shrink + p;
-    for (int i = 0; i < kPerLane; ++i) acc[i] = acc[i] * shrink + p * element(v, i);
+    float dot = 0.0f;       // this lane's part of it
+    float value[kPerLane];  // this lane's elements of V
+    for (int i = 0; i < kPerLane; ++i) {
+      dot += q[i] * element(k, i);
+      value[i] = element(v, i);
+    }
+    merge(so_far, kv::warp_sum(dot) * scale, 1.0f, value);  // the same score in every lane
   }
   for (int i = 0; i < kPerLane; ++i) {
     const int d = lane + 32 * i;
-    if (d < kHeadDim) out_row[d] = __float2bfloat16(acc[i] / l);
+    if (d < kHeadDim) out_row[d] = __float2bfloat16(so_far.acc[i] / so_far.l);
   }
 }
 

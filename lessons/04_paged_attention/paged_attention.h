@@ -11,10 +11,12 @@
 #include <cstdint>
 
 #include "common/base/device.h"
+#include "kernels/attention/attend.h"
 #include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
 
+using kv::attention::Partial;
 using lesson03::KvBlocks;
 
 /// Largest block size that the kernels serve; every power of two up to it.
@@ -48,6 +50,10 @@ size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args);
 /// Throws std::invalid_argument for a block size that is no power of two up to kMaxBlockSize; both
 /// twins call it.
 void check_block_size(int block_size);
+
+/// Appends the partial result (m, l, acc) of later keys to that of earlier ones, `a`; acc has
+/// head_dim elements. The partial result of one key alone is its score, 1, and its row of V.
+void merge(Partial& a, float m, float l, const float* acc, int head_dim);
 
 /// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
 /// say in its bits.

@@ -42,7 +42,7 @@ class Walker {
       : args_(args),
         seq_(seq),
         kv_head_(head / (args.num_heads / args.cache.num_kv_heads)),
-        query_(kv::attention::query_of(queries_of(args), seq, row, head)) {}
+        query_(kv::attention::query_of(kv::attention::queries_of(args), seq, row, head)) {}
 
   std::vector<WalkStep> steps() {
     if (query_.num_keys <= 0) return {};

@@ -2,7 +2,10 @@
 
 // Paged attention over random sequences, on either device, and what must hold of every kernel.
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -183,11 +186,36 @@ inline Outputs wanted(const Run& run, const HeadShape& shape, const std::vector<
   return rows;
 }
 
+/// Where two outputs differ first; "": nowhere, to the bit.
+inline std::string first_difference(const std::vector<float>& found,
+                                    const std::vector<float>& expected) {
+  if (kvtest::same_bits(found, expected)) return "";
+  const auto bits = [](float x) { return std::bit_cast<uint32_t>(x); };
+  size_t i = 0;
+  while (i < std::min(found.size(), expected.size()) && bits(found[i]) == bits(expected[i])) ++i;
+  if (i == found.size() || i == expected.size()) return "not as many elements";
+  return fmt::format("element {} of {}: found {}, expected {}", i, found.size(), found[i],
+                     expected[i]);
+}
+
 inline void check_bits(const Outputs& got, const Outputs& want) {
   REQUIRE(got.size() == want.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    CAPTURE(i);
-    CHECK(kvtest::same_bits(got[i], want[i]));
+    INFO("sequence ", i, " of the pass");
+    CHECK(first_difference(got[i], want[i]) == "");
+  }
+}
+
+/// Few tokens, so that one look is enough: blocks of 4, several rows, heads that share K and V.
+inline void check_few_tokens(const Run& run) {
+  for (const HeadShape shape : {HeadShape{2, 1, 64}, HeadShape{4, 2, 80}, HeadShape{6, 2, 128}}) {
+    const Sequence a(shape, 5, 1), b(shape, 1, 2), c(shape, 12, 3);
+    INFO(shape.num_heads, " query heads, ", shape.num_kv_heads, " KV heads of ", shape.head_dim);
+    for (const int rows : {1, 3}) {
+      const std::vector<Part> parts{{&a, rows}, {&b, 1}, {&c, rows}};
+      CAPTURE(rows);
+      check_bits(run.attend({.block_size = 4})(shape, parts), wanted(run, shape, parts));
+    }
   }
 }
 

@@ -1,16 +1,132 @@
 // Lesson 04's CPU kernels: right, and lesson 01's bits whatever the blocks, the batch, the number
-// of queries, the bounds of the lengths and what unused slots hold.
+// of queries, the bounds of the lengths and what unused slots hold. And the pieces that they are
+// made of: the rows of a tile, and the merge.
 
-#include "attend.h"
-#include "paged_cache_attention.h"
-#include "tests/support/shipped_model.h"
+#include "common/base/device.h"
 
-using namespace lesson04_test;
-constexpr auto kCpu = kv::Device::kCpu;
-constexpr Run kFast{kv::Kernel::kFast, kCpu}, kPlain{kv::Kernel::kPlain, kCpu};
+constexpr auto kDevice = kv::Device::kCpu;
+#include "attention_cases.h"
+#include "fast.h"
+#include "tests/support/readable.h"
 
-TEST_CASE("any context, grouping of heads, head_dim and block size gives the bits of lesson 01") {
-  check_contexts_and_shapes(kCpu);
+namespace {
+
+using lesson04::Partial;
+
+/// The slots in which find_paged_rows finds the rows of a sequence's tokens first .. first + n - 1:
+/// blocks of 4, tables 2 0 3 and 1 4 5, two KV heads of 8.
+void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<int>& slots,
+                      int block_stride = 4) {
+  const std::vector<int32_t> tables{2, 0, 3, 1, 4, 5};
+  std::vector<float> k(static_cast<size_t>(6 * block_stride * 16)), v = k;
+  const lesson04::PagedAttentionArgs args{.cache = {.k = k.data(),
+                                                    .v = v.data(),
+                                                    .num_blocks = 6,
+                                                    .block_size = 4,
+                                                    .block_stride = block_stride,
+                                                    .num_kv_heads = 2,
+                                                    .head_dim = 8},
+                                          .block_tables = tables.data(),
+                                          .max_blocks_per_seq = 3,
+                                          .num_seqs = 2};
+  kv::attention::TileRows rows{};
+  lesson04::find_paged_rows(args, seq, kv_head, first, n, rows);
+  INFO("blocks of 4 slots, the table is ", seq == 0 ? "2 0 3" : "1 4 5", ", KV head ", kv_head);
+  INFO("the slots of tokens ", first, " to ", first + n - 1);
+  const auto found = [&](const float* const* of, const std::vector<float>& in) {
+    std::vector<int> in_slots;
+    for (int i = 0; i < n; ++i) {
+      const std::ptrdiff_t at = of[i] == nullptr ? -1000 : of[i] - in.data();
+      CHECK_MESSAGE(at % 16 == 8 * kv_head, "a row does not begin where that head's does");
+      const auto row = static_cast<int>(at / 16);
+      in_slots.push_back(row / block_stride * 4 + row % block_stride);
+    }
+    return in_slots;
+  };
+  CHECK(found(rows.k, k) == slots);
+  CHECK(found(rows.v, v) == slots);
+}
+
+/// The partial result of keys with these scores, whose V are (10, 1), (20, 1), (30, 1), ...
+Partial partial_of(const std::vector<float>& scores, int first = 0) {
+  Partial partial{};
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const float v[] = {10.0f * static_cast<float>(first + static_cast<int>(i) + 1), 1.0f};
+    lesson04::merge(partial, scores[i], 1.0f, v, 2);
+  }
+  return partial;
+}
+
+void check_partial(const Partial& found, double m, double l, double acc0, double acc1) {
+  CHECK(found.m == doctest::Approx(m));
+  CHECK(found.l == doctest::Approx(l));
+  CHECK(found.acc[0] == doctest::Approx(acc0));
+  CHECK(found.acc[1] == doctest::Approx(acc1));
+}
+
+}  // namespace
+
+TEST_CASE("the rows of a tile are found in the blocks of its table") {
+  check_rows_found(0, 0, 0, 4, {8, 9, 10, 11});
+  check_rows_found(0, 0, 3, 6, {11, 0, 1, 2, 3, 12});
+  check_rows_found(0, 0, 0, 12, {8, 9, 10, 11, 0, 1, 2, 3, 12, 13, 14, 15});
+}
+
+TEST_CASE("a few rows of one block, another sequence and another KV head") {
+  check_rows_found(0, 0, 5, 2, {1, 2});
+  check_rows_found(1, 0, 2, 4, {6, 7, 16, 17});
+  check_rows_found(1, 1, 7, 2, {19, 20});
+  check_rows_found(0, 1, 11, 1, {15});
+}
+
+TEST_CASE("rows are found in a debug pool, whose blocks have guards between them") {
+  check_rows_found(1, 1, 2, 8, {6, 7, 16, 17, 18, 19, 20, 21}, 5);
+}
+
+TEST_CASE("merging into nothing gives the part itself") {
+  for (const float m : {2.0f, 0.0f, -700.0f, 700.0f}) {
+    CAPTURE(m);
+    Partial sum{};
+    const float acc[] = {30.0f, -3.0f};
+    lesson04::merge(sum, m, 3.0f, acc, 2);
+    check_partial(sum, m, 3.0, 30.0, -3.0);
+  }
+}
+
+TEST_CASE("of two parts the one with the smaller score is shrunk") {
+  const float first[] = {10.0f, 2.0f}, second[] = {100.0f, 40.0f};
+  INFO("parts with m = 3 and m = 3 - log(4): the second one's l and acc count a quarter");
+  Partial sum{};
+  lesson04::merge(sum, 3.0f, 1.0f, first, 2);
+  lesson04::merge(sum, 3.0f - std::log(4.0f), 2.0f, second, 2);
+  check_partial(sum, 3.0, 1.0 + 0.5, 10.0 + 25.0, 2.0 + 10.0);
+
+  INFO("and in the other order");
+  Partial other{};
+  lesson04::merge(other, 3.0f - std::log(4.0f), 2.0f, second, 2);
+  lesson04::merge(other, 3.0f, 1.0f, first, 2);
+  check_partial(other, 3.0, 0.5 + 1.0, 25.0 + 10.0, 10.0 + 2.0);
+}
+
+TEST_CASE("scores of thousands neither overflow nor vanish") {
+  const float first[] = {10.0f, 2.0f}, second[] = {100.0f, 40.0f};
+  Partial sum{};
+  lesson04::merge(sum, -5000.0f, 1.0f, first, 2);
+  check_partial(sum, -5000.0, 1.0, 10.0, 2.0);
+  lesson04::merge(sum, 5000.0f, 1.0f, second, 2);
+  check_partial(sum, 5000.0, 1.0, 100.0, 40.0);
+}
+
+TEST_CASE("keys one by one, or in parts that are merged: the same attention") {
+  const std::vector<float> scores{0.5f, 3.0f, -1.0f, 2.5f, 4.0f, 0.0f};
+  const Partial all = partial_of(scores);
+  for (std::ptrdiff_t cut = 1; cut < 6; ++cut) {
+    CAPTURE(cut);
+    Partial sum = partial_of({scores.begin(), scores.begin() + cut});
+    const Partial rest = partial_of({scores.begin() + cut, scores.end()}, static_cast<int>(cut));
+    lesson04::merge(sum, rest.m, rest.l, rest.acc, 2);
+    check_partial(sum, all.m, all.l, all.acc[0], all.acc[1]);
+  }
 }
 
 TEST_CASE("random shapes and blocks give the bits of lesson 01") {
@@ -31,38 +147,15 @@ TEST_CASE("a context of zero tokens has no query and touches nothing") {
   const HeadShape shape{4, 2, 40};
   const Sequence empty(shape, 0, 1), full(shape, 20, 2);
   const std::vector<Part> parts{{&empty, 0}, {&full, 1}, {&empty, 0}};
-  for (const Run& run : runs_on(kCpu))
+  for (const Run& run : runs_on(kDevice))
     check_bits(run.attend()(shape, parts), wanted(run, shape, parts));
 }
 
-TEST_CASE("what unused slots hold, where blocks are and how large they are leaves no trace") {
-  for (const Run& run : runs_on(kCpu)) check_all_layouts(run);
-}
-
 TEST_CASE("the bits of a query depend on its keys alone") {
-  for (const Run& run : runs_on(kCpu)) kvtest::check_bits_of_a_query(run.attend(), /*chunks=*/true);
-}
-
-TEST_CASE("the plain kernel is close to double precision and to the fast one") {
-  kvtest::check_plain_attention(kPlain.attend(), kFast.attend(), kCpu, 3);
+  for (const Run& run : runs_on(kDevice))
+    kvtest::check_bits_of_a_query(run.attend(), /*chunks=*/true);
 }
 
 TEST_CASE("huge scores neither overflow nor lose the largest") {
   kvtest::check_extreme_scores(kPlain.attend());
-}
-
-TEST_CASE("two sequences may read one block") {
-  for (const Run& run : runs_on(kCpu)) check_shared_blocks(run);
-}
-
-TEST_CASE("a block size that is no power of two up to 256 is refused by name") {
-  for (const Run& run : runs_on(kCpu)) check_block_sizes_refused(run);
-}
-
-TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
-  for (const Run& run : runs_on(kCpu)) check_debug_pool(run);
-}
-
-TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
-  lesson03_test::check_model_in_debug_pool<lesson04::PagedCacheAttention>(kvtest::shipped_model());
 }

@@ -1,34 +1,23 @@
 // Lesson 04's kernels on CUDA: what attention_test.cpp says of the CPU's.
 
-#include "attend.h"
-#include "common/base/error.h"
+#include "common/base/device.h"
+
+constexpr auto kDevice = kv::Device::kCuda;
+#include "attention_cases.h"
 #include "engine.h"
 #include "fast.h"
 #include "kernels/attention/plan.h"
-#include "paged_cache_attention.h"
 #include "tests/support/same_bits.h"
-
-using namespace lesson04_test;
-constexpr auto kCuda = kv::Device::kCuda;
-constexpr Run kFast{kv::Kernel::kFast, kCuda}, kPlain{kv::Kernel::kPlain, kCuda};
-
-TEST_CASE("any context, grouping of heads, head_dim and block size gives the bits of lesson 01") {
-  check_contexts_and_shapes(kCuda);
-}
 
 TEST_CASE("a bound of much work makes the plan stream, a small one spread") {
   const HeadShape shape{16, 2, 80};
   const Sequence s(shape, 300, 1);
   for (const int bound : {0, kMuchWork}) {
-    const Pass pass(shape, {{&s, 1}}, {.seq_len_bound = bound}, kCuda);
-    const kv::attention::Plan plan(lesson04::queries_of(pass.args));
+    const Pass pass(shape, {{&s, 1}}, {.seq_len_bound = bound}, kDevice);
+    const kv::attention::Plan plan(kv::attention::queries_of(pass.args));
     using Path = kv::attention::Plan::Path;
     CHECK(plan.path == (bound == 0 ? Path::kSpread : Path::kStream));
   }
-}
-
-TEST_CASE("what unused slots hold, where blocks are and how large they are leaves no trace") {
-  for (const Run& run : runs_on(kCuda)) check_all_layouts(run);
 }
 
 TEST_CASE("any number of queries and any place in the batch give the same bits") {
@@ -40,7 +29,7 @@ TEST_CASE("any number of queries and any place in the batch give the same bits")
         std::vector<Part>{{&a, 32}, {&c, 64}}, std::vector<Part>{{&a, 700}, {&b, 1}, {&c, 33}}}) {
     CAPTURE(parts.size());
     const Outputs want = wanted(kFast, shape, parts);
-    for (const Run& run : {kFast, Run{kv::Kernel::kFast, kCuda, kMuchWork}}) {
+    for (const Run& run : {kFast, Run{kv::Kernel::kFast, kDevice, kMuchWork}}) {
       for (const uint64_t seed : {1u, 2u}) {
         check_bits(run.attend({.shuffle = seed})(shape, parts), want);
       }
@@ -49,20 +38,11 @@ TEST_CASE("any number of queries and any place in the batch give the same bits")
   kvtest::check_bits_of_a_query(kPlain.attend(), /*chunks=*/true);
 }
 
-TEST_CASE("the plain kernel is close to double precision and to the fast one") {
-  kvtest::check_plain_attention(kPlain.attend(), kFast.attend(), kCuda, 3);
-}
-
-TEST_CASE("two sequences may read one block") {
-  for (const Run& run : runs_on(kCuda)) check_shared_blocks(run);
-}
-
 TEST_CASE("what the kernels do not serve is refused by name") {
-  for (const Run& run : runs_on(kCuda)) check_block_sizes_refused(run);
   const HeadShape shape{16, 8, 128};
   const Sequence s(shape, 700, 1);
-  Pass pass(shape, {{&s, 1}}, {}, kCuda);
-  const kv::Stream stream(kCuda);
+  Pass pass(shape, {{&s, 1}}, {}, kDevice);
+  const kv::Stream stream(kDevice);
   CHECK_THROWS_AS(lesson04::fast_paged_attention_cuda(pass.args, stream), std::logic_error);
   pass.args.cache.head_dim = 72;
   pass.args.max_seq_len = 100;  // one group: no workspace
@@ -70,7 +50,7 @@ TEST_CASE("what the kernels do not serve is refused by name") {
 }
 
 TEST_CASE("the engine gives lesson 03's bits on CUDA in chunks") {
-  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kCuda);
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kDevice);
   const std::vector<kv::Request> requests{kvtest::request_of(4, 20), kvtest::request_of(300, 3),
                                           kvtest::request_of(1, 30)};
   const auto gathered = lesson03::make_engine(model, {})->generate(requests);
@@ -78,13 +58,4 @@ TEST_CASE("the engine gives lesson 03's bits on CUDA in chunks") {
     CAPTURE(chunk);
     kvtest::check_equal(lesson04::PagedEngine(model, {}, chunk).generate(requests), gathered);
   }
-}
-
-TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
-  for (const Run& run : runs_on(kCuda)) check_debug_pool(run);
-}
-
-TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
-  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kCuda);
-  lesson03_test::check_model_in_debug_pool<lesson04::PagedCacheAttention>(model);
 }
