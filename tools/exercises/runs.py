@@ -42,9 +42,8 @@ def build(folder, targets, jobs=None):
             failed = True
         elif status := re.match(r"\[(\d+)/(\d+)\] ", line):
             if int(status[2]) > 8 and (sys.stderr.isatty() or not shown):
-                end = "" if sys.stderr.isatty() else "\n"
-                print(f"\r\033[K  building {status[1]} of {status[2]}" if not end else "  building ...", end=end, file=sys.stderr,
-                      flush=True)
+                words = f"building what the tests need, {status[1]} of {status[2]} files"
+                print(*(["\r\033[K ", words] if sys.stderr.isatty() else [words + "\n"]), end="", file=sys.stderr, flush=True)
                 shown = True
         elif not line.startswith(("ninja: ", "-- ")) or "unknown target" in line:
             said.append(relative(line, folder))
