@@ -37,7 +37,7 @@ TEST_CASE("every lesson gives the same bits on CUDA, fast and plain, together an
   }
 }
 
-TEST_CASE("500 prompts, eight configurations of memory, no differing bit on CUDA") {
+TEST_CASE("many prompts, eight configurations of memory, no differing bit on CUDA") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCuda);
   const auto prompts = static_cast<int>(kvtest::number_from("KV_PROMPTS", 500));
   ladder::check_prompts(model, prompts, 1);

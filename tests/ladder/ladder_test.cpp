@@ -55,14 +55,15 @@ TEST_CASE("every lesson gives the same bits on the CPU, fast and plain, and each
   CHECK(plain[0].digest != fast[0].digest);
 }
 
-TEST_CASE("each lesson of the ladder is better than the one before, at equal bits") {
+TEST_CASE("each lesson after the second is better than the one before, at equal bits") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
   kv::GenerateOptions options;
   options.max_tokens = 96;
   const auto server =
       ladder::server_requests(options, kv::Tokenizer::load(kTiny), model.config()).workload;
-  const auto rungs =
-      ladder::climb(model, server, ladder::lessons(), {256, ladder::kServerKvTokens});
+  // Lesson 01, which computes 70,000 rows for it, is compared with fewer tokens (below).
+  const auto rungs = ladder::climb(model, server, std::span(ladder::lessons()).subspan(1),
+                                   {256, ladder::kServerKvTokens});
   CHECK(ladder::first_mismatch(rungs) == std::nullopt);
 
   using Counter = int64_t kv::EngineCounters::*;
@@ -72,8 +73,7 @@ TEST_CASE("each lesson of the ladder is better than the one before, at equal bit
     std::string lesson;
     Counter less, more = nullptr;
   };
-  const std::vector<Gain> gains{{"02", kRows},
-                                {"03", &kv::EngineCounters::passes, kAtOnce},
+  const std::vector<Gain> gains{{"03", &kv::EngineCounters::passes, kAtOnce},
                                 {"04", &kv::EngineCounters::kv_bytes_copied},
                                 {"05", kRows, kAtOnce},
                                 {"06", kRows},
@@ -93,7 +93,7 @@ TEST_CASE("each lesson of the ladder is better than the one before, at equal bit
     const kv::EngineCounters& c = rungs[i].counters;
     return 1 - static_cast<double>(c.kv_bytes_used) / static_cast<double>(c.kv_bytes_reserved);
   };
-  CHECK(waste(2) < waste(1) / 2);
+  CHECK(waste(1) < waste(0) / 2);
   const auto slot = model.config().kv_bytes_per_token(sizeof(float));
   for (const auto& rung : rungs) {
     CHECK(rung.counters.kv_bytes_reserved <= ladder::kServerKvTokens * slot);
@@ -108,6 +108,7 @@ TEST_CASE("turns, samples and latecomers do not change a request's bits") {
       ladder::server_requests(options, kv::Tokenizer::load(kTiny), model.config()).workload;
   const auto in_turns = ladder::climb(model, server, ladder::lessons(), {256, 512});
   CHECK(ladder::first_mismatch(in_turns) == std::nullopt);
+  CHECK(in_turns[1].counters.kv_rows_computed < in_turns[0].counters.kv_rows_computed);
   const auto together =
       ladder::climb(model, {.requests = server.requests}, std::span(ladder::lessons()).first(1));
   CHECK(together[0].digest == in_turns[0].digest);
@@ -235,7 +236,7 @@ TEST_CASE("asking for CUDA where there is none never becomes the CPU") {
   kvtest::check_refused(kvtest::shell("$B/ladder --device cuda"), "--device cuda");
 }
 
-TEST_CASE("500 prompts, eight configurations of memory, no differing bit") {
+TEST_CASE("many prompts, eight configurations of memory, no differing bit") {
 #if defined(__SANITIZE_ADDRESS__)
   constexpr int kPrompts = 25;
 #else

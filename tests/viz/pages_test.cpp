@@ -21,6 +21,7 @@
 
 #include "common/base/error.h"
 #include "tests/support/shell.h"
+#include "tests/support/shortened.h"
 #include "viz/headless.h"
 #include "viz/pages.h"
 #include "viz/pictures.h"
@@ -108,12 +109,13 @@ TEST_CASE_FIXTURE(Fixture, "every scenario of every page holds") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "every control that is enabled can be clicked in many states") {
+  const int64_t clicks = kvtest::number_from("KV_CLICKS", kClicks);
   for (const auto& page : viz::make_pages({})) {
     const std::string lesson = page->info().lesson;
     CAPTURE(lesson);
     shell.select(lesson);
     std::mt19937 rng(7);
-    for (int click = 0; click < kClicks; ++click) {
+    for (int64_t click = 0; click < clicks; ++click) {
       ui.frame();
       for (const auto& [name, control] : shell.probe().controls) {
         CHECK_FALSE(name.empty());
