@@ -103,6 +103,7 @@ void load_matrices(uint32_t (&r)[4], const void* row, bool transposed, Where whe
     const void* row;
     bool transposed;
   } mine{r, row, transposed};
+  reads_16(row, __builtin_return_address(0));
   const auto exchange = [](void* const* operands, unsigned) {
     for (int matrix = 0; matrix < 4; ++matrix) {
       uint16_t m[8][8];

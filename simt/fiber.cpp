@@ -6,6 +6,8 @@
 
 #if defined(SIMT_TSAN)
 #include <sanitizer/tsan_interface.h>
+extern "C" void __tsan_read16_pc(const void*, void*);
+extern "C" void __tsan_write16_pc(void*, void*);
 extern "C" void AnnotateIgnoreReadsBegin(const char*, int);
 extern "C" void AnnotateIgnoreReadsEnd(const char*, int);
 extern "C" void AnnotateIgnoreWritesBegin(const char*, int);
@@ -120,6 +122,8 @@ void Fiber::set_name([[maybe_unused]] const char* name) {
 #ifdef SIMT_TSAN
 void release(void* at) { __tsan_release(at); }
 void acquire(void* at) { __tsan_acquire(at); }
+void reads_16(const void* at, void* pc) { __tsan_read16_pc(at, pc); }
+void writes_16(void* at, void* pc) { __tsan_write16_pc(at, pc); }
 Quiet::Quiet() {
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
   AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
@@ -131,6 +135,8 @@ Quiet::~Quiet() {
 #else
 void release(void*) {}
 void acquire(void*) {}
+void reads_16(const void*, void*) {}
+void writes_16(void*, void*) {}
 Quiet::Quiet() = default;
 Quiet::~Quiet() = default;
 #endif

@@ -58,6 +58,10 @@ inline constexpr bool kFindsRaces = false;
 void release(void* at);
 void acquire(void* at);
 
+/// What the machine reads or writes for a thread is that thread's access, made at `pc`.
+void reads_16(const void* at, void* pc);
+void writes_16(void* at, void* pc);
+
 /// While one exists, this fiber works for the machine: what it allocates is nobody's race.
 struct Quiet {
   Quiet();

@@ -147,7 +147,7 @@ void start_copy_16(void* to, const void* from) {
   const Quiet quiet;
   auto& groups = Worker::here().running().copies;
   if (groups.empty()) groups.emplace_back();
-  groups.back().push_back({to, from});
+  groups.back().push_back({to, from, __builtin_return_address(0)});
 }
 void commit_copies() {
   const Quiet quiet;
@@ -159,6 +159,8 @@ void wait_for_copies(size_t pending_groups) {
   while (groups.size() > pending_groups + 1) {
     for (const Thread::Copy& copy : groups.front()) {
       static constexpr std::array<char, 16> kZeros{};
+      if (copy.from != nullptr) reads_16(copy.from, copy.pc);
+      writes_16(copy.to, copy.pc);
       std::memcpy(copy.to, copy.from != nullptr ? copy.from : kZeros.data(), 16);
     }
     const Quiet quiet;

@@ -39,6 +39,7 @@ struct Thread {
   struct Copy {
     void* to;
     const void* from;
+    void* pc;  // where it was started
   };
   std::vector<std::vector<Copy>> copies;  // groups; the last one is open
 };
@@ -116,6 +117,7 @@ class Worker {
   Warp& warp_of(const Thread& thread) { return warps_[thread.number / 32]; }
 
   void begin(const Grid& grid, size_t cta) {
+    const Quiet quiet;
     grid_ = &grid;
     ++num_ctas_;
     gridDim = grid.size;
@@ -153,6 +155,7 @@ class Worker {
     }
     if (shared_bytes_ > 0) std::memset(shared_, 0xFF, shared_bytes_);  // NaN is noticed
     if (observer != nullptr) observer->on_cta(grid, shared_);
+    release(&begun_);
   }
 
   /// Every fiber's first function: runs threads, one after the other.
@@ -168,6 +171,7 @@ class Worker {
       thread_->fiber->set_name(name_of_thread().c_str());
     }
     acquire(&launched);
+    acquire(&begun_);
     if (!grid_->overlaps) acquire(&ended[(num_launches + 1) % 2]);
     acquire(&ctas_[(num_ctas_ + 1) % 2]);  // the CTA before had the same shared memory
     in_kernel = true;
@@ -329,6 +333,7 @@ class Worker {
   size_t first_fiber_ = 0;  // of the next CTA
   std::deque<Fiber*> free_;
   std::array<char, 2> syncs_{}, ctas_{};  // for release() and acquire()
+  char begun_ = 0;                        // the same: when a CTA's memory is made
 };
 
 }  // namespace simt

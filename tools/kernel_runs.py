@@ -30,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = {"": "simt", "races": "simt-tsan", "bounds": "simt-asan", "traffic": "simt-trace"}
 LOOKS_FOR = {"": "", "races": ", looking for races", "bounds": ", looking for overruns",
              "traffic": ", counting loads and stores"}
+DIVERGENCE = r"not every thread comes[^,\n]*|deadlock|the mask [^,\n]*|lanes of a warp meet in different calls"
 WAITS = 77  # a test that came to a KV_TODO
 LIMIT_S = 120
 OPTIONS = {"TSAN_OPTIONS": "color=never:exitcode=66:history_size=4", "UBSAN_OPTIONS": "color=never:print_stacktrace=1",
@@ -97,13 +98,15 @@ def of_reader(frames):
     found = []
     for frame in frames:
         if frame[1].is_absolute() or frame[1].parts[0] == "simt" and "include" not in frame[1].parts:
-            break
-        found.append(frame)
+            if found:
+                break
+        else:
+            found.append(frame)
     return found
 
 
 def kernel_in(frames):
-    return re.sub(r"^.*\(anonymous namespace\)::|\(.*$", "", frames[-1][0]).split("::")[-1] if frames else "a kernel"
+    return kernel_traffic.base_name(frames[-1][0]) if frames else "a kernel"
 
 
 def place(frames):
@@ -115,6 +118,15 @@ def place(frames):
     if outer[1] != inner[1]:
         lines += [f"      called from {outer[1]}:{outer[2]}", quoted(*outer[1:])]
     return [line for line in lines if line]
+
+
+def with_lines(report, binary):
+    """The sanitizer's own reader of debug information misses some functions of templates."""
+    missed = {int(address, 16) for address in re.findall(r"<null> \(%s\+(0x[0-9a-f]+)\)" % re.escape(pathlib.Path(binary).name), report)}
+    frames = kernel_traffic.frames_at(str(binary), missed) if missed else {}
+    def lines(m):
+        return "\n".join(f"    #0 {function} {file}:{line}" for function, file, line in frames.get(int(m[1], 16), ())) or m[0]
+    return re.sub(r"^    #\d+ [^\n]*<null> \(\S+\+(0x[0-9a-f]+)\)$", lines, report, flags=re.M)
 
 
 def race_of(report, binary):
@@ -155,7 +167,7 @@ def what_orders(kernels, threads, launches):
 def races(output, binary):
     found = {}
     for report in re.findall(r"WARNING: ThreadSanitizer: data race.*?(?=^={18}$)", output, re.M | re.S):
-        key, lines = race_of(report, binary)
+        key, lines = race_of(with_lines(report, binary), binary)
         found.setdefault(key, [lines, 0])[1] += 1
     return [lines + ([f"  ({count} reports of these two lines)"] if count > 1 else []) for lines, count in found.values()]
 
