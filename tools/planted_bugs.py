@@ -4,6 +4,7 @@
     ./course planted                     all bugs, as a table
     python3 tools/planted_bugs.py --bin BUILD_FOLDER [--only TEXT] [--case NAME] [--jobs N] [--show]
     python3 tools/planted_bugs.py --check           only: does every bug still have its place?
+    python3 tools/planted_bugs.py --programs        only: which programs does it need, in which builds?
 
 Each lesson lists its bugs in lessons/NN_topic/test/planted.txt. The first line names the test programs
 that must find them, the first one first; then, between empty lines, one paragraph for each bug:
@@ -19,6 +20,19 @@ stands after the plus signs takes its place. The file's name is meant from the l
 from the repository's root. It is compiled alone and linked ahead of the
 libraries with the tests; nothing in the working tree changes. A bug counts as found if a test fails,
 or does not end. Exit code 1 if one is not found.
+
+Bugs in CUDA kernels stand in planted_kernels.txt and run on the simulated GPU (docs/simt.md):
+
+    kernels: lesson02_gpu_test
+
+    kernels/attention/spread_queries.cuh: the tiles are merged before they are complete
+    - attend(tiles); __syncthreads();
+    + attend(tiles);
+    in: fast.cu
+    found by: races, "attention over slabs*"
+
+`in:` is the file to compile if the bug is in a header. `found by:` names who must find it: races, bounds, divergence
+(a barrier or a shuffle that some threads miss) or results (a test that fails), and the test cases that run.
 """
 
 import argparse
@@ -33,6 +47,8 @@ import subprocess
 import sys
 import tempfile
 
+import kernel_runs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Whole generations find most bugs too, but take longer.
 FAST = {"KV_RANDOM_OPS": "100000", "KV_THREADS": "1"}
@@ -46,6 +62,13 @@ class Bug:
     old: str
     new: str
     tests: list
+    tool: str = "tests"  # who must find it, if it is in a kernel
+    cases: str = "*"
+    through: pathlib.Path = None  # what is compiled, if it is in a header
+
+    def preset(self):
+        """Of the simulated GPU; none for a bug outside of kernels."""
+        return {"tests": "", "results": "simt", "divergence": "simt"}.get(self.tool) or kernel_runs.PRESETS.get(self.tool, "")
 
     def pattern(self):
         return re.compile(r"\s+".join(re.escape(word) for word in self.old.split()))
@@ -54,27 +77,38 @@ class Bug:
         return self.pattern().sub(lambda _: self.new, self.source.read_text())
 
 
+LINE = re.compile(r"(?:([-+]) ?(.*)|(in|found by): (.*))$")
+
+
 def bugs_of(path):
-    """The bugs of one planted.txt."""
+    """The bugs of one planted.txt or planted_kernels.txt."""
     head, *paragraphs = path.read_text().strip().split("\n\n")
     where = path.relative_to(ROOT)
-    if not head.startswith("tests:"):
-        sys.exit(f"error: {where}: found '{head}', wanted a first line 'tests: PROGRAM ...'")
+    first = "kernels:" if path.stem == "planted_kernels" else "tests:"
+    if not head.startswith(first):
+        sys.exit(f"error: {where}: found '{head}', wanted a first line '{first} PROGRAM ...'")
+    lesson = path.parent.parent
+    at = lambda file: lesson / file if (lesson / file).exists() else ROOT / file
     bugs = []
     for paragraph in paragraphs:
         title, *lines = [line for line in paragraph.split("\n") if not line.startswith("#")]
         file, _, what = title.partition(": ")
-        code = {"-": [], "+": []}
+        code, told = {"-": [], "+": []}, {}
         for line in lines:
-            if line[:2].rstrip() not in code:
-                sys.exit(f"error: {where}: '{title}': found '{line}', wanted '- CODE' or '+ CODE'")
-            code[line[0]].append(line[2:])
+            match = LINE.match(line)
+            if not match:
+                sys.exit(f"error: {where}: '{title}': found '{line}', wanted '- CODE', '+ CODE', 'in: FILE' or 'found by: TOOL'")
+            if match[1]:
+                code[match[1]].append(match[2])
+            else:
+                told[match[3]] = match[4]
         if not what or not code["-"]:
             sys.exit(f"error: {where}: found '{title}', wanted 'FILE: WHAT IS WRONG' and lines '- CODE'")
-        lesson = path.parent.parent
-        source = lesson / file if (lesson / file).exists() else ROOT / file
-        bugs.append(Bug(f"{lesson.name[:2]}/{pathlib.Path(file).name}", source, what,
-                        "\n".join(code["-"]), "\n".join(code["+"]), head.split()[1:]))
+        tool, _, cases = told.get("found by", "tests").partition(", ")
+        if (tool not in ("races", "bounds", "divergence", "results")) != (first == "tests:"):
+            sys.exit(f"error: {where}: '{title}': found by '{tool}', wanted races, bounds, divergence or results")
+        bugs.append(Bug(f"{lesson.name[:2]}/{pathlib.Path(file).name}", at(file), what, "\n".join(code["-"]), "\n".join(code["+"]),
+                        head.split()[1:], tool, cases.strip('"') or "*", at(told["in"]) if "in" in told else None))
     return bugs
 
 
@@ -115,14 +149,17 @@ class Build:
         return self.link[test]
 
     def compile_bug(self, bug, folder):
-        mutant = folder / bug.source.name
+        mutant = folder / bug.source.relative_to(ROOT)  # found before the real one
+        mutant.parent.mkdir(parents=True)
         mutant.write_text(bug.planted())
-        words = shlex.split(self.compile[bug.source])
+        words = shlex.split(self.compile[bug.through or bug.source])
         words = [w for w in words if w not in ("-Werror", "ccache")]
-        words = ["-O1" if w == "-O2" else w for w in words if not w.startswith("-g")]
+        words = ["-O1" if w == "-O2" else w for w in words if bug.preset() or not w.startswith("-g")]
         out = folder / "mutant.o"
         words[words.index("-o") + 1] = str(out)
-        words[words.index("-c") + 1] = str(mutant)
+        if not bug.through:
+            words[words.index("-c") + 1] = str(mutant)
+        words[1:1] = ["-I", str(folder), f"-ffile-prefix-map={folder}={ROOT}"]
         for option in ("-MF", "-MT"):
             if option in words:
                 at = words.index(option)
@@ -152,17 +189,44 @@ def try_bug(build, bug, options):
             program, error = build.link_bug(test, mutant, folder)
             if error:
                 return f"ERROR: it does not link: {error.strip().splitlines()[0]}"
-            try:
-                done = run([str(program), "--abort-after=1", "--no-colors", f"--test-case={options.case}"], timeout=120,
-                           env={**os.environ, **FAST})
-            except subprocess.TimeoutExpired:
-                return f"{test} does not end"
-            if done.returncode != 0:
-                if options.show:
-                    print(done.stdout, file=sys.stderr)
-                found = re.search(r"TEST CASE:\s+(.*)", done.stdout)
-                what = found.group(1).strip() if found else "it ends with a signal"
-                return f"{test.removesuffix('_test')}: {what}"
+            found = (run_tests if bug.tool == "tests" else run_kernels)(program, bug, options)
+            if found:
+                return f"{test.removesuffix('_test')}: {found}"
+    return ""
+
+
+def run_tests(program, bug, options):
+    try:
+        done = run([str(program), "--abort-after=1", "--no-colors", f"--test-case={options.case}"], timeout=120,
+                   env={**os.environ, **FAST})
+    except subprocess.TimeoutExpired:
+        return "it does not end"
+    if done.returncode == 0:
+        return ""
+    if options.show:
+        print(done.stdout, file=sys.stderr)
+    found = re.search(r"TEST CASE:\s+(.*)", done.stdout)
+    return found.group(1).strip() if found else "it ends with a signal"
+
+
+def run_kernels(program, bug, options):
+    """What the tool that must find it says, in short; nothing if it was found by another one."""
+    for result in kernel_runs.run(program, "" if bug.tool in ("results", "divergence") else bug.tool,
+                                  kernel_runs.cases_of(program, "*", bug.cases), jobs=1):
+        if result.state != "fails" or not result.findings:
+            continue
+        lines = result.findings[0]
+        if options.show:
+            print(f"\n{bug.what}:", *lines, sep="\n", file=sys.stderr)
+        text = "\n".join(lines)
+        threads = re.search(kernel_runs.DIVERGENCE, text)
+        if bug.tool == "results":
+            return "" if threads else f"results: {result.case}"
+        if bug.tool == "divergence":
+            return f"divergence: {threads[0]}" if threads else ""
+        places = re.findall(r"^    (\S+?)(?=:\d)(:\d+)", text, re.M)
+        named = " and ".join(dict.fromkeys(pathlib.Path(file).name + line for file, line in places))
+        return f"{bug.tool}: {named}" if lines[0].startswith(("a race", "an overrun", "undefined")) else ""
     return ""
 
 
@@ -172,10 +236,13 @@ def main():
     parser.add_argument("--only", metavar="TEXT", default="", help="only bugs whose place (06/block_hash.cpp) or text has this")
     parser.add_argument("--case", metavar="NAME", default="*", help="only these test cases; * stands for anything")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--kernels", action="store_true", help="only bugs in CUDA kernels")
+    parser.add_argument("--programs", action="store_true", help="only print the programs that are needed, and their builds")
     parser.add_argument("--check", action="store_true", help="only look whether every bug has its place")
     parser.add_argument("--show", action="store_true", help="what the failing test says, too")
     options = parser.parse_args()
-    bugs = [bug for path in sorted(ROOT.glob("lessons/*/test/planted.txt")) for bug in bugs_of(path)]
+    texts = sorted(ROOT.glob("lessons/*/test/planted*.txt")) + sorted(ROOT.glob("tests/*/planted*.txt"))
+    bugs = [bug for path in texts for bug in bugs_of(path) if bug.tool != "tests" or not options.kernels]
     wrong = check_places(bugs)
     for line in wrong:
         print(f"error: {line}", file=sys.stderr)
@@ -184,17 +251,23 @@ def main():
     if options.check:
         print(f"{len(bugs)} bugs have their places")
         return 0
+    bugs = [bug for bug in bugs if options.only in f"{bug.place} {bug.what}"]
+    programs = sorted({(bug.preset(), test) for bug in bugs for test in bug.tests})
+    if options.programs:
+        for preset, test in programs:
+            print(preset or "-", test)
+        return 0
     if not options.bin:
         parser.error("--bin FOLDER is missing")
-    build = Build(options.bin)
-    bugs = [bug for bug in bugs if options.only in f"{bug.place} {bug.what}"]
-    for test in {test for bug in bugs for test in bug.tests}:  # before the threads
-        build.link_command(test)
+    folder = pathlib.Path(options.bin).resolve()
+    builds = {preset: Build(folder.parent / preset if preset else folder) for preset, _ in programs}
+    for preset, test in programs:  # before the threads
+        builds[preset].link_command(test)
     missed = 0
     print(f"{'bug':<66}  {'in':<24}  found by")
     print("-" * 66 + "  " + "-" * 24 + "  " + "-" * 40)
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
-        for bug, found in zip(bugs, pool.map(lambda bug: try_bug(build, bug, options), bugs)):
+        for bug, found in zip(bugs, pool.map(lambda bug: try_bug(builds[bug.preset()], bug, options), bugs)):
             missed += not found or found.startswith("ERROR")
             print(f"{bug.what:<66}  {bug.place:<24}  {found or 'NOBODY'}", flush=True)
     print(f"\n{len(bugs) - missed} of {len(bugs)} planted bugs found")
