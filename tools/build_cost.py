@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What building costs: the CPU-seconds of every target by group, and of what a change builds again.
 
-    tools/build_cost.py --measure [--cmake=-DKV_CUDA=OFF] [TARGET...]    from nothing, in build/cost
+    tools/build_cost.py --measure [--cmake=-DKV_CUDA=ON] [TARGET...]    from nothing, in build/cost
     tools/build_cost.py [FILE...]                                        the table, from what was measured
 
 --measure builds the targets in their order, without ccache, and prints what each of them added: user and
@@ -53,7 +53,7 @@ def measure(build, options, targets):
                       ("CXX_COMPILER", "CUDA_COMPILER", "CXX_LINKER")]], check=True, cwd=ROOT,
                    stdout=subprocess.DEVNULL)
     before = 0
-    for target in targets or ["ladder", "tests_lesson03", "all"]:
+    for target in targets or ["ladder", "tests_lesson03", "tests", "all"]:
         subprocess.run(["ninja", "-C", build, target], check=True, stdout=subprocess.DEVNULL)
         total = sum(seconds_of_targets(build).values())
         print(f"{target:<44} {total - before:>19.0f} s")
@@ -92,7 +92,7 @@ def main():
     source = next(p.parents[2] for p in users if p.match("common/base/error.h"))  # where this was built
     files = CHANGES if options.measure or not options.names else options.names
     rows += [(name, [o for o in users.get(source / name, ()) if o in seconds]) for name in files]
-    for name, targets in rows:
+    for name, targets in filter(lambda row: row[1], rows):
         print(f"{name:<44} {len(targets):>4} targets {sum(map(seconds.get, targets)):>6.0f} s")
 
 
