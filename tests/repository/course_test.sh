@@ -27,5 +27,8 @@ expect 2 'error: there is no lesson 18446744073709551617' run 184467440737095516
 expect 2 "error: which lesson's\? For example: ./course kernel 3 --races" kernel
 expect 2 'error: there is no lesson 99' kernel 99 --races
 expect 0 'two threads at one place with nothing that orders them' kernel --help
+expect 2 "error: which lesson's" exercise
+expect 2 'error: there is no lesson 99' exercise 99
+expect 0 'again whenever a file is saved' exercise 3 --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
 exit $fails
