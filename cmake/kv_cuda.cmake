@@ -7,7 +7,10 @@
 function(kv_gpu_architectures result)
   set(found "")
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
-    OUTPUT_VARIABLE gpus ERROR_QUIET)
+    OUTPUT_VARIABLE gpus RESULT_VARIABLE failed ERROR_QUIET)
+  if(failed)
+    set(gpus "")  # no driver, or one that does not fit: it says so with a version number
+  endif()
   execute_process(COMMAND "${KV_NVCC}" --list-gpu-code OUTPUT_VARIABLE compiled ERROR_QUIET)
   string(REGEX MATCHALL "[0-9]+[.][0-9]" gpus "${gpus}")
   foreach(gpu IN LISTS gpus)
