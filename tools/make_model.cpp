@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/json.h"
 #include "common/base/parallel.h"
+#include "common/base/table.h"
 #include "common/model/random_weights.h"
 #include "common/model/safetensors.h"
 #include "common/program/generate.h"
@@ -226,8 +227,9 @@ void run(const Options& options) {
   write_weights(options, tensors_of(config, dtype));
   kv::write_json((options.out / "config.json").string(), json);  // last: a folder with it is whole
   const bool text = copy_tokenizer(options, config);
-  kv::Console("").print("{}: {} layers, hidden {}, vocabulary {}, {}{}\n", options.out.string(),
-                        config.num_layers, config.hidden_size, config.vocab_size, options.dtype,
+  kv::Console("").print("{}: {}, hidden {}, vocabulary {}, {}{}\n", options.out.string(),
+                        kv::count_of(config.num_layers, "layer"), config.hidden_size,
+                        config.vocab_size, options.dtype,
                         text ? "" : "; no tokenizer.json, so it takes token ids only");
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 
 namespace viz {
 
@@ -22,11 +23,6 @@ struct SequenceView {
   std::string name;
   int hue = 0;
 };
-
-/// "1 block", "2 blocks".
-inline std::string count_of(int64_t count, const std::string& thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
 
 inline int words_in(const std::string& text) {
   std::istringstream in(text);
@@ -55,7 +51,8 @@ class NamedList {
   /// Why no thing can have one of these names now; empty: all of them can.
   std::string why_not_add(std::span<const std::string> names) const {
     if (things_.size() + names.size() > most_) {
-      return fmt::format("there are {} of at most {} {}s", things_.size(), most_, kind_);
+      return fmt::format("there are {} of at most {}", things_.size(),
+                         kv::count_of(static_cast<int64_t>(most_), kind_));
     }
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string& name = names[i];

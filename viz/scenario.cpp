@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 
 namespace viz {
 namespace {
@@ -60,9 +61,9 @@ int64_t Command::number(size_t i, std::string_view what, int64_t min, int64_t ma
 
 void Command::check_count(size_t min, size_t max) const {
   if (args.size() >= min && args.size() <= max) return;
-  const std::string wanted =
-      min == max ? fmt::format("{}", min) : fmt::format("{} to {}", min, max);
-  kv::user_error("{}{} wants {} words after it, found {}", place(), verb, wanted, args.size());
+  const std::string wanted = min == max ? kv::count_of(static_cast<int64_t>(min), "word")
+                                        : fmt::format("{} to {} words", min, max);
+  kv::user_error("{}{} wants {} after it, found {}", place(), verb, wanted, args.size());
 }
 
 Command parse_command(std::string_view line, int number) {
@@ -152,10 +153,12 @@ std::string Scenario::text() const {
 std::vector<std::filesystem::path> shipped_scenarios(const std::filesystem::path& project) {
   std::vector<std::filesystem::path> files;
   std::error_code none;
-  for (const auto& lesson : std::filesystem::directory_iterator(project / "lessons", none)) {
-    const auto folder = lesson.path() / "scenarios";
-    for (const auto& file : std::filesystem::directory_iterator(folder, none)) {
-      if (file.path().extension() == ".txt") files.push_back(file.path());
+  for (const char* const floor : {"lessons", "viz"}) {
+    for (const auto& owner : std::filesystem::directory_iterator(project / floor, none)) {
+      const auto folder = owner.path() / "scenarios";
+      for (const auto& file : std::filesystem::directory_iterator(folder, none)) {
+        if (file.path().extension() == ".txt") files.push_back(file.path());
+      }
     }
   }
   std::sort(files.begin(), files.end());

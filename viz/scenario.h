@@ -54,7 +54,7 @@ struct Scenario {
   std::string text() const;
 };
 
-/// The scenarios that ship with the project, in order.
+/// The scenarios that ship with the project, in order: of the lessons and of the folders here.
 std::vector<std::filesystem::path> shipped_scenarios(const std::filesystem::path& project);
 
 }  // namespace viz

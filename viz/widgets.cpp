@@ -89,7 +89,7 @@ void describe(Ui& ui, const PoolView& view, const BlockView& block) {
   } else {
     text += fmt::format("\nheld by {} (ref count {})", names_of(view.sequences, block.owners),
                         block.ref_cnt);
-    text += fmt::format("\n{} of {} slots filled", block.filled, view.block_size);
+    text += fmt::format("\n{} of {} filled", block.filled, kv::count_of(view.block_size, "slot"));
   }
   text += fmt::format("\nslots {} to {}", int64_t{block.id} * view.block_size,
                       int64_t{block.id} * view.block_size + view.block_size - 1);

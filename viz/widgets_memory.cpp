@@ -54,8 +54,8 @@ void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view) {
     text_right(list, origin.x + left + most + right - 4 * s, y + 5 * s, kDim,
                percent_of(slab.reserved - slab.used, slab.reserved) + " empty");
     if (mouse_in(a, b)) {
-      ui.tooltip(fmt::format("{}: {} slots reserved, {} hold a token, {} are empty",
-                             slab.sequence.name, slab.reserved, slab.used,
+      ui.tooltip(fmt::format("{}: {} reserved, {} filled, {} empty", slab.sequence.name,
+                             kv::count_of(slab.reserved, "slot"), slab.used,
                              slab.reserved - slab.used));
     }
     y += pitch;
@@ -77,7 +77,8 @@ void strip(Ui& ui, const std::string& name, const StripView& view) {
     if (to <= from) return;
     const ImVec2 a(at(from), origin.y), b(at(to), origin.y + h);
     hatch(list, a, b, kLine, s);
-    if (mouse_in(a, b)) ui.tooltip(fmt::format("a hole of {} slots, from {} on", to - from, from));
+    if (mouse_in(a, b))
+      ui.tooltip(fmt::format("a hole of {}, from {} on", kv::count_of(to - from, "slot"), from));
   };
   for (const StripView::Range& range : view.ranges) {
     hole(end, range.begin);
@@ -90,8 +91,8 @@ void strip(Ui& ui, const std::string& name, const StripView& view) {
     text_at(list, a.x + 6 * s, a.y + 22 * s, kText,
             fitting(std::to_string(range.size), b.x - a.x - 8 * s));
     if (mouse_in(a, b)) {
-      ui.tooltip(fmt::format("{}: {} slots, {} to {}", range.owner.name, range.size, range.begin,
-                             end - 1));
+      ui.tooltip(fmt::format("{}: {}, {} to {}", range.owner.name, kv::count_of(range.size, "slot"),
+                             range.begin, end - 1));
     }
   }
   hole(end, view.capacity);

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 #include "common/base/utf8.h"
 
 namespace kv {
@@ -139,7 +140,8 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
   std::string text(static_cast<size_t>(size), '\0');
   std::ifstream in(path, std::ios::binary);
   if (!in || !in.read(text.data(), static_cast<std::streamsize>(text.size()))) {
-    user_error("{}: cannot be read ({} bytes wanted); check its permissions", path.string(), size);
+    user_error("{}: cannot be read ({} wanted); check its permissions", path.string(),
+               count_of(static_cast<int64_t>(size), "byte"));
   }
   return text;
 }
@@ -149,8 +151,8 @@ Json load_json(const std::filesystem::path& path, size_t max_bytes) {
 }
 
 std::string describe(const Json& value) {
-  if (value.is_array()) return fmt::format("an array of {} values", value.size());
-  if (value.is_object()) return fmt::format("an object of {} keys", value.size());
+  if (value.is_array()) return "an array of " + count_of(std::ssize(value), "value");
+  if (value.is_object()) return "an object of " + count_of(std::ssize(value), "key");
   if (value.is_string()) return quote(value.get_ref<const std::string&>());
   return value.dump();
 }

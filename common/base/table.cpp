@@ -70,6 +70,11 @@ std::string with_commas(int64_t number) {
   return digits;
 }
 
+std::string count_of(int64_t count, std::string_view thing) {
+  const char* const ending = count == 1 ? "" : thing.ends_with('s') ? "es" : "s";
+  return fmt::format("{} {}{}", with_commas(count), thing, ending);
+}
+
 std::string percent(double part, double whole) {
   if (!(whole > 0)) return "-";
   return fmt::format("{:.1f} %", 100.0 * part / whole);

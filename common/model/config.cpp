@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/json.h"
+#include "common/base/table.h"
 #include "kernels/attention/contract.h"
 
 namespace kv {
@@ -41,7 +42,7 @@ void refuse_sliding_window(const JsonObject& config, int num_layers) {
   if (config.find("layer_types") != nullptr) {
     const std::vector<Json>& types = config.array("layer_types");
     if (types.size() != static_cast<size_t>(num_layers)) {
-      config.wrong("layer_types", fmt::format("one entry for each of {} layers", num_layers));
+      config.wrong("layer_types", "one entry for each of " + count_of(num_layers, "layer"));
     }
     for (const Json& type : types) {
       if (type != "full_attention") {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 
 namespace kv {
 
@@ -36,9 +37,10 @@ void check_request(const Request& request, size_t index, const ModelConfig& conf
   const int64_t wanted = tokens_to_compute(request);
   if (wanted > config.max_position_embeddings) {
     user_error(
-        "request {}: a prompt of {} tokens and {} to generate need {} positions, the model has {}; "
-        "shorten the prompt or generate fewer tokens",
-        index, request.prompt.size(), request.max_tokens, wanted, config.max_position_embeddings);
+        "request {}: a prompt of {} and {} to generate need {}, the model has {}; shorten the "
+        "prompt or generate fewer tokens",
+        index, count_of(std::ssize(request.prompt), "token"), request.max_tokens,
+        count_of(wanted, "position"), with_commas(config.max_position_embeddings));
   }
 }
 
@@ -53,9 +55,10 @@ void check_seq_len_limit(std::span<const Request> requests, int max_seq_len) {
     const int64_t wanted = tokens_to_compute(requests[i]);
     if (wanted > max_seq_len) {
       user_error(
-          "request {}: a prompt of {} tokens and {} to generate need room for {} tokens, but "
+          "request {}: a prompt of {} and {} to generate need room for {}, but "
           "max_seq_len is {}; shorten the prompt, generate fewer tokens, or raise max_seq_len",
-          i, requests[i].prompt.size(), requests[i].max_tokens, wanted, max_seq_len);
+          i, count_of(std::ssize(requests[i].prompt), "token"), requests[i].max_tokens,
+          count_of(wanted, "token"), max_seq_len);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/json.h"
 #include "common/base/mapped_file.h"
+#include "common/base/table.h"
 #include "common/base/utf8.h"
 
 namespace kv {
@@ -43,8 +44,8 @@ constexpr std::array<DTypeBytes, 16> kDTypes{{{"BOOL", 1},
 // The header as JSON text, checked against the file's size before anything is read.
 std::string_view header_of(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() < kPrefixBytes) {
-    user_error("{}: {} bytes, wanted at least 8 (the length of the header); download it again",
-               name, bytes.size());
+    user_error("{}: {}, wanted at least 8 (the length of the header); download it again", name,
+               count_of(std::ssize(bytes), "byte"));
   }
   uint64_t length = 0;
   for (size_t i = 0; i < kPrefixBytes; ++i) {
@@ -87,9 +88,9 @@ TensorView parse_tensor(const JsonObject& info, std::span<const std::byte> data)
                info.where(), begin, end);
   }
   if (end - begin != wanted) {
-    user_error(
-        "{}: data_offsets [{}, {}] hold {} bytes, wanted {} for {} [{}]; write the file again",
-        info.where(), begin, end, end - begin, wanted, tensor.dtype, fmt::join(tensor.shape, ", "));
+    user_error("{}: data_offsets [{}, {}] hold {}, wanted {} for {} [{}]; write the file again",
+               info.where(), begin, end, count_of(static_cast<int64_t>(end - begin), "byte"),
+               wanted, tensor.dtype, fmt::join(tensor.shape, ", "));
   }
   if (end > data.size()) {
     user_error("{}: ends at byte {} of the data, which has {}; truncated, download the file again",
@@ -132,8 +133,8 @@ void check_coverage(const std::map<std::string, TensorView>& tensors,
     covered = e.end;
   }
   if (covered != data.data() + data.size()) {
-    user_error("{}: {} bytes follow the last tensor, wanted none; write the file again", name,
-               data.data() + data.size() - covered);
+    user_error("{}: {} after the last tensor, wanted none; write the file again", name,
+               count_of(data.data() + data.size() - covered, "byte"));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/base/json.h"
+#include "common/base/table.h"
 #include "common/base/utf8.h"
 #include "common/model/safetensors.h"
 
@@ -119,7 +120,8 @@ void write_safetensors(const std::filesystem::path& path,
     const std::string where = fmt::format("{}: tensor {}", path.string(), quote(t.name));
     const uint64_t wanted = tensor_bytes(t.dtype, t.shape, where);
     if (t.bytes != wanted) {
-      user_error("{}: {} bytes given, wanted {} for its shape", where, t.bytes, wanted);
+      user_error("{}: {} given, wanted {} for its shape", where,
+                 count_of(static_cast<int64_t>(t.bytes), "byte"), wanted);
     }
   }
   SafetensorsWriter writer(path, specs);

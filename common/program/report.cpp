@@ -62,9 +62,9 @@ int64_t rows_without_cache(std::span<const Request> requests, const GenerateResu
 std::string counters_text(const EngineCounters& counters, int64_t generated_tokens) {
   const auto tokens = static_cast<double>(generated_tokens);
   const double rate = counters.seconds > 0 ? tokens / counters.seconds : 0;
-  std::string text = fmt::format("{} tokens in {:.2f} s ({:.1f} tokens/s), {} forward passes\n",
-                                 with_commas(generated_tokens), counters.seconds, rate,
-                                 with_commas(counters.passes));
+  std::string text =
+      fmt::format("{} in {:.2f} s ({:.1f} tokens/s), {}\n", count_of(generated_tokens, "token"),
+                  counters.seconds, rate, count_of(counters.passes, "forward pass"));
   text += fmt::format("rows of K and V computed  {}\n", with_commas(counters.kv_rows_computed));
   const int64_t reserved = counters.kv_bytes_reserved;
   if (reserved == 0) return text + "KV memory                 none is kept\n";

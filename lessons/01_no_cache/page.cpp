@@ -58,11 +58,11 @@ std::string NoCachePage::story() {
   const size_t count = passes().size();
   const int rows = passes().back(), before = count > 1 ? passes()[count - 2] : 0;
   if (live_.finished()) {
-    return fmt::format("the run has ended after {} passes: {} rows of K and V, {} were needed",
-                       count, *counter("rows"), rows);
+    return fmt::format("the run has ended after {}: {} rows of K and V, {} were needed",
+                       kv::count_of(count, "pass"), *counter("rows"), rows);
   }
-  return fmt::format("pass {}: {} rows of K and V, {} of them again; draws \"{}\"", count, rows,
-                     before, live_.text(live_.generated().back().id));
+  return fmt::format("pass {}: {} of K and V, {} of them again; draws \"{}\"", count,
+                     kv::count_of(rows, "row"), before, live_.text(live_.generated().back().id));
 }
 
 std::vector<viz::Counter> NoCachePage::counters() const {

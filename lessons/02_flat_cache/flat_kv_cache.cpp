@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/parallel.h"
+#include "common/base/table.h"
 
 namespace lesson02 {
 
@@ -41,9 +42,9 @@ int FlatKvCache::position(int slab) const {
 void FlatKvCache::check_room(int slab, int num_tokens) const {
   const int computed = position(slab);
   if (num_tokens < 0 || num_tokens > max_seq_len_ - computed) {
-    kv::user_error(
-        "slab {} holds {} tokens and {} more would make {}, but max_seq_len is {}; raise it", slab,
-        computed, num_tokens, int64_t{computed} + num_tokens, max_seq_len_);
+    kv::user_error("slab {} holds {} and {} more would make {}, but max_seq_len is {}; raise it",
+                   slab, kv::count_of(computed, "token"), num_tokens,
+                   int64_t{computed} + num_tokens, max_seq_len_);
   }
 }
 

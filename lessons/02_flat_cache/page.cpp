@@ -69,8 +69,8 @@ FlatCachePage::FlatCachePage(const viz::PageContext& context)
         "another cache, empty and reserved: SLABS x SLOTS slots",
         [this](auto& w) {
           slabs_ = std::make_unique<SlabSimulator>(w[0].number, w[1].number);
-          return fmt::format("{} of {}, reserved and empty", viz::count_of(w[0].number, "slab"),
-                             viz::count_of(w[1].number, "slot"));
+          return fmt::format("{} of {}, reserved and empty", kv::count_of(w[0].number, "slab"),
+                             kv::count_of(w[1].number, "slot"));
         }},
        {"reserve",
         {viz::word("NAME"), viz::number("SLOTS", 1, Reservations::kCapacity).field("slots", "896")},
@@ -100,8 +100,8 @@ std::string FlatCachePage::story() {
   if (live_.finished()) return "the run has ended; its slabs stay reserved for the next one";
   const viz::LiveRun::Token& token = live_.generated().back();
   const auto slab = static_cast<int>(token.request);
-  return fmt::format("slab {}: {} of {} slots hold a token; draws \"{}\"", slab,
-                     cache().position(slab), cache().max_seq_len(), live_.text(token.id));
+  return fmt::format("slab {}: {} of {} filled; draws \"{}\"", slab, cache().position(slab),
+                     kv::count_of(cache().max_seq_len(), "slot"), live_.text(token.id));
 }
 
 std::vector<viz::Counter> FlatCachePage::counters() const {
@@ -148,7 +148,8 @@ void FlatCachePage::draw(viz::Ui& ui) {
 
 void FlatCachePage::draw_slabs(viz::Ui& ui) {
   const int slots = cache().max_seq_len();
-  ui.heading(fmt::format("{} of {} slots", viz::count_of(cache().batch(), "slab"), slots));
+  ui.heading(
+      fmt::format("{} of {}", kv::count_of(cache().batch(), "slab"), kv::count_of(slots, "slot")));
   for (int slab = 0; slab < cache().batch(); ++slab) {
     const std::string id = fmt::format("slab {}", slab);
     const int used = cache().position(slab);
@@ -177,7 +178,7 @@ void FlatCachePage::draw_range(viz::Ui& ui) {
   std::ranges::sort(view.ranges, {}, &viz::StripView::Range::begin);
   viz::strip(ui, "range", view);
   const ReservationArena& arena = range_->arena();
-  ui.label(fmt::format("{} slots free, the largest hole has {}", arena.total_free(),
+  ui.label(fmt::format("{} free, the largest hole has {}", kv::count_of(arena.total_free(), "slot"),
                        arena.largest_hole()));
   form(ui, {"reserve", "Reserve", "reserve " + range_->all().free_name()});
   ui.same_line();
@@ -186,8 +187,8 @@ void FlatCachePage::draw_range(viz::Ui& ui) {
 
 void FlatCachePage::draw_live(viz::Ui& ui) {
   viz::Live::draw_steps(ui, *this);
-  ui.heading(fmt::format("The engine's cache: {} of {} slots",
-                         viz::count_of(cache().batch(), "slab"), cache().max_seq_len()));
+  ui.heading(fmt::format("The engine's cache: {} of {}", kv::count_of(cache().batch(), "slab"),
+                         kv::count_of(cache().max_seq_len(), "slot")));
   std::vector<int64_t> drawn(live_.requests().size());
   for (const viz::LiveRun::Token& token : live_.generated()) ++drawn[token.request];
   for (size_t i = 0; i < drawn.size(); ++i) {

@@ -17,22 +17,22 @@ SlabSimulator::SlabSimulator(int slabs, int slots) : cache_(small_cache(slabs, s
 
 std::string SlabSimulator::append(int slab, int num_tokens) {
   cache_.advance(slab, num_tokens);
-  return fmt::format("append {} to slab {}: {} of its {} slots hold a token", num_tokens, slab,
-                     cache_.position(slab), cache_.max_seq_len());
+  return fmt::format("append {} to slab {}: {} of its {} filled", num_tokens, slab,
+                     cache_.position(slab), kv::count_of(cache_.max_seq_len(), "slot"));
 }
 
 std::string SlabSimulator::clear(int slab) {
   const int tokens = cache_.position(slab);
   cache_.clear(slab);
-  return fmt::format("clear slab {}: {} tokens forgotten, {} slots stay reserved", slab, tokens,
-                     cache_.max_seq_len());
+  return fmt::format("clear slab {}: {} forgotten, {} reserved as before", slab,
+                     kv::count_of(tokens, "token"), kv::count_of(cache_.max_seq_len(), "slot"));
 }
 
 std::string SlabSimulator::why_not_append(int slab, int num_tokens) const {
   if (slab >= cache_.batch()) return fmt::format("there are slabs 0 to {}", cache_.batch() - 1);
   const int room = cache_.max_seq_len() - cache_.position(slab);
   if (num_tokens <= room) return "";
-  return fmt::format("{} of its {} slots are left", room, cache_.max_seq_len());
+  return fmt::format("{} left of {}", kv::count_of(room, "slot"), cache_.max_seq_len());
 }
 
 std::string SlabSimulator::why_not_clear(int slab) const {
@@ -43,7 +43,7 @@ std::string SlabSimulator::why_not_clear(int slab) const {
 std::string Reservations::reserve(const std::string& name, int64_t size) {
   const SlotRange range = arena_.reserve(size).value();
   all_.add(name, {{}, range});
-  return fmt::format("{} reserves {} slots, {} to {}", name, size, range.begin,
+  return fmt::format("{} reserves {}, {} to {}", name, kv::count_of(size, "slot"), range.begin,
                      range.begin + size - 1);
 }
 
@@ -51,15 +51,15 @@ std::string Reservations::release(const std::string& name) {
   const SlotRange range = all_.at(name).range;
   arena_.release(range);
   all_.erase(name);
-  return fmt::format("{} gives {} slots back: {} are free, {} in one piece", name, range.size,
-                     arena_.total_free(), arena_.largest_hole());
+  return fmt::format("{} gives {} back: {} free, {} in one piece", name,
+                     kv::count_of(range.size, "slot"), arena_.total_free(), arena_.largest_hole());
 }
 
 std::string Reservations::why_not_reserve(const std::string& name, int64_t size) const {
   if (const std::string why = all_.why_not_add(name); !why.empty()) return why;
   if (arena_.largest_hole() >= size) return "";
-  return fmt::format("{} slots are free, but the largest hole has {}", arena_.total_free(),
-                     arena_.largest_hole());
+  return fmt::format("{} free, but the largest hole has {}",
+                     kv::count_of(arena_.total_free(), "slot"), arena_.largest_hole());
 }
 
 }  // namespace lesson02

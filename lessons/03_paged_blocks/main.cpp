@@ -72,8 +72,8 @@ void print_translation(const kv::Console& console, int block_size) {
   const lesson03::BlockTable& table = manager.table(b);
   std::string ids;
   for (const int32_t id : table.block_ids()) ids += fmt::format(" {}", id);
-  console.print("Sequence B has {} tokens in blocks of {}; its table is [{} ]\n\n",
-                table.num_tokens(), block_size, ids);
+  console.print("Sequence B has {} in blocks of {}; its table is [{} ]\n\n",
+                kv::count_of(table.num_tokens(), "token"), block_size, ids);
   kv::Table rows({"token", "block = t / size", "offset = t % size", "block id", "slot"});
   for (const int token : std::set{0, 1, block_size - 1, block_size, table.num_tokens() - 1}) {
     if (token >= table.num_tokens()) continue;
@@ -97,11 +97,12 @@ void print_cost(const kv::Console& console, lesson03::PagedEngine& engine,
   if (!engine.cache()) return;
   lesson03::PagedKvCache& cache = *engine.cache();
   const int64_t tails = counters.kv_bytes_reserved - counters.kv_bytes_used;
-  console.print("blocks of {} tokens      {} at most, {} each\n", cache.block_size(),
+  console.print("blocks of {:<15} {} at most, {} each\n", kv::count_of(cache.block_size(), "token"),
                 kv::with_commas(counters.named("blocks_in_use")),
                 kv::human_bytes(cache.bytes_per_block()));
-  console.print("wasted in tails           {}, at most {} slots for each of {} sequences\n",
-                kv::human_bytes(tails), cache.block_size() - 1, requests.size());
+  console.print("wasted in tails           {}, at most {} for each of {}\n", kv::human_bytes(tails),
+                kv::count_of(cache.block_size() - 1, "slot"),
+                kv::count_of(std::ssize(requests), "sequence"));
   const int64_t written = counters.kv_rows_computed * cache.bytes_per_token();
   console.print("gathered                  {}: {:.0f} times what was written\n",
                 kv::human_bytes(counters.kv_bytes_copied),

@@ -38,7 +38,8 @@ PagedPage::PagedPage(const viz::PageContext& context)
         [this](auto& w) {
           pool_ = std::make_unique<NamedSequences>(w[0].number, w[1].number);
           pointed_.reset();
-          return fmt::format("a pool of {} blocks of {} tokens, all free", w[0].text, w[1].text);
+          return fmt::format("a pool of {} of {}, all free", kv::count_of(w[0].number, "block"),
+                             kv::count_of(w[1].number, "token"));
         }}}));
   declare({{"point",
             {viz::word("NAME"), viz::number("TOKEN", 0, 1 << 20)},
@@ -82,12 +83,13 @@ std::string PagedPage::point(const std::string& name, int token) {
 std::string PagedPage::story() {
   const BlockPool& pool = manager().pool();
   if (live_.finished()) {
-    return fmt::format("the run has ended: {} of {} blocks are free", pool.num_free(),
-                       pool.num_blocks());
+    return fmt::format("the run has ended: {} of {} free", pool.num_free(),
+                       kv::count_of(pool.num_blocks(), "block"));
   }
   const viz::LiveRun::Token& token = live_.generated().back();
-  return fmt::format("request {} draws \"{}\"; {} blocks in use for {} tokens", token.request,
-                     live_.text(token.id), pool.num_used(), manager().num_tokens());
+  return fmt::format("request {} draws \"{}\"; {} in use for {}", token.request,
+                     live_.text(token.id), kv::count_of(pool.num_used(), "block"),
+                     kv::count_of(manager().num_tokens(), "token"));
 }
 
 std::vector<viz::SequenceView> PagedPage::sequences() const {

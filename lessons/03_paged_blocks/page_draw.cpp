@@ -55,7 +55,8 @@ void PagedPage::draw(viz::Ui& ui) {
     }
   }
   ui.begin_columns({0.45f, 0.55f});
-  ui.heading(fmt::format("Pool: {} blocks of {} tokens", pool.num_blocks(), size));
+  ui.heading(fmt::format("Pool: {} of {}", kv::count_of(pool.num_blocks(), "block"),
+                         kv::count_of(size, "token")));
   viz::pool_grid(ui, "pool", view);
   if (!live_.running()) {
     ui.heading("Watch the engine");

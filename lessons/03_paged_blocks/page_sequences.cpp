@@ -42,14 +42,14 @@ std::string NamedSequences::free(const std::string& name) {
   const int blocks = manager_.table(number).num_blocks();
   manager_.free_sequence(number);
   all_.erase(name);
-  return fmt::format("free {}: {} back to the pool", name, viz::count_of(blocks, "block"));
+  return fmt::format("free {}: {} back to the pool", name, kv::count_of(blocks, "block"));
 }
 
 std::string NamedSequences::why_not_append(const std::string& name, int num_tokens) const {
   const int needed = table(name).blocks_to_extend(num_tokens);
   const int num_free = manager_.pool().num_free();
   if (needed <= num_free) return "";
-  return fmt::format("needs {}, {} free", viz::count_of(needed, "block"), num_free);
+  return fmt::format("needs {}, {} free", kv::count_of(needed, "block"), num_free);
 }
 
 const BlockTable& NamedSequences::table(const std::string& name) const {

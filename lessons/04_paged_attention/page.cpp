@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 #include "engine.h"
 #include "page_walk.h"
 
@@ -107,8 +108,8 @@ std::string WalkPage::start(const std::string& prompt, int num_tokens) {
   const auto result = make_engine(model_.model(), {})->generate({&request, 1});
   std::ranges::copy(result.completions[0].tokens, std::back_inserter(tokens));
   walk(std::move(tokens), {});
-  return fmt::format("{} tokens in {} blocks; {}", tokens_.size(), walk_->block_table.size(),
-                     story());
+  return fmt::format("{} in {}; {}", kv::count_of(std::ssize(tokens_), "token"),
+                     kv::count_of(std::ssize(walk_->block_table), "block"), story());
 }
 
 void WalkPage::walk(std::vector<int32_t> tokens, const WalkOptions& options) {
@@ -128,8 +129,8 @@ void WalkPage::walk(std::vector<int32_t> tokens, const WalkOptions& options) {
 std::string WalkPage::why_not_look(int layer, int head) {
   const kv::ModelConfig& config = model_.model().config();
   if (layer >= config.num_layers || head >= config.num_heads) {
-    return fmt::format("the model has {} layers and {} query heads", config.num_layers,
-                       config.num_heads);
+    return fmt::format("the model has {} and {}", kv::count_of(config.num_layers, "layer"),
+                       kv::count_of(config.num_heads, "query head"));
   }
   return layer == options_.layer && head == options_.head ? "you are looking at it" : "";
 }

@@ -83,7 +83,8 @@ void WalkPage::draw_pool(viz::Ui& ui) {
       view.at(id).owners = {1};
     }
   }
-  ui.heading(fmt::format("Pool: {} blocks of {} tokens{}", ids.size(), size,
+  ui.heading(fmt::format("Pool: {} of {}{}", kv::count_of(std::ssize(ids), "block"),
+                         kv::count_of(size, "token"),
                          tile ? ", those of this tile in orange" : ""));
   viz::pool_grid(ui, "pool", view);
   ui.heading("Block table");

@@ -47,7 +47,7 @@ void add_example(kv::Table& table, int prompt, int count, int new_tokens, int bl
 }
 
 void print_arithmetic(const kv::Console& console, int block_size) {
-  console.print("Blocks of {} tokens, counted by the manager\n\n", block_size);
+  console.print("Blocks of {}, counted by the manager\n\n", kv::count_of(block_size, "token"));
   kv::Table table({"prompt", "sequences", "new tokens each", "blocks", "as copies", "saved",
                    "copied on write"});
   add_example(table, 256, 4, 0, block_size);
@@ -67,7 +67,8 @@ void print_blocks(const kv::Console& console, const lesson05::SharingEngine& eng
   console.print("blocks as copies          {} at most; sharing saves {}\n", kv::with_commas(copies),
                 kv::percent(static_cast<double>(copies - counters.named("blocks_in_use")),
                             static_cast<double>(copies)));
-  console.print("copied on write           {} blocks, {}\n", engine.manager()->num_copies(),
+  console.print("copied on write           {}, {}\n",
+                kv::count_of(engine.manager()->num_copies(), "block"),
                 kv::human_bytes(counters.kv_bytes_copied));
 }
 

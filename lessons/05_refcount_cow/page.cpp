@@ -68,7 +68,8 @@ void SharingPage::declare_simulator() {
         "drop all sequences and begin with a new pool of BLOCKS x SIZE tokens, all free",
         [this](auto& w) {
           simulator_ = std::make_unique<Simulator>(w[0].number, w[1].number);
-          return fmt::format("a pool of {} blocks of {} tokens, all free", w[0].text, w[1].text);
+          return fmt::format("a pool of {} of {}, all free", kv::count_of(w[0].number, "block"),
+                             kv::count_of(w[1].number, "token"));
         }}}));
 }
 

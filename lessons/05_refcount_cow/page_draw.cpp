@@ -64,8 +64,8 @@ void SharingPage::draw_sequence_buttons(viz::Ui& ui, const std::string& name) co
 }
 
 void SharingPage::draw_pool(viz::Ui& ui) const {
-  ui.heading(fmt::format("Pool: {} of {} tokens", viz::count_of(std::ssize(pool_.blocks), "block"),
-                         pool_.block_size));
+  ui.heading(fmt::format("Pool: {} of {}", kv::count_of(std::ssize(pool_.blocks), "block"),
+                         kv::count_of(pool_.block_size, "token")));
   viz::pool_grid(ui, "pool", pool_);
 }
 

@@ -7,7 +7,7 @@
 
 namespace lesson05 {
 
-using viz::count_of;
+using kv::count_of;
 
 void LiveSharing::watch(const LiveOptions& options) {
   options_ = options;

@@ -6,7 +6,7 @@
 namespace lesson05 {
 namespace {
 
-using viz::count_of;
+using kv::count_of;
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 

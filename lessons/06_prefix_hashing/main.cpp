@@ -55,8 +55,8 @@ nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tok
   const auto without = lesson02::make_engine(model, {});
   generate(*without, requests[0]);  // a first pass sets things up; it is not counted
 
-  console.print("Requests one after the other, all with the same {} tokens in front\n\n",
-                tokenizer.encode(options.system).size());
+  console.print("Requests one after the other, all with the same {} in front\n\n",
+                kv::count_of(std::ssize(tokenizer.encode(options.system)), "token"));
   kv::Table table({"request", "prompt", "from the cache", "computed", "first token", "without",
                    "times faster", "same bits"});
   nlohmann::json rows = nlohmann::json::array();
@@ -153,8 +153,8 @@ nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::To
   const auto ab = forge(model, tokenizer, options);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const auto size = static_cast<size_t>(options.block_size);
-  console.print("Two blocks of {} tokens with one XXH64, found in {:.1f} s\n\n", size,
-                seconds.count());
+  console.print("Two blocks of {} with one XXH64, found in {:.1f} s\n\n",
+                kv::count_of(options.block_size, "token"), seconds.count());
   for (const auto& request : ab) {
     const auto full = std::span(request.prompt).first(request.prompt.size() / size * size);
     const auto block = full.last(size);
@@ -182,7 +182,8 @@ nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
   std::mt19937 rng(1);
   std::vector<int32_t> tokens(size * 64);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 150'000);
-  console.print("One hash of a block of {} tokens, the parent's hash in front\n\n", block_size);
+  console.print("One hash of a block of {}, the parent's hash in front\n\n",
+                kv::count_of(block_size, "token"));
   kv::Table table({"hash", "bits", "time", "made to resist an attacker"});
   nlohmann::json rows = nlohmann::json::array();
   for (const char* name : {"xxh64", "sha256"}) {

@@ -93,8 +93,9 @@ void PrefixPage::declare_pools() {
 
 std::string PrefixPage::restart(const WordCache::Settings& settings) {
   cache_ = std::make_unique<WordCache>(settings);
-  return fmt::format("an empty pool: {} blocks of {}, a hash of {} bits, {}", settings.num_blocks,
-                     settings.block_size, settings.bits,
+  return fmt::format("an empty pool: {} of {}, a hash of {}, {}",
+                     kv::count_of(settings.num_blocks, "block"), settings.block_size,
+                     kv::count_of(settings.bits, "bit"),
                      settings.exact ? "tokens and parent compared" : "the hash trusted");
 }
 
@@ -180,8 +181,8 @@ void PrefixPage::draw_pool(viz::Ui& ui) {
     const BlockTable& table = manager.table(request.id);
     view.add(request, table.block_ids(), table.num_tokens());
   }
-  ui.heading(fmt::format("Pool: {} blocks of {}; # is the end of a hash", pool.num_blocks(),
-                         manager.block_size()));
+  ui.heading(fmt::format("Pool: {} of {}; # is the end of a hash",
+                         kv::count_of(pool.num_blocks(), "block"), manager.block_size()));
   viz::pool_grid(ui, "pool", view);
 }
 

@@ -27,8 +27,9 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
   const auto num_tokens = static_cast<int>(tokens.size());
   const int rest = num_tokens - computed.num_tokens;
   if (!manager_->allocate_slots(next_id_, rest, computed)) {
-    kv::user_error("ask {}: needs {} blocks beside those it finds, {} are free", name,
-                   blocks_for(rest, settings_.block_size), pool_->num_free());
+    kv::user_error("ask {}: needs {} beside those it finds, {} free", name,
+                   kv::count_of(blocks_for(rest, settings_.block_size), "block"),
+                   pool_->num_free());
   }
   num_asked_ += num_tokens;
   num_found_ += computed.num_tokens;
@@ -40,8 +41,8 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
     written_[at(ids[i])].assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }
   manager_->cache_blocks(next_id_, tokens, num_tokens);
-  std::string story =
-      fmt::format("{}: {} of {} tokens from the cache", name, computed.num_tokens, num_tokens);
+  std::string story = fmt::format("{}: {} of {} from the cache", name, computed.num_tokens,
+                                  kv::count_of(num_tokens, "token"));
   if (first_new > 0) story += fmt::format(", blocks {}", fmt::join(ids.first(first_new), " "));
   const Request& request =
       requests_.add(name, {{}, next_id_++, computed.num_tokens, std::move(tokens)});

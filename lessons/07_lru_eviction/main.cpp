@@ -41,8 +41,7 @@ nlohmann::json print_trace(const kv::Console& console, const Options& options) {
   for (const int slots : lesson07::kPoolSlots) {
     if (kv::interrupted()) break;
     const int blocks = slots / options.block_size;
-    std::vector<std::string> row{fmt::format("{} blocks", kv::with_commas(blocks)),
-                                 kv::with_commas(slots)};
+    std::vector<std::string> row{kv::count_of(blocks, "block"), kv::with_commas(slots)};
     nlohmann::json json{{"slots", slots}};
     lesson07::CacheMetrics lru;
     for (const auto policy : lesson07::kPolicies) {
@@ -68,10 +67,9 @@ nlohmann::json talk(const kv::Console& console, kv::Model& model, const kv::Toke
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
   const auto without = lesson02::make_engine(model, {});
   std::vector<std::string> texts = options.generate.prompts;
-  console.print("{} in turns, a pool of {} {} of {}\n\n",
+  console.print("{} in turns, a pool of {} of {}\n\n",
                 texts.size() == 1 ? "One person" : fmt::format("{} people", texts.size()),
-                options.num_blocks, options.num_blocks == 1 ? "block" : "blocks",
-                options.block_size);
+                kv::count_of(options.num_blocks, "block"), options.block_size);
   kv::Table table({"turn", "who", "prompt", "from the cache", "revived", "evicted", "cached blocks",
                    "same bits"});
   nlohmann::json rows = nlohmann::json::array();

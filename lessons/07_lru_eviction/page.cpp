@@ -71,7 +71,7 @@ void EvictionPage::declare_pools() {
             },
             [this](auto&) {
               const int used = pool_->num_used();
-              return used > 0 ? viz::count_of(used, "block") + " in use" : "";
+              return used > 0 ? kv::count_of(used, "block") + " in use" : "";
             }}});
 }
 
@@ -86,7 +86,7 @@ std::string EvictionPage::restart(const PageSettings& settings) {
     if (event.kind == CacheEvent::Kind::kRemoved) evicted_.push_back(event.block_id);
   });
   manager_ = std::make_unique<KvCacheManager>(*pool_);
-  return fmt::format("an empty pool: {} of {}", viz::count_of(settings.num_blocks, "block"),
+  return fmt::format("an empty pool: {} of {}", kv::count_of(settings.num_blocks, "block"),
                      settings.block_size);
 }
 
@@ -94,7 +94,7 @@ std::string EvictionPage::restart(const PageSettings& settings) {
 std::string EvictionPage::what_happened(int64_t revived_before) {
   std::string story;
   if (const int64_t n = pool_->metrics().num_revived - revived_before; n > 0) {
-    story += fmt::format("; {} revived", viz::count_of(n, "free block"));
+    story += fmt::format("; {} revived", kv::count_of(n, "free block"));
   }
   const std::vector<int32_t> evicted = std::exchange(evicted_, {});
   if (!evicted.empty()) {
@@ -129,7 +129,8 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
   num_asked_ += num_tokens;
   num_found_ += computed.num_tokens;
   asked_.add(name, {{}, next_id_++, computed.num_tokens, std::move(tokens)});
-  return fmt::format("{}: {} of {} tokens from the cache", name, computed.num_tokens, num_tokens) +
+  return fmt::format("{}: {} of {} from the cache", name, computed.num_tokens,
+                     kv::count_of(num_tokens, "token")) +
          what_happened(revived_before);
 }
 
@@ -140,7 +141,7 @@ std::string EvictionPage::more(const std::string& name, const std::string& text)
   manager_->allocate_slots(request.id, static_cast<int>(tokens.size()));
   request.tokens.insert(request.tokens.end(), tokens.begin(), tokens.end());
   manager_->cache_blocks(request.id, request.tokens, static_cast<int>(request.tokens.size()));
-  return fmt::format("{}: {} more", name, viz::count_of(std::ssize(tokens), "token")) +
+  return fmt::format("{}: {} more", name, kv::count_of(std::ssize(tokens), "token")) +
          what_happened(revived_before);
 }
 

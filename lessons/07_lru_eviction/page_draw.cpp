@@ -46,7 +46,7 @@ void EvictionPage::draw_queue(viz::Ui& ui) {
         {.label = fmt::format("{} {}", block->id, text),
          .tooltip = block->is_cached
                         ? fmt::format("block {}: \"{}\"\nfound {}", block->id, text,
-                                      viz::count_of(block->num_hits, "time"))
+                                      kv::count_of(block->num_hits, "time"))
                         : fmt::format("block {}: nothing that can be found", block->id),
          .group = 0});
     if (view.pieces.size() == 64) break;  // the rest comes after them

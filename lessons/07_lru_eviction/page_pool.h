@@ -24,7 +24,7 @@ inline viz::PoolView pool_view(const BlockPool& pool) {
 
 inline std::string pool_heading(const BlockPool& pool) {
   return fmt::format("Pool: {} of {}; grey: free, still cached",
-                     viz::count_of(pool.num_blocks(), "block"), pool.block_size());
+                     kv::count_of(pool.num_blocks(), "block"), pool.block_size());
 }
 
 }  // namespace lesson07

@@ -203,14 +203,15 @@ lesson08::Workload workload_of(const Options& options, const kv::Model& model) {
 void print_head(const kv::Console& console, const kv::Model& model, const Options& options,
                 const lesson08::Workload& workload) {
   console.print("Lesson 08, the scheduler, on {}\n\n", kv::describe(model.device()));
-  const size_t requests = workload.requests.size();
-  console.print("{} {} that could want {} blocks of {}, a pool of {}, {} tokens a pass\n\n",
-                requests, requests == 1 ? "request" : "requests",
-                lesson03::blocks_needed(workload.requests, options.block_size), options.block_size,
-                options.num_blocks > 0                  ? std::to_string(options.num_blocks)
-                : options.serve.memory_utilization != 0 ? "what memory allows"
-                                                        : "as many",
-                options.serve.scheduler.max_tokens_per_pass);
+  console.print(
+      "{} that could want {} of {}, a pool of {}, {} a pass\n\n",
+      kv::count_of(std::ssize(workload.requests), "request"),
+      kv::count_of(lesson03::blocks_needed(workload.requests, options.block_size), "block"),
+      options.block_size,
+      options.num_blocks > 0                  ? std::to_string(options.num_blocks)
+      : options.serve.memory_utilization != 0 ? "what memory allows"
+                                              : "as many",
+      kv::count_of(options.serve.scheduler.max_tokens_per_pass, "token"));
 }
 
 /// The bits against lesson 02's, and other ways to serve.
@@ -263,7 +264,8 @@ void run(Options& options) {
   nlohmann::json document = print_result(console, num_blocks, summary_of(workload, result), result);
   if (!options.timeline_file.empty()) write_timeline(options.timeline_file, timeline);
   if (kv::interrupted()) {
-    console.print("interrupted: {} blocks are in use\n", engine.manager()->pool().num_used());
+    console.print("interrupted: {} in use\n",
+                  kv::count_of(engine.manager()->pool().num_used(), "block"));
   } else if (!options.no_check) {
     check(console, model, options, workload, result, num_blocks, document);
   }

@@ -27,7 +27,7 @@ SchedulerPage::SchedulerPage()
           const int needed =
               lesson03::blocks_for(w[1].number + w[2].number - 1, settings_.block_size);
           if (needed > settings_.num_blocks) {
-            return fmt::format("it needs {}, the pool has {}", viz::count_of(needed, "block"),
+            return fmt::format("it needs {}, the pool has {}", kv::count_of(needed, "block"),
                                settings_.num_blocks);
           }
           return seen_.why_not_add(w[0].text);
@@ -57,12 +57,12 @@ void SchedulerPage::declare_pools() {
             "take free blocks away, BLOCKS: who grows next may have to preempt somebody",
             [this](auto& w) {
               manager_->allocate_slots(kBallast, w[0].number * settings_.block_size);
-              return fmt::format("taken away: {}; free: {}", viz::count_of(w[0].number, "block"),
+              return fmt::format("{} taken away: {} free", kv::count_of(w[0].number, "block"),
                                  pool_->num_free());
             },
             [this](auto& w) {
               const int num_free = pool_->num_free();
-              return w[0].number > num_free ? "free: " + viz::count_of(num_free, "block") : "";
+              return w[0].number > num_free ? kv::count_of(num_free, "block") + " free" : "";
             }},
            {"grow",
             {},
@@ -125,8 +125,8 @@ std::string SchedulerPage::restart(const PageSettings& settings) {
   num_passes_ = 0;
   next_token_ = 1000;
   return fmt::format(
-      "{} of {}, {} a pass, {}{}", viz::count_of(settings.num_blocks, "block"), settings.block_size,
-      viz::count_of(settings.budget, "token"),
+      "{} of {}, {} a pass, {}{}", kv::count_of(settings.num_blocks, "block"), settings.block_size,
+      kv::count_of(settings.budget, "token"),
       settings.order == Order::kPriority ? "the most important first" : "first come, first served",
       settings.gate ? "" : ", no admission gate");
 }
@@ -141,7 +141,7 @@ std::string SchedulerPage::submit(const std::string& name, int prompt, int max_t
   scheduler_->submit(id, tokens, max_tokens, {.priority = priority});
   Seen& seen = seen_.add(name, {{}, max_tokens});
   seen.marks.assign(static_cast<size_t>(num_passes_), kAbsent);
-  return fmt::format("{}: {}, {} to generate; it waits", name, viz::count_of(prompt, "token"),
+  return fmt::format("{}: {}, {} to generate; it waits", name, kv::count_of(prompt, "token"),
                      max_tokens);
 }
 
@@ -178,8 +178,8 @@ std::string SchedulerPage::pass() {
     ended += " " + seen.name;
   }
   std::string story =
-      fmt::format("pass {}: {} of {}", num_passes_, viz::count_of(num_rows(), "token"),
-                  viz::count_of(std::ssize(last_.chunks), "request"));
+      fmt::format("pass {}: {} of {}", num_passes_, kv::count_of(num_rows(), "token"),
+                  kv::count_of(std::ssize(last_.chunks), "request"));
   if (!last_.started.empty()) story += "; started:" + names_of(last_.started);
   if (!last_.resumed.empty()) story += "; resumed:" + names_of(last_.resumed);
   if (!last_.preempted.empty()) story += "; preempted:" + names_of(last_.preempted);

@@ -65,9 +65,10 @@ void SchedulerPage::draw_pass(viz::Ui& ui, const std::vector<viz::TableView>& ta
     viz::PiecesView view;
     for (const Chunk& chunk : last_.chunks) {
       const std::string& name = std::ranges::find(seen_, chunk.id, &Seen::hue)->name;
-      view.pieces.push_back({.label = fmt::format("{}: {}", name, chunk.num_tokens),
-                             .tooltip = viz::count_of(chunk.num_tokens, "token") + " of " + name,
-                             .group = 0});
+      view.pieces.push_back(
+          {.label = fmt::format("{}: {}", name, chunk.num_tokens),
+           .tooltip = fmt::format("{} of {}", kv::count_of(chunk.num_tokens, "token"), name),
+           .group = 0});
     }
     view.done = static_cast<int>(view.pieces.size());
     viz::pieces(ui, "pass", view);

@@ -147,7 +147,7 @@ TEST_CASE("config: a wrong type is refused") {
                  {"eos_token_id", json::array({"a"}), "\"eos_token_id\" is \"a\""},
                  {"model_type", 3, "\"model_type\" is 3"}});
   CHECK(contains(user_error_of([] { parse_config("[1]", "config.json"); }),
-                 "found an array of 1 values"));
+                 "found an array of 1 value"));
 }
 
 TEST_CASE("config: null is no number") {

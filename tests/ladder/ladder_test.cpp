@@ -39,6 +39,13 @@ ladder::Workload some_requests() {
   return workload;
 }
 
+/// What ./course run serves, with answers of at most so many tokens.
+ladder::Workload server_workload(int max_tokens, const kv::Model& model) {
+  kv::GenerateOptions options;
+  options.max_tokens = max_tokens;
+  return ladder::server_requests(options, kv::Tokenizer::load(kTiny), model.config()).workload;
+}
+
 }  // namespace
 
 TEST_CASE("every lesson gives the same bits on the CPU, fast and plain, and each kernel its own") {
@@ -57,10 +64,7 @@ TEST_CASE("every lesson gives the same bits on the CPU, fast and plain, and each
 
 TEST_CASE("each lesson after the second is better than the one before, at equal bits") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  kv::GenerateOptions options;
-  options.max_tokens = 96;
-  const auto server =
-      ladder::server_requests(options, kv::Tokenizer::load(kTiny), model.config()).workload;
+  const auto server = server_workload(96, model);
   // Lesson 01, which computes 70,000 rows for it, is compared with fewer tokens (below).
   const auto rungs = ladder::climb(model, server, std::span(ladder::lessons()).subspan(1),
                                    {256, ladder::kServerKvTokens});
@@ -102,10 +106,7 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
 
 TEST_CASE("turns, samples and latecomers do not change a request's bits") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  kv::GenerateOptions options;
-  options.max_tokens = 6;
-  const auto server =
-      ladder::server_requests(options, kv::Tokenizer::load(kTiny), model.config()).workload;
+  const auto server = server_workload(6, model);
   const auto in_turns = ladder::climb(model, server, ladder::lessons(), {256, 512});
   CHECK(ladder::first_mismatch(in_turns) == std::nullopt);
   CHECK(in_turns[1].counters.kv_rows_computed < in_turns[0].counters.kv_rows_computed);

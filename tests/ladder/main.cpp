@@ -95,8 +95,8 @@ int run(const ProgramOptions& program) {
   const auto [texts, workload] = (server ? ladder::server_requests : ladder::simple_requests)(
       options, tokenizer, model.config());
   const int kv_tokens = program.kv_tokens.value_or(server ? ladder::kServerKvTokens : 0);
-  console.print("{} sequences, {}, on {}\n\n", texts.size(),
-                kv_tokens > 0 ? fmt::format("KV memory for {} tokens", kv_tokens)
+  console.print("{}, {}, on {}\n\n", kv::count_of(std::ssize(texts), "sequence"),
+                kv_tokens > 0 ? "KV memory for " + kv::count_of(kv_tokens, "token")
                               : "KV memory as each lesson needs it",
                 kv::describe(model.device()));
 

@@ -29,6 +29,14 @@ TEST_CASE("bytes for people are exact or have one decimal") {
   CHECK(kv::human_bytes(3LL << 50) == "3072 TiB");
 }
 
+TEST_CASE("one thing is told from several") {
+  CHECK(kv::count_of(1, "block") == "1 block");
+  CHECK(kv::count_of(0, "block") == "0 blocks");
+  CHECK(kv::count_of(2048, "block") == "2,048 blocks");
+  CHECK(kv::count_of(1, "forward pass") == "1 forward pass");
+  CHECK(kv::count_of(2, "forward pass") == "2 forward passes");
+}
+
 TEST_CASE("numbers get commas and parts get percents") {
   CHECK(kv::with_commas(0) == "0");
   CHECK(kv::with_commas(999) == "999");

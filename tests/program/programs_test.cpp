@@ -205,7 +205,7 @@ TEST_CASE(
                                 "timeout --foreground --preserve-status -s INT 2 $P --device cpu "
                                 "--num-requests 5000 --no-check");
   CHECK(outcome.code == 130);
-  CHECK(outcome.out.find("interrupted: 0 blocks are in use") != std::string::npos);
+  CHECK(outcome.out.find("interrupted: 0 blocks in use") != std::string::npos);
 }
 
 TEST_CASE("the timeline in lesson 08's text is the one that the program draws") {

@@ -204,8 +204,8 @@ TEST_CASE_FIXTURE(Fixture, "what is refused leaves the page and its history as t
   const std::pair<const char*, const char*> wrong[] = {
       {"add 2", "10 is the most"},
       {"fly", "no such command"},
-      {"add", "wants 1 words"},
-      {"add 1 2", "wants 1 words"},
+      {"add", "wants 1 word after"},
+      {"add 1 2", "wants 1 word after"},
       {"add \"1", "never closed"},
       {"expect value 3", "found 9"},
       {"expect speed 3", "no counter `speed`"},
@@ -216,8 +216,8 @@ TEST_CASE_FIXTURE(Fixture, "what is refused leaves the page and its history as t
       {"fails fly 2", "has no command"},
       {"fails expect value 77", "has no command"},
       {"fails ad 6", "has no command"},
-      {"say one two", "wants 1 words"},
-      {"reset now", "wants 0 words"}};
+      {"say one two", "wants 1 word after"},
+      {"reset now", "wants 0 words after"}};
   for (const auto& [line, why] : wrong) {
     CAPTURE(line);
     CHECK_FALSE(session.try_run(line));

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 #include "common/model/generation.h"
 
 namespace lesson03 {
@@ -23,9 +24,9 @@ void check(const PagedOptions& options) {
 int num_blocks_for(int64_t needed, const PagedOptions& options) {
   if (options.num_blocks > 0 && needed > options.num_blocks) {
     kv::user_error(
-        "the requests need {} blocks of {} tokens, the pool has {}; generate fewer tokens or raise "
-        "num_blocks",
-        needed, options.block_size, options.num_blocks);
+        "the requests need {} of {}, the pool has {}; generate fewer tokens or raise num_blocks",
+        kv::count_of(needed, "block"), kv::count_of(options.block_size, "token"),
+        options.num_blocks);
   }
   // One less than an int holds: a lesson may want a block of its own beside them.
   if (needed >= INT32_MAX) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 #include "lessons/08_scheduler/scheduler.h"
 
 namespace lesson08 {
@@ -17,8 +18,8 @@ void check(const SchedulerOptions& options) {
                    options.max_tokens_per_pass, options.max_running, options.max_chunk);
   }
   if (!options.chunked_prefill && options.max_chunk > 0) {
-    kv::user_error("chunks of {} tokens, and no chunked prefill: wanted one or the other",
-                   options.max_chunk);
+    kv::user_error("chunks of {}, and no chunked prefill: wanted one or the other",
+                   kv::count_of(options.max_chunk, "token"));
   }
 }
 
@@ -28,13 +29,13 @@ void Scheduler::check_fits(int64_t id, size_t num_prompt, int max_tokens) const 
   const int64_t needed = (slots + manager_->block_size() - 1) / manager_->block_size();
   if (needed > manager_->pool().num_blocks()) {
     kv::user_error(
-        "request {} needs {} blocks, the pool has {}; generate fewer tokens or give the "
+        "request {} needs {}, the pool has {}; generate fewer tokens or give the "
         "pool more blocks",
-        id, needed, manager_->pool().num_blocks());
+        id, kv::count_of(needed, "block"), manager_->pool().num_blocks());
   }
   if (!options_.chunked_prefill && slots > options_.max_tokens_per_pass) {
-    kv::user_error("request {} may run {} tokens in one pass, the budget is {}; allow chunks", id,
-                   slots, options_.max_tokens_per_pass);
+    kv::user_error("request {} may run {} in one pass, the budget is {}; allow chunks", id,
+                   kv::count_of(slots, "token"), options_.max_tokens_per_pass);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 #include "kernels/argmax.h"
 
 namespace lesson08 {
@@ -31,9 +32,9 @@ ServedRequests::ServedRequests(std::span<const kv::Request> requests,
     const bool masks = request.min_tokens > 0 && !request.stop_token_ids.empty();
     if (!choose_on_device_ || (request.sampling.temperature == 0 && !masks)) continue;
     kv::user_error(
-        "request {} has temperature {} and wants at least {} tokens; the device chooses the "
+        "request {} has temperature {} and wants at least {}; the device chooses the "
         "largest logit, wanted 0 and 0",
-        i, request.sampling.temperature, request.min_tokens);
+        i, request.sampling.temperature, kv::count_of(request.min_tokens, "token"));
   }
   std::ranges::stable_sort(to_come_, {}, [&](size_t i) { return arrival_of(i).pass; });
 }

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Counts how long the lessons take, and writes it into the table of the root README.md.
+
+Reading: the words of a lesson's text at 170 a minute. Writing: the lines that its exercise takes out, two minutes each.
+"""
+
+import pathlib
+import re
+
+from exercises.lesson import ROOT, Lesson
+
+WORDS_A_MINUTE, MINUTES_A_LINE = 170, 2
+
+
+def minutes(folder):
+    return round(len((folder / "README.md").read_text(encoding="utf-8").split()) / WORDS_A_MINUTE)
+
+
+def lines(folder):
+    count = 0
+    for step in Lesson(folder).steps:
+        for function in step.functions:
+            source = (folder / function.file).read_text(encoding="utf-8")
+            _, body, close = function.span(source)
+            count += source[body:close].count("\n")
+    return count
+
+
+def main():
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    read = written = 0
+    for folder in sorted((ROOT / "lessons").glob("[0-9][0-9]_*")):
+        read, written = read + minutes(folder), written + lines(folder)
+        row = rf"(\(lessons/{folder.name}/README\.md\).*\| )\d+ min, \d+ lines \|"
+        text, found = re.subn(row, rf"\g<1>{minutes(folder)} min, {lines(folder)} lines |", text)
+        if found != 1:
+            raise SystemExit(f"error: README.md has {found} rows for {folder.name}, wanted one that ends with `N min, N lines |`")
+    hours, reading = round((read + MINUTES_A_LINE * written) / 60), round(read / 60)
+    for pattern, counted in ((r"\d+ minutes and [\d,]+ lines, about \d+ hours", f"{read} minutes and {written:,} lines, about {hours} hours"),
+                             (r"About \d+ hours\nwith the exercises, \d+ without", f"About {hours} hours\nwith the exercises, {reading} without")):
+        text, found = re.subn(pattern, counted, text)
+        if found != 1:
+            raise SystemExit(f"error: README.md has {found} places like `{counted}`, wanted one")
+    readme.write_text(text, encoding="utf-8")
+    print(f"{read} minutes of reading, {written:,} lines to write: {hours} hours")
+
+
+if __name__ == "__main__":
+    main()
