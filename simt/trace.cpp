@@ -42,10 +42,14 @@ struct Instruction {
   uint64_t requests = 0;
   uint64_t wanted = 0;           // bytes, each once per request
   uint64_t moved = 0, best = 0;  // global: sectors; shared: passes
-  Request example;               // the first one
-  uint3 block{};
-  size_t warp = 0;
+  struct Kept {
+    Request request;
+    uint3 block;
+    size_t warp;
+  };
+  std::vector<Kept> kept;  // the first requests, with places counted from an array's beginning
 };
+constexpr size_t kMostKept = 16;
 
 struct Warp {
   std::unordered_map<Address, std::array<unsigned, 32>> times;  // per instruction and lane
@@ -146,25 +150,38 @@ class Tracer : public simt::Observer {
     Warp& warp = warps_[number];
     for (const auto& [key, request] : warp.requests) {
       Instruction& i = kernel_->instructions[key.first];
-      if (i.requests++ == 0) {
-        i.example = request;
-        i.block = blockIdx;
-        i.warp = number;
-      }
+      ++i.requests;
+      if (i.kept.size() < kMostKept) i.kept.push_back({placed(request, i), blockIdx, number});
       i.shared ? count_passes(request, i) : count_sectors(request, i);
     }
     warp = {};
   }
 
-  /// "lane": where it reads, from the beginning of its array.
-  static std::string lanes_of(const Instruction& i) {
-    std::string lanes;
-    for_each_lane(i.example, [&](size_t lane) {
-      const Address at = i.example.address[lane];
-      lanes += (lanes.empty() ? "" : ", ") + ("\"" + std::to_string(lane)) +
-               "\": " + std::to_string(at - (i.shared ? 0 : simt::find_memory(at).first));
-    });
-    return lanes;
+  /// With places from the beginning of the first array that is touched.
+  static Request placed(Request request, const Instruction& i) {
+    if (i.shared) return request;
+    Address first = ~Address{};
+    for_each_lane(request, [&](size_t lane) { first = std::min(first, request.address[lane]); });
+    const Address origin = simt::find_memory(first).first;
+    for_each_lane(request, [&](size_t lane) { request.address[lane] -= origin; });
+    return request;
+  }
+
+  /// What is kept: {"block": [0, 0, 0], "warp": 0, "lanes": {"5": 20}}.
+  static std::string text_of(const Instruction& i) {
+    std::string all;
+    for (const Instruction::Kept& kept : i.kept) {
+      const auto& [x, y, z] = kept.block;
+      std::string lanes;
+      for_each_lane(kept.request, [&](size_t lane) {
+        lanes += (lanes.empty() ? "\"" : ", \"") + std::to_string(lane) +
+                 "\": " + std::to_string(kept.request.address[lane]);
+      });
+      all += (all.empty() ? "{\"block\": [" : ", {\"block\": [") + std::to_string(x) + ", " +
+             std::to_string(y) + ", " + std::to_string(z) +
+             "], \"warp\": " + std::to_string(kept.warp) + ", \"lanes\": {" + lanes + "}}";
+    }
+    return all;
   }
 
   void write(const char* path) const {
@@ -182,11 +199,10 @@ class Tracer : public simt::Observer {
             out,
             "{\"program\": \"%s\", \"kernel\": %lu, \"at\": %lu, \"space\": \"%s\", "
             "\"op\": \"%s\", \"bytes\": %u, \"requests\": %lu, \"wanted\": %lu, \"moved\": %lu, "
-            "\"best\": %lu, \"block\": [%u, %u, %u], \"warp\": %lu, \"lanes\": {%s}}\n",
+            "\"best\": %lu, \"shown\": [%s]}\n",
             program.dli_fname, number(kernel - base), number(pc / 2 - base - 1),
             i.shared ? "shared" : "global", i.store ? "store" : "load", i.bytes, number(i.requests),
-            number(i.wanted), number(i.moved), number(i.best), i.block.x, i.block.y, i.block.z,
-            number(i.warp), lanes_of(i).c_str());
+            number(i.wanted), number(i.moved), number(i.best), text_of(i).c_str());
       }
     }
     std::fclose(out);

@@ -25,6 +25,7 @@ import sys
 import tempfile
 
 import kernel_traffic
+import warp_trace
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = {"": "simt", "races": "simt-tsan", "bounds": "simt-asan", "traffic": "simt-trace"}
@@ -264,6 +265,9 @@ def traffic(binary, folders, svg, source=False, pattern="*"):
             print("The kernels fail, so what they cost is not counted.")
             return 1
         kernel_traffic.report(trace, folders, svg, source)
+        page = svg.with_suffix(".json")
+        warp_trace.write(trace, page, f"./course kernel {int(folders[0].name[:2])} --traffic", folders)
+        print(f"Click through it: ./course viz --trace {warp_trace.relative(page)}")
     return 0
 
 

@@ -142,7 +142,7 @@ def draw(kernels, path):
     rows, y = [], 0
     for kernel in kernels:
         for key, t in sorted(kernel.rows.items()):
-            lanes = {int(lane): at for lane, at in t["example"]["lanes"].items()}
+            lanes = {int(lane): at for lane, at in t["example"]["shown"][0]["lanes"].items()}
             place = lambda b: b // 32 if key.space == "global" else b // 4 % 32
             units = sorted({place(at + b) for at in lanes.values() for b in range(0, key.bytes, 4 if key.bytes >= 4 else 1)})
             width = 768 / len(units)

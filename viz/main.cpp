@@ -1,4 +1,5 @@
-// The visualizer: a page for each lesson, in a window or, for scripts and pictures, without one.
+// The visualizer: a page for each lesson and one about a warp, in a window or, for scripts and
+// pictures, without one.
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ struct Options {
   kv::GenerateOptions model;
   std::optional<int> lesson;
   std::string script;
+  std::string trace;
   std::string screenshot;
   std::string pictures;
   std::string size = "1440x900";
@@ -81,6 +83,11 @@ void print_commands(const viz::Page& page) {
   fmt::print("\n");
 }
 
+void open_trace(viz::Shell& shell, const Options& options) {
+  shell.select("warp");
+  shell.session().run({.verb = "open", .args = {options.trace}});
+}
+
 void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
   if (!options.script.empty()) play(shell.session(), options.script, options.steps);
   const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
@@ -124,9 +131,13 @@ void run(const Options& options) {
   if (options.scale != 0 && !(options.scale >= 0.5 && options.scale <= 4)) {
     kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
   }
+  if (!options.trace.empty() && (options.lesson || !options.script.empty())) {
+    kv::user_error("--trace has a page of its own: wanted no lesson and no --script beside it");
+  }
   viz::Shell shell = make_shell(options);
   if (!options.script.empty()) shell.select(viz::Scenario::load(options.script).page);
   if (options.lesson) shell.select(fmt::format("{:02}", *options.lesson));
+  if (!options.trace.empty()) open_trace(shell, options);
   if (options.commands) return print_commands(shell.session().page());
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW
@@ -155,6 +166,9 @@ int main(int argc, char** argv) {
   command.value("lesson N", options.lesson, "the page to open").between(1, 99);
   command.value("--script FILE", options.script,
                 "load a scenario; with --headless, play it to its end");
+  command.value("--trace FILE", options.trace,
+                "show what a warp's loads and stores want: a recording, as tools/warp_trace.py "
+                "makes it, or the name of one that ships");
   command
       .value("--steps N", options.steps,
              "with --headless: play so many steps of the script; 0: all of them")

@@ -33,7 +33,7 @@ struct PageContext {
 };
 
 struct PageInfo {
-  std::string lesson;   // "05"
+  std::string lesson;   // "05"; of a page that is no lesson's: its name
   std::string title;    // of the tab: "Share and copy"
   std::string summary;  // one sentence under the title
 };

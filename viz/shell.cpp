@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
+#include <cctype>
 #include <fstream>
 #include <utility>
 
@@ -15,16 +16,22 @@ namespace {
 
 ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
 
+/// "05  Share and copy"; of a page that is no lesson's its title.
+std::string label_of(const PageInfo& info) {
+  const bool has_number = std::isdigit(static_cast<unsigned char>(info.lesson.front())) != 0;
+  return has_number ? info.lesson + "  " + info.title : info.title;
+}
+
 }  // namespace
 
 Shell::Shell(std::vector<std::unique_ptr<Page>> pages,
              std::vector<std::filesystem::path> scenarios) {
   for (std::unique_ptr<Page>& page : pages) {
     Tab tab{std::make_unique<Session>(std::move(page)), {}};
-    const std::string folder = tab.session->page().info().lesson + "_";
+    const std::string lesson = tab.session->page().info().lesson;
     for (const std::filesystem::path& file : scenarios) {
       const std::string owner = file.parent_path().parent_path().filename().string();
-      if (owner.rfind(folder, 0) == 0) tab.scenarios.push_back(file);
+      if (owner == lesson || owner.starts_with(lesson + "_")) tab.scenarios.push_back(file);
     }
     tabs_.push_back(std::move(tab));
   }
@@ -39,7 +46,7 @@ void Shell::select(const std::string& lesson) {
   }
   std::string known;
   for (const Tab& tab : tabs_) known += " " + tab.session->page().info().lesson;
-  kv::user_error("lesson {} has no page; there are pages for{}", lesson, known);
+  kv::user_error("there is no page {}; there are{}", lesson, known);
 }
 
 void Shell::frame(float width, float height, float scale, double seconds) {
@@ -72,20 +79,29 @@ void Shell::frame(float width, float height, float scale, double seconds) {
 
 void Shell::draw_tabs() {
   ImGui::PushStyleColor(ImGuiCol_Text, colour(kText));
+  const ImGuiStyle& style = ImGui::GetStyle();
+  float width = 0;
+  for (const Tab& tab : tabs_) {
+    width += ImGui::CalcTextSize(label_of(tab.session->page().info()).c_str()).x +
+             2 * style.FramePadding.x + style.ItemSpacing.x;
+  }
+  const float help_at = ImGui::GetContentRegionMax().x - 3.5f * ImGui::GetFontSize();
+  const bool all_fit = ImGui::GetCursorPosX() + width <= help_at;
   for (size_t i = 0; i < tabs_.size(); ++i) {
     const PageInfo& info = tabs_[i].session->page().info();
     const bool selected = i == current_;
     if (selected) {
       ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
     }
-    if (ui_.shell_button("tab " + info.lesson, info.lesson + "  " + info.title, info.summary)) {
+    const std::string label = all_fit || selected ? label_of(info) : info.lesson;
+    if (ui_.shell_button("tab " + info.lesson, label, info.title + ": " + info.summary)) {
       current_ = i;
     }
     if (selected) ImGui::PopStyleColor();
     ImGui::SameLine();
   }
   ImGui::PopStyleColor();
-  ImGui::SameLine(ImGui::GetContentRegionMax().x - 3.5f * ImGui::GetFontSize());
+  ImGui::SameLine(help_at);
   if (ui_.shell_button("help", "?", "Keys and commands")) help_ = !help_;
   ImGui::Separator();
 }

@@ -170,6 +170,35 @@ TEST_CASE_FIXTURE(Fixture, "a control that is absent or disabled cannot be click
   CHECK_THROWS_WITH(ui.click("undo"), doctest::Contains("nothing has been done"));
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "the page about a warp goes through lines, requests and lanes by clicks") {
+  shell.select("warp");
+  const auto value = [&](const char* name) { return shell.session().page().counter(name); };
+  ui.frame();
+  CHECK(value("line") == std::nullopt);  // nothing is open
+  for (const char* name : {"open/strided", "request after", "lane 5"}) ui.click(name);
+  CHECK(value("moved") == 32);
+  CHECK(value("request") == 2);
+  CHECK(value("followed") == 5);
+  for (const char* name : {"lane 5", "line 2"}) ui.click(name);
+  CHECK(value("followed") == -1);
+  CHECK(value("line") == 2);
+  CHECK(value("request") == 1);
+  CHECK(value("moved") == 4);
+  CHECK_THROWS_WITH(ui.click("line after"), doctest::Contains("there are 2 lines"));
+  ui.click("open/one_bank");
+  ui.click("line 4");
+  CHECK(value("moved") == 32);  // passes
+  const auto before = ui.picture();
+  ui.click("lane 31");
+  CHECK(ui.picture() != before);
+  CHECK(value("followed") == 31);
+  shell.session().undo();
+  CHECK(value("followed") == -1);
+  CHECK_FALSE(shell.session().try_run("open /none.json"));
+  CHECK(value("line") == 4);  // as it was
+}
+
 TEST_CASE_FIXTURE(Fixture, "a pool of 4,096 blocks in long tables is drawn") {
   for (const char* lesson : {"03", "05"}) {
     shell.select(lesson);
@@ -235,7 +264,7 @@ TEST_CASE("the program plays a scenario and says what does not hold") {
   const std::pair<const char*, const char*> wrong[] = {
       {"page 05\nnew A\nexpect used 9\n", "line 3: expected used = 9, found 0"},
       {"page 05\nfly\n", "fly"},
-      {"page 77\n", "lesson 77 has no page"},
+      {"page 77\n", "there is no page 77"},
       {"", "an empty scenario"},
       {"page 05\nsay \"open\n", "line 2"},
       {"page 05\nresize 0 16\n", "found 0"},
@@ -254,8 +283,12 @@ TEST_CASE("wrong options, and no display, give one clear line") {
       {"--headless --scale 9", "--scale"},
       {"--headless --screenshot /dev/full", "/dev/full"},
       {"--headless --screenshot /none/x.png", "/none/x.png"},
-      {"77 --headless", "lesson 77 has no page"},
+      {"77 --headless", "there is no page 77"},
       {"--headless --script /none.txt", "/none.txt"},
+      {"--headless --trace /none.json", "/none.json"},
+      {"--headless --trace $S/README.md", "README.md: not valid JSON"},
+      {"--headless --trace strided --script /none.txt", "--trace has a page of its own"},
+      {"5 --headless --trace strided", "--trace has a page of its own"},
       {"--frames 1", "--headless"}};
   for (const auto& [options, what] : wrong) {
     CAPTURE(options);
