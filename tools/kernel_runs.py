@@ -233,12 +233,12 @@ def failures(output, binary):
 
 def judge(tool, code, output, binary):
     """(state, findings) of a case that has run."""
-    if code is None:
-        return "fails", [[f"not done in {LIMIT_S} s: an endless loop, or a thread that spins until another one writes",
-                          *failures(output, binary)]]
     if code == WAITS:
         return "waits", []
     findings = races(output, binary) if tool == "races" else overruns(output, binary) if tool == "bounds" else []
+    if code is None and not findings:
+        return "fails", [[f"not done in {LIMIT_S} s: an endless loop, or a thread that spins until another one writes",
+                          *failures(output, binary)]]
     if not findings and code != 0:
         findings = [failures(output, binary) + ([f"ended by signal {-code}"] if code < 0 else [])]
     return ("fails" if findings or code != 0 else "passes"), findings

@@ -107,7 +107,8 @@ def bugs_of(path):
         tool, _, cases = told.get("found by", "tests").partition(", ")
         if (tool not in ("races", "bounds", "divergence", "results")) != (first == "tests:"):
             sys.exit(f"error: {where}: '{title}': found by '{tool}', wanted races, bounds, divergence or results")
-        bugs.append(Bug(f"{lesson.name[:2]}/{pathlib.Path(file).name}", at(file), what, "\n".join(code["-"]), "\n".join(code["+"]),
+        owner = lesson.name[:2] if lesson.name[0].isdigit() else path.parent.name
+        bugs.append(Bug(f"{owner}/{pathlib.Path(file).name}", at(file), what, "\n".join(code["-"]), "\n".join(code["+"]),
                         head.split()[1:], tool, cases.strip('"') or "*", at(told["in"]) if "in" in told else None))
     return bugs
 
