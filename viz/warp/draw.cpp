@@ -19,6 +19,11 @@ constexpr float kLabel = 52, kLaneHeight = 24, kAir = 64;  // points
 
 bool has(LaneMask mask, int lane) { return (mask >> lane & 1) != 0; }
 
+/// The text, or nothing: half of a number is another number.
+std::string whole(const std::string& text, float room) {
+  return fitting(text, room) == text ? text : "";
+}
+
 /// From dark to light along the warp: position is all that a lane's colour says.
 Colour of_lane(int lane, uint32_t alpha = 255) {
   const auto mix = [&](uint32_t from, uint32_t to) {
@@ -83,7 +88,7 @@ struct Lanes {
               at < 0      ? kDim
               : lane < 12 ? kMark
                           : kGround,
-              fitting(std::to_string(lane), pitch() - 5 * c.s));
+              whole(std::to_string(lane), pitch() - 5 * c.s));
       if (!ui.region(fmt::format("lane {}", lane), a.x, a.y, b.x - a.x, b.y - a.y)) continue;
       hovered = lane;
       ui.tooltip(at < 0 ? fmt::format("lane {} takes no part", lane)
@@ -175,7 +180,7 @@ float draw_banks(Ui& ui, const TrafficLine& line, const Lanes& lanes) {
   lanes.label(lanes.below() - 4 * s, "banks");
   for (int bank = 0; bank < kBanks; ++bank) {
     text_at(list, lanes.corner(bank).x + 4 * s, lanes.below(), kDim,
-            fitting(std::to_string(bank), lanes.pitch() - 5 * s));
+            whole(std::to_string(bank), lanes.pitch() - 5 * s));
   }
   for (size_t p = 0; p < passes.size(); ++p) {
     const float y = top + static_cast<float>(p) * h;
@@ -192,7 +197,7 @@ float draw_banks(Ui& ui, const TrafficLine& line, const Lanes& lanes) {
       if (std::popcount(wanted) == 1 && h > 20 * s) {
         const int lane = std::countr_zero(wanted);
         text_at(list, a.x + 4 * s, y + 4 * s, lane < 12 && !is_followed ? kMark : kGround,
-                fitting(std::to_string(lane), lanes.pitch() - 5 * s));
+                whole(std::to_string(lane), lanes.pitch() - 5 * s));
       }
       if (mouse_in(a, b) && wanted != 0) {
         const int64_t word = passes[p].word[static_cast<size_t>(bank)];
