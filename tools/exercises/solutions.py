@@ -237,7 +237,7 @@ def check(options):
         print(f"\n{problem}", file=sys.stderr)
     if options.places:
         print(f"{len(lessons)} exercises, {sum(len(lesson.steps) for lesson in lessons)} steps: {len(problems)} problems")
-    return 1 if problems else 0
+    return 1 if problems or not lessons else 0
 
 
 def add_arguments(verbs):
