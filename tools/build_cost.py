@@ -81,6 +81,7 @@ def main():
     parser.add_argument("--cmake", action="append", default=[], help="an option for cmake")
     parser.add_argument("names", nargs="*", help="files, or with --measure targets")
     options = parser.parse_args()
+    options.build = options.build.resolve()  # compilers run elsewhere
     if options.measure:
         measure(options.build, options.cmake, options.names)
     seconds = seconds_of_targets(options.build)
