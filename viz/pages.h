@@ -1,7 +1,7 @@
 #pragma once
 
-// The pages that were built: in the order of the lessons (viz/CMakeLists.txt writes that list), then
-// the one that belongs to no lesson.
+// The pages that were built: in the order of the lessons (viz/CMakeLists.txt writes that list),
+// then the one that belongs to no lesson.
 
 #include <memory>
 #include <vector>
