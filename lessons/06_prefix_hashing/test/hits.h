@@ -92,11 +92,11 @@ inline void check_compare_blocks(kv::Device device) {
     set_element(b.block(0, 6).k, 0, 1.0f, stream);               // the first element of all
     set_element(b.block(kLayers - 1, 6).v, last, 2.0f, stream);  // and the last
     set_element(b.block(1, 5).v, last, -0.0f, stream);           // equal as numbers, other bits
-    set_element(b.block(2, 0).k, 0, 3.0f, stream);               // in a block that no pair names
+    set_element(b.block(2, 0).k, 0, 3.0f, stream);               // the only one of its block
     set_element(b.block(0, 3).k, 0, NAN, stream);
-    const std::vector<lesson06::BlockPair> pairs{{0, 6}, {3, 5}, {1, 4}, {2, 6}};
+    const std::vector<lesson06::BlockPair> pairs{{0, 6}, {3, 5}, {1, 4}, {2, 6}, {2, 0}};
     CHECK(lesson06::compare_blocks({.first = &a, .second = &b, .pairs = pairs}, stream) ==
-          std::vector<int64_t>{2, 1, 0, 2});
+          std::vector<int64_t>{2, 1, 0, 2, 1});
     const lesson06::BlockPair same{3, 3};  // a NaN is equal to itself
     CHECK(lesson06::compare_blocks({.first = &b, .second = &b, .pairs = {&same, 1}}, stream) ==
           std::vector<int64_t>{0});
