@@ -104,7 +104,7 @@ TEST_CASE("a prompt of a megabyte is refused with both numbers") {
   for (const std::string program : kPrograms) {
     // The longest argument that the system passes on is 128 KiB.
     check_refused(program, "$P --prompt \"$(head -c 120000 /dev/zero | tr '\\0' a)\"",
-                  "the model has 2048");
+                  "the model has 2,048");
   }
 }
 

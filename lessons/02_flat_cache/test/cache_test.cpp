@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/table.h"
 #include "common/model/known_models.h"
 #include "flat_kv_cache.h"
 #include "program/reservation_arena.h"
@@ -186,7 +187,7 @@ TEST_CASE("lengths up to the last slot fit and one more does not") {
     CHECK(cache.position(0) == 0);
     CHECK(cache.bytes_used() == kv_cache_bytes(small_config(), 1, length, 4));
     cache.check_room(1, kMax - length);
-    const std::string wanted = "slab 1 holds " + std::to_string(length) + " tokens and " +
+    const std::string wanted = "slab 1 holds " + kv::count_of(length, "token") + " and " +
                                std::to_string(kMax - length + 1) +
                                " more would make 18, but max_seq_len is 17";
     CHECK_THROWS_WITH_AS(cache.advance(1, kMax - length + 1), doctest::Contains(wanted.c_str()),
