@@ -44,6 +44,11 @@ TEST_CASE("a score is summed from the first element to the last") {
   CHECK(lesson01::score_of(q, k, 4, 1.0f) == 1.0f);  // 1e8 + 1 is 1e8 in 32 bits; backwards: 0
 }
 
+TEST_CASE("a score is scaled once, after the sum") {
+  const float ones[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+  CHECK(lesson01::score_of(ones, ones, 8, 0.1f) == 0.8f);  // 0.1 eight times: 0.80000007
+}
+
 TEST_CASE("the first key has weight 1") {
   const float v[] = {10.0f, -3.0f};
   for (const float score : {2.0f, 0.0f, -700.0f, 700.0f}) {
