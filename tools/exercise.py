@@ -17,11 +17,10 @@ import os
 import pathlib
 import re
 import sys
-import textwrap
 import time
 
 from exercises import mine, runs, solutions
-from exercises.lesson import ROOT, Lesson, Mistake
+from exercises.lesson import ROOT, Lesson, Mistake, sentence, wrapped
 from exercises.runs import WAITS, coloured
 
 GREEN, RED, YELLOW, BOLD = "32", "31", "33", "1"
@@ -33,10 +32,7 @@ def say(*lines, indent=""):
 
 
 def paragraph(text):
-    if text.startswith(("- ", "    ", "|", "```", "1. ")):  # lists, tables and code stay as they are
-        say(*text.splitlines(), indent="  ")
-    else:
-        say(*textwrap.wrap(" ".join(text.split()), runs.width() - 2), indent="  ")
+    say(*wrapped(text, runs.width() - 2), indent="  ")
     print()
 
 
@@ -79,12 +75,16 @@ def shown_test(report):
         return []
     source, end = path.read_text(encoding="utf-8").splitlines(), int(at[2])
     begin = next((n for n in range(end, max(0, end - 12), -1) if source[n - 1].startswith("TEST_CASE")), max(1, end - 5))
-    return ["", *(f"    {'>' if n == end else ' '} {n:>4} | {source[n - 1]}" for n in range(begin, end + 1))]
+    last = end
+    if begin == end:  # a crash, or no end: nobody knows in which line
+        last = min(len(source), end + 11)
+        last = next((n for n in range(end, last) if source[n - 1].startswith(("}", "TEST_CASE")) and source[n - 1].endswith("}")), last)
+    return ["", *(f"    {'>' if n == end else ' '} {n:>4} | {source[n - 1]}" for n in range(begin, last + 1))]
 
 
 def show_failure(lesson, step, results, options):
     result = next(result for result in results if result.state == "fails")
-    say("", coloured(f"Step {step.number}, {step.title}: a test fails", RED), "")
+    say("", coloured(f"A test of step {step.number} fails: {sentence(step.title)}", RED), "")
     say(f'  "{result.case}"')
     say(*result.report, indent="    ")
     say(*shown_test(result.report), "")
@@ -92,9 +92,16 @@ def show_failure(lesson, step, results, options):
     failures = lesson.kept["failed"].get(str(step.number), 0)
     if options.hint or failures >= 2:
         show_hint(step)
-    passed = sum(result.state == "passes" for result in results)
-    if passed:
-        say(f"{passed} of the step's {len(results)} tests pass.")
+    cases = lambda passing: {result.case for result in results if (result.state == "passes") == passing}
+    passed = len(cases(True) - cases(False))  # a test of a kernel may have run two times
+    tests = len(step.tests + step.gpu_tests)
+    say("The step has no other test." if tests == 1 else f"{passed or 'None'} of the step's {tests} tests pass{'' if passed else 'es'}.")
+    if step.gpu_tests:
+        say(f"What the simulated GPU's tools say: {tools_of(lesson)}")
+
+
+def tools_of(lesson):
+    return f"./course exercise {lesson.number} --races (and --bounds)"
 
 
 def show_done(lesson):
@@ -102,6 +109,8 @@ def show_done(lesson):
     for text in lesson.done.split("\n\n"):
         paragraph(text)
     n = lesson.number
+    if any(step.gpu_tests for step in lesson.steps):
+        say(f"Look for races     {tools_of(lesson)}: tests rarely see one")
     say(f"See it run         ./course run {n} --mine, ./course viz {n} --mine, ./course run --mine",
         f"Compare a step     ./course exercise {n} --diff 1")
     following = sorted(path for path in ROOT.glob("lessons/[0-9][0-9]_*/README.md") if path.parent.name > lesson.name)
@@ -109,14 +118,19 @@ def show_done(lesson):
         say(f"The next lesson    {following[0].relative_to(ROOT)}")
 
 
-def try_step(lesson, step, folder):
-    """passes, fails, waits or broken (it does not compile); and the tests' results."""
+def compiles(lesson, step, folder):
     ok, words = runs.build(folder, runs.targets_of(step, lesson.target))
     if words:
         say(*words)
         print()
-    if not ok:
+    if not ok and words != runs.NO_GPU:
         say(coloured("It does not compile yet: the first error is the one to look at.", RED))
+    return ok
+
+
+def try_step(lesson, step, folder):
+    """passes, fails, waits or broken (it does not compile); and the tests' results."""
+    if not compiles(lesson, step, folder):
         return "broken", []
     results = runs.run_step(folder, step, lesson.target)
     state = runs.state_of(results)
@@ -137,23 +151,35 @@ def work(lesson, folder, options):
     if made:
         say("These files are yours now:", *(f"  {path}" for path in made), "")
     say(f"Lesson {lesson.number}  {mine.bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass")
-    code = 0
+    code, kernels = steps_in_turn(lesson, folder, options, bool(made))
+    if kernels and code != 1:
+        say("", f"The tests rarely see a race. Now look for one in step {' and '.join(kernels)}: {tools_of(lesson)}")
+    return code
+
+
+def steps_in_turn(lesson, folder, options, is_new):
+    """(exit code, which steps with kernels pass that did not before)."""
+    code, kernels = 0, []
     for step in lesson.steps:
         if lesson.passes(step) and not options.all:
             continue
         if lesson.is_unwritten(step):
             if code == 0:
-                show_next(lesson, step, options)
-                sys.stdout.flush()
-                ok, words = runs.build(folder, runs.targets_of(step, lesson.target))  # so that its tests are ready
-                say(*([] if ok else ["", "What is written so far does not compile:", *words]))
-                code = WAITS if ok else 1
+                if is_new:  # something to read while it builds
+                    show_next(lesson, step, options)
+                    sys.stdout.flush()
+                if not compiles(lesson, step, folder):
+                    return 1, kernels
+                if not is_new:
+                    show_next(lesson, step, options)
+                code = WAITS
             if not options.all:
-                return code
+                return code, kernels
             continue
         state, results = try_step(lesson, step, folder)
         if state == "passes":
             say(coloured(f"Step {step.number} passes: {step.title}", GREEN))
+            kernels += [str(step.number)] if step.gpu_tests else []
         elif state == "waits":
             waits = next(result for result in results if result.state == "waits")
             say("", f'Step {step.number}: "{waits.case}" waits for {waits.report[0]}')
@@ -165,15 +191,16 @@ def work(lesson, folder, options):
         if state in ("broken", "fails"):
             code = 1
         if state == "broken" or (code and not options.all):
-            return code
+            return code, kernels
     if code == 0:
         show_done(lesson)
-    return code
+        return 0, []  # it says so, too
+    return code, kernels
 
 
 def watch(lesson, folder, options):
     def saved():
-        return {file: (lesson.exercise / file).stat().st_mtime_ns for file in lesson.files() if (lesson.exercise / file).exists()}
+        return {file: lesson.written(file) for file in lesson.files()}
 
     code = 0
     try:
@@ -252,8 +279,19 @@ def learn(options):
     return (watch if options.watch else work)(lesson, options.build, options)
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        if sys.argv[1:2] != ["learn"]:
+            super().error(message)
+        known = re.findall(r"--\w+", __doc__)
+        wrong = re.search(r"unrecognized arguments: (--\w+)", message)
+        near = difflib.get_close_matches(wrong[1], known, 1) if wrong else []
+        print(f"error: {message}" + (f"; did you mean {near[0]}?" if near else "") + "  (./course exercise --help)", file=sys.stderr)
+        sys.exit(2)
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="exercise.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="exercise.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     learning = verbs.add_parser("learn", help="./course exercise N", prog="./course exercise N", description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -268,6 +306,7 @@ def main():
     verbs.add_parser("progress", help="a line over all lessons")
     choosing = verbs.add_parser("mine", help="chooses the learner's files for the programs of a build folder")
     choosing.add_argument("--build", type=pathlib.Path, required=True, help="the build folder in which they are tested")
+    choosing.add_argument("--up-to", type=int, default=99, metavar="N", help="the program's lesson: none after it")
     choosing.add_argument("--into", type=pathlib.Path, required=True, help="that of the programs")
     solutions.add_arguments(verbs)
     options = parser.parse_args()

@@ -161,8 +161,10 @@ def what_orders(kernels, threads, launches):
     if kernels[0] != kernels[1] or launches[0] != launches[1]:
         return "The later launch does not wait for the one before: wait_for_predecessors()."
     if threads[0].partition(" thread")[0] == threads[1].partition(" thread")[0]:
-        return "Nothing orders two threads of a block but __syncthreads(), or in a warp __syncwarp()."
-    return "Nothing orders two blocks of a launch but atomics and __threadfence()."
+        orders = "Nothing orders two threads of a block but __syncthreads(), or in a warp __syncwarp()."
+    else:
+        orders = "Nothing orders two blocks of a launch but atomics and __threadfence()."
+    return f"{orders}\n  If both change one value, as in += or a count: atomicAdd(), or another atomic."
 
 
 def races(output, binary):

@@ -37,17 +37,21 @@ The largest of the numbers.
 
 Hint: Look at each once.
 
-Tests: "the largest of three", "of one"
+Tests: "the largest of three"
 
-## 2. Twice
+GPU tests: "of one"
+
+## 2. How many times?
 
 `toy.cpp`: `std::vector<int> twice()`
 
 Every number times two.
 
+They keep their order.
+
 Hint: One loop.
 
-Tests: "each is doubled"
+GPU tests: "each is doubled"
 
 ## Done
 
@@ -81,6 +85,10 @@ build mine.o: cc ../../lessons/01_toy/exercise/toy.cpp
 build all.o: cc lessons/01_toy/solutions/toy.cpp
 build bin/lesson01_exercise: ld mine.o test.o
 build bin/lesson01_solutions: ld all.o test.o
+build bin/lesson01_gpu_exercise: ld mine.o test.o
+build bin/lesson01_gpu_solutions: ld all.o test.o
+build lesson01_gpu_exercise: phony bin/lesson01_gpu_exercise
+build lesson01_gpu_solutions: phony bin/lesson01_gpu_solutions
 build lesson01_exercise: phony bin/lesson01_exercise
 build lesson01_solutions: phony bin/lesson01_solutions
 """,
@@ -115,6 +123,10 @@ def way_through():
     right = FILES["lessons/01_toy/toy.cpp"]
     learn("--undo", code=2, says=["nothing to undo"])
     learn(code=77, says=["Next: step 1, The largest", r"toy\.cpp:\d+", "The largest of the numbers"], silent=["Hint:? Look", "g[+][+]"])
+    if "// Step 2: How many times?\n  //\n  // Every number times two.\n  //\n  // They keep" not in pathlib.Path(
+            "lessons/01_toy/exercise/toy.cpp").read_text():
+        mistakes.append("the skeleton lacks a paragraph of step 2")
+    learn("--hnt", code=2, says=["did you mean --hint", "course exercise --help"], silent=["usage:"])
     learn("--hint", code=77, says=["Look at each once"])
     learn("--diff", code=2, says=["no step passes yet"])
     write("largest", "  return v[0]")
@@ -123,15 +135,19 @@ def way_through():
     learn(code=1, says=["the largest of three", r"toy_test\.cpp:5", "found +1", "expected +3", "1 of the step's 2 tests"], silent=["Look at"])
     learn(code=1, says=["Look at each once"])
     write("largest", "  for (volatile int i = 0;; i = i + 1) if (v.empty()) return 1;")
-    learn(code=1, says=["did not end within 2 s"])
+    learn(code=1, says=["did not end within 2 s", r"toy_test\.cpp:5", "None of the step's 2 tests passes"])
     write("largest", "  return *(int*)nullptr;")
-    learn(code=1, says=["memory access went wrong"])
+    learn(code=1, says=["memory access went wrong.*null pointer", r"toy_test\.cpp:5\n"])
     write("largest", re.search(r"largest.*?\{\n(.*?)\n\}", right, re.S)[1])
-    learn(code=77, says=["Step 1 passes", "Next: step 2, Twice"])
+    learn(code=77, says=["Step 1 passes", "Next: step 2, How many times(.|\n)*look for one in step 1: ./course exercise 1 --races"])
+    file = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
+    file.write_text(file.read_text() + "int\n")
+    learn(code=1, says=["does not compile"], silent=["Next:"])
+    file.write_text(file.read_text().removesuffix("int\n"))
     learn("--diff", "1", code=0, says=["letter for letter"])
     learn("--diff", "2", code=2, says=["does not pass yet"])
     first = write("twice", "  v.at(1) = 9;\n  return v;")
-    learn(code=1, says=["index +0 +1 +2", "found +1 +9 +3", r"expected +2 +4 +6\n +\^"], silent=["Step 1"])
+    learn(code=1, says=["index +0 +1 +2", "found +1 +9 +3", r"expected +2 +4 +6\n +\^", "no other test", "--races", r"How many times\?\n"], silent=["Step 1"])
     learn("--reset", "gone.cpp", code=2, says=["toy.cpp"])
     learn("--reset", "toy.cpp", code=0)
     learn("--reset", "toy.cpp", code=0)
@@ -140,13 +156,14 @@ def way_through():
     learn("--undo", code=0)
     if pathlib.Path("lessons/01_toy/exercise/toy.cpp").read_text() != first:
         mistakes.append("two times --undo after two times --reset: not what was written")
-    call("progress", code=0, says=["1 of 2 steps pass", "lesson 1, step 2, Twice"])
+    call("progress", code=0, says=["1 of 2 steps pass", "lesson 1, step 2, How many times"])
     call("mine", "--build", "build/simt", "--into", "build/simt", code=77, says=["Nothing of yours"])
     watched()
-    learn(code=0, says=["all 2 steps pass", "You can loop", "lessons/02_next/README.md"])
+    learn(code=0, says=["all 2 steps pass", "Look for races +./course exercise 1 --races", "You can loop", "lessons/02_next/README.md"])
     path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
     path.write_text(path.read_text().replace("return v;\n}", "return v; /* } */ }").replace("v) {\n  for (int& x", "v) { for (int& x"))
     learn("--all", code=0, says=["Step 1 passes", "Step 2 passes"])
+    call("mine", "--build", "build/simt", "--into", "build/simt", "--up-to", "0", code=77, says=["up to lesson 0"])
     call("mine", "--build", "build/simt", "--into", "build/simt", code=0, says=["Yours:\n +lessons/01_toy/exercise/toy.cpp"])
     if "exercise/toy.cpp" not in pathlib.Path("build/simt/mine.txt").read_text():
         mistakes.append("mine: the file is not in mine.txt")
@@ -156,14 +173,18 @@ def watched():
     """--watch sees a file that is saved, and Ctrl-C ends it."""
     command = [sys.executable, "-u", "tools/exercise.py", "learn", "lessons/01_toy", "--build", "build/simt", "--watch"]
     process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    def until(pattern):
+    def until(pattern, silent="nothing"):
         for line in process.stdout:
+            if re.search(silent, line):
+                mistakes.append(f"--watch: {line}")
             if re.search(pattern, line):
                 return True
         mistakes.append(f"--watch: no line has /{pattern}/")
     until("Watching")
+    pathlib.Path("lessons/01_toy/exercise/toy.cpp").touch()  # nothing new in it
+    time.sleep(0.5)
     write("twice", "  return v;")
-    until("found +1  2  3")
+    until("found +1  2  3", silent="found +1  9")
     until("Watching")
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=10)[0]

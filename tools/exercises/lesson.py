@@ -70,6 +70,18 @@ class Step:
         return f"step {self.number}, {self.title}"
 
 
+def sentence(title):
+    """With a full stop, unless it is a question."""
+    return title if title.endswith(("?", "!", ".")) else f"{title}."
+
+
+def wrapped(paragraph, width):
+    """Lines of a paragraph; lists, tables and code stay as they are."""
+    if paragraph.startswith(("- ", "    ", "|", "```", "1. ")):
+        return paragraph.splitlines()
+    return textwrap.wrap(" ".join(paragraph.split()), width)
+
+
 def plain(paragraph):
     """Without the marks of a link."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", paragraph)
@@ -176,14 +188,17 @@ class Lesson:
     def skeleton(self, file):
         source = self.own(file)
         for step in self.steps:
+            text = step.text
             for function in step.functions:
                 if function.file != file:
                     continue
                 _, body, close = function.span(source)
-                comment = textwrap.wrap(" ".join(step.text[0].split()), width=94)
-                lines = [f"Step {step.number}: {step.title}.", *comment]
-                todo = "".join(f"  // {line}\n" for line in lines) + f'  KV_TODO("{function.name}");\n'
-                source = source[:body] + todo + source[close:]
+                lines = [f"Step {step.number}: {sentence(step.title)}"]
+                for paragraph in text:
+                    lines += ["", *wrapped(paragraph, 94)]
+                comment = "".join(f"  // {line}".rstrip() + "\n" for line in lines)
+                source = f'{source[:body]}{comment}  KV_TODO("{function.name}");\n{source[close:]}'
+                text = [f"What to write stands at {function.name}()."] if text is step.text else text
         return '#include "common/base/todo.h"\n' + source
 
     def make(self):

@@ -47,23 +47,26 @@ def choose(options):
     chosen, others = [], []
     cuda = "_gpu_test" in (options.into / "build.ninja").read_text(encoding="utf-8")
     for lesson in begun():
+        if lesson.number > options.up_to:
+            continue
         lesson.make()
         passing = passing_steps(lesson, options.build)
         for file in lesson.files():
             steps = [step.number for step in lesson.steps if any(f.file == file for f in step.functions)]
             missing = [number for number in steps if number not in passing]
             if missing:
-                others.append(f"{lesson.number:02d} {file}, step {', '.join(map(str, missing))}")
+                others.append(f"{lesson.number:02d} {file}: yours waits or fails, step {', '.join(map(str, missing))}")
             elif file.endswith(".cu") and not cuda:
-                others.append(f"{lesson.number:02d} {file} passes, but this build has no GPU: COURSE_PRESET=simt, --device cuda")
+                others.append(f"{lesson.number:02d} {file}: yours passes, but this build has no GPU: COURSE_PRESET=simt, --device cuda")
             else:
                 chosen.append(lesson.place(file))
     if not chosen:
-        print("Nothing of yours passes all its steps yet: ./course exercise N says what is next.")
+        where = f" up to lesson {options.up_to}" if options.up_to < 99 else ""
+        print(f"Nothing of yours{where} passes all its steps yet: ./course exercise N says what is next.")
         return runs.WAITS
     print("Yours:", *(f"  {path}" for path in chosen), sep="\n")
     if others:
-        print("The lesson's own, as yours waits or fails:", *(f"  {other}" for other in others), sep="\n")
+        print("The lesson's own:", *(f"  {other}" for other in others), sep="\n")
     print(flush=True)
     text = "".join(f"{path}\n" for path in chosen)
     listed = options.into / "mine.txt"

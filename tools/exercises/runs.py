@@ -15,6 +15,7 @@ from .lesson import ROOT
 
 LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "20"))  # for one test
 WAITS = 77
+NO_GPU = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
 SHOWN = 30  # lines of a compiler's words
 GATE = threading.BoundedSemaphore(os.cpu_count() or 1)  # programs at once
 
@@ -53,7 +54,7 @@ def build(folder, targets, jobs=None):
     if not ok and any("multiple definition of" in line or "undefined reference to" in line for line in said):
         said = linker_words(said)
     if any("unknown target" in line and "_gpu_" in line for line in said):
-        said = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
+        return False, NO_GPU
     cut = len(said) - SHOWN
     return ok, said[:SHOWN] + ([f"... and {cut} more lines"] if cut > 0 else [])
 
@@ -77,6 +78,7 @@ class Result:
     case: str
     state: str  # passes, fails, waits
     report: list  # lines for a person
+    endless: bool = False
 
 
 def is_simulated(folder):
@@ -107,18 +109,36 @@ def run_case(binary, case, environment=None):
     if code is None:
         lines += [f"It did not end within {LIMIT_S:g} s: a loop that never ends, or one far too long."]
     elif code < 0 and code != -6:  # 6: abort, which comes with words
-        lines += ["A memory access went wrong, so the program was ended: an index out of range?"] if code in (-11, -7) else [
-            f"The program was ended by signal {-code}."]
+        lines += ["A memory access went wrong, so the program was ended: an index out of range, or a null pointer?"] if code in (
+            -11, -7) else [f"The program was ended by signal {-code}."]
+    if not re.match(r"\S+:\d+$", lines[0] if lines else ""):  # no check has failed before
+        lines = relative(place_of(binary, chosen), build).splitlines() + lines
     words = relative(said.strip(), build).splitlines()
-    return Result(case, "fails", lines + (["It said:", *(f"  {line}" for line in words[:12])] if words else []))
+    return Result(case, "fails", lines + (["It said:", *(f"  {line}" for line in words[:12])] if words else []), code is None)
+
+
+def place_of(binary, chosen):
+    """FILE:LINE of a test case; it begins there."""
+    listed = subprocess.run([binary, chosen, "--list-test-cases", "--reporters=xml"], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, errors="replace").stdout
+    found = re.search(r'<TestCase [^>]*filename="([^"]*)" line="(\d+)"', listed)
+    return f"{html.unescape(found[1])}:{found[2]}" if found else ""
 
 
 def run_step(folder, step, target, what="exercise", environment=None):
-    """The results of a step's tests, in order; they need not all have run once one has failed."""
+    """The results of a step's tests, in order. Once one has not ended, no other is begun: each would take as long."""
     jobs = [(folder / "bin" / f"{target}_{what}", case, {}) for case in step.tests]
     jobs += [(folder / "bin" / f"{target}_gpu_{what}", case, {"SIMT_SEED": "0"}) for case in step.gpu_tests]
+    endless = threading.Event()
+
+    def one(job):
+        result = None if endless.is_set() else run_case(job[0], job[1], {**(environment or {}), **job[2]})
+        if result and result.endless:
+            endless.set()
+        return result
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda job: run_case(job[0], job[1], {**(environment or {}), **job[2]}), jobs))
+        results = [result for result in pool.map(one, jobs) if result]
     if step.gpu_tests and all(result.state == "passes" for result in results) and is_simulated(folder):
         for binary, case, _ in jobs[len(step.tests):]:
             again = run_case(binary, case, {**(environment or {}), "SIMT_SEED": "7"})
@@ -226,7 +246,7 @@ def failure(xml):
         elif match[4] == "false":
             case = re.search(r'<TestCase [^>]*filename="([^"]*)" line="(\d+)"', xml)
             lines = [f"{case[1]}:{case[2]}", "The test was ended by an exception:", *(f"  {line}" for line in html.unescape(match[5]).strip('"').splitlines())]
-    return lines + ([f"and {more} more checks of this test fail."] if more else [])
+    return lines + ([f"and {more} more check{'s' * (more > 1)} of this test fail{'s' * (more == 1)}."] if more else [])
 
 
 # --- on a terminal
