@@ -98,6 +98,17 @@ TEST_CASE("an equal hash with other content is refused, and counted") {
   CHECK(num_refused == 3);
 }
 
+TEST_CASE("blocks that differ in their extra keys alone are told apart") {
+  PrefixIndex index(4, 2);
+  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
+  index.insert(0, key(7, kOneTwo, {}, salt));
+  CHECK(found_in(index, key(7, kOneTwo, {}, salt)) == 0);
+  CHECK(found_in(index, key(7, kOneTwo, {}, other)) == -1);
+  CHECK(found_in(index, key(7, kOneTwo)) == -1);
+  index.insert(1, key(7, kOneTwo, {}, other));
+  CHECK(found_in(index, key(7, kOneTwo, {}, other)) == 1);
+}
+
 TEST_CASE("an index that trusts its hash finds any block with it") {
   PrefixIndex index(4, 2, PrefixIndex::Check::kHashOnly);
   index.insert(2, key(7, kOneTwo));
@@ -198,6 +209,45 @@ TEST_CASE("equal blocks after different beginnings have different names") {
   CHECK(hashes_of(manager, 2) == hash_chain(two, 4, {}));
   CHECK(pool.index().block(table_of(manager, 1)[1])->prefix !=
         pool.index().block(table_of(manager, 2)[1])->prefix);
+}
+
+TEST_CASE("extra keys are part of the hash and of the comparison") {
+  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}};
+  for (const int bits : {64, 0}) {  // without a hash the comparison alone decides
+    CAPTURE(bits);
+    BlockPool pool(8, 4);
+    KvCacheManager manager(pool, {.hasher = lesson06::narrow_hasher(bits)});
+    lesson06::ComputedBlocks none_salted;
+    none_salted.chain.extra_keys = salt;
+    REQUIRE(manager.allocate_slots(1, 4));
+    REQUIRE(manager.allocate_slots(2, 4, none_salted));
+    for (const int64_t id : {1, 2}) manager.cache_blocks(id, range(0, 4), 4);
+    const uint64_t hash = bits == 0 ? 0 : lesson06::xxh64_block({}, range(0, 4), salt);
+    CHECK(hashes_of(manager, 2) == std::vector{hash});
+    const auto prefix_of = [&](int64_t id) {
+      return pool.index().block(table_of(manager, id)[0])->prefix;
+    };
+    INFO("requests 1 and 2 have the same tokens, and 2 has a salt");
+    CHECK(prefix_of(1) != prefix_of(2));
+  }
+}
+
+TEST_CASE("without caching nothing gets a name") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool, {.caching = false});
+  REQUIRE(manager.allocate_slots(1, 8));
+  manager.cache_blocks(1, range(0, 8), 8);
+  CHECK(pool.index().size() == 0);
+}
+
+TEST_CASE("without caching nothing is looked up") {
+  BlockPool pool(8, 4);
+  KvCacheManager with(pool), without(pool, {.caching = false});
+  run(with, 1, range(0, 9));
+  CHECK(with.get_computed_blocks(range(0, 9)).num_tokens == 8);
+  const auto computed = without.get_computed_blocks(range(0, 9));
+  CHECK(computed.num_tokens == 0);
+  CHECK(computed.num_queried == 0);
 }
 
 TEST_CASE("more tokens computed than there are, or than have slots, are refused") {

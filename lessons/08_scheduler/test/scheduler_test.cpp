@@ -159,6 +159,7 @@ TEST_CASE("by priority, a request that has to give way itself ends the pass's ru
   CHECK(s.step() == Chunks{{1, 3}});
   s.submit(2, range(100, 112), 4);
   CHECK(s.step() == Chunks{{1, 1}, {2, 12}});
+  INFO("1 gives way itself. Any number but 1 and 2 was read at the end of a queue");
   CHECK(s.step() == Chunks{});  // 1 needs a block and is the least important; 2 runs in the next
   CHECK(s.schedule().preempted.empty());
   CHECK(s.waiting() == Ids{1});

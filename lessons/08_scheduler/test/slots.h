@@ -39,20 +39,19 @@ struct SlotsCase {
   }
 };
 
-/// What the device works out.
-inline std::vector<int64_t> slots_on(kv::Device device, const std::vector<int32_t>& first_row,
-                                     const std::vector<int32_t>& seq_len,
-                                     const std::vector<int32_t>& tables, int width,
-                                     int block_size) {
-  const kv::Stream stream(device);
+/// What the device works out. `fill_tables` puts the tables onto the stream's device last of all,
+/// and returns their address.
+template <class FillTables>
+std::vector<int64_t> slots_after(const kv::Stream& stream, FillTables fill_tables,
+                                 const std::vector<int32_t>& first_row,
+                                 const std::vector<int32_t>& seq_len, int width, int block_size) {
   const auto first = kv::to_device<int32_t>(first_row, stream);
   const auto lengths = kv::to_device<int32_t>(seq_len, stream);
-  const auto table = kv::to_device<int32_t>(tables, stream);
   std::vector<int64_t> slots(static_cast<size_t>(first_row.back()) + 1, -7);  // one after them
   const auto out = kv::to_device<int64_t>(slots, stream);
   lesson08::compute_slot_mapping({.first_row = first.as<int32_t>(),
                                   .seq_len = lengths.as<int32_t>(),
-                                  .block_tables = table.as<int32_t>(),
+                                  .block_tables = fill_tables(),
                                   .num_seqs = static_cast<int>(seq_len.size()),
                                   .num_rows = first_row.back(),
                                   .max_blocks_per_seq = width,
@@ -63,6 +62,16 @@ inline std::vector<int64_t> slots_on(kv::Device device, const std::vector<int32_
   CHECK(slots.back() == -7);  // nothing is written after the last row
   slots.pop_back();
   return slots;
+}
+
+inline std::vector<int64_t> slots_on(kv::Device device, const std::vector<int32_t>& first_row,
+                                     const std::vector<int32_t>& seq_len,
+                                     const std::vector<int32_t>& tables, int width,
+                                     int block_size) {
+  const kv::Stream stream(device);
+  const auto table = kv::to_device<int32_t>(tables, stream);
+  const auto filled = [&] { return table.as<const int32_t>(); };
+  return slots_after(stream, filled, first_row, seq_len, width, block_size);
 }
 
 /// Blocks of 4. A: a prompt of 6 in blocks 7 and 2. B: a decode, its 9th token, the first in its

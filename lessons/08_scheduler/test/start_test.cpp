@@ -57,7 +57,10 @@ TEST_CASE("without chunked prefill a chunk is all the rest, or nothing") {
 
 TEST_CASE("first come: requests wait in the order in which they were submitted") {
   Server s(64, 4);
-  for (const int id : {7, 3, 9}) s.submit(id, range(0, 3), 5);
+  INFO("requests 7, 3, 9 have the priorities 2, 1, 0, which mean nothing here");
+  s.submit(7, range(0, 3), 5, {.priority = 2});
+  s.submit(3, range(0, 3), 5, {.priority = 1});
+  s.submit(9, range(0, 3), 5, {.priority = 0});
   CHECK(s.waiting() == Ids{7, 3, 9});
   CHECK(s.request(3).state == RequestState::kWaiting);
 }
@@ -129,6 +132,19 @@ TEST_CASE("what the cache has is not computed again, and the gate asks for the r
   CHECK(s.manager().table(2).num_tokens() == 19);
 }
 
+TEST_CASE("what the cache has is asked for with the extra keys, and not by one that skips it") {
+  Server s(16, 4);
+  const lesson08::ExtraKeys salt{{lesson06::ExtraKey::Kind::kSalt, "s"}};
+  s.submit(1, range(0, 9), 1, {.extra_keys = salt});
+  s.step();
+  s.finish(1);  // two full blocks can be found by who has the salt
+  s.submit(2, range(0, 9), 1);
+  s.submit(3, range(0, 9), 1, {.extra_keys = salt, .skip_reading_prefix_cache = true});
+  s.submit(4, range(0, 9), 1, {.extra_keys = salt});
+  INFO("2 has no salt, 3 skips the cache, 4 finds 8 of its 9 tokens");
+  CHECK(s.schedule().chunks == Chunks{{2, 9}, {3, 9}, {4, 1}});
+}
+
 TEST_CASE("a preempted request gives its blocks back, and waits with its old rank") {
   Server s(16, 4);
   s.submit(1, range(0, 9), 4);
@@ -145,6 +161,15 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
   CHECK(s.request(1).tokens.size() == 10);  // with the one that was generated
   CHECK(s.num_preemptions() == 2);
   s.check();
+}
+
+TEST_CASE("by priority, who was preempted waits after a more important one") {
+  Server s(16, 4, {.order = Order::kPriority});
+  s.submit(1, range(0, 9), 4, {.priority = 1});
+  s.step();
+  s.submit(2, range(100, 103), 4, {.priority = 0});
+  s.reset_prefix_cache(true);  // preempts 1
+  CHECK(s.waiting() == Ids{2, 1});
 }
 
 TEST_CASE("who was preempted starts again, and is listed as resumed") {
