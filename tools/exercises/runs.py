@@ -46,7 +46,7 @@ def build(folder, targets, jobs=None):
                 words = f"building what the tests need, {status[1]} of {status[2]} files"
                 print(*(["\r\033[K ", words] if sys.stderr.isatty() else [words + "\n"]), end="", file=sys.stderr, flush=True)
                 shown = True
-        elif not line.startswith(("ninja: ", "-- ")) or "unknown target" in line:
+        elif not re.match(r"ninja: |-- |The following files were |  [+-]\S+$", line) or "unknown target" in line:
             said.append(relative(line, folder))
     if shown and sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
