@@ -33,9 +33,11 @@ void find(void* library, const char* name, Function& function) {
 }  // namespace
 
 Cublas::Cublas(const kv::Stream& stream) : call_(std::make_unique<Functions>()) {
+#ifndef KV_SIMT  // a simulated GPU is none of its
   for (const char* file : {"libcublas.so.13", "libcublas.so.12"}) {
     if (library_ == nullptr) library_ = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   }
+#endif
   if (library_ == nullptr) return;
   find(library_, "cublasCreate_v2", call_->create);
   find(library_, "cublasDestroy_v2", call_->destroy);
