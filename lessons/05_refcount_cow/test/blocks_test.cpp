@@ -10,6 +10,7 @@
 
 #include "block_manager.h"
 #include "block_pool.h"
+#include "sequences.h"
 #include "tests/support/readable.h"
 
 namespace {
@@ -18,6 +19,8 @@ using lesson05::BlockCopy;
 using lesson05::BlockManager;
 using lesson05::BlockPool;
 using lesson05::Growth;
+using lesson05_test::append;
+using lesson05_test::new_sequence;
 
 /// All that can be seen of a manager, to compare.
 std::string state_of(const BlockManager& manager) {
@@ -28,17 +31,6 @@ std::string state_of(const BlockManager& manager) {
     state += fmt::format(" {}: {} tokens in {}", seq, table.num_tokens(), table.block_ids());
   }
   return state;
-}
-
-bool append(BlockManager& manager, int seq, int num_tokens) {
-  const Growth growth{.seq = seq, .num_tokens = num_tokens};
-  return manager.append({&growth, 1});
-}
-
-int new_sequence(BlockManager& manager, int num_tokens) {
-  const int seq = manager.add_sequence();
-  REQUIRE(append(manager, seq, num_tokens));
-  return seq;
 }
 
 /// A manager whose blocks hold bytes: slot s is `bytes[s]`.

@@ -10,6 +10,7 @@
 
 #include "block_manager.h"
 #include "block_pool.h"
+#include "sequences.h"
 #include "tests/support/readable.h"
 
 namespace {
@@ -17,6 +18,8 @@ namespace {
 using lesson05::BlockManager;
 using lesson05::BlockPool;
 using lesson05::Growth;
+using lesson05_test::append;
+using lesson05_test::new_sequence;
 
 /// How many hold block 0, block 1, and so on: "2 1 0".
 std::string holders(const BlockPool& pool) {
@@ -29,17 +32,6 @@ std::string holders(const BlockPool& pool) {
 std::string table_of(const BlockManager& manager, int seq) {
   const auto& table = manager.table(seq);
   return fmt::format("{} tokens in {}", table.num_tokens(), fmt::join(table.block_ids(), " "));
-}
-
-bool append(BlockManager& manager, int seq, int num_tokens) {
-  const Growth growth{.seq = seq, .num_tokens = num_tokens};
-  return manager.append({&growth, 1});
-}
-
-int new_sequence(BlockManager& manager, int num_tokens) {
-  const int seq = manager.add_sequence();
-  REQUIRE(append(manager, seq, num_tokens));
-  return seq;
 }
 
 }  // namespace
