@@ -42,9 +42,10 @@ void qk_norm_rope_cpu(const QkNormRopeArgs& args) {
     for (int64_t row = begin; row < end; ++row) {
       const auto position = static_cast<float>(args.positions[row]);
       for (int i = 0; i < half; ++i) {
-        const float angle = position * args.inv_freq[i];
-        cosines[i] = std::cos(angle);
-        sines[i] = std::sin(angle);
+        // In double, and rounded: the float functions of two C libraries differ in their last bit.
+        const double angle = position * args.inv_freq[i];
+        cosines[i] = static_cast<float>(std::cos(angle));
+        sines[i] = static_cast<float>(std::sin(angle));
       }
       const float* in = args.qkv + row * (q_width + 2 * kv_width);
       const HeadGroup groups[] = {
