@@ -193,8 +193,9 @@ void apply_theme(float scale) {
   io.IniFilename = nullptr;
   const char* font = KV_VIZ_FONT;
   if (*font != '\0' && std::filesystem::exists(font)) {
-    static const ImWchar kRanges[] = {0x20,   0x17F,  0x2010, 0x2044, 0x2190,
-                                      0x2193, 0xFFFD, 0xFFFD, 0};
+    static const ImWchar kRanges[] = {0x20,   0x17F,  0x2010, 0x2044, 0x2190, 0x2193,
+                                      0x221A, 0x221E, 0x2264, 0x2265, 0x25B6, 0x25B6,
+                                      0x2713, 0x2717, 0xFFFD, 0xFFFD, 0};
     io.Fonts->AddFontFromFileTTF(font, kFontPoints * scale, nullptr, kRanges);
     io.Fonts->AddFontFromFileTTF(font, 1.5f * kFontPoints * scale, nullptr, kRanges);
   } else {

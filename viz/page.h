@@ -19,6 +19,7 @@
 
 #include "common/base/kernel.h"
 #include "viz/scenario.h"
+#include "viz/scene.h"
 
 namespace viz {
 
@@ -117,7 +118,9 @@ class Page {
   virtual std::vector<Counter> counters() const = 0;
   /// Throws std::logic_error if something that must hold does not. Called after every command.
   virtual void check_invariants() const = 0;
-  /// Draws the page. Never changes the state: controls queue commands.
+  /// The page as a picture in so much room. Never changes the state.
+  virtual Scene scene(const Room& room) { return Scene(room); }
+  /// Its buttons and fields. Never changes the state: controls queue commands.
   virtual void draw(Ui& ui) = 0;
 
   const PageInfo& info() const { return info_; }
@@ -143,6 +146,11 @@ class Page {
   /// page's state. Returns that.
   std::string field(Ui& ui, const std::string& verb, const std::string& argument);
 
+  /// What the mouse selected last in the picture ("A"); empty: nothing. Buttons are for that. It is
+  /// no state of the page: it may be gone.
+  const std::string& selected() const { return selected_; }
+  void select(std::string what) { selected_ = std::move(what); }
+
  protected:
   void declare(std::vector<Verb> verbs);
   /// After every command: for pages that mark what the last one changed.
@@ -154,6 +162,7 @@ class Page {
   PageInfo info_;
   std::vector<Verb> verbs_;
   std::map<std::string, Word> fields_;  // by "VERB/ARGUMENT"
+  std::string selected_;
 };
 
 /// Every lesson with a page.cpp has, in its namespace,

@@ -72,14 +72,14 @@ double sample(const Atlas& atlas, double u, double v) {
   return std::lerp(between(y0), between(y0 + 1), y - y0) / 255;
 }
 
-Paint paint_of(const ImDrawVert& corner) {
+Blend paint_of(const ImDrawVert& corner) {
   const auto channel = [&](int q) { return static_cast<double>(corner.col >> (8 * q) & 255); };
   return {channel(0), channel(1), channel(2), channel(3), double{corner.uv.x}, double{corner.uv.y}};
 }
 
 struct Triangle {
   std::array<Edge, 3> edges;  // each opposite to its corner
-  std::array<Paint, 3> paints;
+  std::array<Blend, 3> paints;
   double twice_area;
 
   explicit Triangle(std::array<const ImDrawVert*, 3> at)
@@ -107,8 +107,8 @@ struct Triangle {
     for (const Edge& edge : edges) part = part.cut(edge);
     return part.area_and_centre();
   }
-  Paint paint_at(const Point& point) const {
-    Paint paint{};
+  Blend paint_at(const Point& point) const {
+    Blend paint{};
     for (size_t i = 0; i < 3; ++i) {
       const double weight = edges[i].at(point) / twice_area;
       for (size_t q = 0; q < paint.size(); ++q) paint[q] += weight * paints[i][q];
@@ -166,7 +166,7 @@ void Raster::triangle(const Corners& corners, const ImVec4& clip) {
 }
 
 /// Adds a part of the triangle to a pixel; `paint` is what is drawn at that part's centre.
-void Raster::add(int x, int y, double area, const Paint& paint) {
+void Raster::add(int x, int y, double area, const Blend& paint) {
   const auto [red, green, blue, opacity, u, v] = paint;
   const double alpha = area * opacity / 255 * sample(atlas_, u, v);
   std::array<float, 4>& sum = shape_[index(x, y)];

@@ -20,7 +20,7 @@ struct Atlas {
 
 /// What a corner carries, and the points between corners in proportion: red, green, blue and alpha
 /// of 255, u and v in the atlas.
-using Paint = std::array<double, 6>;
+using Blend = std::array<double, 6>;
 
 class Raster {
  public:
@@ -32,7 +32,7 @@ class Raster {
  private:
   using Corners = std::array<const ImDrawVert*, 3>;
   void triangle(const Corners& corners, const ImVec4& clip);
-  void add(int x, int y, double area, const Paint& paint);
+  void add(int x, int y, double area, const Blend& paint);
   size_t index(int x, int y) const {
     return static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x);
   }

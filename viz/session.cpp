@@ -57,6 +57,7 @@ void Session::apply(const Command& command) {
 }
 
 std::string Session::do_on_page(const Command& command) {
+  ++revision_;
   std::string story = "reset: a new page";
   if (command.verb == "reset") {
     command.check_count(0, 0);
@@ -131,6 +132,7 @@ void Session::expect(const Command& command) const {
 }
 
 void Session::replay(size_t count) {
+  ++revision_;
   size_t first = count;  // from the last reset on
   while (first > 0 && done_[first - 1].command.verb != "reset") --first;
   page_->reset();

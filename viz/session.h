@@ -41,6 +41,8 @@ class Session {
     std::string text;
     bool error = false;
   };
+  /// How often the page has changed: by commands, resets, undo and redo.
+  int64_t revision() const { return revision_; }
   const std::vector<LogLine>& log() const { return log_; }
   const std::string& caption() const { return caption_; }  // the last `say`
 
@@ -87,6 +89,7 @@ class Session {
   std::string caption_;
   Place place_;
   double waited_ = 0;
+  int64_t revision_ = 0;
 };
 
 }  // namespace viz

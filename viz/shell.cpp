@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "viz/palette.h"
+#include "viz/scene_view.h"
 #include "viz/widgets.h"
 
 namespace viz {
@@ -27,7 +28,8 @@ std::string label_of(const PageInfo& info) {
 Shell::Shell(std::vector<std::unique_ptr<Page>> pages,
              std::vector<std::filesystem::path> scenarios) {
   for (std::unique_ptr<Page>& page : pages) {
-    Tab tab{std::make_unique<Session>(std::move(page)), {}};
+    Tab tab;
+    tab.session = std::make_unique<Session>(std::move(page));
     const std::string lesson = tab.session->page().info().lesson;
     for (const std::filesystem::path& file : scenarios) {
       const std::string owner = file.parent_path().parent_path().filename().string();
@@ -63,6 +65,8 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   ImGui::BeginChild("page", ImVec2(-side - 16 * scale, 0));
   ui_.hint(page.info().summary);
   counters(ui_, page.counters());
+  const ImVec2 room = ImGui::GetContentRegionAvail();
+  draw_stage({room.x / scale, 0.7f * room.y / scale}, seconds);
   page.draw(ui_);
   ImGui::EndChild();
   ImGui::SameLine(0, 16 * scale);
@@ -75,6 +79,26 @@ void Shell::frame(float width, float height, float scale, double seconds) {
 
   for (const std::string& command : ui_.take_commands()) session().try_run(command);
   session().advance(seconds);
+}
+
+/// The page's picture, on its way to where the last command has brought it.
+void Shell::draw_stage(const Room& room, double seconds) {
+  Tab& tab = tabs_[current_];
+  Stage& stage = tab.stage;
+  Page& page = tab.session->page();
+  const Room before = stage.scene().room();
+  const bool same_room = before.w == room.w && before.h == room.h;
+  if (Scene scene = page.scene(room); tab.shown != tab.session->revision() && same_room) {
+    stage.move_to(std::move(scene), 0.45f);
+  } else if (!stage.moving() || !same_room) {
+    stage.cut_to(std::move(scene));
+  }
+  tab.shown = tab.session->revision();
+  if (stage.scene().shapes().empty()) return;
+  const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn());
+  if (!click.command.empty()) ui_.run(click.command);
+  if (!click.selects.empty()) page.select(click.selects);
+  stage.advance(static_cast<float>(seconds));
 }
 
 void Shell::draw_tabs() {

@@ -10,6 +10,7 @@
 #include "viz/imgui_ui.h"
 #include "viz/page.h"
 #include "viz/session.h"
+#include "viz/stage.h"
 
 namespace viz {
 
@@ -31,7 +32,10 @@ class Shell {
   struct Tab {
     std::unique_ptr<Session> session;
     std::vector<std::filesystem::path> scenarios;
+    Stage stage;
+    int64_t shown = -1;  // the revision of the session that the stage shows
   };
+  void draw_stage(const Room& room, double seconds);
   void draw_tabs();
   void draw_player();
   void draw_log();

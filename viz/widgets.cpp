@@ -79,7 +79,7 @@ void draw_cell(ImDrawList& list, const BlockView& block, int block_size, float x
     }
     if (cell.size >= 46 * s) text_at(list, x + 5 * s, b.y - 20 * s, kDim, block.badge);
   }
-  if (block.highlight) list.AddRect(a, b, kMark, r, 0, 2 * s);
+  if (block.changed) list.AddRect(a, b, kMark, r, 0, 2 * s);
 }
 
 void describe(Ui& ui, const PoolView& view, const BlockView& block) {

@@ -14,75 +14,16 @@
 
 #include "viz/names.h"
 #include "viz/page.h"
+#include "viz/parts.h"
 #include "viz/ui.h"
 
 namespace viz {
 
-struct BlockView {
-  int32_t id = 0;
-  int ref_cnt = 0;                       // 0: free, drawn dim
-  int filled = 0;                        // slots that hold a token
-  std::vector<int> owners = {};          // hues; the bar is split among them
-  bool highlight = false;                // changed by the last command
-  std::string badge = {};                // short text in the lower corner, may be empty
-  std::vector<std::string> tokens = {};  // text of the tokens in its slots, may be empty
-};
-
-/// A sequence's block table: logical blocks in order, each with its block id and fill.
-struct TableView {
-  SequenceView sequence;
-  std::vector<int32_t> block_ids;
-  std::vector<int> ref_cnts;
-  int num_tokens = 0;
-  int block_size = 0;
-  std::optional<int> highlight_token = {};  // its cell is marked
-};
 /// Returns the token under the mouse.
 std::optional<int> block_table(Ui& ui, const std::string& name, const TableView& view);
 
 /// Cells of a pool: hue bar, reference count in the corner, fill level. Hover: id, owners, tokens,
 /// slots. Returns the id under the mouse.
-struct PoolView {
-  int block_size = 0;
-  std::vector<SequenceView> sequences = {};  // for names in tooltips, by hue
-  std::vector<BlockView> blocks = {};        // with ids in a row
-
-  BlockView& at(int32_t id) { return blocks.at(static_cast<size_t>(id - blocks.front().id)); }
-  /// A sequence whose tokens fill these blocks in order. Its table, as it is shown.
-  TableView add(const SequenceView& sequence, std::span<const int32_t> block_ids, int num_tokens) {
-    TableView table{.sequence = sequence,
-                    .block_ids = {block_ids.begin(), block_ids.end()},
-                    .ref_cnts = {},
-                    .num_tokens = num_tokens,
-                    .block_size = block_size};
-    for (const int32_t id : block_ids) {
-      BlockView& block = at(id);
-      block.owners.push_back(sequence.hue);
-      block.filled = std::max(block.filled, std::min(num_tokens, block_size));
-      num_tokens -= block_size;
-      table.ref_cnts.push_back(block.ref_cnt);
-    }
-    sequences.push_back(sequence);
-    return table;
-  }
-  /// Highlights the blocks that are not as they were, if it is the same pool.
-  void mark_changes(const PoolView& before) {
-    if (before.blocks.size() != blocks.size()) return;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      const BlockView& old = before.blocks[i];
-      blocks[i].highlight = blocks[i].ref_cnt != old.ref_cnt || blocks[i].tokens != old.tokens;
-    }
-  }
-};
-/// Blocks first, first + 1, .. of a lesson's pool, which nothing is said of but their counts.
-template <class RefCount>
-PoolView pool_view(int block_size, int32_t first, int num_blocks, RefCount ref_cnt) {
-  PoolView view{.block_size = block_size};
-  for (int32_t id = first; id < first + num_blocks; ++id) {
-    view.blocks.push_back({.id = id, .ref_cnt = ref_cnt(id)});
-  }
-  return view;
-}
 std::optional<int32_t> pool_grid(Ui& ui, const std::string& name, const PoolView& view);
 
 /// Runs of memory as bars below one another: what is reserved, and how much of it holds tokens. The

@@ -51,7 +51,7 @@ void PagedPage::draw(viz::Ui& ui) {
     for (int token = 0; token < table.num_tokens(); ++token) {
       viz::BlockView& block = view.at(static_cast<int32_t>(table.slot(token) / size));
       block.tokens.push_back(sequence.texts[static_cast<size_t>(token)]);
-      if (seen_ && seen_->name == sequence.name && seen_->token == token) block.highlight = true;
+      if (seen_ && seen_->name == sequence.name && seen_->token == token) block.changed = true;
     }
   }
   ui.begin_columns({0.45f, 0.55f});

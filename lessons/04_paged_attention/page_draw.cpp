@@ -79,7 +79,7 @@ void WalkPage::draw_pool(viz::Ui& ui) {
   if (tile) {
     table.highlight_token = step().first_token;
     for (const int32_t id : step().block_ids) {
-      view.at(id).highlight = true;
+      view.at(id).changed = true;
       view.at(id).owners = {1};
     }
   }
