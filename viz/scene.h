@@ -145,8 +145,9 @@ class Scene {
     Place to;
   };
   const std::vector<Ghost>& ghosts() const { return ghosts_; }
-  /// Null: there is none.
+  /// Null: there is none. The second is for hints to what a part has drawn.
   const Shape* find(std::string_view id) const;
+  Shape* find(std::string_view id);
 
   // The reference is good until the next shape is added.
   Shape& box(std::string id, const Place& at, Paint fill, Paint edge = {});
