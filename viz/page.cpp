@@ -121,6 +121,12 @@ Argument Argument::field(std::string its_label, std::string at_first) const {
   return changed;
 }
 
+Argument Argument::follows(std::function<int64_t()> of_page) const {
+  Argument changed = *this;
+  changed.state = std::move(of_page);
+  return changed;
+}
+
 Argument word(std::string name) { return {.kind = Kind::kWord, .name = std::move(name)}; }
 Argument text(std::string name) { return {.kind = Kind::kQuoted, .name = std::move(name)}; }
 Argument number(std::string name, int64_t min, int64_t max) {
@@ -249,8 +255,8 @@ std::string Page::field(Ui& ui, const std::string& verb, const std::string& argu
   const Verb& row = *std::ranges::find(verbs_, verb, &Verb::name);
   const Argument& arg = *std::ranges::find(row.args, argument, &Argument::name);
   const std::string name = verb + "/" + argument;
-  const auto [entry, fresh] = fields_.try_emplace(name, Word{.text = arg.shown});
-  Word& held = entry->second;
+  const auto [entry, fresh] = fields_.try_emplace(name, Field{{.text = arg.shown}});
+  Word& held = entry->second.held;
   std::string label = arg.label;
   if (label.empty()) {
     for (const char c : argument) label += static_cast<char>(std::tolower(c));
@@ -260,6 +266,10 @@ std::string Page::field(Ui& ui, const std::string& verb, const std::string& argu
     return held.text;
   }
   if (fresh) held.number = arg.shown.empty() ? static_cast<int>(arg.min) : std::stoi(arg.shown);
+  if (arg.state && entry->second.state != arg.state()) {
+    entry->second.state = arg.state();
+    held.number = static_cast<int>(*entry->second.state);
+  }
   int value = held.number;
   ui.number(name, label, &value, static_cast<int>(arg.min), static_cast<int>(arg.max),
             fmt::format("{} of `{}`: {} to {}.", argument, usage(row), arg.min, arg.max));

@@ -49,9 +49,11 @@ struct Argument {
   std::optional<std::string> otherwise = {};  // what counts if it is left out
   std::string label = {};                     // of its field in a form
   std::string shown = {};                     // in the field at first
+  std::function<int64_t()> state = {};        // of the page: the field follows this number
 
   Argument or_else(std::string value) const;
   Argument field(std::string its_label, std::string at_first) const;
+  Argument follows(std::function<int64_t()> of_page) const;
 };
 Argument word(std::string name);  // any one that is not empty
 Argument text(std::string name);  // the same, quoted: it mostly has spaces
@@ -161,7 +163,11 @@ class Page {
 
   PageInfo info_;
   std::vector<Verb> verbs_;
-  std::map<std::string, Word> fields_;  // by "VERB/ARGUMENT"
+  struct Field {
+    Word held;
+    std::optional<int64_t> state = {};  // of the page, when the field was drawn last
+  };
+  std::map<std::string, Field> fields_;  // by "VERB/ARGUMENT"
   std::string selected_;
 };
 

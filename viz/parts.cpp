@@ -110,7 +110,7 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string id = fmt::format("legend/{}", i);
     const Place sample{x, at.middle_y() - 7, 20, 14};
-    dress(scene.box(id, sample, {}), entries[i].state).radius = 3;
+    dress(scene.box(id, sample, {}), entries[i].state, entries[i].hue).radius = 3;
     const float w = text_width(entries[i].name, 12) + 2;
     scene.label(id + "/name", {x + 26, at.y, w, at.h}, entries[i].name,
                 {.size = 12, .paint = {Ink::kDim}});
@@ -324,6 +324,25 @@ Place note(Scene& scene, const std::string& id, const Place& at, const std::stri
 
 void heading(Scene& scene, const std::string& id, const Place& at, const std::string& text) {
   scene.label(id, at, text, {.size = 14, .paint = {Ink::kDim}});
+}
+
+void count_up(Scene& scene, const std::string& id, const Place& at, int64_t from, int64_t to,
+              const Type& type, Span when) {
+  constexpr int64_t kMostSteps = 12;
+  constexpr float kBlink = 0.001f;
+  const auto id_of = [&](int64_t value) { return fmt::format("{} {}", id, value); };
+  const int64_t steps = std::min(std::abs(to - from), kMostSteps);
+  const float step = (when.end - when.begin) / static_cast<float>(std::max<int64_t>(steps, 1));
+  for (int64_t i = 1; i < steps; ++i) {
+    Scene number(scene.room());
+    const int64_t value = from + (to - from) * i / steps;
+    const float begin = when.begin + static_cast<float>(i - 1) * step;
+    scene.ghost(number.label(id_of(value), at, kv::with_commas(value), type), at,
+                {begin, begin + step});
+  }
+  const float begin = when.end - (steps > 1 ? step : 0);
+  if (from != to) scene.leaves(id_of(from), at, {when.begin, when.begin + kBlink});
+  scene.label(id_of(to), at, kv::with_commas(to), type).during({begin, begin + kBlink});
 }
 
 void level(Scene& scene, const std::string& id, const Place& at, float part, Paint fill) {

@@ -37,6 +37,7 @@ std::string glyph(State state);
 struct LegendEntry {
   State state;
   std::string name;
+  int hue = -1;
 };
 void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entries);
 
@@ -130,6 +131,10 @@ Place note(Scene& scene, const std::string& id, const Place& at, const std::stri
            const std::string& points_at = {}, Ink ink = Ink::kMark);
 /// A heading over a part of the scene.
 void heading(Scene& scene, const std::string& id, const Place& at, const std::string& text);
+/// A number that has changed: what lies between is seen during the motion. Its id has its value:
+/// "id 940".
+void count_up(Scene& scene, const std::string& id, const Place& at, int64_t from, int64_t to,
+              const Type& type, Span when = {});
 /// A part of a whole as a horizontal bar: "id" and "id/fill".
 void level(Scene& scene, const std::string& id, const Place& at, float part, Paint fill);
 

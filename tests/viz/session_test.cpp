@@ -40,13 +40,20 @@ struct TablePage : kvtest::CountingPage {
                viz::choice("exact|hash"), viz::number("COUNT", 1, 9).or_else("4")},
               "NAME gets COUNT of SIZE",
               told},
-             {"make all", {viz::words("NAME", 1, 3)}, "every NAME", told}});
+             {"make all", {viz::words("NAME", 1, 3)}, "every NAME", told},
+             {"set",
+              {viz::number("VALUE", 0, kMost).field("value", "0").follows([this] {
+                return counters()[0].value;
+              })},
+              "it is VALUE",
+              told}});
     declare(viz::unless([this] { return counters()[0].value > 0 ? "" : "it is zero"; },
                         {{"on", {}, "go on", told, {}, true}}));
   }
   void draw(viz::Ui& ui) override {
     buttons(ui, {{"all", "All", "make all A B C"}, {"big", "Big", "make A 99 hash"}});
     form(ui, {"form", "Make", "make Z"});
+    form(ui, {"set", "Set", "set"});
     buttons(ui, {{"on", "On", "on"}});
   }
   std::string answer(const std::string& line) {
@@ -72,7 +79,7 @@ TEST_CASE("a page's table says what a line means and what is wrong with it") {
   CHECK(page.answer("make A 16 has") == "line 3: make wants exact|hash, found \"has\"");
   CHECK(page.answer("make \"\" 16 hash") ==
         "line 3: make wants NAME with at least one character, found \"\"");
-  CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, on");
+  CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, set, on");
   CHECK(page.answer("on") == "on: it is zero; nothing has changed");
   CHECK(page.help()[1].first == "make NAME SIZE exact|hash [COUNT]");
   CHECK(page.help()[2] == std::pair<std::string, std::string>("make all NAME ..", "every NAME"));
@@ -93,6 +100,17 @@ TEST_CASE("buttons and fields of a page come from its table") {
   ui.type("make/SIZE", 31);
   ui.type("make/COUNT", 90);
   CHECK(ui.buttons().at("form").command == "make Z 16 \"\" 9");
+}
+
+TEST_CASE("a field that follows the page's state holds what was typed until the state changes") {
+  TablePage page;
+  kvtest::FakeUi ui(page);
+  CHECK(ui.buttons().at("set").command == "set 0");
+  ui.type("set/VALUE", 7);
+  CHECK(ui.buttons().at("set").command == "set 7");
+  ui.run("add 3");
+  ui.type("", 0);  // draws it
+  CHECK(ui.buttons().at("set").command == "set 3");
 }
 
 TEST_CASE("a share is thousandths for a scenario and percent in its box") {
