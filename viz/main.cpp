@@ -12,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/program/generate.h"
 #include "viz/headless.h"
+#include "viz/layout.h"
 #include "viz/pages.h"
 #include "viz/pictures.h"
 #include "viz/shell.h"
@@ -36,6 +37,7 @@ struct Options {
   bool rects = false;
   bool commands = false;
   bool frame_time = false;
+  bool check_layout = false;
 };
 
 viz::Shell make_shell(const Options& options) {
@@ -67,6 +69,21 @@ void play(viz::Session& session, const std::string& file, int steps) {
   }
 }
 
+/// Measures the picture after every step of the scenario.
+void check_layout(viz::Session& session, const std::string& file) {
+  size_t faults = 0;
+  session.load(viz::Scenario::load(file));
+  for (int step = 0;; ++step) {
+    for (const std::string& fault : viz::layout_faults(session.page())) {
+      fmt::print("step {} {}\n", step, fault);
+      ++faults;
+    }
+    if (session.at_end()) break;
+    session.play_on(1);
+  }
+  if (faults > 0) kv::user_error("{}: {} faults in its pictures", file, faults);
+}
+
 void print_state(const viz::Page& page) {
   std::string line = "END";
   for (const viz::Counter& counter : page.counters()) {
@@ -89,6 +106,7 @@ void open_trace(viz::Shell& shell, const Options& options) {
 }
 
 void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
+  if (options.check_layout) return check_layout(shell.session(), options.script);
   if (!options.script.empty()) play(shell.session(), options.script, options.steps);
   const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
   const auto pixels = [&](int points) {
@@ -186,6 +204,8 @@ int main(int argc, char** argv) {
       .between(0, 1 << 30);
   command.flag("--rects", options.rects, "print where the controls are, for scripts that click");
   command.flag("--commands", options.commands, "list what a scenario of the page can say");
+  command.flag("--check-layout", options.check_layout,
+               "with --headless --script: measure the picture after every step");
   command.flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

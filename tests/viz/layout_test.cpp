@@ -1,0 +1,113 @@
+// What is measured of a picture, on pictures made for it.
+
+#include "viz/layout.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace {
+
+using viz::Ink;
+using viz::paint;
+using viz::soft;
+
+/// Texts in boxes in a box: nothing is wrong.
+viz::Scene good() {
+  viz::Scene scene({400, 200});
+  scene.box("panel", {0, 0, 400, 200}, paint(Ink::kPanel), paint(Ink::kLine));
+  for (const int i : {0, 1}) {
+    const viz::Place at{10 + 100 * static_cast<float>(i), 10, 90, 40};
+    scene.box("cell " + std::to_string(i), at, soft(i), viz::full(i));
+    scene.label("name " + std::to_string(i), at, "words", {.align = viz::Align::kCentre});
+  }
+  return scene;
+}
+
+/// Whether that is the only fault.
+void check_fault(const viz::Scene& scene, const std::string& what) {
+  const auto faults = viz::layout_faults(scene);
+  CAPTURE(what);
+  REQUIRE(faults.size() >= 1);
+  for (const std::string& fault : faults) {
+    CHECK_MESSAGE(fault.find(what) != std::string::npos, fault);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a picture in which all is well has no faults") {
+  CHECK(viz::layout_faults(good()).empty());
+}
+
+TEST_CASE("each fault of a picture is found") {
+  viz::Scene scene = good();
+  scene.label("long", {10, 100, 40, 20}, "far too many words");
+  check_fault(scene, "long is cut");
+  scene = good();
+  scene.label("out", {390, 100, 60, 20}, "words");
+  check_fault(scene, "out");
+  scene = good();
+  scene.box("wide", {380, 100, 40, 10}, {});
+  check_fault(scene, "wide");
+  scene = good();
+  scene.line("far", 10, 100, 10, 300, paint(Ink::kText));
+  check_fault(scene, "the line far leads out");
+  scene = good();
+  scene.label("other", {20, 12, 80, 40}, "words");
+  check_fault(scene, "the texts");
+  scene = good();
+  scene.box("across", {50, 40, 30, 60}, {});
+  check_fault(scene, "neither nested nor apart");
+  scene = good();
+  scene.label("beside", {190, 60, 60, 20}, "words");
+  scene.box("edge", {200, 50, 90, 40}, {}, paint(Ink::kLine));
+  check_fault(scene, "the text beside");
+  scene = good();
+  scene.label("under", {210, 60, 60, 20}, "words");
+  scene.box("cover", {200, 50, 90, 40}, paint(Ink::kCell));
+  check_fault(scene, "is drawn over the text under");
+  scene = good();
+  scene.box("cell 0", {10, 100, 10, 10}, {});
+  check_fault(scene, "cell 0 is there twice");
+}
+
+TEST_CASE("contrast is measured against all that lies under a text, in both themes") {
+  viz::Scene scene = good();
+  scene.label("faint", {10, 100, 90, 20}, "words", {.paint = paint(Ink::kLine)});
+  check_fault(scene, "has a contrast");
+  scene = good();
+  scene.box("strong", {10, 100, 90, 20}, viz::full(3));
+  scene.label("on strong", {10, 100, 90, 20}, "words");
+  check_fault(scene, "the text on strong");
+  scene = good();
+  scene.label("pale", {10, 100, 90, 20}, "words").opacity = 0.4f;
+  check_fault(scene, "has a contrast");
+}
+
+TEST_CASE("what may lie over others is measured among its kind") {
+  viz::Scene scene = good();
+  scene.box("bubble", {40, 20, 120, 60}, paint(Ink::kPanel), paint(Ink::kText)).on_top();
+  scene.label("reason", {50, 25, 100, 20}, "because").on_top();
+  CHECK(viz::layout_faults(scene).empty());
+  scene.label("another", {50, 27, 100, 20}, "because").on_top();
+  check_fault(scene, "the texts");
+  scene = good();
+  scene.label("loose", {40, 22, 100, 20}, "because").on_top();  // no bubble under it
+  check_fault(scene, "the texts");
+}
+
+TEST_CASE("the picture has most of the window, and the parts do not overlap") {
+  for (const auto& [w, h] : {std::pair{1024.0f, 640.0f}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
+    CAPTURE(w);
+    const viz::WindowLayout parts = viz::window_layout(w, h);
+    CHECK(parts.main.w * parts.main.h >= 0.55f * w * h);
+    CHECK(parts.side.w >= 230);
+    CHECK(parts.tabs.bottom() <= parts.main.y);
+    CHECK(parts.main.right() <= parts.side.x);
+    CHECK(parts.side.right() <= w);
+    CHECK(parts.main.bottom() <= parts.sentence.y);
+    CHECK(parts.sentence.bottom() <= parts.player.y);
+    CHECK(parts.player.bottom() <= h);
+  }
+}
