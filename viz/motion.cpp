@@ -27,8 +27,11 @@ Shape placed(Shape shape, const Place& at) {
   return shape;
 }
 
-/// Where a shape would be that keeps its size.
-Place moved(const Place& at, const Place& to) { return {to.x, to.y, at.w, at.h}; }
+/// Where a shape would be that keeps its size. A line takes both of its ends there.
+Place moved(const Shape& shape, const Place& to) {
+  if (shape.kind == Shape::Kind::kLine) return to;
+  return {to.x, to.y, shape.at.w, shape.at.h};
+}
 
 using Index = std::unordered_map<std::string_view, const Shape*>;
 Index index_of(const Scene& scene) {
@@ -42,7 +45,7 @@ void add_new(std::vector<Track>& all, const Index& before, const Shape& shape) {
   if (from == before.end()) {
     all.push_back({shape, shape, Sight::kFadesIn});
   } else {
-    all.push_back({placed(shape, moved(shape.at, from->second->at)), shape, Sight::kSetsOut});
+    all.push_back({placed(shape, moved(shape, from->second->at)), shape, Sight::kSetsOut});
   }
 }
 
@@ -65,7 +68,7 @@ void add_gone(std::vector<Track>& all, const Scene& after, Shape shape) {
     return;
   }
   shape.struck = hint->struck;
-  all.push_back({shape, placed(shape, moved(shape.at, hint->to)), Sight::kDeparts});
+  all.push_back({shape, placed(shape, moved(shape, hint->to)), Sight::kDeparts});
 }
 
 /// What travels is drawn over what stands, and notes over all.
@@ -91,8 +94,7 @@ std::vector<Track> tracks(const Scene& before, const Scene& after) {
     }
   }
   for (const Scene::Ghost& ghost : after.ghosts()) {
-    all.push_back(
-        {ghost.shape, placed(ghost.shape, moved(ghost.shape.at, ghost.to)), Sight::kPasses});
+    all.push_back({ghost.shape, placed(ghost.shape, moved(ghost.shape, ghost.to)), Sight::kPasses});
   }
   std::ranges::stable_sort(all, {}, rank);
   return all;

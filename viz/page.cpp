@@ -195,7 +195,10 @@ std::string Page::apply(const Command& command) {
   }
   const Words given = read(line, *verb);
   const std::string why = verb->why_not ? verb->why_not(given) : "";
-  if (!why.empty()) kv::user_error("{}: {}; nothing has changed", command.text(), why);
+  if (!why.empty()) {
+    refused(line, why);
+    kv::user_error("{}: {}; nothing has changed", command.text(), why);
+  }
   std::string story = verb->run(given);
   changed();
   return story;

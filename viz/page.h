@@ -157,6 +157,10 @@ class Page {
   void declare(std::vector<Verb> verbs);
   /// After every command: for pages that mark what the last one changed.
   virtual void changed() {}
+  /// After a command that the table refuses, before apply() throws: for pages that show why.
+  virtual void refused(const Command& command, const std::string& why) {
+    static_cast<void>(command), static_cast<void>(why);
+  }
 
  private:
   std::pair<const Verb*, Command> find(const Command& line) const;

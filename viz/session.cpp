@@ -14,9 +14,8 @@ namespace {
 constexpr size_t kMaxLogLines = 500;
 constexpr size_t kMaxLogLine = 1000;  // bytes: what somebody typed may be long
 
-bool stands_for_itself(const Command& command) {
-  return command.verb == "say" || command.verb == "expect" || command.verb == "fails";
-}
+/// A command of the page, done or refused.
+bool is_step(const Command& command) { return command.verb != "say" && command.verb != "expect"; }
 
 }  // namespace
 
@@ -77,6 +76,7 @@ void Session::fails(const Command& command) {
   if (!page_->knows(inner)) {
     kv::user_error("{}fails: this page has no command `{}`", command.place(), inner.verb);
   }
+  ++revision_;  // pages show why they refuse
   std::string refusal;
   try {
     page_->apply(inner);
@@ -208,20 +208,20 @@ void Session::load(Scenario scenario) {
   log_.clear();
 }
 
-/// One command that changes the page, with the captions before it and what is expected after it.
-/// False at the end of the scenario.
+/// One command that changes the page or is refused, with the captions before it and what is
+/// expected after it. False at the end of the scenario.
 bool Session::play_step() {
-  bool changed = false;
+  bool stepped = false;
   while (!at_end()) {
     const Command& command = scenario()->commands[position()];
-    const bool changes = !stands_for_itself(command);
-    if (changed && (changes || command.verb == "say")) return true;
+    if (stepped && command.verb != "expect") return true;
     run(command);
     ++place_.position;
-    if (changes) done_.back().after = place_;
-    changed = changed || changes;
+    if (!is_step(command)) continue;
+    if (command.verb != "fails") done_.back().after = place_;
+    stepped = true;
   }
-  return changed;
+  return stepped;
 }
 
 bool Session::step() {

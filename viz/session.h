@@ -51,8 +51,9 @@ class Session {
   const Scenario* scenario() const { return place_.scenario.get(); }  // null: none
   size_t position() const { return place_.position; }  // commands of the scenario that have run
   bool at_end() const { return !scenario() || position() == scenario()->commands.size(); }
-  /// Runs up to and with the next command that changes the page; at the end of the scenario, or
-  /// without one, the page's own next step. False if it failed (the log says why) or there is none.
+  /// Runs up to and with the next command that changes the page, or is refused as a `fails` wants
+  /// it; at the end of the scenario, or without one, the page's own next step. False if it failed
+  /// (the log says why) or there is none.
   bool step();
   bool can_step() const { return !at_end() || !page_->next_step().empty(); }
   /// Runs the scenario on to its end, or `steps` steps of it. Throws UserError, with the line, for

@@ -56,6 +56,10 @@ struct TablePage : kvtest::CountingPage {
     form(ui, {"set", "Set", "set"});
     buttons(ui, {{"on", "On", "on"}});
   }
+  void refused(const viz::Command& command, const std::string& why) override {
+    refusal = command.verb + ": " + why;
+  }
+  std::string refusal;
   std::string answer(const std::string& line) {
     try {
       return apply(viz::parse_command(line, 3));
@@ -80,7 +84,9 @@ TEST_CASE("a page's table says what a line means and what is wrong with it") {
   CHECK(page.answer("make \"\" 16 hash") ==
         "line 3: make wants NAME with at least one character, found \"\"");
   CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, set, on");
+  CHECK(page.refusal.empty());
   CHECK(page.answer("on") == "on: it is zero; nothing has changed");
+  CHECK(page.refusal == "on: it is zero");
   CHECK(page.help()[1].first == "make NAME SIZE exact|hash [COUNT]");
   CHECK(page.help()[2] == std::pair<std::string, std::string>("make all NAME ..", "every NAME"));
   CHECK(page.next_step().empty());
@@ -196,7 +202,11 @@ TEST_CASE_FIXTURE(Fixture, "a scenario plays step by step and is what was record
   CHECK(session.caption() == "Two \"and\" three.");
   CHECK(session.step());
   CHECK(value() == 5);
-  CHECK_FALSE(session.step());  // what is left changes nothing
+  const int64_t revision = session.revision();
+  CHECK(session.step());  // a refusal is a step, too: the page shows why
+  CHECK(session.revision() > revision);
+  CHECK(value() == 5);
+  CHECK_FALSE(session.step());
   CHECK(session.at_end());
   CHECK(session.recorded("r").text() == "page 99\nadd 2\nadd 3\n");
 }
