@@ -29,7 +29,9 @@ struct Options {
   std::string trace;
   std::string screenshot;
   std::string pictures;
-  std::string size = "1440x900";
+  std::string svg;
+  std::string animate;
+  std::string size;
   double scale = 0;
   int steps = 0;
   int frames = 0;
@@ -40,12 +42,15 @@ struct Options {
   bool check_layout = false;
 };
 
+viz::PageContext context_of(const Options& options) {
+  return {.model_dir = options.model.model_dir,
+          .device = options.model.device,
+          .kernel = kv::kernel_of(options.model),
+          .seed = options.model.sampling.seed};
+}
+
 viz::Shell make_shell(const Options& options) {
-  const viz::PageContext context{.model_dir = options.model.model_dir,
-                                 .device = options.model.device,
-                                 .kernel = kv::kernel_of(options.model),
-                                 .seed = options.model.sampling.seed};
-  return viz::Shell(viz::make_pages(context), viz::shipped_scenarios(KV_SOURCE_DIR));
+  return viz::Shell(viz::make_pages(context_of(options)), viz::shipped_scenarios(KV_SOURCE_DIR));
 }
 
 constexpr int64_t kMaxPixels = int64_t{8192} * 8192;  // of a picture
@@ -136,16 +141,33 @@ void run_headless(const Options& options, viz::Shell& shell, int width, int heig
 /// The pictures of the lesson texts.
 void draw_pictures(const std::filesystem::path& folder) {
   for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/pictures.txt")) {
-    const auto rgb = viz::draw_picture(picture, KV_SOURCE_DIR);
-    viz::write_png(folder / picture.file, rgb, viz::Picture::kWidth, viz::Picture::kHeight);
+    if (picture.is_svg()) {
+      viz::write_text(folder / picture.file, viz::draw_svg(picture, KV_SOURCE_DIR));
+    } else {
+      const auto rgb = viz::draw_picture(picture, KV_SOURCE_DIR);
+      viz::write_png(folder / picture.file, rgb, viz::Picture::kWidth, viz::Picture::kHeight);
+    }
     fmt::print("{}\n", (folder / picture.file).string());
   }
 }
 
+/// The scenes of a script as SVG, without the window around them.
+void write_svg(const Options& options, const std::string& file, bool plays) {
+  if (options.script.empty()) kv::user_error("--svg and --animate draw scenes of a --script");
+  int width = 860, height = 420;
+  if (!options.size.empty()) parse_size(options.size, width, height);
+  viz::write_text(file, viz::draw_svg(context_of(options), viz::Scenario::load(options.script),
+                                      static_cast<size_t>(options.steps), plays,
+                                      {static_cast<float>(width), static_cast<float>(height)}));
+}
+
 void run(const Options& options) {
   if (!options.pictures.empty()) return draw_pictures(options.pictures);
+  if (!options.svg.empty()) write_svg(options, options.svg, false);
+  if (!options.animate.empty()) write_svg(options, options.animate, true);
+  if (!options.svg.empty() || !options.animate.empty()) return;
   int width = 0, height = 0;
-  parse_size(options.size, width, height);
+  parse_size(options.size.empty() ? "1440x900" : options.size, width, height);
   if (options.scale != 0 && !(options.scale >= 0.5 && options.scale <= 4)) {
     kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
   }
@@ -196,7 +218,10 @@ int main(int argc, char** argv) {
                 "with --headless: draw the last moment as PNG");
   command.value("--pictures DIR", options.pictures,
                 "draw the pictures of the lesson texts into a folder, and nothing else");
-  command.value("--size WxH", options.size, "of the window, in points");
+  command.value("--svg FILE", options.svg, "draw the last scene of the script as SVG");
+  command.value("--animate FILE", options.animate, "draw all its scenes as an animated SVG");
+  command.value("--size WxH", options.size,
+                "of the window (1440x900), or of an SVG's scene (860x420), in points");
   command.value("--scale X", options.scale, "pixels per point, 0.5 to 4; 0: the display's")
       .real_between(0, 4);
   kv::add_seed_option(command, options.model, "of live runs");

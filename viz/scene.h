@@ -149,6 +149,10 @@ class Scene {
   const Shape* find(std::string_view id) const;
   Shape* find(std::string_view id);
 
+  /// How long the motion to this scene takes, in seconds at usual speed.
+  float seconds() const { return seconds_; }
+  void lasts(float seconds) { seconds_ = seconds; }
+
   // The reference is good until the next shape is added.
   Shape& box(std::string id, const Place& at, Paint fill, Paint edge = {});
   /// A line of text in a place: centred up and down, smaller if it has to be (down to `least`),
@@ -169,6 +173,7 @@ class Scene {
 
  private:
   Room room_;
+  float seconds_ = 0.45f;
   std::vector<Shape> shapes_;
   std::vector<Leaving> leaving_;
   std::vector<Ghost> ghosts_;

@@ -1,0 +1,86 @@
+// Scenes as SVG files: the same shapes, still or moving.
+
+#include "viz/scene_svg.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "viz/parts.h"
+
+namespace {
+
+/// How often `part` occurs.
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+/// A holds six tokens in blocks of four; its last block is shared with B, or copied.
+viz::Scene sharing(bool copied) {
+  viz::Scene scene({400, 200});
+  viz::PoolView pool = viz::pool_view(4, 0, 3, [&](int id) { return id == 2 ? copied : 2; });
+  pool.at(0).tokens = {"o", "n", "c", "e"};
+  pool.at(1).tokens = {"a", "t"};
+  if (copied) pool.at(2).tokens = {"a", "t", "x"};
+  const std::vector<int32_t> a{0, 1}, b{0, copied ? 2 : 1};
+  const viz::TableView first = pool.add({"A", 0}, a, 6);
+  const viz::TableView second = pool.add({"B", 1}, b, copied ? 7 : 6);
+  viz::table(scene, first, {0, 0, 400, 30});
+  viz::table(scene, second, {0, 36, 400, 30});
+  viz::pool(scene, pool, {0, 80, 400, 120});
+  return scene;
+}
+
+std::string animation() {
+  viz::Scene after = sharing(true);
+  after.ghost({.id = "ghost", .at = {0, 80, 30, 30}, .fill = viz::full(0)}, {200, 80, 0, 0},
+              {0.25f, 0.75f});
+  after.leaves("slot 1/1", {300, 300, 0, 0}, {0, 1}, true);
+  return viz::svg_animation(
+      {{sharing(false), "Shared & read by <both>.", 0, 1}, {after, "Copied.", 1, 2}},
+      "Copy on write");
+}
+
+}  // namespace
+
+TEST_CASE("a still has each label, colours for light and dark, and no motion") {
+  const std::string svg = viz::svg_still(sharing(false), "A \"title\"");
+  for (const char* label : {">once<", ">A<", ">B<", ">o<", ">t<", ">\u00D72<"}) {
+    CAPTURE(label);
+    CHECK(count(svg, label) == (label == std::string(">once<")      ? 0
+                                : label == std::string(">\u00D72<") ? 2
+                                                                    : 1));
+  }
+  CHECK(count(svg, "prefers-color-scheme:dark") == 1);
+  CHECK(count(svg, "@keyframes") == 0);
+  CHECK(count(svg, "aria-label=\"A &quot;title&quot;\"") == 1);
+  CHECK(svg == viz::svg_still(sharing(false), "A \"title\""));
+}
+
+TEST_CASE("an animation moves what changes, and nothing else") {
+  const std::string svg = animation();
+  CHECK(count(svg, "<title>Copy on write</title>") == 1);
+  CHECK(count(svg, "Shared &amp; read by &lt;both>.") == 1);
+  CHECK(count(svg, "prefers-reduced-motion") == 1);
+  // A's table stands: its name and its entries have no class of an animation.
+  CHECK(count(svg, "<text x='10' ") == 2);
+  CHECK(count(svg, ">o</text>") == 1);
+  const size_t name = svg.find(">A</text>");
+  CHECK(svg.rfind("class='a", name) < svg.rfind("<text", name));
+  // The ghost is not there at rest.
+  const size_t ghost = svg.find("width='30' height='30'");
+  REQUIRE(ghost != std::string::npos);
+  CHECK(svg.substr(ghost, 120).find("opacity='0'") != std::string::npos);
+}
+
+TEST_CASE("every animation that is named has its steps, from the first to the last moment") {
+  const std::string svg = animation();
+  const int named = count(svg, "{animation-name:k");
+  CHECK(named > 3);
+  CHECK(count(svg, "@keyframes k") == named);
+  CHECK(count(svg, "100%") >= named);
+  CHECK(std::ranges::count(svg, '{') == std::ranges::count(svg, '}'));
+}
