@@ -3,74 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <list>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "viz/motion.h"
-#include "viz/palette.h"
+#include "viz/svg_pen.h"
 
 namespace viz {
 namespace {
 
-constexpr float kMargin = 16;
 constexpr float kCaption = 17;   // points of its text
 constexpr float kBlink = 0.01f;  // seconds: as good as at once
-
-/// One decimal, without a zero that says nothing. A little more than a tie, so that the last bit of
-/// a sum decides nothing.
-std::string num(float value) {
-  const double tenths = std::floor(static_cast<double>(value) * 10 + 0.501);
-  std::string text = fmt::format("{:.1f}", tenths / 10);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return text == "-0" ? "0" : text;
-}
-
-std::string hex(Colour colour) {
-  return fmt::format("#{:02x}{:02x}{:02x}", colour & 0xFF, colour >> 8 & 0xFF, colour >> 16 & 0xFF);
-}
-
-std::string escaped(std::string_view text) {
-  std::string all;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '<') {
-      all += "&lt;";
-    } else if (c == '&') {
-      all += "&amp;";
-    } else if (c == '"') {
-      all += "&quot;";
-    } else if (code >= 0x20) {
-      all += c;
-    }
-  }
-  return all;
-}
-
-constexpr std::array<const char*, 9> kInkNames = {"", "g", "p", "c", "l", "d", "t", "m", "e"};
-std::string var_name(const Paint& paint) {
-  if (paint.ink != Ink::kHue) return kInkNames[static_cast<size_t>(paint.ink)];
-  const auto n = static_cast<int>(kHues.size());
-  return fmt::format("h{}", (paint.hue % n + n) % n);
-}
-std::string colour(const Paint& paint) { return fmt::format("var(--{})", var_name(paint)); }
-
-std::string variables(const Theme& theme) {
-  std::string all;
-  for (int ink = static_cast<int>(Ink::kGround); ink < static_cast<int>(Ink::kHue); ++ink) {
-    const Paint one = paint(static_cast<Ink>(ink));
-    all += fmt::format("--{}:{};", var_name(one), hex(theme(one)));
-  }
-  for (int hue = 0; hue < static_cast<int>(kHues.size()); ++hue) {
-    all += fmt::format("--h{}:{};", hue, hex(theme(full(hue))));
-  }
-  return all;
-}
 
 /// What changes in an element while it is one: where it is, how it is painted, how much is seen.
 struct Look {
@@ -91,152 +38,19 @@ struct Element {
 
 /// Everything that cannot change without becoming another element.
 std::string key_of(const Shape& shape) {
-  std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}", shape.id, static_cast<int>(shape.kind), shape.text,
-                  static_cast<int>(shape.pattern), shape.dashed, shape.struck, num(shape.size));
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", shape.id, static_cast<int>(shape.kind),
+                                shape.text, static_cast<int>(shape.pattern), shape.dashed,
+                                shape.struck, svg_number(shape.size));
   if (shape.kind == Shape::Kind::kLine) {
-    key += fmt::format("|{}|{}|{}", num(shape.at.w), num(shape.at.h), num(shape.bend));
+    key += fmt::format("|{}|{}|{}", svg_number(shape.at.w), svg_number(shape.at.h),
+                       svg_number(shape.bend));
   }
   // A pattern is an own part, whose paint must not change with the box's.
   if (shape.pattern != Pattern::kPlain || shape.arrow) {
-    key += fmt::format("|{}{}|{}{}", var_name(shape.fill), shape.fill.strength,
-                       var_name(shape.edge), shape.edge.strength);
+    key += fmt::format("|{}{}|{}{}", svg_name(shape.fill), shape.fill.strength,
+                       svg_name(shape.edge), shape.edge.strength);
   }
   return key;
-}
-
-std::string opacity_of(const char* name, float strength) {
-  return strength >= 1 ? "" : fmt::format(" {}='{:.2f}'", name, strength);
-}
-
-std::string fill_of(const Paint& paint) {
-  if (paint.ink == Ink::kNone) return "fill='none'";
-  return fmt::format("fill='{}'{}", colour(paint), opacity_of("fill-opacity", paint.strength));
-}
-
-std::string stroke_of(const Shape& shape) {
-  if (shape.edge.ink == Ink::kNone) return "";
-  return fmt::format(" stroke='{}' stroke-width='{}'{}{}", colour(shape.edge), num(shape.thickness),
-                     opacity_of("stroke-opacity", shape.edge.strength),
-                     shape.dashed ? " stroke-dasharray='4 3'" : "");
-}
-
-/// Draws single shapes, and remembers which patterns they use.
-class Pen {
- public:
-  /// `attributes`: more of them, for each part of it.
-  std::string draw(const Shape& shape, const std::string& attributes);
-  std::string definitions() const;
-
- private:
-  std::string box(const Shape& shape, const std::string& attributes);
-  std::string pattern(const Shape& shape, const std::string& attributes);
-  static std::string label(const Shape& shape, const std::string& attributes);
-  static std::string line(const Shape& shape, const std::string& attributes);
-
-  std::set<std::pair<Pattern, std::string>> patterns_;
-};
-
-std::string Pen::draw(const Shape& shape, const std::string& attributes) {
-  switch (shape.kind) {
-    case Shape::Kind::kBox:
-      return box(shape, attributes);
-    case Shape::Kind::kText:
-      return label(shape, attributes);
-    default:
-      return line(shape, attributes);
-  }
-}
-
-std::string rectangle(const Place& at, float radius) {
-  return fmt::format("<rect x='{}' y='{}' width='{}' height='{}' rx='{}'", num(at.x), num(at.y),
-                     num(std::max(at.w, 0.0f)), num(std::max(at.h, 0.0f)), num(radius));
-}
-
-std::string Pen::box(const Shape& shape, const std::string& attributes) {
-  return fmt::format("{}{} {}{}/>{}", rectangle(shape.at, shape.radius), attributes,
-                     fill_of(shape.fill), stroke_of(shape), pattern(shape, attributes));
-}
-
-std::string Pen::pattern(const Shape& shape, const std::string& attributes) {
-  if (shape.pattern == Pattern::kPlain) return "";
-  const Paint ink = shape.edge.ink == Ink::kNone ? paint(Ink::kDim) : shape.edge;
-  if (shape.pattern == Pattern::kCrossed) {
-    const Place& at = shape.at;
-    return fmt::format("<path{} d='M{} {}L{} {}M{} {}L{} {}' stroke='{}' stroke-opacity='.45'/>",
-                       attributes, num(at.x), num(at.y), num(at.right()), num(at.bottom()),
-                       num(at.x), num(at.bottom()), num(at.right()), num(at.y), colour(ink));
-  }
-  patterns_.emplace(shape.pattern, var_name(ink));
-  return fmt::format("{}{} fill='url(#{}-{})'/>", rectangle(shape.at, shape.radius), attributes,
-                     shape.pattern == Pattern::kHatched ? "hatched" : "dotted", var_name(ink));
-}
-
-std::string Pen::definitions() const {
-  std::string all;
-  for (const auto& [pattern, ink] : patterns_) {
-    if (pattern == Pattern::kHatched) {
-      all += fmt::format(
-          "<pattern id='hatched-{0}' width='6' height='6' patternUnits='userSpaceOnUse' "
-          "patternTransform='rotate(45)'><path d='M0 0V6' stroke='var(--{0})' stroke-width='2.4' "
-          "stroke-opacity='.45'/></pattern>",
-          ink);
-    } else {
-      all += fmt::format(
-          "<pattern id='dotted-{0}' width='8' height='8' patternUnits='userSpaceOnUse'>"
-          "<circle cx='4' cy='4' r='1.3' fill='var(--{0})' fill-opacity='.6'/></pattern>",
-          ink);
-    }
-  }
-  return all.empty() ? "" : "<defs>" + all + "</defs>\n";
-}
-
-std::string Pen::label(const Shape& shape, const std::string& attributes) {
-  const Place& at = shape.at;
-  const bool right = shape.align == Align::kRight, centre = shape.align == Align::kCentre;
-  return fmt::format("<text{} x='{}' y='{}' font-size='{}'{}{} {}>{}</text>", attributes,
-                     num(centre  ? at.middle_x()
-                         : right ? at.right()
-                                 : at.x),
-                     num(at.middle_y() + 0.36f * shape.size), num(shape.size),
-                     centre  ? " text-anchor='middle'"
-                     : right ? " text-anchor='end'"
-                             : "",
-                     shape.struck ? " text-decoration='line-through'" : "", fill_of(shape.fill),
-                     escaped(shape.text));
-}
-
-std::string Pen::line(const Shape& shape, const std::string& attributes) {
-  const Place& at = shape.at;
-  const float length = std::max(std::hypot(at.w, at.h), 1e-3f);
-  const float pull_x = at.middle_x() + at.h / length * 2 * shape.bend;
-  const float pull_y = at.middle_y() - at.w / length * 2 * shape.bend;
-  const std::string way = shape.bend == 0 ? fmt::format("L{} {}", num(at.right()), num(at.bottom()))
-                                          : fmt::format("Q{} {} {} {}", num(pull_x), num(pull_y),
-                                                        num(at.right()), num(at.bottom()));
-  std::string all = fmt::format("<path{} d='M{} {}{}' fill='none'{}/>", attributes, num(at.x),
-                                num(at.y), way, stroke_of(shape));
-  if (!shape.arrow) return all;
-  const float back = std::max(std::hypot(at.right() - pull_x, at.bottom() - pull_y), 1e-3f);
-  const float x = 8 * (at.right() - pull_x) / back, y = 8 * (at.bottom() - pull_y) / back;
-  return all + fmt::format("<path{} d='M{} {}L{} {}L{} {}Z' {}/>", attributes, num(at.right()),
-                           num(at.bottom()), num(at.right() - x - y / 2),
-                           num(at.bottom() - y + x / 2), num(at.right() - x + y / 2),
-                           num(at.bottom() - y - x / 2), fill_of(shape.edge));
-}
-
-/// The frame of a file around what is drawn.
-std::string document(const Room& room, float below, const std::string& title,
-                     const std::string& style, const std::string& body) {
-  const float w = room.w + 2 * kMargin, h = room.h + 2 * kMargin + below;
-  return fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
-      "role='img' aria-label=\"{2}\" font-family='\"DejaVu Sans\",Verdana,sans-serif'>\n"
-      "<title>{2}</title>\n<style>svg{{{3}}}@media(prefers-color-scheme:dark){{svg{{{4}}}}}{5}"
-      "</style>\n<rect width='{0}' height='{1}' rx='10' fill='var(--g)'/>\n"
-      "<g transform='translate({6} {6})'>\n{7}</g>\n</svg>\n",
-      num(w), num(h), escaped(title), variables(kLight), variables(kDark), style, num(kMargin),
-      body);
 }
 
 /// All frames laid on one line of time.
@@ -253,7 +67,7 @@ class Film {
   void add_captions(const std::vector<Frame>& frames);
   std::string percent(float second) const;
   std::string keyframes(const std::string& name, const Element& element);
-  std::string drawn(Pen& pen, const Element& element);
+  std::string drawn(SvgPen& pen, const Element& element);
 
   float end_ = 0;
   std::list<std::string> order_;
@@ -408,18 +222,18 @@ std::string Film::keyframes(const std::string& name, const Element& element) {
   for (const auto& [second, look] : element.keys) {
     std::string rule;
     if (moves) {
-      rule += fmt::format("transform:translate({}px,{}px);", num(look.at.x - rest.at.x),
-                          num(look.at.y - rest.at.y));
+      rule += fmt::format("transform:translate({}px,{}px);", svg_number(look.at.x - rest.at.x),
+                          svg_number(look.at.y - rest.at.y));
     }
     if (resizes) {
-      rule += fmt::format("width:{}px;height:{}px;", num(std::max(look.at.w, 0.0f)),
-                          num(std::max(look.at.h, 0.0f)));
+      rule += fmt::format("width:{}px;height:{}px;", svg_number(std::max(look.at.w, 0.0f)),
+                          svg_number(std::max(look.at.h, 0.0f)));
     }
-    if (fades) rule += fmt::format("opacity:{};", num(look.opacity));
+    if (fades) rule += fmt::format("opacity:{};", svg_number(look.opacity));
     const auto paint_rule = [&](const char* property, const Paint& paint) {
       rule += paint.ink == Ink::kNone ? fmt::format("{}-opacity:0;", property)
                                       : fmt::format("{0}:{1};{0}-opacity:{2:.2f};", property,
-                                                    colour(paint), paint.strength);
+                                                    svg_colour(paint), paint.strength);
     };
     if (refills) paint_rule("fill", look.fill);
     if (redraws) paint_rule("stroke", look.edge);
@@ -439,7 +253,7 @@ std::string Film::keyframes(const std::string& name, const Element& element) {
   return fmt::format("@keyframes {0}{{{1}}}.{0}{{animation-name:{0}}}", name, rules);
 }
 
-std::string Film::drawn(Pen& pen, const Element& element) {
+std::string Film::drawn(SvgPen& pen, const Element& element) {
   const Look& rest = element.keys.rbegin()->second;
   Shape shape = element.shape;
   shape.at = rest.at;
@@ -455,7 +269,7 @@ std::string Film::drawn(Pen& pen, const Element& element) {
 }
 
 std::string Film::text(const Room& room, const std::string& title) {
-  Pen pen;
+  SvgPen pen;
   std::string below, above;
   for (const std::string& key : order_) {
     const auto found = elements_.find(key);
@@ -467,20 +281,20 @@ std::string Film::text(const Room& room, const std::string& title) {
       "@keyframes all{{0%,100%{{opacity:0}}1%,99%{{opacity:1}}}}"
       ".all{{animation:all {0}s infinite}}{1}"
       "@media(prefers-reduced-motion:reduce){{.a,.all{{animation:none}}}}",
-      num(end_), style_);
-  return document(room, caption_height_, title, style,
-                  pen.definitions() + "<g class='all'>\n" + below + above + "</g>\n");
+      svg_number(end_), style_);
+  return svg_document(room, caption_height_, title, style,
+                      pen.definitions() + "<g class='all'>\n" + below + above + "</g>\n");
 }
 
 }  // namespace
 
 std::string svg_still(const Scene& scene, const std::string& title) {
-  Pen pen;
+  SvgPen pen;
   std::string body;
   for (const Drawn& one : at_rest(scene)) {
     if (!one.shape.only_lit) body += pen.draw(one.shape, "") + "\n";
   }
-  return document(scene.room(), 0, title, "", pen.definitions() + body);
+  return svg_document(scene.room(), 0, title, "", pen.definitions() + body);
 }
 
 std::string svg_animation(const std::vector<Frame>& frames, const std::string& title) {
