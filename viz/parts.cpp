@@ -293,7 +293,7 @@ float chips(Scene& scene, const std::string& id, const Place& at, const std::vec
 }
 
 Place note(Scene& scene, const std::string& id, const Place& at, const std::string& text,
-           const std::string& points_at, Ink ink) {
+           const std::string& points_at, Ink ink, Span when) {
   constexpr float kSize = 13, kPad = 9;
   const std::vector<std::string> lines = wrapped(text, kSize, at.w - 2 * kPad);
   float wide = 0;
@@ -309,14 +309,15 @@ Place note(Scene& scene, const std::string& id, const Place& at, const std::stri
     const float from = beside ? (to.x > bubble.x ? bubble.right() : bubble.x) : x;
     const float end_x = beside ? (to.x > bubble.x ? to.x : to.right()) : to.middle_x();
     const float end_y = below ? to.y : beside ? to.middle_y() : to.bottom();
-    scene.line(id + "/arrow", from, y, end_x, end_y, paint(ink)).pointing().on_top();
+    scene.line(id + "/arrow", from, y, end_x, end_y, paint(ink)).pointing().during(when).on_top();
   }
-  scene.box(id, bubble, paint(Ink::kPanel), paint(ink)).on_top().radius = 8;
+  scene.box(id, bubble, paint(Ink::kPanel), paint(ink)).during(when).on_top().radius = 8;
   for (size_t i = 0; i < lines.size(); ++i) {
     const float y = bubble.y + kPad - 2 + 1.4f * kSize * static_cast<float>(i);
     scene
         .label(fmt::format("{}/text {}", id, i), {bubble.x + kPad, y, wide + 1, 1.4f * kSize},
                lines[i])
+        .during(when)
         .on_top();
   }
   return bubble;

@@ -126,9 +126,9 @@ float chips(Scene& scene, const std::string& id, const Place& at, const std::vec
             float size = 13);
 
 /// A bubble with a reason, and an arrow from it to a shape that is in the scene already (none:
-/// empty). "id", "id/text 0", "id/arrow". Returns its place.
+/// empty). "id", "id/text 0", "id/arrow". It comes `when`. Returns its place.
 Place note(Scene& scene, const std::string& id, const Place& at, const std::string& text,
-           const std::string& points_at = {}, Ink ink = Ink::kMark);
+           const std::string& points_at = {}, Ink ink = Ink::kMark, Span when = {});
 /// A heading over a part of the scene.
 void heading(Scene& scene, const std::string& id, const Place& at, const std::string& text);
 /// A number that has changed: what lies between is seen during the motion. Its id has its value:
