@@ -28,7 +28,7 @@ def files(root, suffixes, folders=None):
     """Paths relative to root, without build folders and hidden ones."""
     for path in sorted(root.rglob("*")):
         rel = path.relative_to(root)
-        if rel.parts[0] in ("build", "out") or any(p.startswith(".") for p in rel.parts):
+        if rel.parts[0] in ("build", "out") or any(p.startswith(".") or p == "node_modules" for p in rel.parts):
             continue
         if folders and rel.parts[0] not in folders:
             continue
@@ -328,6 +328,7 @@ def selftest():
         "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
                       "<!-- number: a data sheet's -->\n7 TB/s\n",
         "kernels/ok.cpp": '#include "common/base/x.h"\n',
+        "site/node_modules/x/README.md": "[not ours](none.md)\n",
         "kernels/CMakeLists.txt": "target_link_libraries(x PUBLIC kv::base)  # not kv::model\n",
         "README.md": "`./course run 1` [ok](lessons/01_a/ok.h)\n",
         "lessons/02_b/README.md": "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint a;\n```\n",

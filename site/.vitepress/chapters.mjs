@@ -1,0 +1,54 @@
+// The chapters in the order of the course, read from the folders and texts of the repository.
+import fs from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..')
+
+const read = (file) => fs.readFileSync(path.join(root, file), 'utf8')
+const folders = (folder) =>
+  fs.readdirSync(path.join(root, folder)).filter((name) => fs.existsSync(path.join(root, folder, name, 'README.md')))
+
+/** "/lessons/01_no_cache/" for lessons/01_no_cache/README.md, "/docs/glossary.html" for docs/glossary.md. */
+export const urlOf = (file) => '/' + file.replace(/README\.md$/, '').replace(/\.md$/, '.html')
+
+/** A chapter: where it is, its heading before any colon, and how many steps its exercise has. */
+function chapter(file, text) {
+  const source = read(file)
+  const title = source.match(/^# +(.*)$/m)[1].replace(/[`*]/g, '')
+  return {
+    file,
+    link: urlOf(file),
+    text: text ?? title.split(':')[0],
+    steps: file.includes('/exercise/') ? (source.match(/^## \d+\. /gm) ?? []).length : 0,
+  }
+}
+
+// What a reader needs first stands first; pages that are not named here follow.
+const docsInOrder = ['glossary', 'vllm-map', 'how-to-measure', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
+
+function docs() {
+  const names = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md')).map((name) => name.slice(0, -3))
+  const place = (name) => (docsInOrder.includes(name) ? docsInOrder.indexOf(name) : docsInOrder.length)
+  return names.sort((a, b) => place(a) - place(b) || a.localeCompare(b)).map((name) => chapter(`docs/${name}.md`))
+}
+
+function lessons() {
+  return folders('lessons').sort().flatMap((name) => {
+    const number = name.slice(0, 2)
+    const lesson = chapter(`lessons/${name}/README.md`)
+    const exercise = `lessons/${name}/exercise/README.md`
+    const own = fs.existsSync(path.join(root, exercise)) ? [chapter(exercise, `Exercise ${number}`)] : []
+    return [{ ...lesson, text: `${number}  ${lesson.text}` }, ...own]
+  })
+}
+
+/** Groups of chapters, as the sidebar shows them. */
+export const groups = [
+  { text: 'Begin', chapters: [chapter('README.md', 'Page by Page')] },
+  { text: 'Lessons', chapters: lessons() },
+  { text: 'Kernels', chapters: folders('kernels').sort().map((name) => chapter(`kernels/${name}/README.md`)) },
+  { text: 'To look up', chapters: [...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
+]
+
+export const chapters = groups.flatMap((group) => group.chapters)

@@ -1,0 +1,81 @@
+// The course as a web site: VitePress reads the texts where they are, and nothing is written twice.
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitepress'
+import { groups, root } from './chapters.mjs'
+import { links } from './markdown/links.mjs'
+import { visualizer } from './markdown/pages.mjs'
+import { questions } from './markdown/questions.mjs'
+import { terms } from './markdown/terms.mjs'
+
+const base = process.env.SITE_BASE ?? '/'
+const out = process.env.SITE_OUT ?? path.join(root, 'build/site')
+
+// Anchors as GitHub makes them, so that a link works in both places.
+const slugify = (heading) => heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-')
+
+// The texts stand outside this folder, and what they import stands in it.
+const importsFromHere = {
+  name: 'imports-from-here',
+  enforce: 'pre',
+  resolveId(id) {
+    if (/^vue(\/|$)/.test(id)) return this.resolve(id, fileURLToPath(import.meta.url), { skipSelf: true })
+  },
+}
+
+/** As the sidebar wants them: an exercise stands below its lesson. */
+function nested(chapters) {
+  const items = []
+  for (const { link, text, steps } of chapters) {
+    if (steps) items.at(-1).items = [{ link, text }]
+    else items.push({ link, text })
+  }
+  return items
+}
+
+const icon = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#3451b2"/>' +
+    '<path d="M3 3h4v4H3zM9 9h4v4H9z" fill="#fff"/><path d="M9 3h4v4H9zM3 9h4v4H3z" fill="#fff" opacity=".4"/></svg>',
+)}`
+
+export default defineConfig({
+  title: 'Page by Page',
+  description: 'A course that builds the KV cache of an LLM server, lesson by lesson, in C++20 and CUDA',
+  lang: 'en',
+  base,
+  head: [['link', { rel: 'icon', href: icon }]],
+  srcDir: root,
+  srcExclude: ['build/**', 'out/**', 'shared/**', 'tests/**', 'tools/**', 'site/*.md', 'site/node_modules/**'],
+  outDir: out,
+  cacheDir: path.join(path.dirname(out), path.basename(out) + '.cache'),
+  rewrites: (file) => file.replace(/^site\/source\//, 'source/').replace(/(^|\/)README\.md$/, '$1index.md'),
+  router: { prefetchLinks: false },
+  vite: {
+    publicDir: false,
+    define: { __VISUALIZER__: JSON.stringify(process.env.SITE_VISUALIZER === '1') },
+    plugins: [importsFromHere],
+    build: { chunkSizeWarningLimit: 2000 },
+  },
+  vue: { template: { transformAssetUrls: false } }, // pictures keep their names: docs/figures is copied as it is
+  markdown: {
+    anchor: { slugify },
+    attrs: { disable: true }, // braces are C++ here
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+    config(md) {
+      links(md, base)
+      terms(md)
+      visualizer(md)
+      questions(md)
+    },
+  },
+  themeConfig: {
+    chapters: groups.flatMap((group) => group.chapters.map(({ link, text, steps }) => ({ link, text, steps }))),
+    sidebar: groups.map(({ text, chapters }) => ({ text, items: nested(chapters) })),
+    nav: [{ text: 'Glossary', link: '/docs/glossary.html' }],
+    outline: [2, 3],
+    search: { provider: 'local', options: { _render: (src, env, md) => {
+      const html = md.render(src, env)
+      return env.frontmatter?.search === false ? '' : html
+    } } },
+  },
+})

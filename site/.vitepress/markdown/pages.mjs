@@ -1,0 +1,27 @@
+// Where a lesson says "Click it", the page of the visualizer itself.
+import path from 'node:path'
+
+const html = (state, content) => Object.assign(new state.Token('html_block', '', 0), { content, block: true })
+
+export function visualizer(md) {
+  md.core.ruler.push('site_visualizer', (state) => {
+    const number = state.env.relativePath?.match(/^lessons\/(\d\d)_[^/]*\/index\.md$/)?.[1]
+    const { tokens } = state
+    const heading = tokens.findIndex((token, i) => token.type === 'heading_open' && tokens[i + 1].content === 'Click it')
+    if (!number || heading < 0) return
+    const command = tokens.findIndex((token, i) => i > heading && token.type === 'fence')
+    if (command < 0 || tokens[command].content.trim() !== `./course viz ${Number(number)}`) {
+      throw new Error(`${path.basename(state.env.path)}: "Click it" does not begin with ./course viz ${Number(number)}`)
+    }
+    tokens.splice(command + 1, 0, html(state, `<VisualizerPage page="${number}" />\n`))
+  })
+
+  // The marks for the repository's own checks (quote, output, number, measured) are nothing for a reader.
+  md.core.ruler.push('site_comments', (state) => {
+    const strip = (text) => text.replace(/<!--.*?-->\n?/gs, '')
+    for (const token of state.tokens) {
+      if (token.type === 'html_block') token.content = strip(token.content)
+      for (const child of token.children ?? []) if (child.type === 'html_inline') child.content = strip(child.content)
+    }
+  })
+}

@@ -1,0 +1,81 @@
+// ./course site: makes the site, and serves or tests it.
+import fs from 'node:fs'
+import path from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { parseArgs } from 'node:util'
+import { fileURLToPath } from 'node:url'
+import { serve } from './server.mjs'
+
+const here = path.dirname(fileURLToPath(import.meta.url))
+const root = path.dirname(here)
+const builds = process.env.COURSE_BUILD ?? path.join(root, 'build')
+
+const usage = `./course site [options]     makes the course as a static web site
+
+  --out DIR     where it goes (build/site)
+  --web DIR     the visualizer, as ./course web makes it (build/web, if it is there)
+  --base /X/    the folder of a server that the site will be in (/)
+  --serve       shows it at an address of this machine, until Ctrl-C   (--port N)
+  --test        checks it: links, pictures, anchors; in Chromium what a reader does, accessibility, sizes
+`
+
+function fail(message) {
+  process.stderr.write(`error: ${message}\n`)
+  process.exit(2)
+}
+
+function options() {
+  const string = { type: 'string' }
+  const boolean = { type: 'boolean' }
+  try {
+    const { values } = parseArgs({
+      options: { out: string, web: string, base: string, port: string, serve: boolean, test: boolean, help: boolean },
+    })
+    return values
+  } catch (error) {
+    fail(error.message)
+  }
+}
+
+/** A folder that is emptied has to be one that this script filled. */
+function checkOut(out) {
+  if (!fs.existsSync(out) || fs.readdirSync(out).length === 0 || fs.existsSync(path.join(out, 'hashmap.json'))) return
+  fail(`${out} has other files in it; name a folder that is empty, or that an earlier site is in`)
+}
+
+async function make({ out, web, base }) {
+  checkOut(out)
+  Object.assign(process.env, { SITE_OUT: out, SITE_BASE: base, SITE_VISUALIZER: web ? '1' : '0' })
+  const { build } = await import('vitepress')
+  await build(here)
+  fs.cpSync(path.join(root, 'docs/figures'), path.join(out, 'docs/figures'), {
+    recursive: true,
+    filter: (file) => path.basename(file) !== 'data',
+  })
+  if (web) fs.cpSync(web, path.join(out, 'viz'), { recursive: true })
+  process.stderr.write(`The site is in ${out}${web ? '' : ', without the visualizer: ./course web makes it'}\n`)
+}
+
+const given = options()
+if (given.help) {
+  process.stdout.write(usage)
+  process.exit(0)
+}
+const base = given.base ?? '/'
+if (!/^\/(.*\/)?$/.test(base)) fail(`--base begins and ends with a slash, ${base} does not`)
+const out = path.resolve(process.env.COURSE_START_DIR ?? '.', given.out ?? path.join(builds, 'site'))
+let web = given.web && path.resolve(process.env.COURSE_START_DIR ?? '.', given.web)
+if (web && !fs.existsSync(path.join(web, 'index.html'))) fail(`there is no index.html in ${web}`)
+if (!web && fs.existsSync(path.join(builds, 'web/index.html'))) web = path.join(builds, 'web')
+
+await make({ out, web, base })
+if (given.test) {
+  const tests = fs.readdirSync(path.join(here, 'test')).filter((name) => name.endsWith('.test.mjs'))
+  const env = { ...process.env, SITE_OUT: out, SITE_BASE: base }
+  const { status } = spawnSync(process.execPath, ['--test', '--test-reporter=spec', ...tests.map((name) => path.join(here, 'test', name))], { env, stdio: 'inherit' })
+  if (status) process.exit(status)
+}
+if (given.serve) {
+  const server = await serve(out, { base, port: Number(given.port ?? 8000) }).catch((error) => fail(error.message))
+  process.stderr.write(`http://localhost:${server.address().port}${base}   (Ctrl-C ends it)\n`)
+}

@@ -1,0 +1,135 @@
+// What a reader does, in Chromium.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { base, chapters, hasVisualizer, reader } from './site.mjs'
+
+const lesson = chapters.find(({ link }) => link.includes('/05_')).link
+const exercise = chapters.find(({ link, steps }) => link.includes('/05_') && steps)
+const first = chapters.find(({ link }) => link.includes('/01_')).link
+
+let browser
+before(async () => (browser = await reader()))
+after(() => browser.close())
+
+test('the first chapter with all its pictures is less than 300 KB', async () => {
+  const { page } = await browser.open('/source/LICENSE.html')
+  const session = await page.context().newCDPSession(page)
+  await session.send('Network.enable')
+  await session.send('Network.setCacheDisabled', { cacheDisabled: true })
+  let bytes = 0
+  session.on('Network.loadingFinished', ({ encodedDataLength }) => (bytes += encodedDataLength))
+  await page.goto(base + first.slice(1), { waitUntil: 'networkidle' })
+  for (const picture of await page.locator('.vp-doc img').all()) await picture.scrollIntoViewIfNeeded()
+  await page.waitForLoadState('networkidle')
+  console.log(`first chapter: ${Math.round(bytes / 1024)} KB compressed, pictures and scripts included`)
+  assert.ok(bytes > 20_000 && bytes < 300 * 1024, `${bytes} bytes`)
+})
+
+test('a prediction is asked for before its resolution shows, and kept', async () => {
+  const { page, errors } = await browser.open(lesson)
+  const resolution = page.locator('#resolved-prediction-1 .resolution')
+  assert.ok(!(await resolution.isVisible()))
+  const keep = page.locator('#prediction-1').getByText('Keep it')
+  assert.ok(await keep.isDisabled())
+  await page.locator('#prediction-1 textarea').fill('eight, or twenty')
+  await keep.click()
+  await page.locator('#prediction-1').getByText('Compare').click()
+  assert.match(await page.locator('#resolved-prediction-1').innerText(), /eight, or twenty[^]*8 blocks/)
+  assert.ok(!(await page.locator('#resolved-prediction-2 .resolution').isVisible()))
+  await page.reload()
+  await resolution.waitFor({ state: 'visible' })
+  await page.locator('#prediction-2').getByText('I have no idea').click()
+  assert.ok(await page.locator('#resolved-prediction-2 .resolution').isVisible())
+  assert.deepEqual(errors, [])
+})
+
+test('a folded question asks first, too', async () => {
+  const { page } = await browser.open(lesson)
+  const question = page.locator('details', { hasText: 'Both append one token' })
+  await question.locator('summary').click()
+  const answer = question.getByText('A full block is never written again')
+  assert.ok(!(await answer.isVisible()))
+  await question.locator('textarea').fill('nothing')
+  await question.getByText('Keep it').click()
+  assert.ok(await answer.isVisible())
+})
+
+test('without scripts nothing is hidden', async () => {
+  const { page } = await browser.open('/source/LICENSE.html')
+  const plain = await page.context().browser().newContext({ javaScriptEnabled: false, baseURL: browser.address })
+  const still = await plain.newPage()
+  await still.goto(base + lesson.slice(1))
+  assert.ok(await still.locator('#resolved-prediction-1 .resolution').isVisible())
+})
+
+test('what is read and done is marked, and stays so', async () => {
+  const { page } = await browser.open(exercise.link)
+  await page.getByLabel('Step 1 passes its tests').check()
+  await page.goto(base + lesson.slice(1))
+  await page.getByLabel('I have read this chapter').check()
+  await page.reload()
+  const mark = (link) => page.locator(`.VPSidebar a[href="${base + link.slice(1)}"] .text`)
+    .evaluate((text) => getComputedStyle(text, '::after').content)
+  await page.waitForFunction(() => [...document.querySelectorAll('style')].some((style) => style.textContent.includes('✓')))
+  assert.match(await mark(lesson), /✓/)
+  assert.match(await mark(exercise.link), new RegExp(`1/${exercise.steps}`))
+  assert.equal(await mark(first), 'none')
+  await page.goto(base)
+  assert.match(await page.locator('.progress').innerText(), /^1 of 8 lessons read, 1 of \d+ exercise steps done/)
+})
+
+test("a term shows its meaning to a pointer, a keyboard and a finger", async () => {
+  const { page } = await browser.open(lesson)
+  const term = page.locator('a.term[href$="#reference-count"]').first()
+  const tip = page.locator('#term-tip')
+  await term.hover()
+  await tip.getByText('how many tables hold a block').waitFor()
+  await tip.hover()
+  await page.waitForTimeout(300)
+  assert.ok(await tip.isVisible(), 'the pointer may go into it')
+  await page.keyboard.press('Escape')
+  assert.ok(!(await tip.isVisible()))
+  await page.mouse.move(0, 0)
+  await term.focus()
+  await tip.getByText('how many tables hold a block').waitFor()
+  assert.equal(await term.getAttribute('aria-describedby'), 'term-tip')
+
+  const phone = await browser.open(lesson, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true })
+  await phone.page.locator('a.term').first().tap()
+  await phone.page.locator('#term-tip strong').waitFor()
+  const address = phone.page.url()
+  await phone.page.locator('a.term').first().tap()
+  await phone.page.waitForURL((url) => url.href !== address && url.pathname.endsWith('glossary.html'))
+})
+
+test('the search finds a chapter, code is copied, the dark stays', async () => {
+  const { page, errors } = await browser.open(lesson, { permissions: ['clipboard-read', 'clipboard-write'] })
+  await page.locator('div[class*="language-"] button.copy').first().click({ force: true })
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /04 paged_attention/)
+  await page.locator('.VPNavBarAppearance .VPSwitch').click()
+  await page.reload()
+  assert.ok(await page.evaluate(() => document.documentElement.classList.contains('dark')))
+  await page.locator('.VPNavBarSearch button').click()
+  await page.locator('#localsearch-input').fill('preemption')
+  await page.locator('.result').first().waitFor()
+  await page.locator('.result', { hasText: 'scheduler' }).first().click()
+  await page.waitForURL(/08_scheduler/)
+  assert.deepEqual(errors, [])
+})
+
+test('where the text says "Click it" there is the page, or why there is none', async () => {
+  const { page } = await browser.open(lesson)
+  if (!hasVisualizer) {
+    assert.match(await page.locator('.visualizer-note').innerText(), /without the visualizer/)
+    return
+  }
+  await page.getByText('Start the page here').click()
+  const frame = page.locator('.visualizer iframe')
+  assert.equal(await frame.getAttribute('src'), `${base}viz/index.html#page=05&embed`)
+  const content = await (await frame.elementHandle()).contentFrame()
+  await content.waitForLoadState('load')
+  assert.ok(await content.locator('body *').count())
+  const box = await frame.boundingBox()
+  const text = await page.locator('.vp-doc').boundingBox()
+  assert.ok(box.width <= text.width + 1 && box.width > text.width - 4, `${box.width} of ${text.width} pixels`)
+})
