@@ -58,8 +58,8 @@ std::vector<Frame> play(Session& session, size_t steps, const Room& room) {
     frame.scene = session.page().scene(room);
     frame.caption = session.caption();
     frame.motion = 2 * frame.scene.seconds();
-    frame.hold =
-        frames[frames.size() - 2].caption == frame.caption ? 0.7f : reading_time(frame.caption);
+    const bool told = frames[frames.size() - 2].caption == frame.caption;
+    frame.hold = std::max(0.7f, told ? 0 : reading_time(frame.caption) - frame.motion);
     if (session.position() == before) break;
   }
   if (frames.size() > 1) frames.front().caption = frames[1].caption;

@@ -41,7 +41,8 @@ std::string key_of(const Shape& shape) {
   std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", shape.id, static_cast<int>(shape.kind),
                                 shape.text, static_cast<int>(shape.pattern), shape.dashed,
                                 shape.struck, svg_number(shape.size));
-  if (shape.kind == Shape::Kind::kLine) {
+  // A path has its size in it.
+  if (shape.kind == Shape::Kind::kLine || shape.pattern == Pattern::kCrossed) {
     key += fmt::format("|{}|{}|{}", svg_number(shape.at.w), svg_number(shape.at.h),
                        svg_number(shape.bend));
   }
@@ -205,12 +206,23 @@ std::string Film::percent(float second) const {
   return text + "%";
 }
 
+/// The point that a shape hangs on: a text in the middle keeps it when its place is narrower.
+Place hook(const Shape& shape, const Place& at) {
+  if (shape.kind != Shape::Kind::kText) return at;
+  const float x = shape.align == Align::kCentre  ? at.middle_x()
+                  : shape.align == Align::kRight ? at.right()
+                                                 : at.x;
+  return {x, at.middle_y(), 0, 0};
+}
+
 /// The rules that move an element from its place at rest, and paint it. Empty if nothing changes.
 std::string Film::keyframes(const std::string& name, const Element& element) {
   const Look& rest = element.keys.rbegin()->second;
+  const Place home = hook(element.shape, rest.at);
   bool moves = false, resizes = false, fades = false, refills = false, redraws = false;
   for (const auto& [second, look] : element.keys) {
-    moves = moves || look.at.x != rest.at.x || look.at.y != rest.at.y;
+    const Place at = hook(element.shape, look.at);
+    moves = moves || at.x != home.x || at.y != home.y;
     resizes = resizes || look.at.w != rest.at.w || look.at.h != rest.at.h;
     fades = fades || look.opacity != rest.opacity;
     refills = refills || !(look.fill == rest.fill);
@@ -222,8 +234,9 @@ std::string Film::keyframes(const std::string& name, const Element& element) {
   for (const auto& [second, look] : element.keys) {
     std::string rule;
     if (moves) {
-      rule += fmt::format("transform:translate({}px,{}px);", svg_number(look.at.x - rest.at.x),
-                          svg_number(look.at.y - rest.at.y));
+      const Place at = hook(element.shape, look.at);
+      rule += fmt::format("transform:translate({}px,{}px);", svg_number(at.x - home.x),
+                          svg_number(at.y - home.y));
     }
     if (resizes) {
       rule += fmt::format("width:{}px;height:{}px;", svg_number(std::max(look.at.w, 0.0f)),

@@ -84,3 +84,23 @@ TEST_CASE("every animation that is named has its steps, from the first to the la
   CHECK(count(svg, "100%") >= named);
   CHECK(std::ranges::count(svg, '{') == std::ranges::count(svg, '}'));
 }
+
+TEST_CASE("a text keeps its middle or its right end when its place is narrower") {
+  viz::Scene wide({400, 200}), narrow({400, 200});
+  wide.label("middle", {100, 0, 100, 20}, "m", {.align = viz::Align::kCentre});
+  narrow.label("middle", {120, 0, 60, 20}, "m", {.align = viz::Align::kCentre});
+  wide.label("right", {100, 40, 100, 20}, "r", {.align = viz::Align::kRight});
+  narrow.label("right", {140, 40, 60, 20}, "r", {.align = viz::Align::kRight});
+  CHECK(count(viz::svg_animation({{wide, "", 0, 1}, {narrow, "", 1, 1}}, ""), "translate(") == 1);
+}
+
+TEST_CASE("a cross is as large as its box at every moment") {
+  viz::Scene small({400, 200}), large({400, 200});
+  for (viz::Scene* scene : {&small, &large}) {
+    const float w = scene == &small ? 20.0f : 90.0f;
+    viz::dress(scene->box("row", {10, 10, w, 20}, {}), viz::State::kPreempted, 0);
+  }
+  const std::string svg = viz::svg_animation({{small, "", 0, 1}, {large, "", 1, 1}}, "");
+  CHECK(count(svg, "d='M10 10L30 30M10 30L30 10'") == 1);
+  CHECK(count(svg, "d='M10 10L100 30M10 30L100 10'") == 1);
+}
