@@ -33,6 +33,12 @@ function nested(chapters) {
   return items
 }
 
+/** What the search looks through: the chapters, not the pages of source code. */
+function searched(text, env, md) {
+  const html = md.render(text, env)
+  return env.frontmatter?.search === false ? '' : html
+}
+
 const icon = `data:image/svg+xml,${encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#3451b2"/>' +
     '<path d="M3 3h4v4H3zM9 9h4v4H9z" fill="#fff"/><path d="M9 3h4v4H9zM3 9h4v4H3z" fill="#fff" opacity=".4"/></svg>',
@@ -73,9 +79,7 @@ export default defineConfig({
     sidebar: groups.map(({ text, chapters }) => ({ text, items: nested(chapters) })),
     nav: [{ text: 'Glossary', link: '/docs/glossary.html' }],
     outline: [2, 3],
-    search: { provider: 'local', options: { _render: (src, env, md) => {
-      const html = md.render(src, env)
-      return env.frontmatter?.search === false ? '' : html
-    } } },
+    notFound: { title: 'There is no such page', quote: 'The menu has the chapters, and the search finds words in them.', linkText: 'To the first page', linkLabel: 'To the first page' },
+    search: { provider: 'local', options: { _render: searched } },
   },
 })

@@ -17,11 +17,14 @@ test('the first chapter with all its pictures is less than 300 KB', async () => 
   await session.send('Network.enable')
   await session.send('Network.setCacheDisabled', { cacheDisabled: true })
   let bytes = 0
+  const elsewhere = []
+  page.on('request', (request) => request.url().startsWith(browser.address) || elsewhere.push(request.url()))
   session.on('Network.loadingFinished', ({ encodedDataLength }) => (bytes += encodedDataLength))
   await page.goto(base + first.slice(1), { waitUntil: 'networkidle' })
   for (const picture of await page.locator('.vp-doc img').all()) await picture.scrollIntoViewIfNeeded()
   await page.waitForLoadState('networkidle')
   console.log(`first chapter: ${Math.round(bytes / 1024)} KB compressed, pictures and scripts included`)
+  assert.deepEqual(elsewhere.filter((url) => !url.startsWith('data:')), [], 'nothing comes from anywhere else')
   assert.ok(bytes > 20_000 && bytes < 300 * 1024, `${bytes} bytes`)
 })
 
