@@ -27,16 +27,17 @@ Headless::Headless(Shell& shell, int width, int height, float scale)
   int w = 0, h = 0;
   io.Fonts->GetTexDataAsRGBA32(&pixels, &w, &h);  // NewFrame wants the atlas built
   io.Fonts->SetTexID(reinterpret_cast<ImTextureID>(intptr_t{1}));
+  shell.motion = false;
   move(-1, -1);
   frame();  // what the mouse is over is known from the frame before: two to settle
 }
 
 Headless::~Headless() { ImGui::DestroyContext(context_); }
 
-void Headless::frame() {
+void Headless::frame(double seconds) {
   ImGui::SetCurrentContext(context_);
   ImGui::NewFrame();
-  shell_->frame(static_cast<float>(width_), static_cast<float>(height_), scale_, 0);
+  shell_->frame(static_cast<float>(width_), static_cast<float>(height_), scale_, seconds);
   ImGui::Render();
 }
 
@@ -55,6 +56,27 @@ void Headless::press(bool down) {
 #else
   ImGui::GetIO().MouseDown[0] = down;
 #endif
+  frame();
+}
+
+void Headless::press_key(int key, bool ctrl) {
+  ImGui::SetCurrentContext(context_);
+  ImGuiIO& io = ImGui::GetIO();
+  for (const bool down : {true, false}) {
+#if IMGUI_VERSION_NUM < 18700
+    io.KeyCtrl = ctrl && down;
+    io.KeysDown[key] = down;
+#else
+    if (ctrl) io.AddKeyEvent(ImGuiMod_Ctrl, down);
+    io.AddKeyEvent(static_cast<ImGuiKey>(key), down);
+#endif
+    frame();
+  }
+}
+
+void Headless::type(char c) {
+  ImGui::SetCurrentContext(context_);
+  ImGui::GetIO().AddInputCharacter(static_cast<unsigned char>(c));
   frame();
 }
 

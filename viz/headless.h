@@ -15,13 +15,17 @@ namespace viz {
 
 class Headless {
  public:
-  /// Borrows the shell. Sizes in pixels.
+  /// Borrows the shell, and ends its motion: without a clock nothing moves. Sizes in pixels.
   Headless(Shell& shell, int width, int height, float scale);
   ~Headless();
   Headless(const Headless&) = delete;
   Headless& operator=(const Headless&) = delete;
 
-  void frame();
+  /// So many seconds after the last one.
+  void frame(double seconds = 0);
+  /// Presses a key of Dear ImGui's, with Ctrl or without, or types a character.
+  void press_key(int key, bool ctrl = false);
+  void type(char c);
   /// Moves the mouse to a control, presses and releases. Throws std::runtime_error if there is no
   /// such control, or it is clipped, covered, or disabled.
   void click(const std::string& name);

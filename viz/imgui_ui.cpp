@@ -88,6 +88,11 @@ bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::s
   return clicked;
 }
 
+void ImGuiUi::divider() {
+  same_line_ = false;
+  ImGui::Separator();
+}
+
 bool ImGuiUi::button(std::string_view name, std::string_view label, std::string command,
                      std::string_view tooltip, std::string_view disabled_because) {
   const bool clicked = shell_button(name, label, tooltip, disabled_because);

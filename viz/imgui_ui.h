@@ -35,6 +35,7 @@ class ImGuiUi : public Ui {
   /// For the shell's own controls: the same as button(), with nothing queued.
   bool shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
                     std::string_view disabled_because = {});
+  void divider();
 
   void run(std::string command) override;
   bool button(std::string_view name, std::string_view label, std::string command,

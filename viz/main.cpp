@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/program/generate.h"
+#include "viz/files.h"
 #include "viz/headless.h"
 #include "viz/layout.h"
 #include "viz/pages.h"
@@ -33,12 +35,14 @@ struct Options {
   std::string animate;
   std::string size;
   double scale = 0;
+  double at = 1;  // a part of the last motion
   int steps = 0;
   int frames = 0;
   bool headless = false;
   bool rects = false;
   bool commands = false;
   bool frame_time = false;
+  bool no_motion = false;
   bool check_layout = false;
 };
 
@@ -50,7 +54,11 @@ viz::PageContext context_of(const Options& options) {
 }
 
 viz::Shell make_shell(const Options& options) {
-  return viz::Shell(viz::make_pages(context_of(options)), viz::shipped_scenarios(KV_SOURCE_DIR));
+  const viz::PageContext context = context_of(options);
+  viz::Shell shell([context] { return viz::make_pages(context); }, viz::load_shipped(KV_SOURCE_DIR),
+                   viz::on_disk());
+  shell.motion = !options.no_motion;
+  return shell;
 }
 
 constexpr int64_t kMaxPixels = int64_t{8192} * 8192;  // of a picture
@@ -63,12 +71,10 @@ void parse_size(const std::string& text, int& width, int& height) {
   }
 }
 
-/// Plays the script to its end, or `steps` steps of it. What does not hold is an error with its
-/// line.
-void play(viz::Session& session, const std::string& file, int steps) {
-  session.load(viz::Scenario::load(file));
+/// Plays so many steps of the script. What does not hold is an error with its line.
+void play(viz::Session& session, const std::string& file, size_t steps) {
   try {
-    session.play_on(steps > 0 ? static_cast<size_t>(steps) : SIZE_MAX);
+    session.play_on(steps);
   } catch (const kv::UserError& error) {
     kv::user_error("{}: {}", file, error.what());
   }
@@ -77,7 +83,6 @@ void play(viz::Session& session, const std::string& file, int steps) {
 /// Measures the picture after every step of the scenario.
 void check_layout(viz::Session& session, const std::string& file) {
   size_t faults = 0;
-  session.load(viz::Scenario::load(file));
   for (int step = 0;; ++step) {
     for (const std::string& fault : viz::layout_faults(session.page())) {
       fmt::print("step {} {}\n", step, fault);
@@ -110,9 +115,29 @@ void open_trace(viz::Shell& shell, const Options& options) {
   shell.session().run({.verb = "open", .args = {options.trace}});
 }
 
+void draw(const Options& options, viz::Shell& shell, int width, int height, float scale) {
+  viz::Headless headless(shell, width, height, scale);
+  if (options.at < 1) {
+    shell.motion = true;
+    shell.hold(static_cast<float>(options.at));
+    play(shell.session(), options.script, 1);
+  }
+  do {
+    headless.frame();
+  } while (shell.is_drafting());
+  if (options.frame_time) {
+    constexpr int kFrames = 100;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kFrames; ++i) headless.frame();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    fmt::print("{:.2f} ms a frame\n", taken.count() * 1e3 / kFrames);
+  }
+  if (options.screenshot.empty()) return;
+  viz::write_png(options.screenshot, headless.picture(), width, height);
+}
+
 void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
   if (options.check_layout) return check_layout(shell.session(), options.script);
-  if (!options.script.empty()) play(shell.session(), options.script, options.steps);
   const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
   const auto pixels = [&](int points) {
     return static_cast<int>(static_cast<float>(points) * scale);
@@ -121,19 +146,14 @@ void run_headless(const Options& options, viz::Shell& shell, int width, int heig
     kv::user_error("--size {}x{} at --scale {:g}: {} x {} pixels, wanted at most {} in all", width,
                    height, scale, pixels(width), pixels(height), kMaxPixels);
   }
+  if (!options.script.empty()) {
+    viz::Session& session = shell.session();
+    const size_t wanted = options.steps > 0 ? static_cast<size_t>(options.steps) : SIZE_MAX;
+    const size_t steps = std::min(wanted, session.num_steps());
+    play(session, options.script, options.at < 1 ? std::max<size_t>(steps, 1) - 1 : steps);
+  }
   if (!options.screenshot.empty() || options.frame_time) {
-    viz::Headless headless(shell, pixels(width), pixels(height), scale);
-    headless.frame();
-    if (options.frame_time) {
-      constexpr int kFrames = 100;
-      const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < kFrames; ++i) headless.frame();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-      fmt::print("{:.2f} ms a frame\n", taken.count() * 1e3 / kFrames);
-    }
-    if (!options.screenshot.empty()) {
-      viz::write_png(options.screenshot, headless.picture(), pixels(width), pixels(height));
-    }
+    draw(options, shell, pixels(width), pixels(height), scale);
   }
   print_state(shell.session().page());
 }
@@ -175,13 +195,12 @@ void run(const Options& options) {
     kv::user_error("--trace has a page of its own: wanted no lesson and no --script beside it");
   }
   viz::Shell shell = make_shell(options);
-  if (!options.script.empty()) shell.select(viz::Scenario::load(options.script).page);
+  if (!options.script.empty()) shell.load(viz::Scenario::load(options.script));
   if (options.lesson) shell.select(fmt::format("{:02}", *options.lesson));
   if (!options.trace.empty()) open_trace(shell, options);
   if (options.commands) return print_commands(shell.session().page());
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW
-  if (!options.script.empty()) shell.session().load(viz::Scenario::load(options.script));
   viz::run_window(shell, {.width = width,
                           .height = height,
                           .scale = static_cast<float>(options.scale),
@@ -213,6 +232,10 @@ int main(int argc, char** argv) {
       .value("--steps N", options.steps,
              "with --headless: play so many steps of the script; 0: all of them")
       .between(0, 1 << 20);
+  command
+      .value("--at T", options.at, "with --headless: stop at this part of the last motion, 0 to 1")
+      .real_between(0, 1);
+  command.flag("--no-motion", options.no_motion, "change the picture at once");
   command.flag("--headless", options.headless, "no window: play the script and check it");
   command.value("--screenshot FILE", options.screenshot,
                 "with --headless: draw the last moment as PNG");

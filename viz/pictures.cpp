@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "common/base/error.h"
+#include "viz/files.h"
 #include "viz/headless.h"
 #include "viz/names.h"
 #include "viz/pages.h"
 #include "viz/scene_svg.h"
 #include "viz/session.h"
-#include "viz/shell.h"
 
 namespace viz {
 
@@ -91,10 +91,8 @@ std::vector<Picture> load_pictures(const std::filesystem::path& list) {
 }
 
 std::vector<uint8_t> draw_picture(const Picture& picture, const std::filesystem::path& project) {
-  Shell shell(make_pages(context_of(project)), shipped_scenarios(project));
-  Scenario scenario = Scenario::load(project / picture.scenario);
-  shell.select(scenario.page);
-  shell.session().load(std::move(scenario));
+  Shell shell([&] { return make_pages(context_of(project)); }, load_shipped(project), on_disk());
+  shell.load(Scenario::load(project / picture.scenario));
   shell.session().play_on(picture.steps > 0 ? picture.steps : SIZE_MAX);
   Headless headless(shell, Picture::kWidth, Picture::kHeight, 1);
   headless.frame();

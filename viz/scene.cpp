@@ -172,4 +172,14 @@ void Scene::ghost(Shape shape, const Place& to, Span when) {
   ghosts_.push_back({std::move(shape), to});
 }
 
+void Scene::drop_hints() {
+  for (Shape& shape : shapes_) {
+    shape.from.clear();
+    shape.when = {};
+  }
+  leaving_.clear();
+  ghosts_.clear();
+  seconds_ = Scene().seconds_;
+}
+
 }  // namespace viz

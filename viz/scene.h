@@ -170,6 +170,8 @@ class Scene {
   void leaves(std::string id, const Place& to, Span when = {}, bool struck = false);
   /// A shape that travels during the motion to this scene, and is gone at its end.
   void ghost(Shape shape, const Place& to, Span when = {});
+  /// Nothing of how it came to this: shapes move straight from where they were.
+  void drop_hints();
 
  private:
   Room room_;

@@ -12,8 +12,8 @@ class Stage {
  public:
   /// Shows the scene at once.
   void cut_to(Scene scene);
-  /// Moves there from what is shown, in so many seconds; 0: a cut.
-  void move_to(Scene scene, float seconds);
+  /// Moves there from the scene before, in the seconds that it asks for.
+  void move_to(Scene scene);
   void advance(float seconds);
   /// Stands still at a part of the motion, 0 to 1.
   void hold(float part);
@@ -21,12 +21,15 @@ class Stage {
 
   const Scene& scene() const { return scene_; }
   /// What can be seen now, in the order in which it is drawn.
-  std::vector<Drawn> drawn() const { return at_moment(tracks_, part_); }
+  const std::vector<Drawn>& drawn() const { return drawn_; }
 
  private:
+  void show(float part);
+
   Scene scene_;
   std::vector<Track> tracks_;
-  float seconds_ = 0, part_ = 1;
+  std::vector<Drawn> drawn_;
+  float part_ = 1;
 };
 
 }  // namespace viz

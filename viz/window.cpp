@@ -73,6 +73,14 @@ class Window {
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
+  /// Files that are dropped on the window are opened.
+  void opens_for(Shell& shell) {
+    glfwSetWindowUserPointer(window_, &shell);
+    glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
+      auto& its_shell = *static_cast<Shell*>(glfwGetWindowUserPointer(window));
+      for (int i = 0; i < count; ++i) its_shell.open(paths[i]);
+    });
+  }
   bool open() const { return !glfwWindowShouldClose(window_); }
   void frame(Shell& shell) {
     glfwPollEvents();
@@ -112,6 +120,7 @@ void print_rects(const Shell& shell) {
 
 void run_window(Shell& shell, const WindowOptions& options) {
   Window window(options);
+  window.opens_for(shell);
   size_t logged = 0;
   int settle = 3;
   for (int n = 1; window.open() && !kv::interrupted(); ++n) {

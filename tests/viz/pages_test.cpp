@@ -24,6 +24,7 @@
 #include "common/base/error.h"
 #include "tests/support/shell.h"
 #include "tests/support/shortened.h"
+#include "viz/files.h"
 #include "viz/headless.h"
 #include "viz/pages.h"
 #include "viz/pictures.h"
@@ -41,20 +42,25 @@ std::string state_of(const viz::Page& page) {
 /// A shell with all pages, laid out on a large picture.
 struct Fixture {
   Fixture()
-      : shell(viz::make_pages({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"}), {}),
+      : shell(
+            [] {
+              return viz::make_pages({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
+            },
+            {}, viz::on_disk(dir.path() / "mine.txt")),
         ui(shell, 1600, 1200, 1) {}
   /// Names of the page's buttons that can be clicked now.
   std::vector<std::string> clickable() const {
     std::vector<std::string> names;
     for (const auto& [name, control] : shell.probe().controls) {
-      const bool of_shell =
-          name == "record" || name == "load" || name == "help" || name.rfind("tab ", 0) == 0;
+      const bool of_shell = name == "record" || name == "open" || name == "load" ||
+                            name == "help" || name.rfind("tab ", 0) == 0;
       if (control.is_button && control.visible && control.disabled_because.empty() && !of_shell) {
         names.push_back(name);
       }
     }
     return names;
   }
+  kvtest::TempDir dir;
   viz::Shell shell;
   viz::Headless ui;
 };
@@ -140,8 +146,6 @@ TEST_CASE_FIXTURE(Fixture, "every control that is enabled can be clicked in many
 }
 
 TEST_CASE_FIXTURE(Fixture, "a recorded session is loaded again and plays to the same state") {
-  const kvtest::TempDir dir;
-  shell.record_file = dir.path() / "mine.txt";
   shell.select("05");
   ui.frame();
   for (const char* name : {"new", "A/append 10", "A/fork 3", "record"}) ui.click(name);
@@ -150,6 +154,7 @@ TEST_CASE_FIXTURE(Fixture, "a recorded session is loaded again and plays to the 
   CHECK(state_of(shell.session().page()) != state);
   shell.select("02");
   ui.frame();
+  ui.click("open");
   ui.click("load");  // the field names what was saved; its page opens
   for (int i = 0; i < 3; ++i) ui.click("step");
   CHECK(state_of(shell.session().page()) == state);

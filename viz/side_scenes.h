@@ -1,0 +1,21 @@
+#pragma once
+
+// The counters of a page and the sentence of its scenario, as pictures.
+
+#include <string>
+
+#include "viz/page.h"
+#include "viz/scene.h"
+
+namespace viz {
+
+constexpr float kSidePad = 12;  // points, within the side column
+
+/// Counters that have a label, in rows of three: room in a side column that is so wide.
+Room figures_room(const Place& side, const Page& page);
+Scene figures_of(const Page& page, const Room& room);
+
+/// Words as large as they fit.
+Scene sentence_of(const std::string& words, Ink ink, const Room& room);
+
+}  // namespace viz
