@@ -60,10 +60,16 @@ void add_same(std::vector<Track>& all, const Shape& old, const Shape& shape) {
   all.push_back({placed(shape, old.at), shape, Sight::kFadesIn});
 }
 
+/// Null: the scene says nothing of it.
+const Scene::Leaving* leaving(const Scene& after, const std::string& id) {
+  const auto hint = std::ranges::find(after.leaving(), id, &Scene::Leaving::id);
+  return hint == after.leaving().end() ? nullptr : &*hint;
+}
+
 void add_gone(std::vector<Track>& all, const Scene& after, Shape shape) {
-  const auto hint = std::ranges::find(after.leaving(), shape.id, &Scene::Leaving::id);
-  shape.when = hint == after.leaving().end() ? kGone : hint->when;
-  if (hint == after.leaving().end()) {
+  const Scene::Leaving* const hint = leaving(after, shape.id);
+  shape.when = hint == nullptr ? kGone : hint->when;
+  if (hint == nullptr) {
     all.push_back({shape, shape, Sight::kFadesOut});
     return;
   }
@@ -83,11 +89,11 @@ std::vector<Track> tracks(const Scene& before, const Scene& after) {
   const Index old = index_of(before), now = index_of(after);
   std::vector<Track> all;
   for (const Shape& shape : before.shapes()) {
-    if (!now.contains(shape.id)) add_gone(all, after, shape);
+    if (!now.contains(shape.id) || leaving(after, shape.id)) add_gone(all, after, shape);
   }
   for (const Shape& shape : after.shapes()) {
     const auto same = old.find(shape.id);
-    if (same == old.end()) {
+    if (same == old.end() || leaving(after, shape.id)) {
       add_new(all, old, shape);
     } else {
       add_same(all, *same->second, shape);

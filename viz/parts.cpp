@@ -45,17 +45,24 @@ void draw_slots(Scene& scene, const PoolView& pool, const BlockView& block, cons
                             paint(Ink::kLine, 0.6f));
     slot.radius = 2;
     slot.thickness = 1;
-    if (filled && state_of(block) == State::kCached) slot.patterned(Pattern::kDotted);
     if (static_cast<size_t>(i) < block.tokens.size()) {
       scene.label(id + "/token", at.inset(1), block.tokens[static_cast<size_t>(i)],
-                  {.size = std::min(13.0f, 0.62f * at.h), .align = Align::kCentre}, 6);
+                  {.size = std::min(pool.block_size <= 4 ? 17.0f : 13.0f, 0.62f * at.h),
+                   .align = Align::kCentre},
+                  6);
     }
   }
 }
 
-/// Slots in one or more rows, so that they are as square as it goes.
+/// Slots in one or more rows, so that they are as square as it goes; a few stand below one another.
 Grid slots_in(const Place& at, int count) {
-  return fit(count, at, {.gap = 2, .flattest = 0.9f, .widest = 3.2f, .most_h = 34, .round_to = 4});
+  const bool few = count <= 4;
+  return fit(count, at,
+             {.gap = 2,
+              .flattest = 0.9f,
+              .widest = few ? 6.5f : 3.2f,
+              .most_h = few ? 60.0f : 34.0f,
+              .round_to = 4});
 }
 
 /// Block numbers as runs: "4-35, 40".
@@ -86,6 +93,7 @@ Shape& dress(Shape& box, State state, int hue) {
     case State::kPrompt:
       return box.patterned(Pattern::kHatched);
     case State::kCached:
+      if (hue < 0) box.edged(paint(Ink::kDim), 1.2f);
       return box.patterned(Pattern::kDotted);
     case State::kFound:
       return box.edged(paint(Ink::kText), 2.5f);
@@ -206,7 +214,8 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
   }
   if (!labelled) return;
   const Type type{.size = 12, .paint = {block.ref_cnt > 0 ? Ink::kText : Ink::kDim}};
-  scene.label(id + "/id", {inside.x, inside.y, inside.w / 2, 14}, std::to_string(block.id), type);
+  scene.label(id + "/id", {inside.x, inside.y, inside.w / 2, 14},
+              glyph(state_of(block)) + std::to_string(block.id), type);
   if (block.ref_cnt > 0 && pool.show_refs) {
     scene.label(id + "/ref", {inside.middle_x(), inside.y, inside.w / 2, 14},
                 fmt::format("\u00D7{}", block.ref_cnt),

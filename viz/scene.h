@@ -6,6 +6,7 @@
 // scene to the next. All lengths are in points, y goes down.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -148,6 +149,8 @@ class Scene {
   /// Null: there is none. The second is for hints to what a part has drawn.
   const Shape* find(std::string_view id) const;
   Shape* find(std::string_view id);
+  /// Shapes from the first `count` on: what a part has just drawn.
+  std::span<Shape> since(size_t count) { return std::span(shapes_).subspan(count); }
 
   /// How long the motion to this scene takes, in seconds at usual speed.
   float seconds() const { return seconds_; }
@@ -165,8 +168,8 @@ class Scene {
   float paragraph(const std::string& id, const Place& at, std::string_view text,
                   const Type& type = {});
 
-  /// If the scene before had this shape and this one has not: it goes to that place, struck out if
-  /// so wished, and fades there.
+  /// If the scene before had this shape: it goes to that place, struck out if so wished, and fades
+  /// there. What has its id now is another one, and new.
   void leaves(std::string id, const Place& to, Span when = {}, bool struck = false);
   /// A shape that travels during the motion to this scene, and is gone at its end.
   void ghost(Shape shape, const Place& to, Span when = {});
