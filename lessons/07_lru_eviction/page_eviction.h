@@ -1,21 +1,23 @@
 #pragma once
 
 // The page of lesson 07: the free queue from the least recently used block to the most, what is
-// taken and what comes back. page.cpp: what its commands do; page_draw.cpp: what it shows.
+// taken and what comes back. page.cpp: what its commands do; page_scene.cpp: what it shows.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "block_pool.h"
+#include "engine.h"
+#include "viz/live.h"
 #include "viz/names.h"
 #include "viz/page.h"
+#include "viz/parts.h"
 
 namespace lesson07 {
 
 struct PageSettings {
-  int num_blocks = 16;
+  int num_blocks = 8;
   int block_size = 4;
   FreeOrder order = FreeOrder::kAppend;
 };
@@ -27,38 +29,58 @@ struct Asked : viz::SequenceView {
   std::vector<int32_t> tokens;
 };
 
+/// What the picture is made of.
+struct Shown {
+  viz::PoolView pool;  // with the words of blocks that are in a table or can be found
+  std::vector<int32_t> queue;
+  std::vector<viz::TableView> tables;
+  std::vector<int> num_found;  // blocks of each table that its lookup found
+};
+
 class EvictionPage : public viz::Page {
  public:
-  EvictionPage();
+  explicit EvictionPage(const viz::PageContext& context);
 
-  void reset() override { restart({}); }
+  void reset() override;
   std::vector<viz::Counter> counters() const override;
-  void check_invariants() const override { manager_->check(); }
+  void check_invariants() const override { manager().check(); }
+  viz::Scene scene(const viz::Room& room) override;
   void draw(viz::Ui& ui) override;
+
+ protected:
+  void changed() override;
+  void refused(const viz::Command& command, const std::string& why) override;
 
  private:
   void declare_pools();
+  void declare_live();
   std::string restart(const PageSettings& settings);
   std::string ask(const std::string& name, const std::string& text, const std::string& salt);
   std::string more(const std::string& name, const std::string& text);
-  std::string free(const std::string& name);
-  std::string what_happened(int64_t revived_before);
+  std::string free(const std::vector<std::string>& names);
+  std::string what_happened(const std::string& name, int64_t revived_before);
   std::string why_not_more(const std::string& name, int num_tokens) const;
+  void start_live(const std::string& prompt, int max_tokens);
+  std::string live_story();
+  void draw_request(viz::Ui& ui);
 
-  void draw_controls(viz::Ui& ui);
-  void draw_queue(viz::Ui& ui);
-  void draw_pool(viz::Ui& ui);
-  void draw_requests(viz::Ui& ui);
+  // Of the simulator, or of the engine while it runs.
+  const KvCacheManager& manager() const;
+  const BlockPool& pool() const { return static_cast<const BlockPool&>(manager().pool()); }
+  std::vector<Asked> requests() const;
+  Shown shown();
 
   PageSettings settings_;
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   viz::NamedList<Asked> asked_{"request", 8};
   viz::Vocabulary vocabulary_;
-  std::vector<int32_t> evicted_;  // by the command that runs
-  std::string last_evicted_;      // in words, with the reason
   int64_t next_id_ = 0;
-  int64_t num_asked_ = 0, num_found_ = 0;  // tokens of all requests
+  viz::Live live_;
+  std::vector<int32_t> evicted_;  // by the command that runs
+  CacheMetrics told_;             // what the story of the live run has told
+  std::string reason_;            // why the last command took, kept or left what it did
+  Shown before_, now_;            // the last command
 };
 
 }  // namespace lesson07

@@ -1,6 +1,6 @@
 #pragma once
 
-// The grid of a pool that is a cache, for the pages of this lesson and the next.
+// The blocks of a pool that is a cache, for the pages of this lesson and the next.
 
 #include <fmt/format.h>
 
@@ -8,16 +8,18 @@
 
 #include "lessons/07_lru_eviction/block_pool.h"
 #include "viz/names.h"
-#include "viz/widgets.h"
+#include "viz/parts.h"
 
 namespace lesson07 {
 
-/// All blocks but the null block; what is cached is filled. No owners yet.
+/// All blocks but the null block; what is cached is filled. No owners yet, and no words.
 inline viz::PoolView pool_view(const BlockPool& pool) {
   viz::PoolView view = viz::pool_view(pool.block_size(), 1, pool.num_blocks(),
                                       [&](int32_t id) { return pool.block(id).ref_cnt; });
   for (viz::BlockView& block : view.blocks) {
-    if (pool.block(block.id).is_cached) block.filled = pool.block_size();
+    if (!pool.block(block.id).is_cached) continue;
+    block.filled = pool.block_size();
+    if (block.ref_cnt == 0) block.state = viz::State::kCached;
   }
   return view;
 }
