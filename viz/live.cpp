@@ -67,6 +67,11 @@ std::string Live::text(int32_t token) {
   return text;
 }
 
+std::string Live::word(int32_t token) {
+  const std::string all = text(token);
+  return all.size() > 1 && all.front() == ' ' ? all.substr(1) : all;
+}
+
 Live::Loaded& Live::load() {
   if (!loaded_) {
     kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));

@@ -64,6 +64,8 @@ class Live {
   std::vector<kv::Request> prompt_and_half(const std::string& prompt, int max_tokens);
   /// A token as it is shown: "\\n" for a line feed, U+FFFD for a part of a character.
   std::string text(int32_t token);
+  /// The same without the space that most words begin with.
+  std::string word(int32_t token);
 
   /// What the engine does; without it, generate(requests).
   using Generate = std::function<void(const kv::TokenCallback&)>;

@@ -350,9 +350,10 @@ void count_up(Scene& scene, const std::string& id, const Place& at, int64_t from
     scene.ghost(number.label(id_of(value), at, kv::with_commas(value), type), at,
                 {begin, begin + step});
   }
-  const float begin = when.end - (steps > 1 ? step : 0);
-  if (from != to) scene.leaves(id_of(from), at, {when.begin, when.begin + kBlink});
-  scene.label(id_of(to), at, kv::with_commas(to), type).during({begin, begin + kBlink});
+  const float first = steps > 1 ? when.begin : when.end - kBlink;
+  const float last = steps > 1 ? when.end - step : first;
+  if (from != to) scene.leaves(id_of(from), at, {first, first + kBlink});
+  scene.label(id_of(to), at, kv::with_commas(to), type).during({last, last + kBlink});
 }
 
 void level(Scene& scene, const std::string& id, const Place& at, float part, Paint fill) {

@@ -118,7 +118,8 @@ const Shape* Scene::find(std::string_view id) const {
   return found == shapes_.end() ? nullptr : &*found;
 }
 Shape* Scene::find(std::string_view id) {
-  return const_cast<Shape*>(std::as_const(*this).find(id));
+  const auto found = std::ranges::find(shapes_, id, &Shape::id);
+  return found == shapes_.end() ? nullptr : &*found;
 }
 
 Shape& Scene::box(std::string id, const Place& at, Paint fill, Paint edge) {
