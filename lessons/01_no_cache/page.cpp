@@ -8,25 +8,32 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
+#include "common/base/table.h"
 #include "engine.h"
+#include "page_scene.h"
 #include "viz/live.h"
 #include "viz/ui.h"
-#include "viz/widgets.h"
 
 namespace lesson01 {
 namespace {
-
-constexpr int kHue = 0;
 
 class NoCachePage : public viz::Page {
  public:
   explicit NoCachePage(const viz::PageContext& context);
 
-  void reset() override { live_.stop(); }
+  void reset() override {
+    live_.stop();
+    changed();
+  }
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
+  viz::Scene scene(const viz::Room& room) override { return triangle_scene(room, shown_); }
   void draw(viz::Ui& ui) override;
+
+ protected:
+  void changed() override;
 
  private:
   std::string story();
@@ -35,10 +42,9 @@ class NoCachePage : public viz::Page {
     if (!live_.running()) return {};
     return live_.engine<NoCacheEngine>().rows_of_passes();
   }
-  std::vector<viz::TokenView> token_chips();
-  viz::StepGridView grid();
 
   viz::Live live_;
+  TriangleView shown_;
 };
 
 NoCachePage::NoCachePage(const viz::PageContext& context)
@@ -92,54 +98,21 @@ void NoCachePage::check_invariants() const {
   }
 }
 
-std::vector<viz::TokenView> NoCachePage::token_chips() {
-  std::vector<viz::TokenView> chips;
-  const std::vector<int32_t> tokens = live_.tokens(0);
-  const auto computed = static_cast<size_t>(passes().empty() ? 0 : passes().back());
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const bool prompt = i < live_.requests()[0].prompt.size();
-    chips.push_back({.text = live_.text(tokens[i]),
-                     .hue = kHue,
-                     .strength = i >= computed ? 0.0f
-                                 : prompt      ? 0.4f
-                                               : 1.0f,
-                     .tooltip = fmt::format("token {}: {}", i,
-                                            i >= computed ? "drawn, not run yet"
-                                            : prompt      ? "of the prompt"
-                                                          : "generated")});
+void NoCachePage::changed() {
+  TriangleView now;
+  if (live_.running()) {
+    now.passes = {passes().begin(), passes().end()};
+    for (const int32_t token : live_.tokens(0)) now.words.push_back(live_.word(token));
+    if (now.passes.size() > shown_.passes.size()) now.seen = shown_.passes.size();
   }
-  return chips;
-}
-
-viz::StepGridView NoCachePage::grid() {
-  viz::StepGridView view;
-  view.kinds = {{.name = "computed for the first time", .hue = 2},
-                {.name = "computed again: the same row as before", .hue = 1, .strength = 0.75f}};
-  for (const int32_t token : live_.tokens(0)) {
-    view.columns.push_back(live_.text(token));
-  }
-  int before = 0;
-  for (const int rows : passes()) {
-    viz::StepGridView::Row row{.label = fmt::format("pass {}", view.rows.size() + 1), .cells = {}};
-    for (int token = 0; token < rows; ++token) row.cells.push_back(token < before ? 1 : 0);
-    view.rows.push_back(std::move(row));
-    before = rows;
-  }
-  return view;
+  shown_ = std::move(now);
 }
 
 void NoCachePage::draw(viz::Ui& ui) {
-  if (!live_.running()) {
-    ui.heading("Watch the engine");
-    form(ui, {"live/start", "Generate", "live"});
-    ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");
-    return;
-  }
-  viz::Live::draw_steps(ui, *this);
-  ui.heading("Tokens");
-  viz::token_row(ui, "tokens", token_chips());
-  ui.heading("A row for each pass, a cell for each row of K and V that it computes");
-  viz::step_grid(ui, "grid", grid());
+  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  ui.heading("Watch the engine");
+  form(ui, {"live/start", "Generate", "live"});
+  ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");
 }
 
 }  // namespace
