@@ -40,26 +40,53 @@ std::string SlabSimulator::why_not_clear(int slab) const {
   return cache_.position(slab) == 0 ? "it is empty" : "";
 }
 
+/// Says where it is now, or why it waits.
+std::string Reservations::search(const std::string& name) {
+  Reservation& one = all_.at(name);
+  const std::vector<SlotRange> holes = arena_.holes();
+  one.range = arena_.reserve(one.size);
+  Search& search = searches_.emplace_back(Search{name, {}});
+  for (const SlotRange& hole : holes) {
+    if (one.range && hole.begin == one.range->begin) search.hole = hole;
+    if (!search.hole) search.too_small.push_back(hole);
+  }
+  if (!one.range) {
+    return fmt::format("{} waits: it needs {}, the largest hole has {}, {} are free in all", name,
+                       kv::count_of(one.size, "slot"), kv::with_commas(arena_.largest_hole()),
+                       kv::with_commas(arena_.total_free()));
+  }
+  return fmt::format("{} reserves {}, {} to {}", name, kv::count_of(one.size, "slot"),
+                     one.range->begin, one.range->begin + one.size - 1);
+}
+
 std::string Reservations::reserve(const std::string& name, int64_t size) {
-  const SlotRange range = arena_.reserve(size).value();
-  all_.add(name, {{}, range});
-  return fmt::format("{} reserves {}, {} to {}", name, kv::count_of(size, "slot"), range.begin,
-                     range.begin + size - 1);
+  all_.add(name, {{}, size});
+  searches_.clear();
+  released_.clear();
+  return search(name);
 }
 
 std::string Reservations::release(const std::string& name) {
-  const SlotRange range = all_.at(name).range;
-  arena_.release(range);
+  const Reservation gone = all_.at(name);
   all_.erase(name);
-  return fmt::format("{} gives {} back: {} free, {} in one piece", name,
-                     kv::count_of(range.size, "slot"), arena_.total_free(), arena_.largest_hole());
+  searches_.clear();
+  released_ = name;
+  if (!gone.range) return fmt::format("{} waits no longer", name);
+  arena_.release(*gone.range);
+  std::string story =
+      fmt::format("{} gives {} back: {} free, {} in one piece", name,
+                  kv::count_of(gone.size, "slot"), arena_.total_free(), arena_.largest_hole());
+  while (const Reservation* next = first_waiting()) {
+    story += "; " + search(next->name);
+    if (!searches_.back().hole) break;
+  }
+  return story;
 }
 
-std::string Reservations::why_not_reserve(const std::string& name, int64_t size) const {
-  if (const std::string why = all_.why_not_add(name); !why.empty()) return why;
-  if (arena_.largest_hole() >= size) return "";
-  return fmt::format("{} free, but the largest hole has {}",
-                     kv::count_of(arena_.total_free(), "slot"), arena_.largest_hole());
+const Reservations::Reservation* Reservations::first_waiting() const {
+  const auto found =
+      std::ranges::find(all_, false, [](auto& one) { return one.range.has_value(); });
+  return found == all_.end() ? nullptr : &*found;
 }
 
 }  // namespace lesson02
