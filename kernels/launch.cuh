@@ -41,18 +41,31 @@ inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw_error(error, what);
 }
 
-/// Major compute capability of the current device, asked once.
+/// What the current device can do.
+inline int device_limit(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  check(cudaDeviceGetAttribute(&value, attribute, device), "asking for the device's limits");
+  return value;
+}
+inline int num_sms() {
+  static const int count = device_limit(cudaDevAttrMultiProcessorCount);
+  return count;
+}
+/// Major compute capability, asked once.
 inline int compute_major() {
-  static const int major = [] {
-    int device = 0;
-    int value = 0;
-    check(cudaGetDevice(&device), "asking for the current device");
-    check(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, device),
-          "asking for the compute capability");
-    return value;
-  }();
+  static const int major = device_limit(cudaDevAttrComputeCapabilityMajor);
   return major;
 }
+#ifdef KV_SM90A
+/// Whether code for exactly sm_90a runs here.
+inline bool is_hopper() {
+  static const bool is =
+      compute_major() == 9 && device_limit(cudaDevAttrComputeCapabilityMinor) == 0;
+  return is;
+}
+#endif
 /// Whether a kernel may start before its predecessor ends. A simulated GPU does not do it, but
 /// knows who would have read too early.
 inline bool overlaps_kernels() {

@@ -27,19 +27,8 @@ constexpr int kMaxRingBytes = 160 * 1024;
 
 int divide_up(int a, int b) { return (a + b - 1) / b; }
 
-int device_limit(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  cuda_backend::check(cudaGetDevice(&device), "asking for the current device");
-  cuda_backend::check(cudaDeviceGetAttribute(&value, attribute, device),
-                      "asking for the device's limits");
-  return value;
-}
-
-int num_sms() {
-  static const int count = device_limit(cudaDevAttrMultiProcessorCount);
-  return count;
-}
+using cuda_backend::device_limit;
+using cuda_backend::num_sms;
 
 /// Most shared memory that one CTA may ask for.
 int max_shared_bytes() {
@@ -198,9 +187,7 @@ void warpgroups(const ProductArgs& product, const Stream& stream) {
 
 /// Hopper's own kernel. False: this GPU is another one.
 bool many_rows_by_warpgroups(const ProductArgs& product, const Stream& stream) {
-  static const bool is_hopper = device_limit(cudaDevAttrComputeCapabilityMajor) == 9 &&
-                                device_limit(cudaDevAttrComputeCapabilityMinor) == 0;
-  if (!is_hopper) return false;
+  if (!cuda_backend::is_hopper()) return false;
   // The tiles that are soonest done: each round of a CTA costs its outputs, and some for its start.
   const auto cost = [&](int outputs) {
     const int tiles =

@@ -59,6 +59,17 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+/// What this thread has copied to shared memory itself may be read by the steps.
+__device__ inline void publish_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/// Copies 8 bytes to shared memory in the background; writes zeros (and reads nothing) if !valid.
+__device__ inline void copy_8(void* to, const void* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(valid ? 8 : 0)
+               : "memory");
+}
+
 /// Barriers that were just made are there for the copy engine, too.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -92,6 +103,8 @@ __device__ inline void arrive(uint64_t* barrier) {
 /// kCount / 4. With g and t as in mma_step, warp w of the four has rows 16 w ..:
 ///   a[0] = A(g, 2t)  a[1] = A(g + 8, 2t)  a[2] = A(g, 2t + 8)  a[3] = A(g + 8, 2t + 8)
 ///   d[4 j], d[4 j + 1] = D(g, 8 j + 2 t), D(g, 8 j + 2 t + 1)    d[4 j + 2], .. = D(g + 8, ..)
+/// kByColumn: the 16 bytes of b's pieces are 8 rows of a column, and not 8 columns of a row.
+template <bool kByColumn = false>
 __device__ inline void warpgroup_step(float (&d)[64], uint32_t a0, uint32_t a1, uint32_t a2,
                                       uint32_t a3, uint64_t b, bool adds) {
   asm volatile(
@@ -101,10 +114,12 @@ __device__ inline void warpgroup_step(float (&d)[64], uint32_t a0, uint32_t a1, 
       "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
       "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
       "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-      "{%64,%65,%66,%67}, %68, p, 1, 1, 0;\n}"
+      "{%64,%65,%66,%67}, %68, p, 1, 1, %70;\n}"
       : KV_16(d, 0), KV_16(d, 16), KV_16(d, 32), KV_16(d, 48)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)));
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
+        "n"(static_cast<int>(kByColumn)));
 }
+template <bool kByColumn = false>
 __device__ inline void warpgroup_step(float (&d)[32], uint32_t a0, uint32_t a1, uint32_t a2,
                                       uint32_t a3, uint64_t b, bool adds) {
   asm volatile(
@@ -112,19 +127,33 @@ __device__ inline void warpgroup_step(float (&d)[32], uint32_t a0, uint32_t a1, 
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
       "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "{%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}"
+      "{%32,%33,%34,%35}, %36, p, 1, 1, %38;\n}"
       : KV_16(d, 0), KV_16(d, 16)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)));
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
+        "n"(static_cast<int>(kByColumn)));
 }
+/// Both operands in shared memory.
+__device__ inline void warpgroup_step(float (&d)[32], uint64_t a, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+      "%32, %33, p, 1, 1, 0, 0;\n}"
+      : KV_16(d, 0), KV_16(d, 16)
+      : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+}
+template <bool kByColumn = false>
 __device__ inline void warpgroup_step(float (&d)[16], uint32_t a0, uint32_t a1, uint32_t a2,
                                       uint32_t a3, uint64_t b, bool adds) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
-      "{%16,%17,%18,%19}, %20, p, 1, 1, 0;\n}"
+      "{%16,%17,%18,%19}, %20, p, 1, 1, %22;\n}"
       : KV_16(d, 0)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)));
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
+        "n"(static_cast<int>(kByColumn)));
 }
 
 #undef KV_16

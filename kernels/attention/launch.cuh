@@ -12,24 +12,78 @@
 #include "kernels/attention/plan.h"
 #include "kernels/attention/spread_queries.cuh"
 #include "kernels/attention/stream_queries.cuh"
+#ifdef KV_SM90A
+#include "kernels/attention/warpgroup_queries.cuh"
+#endif
 #include "kernels/launch.cuh"
 
 namespace kv::attention {
 
+/// Kernels get more than 48 KiB of shared memory only when asked.
+template <class Kernel>
+bool ask_for_shared(Kernel kernel, size_t bytes) {
+  cuda_backend::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(bytes)),
+                      "asking for the attention kernel's shared memory");
+  return true;
+}
+
+inline int64_t most_pairs(const Queries& queries) {
+  return static_cast<int64_t>(queries.max_rows_per_seq) *
+         (queries.num_heads / queries.num_kv_heads);
+}
+
+#ifdef KV_SM90A
+template <int kHeadDim, int kWarpgroups, class Address>
+void launch_groups(const Queries& queries, const Address& address, const Stream& stream) {
+  constexpr size_t kSharedBytes = sizeof(WarpgroupShared<kHeadDim, kWarpgroups>);
+  static_assert(kSharedBytes <= 227 * 1024);
+  const auto kernel = warpgroup_queries_kernel<kHeadDim, kWarpgroups, Address>;
+  static const bool ready = ask_for_shared(kernel, kSharedBytes);
+  static_cast<void>(ready);
+  constexpr int kPairs = kWarpgroups * kWarpgroupPairs;
+  const dim3 grid(static_cast<unsigned>(queries.num_kv_heads),
+                  static_cast<unsigned>((most_pairs(queries) + kPairs - 1) / kPairs),
+                  static_cast<unsigned>(queries.num_seqs));
+  launch_dependent(
+      kernel,
+      {grid, dim3((kWarpgroups + 1) * kWarpgroupThreads), kSharedBytes, "launching attention"},
+      stream, queries, address);
+}
+
+/// False: this GPU has no warpgroups that multiply, or the heads have an odd size.
+template <int kHeadDim, class Address>
+bool launch_warpgroups(const Queries& queries, const Address& address, const Stream& stream) {
+  if constexpr (kHeadDim != 64 && kHeadDim != 128) {
+    return false;
+  } else {
+    if (!cuda_backend::is_hopper()) return false;
+    // Two warpgroups share K and V, if that leaves work for every SM.
+    const int64_t blocks = (most_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
+    if (blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms()) {
+      launch_groups<kHeadDim, 2>(queries, address, stream);
+    } else {
+      launch_groups<kHeadDim, 1>(queries, address, stream);
+    }
+    return true;
+  }
+}
+#else
+template <int kHeadDim, class Address>
+bool launch_warpgroups(const Queries&, const Address&, const Stream&) {
+  return false;
+}
+#endif
+
 template <int kHeadDim, class Address>
 void launch_many(const Queries& queries, const Address& address, const Stream& stream) {
+  if (launch_warpgroups<kHeadDim>(queries, address, stream)) return;
   constexpr size_t kSharedBytes = sizeof(ManyShared<kHeadDim>);
   static_assert(kSharedBytes <= 99 * 1024);
   const auto kernel = many_queries_kernel<kHeadDim, Address>;
-  static const bool ready = [&] {  // once: kernels get more than 48 KiB only when asked
-    cuda_backend::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             static_cast<int>(kSharedBytes)),
-                        "asking for the attention kernel's shared memory");
-    return true;
-  }();
+  static const bool ready = ask_for_shared(kernel, kSharedBytes);
   static_cast<void>(ready);
-  const int64_t max_pairs =
-      static_cast<int64_t>(queries.max_rows_per_seq) * (queries.num_heads / queries.num_kv_heads);
+  const int64_t max_pairs = most_pairs(queries);
   const dim3 grid(static_cast<unsigned>((max_pairs + kManyPairs - 1) / kManyPairs),
                   static_cast<unsigned>(queries.num_kv_heads),
                   static_cast<unsigned>(queries.num_seqs));
