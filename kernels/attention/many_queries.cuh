@@ -49,11 +49,11 @@ struct ManyShared {
 
 /// The result so far of pair quad + 8 h: m and l in registers, acc in this thread's column of
 /// shared memory.
-template <int kHeadDim, int kThreads = kManyThreads>
+template <int kHeadDim>
 struct SharedResult {
   float m[2];
   float l[2];
-  float2 (&acc)[kHeadDim / 8][2][kThreads];
+  float2 (&acc)[kHeadDim / 8][2][kManyThreads];
 
   /// Appends a group that is not the last one, or starts with it.
   __device__ void append(const LaneState<kHeadDim>& group, int h, bool first) {

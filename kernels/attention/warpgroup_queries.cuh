@@ -35,7 +35,7 @@ struct WarpgroupShared {
   static constexpr int kSlots = 4;
   StepTile<kHeadDim> tiles[kSlots];
   unsigned char queries[kWarpgroups][kWarpgroupPairs / 8 * StepTile<kHeadDim>::kRowsBytes];
-  float2 result[kHeadDim / 8][2][kWarpgroups * kWarpgroupThreads];  // as in ManyShared
+  float2 result[kHeadDim / 8][2][kWarpgroups * kWarpgroupThreads];  // [n][h], each lane's own
   uint64_t full[kSlots], empty[kSlots];
 };
 
@@ -114,7 +114,6 @@ class WarpgroupOfQueries {
                                 const Queries& queries, const Pairs& pairs, int first_pair,
                                 int number)
       : shared_(shared),
-        result_{{}, {}, shared.result},
         q_(matrix_descriptor(shared.queries[number], Tile::kPieceBytes, Tile::kRowsBytes)) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32;
@@ -162,15 +161,18 @@ class WarpgroupOfQueries {
     if (threadIdx.x % 32 == 0) arrive(&shared_.empty[tile % kSlots]);
   }
   __device__ void softmax(int tile, LaneState<kHeadDim> (&state)[2], uint32_t (&p)[kQuarters][4]);
-  __device__ void merge(int tile, LaneState<kHeadDim> (&state)[2]);
+  __device__ void merge(int tile, const LaneState<kHeadDim> (&state)[2]);
+  __device__ void merge_group(int h, bool first);
 
   WarpgroupShared<kHeadDim, kWarpgroups>& shared_;
-  SharedResult<kHeadDim, kWarpgroups * kWarpgroupThreads> result_;
   int pair_[2], num_keys_[2], num_tiles_;
   uint64_t q_;                     // where the queries are
   float scores_[kTileTokens / 2];  // QuarterScores of the four quarters
-  float acc_[kHeadDim / 2];
-  LaneState<kHeadDim> group_[2];
+  // Of pair quad + 8 h: elements 8 n + 2 t + c are acc[4 n + 2 h + c].
+  float acc_[kHeadDim / 2];  // of the tile
+  float group_[kHeadDim / 2];
+  float group_m_[2], group_l_[2];
+  float result_m_[2], result_l_[2];  // of the groups before: acc is in shared memory
 };
 
 template <int kHeadDim, int kWarpgroups>
@@ -188,19 +190,41 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::softmax(
   }
 }
 
+/// The group is complete: it joins the result.
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group(int h, bool first) {
+  const Merge merge = Merge::of(first ? group_m_[h] : result_m_[h], group_m_[h]);
+  result_l_[h] = first ? group_l_[h] : merge(result_l_[h], group_l_[h]);
+  result_m_[h] = merge.m;
+#pragma unroll
+  for (int n = 0; n < kHeadDim / 8; ++n) {
+    float2& result = shared_.result[n][h][threadIdx.x];
+    const float2 group{group_[4 * n + 2 * h], group_[4 * n + 2 * h + 1]};
+    result = first ? group : float2{merge(result.x, group.x), merge(result.y, group.y)};
+  }
+}
+
+/// The tile joins its group. What a pair does not see is not merged: no trace.
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge(
-    int tile, LaneState<kHeadDim> (&state)[2]) {
-#pragma unroll
-  for (int i = 0; i < kHeadDim / 2; ++i) state[i / 2 % 2].acc[i / 4 * 2 + i % 2] = acc_[i];
+    int tile, const LaneState<kHeadDim> (&state)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    if (num_keys_[h] <= tile * kTileTokens) continue;  // not merged: no trace
-    if (tile % kGroupTiles != 0) {
-      group_[h].append(state[h]);
-    } else {  // a new group: the one before is complete
-      if (tile > 0) result_.append(group_[h], h, tile == kGroupTiles);
-      group_[h] = state[h];
+    if (num_keys_[h] <= tile * kTileTokens) continue;
+    if (tile % kGroupTiles == 0) {  // a new group: the one before is complete
+      if (tile > 0) merge_group(h, tile == kGroupTiles);
+      group_m_[h] = state[h].m;
+      group_l_[h] = state[h].l;
+#pragma unroll
+      for (int i = 2 * h; i < kHeadDim / 2; i += i % 2 == 0 ? 1 : 3) group_[i] = acc_[i];
+    } else {
+      const Merge merge = Merge::of(group_m_[h], state[h].m);
+      group_m_[h] = merge.m;
+      group_l_[h] = merge(group_l_[h], state[h].l);
+#pragma unroll
+      for (int i = 2 * h; i < kHeadDim / 2; i += i % 2 == 0 ? 1 : 3) {
+        group_[i] = merge(group_[i], acc_[i]);
+      }
     }
   }
 }
@@ -237,8 +261,16 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::store(const Qu
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (num_keys_[h] == 0) continue;
-    result_.append_to(group_[h], h, num_keys_[h] <= kGroupTokens);
-    store_result<kHeadDim>(group_[h], out_row(queries, pairs, pair_[h]));
+    merge_group(h, num_keys_[h] <= kGroupTokens);
+    LaneState<kHeadDim> result;
+    result.l = result_l_[h];
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      const float2 two = shared_.result[n][h][threadIdx.x];
+      result.acc[2 * n] = two.x;
+      result.acc[2 * n + 1] = two.y;
+    }
+    store_result<kHeadDim>(result, out_row(queries, pairs, pair_[h]));
   }
 }
 
