@@ -121,10 +121,13 @@ Argument Argument::field(std::string its_label, std::string at_first) const {
   return changed;
 }
 
-Argument Argument::follows(std::function<int64_t()> of_page) const {
+Argument Argument::follows(std::function<std::string()> of_page) const {
   Argument changed = *this;
   changed.state = std::move(of_page);
   return changed;
+}
+Argument Argument::follows(std::function<int64_t()> of_page) const {
+  return follows([of_page = std::move(of_page)] { return std::to_string(of_page()); });
 }
 
 Argument word(std::string name) { return {.kind = Kind::kWord, .name = std::move(name)}; }
@@ -264,14 +267,16 @@ std::string Page::field(Ui& ui, const std::string& verb, const std::string& argu
   if (label.empty()) {
     for (const char c : argument) label += static_cast<char>(std::tolower(c));
   }
+  if (fresh && is_number(arg)) {
+    held.number = arg.shown.empty() ? static_cast<int>(arg.min) : std::stoi(arg.shown);
+  }
+  if (arg.state && entry->second.state != arg.state()) {
+    entry->second.state = held.text = arg.state();
+    if (is_number(arg)) held.number = std::stoi(held.text);
+  }
   if (!is_number(arg)) {
     ui.text(name, label, &held.text, fmt::format("{} of `{}`.", argument, usage(row)));
     return held.text;
-  }
-  if (fresh) held.number = arg.shown.empty() ? static_cast<int>(arg.min) : std::stoi(arg.shown);
-  if (arg.state && entry->second.state != arg.state()) {
-    entry->second.state = arg.state();
-    held.number = static_cast<int>(*entry->second.state);
   }
   int value = held.number;
   ui.number(name, label, &value, static_cast<int>(arg.min), static_cast<int>(arg.max),

@@ -49,10 +49,11 @@ struct Argument {
   std::optional<std::string> otherwise = {};  // what counts if it is left out
   std::string label = {};                     // of its field in a form
   std::string shown = {};                     // in the field at first
-  std::function<int64_t()> state = {};        // of the page: the field follows this number
+  std::function<std::string()> state = {};    // of the page: what the field follows
 
   Argument or_else(std::string value) const;
   Argument field(std::string its_label, std::string at_first) const;
+  Argument follows(std::function<std::string()> of_page) const;
   Argument follows(std::function<int64_t()> of_page) const;
 };
 Argument word(std::string name);  // any one that is not empty
@@ -169,7 +170,7 @@ class Page {
   std::vector<Verb> verbs_;
   struct Field {
     Word held;
-    std::optional<int64_t> state = {};  // of the page, when the field was drawn last
+    std::optional<std::string> state = {};  // of the page, when the field was drawn last
   };
   std::map<std::string, Field> fields_;  // by "VERB/ARGUMENT"
   std::string selected_;

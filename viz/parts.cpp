@@ -45,7 +45,9 @@ void draw_slots(Scene& scene, const PoolView& pool, const BlockView& block, cons
                             paint(Ink::kLine, 0.6f));
     slot.radius = 2;
     slot.thickness = 1;
-    if (static_cast<size_t>(i) < block.tokens.size()) {
+    // A text that was cut would look like its neighbour's.
+    const bool has_text = static_cast<size_t>(i) < block.tokens.size();
+    if (has_text && text_width(block.tokens[static_cast<size_t>(i)], 6) <= at.w - 2) {
       scene.label(id + "/token", at.inset(1), block.tokens[static_cast<size_t>(i)],
                   {.size = std::min(pool.block_size <= 4 ? 17.0f : 13.0f, 0.62f * at.h),
                    .align = Align::kCentre},
@@ -136,7 +138,8 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
   Grid best;
   count = std::max(count, 1);
   for (int columns = 1; columns <= count; ++columns) {
-    if (columns > shape.round_to && columns % shape.round_to != 0 && columns != count) continue;
+    const bool even = columns % shape.round_to == 0 || count % columns == 0;
+    if (columns > shape.round_to && !even) continue;
     const auto c = static_cast<float>(columns);
     const auto rows = static_cast<float>((count + columns - 1) / columns);
     Grid grid{.columns = columns, .gap = shape.gap};
@@ -214,9 +217,10 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
   }
   if (!labelled) return;
   const Type type{.size = 12, .paint = {block.ref_cnt > 0 ? Ink::kText : Ink::kDim}};
-  scene.label(id + "/id", {inside.x, inside.y, inside.w / 2, 14},
+  const bool has_ref = block.ref_cnt > 0 && pool.show_refs;
+  scene.label(id + "/id", {inside.x, inside.y, has_ref ? inside.w / 2 : inside.w, 14},
               glyph(state_of(block)) + std::to_string(block.id), type);
-  if (block.ref_cnt > 0 && pool.show_refs) {
+  if (has_ref) {
     scene.label(id + "/ref", {inside.middle_x(), inside.y, inside.w / 2, 14},
                 fmt::format("\u00D7{}", block.ref_cnt),
                 {.size = 12, .paint = {Ink::kText}, .align = Align::kRight});
