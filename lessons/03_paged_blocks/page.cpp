@@ -1,9 +1,12 @@
 #include "viz/page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 #include "page_paged.h"
 #include "program/check_manager.h"
@@ -32,12 +35,13 @@ PagedPage::PagedPage(const viz::PageContext& context)
         "drop NAME: all its blocks go back to the pool",
         [this](auto& w) { return pool_->free(w[0].text); }},
        {"resize",
-        {viz::number("BLOCKS", 1, 4096).field("blocks", "32"),
-         viz::power_of_two("SIZE", 256).field("tokens each", "16")},
+        {viz::number("BLOCKS", 1, 4096).field("blocks", "24"),
+         viz::power_of_two("SIZE", 256).field("tokens each", "4")},
         "drop all sequences and begin with an empty pool of BLOCKS x SIZE tokens",
         [this](auto& w) {
           pool_ = std::make_unique<NamedSequences>(w[0].number, w[1].number);
           pointed_.reset();
+          before_ = {};
           return fmt::format("a pool of {} of {}, all free", kv::count_of(w[0].number, "block"),
                              kv::count_of(w[1].number, "token"));
         }}}));
@@ -64,13 +68,69 @@ PagedPage::PagedPage(const viz::PageContext& context)
 void PagedPage::reset() {
   live_.stop();
   pointed_.reset();
-  hovered_.reset();
-  pool_ = std::make_unique<NamedSequences>(32, 16);
+  pool_ = std::make_unique<NamedSequences>(24, 4);
+  before_ = {};
+  change_ = {};
 }
 
-/// Nothing points at a token that is gone.
+/// Finds out what the command has done, for the picture. Nothing points at a token that is gone.
 void PagedPage::changed() {
   if (!table_of(pointed_)) pointed_.reset();
+  if (before_.live != live_.running()) before_ = {};
+  change_ = {};
+  Before now{.live = live_.running(), .pointed = pointed_};
+  for (const viz::SequenceView& sequence : sequences()) {
+    const BlockTable& table = *table_of(sequence.name);
+    const int tokens = table.num_tokens();
+    now.held[sequence.name] = {tokens, {table.block_ids().begin(), table.block_ids().end()}};
+    const auto old = before_.held.find(sequence.name);
+    const int had = old == before_.held.end() ? 0 : old->second.first;
+    if (tokens > had) change_.grown[sequence.name] = had;
+  }
+  for (const auto& [name, held] : before_.held) {
+    if (!now.held.contains(name)) change_.gone[name] = held.second;
+  }
+  change_.pointed = pointed_ && pointed_ != before_.pointed;
+  change_.why = why();
+  int run = 0;
+  for (int32_t id = 0; id < manager().pool().num_blocks(); ++id) {
+    run = manager().pool().is_used(id) ? 0 : run + 1;
+    now.free_run = std::max(now.free_run, run);
+  }
+  before_ = std::move(now);
+}
+
+void PagedPage::refused(const viz::Command& command, const std::string& why) {
+  change_ = {.refused = true, .why = fmt::format("{} is refused: {}", command.text(), why)};
+}
+
+std::string PagedPage::why() const {
+  std::vector<std::string> all;
+  for (const auto& [name, blocks] : change_.gone) {
+    all.push_back(fmt::format("{} ends: its {} can serve others now", name,
+                              kv::count_of(std::ssize(blocks), "block")));
+  }
+  for (const auto& [name, had] : change_.grown) {
+    const BlockTable& table = *table_of(name);
+    const int old = blocks_for(had, table.block_size()), fresh = table.num_blocks() - old;
+    if (fresh == 1) {
+      all.push_back(fmt::format(
+          "{}{} takes block {}, a free one",
+          old == 0
+              ? ""
+              : fmt::format("block {} is full: ", table.block_ids()[static_cast<size_t>(old - 1)]),
+          name, table.block_ids().back()));
+    } else if (fresh > before_.free_run && before_.free_run > 0) {
+      all.push_back(fmt::format("{} takes {} blocks. At most {} lie in a row; a table needs no row",
+                                name, fresh, before_.free_run));
+    } else if (fresh > 1) {
+      all.push_back(
+          fmt::format("{} takes {} free blocks and writes their numbers down", name, fresh));
+    } else {
+      all.push_back(fmt::format("the last block of {} has room", name));
+    }
+  }
+  return fmt::format("{}", fmt::join(all, "; "));
 }
 
 std::string PagedPage::point(const std::string& name, int token) {

@@ -1,0 +1,221 @@
+#include "page_lane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "viz/parts.h"
+
+namespace lesson03 {
+namespace {
+
+using viz::Align;
+using viz::Ink;
+using viz::Place;
+
+constexpr float kBetween = 6;  // two entries
+constexpr float kLeastEntry = 24, kLeastFold = 76, kLeastChip = 4, kReadable = 13;
+
+/// Entries first .. end - 1 of a table.
+struct Range {
+  int first = 0, end = 0;
+  int count() const { return end - first; }
+};
+
+class LanePainter {
+ public:
+  LanePainter(viz::Scene& scene, const SequenceOnPage& sequence, const LaneStyle& style)
+      : scene_(scene), sequence_(sequence), style_(style), size_(sequence.table->block_size()) {
+    const float left = kLaneName * style.unit, row = kLaneRow * style.unit;
+    const float table_h = style.tokens ? row : style.at.h;
+    chips_ = {style.at.x + left, style.at.y, style.at.w - left, row};
+    table_ = {chips_.x, style.at.bottom() - table_h, chips_.w, table_h};
+    for (const std::string& text : sequence.texts) {
+      least_text_ = std::max(least_text_, viz::text_width(text, 9) + 6);
+    }
+  }
+
+  void draw() {
+    const int known = static_cast<int>(sequence_.texts.size());
+    const int entries = std::max(blocks_for(known, size_), sequence_.table->num_blocks());
+    draw_name();
+    if (entries == 0) return;
+    const Range open = open_entries(entries);
+    const float per = entry_width() + kBetween;
+    const float folded = table_.w - per * static_cast<float>(open.count());
+    const int num_folded = entries - open.count();
+    const auto room = [&](const Range& range) {
+      const float part =
+          folded * static_cast<float>(range.count()) / static_cast<float>(std::max(num_folded, 1));
+      return range.count() == num_folded ? part : std::clamp(part, kLeastFold, folded - kLeastFold);
+    };
+    float x = fold({0, open.first}, table_.x, room({0, open.first}));
+    for (int entry = open.first; entry < open.end; ++entry, x += per) draw_open(entry, x);
+    fold({open.end, entries}, x, room({open.end, entries}));
+  }
+
+ private:
+  float entry_width() const { return cell_ * static_cast<float>(size_); }
+
+  void draw_name() {
+    const std::string& name = sequence_.name;
+    const Place& at = style_.at;
+    scene_.box(name + "/bar", {at.x, at.y, 4, at.h}, viz::full(sequence_.hue)).radius = 2;
+    const float w = kLaneName * style_.unit - 14, size = std::min(14 * style_.unit, 0.8f * at.h);
+    const Place head{at.x + 10, style_.tokens ? at.y : table_.y, w,
+                     style_.tokens ? chips_.h : table_.h};
+    scene_.label(name + "/name", head, name, {.size = size})
+        .tip(fmt::format("{}: its {} of {} in slots", name, sequence_.table->num_tokens(),
+                         kv::count_of(std::ssize(sequence_.texts), "token")))
+        .selecting(name);
+    if (!style_.tokens) return;
+    scene_.label(name + "/table", {head.x, table_.y, w, table_.h}, "table",
+                 {.size = 11 * style_.unit, .paint = {Ink::kDim}});
+  }
+
+  /// Which entries are shown with their tokens, and in cells of what width: all if they fit, else
+  /// as many as there is room for.
+  Range open_entries(int entries) {
+    if (!style_.tokens) return {};
+    for (const float least : {std::max(least_text_, kReadable), kLeastChip}) {
+      const float per = least * static_cast<float>(size_) + kBetween;
+      int count = std::min(entries, static_cast<int>(table_.w / per));
+      if (count < entries) {
+        count = std::min(count, static_cast<int>((table_.w - 2 * kLeastFold) / per));
+      }
+      if (count < 1) continue;
+      const bool all = count == entries;
+      cell_ = !all ? least
+                   : std::min((table_.w / static_cast<float>(entries) - kBetween) /
+                                  static_cast<float>(size_),
+                              std::max(least, 58 * style_.unit));
+      const int first = std::clamp(style_.focus - count / 2, 0, entries - count);
+      return {first, first + count};
+    }
+    return {};
+  }
+
+  void draw_open(int entry, float x) {
+    for (int i = 0; i < size_; ++i) {
+      const Place cell{x + cell_ * static_cast<float>(i), chips_.y, cell_, chips_.h};
+      draw_token(entry * size_ + i, Place{cell.x + 0.75f, cell.y, cell.w - 1.5f, cell.h});
+    }
+    if (entry < sequence_.table->num_blocks())
+      draw_entry(entry, {x, table_.y, entry_width(), table_.h});
+  }
+
+  void draw_token(int token, const Place& at) {
+    const auto known = static_cast<int>(sequence_.texts.size());
+    const std::string id = fmt::format("{}/token {}", sequence_.name, token);
+    const bool has_slot = token < sequence_.table->num_tokens();
+    viz::Shape& box = scene_.box(id, at, {});
+    dress(box, token < known ? viz::State::kInUse : viz::State::kFree,
+          token < known ? sequence_.hue : -1);
+    box.radius = 3;
+    if (token >= known) return;
+    if (!has_slot) {
+      box.dashed_edge().fill = {};
+      box.tip(fmt::format("token {} of {}: drawn, no slot yet", token, sequence_.name));
+    }
+    if (cell_ < std::min(least_text_, kReadable)) return;
+    scene_.label(id + "/text", at.inset(1), sequence_.text(token),
+                 {.size = std::min(13 * style_.unit, 0.6f * at.h), .align = Align::kCentre}, 8);
+  }
+
+  void draw_entry(int entry, const Place& at) {
+    const std::string id = fmt::format("{}/entry {}", sequence_.name, entry);
+    const int32_t block = block_of(entry);
+    viz::Shape& box = dress(scene_.box(id, at, {}), viz::State::kInUse, sequence_.hue);
+    box.lighting({fmt::format("block {}", block), fmt::format("way {}/{}", sequence_.name, entry)});
+    box.tip(fmt::format("{}, table entry {}: block {}", sequence_.name, entry, block));
+    scene_.label(id + "/id", at, std::to_string(block),
+                 {.size = std::min(14 * style_.unit, 0.75f * at.h), .align = Align::kCentre});
+  }
+
+  int32_t block_of(int entry) const {
+    return sequence_.table->block_ids()[static_cast<size_t>(entry)];
+  }
+
+  /// Entries without their tokens, in so much room at most. Returns where they end.
+  float fold(Range range, float x, float room) {
+    range.end = std::min(range.end, sequence_.table->num_blocks());
+    if (range.count() <= 0) return x;
+    const auto count = static_cast<float>(range.count());
+    const float begin = x;
+    if (count * (kLeastEntry + 3) <= room) {
+      const float w = std::min(34 * style_.unit, room / count - 3);
+      for (int entry = range.first; entry < range.end; ++entry, x += w + 3) {
+        draw_entry(entry, {x, table_.y, w, table_.h});
+      }
+    } else {
+      x = draw_runs(range, x, room);
+    }
+    if (style_.tokens) draw_bar(range, {begin, chips_.y, x - 3 - begin, chips_.h});
+    return x + 3;
+  }
+
+  void draw_bar(const Range& range, const Place& at) {
+    const int last = std::min(range.end * size_, sequence_.table->num_tokens()) - 1;
+    const std::string id = fmt::format("{}/folded {}", sequence_.name, range.first);
+    scene_.box(id, at, viz::soft(sequence_.hue), viz::full(sequence_.hue)).thickness = 1;
+    const std::string text = fmt::format("{} to {}", range.first * size_, last);
+    if (viz::text_width(text, 9) > at.w - 2) return;
+    scene_.label(id + "/text", at.inset(1), text,
+                 {.size = 11 * style_.unit, .align = Align::kCentre});
+  }
+
+  /// Block numbers that follow each other in one box. Without room for that, how many there are.
+  float draw_runs(const Range& range, float x, float room) {
+    std::vector<Range> runs;
+    for (int entry = range.first; entry < range.end; ++entry) {
+      if (entry == range.first || block_of(entry) != block_of(entry - 1) + 1) {
+        runs.push_back({entry, entry});
+      }
+      ++runs.back().end;
+    }
+    const float size = std::min(12 * style_.unit, 0.8f * table_.h);
+    std::vector<std::string> texts;
+    float least = 0;
+    for (const Range& run : runs) {
+      texts.push_back(run.count() == 1
+                          ? std::to_string(block_of(run.first))
+                          : fmt::format("{} to {}", block_of(run.first), block_of(run.end - 1)));
+      least += viz::text_width(texts.back(), size) + 11;
+    }
+    if (least > room) {
+      runs = {range};
+      texts = {kv::count_of(range.count(), "block")};
+      least = viz::text_width(texts[0], size) + 11;
+    }
+    const float share = static_cast<float>(range.count()) / static_cast<float>(style_.pool_blocks);
+    const float more = std::max(0.0f, std::min(room, share * table_.w) - least);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const std::string id = fmt::format("{}/run {}", sequence_.name, runs[i].first);
+      const float part = static_cast<float>(runs[i].count()) / static_cast<float>(range.count());
+      const float w = viz::text_width(texts[i], size) + 8 + more * part;
+      const Place at{x, table_.y, std::min(w, room), table_.h};
+      dress(scene_.box(id, at, {}), viz::State::kInUse, sequence_.hue)
+          .tip(fmt::format("{}, table entries {} to {}: {}", sequence_.name, runs[i].first,
+                           runs[i].end - 1, texts[i]));
+      scene_.label(id + "/ids", at.inset(1), texts[i], {.size = size, .align = Align::kCentre});
+      x += w + 3;
+    }
+    return x;
+  }
+
+  viz::Scene& scene_;
+  const SequenceOnPage& sequence_;
+  const LaneStyle& style_;
+  const int size_;
+  Place chips_, table_;    // the rows, without the name
+  float least_text_ = 10;  // a cell of this width can be read
+  float cell_ = 0;
+};
+
+}  // namespace
+
+void lane(viz::Scene& scene, const SequenceOnPage& sequence, const LaneStyle& style) {
+  LanePainter(scene, sequence, style).draw();
+}
+
+}  // namespace lesson03

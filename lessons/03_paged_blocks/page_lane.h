@@ -1,0 +1,39 @@
+#pragma once
+
+// A sequence as the page of lesson 03 shows it: its tokens, and under each block_size of them the
+// table's entry.
+
+#include <string>
+#include <vector>
+
+#include "block_table.h"
+#include "viz/names.h"
+#include "viz/scene.h"
+
+namespace lesson03 {
+
+/// Of the simulator, or of the running engine.
+struct SequenceOnPage : viz::SequenceView {
+  const BlockTable* table = nullptr;
+  std::vector<std::string> texts;  // of the tokens known; those beyond the table have no slot
+  std::string text(int token) const { return texts[static_cast<size_t>(token)]; }
+};
+
+struct LaneStyle {
+  viz::Place at = {};
+  float unit = 1;       // how large everything is
+  bool tokens = true;   // else the table alone
+  int focus = 0;        // the entry that must be seen with its tokens
+  int pool_blocks = 1;  // a table that holds all of them is as wide as the lane
+};
+inline constexpr float kLaneName = 62;      // width, times the unit
+inline constexpr float kLaneRow = 24;       // height of a row, times the unit
+inline constexpr float kTokensToTable = 9;  // between the rows: there are lines in it
+
+/// The name "A/name" (a click selects "A"), entries "A/entry 0" with their block "A/entry 0/id",
+/// tokens "A/token 0" with their text "A/token 0/text". Tokens that do not fit are folded, those of
+/// the focus last: bars "A/folded 0" over plain entries, or over runs of them "A/run 0". Each
+/// lights its block.
+void lane(viz::Scene& scene, const SequenceOnPage& sequence, const LaneStyle& style);
+
+}  // namespace lesson03
