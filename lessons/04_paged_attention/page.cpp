@@ -17,12 +17,19 @@
 namespace lesson04 {
 namespace {
 
-constexpr int kMostTokens = 1024;
+constexpr int kMostTokens = 1024, kTokens = 200;
+constexpr const char* kPrompt = "Once upon a time there was a little dog.";
 
 /// The walk runs on the CPU, where every number on its way can be looked at.
 viz::PageContext on_cpu(viz::PageContext context) {
   context.device = "cpu";
   return context;
+}
+
+/// As a narrow cell shows it: "im_end" for "<|im_end|>".
+std::string shown_word(const std::string& text) {
+  if (text.starts_with("<|") && text.ends_with("|>")) return text.substr(2, text.size() - 4);
+  return text;
 }
 
 }  // namespace
@@ -33,11 +40,15 @@ WalkPage::WalkPage(viz::PageContext context)
             .summary =
                 "The last token's query reads K and V through the block table, tile by tile."}),
       model_(on_cpu(std::move(context))) {
-  declare({{"walk",
-            {viz::text("PROMPT").field("prompt", "Once upon a time there was a little dog."),
-             viz::number("TOKENS", 1, kMostTokens).or_else("1").field("tokens", "200")},
-            "continue the prompt to TOKENS tokens and follow the query of the last one",
-            [this](auto& w) { return start(w[0].text, w[1].number); }}});
+  declare(
+      {{"walk",
+        {viz::text("PROMPT").field("prompt", kPrompt).follows([this] { return prompt_; }),
+         viz::number("TOKENS", 1, kMostTokens)
+             .or_else("1")
+             .field("tokens", std::to_string(kTokens))
+             .follows([this] { return walk_ ? static_cast<int64_t>(tokens_.size()) : kTokens; })},
+        "continue the prompt to TOKENS tokens and follow the query of the last one",
+        [this](auto& w) { return start(w[0].text, w[1].number); }}});
   const auto closed = [this] {
     return walk_ ? "" : "there is no walk; begin one with `walk \"a prompt\"`";
   };
@@ -66,22 +77,18 @@ std::vector<viz::Verb> WalkPage::moves() {
 
 std::vector<viz::Verb> WalkPage::changes() {
   return {{"head",
-           {viz::number("LAYER", 0, 1000), viz::number("HEAD", 0, 1000)},
-           "the same tokens in layer LAYER and query head HEAD, from the start",
+           {viz::number("LAYER", 0, 1000).follows([this] { return options_.layer; }),
+            viz::number("HEAD", 0, 1000).follows([this] { return options_.head; })},
+           "the same step in layer LAYER and query head HEAD",
            [this](auto& w) {
-             walk(tokens_, {options_.block_size, w[0].number, w[1].number});
+             walk({options_.block_size, w[0].number, w[1].number});
              return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
            },
            [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
           {"blocks",
            {viz::power_of_two("SIZE", 256)},
-           "the same K and V in blocks of SIZE, from the start: other places, the same bits",
-           [this](auto& w) {
-             walk(tokens_, {w[0].number, options_.layer, options_.head});
-             return fmt::format(
-                 "blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
-                 w[0].text, walk_->block_table.size(), story());
-           },
+           "the same K and V in blocks of SIZE: other places, the same bits",
+           [this](auto& w) { return resize_blocks(w[0].number); },
            [this](auto& w) {
              return w[0].number == options_.block_size ? "they have this size" : "";
            }}};
@@ -89,9 +96,10 @@ std::vector<viz::Verb> WalkPage::changes() {
 
 void WalkPage::reset() {
   walk_.reset();
+  prompt_ = kPrompt;
   tokens_.clear();
   texts_.clear();
-  out_.clear();
+  sizes_.clear();
   options_ = {};
   position_ = 0;
 }
@@ -107,23 +115,36 @@ std::string WalkPage::start(const std::string& prompt, int num_tokens) {
   request.stop_token_ids.clear();  // one story after the other, until there are enough
   const auto result = make_engine(model_.model(), {})->generate({&request, 1});
   std::ranges::copy(result.completions[0].tokens, std::back_inserter(tokens));
-  walk(std::move(tokens), {});
+  tokens_ = std::move(tokens);
+  prompt_ = prompt;
+  texts_.clear();
+  for (const int32_t token : tokens_) {
+    texts_.push_back(shown_word(model_.word(token)));
+  }
+  position_ = 0;
+  walk({});
   return fmt::format("{} in {}; {}", kv::count_of(std::ssize(tokens_), "token"),
                      kv::count_of(std::ssize(walk_->block_table), "block"), story());
 }
 
-void WalkPage::walk(std::vector<int32_t> tokens, const WalkOptions& options) {
-  ModelWalk walk =
-      walk_prompt(model_.model(), tokens, options.block_size, options.layer, options.head);
-  const bool same_bits = walk_ && tokens == tokens_ && options.layer == options_.layer &&
-                         options.head == options_.head;
-  if (!same_bits) out_ = walk.steps.back().out;
-  walk_ = std::move(walk);
+void WalkPage::walk(const WalkOptions& options) {
+  walk_ = walk_prompt(model_.model(), tokens_, options.block_size, options.layer, options.head);
   options_ = options;
-  position_ = 0;
-  tokens_ = std::move(tokens);
-  texts_.clear();
-  for (const int32_t token : tokens_) texts_.push_back(model_.text(token));
+  sizes_ = {options.block_size};
+  moved_on_ = false;
+}
+
+/// Every number on the way is compared, not only the last ones.
+std::string WalkPage::resize_blocks(int block_size) {
+  const ModelWalk before = *walk_;
+  std::vector<int> sizes = sizes_;
+  walk({block_size, options_.layer, options_.head});
+  if (!same_bits(before, *walk_)) throw std::logic_error("another block size gives other bits");
+  std::erase(sizes, block_size);
+  sizes.push_back(block_size);
+  sizes_ = std::move(sizes);
+  return fmt::format("blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
+                     block_size, walk_->block_table.size(), story());
 }
 
 std::string WalkPage::why_not_look(int layer, int head) {
@@ -137,7 +158,14 @@ std::string WalkPage::why_not_look(int layer, int head) {
 
 std::string WalkPage::move(int steps) {
   position_ = std::clamp(position_ + steps, 0, static_cast<int>(walk_->steps.size()) - 1);
+  moved_on_ = steps == 1;
   return story();
+}
+
+const WalkStep& WalkPage::tile() const {
+  int at = position_;
+  while (walk_->steps[static_cast<size_t>(at)].kind != WalkStep::Kind::kTile) --at;
+  return walk_->steps[static_cast<size_t>(at)];
 }
 
 std::string WalkPage::story() const {
@@ -168,6 +196,7 @@ std::vector<viz::Counter> WalkPage::counters() const {
   return {{"tokens", std::ssize(tokens_)},
           {"blocks", walk_ ? std::ssize(walk_->block_table) : 0},
           {"block_size", options_.block_size},
+          {"same_bits", std::ssize(sizes_)},
           {"layer", options_.layer},
           {"head", options_.head},
           {"steps", walk_ ? std::ssize(walk_->steps) : 0},
@@ -181,9 +210,6 @@ std::vector<viz::Counter> WalkPage::counters() const {
 
 void WalkPage::check_invariants() const {
   if (!walk_) return;
-  if (walk_->steps.back().out != out_) {
-    throw std::logic_error("another block size gives other bits");
-  }
   // What a merge takes is what the step before it left.
   for (size_t i = 1; i < walk_->steps.size(); ++i) {
     const WalkStep& s = walk_->steps[i];
@@ -191,6 +217,23 @@ void WalkPage::check_invariants() const {
       throw std::logic_error("a group takes something else than its tile");
     }
   }
+}
+
+void WalkPage::draw(viz::Ui& ui) {
+  form(ui, {"walk/start", "Walk", "walk"});
+  if (!walk_) return;
+  buttons(ui, {{"back", "Back", "back"},
+               {"next", "Next", "next"},
+               {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge."},
+               {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step."},
+               {"walk/close", "Close", "close"}});
+  form(ui, {"head/set", "Look there", "head"});
+  std::vector<viz::Button> sizes;
+  for (const int size : {1, 4, 16, 64}) {
+    sizes.push_back({fmt::format("blocks {}", size), fmt::format("blocks of {}", size),
+                     fmt::format("blocks {}", size)});
+  }
+  buttons(ui, sizes);
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -1,0 +1,104 @@
+// The page's picture: the entries of a tile, what a merge scales, and that other blocks move
+// nothing but the table and the pool.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "page_merge.h"
+#include "tests/support/shipped_model.h"
+#include "viz/page.h"
+
+namespace lesson04 {
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
+}
+
+namespace {
+
+struct Fixture {
+  std::unique_ptr<viz::Page> page =
+      lesson04::make_page({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
+
+  /// The picture after these commands.
+  viz::Scene run(std::initializer_list<const char*> lines) {
+    for (const char* line : lines) {
+      page->apply(viz::parse_command(line));
+      page->check_invariants();
+    }
+    return page->scene({900, 560});
+  }
+};
+
+int count_of(const viz::Scene& scene, const std::string& beginning) {
+  return static_cast<int>(std::ranges::count_if(
+      scene.shapes(), [&](const viz::Shape& one) { return one.id.starts_with(beginning); }));
+}
+
+const viz::Shape& shape(const viz::Scene& scene, const std::string& id) {
+  CAPTURE(id);
+  const viz::Shape* found = scene.find(id);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "all table entries of a tile are ringed, and all its words are there") {
+  viz::Scene scene = run({"walk \"Once upon a time\" 150"});
+  CHECK(count_of(scene, "ring ") == 4);
+  CHECK(count_of(scene, "word ") == 64);
+  const viz::Place first = shape(scene, "entry 0").at, ring = shape(scene, "ring 0").at;
+  CHECK(std::abs(first.middle_x() - ring.middle_x()) < 1);
+  scene = run({"next 4"});  // the last tile: 22 tokens in two blocks
+  CHECK(count_of(scene, "ring ") == 2);
+  CHECK(count_of(scene, "word ") == 22);
+  const viz::Place last = shape(scene, "entry 9").at;
+  CHECK(std::abs(last.middle_x() - shape(scene, "ring 1").at.middle_x()) < 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "bars shrink by exp(m - the larger m), and the factor is beside them") {
+  const viz::Scene scene = run({"walk \"Once upon a time\" 150", "next 3"});  // tile 1 joins
+  const viz::Scene before = run({"back"});
+  const float was = shape(before, "group 0/l bar").at.w;
+  const float now = shape(scene, "group 0/l bar").at.w;
+  const double factor = std::stod(shape(scene, "row 0/factor").text.substr(3));
+  const double other = std::stod(shape(scene, "row 1/factor").text.substr(3));
+  CHECK(std::max(factor, other) == 1);  // the larger m is one of the two
+  CHECK(std::min(factor, other) < 1);
+  CHECK(std::abs(static_cast<double>(now) - std::max(1.0, was * factor)) < 0.1);  // 1: to be seen
+  CHECK(scene.ghosts().size() >= 2 * 32);  // acc of both go down into the sum
+}
+
+TEST_CASE_FIXTURE(Fixture, "another block size moves the table and the pool, and no number") {
+  const viz::Scene a = run({"walk \"Once upon a time\" 150", "next 3"});
+  CHECK(page->counter("same_bits") == 1);
+  const viz::Scene b = run({"blocks 4"});
+  CHECK(page->counter("same_bits") == 2);
+  CHECK(page->counter("step") == 3);
+  CHECK(count_of(b, "ring ") == 16);
+  CHECK(count_of(b, "entry 3") > 1);
+  for (const viz::Shape& one : a.shapes()) {
+    const bool number = one.id.find("acc ") != std::string::npos || one.id.starts_with("bar ") ||
+                        one.id.starts_with("row ") || one.id.starts_with("score ");
+    if (!number || one.id == "bits/size 16") continue;
+    CAPTURE(one.id);
+    CHECK(shape(b, one.id).at == one.at);
+    CHECK(shape(b, one.id).text == one.text);
+  }
+  run({"head 1 2"});  // other numbers: nothing to compare them with
+  CHECK(page->counter("same_bits") == 1);
+}
+
+TEST_CASE("the comparison of two walks sees one bit") {
+  kv::Model& model = kvtest::shipped_model();
+  const kv::Request request = kvtest::request_of(70, 1);
+  const lesson04::ModelWalk walk = lesson04::walk_prompt(model, request.prompt, 16, 0, 0);
+  lesson04::ModelWalk other = walk;
+  CHECK(lesson04::same_bits(walk, other));
+  float& value = other.steps[1].after.acc[7];
+  value = std::nextafter(value, 1e9f);
+  CHECK_FALSE(lesson04::same_bits(walk, other));
+}
