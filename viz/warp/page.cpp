@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@
 #include "viz/page.h"
 #include "viz/pages.h"
 #include "viz/ui.h"
-#include "viz/warp/draw.h"
+#include "viz/warp/picture.h"
 #include "viz/warp/traffic.h"
 
 namespace viz {
@@ -28,7 +29,16 @@ class WarpPage : public Page {
   void reset() override;
   std::vector<Counter> counters() const override;
   void check_invariants() const override;
+  Scene scene(const Room& room) override {
+    return warp_scene(room, {&traffic_, line_, request_, followed_, fresh_});
+  }
   void draw(Ui& ui) override;
+
+ protected:
+  void changed() override {
+    const std::tuple now{name_, line_, request_};
+    fresh_ = std::exchange(before_, now) != now;
+  }
 
  private:
   std::string open(const std::string& name);
@@ -36,8 +46,6 @@ class WarpPage : public Page {
   std::string next();
   std::string why_not_next() const;
   std::string why_not_show(int line, int request) const;
-  void draw_request(Ui& ui);
-  std::string sum_of(const WarpRequest& request) const;
 
   const TrafficLine& line() const { return traffic_.lines.at(static_cast<size_t>(line_)); }
   const WarpRequest& request() const { return line().shown.at(static_cast<size_t>(request_)); }
@@ -50,6 +58,8 @@ class WarpPage : public Page {
   int line_ = 0;
   int request_ = 0;
   int followed_ = -1;
+  std::tuple<std::string, int, int> before_;  // recording, line and request
+  bool fresh_ = false;                        // the last command has changed them
 };
 
 WarpPage::WarpPage()
@@ -107,6 +117,7 @@ void WarpPage::reset() {
   name_.clear();
   line_ = request_ = 0;
   followed_ = -1;
+  changed();
 }
 
 std::string WarpPage::open(const std::string& name) {
@@ -130,7 +141,7 @@ std::string WarpPage::why_not_show(int line, int request) const {
 std::string WarpPage::show(int line, int request) {
   line_ = line;
   request_ = request;
-  return fmt::format("{}: {}", this->line().place(), sum_of(this->request()));
+  return fmt::format("{}: {}", this->line().place(), sum_of(this->line(), this->request()));
 }
 
 std::string WarpPage::why_not_next() const {
@@ -141,22 +152,6 @@ std::string WarpPage::why_not_next() const {
 
 std::string WarpPage::next() {
   return request_ + 1 < num_shown() ? show(line_, request_ + 1) : show(line_ + 1, 0);
-}
-
-/// "32 lanes want 128 bytes: 4 sectors, 128 bytes, are moved".
-std::string WarpPage::sum_of(const WarpRequest& request) const {
-  const auto lanes = kv::count_of(std::popcount(active_lanes(request)), "lane");
-  if (line().shared) {
-    const auto passes = std::ssize(passes_of(request, line().bytes));
-    return fmt::format("{} of {}, {}", lanes, kv::count_of(line().bytes, "byte"),
-                       kv::count_of(passes, "pass"));
-  }
-  const std::vector<Sector> sectors = sectors_of(request, line().bytes);
-  int64_t wanted = 0;
-  for (const Sector& sector : sectors) wanted += sector.num_wanted();
-  const int64_t moved = std::ssize(sectors) * kSectorBytes;
-  return fmt::format("{} want {} of the {} in {}", lanes, kv::count_of(wanted, "byte"),
-                     kv::with_commas(moved), kv::count_of(std::ssize(sectors), "sector"));
 }
 
 std::vector<Counter> WarpPage::counters() const {
@@ -189,25 +184,6 @@ void WarpPage::check_invariants() const {
   if (active_lanes(request()) == 0) throw std::logic_error("a request without lanes is shown");
 }
 
-void WarpPage::draw_request(Ui& ui) {
-  const TrafficLine& l = line();
-  ui.heading(fmt::format("{}, {}: {}, {} memory", l.place(), l.kernel, l.operation(),
-                         l.shared ? "shared" : "global"));
-  ui.label(l.text);
-  buttons(ui, {{"line before", "< line", fmt::format("line {}", std::max(line_, 1))},
-               {"line after", "line >", fmt::format("line {}", line_ + 2)},
-               {"request before", "< request", fmt::format("request {}", std::max(request_, 1))},
-               {"request after", "request >", fmt::format("request {}", request_ + 2)},
-               {"unfollow", "all lanes", "unfollow"}});
-  ui.label(fmt::format("Request {} of {} kept: block ({}, {}, {}), warp {}. {}.", request_ + 1,
-                       num_shown(), request().block[0], request().block[1], request().block[2],
-                       request().warp, sum_of(request())));
-  const auto over = warp_picture(ui, "warp", l, request(), followed_);
-  if (over && ui.mouse_clicked()) {
-    ui.run(*over == followed_ ? "unfollow" : fmt::format("follow {}", *over));
-  }
-}
-
 void WarpPage::draw(Ui& ui) {
   std::vector<Button> row;
   for (const std::string& name : shipped_) row.push_back({"open/" + name, name, "open " + name});
@@ -219,11 +195,12 @@ void WarpPage::draw(Ui& ui) {
         "one.");
     return;
   }
-  draw_request(ui);
-  ui.heading(name_ + ": the lines that load or store");
-  const auto over = source_lines(ui, "lines", traffic_, line_);
-  if (over && *over != line_ && ui.mouse_clicked()) ui.run(fmt::format("line {}", *over + 1));
-  ui.hint("Recorded with: " + traffic_.made_by);
+  buttons(ui, {{"line before", "< line", fmt::format("line {}", std::max(line_, 1))},
+               {"line after", "line >", fmt::format("line {}", line_ + 2)},
+               {"request before", "< request", fmt::format("request {}", std::max(request_, 1))},
+               {"request after", "request >", fmt::format("request {}", request_ + 2)},
+               {"unfollow", "all lanes", "unfollow"}});
+  ui.hint(fmt::format("{}, {}, recorded with: {}", name_, line().kernel, traffic_.made_by));
 }
 
 }  // namespace
