@@ -52,8 +52,7 @@ async function make({ out, web, base }) {
     recursive: true,
     filter: (file) => path.basename(file) !== 'data',
   })
-  // What ends in .pack.js is for pages that are opened as files; a site has a server.
-  if (web) fs.cpSync(web, path.join(out, 'viz'), { recursive: true, filter: (file) => !file.endsWith('.pack.js') })
+  if (web) fs.cpSync(web, path.join(out, 'viz'), { recursive: true })
   process.stderr.write(`The site is in ${out}${web ? '' : ', without the visualizer: ./course web makes it'}\n`)
 }
 

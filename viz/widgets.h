@@ -26,28 +26,6 @@ std::optional<int> block_table(Ui& ui, const std::string& name, const TableView&
 /// slots. Returns the id under the mouse.
 std::optional<int32_t> pool_grid(Ui& ui, const std::string& name, const PoolView& view);
 
-/// Runs of memory as bars below one another: what is reserved, and how much of it holds tokens. The
-/// widest fills the row.
-struct SlabView {
-  SequenceView sequence;
-  int64_t used = 0;
-  int64_t reserved = 0;
-  bool active = true;  // false: it holds nothing that anybody still reads
-};
-void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view);
-
-/// One range of slots, what is reserved in it, and the holes between.
-struct StripView {
-  struct Range {
-    SequenceView owner;
-    int64_t begin = 0;
-    int64_t size = 0;
-  };
-  int64_t capacity = 1;
-  std::vector<Range> ranges;  // ascending, apart
-};
-void strip(Ui& ui, const std::string& name, const StripView& view);
-
 /// Small cells in rows: a row for each step, a column for each token.
 struct StepGridView {
   struct Kind {

@@ -1,4 +1,4 @@
-// Widgets for memory in one piece: slabs, a range with holes, a block's slots.
+// Widgets for a block's slots and for blocks in a chain.
 
 #include <fmt/format.h>
 #include <imgui.h>
@@ -11,93 +11,6 @@
 #include "viz/widgets.h"
 
 namespace viz {
-namespace {
-
-std::string percent_of(int64_t part, int64_t whole) {
-  return fmt::format(
-      "{:.1f} %", whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0);
-}
-
-/// Slanted lines: reserved and empty.
-void hatch(ImDrawList& list, const ImVec2& a, const ImVec2& b, Colour colour, float s) {
-  list.PushClipRect(a, b, true);
-  const float h = b.y - a.y;
-  for (float x = a.x - h; x < b.x; x += 9 * s) {
-    list.AddLine(ImVec2(x, b.y), ImVec2(x + h, a.y), colour, 1.2f * s);
-  }
-  list.PopClipRect();
-}
-
-}  // namespace
-
-void slabs(Ui& ui, const std::string& name, const std::vector<SlabView>& view) {
-  const auto [s, origin, room, list] = canvas(ui);
-  const float left = 110 * s, right = 110 * s, h = 26 * s, pitch = 34 * s;
-  const float most = std::max(40 * s, room - left - right);
-  int64_t widest = 1;
-  for (const SlabView& slab : view) widest = std::max(widest, slab.reserved);
-  float y = origin.y;
-  for (const SlabView& slab : view) {
-    const auto width = [&](int64_t slots) {
-      return most * static_cast<float>(slots) / static_cast<float>(widest);
-    };
-    const Colour colour = hue(slab.sequence.hue);
-    const float x = origin.x + left;
-    const ImVec2 a(x, y), full(x + width(slab.used), y + h), b(x + width(slab.reserved), y + h);
-    list.AddRectFilled(ImVec2(origin.x, y), ImVec2(origin.x + 5 * s, y + h), colour, 2 * s);
-    text_at(list, origin.x + 12 * s, y + 5 * s, slab.active ? kText : kDim,
-            fitting(slab.sequence.name, left - 18 * s));
-    list.AddRectFilled(a, b, kPanel, 4 * s);
-    hatch(list, ImVec2(full.x, a.y), b, with_alpha(colour, 60), s);
-    list.AddRectFilled(a, full, with_alpha(colour, slab.active ? 190 : 90), 4 * s);
-    list.AddRect(a, b, with_alpha(colour, 130), 4 * s, 0, s);
-    text_right(list, origin.x + left + most + right - 4 * s, y + 5 * s, kDim,
-               percent_of(slab.reserved - slab.used, slab.reserved) + " empty");
-    if (mouse_in(a, b)) {
-      ui.tooltip(fmt::format("{}: {} reserved, {} filled, {} empty", slab.sequence.name,
-                             kv::count_of(slab.reserved, "slot"), slab.used,
-                             slab.reserved - slab.used));
-    }
-    y += pitch;
-  }
-  take_room(ui, name, origin, room, std::max(y - origin.y, h));
-}
-
-void strip(Ui& ui, const std::string& name, const StripView& view) {
-  const Canvas c = canvas(ui);  // clang 14 captures no structured bindings
-  const float s = c.s, h = 46 * s, room = c.room;
-  const ImVec2 origin = c.origin;
-  ImDrawList& list = c.list;
-  const auto at = [&](int64_t slot) {
-    return origin.x + room * static_cast<float>(slot) / static_cast<float>(view.capacity);
-  };
-  list.AddRectFilled(origin, ImVec2(origin.x + room, origin.y + h), kPanel, 4 * s);
-  int64_t end = 0;
-  const auto hole = [&](int64_t from, int64_t to) {
-    if (to <= from) return;
-    const ImVec2 a(at(from), origin.y), b(at(to), origin.y + h);
-    hatch(list, a, b, kLine, s);
-    if (mouse_in(a, b))
-      ui.tooltip(fmt::format("a hole of {}, from {} on", kv::count_of(to - from, "slot"), from));
-  };
-  for (const StripView::Range& range : view.ranges) {
-    hole(end, range.begin);
-    end = range.begin + range.size;
-    const ImVec2 a(at(range.begin), origin.y), b(at(end) - s, origin.y + h);
-    const Colour colour = hue(range.owner.hue);
-    list.AddRectFilled(a, b, with_alpha(colour, 150), 4 * s);
-    list.AddRectFilled(ImVec2(a.x, b.y - 4 * s), b, colour);
-    text_at(list, a.x + 6 * s, a.y + 5 * s, kText, fitting(range.owner.name, b.x - a.x - 8 * s));
-    text_at(list, a.x + 6 * s, a.y + 22 * s, kText,
-            fitting(std::to_string(range.size), b.x - a.x - 8 * s));
-    if (mouse_in(a, b)) {
-      ui.tooltip(fmt::format("{}: {}, {} to {}", range.owner.name, kv::count_of(range.size, "slot"),
-                             range.begin, end - 1));
-    }
-  }
-  hole(end, view.capacity);
-  take_room(ui, name, origin, room, h + 4 * s);
-}
 
 void slots(Ui& ui, const std::string& name, const SlotsView& view) {
   const auto [s, origin, room, list] = canvas(ui);

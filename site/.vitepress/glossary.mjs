@@ -24,10 +24,9 @@ const onlyAfter = {
   touch: '(?:a|that) ',
   stream: '(?:a|the|CUDA|model\'s) ',
 }
-// Words that mean other things in most places.
-const never = new Set(['group', 'tile', 'rank', 'running', 'waiting', 'position', 'index'])
+const never = new Set(['group', 'rank', 'running', 'waiting', 'position', 'index'])
 
-// Once in a page is enough for what every paragraph names.
+// In every paragraph: once in a page is enough for these.
 export const everyday = new Set(['attention', 'batch', 'block', 'kernel', 'pass', 'slot', 'token'])
 
 const escaped = (name) => name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
