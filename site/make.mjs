@@ -52,7 +52,8 @@ async function make({ out, web, base }) {
     recursive: true,
     filter: (file) => path.basename(file) !== 'data',
   })
-  if (web) fs.cpSync(web, path.join(out, 'viz'), { recursive: true })
+  // What ends in .pack.js is for pages that are opened as files; a site has a server.
+  if (web) fs.cpSync(web, path.join(out, 'viz'), { recursive: true, filter: (file) => !file.endsWith('.pack.js') })
   process.stderr.write(`The site is in ${out}${web ? '' : ', without the visualizer: ./course web makes it'}\n`)
 }
 

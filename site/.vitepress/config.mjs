@@ -9,6 +9,7 @@ import { questions } from './markdown/questions.mjs'
 import { terms } from './markdown/terms.mjs'
 
 const base = process.env.SITE_BASE ?? '/'
+const hasVisualizer = process.env.SITE_VISUALIZER === '1'
 const out = process.env.SITE_OUT ?? path.join(root, 'build/site')
 
 // Anchors as GitHub makes them, so that a link works in both places.
@@ -58,7 +59,7 @@ export default defineConfig({
   router: { prefetchLinks: false },
   vite: {
     publicDir: false,
-    define: { __VISUALIZER__: JSON.stringify(process.env.SITE_VISUALIZER === '1') },
+    define: { __VISUALIZER__: JSON.stringify(hasVisualizer) },
     plugins: [importsFromHere],
     build: { chunkSizeWarningLimit: 2000 },
   },
@@ -77,7 +78,10 @@ export default defineConfig({
   themeConfig: {
     chapters: groups.flatMap((group) => group.chapters.map(({ link, text, steps }) => ({ link, text, steps }))),
     sidebar: groups.map(({ text, chapters }) => ({ text, items: nested(chapters) })),
-    nav: [{ text: 'Glossary', link: '/docs/glossary.html' }],
+    nav: [
+      { text: 'Glossary', link: '/docs/glossary.html' },
+      ...(hasVisualizer ? [{ text: 'The ladder, in this browser', link: '/viz/ladder.html', target: '_self' }] : []),
+    ],
     outline: [2, 3],
     notFound: { title: 'There is no such page', quote: 'The menu has the chapters, and the search finds words in them.', linkText: 'To the first page', linkLabel: 'To the first page' },
     search: { provider: 'local', options: { _render: searched } },

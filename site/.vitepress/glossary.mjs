@@ -24,9 +24,10 @@ const onlyAfter = {
   touch: '(?:a|that) ',
   stream: '(?:a|the|CUDA|model\'s) ',
 }
-const never = new Set(['group', 'rank', 'running', 'waiting', 'position', 'index'])
+// Words that mean other things in most places.
+const never = new Set(['group', 'tile', 'rank', 'running', 'waiting', 'position', 'index'])
 
-// In every paragraph: once in a page is enough for these.
+// Once in a page is enough for what every paragraph names.
 export const everyday = new Set(['attention', 'batch', 'block', 'kernel', 'pass', 'slot', 'token'])
 
 const escaped = (name) => name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
