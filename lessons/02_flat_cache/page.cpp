@@ -191,7 +191,7 @@ std::vector<viz::Counter> FlatCachePage::counters() const {
       {"waiting", range_->num_waiting(), label(range, "waiting"), "Requests that fit nowhere."},
       {"range_free", range_->arena().total_free(), label(range, "slots free"),
        "Slots that nobody has reserved."},
-      {"range_hole", range_->arena().largest_hole(), label(range, "in the largest hole"),
+      {"range_hole", range_->arena().largest_hole(), label(range, "largest hole"),
        "The most that a request can get."},
       {"live", live_.running()},
       {"generated", std::ssize(live_.generated())},

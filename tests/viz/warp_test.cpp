@@ -13,6 +13,8 @@
 #include "common/base/error.h"
 #include "common/base/json.h"
 #include "tests/support/temp_dir.h"
+#include "viz/layout.h"
+#include "viz/warp/picture.h"
 #include "viz/warp/traffic.h"
 
 namespace {
@@ -108,6 +110,42 @@ TEST_CASE("the recordings that ship are whole, and their counts agree with their
   CHECK(line.moved == 8 * line.least);
   CHECK(line.place().starts_with("patterns.cu:"));
   CHECK(line.operation() == "load of 4 bytes");
+}
+
+TEST_CASE("every request that ships has a legible picture, and so has one of many lines") {
+  std::vector<viz::Traffic> all;
+  for (const auto& file : std::filesystem::directory_iterator(kShipped)) {
+    all.push_back(viz::Traffic::load(file.path()));
+  }
+  all.push_back(all.front());
+  while (all.back().lines.size() < 40) all.back().lines.push_back(all.back().lines[0]);
+  for (const viz::Traffic& traffic : all) {
+    for (int line = 0; line < std::ssize(traffic.lines); line += 3) {
+      const int last = static_cast<int>(traffic.lines[static_cast<size_t>(line)].shown.size()) - 1;
+      for (const viz::Room& room : {viz::Room{560, 330}, {860, 420}, {2300, 1200}}) {
+        CAPTURE(room.w);
+        CAPTURE(traffic.lines[static_cast<size_t>(line)].place());
+        const viz::Scene scene = viz::warp_scene(room, {&traffic, line, last, 5, true});
+        for (const std::string& fault : viz::layout_faults(scene)) FAIL_CHECK(fault);
+        CHECK(scene.find(fmt::format("line {}", line + 1)) != nullptr);
+        CHECK(scene.find("wire 5/0") != nullptr);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "sectors travel to the warp for a load, from it for a store, and only when they are new") {
+  viz::Traffic traffic = viz::Traffic::load(kShipped / "strided.json");
+  const auto travels = [&](bool fresh) {
+    const viz::Scene scene = viz::warp_scene({860, 420}, {&traffic, 0, 0, -1, fresh});
+    CHECK(scene.ghosts().size() == (fresh ? 32 : 0));
+    return fresh ? scene.ghosts()[0].to.y - scene.ghosts()[0].shape.at.y : 0;
+  };
+  CHECK(travels(true) < 0);
+  travels(false);
+  traffic.lines[0].store = true;
+  CHECK(travels(true) > 0);
 }
 
 TEST_CASE("a recording says what its lines did") {

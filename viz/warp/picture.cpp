@@ -45,7 +45,7 @@ int64_t wanted_of(const std::vector<Sector>& sectors) {
 
 /// What a lane wants is plain, what is moved in vain is hatched.
 Shape& wanted(Shape& box, bool followed) {
-  box.fill = paint(Ink::kText, followed ? 0.6f : 0.3f);
+  box.fill = paint(Ink::kText, 0.3f);
   return box.edged(paint(followed ? Ink::kMark : Ink::kText, followed ? 1.0f : 0.7f),
                    followed ? 2.0f : 1.0f);
 }
