@@ -1,65 +1,98 @@
 #pragma once
 
-// The page of lesson 08: requests over time, two queues, a budget, one pool. page.cpp: what its
-// commands do; page_draw.cpp: what it shows.
+// The page of lesson 08: requests that wait, run and end, a budget, one pool. page.cpp: what its
+// commands do; page_passes.cpp: what a pass has done, of its own scheduler or of a live engine;
+// page_scene.cpp: what it shows.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "page_live.h"
 #include "scheduler.h"
 #include "viz/names.h"
 #include "viz/page.h"
-#include "viz/widgets.h"
+#include "viz/parts.h"
 
 namespace lesson08 {
 
-using lesson03::BlockTable;
-using lesson07::BlockPool;
-
 constexpr int64_t kBallast = -1;  // blocks that `shrink` takes away
 
-struct PageSettings {
-  int num_blocks = 32;
-  int block_size = 4;
-  int budget = 16;
-  Order order = Order::kFirstCome;
-  bool gate = true;
+/// What `submit` is given.
+struct Submitted {
+  int prompt = 0, max_tokens = 0, priority = 0, shared = 0;
 };
 
 /// A request on the page, also after its end. Its hue is its id.
 struct Seen : viz::SequenceView {
+  int num_prompt = 0;
   int max_tokens = 0;
   int generated = 0;
+  int num_computed = 0;  // tokens that have a slot
+  int num_preemptions = 0;
   bool ended = false;
-  std::vector<int> marks = {};  // [passes] of Mark
+  std::string words = {};         // of a live run: what it has generated
+  std::vector<int> marks = {};    // [passes] of Mark
+  std::vector<int32_t> ids = {};  // its blocks
 };
 enum Mark { kAbsent, kWaits, kPrompt, kDecodes, kPreempted, kEnded };
 
+/// A request that wanted more blocks than were free, in a pass that has preempted.
+struct Shortage {
+  int pass = 0;
+  int64_t id = 0;
+  int num_wanted = 0, num_free = 0;
+  int num_given = 0;  // by those who were preempted: blocks in no other table
+};
+/// What the first in line needs to start, and what is free.
+struct FirstInLine {
+  int64_t id = 0;
+  int num_needed = 0, num_free = 0;
+};
+
 class SchedulerPage : public viz::Page {
  public:
-  SchedulerPage();
+  explicit SchedulerPage(const viz::PageContext& context);
 
   void reset() override { restart({}); }
   std::vector<viz::Counter> counters() const override;
-  void check_invariants() const override { scheduler_->check(); }
+  void check_invariants() const override;
+  viz::Scene scene(const viz::Room& room) override;
   void draw(viz::Ui& ui) override;
 
  private:
-  void declare_pools();
+  // page.cpp
+  std::vector<viz::Verb> requests();
+  std::vector<viz::Verb> pools();
   std::string restart(const PageSettings& settings);
-  std::string submit(const std::string& name, int prompt, int max_tokens, int priority);
-  std::string pass();
-  std::string names_of(const std::vector<int64_t>& ids) const;
-  int mark_of(const Seen& seen) const;  // in the pass that last_ is
+  std::string begin(const PageSettings& settings);
+  std::string submit(const std::string& name, const Submitted& wanted);
   std::string kill(const std::string& name);
+  void changed() override;
+
+  // page_passes.cpp
+  const KvCacheManager& manager() const;
+  const BlockPool& pool() const { return static_cast<const BlockPool&>(manager().pool()); }
+  const Scheduler* scheduler() const;  // null: the live run has ended
+  std::string live(const std::string& prompt, int max_tokens);
+  std::string passes(int count);
+  void run_pass();
+  void note_pass(const Scheduler& of, const SchedulerOutput& output);
+  void note_arrivals(const Scheduler& of);
+  void note_ends(const Scheduler* of);
+  static bool is_there(const Scheduler* of, int64_t id);
+  void look();
+  std::optional<Shortage> shortage_in(const Scheduler& of) const;
+  std::optional<FirstInLine> first_in_line() const;
+  int mark_of(const Scheduler& of, const Seen& seen) const;  // in the pass that last_ is
+  Seen& seen_of(int64_t id);
+  const Seen& seen_of(int64_t id) const;
+  std::string names_of(const std::vector<int64_t>& ids) const;
   int num_rows() const;  // of the last pass
 
-  void draw_controls(viz::Ui& ui);
-  void draw_grid(viz::Ui& ui);
-  void draw_pass(viz::Ui& ui, const std::vector<viz::TableView>& tables);
-  std::vector<viz::TableView> draw_pool(viz::Ui& ui);
+  friend class Picture;  // page_scene.cpp
 
   PageSettings settings_;
   std::unique_ptr<BlockPool> pool_;
@@ -68,7 +101,18 @@ class SchedulerPage : public viz::Page {
   viz::NamedList<Seen> seen_{"request", 16};
   SchedulerOutput last_;  // the last pass
   int num_passes_ = 0;
+  std::vector<int64_t> waiting_, running_;  // as look() found them
+  std::vector<int> used_;                   // [passes] blocks
+  std::optional<Shortage> shortage_;        // the last one
+  std::vector<int64_t> ended_;              // in the order of their ends
+  /// How it was before the last command.
+  struct Before {
+    viz::NamedList<Seen> seen{"request", 16};
+    std::vector<int64_t> running = {};
+    int num_passes = 0;
+  } before_, shown_;
   int32_t next_token_ = 1000;
+  LiveServing live_;
 };
 
 }  // namespace lesson08
