@@ -161,7 +161,7 @@ void Triangle::draw_prompt() {
   bool fits = true;
   for (size_t i = 0; i < prompt(); ++i) {
     all += (i > 0 ? " " : "") + view_.words[i];
-    fits = fits && viz::text_width(view_.words[i], 10) < w_;
+    fits = fits && viz::text_width(view_.words[i], 10) + 4 < w_;
   }
   const viz::Place head{at_.x, at_.y - kHead, w_, kHead - 2};
   if (!fits) {
@@ -173,7 +173,7 @@ void Triangle::draw_prompt() {
   for (size_t i = 0; i < prompt(); ++i) {
     scene_
         .label(fmt::format("token {}", i),
-               {head.x + static_cast<float>(i) * w_, head.y, w_, head.h}, view_.words[i],
+               {head.x + 1 + static_cast<float>(i) * w_, head.y, w_ - 4, head.h}, view_.words[i],
                {.align = viz::Align::kCentre})
         .during(kZoom);
   }
