@@ -91,19 +91,22 @@ void Picture::card(const Seen& seen, const Place& at) {
 }
 
 void Picture::card_head(const Seen& seen, const Place& at, float size, Span when) {
-  const float name = std::min(0.4f * at.w, viz::text_width(seen.name, size) + 6);
-  scene_.label(seen.name + "/name", {at.x, at.y, name, at.h}, seen.name, {.size = size})
+  const float name = std::min(at.w, viz::text_width(seen.name, size) + 6);
+  scene_.label(seen.name + "/name", {at.x, at.y, name, at.h}, seen.name, {.size = size}, 5)
       .during(when);
   const int prompt = std::min(seen.num_computed, seen.num_prompt);
+  const std::string fresh = fmt::format("+{}", seen.generated);
+  const auto fits = [&](const std::string& text, float least) {
+    return viz::text_width(text, least) <= at.w - name;
+  };
   std::string numbers =
       fmt::format("prompt {} of {}, {} new", prompt, seen.num_prompt, seen.generated);
-  if (viz::text_width(numbers, 11) > at.w - name) {
-    numbers = fmt::format("{}/{}  +{}", prompt, seen.num_prompt, seen.generated);
-  }
-  if (seen.ended) numbers = fmt::format("+{}", seen.generated);
+  if (!fits(numbers, 11)) numbers = fmt::format("{}/{}  {}", prompt, seen.num_prompt, fresh);
+  if (seen.ended || !fits(numbers, 9)) numbers = fresh;
+  if (!fits(numbers, 9)) return;
   scene_
       .label(seen.name + "/numbers", {at.x + name, at.y, at.w - name, at.h}, numbers,
-             {.size = std::min(size, 14.0f), .align = Align::kRight}, 7)
+             {.size = std::min(size, 14.0f), .align = Align::kRight})
       .during(counts(seen));
 }
 
