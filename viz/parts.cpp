@@ -63,8 +63,9 @@ Grid slots_in(const Place& at, int count) {
              {.gap = 2,
               .flattest = 0.9f,
               .widest = few ? 6.5f : 3.2f,
-              .most_h = few ? 60.0f : 34.0f,
-              .round_to = 4});
+              .most_h = few ? 60.0f : 48.0f,
+              .round_to = 4,
+              .full_rows = true});
 }
 
 /// Block numbers as runs: "4-35, 40".
@@ -140,6 +141,7 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
   for (int columns = 1; columns <= count; ++columns) {
     const bool even = columns % shape.round_to == 0 || count % columns == 0;
     if (columns > shape.round_to && !even) continue;
+    if (shape.full_rows && count % columns != 0) continue;
     const auto c = static_cast<float>(columns);
     const auto rows = static_cast<float>((count + columns - 1) / columns);
     Grid grid{.columns = columns, .gap = shape.gap};

@@ -113,13 +113,19 @@ Shape& Shape::strike() {
   return *this;
 }
 
+std::optional<size_t> Scene::index_of(std::string_view id) const {
+  for (; indexed_ < shapes_.size(); ++indexed_) index_.emplace(shapes_[indexed_].id, indexed_);
+  const auto found = index_.find(std::string(id));
+  return found == index_.end() ? std::nullopt : std::optional(found->second);
+}
+
 const Shape* Scene::find(std::string_view id) const {
-  const auto found = std::ranges::find(shapes_, id, &Shape::id);
-  return found == shapes_.end() ? nullptr : &*found;
+  const std::optional<size_t> i = index_of(id);
+  return i ? &shapes_[*i] : nullptr;
 }
 Shape* Scene::find(std::string_view id) {
-  const auto found = std::ranges::find(shapes_, id, &Shape::id);
-  return found == shapes_.end() ? nullptr : &*found;
+  const std::optional<size_t> i = index_of(id);
+  return i ? &shapes_[*i] : nullptr;
 }
 
 Shape& Scene::box(std::string id, const Place& at, Paint fill, Paint edge) {

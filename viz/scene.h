@@ -6,9 +6,11 @@
 // scene to the next. All lengths are in points, y goes down.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace viz {
@@ -179,7 +181,12 @@ class Scene {
  private:
   Room room_;
   float seconds_ = 0.45f;
+  std::optional<size_t> index_of(std::string_view id) const;
+
   std::vector<Shape> shapes_;
+  // Of the first indexed_ shapes: made when somebody looks for one.
+  mutable std::unordered_map<std::string, size_t> index_;
+  mutable size_t indexed_ = 0;
   std::vector<Leaving> leaving_;
   std::vector<Ghost> ghosts_;
 };

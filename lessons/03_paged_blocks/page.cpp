@@ -106,6 +106,7 @@ void PagedPage::refused(const viz::Command& command, const std::string& why) {
 
 std::string PagedPage::why() const {
   std::vector<std::string> all;
+  std::string with_room;  // whose last block had it
   for (const auto& [name, blocks] : change_.gone) {
     all.push_back(fmt::format("{} ends: its {} can serve others now", name,
                               kv::count_of(std::ssize(blocks), "block")));
@@ -127,9 +128,10 @@ std::string PagedPage::why() const {
       all.push_back(
           fmt::format("{} takes {} free blocks and writes their numbers down", name, fresh));
     } else {
-      all.push_back(fmt::format("the last block of {} has room", name));
+      with_room += (with_room.empty() ? "" : ", ") + name;
     }
   }
+  if (!with_room.empty()) all.push_back("no new block: the last one has room (" + with_room + ")");
   return fmt::format("{}", fmt::join(all, "; "));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "viz/parts.h"
 
@@ -14,7 +15,7 @@ using viz::Ink;
 using viz::Place;
 
 constexpr float kBetween = 6;  // two entries
-constexpr float kLeastEntry = 24, kLeastFold = 76, kLeastChip = 4, kReadable = 13;
+constexpr float kLeastEntry = 24, kLeastFold = 84, kLeastChip = 4, kReadable = 13;
 
 /// Entries first .. end - 1 of a table.
 struct Range {
@@ -44,10 +45,11 @@ class LanePainter {
     const float per = entry_width() + kBetween;
     const float folded = table_.w - per * static_cast<float>(open.count());
     const int num_folded = entries - open.count();
+    const float fold_w = kLeastFold * style_.unit;
     const auto room = [&](const Range& range) {
       const float part =
           folded * static_cast<float>(range.count()) / static_cast<float>(std::max(num_folded, 1));
-      return range.count() == num_folded ? part : std::clamp(part, kLeastFold, folded - kLeastFold);
+      return range.count() == num_folded ? part : std::clamp(part, fold_w, folded - fold_w);
     };
     float x = fold({0, open.first}, table_.x, room({0, open.first}));
     for (int entry = open.first; entry < open.end; ++entry, x += per) draw_open(entry, x);
@@ -81,7 +83,7 @@ class LanePainter {
       const float per = least * static_cast<float>(size_) + kBetween;
       int count = std::min(entries, static_cast<int>(table_.w / per));
       if (count < entries) {
-        count = std::min(count, static_cast<int>((table_.w - 2 * kLeastFold) / per));
+        count = std::min(count, static_cast<int>((table_.w - 2 * kLeastFold * style_.unit) / per));
       }
       if (count < 1) continue;
       const bool all = count == entries;
@@ -126,7 +128,6 @@ class LanePainter {
     const std::string id = fmt::format("{}/entry {}", sequence_.name, entry);
     const int32_t block = block_of(entry);
     viz::Shape& box = dress(scene_.box(id, at, {}), viz::State::kInUse, sequence_.hue);
-    box.lighting({fmt::format("block {}", block), fmt::format("way {}/{}", sequence_.name, entry)});
     box.tip(fmt::format("{}, table entry {}: block {}", sequence_.name, entry, block));
     scene_.label(id + "/id", at, std::to_string(block),
                  {.size = std::min(14 * style_.unit, 0.75f * at.h), .align = Align::kCentre});
@@ -192,9 +193,14 @@ class LanePainter {
     for (size_t i = 0; i < runs.size(); ++i) {
       const std::string id = fmt::format("{}/run {}", sequence_.name, runs[i].first);
       const float part = static_cast<float>(runs[i].count()) / static_cast<float>(range.count());
-      const float w = viz::text_width(texts[i], size) + 8 + more * part;
-      const Place at{x, table_.y, std::min(w, room), table_.h};
+      const float w = std::min(viz::text_width(texts[i], size) + 8 + more * part, room - 3);
+      const Place at{x, table_.y, w, table_.h};
+      std::vector<std::string> blocks;
+      for (int entry = runs[i].first; entry < runs[i].end; ++entry) {
+        blocks.push_back(fmt::format("block {}", block_of(entry)));
+      }
       dress(scene_.box(id, at, {}), viz::State::kInUse, sequence_.hue)
+          .lighting(std::move(blocks))
           .tip(fmt::format("{}, table entries {} to {}: {}", sequence_.name, runs[i].first,
                            runs[i].end - 1, texts[i]));
       scene_.label(id + "/ids", at.inset(1), texts[i], {.size = size, .align = Align::kCentre});

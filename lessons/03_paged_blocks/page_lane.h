@@ -28,6 +28,7 @@ struct LaneStyle {
 };
 inline constexpr float kLaneName = 62;      // width, times the unit
 inline constexpr float kLaneRow = 24;       // height of a row, times the unit
+inline constexpr float kLaneGap = 8;        // between two lanes
 inline constexpr float kTokensToTable = 9;  // between the rows: there are lines in it
 
 /// The name "A/name" (a click selects "A"), entries "A/entry 0" with their block "A/entry 0/id",

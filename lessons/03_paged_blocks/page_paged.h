@@ -65,13 +65,15 @@ class PagedPage : public viz::Page {
   std::string why() const;
 
   struct Way;
-  static Way way_of(const viz::Scene& scene, const SequenceOnPage& sequence, int token);
-  static void draw_way(viz::Scene& scene, Way& way, const std::string& id, int hue, bool only_lit);
+  static Way way_of(const SequenceOnPage& sequence, int token);
+  static void draw_way(viz::Scene& scene, Way& way, const std::string& id, int hue, bool only_lit,
+                       bool one_by_one);
   static void connect(viz::Scene& scene, const SequenceOnPage& sequence);
+  static void connect(viz::Scene& scene, const SequenceOnPage& sequence, int token);
   void draw_cards(viz::Scene& scene, const viz::Place& at, float unit,
                   const std::vector<SequenceOnPage>& all) const;
-  float draw_lanes(viz::Scene& scene, const viz::Place& at, float unit,
-                   const std::vector<SequenceOnPage>& all) const;
+  void draw_lanes(viz::Scene& scene, const viz::Place& at, float unit,
+                  const std::vector<SequenceOnPage>& all) const;
   void draw_pool(viz::Scene& scene, const viz::Place& at, float unit,
                  const std::vector<SequenceOnPage>& all) const;
   void draw_pointed(viz::Scene& scene, const SequenceOnPage& sequence) const;

@@ -71,8 +71,12 @@ viz::Scene PagedPage::scene(const viz::Room& room) {
              {.size = 13 * unit, .paint = {change_.refused ? Ink::kError : Ink::kText}}, 8)
       .during({0, 0.12f});
   const float top = 77 * unit, left = x + kLaneName * unit, foot = 22 * unit;
-  const float lanes_end = draw_lanes(scene, {x, top, w, 0.42f * (room.h - top)}, unit, all);
-  const float pool_y = lanes_end + 34 * unit;
+  // The pool stays where it is when sequences come and go.
+  const float two = 2 * (2 * kLaneRow + kTokensToTable + kLaneGap) * unit;
+  const float many = two / 2 + 14 * static_cast<float>(all.size());
+  const Place lanes{x, top, w, std::max({two, many, 0.33f * (room.h - top)})};
+  draw_lanes(scene, lanes, unit, all);
+  const float pool_y = lanes.bottom() + 26 * unit;
   draw_pool(scene, {left, pool_y, x + w - left, room.h - foot - pool_y}, unit, all);
   viz::legend(
       scene, {left, room.h - 18 * unit, x + w - left, 18 * unit},
@@ -122,19 +126,18 @@ void PagedPage::draw_cards(viz::Scene& scene, const Place& at, float unit,
   }
 }
 
-/// The sequence that is looked at shows its tokens; the others, too, if there is room. Returns
-/// where the lanes end.
-float PagedPage::draw_lanes(viz::Scene& scene, const Place& at, float unit,
-                            const std::vector<SequenceOnPage>& all) const {
+/// The sequence that is looked at shows its tokens; the others, too, if there is room.
+void PagedPage::draw_lanes(viz::Scene& scene, const Place& at, float unit,
+                           const std::vector<SequenceOnPage>& all) const {
   if (all.empty()) {
     scene.label("none", {at.x, at.y, at.w, 40 * unit},
                 live_.running() ? "The run has ended: every block is free again."
                                 : "No sequence yet: press New sequence, then append some tokens.",
                 {.size = 14 * unit, .paint = {Ink::kDim}});
-    return at.y + 40 * unit;
+    return;
   }
   const std::string& first = in_focus(all);
-  const float gap = 8 * unit, full = (2 * kLaneRow + kTokensToTable) * unit;
+  const float gap = kLaneGap * unit, full = (2 * kLaneRow + kTokensToTable) * unit;
   const auto count = static_cast<float>(all.size());
   const bool all_full = count * (full + gap) <= at.h;
   const float rest = std::min(kLaneRow * unit, (at.h - full) / std::max(count - 1, 1.0f) - 3);
@@ -153,7 +156,6 @@ float PagedPage::draw_lanes(viz::Scene& scene, const Place& at, float unit,
           .pool_blocks = manager().pool().num_blocks()});
     y += h + (all_full || tokens ? gap : 3);
   }
-  return y - gap;
 }
 
 void PagedPage::draw_pool(viz::Scene& scene, const Place& at, float unit,
@@ -176,35 +178,32 @@ void PagedPage::draw_pool(viz::Scene& scene, const Place& at, float unit,
   viz::pool(scene, view, at);
   const float line = 17 * unit, w = kLaneName * unit - 6;
   scene.label("pool/name", {0, at.y, w, line}, "pool", {.size = 13 * unit});
-  scene.label("pool/free", {0, at.y + line, w, line}, fmt::format("{} of", pool.num_free()),
-              {.size = 11 * unit, .paint = {Ink::kDim}});
+  scene
+      .label("pool/free", {0, at.y + line, w, line}, fmt::format("{} of", pool.num_free()),
+             {.size = 11 * unit, .paint = {Ink::kDim}})
+      .during({0.8f, 1});
   scene.label("pool/all", {0, at.y + 2 * line, w, line}, fmt::format("{} free", pool.num_blocks()),
               {.size = 11 * unit, .paint = {Ink::kDim}});
 }
 
-PagedPage::Way PagedPage::way_of(const viz::Scene& scene, const SequenceOnPage& sequence,
-                                 int token) {
-  const int size = sequence.table->block_size(), entry = token / size;
+PagedPage::Way PagedPage::way_of(const SequenceOnPage& sequence, int token) {
+  const int size = sequence.table->block_size();
   const int64_t slot = sequence.table->slot(token);
-  Way way{.token = fmt::format("{}/token {}", sequence.name, token),
-          .entry = fmt::format("{}/entry {}", sequence.name, entry),
+  return {.token = fmt::format("{}/token {}", sequence.name, token),
+          .entry = fmt::format("{}/entry {}", sequence.name, token / size),
           .block = block_name(slot / size),
           .slot = slot_name(slot / size, slot % size)};
-  for (int run = entry; run >= 0 && !scene.find(way.entry); --run) {
-    way.entry = fmt::format("{}/run {}", sequence.name, run);
-  }
-  return way;
 }
 
 /// Lines along a way, from shape to shape of those that are there.
-void PagedPage::draw_way(viz::Scene& scene, Way& way, const std::string& id, int hue,
-                         bool only_lit) {
+void PagedPage::draw_way(viz::Scene& scene, Way& way, const std::string& id, int hue, bool only_lit,
+                         bool one_by_one) {
   const auto line = [&](float x0, float y0, float x1, float y1, const Span& span) {
     way.lines.push_back(fmt::format("{} {}", id, way.lines.size()));
     scene.line(way.lines.back(), x0, y0, x1, y1, viz::full(hue), only_lit ? 2.0f : 2.5f)
         .pointing()
         .on_top()
-        .during(span)
+        .during(one_by_one ? span : Span{})
         .only_lit = only_lit;
   };
   const Shape* entry = scene.find(way.entry);
@@ -223,42 +222,63 @@ void PagedPage::draw_way(viz::Scene& scene, Way& way, const std::string& id, int
   if (slot != nullptr) line(x, to.y, x, end.y, {0.65f, 0.8f});
 }
 
-/// A token, its entry, its block and its slot light up together, and a click keeps the way.
+/// An entry and its block light up together.
 void PagedPage::connect(viz::Scene& scene, const SequenceOnPage& sequence) {
   const BlockTable& table = *sequence.table;
-  for (int token = 0; token < table.num_tokens(); ++token) {
-    Way way = way_of(scene, sequence, token);
-    const bool has_chip = scene.find(way.token) != nullptr;
-    if (!has_chip && scene.find(way.slot) == nullptr) continue;
-    draw_way(scene, way, fmt::format("way {}/{}", sequence.name, token), sequence.hue, true);
-    std::vector<std::string> lights = way.lines;
-    lights.insert(lights.end(), {way.token, way.entry, way.block, way.slot});
-    const int size = table.block_size();
-    const int64_t slot = table.slot(token);
-    const std::string tip = fmt::format(
-        "token {} of {}: {}\nblock = table[{} / {}] = {}\noffset = {} mod {} = {}\nslot = {} * {} "
-        "+ {} = {}",
-        token, sequence.name, sequence.text(token), token, size, slot / size, token, size,
-        slot % size, slot / size, size, slot % size, slot);
-    for (const std::string& id : {way.token, way.slot}) {
-      if (Shape* shape = scene.find(id)) {
-        shape->lighting(lights).tip(tip).runs(fmt::format("point {} {}", sequence.name, token));
-      }
+  const int size = table.block_size();
+  for (int entry = 0; entry < table.num_blocks(); ++entry) {
+    Way way{.token = {},
+            .entry = fmt::format("{}/entry {}", sequence.name, entry),
+            .block = block_name(table.block_ids()[static_cast<size_t>(entry)]),
+            .slot = {}};
+    if (scene.find(way.entry) != nullptr) {
+      const std::string id = fmt::format("way {}", way.entry);
+      draw_way(scene, way, id, sequence.hue, true, false);
+      scene.find(way.entry)->lighting({way.block, id + " 0"});
+    }
+    const int first = entry * size, end = std::min(first + size, table.num_tokens());
+    const Way shown = way_of(sequence, first);
+    if (scene.find(shown.token) == nullptr && scene.find(shown.slot) == nullptr) continue;
+    for (int token = first; token < end; ++token) connect(scene, sequence, token);
+  }
+}
+
+/// A token, its entry, its block and its slot light up together, and a click keeps the way.
+void PagedPage::connect(viz::Scene& scene, const SequenceOnPage& sequence, int token) {
+  Way way = way_of(sequence, token);
+  draw_way(scene, way, fmt::format("way {}/{}", sequence.name, token), sequence.hue, true, false);
+  std::vector<std::string> lights = way.lines;
+  lights.insert(lights.end(), {way.token, way.entry, way.block, way.slot});
+  const int size = sequence.table->block_size();
+  const int64_t slot = sequence.table->slot(token);
+  const std::string tip = fmt::format(
+      "token {} of {}: {}\nblock = table[{} / {}] = {}\noffset = {} mod {} = {}\nslot = {} * {} + "
+      "{} "
+      "= {}",
+      token, sequence.name, sequence.text(token), token, size, slot / size, token, size,
+      slot % size, slot / size, size, slot % size, slot);
+  for (const std::string& id : {way.token, way.slot}) {
+    if (Shape* shape = scene.find(id)) {
+      shape->lighting(lights).tip(tip).runs(fmt::format("point {} {}", sequence.name, token));
     }
   }
 }
 
 /// The way that was asked for stays. A copy of the token goes along it first.
 void PagedPage::draw_pointed(viz::Scene& scene, const SequenceOnPage& sequence) const {
-  Way way = way_of(scene, sequence, pointed_->token);
-  draw_way(scene, way, "pointed", sequence.hue, false);
+  Way way = way_of(sequence, pointed_->token);
+  for (int run = pointed_->token / sequence.table->block_size(); run >= 0 && !scene.find(way.entry);
+       --run) {
+    way.entry = fmt::format("{}/run {}", sequence.name, run);
+  }
+  draw_way(scene, way, "pointed", sequence.hue, false, change_.pointed);
   const auto ring = [&](const std::string& id, const Span& span) {
     if (const Shape* shape = scene.find(id)) {
       const Place at = shape->at;
       scene.box("pointed/" + id.substr(0, id.find(' ')), at.inset(-2), {}, viz::paint(Ink::kMark))
           .edged(viz::paint(Ink::kMark), 2.5f)
           .on_top()
-          .during(span);
+          .during(change_.pointed ? span : Span{});
     }
   };
   ring(way.token, {0, 0.1f});
@@ -280,6 +300,9 @@ void PagedPage::move_new(viz::Scene& scene, const SequenceOnPage& sequence) cons
   const BlockTable& table = *sequence.table;
   const int size = table.block_size(), before = grown->second, count = table.num_tokens() - before;
   const int old_blocks = blocks_for(before, size), fresh = table.num_blocks() - old_blocks;
+  for (Shape& shape : scene.since(0)) {  // the lane first makes room
+    if (shape.id.starts_with(sequence.name + "/")) shape.during({0, 0.3f});
+  }
   for (int i = 0; i < fresh; ++i) {
     const std::string block = block_name(table.block_ids()[static_cast<size_t>(old_blocks + i)]);
     const std::string entry = fmt::format("{}/entry {}", sequence.name, old_blocks + i);
@@ -291,14 +314,14 @@ void PagedPage::move_new(viz::Scene& scene, const SequenceOnPage& sequence) cons
       during(scene, block + part, {span.begin, span.begin + 0.05f});
     if (count > kMostDrops) during(scene, block + "/fill 0", staggered({0.1f, 1}, i, fresh, 0.1f));
   }
+  if (count > kMostTexts) return;
   for (int i = 0; i < count; ++i) {
-    const Way way = way_of(scene, sequence, before + i);
+    const Way way = way_of(sequence, before + i);
     const Span span = staggered({0.35f, 1}, i, count, 0.25f);
     const Span lands{span.end - 0.05f, span.end};
     during(scene, way.slot, lands);
     during(scene, way.slot + "/token", lands);
     const Span shows = staggered({0.05f, 0.5f}, i, count, 0.1f);
-    during(scene, way.token, shows);
     during(scene, way.token + "/text", shows);
     if (count > kMostDrops) continue;
     const Shape *token = scene.find(way.token), *slot = scene.find(way.slot);
