@@ -6,6 +6,9 @@
 
 #include <string>
 
+#include "viz/motion.h"
+#include "viz/parts.h"
+
 namespace {
 
 using viz::Ink;
@@ -95,6 +98,23 @@ TEST_CASE("what may lie over others is measured among its kind") {
   scene = good();
   scene.label("loose", {40, 22, 100, 20}, "because").on_top();  // no bubble under it
   check_fault(scene, "the texts");
+}
+
+TEST_CASE("a number that counts up is one number at every moment of its motion") {
+  for (const int64_t to : {4, 5, 7, 940, 1}) {
+    viz::Scene before({400, 200}), after({400, 200});
+    viz::count_up(before, "rows", {10, 10, 90, 20}, 4, 4, {});
+    viz::count_up(after, "rows", {10, 10, 90, 20}, 4, to, {}, {0.2f, 0.8f});
+    const auto tracks = viz::tracks(before, after);
+    for (const float t : {0.0f, 0.1f, 0.27f, 0.43f, 0.63f, 0.85f, 1.0f}) {
+      CAPTURE(to);
+      CAPTURE(t);
+      const auto drawn = viz::at_moment(tracks, t);
+      REQUIRE(drawn.size() == 1);
+      const int64_t seen = std::stoll(drawn[0].shape.text);
+      CHECK((t < 0.2f ? seen == 4 : t > 0.8f ? seen == to : (seen - 4) * (seen - to) <= 0));
+    }
+  }
 }
 
 TEST_CASE("the picture has most of the window, and the parts do not overlap") {
