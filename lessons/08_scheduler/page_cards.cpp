@@ -151,8 +151,9 @@ void Picture::entries(const Seen& seen, const Place& at, Span when) {
   const int most =
       lesson03::blocks_for(seen.num_prompt + seen.max_tokens - 1, page_.settings_.block_size);
   const auto held = static_cast<int>(seen.ids.size());
-  const viz::Grid grid =
-      viz::fit(most, at, {.gap = 3, .flattest = 0.9f, .widest = 1.5f, .most_w = 34});
+  const viz::Grid grid = viz::fit(
+      most, at,
+      {.gap = 3, .flattest = 0.9f, .widest = 1.5f, .most_w = std::max(34.0f, 0.6f * at.h)});
   if (most > kMostEntries || grid.h < 5) {
     viz::level(scene_, seen.name + "/held", {at.x, at.y, at.w, std::min(at.h, 10.0f)},
                static_cast<float>(held) / static_cast<float>(most), soft(seen.hue));

@@ -45,10 +45,10 @@ void Picture::draw_times() {
   left = std::max(left, viz::text_width("pool", 12) + 6);
   viz::heading(scene_, "times", {at.x, at.y, at.w, kHeading}, "pass by pass");
   const float top = at.y + kHeading + 2, column = (at.w - left) / static_cast<float>(columns);
-  const float fill = std::clamp(0.3f * at.h, 12.0f, 70.0f);
+  const float fill = std::clamp(0.3f * at.h, 12.0f, std::max(70.0f, 0.22f * at.h));
   const float pitch = std::min(
       (at.bottom() - fill - 4 - top) / static_cast<float>(std::max<size_t>(page_.seen_.size(), 3)),
-      30.0f);
+      std::max(30.0f, 0.11f * at.h));
   float y = top;
   for (const Seen& seen : page_.seen_) {
     if (pitch >= 10) {
