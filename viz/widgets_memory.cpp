@@ -1,4 +1,4 @@
-// Widgets for a block's slots and for blocks in a chain.
+// A widget for blocks in a chain.
 
 #include <fmt/format.h>
 #include <imgui.h>
@@ -11,31 +11,6 @@
 #include "viz/widgets.h"
 
 namespace viz {
-
-void slots(Ui& ui, const std::string& name, const SlotsView& view) {
-  const auto [s, origin, room, list] = canvas(ui);
-  const auto n = static_cast<int>(view.tokens.size());
-  const float h = 44 * s, gap = 2 * s;
-  const int columns = std::clamp(static_cast<int>(room / (34 * s)), 1, std::max(n, 1));
-  const float w = std::min(72 * s, room / static_cast<float>(columns));
-  for (int i = 0; i < n; ++i) {
-    const ImVec2 a(origin.x + static_cast<float>(i % columns) * w,
-                   origin.y + static_cast<float>(i / columns) * (h + gap));
-    const ImVec2 b(a.x + w - gap, a.y + h);
-    list.AddRectFilled(a, b, i < view.filled ? with_alpha(hue(view.hue), 90) : kCellFree, 3 * s);
-    text_at(list, a.x + 4 * s, a.y + 2 * s, kDim, std::to_string(i));
-    const std::string& token = view.tokens[static_cast<size_t>(i)];
-    text_at(list, a.x + 4 * s, a.y + 21 * s, kText, fitting(token, w - 8 * s));
-    if (view.marked == i) list.AddRect(a, b, kMark, 3 * s, 0, 2.5f * s);
-    if (mouse_in(a, b)) {
-      ui.tooltip(fmt::format("block {}, offset {}: slot {} x {} + {} = {}{}", view.block_id, i,
-                             view.block_id, n, i, int64_t{view.block_id} * n + i,
-                             token.empty() ? "" : "\n\"" + token + "\""));
-    }
-  }
-  const int rows = n == 0 ? 1 : (n + columns - 1) / columns;
-  take_room(ui, name, origin, room, static_cast<float>(rows) * (h + gap));
-}
 
 void chain(Ui& ui, const std::string& name, const ChainView& view) {
   const auto [s, origin, room, list] = canvas(ui);
