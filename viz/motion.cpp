@@ -74,7 +74,8 @@ void add_gone(std::vector<Track>& all, const Scene& after, Shape shape) {
     return;
   }
   shape.struck = hint->struck;
-  all.push_back({shape, placed(shape, moved(shape, hint->to)), Sight::kDeparts});
+  const Place to = hint->to ? moved(shape, *hint->to) : shape.at;
+  all.push_back({shape, placed(shape, to), Sight::kDeparts});
 }
 
 /// What travels is drawn over what stands, and notes over all.

@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/table.h"
+#include "viz/palette.h"
 
 namespace viz {
 namespace {
@@ -35,23 +36,36 @@ void fill_block(Scene& scene, const BlockView& block, const Place& at, float lev
   }
 }
 
+/// A slot that several sequences hold has a band of each one's hue.
+void draw_bands(Scene& scene, const std::string& id, const Place& at,
+                const std::vector<int>& owners) {
+  const auto count = std::min(owners.size(), kHues.size());  // then they begin again
+  const float h = at.h / static_cast<float>(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Place band{at.x, at.y + h * static_cast<float>(i), at.w, h - 0.02f};  // apart for sure
+    scene.box(fmt::format("{}/hue {}", id, owners[i]), band, soft(owners[i])).radius = 0;
+  }
+}
+
 void draw_slots(Scene& scene, const PoolView& pool, const BlockView& block, const Grid& grid) {
-  const bool has_hue = !block.owners.empty();
+  const bool one_hue = block.owners.size() == 1, shared = block.owners.size() > 1;
   for (int i = 0; i < pool.block_size; ++i) {
     const Place at = grid.cell(i);
     const std::string id = fmt::format("slot {}/{}", block.id, i);
     const bool filled = i < block.filled;
-    Shape& slot = scene.box(id, at, filled && has_hue ? soft(block.owners[0]) : paint(Ink::kCell),
-                            paint(Ink::kLine, 0.6f));
+    const Paint fill = !filled   ? paint(Ink::kCell)
+                       : one_hue ? soft(block.owners[0])
+                                 : paint(shared ? Ink::kNone : Ink::kCell);
+    Shape& slot = scene.box(id, at, fill, paint(Ink::kLine, 0.6f));
     slot.radius = 2;
     slot.thickness = 1;
+    if (filled && shared) draw_bands(scene, id, at.inset(1), block.owners);
     // A text that was cut would look like its neighbour's.
     const bool has_text = static_cast<size_t>(i) < block.tokens.size();
     if (has_text && text_width(block.tokens[static_cast<size_t>(i)], 6) <= at.w - 2) {
+      const float size = std::min(std::max(13.0f, 0.36f * at.h), 0.62f * at.h);
       scene.label(id + "/token", at.inset(1), block.tokens[static_cast<size_t>(i)],
-                  {.size = std::min(pool.block_size <= 4 ? 17.0f : 13.0f, 0.62f * at.h),
-                   .align = Align::kCentre},
-                  6);
+                  {.size = size, .align = Align::kCentre}, 6);
     }
   }
 }
@@ -208,7 +222,7 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
   frame.tip(described(pool, block));
 
   const Place inside = at.inset(labelled ? 5 : 2);
-  const float head = labelled ? 17 : 0;
+  const float head = labelled ? std::clamp(0.2f * at.h, 17.0f, 28.0f) : 0;
   const Place body{inside.x, inside.y + head, inside.w, inside.h - head};
   const Grid slots = slots_in(body, pool.block_size);
   if (std::min(slots.w, slots.h) >= kLeastSlot) {
@@ -218,14 +232,15 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
                static_cast<float>(block.filled) / static_cast<float>(pool.block_size));
   }
   if (!labelled) return;
-  const Type type{.size = 12, .paint = {block.ref_cnt > 0 ? Ink::kText : Ink::kDim}};
+  const float size = 0.7f * head;
+  const Type type{.size = size, .paint = {block.ref_cnt > 0 ? Ink::kText : Ink::kDim}};
   const bool has_ref = block.ref_cnt > 0 && pool.show_refs;
-  scene.label(id + "/id", {inside.x, inside.y, has_ref ? inside.w / 2 : inside.w, 14},
-              glyph(state_of(block)) + std::to_string(block.id), type);
+  const Place title{inside.x, inside.y, has_ref ? inside.w / 2 : inside.w, head - 3};
+  scene.label(id + "/id", title, glyph(state_of(block)) + std::to_string(block.id), type);
   if (has_ref) {
-    scene.label(id + "/ref", {inside.middle_x(), inside.y, inside.w / 2, 14},
+    scene.label(id + "/ref", {inside.middle_x(), title.y, title.w, title.h},
                 fmt::format("\u00D7{}", block.ref_cnt),
-                {.size = 12, .paint = {Ink::kText}, .align = Align::kRight});
+                {.size = size, .paint = {Ink::kText}, .align = Align::kRight});
   }
   if (!block.badge.empty() && at.h >= 40) {
     scene.label(id + "/badge", {inside.x, inside.bottom() - 14, inside.w, 14}, block.badge,

@@ -102,7 +102,7 @@ PoolView pool_view(int block_size, int32_t first, int num_blocks, RefCount ref_c
 
 /// One block: "block 7", its number "block 7/id", its count "block 7/ref", "block 7/badge"; if
 /// there is room for them its slots "slot 7/3" and their tokens "slot 7/3/token", else its fill
-/// level.
+/// level. A slot that several sequences hold has a band for each: "slot 7/3/hue 1".
 void block(Scene& scene, const PoolView& pool, const BlockView& block, const Place& at);
 /// All blocks, as large as the room allows; from small cells on a heat map. Returns the grid: where
 /// block i of the view is.

@@ -61,6 +61,7 @@ std::vector<Frame> play(Session& session, size_t steps, const Room& room) {
     const bool told = frames[frames.size() - 2].caption == frame.caption;
     frame.hold = std::max(0.7f, told ? 0 : reading_time(frame.caption) - frame.motion);
     if (session.position() == before) break;
+    if (frame.caption.empty()) frames.erase(frames.begin(), frames.end() - 1);  // set-up
   }
   if (frames.size() > 1) frames.front().caption = frames[1].caption;
   frames.back().hold += 2;

@@ -13,7 +13,7 @@ namespace viz {
 
 struct Picture {
   static constexpr int kWidth = 1280, kHeight = 800;  // of a whole window
-  std::string file;                // "viz_05_beam_search.png", or .svg: the scene alone
+  std::string file;                // "viz_08_full.png", or .svg: the scene alone
   std::filesystem::path scenario;  // relative to the project
   size_t steps = 0;                // of the scenario; 0: all
   bool plays = false;              // an animation of these steps

@@ -173,6 +173,10 @@ void Scene::leaves(std::string id, const Place& to, Span when, bool struck) {
   leaving_.push_back({std::move(id), to, when, struck});
 }
 
+void Scene::ends(std::string id, Span when, bool struck) {
+  leaving_.push_back({std::move(id), {}, when, struck});
+}
+
 void Scene::ghost(Shape shape, const Place& to, Span when) {
   shape.when = when;
   shape.over = true;

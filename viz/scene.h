@@ -137,7 +137,7 @@ class Scene {
   /// What is gone in the next scene, or goes where: see leaves().
   struct Leaving {
     std::string id;
-    Place to;
+    std::optional<Place> to;  // none: it stays where it was
     Span when;
     bool struck;
   };
@@ -173,6 +173,8 @@ class Scene {
   /// If the scene before had this shape: it goes to that place, struck out if so wished, and fades
   /// there. What has its id now is another one, and new.
   void leaves(std::string id, const Place& to, Span when = {}, bool struck = false);
+  /// The same where it was.
+  void ends(std::string id, Span when, bool struck = false);
   /// A shape that travels during the motion to this scene, and is gone at its end.
   void ghost(Shape shape, const Place& to, Span when = {});
   /// Nothing of how it came to this: shapes move straight from where they were.

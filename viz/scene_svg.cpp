@@ -36,13 +36,17 @@ struct Element {
   bool above = false;          // travels, or lies over others
 };
 
+/// Its ends can go anywhere: it is scaled, and keeps its thickness.
+bool is_straight(const Shape& line) { return line.bend == 0 && !line.arrow; }
+
 /// Everything that cannot change without becoming another element.
 std::string key_of(const Shape& shape) {
   std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", shape.id, static_cast<int>(shape.kind),
                                 shape.text, static_cast<int>(shape.pattern), shape.dashed,
                                 shape.struck, svg_number(shape.size));
   // A path has its size in it.
-  if (shape.kind == Shape::Kind::kLine || shape.pattern == Pattern::kCrossed) {
+  const bool is_bent = shape.kind == Shape::Kind::kLine && !is_straight(shape);
+  if (is_bent || shape.pattern == Pattern::kCrossed) {
     key += fmt::format("|{}|{}|{}", svg_number(shape.at.w), svg_number(shape.at.h),
                        svg_number(shape.bend));
   }
@@ -142,16 +146,19 @@ void Film::add(const Track& track, float from, float seconds) {
     // Unseen until it begins, unless it was there; unseen after its end, unless it stays.
     const float at_begin = opacity(track.sight, 1e-3f), at_end = opacity(track.sight, 0.999f);
     const float before = opacity(track.sight, 0), after = opacity(track.sight, 1);
-    if (std::abs(before - at_begin) > 0.5f) key(track.first, begin - kBlink, before);
-    key(track.first, begin, at_begin > 0.5f ? 1.0f : 0.0f);
+    const bool leaves = track.sight == Sight::kFadesOut || track.sight == Sight::kDeparts;
+    const Shape& first = one || leaves ? track.first : track.last;
+    const Shape& last = one || !leaves ? track.last : track.first;
+    if (std::abs(before - at_begin) > 0.5f) key(first, begin - kBlink, before);
+    key(first, begin, at_begin > 0.5f ? 1.0f : 0.0f);
     if (track.sight == Sight::kDeparts) {
-      Shape almost = track.last;
-      almost.at.x = track.first.at.x + 0.8f * (track.last.at.x - track.first.at.x);
-      almost.at.y = track.first.at.y + 0.8f * (track.last.at.y - track.first.at.y);
+      Shape almost = last;
+      almost.at.x = first.at.x + 0.8f * (last.at.x - first.at.x);
+      almost.at.y = first.at.y + 0.8f * (last.at.y - first.at.y);
       key(almost, begin + 0.75f * (end - begin), 1);
     }
-    key(track.last, end, at_end > 0.5f ? 1.0f : 0.0f);
-    if (std::abs(after - at_end) > 0.5f) key(track.last, end + kBlink, after);
+    key(last, end, at_end > 0.5f ? 1.0f : 0.0f);
+    if (std::abs(after - at_end) > 0.5f) key(last, end + kBlink, after);
   }
   // A struck text takes the place of the one that was not.
   if (track.sight == Sight::kDeparts && track.first.struck) {
@@ -215,6 +222,16 @@ Place hook(const Shape& shape, const Place& at) {
   return {x, at.middle_y(), 0, 0};
 }
 
+/// From one line to another: the same way for all of its points.
+std::string turned(const Place& rest, const Place& at) {
+  const auto scale = [](float from, float to) {
+    return to / (std::abs(from) < 0.5f ? 0.5f : from);
+  };
+  const float x = scale(rest.w, at.w), y = scale(rest.h, at.h);
+  return fmt::format("transform:translate({}px,{}px) scale({:.4f},{:.4f});",
+                     svg_number(at.x - rest.x * x), svg_number(at.y - rest.y * y), x, y);
+}
+
 /// The rules that move an element from its place at rest, and paint it. Empty if nothing changes.
 std::string Film::keyframes(const std::string& name, const Element& element) {
   const Look& rest = element.keys.rbegin()->second;
@@ -228,8 +245,11 @@ std::string Film::keyframes(const std::string& name, const Element& element) {
     refills = refills || !(look.fill == rest.fill);
     redraws = redraws || !(look.edge == rest.edge);
   }
+  const bool is_line = element.shape.kind == Shape::Kind::kLine;
+  const bool turns = is_line && resizes;
+  moves = moves && !turns;
   resizes = resizes && element.shape.kind == Shape::Kind::kBox;
-  if (!moves && !resizes && !fades && !refills && !redraws) return "";
+  if (!moves && !turns && !resizes && !fades && !refills && !redraws) return "";
   std::string rules, last;
   for (const auto& [second, look] : element.keys) {
     std::string rule;
@@ -238,6 +258,7 @@ std::string Film::keyframes(const std::string& name, const Element& element) {
       rule += fmt::format("transform:translate({}px,{}px);", svg_number(at.x - home.x),
                           svg_number(at.y - home.y));
     }
+    if (turns) rule += turned(rest.at, look.at);
     if (resizes) {
       rule += fmt::format("width:{}px;height:{}px;", svg_number(std::max(look.at.w, 0.0f)),
                           svg_number(std::max(look.at.h, 0.0f)));
@@ -275,19 +296,35 @@ std::string Film::drawn(SvgPen& pen, const Element& element) {
   const std::string name = fmt::format("k{}", names_);
   const std::string rules = keyframes(name, element);
   const bool hidden = rest.opacity <= 0;
+  const bool turns = rules.find("scale(") != std::string::npos;
+  if (turns) {  // see turned()
+    for (float* side : {&shape.at.w, &shape.at.h}) {
+      if (std::abs(*side) < 0.5f) *side = 0.5f;
+    }
+  }
   if (rules.empty()) return hidden ? "" : pen.draw(shape, "") + "\n";
   ++names_;
   style_ += rules;
-  return pen.draw(shape, fmt::format(" class='a {}'{}", name, hidden ? " opacity='0'" : "")) + "\n";
+  return pen.draw(shape, fmt::format(" class='a {}'{}{}", name, hidden ? " opacity='0'" : "",
+                                     turns ? " vector-effect='non-scaling-stroke'" : "")) +
+         "\n";
 }
 
 std::string Film::text(const Room& room, const std::string& title) {
   SvgPen pen;
   std::string below, above;
+  std::vector<Place> raised;  // boxes that are above: what stands in them is, too
   for (const std::string& key : order_) {
     const auto found = elements_.find(key);
     if (found == elements_.end() || found->second.keys.empty()) continue;
-    (found->second.above ? above : below) += drawn(pen, found->second);
+    const Element& one = found->second;
+    const Place at = one.keys.rbegin()->second.at;
+    const bool lifted = one.above || std::ranges::any_of(raised, [&](const Place& box) {
+                          return at.x >= box.x && at.y >= box.y && at.right() <= box.right() &&
+                                 at.bottom() <= box.bottom();
+                        });
+    if (lifted && one.shape.kind == Shape::Kind::kBox) raised.push_back(at);
+    (lifted ? above : below) += drawn(pen, one);
   }
   const std::string style = fmt::format(
       ".a{{animation:{0}s ease-in-out infinite}}"

@@ -35,6 +35,11 @@ class FakeUi : public viz::Ui {
     run(buttons_.at(name).command);
     draw();
   }
+  /// As a click in the picture does.
+  void select(const std::string& what) {
+    page_->select(what);
+    draw();
+  }
   bool has(const std::string& name) const { return buttons_.contains(name); }
   /// Why it is disabled; empty: it is not. Throws std::logic_error if there is no such button.
   const std::string& reason(const std::string& name) const {
