@@ -1,7 +1,9 @@
 #include "page_live.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +14,7 @@ using kv::count_of;
 void LiveSharing::watch(const LiveOptions& options) {
   options_ = options;
   beams_.clear();
+  sequences_.clear();
   copies_told_ = used_told_ = 0;
   kv::Request request = this->request(options.prompt, options.max_tokens);
   request.sampling.temperature = 0.8f;
@@ -33,6 +36,7 @@ void LiveSharing::watch(const LiveOptions& options) {
 }
 
 std::string LiveSharing::story() {
+  follow();
   const int used = manager().pool().num_used(), used_before = std::exchange(used_told_, used);
   const int64_t copies =
       manager().num_copies() - std::exchange(copies_told_, manager().num_copies());
@@ -40,7 +44,7 @@ std::string LiveSharing::story() {
     return told_ = fmt::format("the run has ended: {} free again", count_of(used_before, "block"));
   }
   const viz::LiveRun::Token& token = Live::generated().back();
-  const std::string drawn = fmt::format("\"{}\"", text(token.id));
+  const std::string drawn = fmt::format("\"{}\"", word(token.id));
   told_ = options_.beams
               ? count_of(std::ssize(beams_), "beam") + " go on; the best ends in " + drawn
               : viz::letters(static_cast<int>(token.request)) + " draws " + drawn;
@@ -65,26 +69,56 @@ std::vector<std::vector<int32_t>> LiveSharing::generated() const {
   return generated;
 }
 
-std::vector<LiveSharing::Sequence> LiveSharing::sequences() const {
-  std::vector<Sequence> sequences;
-  const std::vector<std::vector<int32_t>> generated = this->generated();
-  for (size_t i = 0; i < generated.size(); ++i) {
-    const int number = engine<SharingEngine>().sequence_of(i), index = static_cast<int>(i);
-    if (number < 0) continue;
-    Sequence& sequence = sequences.emplace_back(
-        Sequence{{viz::letters(index), index}, number, requests()[0].prompt});
-    sequence.tokens.insert(sequence.tokens.end(), generated[i].begin(), generated[i].end());
-  }
-  return sequences;
+void LiveSharing::settle() {
+  for (Sequence& sequence : sequences_) sequence.origin = sequence.name;
 }
 
-std::vector<std::string> LiveSharing::texts() {
-  std::vector<std::string> texts;
-  for (const std::vector<int32_t>& tokens : generated()) {
-    std::string& all = texts.emplace_back();
-    for (const int32_t token : tokens) all += text(token);
+void LiveSharing::follow() {
+  std::vector<Sequence> now;
+  const std::vector<std::vector<int32_t>> generated = this->generated();
+  for (size_t i = 0; i < generated.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    Sequence& sequence = now.emplace_back();
+    sequence.number = engine<SharingEngine>().sequence_of(i);
+    sequence.tokens = requests()[0].prompt;
+    sequence.tokens.insert(sequence.tokens.end(), generated[i].begin(), generated[i].end());
+    for (const int32_t token : sequence.tokens) {
+      sequence.words.push_back(word(token));
+      sequence.text += text(token);
+    }
+    if (options_.beams) continue;
+    sequence.name = sequence.origin = viz::letters(index);
+    sequence.hue = index;
   }
-  return texts;
+  if (options_.beams) name_heirs(now);
+  sequences_ = std::move(now);
+}
+
+/// Beams are ranked anew at every step, so the tokens say who continues whom.
+void LiveSharing::name_heirs(std::vector<Sequence>& heirs) const {
+  std::vector<Sequence> named = sequences_;  // no name of theirs is given to another beam
+  std::vector<bool> has_heir(sequences_.size(), false);
+  for (Sequence& heir : heirs) {
+    const auto parent = std::ranges::find_if(sequences_, [&](const Sequence& old) {
+      return old.tokens.size() <= heir.tokens.size() &&
+             std::ranges::equal(old.tokens, std::span(heir.tokens).first(old.tokens.size()));
+    });
+    if (parent == sequences_.end()) continue;
+    heir.parent = static_cast<size_t>(parent - sequences_.begin());
+    heir.origin = parent->origin;
+    if (has_heir[heir.parent]) continue;
+    has_heir[heir.parent] = true;
+    heir.name = parent->name;
+    heir.hue = parent->hue;
+  }
+  for (Sequence& heir : heirs) {
+    if (!heir.name.empty()) continue;
+    while (std::ranges::count(named, heir.hue, &Sequence::hue) > 0) ++heir.hue;
+    heir.name = viz::letters(heir.hue);
+    if (heir.origin.empty()) heir.origin = heir.name;
+    named.push_back(heir);
+  }
+  std::ranges::stable_sort(heirs, {}, &Sequence::parent);
 }
 
 int64_t LiveSharing::num_generated() const {
@@ -97,7 +131,8 @@ int64_t LiveSharing::num_generated() const {
 void LiveSharing::check() const {
   manager().check();
   std::map<int64_t, int32_t> token_of_slot;
-  for (const Sequence& sequence : sequences()) {
+  for (const Sequence& sequence : sequences_) {
+    if (sequence.number < 0) continue;
     const BlockTable& table = manager().table(sequence.number);
     if (table.num_tokens() > static_cast<int>(sequence.tokens.size())) {
       throw std::logic_error("a sequence of the engine has more slots than tokens");

@@ -15,22 +15,26 @@ namespace lesson05 {
 
 struct LiveOptions {
   bool beams = false;  // false: samples
-  int n = 4;           // samples or beams
+  int n = 3;           // samples or beams
   std::string prompt;
-  int max_tokens = 24;
-  int num_blocks = 64;
-  int block_size = 16;
+  int max_tokens = 12;
+  int num_blocks = 16;
+  int block_size = 4;
 };
 
 class LiveSharing : public viz::Live {
  public:
   using Live::Live;
 
-  /// A sequence that the engine has at this moment: a sample, or a beam; its hue is its index, for
-  /// beams the best first.
+  /// A sample, or a beam. The best heir of a beam keeps its name and hue; other heirs have new
+  /// ones.
   struct Sequence : viz::SequenceView {
-    int number = 0;               // the manager's
-    std::vector<int32_t> tokens;  // prompt and generated; the last one may have no slot yet
+    int number = -1;                 // the manager's; -1: it has ended
+    std::vector<int32_t> tokens;     // prompt and generated; the last one may have no slot yet
+    std::vector<std::string> words;  // of them
+    std::string text;                // all of it
+    std::string origin;              // its name, or its parent's, when settle() was called
+    size_t parent = 0;               // its place in the step before
   };
 
   /// Runs the prompt and generates the first token. Throws UserError for what the engine refuses.
@@ -39,13 +43,14 @@ class LiveSharing : public viz::Live {
   const LiveOptions& options() const { return options_; }
   /// The engine's own. It is empty when the run has ended.
   const BlockManager& manager() const { return *engine<SharingEngine>().manager(); }
-  std::vector<Sequence> sequences() const;
-  /// What was generated so far, one text for each sample or live beam.
-  std::vector<std::string> texts();
+  /// As they stand after the last step; heirs in the order of their parents.
+  const std::vector<Sequence>& sequences() const { return sequences_; }
   int64_t num_generated() const;
-  /// What happened since it was told last, in plain words.
+  /// What happened since it was told last, in plain words. Called after every step.
   std::string story();
   const std::string& told() const { return told_; }
+  /// From here on origins count anew.
+  void settle();
 
   /// Throws std::logic_error unless the manager's counts are right and sequences that share a slot
   /// have the same token there.
@@ -53,9 +58,12 @@ class LiveSharing : public viz::Live {
 
  private:
   std::vector<std::vector<int32_t>> generated() const;
+  void follow();
+  void name_heirs(std::vector<Sequence>& heirs) const;
 
   LiveOptions options_;
-  std::vector<kv::Beam> beams_;  // of the last step
+  std::vector<kv::Beam> beams_;  // of the last step, best first
+  std::vector<Sequence> sequences_;
   std::string told_;
   int64_t copies_told_ = 0;  // the manager's numbers then
   int used_told_ = 0;

@@ -18,6 +18,10 @@ std::string too_few_blocks(int64_t needed, int num_free) {
 
 }  // namespace
 
+std::string next_label(const Simulator::Sequence& sequence) {
+  return fmt::format("{}{}", sequence.name, sequence.labels.size());
+}
+
 void copy_labels(std::vector<int32_t>& labels, const BlockCopy& copy, int block_size) {
   std::copy_n(labels.begin() + static_cast<std::ptrdiff_t>(copy.source) * block_size, block_size,
               labels.begin() + static_cast<std::ptrdiff_t>(copy.destination) * block_size);
@@ -33,18 +37,23 @@ Simulator::Simulator(int num_blocks, int block_size, CopyLabels copy)
       }) {}
 
 std::string Simulator::add(const std::string& name) {
-  all_.add(name, {{}, manager_.add_sequence(), {}});
+  all_.add(name, {{}, manager_.add_sequence(), {}, {}});
+  copies_.clear();
   return fmt::format("new {}: an empty table, no block", name);
 }
 
-std::string Simulator::append(const std::vector<std::string>& names, int num_tokens) {
+std::string Simulator::append(const std::vector<std::string>& names, int num_tokens,
+                              std::span<const std::string> words) {
   std::vector<Growth> growths;
   for (const std::string& name : names) growths.push_back({all_.at(name).number, num_tokens});
   const int free_before = manager_.pool().num_free();
   copies_.clear();
   manager_.append(growths);
   for (const std::string& name : names) {
-    for (int i = 0; i < num_tokens; ++i) add_label(all_.at(name));
+    Sequence& sequence = all_.at(name);
+    for (size_t i = 0; i < at(num_tokens); ++i) {
+      add_label(sequence, words.empty() ? next_label(sequence) : words[i]);
+    }
   }
   const int fresh = free_before - manager_.pool().num_free() - static_cast<int>(copies_.size());
   return fmt::format("append {} to {}: {}{}", num_tokens, fmt::join(names, ", "),
@@ -62,8 +71,9 @@ std::string Simulator::fork(const std::string& name, const std::vector<std::stri
     refs = equal ? fmt::format(", ref {} -> {}", before, before + more)
                  : fmt::format(", each ref + {}", more);
   }
+  copies_.clear();
   for (const std::string& child : children) {
-    all_.add(child, {{}, manager_.fork(parent.number), parent.labels});
+    all_.add(child, {{}, manager_.fork(parent.number), parent.labels, name});
   }
   return fmt::format("fork {} from {}: {} shared{}", fmt::join(children, ", "), name,
                      count_of(std::ssize(ids), "block"), refs);
@@ -73,6 +83,7 @@ std::string Simulator::free(const std::string& name) {
   const int number = all_.at(name).number;
   const int num_held = manager_.table(number).num_blocks();
   const int free_before = manager_.pool().num_free();
+  copies_.clear();
   manager_.free_sequence(number);
   all_.erase(name);
   const int num_freed = manager_.pool().num_free() - free_before;
@@ -116,10 +127,10 @@ void Simulator::check() const {
 }
 
 /// The sequence writes its next token.
-void Simulator::add_label(Sequence& sequence) {
+void Simulator::add_label(Sequence& sequence, std::string text) {
   const auto token = static_cast<int>(sequence.labels.size());
   sequence.labels.push_back(static_cast<int32_t>(texts_.size()));
-  texts_.push_back(fmt::format("{}{}", sequence.name, token));
+  texts_.push_back(std::move(text));
   labels_[at(manager_.table(sequence.number).slot(token))] = sequence.labels.back();
 }
 

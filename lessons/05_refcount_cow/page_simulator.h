@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ class Simulator {
   struct Sequence : viz::SequenceView {
     int number = 0;               // the manager's
     std::vector<int32_t> labels;  // [num_tokens] what it wrote
+    std::string parent;           // whom it was forked from
   };
 
   Simulator(int num_blocks, int block_size, CopyLabels copy = copy_labels);
@@ -34,8 +36,10 @@ class Simulator {
 
   // Each says in plain words what happened. Names are of all(), or may be added to it.
   std::string add(const std::string& name);
-  /// All of them by num_tokens each; there is room for them.
-  std::string append(const std::vector<std::string>& names, int num_tokens);
+  /// All of them by num_tokens each; there is room for them. Without words for them the tokens are
+  /// called A0, A1, ..
+  std::string append(const std::vector<std::string>& names, int num_tokens,
+                     std::span<const std::string> words = {});
   std::string fork(const std::string& name, const std::vector<std::string>& children);
   std::string free(const std::string& name);
   /// Why append() would be refused; empty: it would not.
@@ -43,7 +47,9 @@ class Simulator {
 
   const BlockManager& manager() const { return manager_; }
   const viz::NamedList<Sequence>& all() const { return all_; }
-  /// What a slot holds: "B17" is what B wrote as its token 17.
+  /// Made by the last operation.
+  const std::vector<BlockCopy>& copies() const { return copies_; }
+  /// What a slot holds: a word, or "B17" for what B wrote as its token 17.
   const std::string& text(int64_t slot) const;
 
   /// Throws std::logic_error unless the manager's counts are right and every slot of every sequence
@@ -51,7 +57,7 @@ class Simulator {
   void check() const;
 
  private:
-  void add_label(Sequence& sequence);
+  void add_label(Sequence& sequence, std::string text);
   std::string describe_copies() const;
 
   CopyLabels copy_;
@@ -61,5 +67,8 @@ class Simulator {
   BlockManager manager_;
   viz::NamedList<Sequence> all_{"sequence", kMaxSequences};
 };
+
+/// What its next token is called if it has no word.
+std::string next_label(const Simulator::Sequence& sequence);
 
 }  // namespace lesson05

@@ -63,18 +63,18 @@ click() {
   wait_for 20 has_frames $((seen + 1)) || fail "the click on '$1' did nothing"
 }
 click new
-click "A/append 64"
+click "A/append 16"
 click "A/fork 3"
-click "all/append 10"
+click "all/append 4"
 xdotool mousemove 1279 799 sleep 0.3
 import -window root "$folder/window.png"
 kill -INT "$window"
 wait "$window" || true
 window=
-grep -q '^END total=64 free=56 used=8 shared=4 sequences=4 as_copies=20 ' "$folder/out" ||
+grep -q '^END total=16 free=8 used=8 shared=4 sequences=4 as_copies=20 ' "$folder/out" ||
   fail "the clicks left another pool: $(tail -1 "$folder/out")"
 
-printf 'page 05\nnew A\nappend A 64\nfork A B C D\nappend all 10\n' >"$folder/clicks.txt"
+printf 'page 05\nnew A\nappend A 16\nfork A B C D\nappend all 4\n' >"$folder/clicks.txt"
 "$viz" --headless --script "$folder/clicks.txt" --size 1280x800 --screenshot "$folder/headless.png" \
   >/dev/null || fail "the same without a window"
 # Only the page: the player beside it shows the name of the script. Letters differ at their edges.

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -37,9 +38,14 @@ struct Fixture {
   void run_all(std::initializer_list<const char*> lines) {
     for (const char* line : lines) run(line);
   }
+  /// "A/free" is there when A is selected.
   void click(std::initializer_list<const char*> names) {
-    for (const char* name : names) ui.click(name);
+    for (const std::string name : names) {
+      if (name.find('/') == 1) ui.select(name.substr(0, 1));
+      ui.click(name);
+    }
   }
+  viz::Scene scene() const { return page->scene({860, 420}); }
   int64_t value(const std::string& counter) const { return page->counter(counter).value(); }
   /// All counters as one text: two pages in one state have one text.
   std::string state() const {
@@ -116,7 +122,7 @@ TEST_CASE("a copy that throws leaves the simulator as it was") {
 
 TEST_CASE_FIXTURE(Fixture, "what happened is said in plain words") {
   run("new A");
-  CHECK(run("append A 64") == "append 64 to A: 4 new blocks");
+  CHECK(run("append A 16") == "append 16 to A: 4 new blocks");
   CHECK(run("fork A B") == "fork B from A: 4 blocks shared, ref 1 -> 2");
   CHECK(run("fork A C D") == "fork C, D from A: 4 blocks shared, ref 2 -> 4");
   CHECK(run("free D") == "free D: 0 blocks back to the pool, 4 held by others");
@@ -136,15 +142,16 @@ TEST_CASE_FIXTURE(Fixture, "wrong commands are refused and change nothing") {
   check_refused("fork A B B", "there is a sequence B already");
   check_refused("fork A A", "there is a sequence A already");
   check_refused("append B 1", "there is no sequence B; there are A");
-  for (const char* line : {"append A",       "append A 0",   "append A -1",
-                           "append A x",     "append A 1 2", "append A 99999999999999999999",
-                           "fork A",         "new",          "free",
-                           "free A B",       "resize 64",    "resize 0 16",
-                           "resize 4097 16", "resize 64 0",  "resize 64 12",
-                           "resize 64 512",  "step",         "stop",
-                           "live",           "live 4",       "live 0 \"a\"",
-                           "live 9 \"a\"",   "live 4 \"\"",  "live beams 4",
-                           "live 4 \"a\" 0", "explode A"}) {
+  for (const char* line : {"append A",     "append A 0",     "append A -1",
+                           "append A x",   "append A 1 2",   "append A 99999999999999999999",
+                           "write A",      "write A \"\"",   "write A \" \"",
+                           "write A a b",  "fork A",         "new",
+                           "free",         "free A B",       "resize 64",
+                           "resize 0 16",  "resize 4097 16", "resize 64 0",
+                           "resize 64 12", "resize 64 512",  "step",
+                           "stop",         "live",           "live 4",
+                           "live 0 \"a\"", "live 9 \"a\"",   "live 4 \"\"",
+                           "live beams 4", "live 4 \"a\" 0", "explode A"}) {
     check_refused(line, "");
   }
   for (int i = 1; i < Simulator::kMaxSequences; ++i) run("fork A " + viz::letters(i));
@@ -188,7 +195,8 @@ TEST_CASE_FIXTURE(Fixture, "a live run leaves the simulator as it was and repeat
 }
 
 TEST_CASE_FIXTURE(Fixture, "the clicks of the beam search are its scenario") {
-  click({"new", "A/append 64", "A/fork 3", "all/append 10", "all/append 10", "D/free", "A/fork 1",
+  ui.type("append/TOKENS", 8);
+  click({"new", "A/append custom", "A/fork 3", "all/append 1", "all/append 4", "D/free", "A/fork 1",
          "all/append 1"});
   CHECK(value("copies") == 1);
   Names wanted;
@@ -205,21 +213,21 @@ TEST_CASE_FIXTURE(Fixture, "buttons that would be refused are disabled and say w
   CHECK_FALSE(ui.has("A/free"));
   click({"new"});
   CHECK(ui.reason("A/fork 3").empty());
-  ui.type("append/TOKENS", 960);
+  ui.type("append/TOKENS", 56);
   click({"A/append custom"});
-  ui.type("append/TOKENS", 80);
-  CHECK(ui.reason("A/append custom") == "needs 5 blocks, 4 are free");
+  ui.type("append/TOKENS", 12);
+  CHECK(ui.reason("A/append custom") == "needs 3 blocks, 2 are free");
   CHECK_THROWS_AS(ui.click("A/append custom"), std::logic_error);
-  click({"A/append 64", "A/fork 1"});
+  click({"A/append 4", "A/append 4", "A/fork 1"});
   CHECK(ui.reason("A/append 1") == "needs 1 block, 0 are free");
   CHECK(ui.reason("all/append 1") == "needs 2 blocks, 0 are free");
 }
 
 TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
   ui.type("resize/SIZE", 17);
-  CHECK(ui.buttons().at("resize").command == "resize 64 32");
+  CHECK(ui.buttons().at("resize").command == "resize 16 32");
   ui.type("resize/SIZE", 31);
-  CHECK(ui.buttons().at("resize").command == "resize 64 16");
+  CHECK(ui.buttons().at("resize").command == "resize 16 16");
   ui.type("resize/BLOCKS", 100000);
   ui.click("resize");
   CHECK(value("total") == 4096);
@@ -227,9 +235,10 @@ TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
 
 TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
   Names states{state()};
-  for (const char* name : {"new", "A/append 10", "A/fork 3", "A/append 16", "B/append 1", "C/free",
-                           "all/append 1", "live/samples", "live/step 4", "live/stop"}) {
-    ui.click(name);
+  for (const char* name :
+       {"new", "A/append 4", "A/append 1", "A/fork 3", "A/append 16", "B/append 1", "B/write",
+        "C/free", "all/append 1", "live/samples", "live/step 4", "live/stop"}) {
+    click({name});
     states.push_back(state());
   }
   while (!ui.recorded().empty()) {
@@ -238,4 +247,120 @@ TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
     ui.undo();
   }
   CHECK(state() == states.front());
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "buttons are for the sequence that is selected, and the first one before") {
+  run_all({"new A", "new B"});
+  ui.select("");
+  CHECK(ui.has("A/free"));
+  CHECK_FALSE(ui.has("B/free"));
+  ui.select("B");
+  CHECK(ui.has("B/free"));
+  CHECK_FALSE(ui.has("A/free"));
+  click({"B/free"});
+  CHECK(ui.has("A/free"));  // B is gone
+  CHECK(scene().find("A/card")->selects == "A");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a fork slides out of its parent's table, and then the counts rise") {
+  run_all({"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B"});
+  const viz::Scene forked = scene();
+  for (const char* part : {"card", "name", "entry 0", "entry 1/id", "link 1"}) {
+    CAPTURE(part);
+    CHECK(forked.find(std::string("B/") + part)->from == std::string("A/") + part);
+  }
+  const viz::Shape &count = *forked.find("block 1/ref"), &entry = *forked.find("B/entry 1");
+  CHECK(count.text == "\u00D72");
+  CHECK(count.when.begin >= entry.when.end);
+  CHECK(forked.ghosts().empty());  // nothing is copied
+  for (const char* band : {"slot 0/3/hue 0", "slot 0/3/hue 1", "slot 1/1/hue 1"}) {
+    CHECK(forked.find(band) != nullptr);
+  }
+  CHECK(forked.find("slot 1/2/hue 0") == nullptr);  // empty
+}
+
+TEST_CASE_FIXTURE(Fixture, "a copy is seen slot by slot, then the entry flips, the count falls") {
+  run_all(
+      {"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B", "write B rained"});
+  const viz::Scene copied = scene();
+  CHECK(copied.find("B/entry 1/id")->text == "2");
+  CHECK(copied.find("slot 2/0/token")->text == "and");
+  CHECK(copied.find("slot 2/2/token")->text == "rained");
+  float landed = 0;
+  for (int i = 0; i < 2; ++i) {  // a ghost goes from each slot of the source to its copy
+    const viz::Place from = copied.find("slot 1/" + std::to_string(i))->at,
+                     to = copied.find("slot 2/" + std::to_string(i))->at;
+    int travel = 0;
+    for (const viz::Scene::Ghost& ghost : copied.ghosts()) {
+      if (!(ghost.shape.at == from && ghost.to == to)) continue;
+      ++travel;
+      CHECK(ghost.shape.when.begin >= landed - 0.2f);
+      landed = std::max(landed, ghost.shape.when.end);
+    }
+    CHECK(travel == 2);  // its ground and its paint
+  }
+  CHECK(copied.find("B/entry 1/id")->when.begin >= landed);
+  CHECK(copied.find("block 1/ref")->when.begin >= landed);
+  CHECK(copied.find("block 2")->when.end <= copied.find("slot 2/0/token")->when.begin);
+  CHECK(copied.find("slot 2/2/token")->when.begin >= copied.find("block 1/ref")->when.end);
+  CHECK(copied.find("A/entry 1")->from.empty());
+
+  run("write A snowed");  // the last holder
+  const viz::Scene written = scene();
+  int travelling = 0;
+  for (const viz::Scene::Ghost& ghost : written.ghosts()) {
+    if (ghost.shape.at != ghost.to) ++travelling;
+  }
+  CHECK(travelling == 0);
+  CHECK(written.find("slot 1/2/token")->from == "A/name");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a refusal says why, and the next command takes it away") {
+  run_all({"resize 3 4", "new A", "append A 10", "fork A B"});
+  check_refused("append A 1", "needs 1 block");
+  REQUIRE(scene().find("refusal/text 0") != nullptr);
+  CHECK(scene().find("refusal/text 0")->text ==
+        "append A 1: needs 1 block, 0 are free; nothing has changed");
+  CHECK_FALSE(scene().ghosts().empty());  // the token comes and goes back
+  CHECK(scene().find("slot 2/2/token") == nullptr);
+  run("free B");
+  CHECK(scene().find("refusal") == nullptr);
+}
+
+TEST_CASE_FIXTURE(Fixture, "freed blocks lose their tokens, what others hold stays") {
+  run_all({"new A", "append A 6", "fork A B", "append B 1", "free B"});
+  const viz::Scene freed = scene();
+  const auto leaves = [&](const char* id) {
+    return std::ranges::count(freed.leaving(), id, &viz::Scene::Leaving::id);
+  };
+  CHECK(leaves("B/entry 1") == 1);
+  CHECK(leaves("slot 2/0/token") == 1);
+  CHECK(leaves("slot 0/0/token") == 0);
+  CHECK(freed.find("slot 0/0/token")->text == "A0");
+}
+
+TEST_CASE_FIXTURE(Fixture, "the best heir of a beam keeps its name, and no name is given to two") {
+  run_all({"resize 24 4", "live beams 4 \"Once upon a time there was a little dog.\" 16"});
+  std::vector<std::string> before;
+  bool forked = false;
+  for (int step = 0; step < 14; ++step) {
+    const viz::Scene now = scene();
+    std::vector<std::string> names;
+    for (const char* name : {"A", "B", "C", "D", "E", "F", "G", "H"}) {
+      const viz::Shape* card = now.find(std::string(name) + "/card");
+      if (card == nullptr) continue;
+      names.push_back(name);
+      const bool is_new = std::ranges::count(before, name) == 0;
+      if (step == 0 || !is_new) continue;
+      forked = true;  // it grows out of one that was there
+      REQUIRE(card->from.size() > 1);
+      CHECK(std::ranges::count(before, card->from.substr(0, 1)) == 1);
+      CHECK(card->from.substr(0, 1) != name);
+    }
+    CHECK(names.size() == 4);
+    before = names;
+    run("step");
+  }
+  CHECK(forked);
 }
