@@ -1,7 +1,8 @@
 #include "viz/cards.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cctype>
+#include <cmath>
 #include <utility>
 
 #include "common/base/error.h"
@@ -10,6 +11,8 @@
 namespace viz {
 namespace {
 
+constexpr float kLandscape = 1.5f;  // cards that are wider than so many heights lie
+
 bool is_live(const Scenario& scenario) {
   return std::ranges::any_of(scenario.commands,
                              [](const Command& command) { return command.verb == "live"; });
@@ -17,7 +20,10 @@ bool is_live(const Scenario& scenario) {
 
 std::string first_sentence(const Scenario& scenario) {
   const auto say = std::ranges::find(scenario.commands, "say", &Command::verb);
-  return say == scenario.commands.end() || say->args.empty() ? "" : say->args[0];
+  if (say == scenario.commands.end() || say->args.empty()) return {};
+  const std::string& all = say->args[0];
+  const size_t end = all.find(". ", 40);  // a short one says little alone
+  return end == std::string::npos ? all : all.substr(0, end + 1);
 }
 
 std::string title_of(std::string name) {
@@ -35,52 +41,73 @@ float size_for(const std::string& words, const Place& at, float most) {
   return size;
 }
 
-void card(Scene& scene, const Scenario& scenario, const Place& at) {
+/// A disc with a sign, the name, and what it is about.
+void words_of_card(Scene& scene, const Scenario& scenario, const Place& at) {
   const std::string id = "scenario/" + scenario.name;
-  scene.box(id, at, paint(Ink::kPanel), paint(Ink::kLine)).selecting(id).radius = 10;
-  const Place inside = at.inset(12);
-  const float ratio = Cards::kStill.h / Cards::kStill.w;
-  const float tall = std::min(inside.w * ratio, inside.h - 96);
-  const Place still{inside.middle_x() - tall / ratio / 2, inside.y, tall / ratio, tall};
-  scene.box(id + "/still", still, paint(Ink::kGround)).radius = 4;
-
-  const float r = std::clamp(0.16f * tall, 15.0f, 26.0f);
-  const float y = still.bottom() + 10;
-  const Place play{inside.right() - 2 * r, y, 2 * r, 2 * r};
+  const float r = std::clamp(0.13f * at.h, 14.0f, 22.0f);
+  const Place play{at.x, at.y, 2 * r, 2 * r};
   Shape& disc = scene.box(id + "/play", play, paint(Ink::kText));
   disc.radius = r;
   scene.label(id + "/play/sign", play, "\u25B6",
               {.size = r, .paint = paint(Ink::kGround), .align = Align::kCentre});
-  const Place words{inside.x, y, inside.w - 2 * r - 10, inside.bottom() - y};
-  scene.label(id + "/name", {words.x, y, words.w, 20}, title_of(scenario.name), {.size = 16});
-  const Place below{words.x, y + 24, words.w, words.h - 24};
+  scene.label(id + "/name", {play.right() + 10, at.y, at.w - 2 * r - 10, 2 * r},
+              title_of(scenario.name), {.size = 16});
+  const Place below{at.x, play.bottom() + 8, at.w, at.bottom() - play.bottom() - 8};
   const std::string sentence = first_sentence(scenario);
   scene.paragraph(id + "/says", below, sentence,
                   {.size = size_for(sentence, below, 14), .paint = {Ink::kDim}});
 }
 
+/// A still, and words below it or, on a card that is much wider than tall, beside it.
+void card(Scene& scene, const Scenario& scenario, const Place& at) {
+  constexpr float kRatio = Cards::kStill.w / Cards::kStill.h, kWords = 110;
+  const std::string id = "scenario/" + scenario.name;
+  scene.box(id, at, paint(Ink::kPanel), paint(Ink::kLine)).selecting(id).radius = 10;
+  const Place inside = at.inset(12);
+  const bool beside = at.w > kLandscape * at.h;
+  const float tall = beside ? std::min(inside.h, 0.5f * inside.w / kRatio)
+                            : std::min(inside.w / kRatio, inside.h - kWords);
+  const Place still{inside.x, inside.y, tall * kRatio, tall};
+  scene.box(id + "/still", still, paint(Ink::kGround)).radius = 4;
+  const Place words =
+      beside
+          ? Place{still.right() + 12, inside.y, inside.right() - still.right() - 12, inside.h}
+          : Place{inside.x, still.bottom() + 10, inside.w, inside.bottom() - still.bottom() - 10};
+  words_of_card(scene, scenario, words);
+}
+
+/// Cards that stand or lie, whichever are larger; no taller than their content needs.
+Grid grid_of(size_t count, const Place& field) {
+  const auto cards = static_cast<int>(count);
+  const Grid lying = fit(cards, field, {.gap = 14, .flattest = 1.9f, .widest = 3, .most_w = 700});
+  Grid grid = fit(cards, field, {.gap = 14, .flattest = 0.9f, .widest = 1.25f, .most_w = 620});
+  if (lying.w * lying.h > grid.w * grid.h) grid = lying;
+  const auto rows = std::round((grid.area.h + grid.gap) / (grid.h + grid.gap));
+  if (grid.w < kLandscape * grid.h) {
+    grid.h = std::min(grid.h, (grid.w - 24) * Cards::kStill.h / Cards::kStill.w + 150);
+  }
+  grid.area.h = rows * (grid.h + grid.gap) - grid.gap;
+  grid.area.x = field.middle_x() - grid.area.w / 2;
+  grid.area.y = field.middle_y() - grid.area.h / 2;
+  return grid;
+}
+
 }  // namespace
 
 Cards::Cards(PageInfo page, std::vector<Scenario> scenarios)
-    : page_(std::move(page)),
-      scenarios_(std::move(scenarios)),
-      stills_(scenarios_.size()),
-      order_(scenarios_.size()) {
-  std::iota(order_.begin(), order_.end(), size_t{0});
-  std::ranges::stable_partition(order_, [&](size_t i) { return !is_live(scenarios_[i]); });
+    : page_(std::move(page)), scenarios_(std::move(scenarios)), stills_(scenarios_.size()) {
+  std::ranges::stable_partition(scenarios_, [](const Scenario& one) { return !is_live(one); });
 }
 
 Scene Cards::scene(const Room& room) const {
   Scene scene(room);
   const float x = 14, w = room.w - 28;
-  scene.label("title", {x, 8, w, 34}, page_.title, {.size = 26});
+  scene.label("title", {x, 8, w, 34}, page_.title, {.size = 22});
   const float top = 48 + scene.paragraph("summary", {x, 44, w, 40}, page_.summary,
                                          {.size = 15, .paint = {Ink::kDim}});
   const Place start{x, room.h - 40, w, 32};
   const Place field{x, top + 10, w, start.y - top - 22};
-  Grid grid = fit(static_cast<int>(scenarios_.size()), field,
-                  {.gap = 14, .flattest = 0.8f, .widest = 1.25f, .most_w = 620});
-  grid.area.x = field.middle_x() - grid.area.w / 2;
+  const Grid grid = grid_of(scenarios_.size(), field);
   for (size_t i = 0; i < scenarios_.size(); ++i) {
     card(scene, scenarios_[i], grid.cell(static_cast<int>(i)));
   }
@@ -88,7 +115,7 @@ Scene Cards::scene(const Room& room) const {
       .selecting("start")
       .dashed_edge()
       .radius = 8;
-  scene.label("start/text", start, "Or start on your own, with the controls beside this",
+  scene.label("start/text", start, "Or start on your own: the controls are on the right",
               {.size = 15, .align = Align::kCentre});
   return scene;
 }
@@ -100,26 +127,24 @@ const Scene* Cards::still(std::string_view name) const {
   return nullptr;
 }
 
-void Cards::begin(const PageFactory& make_pages, size_t card) {
+void Cards::begin(const PageFactory& make_pages) {
   for (std::unique_ptr<Page>& page : make_pages()) {
     if (page->info().lesson == page_.lesson) session_ = std::make_unique<Session>(std::move(page));
   }
-  session_->load(scenarios_[card]);
+  session_->load(scenarios_[drafted_]);
 }
 
 bool Cards::draft(const PageFactory& make_pages) {
-  if (drafted_ == order_.size()) return false;
-  const size_t card = order_[drafted_];
+  if (drafted_ == scenarios_.size()) return false;
   try {
-    if (session_ == nullptr) begin(make_pages, card);
+    if (session_ == nullptr) begin(make_pages);
     session_->play_on(1);
     if (!session_->at_end()) return true;
   } catch (const kv::UserError&) {
     // Somebody's own scenario may not hold: its still is what came before.
   }
-  stills_[card] = session_->page().scene(kStill);
+  stills_[drafted_++] = session_->page().scene(kStill);
   session_.reset();
-  ++drafted_;
   return true;
 }
 

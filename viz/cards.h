@@ -18,7 +18,7 @@ using PageFactory = std::function<std::vector<std::unique_ptr<Page>>()>;
 
 class Cards {
  public:
-  /// Scenarios of this page.
+  /// Scenarios of this page. Live runs come last: they compute, so their stills do.
   Cards(PageInfo page, std::vector<Scenario> scenarios);
 
   const std::vector<Scenario>& scenarios() const { return scenarios_; }
@@ -33,12 +33,11 @@ class Cards {
   bool draft(const PageFactory& make_pages);
 
  private:
-  void begin(const PageFactory& make_pages, size_t card);
+  void begin(const PageFactory& make_pages);
 
   PageInfo page_;
   std::vector<Scenario> scenarios_;
-  std::vector<Scene> stills_;         // empty: none yet
-  std::vector<size_t> order_;         // in which the stills are made
+  std::vector<Scene> stills_;         // in the same order; empty: none yet
   size_t drafted_ = 0;                // so many of them are done
   std::unique_ptr<Session> session_;  // plays the next one
 };

@@ -1,6 +1,8 @@
 #include "viz/headless.h"
 
+#include <fmt/format.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 #include <stb_image_write.h>
 
 #include <cstdio>
@@ -15,6 +17,7 @@ Headless::Headless(Shell& shell, int width, int height, float scale)
     : shell_(&shell), width_(width), height_(height), scale_(scale) {
   IMGUI_CHECKVERSION();  // a header of another library version dies here, not later
   context_ = ImGui::CreateContext();
+  ImGui::SetCurrentContext(context_);  // there may be others
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
   io.DeltaTime = 1.0f / 60;
@@ -27,7 +30,6 @@ Headless::Headless(Shell& shell, int width, int height, float scale)
   int w = 0, h = 0;
   io.Fonts->GetTexDataAsRGBA32(&pixels, &w, &h);  // NewFrame wants the atlas built
   io.Fonts->SetTexID(reinterpret_cast<ImTextureID>(intptr_t{1}));
-  shell.motion = false;
   move(-1, -1);
   frame();  // what the mouse is over is known from the frame before: two to settle
 }
@@ -100,6 +102,20 @@ void Headless::click(const std::string& name) {
   press(false);  // a button fires on release
   move(-1, -1);
   frame();  // lays out what the click made
+}
+
+std::vector<std::string> Headless::crowded() {
+  ImGui::SetCurrentContext(context_);
+  std::vector<std::string> all;
+  for (const ImGuiWindow* window : ImGui::GetCurrentContext()->Windows) {
+    const float by = window->ScrollMax.y;
+    if (!window->Active || by <= 1) continue;  // a pixel may be a rounding
+    all.push_back(fmt::format("{} scrolls by {:.0f}", window->Name, by));
+  }
+  for (const auto& [name, control] : shell_->probe().controls) {
+    if (control.cut) all.push_back(name + " is cut");
+  }
+  return all;
 }
 
 std::vector<uint8_t> Headless::picture() {

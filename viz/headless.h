@@ -15,13 +15,13 @@ namespace viz {
 
 class Headless {
  public:
-  /// Borrows the shell, and ends its motion: without a clock nothing moves. Sizes in pixels.
+  /// Borrows the shell. Sizes in pixels.
   Headless(Shell& shell, int width, int height, float scale);
   ~Headless();
   Headless(const Headless&) = delete;
   Headless& operator=(const Headless&) = delete;
 
-  /// So many seconds after the last one.
+  /// So many seconds after the last one; if none have passed, motions are at their end.
   void frame(double seconds = 0);
   /// Presses a key of Dear ImGui's, with Ctrl or without, or types a character.
   void press_key(int key, bool ctrl = false);
@@ -29,6 +29,9 @@ class Headless {
   /// Moves the mouse to a control, presses and releases. Throws std::runtime_error if there is no
   /// such control, or it is clipped, covered, or disabled.
   void click(const std::string& name);
+  /// What has too little room in the last frame: parts of the window that scroll up and down, and
+  /// controls that end beyond their part.
+  std::vector<std::string> crowded();
   /// The last frame as [height, width, 3] bytes.
   std::vector<uint8_t> picture();
 

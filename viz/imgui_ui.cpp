@@ -13,7 +13,7 @@
 namespace viz {
 namespace {
 
-constexpr float kFontPoints = 15;
+constexpr float kFontPoints = 15, kSmallPoints = 13;
 
 void show_tooltip(std::string_view text) {
   ImGui::BeginTooltip();
@@ -50,7 +50,9 @@ void ImGuiUi::run(std::string command) { commands_.push_back(std::move(command))
 /// What the mouse is over, and where tests click.
 void ImGuiUi::note(std::string_view name, Probe::Control control, bool hovered) {
   const ImVec2 centre(control.x + control.w / 2, control.y + control.h / 2);
-  control.visible = ImGui::GetCurrentWindow()->ClipRect.Contains(centre);
+  const ImRect& clip = ImGui::GetCurrentWindow()->ClipRect;
+  control.visible = clip.Contains(centre);
+  control.cut = control.x + control.w > clip.Max.x + 1;
   probe_.controls[std::string(name)] = std::move(control);
   if (hovered) probe_.hovered = name;
 }
@@ -79,10 +81,10 @@ void ImGuiUi::place(float width) {
 }
 
 bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
-                           std::string_view disabled_because) {
+                           std::string_view disabled_because, float width) {
   place(width_of(label) + 2 * ImGui::GetStyle().FramePadding.x);
   ImGui::BeginDisabled(!disabled_because.empty());
-  const bool clicked = ImGui::Button(id_of(label, name).c_str());
+  const bool clicked = ImGui::Button(id_of(label, name).c_str(), ImVec2(width, 0));
   ImGui::EndDisabled();
   note_item(name, std::string(tooltip), true, disabled_because);
   return clicked;
@@ -93,6 +95,18 @@ void ImGuiUi::divider() {
   ImGui::Separator();
 }
 
+void ImGuiUi::begin_small() {
+  const ImVector<ImFont*>& fonts = ImGui::GetIO().Fonts->Fonts;
+  ImGui::PushFont(fonts[fonts.Size - 1]);
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(7 * scale_, 3 * scale_));
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(6 * scale_, 5 * scale_));
+}
+
+void ImGuiUi::end_small() {
+  ImGui::PopStyleVar(2);
+  ImGui::PopFont();
+}
+
 bool ImGuiUi::button(std::string_view name, std::string_view label, std::string command,
                      std::string_view tooltip, std::string_view disabled_because) {
   const bool clicked = shell_button(name, label, tooltip, disabled_because);
@@ -100,13 +114,29 @@ bool ImGuiUi::button(std::string_view name, std::string_view label, std::string 
   return clicked;
 }
 
+/// Room for a field with its name after it, or above it where the column is narrow. Returns what
+/// stands after the field.
+std::string ImGuiUi::begin_field(std::string_view name, std::string_view text, float width,
+                                 float least) {
+  const float beside = ImGui::GetStyle().ItemInnerSpacing.x + width_of(text);
+  const float room = ImGui::GetContentRegionAvail().x;
+  if (least + beside > room) {
+    same_line_ = false;
+    label(text);
+    ImGui::SetNextItemWidth(std::min(width, room));
+    return id_of({}, name);
+  }
+  place(width + beside);
+  ImGui::SetNextItemWidth(std::min(width, room - beside));
+  return id_of(text, name);
+}
+
 bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, int min, int max,
                      std::string_view tooltip) {
   const int before = *value;
-  const float field = 8 * ImGui::GetFontSize();
-  place(field + ImGui::GetStyle().ItemInnerSpacing.x + width_of(label));
-  ImGui::SetNextItemWidth(field);
-  ImGui::InputInt(id_of(label, name).c_str(), value);
+  const float size = ImGui::GetFontSize();
+  const std::string id = begin_field(name, label, 8 * size, 7 * size);
+  ImGui::InputInt(id.c_str(), value);
   *value = std::clamp(*value, min, max);
   note_item(name, std::string(tooltip), false, {});
   return *value != before;
@@ -123,11 +153,10 @@ bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* v
     }
     return 0;
   };
-  ImGui::SetNextItemWidth(
-      std::min(ImGui::GetContentRegionAvail().x * 0.6f, 34 * ImGui::GetFontSize()));
-  const bool changed =
-      ImGui::InputText(id_of(label, name).c_str(), value->data(), value->capacity() + 1,
-                       ImGuiInputTextFlags_CallbackResize, resize, value);
+  const float size = ImGui::GetFontSize();
+  const std::string id = begin_field(name, label, 34 * size, 12 * size);
+  const bool changed = ImGui::InputText(id.c_str(), value->data(), value->capacity() + 1,
+                                        ImGuiInputTextFlags_CallbackResize, resize, value);
   note_item(name, std::string(tooltip), false, {});
   return changed;
 }
@@ -210,6 +239,8 @@ void apply_theme(float scale) {
     ImFontConfig big;
     big.OversampleH = 1;
     io.Fonts->AddFontFromFileTTF(font, 4 * kFontPoints * scale, &big, kBigRanges);
+    // Last: begin_small() takes it.
+    io.Fonts->AddFontFromFileTTF(font, kSmallPoints * scale, nullptr, kRanges);
   } else {
     ImFontConfig config;
     config.SizePixels = kFontPoints * scale;
@@ -230,14 +261,14 @@ void apply_theme(float scale) {
   const std::pair<ImGuiCol, Colour> colours[] = {
       {ImGuiCol_WindowBg, kGround},           {ImGuiCol_ChildBg, kGround},
       {ImGuiCol_PopupBg, rgb(0x2A303A)},      {ImGuiCol_Text, kText},
-      {ImGuiCol_TextDisabled, kDim},          {ImGuiCol_FrameBg, kPanel},
+      {ImGuiCol_TextDisabled, kDim},          {ImGuiCol_FrameBg, rgb(0x262C35)},
       {ImGuiCol_FrameBgHovered, kCellUsed},   {ImGuiCol_FrameBgActive, kLine},
       {ImGuiCol_Button, rgb(0x2B3440)},       {ImGuiCol_ButtonHovered, rgb(0x3C4A5C)},
       {ImGuiCol_ButtonActive, rgb(0x4A6A88)}, {ImGuiCol_Tab, kPanel},
       {ImGuiCol_TabHovered, rgb(0x3C4A5C)},   {ImGuiCol_TabActive, rgb(0x31536E)},
       {ImGuiCol_Header, rgb(0x2B3440)},       {ImGuiCol_HeaderHovered, rgb(0x3C4A5C)},
       {ImGuiCol_HeaderActive, rgb(0x4A6A88)}, {ImGuiCol_Separator, kLine},
-      {ImGuiCol_SliderGrab, kAccent},         {ImGuiCol_NavHighlight, kAccent}};
+      {ImGuiCol_SliderGrab, rgb(0x4A6A88)},   {ImGuiCol_NavHighlight, kAccent}};
   for (const auto& [index, value] : colours) style.Colors[index] = colour(value);
   style.ScaleAllSizes(scale);
 }

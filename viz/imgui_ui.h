@@ -17,6 +17,7 @@ struct Probe {
   struct Control {
     float x = 0, y = 0, w = 0, h = 0;
     bool visible = false;  // not clipped away
+    bool cut = false;      // its right end is
     bool is_button = false;
     std::string disabled_because = {};  // empty: it is enabled
   };
@@ -34,8 +35,11 @@ class ImGuiUi : public Ui {
 
   /// For the shell's own controls: the same as button(), with nothing queued.
   bool shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
-                    std::string_view disabled_because = {});
+                    std::string_view disabled_because = {}, float width = 0);
   void divider();
+  /// Small letters, little room: for a narrow column.
+  void begin_small();
+  void end_small();
 
   void run(std::string command) override;
   bool button(std::string_view name, std::string_view label, std::string command,
@@ -59,6 +63,7 @@ class ImGuiUi : public Ui {
 
  private:
   void place(float width);
+  std::string begin_field(std::string_view name, std::string_view text, float width, float least);
   void note(std::string_view name, Probe::Control control, bool hovered);
   void note_item(std::string_view name, std::string tooltip, bool is_button,
                  std::string_view disabled_because);

@@ -226,7 +226,7 @@ float area_of(const Scene& scene) {
 WindowLayout window_layout(float width, float height) {
   constexpr float kEdge = 10, kGap = 8, kTabs = 32, kPlayer = 32;
   const float inner = width - 2 * kEdge;
-  const float side = std::clamp(0.235f * width, 200.0f, 320.0f);
+  const float side = std::round(std::clamp(0.235f * width, 200.0f, 320.0f));
   const float sentence = height < 720 ? 46.0f : 54.0f;
   WindowLayout layout;
   layout.tabs = {kEdge, kGap, inner, kTabs};

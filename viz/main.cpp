@@ -118,7 +118,6 @@ void open_trace(viz::Shell& shell, const Options& options) {
 void draw(const Options& options, viz::Shell& shell, int width, int height, float scale) {
   viz::Headless headless(shell, width, height, scale);
   if (options.at < 1) {
-    shell.motion = true;
     shell.hold(static_cast<float>(options.at));
     play(shell.session(), options.script, 1);
   }

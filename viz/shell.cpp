@@ -67,10 +67,12 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   follow_page({layout.main.w, layout.main.h}, figures_room(layout.side, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImVec2(width, height));
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
   ImGui::Begin("Page by Page", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoSavedSettings |
                    ImGuiWindowFlags_NoBringToFrontOnFocus);
+  ImGui::PopStyleVar();
   draw_tabs(layout.tabs);
   draw_main(layout.main);
   draw_side(layout.side);
@@ -89,10 +91,10 @@ void Shell::frame(float width, float height, float scale, double seconds) {
 }
 
 /// On its way from what was shown, or at once.
-void Shell::show(Stage& stage, Scene scene) {
+void Shell::show(Stage& stage, Scene scene, bool moves) {
   const Room before = stage.scene().room(), now = scene.room();
   if (!session().moves_on()) scene.drop_hints();
-  if (!motion || before.w != now.w || before.h != now.h || stage.scene().shapes().empty()) {
+  if (!moves || before.w != now.w || before.h != now.h || stage.scene().shapes().empty()) {
     return stage.cut_to(std::move(scene));
   }
   stage.move_to(std::move(scene));
@@ -107,8 +109,9 @@ void Shell::follow_page(const Room& room, const Room& figures, double seconds) {
   const bool same_room = shown.w == room.w && shown.h == room.h;
   if (here.revision != here.session->revision() || !same_room) {
     if (here.revision != here.session->revision()) here.shows_cards = false;
-    show(here.stage, page.scene(room));
-    show(here.figures, figures_of(page, figures));
+    const bool moves = motion && (seconds > 0 || held_ >= 0);
+    show(here.stage, page.scene(room), moves);
+    show(here.figures, figures_of(page, figures), moves);
   } else if (here.selected != page.selected() || ImGui::IsAnyItemActive()) {
     // What is selected, or typed into a field, may show in the picture as well.
     if (!here.stage.moving()) here.stage.cut_to(page.scene(room));

@@ -37,7 +37,8 @@ class Shell {
   void load(Scenario scenario);
   /// The same for what outside.open finds; what is wrong is told in the window.
   void open(const std::string& name);
-  /// One frame: draws everything into the current ImGui frame, then runs what was clicked.
+  /// One frame: draws everything into the current ImGui frame, then runs what was clicked. If no
+  /// time has passed, nothing is on its way: the picture shows the end of each motion.
   void frame(float width, float height, float scale, double seconds);
   const Probe& probe() const { return ui_.probe(); }
   /// Stills of the first screen are still being made, one step a frame.
@@ -59,7 +60,7 @@ class Shell {
   };
   Tab& tab() { return tabs_[current_]; }
   bool shows_cards() { return tab().shows_cards && !tab().cards.scenarios().empty(); }
-  void show(Stage& stage, Scene scene);
+  void show(Stage& stage, Scene scene, bool moves);
   void follow_page(const Room& room, const Room& figures, double seconds);
   void press_play();
   void keys();
@@ -68,7 +69,7 @@ class Shell {
   void keep();
 
   // In shell_draw.cpp.
-  bool begin(const char* name, const Place& at, bool framed, bool scrolls = false) const;
+  bool begin(const char* name, const Place& at, bool framed, int flags) const;
   void draw_tabs(const Place& at);
   void draw_main(const Place& at);
   void draw_cards(const Room& room);

@@ -15,6 +15,8 @@
 namespace viz {
 namespace {
 
+constexpr int kFixed = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
+
 ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
 
 /// "05  Share and copy"; of a page that is no lesson's its title.
@@ -30,22 +32,20 @@ float button_width(const std::string& label) {
 }  // namespace
 
 /// A part of the window, in points. Framed: a panel with an edge of its own.
-bool Shell::begin(const char* name, const Place& at, bool framed, bool scrolls) const {
+bool Shell::begin(const char* name, const Place& at, bool framed, int flags) const {
   const float s = ui_.scale(), pad = framed ? kSidePad * s : 0;
   ImGui::SetCursorPos(ImVec2(at.x * s, at.y * s));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(pad, framed ? 8 * s : 0));
   ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(framed ? kPanel : kGround));
-  const int fixed = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
-  const bool open =
-      ImGui::BeginChild(name, ImVec2(at.w * s, at.h * s), false,
-                        ImGuiWindowFlags_AlwaysUseWindowPadding | (scrolls ? 0 : fixed));
+  const bool open = ImGui::BeginChild(name, ImVec2(at.w * s, at.h * s), false,
+                                      ImGuiWindowFlags_AlwaysUseWindowPadding | flags);
   ImGui::PopStyleColor();
   ImGui::PopStyleVar();
   return open;
 }
 
 void Shell::draw_tabs(const Place& at) {
-  begin("tabs", at, false);
+  begin("tabs", at, false, kFixed);
   const ImGuiStyle& style = ImGui::GetStyle();
   const std::string sign = motion ? "Motion on" : "Motion off";
   float right = button_width(sign) + button_width("?") + style.ItemSpacing.x;
@@ -94,11 +94,11 @@ void Shell::draw_main(const Place& at) {
   Stage& stage = tab().stage;
   Page& page = session().page();
   const bool has_picture = !stage.scene().shapes().empty();
-  begin("page", at, false, !has_picture);
-  if (!has_picture) {
-    page.draw(ui_);
-  } else if (shows_cards()) {
+  begin("page", at, false, has_picture || shows_cards() ? kFixed : 0);
+  if (shows_cards()) {
     draw_cards({at.w, at.h});
+  } else if (!has_picture) {
+    page.draw(ui_);
   } else {
     const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn());
     if (!click.command.empty()) ui_.run(click.command);
@@ -125,21 +125,23 @@ void Shell::draw_cards(const Room& room) {
 
 void Shell::draw_side(const Place& at) {
   const bool has_picture = !tab().stage.scene().shapes().empty();
-  begin("side", at, true, true);
+  begin("side", at, true, ImGuiWindowFlags_NoScrollbar);
+  ui_.begin_small();
   draw_scene(ui_, tab().figures.scene(), tab().figures.drawn());
   ui_.divider();
-  if (has_picture) {
+  if (has_picture || shows_cards()) {
     session().page().draw(ui_);
     ui_.divider();
   }
   draw_log();
+  ui_.end_small();
   ImGui::EndChild();
 }
 
 /// As many of the last lines as there is room for, the newest first.
 void Shell::draw_log() {
-  ui_.hint("What happened");
   const std::vector<Session::LogLine>& log = session().log();
+  if (!log.empty()) ui_.hint("What happened");
   const float left = ImGui::GetContentRegionAvail().y, wide = ImGui::GetContentRegionAvail().x;
   float used = 0;
   for (size_t i = log.size(); i-- > 0;) {
@@ -158,7 +160,7 @@ void Shell::draw_log() {
 
 /// What the scenario says; without one, or when something was refused, what happened.
 void Shell::draw_sentence(const Place& at) {
-  begin("sentence", at, false);
+  begin("sentence", at, false, kFixed);
   const Session& s = session();
   std::string words = s.caption();
   Ink ink = Ink::kText;
@@ -167,7 +169,7 @@ void Shell::draw_sentence(const Place& at) {
   } else if (!s.log().empty() && (words.empty() || s.log().back().error)) {
     words = s.log().back().text;
     if (s.log().back().error) ink = Ink::kError;
-  } else if (words.empty()) {
+  } else if (words.empty() && !shows_cards()) {
     words = session().page().info().summary;
     ink = Ink::kDim;
   }
@@ -177,13 +179,14 @@ void Shell::draw_sentence(const Place& at) {
 }
 
 void Shell::draw_player(const Place& at) {
-  begin("player", at, false);
+  begin("player", at, false, kFixed);
   Session& s = session();
   const char* none = s.can_step()   ? ""
                      : s.scenario() ? "the scenario is at its end"
                                     : "load a scenario, or begin a live run";
   if (ui_.shell_button("play", s.playing ? "Pause" : "Play",
-                       "Play the scenario, or let the live run go on (Space)", none)) {
+                       "Play the scenario, or let the live run go on (Space)", none,
+                       button_width("Pause"))) {
     press_play();
   }
   ui_.same_line();
@@ -200,10 +203,7 @@ void Shell::draw_player(const Place& at) {
   const std::string name = s.scenario() ? s.scenario()->name : "Scenarios";
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 6.5f * ImGui::GetFontSize();
   float rest = slider + 4 * spacing;
-  for (const std::string& label :
-       {std::string("Undo"), std::string("Redo"), std::string("Reset")}) {
-    rest += button_width(label) + spacing;
-  }
+  for (const char* label : {"Undo", "Redo", "Reset"}) rest += button_width(label);
   if (!tab().cards.scenarios().empty()) rest += button_width(name);
   draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
   if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
@@ -236,12 +236,12 @@ void Shell::draw_scrubber(float width) {
   const float u = ui_.scale(), high = ImGui::GetFrameHeight();
   const auto steps = static_cast<float>(s.num_steps());
   const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const float left = corner.x + 10 * u, right = corner.x + width - 64 * u;
+  const float left = corner.x + 10 * u, right = corner.x + width - 78 * u;
   const float y = corner.y + high / 2;
   const auto x_of = [&](size_t step) {
     return left + (right - left) * static_cast<float>(step) / std::max(steps, 1.0f);
   };
-  ImGui::InvisibleButton("scrubber", ImVec2(right - corner.x + 10 * u, high));
+  ImGui::InvisibleButton("scrubber", ImVec2(std::max(1.0f, right - corner.x + 10 * u), high));
   if (ImGui::IsItemActive() && s.scenario()) {
     const float part = (ImGui::GetIO().MousePos.x - left) / std::max(right - left, 1.0f);
     const auto to = static_cast<size_t>(std::lround(std::clamp(part, 0.0f, 1.0f) * steps));
@@ -260,7 +260,7 @@ void Shell::draw_scrubber(float width) {
     list.AddCircleFilled(ImVec2(here, y), 8 * u, kText);
   }
   const std::string count =
-      s.scenario() ? fmt::format("{} of {}", s.steps_done(), s.num_steps()) : "no story";
+      s.scenario() ? fmt::format("{} of {}", s.steps_done(), s.num_steps()) : "";
   list.AddText(ImVec2(right + 14 * u, y - ImGui::GetFontSize() / 2), kDim, count.c_str());
   ImGui::SameLine(corner.x - ImGui::GetWindowPos().x + width);
 }

@@ -1,42 +1,61 @@
 #include "viz/side_scenes.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace viz {
 namespace {
 
-constexpr int kColumns = 3;
-constexpr float kRow = 44;
+constexpr float kRow = 42, kValue = 18, kName = 12;
 
-int count_shown(const Page& page) {
-  const std::vector<Counter> all = page.counters();
-  return static_cast<int>(
-      std::ranges::count_if(all, [](const Counter& one) { return !one.label.empty(); }));
+struct Figures {
+  std::vector<Counter> shown;
+  int columns = 1;
+  float w = 0;  // of a column
+};
+
+/// As many columns as there are that cut no name.
+Figures laid_out(const Page& page, float width) {
+  Figures figures;
+  float widest = 0;
+  for (Counter& counter : page.counters()) {
+    if (counter.label.empty()) continue;
+    widest = std::max(widest, text_width(counter.label, kName));
+    figures.shown.push_back(std::move(counter));
+  }
+  const auto fitting = static_cast<int>(width / (widest + 6));
+  figures.columns = std::clamp(fitting, 1, 3);
+  figures.w = width / static_cast<float>(figures.columns);
+  return figures;
 }
 
 }  // namespace
 
 Room figures_room(const Place& side, const Page& page) {
-  const int rows = (count_shown(page) + kColumns - 1) / kColumns;
-  return {side.w - 2 * kSidePad, kRow * static_cast<float>(rows)};
+  const float width = side.w - 2 * kSidePad;
+  const Figures figures = laid_out(page, width);
+  const auto count = static_cast<int>(figures.shown.size());
+  return {width, kRow * static_cast<float>((count + figures.columns - 1) / figures.columns)};
 }
 
 Scene figures_of(const Page& page, const Room& room) {
   Scene scene(room);
-  const float w = room.w / kColumns;
+  const Figures figures = laid_out(page, room.w);
   int index = 0;
-  for (const Counter& counter : page.counters()) {
-    if (counter.label.empty()) continue;
-    const Place cell{w * static_cast<float>(index % kColumns),
-                     kRow * static_cast<float>(index / kColumns), w - 4, kRow - 4};
+  for (const Counter& counter : figures.shown) {
+    const auto column = static_cast<float>(index % figures.columns),
+               row = static_cast<float>(index / figures.columns);
+    const Place cell{figures.w * column, kRow * row, figures.w - 4, kRow - 4};
     const std::string id = "counters/" + counter.label;
     scene.box(id, cell, {}).tip(counter.tooltip);
     scene
         .label(id + "/value", {cell.x, cell.y, cell.w, 22},
-               counter.text.empty() ? std::to_string(counter.value) : counter.text, {.size = 18})
+               counter.text.empty() ? std::to_string(counter.value) : counter.text,
+               {.size = kValue})
         .during({0.7f, 1});
     scene.label(id + "/label", {cell.x, cell.y + 22, cell.w, 16}, counter.label,
-                {.size = 12, .paint = {Ink::kDim}});
+                {.size = kName, .paint = {Ink::kDim}});
     ++index;
   }
   return scene;

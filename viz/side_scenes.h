@@ -11,7 +11,8 @@ namespace viz {
 
 constexpr float kSidePad = 12;  // points, within the side column
 
-/// Counters that have a label, in rows of three: room in a side column that is so wide.
+/// The counters that have a label, in two or three columns: the room that they need in the side
+/// column.
 Room figures_room(const Place& side, const Page& page);
 Scene figures_of(const Page& page, const Room& room);
 

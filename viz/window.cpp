@@ -13,6 +13,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "common/base/error.h"
 #include "common/program/run_main.h"
@@ -121,14 +122,12 @@ void print_rects(const Shell& shell) {
 void run_window(Shell& shell, const WindowOptions& options) {
   Window window(options);
   window.opens_for(shell);
-  size_t logged = 0;
+  size_t seen = 0;  // changes with the log, and with the controls that there are
   int settle = 3;
   for (int n = 1; window.open() && !kv::interrupted(); ++n) {
     window.frame(shell);
-    if (shell.session().log().size() != logged) {
-      logged = shell.session().log().size();
-      settle = 3;
-    }
+    const size_t now = 1000 * shell.session().log().size() + shell.probe().controls.size();
+    if (std::exchange(seen, now) != now) settle = 3;
     if (options.rects && settle > 0 && --settle == 0) print_rects(shell);
     if (options.frames > 0 && n >= options.frames) break;
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "viz/page.h"
+#include "viz/parts.h"
 #include "viz/ui.h"
 
 namespace kvtest {
@@ -17,7 +18,8 @@ class CountingPage : public viz::Page {
  public:
   static constexpr int kMost = 10;
 
-  CountingPage() : Page({.lesson = "99", .title = "Count", .summary = "Counts to 10."}) {
+  explicit CountingPage(const std::string& lesson = "99")
+      : Page({.lesson = lesson, .title = "Count", .summary = "Counts to 10."}) {
     declare({{"add",
               {viz::number("N", -kMost, kMost)},
               "N more",
@@ -31,9 +33,20 @@ class CountingPage : public viz::Page {
               }}});
   }
   void reset() override { value_ = 0; }
-  std::vector<viz::Counter> counters() const override { return {{"value", value_}}; }
+  std::vector<viz::Counter> counters() const override { return {{"value", value_, "so many"}}; }
   void check_invariants() const override {
     if (value_ > kMost) throw std::logic_error("too many");
+  }
+  /// A box for each: the last one comes from the side.
+  viz::Scene scene(const viz::Room& room) override {
+    viz::Scene scene(room);
+    const viz::Grid grid = viz::fit(kMost, {0, 0, room.w, room.h}, {});
+    scene.box("panel", {0, 0, room.w, room.h}, viz::paint(viz::Ink::kPanel));
+    for (int64_t i = 0; i < value_; ++i) {
+      const std::string id = fmt::format("one {}", i);
+      scene.box(id, grid.cell(static_cast<int>(i)), viz::soft(0)).comes_from("panel").selecting(id);
+    }
+    return scene;
   }
   void draw(viz::Ui& ui) override { buttons(ui, {{"one", "+1", "add 1"}}); }
 

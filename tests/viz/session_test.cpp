@@ -320,6 +320,79 @@ TEST_CASE_FIXTURE(Fixture, "a reset and a loading are undone like any command") 
   CHECK(session.recorded("r").text() == "page 99\nadd 7\n");
 }
 
+TEST_CASE_FIXTURE(Fixture, "a walk to any step of a scenario is undone as one") {
+  session.load(viz::Scenario::parse(
+      "page 99\nsay one\nadd 1\nexpect value 1\nadd 2\nsay two\nfails add 9\nadd 4\n", "steps"));
+  CHECK(session.num_steps() == 4);
+  CHECK(session.step());
+  const auto states = [&](size_t step) {
+    session.go_to_step(step);
+    CHECK(session.steps_done() == step);
+    CHECK_FALSE(session.moves_on());
+    return value();
+  };
+  CHECK(states(4) == 7);
+  CHECK(session.caption() == "two");
+  CHECK(states(3) == 3);
+  CHECK(states(0) == 0);
+  CHECK(session.caption() == "one");
+  CHECK(states(2) == 3);
+  session.undo();  // all four
+  CHECK(session.steps_done() == 1);
+  CHECK(value() == 1);
+  session.redo();
+  CHECK(session.steps_done() == 2);
+  CHECK(value() == 3);
+  CHECK(session.step());
+  CHECK(session.moves_on());
+  CHECK(session.step());
+  CHECK(session.at_end());
+  CHECK(session.recorded("r").text() == "page 99\nadd 1\nadd 2\nadd 4\n");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a step back takes back the last command, whoever gave it") {
+  session.load(viz::Scenario::parse("page 99\nadd 1\nadd 2\nadd 4\n", "steps"));
+  session.play_on(2);
+  CHECK(session.try_run("add 5"));
+  for (const int64_t wanted : {3, 1, 0, 0}) {
+    session.step_back();
+    CHECK(value() == wanted);
+  }
+  CHECK(session.scenario() != nullptr);
+  session.undo();  // the steps back
+  CHECK(value() == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read what it announces") {
+  CHECK(session.is_new());
+  session.load(viz::Scenario::parse(
+      "page 99\nsay \"four words are here\"\nadd 1\nadd 2\nsay two\nadd 4\nsay bye\n", "told"));
+  CHECK_FALSE(session.is_new());
+  CHECK(session.caption() == "four words are here");
+  CHECK(session.position() == 0);
+  session.playing = true;
+  const double read = viz::seconds_to_read("four words are here");
+  CHECK(read == doctest::Approx(1.2 + 4 * 0.28));
+  session.advance(read - 0.01);
+  CHECK(value() == 0);
+  session.advance(0.02);
+  CHECK(value() == 1);
+  session.advance(session.seconds_per_step - 0.01);
+  CHECK(value() == 1);
+  session.advance(0.02);
+  CHECK(value() == 3);
+  session.advance(session.seconds_per_step + 0.01);
+  CHECK(session.caption() == "two");  // first the sentence
+  CHECK(value() == 3);
+  session.advance(viz::seconds_to_read("two") + 0.01);
+  CHECK(value() == 7);
+  session.advance(session.seconds_per_step + 0.01);
+  CHECK(session.caption() == "bye");
+  CHECK(session.playing);
+  session.advance(viz::seconds_to_read("bye") + 0.01);
+  CHECK_FALSE(session.playing);
+}
+
 TEST_CASE_FIXTURE(Fixture, "the log is bounded, whatever fills it") {
   CHECK(session.try_run("add 1"));
   for (int i = 0; i < 1200; ++i) i % 2 == 0 ? session.undo() : session.redo();
@@ -347,6 +420,10 @@ TEST_CASE("a device that fails is reported in the log, and the window stays") {
   session.undo();
   CHECK(session.log().back().error);
   CHECK(session.page().counter("value") == 0);
+  failing.broken = false;  // nothing is lost
+  for (int i = 0; i < 3; ++i) session.redo();
+  CHECK(session.page().counter("value") == 6);
+  failing.broken = true;
   session.load(viz::Scenario::parse("page 99\n\nadd 1\n", "live"));
   CHECK_THROWS_WITH_AS(session.play_on(), "line 3: the device is gone", kv::UserError);
 }

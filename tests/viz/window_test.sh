@@ -62,6 +62,7 @@ click() {
   xdotool mousemove "$x" "$y" sleep 0.2 mousedown 1 sleep 0.2 mouseup 1
   wait_for 20 has_frames $((seen + 1)) || fail "the click on '$1' did nothing"
 }
+click start # the first screen shows scenarios
 click new
 click "A/append 16"
 click "A/fork 3"

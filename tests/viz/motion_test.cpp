@@ -1,0 +1,129 @@
+// From scene to scene: what is seen at moments in between.
+
+#include "viz/motion.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "viz/stage.h"
+
+namespace {
+
+using viz::Ink;
+using viz::paint;
+
+/// What is seen of a shape at a part of the motion; null: nothing.
+struct Moment {
+  Moment(const viz::Scene& before, const viz::Scene& after, float part)
+      : drawn(viz::at_moment(viz::tracks(before, after), part)) {}
+  const viz::Drawn* find(const std::string& id) const {
+    const auto found = std::ranges::find_if(drawn, [&](auto& one) { return one.shape.id == id; });
+    return found == drawn.end() ? nullptr : &*found;
+  }
+  bool has(const std::string& id) const { return find(id) != nullptr; }
+  float x(const std::string& id) const {
+    REQUIRE(has(id));
+    return find(id)->shape.at.x;
+  }
+  std::vector<viz::Drawn> drawn;
+};
+
+viz::Scene scene() { return viz::Scene({400, 200}); }
+void box(viz::Scene& scene, const std::string& id, float x) {
+  scene.box(id, {x, 0, 10, 10}, viz::soft(0));
+}
+
+}  // namespace
+
+TEST_CASE("a shape with the same id is half way at half time") {
+  viz::Scene before = scene(), after = scene();
+  box(before, "a", 100);
+  box(after, "a", 200);
+  CHECK(Moment(before, after, 0).x("a") == 100);
+  CHECK(Moment(before, after, 0.5f).x("a") == doctest::Approx(150));
+  CHECK(Moment(before, after, 0.5f).find("a")->mix == doctest::Approx(0.5));
+  CHECK(Moment(before, after, 0.25f).x("a") < 125);  // slow at its beginning
+  CHECK(Moment(before, after, 1).x("a") == 200);
+}
+
+TEST_CASE("a new shape fades in, or comes from where its hint says") {
+  viz::Scene before = scene(), after = scene();
+  box(before, "a", 100);
+  box(after, "a", 100);
+  box(after, "new", 200);
+  after.box("copy", {300, 0, 10, 10}, viz::soft(0)).comes_from("a", {0.2f, 0.6f});
+  CHECK_FALSE(Moment(before, after, 0).has("new"));
+  CHECK(Moment(before, after, 0.5f).find("new")->shape.opacity == doctest::Approx(0.5));
+  CHECK(Moment(before, after, 0.5f).x("new") == 200);
+  CHECK_FALSE(Moment(before, after, 0.2f).has("copy"));
+  CHECK(Moment(before, after, 0.4f).x("copy") == doctest::Approx(200));
+  CHECK(Moment(before, after, 0.4f).find("copy")->shape.opacity == 1);
+  CHECK(Moment(before, after, 0.6f).x("copy") == 300);
+}
+
+TEST_CASE("what is gone fades out, or goes where it is sent") {
+  viz::Scene before = scene(), after = scene();
+  for (const char* id : {"a", "b"}) box(before, id, 100);
+  after.leaves("b", {300, 0, 0, 0}, {0.5f, 1}, true);
+  CHECK(Moment(before, after, 0.25f).find("a")->shape.opacity == doctest::Approx(0.5));
+  CHECK_FALSE(Moment(before, after, 0.5f).has("a"));
+  CHECK(Moment(before, after, 0.5f).x("b") == 100);  // waits for its moment
+  CHECK(Moment(before, after, 0.75f).x("b") == doctest::Approx(200));
+  CHECK(Moment(before, after, 0.75f).find("b")->shape.struck);
+  CHECK_FALSE(Moment(before, after, 1).has("b"));
+}
+
+TEST_CASE("a ghost is seen only on its way, over all others") {
+  viz::Scene before = scene(), after = scene();
+  box(before, "a", 0);
+  box(after, "a", 0);
+  viz::Scene other = scene();
+  box(other, "ghost", 100);
+  after.ghost(other.shapes()[0], {200, 0, 0, 0}, {0.25f, 0.75f});
+  CHECK_FALSE(Moment(before, after, 0.25f).has("ghost"));
+  CHECK(Moment(before, after, 0.5f).x("ghost") == doctest::Approx(150));
+  CHECK(Moment(before, after, 0.5f).drawn.back().shape.id == "ghost");
+  CHECK_FALSE(Moment(before, after, 1).has("ghost"));
+  after.drop_hints();
+  CHECK_FALSE(Moment(before, after, 0.5f).has("ghost"));
+}
+
+TEST_CASE("a text that changes fades into the next one, within its span") {
+  viz::Scene before = scene(), after = scene();
+  before.label("count", {0, 0, 50, 20}, "1");
+  after.label("count", {0, 0, 50, 20}, "2").during({0.8f, 1});
+  const auto texts = [&](float part) {
+    std::string all;
+    for (const viz::Drawn& one : Moment(before, after, part).drawn) all += one.shape.text;
+    return all;
+  };
+  CHECK(texts(0.8f) == "1");
+  CHECK(texts(0.9f) == "12");
+  CHECK(texts(1) == "2");
+}
+
+TEST_CASE("the stage takes as long as the scene asks for, and can be held") {
+  viz::Scene before = scene(), after = scene();
+  box(before, "a", 0);
+  box(after, "a", 100);
+  after.lasts(2);
+  viz::Stage stage;
+  stage.cut_to(before);
+  CHECK_FALSE(stage.moving());
+  stage.move_to(after);
+  const auto x = [&] { return stage.drawn().at(0).shape.at.x; };
+  CHECK(x() == 0);
+  stage.advance(1);
+  CHECK(x() == doctest::Approx(50));
+  stage.advance(0.9f);
+  CHECK(stage.moving());
+  stage.advance(0.2f);
+  CHECK_FALSE(stage.moving());
+  CHECK(x() == 100);
+  stage.hold(0.5f);
+  CHECK(x() == doctest::Approx(50));
+  stage.cut_to(before);
+  CHECK(x() == 0);
+}

@@ -1,0 +1,102 @@
+// Every picture of every scenario, measured: nothing is cut, overlaps or is too small to read, and
+// nothing in the window has to be scrolled.
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "viz/cards.h"
+#include "viz/files.h"
+#include "viz/headless.h"
+#include "viz/layout.h"
+#include "viz/pages.h"
+#include "viz/shell.h"
+#include "viz/side_scenes.h"
+
+namespace {
+
+std::vector<std::unique_ptr<viz::Page>> make_pages() {
+  return viz::make_pages({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
+}
+
+/// The same shell in windows of these sizes.
+struct Windows {
+  explicit Windows(viz::Shell& shell) {
+    struct Size {
+      int w, h;
+      float scale;
+    };
+    for (const Size& size : {Size{1024, 640, 1}, Size{1280, 800, 1}, Size{1920, 1080, 1},
+                             Size{2560, 1440, 1}, Size{2048, 1280, 2}}) {
+      all.push_back(std::make_unique<viz::Headless>(shell, size.w, size.h, size.scale));
+      names.push_back(std::to_string(size.w) + "x" + std::to_string(size.h));
+    }
+  }
+  void check() const {
+    for (size_t i = 0; i < all.size(); ++i) {
+      CAPTURE(names[i]);
+      all[i]->frame();
+      all[i]->frame();  // what scrolls is known after one frame
+      for (const std::string& fault : all[i]->crowded()) FAIL_CHECK(fault);
+    }
+  }
+  std::vector<std::unique_ptr<viz::Headless>> all;
+  std::vector<std::string> names;
+};
+
+void check_picture(viz::Page& page) {
+  for (const std::string& fault : viz::layout_faults(page)) FAIL_CHECK(fault);
+}
+
+}  // namespace
+
+TEST_CASE("every picture of every scenario can be read, in windows of all sizes") {
+  viz::Shell shell(make_pages, viz::load_shipped(KV_SOURCE_DIR));
+  const Windows windows(shell);
+  for (const viz::Scenario& scenario : viz::load_shipped(KV_SOURCE_DIR)) {
+    CAPTURE(scenario.page);
+    CAPTURE(scenario.name);
+    shell.load(scenario);
+    viz::Session& session = shell.session();
+    if (session.page().scene({}).shapes().empty()) continue;  // it draws widgets
+    check_picture(session.page());
+    while (!session.at_end()) {
+      session.play_on(1);
+      CAPTURE(session.steps_done());
+      check_picture(session.page());
+    }
+    windows.check();
+  }
+}
+
+TEST_CASE("the first screen of every page, its counters and its sentences can be read") {
+  const std::vector<viz::Scenario> scenarios = viz::load_shipped(KV_SOURCE_DIR);
+  for (const auto& page : make_pages()) {
+    CAPTURE(page->info().lesson);
+    std::vector<viz::Scenario> own;
+    for (const viz::Scenario& scenario : scenarios) {
+      if (scenario.page == page->info().lesson) own.push_back(scenario);
+    }
+    CHECK_FALSE(own.empty());
+    const viz::Cards cards(page->info(), own);
+    for (const auto& [w, h] :
+         {std::pair{1024.0f, 640.0f}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
+      CAPTURE(w);
+      const viz::WindowLayout layout = viz::window_layout(w, h);
+      std::vector<viz::Scene> scenes{cards.scene({layout.main.w, layout.main.h})};
+      scenes.push_back(viz::figures_of(*page, viz::figures_room(layout.side, *page)));
+      for (const viz::Scenario& scenario : own) {
+        for (const viz::Command& command : scenario.commands) {
+          if (command.verb != "say") continue;
+          scenes.push_back(viz::sentence_of(command.args.at(0), viz::Ink::kText,
+                                            {layout.sentence.w, layout.sentence.h}));
+        }
+      }
+      for (const viz::Scene& scene : scenes) {
+        for (const std::string& fault : viz::layout_faults(scene)) FAIL_CHECK(fault);
+      }
+    }
+  }
+}

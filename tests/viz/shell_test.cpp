@@ -1,0 +1,189 @@
+// The shell around a page: keys, cards, the scrubber, motion; with a page about a number.
+
+#include "viz/shell.h"
+
+#include <doctest/doctest.h>
+#include <imgui.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "tests/viz/example_page.h"
+#include "viz/headless.h"
+
+namespace {
+
+/// The same page about something else.
+struct OtherPage : kvtest::CountingPage {
+  OtherPage() : CountingPage("03") {}
+};
+
+std::vector<std::unique_ptr<viz::Page>> make_pages() {
+  std::vector<std::unique_ptr<viz::Page>> pages;
+  pages.push_back(std::make_unique<kvtest::CountingPage>());
+  pages.push_back(std::make_unique<OtherPage>());
+  return pages;
+}
+
+std::vector<viz::Scenario> scenarios() {
+  return {viz::Scenario::parse("page 99\nsay \"first comes one\"\nadd 1\nadd 2\nadd 4\n", "sums"),
+          viz::Scenario::parse("page 03\nadd 3\n", "other")};
+}
+
+struct Fixture {
+  explicit Fixture(viz::Outside outside = {})
+      : shell(make_pages, scenarios(), std::move(outside)), ui(shell, 1280, 800, 1) {}
+  int64_t value() { return shell.session().page().counter("value").value(); }
+  const std::string& lesson() { return shell.session().page().info().lesson; }
+  void key(int imgui_key, bool ctrl = false) { ui.press_key(imgui_key, ctrl); }
+  viz::Shell shell;
+  viz::Headless ui;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a new page shows its scenarios as cards, with stills, and plays one") {
+  for (int i = 0; i < 10; ++i) ui.frame();
+  CHECK_FALSE(shell.is_drafting());
+  CHECK(value() == 0);  // the still was made on another page
+  const auto before = ui.picture();
+  CHECK_THROWS_WITH(ui.click("one 0"), doctest::Contains("no control"));
+  ui.click("scenario/sums");
+  CHECK(ui.picture() != before);
+  CHECK(shell.session().playing);
+  CHECK(shell.session().caption() == "first comes one");
+  ui.frame(viz::seconds_to_read("first comes one") + 0.1);
+  CHECK(value() == 1);
+  ui.frame();
+  ui.click("one 0");  // the picture has taken the cards' place
+  CHECK(shell.session().page().selected() == "one 0");
+  ui.click("cards");  // and they come back when asked for
+  CHECK(shell.probe().controls.contains("scenario/sums"));
+  key(ImGuiKey_Escape);
+  CHECK_FALSE(shell.probe().controls.contains("scenario/sums"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "cards go away when somebody starts on his own") {
+  CHECK(shell.probe().controls.contains("start"));
+  ui.click("start");
+  CHECK_FALSE(shell.probe().controls.contains("start"));
+  shell.select("03");
+  ui.frame();
+  CHECK(shell.probe().controls.contains("scenario/other"));
+  ui.click("one");  // a control of the page
+  CHECK_FALSE(shell.probe().controls.contains("scenario/other"));
+  CHECK(value() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "keys mean the same on all pages, whatever was clicked last") {
+  shell.load(scenarios()[0]);
+  ui.frame();
+  ui.click("undo");  // a button has had the mouse: Space must not press it again
+  ui.click("redo");
+  key(ImGuiKey_RightArrow);
+  key(ImGuiKey_RightArrow);
+  CHECK(value() == 3);
+  key(ImGuiKey_LeftArrow);
+  CHECK(value() == 1);
+  key(ImGuiKey_End);
+  CHECK(value() == 7);
+  key(ImGuiKey_Home);
+  CHECK(value() == 0);
+  key(ImGuiKey_Z, true);
+  CHECK(value() == 3);  // where the walk began
+  key(ImGuiKey_Y, true);
+  CHECK(value() == 0);
+  key(ImGuiKey_Z);  // without Ctrl it means nothing
+  CHECK(value() == 0);
+  ui.type(' ');
+  CHECK(shell.session().playing);
+  ui.type(' ');
+  CHECK_FALSE(shell.session().playing);
+  key(ImGuiKey_RightArrow);
+  ui.type('r');
+  CHECK(value() == 0);
+  key(ImGuiKey_Z, true);
+  CHECK(value() == 1);
+  ui.type('3');
+  CHECK(lesson() == "03");
+  ui.type('m');
+  CHECK_FALSE(shell.motion);
+  ui.type('M');
+  CHECK(shell.motion);
+}
+
+TEST_CASE("keys that are typed into a field do nothing else") {
+  Fixture f({.open = [](const std::string&) -> viz::Scenario { kv::user_error("none"); }});
+  f.ui.click("start");
+  f.ui.click("open");
+  f.ui.click("load/file");
+  for (const char c : std::string("3mr ?")) f.ui.type(c);
+  CHECK(f.lesson() == "99");
+  CHECK(f.shell.motion);
+  CHECK_FALSE(f.shell.session().can_undo());
+}
+
+TEST_CASE("what is opened switches to its page, what is not says why, and both can be undone") {
+  std::string wanted = "page 03\nadd 5\n";
+  Fixture f({.keep = [&](const viz::Scenario& recorded) { return wanted = recorded.text(); },
+             .open = [&](const std::string&) { return viz::Scenario::parse(wanted, "mine"); },
+             .open_first = "mine.txt"});
+  f.ui.click("start");
+  CHECK_THROWS_WITH(f.ui.click("record"), doctest::Contains("nothing has been done"));
+  f.ui.click("open");
+  f.ui.click("load");
+  CHECK(f.lesson() == "03");
+  f.ui.click("step");
+  CHECK(f.value() == 5);
+  f.ui.click("record");
+  CHECK(wanted == "page 03\nadd 5\n");
+  for (const char* name : {"undo", "undo"}) f.ui.click(name);
+  CHECK(f.shell.session().scenario() == nullptr);
+  wanted = "page 77\n";
+  f.shell.open("x");
+  CHECK(f.lesson() == "03");
+  CHECK_THROWS_AS(f.shell.load(viz::Scenario::parse(wanted, "x")), kv::UserError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "the scrubber goes to the step that is clicked, and undo comes back") {
+  shell.load(scenarios()[0]);
+  ui.frame();
+  ui.click("step 2");
+  CHECK(value() == 3);
+  ui.click("step 3");
+  CHECK(value() == 7);
+  ui.click("step 1");
+  CHECK(value() == 1);
+  ui.click("undo");
+  CHECK(value() == 0);
+  CHECK(shell.session().scenario() != nullptr);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "the picture moves for as long as it has to, at the speed of the player") {
+  shell.load(scenarios()[0]);
+  shell.session().step();
+  ui.frame();
+  const auto pictures = [&](double seconds) {
+    ui.frame(seconds);
+    return ui.picture();
+  };
+  shell.session().step();
+  const auto begin = pictures(0.01);
+  const auto middle = pictures(0.2);
+  CHECK(middle != begin);
+  const auto end = pictures(0.3);
+  CHECK(end != middle);
+  CHECK(pictures(0.3) == end);
+  shell.motion = false;
+  shell.session().step();
+  const auto next = pictures(0.01);
+  CHECK(next != end);
+  CHECK(pictures(0.3) == next);  // at once
+  shell.motion = true;
+  shell.hold(0.5f);
+  shell.session().undo();
+  const auto held = pictures(0.01);
+  CHECK(pictures(1) == held);
+}
