@@ -121,7 +121,7 @@ test('the search finds a chapter, code is copied, the dark stays', async () => {
 })
 
 test('where the text says "Click it" there is the page, or why there is none', async () => {
-  const { page } = await browser.open(lesson)
+  const { page, errors } = await browser.open(lesson)
   if (!hasVisualizer) {
     assert.match(await page.locator('.visualizer-note').innerText(), /without the visualizer/)
     return
@@ -130,8 +130,9 @@ test('where the text says "Click it" there is the page, or why there is none', a
   const frame = page.locator('.visualizer iframe')
   assert.equal(await frame.getAttribute('src'), `${base}viz/index.html#page=05&embed`)
   const content = await (await frame.elementHandle()).contentFrame()
-  await content.waitForLoadState('load')
-  assert.ok(await content.locator('body *').count())
+  await content.waitForFunction(() => document.body.dataset.ready, null, { timeout: 60_000 })
+  assert.equal(await content.evaluate(() => visualizer.state().page), '05')
+  assert.deepEqual(errors, [])
   const box = await frame.boundingBox()
   assert.ok(box.width > 800 && box.x + box.width < 1280, `from ${box.x}, ${box.width} pixels`)
   await page.setViewportSize({ width: 390, height: 844 })

@@ -27,11 +27,14 @@ function browserPath() {
   return found
 }
 
+// The visualizer draws with WebGL, and no GPU has to be there.
+const drawing = ['--use-angle=swiftshader', '--enable-unsafe-swiftshader', '--ignore-gpu-blocklist']
+
 /** A browser and a server for as long as the tests of a file run: {open, close}. */
 export async function reader() {
   const server = await serve(out, { base })
   const address = `http://127.0.0.1:${server.address().port}`
-  const browser = await chromium.launch({ executablePath: browserPath(), args: ['--no-sandbox'] })
+  const browser = await chromium.launch({ executablePath: browserPath(), args: ['--no-sandbox', ...drawing] })
   return {
     address,
     /** A page in a fresh profile. `errors` collects what the console has to say. */
