@@ -8,35 +8,30 @@
 namespace viz {
 
 LiveRun::LiveRun(std::function<void(const kv::TokenCallback&)> generate)
-    : thread_([this, generate = std::move(generate)] {
-        go_on_.acquire();
+    : turns_([this, generate = std::move(generate)] {
         try {
           if (!cancelled_) generate([this](size_t r, int32_t id) { return on_token(r, id); });
         } catch (const std::exception& e) {
           error_ = e.what();
         }
         finished_ = true;
-        stands_still_.release();
       }) {}
 
 LiveRun::~LiveRun() {
   cancelled_ = true;
-  go_on_.release();
-  thread_.join();
+  if (!finished_) turns_.go_on();
 }
 
 bool LiveRun::step() {
   if (finished_) return false;
-  go_on_.release();
-  stands_still_.acquire();
+  turns_.go_on();
   return true;
 }
 
 bool LiveRun::on_token(size_t request, int32_t token) {
   if (cancelled_) return false;
   tokens_.push_back({.request = request, .id = token});
-  stands_still_.release();
-  go_on_.acquire();
+  turns_.stand_still();
   return !cancelled_;
 }
 

@@ -1,20 +1,19 @@
 #pragma once
 
-// A page that watches a real engine: generate() runs on a thread of its own and stops after every
+// A page that watches a real engine: generate() takes turns with the page and stops after every
 // token until it is let on, so that between steps the page reads the engine's own structures.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <semaphore>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/model/engine.h"
 #include "common/model/model.h"
 #include "common/model/tokenizer.h"
 #include "viz/page.h"
+#include "viz/turns.h"
 
 namespace viz {
 
@@ -24,9 +23,9 @@ class LiveRun {
     size_t request = 0;
     int32_t id = 0;
   };
-  /// Calls generate(callback) on its own thread; nothing is generated before the first step.
+  /// Calls generate(callback) in turns; nothing is generated before the first step.
   explicit LiveRun(std::function<void(const kv::TokenCallback&)> generate);
-  /// Cancels what is running and waits for it.
+  /// Cancels what is running.
   ~LiveRun();
   LiveRun(const LiveRun&) = delete;
   LiveRun& operator=(const LiveRun&) = delete;
@@ -41,13 +40,12 @@ class LiveRun {
  private:
   bool on_token(size_t request, int32_t token);
 
-  // Page and engine take turns: the rest is read and written by whoever's turn it is.
-  std::binary_semaphore go_on_{0}, stands_still_{0};
+  // Read and written by whoever's turn it is.
   bool finished_ = false;
   bool cancelled_ = false;
   std::string error_;
   std::vector<Token> tokens_;
-  std::thread thread_;
+  Turns turns_;
 };
 
 /// The live part of a page: the model; an engine on its way through some requests, a token at a
@@ -111,7 +109,7 @@ class Live {
   std::unique_ptr<Loaded> loaded_;
   std::vector<kv::Request> requests_;
   std::unique_ptr<kv::Engine> engine_;  // borrows the model
-  std::unique_ptr<LiveRun> run_;        // last: its thread ends before what it uses
+  std::unique_ptr<LiveRun> run_;        // last: it ends before what it uses
 };
 
 }  // namespace viz
