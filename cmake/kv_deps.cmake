@@ -1,5 +1,10 @@
 # Libraries: the system's package first (./course installs them on Debian and Ubuntu), a download
 # where a system lacks one.
+if(EMSCRIPTEN)
+  include(kv_web)
+  find_package(Threads REQUIRED)
+  return()
+endif()
 include(FetchContent)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)

@@ -1,6 +1,9 @@
 # Dear ImGui, GLFW and OpenGL 3 for the visualizer: found, or skipped with one visible line.
 #   KV_HAVE_IMGUI   pages and headless pictures
 #   KV_HAVE_WINDOW  a window as well
+if(EMSCRIPTEN)
+  return()  # kv_web.cmake has said it all
+endif()
 set(KV_VIZ AUTO CACHE STRING "AUTO: build the visualizer when Dear ImGui is found; ON: require it; OFF")
 set_property(CACHE KV_VIZ PROPERTY STRINGS AUTO ON OFF)
 set(KV_HAVE_IMGUI OFF)

@@ -223,7 +223,7 @@ float area_of(const Scene& scene) {
 
 }  // namespace
 
-WindowLayout window_layout(float width, float height) {
+WindowLayout window_layout(float width, float height, bool tabs) {
   constexpr float kEdge = 10, kGap = 8, kTabs = 32, kPlayer = 32;
   const float inner = width - 2 * kEdge;
   const float side = std::round(std::clamp(0.235f * width, 200.0f, 320.0f));
@@ -232,7 +232,7 @@ WindowLayout window_layout(float width, float height) {
   layout.tabs = {kEdge, kGap, inner, kTabs};
   layout.player = {kEdge, height - kGap - kPlayer, inner, kPlayer};
   layout.sentence = {kEdge, layout.player.y - kGap - sentence, inner, sentence};
-  const float top = layout.tabs.bottom() + kGap;
+  const float top = tabs ? layout.tabs.bottom() + kGap : kGap;
   const float tall = layout.sentence.y - kGap - top;
   layout.side = {kEdge + inner - side, top, side, tall};
   layout.main = {kEdge, top, inner - side - 12, tall};

@@ -19,7 +19,7 @@ struct WindowLayout {
   Place sentence;  // what the scenario says
   Place player;    // at the bottom
 };
-WindowLayout window_layout(float width, float height);
+WindowLayout window_layout(float width, float height, bool tabs = true);
 
 /// What makes a picture hard to read, each with the ids that it is about: texts that are cut, that
 /// lie on one another, on an edge or beyond the room; boxes that are neither nested nor apart (but

@@ -62,7 +62,7 @@ void Shell::keep() {
 
 void Shell::frame(float width, float height, float scale, double seconds) {
   ui_.begin_frame(scale);
-  const WindowLayout layout = window_layout(width / scale, height / scale);
+  const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
   keys();
   follow_page({layout.main.w, layout.main.h}, figures_room(layout.side, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
@@ -73,7 +73,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
                    ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoSavedSettings |
                    ImGuiWindowFlags_NoBringToFrontOnFocus);
   ImGui::PopStyleVar();
-  draw_tabs(layout.tabs);
+  if (tabs) draw_tabs(layout.tabs);
   draw_main(layout.main);
   draw_side(layout.side);
   draw_sentence(layout.sentence);

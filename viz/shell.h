@@ -45,6 +45,8 @@ class Shell {
   bool is_drafting() const { return drafting_; }
   /// Whether the picture moves from state to state; else it changes at once.
   bool motion = true;
+  /// Whether the row on top is there; a text that shows one page has none.
+  bool tabs = true;
   /// From the next motion on the picture stands still at this part of it: for pictures of a moment.
   void hold(float part) { held_ = part; }
 

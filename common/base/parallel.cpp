@@ -143,9 +143,13 @@ class Pool {
 
 /// The cores that this process may use: a container or taskset may allow fewer than there are.
 int allowed_cores() {
+#ifdef __EMSCRIPTEN__
+  return 1;  // threads in a browser want headers that not every server sends
+#else
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
   return static_cast<int>(std::thread::hardware_concurrency());  // more than 1,024, or not known
+#endif
 }
 
 int threads_from_environment() {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -15,9 +16,18 @@ namespace {
 
 template <typename Number>
 bool parses_as(const std::string& text, Number& value) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end;
+#ifdef __EMSCRIPTEN__  // whose library reads no real numbers
+  if constexpr (std::is_floating_point_v<Number>) {
+    char* stop = nullptr;
+    value = std::strtod(text.c_str(), &stop);
+    return !text.empty() && stop == text.data() + text.size();
+  } else
+#endif
+  {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc() && stop == end;
+  }
 }
 
 /// Refuses what `allowed` does not like; `range` stands in the message and in the help.

@@ -110,7 +110,7 @@ void Triangle::draw_cells(size_t pass) {
   const auto [begin, end] = when(pass);
   const auto rows = static_cast<size_t>(view_.passes[pass]);
   const size_t old = pass > 0 ? rows - 1 : 0;
-  const auto part = [&](size_t token) {
+  const auto part = [&, begin = begin, end = end](size_t token) {
     return begin + (end - begin) * moment_of(static_cast<float>(token) / static_cast<float>(rows));
   };
   for (size_t token = 0; token < rows; ++token) {

@@ -198,8 +198,8 @@ void PrefixPage::draw_chain(viz::Ui& ui, const WordCache::Request& request) {
     link.block_id = table.block_ids()[index];
     const int first = i * table.block_size();
     const int end = std::min(first + table.block_size(), static_cast<int>(request.tokens.size()));
-    link.text =
-        cache_->vocabulary().text({request.tokens.begin() + first, request.tokens.begin() + end});
+    link.text = cache_->vocabulary().text(
+        {request.tokens.data() + first, static_cast<size_t>(end - first)});
     link.hash = index < hashes.size() ? fmt::format("{:x}", hashes[index]) : "not full: no hash";
     link.mark = cache_->is_wrong(request, i)        ? viz::ChainView::Mark::kWrong
                 : first < request.num_cached_tokens ? viz::ChainView::Mark::kHit

@@ -1,0 +1,151 @@
+// The visualizer and the ladder as ./course web made them, in Chromium: from a server, and as files.
+import assert from 'node:assert/strict'
+import fs from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { serve } from '../../site/server.mjs'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const { chromium } = createRequire(path.join(root, 'site/package.json'))('playwright-core')
+const out = process.env.WEB_OUT ?? path.join(root, 'build/web')
+const shots = process.env.WEB_SHOTS  // a folder for pictures of the pages
+
+let browser, server, address
+before(async () => {
+  const folders = process.env.PATH.split(':')
+  const executablePath = folders.flatMap((folder) => ['chromium', 'google-chrome'].map((name) => path.join(folder, name))).find((file) => fs.existsSync(file))
+  assert.ok(executablePath, 'no Chromium here: apt-get install chromium')
+  server = await serve(out)
+  address = `http://127.0.0.1:${server.address().port}/`
+  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader', '--ignore-gpu-blocklist'] })
+})
+after(async () => {
+  await browser.close()
+  server.closeAllConnections()
+  server.close()
+})
+
+/** A tab with nothing in it yet. What the console says of errors fails the test that closes it. */
+async function tab(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options })
+  const page = await context.newPage()
+  const errors = []
+  page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
+  page.on('pageerror', (error) => errors.push(error.message))
+  return { page, errors, close: async () => (assert.deepEqual(errors, []), await context.close()) }
+}
+
+const ready = (page) => page.waitForFunction(() => document.body.dataset.ready, null, { timeout: 60_000 })
+const state = (page) => page.evaluate(() => visualizer.state())
+const until = (page, name) => page.waitForFunction((wanted) => visualizer.controls()[wanted], name)
+
+async function open(page, hash = '') {
+  await page.goto(`${address}index.html${hash}`)
+  await ready(page)
+}
+
+/** Clicks a control by its name, as a hand would: by where it stands. */
+async function click(page, name) {
+  await until(page, name)
+  const { x, y, disabled } = await page.evaluate((wanted) => visualizer.controls()[wanted], name)
+  assert.equal(disabled, '', name)
+  const scale = await page.evaluate(() => devicePixelRatio)
+  await page.mouse.click(x / scale, y / scale, { delay: 60 })
+}
+
+async function shoot(page, name) {
+  if (shots) await page.screenshot({ path: path.join(shots, `${name}.png`) })
+}
+
+/** Loads a scenario by its link, walks to its end, and says what did not hold. */
+async function walk(page, { name, page: lesson, text }) {
+  await page.evaluate((link) => { location.hash = link }, `s=${await page.evaluate((words) => visualizer.encode(words), text)}`)
+  await page.waitForFunction((wanted) => visualizer.state().page === wanted && visualizer.state().scenario === 'shared' && visualizer.state().step === 0, lesson)
+  await page.focus('#canvas')
+  await page.keyboard.press('End', { delay: 60 })
+  await page.waitForFunction(() => visualizer.state().ended || visualizer.state().errors.length, null, { timeout: 120_000 })
+  const { errors, ended, step, steps } = await state(page)
+  assert.deepEqual(errors, [], `${lesson}/${name}`)
+  assert.ok(ended && step === steps && steps > 0, `${lesson}/${name}: step ${step} of ${steps}`)
+}
+
+test('every page opens by its tab, and by its address', async () => {
+  const { page, close } = await tab()
+  await open(page)
+  const pages = [...new Set((await page.evaluate(() => visualizer.scenarios())).map((scenario) => scenario.page))]
+  assert.ok(pages.length >= 9, pages.join())
+  for (const lesson of pages) {
+    await click(page, `tab ${lesson}`)
+    await page.waitForFunction((wanted) => visualizer.state().page === wanted, lesson)
+    await shoot(page, `cards_${lesson}`)
+  }
+  await page.evaluate(() => { location.hash = 'page=05' })
+  await page.waitForFunction(() => visualizer.state().page === '05')
+  await close()
+})
+
+test('every scenario of every page holds to its end, live runs too', async () => {
+  const { page, close } = await tab()
+  await open(page)
+  for (const scenario of await page.evaluate(() => visualizer.scenarios())) {
+    await walk(page, scenario)
+    await shoot(page, `end_${scenario.page}_${scenario.name}`)
+  }
+  await close()
+})
+
+test('a card plays its scenario; Share gives a link that opens it', async () => {
+  const { page, close } = await tab({ permissions: ['clipboard-read', 'clipboard-write'] })
+  await open(page, '#page=05')
+  const [name] = Object.keys(await page.evaluate(() => visualizer.controls())).filter((control) => /^scenario.[a-z_]+$/.test(control))
+  await click(page, name)
+  await page.waitForFunction(() => visualizer.state().scenario !== '')
+  await page.waitForFunction(() => visualizer.state().step > 1)
+  await click(page, 'record')
+  await page.waitForFunction(() => location.hash.startsWith('#s='))
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url())
+  const other = await tab()
+  await other.page.goto(page.url())
+  await ready(other.page)
+  assert.equal((await state(other.page)).page, '05')
+  assert.ok((await state(other.page)).steps > 0)
+  await other.close()
+  await close()
+})
+
+test('inside a text: no tabs; a touch clicks; a dense screen is sharp', async () => {
+  const { page, close } = await tab({ viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
+  await open(page, '#page=07&embed')
+  const controls = await page.evaluate(() => visualizer.controls())
+  assert.deepEqual(Object.keys(controls).filter((name) => name.startsWith('tab ')), [])
+  assert.equal(await page.evaluate(() => document.getElementById('canvas').width), 3 * 844)
+  const [name] = Object.keys(controls).filter((control) => /^scenario.[a-z_]+$/.test(control))
+  await page.touchscreen.tap(controls[name].x / 3, controls[name].y / 3)
+  await page.waitForFunction(() => visualizer.state().scenario !== '')
+  await shoot(page, 'phone')
+  await close()
+})
+
+test('opened as a file it works as well', async () => {
+  const { page, close } = await tab()
+  await page.goto(`${pathToFileURL(path.join(out, 'index.html'))}#page=03&play=1`)
+  await ready(page)
+  assert.equal((await state(page)).page, '03')
+  await close()
+})
+
+test('the ladder has the digest of the desktop', { timeout: 600_000 }, async () => {
+  const readme = fs.readFileSync(path.join(root, 'README.md'), 'utf8')
+  const [digest] = /\b[0-9a-f]{16}\b/.exec(readme)
+  const { page, close } = await tab()
+  await page.goto(`${address}ladder.html`)
+  await page.click('#run')
+  await page.waitForSelector('tbody tr', { timeout: 590_000 })
+  const shown = await page.locator('td.digest').allTextContents()
+  assert.equal(shown.length, 8)
+  assert.deepEqual([...new Set(shown)], [digest])
+  await shoot(page, 'ladder')
+  await close()
+})

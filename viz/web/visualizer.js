@@ -1,0 +1,151 @@
+// The visualizer's page: makes the program of viz/web.cpp, hands it what is clicked and typed, and asks
+// for a frame whenever the browser draws one.
+//   #page=05        opens lesson 05's page
+//   #s=...          a scenario: its text in base64url, as Share makes it
+//   #play=1         plays at once
+//   #embed          without tabs: inside a text
+
+'use strict'
+
+const canvas = document.getElementById('canvas')
+const message = document.getElementById('message')
+const kLeast = { width: 960, height: 600 }  // points that a page needs; a smaller window shrinks it
+
+const encode = (text) =>
+  btoa(String.fromCharCode(...new TextEncoder().encode(text))).replace(/[+]/g, '-').replace(/[/]/g, '_').replace(/=+$/, '')
+const decode = (word) =>
+  new TextDecoder().decode(Uint8Array.from(atob(word.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0)))
+
+let program = null
+const events = []  // of the mouse; a frame sees at most one change of its button
+
+function tell(text) {
+  message.textContent = text
+  message.hidden = text === ''
+}
+
+function openWhatTheAddressSays() {
+  const wanted = new URLSearchParams(location.hash.slice(1))
+  const page = /^[1-9]$/.test(wanted.get('page')) ? `0${wanted.get('page')}` : wanted.get('page') ?? ''
+  let scenario = ''
+  try {
+    scenario = wanted.has('s') ? decode(wanted.get('s')) : ''
+  } catch {
+    console.error('#s=: not a scenario in base64url')
+  }
+  program.ccall('web_open', null, ['string', 'string', 'number', 'number'],
+    [page, scenario, wanted.has('embed') ? 1 : 0, wanted.get('play') === '1' ? 1 : 0])
+}
+
+function share(text) {
+  const link = `${location.href.split('#')[0]}#s=${encode(text)}`
+  history.replaceState(null, '', link)
+  navigator.clipboard?.writeText(link).catch(() => {})  // the address bar has it in any case
+}
+
+// ---- what is clicked and typed
+
+function pointer(event, down) {
+  const box = canvas.getBoundingClientRect()
+  const x = ((event.clientX - box.left) / box.width) * canvas.width
+  const y = ((event.clientY - box.top) / box.height) * canvas.height
+  events.push({ x, y, down })
+  if (event.pointerType !== 'mouse' && down === false) events.push({ x: -1, y: -1, down })  // a finger hovers nowhere
+}
+
+canvas.addEventListener('pointerdown', (event) => {
+  canvas.focus({ preventScroll: true })
+  canvas.setPointerCapture(event.pointerId)
+  pointer(event, events.at(-1)?.down ?? false)  // there first, and pressed in the next frame
+  pointer(event, true)
+})
+canvas.addEventListener('pointerup', (event) => pointer(event, false))
+canvas.addEventListener('pointercancel', (event) => pointer(event, false))
+canvas.addEventListener('pointermove', (event) => pointer(event, event.buttons !== 0))
+canvas.addEventListener('pointerleave', () => events.push({ x: -1, y: -1, down: false }))
+canvas.addEventListener('wheel', (event) => {
+  event.preventDefault()
+  program?._web_wheel(-event.deltaY / (event.deltaMode === 0 ? 100 : 3))
+}, { passive: false })
+
+function key(event, down) {
+  if (!program) return
+  const control = event.ctrlKey || event.metaKey
+  program.ccall('web_key', null, ['string', 'number', 'number', 'number'], [event.key, down, control ? 1 : 0, event.shiftKey ? 1 : 0])
+  const isText = [...event.key].length === 1 && !control
+  if (down && isText) program.ccall('web_text', null, ['string'], [event.key])
+  if (isText || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[zy]$/.test(event.key))) event.preventDefault()
+}
+canvas.addEventListener('keydown', (event) => key(event, 1))
+canvas.addEventListener('keyup', (event) => key(event, 0))
+
+function takeEvents() {
+  let last = null
+  while (events.length > 0) {
+    const next = events[0]
+    if (last !== null && next.down !== last.down) break
+    last = events.shift()
+    if (takeEvents.down !== last.down) {
+      takeEvents.down = last.down
+      break
+    }
+  }
+  if (last) program._web_mouse(last.x, last.y, last.down ? 1 : 0)
+}
+takeEvents.down = false
+
+// ---- frames
+
+let before = 0
+function frame(now) {
+  const sharp = window.devicePixelRatio || 1
+  const width = Math.max(1, Math.round(canvas.clientWidth * sharp))
+  const height = Math.max(1, Math.round(canvas.clientHeight * sharp))
+  if (canvas.width !== width) canvas.width = width
+  if (canvas.height !== height) canvas.height = height
+  const shrunk = Math.min(1, canvas.clientWidth / kLeast.width, canvas.clientHeight / kLeast.height)
+  takeEvents()
+  try {
+    program._web_frame(Math.min((now - before) / 1000 || 0.016, 0.1), width, height, Math.max(sharp * shrunk, 0.25))
+  } catch (error) {
+    console.error(error)
+    tell('The visualizer has stopped: an error that is no fault of yours. Reload the page to begin anew.')
+    return
+  }
+  before = now
+  if (!document.body.dataset.ready) document.body.dataset.ready = performance.now().toFixed(0)
+  requestAnimationFrame(frame)
+}
+
+async function start() {
+  const [files, model] = await Promise.all([readPack('visualizer'), readPack('model')])
+  const script = document.createElement('script')
+  script.src = scriptOf(files, 'visualizer')
+  await new Promise((resolve, reject) => {
+    script.onload = resolve
+    script.onerror = () => reject(new Error('its program cannot be read'))
+    document.head.append(script)
+  })
+  program = await createVisualizer({ wasmBinary: files.get('visualizer.wasm'), canvas, share })
+  writeFiles(program.FS, files)
+  writeFiles(program.FS, model)
+  program._web_start(matchMedia('(prefers-reduced-motion: reduce)').matches ? 0 : 1)
+  openWhatTheAddressSays()
+  addEventListener('hashchange', openWhatTheAddressSays)
+  tell('')
+  if (!location.hash.includes('embed')) canvas.focus()
+  requestAnimationFrame(frame)
+}
+
+/** For tests: what stands where, and how the page is. */
+window.visualizer = {
+  controls: () => JSON.parse(program.UTF8ToString(program._web_controls())),
+  state: () => JSON.parse(program.UTF8ToString(program._web_state())),
+  scenarios: () => JSON.parse(program.UTF8ToString(program._web_scenarios())),
+  encode,
+}
+
+start().catch((error) => {
+  console.error(error)
+  tell(`The visualizer cannot begin: ${error.message}. It wants a browser of 2023 or later, with WebGL 2.`)
+})
