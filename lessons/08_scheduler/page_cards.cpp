@@ -8,8 +8,10 @@ constexpr int kMostEntries = 48;  // of a card: more blocks are a bar
 }  // namespace
 
 void Picture::lane(const std::string& id, const Place& at, const std::string& title) {
+  const float left = std::min(8.0f, 0.1f * at.w);
   scene_.box("lane " + id, at, paint(Ink::kPanel)).radius = 8;
-  viz::heading(scene_, "lane " + id + "/title", {at.x + 8, at.y + 3, at.w - 12, kHeading}, title);
+  viz::heading(scene_, "lane " + id + "/title", {at.x + left, at.y + 3, at.w - left - 4, kHeading},
+               title);
 }
 
 /// The next one that starts is nearest to the gate.
@@ -84,8 +86,8 @@ void Picture::card(const Seen& seen, const Place& at) {
   y += bar + pad;
   if (!seen.words.empty()) {
     const float h = 0.45f * (inside.bottom() - y);
-    last_words(seen, {inside.x, y, inside.w, h}, when);
-    y += h;
+    if (h >= 8) last_words(seen, {inside.x, y, inside.w, h}, when);
+    y += std::max(h, 0.0f);
   }
   if (inside.bottom() - y >= 5) entries(seen, {inside.x, y, inside.w, inside.bottom() - y}, when);
 }

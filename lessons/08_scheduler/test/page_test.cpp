@@ -113,6 +113,10 @@ TEST_CASE_FIXTURE(Fixture, "who asks and who gives, by priority and for more tha
   for (int i = 0; i < 9 && value("preemptions") == 0; ++i) run({"step"});
   CHECK(reason(page.scene(kRoom)) ==
         "B needs 2 blocks, 1 is free: it is the youngest, and gives its 2");
+  // The last free block goes to A in the same pass.
+  run({"pool 5 4 16", "submit A 8 9 0 0", "submit B 8 9 0 0", "step", "step"});
+  CHECK(reason(page.scene(kRoom)) ==
+        "B needs 1 block, none is free: it is the youngest, and gives its 2");
 }
 
 TEST_CASE_FIXTURE(Fixture, "the first in line says what it needs, and the pass that it is full") {
