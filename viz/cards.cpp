@@ -11,7 +11,8 @@
 namespace viz {
 namespace {
 
-constexpr float kLandscape = 1.5f;  // cards that are wider than so many heights lie
+constexpr float kLandscape = 1.5f;        // cards that are wider than so many heights lie
+constexpr float kPad = 12, kWords = 110;  // around a card's content; of the words below a still
 
 bool is_live(const Scenario& scenario) {
   return std::ranges::any_of(scenario.commands,
@@ -58,15 +59,21 @@ void words_of_card(Scene& scene, const Scenario& scenario, const Place& at) {
                   {.size = size_for(sentence, below, 14), .paint = {Ink::kDim}});
 }
 
+constexpr float kRatio = Cards::kStill.w / Cards::kStill.h;
+
+float still_height(float card_w, float card_h) {
+  const float w = card_w - 2 * kPad, h = card_h - 2 * kPad;
+  return card_w > kLandscape * card_h ? std::min(h, 0.5f * w / kRatio)
+                                      : std::min(w / kRatio, h - kWords);
+}
+
 /// A still, and words below it or, on a card that is much wider than tall, beside it.
 void card(Scene& scene, const Scenario& scenario, const Place& at) {
-  constexpr float kRatio = Cards::kStill.w / Cards::kStill.h, kWords = 110;
   const std::string id = "scenario/" + scenario.name;
   scene.box(id, at, paint(Ink::kPanel), paint(Ink::kLine)).selecting(id).radius = 10;
-  const Place inside = at.inset(12);
+  const Place inside = at.inset(kPad);
   const bool beside = at.w > kLandscape * at.h;
-  const float tall = beside ? std::min(inside.h, 0.5f * inside.w / kRatio)
-                            : std::min(inside.w / kRatio, inside.h - kWords);
+  const float tall = still_height(at.w, at.h);
   const Place still{inside.x, inside.y, tall * kRatio, tall};
   scene.box(id + "/still", still, paint(Ink::kGround)).radius = 4;
   const Place words =
@@ -76,12 +83,12 @@ void card(Scene& scene, const Scenario& scenario, const Place& at) {
   words_of_card(scene, scenario, words);
 }
 
-/// Cards that stand or lie, whichever are larger; no taller than their content needs.
+/// Cards that stand or lie, whichever have larger stills; no taller than their content needs.
 Grid grid_of(size_t count, const Place& field) {
   const auto cards = static_cast<int>(count);
   const Grid lying = fit(cards, field, {.gap = 14, .flattest = 1.9f, .widest = 3, .most_w = 700});
   Grid grid = fit(cards, field, {.gap = 14, .flattest = 0.9f, .widest = 1.25f, .most_w = 620});
-  if (lying.w * lying.h > grid.w * grid.h) grid = lying;
+  if (still_height(lying.w, lying.h) > still_height(grid.w, grid.h)) grid = lying;
   const auto rows = std::round((grid.area.h + grid.gap) / (grid.h + grid.gap));
   if (grid.w < kLandscape * grid.h) {
     grid.h = std::min(grid.h, (grid.w - 24) * Cards::kStill.h / Cards::kStill.w + 150);

@@ -64,6 +64,16 @@ TEST_CASE_FIXTURE(Fixture, "a new page shows its scenarios as cards, with stills
   CHECK_FALSE(shell.probe().controls.contains("scenario/sums"));
 }
 
+TEST_CASE("a still shows where its scenario leads") {
+  viz::Cards cards({.lesson = "99", .title = "Count", .summary = "Counts."}, {scenarios()[0]});
+  CHECK(cards.still("sums") == nullptr);
+  while (cards.draft(make_pages)) {
+  }
+  REQUIRE(cards.still("sums") != nullptr);
+  CHECK(cards.still("sums")->find("one 6") != nullptr);
+  CHECK(cards.still("sums")->find("one 7") == nullptr);
+}
+
 TEST_CASE_FIXTURE(Fixture, "cards go away when somebody starts on his own") {
   CHECK(shell.probe().controls.contains("start"));
   ui.click("start");
