@@ -78,10 +78,25 @@ void add_gone(std::vector<Track>& all, const Scene& after, Shape shape) {
   all.push_back({shape, placed(shape, to), Sight::kDeparts});
 }
 
-/// What travels is drawn over what stands, and notes over all.
-int rank(const Track& track) {
-  if (track.last.over || track.sight == Sight::kPasses) return 2;
-  return track.travels() ? 1 : 0;
+bool covers(const Place& a, const Place& b) {
+  return a.x <= b.x && a.y <= b.y && a.right() >= b.right() && a.bottom() >= b.bottom();
+}
+
+/// What travels is drawn over what stands, what fades in on it over that, and notes over all.
+void sort(std::vector<Track>& all) {
+  std::vector<Place> travellers;  // where they arrive
+  std::vector<std::pair<int, Track>> ranked;
+  for (Track& track : all) {
+    const bool is_over = track.last.over || track.sight == Sight::kPasses;
+    const bool is_on_one =
+        track.sight == Sight::kFadesIn &&
+        std::ranges::any_of(travellers, [&](const Place& at) { return covers(at, track.last.at); });
+    const bool moves = track.travels() || is_on_one;
+    if (moves && track.last.kind == Shape::Kind::kBox) travellers.push_back(track.last.at);
+    ranked.emplace_back(is_over ? 2 : moves ? 1 : 0, std::move(track));
+  }
+  std::ranges::stable_sort(ranked, {}, &std::pair<int, Track>::first);
+  std::ranges::transform(ranked, all.begin(), [](auto& one) { return std::move(one.second); });
 }
 
 }  // namespace
@@ -103,7 +118,7 @@ std::vector<Track> tracks(const Scene& before, const Scene& after) {
   for (const Scene::Ghost& ghost : after.ghosts()) {
     all.push_back({ghost.shape, placed(ghost.shape, moved(ghost.shape, ghost.to)), Sight::kPasses});
   }
-  std::ranges::stable_sort(all, {}, rank);
+  sort(all);
   return all;
 }
 
