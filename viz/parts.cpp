@@ -70,18 +70,6 @@ void draw_slots(Scene& scene, const PoolView& pool, const BlockView& block, cons
   }
 }
 
-/// Slots in one or more rows, so that they are as square as it goes; a few stand below one another.
-Grid slots_in(const Place& at, int count) {
-  const bool few = count <= 4;
-  return fit(count, at,
-             {.gap = 2,
-              .flattest = 0.9f,
-              .widest = few ? 6.5f : 3.2f,
-              .most_h = few ? 60.0f : 48.0f,
-              .round_to = 4,
-              .full_rows = true});
-}
-
 /// Block numbers as runs: "4-35, 40".
 std::vector<std::string> runs_of(const std::vector<int32_t>& ids) {
   std::vector<std::string> runs;
@@ -171,6 +159,18 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
   return best;
 }
 
+/// Slots in one or more rows, so that they are as square as it goes; a few stand below one another.
+Grid slots_in(const Place& at, int count) {
+  const bool few = count <= 4;
+  return fit(count, at,
+             {.gap = 2,
+              .flattest = 0.9f,
+              .widest = few ? 6.5f : 3.2f,
+              .most_h = few ? 60.0f : 48.0f,
+              .round_to = 4,
+              .full_rows = true});
+}
+
 TableView PoolView::add(const SequenceView& sequence, std::span<const int32_t> block_ids,
                         int num_tokens) {
   TableView table{.sequence = sequence,
@@ -179,7 +179,8 @@ TableView PoolView::add(const SequenceView& sequence, std::span<const int32_t> b
                   .block_size = block_size};
   for (const int32_t id : block_ids) {
     BlockView& block = at(id);
-    block.owners.push_back(sequence.hue);
+    // Once, though a cache that trusts hashes may give one block for two places.
+    if (!std::ranges::count(block.owners, sequence.hue)) block.owners.push_back(sequence.hue);
     block.filled = std::max(block.filled, std::min(num_tokens, block_size));
     num_tokens -= block_size;
     table.ref_cnts.push_back(block.ref_cnt);

@@ -107,6 +107,8 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
 /// All blocks, as large as the room allows; from small cells on a heat map. Returns the grid: where
 /// block i of the view is.
 Grid pool(Scene& scene, const PoolView& view, const Place& room);
+/// Where the slots of a block are drawn in a place.
+Grid slots_in(const Place& at, int count);
 /// What the mouse is told of a block.
 std::string described(const PoolView& pool, const BlockView& block);
 

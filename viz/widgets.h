@@ -26,21 +26,6 @@ std::optional<int> block_table(Ui& ui, const std::string& name, const TableView&
 /// slots. Returns the id under the mouse.
 std::optional<int32_t> pool_grid(Ui& ui, const std::string& name, const PoolView& view);
 
-/// Blocks of a sequence in order, each with its text and the hash that names it, joined by arrows.
-struct ChainView {
-  enum class Mark { kNone, kHit, kWrong };
-  struct Link {
-    int32_t block_id = 0;
-    std::string text;  // of its tokens
-    std::string hash;
-    std::string tooltip;
-    Mark mark = Mark::kNone;
-  };
-  SequenceView sequence;
-  std::vector<Link> links;
-};
-void chain(Ui& ui, const std::string& name, const ChainView& view);
-
 /// Those that have a label, as big figures with it below, in one row.
 void counters(Ui& ui, const std::vector<Counter>& view);
 

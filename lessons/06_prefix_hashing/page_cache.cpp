@@ -1,7 +1,9 @@
 #include "page_cache.h"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "program/forgery.h"
 #include "program/hashers.h"
@@ -10,6 +12,24 @@ namespace lesson06 {
 namespace {
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
+
+/// In the order in which the index looks at them: as they stand in the chain of their bucket.
+std::vector<const CachedBlock*> blocks_with(const PrefixIndex& index, uint64_t hash) {
+  std::vector<std::pair<int, const CachedBlock*>> found;  // how many come after it
+  for (int32_t id = 0; id < index.num_ids(); ++id) {
+    const CachedBlock* const block = index.block(id);
+    if (block == nullptr || block->hash != hash) continue;
+    int after = 0;
+    for (int32_t next = block->next; next != CachedBlock::kEnd; next = index.block(next)->next) {
+      ++after;
+    }
+    found.emplace_back(-after, block);
+  }
+  std::ranges::sort(found);
+  std::vector<const CachedBlock*> blocks;
+  for (const auto& [order, block] : found) blocks.push_back(block);
+  return blocks;
+}
 
 }  // namespace
 
@@ -26,14 +46,15 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
   const ComputedBlocks computed = manager_->get_computed_blocks(tokens);
   const auto num_tokens = static_cast<int>(tokens.size());
   const int rest = num_tokens - computed.num_tokens;
+  std::vector<Step> walk = walk_of(tokens, computed);  // candidates may be overwritten
   if (!manager_->allocate_slots(next_id_, rest, computed)) {
     kv::user_error("ask {}: needs {} beside those it finds, {} free", name,
                    kv::count_of(blocks_for(rest, settings_.block_size), "block"),
                    pool_->num_free());
   }
-  num_asked_ += num_tokens;
-  num_found_ += computed.num_tokens;
   num_refused_ += computed.num_refused;
+  last_refused_ = computed.num_refused;
+  walk_ = std::move(walk);
   const auto ids = manager_->table(next_id_).block_ids();
   const size_t first_new = computed.block_ids.size();
   for (size_t i = first_new; i < ids.size(); ++i) {
@@ -50,6 +71,35 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
     story += fmt::format("; {} of them hold K and V of another prefix!", wrong);
   }
   return story;
+}
+
+std::vector<WordCache::Step> WordCache::walk_of(std::span<const int32_t> tokens,
+                                                const ComputedBlocks& computed) const {
+  std::vector<Step> walk;
+  const PrefixIndex& index = pool_->index();
+  const auto size = at(settings_.block_size);
+  const auto hashes = hash_chain(tokens, settings_.block_size, narrow_hasher(settings_.bits));
+  for (size_t i = 0; i < hashes.size() && (i + 1) * size < tokens.size(); ++i) {
+    Step& step = walk.emplace_back();
+    if (i > 0) step.parent = index.block(computed.block_ids[i - 1])->prefix;
+    step.found = i < computed.block_ids.size();
+    const BlockKey key{.hash = hashes[i],
+                       .parent = step.parent,
+                       .tokens = tokens.subspan(i * size, size),
+                       .extra_keys = {}};
+    for (const CachedBlock* block : blocks_with(index, hashes[i])) {
+      const auto held = index.tokens(block->id);
+      const BlockKey other{.hash = block->hash,
+                           .parent = block->parent,
+                           .tokens = held,
+                           .extra_keys = block->extra_keys};
+      step.candidates.push_back(
+          {block->id, block->parent, {held.begin(), held.end()}, same_content(other, key)});
+      if (step.found && block->id == computed.block_ids[i]) break;
+    }
+    if (!step.found) break;
+  }
+  return walk;
 }
 
 std::string WordCache::free(const std::string& name) {
@@ -79,6 +129,9 @@ int WordCache::num_wrong() const {
 
 void WordCache::check() const {
   manager_->check();
+  int64_t refused = 0;
+  for (const Step& step : walk_) refused += std::ssize(step.candidates) - step.found;
+  if (refused != last_refused_) throw std::logic_error("the walk shows other candidates");
   if (settings_.exact && num_wrong() > 0) {
     throw std::logic_error("a request reads K and V of another prefix");
   }

@@ -8,6 +8,5 @@ std::optional<int32_t> pool_grid(Ui&, const std::string&, const PoolView&) { ret
 std::optional<int> block_table(Ui&, const std::string&, const TableView&) { return {}; }
 void counters(Ui&, const std::vector<Counter>&) {}
 std::optional<int> token_row(Ui&, const std::string&, const std::vector<TokenView>&) { return {}; }
-void chain(Ui&, const std::string&, const ChainView&) {}
 
 }  // namespace viz
