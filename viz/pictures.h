@@ -13,11 +13,11 @@ namespace viz {
 
 struct Picture {
   static constexpr int kWidth = 1280, kHeight = 800;  // of a whole window
-  std::string file;                // "viz_08_full.png", or .svg: the scene alone
-  std::filesystem::path scenario;  // relative to the project
-  size_t steps = 0;                // of the scenario; 0: all
-  bool plays = false;              // an animation of these steps
-  Room room = {860, 420};          // of an SVG
+  std::string file;                                   // "viz_08_full.png", or .svg: the scene alone
+  std::filesystem::path scenario;                     // relative to the project
+  size_t steps = 0;                                   // of the scenario; 0: all
+  bool plays = false;                                 // an animation of these steps
+  Room room = {860, 420};                             // of an SVG
 
   bool is_svg() const { return file.ends_with(".svg"); }
 };

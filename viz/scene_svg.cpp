@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "viz/motion.h"
@@ -33,8 +34,43 @@ Look look_of(const Shape& shape, float opacity) {
 struct Element {
   Shape shape;                 // as it is at rest
   std::map<float, Look> keys;  // by second
-  bool above = false;          // travels, or lies over others
+  bool above = false;          // lies over others
+  // When it travels. Meanwhile its double is seen, which lies over what stands.
+  std::vector<Span> travels = {};
 };
+
+bool holds(const Place& box, const Place& other) {
+  return other.x >= box.x && other.y >= box.y && other.right() <= box.right() &&
+         other.bottom() <= box.bottom();
+}
+
+/// The element without its travels.
+Element at_home(Element element) {
+  std::map<float, Look>& keys = element.keys;
+  for (const auto& [begin, end] : element.travels) {
+    const Look first = keys.at(begin), last = keys.at(end);
+    keys.erase(std::next(keys.find(begin)), keys.find(end));
+    for (const auto& [second, look] : {std::pair(begin + kBlink, first), {end - kBlink, last}}) {
+      keys[second] = look;
+      keys[second].opacity = 0;
+    }
+  }
+  return element;
+}
+
+/// Nothing but its travels.
+Element on_the_way(const Element& element) {
+  Element way{.shape = element.shape, .keys = {}};
+  for (const auto& [begin, end] : element.travels) {
+    const auto first = element.keys.find(begin), last = element.keys.find(end);
+    for (auto key = first; key != std::next(last); ++key) way.keys.insert(*key);
+    for (const auto& [second, look] : {std::pair(begin - kBlink, *first), {end + kBlink, *last}}) {
+      way.keys[second] = look.second;
+      way.keys[second].opacity = 0;
+    }
+  }
+  return way;
+}
 
 /// Its ends can go anywhere: it is scaled, and keeps its thickness.
 bool is_straight(const Shape& line) { return line.bend == 0 && !line.arrow; }
@@ -71,7 +107,7 @@ class Film {
   void add(const Track& track, float from, float seconds);
   void add_captions(const std::vector<Frame>& frames);
   std::string percent(float second) const;
-  std::string keyframes(const std::string& name, const Element& element);
+  std::string keyframes(const Element& element) const;
   std::string drawn(SvgPen& pen, const Element& element);
 
   float end_ = 0;
@@ -80,7 +116,7 @@ class Film {
   std::unordered_map<std::string, Element> elements_;
   float caption_height_ = 0;
   std::string style_;
-  int names_ = 0;
+  std::unordered_map<std::string, std::string> names_;  // of the rules that elements share
 };
 
 Film::Film(const std::vector<Frame>& frames) {
@@ -100,17 +136,34 @@ Film::Film(const std::vector<Frame>& frames) {
   add_captions(frames);
 }
 
-/// The place of a shape's element among the others: after what is below it in its scene.
+/// The place of a shape's element among the others: after what is below it in its scene, and a box
+/// before what stands in it, wherever that was until now.
 void Film::add_order(const Scene& scene) {
   auto next = order_.begin();
-  for (const Shape& shape : scene.shapes()) {
-    if (shape.only_lit) continue;
-    std::string key = key_of(shape);
+  const std::vector<Shape>& shapes = scene.shapes();
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i].only_lit) continue;
+    std::string key = key_of(shapes[i]);
     if (const auto found = placed_.find(key); found != placed_.end()) {
       next = std::next(found->second);
-    } else {
-      placed_.emplace(key, order_.insert(next, key));
+      continue;
     }
+    auto spot = next;
+    if (shapes[i].kind == Shape::Kind::kBox) {
+      std::unordered_set<std::string> inside;
+      for (size_t j = i + 1; j < shapes.size(); ++j) {
+        if (holds(shapes[i].at, shapes[j].at)) inside.insert(key_of(shapes[j]));
+      }
+      for (auto at = order_.begin(); at != spot; ++at) {
+        if (inside.contains(*at)) {
+          spot = at;
+          break;
+        }
+      }
+    }
+    const auto place = order_.insert(spot, key);
+    placed_.emplace(std::move(key), place);
+    if (spot == next) next = std::next(place);
   }
 }
 
@@ -168,7 +221,16 @@ void Film::add(const Track& track, float from, float seconds) {
     key(plain, begin - kBlink, 1);
     key(plain, begin, 0);
   }
-  if (track.travels() && track.last.kind != Shape::Kind::kLine) element(track.last).above = true;
+  if (!track.travels() || track.last.kind == Shape::Kind::kLine || end - begin < 4 * kBlink) return;
+  for (const std::string& name : {key_of(track.first), key_of(track.last)}) {
+    const auto found = elements_.find(name);
+    if (found == elements_.end() || !found->second.keys.contains(begin) ||
+        !found->second.keys.contains(end)) {
+      continue;
+    }
+    std::vector<Span>& travels = found->second.travels;
+    if (travels.empty() || travels.back() != Span{begin, end}) travels.push_back({begin, end});
+  }
 }
 
 void Film::add_captions(const std::vector<Frame>& frames) {
@@ -233,7 +295,7 @@ std::string turned(const Place& rest, const Place& at) {
 }
 
 /// The rules that move an element from its place at rest, and paint it. Empty if nothing changes.
-std::string Film::keyframes(const std::string& name, const Element& element) {
+std::string Film::keyframes(const Element& element) const {
   const Look& rest = element.keys.rbegin()->second;
   const Place home = hook(element.shape, rest.at);
   bool moves = false, resizes = false, fades = false, refills = false, redraws = false;
@@ -284,7 +346,7 @@ std::string Film::keyframes(const std::string& name, const Element& element) {
     }
     last = std::move(rule);
   }
-  return fmt::format("@keyframes {0}{{{1}}}.{0}{{animation-name:{0}}}", name, rules);
+  return rules;
 }
 
 std::string Film::drawn(SvgPen& pen, const Element& element) {
@@ -293,8 +355,7 @@ std::string Film::drawn(SvgPen& pen, const Element& element) {
   shape.at = rest.at;
   shape.fill = rest.fill;
   shape.edge = rest.edge;
-  const std::string name = fmt::format("k{}", names_);
-  const std::string rules = keyframes(name, element);
+  const std::string rules = keyframes(element);
   const bool hidden = rest.opacity <= 0;
   const bool turns = rules.find("scale(") != std::string::npos;
   if (turns) {  // see turned()
@@ -303,8 +364,11 @@ std::string Film::drawn(SvgPen& pen, const Element& element) {
     }
   }
   if (rules.empty()) return hidden ? "" : pen.draw(shape, "") + "\n";
-  ++names_;
-  style_ += rules;
+  const auto [named, fresh] = names_.try_emplace(rules, fmt::format("k{}", names_.size()));
+  const std::string& name = named->second;
+  if (fresh) {
+    style_ += fmt::format("@keyframes {0}{{{1}}}.{0}{{animation-name:{0}}}", name, rules);
+  }
   return pen.draw(shape, fmt::format(" class='a {}'{}{}", name, hidden ? " opacity='0'" : "",
                                      turns ? " vector-effect='non-scaling-stroke'" : "")) +
          "\n";
@@ -312,19 +376,17 @@ std::string Film::drawn(SvgPen& pen, const Element& element) {
 
 std::string Film::text(const Room& room, const std::string& title) {
   SvgPen pen;
-  std::string below, above;
-  std::vector<Place> raised;  // boxes that are above: what stands in them is, too
+  std::string below, travelling, above;
   for (const std::string& key : order_) {
     const auto found = elements_.find(key);
     if (found == elements_.end() || found->second.keys.empty()) continue;
     const Element& one = found->second;
-    const Place at = one.keys.rbegin()->second.at;
-    const bool lifted = one.above || std::ranges::any_of(raised, [&](const Place& box) {
-                          return at.x >= box.x && at.y >= box.y && at.right() <= box.right() &&
-                                 at.bottom() <= box.bottom();
-                        });
-    if (lifted && one.shape.kind == Shape::Kind::kBox) raised.push_back(at);
-    (lifted ? above : below) += drawn(pen, one);
+    if (one.above || one.travels.empty()) {
+      (one.above ? above : below) += drawn(pen, one);
+    } else {
+      below += drawn(pen, at_home(one));
+      travelling += drawn(pen, on_the_way(one));
+    }
   }
   const std::string style = fmt::format(
       ".a{{animation:{0}s ease-in-out infinite}}"
@@ -332,8 +394,9 @@ std::string Film::text(const Room& room, const std::string& title) {
       ".all{{animation:all {0}s infinite}}{1}"
       "@media(prefers-reduced-motion:reduce){{.a,.all{{animation:none}}}}",
       svg_number(end_), style_);
-  return svg_document(room, caption_height_, title, style,
-                      pen.definitions() + "<g class='all'>\n" + below + above + "</g>\n");
+  return svg_document(
+      room, caption_height_, title, style,
+      pen.definitions() + "<g class='all'>\n" + below + travelling + above + "</g>\n");
 }
 
 }  // namespace

@@ -22,10 +22,14 @@ std::vector<viz::Button> SharingPage::append_buttons(const std::string& who) con
 
 void SharingPage::draw_simulator(viz::Ui& ui) {
   buttons(ui, {{"new", "New sequence", "new " + simulator_->all().free_name()}});
-  if (const std::string name = chosen(); simulator_->all().find(name)) draw_sequence(ui, name);
-  ui.heading("All sequences");
-  buttons(ui, append_buttons("all"));
-  custom_ = field(ui, "append", "TOKENS");
+  if (!simulator_->all().empty()) {  // else there is room for what begins anew
+    if (const std::string name = chosen(); simulator_->all().find(name)) draw_sequence(ui, name);
+    ui.heading("All sequences");
+    buttons(ui, append_buttons("all"));
+    custom_ = field(ui, "append", "TOKENS");
+    ui.hint("Another pool, or the engine: when there is no sequence (Reset).");
+    return;
+  }
   ui.heading("Pool");
   form(ui, {"resize", "New pool", "resize"});
   ui.heading("Watch the engine");

@@ -167,8 +167,8 @@ std::vector<Counter> WarpPage::counters() const {
   all.push_back({"moved", moved, l.shared ? "passes" : "sectors",
                  l.shared ? "Passes through the banks that this request takes"
                           : "Sectors of 32 bytes that this request touches"});
-  all.push_back({"requests", l.requests, "requests",
-                 "How often a warp came to this line", kv::with_commas(l.requests)});
+  all.push_back({"requests", l.requests, "requests", "How often a warp came to this line",
+                 kv::with_commas(l.requests)});
   all.push_back({"total", l.moved, l.shared ? "passes in all" : "sectors in all",
                  "Of all requests of this line", kv::with_commas(l.moved)});
   all.push_back({"least", l.least, "at least", "So few could do", kv::with_commas(l.least)});

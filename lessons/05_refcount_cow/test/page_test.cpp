@@ -209,7 +209,7 @@ TEST_CASE_FIXTURE(Fixture, "the clicks of the beam search are its scenario") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "buttons that would be refused are disabled and say why") {
-  CHECK(ui.reason("all/append 1") == "there is no sequence");
+  CHECK_FALSE(ui.has("all/append 1"));
   CHECK_FALSE(ui.has("A/free"));
   click({"new"});
   CHECK(ui.reason("A/fork 3").empty());
@@ -235,9 +235,9 @@ TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
 
 TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
   Names states{state()};
-  for (const char* name :
-       {"new", "A/append 4", "A/append 1", "A/fork 3", "A/append 16", "B/append 1", "B/write",
-        "C/free", "all/append 1", "live/samples", "live/step 4", "live/stop"}) {
+  for (const char* name : {"new", "A/append 4", "A/append 1", "A/fork 3", "A/append 16",
+                           "B/append 1", "B/write", "C/free", "all/append 1", "A/free", "B/free",
+                           "D/free", "live/samples", "live/step 4", "live/stop"}) {
     click({name});
     states.push_back(state());
   }
