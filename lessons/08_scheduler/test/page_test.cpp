@@ -57,14 +57,14 @@ std::string reason(const viz::Scene& scene) {
   return words;
 }
 
-const viz::Place& place(const viz::Scene& scene, const std::string& id) {
+viz::Place place(const viz::Scene& scene, const std::string& id) {
   CAPTURE(id);
   const viz::Shape* const shape = scene.find(id);
   REQUIRE(shape != nullptr);
   return shape->at;
 }
 bool within(const viz::Scene& scene, const std::string& id, const std::string& lane) {
-  const viz::Place &at = place(scene, id), &around = place(scene, "lane " + lane);
+  const viz::Place at = place(scene, id), around = place(scene, "lane " + lane);
   return at.x >= around.x && at.right() <= around.right();
 }
 bool leaves(const viz::Scene& scene, const std::string& id) {
@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(Fixture, "the first in line says what it needs, and the pass t
   run({"pool 8 4 8", "submit A 20 4 0 0", "submit B 16 4 0 0", "step"});
   CHECK(reason(page.scene(kRoom)) == "the pass is full: B waits for the next one");
   const viz::Scene scene = page.scene(kRoom);
-  const viz::Place &piece = place(scene, "pass 1/A"), &budget = place(scene, "budget");
+  const viz::Place piece = place(scene, "pass 1/A"), budget = place(scene, "budget");
   CHECK(piece.w == doctest::Approx(budget.w));
   CHECK(scene.find("pass 1/A")->pattern == viz::Pattern::kHatched);
   run({"step 3"});
