@@ -40,7 +40,7 @@ server=$!
 wait_for 20 test -s "$folder/display" || fail "Xvfb did not start"
 export DISPLAY=:$(cat "$folder/display") LIBGL_ALWAYS_SOFTWARE=1
 unset WAYLAND_DISPLAY
-"$viz" 5 --rects --size 1280x800 --scale 1 >"$folder/out" 2>"$folder/err" &
+"$viz" 5 --rects --no-motion --size 1280x800 --scale 1 >"$folder/out" 2>"$folder/err" &
 window=$!
 
 frames() { grep -c '^FRAME' "$folder/out" || true; }
@@ -67,7 +67,7 @@ click new
 click "A/append 16"
 click "A/fork 3"
 click "all/append 4"
-xdotool mousemove 1279 799 sleep 0.3
+xdotool mousemove 1279 799 sleep 1
 import -window root "$folder/window.png"
 kill -INT "$window"
 wait "$window" || true
