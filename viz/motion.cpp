@@ -96,7 +96,7 @@ void sort(std::vector<Track>& all) {
     ranked.emplace_back(is_over ? 2 : moves ? 1 : 0, std::move(track));
   }
   std::ranges::stable_sort(ranked, {}, &std::pair<int, Track>::first);
-  std::ranges::transform(ranked, all.begin(), [](auto& one) { return std::move(one.second); });
+  for (size_t i = 0; i < all.size(); ++i) all[i] = std::move(ranked[i].second);
 }
 
 }  // namespace
