@@ -8,17 +8,20 @@
 // The rule of the second. A kernel launched with launch_dependent() may start while its
 // predecessors still run, so in every thread it
 //   1. calls let_successors_start() early, at best first: it frees the next kernel's start and
-//      promises nothing about memory. (A kernel that never calls it holds the next one back until
-//      it is complete: then that one may read what it wrote, also before it waits.);
-//   2. before wait_for_predecessors() touches only what no kernel of this pass writes: its weights,
-//      the pass's token ids and lengths, K and V of earlier passes, its shared memory, its
-//      registers. (A pass begins with a copy to the device and a kernel that is launched without
-//      PDL. Both wait for everything before them.) It reads no activation and writes nothing
-//      global: a predecessor may still be reading what it would overwrite;
+//      promises nothing about memory;
+//   2. before wait_for_predecessors() reads only what was complete when the last launch() before it
+//      began, and what no kernel writes: its weights, the pass's token ids and lengths, K and V of
+//      earlier passes. (A pass begins with a copy to the device and a launch(). Both wait for all
+//      before them.) It writes nothing global: a predecessor may still be reading what it would
+//      overwrite;
 //   3. calls wait_for_predecessors() on every path, also in a CTA that has nothing to do. A kernel
 //      is complete only when all its CTAs have waited, so "my predecessor is complete" means "all
 //      before me are complete". One kernel that skipped the wait would break this chain for its
 //      successors, not for itself, and the fault would be seen far from its cause.
+// A kernel that never calls let_successors_start() lets the next one start when its last CTA has
+// ended. That is no promise about memory either: its last writes may still be on their way. Where
+// the next kernel would read them before it waits, launch_barrier() goes between the two.
+//
 // Both calls are nothing on sm_80, where kernels run one after the other.
 //
 // The edges survive stream capture: a captured pass replays with the same overlap.
@@ -121,6 +124,14 @@ void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Str
   cuda_backend::check(
       cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...),
       launch.name);
+}
+
+/// Does nothing: what matters is when it starts.
+inline __global__ void barrier_kernel() {}
+
+/// What is queued after this may read, also before it waits, whatever was queued before.
+inline void launch_barrier(const Stream& stream) {
+  launch(barrier_kernel, {dim3(1), dim3(1), 0, "launching a barrier"}, stream);
 }
 
 /// The CTA's dynamic shared memory.

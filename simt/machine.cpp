@@ -47,6 +47,7 @@ class Gpu {
   void run(const Grid& grid) {
     const std::scoped_lock one_launch(launch_mutex_);
     ++num_launches;
+    if (!grid.overlaps) wait_for_predecessors();
     release(&launched);
     error_ = nullptr;
     const bool alone = grid.num_ctas() == 1 && !kFindsRaces;

@@ -22,9 +22,10 @@
 
 namespace simt {
 
-// --- what orders memory, for the thread sanitizer. Kernel k releases ended[k % 2] when its threads
-// end. A later kernel's threads acquire the other one, at their start or in
-// wait_for_predecessors(): their own launch's would order them among themselves.
+// --- what orders memory, for the thread sanitizer. The host releases `launched`, and a kernel's
+// threads acquire it. Kernel k's threads release ended[k % 2] when they end, and acquire the other
+// one in wait_for_predecessors(): their own would order them among themselves. For a kernel that is
+// launched plainly the host acquires it: then that kernel and all after it see what came before.
 
 inline char launched = 0;
 inline std::array<char, 2> ended{};
@@ -172,7 +173,6 @@ class Worker {
     }
     acquire(&launched);
     acquire(&begun_);
-    if (!grid_->overlaps) acquire(&ended[(num_launches + 1) % 2]);
     acquire(&ctas_[(num_ctas_ + 1) % 2]);  // the CTA before had the same shared memory
     in_kernel = true;
     try {

@@ -40,8 +40,6 @@ __global__ void write_kv_kernel(WriteKvArgs args, int row_words) {
 
 /// Grid: (parts of the longest sequence, num_seqs, 2): z = 0 gathers K, z = 1 gathers V. The words
 /// of a sequence are dealt to all threads of its CTAs, neighbouring words to neighbouring threads.
-/// It does not let its successor start early: attention takes the K and V of earlier tokens for old
-/// and reads them before it waits, but this copy of them is new.
 __global__ void gather_kv_kernel(GatherKvArgs args, int row_words) {
   const auto seq = static_cast<int>(blockIdx.y);
   const bool is_k = blockIdx.z == 0;
@@ -81,6 +79,9 @@ void gather_kv_cuda(const GatherKvArgs& args, const kv::Stream& stream) {
   const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(args.num_seqs), 2);
   kv::launch_dependent(gather_kv_kernel, {grid, dim3(kThreadsPerCta), 0, "launching gather_kv"},
                        stream, args, row_words);
+  // Attention takes the K and V of earlier tokens for old and reads them before it waits, but this
+  // copy of them is new.
+  kv::launch_barrier(stream);
 }
 
 }  // namespace lesson03
