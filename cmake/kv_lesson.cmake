@@ -191,7 +191,6 @@ function(kv_lesson num topic)
   endif()
   if(page_tests)
     kv_test(${t}_page_test LABELS ${t} viz SOURCES ${page_tests} $<TARGET_OBJECTS:kv_page${num}>
-      "${PROJECT_SOURCE_DIR}/tests/viz/fake_widgets.cpp" LIBS kv_${t} kv_viz_core
-      INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+      LIBS kv_${t} kv_viz_core INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   endif()
 endfunction()

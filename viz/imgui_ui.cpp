@@ -186,29 +186,6 @@ void ImGuiUi::hint(std::string_view text) {
   ImGui::PopStyleColor();
 }
 
-void ImGuiUi::begin_columns(std::initializer_list<float> shares) {
-  same_line_ = false;
-  const auto n = static_cast<int>(shares.size());
-  ImGui::BeginTable("columns", n, ImGuiTableFlags_SizingStretchProp);
-  for (const float share : shares) {
-    ImGui::TableSetupColumn("", ImGuiTableColumnFlags_WidthStretch, share);
-  }
-  ImGui::TableNextRow();
-  ImGui::TableNextColumn();
-}
-
-void ImGuiUi::next_column() {
-  same_line_ = false;
-  ImGui::TableNextColumn();
-}
-
-void ImGuiUi::end_columns() {
-  same_line_ = false;
-  ImGui::EndTable();
-}
-
-float ImGuiUi::width() const { return ImGui::GetContentRegionAvail().x; }
-
 bool ImGuiUi::region(std::string_view name, float x, float y, float w, float h) {
   const bool hovered =
       ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(ImVec2(x, y), ImVec2(x + w, y + h));

@@ -2,7 +2,6 @@
 
 // The Ui of pages on top of Dear ImGui, and what tests need to find and click a control by name.
 
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -52,11 +51,7 @@ class ImGuiUi : public Ui {
   void heading(std::string_view text) override;
   void label(std::string_view text) override;
   void hint(std::string_view text) override;
-  void begin_columns(std::initializer_list<float> shares) override;
-  void next_column() override;
-  void end_columns() override;
   float scale() const override { return scale_; }
-  float width() const override;
   bool region(std::string_view name, float x, float y, float w, float h) override;
   void tooltip(std::string_view text) override;
   bool mouse_clicked() const override;

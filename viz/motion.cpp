@@ -78,10 +78,6 @@ void add_gone(std::vector<Track>& all, const Scene& after, Shape shape) {
   all.push_back({shape, placed(shape, to), Sight::kDeparts});
 }
 
-bool covers(const Place& a, const Place& b) {
-  return a.x <= b.x && a.y <= b.y && a.right() >= b.right() && a.bottom() >= b.bottom();
-}
-
 /// What travels is drawn over what stands, what fades in on it over that, and notes over all.
 void sort(std::vector<Track>& all) {
   std::vector<Place> travellers;  // where they arrive
@@ -90,7 +86,7 @@ void sort(std::vector<Track>& all) {
     const bool is_over = track.last.over || track.sight == Sight::kPasses;
     const bool is_on_one =
         track.sight == Sight::kFadesIn &&
-        std::ranges::any_of(travellers, [&](const Place& at) { return covers(at, track.last.at); });
+        std::ranges::any_of(travellers, [&](const Place& at) { return at.holds(track.last.at); });
     const bool moves = track.travels() || is_on_one;
     if (moves && track.last.kind == Shape::Kind::kBox) travellers.push_back(track.last.at);
     ranked.emplace_back(is_over ? 2 : moves ? 1 : 0, std::move(track));

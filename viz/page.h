@@ -122,7 +122,7 @@ class Page {
   /// Throws std::logic_error if something that must hold does not. Called after every command.
   virtual void check_invariants() const = 0;
   /// The page as a picture in so much room. Never changes the state.
-  virtual Scene scene(const Room& room) { return Scene(room); }
+  virtual Scene scene(const Room& room) = 0;
   /// Its buttons and fields. Never changes the state: controls queue commands.
   virtual void draw(Ui& ui) = 0;
 

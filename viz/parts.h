@@ -75,7 +75,6 @@ struct TableView {
   std::vector<int> ref_cnts = {};
   int num_tokens = 0;
   int block_size = 0;
-  std::optional<int> highlight_token = {};  // its cell is marked
 };
 
 struct PoolView {

@@ -24,6 +24,9 @@ struct Place {
   float middle_y() const { return y + h / 2; }
   /// The same, smaller by so much on each side.
   Place inset(float by) const { return {x + by, y + by, w - 2 * by, h - 2 * by}; }
+  bool holds(const Place& other) const {
+    return other.x >= x && other.y >= y && other.right() <= right() && other.bottom() <= bottom();
+  }
   bool operator==(const Place&) const = default;
 };
 

@@ -93,12 +93,9 @@ void Shell::draw_tabs(const Place& at) {
 void Shell::draw_main(const Place& at) {
   Stage& stage = tab().stage;
   Page& page = session().page();
-  const bool has_picture = !stage.scene().shapes().empty();
-  begin("page", at, false, has_picture || shows_cards() ? kFixed : 0);
+  begin("page", at, false, kFixed);
   if (shows_cards()) {
     draw_cards({at.w, at.h});
-  } else if (!has_picture) {
-    page.draw(ui_);
   } else {
     const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn());
     if (!click.command.empty()) ui_.run(click.command);
@@ -124,15 +121,12 @@ void Shell::draw_cards(const Room& room) {
 }
 
 void Shell::draw_side(const Place& at) {
-  const bool has_picture = !tab().stage.scene().shapes().empty();
   begin("side", at, true, ImGuiWindowFlags_NoScrollbar);
   ui_.begin_small();
   draw_scene(ui_, tab().figures.scene(), tab().figures.drawn());
   ui_.divider();
-  if (has_picture || shows_cards()) {
-    session().page().draw(ui_);
-    ui_.divider();
-  }
+  session().page().draw(ui_);
+  ui_.divider();
   draw_log();
   ui_.end_small();
   ImGui::EndChild();

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a page draws with: controls that can be found by name in a test, and the widgets of
-// viz/widgets.h. All sizes are in points; the scale (--scale, or the display's) is applied here.
+// A page's buttons and fields, found by name in a test. All sizes are in points; the scale
+// (--scale, or the display's) is applied here.
 
 #include <string>
 #include <string_view>
@@ -32,19 +32,13 @@ class Ui {
   virtual void heading(std::string_view text) = 0;
   virtual void label(std::string_view text) = 0;
   virtual void hint(std::string_view text) = 0;  // dim, wrapped
-  /// Two or more columns side by side; widths are shares of the page's width. next_column()
-  /// between.
-  virtual void begin_columns(std::initializer_list<float> shares) = 0;
-  virtual void next_column() = 0;
-  virtual void end_columns() = 0;
 
   virtual float scale() const = 0;
-  virtual float width() const = 0;  // room from here to the right, in pixels
   /// Registers the rectangle of something drawn by hand under a name for tests, returns hovered.
   virtual bool region(std::string_view name, float x, float y, float w, float h) = 0;
   virtual void tooltip(std::string_view text) = 0;
-  /// The mouse button went down in this frame: together with what a widget says is under the mouse,
-  /// a click on it.
+  /// The mouse button went down in this frame: together with what is
+  /// under the mouse, a click on it.
   virtual bool mouse_clicked() const = 0;
 };
 

@@ -14,6 +14,11 @@
 
 namespace kvtest {
 
+/// A scenario of the page below.
+inline constexpr const char* kStory =
+    "# a comment\npage 99\nsay \"Two \\\"and\\\" three.\"\nadd 2\nexpect value 2\n\nadd 3  # five\n"
+    "expect value >= 5\nfails add 6\nexpect value 5\n";
+
 class CountingPage : public viz::Page {
  public:
   static constexpr int kMost = 10;

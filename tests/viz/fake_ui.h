@@ -94,11 +94,7 @@ class FakeUi : public viz::Ui {
   void heading(std::string_view) override {}
   void label(std::string_view) override {}
   void hint(std::string_view) override {}
-  void begin_columns(std::initializer_list<float>) override {}
-  void next_column() override {}
-  void end_columns() override {}
   float scale() const override { return 1; }
-  float width() const override { return 800; }
   bool region(std::string_view, float, float, float, float) override { return false; }
   void tooltip(std::string_view) override {}
   bool mouse_clicked() const override { return false; }

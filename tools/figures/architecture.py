@@ -9,7 +9,7 @@ FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden values, fuzzers, rules of the",
                          "repository; figures, planted bugs, the GPU check"], MUTED),
     ("lessons/", [], ORANGE),
-    ("viz/", ["widgets, scenarios, the shell; in a window and without one.", "Knows no lesson"], GREEN),
+    ("viz/", ["scenes and motion, scenarios, the shell; window, browser, SVG.", "Knows no lesson"], GREEN),
     ("common/program/", ["what programs share: options, streaming, JSON, benchmarks"], BLUE),
     ("common/model/", ["files of a model, tokenizer, the Qwen3 forward pass,", "sampling, the rows of a pass"], BLUE),
     ("kernels/", ["one op = one header, a CPU twin, CUDA twins; matmul, norms, RoPE, ...",
