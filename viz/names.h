@@ -19,6 +19,8 @@
 
 namespace viz {
 
+inline constexpr int kNumHues = 8;  // that can be told apart; more begin again
+
 struct SequenceView {
   std::string name;
   int hue = 0;
@@ -40,8 +42,9 @@ inline std::string letters(int index) {
   return name;
 }
 
-/// Things with names, in the order in which they came. Each has the smallest hue that was free and
-/// keeps it. T is a SequenceView, and whatever a page adds to it.
+/// Things with names, in the order in which they came. A name keeps its hue, also if it goes and
+/// comes again; a new one has a hue that no other thing has, as long as there are enough. T is a
+/// SequenceView, and whatever a page adds to it.
 template <class T>
 class NamedList {
  public:
@@ -72,15 +75,23 @@ class NamedList {
   std::string why_not_add(const std::string& name) const { return why_not_add({&name, 1}); }
 
   T& add(const std::string& name, T thing) {
+    const auto [known, fresh] = hues_.try_emplace(name, static_cast<int>(hues_.size()));
+    const auto is_taken = [&, hue = &known->second] {
+      return std::ranges::any_of(things_,
+                                 [&](const T& one) { return (one.hue - *hue) % kNumHues == 0; });
+    };
+    while (fresh && things_.size() < kNumHues && is_taken()) ++known->second;
     thing.name = name;
-    thing.hue = 0;
-    while (std::ranges::count(things_, thing.hue, &T::hue) > 0) ++thing.hue;
+    thing.hue = known->second;
     return things_.emplace_back(std::move(thing));
   }
   void erase(const std::string& name) {
     std::erase_if(things_, [&](const T& thing) { return thing.name == name; });
   }
-  void clear() { things_.clear(); }
+  void clear() {
+    things_.clear();
+    hues_.clear();
+  }
 
   /// Null: there is none.
   const T* find(std::string_view name) const {
@@ -123,6 +134,7 @@ class NamedList {
   std::string kind_;
   size_t most_;
   std::vector<T> things_;
+  std::map<std::string, int> hues_;  // of all names that there were
 };
 
 /// Texts whose tokens are whole words, numbered as they come.

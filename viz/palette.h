@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "viz/names.h"
 #include "viz/scene.h"
 
 namespace viz {
@@ -30,12 +31,12 @@ inline constexpr Colour kAccent = rgb(0x56B4E9);
 inline constexpr Colour kMark = rgb(0xFFFFFF);
 inline constexpr Colour kError = rgb(0xFF8A65);
 
-inline constexpr std::array<Colour, 8> kHues = {rgb(0x56B4E9), rgb(0xE69F00), rgb(0x2BC49A),
-                                                rgb(0xF0E442), rgb(0xE58CC0), rgb(0xF07B4A),
-                                                rgb(0x6F9BFF), rgb(0xB8C4D0)};
-inline constexpr std::array<Colour, 8> kDarkHues = {rgb(0x0072B2), rgb(0xB86E00), rgb(0x00805D),
-                                                    rgb(0x857800), rgb(0xA63F7D), rgb(0xBB450C),
-                                                    rgb(0x3A55CC), rgb(0x5A6877)};
+inline constexpr std::array<Colour, kNumHues> kHues = {rgb(0x56B4E9), rgb(0xE69F00), rgb(0x2BC49A),
+                                                       rgb(0xF0E442), rgb(0xE58CC0), rgb(0xF07B4A),
+                                                       rgb(0x6F9BFF), rgb(0xB8C4D0)};
+inline constexpr std::array<Colour, kNumHues> kDarkHues = {
+    rgb(0x0072B2), rgb(0xB86E00), rgb(0x00805D), rgb(0x857800),
+    rgb(0xA63F7D), rgb(0xBB450C), rgb(0x3A55CC), rgb(0x5A6877)};
 inline Colour hue(int index) {
   const auto n = static_cast<int>(kHues.size());
   return kHues[static_cast<size_t>((index % n + n) % n)];
@@ -44,7 +45,7 @@ inline Colour hue(int index) {
 /// What the inks of a scene look like.
 struct Theme {
   Colour ground, panel, cell, line, dim, text, mark, error;
-  const std::array<Colour, 8>& hues;
+  const std::array<Colour, kNumHues>& hues;
 
   Colour operator()(const Paint& paint) const {
     const Colour inks[] = {0, ground, panel, cell, line, dim, text, mark, error};

@@ -42,11 +42,6 @@ void read_room(Picture& picture, const Command& line) {
                   static_cast<float>(sides.number(1, "a height", 100, kMostSide))};
 }
 
-/// Seconds that it takes to read so many words, and to look up.
-float reading_time(const std::string& text) {
-  return 0.8f + 0.28f * static_cast<float>(words_in(text));
-}
-
 std::vector<Frame> play(Session& session, size_t steps, const Room& room) {
   std::vector<Frame> frames(1);
   frames[0].scene = session.page().scene(room);
@@ -59,7 +54,8 @@ std::vector<Frame> play(Session& session, size_t steps, const Room& room) {
     frame.caption = session.caption();
     frame.motion = 2 * frame.scene.seconds();
     const bool told = frames[frames.size() - 2].caption == frame.caption;
-    frame.hold = std::max(0.7f, told ? 0 : reading_time(frame.caption) - frame.motion);
+    frame.hold = std::max(
+        0.7f, told ? 0 : static_cast<float>(seconds_to_read(frame.caption)) - frame.motion);
     if (session.position() == before) break;
     if (frame.caption.empty()) frames.erase(frames.begin(), frames.end() - 1);  // set-up
   }
