@@ -81,11 +81,18 @@ test('what is read and done is marked, and stays so', async () => {
   assert.match(await page.locator('.progress').innerText(), /^1 of 8 lessons read, 1 of \d+ exercise steps done/)
 })
 
+/** Scrolled to, and the scroll event is over: it would close a tip. */
+async function inView(locator) {
+  await locator.scrollIntoViewIfNeeded()
+  await locator.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+  return locator
+}
+
 test("a term shows its meaning to a pointer, a keyboard and a finger", async () => {
   const { page } = await browser.open(lesson)
   const term = page.locator('a.term[href$="#reference-count"]').first()
   const tip = page.locator('#term-tip')
-  await term.hover()
+  await (await inView(term)).hover()
   await tip.getByText('how many tables hold a block').waitFor()
   await tip.hover()
   await page.waitForTimeout(300)
@@ -98,10 +105,11 @@ test("a term shows its meaning to a pointer, a keyboard and a finger", async () 
   assert.equal(await term.getAttribute('aria-describedby'), 'term-tip')
 
   const phone = await browser.open(lesson, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true })
-  await phone.page.locator('a.term').first().tap()
+  const touched = await inView(phone.page.locator('a.term').first())
+  await touched.tap()
   await phone.page.locator('#term-tip strong').waitFor()
   const address = phone.page.url()
-  await phone.page.locator('a.term').first().tap()
+  await touched.tap()
   await phone.page.waitForURL((url) => url.href !== address && url.pathname.endsWith('glossary.html'))
 })
 
