@@ -7,6 +7,7 @@
   check.py numbers   a number with a unit in a text stands in what its commands printed
   check.py commands  every ./course command, file and link that a text names exists
   check.py solutions no text shows what an exercise asks for, except folded away
+  check.py browser   the visualizer and what it shows use of std::ranges only what a browser's build has
   check.py promise   nothing that would let a compiler change the arithmetic
   check.py figures   the drawn diagrams are what their scripts draw
   check.py selftest  each rule above finds a planted violation
@@ -245,6 +246,18 @@ def promise(root):
                 yield f"{rel}:{n}: {found.group(0)} breaks the promise of equal bits"
 
 
+def browser(root):
+    """Debian's emscripten knows of std::ranges and std::views what cmake/web/missing_std.h gives it."""
+    has = (root / "cmake/web/missing_std.h").read_text(encoding="utf-8")
+    for rel in files(root, {".h", ".cpp"}, {"common", "kernels", "viz", "lessons"}):
+        if "test" in rel.parts:
+            continue
+        for n, line in numbered_lines(root, rel):
+            for name in re.findall(r"std::(?:ranges|views)::(\w+)", line):
+                if not re.search(rf"\b{name}\b", has):
+                    yield f"{rel}:{n}: cmake/web/missing_std.h does not have {name}"
+
+
 def figures(root):
     """Drawing the diagrams again gives the files that are checked in."""
     script = root / "tools" / "figures" / "all.py"
@@ -263,7 +276,8 @@ def figures(root):
 
 
 RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": numbers, "commands": commands,
-         "solutions": solutions, "promise": promise, "figures": figures}
+         "solutions": solutions, "promise": promise, "browser": browser,
+         "figures": figures}
 
 
 def write(root, name, text):
@@ -312,6 +326,7 @@ def selftest():
         ("commands", "README.md", "`common/none.h`\n"),
         ("solutions", "lessons/01_a/README.md", "```cpp\n  return answer(42);\n```\n"),
         ("solutions", "lessons/01_a/exercise/README.md", EXERCISE + "```\nreturn answer(42);\n```\n"),
+        ("browser", "viz/x.cpp", "std::ranges::rotate(x, y);\n"),
         ("promise", "CMakeLists.txt", "add_compile_options(-ffast-math)\n"),
     ]
     clean = {
@@ -327,6 +342,8 @@ def selftest():
         "lessons/02_b/ok.cu": "#include <cuda_fp16.h>\n__global__ void f() {\n" + 68 * "  g();\n" + "}\n// no asm\n",
         "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
                       "<!-- number: a data sheet's -->\n7 TB/s\n",
+        "cmake/web/missing_std.h": "KV_IF(find_if)\n",
+        "viz/ok.cpp": "std::ranges::find_if(x, y);\n",
         "kernels/ok.cpp": '#include "common/base/x.h"\n',
         "site/node_modules/x/README.md": "[not ours](none.md)\n",
         "kernels/CMakeLists.txt": "target_link_libraries(x PUBLIC kv::base)  # not kv::model\n",
