@@ -7,13 +7,15 @@ namespace kv {
 namespace {
 
 KnownModel shape(const char* name, int hidden, int layers, int heads, int kv_heads, int head_dim,
-                 int windowed_layers = 0) {
-  KnownModel model{.name = name, .config = {}, .windowed_layers = windowed_layers};
+                 int max_positions, int windowed_layers = 0, int window = 0) {
+  KnownModel model{
+      .name = name, .config = {}, .windowed_layers = windowed_layers, .window = window};
   model.config.hidden_size = hidden;
   model.config.num_layers = layers;
   model.config.num_heads = heads;
   model.config.num_kv_heads = kv_heads;
   model.config.head_dim = head_dim;
+  model.config.max_position_embeddings = max_positions;
   return model;
 }
 
@@ -21,10 +23,10 @@ KnownModel shape(const char* name, int hidden, int layers, int heads, int kv_hea
 
 std::span<const KnownModel> known_models() {
   static const std::vector<KnownModel> kModels{
-      shape("Qwen3-0.6B", 1024, 28, 16, 8, 128),
-      shape("Gemma 3 27B", 5376, 62, 32, 16, 128, 52),
-      shape("Llama 3 70B", 8192, 80, 64, 8, 128),
-      shape("Llama 2 7B", 4096, 32, 32, 32, 128),
+      shape("Qwen3-0.6B", 1024, 28, 16, 8, 128, 40960),
+      shape("Gemma 3 27B", 5376, 62, 32, 16, 128, 131072, 52, 1024),
+      shape("Llama 3 70B", 8192, 80, 64, 8, 128, 8192),
+      shape("Llama 2 7B", 4096, 32, 32, 32, 128, 4096),
   };
   return kModels;
 }

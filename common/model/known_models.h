@@ -11,9 +11,10 @@ namespace kv {
 
 struct KnownModel {
   std::string name;
-  ModelConfig config;  // hidden_size, num_layers, num_heads, num_kv_heads, head_dim only
-  int windowed_layers =
-      0;  // layers that attend to a window only: they need less KV than the formula
+  ModelConfig config;       // hidden_size, num_layers, num_heads, num_kv_heads, head_dim, and
+                            // max_position_embeddings only
+  int windowed_layers = 0;  // attend to a window only: they need less KV than the formula
+  int window = 0;           // its tokens
 };
 
 /// In the order in which the lessons show them; the first is Qwen3-0.6B.
