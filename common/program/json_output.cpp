@@ -76,11 +76,7 @@ void write_all(const std::string& path, const std::string& text, const std::stri
 
 }  // namespace
 
-void write_json(const std::string& file, const nlohmann::json& document) {
-  if (file.empty()) return;
-  // A prompt may hold bytes that are no UTF-8; JSON has no room for them.
-  const std::string text =
-      document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+void write_text(const std::string& file, const std::string& text) {
   if (file == "-") {
     const bool ok =
         std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
@@ -104,6 +100,12 @@ void write_json(const std::string& file, const nlohmann::json& document) {
     std::filesystem::remove(beside, ignored);
     throw;
   }
+}
+
+void write_json(const std::string& file, const nlohmann::json& document) {
+  if (file.empty()) return;
+  // A prompt may hold bytes that are no UTF-8; JSON has no room for them.
+  write_text(file, document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace kv

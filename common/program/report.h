@@ -28,8 +28,11 @@ nlohmann::json json_of(const EngineCounters& counters);
 nlohmann::json json_of(const GenerateResult& result, const Tokenizer& tokenizer,
                        std::span<const std::string> prompts);
 
-/// Writes the document and a newline to a file, or to standard output for "-"; does nothing for an
-/// empty name. A regular file is replaced only when all of it is written. Throws UserError.
+/// Writes to a file, or to standard output for "-". A regular file is replaced only when all of it
+/// is written. Throws UserError.
+void write_text(const std::string& file, const std::string& text);
+
+/// Writes the document and a newline in the same way; does nothing for an empty name.
 void write_json(const std::string& file, const nlohmann::json& document);
 
 }  // namespace kv

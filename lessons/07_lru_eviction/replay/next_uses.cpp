@@ -1,0 +1,96 @@
+#include "next_uses.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "common/base/error.h"
+#include "common/base/table.h"
+
+namespace lesson07::traces {
+namespace {
+
+/// SplitMix64's last steps: every bit of the id counts.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+/// A file that nobody else sees, and that is gone when it is closed, however the program ends.
+int open_unnamed() {
+  const char* const folder = std::getenv("TMPDIR");
+  std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/replay_XXXXXX";
+  const int file = mkstemp(path.data());
+  if (file < 0) {
+    kv::user_error("cannot make a file {} for next uses: {}; TMPDIR names another folder", path,
+                   std::strerror(errno));
+  }
+  unlink(path.c_str());
+  return file;
+}
+
+}  // namespace
+
+NextUses::~NextUses() {
+  for (int64_t* piece : pieces_) munmap(piece, sizeof(int64_t) * kPiece);
+  if (file_ >= 0) close(file_);
+}
+
+void NextUses::add_piece() {
+  if (file_ < 0) file_ = open_unnamed();
+  constexpr auto kBytes = static_cast<off_t>(sizeof(int64_t) * kPiece);
+  const auto begin = static_cast<off_t>(pieces_.size()) * kBytes;
+  // All of it is on the disk before it is used: a full disk is an error here, not a crash later.
+  int error = posix_fallocate(file_, begin, kBytes);
+  void* piece = MAP_FAILED;
+  if (error == 0) {
+    piece = mmap(nullptr, static_cast<size_t>(kBytes), PROT_READ | PROT_WRITE, MAP_SHARED, file_,
+                 begin);
+    if (piece == MAP_FAILED) error = errno;
+  }
+  if (error != 0) {
+    kv::user_error("no room for the next uses of {}: {}; TMPDIR names another folder",
+                   kv::count_of(num_uses_, "block"), std::strerror(error));
+  }
+  pieces_.push_back(static_cast<int64_t*>(piece));
+}
+
+void NextUses::add(const Batch& batch, LastUses& last) {
+  for (const uint64_t id : batch.ids) {
+    if (num_uses_ == std::ssize(pieces_) * kPiece) add_piece();
+    *entry(num_uses_) = kNever;
+    const int64_t before = std::exchange(last.find(id).position, num_uses_);
+    if (before >= 0) *entry(before) = num_uses_;
+    ++num_uses_;
+  }
+  num_different_ = last.size;
+}
+
+/// The id's place; an empty one becomes the id's.
+NextUses::LastUses::Place& NextUses::LastUses::find(uint64_t id) {
+  if (2 * size >= std::ssize(places)) grow();
+  const size_t mask = places.size() - 1;
+  size_t at = mixed(id) & mask;
+  while (places[at].position >= 0 && places[at].id != id) at = (at + 1) & mask;
+  if (places[at].position < 0) ++size;
+  places[at].id = id;
+  return places[at];
+}
+
+void NextUses::LastUses::grow() {
+  std::vector<Place> old(2 * places.size());
+  places.swap(old);
+  size = 0;
+  for (const Place& place : old) {
+    if (place.position >= 0) find(place.id) = place;
+  }
+}
+
+}  // namespace lesson07::traces

@@ -1,0 +1,64 @@
+#pragma once
+
+// When each block of a trace is used again: what a cache would have to know to be the best
+// possible.
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+#include "trace_file.h"
+
+namespace lesson07::traces {
+
+/// 8 bytes for each full block of each request, in a file that has no name and ends with the
+/// object. While it is made, memory holds one entry for each different block.
+class NextUses {
+ public:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  NextUses() = default;
+  ~NextUses();
+  NextUses(const NextUses&) = delete;
+  NextUses& operator=(const NextUses&) = delete;
+
+  /// Reads the whole trace, as long as `go_on(reader)` is true. Throws UserError.
+  template <class GoOn>
+  void make(TraceReader& reader, const GoOn& go_on) {
+    Batch batch;
+    LastUses last;
+    while (reader.next(batch) && go_on(reader)) add(batch, last);
+  }
+  /// Positions count the full blocks of the whole trace. kNever: it is not used again.
+  int64_t after(int64_t position) const { return *entry(position); }
+  int64_t num_uses() const { return num_uses_; }
+  int64_t num_different() const { return num_different_; }
+
+ private:
+  /// The last position of each block so far: open addressing, a power of two of places.
+  struct LastUses {
+    struct Place {
+      uint64_t id = 0;
+      int64_t position = -1;  // -1: empty
+    };
+    std::vector<Place> places = std::vector<Place>(1 << 16);
+    int64_t size = 0;
+    Place& find(uint64_t id);
+    void grow();
+  };
+
+  static constexpr int64_t kPiece = int64_t{1} << 20;  // entries that are mapped together
+  void add(const Batch& batch, LastUses& last);
+  void add_piece();
+  int64_t* entry(int64_t position) const {
+    return pieces_[static_cast<size_t>(position / kPiece)] + position % kPiece;
+  }
+
+  int file_ = -1;
+  std::vector<int64_t*> pieces_;
+  int64_t num_uses_ = 0;
+  int64_t num_different_ = 0;
+};
+
+}  // namespace lesson07::traces
