@@ -1,7 +1,7 @@
 // What the forward pass costs on a GPU: a decode step, replayed as a CUDA graph, against the time
 // that reading the weights takes at the speed of a copy in the same run; the products of such a
 // step alone; and the rates of the products of a prefill against the tensor cores' peak. Beside
-// each product cuBLAS, if it is here.
+// each product cuBLAS, if it is here. With --by-rows only the products, of 1 to 8,192 rows.
 //
 //   build/default/bin/make_model --like qwen3-0.6b --out /tmp/qwen3-0.6b
 //   build/default/bin/bench_cuda --model /tmp/qwen3-0.6b
@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -25,9 +26,8 @@
 #include "common/model/model_internal.h"
 #include "common/program/measure_gpu.h"
 #include "kernels/argmax.h"
-#include "kernels/pack_weights.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "tests/model/cublas.h"
+#include "tests/model/products.h"
 #endif
 
 namespace {
@@ -37,6 +37,7 @@ struct Options {
   int context = 128;
   int rows = 2048;
   double peak = 989;  // TFLOP/s
+  bool by_rows = false;
 };
 
 struct ProductRate {
@@ -44,6 +45,14 @@ struct ProductRate {
   double seconds = 0;  // median
   double flops = 0;
   double cublas_seconds = 0;  // of the product alone, median; 0 without cuBLAS
+};
+
+constexpr std::array kProducts{"qkv", "o", "gate and up", "down", "head"};
+
+/// Every product with so many input rows.
+struct ProductRow {
+  int rows = 0;
+  std::array<double, kProducts.size()> seconds{}, cublas_seconds{};  // 0: not measured
 };
 
 struct Results {
@@ -56,6 +65,7 @@ struct Results {
   int64_t replays = 0;
   std::vector<ProductRate> prefill;  // one layer's products
   std::string cublas;                // its version; empty if it is not here
+  std::vector<ProductRow> by_rows;
 };
 
 #if KV_HAVE_CUDA
@@ -66,17 +76,16 @@ double now() {
 
 /// Median seconds of one call, which only queues work: calls are timed in groups, so that neither
 /// the host's part nor the wait at the end counts.
-double median_seconds(const kv::Stream& stream, const std::function<void()>& call) {
-  constexpr int kGroups = 15;
-  constexpr int kCalls = 20;
+double median_seconds(const kv::Stream& stream, const std::function<void()>& call, int groups = 15,
+                      int calls = 20) {
   for (int i = 0; i < 3; ++i) call();
   std::vector<double> seconds;
-  for (int group = 0; group < kGroups; ++group) {
+  for (int group = 0; group < groups; ++group) {
     stream.synchronize();
     const double start = now();
-    for (int i = 0; i < kCalls; ++i) call();
+    for (int i = 0; i < calls; ++i) call();
     stream.synchronize();
-    seconds.push_back((now() - start) / kCalls);
+    seconds.push_back((now() - start) / calls);
   }
   return kv::median(seconds);
 }
@@ -116,105 +125,9 @@ void measure_model(const Options& options, Results& r) {
   r.replays = model.graph_replays();
 }
 
-/// All products of a model of this shape, with weights of their own in every layer.
-class Products {
- public:
-  Products(const kv::ModelConfig& config, int max_rows, const kv::Stream& stream)
-      : config_(config), stream_(stream) {
-    const int hidden = config.hidden_size;
-    const int widest = std::max({hidden, config.q_width(), config.intermediate_size});
-    source_.resize(static_cast<size_t>(widest) * static_cast<size_t>(config.qkv_width()));
-    for (size_t i = 0; i < source_.size(); ++i) {  // anything but zeros, which run faster
-      const uint32_t bits = static_cast<uint32_t>(i) * 2654435761u;
-      source_[i] = kv::to_bfloat16((static_cast<float>(bits >> 16) - 32768.0f) * 0x1p-20f);
-    }
-    for (int layer = 0; layer < config.num_layers; ++layer) {
-      add(config.qkv_width(), hidden, kv::Epilogue::kStore);
-      add(hidden, config.q_width(), kv::Epilogue::kAdd);
-      add(config.intermediate_size, hidden, kv::Epilogue::kSiluMul);
-      add(hidden, config.intermediate_size, kv::Epilogue::kAdd);
-    }
-    const auto rows = static_cast<size_t>(max_rows);
-    const auto wide = static_cast<size_t>(std::max(widest, config.qkv_width()));
-    source_.resize(rows * wide * 2, source_[12345]);
-    x_ = kv::to_device(std::span<const kv::BFloat16>(source_), stream);  // also read as fp32
-    residual_ = kv::DeviceBuffer(kv::Device::kCuda, rows * static_cast<size_t>(hidden) * 4);
-    kv::fill_bytes(residual_.data(), 0, residual_.bytes(), stream);
-    out_ = kv::DeviceBuffer(kv::Device::kCuda, rows * wide * 4);
-    scratch_ = kv::DeviceBuffer(kv::Device::kCuda,
-                                kv::matmul_scratch_bytes(kv::Device::kCuda, max_rows, widest));
-    norm_ = kv::to_device(
-        std::span<const float>(std::vector<float>(static_cast<size_t>(hidden), 1.0f)), stream);
-    logits_ = kv::DeviceBuffer(kv::Device::kCuda, static_cast<size_t>(config.vocab_size) * 4);
-  }
-
-  /// The head is a product of its own: as wide as the vocabulary.
-  void add_head() {
-    source_.resize(
-        static_cast<size_t>(config_.vocab_size) * static_cast<size_t>(config_.hidden_size),
-        source_[12345]);
-    add(config_.vocab_size, config_.hidden_size, kv::Epilogue::kStore);
-  }
-
-  /// Product number `i`: 4 per layer, then the head.
-  void run(size_t i, int rows) const {
-    const Product& p = products_[i];
-    const bool head = i == static_cast<size_t>(4 * config_.num_layers);
-    const bool adds = p.epilogue == kv::Epilogue::kAdd;
-    kv::MatmulArgs args;
-    args.x = x_.data();
-    args.num_rows = rows;
-    args.k = p.packed.matrix.cols;
-    args.norm_weight = adds ? nullptr : norm_.as<float>();
-    args.norm_eps = config_.rms_norm_eps;
-    args.weight = {&p.packed.matrix, 1};
-    args.epilogue = p.epilogue;
-    args.out = head ? logits_.data() : adds ? residual_.data() : out_.data();
-    args.out_stride = p.outputs;
-    args.scratch = scratch_.data();
-    kv::matmul_cuda(args, stream_);
-  }
-
-  /// The same with cuBLAS, which adds, gates and norms nothing. The order of the packed weights is
-  /// not its own, which costs no time.
-  void run(size_t i, int rows, const Cublas& cublas) const {
-    const kv::Matrix& m = products_[i].packed.matrix;
-    const kv::DeviceBuffer& out = i + 1 < products_.size() ? out_ : logits_;
-    cublas.multiply(x_.data(), rows, m.cols, m.data, m.rows, out.data());
-  }
-
-  double flops(size_t i, int rows) const {
-    const kv::Matrix& m = products_[i].packed.matrix;
-    return 2.0 * m.rows * m.cols * rows;
-  }
-  size_t size() const { return products_.size(); }
-
- private:
-  struct Product {
-    kv::PackedWeights packed;
-    kv::Epilogue epilogue;
-    int outputs;
-  };
-
-  void add(int outputs, int inputs, kv::Epilogue epilogue) {
-    const kv::Matrix part{source_.data(), kv::DType::kBF16, outputs, inputs};
-    const bool pair = epilogue == kv::Epilogue::kSiluMul;
-    const std::vector<kv::Matrix> parts(pair ? 2 : 1, part);
-    const auto order = pair ? kv::PackOrder::kInterleaved : kv::PackOrder::kStacked;
-    products_.push_back({kv::pack_weights(parts, order, stream_), epilogue, outputs});
-  }
-
-  const kv::ModelConfig& config_;
-  const kv::Stream& stream_;
-  std::vector<kv::BFloat16> source_;
-  std::vector<Product> products_;
-  kv::DeviceBuffer x_, residual_, out_, scratch_, norm_, logits_;
-};
-
 void measure_products(const Options& options, const kv::ModelConfig& config, Results& r) {
   const kv::Stream stream(kv::Device::kCuda);
-  Products products(config, options.rows, stream);
-  products.add_head();
+  Products products(config, options.rows, 1, stream);
   const Cublas cublas(stream);
   if (cublas.found()) r.cublas = cublas.name();
   const auto ours = [&](size_t i, int rows) { products.run(i, rows); };
@@ -232,7 +145,6 @@ void measure_products(const Options& options, const kv::ModelConfig& config, Res
   r.step_products.seconds = step_seconds(1, ours);
   if (cublas.found()) r.step_products.cublas_seconds = step_seconds(2, theirs);
 
-  const char* names[] = {"qkv", "o", "gate and up", "down"};
   for (size_t kind = 0; kind < 4; ++kind) {
     const auto seconds = [&](const auto& run) {
       const double all_layers = median_seconds(stream, [&] {
@@ -240,8 +152,43 @@ void measure_products(const Options& options, const kv::ModelConfig& config, Res
       });
       return all_layers / config.num_layers;
     };
-    r.prefill.push_back({fmt::format("  {}", names[kind]), seconds(ours),
+    r.prefill.push_back({fmt::format("  {}", kProducts[kind]), seconds(ours),
                          products.flops(kind, options.rows), cublas.found() ? seconds(theirs) : 0});
+  }
+}
+
+/// Each product from a graph: those of a kind, every layer's own weights, one after the other.
+void measure_by_rows(const kv::ModelConfig& config, Results& r) {
+  constexpr int kMaxRows = 8192, kMaxHeadRows = 512;
+  const kv::Stream stream(kv::Device::kCuda);
+  const Products products(config, kMaxRows, kMaxHeadRows, stream);
+  const Cublas cublas(stream);
+  if (cublas.found()) r.cublas = cublas.name();
+  kv::PassGraphs graphs;
+  uint64_t key = 0;
+  const size_t head = products.size() - 1;
+  const auto seconds = [&](size_t kind, const auto& run) {
+    const size_t begin = kind == 4 ? head : kind, end = kind == 4 ? head + 1 : head;
+    ++key;
+    const double all = median_seconds(
+        stream,
+        [&] {
+          graphs.run(key, stream, [&] {
+            for (size_t i = begin; i < end; i += 4) run(i);
+          });
+        },
+        7, 3);
+    return kind == 4 ? all : all / config.num_layers;
+  };
+  for (const int rows : {1, 8, 16, 32, 64, 128, 256, 512, 2048, kMaxRows}) {
+    if (kv::interrupted()) break;
+    ProductRow& row = r.by_rows.emplace_back(ProductRow{.rows = rows});
+    for (size_t kind = 0; kind < kProducts.size(); ++kind) {
+      if (kind == 4 && rows > kMaxHeadRows) continue;  // nobody wants so many rows of logits
+      row.seconds[kind] = seconds(kind, [&](size_t i) { products.run(i, rows); });
+      if (!cublas.found()) continue;
+      row.cublas_seconds[kind] = seconds(kind, [&](size_t i) { products.run(i, rows, cublas); });
+    }
   }
 }
 
@@ -250,6 +197,10 @@ Results measure(const Options& options, const kv::Console& console) {
   kv::resolve_device("cuda");
   console.print("{}\n", kv::describe(kv::Device::kCuda));
   r.bandwidth = kv::copy_bandwidth();
+  if (options.by_rows) {
+    measure_by_rows(kv::load_config(options.generate.model_dir), r);
+    return r;
+  }
   measure_model(options, r);
   measure_products(options, kv::load_config(options.generate.model_dir), r);
   return r;
@@ -273,7 +224,33 @@ nlohmann::json json_of(const ProductRate& p) {
           {"cublas_seconds", p.cublas_seconds}};
 }
 
+/// Microseconds of each product; beside cuBLAS's, and how many times as long ours takes.
+void report_by_rows(const Options& options, const Results& r, const kv::Console& console) {
+  std::vector<std::string> header{"rows"};
+  header.insert(header.end(), kProducts.begin(), kProducts.end());
+  kv::Table table(header);
+  nlohmann::json rows = nlohmann::json::array();
+  for (const ProductRow& row : r.by_rows) {
+    std::vector<std::string> cells{kv::with_commas(row.rows)};
+    nlohmann::json json{{"rows", row.rows}};
+    for (size_t i = 0; i < kProducts.size(); ++i) {
+      const double ours = row.seconds[i], theirs = row.cublas_seconds[i];
+      json[kProducts[i]] = {{"seconds", ours}, {"cublas_seconds", theirs}};
+      cells.push_back(ours == 0     ? "-"
+                      : theirs == 0 ? fmt::format("{:.1f}", ours * 1e6)
+                                    : fmt::format("{:.1f} / {:.1f} = {:.2f}", ours * 1e6,
+                                                  theirs * 1e6, ours / theirs));
+    }
+    table.add(cells);
+    rows.push_back(json);
+  }
+  console.print("microseconds{}\n\n{}", r.cublas.empty() ? "" : " / those of " + r.cublas,
+                table.to_string());
+  kv::write_json(options.generate.json_file, {{"by_rows", rows}, {"cublas", r.cublas}});
+}
+
 void report(const Options& options, const Results& r, const kv::Console& console) {
+  if (options.by_rows) return report_by_rows(options, r, console);
   const double floor = r.step_bytes / r.bandwidth;
   std::vector<std::string> header{"what", "measured", "share"};
   if (!r.cublas.empty()) header.insert(header.end(), {r.cublas, "ours / cuBLAS"});
@@ -346,6 +323,7 @@ int main(int argc, char** argv) {
       .between(1, 1 << 20);
   command.value("--rows N", options.rows, "rows of the prefill").between(1, 1 << 20);
   command.value("--peak X", options.peak, "dense bf16 rate of the datasheet, TFLOP/s").over(0, 1e6);
+  command.flag("--by-rows", options.by_rows, "only the products, of 1 to 8,192 rows");
   kv::add_json_option(command, options.generate);
   return kv::run_main(command, argc, argv, [&] {
     const kv::Console console(options.generate.json_file);
