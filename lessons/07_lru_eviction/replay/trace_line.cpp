@@ -64,7 +64,8 @@ class PlainLine {
     const char* const begin = at_;
     while (at_ < end_ && ((*at_ >= 'a' && *at_ <= 'z') || *at_ == '_')) ++at_;
     const std::string_view name(begin, static_cast<size_t>(at_ - begin));
-    return take('"') && take(':') ? name : std::string_view();
+    if (at_ == end_ || *at_++ != '"') return {};  // no space before it
+    return take(':') ? name : std::string_view();
   }
   bool number(uint64_t& value) {
     skip_space();

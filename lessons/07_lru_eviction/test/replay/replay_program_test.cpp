@@ -124,6 +124,36 @@ TEST_CASE("replay: a line can be written in any way that JSON allows") {
   }
 }
 
+// Whatever a byte is changed to: what is read is what the JSON library reads, and what that refuses
+// is refused.
+TEST_CASE("replay: a line with any byte changed is read as JSON means it") {
+  const std::string good =
+      R"({"timestamp": 10, "input_length": 1030, "output_length": 5, "hash_ids": [1, 20, 3]})";
+  const std::string bytes = "\"{}[]:,.eE-+0123456789 \t\\abhil_x\x01\x80";
+  int num_read = 0;
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (const char byte : bytes) {
+      for (const bool insert : {false, true}) {
+        std::string text = good;
+        text.replace(at, insert ? 0 : 1, 1, byte);
+        CAPTURE(text);
+        TraceLine line;
+        try {
+          parse_trace_line(text, "here", line);
+        } catch (const kv::UserError&) {
+          continue;
+        }
+        ++num_read;
+        const json read = json::parse(text, nullptr, false);
+        REQUIRE(read.is_object());
+        CHECK(line.input_length == read["input_length"].get<int64_t>());
+        CHECK(line.hash_ids == read["hash_ids"].get<std::vector<uint64_t>>());
+      }
+    }
+  }
+  CHECK(num_read > 500);
+}
+
 TEST_CASE("replay: gzip, whole and cut at every byte") {
   const std::string packed = gzipped(std::string(kGood) + "\n" + kGood + "\n");
   CHECK(play(packed).out == play(std::string(kGood) + "\n" + kGood).out);
