@@ -1,6 +1,8 @@
 #include "kernels/matmul.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -100,6 +102,7 @@ void dot_products(const MatmulArgs& args, const Input& input, const Matrix& w, i
   block.w =
       static_cast<const std::byte*>(w.data) + col * w.cols * static_cast<int64_t>(size_of(w.dtype));
   block.num_cols = num_cols;
+  block.num_w_rows = static_cast<int>(w.rows - col);
   block.k = args.k;
   block.y = y;
   block.y_stride = y_stride;
@@ -120,6 +123,11 @@ void run_block(const MatmulArgs& args, const Input& input, size_t part, int64_t 
   float* scratch = up + y_size;
   float* out = static_cast<float*>(args.out) + row * args.out_stride + out_col + col;
 
+  if (args.epilogue == Epilogue::kStore) {
+    dot_products(args, input, args.weight[part], row, num_rows, col, num_cols, out, args.out_stride,
+                 scratch);
+    return;
+  }
   dot_products(args, input, args.weight[part], row, num_rows, col, num_cols, y, kBlockCols,
                scratch);
   if (args.epilogue == Epilogue::kSiluMul) {
@@ -127,16 +135,10 @@ void run_block(const MatmulArgs& args, const Input& input, size_t part, int64_t 
                  scratch);
   }
   for (int r = 0; r < num_rows; ++r, y += kBlockCols, up += kBlockCols, out += args.out_stride) {
-    switch (args.epilogue) {
-      case Epilogue::kStore:
-        std::copy_n(y, num_cols, out);
-        break;
-      case Epilogue::kAdd:
-        for (int c = 0; c < num_cols; ++c) out[c] += y[c];
-        break;
-      case Epilogue::kSiluMul:
-        for (int c = 0; c < num_cols; ++c) out[c] = silu(y[c]) * up[c];
-        break;
+    if (args.epilogue == Epilogue::kAdd) {
+      for (int c = 0; c < num_cols; ++c) out[c] += y[c];
+    } else {
+      for (int c = 0; c < num_cols; ++c) out[c] = silu(y[c]) * up[c];
     }
   }
 }
@@ -166,6 +168,20 @@ std::vector<const MatmulIsa*> available_matmul_isas() {
 }
 
 void force_matmul_isa(const MatmulIsa* isa) { g_forced_isa = isa; }
+
+double multiply_adds_per_second() {
+  constexpr int64_t kRounds = 100'000;
+  constexpr int64_t kItemsPerThread = 16;
+  std::atomic<int64_t> done{0};
+  const auto start = std::chrono::steady_clock::now();
+  parallel_for(num_threads() * kItemsPerThread, 1, [&](int64_t begin, int64_t end) {
+    float sum = 0.0f;
+    for (int64_t i = begin; i < end; ++i) done += current_isa().multiply_adds(kRounds, sum);
+    if (!(sum > 0.0f)) throw std::logic_error("the multiply-adds lost their sum");
+  });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(done) / seconds.count();
+}
 
 void matmul_cpu(const MatmulArgs& args) {
   check(args);

@@ -33,6 +33,20 @@ inline float sum(Vec16 a) {
   return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
+/// What sum() adds, for four at once: pairs share the registers, so it is half the instructions.
+inline void sum4(const Vec16* a, float* out) {
+  const auto halves = [](__m512 x, __m512 y) {  // 8 sums of x, then 8 of y
+    return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
+  };
+  const __m512 s01 = halves(a[0].v, a[1].v);
+  const __m512 s23 = halves(a[2].v, a[3].v);
+  const __m512 s4 =
+      _mm512_add_ps(_mm512_shuffle_f32x4(s01, s23, 0x88), _mm512_shuffle_f32x4(s01, s23, 0xDD));
+  const __m512 s2 = _mm512_add_ps(s4, _mm512_permute_ps(s4, 0x4E));
+  const __m512 s1 = _mm512_add_ps(s2, _mm512_permute_ps(s2, 0xB1));
+  _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, s1)));
+}
+
 // 24 accumulators, 6 pieces of w and one of x: 31 registers. 115 GFLOP/s on one core that can do
 // 160.
 constexpr int kTileRows = 4;
@@ -45,7 +59,7 @@ constexpr int kOneRowCols = 4;
 #include "kernels/matmul_dot_block.h"
 
 const kv::MatmulIsa* kv::matmul_isa_avx512() {
-  static constexpr MatmulIsa isa = {"avx512", dot_block};
+  static constexpr MatmulIsa isa = {"avx512", dot_block, multiply_adds};
   return &isa;
 }
 

@@ -15,4 +15,8 @@ std::vector<const MatmulIsa*> available_matmul_isas();
 /// Makes matmul_cpu() use `isa` from now on; null ends that. Not while a product is being computed.
 void force_matmul_isa(const MatmulIsa* isa);
 
+/// Multiply-adds per second of all threads in registers, reading no memory: what no product on this
+/// machine exceeds. Takes some 20 ms.
+double multiply_adds_per_second();
+
 }  // namespace kv

@@ -21,6 +21,7 @@ struct DotBlock {
   int num_rows = 0;
   const void* w = nullptr;  // [num_cols, k], in the file's dtype, aligned for it alone
   int num_cols = 0;
+  int num_w_rows = 0;  // rows from w to the end of W: those after num_cols come next
   int k = 0;
   float* y = nullptr;  // [num_rows, y_stride]
   int64_t y_stride = 0;
@@ -40,6 +41,10 @@ inline constexpr int64_t dot_block_scratch(int num_rows) {
 struct MatmulIsa {
   const char* name;
   void (*dot_block)(const DotBlock& block, DType w_dtype);
+  /// The ceiling of dot_block(): multiply-adds in registers that read no memory. Does `rounds`
+  /// times as many as a step of a tile and returns their number; `sum` keeps them from being
+  /// left out.
+  int64_t (*multiply_adds)(int64_t rounds, float& sum);
 };
 
 // Null where the compiler cannot make it; whether the machine can run it is asked by the caller.

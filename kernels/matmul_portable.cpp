@@ -81,6 +81,10 @@ inline float sum(const Vec16& a) {
   return (s4[0] + s4[2]) + (s4[1] + s4[3]);
 }
 
+inline void sum4(const Vec16* a, float* out) {
+  for (int i = 0; i < 4; ++i) out[i] = sum(a[i]);
+}
+
 constexpr int kTileRows = 2;
 constexpr int kTileCols = 2;
 constexpr int kOneRowCols = 2;
@@ -91,6 +95,6 @@ constexpr int kOneRowCols = 2;
 #include "kernels/matmul_dot_block.h"
 
 const kv::MatmulIsa* kv::matmul_isa_portable() {
-  static constexpr MatmulIsa isa = {"portable", dot_block};
+  static constexpr MatmulIsa isa = {"portable", dot_block, multiply_adds};
   return &isa;
 }

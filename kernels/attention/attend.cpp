@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 // Compiled for several instruction sets; the one that fits is chosen when the program starts.
@@ -34,6 +35,7 @@ struct Block {
   float p[kBlock][kTileTokens];  // scores, then exp(score - m)
   float* acc[kBlock];            // [head_dim] each
   float spare[kMaxHeadDim];      // acc of a place that has no query
+  bool scattered;                // rows of K and V lie apart: they are asked for ahead of time
 };
 
 /// Rows lie pages apart, or anywhere: a CPU does not guess where the next one is.
@@ -42,31 +44,60 @@ inline __attribute__((always_inline)) void prefetch_row(const float* row, int he
   for (int i = 0; i < head_dim; i += kLanes) __builtin_prefetch(row + i);
 }
 
+/// Keys whose dot products with the queries of a block are added up together.
+constexpr int kKeys = kLanes / kBlock;
+
+/// sum = the lower half of each 2 * kHalf lanes of a, then of b, plus the upper half.
+template <int kHalf, int... kLane>
+inline __attribute__((always_inline)) void add_halves(Lanes& sum, const Lanes& a, const Lanes& b,
+                                                      std::integer_sequence<int, kLane...>) {
+  sum = __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf)...) +
+        __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf + kHalf)...);
+}
+
+/// Lane i of dots[0] becomes the sum of the lanes of dots[i], added by the fixed tree: 8 apart,
+/// 4 apart, 2 apart, neighbours.
+inline __attribute__((always_inline)) void add_lanes(Lanes (&dots)[kLanes]) {
+  constexpr std::make_integer_sequence<int, kLanes> kAll;
+  for (int i = 0; i < 8; ++i) add_halves<8>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
+  for (int i = 0; i < 4; ++i) add_halves<4>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
+  for (int i = 0; i < 2; ++i) add_halves<2>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
+  add_halves<1>(dots[0], dots[0], dots[1], kAll);
+}
+
 /// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
-/// this order; then a fixed tree adds the lanes: 8 apart, 4 apart, 2 apart, neighbours.
+/// this order; then a fixed tree adds the lanes.
 FOR_EVERY_CPU void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim,
                               float scale) {
-  for (int t = 0; t < num_keys; ++t) {
-    const float* k = rows.k[t];
-    prefetch_row(rows.k[std::min(t + kRowsAhead, num_keys - 1)], head_dim);
-    prefetch_row(rows.v[t], head_dim);
-    Lanes sum[kBlock] = {};
-    int i = 0;
-    for (; i + kLanes <= head_dim; i += kLanes) {
-      Lanes key, query;
-      load(key, k + i);
+  for (int first = 0; first < num_keys; first += kKeys) {
+    Lanes dots[kLanes];  // query r and key t of these: dots[r * kKeys + t]
+    for (int t = 0; t < kKeys; ++t) {
+      const int at = std::min(first + t, num_keys - 1);  // a place without a key repeats the last
+      const float* k = rows.k[at];
+      if (block.scattered) {
+        prefetch_row(rows.k[std::min(at + kRowsAhead, num_keys - 1)], head_dim);
+        prefetch_row(rows.v[at], head_dim);
+      }
+      Lanes sum[kBlock] = {};
+      int i = 0;
+      for (; i + kLanes <= head_dim; i += kLanes) {
+        Lanes key, query;
+        load(key, k + i);
+        for (int r = 0; r < kBlock; ++r) {
+          load(query, block.q[r] + i);
+          sum[r] += query * key;
+        }
+      }
       for (int r = 0; r < kBlock; ++r) {
-        load(query, block.q[r] + i);
-        sum[r] += query * key;
+        for (int j = 0; i + j < head_dim; ++j) sum[r][j] += block.q[r][i + j] * k[i + j];
+        dots[r * kKeys + t] = sum[r];
       }
     }
+    add_lanes(dots);
+    dots[0] *= scale;
     for (int r = 0; r < kBlock; ++r) {
-      Lanes s = sum[r];
-      for (int j = 0; i + j < head_dim; ++j) s[j] += block.q[r][i + j] * k[i + j];
-      s += __builtin_shufflevector(s, s, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-      s += __builtin_shufflevector(s, s, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3);
-      s += __builtin_shufflevector(s, s, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1);
-      block.p[r][t] = (s[0] + s[1]) * scale;
+      std::memcpy(block.p[r] + first, reinterpret_cast<const float*>(&dots[0]) + r * kKeys,
+                  kKeys * sizeof(float));
     }
   }
 }
@@ -114,8 +145,9 @@ FOR_EVERY_CPU void weigh_values(Block& block, const TileRows& rows, int head_dim
 
 /// The tile that begins at token `first`, for up to kBlock queries.
 void attend_block(std::span<const Query> queries, std::span<Progress> progress,
-                  const TileRows& tile, int first, int head_dim, float scale) {
+                  const TileRows& tile, bool scattered, int first, int head_dim, float scale) {
   Block block;
+  block.scattered = scattered;
   int max_visible = 0;
   for (size_t r = 0; r < kBlock; ++r) {
     const size_t i = std::min(r, queries.size() - 1);  // a place without a query repeats the last
@@ -164,14 +196,13 @@ class TileCopy {
 }  // namespace
 
 void join(Partial& whole, const Partial& part, bool is_first, int head_dim) {
-  if (is_first) {
-    whole = part;
-  } else {
-    merge(whole, part, head_dim);
-  }
+  if (!is_first) return merge(whole, part, head_dim);
+  whole.m = part.m;
+  whole.l = part.l;
+  std::copy_n(part.acc, head_dim, whole.acc);
 }
 
-void merge(Partial& a, const Partial& b, int head_dim) {
+FOR_EVERY_CPU void merge(Partial& a, const Partial& b, int head_dim) {
   const float m = std::max(a.m, b.m);
   const float scale_a = std::exp(a.m - m);
   const float scale_b = std::exp(b.m - m);
@@ -192,6 +223,7 @@ int attend_tile(const Query& query, const TileRows& rows, int first, int head_di
   const int visible = std::clamp(query.num_keys - first, 0, kTileTokens);
   if (visible == 0) return 0;
   Block block;
+  block.scattered = true;
   for (int r = 0; r < kBlock; ++r) {
     block.q[r] = query.q;
     block.acc[r] = r == 0 ? tile.acc : block.spare;
@@ -206,8 +238,9 @@ int attend_tile(const Query& query, const TileRows& rows, int first, int head_di
 }
 
 void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale) {
-  std::vector<Progress> progress(queries.size());
-  TileCopy copy;
+  thread_local std::vector<Progress> progress;  // kept, as they are large; the first join sets them
+  if (progress.size() < queries.size()) progress.resize(queries.size());
+  thread_local TileCopy copy;
   TileRows tile;
   int max_keys = 0;
   for (const Query& query : queries) max_keys = std::max(max_keys, query.num_keys);
@@ -215,11 +248,12 @@ void attend(std::span<const Query> queries, const FindRows& find_rows, int head_
   for (int first = 0; first < max_keys; first += kTileTokens) {
     const int num_keys = std::min(kTileTokens, max_keys - first);
     find_rows(first, num_keys, tile);
-    if (queries.size() > kBlock) copy.take(tile, num_keys, head_dim);
+    const bool scattered = queries.size() <= kBlock;
+    if (!scattered) copy.take(tile, num_keys, head_dim);
     for (size_t i = 0; i < queries.size(); i += kBlock) {
       const size_t n = std::min<size_t>(kBlock, queries.size() - i);
-      attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, first, head_dim,
-                   scale);
+      attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, scattered, first,
+                   head_dim, scale);
     }
   }
   for (size_t i = 0; i < queries.size(); ++i) {

@@ -22,6 +22,7 @@
 #include "common/program/bench.h"
 #include "common/program/generate.h"
 #include "common/program/report.h"
+#include "kernels/matmul_cpu.h"
 #include "lessons/02_flat_cache/engine.h"
 
 namespace {
@@ -39,6 +40,8 @@ struct Results {
   double decode_seconds = 0;   // one token, median
   double decode_bytes = 0;     // weights that one token reads
   double prefill_seconds = 0;  // all its tokens, median
+  double prefill_work = 0;     // multiply-adds that it needs
+  double multiply_adds = 0;    // per second, best of several runs in registers
   int64_t peak_resident = 0;   // bytes, of the model's passes
   int64_t weight_file_bytes = 0;
 };
@@ -64,6 +67,16 @@ int64_t weight_files_bytes(const std::filesystem::path& dir) {
     }
   }
   return bytes;
+}
+
+/// Multiply-adds of a prefill of `tokens`: every weight of a layer with every token, the head with
+/// the last, and each query with the keys and the values that it sees.
+double prefill_work(const kv::ModelConfig& c, double tokens) {
+  const double head_rows = 2.0 * c.num_heads + 2.0 * c.num_kv_heads;  // of q, k, v, and o's inputs
+  const double layer = (head_rows * c.head_dim + 3.0 * c.intermediate_size) * c.hidden_size;
+  const double pairs = tokens * (tokens + 1) / 2;
+  return c.num_layers * (tokens * layer + 2.0 * pairs * c.num_heads * c.head_dim) +
+         1.0 * c.vocab_size * c.hidden_size;
 }
 
 /// The plainest use of the memory: all threads read a buffer as large as the weights, once.
@@ -132,7 +145,7 @@ class Runner {
 Results measure(const Options& options, const kv::Console& console) {
   Results r;
   r.weight_file_bytes = weight_files_bytes(options.generate.model_dir);
-  double start = now();
+  const double start = now();
   kv::Model model = kv::load_model(options.generate);
   r.load_seconds = now() - start;
   const kv::ModelConfig& config = model.config();
@@ -143,9 +156,11 @@ Results measure(const Options& options, const kv::Console& console) {
   std::vector<double> prefills;
   for (int i = 0; i < 3; ++i) {
     runner.restart();
+    r.multiply_adds = std::max(r.multiply_adds, kv::multiply_adds_per_second());
     prefills.push_back(runner.pass(options.prefill));
   }
   r.prefill_seconds = kv::median(prefills);
+  r.prefill_work = prefill_work(config, options.prefill);
 
   console.print("decode of {} tokens after {} ...\n", options.steps, options.context);
   runner.restart();
@@ -179,6 +194,12 @@ void report(const Options& options, const Results& r, const kv::Console& console
   table.add({"share of the streaming read", kv::percent(rate, r.bandwidth), ">= 70 %"});
   table.add({fmt::format("prefill of {}, median", options.prefill),
              fmt::format("{:.0f} ms", r.prefill_seconds * 1e3), ""});
+  table.add({"multiply-adds in registers, best of 3",
+             fmt::format("{:.0f} GFLOP/s", 2 * r.multiply_adds / 1e9), ""});
+  table.add({"prefill, multiply-adds",
+             fmt::format("{:.0f} GFLOP/s", 2 * r.prefill_work / r.prefill_seconds / 1e9), ""});
+  table.add({"share of the multiply-adds in registers",
+             kv::percent(r.prefill_work / r.prefill_seconds, r.multiply_adds), ">= 50 %"});
   table.add({"prefill, per token", fmt::format("{:.2f} ms", prefill_token * 1e3), ""});
   table.add({"prefill against decode, per token",
              fmt::format("{:.1f} x", r.decode_seconds / prefill_token), ">= 8 x"});
@@ -201,6 +222,8 @@ void report(const Options& options, const Results& r, const kv::Console& console
                   {"decode_bytes_per_second", rate},
                   {"decode_share", rate / r.bandwidth},
                   {"prefill_seconds", r.prefill_seconds},
+                  {"multiply_adds_per_second", r.multiply_adds},
+                  {"prefill_share", r.prefill_work / r.prefill_seconds / r.multiply_adds},
                   {"prefill_speedup_per_token", r.decode_seconds / prefill_token},
                   {"weight_file_bytes", r.weight_file_bytes},
                   {"peak_resident_bytes", r.peak_resident}});
