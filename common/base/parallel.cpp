@@ -29,8 +29,9 @@ constexpr int kMaxThreads = 1024;
 // A decode step is some hundred short loops: a worker looks this often for the next one before it
 // sleeps (about 20 microseconds), as waking a thread costs more than many of these loops.
 constexpr int kSpins = 500;
-// Ranges per thread: enough that one slow thread does not hold up the loop.
-constexpr int64_t kRangesPerThread = 4;
+// A thread claims this part of its even share of what is left: large ranges first, and in the end
+// small ones, so that no thread is left alone with a large one.
+constexpr int64_t kClaimsPerShare = 2;
 
 thread_local bool t_inside_loop = false;  // a loop inside a loop runs inline
 
@@ -45,7 +46,8 @@ void pause_briefly() {
 /// One loop in progress: threads claim ranges until none is left.
 struct Loop {
   int64_t n = 0;
-  int64_t range = 0;
+  int64_t grain = 1;   // the smallest range
+  int64_t claims = 1;  // a range is what is left, divided by this
   const Body* body = nullptr;
   std::atomic<int64_t> next{0};
   std::mutex error_mutex;
@@ -54,10 +56,14 @@ struct Loop {
   void work() {
     t_inside_loop = true;
     for (;;) {
-      const int64_t begin = next.fetch_add(range, std::memory_order_relaxed);
+      int64_t begin = next.load(std::memory_order_relaxed);
+      int64_t end = 0;
+      do {
+        end = std::min(n, begin + std::max(grain, (n - begin) / claims));
+      } while (begin < n && !next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
       if (begin >= n) break;
       try {
-        (*body)(begin, std::min(begin + range, n));
+        (*body)(begin, end);
       } catch (...) {
         const std::lock_guard lock(error_mutex);
         if (!error) error = std::current_exception();
@@ -205,10 +211,10 @@ void parallel_for(int64_t n, int64_t grain, const Body& body) {
     g_pool.reset();
     g_pool = std::make_unique<Pool>(threads);
   }
-  const int64_t ranges = std::min(n / grain, threads * kRangesPerThread);
   Loop loop;
   loop.n = n;
-  loop.range = (n + ranges - 1) / ranges;
+  loop.grain = grain;
+  loop.claims = threads * kClaimsPerShare;
   loop.body = &body;
   g_pool->run(loop);
   if (loop.error) std::rethrow_exception(loop.error);
