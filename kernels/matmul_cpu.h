@@ -16,7 +16,7 @@ std::vector<const MatmulIsa*> available_matmul_isas();
 void force_matmul_isa(const MatmulIsa* isa);
 
 /// Multiply-adds per second of all threads in registers, reading no memory: what no product on this
-/// machine exceeds. Takes some 20 ms.
+/// machine exceeds. Takes some 50 ms.
 double multiply_adds_per_second();
 
 }  // namespace kv

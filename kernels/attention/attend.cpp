@@ -102,9 +102,26 @@ FOR_EVERY_CPU void score_keys(Block& block, const TileRows& rows, int num_keys, 
   }
 }
 
+/// The largest of n scores, lane by lane where there are enough: a maximum has no order.
+FOR_EVERY_CPU float largest(const float* p, int n) {
+  float most = p[0];
+  int t = 0;
+  if (n >= kLanes) {
+    Lanes lanes, next;
+    load(lanes, p);
+    for (t = kLanes; t + kLanes <= n; t += kLanes) {
+      load(next, p + t);
+      lanes = lanes < next ? next : lanes;
+    }
+    for (int j = 0; j < kLanes; ++j) most = std::max(most, lanes[j]);
+  }
+  for (; t < n; ++t) most = std::max(most, p[t]);
+  return most;
+}
+
 /// m, l and p of one query's visible keys, in the order of the keys.
 void exponentiate(float* p, int visible, Partial& tile) {
-  tile.m = *std::max_element(p, p + visible);
+  tile.m = largest(p, visible);
   tile.l = 0.0f;
   for (int t = 0; t < visible; ++t) {
     p[t] = std::exp(p[t] - tile.m);
