@@ -179,22 +179,26 @@ void warpgroups(const ProductArgs& product, const Stream& stream) {
   cuda_backend::check(allowed, "preparing matmul");
   const int tiles =
       divide_up(product.num_rows, Shape::kRows) * divide_up(product.num_strips, Shape::kStrips);
-  const Launch launch{dim3(static_cast<unsigned>(std::min(tiles, num_sms()))),
+  const Launch launch{dim3(static_cast<unsigned>(std::min(Shape::kCtas * tiles, num_sms()))),
                       dim3(Shape::kThreads), static_cast<size_t>(Shape::kSharedBytes),
-                      "launching matmul"};
+                      "launching matmul", Shape::kCtas};
   launch_dependent(kernel, launch, stream, product, maps_of<Shape>(product), tiles);
 }
 
 /// Hopper's own kernel. False: this GPU is another one.
 bool many_rows_by_warpgroups(const ProductArgs& product, const Stream& stream) {
   if (!cuda_backend::is_hopper()) return false;
-  // The tiles that are soonest done: each round of a CTA costs its outputs, and some for its start.
-  const auto cost = [&](int outputs) {
-    const int tiles =
-        divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
-    return divide_up(tiles, num_sms()) * (outputs + 40);
+  // Few tiles with many columns are shared by two CTAs each. Else the tiles that are soonest done:
+  // each round of a CTA costs its outputs, and some for its start.
+  const auto tiles = [&](int outputs) {
+    return divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
   };
-  if (cost(128) <= std::min(cost(64), cost(32))) {
+  const auto cost = [&](int outputs) {
+    return divide_up(tiles(outputs), num_sms()) * (outputs + 40);
+  };
+  if (2 * tiles(32) <= num_sms() && product.k >= 2 * kLaterChunks * kChunkCols) {
+    warpgroups<WarpgroupShape<32, 2>>(product, stream);
+  } else if (cost(128) <= std::min(cost(64), cost(32))) {
     warpgroups<WarpgroupShape<128>>(product, stream);
   } else if (cost(64) <= cost(32)) {
     warpgroups<WarpgroupShape<64>>(product, stream);

@@ -9,17 +9,17 @@
 // copy engine for what comes next: weights as packed, input rows as [32 columns][128 rows][64
 // bytes]. Stages of 64 columns go round in a ring; one barrier says that a stage is full, another
 // that all have read it.
+//
+// With few tiles two CTAs, neighbours in a cluster, share one. The second makes the last chunks
+// and keeps each one's sums in registers; the first makes the others, adds them, and hands its
+// total over. The second adds its own to that, in ascending order as ever: the same bits.
 
 #include <cuda.h>
-
-#include <array>
-#include <bit>
-#include <stdexcept>
-#include <string>
 
 #include "kernels/launch.cuh"
 #include "kernels/matmul_epilogue.cuh"
 #include "kernels/stage_ring.cuh"
+#include "kernels/tensor_map.cuh"
 #include "kernels/warpgroup.cuh"
 
 namespace kv {
@@ -28,16 +28,21 @@ inline constexpr int kGroupThreads = 128;
 inline constexpr int kStageTiles = 2;  // of 32 columns: half a chunk
 inline constexpr int kStripStageBytes = kStageTiles * kTileElements * 2;
 
-template <int kOutputs_>
+inline constexpr int kLaterChunks = 8;  // of the second CTA of two that share a tile
+
+template <int kOutputs_, int kCtas_ = 1>
 struct WarpgroupShape {
   static constexpr int kOutputs = kOutputs_;  // of a tile: 32, 64 or 128
+  static constexpr int kCtas = kCtas_;        // that share a tile: 1 or 2
   static constexpr int kRows = 128;           // of a tile: 64 for each of two warpgroups
   static constexpr int kStrips = kOutputs / kTileRows;
   static constexpr int kThreads = 3 * kGroupThreads;
   static constexpr int kWeightBytes = kStrips * kStripStageBytes;
   static constexpr int kStageBytes = kWeightBytes + kRows * kStageTiles * kTileCols * 2;
   static constexpr int kStages = 224 * 1024 / kStageBytes < 8 ? 224 * 1024 / kStageBytes : 8;
-  static constexpr int kSharedBytes = kStages * kStageBytes;
+  static constexpr int kRingBytes = kStages * kStageBytes;
+  /// After the ring: a tile's total that one CTA hands to the other.
+  static constexpr int kSharedBytes = kRingBytes + (kCtas == 2 ? kOutputs * kRows * 4 : 0);
 };
 
 /// Both operands as the copy engine sees them, in boxes of a stage.
@@ -48,14 +53,27 @@ struct ProductMaps {
 
 #if KV_WARPGROUPS
 
+/// Whether this CTA has the last chunks of its tile, and another one the others.
+template <typename Shape>
+__device__ inline bool comes_second() {
+  return Shape::kCtas == 2 && blockIdx.x % 2 == 1;
+}
+
 /// Where a warpgroup is in the sequence of stages: those of the CTA's first tile, then of its next.
+/// A tile that is shared is the CTA's only one.
 template <typename Shape>
 struct StagePlace {
-  int tile, stage = 0;      // of the tile
-  int slot = 0, round = 0;  // in the ring
+  int tile, stage, end_stage;  // of the tile
+  int slot = 0, round = 0;     // in the ring
   int first_strip, first_row;
 
-  __device__ StagePlace(const ProductArgs& args, int first_tile) { enter(args, first_tile); }
+  __device__ explicit StagePlace(const ProductArgs& args) {
+    enter(args, static_cast<int>(blockIdx.x) / Shape::kCtas);
+    const int num_stages = args.k / (kStageTiles * kTileCols);
+    const int shared = num_stages - kLaterChunks * (kChunkTiles / kStageTiles);
+    stage = comes_second<Shape>() ? shared : 0;
+    end_stage = Shape::kCtas == 2 && !comes_second<Shape>() ? shared : num_stages;
+  }
   __device__ void enter(const ProductArgs& args, int next_tile) {
     const int row_tiles = (args.num_rows + Shape::kRows - 1) / Shape::kRows;
     tile = next_tile;
@@ -67,9 +85,9 @@ struct StagePlace {
     slot = 0;
     ++round;
   }
-  __device__ void advance(const ProductArgs& args, int num_stages) {
+  __device__ void advance(const ProductArgs& args) {
     next_slot();
-    if (++stage < num_stages) return;
+    if (++stage < end_stage) return;
     stage = 0;
     enter(args, tile + static_cast<int>(gridDim.x));
   }
@@ -79,19 +97,19 @@ struct StagePlace {
 /// give is never stored. Weights of the first round need no predecessor.
 template <typename Shape>
 __device__ inline void copy_stages(const ProductArgs& args, const ProductMaps& maps, int num_tiles,
-                                   int num_stages, char* ring, uint64_t* full, uint64_t* empty) {
+                                   char* ring, uint64_t* full, uint64_t* empty) {
   const auto copy_weights = [&](const StagePlace<Shape>& at) {
     expect_bytes(&full[at.slot], Shape::kStageBytes);
     copy_box(ring + at.slot * Shape::kStageBytes, maps.weights, at.stage * (kStripStageBytes / 4),
              at.first_strip, &full[at.slot]);
   };
-  StagePlace<Shape> early(args, static_cast<int>(blockIdx.x));
+  StagePlace<Shape> early(args);
   while (early.round == 0 && early.tile < num_tiles) {
     copy_weights(early);
-    early.advance(args, num_stages);
+    early.advance(args);
   }
   wait_for_predecessors();
-  StagePlace<Shape> at(args, static_cast<int>(blockIdx.x));
+  StagePlace<Shape> at(args);
   while (at.tile < num_tiles) {
     if (at.round > 0) {
       wait_for_phase(&empty[at.slot], (at.round - 1) & 1);
@@ -99,7 +117,7 @@ __device__ inline void copy_stages(const ProductArgs& args, const ProductMaps& m
     }
     copy_box(ring + at.slot * Shape::kStageBytes + Shape::kWeightBytes, maps.inputs, 0,
              at.first_row, at.stage * kStageTiles, &full[at.slot]);
-    at.advance(args, num_stages);
+    at.advance(args);
   }
 }
 
@@ -195,15 +213,38 @@ __device__ inline void store_tile_silu(const ProductArgs& args, int first_strip,
   }
 }
 
+/// What the two CTAs of a tile have to do with each other. The barrier in the middle is one of all
+/// their threads: those that copy meet there, too.
+template <int kSums>
+__device__ inline void give_total(char* to, const float (&total)[kSums]) {
+  float4* mine = reinterpret_cast<float4*>(to) + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kSums; i += 4) {
+    store_to_cta(mine + i / 4 * 2 * kGroupThreads, 1,
+                 {total[i], total[i + 1], total[i + 2], total[i + 3]});
+  }
+  sync_cluster();
+}
+template <int kSums>
+__device__ inline void take_total(const char* from, float (&total)[kSums]) {
+  const float4* mine = reinterpret_cast<const float4*>(from) + threadIdx.x;
+  sync_cluster();
+#pragma unroll
+  for (int i = 0; i < kSums; i += 4) {
+    const float4 x = mine[i / 4 * 2 * kGroupThreads];
+    total[i] = x.x, total[i + 1] = x.y, total[i + 2] = x.z, total[i + 3] = x.w;
+  }
+}
+
 /// One of the two warpgroups that multiply.
 template <typename Shape>
-__device__ inline void multiply_stages(const ProductArgs& args, int num_tiles, int num_stages,
-                                       const char* ring, uint64_t* full, uint64_t* empty) {
+__device__ inline void multiply_stages(const ProductArgs& args, int num_tiles, char* ring,
+                                       uint64_t* full, uint64_t* empty) {
   constexpr int kSums = Shape::kOutputs / 2;
   const int warp = static_cast<int>(threadIdx.x) / 32;  // 0 .. 7
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int input = Shape::kWeightBytes + (warp * 16 + lane / 4) * 64 + lane % 4 * 16;
-  StagePlace<Shape> at(args, static_cast<int>(blockIdx.x));
+  StagePlace<Shape> at(args);
   const uint64_t weights = matrix_descriptor(ring, 128, kStripStageBytes);
   wait_for_predecessors();
 
@@ -231,20 +272,36 @@ __device__ inline void multiply_stages(const ProductArgs& args, int num_tiles, i
     if (lane == 0) arrive(&empty[released]);
     if (++released == Shape::kStages) released = 0;
   };
+  const auto chain_chunk = [&](float(&acc)[kSums]) {
+    start_stage(acc, true);
+    start_stage(acc, false);
+    wait_for_steps<1>();
+    release_stage();
+    wait_for_steps<0>();
+    release_stage();
+    pin(acc);
+  };
+  const auto add = [](float(&total)[kSums], const float(&acc)[kSums]) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) total[i] += acc[i];
+  };
 
   for (; at.tile < num_tiles; at.enter(args, at.tile + static_cast<int>(gridDim.x))) {
     float total[kSums] = {};
-    for (int chunk = 0; chunk < num_stages * kStageTiles / kChunkTiles; ++chunk) {
-      float acc[kSums];
-      start_stage(acc, true);
-      start_stage(acc, false);
-      wait_for_steps<1>();
-      release_stage();
-      wait_for_steps<0>();
-      release_stage();
-      pin(acc);
+    if (comes_second<Shape>()) {
+      float later[kLaterChunks][kSums];
 #pragma unroll
-      for (int i = 0; i < kSums; ++i) total[i] += acc[i];
+      for (int i = 0; i < kLaterChunks; ++i) chain_chunk(later[i]);
+      take_total(ring + Shape::kRingBytes, total);
+#pragma unroll
+      for (int i = 0; i < kLaterChunks; ++i) add(total, later[i]);
+    } else {
+      for (int stage = 0; stage < at.end_stage; stage += kChunkTiles / kStageTiles) {
+        float acc[kSums];
+        chain_chunk(acc);
+        add(total, acc);
+      }
+      if (Shape::kCtas == 2) return give_total(ring + Shape::kRingBytes, total);
     }
     const int first_row = at.first_row + warp * 16;
     if (args.epilogue == Epilogue::kSiluMul) {
@@ -256,41 +313,6 @@ __device__ inline void multiply_stages(const ProductArgs& args, int num_tiles, i
 }
 
 #endif
-
-/// A map of `sizes`, fastest first, for boxes of `box`; strides[i] bytes between neighbours of
-/// dimension i + 1.
-template <size_t kDims>
-CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
-                       const std::array<cuuint64_t, kDims>& sizes,
-                       const std::array<cuuint64_t, kDims - 1>& strides,
-                       const std::array<cuuint32_t, kDims>& box) {
-  static const auto encode = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-    cuda_backend::check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                         cudaEnableDefault, &found),
-                        "asking the driver for tensor maps");
-#else
-    cuda_backend::check(
-        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found),
-        "asking the driver for tensor maps");
-#endif
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
-  std::array<cuuint32_t, kDims> steps;
-  steps.fill(1);
-  CUtensorMap map;  // through which nothing is written, but the driver's interface has no const
-  const CUresult result =
-      encode(&map, type, kDims, std::bit_cast<void*>(data), sizes.data(), strides.data(),
-             box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw std::logic_error("matmul_cuda: the driver refuses a tensor map, error " +
-                           std::to_string(static_cast<int>(result)));
-  }
-  return map;
-}
 
 template <typename Shape>
 ProductMaps maps_of(const ProductArgs& args) {
@@ -309,7 +331,8 @@ ProductMaps maps_of(const ProductArgs& args) {
 }
 
 // Grid: as many CTAs as there are SMs, or fewer; CTA i makes tiles i, i + grid, ... of kOutputs
-// outputs x 128 input rows, row tiles fastest. Warpgroups 0 and 1 multiply, 2 copies.
+// outputs x 128 input rows, row tiles fastest. Warpgroups 0 and 1 multiply, 2 copies. With kCtas =
+// 2: CTAs 2 i and 2 i + 1, a cluster, make tile i.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     warpgroups_kernel(const ProductArgs args, const __grid_constant__ ProductMaps maps,
@@ -326,17 +349,18 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     publish_barriers();
   }
   __syncthreads();
-  const int num_stages = args.k / (kStageTiles * kTileCols);
+  if (Shape::kCtas == 2) sync_cluster();  // the other one runs: its shared memory is there
   if (threadIdx.x >= 2 * kGroupThreads) {
     give_registers_back<40>();
     if (threadIdx.x == 2 * kGroupThreads) {
-      copy_stages<Shape>(args, maps, num_tiles, num_stages, ring, full, empty);
+      copy_stages<Shape>(args, maps, num_tiles, ring, full, empty);
     } else {
       wait_for_predecessors();
     }
+    if (Shape::kCtas == 2) sync_cluster();
   } else {
     take_registers<232>();
-    multiply_stages<Shape>(args, num_tiles, num_stages, ring, full, empty);
+    multiply_stages<Shape>(args, num_tiles, ring, full, empty);
   }
 #endif
 }

@@ -70,6 +70,19 @@ __device__ inline void copy_8(void* to, const void* from, bool valid) {
                : "memory");
 }
 
+/// A barrier of all threads of a cluster. What they wrote before it is there for all after it.
+__device__ inline void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+/// Writes to the shared memory of CTA `rank` of the cluster, to where `to` is in this one.
+__device__ inline void store_to_cta(float4* to, int rank, const float4& x) {
+  asm volatile(
+      "{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n}" ::"r"(shared_address(to)),
+      "r"(rank), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+      : "memory");
+}
+
 /// Barriers that were just made are there for the copy engine, too.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

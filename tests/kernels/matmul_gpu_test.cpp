@@ -283,10 +283,16 @@ TEST_CASE("matmul cuda: warps and warpgroups have the same bits") {
   const Stream stream(Device::kCuda);
   for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kAdd, Epilogue::kSiluMul}) {
     for (const auto& [outputs, k] :
-         std::vector<std::pair<int, int>>{{1024, 2048}, {3072, 1024}, {1030, 136}, {77, 384}}) {
+         std::vector<std::pair<int, int>>{{1024, 2048},  // two CTAs share a tile of up to 256 rows
+                                          {1024, 3072},
+                                          {1001, 2176},
+                                          {3072, 1024},
+                                          {1030, 136},
+                                          {77, 384}}) {
       CAPTURE(outputs);
+      CAPTURE(k);
       const Product product({outputs, k, epilogue}, stream);
-      for (const int rows : {65, 128, 129, 500}) {
+      for (const int rows : {65, 128, 129, 256, 500}) {
         CAPTURE(rows);
         const std::vector<float> x = inputs(product.shape, rows);
         const std::vector<float> got = product.run(x, rows, 0.5f);

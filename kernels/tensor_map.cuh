@@ -1,0 +1,52 @@
+#pragma once
+
+// What the copy engine has to know of an array to copy boxes of it (Hopper and later).
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <array>
+#include <bit>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/launch.cuh"
+
+namespace kv {
+
+/// A map of `sizes`, fastest first, for boxes of `box`; strides[i] bytes between neighbours of
+/// dimension i + 1.
+template <size_t kDims>
+CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
+                       const std::array<cuuint64_t, kDims>& sizes,
+                       const std::array<cuuint64_t, kDims - 1>& strides,
+                       const std::array<cuuint32_t, kDims>& box) {
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+    cuda_backend::check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                         cudaEnableDefault, &found),
+                        "asking the driver for tensor maps");
+#else
+    cuda_backend::check(
+        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found),
+        "asking the driver for tensor maps");
+#endif
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  std::array<cuuint32_t, kDims> steps;
+  steps.fill(1);
+  CUtensorMap map;  // through which nothing is written, but the driver's interface has no const
+  const CUresult result =
+      encode(&map, type, kDims, std::bit_cast<void*>(data), sizes.data(), strides.data(),
+             box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw std::logic_error("matmul_cuda: the driver refuses a tensor map, error " +
+                           std::to_string(static_cast<int>(result)));
+  }
+  return map;
+}
+
+}  // namespace kv
