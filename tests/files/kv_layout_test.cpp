@@ -145,8 +145,9 @@ TEST_CASE("kv_layout: what keeps something else is refused, and nothing is guess
 // Block by block: which of them hold a token that the next ones attend to.
 TEST_CASE("kv_layout: blocks and waste are what counting every block gives") {
   for (const int64_t size : {1, 2, 5, 16}) {
-    for (const int64_t window : {0, 1, 2, 7, 16, 40}) {
+    for (const int64_t window : {0, 1, 2, 7, 16, 40, 300}) {
       const KvGroup group{.num_layers = 1, .window = window};
+      const bool whole = window == 0 || window == 300;  // every token is attended to
       int64_t most = 0;
       double slots = 0;
       const int64_t from = 100;
@@ -157,13 +158,15 @@ TEST_CASE("kv_layout: blocks and waste are what counting every block gives") {
         }
         most = std::max(most, blocks);
         slots += static_cast<double>(blocks * size) / static_cast<double>(size);
-        if (window == 0) CHECK(group.blocks_of(len, size) == blocks);
+        if (whole) CHECK(group.blocks_of(len, size) == blocks);
       }
       CAPTURE(size);
       CAPTURE(window);
-      if (window > 0) CHECK(group.blocks_of(from, size) == most);
+      if (!whole) CHECK(group.blocks_of(from, size) == most);
       // The lengths are from .. from + size - 1 here: their mean is so much longer.
-      const double longer = window == 0 ? static_cast<double>(size - 1) / 2 : 0;
+      const double longer = whole ? static_cast<double>(size - 1) / 2 : 0;
+      const int64_t needed = window == 0 ? from : std::min(from, window);
+      CHECK(group.slots_needed(from) == static_cast<double>(needed));
       CHECK(group.mean_slots(from, size) + longer == doctest::Approx(slots));
       CHECK(group.blocks_of(1, size) == 1);
     }
