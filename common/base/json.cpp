@@ -173,7 +173,7 @@ const Json* JsonObject::find(const std::string& key) const {
 const Json& JsonObject::at(const std::string& key) const {
   const auto it = value_->find(key);
   if (it == value_->end()) {
-    user_error("{}: key {} is missing; wanted a Hugging Face file that has it", where_, quote(key));
+    user_error("{}: key {} is missing; wanted a file that has it", where_, quote(key));
   }
   return *it;
 }
