@@ -13,6 +13,7 @@
 #include "kernels/attention/spread_queries.cuh"
 #include "kernels/attention/stream_queries.cuh"
 #ifdef KV_SM90A
+#include "kernels/attention/run_queries.cuh"
 #include "kernels/attention/warpgroup_queries.cuh"
 #endif
 #include "kernels/launch.cuh"
@@ -95,8 +96,9 @@ template <int kHeadDim, class Address>
 void launch_spread(const Queries& queries, const Plan& plan, const Address& address,
                    void* workspace, const Stream& stream) {
   auto* counters = static_cast<unsigned int*>(workspace);
-  const SpreadWorkspace groups{
-      .counters = counters, .partials = counters + kEnoughGroups, .max_groups = plan.max_groups};
+  const SpreadWorkspace groups{.counters = counters,
+                               .partials = counters + kWorkspaceCounters,
+                               .max_groups = plan.max_groups};
   const dim3 grid(static_cast<unsigned>(plan.max_groups),
                   static_cast<unsigned>(queries.num_kv_heads),
                   static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq));
@@ -105,29 +107,71 @@ void launch_spread(const Queries& queries, const Plan& plan, const Address& addr
                    groups, plan.blocks_per_seq);
 }
 
+template <int kHeadDim>
+PartialGroup<kHeadDim>* partials_of(void* workspace) {
+  return reinterpret_cast<PartialGroup<kHeadDim>*>(static_cast<unsigned int*>(workspace) +
+                                                   kWorkspaceCounters);
+}
+
+template <int kHeadDim>
+void launch_merge(const Queries& queries, const Plan& plan, void* workspace, const Stream& stream) {
+  const auto heads = static_cast<unsigned>(queries.num_kv_heads);
+  const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
+  const auto pairs =
+      static_cast<unsigned>(std::min<int64_t>(plan.pairs_per_block, most_pairs(queries)));
+  constexpr unsigned kMergeThreads = (kHeadDim + 31) / 32 * 32;
+  launch_dependent(
+      merge_groups_kernel<kHeadDim>,
+      {dim3(heads, pairs, blocks), dim3(kMergeThreads), 0, "launching the merge of attention"},
+      stream, queries, partials_of<kHeadDim>(workspace), plan.max_groups, plan.blocks_per_seq,
+      plan.pairs_per_block);
+}
+
+#ifdef KV_SM90A
+/// False: the pass does not fit, or this is another GPU.
+template <int kHeadDim, class Address>
+bool launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
+                 const Stream& stream) {
+  if constexpr (kHeadDim != 64 && kHeadDim != 128) {
+    return false;
+  } else {
+    if (!plan.in_runs || !cuda_backend::is_hopper()) return false;
+    constexpr size_t kSharedBytes = sizeof(RunShared<kHeadDim>);
+    static_assert(kSharedBytes <= 227 * 1024);
+    const auto kernel = run_queries_kernel<kHeadDim, Address>;
+    static const bool ready = ask_for_shared(kernel, kSharedBytes);
+    static_cast<void>(ready);
+    const RunWorkspace<kHeadDim> pieces{.counters = static_cast<unsigned int*>(workspace),
+                                        .partials = partials_of<kHeadDim>(workspace),
+                                        .max_groups = plan.max_groups};
+    launch_dependent(kernel,
+                     {dim3(static_cast<unsigned>(cuda_backend::num_sms())), dim3(kRunThreads),
+                      kSharedBytes, "launching attention"},
+                     stream, queries, address, pieces);
+    return true;
+  }
+}
+#else
+template <int kHeadDim, class Address>
+bool launch_runs(const Queries&, const Plan&, const Address&, void*, const Stream&) {
+  return false;
+}
+#endif
+
 template <int kHeadDim, int kHalves, class Address>
 void launch_stream(const Queries& queries, const Plan& plan, const Address& address,
                    void* workspace, const Stream& stream) {
   constexpr size_t kSharedBytes = sizeof(StreamTile<kHeadDim>);
   static_assert(kSharedBytes <= 48 * 1024);  // more would have to be asked for
-  auto* partials = reinterpret_cast<PartialGroup<kHeadDim>*>(static_cast<unsigned int*>(workspace) +
-                                                             kEnoughGroups);
   const auto heads = static_cast<unsigned>(queries.num_kv_heads);
   const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
   const auto runs =
       static_cast<unsigned>((plan.max_groups + plan.groups_per_run - 1) / plan.groups_per_run);
   launch_dependent(stream_queries_kernel<kHeadDim, kHalves, Address>,
                    {dim3(heads, runs, blocks), dim3(32), kSharedBytes, "launching attention"},
-                   stream, queries, address, partials, plan.max_groups, plan.blocks_per_seq,
-                   plan.groups_per_run);
-  if (plan.max_groups <= 1) return;
-  const int max_pairs = queries.max_rows_per_seq * (queries.num_heads / queries.num_kv_heads);
-  const auto pairs = static_cast<unsigned>(std::min(plan.pairs_per_block, max_pairs));
-  constexpr unsigned kMergeThreads = (kHeadDim + 31) / 32 * 32;
-  launch_dependent(
-      merge_groups_kernel<kHeadDim>,
-      {dim3(heads, pairs, blocks), dim3(kMergeThreads), 0, "launching the merge of attention"},
-      stream, queries, partials, plan.max_groups, plan.blocks_per_seq, plan.pairs_per_block);
+                   stream, queries, address, partials_of<kHeadDim>(workspace), plan.max_groups,
+                   plan.blocks_per_seq, plan.groups_per_run);
+  if (plan.max_groups > 1) launch_merge<kHeadDim>(queries, plan, workspace, stream);
 }
 
 /// Attention of any pass, by its plan. `workspace`: at least Plan::workspace_bytes. Its owner fills
@@ -147,6 +191,8 @@ void launch_attention(const Queries& queries, const Address& address, void* work
       launch_many<kHeadDim>(queries, address, stream);
     } else if (plan.path == Plan::Path::kSpread) {
       launch_spread<kHeadDim>(queries, plan, address, workspace, stream);
+    } else if (launch_runs<kHeadDim>(queries, plan, address, workspace, stream)) {
+      return;
     } else if (plan.pairs_per_block == 8) {
       launch_stream<kHeadDim, 1>(queries, plan, address, workspace, stream);
     } else {

@@ -9,13 +9,24 @@ namespace {
 constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
 /// CTAs of kStream that run at once on an H200. If there are a few more groups than that, each CTA
 /// takes two: one full wave is faster than a full and a nearly empty one.
-constexpr int64_t kOneWave = 6 * 132;
+constexpr int kSms = 132;
+constexpr int64_t kOneWave = 6 * kSms;
 
 int divide_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 /// The partial result of one block of pairs and one group of keys: acc, m and l in fp32.
 size_t partial_bytes(int head_dim) {
   return sizeof(float) * kPairsPerBlock * (static_cast<size_t>(head_dim) + 2);
+}
+
+/// There is a run for nearly every SM; and where the runs of a sequence meet there are not many
+/// more groups to merge than a run has, for that is done by the warp that comes last.
+bool fits_runs(const Queries& queries, int64_t max_pairs, int max_groups) {
+  const int64_t groups = int64_t{queries.num_seqs} * max_groups;
+  return queries.num_kv_heads == kRunHeads && max_pairs <= kRunPairs &&
+         (queries.head_dim == 64 || queries.head_dim == 128) &&
+         int64_t{queries.num_seqs} * kRunHeads <= kWorkspaceCounters && groups >= kSms * 7 / 8 &&
+         max_groups <= 8 * divide_up(groups, kSms);
 }
 
 }  // namespace
@@ -31,11 +42,13 @@ Plan::Plan(const Queries& queries) {
   count_blocks(max_pairs <= 8 ? 8 : kPairsPerBlock);
   max_groups = divide_up(queries.max_seq_len, kGroupTokens);
   groups_per_run = 1;
+  in_runs = false;
   const int64_t groups = num_blocks * max_groups;
   if (max_pairs > kMaxFewPairs) {
     path = Path::kMany;
   } else if (groups >= kEnoughGroups) {
     path = Path::kStream;
+    in_runs = fits_runs(queries, max_pairs, max_groups);
     if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
   } else {
     path = Path::kSpread;
@@ -43,9 +56,9 @@ Plan::Plan(const Queries& queries) {
   }
   workspace_bytes = 0;
   if (path == Path::kMany || max_groups <= 1) return;
-  workspace_bytes = sizeof(uint32_t) * kEnoughGroups + partial_bytes(queries.head_dim) *
-                                                           static_cast<size_t>(num_blocks) *
-                                                           static_cast<size_t>(max_groups);
+  workspace_bytes = sizeof(uint32_t) * kWorkspaceCounters + partial_bytes(queries.head_dim) *
+                                                                static_cast<size_t>(num_blocks) *
+                                                                static_cast<size_t>(max_groups);
 }
 
 }  // namespace kv::attention

@@ -14,8 +14,14 @@ namespace kv::attention {
 /// Most pairs (query, head) that share a tensor-core operand. Only heads of one KV head can.
 inline constexpr int kPairsPerBlock = 16;
 /// Blocks of pairs times groups from which on streaming is faster than spreading a group over 16
-/// warps (on an H200, with 132 SMs). As many counters serve the blocks that are spread.
+/// warps (on an H200, with 132 SMs).
 inline constexpr int kEnoughGroups = 160;
+/// Counters of the workspace: as many blocks of pairs can be merged by whoever comes last.
+inline constexpr int kWorkspaceCounters = 1 << 14;
+
+/// What run_queries.cuh serves: KV heads, a warp for each, and pairs of a sequence and KV head.
+inline constexpr int kRunHeads = 8;
+inline constexpr int kRunPairs = 8;
 
 struct Plan {
   enum class Path {
@@ -29,6 +35,7 @@ struct Plan {
   int max_groups;          // groups of keys, of the longest sequence
   int64_t num_blocks;      // blocks of pairs, over all sequences and KV heads
   int groups_per_run;      // groups that a CTA of kStream takes one after the other
+  bool in_runs;            // of kStream, on Hopper: a CTA for each SM (run_queries.cuh)
   size_t workspace_bytes;  // counters, then partial results; 0 if no sequence has two groups
 
   explicit Plan(const Queries& queries);

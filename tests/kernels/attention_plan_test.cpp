@@ -54,7 +54,7 @@ TEST_CASE("attention plan: every block of pairs that is spread has a counter") {
       for (const int tokens : {1, 256, 257, 1000, 5119}) {
         const Plan plan = plan_of(num_seqs, rows, tokens);
         if (plan.path == Plan::Path::kSpread) {
-          CHECK(plan.num_blocks <= kv::attention::kEnoughGroups);
+          CHECK(plan.num_blocks <= kv::attention::kWorkspaceCounters);
         }
       }
     }
@@ -67,16 +67,26 @@ TEST_CASE("attention plan: a little more than one wave is made one") {
   CHECK(plan_of(64, 1, 4096).groups_per_run == 1);      // 8,192
 }
 
+TEST_CASE("attention plan: large batches of 8 KV heads are cut into runs") {
+  CHECK(plan_of(64, 1, 4096).in_runs);
+  CHECK(plan_of(256, 1, 1024).in_runs);
+  CHECK(plan_of(16, 4, 4096).in_runs);            // 8 pairs
+  CHECK_FALSE(plan_of(16, 5, 4096).in_runs);      // 10
+  CHECK_FALSE(plan_of(1, 1, 32 * 1024).in_runs);  // 128 runs of one group to merge
+  CHECK_FALSE(plan_of(64, 1, 256).in_runs);       // 64 groups for 132 SMs
+}
+
 TEST_CASE("attention plan: workspace is needed from the second group of keys on") {
   CHECK(plan_of(4, 1, 1).workspace_bytes == 0);
   CHECK(plan_of(64, 1, 256).workspace_bytes == 0);
   // Counters; then for each of 4 x 8 blocks and 2 groups 16 pairs of 128 elements, m and l, in
   // fp32.
-  CHECK(plan_of(4, 1, 257).workspace_bytes == 4 * 160 + 4 * 8 * 2 * 16 * (128 + 2) * 4);
+  CHECK(plan_of(4, 1, 257).workspace_bytes ==
+        4 * kv::attention::kWorkspaceCounters + 4 * 8 * 2 * 16 * (128 + 2) * 4);
   CHECK(plan_of(64, 33, 4000).workspace_bytes == 0);  // many queries
 }
 
 TEST_CASE("attention plan: sizes past 2^31 are computed in 64 bits") {
   CHECK(plan_of(2048, 1, 1 << 20).workspace_bytes ==
-        size_t{4} * 160 + size_t{2048} * 8 * 4096 * 16 * 130 * 4);
+        size_t{4} * kv::attention::kWorkspaceCounters + size_t{2048} * 8 * 4096 * 16 * 130 * 4);
 }

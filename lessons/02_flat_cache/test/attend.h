@@ -115,7 +115,7 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
       (plain ? lesson02::decode_attention : lesson02::fast_decode_attention)(args, stream);
     }
     if (workspace.bytes() > 0) {  // as promised: ready for the next launch
-      constexpr size_t kCounters = kv::attention::kEnoughGroups;
+      constexpr size_t kCounters = kv::attention::kWorkspaceCounters;
       CHECK(kvtest::download<uint32_t>(workspace.data(), kCounters, stream) ==
             std::vector<uint32_t>(kCounters));
     }

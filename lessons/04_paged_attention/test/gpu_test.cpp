@@ -38,6 +38,69 @@ TEST_CASE("any number of queries and any place in the batch give the same bits")
   kvtest::check_bits_of_a_query(kPlain.attend(), /*chunks=*/true);
 }
 
+/// The sequences `copies` times, mixed; every third has as many query rows as 8 pairs allow.
+std::vector<Part> large_batch(const std::vector<Sequence>& sequences, int copies, int most_rows) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i < static_cast<size_t>(copies) * sequences.size(); ++i) {
+    const Sequence& s = sequences[i * 5 % sequences.size()];
+    parts.push_back({&s, i % 3 == 0 ? std::min(most_rows, s.len) : 1});
+  }
+  return parts;
+}
+
+/// What each part must give: lesson 01's last rows of its sequence.
+Outputs wanted_of_batch(const HeadShape& shape, const std::vector<Sequence>& sequences,
+                        const std::vector<Part>& parts) {
+  std::vector<Part> whole;
+  for (const Sequence& s : sequences) whole.push_back({&s, std::min(8, s.len)});
+  const Outputs all = wanted(kFast, shape, whole);
+  Outputs want;
+  for (const Part& part : parts) {
+    const auto& rows = all[static_cast<size_t>(part.sequence - sequences.data())];
+    want.emplace_back(rows.end() - static_cast<std::ptrdiff_t>(shape.q_width()) * part.num_rows,
+                      rows.end());
+  }
+  return want;
+}
+
+/// Lengths around all boundaries, 28 groups of keys together.
+std::vector<Sequence> uneven_sequences(const HeadShape& shape) {
+  std::vector<Sequence> sequences;
+  for (const int len : {1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 1025, 1300}) {
+    sequences.emplace_back(shape, len, sequences.size() + 1);
+  }
+  return sequences;
+}
+
+// On Hopper such a batch is cut into runs, one for each of 132 SMs: with 5 copies of the sequences
+// each run has two groups, and sequences begin and end anywhere in them.
+TEST_CASE("a large uneven batch gives the bits of lesson 01") {
+  for (const HeadShape shape : {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{32, 8, 128},
+                                HeadShape{64, 8, 128}, HeadShape{16, 8, 64}}) {
+    CAPTURE(shape.num_heads);
+    CAPTURE(shape.head_dim);
+    const std::vector<Sequence> sequences = uneven_sequences(shape);
+    const auto parts = large_batch(sequences, 5, 8 / (shape.num_heads / shape.num_kv_heads));
+    const Outputs want = wanted_of_batch(shape, sequences, parts);
+    for (const int block_size : {1, 16, 256}) {
+      CAPTURE(block_size);
+      Pass pass(shape, parts, {.block_size = block_size, .seq_len_bound = 4096}, kDevice);
+      check_bits(pass.run(op_of(kFast.kernel)), want);
+    }
+  }
+}
+
+TEST_CASE("a large uneven batch gives the same bits however often it is tried") {
+  const HeadShape shape{16, 8, 64};
+  const std::vector<Sequence> sequences = uneven_sequences(shape);
+  for (const int copies : {2, 5}) {
+    const auto parts = large_batch(sequences, copies, 4);
+    const Outputs want = wanted_of_batch(shape, sequences, parts);
+    Pass pass(shape, parts, {.seq_len_bound = 4096}, kDevice);
+    for (int i = 0; i < 20; ++i) check_bits(pass.run(op_of(kFast.kernel)), want);
+  }
+}
+
 TEST_CASE("what the kernels do not serve is refused by name") {
   const HeadShape shape{16, 8, 128};
   const Sequence s(shape, 700, 1);
