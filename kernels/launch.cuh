@@ -126,12 +126,13 @@ void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Str
       launch.name);
 }
 
-/// Does nothing: what matters is when it starts.
-inline __global__ void barrier_kernel() {}
+/// Does nothing: what matters is when it starts. (A template, as a kernel cannot be inline.)
+template <typename = void>
+__global__ void barrier_kernel() {}
 
 /// What is queued after this may read, also before it waits, whatever was queued before.
 inline void launch_barrier(const Stream& stream) {
-  launch(barrier_kernel, {dim3(1), dim3(1), 0, "launching a barrier"}, stream);
+  launch(barrier_kernel<>, {dim3(1), dim3(1), 0, "launching a barrier"}, stream);
 }
 
 /// The CTA's dynamic shared memory.
