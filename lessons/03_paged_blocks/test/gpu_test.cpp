@@ -56,29 +56,17 @@ TEST_CASE("attention reads gathered rows after they are gathered" * kSmall) {
   const kv::Stream& on = stream();
   lesson03::PagedKvCache pool = lesson03_test::blocks_of_two(2, 1, 32, on);
   lesson03_test::number_slots(pool.layer(0), on);
-  const auto table = kvtest::upload(std::vector<int32_t>{1, 0}, on);
-  const auto seq_len = kvtest::upload(std::vector<int32_t>{3}, on);
-  const auto begin = kvtest::upload(std::vector<int64_t>{0}, on);
-  const auto k = kvtest::poisoned(3 * 64, on), v = kvtest::poisoned(3 * 64, on);
+  const lesson03_test::Gather gather(pool.layer(0), {1, 0}, {3}, {0}, on);
   const auto first_row = kvtest::upload(std::vector<int32_t>{0, 1}, on);
   const auto q = kvtest::poisoned(64, on, 0), out = kvtest::poisoned(64, on);
-  lesson03::gather_kv({.cache = pool.layer(0),
-                       .block_tables = table.as<const int32_t>(),
-                       .seq_len = seq_len.as<const int32_t>(),
-                       .out_begin = begin.as<const int64_t>(),
-                       .max_blocks_per_seq = 2,
-                       .num_seqs = 1,
-                       .max_seq_len = 3,
-                       .k_out = k.data(),
-                       .v_out = v.data()},
-                      on);
+  gather.start(on);
   lesson02::fast_decode_attention({.q = q.data(),
-                                   .k_cache = k.data(),
-                                   .v_cache = v.data(),
+                                   .k_cache = gather.k.data(),
+                                   .v_cache = gather.v.data(),
                                    .out = out.data(),
                                    .first_row = first_row.as<const int32_t>(),
-                                   .seq_len = seq_len.as<const int32_t>(),
-                                   .slab_begin = begin.as<const int64_t>(),
+                                   .seq_len = gather.seq_len.as<const int32_t>(),
+                                   .slab_begin = gather.begin.as<const int64_t>(),
                                    .num_seqs = 1,
                                    .num_rows = 1,
                                    .max_rows_per_seq = 1,
@@ -88,8 +76,8 @@ TEST_CASE("attention reads gathered rows after they are gathered" * kSmall) {
                                    .head_dim = 32},
                                   on);
   INFO("slot s holds 100 + s (V), the table is 1 0, and all three tokens weigh the same");
-  CHECK(lesson03_test::drawn(kvtest::download<uint16_t>(out.data(), 32, on), pool.layer(0), 99,
-                             on) == "101.5");  // the mean of 102, 103 and 100 in bf16
+  CHECK(lesson03_test::drawn(lesson03_test::words_of(out, on), pool.layer(0), 99, on) ==
+        "101.5");  // the mean of 102, 103 and 100 in bf16
 }
 
 TEST_CASE("a sequence of more words than the grid has threads is gathered whole" * kSmall) {

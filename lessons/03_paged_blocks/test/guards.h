@@ -101,29 +101,49 @@ inline void write_rows(const lesson03::KvBlocks& cache, const Words& k, const Wo
   stream.synchronize();  // before the rows go
 }
 
-/// K and V of sequences with these tables, [lens.size(), width], each from its row out_begin on.
+/// A gather of sequences with these tables, to k and v, [lens.size(), width], each from its row
+/// out_begin on. start() queues it and does not wait, so a test can put kernels around it.
+struct Gather {
+  Gather(const lesson03::KvBlocks& from, const std::vector<int32_t>& block_tables,
+         const std::vector<int32_t>& lens, const std::vector<int64_t>& out_begin,
+         const kv::Stream& stream)
+      : cache(from),
+        tables(kvtest::upload(block_tables, stream)),
+        seq_len(kvtest::upload(lens, stream)),
+        begin(kvtest::upload(out_begin, stream)),
+        num_seqs(static_cast<int>(lens.size())),
+        max_blocks(static_cast<int>(block_tables.size()) / num_seqs),
+        max_seq_len(*std::ranges::max_element(lens)) {
+    const auto rows = static_cast<size_t>(std::accumulate(lens.begin(), lens.end(), 0));
+    k = kvtest::poisoned(rows * width_of(cache, stream) * 2, stream);
+    v = kvtest::poisoned(k.bytes(), stream);
+  }
+  void start(const kv::Stream& stream) const {
+    lesson03::gather_kv({.cache = cache,
+                         .block_tables = tables.as<const int32_t>(),
+                         .seq_len = seq_len.as<const int32_t>(),
+                         .out_begin = begin.as<const int64_t>(),
+                         .max_blocks_per_seq = max_blocks,
+                         .num_seqs = num_seqs,
+                         .max_seq_len = max_seq_len,
+                         .k_out = k.data(),
+                         .v_out = v.data()},
+                        stream);
+  }
+
+  lesson03::KvBlocks cache;
+  kv::DeviceBuffer tables, seq_len, begin, k, v;
+  int num_seqs, max_blocks, max_seq_len;
+};
 struct Gathered {
   Words k, v;
 };
 inline Gathered gather_rows(const lesson03::KvBlocks& cache, const std::vector<int32_t>& tables,
                             const std::vector<int32_t>& lens, const std::vector<int64_t>& out_begin,
                             const kv::Stream& stream) {
-  const auto d_tables = kvtest::upload(tables, stream), d_lens = kvtest::upload(lens, stream);
-  const auto d_begin = kvtest::upload(out_begin, stream);
-  const auto rows = static_cast<size_t>(std::accumulate(lens.begin(), lens.end(), 0));
-  const auto k = kvtest::poisoned(rows * width_of(cache, stream) * 2, stream);
-  const auto v = kvtest::poisoned(k.bytes(), stream);
-  lesson03::gather_kv({.cache = cache,
-                       .block_tables = d_tables.as<const int32_t>(),
-                       .seq_len = d_lens.as<const int32_t>(),
-                       .out_begin = d_begin.as<const int64_t>(),
-                       .max_blocks_per_seq = static_cast<int>(tables.size() / lens.size()),
-                       .num_seqs = static_cast<int>(lens.size()),
-                       .max_seq_len = *std::ranges::max_element(lens),
-                       .k_out = k.data(),
-                       .v_out = v.data()},
-                      stream);
-  return {words_of(k, stream), words_of(v, stream)};
+  const Gather gather(cache, tables, lens, out_begin, stream);
+  gather.start(stream);
+  return {words_of(gather.k, stream), words_of(gather.v, stream)};
 }
 
 /// Rows go to their slots, those of slot -1 nowhere, and nothing else changes: the whole cache is

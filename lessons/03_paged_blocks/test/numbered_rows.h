@@ -135,29 +135,17 @@ inline void check_gathered_in_turn(const kv::Stream& stream) {
   const lesson03::KvBlocks cache = pool.layer(0);
   const auto rows = kvtest::upload(numbered({10, 11, 12}, cache, stream), stream);
   const auto slots = kvtest::upload(std::vector<int64_t>{2, 3, 0}, stream);
-  const auto table = kvtest::upload(std::vector<int32_t>{1, 0}, stream);
-  const auto seq_len = kvtest::upload(std::vector<int32_t>{3}, stream);
-  const auto begin = kvtest::upload(std::vector<int64_t>{0}, stream);
-  const auto k = kvtest::poisoned(rows.bytes(), stream), v = kvtest::poisoned(k.bytes(), stream);
+  const Gather gather(cache, {1, 0}, {3}, {0}, stream);
   lesson03::write_kv({.k = rows.data(),
                       .v = rows.data(),
                       .slot_mapping = slots.as<const int64_t>(),
                       .num_rows = 3,
                       .cache = cache},
                      stream);
-  lesson03::gather_kv({.cache = cache,
-                       .block_tables = table.as<const int32_t>(),
-                       .seq_len = seq_len.as<const int32_t>(),
-                       .out_begin = begin.as<const int64_t>(),
-                       .max_blocks_per_seq = 2,
-                       .num_seqs = 1,
-                       .max_seq_len = 3,
-                       .k_out = k.data(),
-                       .v_out = v.data()},
-                      stream);
+  gather.start(stream);
   INFO("rows 10 11 12 go to slots 2 3 0, and come back by the table 1 0");
-  CHECK(drawn(words_of(k, stream), cache, 99, stream) == "10 11 12");
-  CHECK(drawn(words_of(v, stream), cache, 99, stream) == "10 11 12");
+  CHECK(drawn(words_of(gather.k, stream), cache, 99, stream) == "10 11 12");
+  CHECK(drawn(words_of(gather.v, stream), cache, 99, stream) == "10 11 12");
 }
 
 }  // namespace lesson03_test

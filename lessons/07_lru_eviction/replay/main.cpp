@@ -264,15 +264,12 @@ int main(int argc, char** argv) {
   Options options;
   kv::CommandLine command(
       "Hit rate against pool size on a trace in Mooncake's format, plain or packed with gzip: a "
-      "JSON "
-      "object on each line with timestamp, input_length, output_length, hash_ids and perhaps "
+      "JSON object on each line with timestamp, input_length, output_length, hash_ids and perhaps "
       "block_size. One request runs after the other; its hit is the longest run of its first full "
       "blocks that the pool has. Answers take no blocks, as the format gives them none. The trace "
-      "is "
-      "read in pieces, so it may be larger than memory. optimal is Belady's rule, which no policy "
-      "beats: it reads the trace twice, and keeps 8 bytes for each full block in a file in TMPDIR, "
-      "and "
-      "up to 64 for each different one in memory.");
+      "is read in pieces, so it may be larger than memory. optimal is Belady's rule, which no "
+      "policy beats: it reads the trace twice, and keeps 8 bytes for each full block in a file in "
+      "TMPDIR, and up to 64 for each different one in memory.");
   command.value("trace FILE", options.trace, "the trace");
   command.value("--pool-blocks LIST", options.pool_blocks,
                 "blocks in the pool, one number or several");

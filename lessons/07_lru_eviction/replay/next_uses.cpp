@@ -16,17 +16,11 @@
 namespace lesson07::traces {
 namespace {
 
-/// SplitMix64's last steps: every bit of the id counts.
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
 /// A file that nobody else sees, and that is gone when it is closed, however the program ends.
 int open_unnamed() {
   const char* const folder = std::getenv("TMPDIR");
-  std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/replay_XXXXXX";
+  std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/replay_";
+  path.append(6, 'X');  // mkstemp puts in their place what makes the name a new one
   const int file = mkstemp(path.data());
   if (file < 0) {
     kv::user_error("cannot make a file {} for next uses: {}; TMPDIR names another folder", path,
@@ -66,31 +60,11 @@ void NextUses::add(const Batch& batch, LastUses& last) {
   for (const uint64_t id : batch.ids) {
     if (num_uses_ == std::ssize(pieces_) * kPiece) add_piece();
     *entry(num_uses_) = kNever;
-    const int64_t before = std::exchange(last.find(id).position, num_uses_);
-    if (before >= 0) *entry(before) = num_uses_;
+    const auto [found, is_new] = last.try_emplace(id, num_uses_);
+    if (!is_new) *entry(std::exchange(found->second, num_uses_)) = num_uses_;
     ++num_uses_;
   }
-  num_different_ = last.size;
-}
-
-/// The id's place; an empty one becomes the id's.
-NextUses::LastUses::Place& NextUses::LastUses::find(uint64_t id) {
-  if (2 * size >= std::ssize(places)) grow();
-  const size_t mask = places.size() - 1;
-  size_t at = mixed(id) & mask;
-  while (places[at].position >= 0 && places[at].id != id) at = (at + 1) & mask;
-  if (places[at].position < 0) ++size;
-  places[at].id = id;
-  return places[at];
-}
-
-void NextUses::LastUses::grow() {
-  std::vector<Place> old(2 * places.size());
-  places.swap(old);
-  size = 0;
-  for (const Place& place : old) {
-    if (place.position >= 0) find(place.id) = place;
-  }
+  num_different_ = std::ssize(last);
 }
 
 }  // namespace lesson07::traces

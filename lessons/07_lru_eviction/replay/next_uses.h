@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <unordered_map>
 #include <vector>
 
 #include "trace_file.h"
@@ -36,17 +37,7 @@ class NextUses {
   int64_t num_different() const { return num_different_; }
 
  private:
-  /// The last position of each block so far: open addressing, a power of two of places.
-  struct LastUses {
-    struct Place {
-      uint64_t id = 0;
-      int64_t position = -1;  // -1: empty
-    };
-    std::vector<Place> places = std::vector<Place>(1 << 16);
-    int64_t size = 0;
-    Place& find(uint64_t id);
-    void grow();
-  };
+  using LastUses = std::unordered_map<uint64_t, int64_t>;  // id -> its last position so far
 
   static constexpr int64_t kPiece = int64_t{1} << 20;  // entries that are mapped together
   void add(const Batch& batch, LastUses& last);
