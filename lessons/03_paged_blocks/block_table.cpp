@@ -49,6 +49,15 @@ void BlockTable::extend(int num_tokens, std::span<const int32_t> new_blocks) {
   num_tokens_ += num_tokens;
 }
 
+void BlockTable::truncate(int num_tokens) {
+  if (num_tokens < 0 || num_tokens > num_tokens_) {
+    throw std::invalid_argument(
+        fmt::format("BlockTable: {} tokens are to stay of {}", num_tokens, num_tokens_));
+  }
+  block_ids_.resize(static_cast<size_t>(blocks_for(num_tokens, block_size_)));
+  num_tokens_ = num_tokens;
+}
+
 void BlockTable::reserve(size_t num_blocks) {
   if (num_blocks <= block_ids_.capacity()) return;
   block_ids_.reserve(std::max(num_blocks, 2 * block_ids_.capacity()));

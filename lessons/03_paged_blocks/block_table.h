@@ -41,6 +41,10 @@ class BlockTable {
   /// std::invalid_argument for another number of them, and as blocks_to_extend() does; nothing has
   /// changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
+  /// Only the first num_tokens tokens stay, and the blocks that they fill. Throws
+  /// std::invalid_argument for more tokens than there are; nothing has changed then. Allocates
+  /// nothing.
+  void truncate(int num_tokens);
   /// Room for so many blocks, or twice what there was: up to there extend() allocates nothing.
   void reserve(size_t num_blocks);
   /// Points logical block `index` at another block. What the block held is the caller's to move.

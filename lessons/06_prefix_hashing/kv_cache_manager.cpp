@@ -128,6 +128,8 @@ bool KvCacheManager::reset_prefix_cache() {
   return true;
 }
 
+KvCacheManager::Request& KvCacheManager::held(int64_t id) { return find_in(requests_, id); }
+
 const BlockTable& KvCacheManager::table(int64_t id) const { return find_in(requests_, id).table; }
 
 }  // namespace lesson06

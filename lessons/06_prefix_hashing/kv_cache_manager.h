@@ -92,15 +92,18 @@ class KvCacheManager {
   /// tokens fill, and every ref_cnt is the number of tables that hold the block.
   void check() const;
 
- private:
+ protected:
   struct Request {
     BlockTable table;
     PrefixChain chain;
   };
+  Request& held(int64_t id);  // by a request that holds blocks
+  CachePool* pool_;
+
+ private:
   BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens) const;
   std::span<const int32_t> grow(BlockTable& table, int num_tokens, int num_blocks);
 
-  CachePool* pool_;
   int block_size_;
   CacheManagerOptions options_;
   std::unordered_map<int64_t, Request> requests_;

@@ -34,6 +34,7 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
   request.tokens.reserve(prompt.size() + static_cast<size_t>(max_tokens));
   request.tokens.assign(prompt.begin(), prompt.end());
   request.num_prompt = static_cast<int>(prompt.size());
+  request.most_tokens = request.num_prompt + max_tokens;
   requests_.emplace(id, queue.begin());
   // Nothing from here on allocates for this request, nor can fail.
   ++num_submitted_;

@@ -51,6 +51,7 @@ struct ScheduledRequest {
   RequestState state = RequestState::kWaiting;
   std::vector<int32_t> tokens;  // known: the prompt and what has been generated
   int num_prompt = 0;
+  int most_tokens = 0;       // that can be known: the prompt and max_tokens
   int num_computed = 0;      // of these, tokens whose K and V are written
   int num_cached = 0;        // found in the cache when it started last
   bool wants_token = false;  // its last row gave logits, and the token is still to come
@@ -84,6 +85,7 @@ class Scheduler {
   Scheduler(KvCacheManager& manager, const SchedulerOptions& options);
   Scheduler(const Scheduler&) = delete;  // its queues point into it
   Scheduler& operator=(const Scheduler&) = delete;
+  virtual ~Scheduler() = default;
 
   /// Throws UserError for a request that can never fit the pool or, without chunked prefill, a
   /// pass: "request 7 needs 63 blocks, the pool has 49".
@@ -96,14 +98,14 @@ class Scheduler {
   /// The next pass; each chunk has its slots. No chunks: there is nothing to do, or all of the pass
   /// was preempted. Every call is followed by one update() with its chunks, or by cancels. It stays
   /// as it is until the next call.
-  const SchedulerOutput& schedule();
+  virtual const SchedulerOutput& schedule();
   /// The pass is done: K and V of the chunks are written.
   void update(std::span<const Chunk> chunks);
   /// A request that wants its next token gets it, also if it was preempted in between.
-  void add_token(int64_t id, int32_t token);
+  virtual void add_token(int64_t id, int32_t token);
   /// The request has ended, for whatever reason and in whatever state. Its blocks are free. False:
   /// it was not there.
-  bool finish(int64_t id);
+  virtual bool finish(int64_t id);
   /// Forgets what can be found in the cache: after a change of the weights. Requests that run are
   /// preempted, or else (false, nothing has changed) they forbid it.
   bool reset_prefix_cache(bool preempt_running = false);
@@ -118,6 +120,7 @@ class Scheduler {
   std::vector<int64_t> waiting() const { return ids_of(waiting_); }  // the next one first
   std::vector<int64_t> running() const { return ids_of(running_); }  // as they started
   int64_t num_preemptions() const { return num_preemptions_; }
+  const SchedulerOptions& options() const { return options_; }
   const KvCacheManager& manager() const { return *manager_; }
 
   /// Throws std::logic_error unless every request is in just the queue of its state, only running

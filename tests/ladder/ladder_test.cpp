@@ -82,7 +82,8 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
                                 {"05", kRows, kAtOnce},
                                 {"06", kRows},
                                 {"07", kRows},
-                                {"08", &kv::EngineCounters::passes, kAtOnce}};
+                                {"08", &kv::EngineCounters::passes, kAtOnce},
+                                {"09", &kv::EngineCounters::passes}};
   REQUIRE(gains.size() + 1 == rungs.size());
   for (size_t i = 0; i < gains.size(); ++i) {
     CAPTURE(gains[i].lesson);
@@ -138,7 +139,7 @@ TEST_CASE(
     // last token of a prompt is never found.
     const int64_t found = prompt_tokens == 32 ? 1 : 2;
     CHECK(slots == std::vector<int64_t>{0, 4 * (prompt_tokens + 19), 256, 256, 16 * (16 - 3 * 2),
-                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0});
+                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0});
   }
 }
 
@@ -202,11 +203,12 @@ TEST_CASE("four plain prompts have the digests that they always had, fast and pl
   for (const auto& [kernel, digest] :
        {std::pair{"fast", "f69ce1bdaff45039"}, std::pair{"plain", "15676da856ea98b6"}}) {
     const kvtest::Outcome run = kvtest::shell(
-        std::string("$B/ladder --device cpu --workload simple --lessons 2,08 --json - --kernel ") +
+        std::string(
+            "$B/ladder --device cpu --workload simple --lessons 2,08,9 --json - --kernel ") +
         kernel);
     REQUIRE(run.code == 0);
     const auto lessons = nlohmann::json::parse(run.out).at("lessons");
-    REQUIRE(lessons.size() == 2);
+    REQUIRE(lessons.size() == 3);
     CHECK(lessons[0].at("lesson") == "02");
     for (const auto& rung : lessons) CHECK(rung.at("logits_xxh64") == digest);
   }
@@ -225,7 +227,7 @@ TEST_CASE("the ladder program names what is wrong and exits with 2") {
   for (const char* args :
        {"--model /nowhere", "--max-tokens -1", "--device gpu", "--temperature nan", "--prompt ''",
         "--prompt a --max-tokens 100000", "--top-p 0", "--unknown", "--kernel slow",
-        "--workload busy", "--lessons 9", "--lessons 3,,4", "--lessons 3x", "--kv-tokens -1",
+        "--workload busy", "--lessons 90", "--lessons 3,,4", "--lessons 3x", "--kv-tokens -1",
         "--kv-tokens 16 --lessons 3"}) {
     CAPTURE(args);
     kvtest::check_refused(kvtest::shell(std::string("$B/ladder ") + args), "error: ");

@@ -84,14 +84,7 @@ class SymbolicPool {
     }
   }
   void free(int64_t id) {
-    Ids to_front;
-    for (const int32_t block_id : std::views::reverse(requests_.at(id).table)) {
-      if (--refs_[at(block_id)] > 0) continue;
-      const bool first = order_ == FreeOrder::kUnhashedFirst && !is_cached(block_id);
-      if (first) to_front.push_back(block_id);
-      if (!first) queue_.push_back(block_id);
-    }
-    queue_.insert(queue_.begin(), to_front.begin(), to_front.end());
+    release(requests_.at(id).table);
     requests_.erase(id);
   }
   bool reset() {
@@ -108,6 +101,21 @@ class SymbolicPool {
     const auto real = pool.queue().all();
     return std::ranges::equal(real, queue_, {}, [](const KvBlock* block) { return block->id; });
   }
+
+ protected:
+  /// Blocks that one table no longer names.
+  void release(const Ids& ids) {
+    Ids to_front;
+    for (const int32_t block_id : std::views::reverse(ids)) {
+      if (--refs_[at(block_id)] > 0) continue;
+      const bool first = order_ == FreeOrder::kUnhashedFirst && !is_cached(block_id);
+      if (first) to_front.push_back(block_id);
+      if (!first) queue_.push_back(block_id);
+    }
+    queue_.insert(queue_.begin(), to_front.begin(), to_front.end());
+  }
+  size_t block_size_;
+  std::map<int64_t, Request> requests_;
 
  private:
   struct Cached {
@@ -127,13 +135,11 @@ class SymbolicPool {
     return id;
   }
 
-  size_t block_size_;
   FreeOrder order_;
   bool caching_;
   std::vector<int> refs_;       // [num_blocks + 1]
   std::vector<Cached> cached_;  // the oldest first
   std::deque<int32_t> queue_;
-  std::map<int64_t, Request> requests_;
 };
 
 }  // namespace lesson07

@@ -90,28 +90,37 @@ void ServedRequests::note_start(const Scheduler& scheduler, const SchedulerOutpu
 }
 
 void ServedRequests::compute(const kv::PassRows& rows, kv::Attention& attention) {
-  if (!choose_on_device_) return generation_.accept(rows, model_->forward(rows, attention));
+  if (!choose_on_device_) {
+    logits_ = model_->forward(rows, attention);
+    return;
+  }
   model_->launch(rows, attention);
   result_.host_seconds.push_back(now() - device_done_);
-  const std::vector<int32_t> chosen = choose_on_device(rows.requests.size());
-  for (size_t i = 0; i < chosen.size(); ++i) generation_.append(rows.requests[i], chosen[i]);
+  choose_on_device(rows.requests.size());
   device_done_ = now();
 }
 
 /// The token with the largest logit, for the first rows of logits.
-std::vector<int32_t> ServedRequests::choose_on_device(size_t num_rows) {
-  std::vector<int32_t> tokens(num_rows);
-  if (num_rows == 0) return tokens;
-  if (chosen_.bytes() < num_rows * sizeof(int32_t)) {
-    chosen_ = kv::DeviceBuffer(model_->device(), 2 * num_rows * sizeof(int32_t));
+void ServedRequests::choose_on_device(size_t num_rows) {
+  chosen_.resize(num_rows);
+  if (num_rows == 0) return;
+  if (device_chosen_.bytes() < num_rows * sizeof(int32_t)) {
+    device_chosen_ = kv::DeviceBuffer(model_->device(), 2 * num_rows * sizeof(int32_t));
   }
   kv::argmax({.logits = model_->device_logits(),
               .num_rows = static_cast<int>(num_rows),
               .vocab_size = model_->config().vocab_size,
-              .out = chosen_.as<int32_t>()},
+              .out = device_chosen_.as<int32_t>()},
              model_->stream());
-  kv::copy_to_host(tokens.data(), chosen_.data(), num_rows * sizeof(int32_t), model_->stream());
-  return tokens;
+  kv::copy_to_host(chosen_.data(), device_chosen_.data(), num_rows * sizeof(int32_t),
+                   model_->stream());
+}
+
+void ServedRequests::choose_token(const kv::PassRows& rows, size_t logit_row) {
+  const size_t i = rows.requests[logit_row];
+  if (choose_on_device_) return generation_.append(i, chosen_[logit_row]);
+  const size_t vocab = logits_.size() / rows.logit_rows.size();
+  generation_.accept(i, logits_.subspan(logit_row * vocab, vocab));
 }
 
 void ServedRequests::note_blocks(const KvCacheManager& manager,
@@ -129,8 +138,11 @@ void ServedRequests::note_blocks(const KvCacheManager& manager,
 void ServedRequests::note_end(const kv::PassRows& rows, const SchedulerOutput& output,
                               Scheduler& scheduler, const lesson03::PagedKvCache& cache) {
   note_blocks(scheduler.manager(), cache);
-  for (const size_t i : rows.requests) {
+  for (size_t row = 0; row < rows.requests.size(); ++row) {
+    const size_t i = rows.requests[row];
     const auto id = static_cast<int64_t>(i);
+    if (!generation_.active(i) || !scheduler.wants_token(id)) continue;  // for its earlier rows
+    choose_token(rows, row);
     if (generation_.active(i)) {
       scheduler.add_token(id, generation_.tokens(i).back());
       continue;
@@ -139,9 +151,9 @@ void ServedRequests::note_end(const kv::PassRows& rows, const SchedulerOutput& o
     result_.times[i].ended = now();
     scheduler.finish(id);
   }
-  int num_rows = 0;  // padding does not count
-  for (const Chunk& chunk : output.chunks) num_rows += chunk.num_tokens;
-  timer_.end_pass(num_rows, static_cast<int>(output.chunks.size()), result_.generated);
+  // Padding comes last, and does not count.
+  const size_t num_seqs = output.chunks.size();
+  timer_.end_pass(rows.first_row[num_seqs], static_cast<int>(num_seqs), result_.generated);
 }
 
 ServeResult ServedRequests::result(const Scheduler& scheduler) {

@@ -57,9 +57,10 @@ class ServedRequests {
 
   // A pass: note_start(), compute(), note_end().
   void note_start(const Scheduler& scheduler, const SchedulerOutput& output);
-  /// Its rows run through the model, and the requests' next tokens are chosen.
+  /// Its rows run through the model.
   void compute(const kv::PassRows& rows, kv::Attention& attention);
-  /// To each request of the pass its next token, or its end.
+  /// To each request of the pass its next token, or its end. A request with several rows of logits
+  /// gets a token of each, as long as it wants one.
   void note_end(const kv::PassRows& rows, const SchedulerOutput& output, Scheduler& scheduler,
                 const lesson03::PagedKvCache& cache);
   ServeResult result(const Scheduler& scheduler);
@@ -72,16 +73,19 @@ class ServedRequests {
   };
   double now() const;
   Arrival arrival_of(size_t i) const;
-  std::vector<int32_t> choose_on_device(size_t num_rows);
+  void choose_on_device(size_t num_rows);
+  void choose_token(const kv::PassRows& rows, size_t logit_row);
   void note_blocks(const KvCacheManager& manager, const lesson03::PagedKvCache& cache);
 
   std::span<const kv::Request> requests_;
   std::span<const Arrival> arrivals_;
   kv::Model* model_;
   bool choose_on_device_;
-  kv::DeviceBuffer chosen_;      // int32 [logit rows], with choose_on_device
-  std::vector<size_t> to_come_;  // in the order of their arrival
-  size_t num_submitted_ = 0;     // of these
+  std::span<const float> logits_;   // [logit rows, vocab] of the pass; or
+  kv::DeviceBuffer device_chosen_;  // int32 [logit rows], with choose_on_device
+  std::vector<int32_t> chosen_;     // [logit rows], with choose_on_device
+  std::vector<size_t> to_come_;     // in the order of their arrival
+  size_t num_submitted_ = 0;        // of these
   int pass_ = -1;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   kv::PassTimer timer_;

@@ -114,10 +114,10 @@ class SymbolicScheduler {
   const std::vector<int64_t>& waiting() const { return waiting_; }
   const std::vector<int64_t>& running() const { return running_; }
   int64_t num_preemptions() const { return num_preemptions_; }
+  bool is_running(int64_t id) const { return std::ranges::find(running_, id) != running_.end(); }
 
  private:
   size_t block_size() const { return pool_->block_size(); }
-  bool is_running(int64_t id) const { return std::ranges::find(running_, id) != running_.end(); }
   Tokens next_tokens(const Request& request, size_t computed, size_t budget) const {
     if (request.wants_token) return {};
     size_t n = std::min(request.tokens.size() - computed, budget);

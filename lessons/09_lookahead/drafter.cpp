@@ -1,0 +1,38 @@
+#include "drafter.h"
+
+#include <algorithm>
+
+#include "common/base/error.h"
+
+namespace lesson09 {
+
+NgramDrafter::NgramDrafter(const NgramOptions& options) : options_(options) {
+  if (options.shortest < 1 || options.longest < options.shortest) {
+    kv::user_error("n-grams of {} to {} tokens: wanted at least 1, and not fewer at most than that",
+                   options.shortest, options.longest);
+  }
+}
+
+size_t find_continuation(std::span<const int32_t> tokens, const NgramOptions& options) {
+  const size_t n = tokens.size();
+  size_t found = n;
+  auto longest_found = static_cast<size_t>(options.shortest) - 1;
+  for (size_t end = 1; end < n; ++end) {
+    const size_t most = std::min(end, static_cast<size_t>(options.longest));
+    size_t length = 0;  // of the equal tokens before `end` and at the end of the text
+    while (length < most && tokens[end - 1 - length] == tokens[n - 1 - length]) ++length;
+    if (length <= longest_found) continue;
+    found = end;
+    longest_found = length;
+    if (length == static_cast<size_t>(options.longest)) break;
+  }
+  return found;
+}
+
+std::vector<int32_t> NgramDrafter::propose(int64_t, std::span<const int32_t> tokens, int most) {
+  const auto continuation = tokens.subspan(find_continuation(tokens, options_));
+  const auto guesses = continuation.first(std::min(continuation.size(), static_cast<size_t>(most)));
+  return {guesses.begin(), guesses.end()};
+}
+
+}  // namespace lesson09

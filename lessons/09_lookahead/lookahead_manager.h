@@ -1,0 +1,26 @@
+#pragma once
+
+// A cache manager that takes slots back: those of tokens that were only guessed.
+
+#include "lessons/08_scheduler/scheduler.h"
+
+namespace lesson09 {
+
+using lesson08::ComputedBlocks;
+using lesson08::KvCacheManager;
+
+/// Guesses get their slots as any tokens do (allocate_slots), and rejected ones lose them again.
+class LookaheadManager : public KvCacheManager {
+ public:
+  using KvCacheManager::KvCacheManager;
+
+  /// Only the first num_tokens tokens of a request keep their slots. Blocks without a token go back
+  /// to the pool, the last one first; those that stay are the same ones. What stands in the slots
+  /// is not touched: nobody reads it, and the next tokens are written over it. Allocates nothing.
+  /// Throws std::out_of_range for an unknown id, and std::invalid_argument unless num_tokens is at
+  /// most the tokens with a slot, and at least those in blocks that can be found: they were not
+  /// guessed. Nothing has changed then.
+  void rewind(int64_t id, int num_tokens);
+};
+
+}  // namespace lesson09

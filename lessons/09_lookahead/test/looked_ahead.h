@@ -1,0 +1,135 @@
+#pragma once
+
+// Whatever is guessed, the bits are those of lesson 02. For a model on any device.
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lessons/08_scheduler/test/served.h"
+#include "lessons/09_lookahead/engine.h"
+#include "server.h"
+
+namespace lesson09_test {
+
+using kvtest::check_equal;
+using lesson08_test::flat;
+using lesson09::LookaheadEngine;
+
+/// Knows what will be generated, and says that, or every time another token, or a random number of
+/// right ones and then a wrong one.
+class Oracle : public lesson09::Drafter {
+ public:
+  enum class Kind { kRight, kWrong, kMixed };
+  Oracle(Kind kind, const std::vector<kv::Request>& requests, const kv::GenerateResult& known)
+      : kind_(kind) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      texts_.push_back(requests[i].prompt);
+      const auto& generated = known.completions[i].tokens;
+      texts_.back().insert(texts_.back().end(), generated.begin(), generated.end());
+    }
+  }
+  Tokens propose(int64_t id, std::span<const int32_t> tokens, int most) override {
+    const Tokens& text = texts_.at(static_cast<size_t>(id));
+    Tokens guesses;
+    for (size_t at = tokens.size(); at < text.size() && std::ssize(guesses) < most; ++at) {
+      guesses.push_back(text[at]);
+      const bool wrong = kind_ == Kind::kWrong || (kind_ == Kind::kMixed && random_() % 4 == 0);
+      if (wrong) guesses.back() = (guesses.back() + 1) % 256;
+      if (kind_ == Kind::kMixed && random_() % 8 == 0) break;
+    }
+    return guesses;
+  }
+
+ private:
+  Kind kind_;
+  std::vector<Tokens> texts_;
+  std::mt19937 random_{1};
+};
+
+/// Requests that say the same thing again and again, and others; half of them after one system
+/// prompt.
+inline std::vector<kv::Request> repetitive(int count, int seed = 1) {
+  std::vector<kv::Request> requests = lesson08_test::mixed(count, seed);
+  for (size_t i = 0; i < requests.size(); i += 2) {
+    Tokens& prompt = requests[i].prompt;
+    const Tokens once(prompt.begin(), prompt.begin() + std::ssize(prompt) / 2);
+    prompt.insert(prompt.end(), once.begin(), once.end());
+    requests[i].max_tokens += 12;
+  }
+  return requests;
+}
+
+/// Blocks, chunks, preemption, caching, prefix hits, resets; drafters that are right, wrong, both.
+inline void check_configurations(kv::Model& model, int num_requests) {
+  struct Config {
+    int block_size, num_blocks, num_guesses;
+    lesson08::SchedulerOptions scheduler;
+    int bits = 64;
+    bool caching = true;
+    int reset_every = 0;  // passes
+  };
+  const Config configs[] = {
+      {16, 0, 4, {}},
+      {16, 24, 4, {}},
+      {4, 60, 7, {.max_tokens_per_pass = 64, .max_chunk = 16}, 3},
+      {16, 24, 1, {.max_tokens_per_pass = 40, .full_sequence_must_fit = false}},
+      {1, 200, 5, {.max_tokens_per_pass = 128, .max_chunk = 7}, 64, true, 9},
+      {16, 24, 20, {.max_tokens_per_pass = 200, .chunked_prefill = false}, 64, true, 5},
+      {64, 5, 4, {.order = lesson08::Order::kPriority}, 64, false},
+      {256, 3, 70, {.max_tokens_per_pass = 1000, .max_running = 2, .max_chunk = 100}, 0}};
+  std::vector<kv::Request> requests = repetitive(num_requests);
+  const auto further = kv::samples_of(requests[0], 3);  // of the same prompt, with other draws
+  requests.insert(requests.begin() + 1, further.begin() + 1, further.end());
+  const auto wanted = flat(model, requests);
+  std::vector<lesson08::Arrival> arrivals;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    arrivals.push_back({.pass = static_cast<int>(i) / 8 * 3, .priority = static_cast<int>(i) % 3});
+  }
+  int64_t preemptions = 0, hits = 0, proposed = 0, accepted = 0;
+  for (const Config& c : configs) {
+    for (const char* drafter : {"n-grams", "right", "wrong", "mixed"}) {
+      CAPTURE(c.block_size);
+      CAPTURE(c.num_guesses);
+      CAPTURE(std::string(drafter));
+      using Kind = Oracle::Kind;
+      const Kind kind = drafter[0] == 'r'   ? Kind::kRight
+                        : drafter[0] == 'w' ? Kind::kWrong
+                                            : Kind::kMixed;
+      std::unique_ptr<lesson09::Drafter> guesses;
+      if (drafter[0] != 'n') guesses = std::make_unique<Oracle>(kind, requests, wanted);
+      LookaheadEngine engine(model, {c.block_size, c.num_blocks},
+                             {.scheduler = c.scheduler,
+                              .hasher = lesson06::narrow_hasher(c.bits),
+                              .caching = c.caching},
+                             {.num_guesses = c.num_guesses}, std::move(guesses));
+      int pass = 0;
+      const auto result = engine.serve(requests, arrivals, {}, [&](const auto&, const auto&) {
+        const bool resets = c.reset_every > 0 && ++pass < 5 * c.reset_every;  // and then lets go
+        if (resets && pass % c.reset_every == 0) engine.reset_prefix_cache();
+        return true;
+      });
+      check_equal(result.generated, wanted);
+      const auto& counters = result.generated.counters;
+      const int64_t right = counters.named("guesses_accepted");
+      if (drafter[0] == 'w') CHECK(right == 0);
+      if (drafter[0] == 'r') CHECK(right == counters.named("guesses_proposed"));
+      preemptions += result.num_preemptions;
+      hits += counters.named("cache_hit_tokens");
+      proposed += counters.named("guesses_proposed");
+      accepted += right;
+      engine.manager()->check();
+      CHECK(engine.manager()->pool().num_used() == 0);
+    }
+  }
+  CHECK(preemptions > num_requests / 2);
+  CHECK(hits > 10 * num_requests);
+  CHECK(accepted > 10 * num_requests);
+  CHECK(proposed > accepted);
+}
+
+}  // namespace lesson09_test

@@ -1,0 +1,297 @@
+// Tests of lesson 09's scheduler: who guesses, how many, and what becomes of a guess.
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "common/base/error.h"
+#include "lessons/06_prefix_hashing/test/requests.h"
+#include "server.h"
+
+namespace {
+
+using lesson06_test::found;
+using lesson06_test::range;
+using lesson06_test::table_of;
+using lesson08::Order;
+using lesson08::RequestState;
+using lesson09_test::always;
+using lesson09_test::Chunks;
+using lesson09_test::Ids;
+using lesson09_test::Server;
+using lesson09_test::Tokens;
+
+Tokens guesses_of(const Server& s, int64_t id) {
+  const auto guesses = s.guesses(id);
+  return {guesses.begin(), guesses.end()};
+}
+
+}  // namespace
+
+TEST_CASE("right guesses: a pass gives one token more than it has guesses") {
+  Server s(16, 4, always(7));
+  s.submit(1, range(0, 6), 20);
+  CHECK(s.step() == Chunks{{1, 6}});  // a prompt's last row is followed by guesses, too
+  CHECK(s.num_known(1) == 6 + 5);
+  CHECK(s.request(1).num_computed == 10);
+  CHECK(s.num_slots(1) == 10);
+  CHECK(s.step() == Chunks{{1, 1}});  // of the last token alone K and V are missing
+  CHECK(s.num_known(1) == 6 + 10);
+  CHECK(s.num_proposed() == 8);
+  CHECK(s.num_accepted() == 8);
+}
+
+TEST_CASE("wrong guesses: a pass gives one token, and no slot is left of them") {
+  Server s(16, 4, always(8));
+  s.submit(1, range(0, 6), 20);
+  for (int pass = 0; pass < 4; ++pass) {
+    CAPTURE(pass);
+    s.step();
+    CHECK(s.num_known(1) == 7 + pass);
+    CHECK(s.request(1).num_computed == 6 + pass);
+    CHECK(s.num_slots(1) == 6 + pass);
+    CHECK(s.guesses(1).empty());
+  }
+  CHECK(s.num_proposed() == 16);
+  CHECK(s.num_accepted() == 0);
+}
+
+TEST_CASE("the first wrong guess strikes out those after it, right or not") {
+  Server s(16, 4, [](auto, auto, int) { return Tokens{7, 7, 8, 7}; });
+  s.submit(1, range(0, 6), 20);
+  s.update(s.schedule().chunks);
+  CHECK(guesses_of(s, 1) == Tokens{7, 7, 8, 7});
+  CHECK(s.num_slots(1) == 10);
+  s.add_token(1, 7);
+  CHECK(guesses_of(s, 1) == Tokens{7, 8, 7});
+  CHECK(s.wants_token(1));
+  s.add_token(1, 7);
+  CHECK(s.wants_token(1));
+  s.add_token(1, 7);  // 8 was guessed
+  CHECK_FALSE(s.wants_token(1));
+  CHECK(s.guesses(1).empty());
+  CHECK(s.num_slots(1) == 8);
+  CHECK(s.request(1).num_computed == 8);
+  CHECK(s.num_known(1) == 9);
+  CHECK(s.num_accepted() == 2);
+  CHECK_THROWS_AS(s.add_token(1, 7), std::logic_error);
+  s.check();
+}
+
+TEST_CASE("no guesses in the middle of a prompt") {
+  Server s(16, 4, always(7), 4, {.max_tokens_per_pass = 8});
+  s.submit(1, range(0, 12), 20);
+  s.schedule();
+  CHECK(s.guesses(1).empty());
+  s.update(Chunks{{1, 8}});
+  s.schedule();
+  CHECK(guesses_of(s, 1).size() == 4);  // with the last four tokens
+}
+
+TEST_CASE("guesses come from what is known, and too many are cut") {
+  Tokens seen;
+  Server s(16, 4, [&](auto, auto tokens, int most) {
+    seen.assign(tokens.begin(), tokens.end());
+    return Tokens(static_cast<size_t>(most) + 5, 9);
+  });
+  s.submit(1, range(0, 6), 20);
+  s.schedule();
+  CHECK(seen == range(0, 6));
+  CHECK(guesses_of(s, 1).size() == 4);
+  CHECK(s.num_slots(1) == 10);
+}
+
+TEST_CASE("a drafter that has nothing to say costs nothing") {
+  Server s(16, 4, [](auto, auto, int) { return Tokens{}; });
+  s.submit(1, range(0, 6), 20);
+  s.schedule();
+  CHECK(s.num_slots(1) == 6);
+  CHECK(s.num_proposed() == 0);
+}
+
+TEST_CASE("0 guesses: nobody is asked") {
+  Server s(
+      16, 4, [](auto, auto, int) -> Tokens { throw std::logic_error("asked"); }, 0);
+  s.submit(1, range(0, 6), 20);
+  for (int pass = 0; pass < 3; ++pass) s.step();
+  CHECK(s.num_known(1) == 9);
+  CHECK_THROWS_WITH_AS(Server(16, 4, always(7), -1), doctest::Contains("-1 guesses"),
+                       kv::UserError);
+}
+
+TEST_CASE("nothing is guessed beyond max_tokens: the last token is never run") {
+  for (const int max_tokens : {1, 2, 3, 5, 6}) {
+    CAPTURE(max_tokens);
+    Server s(16, 4, always(7));
+    s.submit(1, range(0, 6), max_tokens);
+    s.update(s.schedule().chunks);
+    CHECK(std::ssize(s.guesses(1)) == std::min(4, max_tokens - 1));
+    CHECK(s.give(1) == std::min(5, max_tokens));
+    CHECK(s.num_slots(1) <= 6 + max_tokens - 1);
+  }
+}
+
+TEST_CASE("the budget counts guesses, and tokens that are known come first") {
+  Server s(64, 4, always(8), 4, {.max_tokens_per_pass = 10});
+  s.submit(1, range(0, 3), 20);
+  s.submit(2, range(100, 103), 20);
+  CHECK(s.schedule().chunks == Chunks{{1, 3}, {2, 3}});
+  CHECK(guesses_of(s, 1).size() == 4);
+  CHECK(guesses_of(s, 2).empty());  // the budget is used up
+  s.update(Chunks{{1, 3}, {2, 3}});
+  for (const int id : {1, 2}) s.give(id);
+  s.submit(3, range(200, 207), 20);
+  CHECK(s.schedule().chunks == Chunks{{1, 1}, {2, 1}, {3, 7}});
+  CHECK(guesses_of(s, 1).size() == 1);
+}
+
+TEST_CASE("a longest chunk counts guesses, too") {
+  Server s(64, 4, always(8), 4, {.max_chunk = 3});
+  s.submit(1, range(0, 5), 20);
+  CHECK(s.step() == Chunks{{1, 3}});
+  CHECK(s.schedule().chunks == Chunks{{1, 2}});
+  CHECK(guesses_of(s, 1).size() == 1);
+}
+
+TEST_CASE("too few blocks: fewer guesses, or none, and nobody gives way for one") {
+  Server s(3, 4, always(8), 6);
+  s.submit(1, range(0, 3), 9);
+  s.submit(2, range(100, 104), 5);
+  CHECK(s.schedule().chunks == Chunks{{1, 3}, {2, 4}});
+  // One block is left: 1 takes it for its guesses, and 2 has no slot for one.
+  CHECK(guesses_of(s, 1).size() == 5);
+  CHECK(guesses_of(s, 2).empty());
+  s.update(Chunks{{1, 3}, {2, 4}});
+  for (const int id : {1, 2}) s.give(id);
+  CHECK(s.pool.num_free() == 1);
+  CHECK(s.schedule().chunks == Chunks{{1, 1}, {2, 1}});  // 2 needs that block for a token
+  CHECK(s.num_preemptions() == 0);
+  CHECK(guesses_of(s, 2).size() == 3);
+}
+
+TEST_CASE("while somebody waits, guesses take no block") {
+  Server s(4, 4, always(8));
+  s.submit(1, range(0, 6), 11);
+  s.submit(2, range(100, 112), 4);  // three blocks; two are free
+  CHECK(s.schedule().chunks == Chunks{{1, 6}});
+  CHECK(guesses_of(s, 1).size() == 2);  // what is left of its last block
+  CHECK(s.pool.num_free() == 2);
+}
+
+TEST_CASE("blocks of guesses that nobody has judged are there for who has a token to run") {
+  Server s(4, 4, always(7), 4);
+  s.submit(1, range(0, 4), 8);
+  s.submit(2, range(100, 104), 8);
+  s.update(s.schedule().chunks);
+  CHECK(s.pool.num_free() == 0);  // each has a block for its guesses
+  s.add_token(1, 7);
+  s.add_token(1, 7);
+  s.add_token(1, 7);
+  s.add_token(1, 7);
+  s.add_token(1, 7);                             // all four were right
+  CHECK(s.schedule().chunks == Chunks{{1, 1}});  // its third block was 2's, whose token is late
+  CHECK(s.num_preemptions() == 0);
+  CHECK(s.num_slots(2) == 4);
+  s.add_token(2, 7);  // and no guess is there to be right
+  CHECK(s.num_known(2) == 5);
+  CHECK_FALSE(s.wants_token(2));
+}
+
+TEST_CASE("a block is found by others when its last guess is accepted, and not before") {
+  Server s(16, 4, always(7), 4);
+  s.submit(1, range(0, 3), 20);
+  s.update(s.schedule().chunks);
+  Tokens tokens = range(0, 3);
+  tokens.resize(12, 7);
+  CHECK(found(s.books, tokens) == 0);
+  s.add_token(1, 7);  // accepted: four tokens are computed
+  CHECK(found(s.books, tokens) == 4);
+  s.add_token(1, 7);
+  s.add_token(1, 7);
+  s.add_token(1, 7);  // 4 of 4: seven are computed
+  s.add_token(1, 7);
+  CHECK(s.request(1).num_computed == 7);
+  CHECK(found(s.books, tokens) == 4);
+  s.step();
+  CHECK(found(s.books, tokens) == 8);
+}
+
+TEST_CASE("blocks full of rejected guesses are never found") {
+  Server s(16, 4, always(8), 9);
+  s.submit(1, range(0, 3), 20);
+  Tokens guessed = range(0, 3);
+  guessed.resize(16, 8);
+  for (int pass = 0; pass < 6; ++pass) {
+    s.update(s.schedule().chunks);
+    CHECK(found(s.books, guessed) == 0);
+    s.give(1);
+    CHECK(found(s.books, guessed) == 0);
+  }
+}
+
+TEST_CASE("blocks that stay keep their numbers") {
+  Server s(16, 4, always(8), 9);
+  s.submit(1, range(0, 3), 20);
+  std::vector<int32_t> before;
+  for (int pass = 0; pass < 10; ++pass) {
+    s.step();
+    const auto now = table_of(s.books, 1);
+    CHECK(std::equal(before.begin(), before.end(), now.begin()));
+    CHECK(std::ssize(now) == (s.request(1).num_computed + 3) / 4);
+    before = now;
+  }
+}
+
+TEST_CASE("a request that ends among its guesses leaves nothing") {
+  Server s(16, 4, always(7), 4);
+  s.submit(1, range(0, 6), 20);
+  s.update(s.schedule().chunks);
+  s.add_token(1, 7);
+  CHECK(s.finish(1));  // a stop token, in the middle of the guesses
+  CHECK(s.guesses(1).empty());
+  CHECK(s.pool.num_used() == 0);
+  s.submit(1, range(50, 53), 4);  // the same number once more
+  CHECK(s.step() == Chunks{{1, 3}});
+  s.check();
+}
+
+TEST_CASE("a request that is preempted loses its guesses, and keeps the token that comes late") {
+  Server s(16, 4, always(7), 4);
+  s.submit(1, range(0, 6), 20);
+  s.update(s.schedule().chunks);
+  CHECK(s.reset_prefix_cache(true));
+  CHECK(s.wants_token(1));
+  s.add_token(1, 7);
+  CHECK_FALSE(s.wants_token(1));  // it was guessed, but its K and V are gone
+  CHECK(s.num_accepted() == 0);
+  CHECK(s.guesses(1).empty());
+  CHECK(s.step() == Chunks{{1, 7}});
+  CHECK(s.num_known(1) == 7 + 5);
+  s.check();
+}
+
+TEST_CASE("a victim of a preemption runs again with guesses, and to the same end") {
+  for (const int32_t guess : {7, 8}) {
+    Server s(4, 4, always(guess), 4);
+    s.submit(1, range(0, 8), 8);
+    s.submit(2, range(100, 107), 8);
+    int passes = 0;
+    while (!s.idle() && ++passes < 100) {
+      for (const auto& chunk : s.step()) {
+        if (s.num_known(chunk.id) == s.request(chunk.id).most_tokens) s.finish(chunk.id);
+      }
+    }
+    CHECK(s.idle());
+    CHECK(s.num_preemptions() > 0);
+    CHECK(s.pool.num_used() == 0);
+  }
+}
+
+TEST_CASE("without chunked prefill guesses never make a pass too long") {
+  Server s(8, 16, always(7), 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
+  s.submit(1, range(0, 6), 5);
+  s.submit(2, range(100, 109), 2);
+  CHECK(s.schedule().chunks == Chunks{{1, 6}});
+  CHECK(guesses_of(s, 1).size() == 4);
+}
