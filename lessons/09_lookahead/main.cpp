@@ -1,1 +1,207 @@
-int main() { return 0; }
+// The program of lesson 09: text with guesses. It shows what was guessed in each pass and how much
+// of it was right, and compares bits, passes and time with a run that guesses nothing.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/table.h"
+#include "common/program/generate.h"
+#include "common/program/report.h"
+#include "common/program/streaming.h"
+#include "engine.h"
+#include "program/model_drafter.h"
+
+namespace {
+
+using lesson09::LookaheadEngine;
+using lesson09::LookaheadScheduler;
+using lesson09::SchedulerOutput;
+
+struct Options {
+  kv::GenerateOptions generate;
+  lesson09::LookaheadOptions lookahead;
+  lesson09::NgramOptions ngram;
+  std::string draft_dir;  // empty: n-grams
+  int block_size = 16;
+  int num_blocks = 0;
+  int most_lines = 16;
+};
+
+/// Guesses that ran in a pass.
+struct Guessed {
+  int64_t pass = 0;
+  size_t request = 0;
+  size_t known = 0;  // tokens before them, less the one that the pass drew first
+  std::vector<int32_t> tokens;
+};
+
+/// How many of them are what was generated.
+int num_right(const Guessed& guessed, const kv::Request& request,
+              const kv::Completion& completion) {
+  const auto& text = completion.tokens;
+  const auto first =
+      text.begin() + static_cast<std::ptrdiff_t>(guessed.known - request.prompt.size());
+  const auto [end, _] =
+      std::mismatch(guessed.tokens.begin(), guessed.tokens.end(), first, text.end());
+  return static_cast<int>(end - guessed.tokens.begin());
+}
+
+/// The text of some tokens in one line of a table.
+std::string quoted(const kv::Tokenizer& tokenizer, std::span<const int32_t> tokens) {
+  std::string text = tokenizer.decode(tokens);
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) {
+    text.replace(at, 1, "\\n");
+  }
+  return "\"" + text + "\"";
+}
+
+void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,
+                   const std::vector<Guessed>& all, std::span<const kv::Request> requests,
+                   const kv::GenerateResult& result, int most_lines) {
+  kv::Table table({"pass", "request", "drawn", "guessed after it", "right"});
+  int lines = 0;
+  for (const Guessed& guessed : all) {
+    const kv::Completion& completion = result.completions[guessed.request];
+    const size_t step = guessed.known - requests[guessed.request].prompt.size();
+    if (step >= completion.tokens.size() || ++lines > most_lines) continue;
+    table.add({std::to_string(guessed.pass), std::to_string(guessed.request + 1),
+               quoted(tokenizer, std::span(completion.tokens).subspan(step, 1)),
+               quoted(tokenizer, guessed.tokens),
+               fmt::format("{} of {}", num_right(guessed, requests[guessed.request], completion),
+                           guessed.tokens.size())});
+  }
+  if (lines == 0) return console.print("nothing was guessed: no last tokens had come before\n\n");
+  console.write(table.to_string());
+  if (lines > most_lines) console.print("... and {} more\n", lines - most_lines);
+  console.print("\n");
+}
+
+nlohmann::json print_result(const kv::Console& console, const kv::GenerateResult& found,
+                            const kv::GenerateResult& plain) {
+  const int64_t tokens = kv::num_generated_tokens(found);
+  const kv::EngineCounters& c = found.counters;
+  const int64_t proposed = c.named("guesses_proposed"), accepted = c.named("guesses_accepted");
+  const auto per_pass = [&](const kv::EngineCounters& counters) {
+    return counters.passes > 0 ? static_cast<double>(tokens) / static_cast<double>(counters.passes)
+                               : 0.0;
+  };
+  const auto rate = [&](const kv::EngineCounters& counters) {
+    return counters.seconds > 0 ? static_cast<double>(tokens) / counters.seconds : 0.0;
+  };
+  kv::Table table({"", "passes", "tokens a pass", "rows", "tokens/s", "logits xxh64"});
+  const auto add = [&](const char* name, const kv::GenerateResult& result) {
+    const auto& counters = result.counters;
+    table.add({name, kv::with_commas(counters.passes), fmt::format("{:.2f}", per_pass(counters)),
+               kv::with_commas(counters.kv_rows_computed), fmt::format("{:.0f}", rate(counters)),
+               kv::hex64(kv::combined_digest(result.completions))});
+  };
+  add("lesson 08, no guesses", plain);
+  add("with guesses", found);
+  console.write(table.to_string());
+  console.print("\nguesses                   {} of {} right, {}\n", kv::with_commas(accepted),
+                kv::with_commas(proposed),
+                kv::percent(static_cast<double>(accepted), static_cast<double>(proposed)));
+  return {{"tokens", tokens},
+          {"passes", c.passes},
+          {"passes_without", plain.counters.passes},
+          {"tokens_per_pass", per_pass(c)},
+          {"rows", c.kv_rows_computed},
+          {"rows_without", plain.counters.kv_rows_computed},
+          {"guesses_proposed", proposed},
+          {"guesses_accepted", accepted},
+          {"tokens_per_second", rate(c)},
+          {"tokens_per_second_without", rate(plain.counters)}};
+}
+
+std::unique_ptr<lesson09::Drafter> drafter_of(const Options& options, const kv::Model& model,
+                                              std::span<const kv::Request> requests) {
+  if (options.draft_dir.empty()) return std::make_unique<lesson09::NgramDrafter>(options.ngram);
+  kv::GenerateOptions draft = options.generate;
+  draft.model_dir = options.draft_dir;
+  int64_t slots = 0;
+  for (const kv::Request& request : requests) {
+    slots += std::ssize(request.prompt) + request.max_tokens + lesson09::ModelDrafter::kBlockSize;
+  }
+  return std::make_unique<lesson09::ModelDrafter>(kv::load_model(draft), model.config(), slots);
+}
+
+void run(const Options& options) {
+  const kv::GenerateOptions& generate = options.generate;
+  const kv::Console console(generate.json_file);
+  kv::Model model = kv::load_model(generate);
+  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
+  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+  const lesson09::PagedOptions paged{.block_size = options.block_size,
+                                     .num_blocks = options.num_blocks};
+  LookaheadEngine engine(model, paged, lesson09::default_serve_options(), options.lookahead,
+                         drafter_of(options, model, requests));
+  console.print("Lesson 09, lookahead, on {}\n\n", kv::describe(model.device()));
+
+  std::vector<Guessed> guessed;
+  int64_t pass = 0;
+  kv::StreamPrinter printer(console, tokenizer, generate.prompts, requests);
+  const auto result = engine.serve(
+      requests, {}, [&](size_t i, int32_t token) { return printer.on_token(i, token); },
+      [&](const LookaheadScheduler& scheduler, const SchedulerOutput& output) {
+        ++pass;
+        for (const auto& chunk : output.chunks) {
+          const auto guesses = scheduler.guesses(chunk.id);
+          if (guesses.empty()) continue;
+          guessed.push_back({pass,
+                             static_cast<size_t>(chunk.id),
+                             scheduler.request(chunk.id).tokens.size(),
+                             {guesses.begin(), guesses.end()}});
+        }
+        return !kv::interrupted();
+      });
+  printer.finish();
+  console.print("\n");
+  print_guesses(console, tokenizer, guessed, requests, result.generated, options.most_lines);
+  nlohmann::json document = kv::json_of(result.generated, tokenizer, generate.prompts);
+  if (!kv::interrupted()) {
+    const auto plain = lesson08::ServingEngine(model, paged).generate(requests);
+    document.update(print_result(console, result.generated, plain));
+    const bool same =
+        kv::combined_digest(plain.completions) == kv::combined_digest(result.generated.completions);
+    document["same_bits"] = same;
+    if (!same) throw std::logic_error("the bits differ: a guess has changed the math");
+  }
+  document["lesson"] = "09";
+  document["device"] = kv::name_of(model.device());
+  kv::write_json(generate.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.generate.prompts = {"The bird said: hello, hello, hello, hello, hello, hello"};
+  kv::CommandLine command("Lesson 09: guesses several tokens and checks them in one pass.");
+  kv::add_generate_options(command, options.generate);
+  command
+      .value("--guesses N", options.lookahead.num_guesses,
+             "tokens that are guessed at most after each one; 0: none, which is lesson 08")
+      .between(0, 256);
+  command
+      .value("--ngram-min N", options.ngram.shortest,
+             "so many last tokens at least must have come before")
+      .between(1, 64);
+  command.value("--ngram-max N", options.ngram.longest, "so many are looked for at most")
+      .between(1, 64);
+  command.value("--draft DIR", options.draft_dir,
+                "a smaller model of the same vocabulary guesses, instead of n-grams");
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
+      .between(0, 1 << 24);
+  command.value("--lines N", options.most_lines, "lines of guesses that are printed at most")
+      .between(0, 1'000'000);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
+}

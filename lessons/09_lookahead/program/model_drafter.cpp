@@ -22,10 +22,10 @@ kv::Model checked(kv::Model draft, const kv::ModelConfig& checked_by) {
 
 }  // namespace
 
-ModelDrafter::ModelDrafter(kv::Model draft, const kv::ModelConfig& checked_by, int num_slots)
+ModelDrafter::ModelDrafter(kv::Model draft, const kv::ModelConfig& checked_by, int64_t num_slots)
     : model_(checked(std::move(draft), checked_by)),
-      engine_(model_,
-              {.block_size = kBlockSize, .num_blocks = (num_slots + kBlockSize - 1) / kBlockSize}) {
+      engine_(model_, {.block_size = kBlockSize,
+                       .num_blocks = static_cast<int>((num_slots + kBlockSize - 1) / kBlockSize)}) {
 }
 
 std::vector<int32_t> ModelDrafter::propose(int64_t, std::span<const int32_t> tokens, int most) {

@@ -12,13 +12,14 @@ namespace lesson09 {
 /// whose prefix cache still has what was guessed before, as far as it was right.
 class ModelDrafter : public Drafter {
  public:
+  static constexpr int kBlockSize = 4;  // of what was right, at most 3 tokens run once more
+
   /// Takes the model. Throws UserError unless it has the vocabulary of the one that checks.
   /// `num_slots`: tokens that its cache holds.
-  ModelDrafter(kv::Model draft, const kv::ModelConfig& checked_by, int num_slots);
+  ModelDrafter(kv::Model draft, const kv::ModelConfig& checked_by, int64_t num_slots);
   std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens, int most) override;
 
  private:
-  static constexpr int kBlockSize = 4;  // of what was right, at most 3 tokens run once more
   kv::Model model_;
   lesson08::ServingEngine engine_;
 };
