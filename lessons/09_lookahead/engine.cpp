@@ -20,6 +20,14 @@ void add_guesses(kv::PassRows& rows, size_t request, std::span<const int32_t> gu
 
 }  // namespace
 
+void LookaheadAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
+  ServingAttention::begin_pass(rows, arrays);
+  const bool no_prompt = std::ssize(rows.logit_rows) == rows.num_rows();
+  if (!no_prompt || rows.max_rows_per_seq() == 1) return;  // that one is lesson 04's business
+  arrays.launches_depend_on(static_cast<uint64_t>(rows.max_rows_per_seq()));
+  arrays.allow_replay();
+}
+
 LookaheadEngine::LookaheadEngine(kv::Model& model, const PagedOptions& options,
                                  const ServeOptions& serve, const LookaheadOptions& lookahead,
                                  std::unique_ptr<Drafter> drafter)

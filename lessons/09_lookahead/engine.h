@@ -17,7 +17,6 @@ using lesson07::BlockPool;
 using lesson08::Arrival;
 using lesson08::ServeOptions;
 using lesson08::ServeResult;
-using lesson08::ServingAttention;
 
 /// Called before each pass. Returning false cancels every unfinished request.
 using PassCallback = std::function<bool(const LookaheadScheduler&, const SchedulerOutput&)>;
@@ -29,6 +28,14 @@ inline ServeOptions default_serve_options() {
   options.free_order = lesson07::FreeOrder::kUnhashedFirst;
   return options;
 }
+
+/// A pass that checks guesses is a pass of decodes with a few rows for each sequence: a CUDA graph
+/// can replay it, too.
+class LookaheadAttention : public lesson08::ServingAttention {
+ public:
+  using ServingAttention::ServingAttention;
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
+};
 
 /// Serves as lesson 08 does, in fewer passes if guesses are right. The pool and what it caches stay
 /// from one call to the next, unless that one needs a larger pool.
@@ -63,7 +70,7 @@ class LookaheadEngine : public kv::Engine {
   LookaheadOptions lookahead_;
   std::unique_ptr<Drafter> drafter_;
   std::optional<PagedKvCache> cache_;
-  std::optional<ServingAttention> attention_;  // borrows cache_
+  std::optional<LookaheadAttention> attention_;  // borrows cache_
   std::optional<BlockPool> pool_;
   std::optional<LookaheadManager> manager_;  // borrows pool_
   bool reset_wanted_ = false;

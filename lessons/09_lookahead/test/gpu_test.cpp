@@ -38,3 +38,20 @@ TEST_CASE("1 to 40 guesses at once, some of them right: the same bits on CUDA") 
   }
   model_on_gpu().set_kernel(kv::Kernel::kFast);
 }
+
+TEST_CASE("an engine that has served before replays the passes that check guesses as graphs") {
+  kv::Model& model = model_on_gpu();
+  const std::vector<kv::Request> requests{kvtest::request_of(40, 61)};
+  const auto wanted = lesson08_test::flat(model, requests);
+  lesson09::LookaheadEngine engine(model, {.num_blocks = 64}, {.caching = false}, {},
+                                   std::make_unique<lesson09_test::Oracle>(
+                                       lesson09_test::Oracle::Kind::kRight, requests, wanted));
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    const int64_t replays = model.graph_replays();
+    const auto found = engine.generate(requests);
+    kvtest::check_equal(found, wanted);
+    // All but the prompt's: eleven of five rows, and one of the last token.
+    if (round == 2) CHECK(model.graph_replays() - replays == found.counters.passes - 1);
+  }
+}

@@ -125,22 +125,27 @@ TEST_CASE("nothing is guessed beyond max_tokens: the last token is never run") {
     CAPTURE(max_tokens);
     Server s(16, 4, always(7));
     s.submit(1, range(0, 6), max_tokens);
-    s.update(s.schedule().chunks);
+    s.schedule();
     CHECK(std::ssize(s.guesses(1)) == std::min(4, max_tokens - 1));
-    CHECK(s.give(1) == std::min(5, max_tokens));
     CHECK(s.num_slots(1) <= 6 + max_tokens - 1);
   }
 }
 
-TEST_CASE("the budget counts guesses, and tokens that are known come first") {
+TEST_CASE("the budget counts guesses") {
+  Server s(64, 4, always(8), 4, {.max_tokens_per_pass = 12});
+  for (const int id : {1, 2, 3}) s.submit(id, range(100 * id, 100 * id + 2), 20);
+  CHECK(s.schedule().chunks == Chunks{{1, 2}, {2, 2}, {3, 2}});
+  INFO("three requests have two tokens each: six of twelve are left");
+  CHECK(guesses_of(s, 1).size() == 4);
+  CHECK(guesses_of(s, 2).size() == 2);
+  CHECK(guesses_of(s, 3).empty());
+}
+
+TEST_CASE("tokens that are known come first, those of a new request too") {
   Server s(64, 4, always(8), 4, {.max_tokens_per_pass = 10});
   s.submit(1, range(0, 3), 20);
   s.submit(2, range(100, 103), 20);
-  CHECK(s.schedule().chunks == Chunks{{1, 3}, {2, 3}});
-  CHECK(guesses_of(s, 1).size() == 4);
-  CHECK(guesses_of(s, 2).empty());  // the budget is used up
-  s.update(Chunks{{1, 3}, {2, 3}});
-  for (const int id : {1, 2}) s.give(id);
+  s.step();
   s.submit(3, range(200, 207), 20);
   CHECK(s.schedule().chunks == Chunks{{1, 1}, {2, 1}, {3, 7}});
   CHECK(guesses_of(s, 1).size() == 1);
@@ -154,16 +159,23 @@ TEST_CASE("a longest chunk counts guesses, too") {
   CHECK(guesses_of(s, 1).size() == 1);
 }
 
-TEST_CASE("too few blocks: fewer guesses, or none, and nobody gives way for one") {
+TEST_CASE("too few blocks: fewer guesses, or none") {
   Server s(3, 4, always(8), 6);
   s.submit(1, range(0, 3), 9);
   s.submit(2, range(100, 104), 5);
   CHECK(s.schedule().chunks == Chunks{{1, 3}, {2, 4}});
-  // One block is left: 1 takes it for its guesses, and 2 has no slot for one.
+  INFO("one block is left: 1 takes it for its guesses, and 2 has no slot for one");
   CHECK(guesses_of(s, 1).size() == 5);
   CHECK(guesses_of(s, 2).empty());
-  s.update(Chunks{{1, 3}, {2, 4}});
-  for (const int id : {1, 2}) s.give(id);
+  CHECK(s.num_slots(1) == 8);
+  CHECK(s.num_slots(2) == 4);
+}
+
+TEST_CASE("nobody gives way for a guess") {
+  Server s(3, 4, always(8), 6);
+  s.submit(1, range(0, 3), 9);
+  s.submit(2, range(100, 104), 5);
+  s.step();
   CHECK(s.pool.num_free() == 1);
   CHECK(s.schedule().chunks == Chunks{{1, 1}, {2, 1}});  // 2 needs that block for a token
   CHECK(s.num_preemptions() == 0);

@@ -1,0 +1,198 @@
+// What a check of k guesses costs against a pass of one row, and what guessing gains on ordinary
+// text and on text that repeats itself.
+//
+//   lesson09_bench [--model DIR] [--device NAME] [--seed N] [--longest N] [--json FILE]
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/table.h"
+#include "common/model/tokenizer.h"
+#include "common/program/bench.h"
+#include "common/program/report.h"
+#include "engine.h"
+
+namespace {
+
+using lesson08::ServeOptions;
+using lesson09::LookaheadEngine;
+
+constexpr int kMostGuesses = 8;
+constexpr int kRounds = 5;  // of which the median counts
+
+/// Guesses what it was told before: always right.
+class Told : public lesson09::Drafter {
+ public:
+  explicit Told(std::vector<int32_t> text) : text_(std::move(text)) {}
+  std::vector<int32_t> propose(int64_t, std::span<const int32_t> tokens, int most) override {
+    const auto rest = std::span(text_).subspan(tokens.size());
+    const auto guesses = rest.first(std::min(rest.size(), static_cast<size_t>(most)));
+    return {guesses.begin(), guesses.end()};
+  }
+
+ private:
+  std::vector<int32_t> text_;
+};
+
+/// The middle one of the passes that check so many guesses.
+double pass_seconds(const kv::GenerateResult& result, int rows) {
+  std::vector<double> seconds;
+  for (const kv::PassCost& pass : result.passes) {
+    if (pass.rows == rows) seconds.push_back(pass.seconds);
+  }
+  return kv::median(std::move(seconds));
+}
+
+/// Passes of 1 row and of 2, 3, 5 and 9 after prompts of several lengths.
+nlohmann::json measure_checks(const kv::Console& console, kv::Model& model, int longest) {
+  console.print("A pass that checks guesses, microseconds (against a pass without)\n\n");
+  const std::vector<int> guesses{0, 1, 2, 4, kMostGuesses};
+  std::vector<std::string> columns{"tokens before"};
+  for (const int k : guesses) columns.push_back(fmt::format("{} guesses", k));
+  kv::Table table(std::move(columns));
+  nlohmann::json rows = nlohmann::json::array();
+  for (int length = 64; length <= longest && !kv::interrupted(); length *= 4) {
+    const std::vector<kv::Request> requests{kv::request_of_length(length, 120)};
+    std::vector<int32_t> text = requests[0].prompt;
+    std::vector<std::string> cells{kv::with_commas(length)};
+    double without = 0;
+    for (const int k : guesses) {
+      LookaheadEngine engine(model, {}, lesson09::default_serve_options(), {.num_guesses = k},
+                             std::make_unique<Told>(text));
+      engine.generate(requests);  // warm: graphs are captured
+      const auto result = engine.generate(requests);
+      if (k == 0) {
+        const auto& answer = result.completions[0].tokens;
+        text.insert(text.end(), answer.begin(), answer.end());
+      }
+      const double seconds = pass_seconds(result, k + 1);
+      if (k == 0) without = seconds;
+      cells.push_back(fmt::format("{:.0f} ({:.2f})", 1e6 * seconds, seconds / without));
+      rows.push_back({{"length", length}, {"guesses", k}, {"microseconds", 1e6 * seconds}});
+    }
+    table.add(std::move(cells));
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+struct Text {
+  std::string name;
+  std::vector<kv::Request> requests = {};        // each runs alone
+  std::vector<std::vector<int32_t>> known = {};  // what they say, if the drafter knows
+};
+
+/// Stories; what the model writes when it may not stop, which says much of it again; and the most
+/// that guesses can give: the same, by somebody who knows it.
+std::vector<Text> texts_of(const kv::Tokenizer& tokenizer, kv::Model& model) {
+  std::vector<Text> texts{{"stories"}, {"on and on"}, {"all right"}};
+  for (const char* prompt :
+       {"Once upon a time", "One day, a little fox found a red kite in the forest.",
+        "Once upon a time, there was a little boat. The boat was blue.", "The old owl was sad."}) {
+    kv::Request request;
+    request.prompt = tokenizer.encode(prompt);
+    request.max_tokens = 400;
+    texts[1].requests.push_back(request);
+    texts[2].requests.push_back(request);
+    texts[2].known.push_back(request.prompt);
+    const auto answer = lesson08::ServingEngine(model, {}).generate({&request, 1});
+    const auto& tokens = answer.completions[0].tokens;
+    texts[2].known.back().insert(texts[2].known.back().end(), tokens.begin(), tokens.end());
+    request.stop_token_ids = model.config().eos_token_ids;
+    texts[0].requests.push_back(request);
+  }
+  return texts;
+}
+
+/// A drafter for each request of a text: n-grams, or what it will say.
+std::unique_ptr<lesson09::Drafter> drafter_of(const Text& text, size_t i) {
+  if (text.known.empty()) return std::make_unique<lesson09::NgramDrafter>();
+  return std::make_unique<Told>(text.known[i]);
+}
+
+struct Run {
+  int64_t tokens = 0, passes = 0, proposed = 0, accepted = 0;
+  double seconds = 0;
+};
+
+using Engines = std::vector<std::unique_ptr<LookaheadEngine>>;
+
+Run run_once(const Engines& engines, const Text& text) {
+  Run run;
+  for (size_t i = 0; i < text.requests.size(); ++i) {
+    const auto result = engines[i]->generate({&text.requests[i], 1});
+    run.tokens += kv::num_generated_tokens(result);
+    run.passes += result.counters.passes;
+    run.proposed += result.counters.named("guesses_proposed");
+    run.accepted += result.counters.named("guesses_accepted");
+    run.seconds += result.counters.seconds;
+  }
+  return run;
+}
+
+nlohmann::json measure_texts(const kv::Console& console, kv::Model& model,
+                             const kv::Tokenizer& tokenizer) {
+  console.print("\nOne request at a time; guesses by n-grams, or all of them right\n\n");
+  kv::Table table({"text", "guesses", "tokens a pass", "right", "tokens/s", "speed-up"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Text& text : texts_of(tokenizer, model)) {
+    double without = 0;
+    for (const int k : {0, 2, 4, kMostGuesses}) {
+      Engines engines;
+      for (size_t i = 0; i < text.requests.size(); ++i) {
+        engines.push_back(std::make_unique<LookaheadEngine>(
+            model, lesson09::PagedOptions{.num_blocks = 64}, ServeOptions{.caching = false},
+            lesson09::LookaheadOptions{.num_guesses = k}, drafter_of(text, i)));
+      }
+      run_once(engines, text);
+      Run run = run_once(engines, text);  // twice: graphs are captured
+      std::vector<double> seconds;
+      for (int round = 0; round < kRounds && !kv::interrupted(); ++round) {
+        seconds.push_back(run_once(engines, text).seconds);
+      }
+      if (seconds.empty()) return rows;
+      run.seconds = kv::median(std::move(seconds));
+      if (k == 0) without = run.seconds;
+      const auto tokens = static_cast<double>(run.tokens);
+      table.add({text.name, std::to_string(k),
+                 fmt::format("{:.2f}", tokens / static_cast<double>(run.passes)),
+                 kv::percent(static_cast<double>(run.accepted), static_cast<double>(run.proposed)),
+                 fmt::format("{:.0f}", tokens / run.seconds),
+                 fmt::format("{:.2f}", without / run.seconds)});
+      rows.push_back({{"text", text.name},
+                      {"guesses", k},
+                      {"tokens", run.tokens},
+                      {"passes", run.passes},
+                      {"proposed", run.proposed},
+                      {"accepted", run.accepted},
+                      {"tokens_per_second", tokens / run.seconds}});
+    }
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+void run(const kv::BenchOptions& options) {
+  const kv::Console console(options.model.json_file);
+  kv::Model model = kv::load_model(options.model);
+  console.print("Lesson 09, guesses, on {}\n\n", kv::describe(model.device()));
+  nlohmann::json document;
+  document["lesson"] = "09";
+  document["device"] = kv::describe(model.device());
+  document["checks"] = measure_checks(console, model, options.longest);
+  document["texts"] = measure_texts(console, model, kv::Tokenizer::load(options.model.model_dir));
+  kv::write_json(options.model.json_file, document);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kv::BenchOptions options;
+  kv::CommandLine command("Lesson 09: what a check of guesses costs, and what guessing gains.");
+  kv::add_bench_options(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
+}
