@@ -33,7 +33,7 @@ def command_of(words, binaries):
     words = re.sub(r"\./course bench (\d+)",
                    lambda m: (f"{binaries}/lesson{int(m[1]):02d}_bench "
                               f"--json docs/figures/data/lesson{int(m[1]):02d}{'_cpu' if m[1] == '4' else ''}.json"), words)
-    words = re.sub(r"\./course (plan|replay)\b", lambda m: f"{binaries}/{m[1]}", words)
+    words = re.sub(r"\./course (plan|replay|watch)\b", lambda m: f"{binaries}/{m[1]}", words)
     return re.sub(r"\./course run\b", f"{binaries}/ladder", words)
 
 

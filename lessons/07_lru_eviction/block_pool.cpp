@@ -47,7 +47,7 @@ void BlockPool::evict(KvBlock& block) {
   const uint64_t hash = *index_.erase(block.id);
   ++metrics_.num_evicted;
   metrics_.num_evicted_unused += block.num_hits == 0;
-  tell(CacheEvent::Kind::kRemoved, block.id, hash);
+  tell({.kind = CacheEvent::Kind::kRemoved, .block_id = block.id, .hash = hash});
 }
 
 void BlockPool::touch(std::span<const int32_t> ids) {
@@ -94,7 +94,11 @@ PrefixId BlockPool::cache_full_block(int32_t id, const BlockKey& key) {
   at(id).is_cached = true;
   at(id).num_hits = 0;
   ++metrics_.num_stored;
-  tell(CacheEvent::Kind::kStored, id, key.hash);
+  tell({.kind = CacheEvent::Kind::kStored,
+        .block_id = id,
+        .hash = key.hash,
+        .key = &key,
+        .prefix = prefix});
   return prefix;
 }
 
@@ -103,12 +107,12 @@ bool BlockPool::reset_prefix_cache() {
   for (KvBlock& block : blocks_) {
     if (std::exchange(block.is_cached, false)) index_.erase(block.id);
   }
-  tell(CacheEvent::Kind::kCleared, -1, 0);
+  tell({.kind = CacheEvent::Kind::kCleared});
   return true;
 }
 
-void BlockPool::tell(CacheEvent::Kind kind, int32_t id, uint64_t hash) {
-  if (on_event_) on_event_({.kind = kind, .block_id = id, .hash = hash});
+void BlockPool::tell(const CacheEvent& event) const {
+  if (on_event_) on_event_(event);
 }
 
 }  // namespace lesson07

@@ -15,7 +15,6 @@
 
 namespace lesson07 {
 
-using lesson06::BlockHashes;
 using lesson06::BlockKey;
 using lesson06::ExtraKey;
 using lesson06::ExtraKeys;
@@ -36,6 +35,9 @@ struct CacheEvent {
   Kind kind = Kind::kStored;
   int32_t block_id = -1;  // kCleared: none
   uint64_t hash = 0;
+  // kStored: what the block holds, as long as the call lasts, and the number of its prefix.
+  const BlockKey* key = nullptr;
+  PrefixId prefix = 0;
 };
 /// Called in the middle of a change: it must not throw, nor call the pool.
 using EventSink = std::function<void(const CacheEvent& event)>;
@@ -84,7 +86,7 @@ class BlockPool final : public lesson06::CachePool {
   bool is_block(int32_t id) const { return id > kNullBlock && id <= num_blocks(); }
   void check_id(int32_t id, const char* action) const;
   void evict(KvBlock& block);
-  void tell(CacheEvent::Kind kind, int32_t id, uint64_t hash);
+  void tell(const CacheEvent& event) const;
 
   FreeOrder order_;
   std::vector<KvBlock> blocks_;  // [num_blocks + 1], by id; never moved

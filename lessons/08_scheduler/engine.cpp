@@ -38,11 +38,14 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
   if (manager_ && takes_memory) return;
   const int wanted = pool_size(requests, options_, serve_options_, *model_);
   if (manager_ && pool_->num_blocks() >= wanted) return;  // and what it caches stays
-  manager_.reset();                                       // until all is made, there is nothing
+  const lesson07::EventSink& sink = serve_options_.on_cache_event;
+  if (manager_ && sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
+  manager_.reset();  // until all is made, there is nothing
   attention_.reset();
   cache_.reset();  // the old blocks go before the new ones come
   pool_.emplace(wanted, options_.block_size,
                 serve_options_.caching ? serve_options_.free_order : lesson07::FreeOrder::kAppend);
+  pool_->set_event_sink(sink);
   cache_.emplace(model_->config(), model_->stream(), pool_->index().num_ids(), options_.block_size);
   attention_.emplace(model_->config(), *cache_);
   manager_.emplace(

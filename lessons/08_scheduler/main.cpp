@@ -20,6 +20,7 @@
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/03_paged_blocks/engine.h"
+#include "program/kv_event_output.h"
 #include "program/progress.h"
 #include "program/timeline.h"
 #include "program/workload.h"
@@ -33,6 +34,7 @@ struct Options {
   kv::GenerateOptions generate;
   lesson08::WorkloadOptions workload;
   ServeOptions serve{.scheduler = {.max_tokens_per_pass = 256, .max_running = 32}};
+  lesson08::KvEventOptions events;
   std::string requests_file;
   std::string timeline_file;
   std::string order = "first-come";
@@ -245,9 +247,12 @@ void run(Options& options) {
   serve.pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1;
   if (serve.memory_utilization != 0) options.num_blocks = 0;
   const lesson08::Workload workload = workload_of(options, model);
+  lesson08::KvEventOutput events(options.events);
+  serve.on_cache_event = events.sink();
   lesson08::ServingEngine engine(
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks}, serve);
   print_head(console, model, options, workload);
+  events.wait(console);
   lesson08::Timeline timeline(workload.requests.size());
   std::optional<lesson08::ServeProgress> progress(std::in_place, workload.requests.size(),
                                                   kv::stderr_is_terminal());
@@ -255,8 +260,10 @@ void run(Options& options) {
                                    [&](const auto& scheduler, const auto& output) {
                                      timeline.pass(scheduler, output.chunks);
                                      progress->pass(scheduler);
+                                     events.publish();
                                      return !kv::interrupted();
                                    });
+  events.publish();
   const std::string course = progress->to_string(72);
   progress.reset();  // its line makes room
   console.write(course + "\n");
@@ -315,6 +322,7 @@ int main(int argc, char** argv) {
                "do not compare with lesson 02's engine, and with other ways to serve");
   command.flag("--compare", options.compare, "compare with other ways, however long it takes");
   command.value("--timeline FILE", options.timeline_file, "draw what happened as an SVG");
+  lesson08::add_kv_event_options(command, options.events);
   kv::add_json_option(command, options.generate);
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

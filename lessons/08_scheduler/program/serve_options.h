@@ -16,6 +16,8 @@ struct ServeOptions {
   lesson07::FreeOrder free_order = lesson07::FreeOrder::kAppend;
   lesson06::BlockHasher hasher = {};
   bool caching = true;
+  /// Told what happens to the cache. A new pool begins empty, and it is told so.
+  lesson07::EventSink on_cache_event = {};
   /// Not 0, and num_blocks is 0: the pool takes this share of the memory that is free when it is
   /// made, but at most as many blocks as can be numbered.
   double memory_utilization = 0;

@@ -1,0 +1,99 @@
+// Publisher and subscriber over real sockets.
+
+#include "watch/sockets.h"
+
+#include <doctest/doctest.h>
+
+#include "common/base/error.h"
+#include "tests/support/temp_dir.h"
+#include "watch/watcher.h"
+
+using namespace lesson07::watch;
+using std::chrono::milliseconds;
+
+#if KV_HAVE_ZMQ
+
+namespace {
+
+Frame frame(uint64_t seq) {
+  BlockStored event{.block_hashes = {hash_of(seq)}, .block_size = 16};
+  return {.seq = seq,
+          .payload = encode({.ts = static_cast<double>(seq + 1), .events = {std::move(event)}})};
+}
+
+/// The next frame, or one without a payload.
+Frame next(Subscriber& subscriber) {
+  Frame frame;
+  for (int i = 0; i < 200 && !subscriber.receive(frame, milliseconds(100)); ++i) continue;
+  return frame;
+}
+
+void wait_for(Publisher& publisher, int watchers) {
+  for (int i = 0; i < 200 && publisher.num_watchers(milliseconds(100)) < watchers; ++i) continue;
+  REQUIRE(publisher.num_watchers(milliseconds(0)) == watchers);
+}
+
+}  // namespace
+
+TEST_CASE("sockets: frames come as they were sent, to those of the topic") {
+  const kvtest::TempDir dir;
+  for (const std::string& at :
+       {std::string("tcp://127.0.0.1:*"), "ipc://" + (dir.path() / "s").string()}) {
+    Publisher publisher(at, "kv");
+    Subscriber mine(publisher.endpoint(), "kv"), other(publisher.endpoint(), "other");
+    wait_for(publisher, 2);
+    for (uint64_t seq = 0; seq < 100; ++seq) publisher.send(frame(seq));
+    for (uint64_t seq = 0; seq < 100; ++seq) {
+      const Frame got = next(mine);
+      CHECK(got.seq == seq);
+      CHECK(got.payload == frame(seq).payload);
+    }
+    Frame none;
+    CHECK_FALSE(other.receive(none, milliseconds(0)));
+  }
+}
+
+TEST_CASE("sockets: who comes late asks for what was before, and misses nothing") {
+  Publisher publisher("tcp://127.0.0.1:*", "", "tcp://127.0.0.1:*");
+  for (uint64_t seq = 0; seq < 50; ++seq) publisher.send(frame(seq));
+  Subscriber subscriber(publisher.endpoint(), "", publisher.replay_endpoint());
+  wait_for(publisher, 1);
+  for (uint64_t seq = 50; seq < 60; ++seq) publisher.send(frame(seq));
+
+  Watcher watcher;
+  const Frame first = next(subscriber);
+  CHECK(first.seq == 50);
+  REQUIRE(watcher.misses_before(first));
+  bool answered = false;
+  for (int i = 0; i < 200 && !answered; ++i) {
+    // One thread plays both: the question is on its way while the publisher looks for it.
+    answered = subscriber.replay(watcher.next_seq(), milliseconds(100),
+                                 [&](const Frame& one) { watcher.take(one); });
+    publisher.answer_replays();
+  }
+  REQUIRE(answered);
+  watcher.take(first);
+  for (int i = 51; i < 60; ++i) watcher.take(next(subscriber));
+  CHECK(watcher.is_complete());
+  CHECK(watcher.next_seq() == 60);
+  CHECK(watcher.mirror().num_blocks() == 60);
+}
+
+TEST_CASE("sockets: an endpoint that is none, or taken, is refused by name") {
+  CHECK_THROWS_WITH_AS(Publisher("tcp://127.0.0.1:none"), doctest::Contains("tcp://127.0.0.1:none"),
+                       kv::UserError);
+  CHECK_THROWS_WITH_AS(Subscriber("nonsense://x"), doctest::Contains("nonsense://x"),
+                       kv::UserError);
+  const Publisher one("tcp://127.0.0.1:*");
+  CHECK_THROWS_WITH_AS(Publisher(one.endpoint()), doctest::Contains("in use"), kv::UserError);
+}
+
+#else
+
+TEST_CASE("sockets: a build without ZeroMQ says what is missing") {
+  CHECK_THROWS_WITH_AS(Subscriber("tcp://127.0.0.1:5557"), doctest::Contains("libzmq3-dev"),
+                       kv::UserError);
+  CHECK_THROWS_WITH_AS(Publisher("tcp://*:5557"), doctest::Contains("libzmq3-dev"), kv::UserError);
+}
+
+#endif

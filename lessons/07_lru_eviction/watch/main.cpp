@@ -1,0 +1,167 @@
+// What stands in the KV cache of a server, from the events that it publishes, or from a recording.
+//
+//   watch tcp://HOST:5557 --replay tcp://HOST:5558 --record day.kvevents
+//   watch day.kvevents --model DIR
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "account.h"
+#include "common/base/error.h"
+#include "common/base/table.h"
+#include "common/model/tokenizer.h"
+#include "common/program/report.h"
+#include "common/program/run_main.h"
+#include "recording.h"
+#include "sockets.h"
+
+namespace {
+
+using namespace lesson07::watch;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string source, topic, replay, record, json_file;
+  std::filesystem::path model_dir;
+  int prefixes = 10;
+  double seconds = 0;
+  bool batches = false;
+};
+
+bool is_endpoint(const std::string& source) { return source.find("://") != std::string::npos; }
+
+/// Takes frames, records them, and shows each.
+class Show {
+ public:
+  explicit Show(const Options& options) : console_(options.json_file), lines_(options.batches) {
+    if (!options.record.empty()) record_.emplace(options.record);
+  }
+
+  void take(const Frame& frame) {
+    if (record_) record_->send(frame);
+    const Watcher::Step step = watcher_.take(frame);
+    if (!lines_ && step.note.empty()) return;
+    if (lines_ && !std::exchange(headed_, true)) console_.write(batch_header());
+    console_.write(lines_ ? batch_line(watcher_, frame, step) : "! " + step.note + "\n");
+    console_.flush();
+  }
+
+  const Watcher& watcher() const { return watcher_; }
+  const kv::Console& console() const { return console_; }
+
+ private:
+  kv::Console console_;
+  bool lines_, headed_ = false;
+  std::optional<RecordingWriter> record_;
+  Watcher watcher_;
+};
+
+void read(const Options& options, Show& show) {
+  RecordingReader reader(options.source);
+  Frame frame;
+  while (!kv::interrupted() && reader.next(frame)) show.take(frame);
+  if (reader.is_cut()) {
+    show.console().print("! {} ends in the middle of a frame\n", options.source);
+  }
+}
+
+void replay(Subscriber& subscriber, Show& show) {
+  const bool answered = subscriber.replay(show.watcher().next_seq(), milliseconds(2000),
+                                          [&](const Frame& frame) { show.take(frame); });
+  if (!answered) show.console().write("! the server does not answer at --replay\n");
+}
+
+void listen(const Options& options, Show& show) {
+  Subscriber subscriber(options.source, options.topic, options.replay);
+  show.console().print("watching {}; Ctrl-C ends it\n", options.source);
+  show.console().flush();
+  if (subscriber.can_replay()) replay(subscriber, show);
+  const auto end = Clock::now() + std::chrono::duration<double>(options.seconds);
+  Frame frame;
+  while (!kv::interrupted() && (options.seconds == 0 || Clock::now() < end)) {
+    if (!subscriber.receive(frame, milliseconds(100))) continue;
+    if (subscriber.can_replay() && show.watcher().misses_before(frame)) replay(subscriber, show);
+    show.take(frame);
+  }
+  if (subscriber.num_refused() > 0) {
+    show.console().print("! {} that were no frames of events\n",
+                         kv::count_of(subscriber.num_refused(), "message"));
+  }
+}
+
+Words words_of(const Options& options) {
+  if (options.model_dir.empty()) {
+    return
+        [](std::span<const int32_t> tokens) { return fmt::format("{}", fmt::join(tokens, " ")); };
+  }
+  const auto tokenizer = std::make_shared<kv::Tokenizer>(kv::Tokenizer::load(options.model_dir));
+  return [tokenizer](std::span<const int32_t> tokens) {
+    std::vector<int32_t> known;
+    for (const int32_t id : tokens) {
+      if (tokenizer->has(id)) known.push_back(id);
+    }
+    std::string text = tokenizer->decode(known);
+    for (char& c : text) {
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    }
+    return text;
+  };
+}
+
+void run(const Options& options) {
+  const Words words = words_of(options);
+  const bool live = is_endpoint(options.source);
+  if (!live && (!options.replay.empty() || !options.topic.empty())) {
+    kv::user_error("--replay and --topic are a server's, and {} is a file", options.source);
+  }
+  if (options.record == options.source) {
+    kv::user_error("--record {}: this is the recording that is read", options.record);
+  }
+  Options shown = options;
+  shown.batches = options.batches || live;
+  Show show(shown);
+  if (live) {
+    listen(shown, show);
+    show.console().write("\n");
+  } else {
+    read(shown, show);
+  }
+  print_account(show.console(), show.watcher(), static_cast<size_t>(options.prefixes), words);
+  kv::write_json(options.json_file, json_of(show.watcher()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  kv::CommandLine command(
+      "What stands in the KV cache of a server: which prefixes, what is evicted, what comes again. "
+      "From the KV events that vLLM publishes (--kv-events-config), or lesson 08's server "
+      "(--kv-events), or from a recording of them.",
+      "./course watch");
+  command
+      .value("what ENDPOINT|FILE", options.source,
+             "a server's endpoint, as tcp://127.0.0.1:5557, or a recording")
+      .required();
+  command.value("--topic TEXT", options.topic, "only frames whose topic begins so");
+  command.value(
+      "--replay ENDPOINT", options.replay,
+      "the server's replay_endpoint: asked for what came before, and for what is missing");
+  command.value("--record FILE", options.record, "writes all frames into a recording");
+  command.flag("--batches", options.batches, "a line for each batch of a recording, too");
+  command.value("--prefixes N", options.prefixes, "prefixes in the account, the longest first")
+      .between(0, 1 << 20);
+  command.value("--for SECONDS", options.seconds, "ends after so long; 0: at Ctrl-C")
+      .real_between(0, 1e9);
+  command.value("--model DIR", options.model_dir,
+                "its tokenizer turns tokens into words; without it they are numbers");
+  command.value("--json FILE", options.json_file, "the account as JSON; - is standard output");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
+}

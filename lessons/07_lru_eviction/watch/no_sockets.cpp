@@ -1,0 +1,35 @@
+// In place of sockets.cpp in a build without ZeroMQ.
+
+#include "common/base/error.h"
+#include "sockets.h"
+
+namespace lesson07::watch {
+namespace {
+
+[[noreturn]] void missing() {
+  kv::user_error(
+      "this build has no ZeroMQ, so it can neither watch nor publish at an address, only read and "
+      "write recordings; install libzmq (Debian: libzmq3-dev), then configure again: cmake "
+      "--preset "
+      "default");
+}
+
+}  // namespace
+
+struct Publisher::Sockets {};
+struct Subscriber::Sockets {};
+Publisher::Publisher(const std::string&, const std::string&, const std::string&) { missing(); }
+Publisher::~Publisher() = default;
+void Publisher::send(const Frame&) { missing(); }
+void Publisher::answer_replays() { missing(); }
+int Publisher::num_watchers(std::chrono::milliseconds) { missing(); }
+Subscriber::Subscriber(const std::string&, const std::string&, const std::string&) { missing(); }
+Subscriber::~Subscriber() = default;
+bool Subscriber::receive(Frame&, std::chrono::milliseconds) { missing(); }
+bool Subscriber::replay(uint64_t, std::chrono::milliseconds,
+                        const std::function<void(const Frame&)>&) {
+  missing();
+}
+bool Subscriber::can_replay() const { missing(); }
+
+}  // namespace lesson07::watch
