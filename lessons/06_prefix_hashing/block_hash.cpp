@@ -3,8 +3,10 @@
 #define XXH_INLINE_ALL  // the call would cost as much as half a block
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace lesson06 {
 
@@ -38,6 +40,20 @@ std::string hashed_bytes(std::optional<uint64_t> parent, std::span<const int32_t
     bytes += key.value;
   }
   return bytes;
+}
+
+BlockHashes::BlockHashes(ExtraKeys extra_keys) : extra_keys_(std::move(extra_keys)) {
+  std::ranges::sort(extra_keys_);
+}
+
+void BlockHashes::extend(std::span<const int32_t> tokens, int block_size,
+                         const BlockHasher& hasher) {
+  const auto size = static_cast<size_t>(block_size);
+  while ((hashes_.size() + 1) * size <= tokens.size()) {
+    std::optional<uint64_t> parent;  // the first block has none
+    if (!hashes_.empty()) parent = hashes_.back();
+    hashes_.push_back(hasher(parent, tokens.subspan(hashes_.size() * size, size), extra_keys_));
+  }
 }
 
 }  // namespace lesson06

@@ -1,8 +1,8 @@
 #pragma once
 
 // The name of a block's content: a hash of its tokens, of everything before them, and of whatever
-// else its K and V depend on. Source: vLLM's hash_block_tokens and generate_block_hash_extra_keys
-// (v0.22.1: vllm/v1/core/kv_cache_utils.py).
+// else its K and V depend on. Source: vLLM's hash_block_tokens, generate_block_hash_extra_keys and
+// get_request_block_hasher (v0.22.1: vllm/v1/core/kv_cache_utils.py).
 
 #include <compare>
 #include <cstdint>
@@ -49,6 +49,27 @@ struct BlockHasher {
                       std::span<const ExtraKey> extra_keys) const {
     return hash(parent, tokens, extra_keys) & mask;
   }
+};
+
+/// The hashes of a request's full blocks, each over the one before it. They live with the request,
+/// while it waits, while it runs, and when it was preempted: each of them is made once.
+class BlockHashes {
+ public:
+  /// The extra keys are those of every block. Their order means nothing.
+  BlockHashes() = default;
+  explicit BlockHashes(ExtraKeys extra_keys);
+
+  /// Hashes the blocks that have become full. `tokens` begin with those of the last call.
+  void extend(std::span<const int32_t> tokens, int block_size, const BlockHasher& hasher);
+  /// Up to so many blocks extend() allocates nothing.
+  void reserve(size_t num_blocks) { hashes_.reserve(num_blocks); }
+
+  const std::vector<uint64_t>& all() const { return hashes_; }          // [full blocks]
+  std::span<const ExtraKey> extra_keys() const { return extra_keys_; }  // sorted
+
+ private:
+  ExtraKeys extra_keys_;
+  std::vector<uint64_t> hashes_;
 };
 
 }  // namespace lesson06

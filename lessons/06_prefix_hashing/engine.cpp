@@ -19,6 +19,7 @@ std::unique_ptr<lesson03::PagedAttentionBase> PrefixEngine::make_attention(
 kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
                                           const kv::TokenCallback& on_token) {
   num_cached_tokens_.assign(requests.size(), 0);
+  hashes_.assign(requests.size(), BlockHashes());
   kv::GenerateResult result = PagedLoop::generate(requests, on_token);
   result.counters.by_name["cache_hit_tokens"] =
       std::accumulate(num_cached_tokens_.begin(), num_cached_tokens_.end(), int64_t{0});
@@ -49,7 +50,7 @@ void PrefixEngine::begin(std::span<const kv::Request> requests) {
 /// What is found is pinned: a request that asks for no new token cannot be refused. The hits of all
 /// requests are pinned before any of them gets new blocks.
 int PrefixEngine::start(size_t i, std::span<const int32_t> tokens) {
-  const ComputedBlocks found = manager_->get_computed_blocks(tokens);
+  const ComputedBlocks found = manager_->get_computed_blocks(tokens, hashes_[i]);
   manager_->allocate_slots(static_cast<int64_t>(i), 0, found);
   return num_cached_tokens_[i] = found.num_tokens;
 }
@@ -65,7 +66,8 @@ const BlockTable& PrefixEngine::slots_for(size_t i, int num_tokens) {
 
 /// K and V are written now, and not before: what has become full can be found.
 void PrefixEngine::computed(size_t i, std::span<const int32_t> tokens) {
-  manager_->cache_blocks(static_cast<int64_t>(i), tokens, static_cast<int>(tokens.size()));
+  manager_->cache_blocks(static_cast<int64_t>(i), tokens, hashes_[i],
+                         static_cast<int>(tokens.size()));
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {

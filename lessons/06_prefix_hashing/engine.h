@@ -52,6 +52,7 @@ class PrefixEngine : public lesson03::PagedLoop {
   std::unique_ptr<CachePool> pool_;
   std::optional<KvCacheManager> manager_;  // borrows pool_
   std::vector<int> num_cached_tokens_;
+  std::vector<BlockHashes> hashes_;  // of each request
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);

@@ -18,12 +18,6 @@ auto& find_in(Requests& requests, int64_t id) {
   return found->second;
 }
 
-void append(PrefixChain& chain, uint64_t hash, PrefixId prefix) {
-  ++chain.num_blocks;
-  chain.hash = hash;
-  chain.prefix = prefix;
-}
-
 }  // namespace
 
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
@@ -33,30 +27,30 @@ KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& optio
       new_blocks_(static_cast<size_t>(pool.num_blocks())),
       metrics_(options.max_recent_requests) {}
 
-/// Of the block after the chain; `tokens` are the request's.
-BlockKey KvCacheManager::next_key(const PrefixChain& chain, std::span<const int32_t> tokens) const {
-  const auto size = static_cast<size_t>(block_size());
-  const auto block = tokens.subspan(static_cast<size_t>(chain.num_blocks) * size, size);
-  return {.hash = options_.hasher(chain.hash, block, chain.extra_keys),
+/// Of the block after the chain; `tokens` and `hashes` are the request's.
+BlockKey KvCacheManager::next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
+                                  const BlockHashes& hashes) const {
+  const auto index = static_cast<size_t>(chain.num_blocks),
+             size = static_cast<size_t>(block_size());
+  return {.hash = hashes.all().at(index),
           .parent = chain.prefix,
-          .tokens = block,
-          .extra_keys = chain.extra_keys};
+          .tokens = tokens.subspan(index * size, size),
+          .extra_keys = hashes.extra_keys()};
 }
 
 ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> tokens,
-                                                   ExtraKeys extra_keys, bool skip_reading) const {
-  std::ranges::sort(extra_keys);
+                                                   BlockHashes& hashes, bool skip_reading) const {
   ComputedBlocks computed;
-  computed.chain.extra_keys = std::move(extra_keys);
   if (!options_.caching || skip_reading) return computed;
+  hashes.extend(tokens, block_size(), options_.hasher);  // again: nothing is left to hash
   computed.num_queried = static_cast<int>(tokens.size());
   const auto size = static_cast<size_t>(block_size());
   for (size_t end = size; end < tokens.size(); end += size) {  // < : the last token is left
-    const BlockKey key = next_key(computed.chain, tokens);
-    const CachedBlock* const match = pool_->index().find(key, &computed.num_refused);
+    const CachedBlock* const match =
+        pool_->index().find(next_key(computed.chain, tokens, hashes), &computed.num_refused);
     if (match == nullptr) break;
     computed.block_ids.push_back(match->id);
-    append(computed.chain, key.hash, match->prefix);
+    computed.chain = {computed.chain.num_blocks + 1, match->prefix};
   }
   computed.num_tokens = computed.chain.num_blocks * block_size();
   return computed;
@@ -102,7 +96,8 @@ std::span<const int32_t> KvCacheManager::grow(BlockTable& table, int num_tokens,
   return fresh;
 }
 
-void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, int num_computed) {
+void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
+                                  int num_computed) {
   auto& [table, chain] = find_in(requests_, id);
   if (num_computed > table.num_tokens() || static_cast<size_t>(num_computed) > tokens.size()) {
     throw std::invalid_argument(
@@ -110,10 +105,11 @@ void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, i
                     num_computed, tokens.size(), table.num_tokens()));
   }
   if (!options_.caching) return;
+  hashes.extend(tokens.first(static_cast<size_t>(num_computed)), block_size(), options_.hasher);
   while (chain.num_blocks < num_computed / block_size()) {
-    const BlockKey key = next_key(chain, tokens);
     const int32_t block = table.block_ids()[static_cast<size_t>(chain.num_blocks)];
-    append(chain, key.hash, pool_->cache_full_block(block, key));
+    const BlockKey key = next_key(chain, tokens, hashes);
+    chain = {chain.num_blocks + 1, pool_->cache_full_block(block, key)};
   }
 }
 

@@ -23,9 +23,7 @@ using lesson03::BlockTable;
 /// needs to know of them.
 struct PrefixChain {
   int num_blocks = 0;
-  std::optional<uint64_t> hash;    // of the last one
   std::optional<PrefixId> prefix;  // with the last one
-  ExtraKeys extra_keys;            // of all of them; sorted
 };
 
 /// What the cache has of a request's tokens.
@@ -55,9 +53,10 @@ class KvCacheManager {
   explicit KvCacheManager(CachePool& pool, const CacheManagerOptions& options = {});
 
   /// The longest run of full blocks that `tokens` begins with and the cache has, but never the last
-  /// token: it has to run to give logits. Read-only: allocate_slots() takes the references.
+  /// token: it has to run to give logits. `hashes` are the request's, here and in cache_blocks():
+  /// those that are missing are made. Read-only: allocate_slots() takes the references.
   /// `skip_reading`: nothing is found, but what the request computes can be found by others.
-  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, ExtraKeys extra_keys = {},
+  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
                                      bool skip_reading = false) const;
 
   /// Slots for num_new_tokens more tokens of a request. One that holds nothing yet begins with
@@ -71,7 +70,8 @@ class KvCacheManager {
 
   /// K and V of the first num_computed of the request's tokens are written: blocks that are full of
   /// them can be found from now on.
-  void cache_blocks(int64_t id, std::span<const int32_t> tokens, int num_computed);
+  void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
+                    int num_computed);
 
   /// Drops the request's references and forgets it. What its full blocks hold can be found until
   /// they are taken for something else. Allocates nothing.
@@ -101,7 +101,8 @@ class KvCacheManager {
   CachePool* pool_;
 
  private:
-  BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens) const;
+  BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
+                    const BlockHashes& hashes) const;
   std::span<const int32_t> grow(BlockTable& table, int num_tokens, int num_blocks);
 
   int block_size_;

@@ -43,7 +43,8 @@ WordCache::WordCache(const Settings& settings)
 }
 
 std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens) {
-  const ComputedBlocks computed = manager_->get_computed_blocks(tokens);
+  BlockHashes hashes;
+  const ComputedBlocks computed = manager_->get_computed_blocks(tokens, hashes);
   const auto num_tokens = static_cast<int>(tokens.size());
   const int rest = num_tokens - computed.num_tokens;
   std::vector<Step> walk = walk_of(tokens, computed);  // candidates may be overwritten
@@ -61,7 +62,7 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
     const size_t end = std::min(tokens.size(), (i + 1) * at(settings_.block_size));
     written_[at(ids[i])].assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }
-  manager_->cache_blocks(next_id_, tokens, num_tokens);
+  manager_->cache_blocks(next_id_, tokens, hashes, num_tokens);
   std::string story = fmt::format("{}: {} of {} from the cache", name, computed.num_tokens,
                                   kv::count_of(num_tokens, "token"));
   if (first_new > 0) story += fmt::format(", blocks {}", fmt::join(ids.first(first_new), " "));

@@ -15,6 +15,7 @@
 
 namespace lesson07 {
 
+using lesson06::BlockHashes;
 using lesson06::BlockKey;
 using lesson06::ExtraKey;
 using lesson06::ExtraKeys;

@@ -160,14 +160,15 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
   ExtraKeys keys;
   if (!salt.empty()) keys.push_back({ExtraKey::Kind::kSalt, salt});
   const int64_t revived_before = pool_->metrics().num_revived;
-  const auto computed = manager_->get_computed_blocks(tokens, keys);
+  BlockHashes hashes(std::move(keys));
+  const auto computed = manager_->get_computed_blocks(tokens, hashes);
   const auto num_tokens = static_cast<int>(tokens.size());
   if (!manager_->allocate_slots(next_id_, num_tokens - computed.num_tokens, computed)) {
     kv::user_error("ask {}: too few blocks are free ({}); nothing has changed", name,
                    pool_->num_free());
   }
-  manager_->cache_blocks(next_id_, tokens, num_tokens);
-  asked_.add(name, {{}, next_id_++, computed.num_tokens, std::move(tokens)});
+  manager_->cache_blocks(next_id_, tokens, hashes, num_tokens);
+  asked_.add(name, {{}, next_id_++, computed.num_tokens, std::move(tokens), std::move(hashes)});
   return fmt::format("{}: {} of {} from the cache", name, computed.num_tokens,
                      kv::count_of(num_tokens, "token")) +
          what_happened(name, revived_before);
@@ -179,7 +180,8 @@ std::string EvictionPage::more(const std::string& name, const std::string& text)
   const int64_t revived_before = pool_->metrics().num_revived;
   manager_->allocate_slots(request.id, static_cast<int>(tokens.size()));
   request.tokens.insert(request.tokens.end(), tokens.begin(), tokens.end());
-  manager_->cache_blocks(request.id, request.tokens, static_cast<int>(request.tokens.size()));
+  manager_->cache_blocks(request.id, request.tokens, request.hashes,
+                         static_cast<int>(request.tokens.size()));
   return fmt::format("{}: {} more", name, kv::count_of(std::ssize(tokens), "token")) +
          what_happened(name, revived_before);
 }

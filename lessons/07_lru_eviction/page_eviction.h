@@ -27,6 +27,7 @@ struct Asked : viz::SequenceView {
   int64_t id = 0;  // the manager's
   int num_cached_tokens = 0;
   std::vector<int32_t> tokens;
+  BlockHashes hashes = {};
 };
 
 /// What the picture is made of.

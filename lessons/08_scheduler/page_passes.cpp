@@ -222,7 +222,8 @@ std::optional<FirstInLine> SchedulerPage::first_in_line() const {
   if (waiting_.empty()) return std::nullopt;
   const Scheduler& of = *scheduler();
   const ScheduledRequest& request = of.request(waiting_.front());
-  const ComputedBlocks computed = manager().get_computed_blocks(request.tokens);
+  lesson06::BlockHashes hashes = request.hashes;  // a look changes nothing
+  const ComputedBlocks computed = manager().get_computed_blocks(request.tokens, hashes);
   const int known = settings_.gate ? static_cast<int>(request.tokens.size())
                                    : computed.num_tokens + of.chunk_of(request, computed.num_tokens,
                                                                        settings_.budget);

@@ -35,6 +35,8 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
   request.tokens.assign(prompt.begin(), prompt.end());
   request.num_prompt = static_cast<int>(prompt.size());
   request.most_tokens = request.num_prompt + max_tokens;
+  request.hashes = BlockHashes(std::exchange(request.options.extra_keys, {}));
+  request.hashes.reserve(request.tokens.capacity() / static_cast<size_t>(manager_->block_size()));
   requests_.emplace(id, queue.begin());
   // Nothing from here on allocates for this request, nor can fail.
   ++num_submitted_;
@@ -106,7 +108,7 @@ void Scheduler::schedule_waiting(int& budget) {
   while (!waiting_.empty() && budget > 0 && std::ssize(running_) < options_.max_running) {
     ScheduledRequest& request = waiting_.front();
     const ComputedBlocks computed = manager_->get_computed_blocks(
-        request.tokens, request.options.extra_keys, request.options.skip_reading_prefix_cache);
+        request.tokens, request.hashes, request.options.skip_reading_prefix_cache);
     const int tokens = chunk_of(request, computed.num_tokens, budget);
     const int rest = static_cast<int>(request.tokens.size()) - computed.num_tokens;
     const int must_fit = options_.full_sequence_must_fit ? rest : tokens;
@@ -142,7 +144,8 @@ void Scheduler::update(std::span<const Chunk> chunks) {
     ScheduledRequest& request = *found->second;
     const int computed = request.num_computed + chunk.num_tokens;
     if (computed / manager_->block_size() > request.num_computed / manager_->block_size()) {
-      manager_->cache_blocks(chunk.id, request.tokens, computed);  // one block more is full
+      // One block more is full.
+      manager_->cache_blocks(chunk.id, request.tokens, request.hashes, computed);
     }
     request.num_computed = computed;
     request.wants_token = computed == std::ssize(request.tokens);

@@ -13,6 +13,7 @@
 
 namespace lesson08 {
 
+using lesson06::BlockHashes;
 using lesson06::ComputedBlocks;
 using lesson07::ExtraKeys;
 using lesson07::KvCacheManager;
@@ -46,10 +47,11 @@ enum class RequestState { kWaiting, kRunning };
 /// A request as the scheduler sees it: tokens and progress. It knows no text and no logits.
 struct ScheduledRequest {
   int64_t id = 0;
-  int64_t arrival = 0;  // order of submission
-  RequestOptions options;
+  int64_t arrival = 0;     // order of submission
+  RequestOptions options;  // but the extra keys, which are the hashes'
   RequestState state = RequestState::kWaiting;
   std::vector<int32_t> tokens;  // known: the prompt and what has been generated
+  BlockHashes hashes;           // of these, over waiting and preemption
   int num_prompt = 0;
   int most_tokens = 0;       // that can be known: the prompt and max_tokens
   int num_computed = 0;      // of these, tokens whose K and V are written

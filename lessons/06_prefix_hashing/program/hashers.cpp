@@ -50,14 +50,9 @@ BlockHasher hasher_of(const std::string& name) {
 
 std::vector<uint64_t> hash_chain(std::span<const int32_t> tokens, int block_size,
                                  const BlockHasher& hasher) {
-  std::vector<uint64_t> hashes;
-  std::optional<uint64_t> parent;
-  const auto size = static_cast<size_t>(block_size);
-  for (size_t end = size; end <= tokens.size(); end += size) {
-    parent = hasher(parent, tokens.subspan(end - size, size), {});
-    hashes.push_back(*parent);
-  }
-  return hashes;
+  BlockHashes hashes;
+  hashes.extend(tokens, block_size, hasher);
+  return hashes.all();
 }
 
 }  // namespace lesson06

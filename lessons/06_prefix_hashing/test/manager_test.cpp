@@ -68,7 +68,7 @@ TEST_CASE("the new blocks of a request are told: its table's last ones") {
   BlockPool pool(16, 4);
   KvCacheManager manager(pool);
   run(manager, 1, range(0, 8));
-  const auto computed = manager.get_computed_blocks(range(0, 9));
+  const auto computed = look_up(manager, range(0, 9));
   const auto first = manager.allocate_slots(2, 5, computed);
   REQUIRE(first.has_value());
   CHECK(Ids(first->begin(), first->end()) == Ids{table_of(manager, 2)[2], table_of(manager, 2)[3]});
@@ -110,7 +110,7 @@ TEST_CASE("only what is computed can be found, whatever has a slot already") {
   const Tokens tokens = range(0, 9);
   REQUIRE(start(manager, 1, tokens));
   for (const auto& [computed, can_be_found] : {std::pair{0, 0}, {4, 4}, {7, 4}, {8, 8}}) {
-    manager.cache_blocks(1, tokens, computed);
+    cache_blocks(manager, 1, tokens, computed);
     CHECK(found(manager, tokens) == can_be_found);
   }
 }
@@ -131,7 +131,7 @@ TEST_CASE("hits are pinned before anything else is taken, and count as taken") {
   KvCacheManager manager(pool);
   REQUIRE(manager.allocate_slots(1, 4));
   run_and_free(manager, range(0, 8));
-  const auto computed = manager.get_computed_blocks(range(0, 16));
+  const auto computed = look_up(manager, range(0, 16));
   CHECK(computed.num_tokens == 8);
   CHECK(pool.num_free() == 3);                          // a lookup pins nothing
   CHECK_FALSE(manager.allocate_slots(2, 8, computed));  // two hits and two new ones
@@ -154,11 +154,11 @@ TEST_CASE("two blocks with one content: when one is overwritten the other is sti
   CHECK(pool.index().size() == 2);
   const int32_t a = table_of(manager, 1)[0], b = table_of(manager, 2)[0];
   CHECK(pool.index().block(a)->prefix == pool.index().block(b)->prefix);
-  CHECK(manager.get_computed_blocks(range(0, 5)).block_ids == Ids{a});  // the older one
+  CHECK(look_up(manager, range(0, 5)).block_ids == Ids{a});  // the older one
   manager.free(1);
   run(manager, 3, range(60, 72));  // takes three blocks, the first one's two among them
   CHECK_FALSE(std::ranges::equal(pool.index().tokens(a), range(0, 4)));
-  CHECK(manager.get_computed_blocks(range(0, 5)).block_ids == Ids{b});
+  CHECK(look_up(manager, range(0, 5)).block_ids == Ids{b});
 }
 
 TEST_CASE("a reset forgets all, statistics too, and is refused while a request holds a block") {
@@ -180,7 +180,8 @@ TEST_CASE("a request may skip the cache: it finds nothing, and others find what 
   BlockPool pool(8, 4);
   KvCacheManager manager(pool);
   run(manager, 1, range(0, 9));
-  const auto none = manager.get_computed_blocks(range(0, 13), {}, /*skip_reading=*/true);
+  BlockHashes hashes;
+  const auto none = manager.get_computed_blocks(range(0, 13), hashes, /*skip_reading=*/true);
   CHECK(none.num_tokens == 0);
   REQUIRE(manager.allocate_slots(2, 13, none));
   write(manager, 2, range(0, 13));
@@ -230,7 +231,7 @@ TEST_CASE("the forged pair: one hash, and no false hit") {
     BlockPool pool(16, 16, exact ? PrefixIndex::Check::kExact : PrefixIndex::Check::kHashOnly);
     KvCacheManager manager(pool);
     run(manager, 1, after_first(kForgedA));
-    const auto computed = manager.get_computed_blocks(after_first(kForgedB));
+    const auto computed = look_up(manager, after_first(kForgedB));
     CHECK(computed.num_tokens == (exact ? 16 : 32));
     CHECK(computed.num_refused == (exact ? 1 : 0));
   }
@@ -291,9 +292,9 @@ TEST_CASE("unknown requests are named, and nothing changes") {
   run(manager, 1, range(0, 6));
   CHECK_THROWS_WITH_AS(manager.free(7), doctest::Contains("request 7"), std::out_of_range);
   CHECK_THROWS_WITH_AS(manager.table(7), doctest::Contains("request 7"), std::out_of_range);
-  CHECK_THROWS_AS(manager.cache_blocks(7, range(0, 6), 6), std::out_of_range);
-  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 5), 6), std::invalid_argument);
-  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 7), 7), std::invalid_argument);
+  CHECK_THROWS_AS(cache_blocks(manager, 7, range(0, 6), 6), std::out_of_range);
+  CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 5), 6), std::invalid_argument);
+  CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 7), 7), std::invalid_argument);
   manager.check();
 }
 

@@ -28,6 +28,7 @@ struct Checked {
   explicit Checked(int bits) : manager(pool, {.hasher = lesson06::narrow_hasher(bits)}) {}
   BlockPool pool{kBlocks, kBlockSize};
   KvCacheManager manager;
+  std::map<int64_t, lesson06::BlockHashes> hashes;  // of each request
   std::vector<Tokens> holds =
       std::vector<Tokens>(kBlocks);  // [num_blocks]: token 0 up to the block's end
 };
@@ -68,7 +69,7 @@ void write(Checked& c, int64_t id, const Tokens& tokens) {
     c.holds[static_cast<size_t>(ids[i])] =
         Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }
-  c.manager.cache_blocks(id, tokens, static_cast<int>(tokens.size()));
+  c.manager.cache_blocks(id, tokens, c.hashes[id], static_cast<int>(tokens.size()));
 }
 
 /// Two managers that differ in nothing but their hash.
@@ -77,14 +78,17 @@ class Both {
   explicit Both(int bits) : wide_(64), narrow_(bits) {}
 
   void start(Tokens tokens) {
-    const auto a = wide_.manager.get_computed_blocks(tokens),
-               b = narrow_.manager.get_computed_blocks(tokens);
+    const auto a = wide_.manager.get_computed_blocks(tokens, wide_.hashes[next_]),
+               b = narrow_.manager.get_computed_blocks(tokens, narrow_.hashes[next_]);
     REQUIRE(a.block_ids == b.block_ids);
     REQUIRE(right_hits(narrow_, b, tokens));
     const int rest = static_cast<int>(tokens.size()) - a.num_tokens;
     const bool done = wide_.manager.allocate_slots(next_, rest, a).has_value();
     REQUIRE(narrow_.manager.allocate_slots(next_, rest, b).has_value() == done);
-    if (!done) return;
+    if (!done) {
+      for (Checked* c : {&wide_, &narrow_}) c->hashes.erase(next_);  // another request has the id
+      return;
+    }
     for (Checked* c : {&wide_, &narrow_}) write(*c, next_, tokens);
     live_.push_back({.id = next_++, .tokens = std::move(tokens)});
   }
@@ -96,7 +100,10 @@ class Both {
     for (Checked* c : {&wide_, &narrow_}) write(*c, request.id, request.tokens);
   }
   void end(size_t i) {
-    for (Checked* c : {&wide_, &narrow_}) c->manager.free(live_[i].id);
+    for (Checked* c : {&wide_, &narrow_}) {
+      c->manager.free(live_[i].id);
+      c->hashes.erase(live_[i].id);
+    }
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   void compare() const {

@@ -12,6 +12,7 @@
 
 namespace lesson06_test {
 
+using lesson06::BlockHashes;
 using lesson06::ExtraKeys;
 using lesson06::KvCacheManager;
 using Tokens = std::vector<int32_t>;
@@ -28,22 +29,34 @@ inline Ids table_of(const KvCacheManager& manager, int64_t id) {
   return {ids.begin(), ids.end()};
 }
 
-/// How many of these tokens the cache has.
+/// What the cache has of these tokens.
+inline lesson06::ComputedBlocks look_up(const KvCacheManager& manager, const Tokens& tokens,
+                                        const ExtraKeys& keys = {}) {
+  BlockHashes hashes(keys);
+  return manager.get_computed_blocks(tokens, hashes);
+}
 inline int found(const KvCacheManager& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
-  return manager.get_computed_blocks(tokens, keys).num_tokens;
+  return look_up(manager, tokens, keys).num_tokens;
 }
 
 /// What is found, and slots for the rest; nothing of that is written yet. False: no room.
 inline bool start(KvCacheManager& manager, int64_t id, const Tokens& tokens,
                   const ExtraKeys& keys = {}) {
-  const auto computed = manager.get_computed_blocks(tokens, keys);
+  const auto computed = look_up(manager, tokens, keys);
   const int rest = static_cast<int>(tokens.size()) - computed.num_tokens;
   return manager.allocate_slots(id, rest, computed).has_value();
 }
 
-/// All tokens of the request are computed.
-inline void write(KvCacheManager& manager, int64_t id, const Tokens& tokens) {
-  manager.cache_blocks(id, tokens, static_cast<int>(tokens.size()));
+/// The first num_computed tokens of the request are computed.
+inline void cache_blocks(KvCacheManager& manager, int64_t id, const Tokens& tokens,
+                         int num_computed, const ExtraKeys& keys = {}) {
+  BlockHashes hashes(keys);
+  manager.cache_blocks(id, tokens, hashes, num_computed);
+}
+/// All of them are.
+inline void write(KvCacheManager& manager, int64_t id, const Tokens& tokens,
+                  const ExtraKeys& keys = {}) {
+  cache_blocks(manager, id, tokens, static_cast<int>(tokens.size()), keys);
   manager.check();
 }
 
@@ -52,7 +65,7 @@ inline int run(KvCacheManager& manager, int64_t id, const Tokens& tokens,
                const ExtraKeys& keys = {}) {
   const int num_found = found(manager, tokens, keys);
   REQUIRE(start(manager, id, tokens, keys));
-  write(manager, id, tokens);
+  write(manager, id, tokens, keys);
   return num_found;
 }
 

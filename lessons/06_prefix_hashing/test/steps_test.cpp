@@ -36,6 +36,17 @@ int32_t found_in(const PrefixIndex& index, const BlockKey& key) {
   return block == nullptr ? -1 : block->id;
 }
 
+int num_hashed = 0;
+
+/// Those of all full blocks of 4 tokens.
+std::vector<uint64_t> hashes_after(BlockHashes& hashes, const Tokens& tokens) {
+  hashes.extend(tokens, 4, {.hash = [](auto parent, auto block, auto extra_keys) {
+                  ++num_hashed;
+                  return lesson06::xxh64_block(parent, block, extra_keys);
+                }});
+  return hashes.all();
+}
+
 /// The hashes under which the request's blocks can be found; those that cannot are left out.
 std::vector<uint64_t> hashes_of(const KvCacheManager& manager, int64_t id) {
   std::vector<uint64_t> hashes;
@@ -165,19 +176,36 @@ TEST_CASE("of equal blocks only the one that is named is taken out") {
   index.check();
 }
 
+TEST_CASE("a chain of hashes: each full block's is over the one before it, and is made once") {
+  using lesson06::xxh64_block;
+  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}};
+  for (const ExtraKeys& keys : {ExtraKeys{}, salt}) {
+    const uint64_t first = xxh64_block({}, range(0, 4), keys);
+    const uint64_t second = xxh64_block(first, range(4, 8), keys);
+    BlockHashes hashes(keys);
+    num_hashed = 0;
+    CHECK(hashes_after(hashes, range(0, 3)).empty());
+    CHECK(hashes_after(hashes, range(0, 4)) == std::vector{first});
+    CHECK(hashes_after(hashes, range(0, 5)) == std::vector{first});  // nothing is new
+    CHECK(hashes_after(hashes, range(0, 12)) ==
+          std::vector{first, second, xxh64_block(second, range(8, 12), keys)});
+    CHECK(num_hashed == 3);
+  }
+}
+
 TEST_CASE("full blocks get their names when they are computed") {
   BlockPool pool(8, 4);
   KvCacheManager manager(pool);
   const Tokens tokens = range(0, 10);
   const std::vector<uint64_t> chain = hash_chain(tokens, 4, {});
   REQUIRE(manager.allocate_slots(1, 10));
-  manager.cache_blocks(1, tokens, 3);
+  cache_blocks(manager, 1, tokens, 3);
   CHECK(hashes_of(manager, 1).empty());
-  manager.cache_blocks(1, tokens, 4);
+  cache_blocks(manager, 1, tokens, 4);
   CHECK(hashes_of(manager, 1) == std::vector{chain[0]});
-  manager.cache_blocks(1, tokens, 10);
+  cache_blocks(manager, 1, tokens, 10);
   CHECK(hashes_of(manager, 1) == chain);
-  manager.cache_blocks(1, tokens, 10);  // nothing is new
+  cache_blocks(manager, 1, tokens, 10);  // nothing is new
   CHECK(pool.index().size() == 2);
 }
 
@@ -185,7 +213,7 @@ TEST_CASE("a block's parent is the block before it") {
   BlockPool pool(8, 4);
   KvCacheManager manager(pool);
   REQUIRE(manager.allocate_slots(1, 8));
-  manager.cache_blocks(1, range(0, 8), 8);
+  cache_blocks(manager, 1, range(0, 8), 8);
   const Ids table = table_of(manager, 1);
   const CachedBlock *const first = pool.index().block(table[0]), *const second =
                                                                      pool.index().block(table[1]);
@@ -203,8 +231,8 @@ TEST_CASE("equal blocks after different beginnings have different names") {
   const Tokens one{1, 2, 3, 4, 9, 9, 9, 9}, two{5, 6, 7, 8, 9, 9, 9, 9};
   REQUIRE(manager.allocate_slots(1, 8));
   REQUIRE(manager.allocate_slots(2, 8));
-  manager.cache_blocks(1, one, 8);
-  manager.cache_blocks(2, two, 8);
+  cache_blocks(manager, 1, one, 8);
+  cache_blocks(manager, 2, two, 8);
   CHECK(hashes_of(manager, 1) == hash_chain(one, 4, {}));
   CHECK(hashes_of(manager, 2) == hash_chain(two, 4, {}));
   CHECK(pool.index().block(table_of(manager, 1)[1])->prefix !=
@@ -217,11 +245,10 @@ TEST_CASE("extra keys are part of the hash and of the comparison") {
     CAPTURE(bits);
     BlockPool pool(8, 4);
     KvCacheManager manager(pool, {.hasher = lesson06::narrow_hasher(bits)});
-    lesson06::ComputedBlocks none_salted;
-    none_salted.chain.extra_keys = salt;
     REQUIRE(manager.allocate_slots(1, 4));
-    REQUIRE(manager.allocate_slots(2, 4, none_salted));
-    for (const int64_t id : {1, 2}) manager.cache_blocks(id, range(0, 4), 4);
+    REQUIRE(manager.allocate_slots(2, 4));
+    write(manager, 1, range(0, 4));
+    write(manager, 2, range(0, 4), salt);
     const uint64_t hash = bits == 0 ? 0 : lesson06::xxh64_block({}, range(0, 4), salt);
     CHECK(hashes_of(manager, 2) == std::vector{hash});
     const auto prefix_of = [&](int64_t id) {
@@ -236,7 +263,7 @@ TEST_CASE("without caching nothing gets a name") {
   BlockPool pool(8, 4);
   KvCacheManager manager(pool, {.caching = false});
   REQUIRE(manager.allocate_slots(1, 8));
-  manager.cache_blocks(1, range(0, 8), 8);
+  cache_blocks(manager, 1, range(0, 8), 8);
   CHECK(pool.index().size() == 0);
 }
 
@@ -244,8 +271,8 @@ TEST_CASE("without caching nothing is looked up") {
   BlockPool pool(8, 4);
   KvCacheManager with(pool), without(pool, {.caching = false});
   run(with, 1, range(0, 9));
-  CHECK(with.get_computed_blocks(range(0, 9)).num_tokens == 8);
-  const auto computed = without.get_computed_blocks(range(0, 9));
+  CHECK(look_up(with, range(0, 9)).num_tokens == 8);
+  const auto computed = look_up(without, range(0, 9));
   CHECK(computed.num_tokens == 0);
   CHECK(computed.num_queried == 0);
 }
@@ -254,8 +281,8 @@ TEST_CASE("more tokens computed than there are, or than have slots, are refused"
   BlockPool pool(8, 4);
   KvCacheManager manager(pool);
   REQUIRE(manager.allocate_slots(1, 6));
-  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 5), 6), std::invalid_argument);
-  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 9), 8), std::invalid_argument);
-  CHECK_THROWS_AS(manager.cache_blocks(7, range(0, 4), 4), std::out_of_range);
+  CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 5), 6), std::invalid_argument);
+  CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 9), 8), std::invalid_argument);
+  CHECK_THROWS_AS(cache_blocks(manager, 7, range(0, 4), 4), std::out_of_range);
   CHECK(pool.index().size() == 0);
 }

@@ -87,7 +87,8 @@ ReplayResult replay(const std::vector<TraceRequest>& trace, int num_blocks, int 
   KvCacheManager manager(policy == Policy::kLru ? static_cast<lesson06::CachePool&>(lru) : list);
   ReplayResult result;
   for (const TraceRequest& request : trace) {
-    const lesson06::ComputedBlocks computed = manager.get_computed_blocks(request.prompt);
+    BlockHashes hashes;
+    const lesson06::ComputedBlocks computed = manager.get_computed_blocks(request.prompt, hashes);
     const auto prompt = static_cast<int>(request.prompt.size());
     result.asked += prompt;
     if (!manager.allocate_slots(0, prompt - computed.num_tokens, computed)) {
@@ -95,12 +96,12 @@ ReplayResult replay(const std::vector<TraceRequest>& trace, int num_blocks, int 
       continue;
     }
     result.found += computed.num_tokens;
-    manager.cache_blocks(0, request.prompt, prompt);
+    manager.cache_blocks(0, request.prompt, hashes, prompt);
     // The answer's last token is drawn and never run.
     std::vector<int32_t> tokens = request.prompt;
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end() - 1);
     const auto all = static_cast<int>(tokens.size());
-    if (manager.allocate_slots(0, all - prompt)) manager.cache_blocks(0, tokens, all);
+    if (manager.allocate_slots(0, all - prompt)) manager.cache_blocks(0, tokens, hashes, all);
     manager.free(0);
   }
   result.metrics = lru.metrics();

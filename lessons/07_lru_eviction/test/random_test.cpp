@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 namespace {
 
 using kvtest::require;
+using lesson07::BlockHashes;
 using lesson07::BlockPool;
 using lesson07::ExtraKey;
 using lesson07::ExtraKeys;
@@ -57,7 +59,7 @@ class Run {
     } else if (kind < 12) {
       text_ = fmt::format("write {}", id);
       const Tokens& tokens = model_.requests().at(id).tokens;
-      manager_.cache_blocks(id, tokens, static_cast<int>(tokens.size()));
+      manager_.cache_blocks(id, tokens, hashes_.at(id), static_cast<int>(tokens.size()));
       model_.cache_blocks(id, tokens.size());
     } else if (kind == 15 && random.below(64) == 0) {
       text_ = "reset";
@@ -65,6 +67,7 @@ class Run {
     } else {
       text_ = fmt::format("free {}", id);
       manager_.free(id);
+      hashes_.erase(id);
       model_.free(id);
       std::erase(live_, id);
     }
@@ -85,7 +88,8 @@ class Run {
     for (int32_t& token : tokens) token = random.below(2);
     const int salt = random.below(8) == 0 ? 1 + random.below(2) : 0;
     text_ = fmt::format("start {}{}", fmt::join(tokens, " "), salt ? " salted" : "");
-    const auto computed = manager_.get_computed_blocks(tokens, keys_of(salt));
+    BlockHashes& hashes = hashes_[next_] = BlockHashes(keys_of(salt));
+    const auto computed = manager_.get_computed_blocks(tokens, hashes);
     require(computed.block_ids == model_.find(tokens, salt), "other hits");
     const size_t rest = tokens.size() - static_cast<size_t>(computed.num_tokens);
     const bool done = manager_.allocate_slots(next_, static_cast<int>(rest), computed).has_value();
@@ -117,6 +121,7 @@ class Run {
   KvCacheManager manager_;
   SymbolicPool model_;
   std::vector<int64_t> live_;
+  std::map<int64_t, BlockHashes> hashes_;  // of each request
   int64_t next_ = 0;
   std::string text_;
 };

@@ -145,6 +145,40 @@ TEST_CASE("what the cache has is asked for with the extra keys, and not by one t
   CHECK(s.schedule().chunks == Chunks{{2, 9}, {3, 9}, {4, 1}});
 }
 
+int num_hashed = 0;
+
+TEST_CASE("each full block is hashed once, while its request waits, runs, and after a preemption") {
+  lesson07::BlockPool pool(5, 4);
+  lesson08::KvCacheManager books(pool,
+                                 {.hasher = {.hash = [](auto parent, auto tokens, auto extra_keys) {
+                                    ++num_hashed;
+                                    return lesson06::xxh64_block(parent, tokens, extra_keys);
+                                  }}});
+  lesson08::Scheduler s(books, {});
+  const auto pass = [&] {
+    const Chunks chunks = s.schedule().chunks;
+    s.update(chunks);
+    for (const lesson08::Chunk& chunk : chunks) s.add_token(chunk.id, 7);
+  };
+  num_hashed = 0;
+  s.submit(1, range(0, 8), 8);
+  s.submit(2, range(100, 109), 3);
+  for (int i = 0; i < 4; ++i) pass();  // 2 does not fit, and asks again in each pass
+  CHECK(s.waiting() == Ids{2});
+  CHECK(s.request(1).tokens.size() == 12);
+  CHECK(num_hashed == 2 + 2);
+  pass();  // the twelfth token of 1 is computed
+  CHECK(num_hashed == 3 + 2);
+  s.reset_prefix_cache(true);  // preempts 1, and nothing is found again
+  for (int i = 0; i < 2; ++i) pass();
+  CHECK(s.running() == Ids{1});
+  CHECK(num_hashed == 3 + 2);
+  s.finish(1);
+  for (int i = 0; i < 2; ++i) pass();
+  CHECK(s.running() == Ids{2});
+  CHECK(num_hashed == 3 + 2);
+}
+
 TEST_CASE("a preempted request gives its blocks back, and waits with its old rank") {
   Server s(16, 4);
   s.submit(1, range(0, 9), 4);

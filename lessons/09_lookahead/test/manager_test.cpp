@@ -111,12 +111,12 @@ TEST_CASE("a shared block is never rewound: it can be found, so it was computed"
 TEST_CASE("blocks full of rejected guesses can never be found") {
   Books b;
   REQUIRE(start(b.manager, 1, range(0, 3)));
-  b.manager.cache_blocks(1, range(0, 3), 3);
+  write(b.manager, 1, range(0, 3));
   REQUIRE(b.manager.allocate_slots(1, 9));  // guesses that fill two blocks and more
   b.manager.rewind(1, 3);
   CHECK(b.pool.num_cached() == 0);
   REQUIRE(b.manager.allocate_slots(1, 2));
-  b.manager.cache_blocks(1, range(0, 5), 5);
+  write(b.manager, 1, range(0, 5));
   CHECK(b.pool.num_cached() == 1);
   CHECK(found(b.manager, range(0, 12)) == 4);
 }
@@ -143,7 +143,7 @@ TEST_CASE("without caching every token can be rewound") {
   BlockPool pool(4, kBlockSize);
   LookaheadManager manager(pool, {.caching = false});
   REQUIRE(start(manager, 1, range(0, 10)));
-  manager.cache_blocks(1, range(0, 10), 10);
+  write(manager, 1, range(0, 10));
   manager.rewind(1, 1);
   manager.check();
   CHECK(pool.num_used() == 1);

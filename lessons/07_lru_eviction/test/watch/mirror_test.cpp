@@ -6,15 +6,17 @@
 #include <random>
 
 #include "block_pool.h"
+#include "lessons/06_prefix_hashing/test/requests.h"
 #include "watch/event_log.h"
 #include "watch/event_mirror.h"
 
 namespace {
 
 using namespace lesson07::watch;
+using lesson06_test::Tokens;
+using lesson06_test::write;
 using lesson07::BlockPool;
 using lesson07::KvCacheManager;
-using Tokens = std::vector<int32_t>;
 
 EventBatch batch_of(Event event) { return {.ts = 1, .events = {std::move(event)}}; }
 
@@ -76,7 +78,7 @@ class Followed {
       const auto more = static_cast<int>(1 + rng_() % 9);
       if (!manager_.allocate_slots(id, more)) return;
       for (int i = 0; i < more; ++i) tokens.push_back(static_cast<int32_t>(rng_() % 2));
-      manager_.cache_blocks(id, tokens, static_cast<int>(tokens.size()));
+      write(manager_, id, tokens);
     } else {
       manager_.free(id);
       std::swap(live_[static_cast<size_t>(&live_.back() - &live_[0])],
@@ -99,10 +101,8 @@ class Followed {
   void start() {
     Tokens tokens(1 + rng_() % 30);
     for (int32_t& token : tokens) token = static_cast<int32_t>(rng_() % 2);
-    const auto computed = manager_.get_computed_blocks(tokens);
-    const auto count = static_cast<int>(tokens.size());
-    if (!manager_.allocate_slots(next_, count - computed.num_tokens, computed)) return;
-    manager_.cache_blocks(next_, tokens, count);
+    if (!lesson06_test::start(manager_, next_, tokens)) return;
+    write(manager_, next_, tokens);
     live_.emplace_back(next_++, std::move(tokens));
   }
 
@@ -206,7 +206,7 @@ TEST_CASE("event log: blocks of one prefix are one event, and the batches count 
   KvCacheManager manager(pool);
   const Tokens tokens{1, 2, 3, 4, 5, 6};
   REQUIRE(manager.allocate_slots(0, 6));
-  manager.cache_blocks(0, tokens, 6);
+  write(manager, 0, tokens);
   const Frame frame = log.take(2.5).value();
   CHECK(frame.seq == 0);
   const EventBatch batch = decode(frame.payload);
@@ -233,9 +233,8 @@ TEST_CASE("event log: adapters and salts are told, and part events") {
                                       {{ExtraKey::Kind::kSalt, "mine"}}};
   for (int64_t id = 0; id < 2; ++id) {
     const Tokens tokens{1, 2, 3, 4};
-    const auto computed = manager.get_computed_blocks(tokens, keys[id]);
-    REQUIRE(manager.allocate_slots(id, 4, computed));
-    manager.cache_blocks(id, tokens, 4);
+    REQUIRE(lesson06_test::start(manager, id, tokens, keys[id]));
+    write(manager, id, tokens, keys[id]);
   }
   const std::string payload = log.take(1)->payload;
   const EventBatch batch = decode(payload);
