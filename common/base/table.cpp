@@ -71,7 +71,8 @@ std::string with_commas(int64_t number) {
 }
 
 std::string count_of(int64_t count, std::string_view thing) {
-  const char* const ending = count == 1 ? "" : thing.ends_with('s') ? "es" : "s";
+  const bool hisses = thing.ends_with('s') || thing.ends_with("ch");
+  const char* const ending = count == 1 ? "" : hisses ? "es" : "s";
   return fmt::format("{} {}{}", with_commas(count), thing, ending);
 }
 

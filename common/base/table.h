@@ -28,7 +28,7 @@ class Table {
 std::string human_bytes(int64_t bytes);
 /// "1,234,567".
 std::string with_commas(int64_t number);
-/// "1 block", "2,048 blocks"; "1 pass", "2 passes".
+/// "1 block", "2,048 blocks"; "1 pass", "2 passes"; "3 batches".
 std::string count_of(int64_t count, std::string_view thing);
 /// "45.1 %"; "-" for a part of nothing.
 std::string percent(double part, double whole);

@@ -40,11 +40,12 @@ EvictionPage::EvictionPage(const viz::PageContext& context)
             .title = "LRU eviction",
             .summary = "A freed block keeps what it holds, and waits at the end of the queue. Who "
                        "stands in front goes first."}),
-      live_(context) {
+      live_(context),
+      model_dir_(context.model_dir) {
   const viz::Argument name = viz::word("NAME");
   const viz::Argument words =
       viz::text("WORDS").field("words", "you are a kind guide tell me of paris");
-  declare(live_.without_run(
+  declare(pools_only(
       {{"ask",
         {name, words, viz::word("SALT").or_else("")},
         "request NAME: look its beginning up, compute the rest, cache what has become full; "
@@ -70,11 +71,12 @@ EvictionPage::EvictionPage(const viz::PageContext& context)
         [this](auto&) { return asked_.empty() ? "no request runs" : ""; }}}));
   declare_pools();
   declare_live();
+  declare_watch();
   reset();
 }
 
 void EvictionPage::declare_pools() {
-  declare(live_.without_run(
+  declare(pools_only(
       {{"order",
         {viz::choice("append|unhashed")},
         "an empty pool that appends every freed block, or puts those nobody can find in front",
@@ -104,14 +106,52 @@ void EvictionPage::declare_pools() {
 }
 
 void EvictionPage::declare_live() {
-  declare(live_.verbs(
+  declare(without_recording(live_.verbs(
       "the engine answers the prompt, then another one, then the first one again",
       [this](const std::string& prompt, int tokens) { start_live(prompt, tokens); },
-      [this] { return live_story(); }, "Once upon a time there was a little dog"));
+      [this] { return live_story(); }, "Once upon a time there was a little dog")));
+}
+
+/// Rows that are refused while a recording is watched.
+std::vector<viz::Verb> EvictionPage::without_recording(std::vector<viz::Verb> verbs) const {
+  return viz::unless([this] { return watched_ ? "a recording is watched: leave it first" : ""; },
+                     std::move(verbs));
+}
+
+/// Rows for the pool of this page, which no engine and no recording has taken the place of.
+std::vector<viz::Verb> EvictionPage::pools_only(std::vector<viz::Verb> verbs) const {
+  return without_recording(live_.without_run(std::move(verbs)));
+}
+
+void EvictionPage::declare_watch() {
+  const auto none = [this](auto&) { return watched_ ? "" : "no recording is watched"; };
+  declare(pools_only({{"watch",
+                       {viz::text("FILE").field("a recording of KV events", "example")},
+                       "the cache of a server, as its events tell it: FILE is a recording that "
+                       "./course watch made, or example",
+                       [this](auto& w) {
+                         watched_.emplace(w[0].text, model_dir_);
+                         return reason_ = watched_->story();
+                       }}}));
+  declare({{"next",
+            {viz::number("COUNT", 1, 100'000).or_else("1")},
+            "the next COUNT batches of the recording",
+            [this](auto& w) { return reason_ = watched_->next(w[0].number); },
+            none,
+            true},
+           {"leave",
+            {},
+            "back to the pool of this page",
+            [this](auto&) {
+              watched_.reset();
+              return reason_ = "The recording is closed.";
+            },
+            none}});
 }
 
 void EvictionPage::reset() {
   live_.stop();
+  watched_.reset();
   restart({});
   changed();
 }
@@ -249,6 +289,7 @@ std::vector<Asked> EvictionPage::requests() const {
 }
 
 Shown EvictionPage::shown() {
+  if (watched_) return watched_->shown();
   Shown shown{.pool = pool_view(pool()), .queue = {}, .tables = {}, .num_found = {}};
   shown.pool.show_refs = false;
   const int size = pool().block_size();
@@ -282,6 +323,7 @@ void EvictionPage::refused(const viz::Command&, const std::string& why) {
 void EvictionPage::changed() { before_ = std::exchange(now_, shown()); }
 
 std::vector<viz::Counter> EvictionPage::counters() const {
+  if (watched_) return watched_->counters();
   const BlockPool& pool = this->pool();
   const bool none = pool.queue().empty();
   const lesson06::PrefixCacheStats& stats = manager().prefix_cache_stats();
@@ -314,6 +356,11 @@ std::vector<viz::Counter> EvictionPage::counters() const {
 
 void EvictionPage::draw(viz::Ui& ui) {
   if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  if (watched_) {
+    return buttons(ui, {{"watch/next", "Next batch", "next"},
+                        {"watch/next 10", "Next 10", "next 10"},
+                        {"watch/leave", "Leave", "leave"}});
+  }
   const std::string name = asked_.free_name(), words = field(ui, "ask", "WORDS");
   buttons(ui, {{"ask", "Ask", viz::Command{.verb = "ask", .args = {name, words}}.text()},
                {"ask salted", "with a salt",
@@ -332,6 +379,7 @@ void EvictionPage::draw(viz::Ui& ui) {
   }
   buttons(ui, row);
   form(ui, {"live/start", "Watch the engine", "live"});
+  form(ui, {"watch/start", "Watch a recording", "watch"});
 }
 
 /// Buttons for the request that was clicked, or came last.

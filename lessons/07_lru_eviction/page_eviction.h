@@ -4,11 +4,14 @@
 // taken and what comes back. page.cpp: what its commands do; page_scene.cpp: what it shows.
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine.h"
+#include "page_watch.h"
 #include "viz/live.h"
 #include "viz/names.h"
 #include "viz/page.h"
@@ -30,14 +33,6 @@ struct Asked : viz::SequenceView {
   BlockHashes hashes = {};
 };
 
-/// What the picture is made of.
-struct Shown {
-  viz::PoolView pool;  // with the words of blocks that are in a table or can be found
-  std::vector<int32_t> queue;
-  std::vector<viz::TableView> tables;
-  std::vector<int> num_found;  // blocks of each table that its lookup found
-};
-
 class EvictionPage : public viz::Page {
  public:
   explicit EvictionPage(const viz::PageContext& context);
@@ -55,6 +50,9 @@ class EvictionPage : public viz::Page {
  private:
   void declare_pools();
   void declare_live();
+  void declare_watch();
+  std::vector<viz::Verb> without_recording(std::vector<viz::Verb> verbs) const;
+  std::vector<viz::Verb> pools_only(std::vector<viz::Verb> verbs) const;
   std::string restart(const PageSettings& settings);
   std::string ask(const std::string& name, const std::string& text, const std::string& salt);
   std::string more(const std::string& name, const std::string& text);
@@ -78,6 +76,8 @@ class EvictionPage : public viz::Page {
   viz::Vocabulary vocabulary_;
   int64_t next_id_ = 0;
   viz::Live live_;
+  std::optional<WatchedCache> watched_;  // of a recording, in place of the pool
+  std::filesystem::path model_dir_;
   std::vector<int32_t> evicted_;  // by the command that runs
   CacheMetrics told_;             // what the story of the live run has told
   std::string reason_;            // why the last command took, kept or left what it did

@@ -126,7 +126,8 @@ Tiles fit_tiles(const viz::Room& room, const Shown& shown) {
   for (const viz::TableView& table : shown.tables) held += static_cast<int>(table.block_ids.size());
   Tiles best;
   for (int columns = 1; columns <= count; ++columns) {
-    Tiles tiles{.columns = columns, .queue_rows = (count + columns - 1) / columns};
+    const int queued = shown.most_queued > 0 ? shown.most_queued : count;
+    Tiles tiles{.columns = columns, .queue_rows = (queued + columns - 1) / columns};
     tiles.table_rows = std::max(tiles.queue_rows, (held - 1 + columns - 1) / columns);
     const auto rows = static_cast<float>(tiles.queue_rows + tiles.table_rows);
     const float names = kName * static_cast<float>(tiles.table_rows);
@@ -150,7 +151,7 @@ class Picture {
     draw_ends(tiles.bottom_of_queue());
     if (shown_.queue.empty()) {
       scene_
-          .label("queue/none", tiles.in_queue(0), "no block is free",
+          .label("queue/none", tiles.in_queue(0), shown_.nobody,
                  {.size = 14, .paint = {viz::Ink::kDim}}, 6)
           .during({0.8f, 1});
     }
@@ -188,9 +189,8 @@ class Picture {
   void draw_ends(float bottom) {
     const float w = scene_.room().w, half = w / 2 - 60;
     const viz::Type type{.size = 13, .paint = {viz::Ink::kDim}};
-    scene_.label("queue/front", {0, 0, half, kHead - 2}, "\u2190 taken next: used longest ago",
-                 type);
-    scene_.label("queue/back", {w - half, 0, half, kHead - 2}, "freed last \u2190",
+    scene_.label("queue/front", {0, 0, half, kHead - 2}, shown_.front, type);
+    scene_.label("queue/back", {w - half, 0, half, kHead - 2}, shown_.back,
                  {.size = 13, .paint = {viz::Ink::kDim}, .align = viz::Align::kRight});
     scene_.line("queue/line", 0, bottom, w, bottom, viz::paint(viz::Ink::kLine), 2);
   }
@@ -307,11 +307,12 @@ viz::Scene EvictionPage::scene(const viz::Room& room) {
   viz::note(scene, "reason", {0, line->at.y + 4, room.w, kReason - 6}, reason_);
   for (viz::Shape& shape : scene.since(first)) shape.during({0, 0.1f});
   viz::legend(scene, {0, room.h - kLegend + 2, room.w, kLegend - 2},
-              {{viz::State::kInUse, "held by a request"},
-               {viz::State::kFound, "found"},
-               {viz::State::kCached, "free, can be found"},
-               {viz::State::kFree, "free, holds nothing"},
-               {viz::State::kEvicted, "evicted"}});
+              watched_ ? WatchedCache::legend()
+                       : std::vector<viz::LegendEntry>{{viz::State::kInUse, "held by a request"},
+                                                       {viz::State::kFound, "found"},
+                                                       {viz::State::kCached, "free, can be found"},
+                                                       {viz::State::kFree, "free, holds nothing"},
+                                                       {viz::State::kEvicted, "evicted"}});
   return scene;
 }
 

@@ -35,6 +35,7 @@ TEST_CASE("one thing is told from several") {
   CHECK(kv::count_of(2048, "block") == "2,048 blocks");
   CHECK(kv::count_of(1, "forward pass") == "1 forward pass");
   CHECK(kv::count_of(2, "forward pass") == "2 forward passes");
+  CHECK(kv::count_of(3, "batch") == "3 batches");
 }
 
 TEST_CASE("numbers get commas and parts get percents") {
