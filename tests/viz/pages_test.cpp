@@ -41,13 +41,13 @@ std::string state_of(const viz::Page& page) {
 
 /// A shell with all pages, laid out on a large picture.
 struct Fixture {
-  Fixture()
+  explicit Fixture(int width = 1600, int height = 1200)
       : shell(
             [] {
               return viz::make_pages({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
             },
             {}, viz::on_disk(dir.path() / "mine.txt")),
-        ui(shell, 1600, 1200, 1) {}
+        ui(shell, width, height, 1) {}
   /// Names of the page's buttons that can be clicked now.
   std::vector<std::string> clickable() const {
     std::vector<std::string> names;
@@ -63,6 +63,10 @@ struct Fixture {
   kvtest::TempDir dir;
   viz::Shell shell;
   viz::Headless ui;
+};
+
+struct SmallFixture : Fixture {  // for tests that draw many pictures
+  SmallFixture() : Fixture(800, 600) {}
 };
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -255,7 +259,7 @@ TEST_CASE("the pictures of whole windows show what the code draws") {
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "the last bits of a vertex do not show in a picture") {
+TEST_CASE_FIXTURE(SmallFixture, "the last bits of a vertex do not show in a picture") {
   std::vector<uint8_t> last = ui.picture();
   for (const char* name :
        {"06_prefix_hashing/scenarios/chain.txt", "02_flat_cache/scenarios/waste.txt"}) {
