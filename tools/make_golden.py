@@ -40,6 +40,10 @@ CONFIGS = {
                             inter=160, dtype="bfloat16", tie=False, theta=5e5, style="new"),
     "gqa4_dim128_fp16": dict(seed=7, hidden=32, layers=2, heads=4, kv_heads=1, head_dim=128,
                              inter=64, dtype="float16", tie=True, theta=1e6, style="old"),
+    "gqa2_dim64_windows": dict(seed=8, hidden=64, layers=3, heads=2, kv_heads=1, head_dim=64, inter=96,
+                               dtype="bfloat16", tie=True, theta=1e4, style="new",
+                               types=["sliding_attention", "full_attention", "sliding_attention"],
+                               window=100),
 }
 VOCAB = 320
 
@@ -53,7 +57,8 @@ def make_random_model(folder, c):
         num_key_value_heads=c["kv_heads"], head_dim=c["head_dim"], max_position_embeddings=512,
         rope_parameters={"rope_type": "default", "rope_theta": c["theta"]}, rms_norm_eps=1e-6,
         tie_word_embeddings=c["tie"], attention_bias=False, bos_token_id=None,
-        eos_token_id=VOCAB - 1)
+        eos_token_id=VOCAB - 1, layer_types=c.get("types"), use_sliding_window="window" in c,
+        sliding_window=c.get("window"))
     model = Qwen3ForCausalLM(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -132,19 +137,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default="tests/golden")
     parser.add_argument("--tiny", type=pathlib.Path, default="models/tiny")
+    parser.add_argument("--only", choices=CONFIGS, help="this model of tests/golden, and nothing else")
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     args.out.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(args.tiny / "tokenizer.json"))
-    save_file(golden_strings.make(tokenizer), args.out / "tokenizer.safetensors")
+    if not args.only:
+        save_file(golden_strings.make(tokenizer), args.out / "tokenizer.safetensors")
 
     for name, c in CONFIGS.items():
+        if args.only not in (None, name):
+            continue
         make_random_model(args.out / name, c)
         random = np.random.default_rng(c["seed"])
         sequences = [random.integers(0, VOCAB, n).tolist() for n in LENGTHS]
         tensors, line = golden_of(args.out / name, sequences, every=120)
         save_file(tensors, args.out / name / "golden.safetensors")
         print(line, flush=True)
+    if args.only:
+        return
     tensors, line = golden_of(args.tiny, tiny_sequences(tokenizer), every=200)
     (args.out / "tiny").mkdir(exist_ok=True)
     save_file(tensors, args.out / "tiny" / "golden.safetensors")

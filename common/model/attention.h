@@ -19,6 +19,7 @@ namespace kv {
 /// device, are contiguous, and belong to the model.
 struct AttentionRows {
   int layer = 0;
+  int window = 0;  // of the layer: how many keys a query sees, its own included; 0: all of them
   int num_rows = 0;
   const void* q = nullptr;  // [num_rows, num_heads, head_dim]
   const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim]

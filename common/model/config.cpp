@@ -36,30 +36,51 @@ void refuse_other_models(const JsonObject& config) {
   }
 }
 
-// Old files: use_sliding_window, sliding_window and max_window_layers; new ones: layer_types as
-// well.
-void refuse_sliding_window(const JsonObject& config, int num_layers) {
-  if (config.find("layer_types") != nullptr) {
-    const std::vector<Json>& types = config.array("layer_types");
-    if (types.size() != static_cast<size_t>(num_layers)) {
-      config.wrong("layer_types", "one entry for each of " + count_of(num_layers, "layer"));
-    }
-    for (const Json& type : types) {
-      if (type != "full_attention") {
-        user_error("{}: \"layer_types\" has {}, wanted \"full_attention\" in every layer",
-                   config.where(), describe(type));
-      }
-    }
-    return;
+// New files name the type of each layer.
+std::vector<bool> read_layer_types(const JsonObject& config, int num_layers) {
+  const std::vector<Json>& types = config.array("layer_types");
+  if (types.size() != static_cast<size_t>(num_layers)) {
+    config.wrong("layer_types", "one entry for each of " + count_of(num_layers, "layer"));
   }
-  if (!config.boolean_or("use_sliding_window", false)) return;
-  const bool has_window = !config.has("sliding_window") || config.find("sliding_window");
-  const int64_t first = config.has("max_window_layers")
-                            ? config.integer("max_window_layers", 0, kMaxLayers)
-                            : 28;  // transformers' default
-  if (has_window && first < num_layers) {
-    config.wrong("use_sliding_window", "false (every layer attends to the whole sequence)");
+  std::vector<bool> sliding;
+  for (const Json& type : types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      user_error("{}: \"layer_types\" has {}, wanted \"full_attention\" or \"sliding_attention\"",
+                 config.where(), describe(type));
+    }
+    sliding.push_back(type == "sliding_attention");
   }
+  return sliding;
+}
+
+// As transformers' Qwen3Config: the window counts only if it is switched on. Files without
+// "layer_types" have it in the last layers, from max_window_layers on.
+std::vector<int> read_windows(const JsonObject& config, int num_layers) {
+  const bool is_null = config.has("sliding_window") && !config.find("sliding_window");
+  const bool on = config.boolean_or("use_sliding_window", false) && !is_null;
+  std::vector<bool> sliding(static_cast<size_t>(num_layers));
+  if (config.find("layer_types")) {
+    sliding = read_layer_types(config, num_layers);
+  } else if (on) {
+    const int64_t first = config.has("max_window_layers")
+                              ? config.integer("max_window_layers", 0, kMaxLayers)
+                              : 28;  // transformers' default
+    for (int64_t layer = first; layer < num_layers; ++layer) {
+      sliding[static_cast<size_t>(layer)] = true;
+    }
+  }
+  if (std::ranges::find(sliding, true) == sliding.end()) return {};
+  if (!on) {
+    user_error(
+        "{}: \"layer_types\" has \"sliding_attention\", wanted \"use_sliding_window\": true and a "
+        "\"sliding_window\" with it",
+        config.where());
+  }
+  const int window = config.has("sliding_window") ? size_at(config, "sliding_window", kMaxPositions)
+                                                  : 4096;  // transformers' default
+  std::vector<int> windows;
+  for (const bool slides : sliding) windows.push_back(slides ? window : 0);
+  return windows;
 }
 
 void refuse_scaled_rope(const JsonObject& rope) {
@@ -140,7 +161,7 @@ ModelConfig parse_config(std::string_view text, const std::string& name) {
   c.head_dim = config.has("head_dim") ? size_at(config, "head_dim", attention::kMaxHeadDim)
                                       : kDefaultHeadDim;
   check_heads(config, c);
-  refuse_sliding_window(config, c.num_layers);
+  c.windows = read_windows(config, c.num_layers);
 
   if (config.has("rms_norm_eps")) {
     const double eps = config.number("rms_norm_eps");

@@ -23,7 +23,13 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   int max_position_embeddings = 0;     // longest sequence the model was made for
   std::vector<int32_t> eos_token_ids;  // from config.json / generation_config.json; may be empty
+  /// [num_layers]: how many keys a query sees in this layer, its own included; 0: all of them.
+  /// Empty: all of them in every layer.
+  std::vector<int> windows;
 
+  int window_of(int layer) const {
+    return windows.empty() ? 0 : windows[static_cast<size_t>(layer)];
+  }
   int q_width() const { return num_heads * head_dim; }
   int kv_width() const { return num_kv_heads * head_dim; }
   /// Width of the fused QKV output: (num_heads + 2 num_kv_heads) head_dim.

@@ -83,6 +83,7 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
 
   AttentionRows rows;
   rows.layer = layer;
+  rows.window = config.window_of(layer);
   rows.num_rows = num_rows;
   rows.q = ws.q.data();
   rows.k = ws.k.data();

@@ -6,6 +6,7 @@
 #include "kernels/attention/attend.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -31,7 +32,8 @@ inline __attribute__((always_inline)) void load(Lanes& lanes, const float* from)
 constexpr int kBlock = 4;
 struct Block {
   const float* q[kBlock];
-  int visible[kBlock];           // keys of this tile that query r sees
+  int begin[kBlock];  // of the tile's keys, query r sees begin[r] .. end[r] - 1
+  int end[kBlock];
   float p[kBlock][kTileTokens];  // scores, then exp(score - m)
   float* acc[kBlock];            // [head_dim] each
   float spare[kMaxHeadDim];      // acc of a place that has no query
@@ -120,39 +122,51 @@ FOR_EVERY_CPU float largest(const float* p, int n) {
 }
 
 /// m, l and p of one query's visible keys, in the order of the keys.
-void exponentiate(float* p, int visible, Partial& tile) {
-  tile.m = largest(p, visible);
+void exponentiate(float* p, int num_keys, Partial& tile) {
+  tile.m = largest(p, num_keys);
   tile.l = 0.0f;
-  for (int t = 0; t < visible; ++t) {
+  for (int t = 0; t < num_keys; ++t) {
     p[t] = std::exp(p[t] - tile.m);
     tile.l += p[t];
   }
 }
 
-/// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order. Keys that all queries
-/// see are added together; then each query adds the few that only it sees.
+/// sum += p[t] * v_t[d .. d + kLanes - 1], for t from begin to end - 1.
+inline __attribute__((always_inline)) void add_values(Lanes& sum, const float* p,
+                                                      const TileRows& rows, int d, int begin,
+                                                      int end) {
+  Lanes value;
+  for (int t = begin; t < end; ++t) {
+    load(value, rows.v[t] + d);
+    sum += p[t] * value;
+  }
+}
+
+/// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order. Each query adds the
+/// few that not all see by itself; those between, which all do, are added together.
 FOR_EVERY_CPU void weigh_values(Block& block, const TileRows& rows, int head_dim) {
-  const int common = *std::min_element(block.visible, block.visible + kBlock);
+  const int common = *std::max_element(block.begin, block.begin + kBlock);
+  const int common_end = std::max(common, *std::min_element(block.end, block.end + kBlock));
   int d = 0;
   for (; d + kLanes <= head_dim; d += kLanes) {
     Lanes sum[kBlock] = {};
     Lanes value;
-    for (int t = 0; t < common; ++t) {
+    for (int r = 0; r < kBlock; ++r) {
+      add_values(sum[r], block.p[r], rows, d, block.begin[r], std::min(common, block.end[r]));
+    }
+    for (int t = common; t < common_end; ++t) {
       load(value, rows.v[t] + d);
       for (int r = 0; r < kBlock; ++r) sum[r] += block.p[r][t] * value;
     }
     for (int r = 0; r < kBlock; ++r) {
-      for (int t = common; t < block.visible[r]; ++t) {
-        load(value, rows.v[t] + d);
-        sum[r] += block.p[r][t] * value;
-      }
+      add_values(sum[r], block.p[r], rows, d, common_end, block.end[r]);
       std::memcpy(block.acc[r] + d, &sum[r], sizeof sum[r]);
     }
   }
   for (; d < head_dim; ++d) {
     for (int r = 0; r < kBlock; ++r) {
       float sum = 0.0f;
-      for (int t = 0; t < block.visible[r]; ++t) {
+      for (int t = block.begin[r]; t < block.end[r]; ++t) {
         sum += block.p[r][t] * rows.v[t][d];
       }
       block.acc[r][d] = sum;
@@ -160,29 +174,35 @@ FOR_EVERY_CPU void weigh_values(Block& block, const TileRows& rows, int head_dim
   }
 }
 
-/// The tile that begins at token `first`, for up to kBlock queries.
+/// A tile for up to kBlock queries. Its rows are those of token `begin` and the tokens after it:
+/// what lies before is seen by no query of the pass.
 void attend_block(std::span<const Query> queries, std::span<Progress> progress,
-                  const TileRows& tile, bool scattered, int first, int head_dim, float scale) {
+                  const TileRows& tile, bool scattered, int begin, int head_dim, float scale) {
+  const int first = begin / kTileTokens * kTileTokens;  // token of the tile
   Block block;
   block.scattered = scattered;
-  int max_visible = 0;
+  int num_keys = 0;
   for (size_t r = 0; r < kBlock; ++r) {
     const size_t i = std::min(r, queries.size() - 1);  // a place without a query repeats the last
     block.q[r] = queries[i].q;
     block.acc[r] = r < queries.size() ? progress[r].tile.acc : block.spare;
-    block.visible[r] = std::clamp(queries[i].num_keys - first, 0, kTileTokens);
-    max_visible = std::max(max_visible, block.visible[r]);
+    const int room = first + kTileTokens - begin;
+    block.end[r] = std::clamp(queries[i].num_keys - begin, 0, room);
+    block.begin[r] = std::clamp(queries[i].first_key - begin, 0, block.end[r]);
+    num_keys = std::max(num_keys, block.end[r]);
   }
-  score_keys(block, tile, max_visible, head_dim, scale);
+  score_keys(block, tile, num_keys, head_dim, scale);
+  const auto keys_of = [&](size_t r) { return block.end[r] - block.begin[r]; };
   for (size_t r = 0; r < queries.size(); ++r) {
-    if (block.visible[r] > 0) exponentiate(block.p[r], block.visible[r], progress[r].tile);
+    if (keys_of(r) == 0) continue;
+    exponentiate(block.p[r] + block.begin[r], keys_of(r), progress[r].tile);
   }
   weigh_values(block, tile, head_dim);
   const auto join = [&](Partial& whole, const Partial& part, bool is_first) {
     kv::attention::join(whole, part, is_first, head_dim);
   };
   for (size_t r = 0; r < queries.size(); ++r) {
-    if (block.visible[r] == 0) continue;
+    if (keys_of(r) == 0) continue;
     progress[r].begin_tile(first, join);
     progress[r].take_tile(first, join);
   }
@@ -244,7 +264,8 @@ int attend_tile(const Query& query, const TileRows& rows, int first, int head_di
   for (int r = 0; r < kBlock; ++r) {
     block.q[r] = query.q;
     block.acc[r] = r == 0 ? tile.acc : block.spare;
-    block.visible[r] = visible;
+    block.begin[r] = 0;
+    block.end[r] = visible;
   }
   score_keys(block, rows, visible, head_dim, scale);
   std::copy_n(block.p[0], visible, scores);
@@ -259,17 +280,21 @@ void attend(std::span<const Query> queries, const FindRows& find_rows, int head_
   if (progress.size() < queries.size()) progress.resize(queries.size());
   thread_local TileCopy copy;
   TileRows tile;
-  int max_keys = 0;
-  for (const Query& query : queries) max_keys = std::max(max_keys, query.num_keys);
-
-  for (int first = 0; first < max_keys; first += kTileTokens) {
-    const int num_keys = std::min(kTileTokens, max_keys - first);
-    find_rows(first, num_keys, tile);
+  int min_key = INT_MAX, max_keys = 0;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    progress[i].first_key = queries[i].first_key;
+    min_key = std::min(min_key, queries[i].first_key);
+    max_keys = std::max(max_keys, queries[i].num_keys);
+  }
+  for (int begin = min_key, end = 0; begin < max_keys; begin = end) {
+    end = std::min(begin / kTileTokens * kTileTokens + kTileTokens, max_keys);
+    const int num_keys = end - begin;
+    find_rows(begin, num_keys, tile);
     const bool scattered = queries.size() <= kBlock;
     if (!scattered) copy.take(tile, num_keys, head_dim);
     for (size_t i = 0; i < queries.size(); i += kBlock) {
       const size_t n = std::min<size_t>(kBlock, queries.size() - i);
-      attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, scattered, first,
+      attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, scattered, begin,
                    head_dim, scale);
     }
   }

@@ -29,32 +29,33 @@ void join(Partial& whole, const Partial& part, bool is_first, int head_dim);
 /// groups join the result. `join(whole, part, is_first)` does it.
 struct Progress {
   Partial result, group, tile;
+  int first_key = 0;  // that the query sees: before its tile there was nothing
 
   /// The tile that begins at token `first` comes next: the group before it may be complete.
   template <class Join>
   void begin_tile(int first, const Join& join) {
-    if (first % kGroupTokens == 0) end(first, join);
+    if (first % kGroupTokens == 0 && first > first_key) end(first, join);
   }
   /// `tile` is what the tile that begins at token `first` gave.
   template <class Join>
   void take_tile(int first, const Join& join) {
-    join(group, tile, first % kGroupTokens == 0);
+    join(group, tile, first % kGroupTokens == 0 || first <= first_key);
   }
   /// The group that ends before token `end` is complete.
   template <class Join>
   void end(int end, const Join& join) {
-    if (end > 0) join(result, group, end <= kGroupTokens);
+    if (end > 0) join(result, group, same_group(end - 1, first_key));
   }
 };
 
-/// Where the rows of one tile's tokens are: [head_dim] each. Only those of visible keys are read.
+/// Where the rows of a tile's tokens are: [head_dim] each. Only those of visible keys are read.
 struct TileRows {
   const float* k[kTileTokens];
   const float* v[kTileTokens];
 };
 
-/// Fills in the rows of tokens first .. first + num_tokens - 1, the tile that begins there, of one
-/// sequence and KV head. Where they lie is all that a lesson changes.
+/// Fills in the rows of tokens first .. first + num_tokens - 1, all of one tile, of one sequence
+/// and KV head. Where they lie is all that a lesson changes.
 using FindRows = std::function<void(int first, int num_tokens, TileRows& rows)>;
 
 /// Rows at even distances: a FindRows.
@@ -66,21 +67,22 @@ struct KvRows {
   void operator()(int first, int num_tokens, TileRows& rows) const;
 };
 
-/// One query: it sees the keys of tokens 0 .. num_keys - 1.
+/// One query: it sees the keys of tokens first_key .. num_keys - 1.
 struct Query {
   const float* q;  // [head_dim]
   float* out;      // [head_dim]; zeros if there is no key
   int num_keys;
+  int first_key = 0;
 };
 
 /// Queries against the keys of the KV head they share, by the contract. Which queries come in one
 /// call, and in which order, changes no bit: it only saves reading K and V again.
 void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale);
 
-/// What one tile gives one query, from scratch: the piece that attend() merges. `first` is the
-/// tile's first token, query.out is not used. Returns the number of visible keys; if there are any,
-/// `tile` is set, and `scores` (q . k * scale) and `weights` (exp(score - m)) of the visible keys,
-/// kTileTokens of room each.
+/// What one tile gives a query without a window, from scratch: the piece that attend() merges.
+/// `first` is the tile's first token, query.out is not used. Returns the number of visible keys; if
+/// there are any, `tile` is set, and `scores` (q . k * scale) and `weights` (exp(score - m)) of the
+/// visible keys, kTileTokens of room each.
 int attend_tile(const Query& query, const TileRows& rows, int first, int head_dim, float scale,
                 Partial& tile, float* scores, float* weights);
 

@@ -55,9 +55,11 @@ Query query_of(const Queries& queries, int seq, int row, int head) {
   const int seq_len =
       queries.seq_len != nullptr ? queries.seq_len[seq] : end - queries.first_row[seq];
   // The sequence's last row is its last token; the row before it, the token before; and so on.
+  const int position = seq_len - (end - row);
   return {.q = static_cast<const float*>(queries.q) + at,
           .out = static_cast<float*>(queries.out) + at,
-          .num_keys = seq_len - (end - row) + 1};
+          .num_keys = position + 1,
+          .first_key = first_key(position, queries.window)};
 }
 
 void attend_pass(const Queries& queries,

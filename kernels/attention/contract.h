@@ -10,9 +10,14 @@
 //   group   kGroupTiles tiles, counted from token 0: their ordered merge, first tile to last.
 //   result  the ordered merge of the groups, first to last; then acc / l.
 //
-// A key is visible to a query if its position is not after the query's. A tile without a visible
-// key is skipped: it is never merged, so it leaves no trace, not even a signed zero. The tiles are
-// *logical*: where a key lies in memory, in which block, and which thread reads it does not matter.
+// A key is visible to a query if its position is not after the query's and, in a layer with a
+// window of W tokens, less than W before it. A tile or group without a visible key is skipped: it
+// is never merged, so it leaves no trace, not even a signed zero; the first that has one is copied.
+// In a tile that has some, the others count as if they were not there: what K and V hold for them,
+// even NaN, has no say. The tiles are *logical*: where a key lies in memory, in which block, and
+// which thread reads it does not matter.
+
+#include "common/base/host_device.h"
 
 namespace kv::attention {
 
@@ -20,5 +25,16 @@ inline constexpr int kTileTokens = 64;
 inline constexpr int kGroupTiles = 4;
 inline constexpr int kGroupTokens = kTileTokens * kGroupTiles;
 inline constexpr int kMaxHeadDim = 256;
+
+/// The first key that the query at this position sees. window: how many it sees at most, its own
+/// included; 0: all of them.
+KV_HOST_DEVICE constexpr int first_key(int position, int window) {
+  return window > 0 && position >= window ? position - window + 1 : 0;
+}
+
+/// Whether two keys are in one group.
+KV_HOST_DEVICE constexpr bool same_group(int key, int other) {
+  return key / kGroupTokens == other / kGroupTokens;
+}
 
 }  // namespace kv::attention

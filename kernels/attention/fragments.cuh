@@ -24,7 +24,8 @@
 //
 // An element of a product depends on its own pair, column and k alone, so who computes it (which
 // warp, beside which other pairs) leaves no trace. Keys that a pair does not see have p = 0; where
-// no number may be read (past the end of the sequence) V is zero, as 0 * NaN is not.
+// no number may be read (past the end of the sequence, before the window) V is zero or another
+// key's, as 0 * NaN is no zero.
 
 #include <cuda_bf16.h>
 
@@ -92,6 +93,17 @@ __device__ inline void mma_piece(float (&c)[4], const uint4 (&q)[2], const uint4
 /// Scores of 16 pairs and one quarter's keys: s[n][2 h + c] is pair quad + 8 h and the quarter's
 /// key 8 n + 2 t + c. Not scaled yet.
 using QuarterScores = float[2][4];
+
+/// Gives keys before `before`, counted from the quarter's first one, a score that leaves no trace.
+__device__ inline void hide_keys(QuarterScores& s, int h, int before, int t) {
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      if (8 * n + 2 * t + c < before) s[n][2 * h + c] = -INFINITY;
+    }
+  }
+}
 
 /// The largest of this lane's scores of pair `quad + 8 h` that are visible; -inf if none is.
 /// `visible` counts from the quarter's first key.

@@ -52,13 +52,14 @@ void launch_groups(const Queries& queries, const Address& address, const Stream&
       stream, queries, address);
 }
 
-/// False: this GPU has no warpgroups that multiply, or the heads have an odd size.
+/// False: this GPU has no warpgroups that multiply, the heads have an odd size, or there is a
+/// window.
 template <int kHeadDim, class Address>
 bool launch_warpgroups(const Queries& queries, const Address& address, const Stream& stream) {
   if constexpr (kHeadDim != 64 && kHeadDim != 128) {
     return false;
   } else {
-    if (!cuda_backend::is_hopper()) return false;
+    if (!cuda_backend::is_hopper() || queries.window > 0) return false;
     // Two warpgroups share K and V, if that leaves work for every SM.
     const int64_t blocks = (most_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
     if (blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms()) {

@@ -81,18 +81,18 @@ struct SharedResult {
   }
 };
 
-/// Starts the copies of one tile. Rows of tokens from `num_tokens` on become zeros and are not
-/// read.
+/// Starts the copies of one tile. Rows of tokens from `end` on become zeros and are not read; in
+/// place of those before `begin`, its row is.
 template <int kHeadDim, class Rows>
 __device__ inline void start_tile(ManyTile<kHeadDim>& tile, const Rows& rows, int tile_begin,
-                                  int num_tokens) {
+                                  int begin, int end) {
   constexpr int kPieces = ManyTile<kHeadDim>::kPieces;
 #pragma unroll 2
   for (int i = static_cast<int>(threadIdx.x); i < kTileTokens * kPieces; i += kManyThreads) {
     const int row = i / kPieces;
     const int piece = i % kPieces;
-    const bool in_range = tile_begin + row < num_tokens;
-    const int token = in_range ? tile_begin + row : 0;
+    const bool in_range = tile_begin + row < end;
+    const int token = in_range ? max(tile_begin + row, begin) : begin;
     const int to = ManyTile<kHeadDim>::index(row, piece);
     copy_16(&tile.k[to], rows.k_row(token) + 8 * piece, in_range);
     copy_16(&tile.v[to], rows.v_row(token) + 8 * piece, in_range);
@@ -128,14 +128,17 @@ __device__ inline void weigh_all_columns(const ManyTile<kHeadDim>& tile,
   }
 }
 
-/// One tile from scratch. visible[h]: how many of its keys pair quad + 8 h sees.
+/// One tile from scratch. Pair quad + 8 h sees its keys before[h] .. visible[h] - 1; `hides`: some
+/// pair does not see the first one.
 template <int kHeadDim>
 __device__ inline void attend_to_tile_by_warp(const ManyTile<kHeadDim>& tile,
-                                              const QueryRows<kHeadDim>& q, const int (&visible)[2],
+                                              const QueryRows<kHeadDim>& q, const int (&before)[2],
+                                              const int (&visible)[2], bool hides,
                                               LaneState<kHeadDim> (&state)[2]) {
   QuarterScores s[kQuarters];
   uint32_t p[kQuarters][4];
   score_tile<kHeadDim>(tile, q, s);
+  if (hides) hide_front<2>(s, before);
   softmax_tile<kHeadDim, 2>(s, visible, state, p);
   weigh_all_columns<kHeadDim>(tile, p, state);
 }
@@ -158,30 +161,39 @@ __global__ void __launch_bounds__(kManyThreads, 2)
   const auto rows = address.rows(seq, kv_head);
 
   const int last_pair = min(first_pair + kManyPairs, pairs.count()) - 1;
-  const int keys_end = pairs.num_keys(last_pair);
+  const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
+  const int all_see_from = pairs.first_key(last_pair);
+  const int first_tile = keys_begin / kTileTokens;
   const int num_tiles = (keys_end + kTileTokens - 1) / kTileTokens;
-  start_tile(shared.tiles[0], rows, 0, keys_end);
+  start_tile(shared.tiles[first_tile % 2], rows, first_tile * kTileTokens, keys_begin, keys_end);
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const LanePairs<kHeadDim, 2> mine(queries, pairs, first_pair + kMmaPairs * warp, last_pair);
   SharedResult<kHeadDim> result{{}, {}, shared.result};
   LaneState<kHeadDim> group[2], tile[2];
-  for (int i = 0; i < num_tiles; ++i) {
+  for (int i = first_tile; i < num_tiles; ++i) {
     wait_for_copies<0>();
     __syncthreads();  // tile i has come, and everyone is done with tile i - 1
     if (i + 1 < num_tiles) {
-      start_tile(shared.tiles[(i + 1) % 2], rows, (i + 1) * kTileTokens, keys_end);
+      start_tile(shared.tiles[(i + 1) % 2], rows, (i + 1) * kTileTokens, keys_begin, keys_end);
     }
-    const int visible[2] = {mine.num_keys[0] - i * kTileTokens, mine.num_keys[1] - i * kTileTokens};
-    if (!__any_sync(kFullWarp, visible[0] > 0 || visible[1] > 0)) continue;
-    attend_to_tile_by_warp<kHeadDim>(shared.tiles[i % 2], mine.q, visible, tile);
+    const int at = i * kTileTokens;
+    const int before[2] = {mine.first_key[0] - at, mine.first_key[1] - at};
+    const int visible[2] = {mine.num_keys[0] - at, mine.num_keys[1] - at};
+    const bool sees[2] = {visible[0] > 0 && before[0]<kTileTokens, visible[1]> 0 &&
+                          before[1] < kTileTokens};
+    if (!__any_sync(kFullWarp, sees[0] || sees[1])) continue;
+    attend_to_tile_by_warp<kHeadDim>(shared.tiles[i % 2], mine.q, before, visible,
+                                     at < all_see_from, tile);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      if (visible[h] <= 0) continue;  // not merged: no trace
-      if (i % kGroupTiles != 0) {
+      if (!sees[h]) continue;  // not merged: no trace
+      if (before[h] >= 0) {    // the pair's first tile
+        group[h] = tile[h];
+      } else if (i % kGroupTiles != 0) {
         group[h].append(tile[h]);
       } else {  // a new group: the one before is complete
-        if (i > 0) result.append(group[h], h, i == kGroupTiles);
+        result.append(group[h], h, same_group(at - 1, mine.first_key[h]));
         group[h] = tile[h];
       }
     }
@@ -189,7 +201,7 @@ __global__ void __launch_bounds__(kManyThreads, 2)
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (mine.num_keys[h] == 0) continue;
-    result.append_to(group[h], h, mine.num_keys[h] <= kGroupTokens);
+    result.append_to(group[h], h, same_group(mine.num_keys[h] - 1, mine.first_key[h]));
     store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
   }
 }

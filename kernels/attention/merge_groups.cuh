@@ -70,7 +70,7 @@ struct MergeBatch {
 };
 
 /// Grid: (num_kv_heads, pairs of a block, num_seqs * blocks); a thread for each element of a head,
-/// rounded up to whole warps. Sequences of one group have their result already.
+/// rounded up to whole warps. Blocks that see one group have their result already.
 template <int kHeadDim>
 __global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim>* partials,
                                     int max_groups, int blocks_per_seq, int pairs_per_block) {
@@ -82,11 +82,15 @@ __global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim
   const int pair = static_cast<int>(blockIdx.z) % blocks_per_seq * pairs_per_block + pair_in_block;
   const Pairs pairs = pairs_of(queries, seq, kv_head);
   if (pair >= pairs.count()) return;
-  const int last_pair = min(pair - pair_in_block + pairs_per_block, pairs.count()) - 1;
-  if (pairs.num_keys(last_pair) <= kGroupTokens) return;
-  const int num_groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
-  const auto* groups =
-      partials + (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
+  const int first_pair = pair - pair_in_block;
+  const int last_pair = min(first_pair + pairs_per_block, pairs.count()) - 1;
+  const int keys_begin = pairs.first_key(first_pair);
+  if (same_group(keys_begin, pairs.num_keys(last_pair) - 1)) return;
+  const int first_group = pairs.first_key(pair) / kGroupTokens;
+  const int num_groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens - first_group;
+  const auto* groups = partials +
+                       (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups +
+                       (first_group - keys_begin / kGroupTokens);
   const int element = min(static_cast<int>(threadIdx.x), kHeadDim - 1);
 
   MergeBatch<kHeadDim> batch, next;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/attention/contract.h"
 #include "kernels/attention/queries.h"
 
 namespace kv::attention {
@@ -21,6 +22,7 @@ struct Pairs {
   int head_dim;
   int num_rows;  // queries
   int seq_len;   // tokens, the queries' included
+  int window;
 
   __device__ int count() const { return num_rows * heads_per_kv; }
   /// Where the pair's head is in q and out, both [rows, num_heads, head_dim].
@@ -28,9 +30,13 @@ struct Pairs {
     return first_element + pair / heads_per_kv * row_elements +
            static_cast<int64_t>(pair % heads_per_kv) * head_dim;
   }
-  /// How many keys the pair sees: those up to its own token. None if there is no such pair.
+  /// Where the keys end that the pair sees: after its own token. 0 if there is no such pair.
   __device__ int num_keys(int pair) const {
     return pair < count() ? seq_len - num_rows + pair / heads_per_kv + 1 : 0;
+  }
+  /// The first of them that it does see, in a layer with a window.
+  __device__ int first_key(int pair) const {
+    return kv::attention::first_key(num_keys(pair) - 1, window);
   }
 };
 
@@ -45,7 +51,8 @@ __device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head) {
           .heads_per_kv = heads_per_kv,
           .head_dim = queries.head_dim,
           .num_rows = num_rows,
-          .seq_len = queries.seq_len != nullptr ? queries.seq_len[seq] : num_rows};
+          .seq_len = queries.seq_len != nullptr ? queries.seq_len[seq] : num_rows,
+          .window = queries.window};
 }
 
 /// Tokens whose K and V were in memory before this pass began. Only these may be read before

@@ -1,5 +1,7 @@
 #include "kernels/attention/plan.h"
 
+#include <algorithm>
+
 #include "kernels/attention/contract.h"
 
 namespace kv::attention {
@@ -41,6 +43,10 @@ Plan::Plan(const Queries& queries) {
   };
   count_blocks(max_pairs <= 8 ? 8 : kPairsPerBlock);
   max_groups = divide_up(queries.max_seq_len, kGroupTokens);
+  if (queries.window > 0) {  // so many a stretch of tokens may touch
+    const int64_t tokens = int64_t{queries.window} - 1 + queries.max_rows_per_seq;
+    max_groups = std::min(max_groups, divide_up(tokens - 1, kGroupTokens) + 1);
+  }
   groups_per_run = 1;
   in_runs = false;
   const int64_t groups = num_blocks * max_groups;
@@ -48,7 +54,7 @@ Plan::Plan(const Queries& queries) {
     path = Path::kMany;
   } else if (groups >= kEnoughGroups) {
     path = Path::kStream;
-    in_runs = fits_runs(queries, max_pairs, max_groups);
+    in_runs = queries.window == 0 && fits_runs(queries, max_pairs, max_groups);
     if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
   } else {
     path = Path::kSpread;

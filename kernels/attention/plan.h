@@ -32,11 +32,12 @@ struct Plan {
   Path path;
   int pairs_per_block;     // pairs (query, head) that share K and V in a warp: 8 or 16
   int blocks_per_seq;      // of these, of the sequence with the most queries
-  int max_groups;          // groups of keys, of the longest sequence
+  int max_groups;          // groups of keys that the queries of a sequence see, at most
   int64_t num_blocks;      // blocks of pairs, over all sequences and KV heads
   int groups_per_run;      // groups that a CTA of kStream takes one after the other
   bool in_runs;            // of kStream, on Hopper: a CTA for each SM (run_queries.cuh)
-  size_t workspace_bytes;  // counters, then partial results; 0 if no sequence has two groups
+  size_t workspace_bytes;  // counters, then partial results; 0 if nobody sees two groups. A window
+                           // needs no more than none
 
   explicit Plan(const Queries& queries);
 };

@@ -20,6 +20,7 @@ struct Queries {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
+  int window = 0;  // how many keys a query sees, its own included; 0: all of them
 };
 
 /// A lesson's arguments say the same, beside where its K and V are. Heads of K and V are counted
@@ -43,7 +44,9 @@ Queries queries_of(const Args& args) {
                   .max_seq_len = args.max_seq_len,
                   .num_heads = args.num_heads,
                   .num_kv_heads = keys.num_kv_heads,
-                  .head_dim = keys.head_dim};
+                  .head_dim = keys.head_dim,
+                  .window = args.window};
+  if (args.window >= args.max_seq_len) queries.window = 0;  // it hides nothing
   if constexpr (requires { args.seq_len; }) {  // else a sequence is its rows of this pass
     queries.seq_len = args.seq_len;
     queries.max_rows_per_seq = args.max_rows_per_seq;

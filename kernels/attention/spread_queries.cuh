@@ -48,18 +48,19 @@ __device__ inline void store_four(const FourElements& state, bf16* out) {
   *reinterpret_cast<uint2*>(out) = packed;
 }
 
-/// The group's result for one pair from its tiles, in order. keys_here: how many of the group's
-/// keys the pair sees, at least one.
+/// The group's result for one pair from its tiles, in order. The pair sees the group's keys before
+/// .. end - 1, at least one.
 template <int kHeadDim>
 __device__ inline FourElements merge_tiles(const SharedTile<kHeadDim> (&tiles)[kGroupTiles],
-                                           int keys_here, int pair, int element) {
+                                           int before, int end, int pair, int element) {
   const auto read = [&](int slot) {
     const SharedTile<kHeadDim>& t = tiles[slot];
     return four_elements(t.m[pair], t.l[pair],
                          *reinterpret_cast<const float4*>(&t.acc[pair][element]));
   };
-  FourElements state = read(0);
-  for (int slot = 1; slot < kGroupTiles && slot * kTileTokens < keys_here; ++slot) {
+  int slot = max(before, 0) / kTileTokens;
+  FourElements state = read(slot);
+  while (++slot < kGroupTiles && slot * kTileTokens < end) {
     state.append(read(slot));
   }
   return state;
@@ -96,13 +97,15 @@ __device__ inline void leave_four(const FourElements& state, PartialGroup<kHeadD
 /// the pass's own rows come after the wait. One copy of the load's code serves both.
 template <int kHeadDim, class Rows>
 __device__ inline void load_around_wait(TileShare<kHeadDim>& share, const Rows& rows,
-                                        int tile_begin, int earlier_end, int keys_end) {
+                                        int tile_begin, int keys_begin, int earlier_end,
+                                        int keys_end) {
 #pragma unroll 1
   for (int phase = 0; phase < 2; ++phase) {
     // Keeps the compiler from carrying all addresses through the loop.
     asm volatile("" : "+r"(tile_begin));
     if (phase == 1) wait_for_predecessors();
-    share.load(rows, tile_begin, phase == 0 ? 0 : earlier_end, phase == 0 ? earlier_end : keys_end);
+    share.load(rows, tile_begin, phase == 0 ? keys_begin : max(keys_begin, earlier_end),
+               phase == 0 ? earlier_end : keys_end);
   }
 }
 
@@ -134,13 +137,14 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
 
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int group = static_cast<int>(blockIdx.x);
   const int kv_head = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int first_pair = static_cast<int>(blockIdx.z) % blocks_per_seq * kMmaPairs;
   const Pairs pairs = pairs_of(queries, seq, kv_head);
   const int last_pair = min(first_pair + kMmaPairs, pairs.count()) - 1;
-  const int keys_end = pairs.num_keys(last_pair);
+  const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
+  const int first_group = keys_begin / kGroupTokens;
+  const int group = first_group + static_cast<int>(blockIdx.x);
   if (first_pair > last_pair || group * kGroupTokens >= keys_end) {
     wait_for_predecessors();
     return;
@@ -156,41 +160,48 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
   const int element = 4 * lane;
   const int own_pair = first_pair + warp;
   const int own_keys = element < kHeadDim ? pairs.num_keys(own_pair) : 0;
+  const int own_first = pairs.first_key(own_pair);
   bf16* const own_out = out_row(queries, pairs, own_pair) + element;
 
   const auto rows = address.rows(seq, kv_head);
   const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
   TileShare<kHeadDim> share = {};
-  load_around_wait<kHeadDim>(share, rows, tile_begin, min(num_earlier_tokens(pairs), keys_end),
-                             keys_end);
+  load_around_wait<kHeadDim>(share, rows, tile_begin, keys_begin,
+                             min(num_earlier_tokens(pairs), keys_end), keys_end);
   uint4 q[kRowPieces<kHeadDim>][2];
 #pragma unroll
   for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
     q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
     q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
   }
+  const int before[2] = {pairs.first_key(pair[0]) - tile_begin,
+                         pairs.first_key(pair[1]) - tile_begin};
   const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};
-  attend_to_tile_by_four_warps<kHeadDim>(share, q, visible, tile_begin < keys_end,
+  attend_to_tile_by_four_warps<kHeadDim>(share, q, before, visible, tile_begin < keys_end,
                                          tiles[warp / kQuarters]);
   __syncthreads();
 
-  const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens;
+  const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens - first_group;
   const int64_t block = static_cast<int64_t>(blockIdx.z) * gridDim.y + kv_head;
   auto* partials = static_cast<PartialGroup<kHeadDim>*>(workspace.partials);
   partials += block * workspace.max_groups;
-  const int keys_here = own_keys - group * kGroupTokens;
-  if (keys_here > 0) {
-    const FourElements state = merge_tiles<kHeadDim>(tiles, keys_here, warp, element);
+  const int own_before = own_first - group * kGroupTokens;
+  const int own_end = own_keys - group * kGroupTokens;
+  if (own_end > 0 && own_before < kGroupTokens) {
+    const FourElements state = merge_tiles<kHeadDim>(tiles, own_before, own_end, warp, element);
     if (num_groups == 1) {
       store_four(state, own_out);
     } else {
-      leave_four<kHeadDim>(state, partials[group], warp, element);
+      leave_four<kHeadDim>(state, partials[group - first_group], warp, element);
     }
   }
   if (num_groups == 1 || !comes_last(&workspace.counters[block], num_groups)) return;
   if (own_keys == 0) return;
-  const int groups_seen = (own_keys + kGroupTokens - 1) / kGroupTokens;
-  store_four(merge_partials<kHeadDim>(partials, groups_seen, warp, element), own_out);
+  const int own_group = own_first / kGroupTokens;
+  const int groups_seen = (own_keys + kGroupTokens - 1) / kGroupTokens - own_group;
+  store_four(
+      merge_partials<kHeadDim>(partials + (own_group - first_group), groups_seen, warp, element),
+      own_out);
 }
 
 }  // namespace kv::attention

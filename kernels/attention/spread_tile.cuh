@@ -86,12 +86,12 @@ struct SharedTile {
   float quarter_max[kQuarters][kMmaPairs];
 };
 
-/// First step: this warp's quarter of the scores, and their largest. visible[h]: how many of the
-/// tile's keys pair quad + 8 h sees.
+/// First step: this warp's quarter of the scores, and their largest. Pair quad + 8 h sees the
+/// tile's keys before[h] .. visible[h] - 1.
 template <int kHeadDim>
 __device__ inline void score_quarter(const TileShare<kHeadDim>& share, const QueryRows<kHeadDim>& q,
-                                     const int (&visible)[2], QuarterScores& s,
-                                     SharedTile<kHeadDim>& shared) {
+                                     const int (&before)[2], const int (&visible)[2],
+                                     QuarterScores& s, SharedTile<kHeadDim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quarter = quarter_of_warp();
 #pragma unroll
@@ -101,6 +101,7 @@ __device__ inline void score_quarter(const TileShare<kHeadDim>& share, const Que
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    hide_keys(s, h, before[h] - quarter * kQuarterTokens, lane % 4);
     const int here = visible[h] - quarter * kQuarterTokens;
     const float largest = quad_max(lane_max(s, h, here, lane % 4));
     if (lane % 4 == 0) shared.quarter_max[quarter][lane / 4 + 8 * h] = largest;
@@ -184,11 +185,11 @@ __device__ inline void weigh_quarter(const TileShare<kHeadDim>& share, const int
 template <int kHeadDim>
 __device__ inline void attend_to_tile_by_four_warps(const TileShare<kHeadDim>& share,
                                                     const QueryRows<kHeadDim>& q,
-                                                    const int (&visible)[2], bool active,
-                                                    SharedTile<kHeadDim>& shared) {
+                                                    const int (&before)[2], const int (&visible)[2],
+                                                    bool active, SharedTile<kHeadDim>& shared) {
   QuarterScores s = {};
   float m[2];
-  if (active) score_quarter<kHeadDim>(share, q, visible, s, shared);
+  if (active) score_quarter<kHeadDim>(share, q, before, visible, s, shared);
   __syncthreads();
   if (active) softmax_quarter<kHeadDim>(visible, s, m, shared);
   __syncthreads();

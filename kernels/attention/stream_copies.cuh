@@ -24,8 +24,8 @@ struct StreamTile {
   __device__ const uint4* v_piece(int row, int piece) const { return &v[row * kStrideV + piece]; }
 };
 
-/// This lane's copies of the tiles of one run of tokens, which ends before token `end`. Two groups
-/// of copies are under way at a time: a tile's K and its V.
+/// This lane's copies of the tiles of one run of tokens, begin .. end - 1. Two groups of copies are
+/// under way at a time: a tile's K and its V.
 template <int kHeadDim, class Rows>
 struct StreamCopies {
   using Tile = StreamTile<kHeadDim>;
@@ -35,21 +35,23 @@ struct StreamCopies {
 
   Tile& tile;
   Rows rows;  // from this lane's piece on, if kWholeRows
-  int end;
+  int begin, end;
   int row_of[2];  // in K and V: tokens lane and lane + 32 of the tile that is copied next
 
-  __device__ StreamCopies(StreamTile<kHeadDim>& to, const Rows& from, int end_token)
-      : tile(to), rows(from), end(end_token) {
+  __device__ StreamCopies(StreamTile<kHeadDim>& to, const Rows& from, int begin_token,
+                          int end_token)
+      : tile(to), rows(from), begin(begin_token), end(end_token) {
     const int element = kWholeRows ? static_cast<int>(threadIdx.x) % kPieces * 8 : 0;
     rows.k += element;
     rows.v += element;
   }
 
-  /// Looks up where the tile's rows are. What lies past the end is not looked up.
+  /// Looks up where the tile's rows are. What lies outside of the run is not looked up.
   __device__ void find_rows(int tile_begin) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      row_of[i] = rows.row_of(min(tile_begin + static_cast<int>(threadIdx.x) + 32 * i, end - 1));
+      const int token = tile_begin + static_cast<int>(threadIdx.x) + 32 * i;
+      row_of[i] = rows.row_of(min(max(token, begin), end - 1));
     }
   }
   __device__ void start_k(int tile_begin) {

@@ -59,7 +59,8 @@ __device__ inline void leave_partial(const LaneState<kHeadDim>& group, int h,
 /// Grid: (num_kv_heads, runs of groups of the longest sequence, num_seqs * blocks of 8 kHalves
 /// pairs); 32 threads, lanes as in LaneState. Neighbouring CTAs read neighbouring heads of the same
 /// tokens. A sequence of one group is done here; of the others the groups' results go to
-/// partials[num_seqs * blocks, num_kv_heads, max_groups].
+/// partials[num_seqs * blocks, num_kv_heads, max_groups], from the
+/// first one on that the block sees.
 template <int kHeadDim, int kHalves, class Address>
 __global__ void __launch_bounds__(32)
     stream_queries_kernel(Queries queries, Address address, PartialGroup<kHeadDim>* partials,
@@ -74,15 +75,18 @@ __global__ void __launch_bounds__(32)
   const int first_pair = static_cast<int>(blockIdx.z) % blocks_per_seq * kPairs;
   const Pairs pairs = pairs_of(queries, seq, kv_head);
   const int last_pair = min(first_pair + kPairs, pairs.count()) - 1;
-  const int keys_end = pairs.num_keys(last_pair);
-  const int run_begin = static_cast<int>(blockIdx.y) * groups_per_run * kGroupTokens;
-  const int run_end = min(run_begin + groups_per_run * kGroupTokens, keys_end);
+  const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
+  const int all_see_from = pairs.first_key(last_pair);
+  const int first_group = keys_begin / kGroupTokens;
+  const int run_groups = first_group + static_cast<int>(blockIdx.y) * groups_per_run;
+  const int run_end = min((run_groups + groups_per_run) * kGroupTokens, keys_end);
+  const int run_begin = max(run_groups * kGroupTokens, keys_begin / kTileTokens * kTileTokens);
   if (first_pair > last_pair || run_begin >= keys_end) {
     wait_for_predecessors();
     return;
   }
 
-  StreamCopies copies(shared, address.rows(seq, kv_head), run_end);
+  StreamCopies copies(shared, address.rows(seq, kv_head), keys_begin, run_end);
   copies.find_rows(run_begin);
   // Tokens of earlier passes were written before this pass began; its own rows come later.
   const bool early = min(run_begin + kTileTokens, run_end) <= num_earlier_tokens(pairs);
@@ -92,22 +96,26 @@ __global__ void __launch_bounds__(32)
   if (early) wait_for_predecessors();
 
   const LanePairs<kHeadDim, kHalves> mine(queries, pairs, first_pair, last_pair);
-  const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens;
+  const bool one_group = same_group(keys_begin, keys_end - 1);
   partials += (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
 
   LaneState<kHeadDim> group[kHalves], tile[kHalves];
   for (int tile_begin = run_begin; tile_begin < run_end; tile_begin += kTileTokens) {
     const int next = tile_begin + kTileTokens;
     copies.find_rows(next);
-    int visible[2];
+    int before[2], visible[2];
 #pragma unroll
-    for (int h = 0; h < kHalves; ++h) visible[h] = mine.num_keys[h] - tile_begin;
+    for (int h = 0; h < kHalves; ++h) {
+      before[h] = mine.first_key[h] - tile_begin;
+      visible[h] = mine.num_keys[h] - tile_begin;
+    }
     QuarterScores s[kQuarters];
     uint32_t p[kQuarters][4];
     wait_for_all_but_one();  // K is there, V may not be
     score_tile<kHeadDim>(shared, mine.q, s);
     __syncwarp();  // all lanes have read K
     copies.start_k(next);
+    if (tile_begin < all_see_from) hide_front<kHalves>(s, before);
     softmax_tile<kHeadDim, kHalves>(s, visible, tile, p);
     wait_for_all_but_one();  // V is there, the next K may not be
     weigh_two_columns_at_a_time<kHeadDim, kHalves>(shared, p, tile);
@@ -118,23 +126,23 @@ __global__ void __launch_bounds__(32)
     const bool ends_group = next % kGroupTokens == 0 || next >= run_end;
 #pragma unroll
     for (int h = 0; h < kHalves; ++h) {
-      if (visible[h] > 0) {  // else not merged: no trace
-        if (begins_group) {
+      if (visible[h] > 0 && before[h] < kTileTokens) {  // else not merged: no trace
+        if (begins_group || before[h] >= 0) {
           group[h] = tile[h];
         } else {
           group[h].append(tile[h]);
         }
       }
-      if (!ends_group || num_groups == 1) continue;
+      if (!ends_group || one_group) continue;
       const int index = tile_begin / kGroupTokens;
-      if (mine.num_keys[h] > index * kGroupTokens) {
-        leave_partial<kHeadDim>(group[h], h, partials[index]);
+      if (mine.num_keys[h] > index * kGroupTokens && before[h] < kTileTokens) {
+        leave_partial<kHeadDim>(group[h], h, partials[index - first_group]);
       }
     }
   }
 
   wait_for_copies<0>();
-  if (num_groups > 1) return;
+  if (!one_group) return;
 #pragma unroll
   for (int h = 0; h < kHalves; ++h) {
     if (mine.num_keys[h] == 0) continue;

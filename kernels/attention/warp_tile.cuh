@@ -22,7 +22,8 @@ using LaneState = PairState<kHeadDim / 4>;
 template <int kHeadDim, int kHalves>
 struct LanePairs {
   int pair[kHalves];
-  int num_keys[kHalves];  // that each of them sees; none if there is no such pair
+  int num_keys[kHalves];   // each of them sees first_key .. num_keys - 1; none if there is no such
+  int first_key[kHalves];  // pair
   uint4 q[kRowPieces<kHeadDim>][2] = {};
 
   __device__ LanePairs(const Queries& queries, const Pairs& pairs, int first, int last_pair) {
@@ -31,6 +32,7 @@ struct LanePairs {
     for (int h = 0; h < kHalves; ++h) {
       pair[h] = first + lane / 4 + 8 * h;
       num_keys[h] = pairs.num_keys(pair[h]);
+      first_key[h] = pairs.first_key(pair[h]);
       // A pair that does not exist works on the last one's row; it is not stored.
       const bf16* row = q_row(queries, pairs, min(pair[h], last_pair));
 #pragma unroll
@@ -67,6 +69,18 @@ __device__ inline void score_tile(const Tile& tile, const QueryRows<kHeadDim>& q
       }
       mma_piece<kHeadDim>(s[n / 2][n % 2], q[i], k, i);
     }
+  }
+}
+
+/// Takes the keys before a pair's first one out of the scores: they get p = 0, whatever K has
+/// there. before[h]: how many of the tile's keys pair quad + 8 h does not see at its front.
+template <int kHalves>
+__device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&before)[2]) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h) {
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) hide_keys(s[i], h, before[h] - i * kQuarterTokens, t);
   }
 }
 

@@ -11,6 +11,8 @@
 
 namespace lesson01 {
 
+using kv::attention::first_key;
+
 float score_of(const float* q, const float* k, int head_dim, float scale) {
   float dot = 0.0f;
   for (int d = 0; d < head_dim; ++d) dot += q[d] * k[d];
@@ -39,7 +41,8 @@ void attend_row(const CausalAttentionArgs& args, int seq, int row, int head) {
   float* out = static_cast<float*>(args.out) + at;          // [head_dim]
 
   OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
-  for (int key = args.first_row[seq]; key <= row; ++key) {
+  const int begin = args.first_row[seq];
+  for (int key = begin + first_key(row - begin, args.window); key <= row; ++key) {
     const int64_t kv_at = (int64_t{key} * args.num_kv_heads + kv_head) * head_dim;
     const float* k = static_cast<const float*>(args.k) + kv_at;  // [head_dim]
     const float* v = static_cast<const float*>(args.v) + kv_at;  // [head_dim]

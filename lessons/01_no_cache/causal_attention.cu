@@ -17,6 +17,7 @@ namespace lesson01 {
 namespace {
 
 using bf16 = __nv_bfloat16;
+using kv::attention::first_key;
 
 template <int kHeadDim>
 constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
@@ -76,7 +77,8 @@ __global__ void causal_attention_kernel(CausalAttentionArgs args) {
   for (int i = 0; i < kPerLane<kHeadDim>; ++i) q[i] = element<kHeadDim>(q_row, i);
 
   LaneSoftmax<kHeadDim> sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
-  for (int key = args.first_row[seq]; key <= row; ++key) {
+  const int begin = args.first_row[seq];
+  for (int key = begin + first_key(row - begin, args.window); key <= row; ++key) {
     const int64_t kv_at = (int64_t{key} * args.num_kv_heads + kv_head) * kHeadDim;
     const bf16* k = static_cast<const bf16*>(args.k) + kv_at;  // [kHeadDim]
     const bf16* v = static_cast<const bf16*>(args.v) + kv_at;  // [kHeadDim]

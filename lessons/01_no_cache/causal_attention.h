@@ -23,6 +23,7 @@ struct CausalAttentionArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
+  int window = 0;  // how many keys a query sees, its own included; 0: all of them
 };
 
 /// What is known about one query after some of its keys.

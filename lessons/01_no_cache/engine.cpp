@@ -24,7 +24,8 @@ void CausalAttention::forward(const kv::AttentionRows& rows, const kv::Stream& s
                                  .max_seq_len = max_seq_len_,
                                  .num_heads = num_heads_,
                                  .num_kv_heads = num_kv_heads_,
-                                 .head_dim = head_dim_};
+                                 .head_dim = head_dim_,
+                                 .window = rows.window};
   const bool plain = rows.kernel == kv::Kernel::kPlain;
   (plain ? causal_attention : fast_causal_attention)(args, stream);
 }

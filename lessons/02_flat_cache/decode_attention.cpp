@@ -12,6 +12,7 @@
 
 namespace lesson02 {
 
+using kv::attention::first_key;
 using lesson01::add_key;
 using lesson01::OnlineSoftmax;
 using lesson01::score_of;
@@ -31,7 +32,7 @@ void attend_row(const DecodeAttentionArgs& args, int seq, int row, int head) {
   float* out = static_cast<float*>(args.out) + at;          // [head_dim]
 
   OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
-  for (int key = 0; key <= position; ++key) {
+  for (int key = first_key(position, args.window); key <= position; ++key) {
     const int64_t slot = args.slab_begin[seq] + key;
     const int64_t kv_at = (slot * args.num_kv_heads + kv_head) * head_dim;
     const float* k = static_cast<const float*>(args.k_cache) + kv_at;  // [head_dim]

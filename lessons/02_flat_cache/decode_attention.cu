@@ -5,6 +5,7 @@
 
 #include <cuda_bf16.h>
 
+#include "kernels/attention/contract.h"
 #include "kernels/attention/head_dims.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/warp.cuh"
@@ -13,6 +14,7 @@ namespace lesson02 {
 namespace {
 
 using bf16 = __nv_bfloat16;
+using kv::attention::first_key;
 
 // Lesson 01's pieces, as they stand there.
 
@@ -76,7 +78,7 @@ __global__ void decode_attention_kernel(DecodeAttentionArgs args) {
   for (int i = 0; i < kPerLane<kHeadDim>; ++i) q[i] = element<kHeadDim>(q_row, i);
 
   LaneSoftmax<kHeadDim> sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
-  for (int key = 0; key <= position; ++key) {
+  for (int key = first_key(position, args.window); key <= position; ++key) {
     const int64_t slot = args.slab_begin[seq] + key;
     const int64_t kv_at = (slot * args.num_kv_heads + kv_head) * kHeadDim;
     const bf16* k = static_cast<const bf16*>(args.k_cache) + kv_at;  // [kHeadDim]

@@ -40,6 +40,7 @@ void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& str
   args.out = rows.out;
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
+  args.window = rows.window;
   append_kv({.k = rows.k,
              .v = rows.v,
              .row_seq = row_seq_,

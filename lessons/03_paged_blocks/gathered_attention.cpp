@@ -45,6 +45,7 @@ void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream&
   args.out = rows.out;
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
+  args.window = rows.window;
   const bool plain = rows.kernel == kv::Kernel::kPlain;
   (plain ? lesson02::decode_attention : lesson02::fast_decode_attention)(args, stream);
 }

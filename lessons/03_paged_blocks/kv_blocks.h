@@ -8,12 +8,7 @@
 #include <cstdint>
 
 #include "common/base/device.h"
-
-#ifdef __CUDACC__
-#define KV_HOST_DEVICE __host__ __device__
-#else
-#define KV_HOST_DEVICE
-#endif
+#include "common/base/host_device.h"
 
 namespace lesson03 {
 

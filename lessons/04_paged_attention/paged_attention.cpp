@@ -14,6 +14,7 @@
 
 namespace lesson04 {
 
+using kv::attention::first_key;
 using lesson01::score_of;
 using lesson03::k_row;
 using lesson03::v_row;
@@ -43,7 +44,7 @@ void attend_row(const PagedAttentionArgs& args, int seq, int row, int head) {
   float* out = static_cast<float*>(args.out) + at;          // [head_dim]
 
   Partial so_far{};  // no key yet
-  for (int key = 0; key <= position; ++key) {
+  for (int key = first_key(position, args.window); key <= position; ++key) {
     const int32_t block_id = table[key / block_size];
     const int offset = key % block_size;
     const float* k = k_row<float>(args.cache, block_id, offset) + kv_head * head_dim;

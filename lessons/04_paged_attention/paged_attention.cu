@@ -15,6 +15,7 @@ namespace lesson04 {
 namespace {
 
 using bf16 = __nv_bfloat16;
+using kv::attention::first_key;
 using lesson03::k_row;
 using lesson03::v_row;
 
@@ -67,7 +68,7 @@ __global__ void paged_attention_kernel(PagedAttentionArgs args) {
   for (int i = 0; i < kPerLane; ++i) q[i] = element(q_row, i);
 
   LanePartial<kPerLane> so_far;  // no key yet
-  for (int key = 0; key <= position; ++key) {
+  for (int key = first_key(position, args.window); key <= position; ++key) {
     const int32_t block_id = table[key / block_size];
     const int offset = key % block_size;
     const bf16* k = k_row<bf16>(args.cache, block_id, offset) + kv_head * kHeadDim;

@@ -35,6 +35,7 @@ PagedAttentionArgs PagedCacheAttention::args_of(const kv::AttentionRows& rows) c
   args.cache = cache_->layer(rows.layer);
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
+  args.window = rows.window;
   args.block_tables = block_tables_;
   return args;
 }

@@ -197,23 +197,64 @@ TEST_CASE("config: what is not built here is refused by name") {
   CHECK(error_with("rope_scaling", {{"rope_type", "default"}}) == "no error");
 }
 
-TEST_CASE("config: a sliding window is refused only where it is in use") {
-  json config = qwen3_06b();
-  config["sliding_window"] = 4096;
-  CHECK_NOTHROW(parse(config));  // set, and switched off
-  config["use_sliding_window"] = true;
-  CHECK_NOTHROW(parse(config));  // max_window_layers: no layer has one
-  config["max_window_layers"] = 27;
-  CHECK(contains(user_error_of([&] { parse(config); }), "\"use_sliding_window\" is true"));
-  config["sliding_window"] = nullptr;
-  CHECK_NOTHROW(parse(config));
+TEST_CASE("config: sliding windows are those of transformers' Qwen3Config") {
+  const auto with = [](const json& keys) {
+    json config = qwen3_06b();
+    config["num_hidden_layers"] = 4;
+    config.update(keys);
+    return config;
+  };
+  const auto windows = [&](const json& keys) {
+    const ModelConfig config = parse(with(keys));
+    std::vector<int> all;
+    for (int layer = 0; layer < 4; ++layer) all.push_back(config.window_of(layer));
+    return all;
+  };
+  using Windows = std::vector<int>;
+  const json mixed = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  CHECK(windows({{"use_sliding_window", true}, {"sliding_window", 7}, {"layer_types", mixed}}) ==
+        Windows{7, 0, 7, 0});
+  // Without "layer_types": from max_window_layers on, which is 28 if the file does not say it.
+  CHECK(windows({{"use_sliding_window", true}, {"sliding_window", 7}, {"max_window_layers", 3}}) ==
+        Windows{0, 0, 0, 7});
+  json config = with({{"use_sliding_window", true}, {"sliding_window", 7}});
+  config.erase("max_window_layers");
+  CHECK(parse(config).windows.empty());
+  config["max_window_layers"] = 0;
+  config.erase("sliding_window");
+  CHECK(parse(config).windows == Windows{4096, 4096, 4096, 4096});
+  // Switched off, or none: ignored.
+  CHECK(windows({{"sliding_window", 7}, {"max_window_layers", 0}}) == Windows{0, 0, 0, 0});
+  CHECK(windows({{"use_sliding_window", true}, {"max_window_layers", 0}}) == Windows{0, 0, 0, 0});
+  const json full = std::vector<std::string>(4, "full_attention");
+  CHECK(windows({{"use_sliding_window", true}, {"sliding_window", 7}, {"layer_types", full}}) ==
+        Windows{0, 0, 0, 0});
+}
 
-  std::vector<std::string> types(28, "full_attention");
+TEST_CASE("config: a sliding window that cannot be is refused") {
+  json types = std::vector<std::string>(28, "full_attention");
   CHECK(error_with("layer_types", types) == "no error");
   types[3] = "sliding_attention";
-  CHECK(contains(error_with("layer_types", types), "\"layer_types\" has \"sliding_attention\""));
-  types.pop_back();
+  CHECK(contains(error_with("layer_types", types),
+                 "has \"sliding_attention\", wanted \"use_sliding_window\": true and a"));
+  json config = qwen3_06b();
+  config["layer_types"] = types;
+  config["use_sliding_window"] = true;
+  CHECK(
+      contains(user_error_of([&] { parse(config); }), "wanted \"use_sliding_window\": true and a"));
+  for (const json& window : {json(0), json(-1), json("7"), json(7.5), json(1'000'000'000'000)}) {
+    CAPTURE(window.dump());
+    config["sliding_window"] = window;
+    CHECK(
+        contains(user_error_of([&] { parse(config); }), "\"sliding_window\" is " + window.dump()));
+  }
+  types[3] = "chunked_attention";
+  CHECK(contains(error_with("layer_types", types),
+                 "\"layer_types\" has \"chunked_attention\", wanted \"full_attention\" or"));
+  types.erase(3);
   CHECK(contains(error_with("layer_types", types), "one entry for each of 28 layers"));
+  check_refused({{"use_sliding_window", 1, "\"use_sliding_window\" is 1, wanted true or false"},
+                 {"layer_types", "full_attention", "\"layer_types\" is \"full_attention\""}});
 }
 
 TEST_CASE("config: a folder without config.json is refused") {

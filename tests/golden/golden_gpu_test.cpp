@@ -58,4 +58,7 @@ TEST_CASE("golden logits on CUDA: GQA 2, head_dim 96") { check_cuda("gqa2_dim96_
 TEST_CASE("golden logits on CUDA: GQA 4, head_dim 128, from fp16 weights") {
   check_cuda("gqa4_dim128_fp16");
 }
+TEST_CASE("golden logits on CUDA: a sliding window of 100 in two of three layers") {
+  check_cuda("gqa2_dim64_windows");
+}
 TEST_CASE("golden logits on CUDA: the model that ships") { check_cuda("tiny"); }

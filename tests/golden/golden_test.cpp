@@ -81,6 +81,9 @@ TEST_CASE("golden logits on the CPU: GQA 2, head_dim 96, bf16, untied") {
 TEST_CASE("golden logits on the CPU: GQA 4, head_dim 128, fp16, old config") {
   check_cpu("gqa4_dim128_fp16");
 }
+TEST_CASE("golden logits on the CPU: a sliding window of 100 in two of three layers") {
+  check_cpu("gqa2_dim64_windows");
+}
 TEST_CASE("golden logits on the CPU: the model that ships") { check_cpu("tiny"); }
 
 TEST_CASE("the golden check can fail: it sees NaN, a missing row and a small error") {

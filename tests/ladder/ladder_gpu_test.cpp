@@ -6,6 +6,7 @@
 #include "common/model/tokenizer.h"
 #include "ladder.h"
 #include "prompts.h"
+#include "tests/support/windowed_model.h"
 #include "workload.h"
 
 namespace {
@@ -33,6 +34,25 @@ TEST_CASE("every lesson gives the same bits on CUDA, fast and plain, together an
       const auto alone = ladder::lessons().back().make_engine(model, {});
       const auto found = alone->generate({&simple.requests[i], 1}).completions[0];
       CHECK(found.logits_xxh64 == rungs[0].completions[i].logits_xxh64);
+    }
+  }
+}
+
+TEST_CASE("every lesson gives the same bits on CUDA in a model with sliding windows") {
+  kv::GenerateOptions options;
+  options.max_tokens = 96;
+  for (const int window : {1, 17, 64, 100}) {
+    CAPTURE(window);
+    const kvtest::WindowedModel windowed(window);
+    kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
+    const auto tokenizer = kv::Tokenizer::load(windowed.folder());
+    for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
+      model.set_kernel(kernel);
+      const auto server = ladder::server_requests(options, tokenizer, model.config()).workload;
+      const auto busy =
+          ladder::climb(model, server, ladder::lessons(), {256, ladder::kServerKvTokens});
+      CHECK(ladder::first_mismatch(busy) == std::nullopt);
+      if (window == 17) ladder::check_prompts(model, 100, 1);
     }
   }
 }

@@ -17,6 +17,7 @@
 #include "tests/support/same_bits.h"
 #include "tests/support/shell.h"
 #include "tests/support/shipped_model.h"
+#include "tests/support/windowed_model.h"
 #include "workload.h"
 
 namespace {
@@ -60,6 +61,25 @@ TEST_CASE("every lesson gives the same bits on the CPU, fast and plain, and each
   const auto plain = ladder::climb(model, workload, ladder::lessons());
   CHECK(ladder::first_mismatch(plain) == std::nullopt);
   CHECK(plain[0].digest != fast[0].digest);
+}
+
+TEST_CASE("every lesson gives the same bits in a model with sliding windows, fast and plain") {
+  const auto workload = some_requests();
+  kv::Model without = kv::Model::load(kTiny, kv::Device::kCpu);
+  for (const int window : {1, 17, 64, 1000}) {
+    CAPTURE(window);
+    const kvtest::WindowedModel windowed(window);
+    kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCpu);
+    for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
+      model.set_kernel(kernel);
+      without.set_kernel(kernel);
+      const auto rungs = ladder::climb(model, workload, ladder::lessons());
+      CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+      const auto all = ladder::climb(without, workload, std::span(ladder::lessons()).subspan(3, 1));
+      CHECK((all[0].digest == rungs[0].digest) == (window == 1000));
+      if (window == 17) ladder::check_prompts(model, 40, 1);
+    }
+  }
 }
 
 TEST_CASE("each lesson after the second is better than the one before, at equal bits") {

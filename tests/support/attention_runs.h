@@ -63,8 +63,10 @@ inline Outputs download_outputs(const kv::DeviceBuffer& out, const HeadShape& sh
   return outputs;
 }
 
-/// Attention in double precision of the part's rows, over V or over |V|.
-inline std::vector<double> in_double(const HeadShape& shape, const Part& part, bool magnitude) {
+/// Attention in double precision of the part's rows, over V or over |V|. window: how many keys a
+/// query sees, its own included; 0: all of them.
+inline std::vector<double> in_double(const HeadShape& shape, const Part& part, bool magnitude,
+                                     int window = 0) {
   const Sequence& s = *part.sequence;
   const std::vector<float> q = floats_of(last_rows(s.q, part.num_rows, shape.q_width()));
   const std::vector<float> k = floats_of(s.k);
@@ -74,11 +76,13 @@ inline std::vector<double> in_double(const HeadShape& shape, const Part& part, b
   const int group = shape.num_heads / shape.num_kv_heads;
   std::vector<double> all;
   for (int row = 0; row < part.num_rows; ++row) {
+    const int num_keys = s.len - part.num_rows + row + 1;
+    const int hidden = window > 0 ? std::max(num_keys - window, 0) : 0;
     for (int head = 0; head < shape.num_heads; ++head) {
-      const auto kv_at = static_cast<size_t>(head / group) * dim;
-      const auto out =
-          naive_attention(&q[all.size()], &k[kv_at], &v[kv_at], s.len - part.num_rows + row + 1,
-                          shape.kv_width(), shape.head_dim);
+      const size_t kv_at =
+          static_cast<size_t>(head / group) * dim + static_cast<size_t>(hidden) * shape.kv_width();
+      const auto out = naive_attention(&q[all.size()], &k[kv_at], &v[kv_at], num_keys - hidden,
+                                       shape.kv_width(), shape.head_dim);
       all.insert(all.end(), out.begin(), out.end());
     }
   }

@@ -9,7 +9,7 @@
 namespace lesson01_test {
 
 /// Causal attention over whole sequences: every token is a query.
-inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device) {
+inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, int window = 0) {
   return [=](const kvtest::HeadShape& shape, const std::vector<kvtest::Part>& parts) {
     const kv::Stream stream(device);
     kvtest::Rows k, v;
@@ -38,7 +38,8 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device) {
                                              .max_seq_len = longest,
                                              .num_heads = shape.num_heads,
                                              .num_kv_heads = shape.num_kv_heads,
-                                             .head_dim = shape.head_dim};
+                                             .head_dim = shape.head_dim,
+                                             .window = window};
     if (kernel == kv::Kernel::kPlain) {
       lesson01::causal_attention(args, stream);
     } else {

@@ -22,6 +22,7 @@ struct Layout {
   int more_tokens = 0;     // in max_seq_len
   int more_rows = 0;       // in max_rows_per_seq
   int runs = 1;
+  int window = 0;
 };
 
 /// Where the rows of a pass go: append_kv with this.
@@ -105,7 +106,8 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
                                        .max_seq_len = longest + layout.more_tokens,
                                        .num_heads = shape.num_heads,
                                        .num_kv_heads = shape.num_kv_heads,
-                                       .head_dim = shape.head_dim};
+                                       .head_dim = shape.head_dim,
+                                       .window = layout.window};
     const auto workspace =
         kvtest::poisoned(lesson02::decode_attention_workspace_bytes(args), stream, 0);
     args.workspace = workspace.data();

@@ -35,6 +35,7 @@ struct Blocks {
   int first_block = 0;          // blocks in front that nobody reads: they take no memory
   int seq_len_bound = 0;   // 0: the longest sequence; a large one makes the plan expect much work
   bool one_table = false;  // all sequences have the first one's blocks
+  int window = 0;
 };
 
 /// A kernel, and the workspace it wants (null: none).
@@ -47,8 +48,8 @@ inline Op op_of(kv::Kernel kernel) {
   return {lesson04::fast_paged_attention, lesson04::paged_attention_workspace_bytes};
 }
 
-/// A pass over sequences in shuffled blocks; their tables have an entry after the last block that
-/// must not be followed.
+/// A pass over sequences in shuffled blocks. Their tables have an entry after the last block that
+/// must not be followed, and entries for blocks before the window that must not be.
 class Pass {
  public:
   Pass(const HeadShape& shape, const std::vector<Part>& parts, const Blocks& blocks,
@@ -73,6 +74,7 @@ class Pass {
     args.max_rows_per_seq = most_rows;
     args.max_seq_len = std::max(*std::ranges::max_element(seq_len), blocks.seq_len_bound);
     args.num_heads = shape.num_heads;
+    args.window = blocks.window;
   }
 
   Outputs run(const Op& op) {
@@ -116,6 +118,9 @@ class Pass {
         std::copy_n(part.sequence->k.begin() + t * width, width, at(k, block, t % size));
         std::copy_n(part.sequence->v.begin() + t * width, width, at(v, block, t % size));
       }
+      const int first_query = part.sequence->len - part.num_rows;
+      const int forgotten = kv::attention::first_key(first_query, blocks.window) / size;
+      std::fill_n(table.begin(), forgotten, 1 << 30);
       if (blocks.one_table && !tables.empty())
         table = {tables.begin(), tables.begin() + max_blocks};
       tables.insert(tables.end(), table.begin(), table.end());

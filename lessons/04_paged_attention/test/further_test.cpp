@@ -1,5 +1,6 @@
-// "A window": PagedAttentionArgs::window lets a query see its last `window` tokens only, in the
-// plain kernels. Waits as long as there is no such member. On CUDA, too, where there is a device.
+// "Sinks": PagedAttentionArgs::sinks lets a query see the first `sinks` tokens besides its window,
+// in the plain kernels. Waits as long as there is no such member. On CUDA, too, where there is a
+// device.
 
 #include "attend.h"
 #include "common/base/todo.h"
@@ -17,29 +18,36 @@ std::vector<kv::Device> devices() {
   return all;
 }
 
-/// The last rows of a sequence, by the plain kernel, with a window.
+struct Seen {
+  int window, sinks;
+};
+
+/// The last rows of a sequence, by the plain kernel, with a window and sinks.
 template <class Args>
-std::vector<float> with_window(const Sequence& s, int num_rows, int window, kv::Device device,
-                               Args = {}) {
-  if constexpr (requires(Args args) { args.window = 1; }) {
+std::vector<float> with_sinks(const Sequence& s, int num_rows, Seen seen, kv::Device device,
+                              Args = {}) {
+  if constexpr (requires(Args args) { args.sinks = 1; }) {
     Pass pass(kShape, {{&s, num_rows}}, {}, device);
     Args& args = pass.args;
-    args.window = window;
+    args.window = seen.window;
+    args.sinks = seen.sinks;
     return pass.run(op_of(kv::Kernel::kPlain))[0];
   } else {
-    KV_TODO("give PagedAttentionArgs an `int window`, 0 for none");
+    KV_TODO("give PagedAttentionArgs an `int sinks`, 0 for none");
   }
 }
 
-std::vector<float> attend(const Sequence& s, int num_rows, int window, kv::Device device) {
-  return with_window<lesson04::PagedAttentionArgs>(s, num_rows, window, device);
+std::vector<float> attend(const Sequence& s, int num_rows, Seen seen, kv::Device device) {
+  return with_sinks<lesson04::PagedAttentionArgs>(s, num_rows, seen, device);
 }
 
-/// Tokens first .. end - 1 alone.
-Sequence cut(const Sequence& s, int first, int end) {
-  Sequence part(kShape, end - first, 1);
+/// The first `sinks` tokens and the last `window` ones alone.
+Sequence what_is_seen(const Sequence& s, Seen seen) {
+  Sequence part(kShape, seen.sinks + seen.window, 1);
   const auto take = [&](kvtest::Rows& to, const kvtest::Rows& from, size_t width) {
-    std::copy_n(from.begin() + first * static_cast<std::ptrdiff_t>(width), to.size(), to.begin());
+    const auto n = [width](int tokens) { return static_cast<std::ptrdiff_t>(width) * tokens; };
+    std::copy_n(from.begin(), n(seen.sinks), to.begin());
+    std::copy_n(from.end() - n(seen.window), n(seen.window), to.begin() + n(seen.sinks));
   };
   take(part.q, s.q, kShape.q_width());
   take(part.k, s.k, kShape.kv_width());
@@ -49,53 +57,55 @@ Sequence cut(const Sequence& s, int first, int end) {
 
 }  // namespace
 
-TEST_CASE("without a window, and with one as long as the sequence, the bits are the old ones") {
+TEST_CASE("sinks change no bit where there is no window, or where it sees them anyway") {
   const Sequence s(kShape, 100, 7);
   for (const kv::Device device : devices()) {
     INFO("on ", std::string(kv::name_of(device)));
     const std::vector<float> old = attend_with(kv::Kernel::kPlain, device)(kShape, {{&s, 100}})[0];
-    for (const int window : {0, 100, 101, INT32_MAX}) {
-      CAPTURE(window);
-      CHECK(first_difference(attend(s, 100, window, device), old) == "");
+    for (const Seen seen : {Seen{0, 0}, {0, 4}, {100, 4}, {INT32_MAX, 100}, {1, 100}, {1, 1000}}) {
+      CAPTURE(seen.window);
+      CAPTURE(seen.sinks);
+      CHECK(first_difference(attend(s, 100, seen, device), old) == "");
     }
   }
 }
 
-TEST_CASE("a window of 64 changes nothing up to position 63") {
-  const Sequence s(kShape, 64, 7);
-  for (const kv::Device device : devices()) {
-    INFO("on ", std::string(kv::name_of(device)));
-    CHECK(first_difference(attend(s, 64, 64, device), attend(s, 64, 0, device)) == "");
-  }
-}
-
-TEST_CASE("a query sees its last tokens, as many as the window has") {
+TEST_CASE("without sinks a window is what it was") {
   const Sequence s(kShape, 70, 7);
   for (const kv::Device device : devices()) {
-    for (const int window : {1, 2, 16, 17, 64, 69}) {
+    INFO("on ", std::string(kv::name_of(device)));
+    const auto old = attend_with(kv::Kernel::kPlain, device, {.window = 16})(kShape, {{&s, 70}})[0];
+    CHECK(first_difference(attend(s, 70, {16, 0}, device), old) == "");
+  }
+}
+
+TEST_CASE("a query sees the first tokens and its window, each token once") {
+  const Sequence s(kShape, 70, 7);
+  for (const kv::Device device : devices()) {
+    for (const Seen seen : {Seen{1, 1}, {16, 4}, {17, 15}, {64, 5}, {60, 10}}) {
       INFO("on ", std::string(kv::name_of(device)));
-      CAPTURE(window);
-      const std::vector<float> got = attend(s, 2, window, device);
-      for (const int row : {0, 1}) {
-        CAPTURE(row);
-        const int end = 69 + row;  // its token is the last of these
-        const Sequence seen = cut(s, end - window, end);
-        const auto at = got.begin() + row * static_cast<std::ptrdiff_t>(kShape.q_width());
-        const std::vector<float> out(at, at + static_cast<std::ptrdiff_t>(kShape.q_width()));
-        CHECK(first_difference(out, attend(seen, 1, 0, device)) == "");
-      }
+      CAPTURE(seen.window);
+      CAPTURE(seen.sinks);
+      const Sequence part = what_is_seen(s, seen);
+      const auto want = attend_with(kv::Kernel::kPlain, device)(kShape, {{&part, 1}})[0];
+      CHECK(first_difference(attend(s, 1, seen, device), want) == "");
     }
   }
 }
 
-TEST_CASE("what is before the window is not read") {
+TEST_CASE("what is between the sinks and the window is not read") {
   Sequence s(kShape, 40, 7);
-  const Sequence seen = cut(s, 32, 40);
+  const Seen seen{8, 4};
+  const Sequence part = what_is_seen(s, seen);
   for (kvtest::Rows* rows : {&s.k, &s.v}) {
-    std::fill_n(rows->begin(), 32 * kShape.kv_width(), kv::BFloat16{0xFFFF});  // NaN
+    const auto at = [](int token) {
+      return token * static_cast<std::ptrdiff_t>(kShape.kv_width());
+    };
+    std::fill(rows->begin() + at(4), rows->begin() + at(32), kv::BFloat16{0xFFFF});  // NaN
   }
   for (const kv::Device device : devices()) {
     INFO("on ", std::string(kv::name_of(device)));
-    CHECK(first_difference(attend(s, 1, 8, device), attend(seen, 1, 0, device)) == "");
+    const auto want = attend_with(kv::Kernel::kPlain, device)(kShape, {{&part, 1}})[0];
+    CHECK(first_difference(attend(s, 1, seen, device), want) == "");
   }
 }

@@ -1,0 +1,47 @@
+// What must hold on either device. A file that includes this has named the device kDevice.
+
+#include <doctest/doctest.h>
+
+#include "tests/windows/windows.h"
+
+/// Cases of seconds on the simulated GPU.
+#define KERNEL doctest::test_suite("kernel")
+
+TEST_CASE("windows: a few tokens, every lesson's kernel, the same bits" * KERNEL) {
+  windows::check_equal_bits(kDevice, {4, 2, 64}, {1, 15, 16, 17, 33, 64, 65}, {1, 3, 40}, 90);
+}
+TEST_CASE("windows: a query's window is all it sees, few tokens" * KERNEL) {
+  windows::check_last_keys(kDevice, {1, 17});
+}
+TEST_CASE("windows: what lies before them leaves no trace, a few queries" * KERNEL) {
+  windows::check_before_window(kDevice, {1, 60, 64}, {1, 5});
+}
+
+TEST_CASE("windows: every lesson's kernel, the same bits for any window and any chunk") {
+  const std::vector<int> sizes{1,   2,   15,  16,  17,  63,  64,  65,  127,
+                               128, 129, 192, 255, 256, 257, 300, 400, 599};
+  const std::vector<int> chunks{1, 2, 5, 9, 33, 100, 350};
+  windows::check_equal_bits(kDevice, {4, 2, 128}, sizes, chunks, 600);
+}
+TEST_CASE("windows: every head size and grouping, the same bits") {
+  for (const kvtest::HeadShape shape :
+       {kvtest::HeadShape{8, 8, 128}, kvtest::HeadShape{16, 8, 128}, kvtest::HeadShape{16, 2, 80},
+        kvtest::HeadShape{6, 2, 96}, kvtest::HeadShape{8, 2, 32}, kvtest::HeadShape{12, 1, 64}}) {
+    CAPTURE(shape.head_dim);
+    CAPTURE(shape.num_heads);
+    windows::check_equal_bits(kDevice, shape, {1, 40, 64, 200, 257}, {1, 3, 11, 70}, 560);
+  }
+}
+TEST_CASE("windows: a query's window is all it sees") {
+  windows::check_last_keys(kDevice, {1, 2, 63, 64, 65, 130, 256, 257, 600});
+}
+TEST_CASE("windows: the first window gives the bits of no window") {
+  windows::check_first_window(kDevice);
+}
+TEST_CASE("windows: what lies before them leaves no trace") {
+  windows::check_before_window(kDevice, {1, 15, 16, 17, 63, 64, 65, 74, 75, 128, 200, 256, 257},
+                               {1, 2, 9, 33, 70});
+}
+TEST_CASE("windows: close to double precision, plain and fast") {
+  windows::check_close_to_truth(kDevice);
+}

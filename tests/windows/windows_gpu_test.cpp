@@ -1,0 +1,6 @@
+// Sliding windows on CUDA.
+#include "common/base/device.h"
+namespace {
+constexpr kv::Device kDevice = kv::Device::kCuda;
+}
+#include "tests/windows/cases.h"

@@ -1,0 +1,6 @@
+// Sliding windows on the CPU.
+#include "common/base/device.h"
+namespace {
+constexpr kv::Device kDevice = kv::Device::kCpu;
+}
+#include "tests/windows/cases.h"
