@@ -103,9 +103,10 @@ void launch_spread(const Queries& queries, const Plan& plan, const Address& addr
   const dim3 grid(static_cast<unsigned>(plan.max_groups),
                   static_cast<unsigned>(queries.num_kv_heads),
                   static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq));
-  launch_dependent(spread_queries_kernel<kHeadDim, Address>,
-                   {grid, dim3(kSpreadThreads), 0, "launching attention"}, stream, queries, address,
-                   groups, plan.blocks_per_seq);
+  const auto kernel = queries.window > 0 ? spread_queries_kernel<kHeadDim, true, Address>
+                                         : spread_queries_kernel<kHeadDim, false, Address>;
+  launch_dependent(kernel, {grid, dim3(kSpreadThreads), 0, "launching attention"}, stream, queries,
+                   address, groups, plan.blocks_per_seq);
 }
 
 template <int kHeadDim>
@@ -168,7 +169,9 @@ void launch_stream(const Queries& queries, const Plan& plan, const Address& addr
   const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
   const auto runs =
       static_cast<unsigned>((plan.max_groups + plan.groups_per_run - 1) / plan.groups_per_run);
-  launch_dependent(stream_queries_kernel<kHeadDim, kHalves, Address>,
+  const auto kernel = queries.window > 0 ? stream_queries_kernel<kHeadDim, kHalves, true, Address>
+                                         : stream_queries_kernel<kHeadDim, kHalves, false, Address>;
+  launch_dependent(kernel,
                    {dim3(heads, runs, blocks), dim3(32), kSharedBytes, "launching attention"},
                    stream, queries, address, partials_of<kHeadDim>(workspace), plan.max_groups,
                    plan.blocks_per_seq, plan.groups_per_run);

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kManyThreads, 2)
   const int seq = static_cast<int>(blockIdx.z);
   const int kv_head = static_cast<int>(blockIdx.y);
   const int first_pair = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kManyPairs;
-  const Pairs pairs = pairs_of(queries, seq, kv_head);
+  const Pairs pairs = pairs_of(queries, seq, kv_head, true);
   if (first_pair >= pairs.count()) return;
   const auto rows = address.rows(seq, kv_head);
 

@@ -80,7 +80,7 @@ __global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim
   const int pair_in_block = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int pair = static_cast<int>(blockIdx.z) % blocks_per_seq * pairs_per_block + pair_in_block;
-  const Pairs pairs = pairs_of(queries, seq, kv_head);
+  const Pairs pairs = pairs_of(queries, seq, kv_head, true);
   if (pair >= pairs.count()) return;
   const int first_pair = pair - pair_in_block;
   const int last_pair = min(first_pair + pairs_per_block, pairs.count()) - 1;

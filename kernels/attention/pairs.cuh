@@ -36,11 +36,13 @@ struct Pairs {
   }
   /// The first of them that it does see, in a layer with a window.
   __device__ int first_key(int pair) const {
-    return kv::attention::first_key(num_keys(pair) - 1, window);
+    return window > 0 ? kv::attention::first_key(num_keys(pair) - 1, window) : 0;
   }
 };
 
-__device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head) {
+/// windowed: false in a kernel, or in a variant of it, that serves layers without a window only.
+__device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head,
+                                 bool windowed = false) {
   const int first = queries.first_row[seq];
   const int num_rows = queries.first_row[seq + 1] - first;
   const int heads_per_kv = queries.num_heads / queries.num_kv_heads;
@@ -52,7 +54,7 @@ __device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head) {
           .head_dim = queries.head_dim,
           .num_rows = num_rows,
           .seq_len = queries.seq_len != nullptr ? queries.seq_len[seq] : num_rows,
-          .window = queries.window};
+          .window = windowed ? queries.window : 0};
 }
 
 /// Tokens whose K and V were in memory before this pass began. Only these may be read before

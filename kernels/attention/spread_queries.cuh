@@ -128,7 +128,7 @@ __device__ inline bool comes_last(unsigned int* counter, int num_groups) {
 /// Grid: (max_groups, num_kv_heads, num_seqs * blocks of 16 pairs). Warp 4 i + j of the CTA has
 /// quarter j of tile i; at the end warp w has pair w of the block, and lane l of it elements
 /// 4 l .. 4 l + 3.
-template <int kHeadDim, class Address>
+template <int kHeadDim, bool kWindow, class Address>
 __global__ void __launch_bounds__(kSpreadThreads, 1)
     spread_queries_kernel(Queries queries, Address address, SpreadWorkspace workspace,
                           int blocks_per_seq) {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
   const int kv_head = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int first_pair = static_cast<int>(blockIdx.z) % blocks_per_seq * kMmaPairs;
-  const Pairs pairs = pairs_of(queries, seq, kv_head);
+  const Pairs pairs = pairs_of(queries, seq, kv_head, kWindow);
   const int last_pair = min(first_pair + kMmaPairs, pairs.count()) - 1;
   const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
   const int first_group = keys_begin / kGroupTokens;

@@ -61,7 +61,7 @@ __device__ inline void leave_partial(const LaneState<kHeadDim>& group, int h,
 /// tokens. A sequence of one group is done here; of the others the groups' results go to
 /// partials[num_seqs * blocks, num_kv_heads, max_groups], from the
 /// first one on that the block sees.
-template <int kHeadDim, int kHalves, class Address>
+template <int kHeadDim, int kHalves, bool kWindow, class Address>
 __global__ void __launch_bounds__(32)
     stream_queries_kernel(Queries queries, Address address, PartialGroup<kHeadDim>* partials,
                           int max_groups, int blocks_per_seq, int groups_per_run) {
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(32)
   const int kv_head = static_cast<int>(blockIdx.x);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int first_pair = static_cast<int>(blockIdx.z) % blocks_per_seq * kPairs;
-  const Pairs pairs = pairs_of(queries, seq, kv_head);
+  const Pairs pairs = pairs_of(queries, seq, kv_head, kWindow);
   const int last_pair = min(first_pair + kPairs, pairs.count()) - 1;
   const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
   const int all_see_from = pairs.first_key(last_pair);
