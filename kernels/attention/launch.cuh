@@ -122,8 +122,10 @@ void launch_merge(const Queries& queries, const Plan& plan, void* workspace, con
   const auto pairs =
       static_cast<unsigned>(std::min<int64_t>(plan.pairs_per_block, most_pairs(queries)));
   constexpr unsigned kMergeThreads = (kHeadDim + 31) / 32 * 32;
+  const auto kernel = queries.window > 0 ? merge_groups_kernel<kHeadDim, true>
+                                         : merge_groups_kernel<kHeadDim, false>;
   launch_dependent(
-      merge_groups_kernel<kHeadDim>,
+      kernel,
       {dim3(heads, pairs, blocks), dim3(kMergeThreads), 0, "launching the merge of attention"},
       stream, queries, partials_of<kHeadDim>(workspace), plan.max_groups, plan.blocks_per_seq,
       plan.pairs_per_block);

@@ -71,7 +71,7 @@ struct MergeBatch {
 
 /// Grid: (num_kv_heads, pairs of a block, num_seqs * blocks); a thread for each element of a head,
 /// rounded up to whole warps. Blocks that see one group have their result already.
-template <int kHeadDim>
+template <int kHeadDim, bool kWindow>
 __global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim>* partials,
                                     int max_groups, int blocks_per_seq, int pairs_per_block) {
   let_successors_start();
@@ -80,7 +80,7 @@ __global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim
   const int pair_in_block = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int pair = static_cast<int>(blockIdx.z) % blocks_per_seq * pairs_per_block + pair_in_block;
-  const Pairs pairs = pairs_of(queries, seq, kv_head, true);
+  const Pairs pairs = pairs_of(queries, seq, kv_head, kWindow);
   if (pair >= pairs.count()) return;
   const int first_pair = pair - pair_in_block;
   const int last_pair = min(first_pair + pairs_per_block, pairs.count()) - 1;
