@@ -30,9 +30,9 @@ struct PagedAttentionArgs {
   /// last tokens: row first_row[i + 1] - 1 is token seq_len[i] - 1. All on the stream's device.
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   const int32_t* seq_len = nullptr;    // [num_seqs], tokens with K and V, this pass's included
-  /// Row i is the block table of sequence i: entry t / block_size is the block of token t. Entries of
-  /// tokens that no query of the pass sees, after the sequence's last block or before its window, are
-  /// never read.
+  /// Row i is the block table of sequence i: entry t / block_size is the block of token t. Entries
+  /// of tokens that no query of the pass sees, after the sequence's last block or before its
+  /// window, are never read.
   const int32_t* block_tables = nullptr;  // [num_seqs, max_blocks_per_seq]
   int max_blocks_per_seq = 0;             // entries from one table to the next
   int num_seqs = 0;
