@@ -21,6 +21,8 @@ namespace kv {
 namespace {
 
 constexpr int kMaxFewRows = 64;
+/// Up to here the weights are all that counts, and few_rows() is as fast as anything.
+constexpr int kMaxRowsWithoutWarpgroups = 32;
 /// Shared memory for weights in flight. Less than an SM has, so that the CTAs of the next kernels
 /// fit beside this one and start their own.
 constexpr int kMaxRingBytes = 160 * 1024;
@@ -177,40 +179,69 @@ void warpgroups(const ProductArgs& product, const Stream& stream) {
   static const cudaError_t allowed = cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
   cuda_backend::check(allowed, "preparing matmul");
-  const int tiles =
-      divide_up(product.num_rows, Shape::kRows) * divide_up(product.num_strips, Shape::kStrips);
-  const Launch launch{dim3(static_cast<unsigned>(std::min(Shape::kCtas * tiles, num_sms()))),
-                      dim3(Shape::kThreads), static_cast<size_t>(Shape::kSharedBytes),
-                      "launching matmul", Shape::kCtas};
-  launch_dependent(kernel, launch, stream, product, maps_of<Shape>(product), tiles);
+  TileGrid grid;
+  grid.row_tiles = divide_up(product.num_rows, Shape::kRows);
+  grid.tile_rows = divide_up(product.num_rows, grid.row_tiles);
+  grid.num_tiles = grid.row_tiles * divide_up(product.num_strips, Shape::kStrips);
+  const int ctas = Shape::kCtas * grid.num_tiles;
+  const Launch launch{
+      dim3(static_cast<unsigned>(Shape::kCtas > 1 ? ctas : std::min(ctas, num_sms()))),
+      dim3(Shape::kThreads), static_cast<size_t>(Shape::kSharedBytes), "launching matmul",
+      Shape::kCtas};
+  launch_dependent(kernel, launch, stream, product, maps_of<Shape>(product, grid.tile_rows), grid);
 }
 
-/// Hopper's own kernel. False: this GPU is another one.
-bool many_rows_by_warpgroups(const ProductArgs& product, const Stream& stream) {
-  if (!cuda_backend::is_hopper()) return false;
-  // Few tiles with many columns are shared by two CTAs each. Else the tiles that are soonest done:
-  // each round of a CTA costs its outputs, and some for its start.
+/// Tiles of so many outputs, and of 64 rows if there are no more. (Half of 32 outputs hold no pair
+/// of a gate and its up.)
+template <int kOutputs, int kCtas>
+void warpgroups_of(const ProductArgs& product, const Stream& stream) {
+  const bool pairs = product.epilogue == Epilogue::kSiluMul;
+  if constexpr (kOutputs == 32 || kOutputs == 64 || kOutputs == 128) {
+    if (product.num_rows <= 64 && (kOutputs > 32 || !pairs)) {
+      return warpgroups<WarpgroupShape<kOutputs, 64, kCtas>>(product, stream);
+    }
+  }
+  warpgroups<WarpgroupShape<kOutputs, 128, kCtas>>(product, stream);
+}
+
+/// Hopper's own kernel. False: this GPU is another one, or K is not in whole chunks.
+bool by_warpgroups(const ProductArgs& product, const Stream& stream) {
+  if (!cuda_backend::is_hopper() || product.k % kChunkCols != 0) return false;
   const auto tiles = [&](int outputs) {
     return divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
   };
+  // Few tiles with many columns are shared by CTAs, eight chunks or a little more for each.
+  const int shares = std::min(product.k / (kLaterChunks * kChunkCols), num_sms() / tiles(32));
+  if (shares >= 3) return warpgroups_of<32, 3>(product, stream), true;
+  if (shares == 2) return warpgroups_of<32, 2>(product, stream), true;
+  // Else the tiles that are soonest done: each round of a CTA costs its outputs, and some for its
+  // start.
   const auto cost = [&](int outputs) {
     return divide_up(tiles(outputs), num_sms()) * (outputs + 40);
   };
-  if (2 * tiles(32) <= num_sms() && product.k >= 2 * kLaterChunks * kChunkCols) {
-    warpgroups<WarpgroupShape<32, 2>>(product, stream);
-  } else if (cost(128) <= std::min(cost(64), cost(32))) {
-    warpgroups<WarpgroupShape<128>>(product, stream);
-  } else if (cost(64) <= cost(32)) {
-    warpgroups<WarpgroupShape<64>>(product, stream);
-  } else {
-    warpgroups<WarpgroupShape<32>>(product, stream);
+  const bool few = product.num_rows <= 64;
+  int best = 128;
+  for (const int outputs : {64, 32, 192, 96}) {
+    const bool fits = !few || outputs <= 64;
+    if (fits && cost(outputs) < cost(best)) best = outputs;
   }
-  return true;
+  switch (best) {
+    case 32:
+      return warpgroups_of<32, 1>(product, stream), true;
+    case 64:
+      return warpgroups_of<64, 1>(product, stream), true;
+    case 96:
+      return warpgroups_of<96, 1>(product, stream), true;
+    case 128:
+      return warpgroups_of<128, 1>(product, stream), true;
+    default:
+      return warpgroups_of<192, 1>(product, stream), true;
+  }
 }
 
 #else
 
-bool many_rows_by_warpgroups(const ProductArgs&, const Stream&) { return false; }
+bool by_warpgroups(const ProductArgs&, const Stream&) { return false; }
 
 #endif
 
@@ -247,9 +278,10 @@ void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_warpgro
   }
   if (product.num_rows <= 8) return few_rows<1>(product, stream);
   if (product.num_rows <= 16) return few_rows<2>(product, stream);
+  const bool many = product.num_rows > kMaxRowsWithoutWarpgroups;
+  if (many && may_use_warpgroups && by_warpgroups(product, stream)) return;
   if (product.num_rows <= 32) return few_rows<4>(product, stream);
   if (product.num_rows <= kMaxFewRows) return few_rows<8>(product, stream);
-  if (may_use_warpgroups && many_rows_by_warpgroups(product, stream)) return;
   // The largest tiles that give every SM one.
   const auto tiles = [&](int size) {
     return divide_up(product.num_strips * kTileRows, size) * divide_up(product.num_rows, size);

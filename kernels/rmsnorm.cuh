@@ -49,6 +49,13 @@ __device__ inline void load_8(const float* from, bool valid, float (&v)[8]) {
   v[4] = hi.x, v[5] = hi.y, v[6] = hi.z, v[7] = hi.w;
 }
 
+/// total + the sums of 8 chunks, of which each quad of a warp has one, in order.
+__device__ inline float add_chunks(float total, float sum) {
+#pragma unroll
+  for (int chunk = 0; chunk < 8; ++chunk) total += __shfl_sync(0xFFFFFFFFu, sum, 4 * chunk);
+  return total;
+}
+
 /// A whole row by one warp: chunk 8 i + lane / 4 in round i. Every lane gets the scale.
 __device__ inline float row_norm_scale(const float* x, int k, float eps) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -66,11 +73,7 @@ __device__ inline float row_norm_scale(const float* x, int k, float eps) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) v[r][i] = col + i < k ? x[col + i] : 0.0f;
     }
-    const float sum = chunk_square_sum(v);
-#pragma unroll
-    for (int chunk = 0; chunk < 8; ++chunk) {
-      total += __shfl_sync(0xFFFFFFFFu, sum, 4 * chunk);
-    }
+    total = add_chunks(total, chunk_square_sum(v));
   }
   return norm_scale(total, 1.0f / static_cast<float>(k), eps);
 }

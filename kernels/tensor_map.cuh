@@ -15,12 +15,13 @@
 namespace kv {
 
 /// A map of `sizes`, fastest first, for boxes of `box`; strides[i] bytes between neighbours of
-/// dimension i + 1.
+/// dimension i + 1. `swizzle`: how a box's rows lie in shared memory.
 template <size_t kDims>
 CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
                        const std::array<cuuint64_t, kDims>& sizes,
                        const std::array<cuuint64_t, kDims - 1>& strides,
-                       const std::array<cuuint32_t, kDims>& box) {
+                       const std::array<cuuint32_t, kDims>& box,
+                       CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -40,7 +41,7 @@ CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
   CUtensorMap map;  // through which nothing is written, but the driver's interface has no const
   const CUresult result =
       encode(&map, type, kDims, std::bit_cast<void*>(data), sizes.data(), strides.data(),
-             box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+             box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw std::logic_error("matmul_cuda: the driver refuses a tensor map, error " +

@@ -169,6 +169,49 @@ __device__ inline void warpgroup_step(float (&d)[16], uint32_t a0, uint32_t a1, 
         "n"(static_cast<int>(kByColumn)));
 }
 
+template <bool kByColumn = false>
+__device__ inline void warpgroup_step(float (&d)[8], uint32_t a0, uint32_t a1, uint32_t a2,
+                                      uint32_t a3, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %13, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, p, 1, 1, %14;\n}"
+      : KV_4(d, 0), KV_4(d, 4)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
+        "n"(static_cast<int>(kByColumn)));
+}
+template <bool kByColumn = false>
+__device__ inline void warpgroup_step(float (&d)[48], uint32_t a0, uint32_t a1, uint32_t a2,
+                                      uint32_t a3, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %53, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47}, "
+      "{%48,%49,%50,%51}, %52, p, 1, 1, %54;\n}"
+      : KV_16(d, 0), KV_16(d, 16), KV_16(d, 32)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
+        "n"(static_cast<int>(kByColumn)));
+}
+template <bool kByColumn = false>
+__device__ inline void warpgroup_step(float (&d)[96], uint32_t a0, uint32_t a1, uint32_t a2,
+                                      uint32_t a3, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %101, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
+      "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
+      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95}, "
+      "{%96,%97,%98,%99}, %100, p, 1, 1, %102;\n}"
+      : KV_16(d, 0), KV_16(d, 16), KV_16(d, 32), KV_16(d, 48), KV_16(d, 64), KV_16(d, 80)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
+        "n"(static_cast<int>(kByColumn)));
+}
+
 #undef KV_16
 #undef KV_4
 

@@ -1,0 +1,109 @@
+#pragma once
+
+// The end of a tile of matmul_warpgroups.cuh: which lane has which sums, and how they are stored.
+
+#include "kernels/matmul_epilogue.cuh"
+
+namespace kv {
+
+/// Whether four neighbouring outputs can be stored at once.
+__device__ inline bool stores_fours(const ProductArgs& args) {
+  return args.out_stride % 4 == 0 && args.num_outputs % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(args.out) % 16 == 0;
+}
+
+/// Which of 8 rows is lane / 4's, of the tensor cores' rows g. Rows lie 128 bytes apart, piece i of
+/// row r where piece i ^ r % 8 would be: so 8 lanes that read at once, of two rows and four pieces,
+/// are in different banks if the rows are 4 apart.
+__device__ inline int row_of_lane() {
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+  return g % 2 * 4 + g / 2;
+}
+
+/// Stores a tile's sums of this lane: its row and the one 8 after it, up to end_row; outputs 8 j +
+/// 2 t and the one after. Neighbouring lanes swap, so that each stores four outputs side by side:
+/// even ones of strip j, odd ones of strip j + 1.
+template <typename Shape>
+__device__ inline void store_tile(const ProductArgs& args, int first_strip, int first_row,
+                                  int end_row, const float (&total)[Shape::kSums]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool odd = lane % 2 == 1;
+  const int first = (first_strip + (odd ? 1 : 0)) * kTileRows + lane % 4 / 2 * 4;
+  const bool adds = args.epilogue == Epilogue::kAdd;
+  const bool aligned = stores_fours(args);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row + row_of_lane() + 8 * half;
+    float* out = static_cast<float*>(args.out) + row * args.out_stride + first;
+    float4 old[Shape::kGroupStrips / 2] = {};  // all on their way before the first is waited for
+#pragma unroll
+    for (int j = 0; j < Shape::kGroupStrips; j += 2) {
+      const bool valid = row < end_row && first + 8 * j < args.num_outputs;
+      if (adds && aligned && valid) old[j / 2] = *reinterpret_cast<const float4*>(out + 8 * j);
+    }
+#pragma unroll
+    for (int j = 0; j < Shape::kGroupStrips; j += 2) {
+      const float2 even_part{total[4 * j + 2 * half], total[4 * j + 2 * half + 1]};
+      const float2 odd_part{total[4 * j + 4 + 2 * half], total[4 * j + 4 + 2 * half + 1]};
+      const float2 give = odd ? even_part : odd_part;
+      const float2 got{__shfl_xor_sync(0xFFFFFFFFu, give.x, 1),
+                       __shfl_xor_sync(0xFFFFFFFFu, give.y, 1)};
+      const float2 low = odd ? got : even_part, high = odd ? odd_part : got;
+      const int output = first + 8 * j;
+      if (row >= end_row || output >= args.num_outputs) continue;
+      if (aligned) {
+        const float4 was = old[j / 2];
+        *reinterpret_cast<float4*>(out + 8 * j) = {was.x + low.x, was.y + low.y, was.z + high.x,
+                                                   was.w + high.y};
+        continue;
+      }
+      const float values[4] = {low.x, low.y, high.x, high.y};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (output + i >= args.num_outputs) continue;
+        out[8 * j + i] = (adds ? out[8 * j + i] : 0.0f) + values[i];
+      }
+    }
+  }
+}
+
+/// The same for kSiluMul: strips are gate and up in turn. Neighbouring lanes swap, so that each
+/// stores four outputs side by side: even ones of one pair of strips, odd ones of the next.
+template <typename Shape>
+__device__ inline void store_tile_silu(const ProductArgs& args, int first_strip, int first_row,
+                                       int end_row, const float (&total)[Shape::kSums]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool odd = lane % 2 == 1;
+  const bool aligned = stores_fours(args);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row + row_of_lane() + 8 * half;
+#pragma unroll
+    for (int j = 0; j < Shape::kGroupStrips; j += 4) {  // strips j .. j + 3: two gates and two ups
+      __nv_bfloat162 mine[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float* gate = total + 4 * (j + 2 * i) + 2 * half;
+        const float* up = gate + 4;
+        mine[i] = {__float2bfloat16_rn(silu(gate[0]) * up[0]),
+                   __float2bfloat16_rn(silu(gate[1]) * up[1])};
+      }
+      const __nv_bfloat162 got = __shfl_xor_sync(0xFFFFFFFFu, odd ? mine[0] : mine[1], 1);
+      const __nv_bfloat162 four[2] = {odd ? got : mine[0], odd ? mine[1] : got};
+      const int output = (first_strip + j) / 2 * kTileRows + (odd ? 8 : 0) + lane % 4 / 2 * 4;
+      if (row >= end_row || output >= args.num_outputs) continue;
+      auto* out = static_cast<__nv_bfloat16*>(args.out) + row * args.out_stride + output;
+      if (aligned) {
+        *reinterpret_cast<uint2*>(out) = *reinterpret_cast<const uint2*>(four);
+        continue;
+      }
+      const __nv_bfloat16 values[4] = {four[0].x, four[0].y, four[1].x, four[1].y};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (output + i < args.num_outputs) out[i] = values[i];
+      }
+    }
+  }
+}
+
+}  // namespace kv
