@@ -337,11 +337,26 @@ __device__ inline void RunOfHead<kHeadDim>::merge_pieces(
   __threadfence();
   const int element = 4 * lane_, skipped = piece.first_groups - 1;
   if (element >= kHeadDim) return;
-  for (int pair = 0; pair < pairs.count(); ++pair) {
+  const auto read = [&](int group, int pair) {  // past the L1 cache: others wrote it
+    const PartialGroup<kHeadDim>& from = partials[group];
+    return four_elements(__ldcg(&from.m[pair]), __ldcg(&from.l[pair]),
+                         __ldcg(reinterpret_cast<const float4*>(&from.acc[pair][element])));
+  };
+  // Two pairs at a time: half as many waits for memory.
+  for (int pair = 0; pair < pairs.count(); pair += 2) {
+    const int other = min(pair + 1, pairs.count() - 1);
     const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
-    store_four(
-        merge_partials<kHeadDim>(partials + skipped, max(groups - skipped, 1), pair, element),
-        out_row(queries_, pairs, pair) + element);
+    const int groups_of_other = (pairs.num_keys(other) + kGroupTokens - 1) / kGroupTokens;
+    FourElements a = read(skipped, pair), b = read(skipped, other);
+    int group = skipped + 1;
+#pragma unroll 4
+    for (; group < groups; ++group) {
+      a.append(read(group, pair));
+      b.append(read(group, other));
+    }
+    if (group < groups_of_other) b.append(read(group, other));
+    store_four(a, out_row(queries_, pairs, pair) + element);
+    store_four(b, out_row(queries_, pairs, other) + element);
   }
 }
 
