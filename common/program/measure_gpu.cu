@@ -93,17 +93,15 @@ int rotation_for(double bytes) {
   return std::max(1, static_cast<int>(std::ceil(3.0 * l2_bytes / bytes)));
 }
 
-double read_seconds(const Stream& stream,
-                    std::span<const std::vector<const DeviceBuffer*>> copies) {
+double read_seconds(const Stream& stream, std::span<const DeviceBuffer> copies) {
   const DeviceBuffer sink(Device::kCuda, sizeof(uint32_t));
   double best = 1e9;
   for (const unsigned ctas : {264u, 528u, 1056u, 2112u}) {
     const auto read = [&](int i) {
-      for (const DeviceBuffer* buffer : copies[static_cast<size_t>(i)]) {
-        launch(read_kernel, {.grid = dim3(ctas), .block = dim3(512), .name = "reading"}, stream,
-               buffer->as<const uint4>(), static_cast<int64_t>(buffer->bytes() / 16),
-               sink.as<uint32_t>());
-      }
+      const DeviceBuffer& buffer = copies[static_cast<size_t>(i)];
+      launch(read_kernel, {.grid = dim3(ctas), .block = dim3(512), .name = "reading"}, stream,
+             buffer.as<const uint4>(), static_cast<int64_t>(buffer.bytes() / 16),
+             sink.as<uint32_t>());
     };
     best = std::min(best, graph_seconds(stream, static_cast<int>(copies.size()), read));
   }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "common/base/device.h"
 
@@ -22,9 +21,9 @@ double graph_seconds(const Stream& stream, int rotation, const std::function<voi
 /// the device's L2 cache.
 int rotation_for(double bytes);
 
-/// Seconds of a plain read of copies[i], 16 bytes a load and nothing else, in the same way: the
-/// ceiling of every kernel that reads these bytes.
-double read_seconds(const Stream& stream, std::span<const std::vector<const DeviceBuffer*>> copies);
+/// Seconds of a plain read of copies[i], in one launch, 16 bytes a load and nothing else, in the
+/// same way: the ceiling of every kernel that reads these bytes.
+double read_seconds(const Stream& stream, std::span<const DeviceBuffer> copies);
 
 /// Bytes per second of a copy of 2 GiB on the device, read and written: the ceiling of what only
 /// moves bytes.

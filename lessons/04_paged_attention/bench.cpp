@@ -1,7 +1,7 @@
 // What paging costs the attention of a decode step: reading through the block table against reading
 // slabs, against gathering first, and against a plain read of the same bytes.
 //
-//   lesson04_bench [--device NAME] [--seed N] [--json FILE]
+//   lesson04_bench [--device NAME] [--only TEXT] [--seed N] [--json FILE]
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -24,6 +24,13 @@ struct NamedCase {
   bench::Case what;
 };
 
+/// n lengths from 100 to 1,024: a busy server.
+std::vector<int> busy(int n) {
+  std::vector<int> lens;
+  for (int i = 0; i < n; ++i) lens.push_back(100 + i * 37 % n * 924 / (n - 1));
+  return lens;
+}
+
 /// Lengths between 512 and 7,680 that add up to n * 4,096.
 std::vector<int> uneven(int n) {
   std::vector<int> lens;
@@ -43,16 +50,26 @@ std::vector<NamedCase> cases_on(kv::Device device) {
             {"8 x 1,024 blocks of 256", {same(8, 1024), 256}},
             {"1 x 8,192", {same(1, 8192), 16}}};
   }
-  return {{"64 x 4,096", {same(64, 4096), 16}},
-          {"256 x 1,024", {same(256, 1024), 16}},
-          {"1 x 32,768", {same(1, 32768), 16}},
+  return {{"64 x 4,096", {same(64, 4096)}},
           {"64 x 4,096 blocks of 1", {same(64, 4096), 1}},
           {"64 x 4,096 blocks of 256", {same(64, 4096), 256}},
-          {"64 uneven, 4,096 on average", {uneven(64), 16}},
-          {"16 x 4,096", {same(16, 4096), 16}},
-          {"4 x 1,024", {same(4, 1024), 16}},
-          {"1 x 1,024", {same(1, 1024), 16}},
-          {"1 x 131,072", {same(1, 131072), 16}}};
+          {"64 uneven, 4,096 on average", {uneven(64)}},
+          {"256 x 1,024", {same(256, 1024)}},
+          {"256 of 100 to 1,024", {busy(256)}},
+          {"32 of 100 to 1,024", {busy(32)}},
+          {"16 x 4,096", {same(16, 4096)}},
+          {"1 x 32,768", {same(1, 32768)}},
+          {"1 x 131,072", {same(1, 131072)}},
+          {"4 x 1,024", {same(4, 1024)}},
+          {"1 x 1,024", {same(1, 1024)}},
+          {"64 x 4,096, 8 heads", {same(64, 4096), 16, 8}},
+          {"64 x 4,096, 32 heads", {same(64, 4096), 16, 32}},
+          {"64 x 4,096, 64 heads", {same(64, 4096), 16, 64}},
+          {"64 uneven, 32 heads", {uneven(64), 16, 32}},
+          {"64 uneven, 64 heads", {uneven(64), 16, 64}},
+          {"64 x 4,096, heads of 64", {same(64, 4096), 16, 16, 64}},
+          {"64 x 4,096, heads of 80", {same(64, 4096), 16, 16, 80}},
+          {"64 x 4,096, heads of 96", {same(64, 4096), 16, 16, 96}}};
 }
 
 /// Seconds of one call.
@@ -79,7 +96,7 @@ class Runner {
                  lesson02::decode_attention_workspace_bytes(flat_args(nullptr, nullptr)));
     workspace_ = kv::DeviceBuffer(device, std::max<size_t>(bytes, 1));
     kv::fill_bytes(workspace_.data(), 0, workspace_.bytes(), stream());
-    const size_t out_bytes = static_cast<size_t>(rows) * bench::kKvHeads * bench::kHeadDim *
+    const size_t out_bytes = static_cast<size_t>(rows * bench::kKvHeads * c.head_dim) *
                              size_of(kv::activation_dtype(device));
     k_out_ = kv::DeviceBuffer(device, out_bytes);
     v_out_ = kv::DeviceBuffer(device, out_bytes);
@@ -102,7 +119,9 @@ class Runner {
   std::string kernel() const {
     if (stream().device() == kv::Device::kCpu) return "CPU";
     const kv::attention::Plan plan(kv::attention::queries_of(args(0)));
-    return plan.path == kv::attention::Plan::Path::kSpread ? "spread" : "stream";
+    if (plan.path == kv::attention::Plan::Path::kSpread) return "spread";
+    const bool hopper = kv::describe(stream().device()).find("sm_90") != std::string::npos;
+    return plan.in_runs && hopper ? "runs" : "stream";
   }
 
  private:
@@ -127,7 +146,7 @@ class Runner {
             .max_seq_len = paged.max_seq_len,
             .num_heads = paged.num_heads,
             .num_kv_heads = bench::kKvHeads,
-            .head_dim = bench::kHeadDim,
+            .head_dim = pass_.of().head_dim,
             .workspace = workspace_.data()};
   }
   void attend_flat(const void* k, const void* v) {
@@ -150,28 +169,36 @@ class Runner {
   kv::DeviceBuffer begins_, workspace_, k_out_, v_out_;
 };
 
-void run(const kv::GenerateOptions& options) {
+void run(const kv::GenerateOptions& options, const std::string& only) {
   const kv::Console console(options.json_file);
   const kv::Device device = kv::resolve_device(options.device);
   const std::string name = kv::describe(device);
   console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n", name);
   console.print("share: of a plain read of the same K and V in the same run\n\n");
 
-  kv::Table table({"batch x context", "kernel", "us", "GB/s", "share", "slabs", "paging costs",
-                   "gather first"});
+  // Where it took a kernel, the plain read stands beside the share.
+  const auto with_read = [&](std::vector<std::string> row, const std::string& read) {
+    if (device == kv::Device::kCuda) row.insert(row.begin() + 4, read);
+    return row;
+  };
+  kv::Table table(with_read(
+      {"batch x context", "kernel", "us", "GB/s", "share", "slabs", "paging costs", "gather first"},
+      "read"));
   nlohmann::json rows = nlohmann::json::array();
   for (const NamedCase& c : cases_on(device)) {
     if (kv::interrupted()) break;
+    if (c.name.find(only) == std::string::npos) continue;
     Runner runner(c.what, options.sampling.seed, device);
     const Times t = runner.run();
     const auto us = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
-    // Where little is read the plain read is mostly its own launch, and no ceiling.
-    const std::string kernel = runner.kernel();
-    const std::string share = kernel == "spread" ? "-" : kv::percent(t.read, t.paged);
-    table.add({c.name, kernel, us(t.paged), fmt::format("{:.0f}", runner.bytes() / t.paged / 1e9),
-               share, us(t.contiguous),
-               fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)), us(t.gathered)});
+    table.add(
+        with_read({c.name, runner.kernel(), us(t.paged),
+                   fmt::format("{:.0f}", runner.bytes() / t.paged / 1e9),
+                   kv::percent(t.read, t.paged), us(t.contiguous),
+                   fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)), us(t.gathered)},
+                  us(t.read)));
     rows.push_back({{"case", c.name},
+                    {"kernel", runner.kernel()},
                     {"bytes", runner.bytes()},
                     {"read_seconds", t.read},
                     {"paged_seconds", t.paged},
@@ -190,7 +217,9 @@ int main(int argc, char** argv) {
       "Lesson 04: reading K and V through block tables, against slabs and a plain read.");
   command.value("--device NAME", options.device, "cpu, cuda, or auto: CUDA if there is one")
       .one_of({"cpu", "cuda", "auto"});
+  std::string only;
+  command.value("--only TEXT", only, "only the cases that have this in their names");
   kv::add_seed_option(command, options, "of the blocks' order and of the data");
   kv::add_json_option(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_main(command, argc, argv, [&] { run(options, only); });
 }

@@ -31,7 +31,8 @@ void fill_randomly(const kv::DeviceBuffer& buffer, uint32_t seed, const kv::Stre
 DecodePass::DecodePass(const Case& c, uint64_t seed, kv::Device device)
     : case_(c),
       stream_(device),
-      token_bytes_(kKvHeads * kHeadDim * size_of(kv::activation_dtype(device))) {
+      token_bytes_(static_cast<size_t>(kKvHeads * c.head_dim) *
+                   size_of(kv::activation_dtype(device))) {
   const size_t n = c.seq_lens.size();
   longest_ = *std::ranges::max_element(c.seq_lens);
   for (const int len : c.seq_lens) num_blocks_ += lesson03::blocks_for(len, c.block_size);
@@ -51,10 +52,9 @@ DecodePass::DecodePass(const Case& c, uint64_t seed, kv::Device device)
   if (device == kv::Device::kCuda) num_copies = kv::rotation_for(bytes());
 #endif
   for (int i = 0; i < num_copies; ++i) {
-    for (auto* buffers : {&k_, &v_}) {
-      buffers->emplace_back(device, static_cast<size_t>(num_blocks_ * c.block_size) * token_bytes_);
-      fill_randomly(buffers->back(), next_seed++, stream_);
-    }
+    copies_.emplace_back(device,
+                         2 * static_cast<size_t>(num_blocks_ * c.block_size) * token_bytes_);
+    fill_randomly(copies_.back(), next_seed++, stream_);
   }
 }
 
@@ -80,17 +80,17 @@ double DecodePass::bytes() const {
 }
 
 lesson04::PagedAttentionArgs DecodePass::args(int copy) const {
-  const auto i = static_cast<size_t>(copy);
+  const kv::DeviceBuffer& k_then_v = copies_[static_cast<size_t>(copy)];
   const auto n = static_cast<int>(case_.seq_lens.size());
   return {.q = q_.data(),
           .out = out_.data(),
-          .cache = {.k = k_[i].data(),
-                    .v = v_[i].data(),
+          .cache = {.k = k_then_v.data(),
+                    .v = k_then_v.as<std::byte>() + k_then_v.bytes() / 2,
                     .num_blocks = num_blocks_,
                     .block_size = case_.block_size,
                     .block_stride = case_.block_size,
                     .num_kv_heads = kKvHeads,
-                    .head_dim = kHeadDim},
+                    .head_dim = case_.head_dim},
           .first_row = first_row_.as<const int32_t>(),
           .seq_len = seq_len_.as<const int32_t>(),
           .block_tables = tables_.as<const int32_t>(),
@@ -105,7 +105,7 @@ lesson04::PagedAttentionArgs DecodePass::args(int copy) const {
 double DecodePass::seconds_of(const std::function<void(int)>& call) const {
 #if KV_HAVE_CUDA
   if (stream_.device() == kv::Device::kCuda) {
-    return kv::graph_seconds(stream_, static_cast<int>(k_.size()), call);
+    return kv::graph_seconds(stream_, static_cast<int>(copies_.size()), call);
   }
 #endif
   std::vector<double> seconds;
@@ -121,18 +121,14 @@ double DecodePass::seconds_of(const std::function<void(int)>& call) const {
 double DecodePass::read_seconds() const {
 #if KV_HAVE_CUDA
   if (stream_.device() == kv::Device::kCuda) {
-    std::vector<std::vector<const kv::DeviceBuffer*>> copies;
-    for (size_t i = 0; i < k_.size(); ++i) copies.push_back({&k_[i], &v_[i]});
-    return kv::read_seconds(stream_, copies);
+    return kv::read_seconds(stream_, copies_);
   }
 #endif
   return seconds_of([&](int) {
     float sum = 0;
-    for (const kv::DeviceBuffer* cache : {&k_[0], &v_[0]}) {
-      const float* values = cache->as<const float>();
-      const size_t n = cache->bytes() / sizeof(float);
-      for (size_t i = 0; i < n; i += 16) sum += values[i];  // a cache line at a time
-    }
+    const float* values = copies_[0].as<const float>();
+    const size_t n = copies_[0].bytes() / sizeof(float);
+    for (size_t i = 0; i < n; i += 16) sum += values[i];  // a cache line at a time
     *out_.as<float>() = sum;
   });
 }
