@@ -1,6 +1,5 @@
 // What the bookkeeping costs: nanoseconds of the pool, the index and the scheduler, and how many
-// allocations they make. With --serve also a server's busy time: tokens per second, the share of
-// the time that reading takes at least, and the host's part of each pass.
+// allocations they make. With --serve also a server's busy time (bench_serve.h).
 //
 //   lesson08_bench [--model DIR] [--device NAME] [--seed N] [--serve] [--json FILE]
 
@@ -12,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "bench_serve.h"
 #include "common/base/table.h"
 #include "common/program/allocations.h"
 #include "common/program/bench.h"
-#include "common/program/measure_gpu.h"
 #include "common/program/report.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/program/hashers.h"
@@ -206,140 +205,10 @@ nlohmann::json measure_books(const kv::Console& console, uint64_t seed) {
   return {{"books", books}, {"allocations_per_pass", d.allocations}};
 }
 
-/// 256 requests at once, prompts and answers of 100 to 1,024 tokens that no other request has.
-std::vector<kv::Request> busy_requests(int vocab_size, bool small, uint64_t seed) {
-  std::mt19937_64 rng(seed);
-  const int count = small ? 32 : 256;
-  const int longest = small ? 128 : 1024;
-  const int shortest = small ? 16 : 100;
-  const auto length = [&] {
-    return shortest + static_cast<int>(rng() % static_cast<uint64_t>(longest - shortest + 1));
-  };
-  std::vector<kv::Request> requests(static_cast<size_t>(count));
-  for (kv::Request& request : requests) {
-    request.prompt.resize(static_cast<size_t>(length()));
-    for (int32_t& token : request.prompt) {
-      token = static_cast<int32_t>(rng() % static_cast<uint64_t>(vocab_size));
-    }
-    request.max_tokens = length();
-  }
-  return requests;
-}
-
-struct Served {
-  double tokens_per_second = 0;
-  double decode_share = 0;  // of the time that reading takes at least, over passes of decodes
-  double host_share = 0;    // of the time of these passes
-  double decode_microseconds = 0, host_microseconds = 0;  // median
-  int64_t decodes = 0, replays = 0;
-};
-
-lesson08::ServingEngine make_server(kv::Model& model, bool caching) {
-  const bool cuda = model.device() == kv::Device::kCuda;
-  return {model,
-          {},
-          {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512, .max_running = 256},
-           .caching = caching,
-           .choose_on_device = true,
-           .pad_decodes_to = cuda ? 8 : 1}};
-}
-
-/// With an empty cache. A server that has run before has captured its graphs.
-Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
-                  const std::vector<kv::Request>& requests, double bandwidth) {
-  const int64_t replays = model.graph_replays();
-  server.reset_prefix_cache();
-  std::vector<int64_t> bytes;  // that each pass reads at least
-  std::vector<bool> is_decode;
-  const int64_t token_bytes = model.config().kv_bytes_per_token(
-      static_cast<int64_t>(size_of(kv::activation_dtype(model.device()))));
-  const auto on_pass = [&](const Scheduler& scheduler, const lesson08::SchedulerOutput& output) {
-    int64_t tokens = 0;
-    bool decode = true;
-    for (const Chunk& chunk : output.chunks) {
-      tokens += scheduler.request(chunk.id).num_computed + chunk.num_tokens;
-      decode = decode && chunk.num_tokens == 1;
-    }
-    bytes.push_back(model.weight_bytes() + tokens * token_bytes);
-    is_decode.push_back(decode);
-    return !kv::interrupted();
-  };
-  const auto result = server.serve(requests, {}, {}, on_pass);
-  Served served;
-  const auto& passes = result.generated.passes;
-  double at_least = 0, seconds = 0, host = 0;
-  std::vector<double> all, hosts;
-  for (size_t i = 0; i < passes.size(); ++i) {
-    if (!is_decode[i]) continue;
-    ++served.decodes;
-    if (bandwidth > 0) at_least += static_cast<double>(bytes[i]) / bandwidth;
-    seconds += passes[i].seconds;
-    host += result.host_seconds[i];
-    all.push_back(passes[i].seconds);
-    hosts.push_back(result.host_seconds[i]);
-  }
-  served.tokens_per_second = static_cast<double>(kv::num_generated_tokens(result.generated)) /
-                             result.generated.counters.seconds;
-  served.decode_share = at_least / seconds;
-  served.host_share = host / seconds;
-  served.decode_microseconds = 1e6 * kv::median(all);
-  served.host_microseconds = 1e6 * kv::median(hosts);
-  served.replays = model.graph_replays() - replays;
-  return served;
-}
-
-nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options) {
-  kv::Model model = kv::load_model(options.model);
-  const bool cuda = model.device() == kv::Device::kCuda;
-  double bandwidth = 0;
-#if KV_HAVE_CUDA
-  if (cuda) bandwidth = kv::copy_bandwidth();
-#endif
-  const auto requests =
-      busy_requests(model.config().vocab_size, !cuda, options.model.sampling.seed);
-  console.print("\nServing {} requests at once on {}\n\n", requests.size(),
-                kv::describe(model.device()));
-  auto caching = make_server(model, true), plain = make_server(model, false);
-  for (auto* server : {&caching, &plain}) serve_once(model, *server, requests, bandwidth);  // warm
-  std::vector<double> with, without, ratios;
-  Served served;
-  for (int round = 0; round < 3 && !kv::interrupted(); ++round) {
-    without.push_back(serve_once(model, plain, requests, bandwidth).tokens_per_second);
-    served = serve_once(model, caching, requests, bandwidth);
-    with.push_back(served.tokens_per_second);
-    ratios.push_back(with.back() / without.back());
-  }
-  const double ratio = kv::median(ratios);
-  console.print("tokens per second                 {:.0f}\n", kv::median(with));
-  console.print(
-      "without prefix caching            {:.0f}: caching without a hit changes {:+.1f} %\n",
-      kv::median(without), 100 * (ratio - 1));
-  console.print("passes of decodes alone           {}, median {:.0f} us; {} replayed as a graph\n",
-                served.decodes, served.decode_microseconds, served.replays);
-  console.print("the host's part of such a pass    median {:.0f} us; {:.1f} % of the time\n",
-                served.host_microseconds, 100 * served.host_share);
-  if (bandwidth > 0) {
-    console.print(
-        "share of the time that reading weights, K and V takes at {:.0f} GB/s: {:.1f} %\n",
-        bandwidth / 1e9, 100 * served.decode_share);
-  }
-  return {{"tokens_per_second", kv::median(with)},
-          {"without_caching", kv::median(without)},
-          {"caching_ratio", ratio},
-          {"decode_passes", served.decodes},
-          {"graph_replays", served.replays},
-          {"decode_microseconds", served.decode_microseconds},
-          {"host_microseconds", served.host_microseconds},
-          {"host_share", served.host_share},
-          {"bandwidth", bandwidth},
-          {"share_of_floor", served.decode_share},
-          {"device", kv::describe(model.device())}};
-}
-
 void run(const kv::BenchOptions& options, bool serve) {
   const kv::Console console(options.model.json_file);
   nlohmann::json document = measure_books(console, options.model.sampling.seed);
-  if (serve && !kv::interrupted()) document["serving"] = measure_serving(console, options);
+  if (serve && !kv::interrupted()) document["serving"] = bench::measure_serving(console, options);
   document["lesson"] = "08";
   kv::write_json(options.model.json_file, document);
 }
