@@ -1,0 +1,215 @@
+// The page: guesses in slots, what is accepted and struck out, what it says of it, and that its
+// live run is the engine.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "page_lookahead.h"
+#include "tests/viz/fake_ui.h"
+#include "viz/scenario.h"
+
+namespace {
+
+constexpr viz::Room kRoom{900, 500};
+
+struct Fixture {
+  const viz::PageContext context{.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"};
+  lesson09::LookaheadPage page{context};
+  kvtest::FakeUi ui{page};
+
+  void run(std::initializer_list<const char*> lines) {
+    for (const char* line : lines) {
+      page.apply(viz::parse_command(line));
+      page.check_invariants();
+    }
+  }
+  int64_t value(const std::string& counter) const { return page.counter(counter).value(); }
+  std::string state() const {
+    std::string text;
+    for (const std::string& name : page.counter_names()) {
+      text += name + "=" + std::to_string(value(name)) + " ";
+    }
+    return text;
+  }
+  void check_refused(const char* line, const char* why) {
+    CAPTURE(line);
+    const std::string before = state();
+    CHECK_THROWS_WITH_AS(page.apply(viz::parse_command(line)), doctest::Contains(why),
+                         kv::UserError);
+    CHECK(state() == before);
+    page.check_invariants();
+  }
+};
+
+/// What the note says; empty: there is none.
+std::string reason(const viz::Scene& scene) {
+  std::string words;
+  for (const viz::Shape& shape : scene.shapes()) {
+    if (shape.id.starts_with("note/text")) words += (words.empty() ? "" : " ") + shape.text;
+  }
+  return words;
+}
+
+const viz::Shape& shape(const viz::Scene& scene, const std::string& id) {
+  CAPTURE(id);
+  const viz::Shape* const found = scene.find(id);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+/// Ids of the shapes that begin so.
+int count(const viz::Scene& scene, const std::string& begin) {
+  return static_cast<int>(std::ranges::count_if(
+      scene.shapes(), [&](const viz::Shape& one) { return one.id.starts_with(begin); }));
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, from where it stood") {
+  run({"new A \"the red cat sat on the mat and the red\" \"cat ran off and slept\"", "guess"});
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(reason(scene) ==
+        "A ends with \"the red\", as before: what came after it then is the guess");
+  for (const auto& [slot, word, from] : {std::tuple("slot 3/2", "cat", "slot 1/2"),
+                                         {"slot 3/3", "sat", "slot 1/3"},
+                                         {"slot 4/0", "on", "slot 2/0"},
+                                         {"slot 4/1", "the", "slot 2/1"}}) {
+    CAPTURE(slot);
+    CHECK(shape(scene, slot).dashed);
+    CHECK(shape(scene, slot).fill == viz::paint(viz::Ink::kNone));
+    CHECK(shape(scene, std::string(slot) + "/token").text == word);
+    CHECK(shape(scene, std::string(slot) + "/token").from == from);
+  }
+  CHECK(scene.find("slot 4/2/token") == nullptr);
+  // The n-gram, where it ends the text and where it stood before.
+  for (const char* slot : {"slot 1/0", "slot 1/1", "slot 3/0", "slot 3/1"}) {
+    CHECK(shape(scene, slot).edge == viz::paint(viz::Ink::kText));
+  }
+  CHECK_FALSE(shape(scene, "slot 1/2").edge == viz::paint(viz::Ink::kText));
+  CHECK(value("rows") == 14);
+  check_refused("guess", "run the pass");
+}
+
+TEST_CASE_FIXTURE(Fixture, "the first wrong guess and those after it are struck out") {
+  run({"new A \"the red cat sat on the mat and the red\" \"cat ran off and slept\"", "guess",
+       "pass"});
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(reason(scene) ==
+        "\"sat\" was wrong: it and the 2 after it are struck out, 2 tokens drawn; block 4 goes "
+        "back");
+  CHECK_FALSE(shape(scene, "slot 3/2").dashed);
+  CHECK(shape(scene, "slot 3/2").fill == viz::soft(0));  // as any token
+  CHECK(shape(scene, "slot 3/3").pattern == viz::Pattern::kCrossed);
+  CHECK(shape(scene, "slot 3/3/token").struck);
+  CHECK(scene.find("slot 4/0") == nullptr);  // a free block has no slots here
+  CHECK(shape(scene, "block 4").at.y > shape(scene, "block 3").at.bottom());
+  CHECK(shape(scene, "A/next/token").text == "ran");  // drawn, and without a slot
+  const auto struck =
+      std::ranges::count_if(scene.ghosts(), [](const auto& ghost) { return ghost.shape.struck; });
+  CHECK(struck == 2);  // where block 4 was
+  CHECK(count(scene, "pass 1/A/guess") == 4);
+  CHECK(shape(scene, "pass 1/gain").text == "+2");
+
+  run({"guess"});  // "ran" is written over "sat"
+  const viz::Scene after = page.scene(kRoom);
+  CHECK(shape(after, "slot 3/3/token").text == "ran");
+  CHECK_FALSE(shape(after, "slot 3/3/token").struck);
+  CHECK(reason(after) == "the last two tokens of A have not come before: no guess");
+}
+
+TEST_CASE_FIXTURE(Fixture, "passes with and without guesses draw the same tokens") {
+  run({"new A \"a b c d a b\" \"c d a b c d a b c d\"", "new B \"e f g e f\" \"x y z e f g\"",
+       "step 60"});
+  CHECK(value("ended") == 2);
+  CHECK(value("tokens") == 16);
+  CHECK(value("without") == 10);  // the longer answer
+  CHECK(value("passes") < 10);
+  CHECK(value("free") == 12);
+  const int64_t passes = value("passes");
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(count(scene, "with ") == passes);
+  CHECK(count(scene, "without ") == 10);
+  run({"guesses 0", "new A \"a b c d a b\" \"c d a b c d a b c d\"", "step 60"});
+  CHECK(value("passes") == 10);
+  CHECK(value("without") == 10);
+  CHECK(value("proposed") == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so") {
+  run({"pool 6 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
+       "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
+  CHECK(reason(page.scene(kRoom)) ==
+        "no block is free: no guess of A has a slot. Nobody gives way for a guess");
+  CHECK(value("B.blocks") == 3);
+  CHECK(value("free") == 0);
+  run({"pass"});
+  CHECK(value("preemptions") == 0);
+  // Of four guesses two have a slot.
+  run({"pool 6 4", "new A \"the red cat sat on the mat and the red\" \"cat sat on a mat\"",
+       "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
+  CHECK(reason(page.scene(kRoom)) ==
+        "no block is free: 2 of 4 guesses of A have a slot. Nobody gives way for a guess");
+  // While C waits, the block that is free is not for guesses.
+  run({"pool 7 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
+       "new B \"a prompt of nine words that do not repeat\" \"ever\"",
+       "new C \"this one is too long to come in now\" \"sorry\"", "guess"});
+  CHECK(value("free") == 1);
+  CHECK(value("proposed") == 0);
+  CHECK(reason(page.scene(kRoom)) == "somebody waits for blocks: A takes none for guesses");
+  CHECK(shape(page.scene(kRoom), "request C/name").text.starts_with("C waits"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a live run is the engine, guess by guess") {
+  run({"live \"quack quack quack quack quack quack\" 26"});
+  CHECK(value("laid") == 4);
+  check_refused("new B \"a\" \"b\"", "the engine is running");
+  check_refused("live \"Once\" 3", "the engine is running");
+  bool looked = false;
+  while (page.next_step() == "step") {
+    run({"step"});
+    looked = looked || (value("laid") == 0 && value("used") > 0);
+  }
+  CHECK(looked);  // it stood still between a pass and the next guesses
+
+  viz::Live live(context);
+  const kv::Request request = live.request("quack quack quack quack quack quack", 26);
+  lesson09::LookaheadEngine engine(live.model(), {.block_size = 4, .num_blocks = 12});
+  const kv::GenerateResult result = engine.generate({&request, 1});
+  CHECK(value("proposed") == result.counters.named("guesses_proposed"));
+  CHECK(value("accepted") == result.counters.named("guesses_accepted"));
+  CHECK(value("passes") == result.counters.passes);
+  CHECK(value("tokens") == std::ssize(result.completions[0].tokens));
+  CHECK(value("without") == value("tokens"));
+  CHECK(value("accepted") > 8);
+  CHECK(value("free") == 12);
+  run({"stop"});
+  CHECK(value("passes") == 0);
+  run({"live \"quack quack\" 9", "step 3", "stop"});  // cancelled in its middle
+  CHECK(value("free") == 12);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
+  check_refused("guess", "no request runs");
+  check_refused("pass", "no request runs");
+  check_refused("stop", "there is no live run");
+  run({"pool 3 4", "new A \"a b a b\" \"a b a b\""});
+  check_refused("new B \"one two three four five six seven\" \"eight nine ten eleven twelve 13 14\"",
+                "it needs 4");
+  check_refused("new A \"x\" \"y\"", "there is a request A already");
+  check_refused("new B \"x\" \" \"", "there are no words");
+  check_refused("guesses 9", "found 9");
+  run({"pool 3 3"});
+  check_refused("live \"Once\" 8", "power of two");
+  // A request that ends while its guesses are laid leaves the pass.
+  run({"pool 8 4", "new A \"a b c a b\" \"c a b\"", "new B \"d e d e\" \"d e d\"", "guess"});
+  ui.select("A");
+  ui.click("A/finish");
+  CHECK(value("A.ended") == 1);
+  check_refused("finish A", "it has ended");
+  run({"pass"});
+  CHECK(value("B.tokens") > 4);
+}
