@@ -1,9 +1,10 @@
 // What a check of k guesses costs against a pass of one row, and what guessing gains on ordinary
 // text and on text that repeats itself.
 //
-//   lesson09_bench [--model DIR] [--device NAME] [--seed N] [--longest N] [--json FILE]
+//   lesson09_bench [--model DIR] [--device NAME] [--longest N] [--no-texts] [--json FILE]
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -86,16 +87,29 @@ struct Text {
   std::vector<std::vector<int32_t>> known = {};  // what they say, if the drafter knows
 };
 
-/// Stories; what the model writes when it may not stop, which says much of it again; and the most
-/// that guesses can give: the same, by somebody who knows it.
-std::vector<Text> texts_of(const kv::Tokenizer& tokenizer, kv::Model& model) {
-  std::vector<Text> texts{{"stories"}, {"on and on"}, {"all right"}};
+/// What is asked; without a tokenizer any tokens.
+std::vector<std::vector<int32_t>> prompts_of(const std::filesystem::path& model_dir) {
+  if (!std::filesystem::exists(model_dir / "tokenizer.json")) {
+    return {kv::request_of_length(20, 1).prompt, kv::request_of_length(50, 1).prompt};
+  }
+  const auto tokenizer = kv::Tokenizer::load(model_dir);
+  std::vector<std::vector<int32_t>> prompts;
   for (const char* prompt :
        {"Once upon a time", "One day, a little fox found a red kite in the forest.",
         "Once upon a time, there was a little boat. The boat was blue.", "The old owl was sad."}) {
+    prompts.push_back(tokenizer.encode(prompt));
+  }
+  return prompts;
+}
+
+/// Answers that end where the model ends them; answers that may not end, which say much of it
+/// again; and the most that guesses can give: the same, by somebody who knows it.
+std::vector<Text> texts_of(kv::Model& model, const std::filesystem::path& model_dir) {
+  std::vector<Text> texts{{"to the end"}, {"on and on"}, {"all right"}};
+  for (const auto& prompt : prompts_of(model_dir)) {
     kv::Request request;
-    request.prompt = tokenizer.encode(prompt);
-    request.max_tokens = 400;
+    request.prompt = prompt;
+    request.max_tokens = 200;
     texts[1].requests.push_back(request);
     texts[2].requests.push_back(request);
     texts[2].known.push_back(request.prompt);
@@ -108,75 +122,84 @@ std::vector<Text> texts_of(const kv::Tokenizer& tokenizer, kv::Model& model) {
   return texts;
 }
 
-/// A drafter for each request of a text: n-grams, or what it will say.
-std::unique_ptr<lesson09::Drafter> drafter_of(const Text& text, size_t i) {
-  if (text.known.empty()) return std::make_unique<lesson09::NgramDrafter>();
-  return std::make_unique<Told>(text.known[i]);
-}
-
-struct Run {
-  int64_t tokens = 0, passes = 0, proposed = 0, accepted = 0;
-  double seconds = 0;
+/// Engines that have served the text before: one for each request, with so many guesses.
+struct Way {
+  int num_guesses;
+  std::vector<std::unique_ptr<LookaheadEngine>> engines = {};
+  std::vector<double> seconds = {};                            // of each round
+  int64_t tokens = 0, passes = 0, proposed = 0, accepted = 0;  // of the last round
 };
 
-using Engines = std::vector<std::unique_ptr<LookaheadEngine>>;
-
-Run run_once(const Engines& engines, const Text& text) {
-  Run run;
+void make_engines(kv::Model& model, const Text& text, Way& way) {
   for (size_t i = 0; i < text.requests.size(); ++i) {
-    const auto result = engines[i]->generate({&text.requests[i], 1});
-    run.tokens += kv::num_generated_tokens(result);
-    run.passes += result.counters.passes;
-    run.proposed += result.counters.named("guesses_proposed");
-    run.accepted += result.counters.named("guesses_accepted");
-    run.seconds += result.counters.seconds;
+    std::unique_ptr<lesson09::Drafter> drafter;  // null: n-grams
+    if (!text.known.empty()) drafter = std::make_unique<Told>(text.known[i]);
+    way.engines.push_back(std::make_unique<LookaheadEngine>(
+        model, lesson09::PagedOptions{.num_blocks = 64}, ServeOptions{.caching = false},
+        lesson09::LookaheadOptions{.num_guesses = way.num_guesses}, std::move(drafter)));
   }
-  return run;
+}
+
+void run_once(const Text& text, Way& way) {
+  way.tokens = way.passes = way.proposed = way.accepted = 0;
+  double seconds = 0;
+  for (size_t i = 0; i < text.requests.size(); ++i) {
+    const auto result = way.engines[i]->generate({&text.requests[i], 1});
+    way.tokens += kv::num_generated_tokens(result);
+    way.passes += result.counters.passes;
+    way.proposed += result.counters.named("guesses_proposed");
+    way.accepted += result.counters.named("guesses_accepted");
+    seconds += result.counters.seconds;
+  }
+  way.seconds.push_back(seconds);
+}
+
+/// All ways in turn, round by round: what else the machine does slows down all of them alike.
+std::vector<Way> ways_of(kv::Model& model, const Text& text) {
+  std::vector<Way> ways;
+  for (const int k : {0, 2, 4, kMostGuesses}) ways.push_back({.num_guesses = k});
+  for (Way& way : ways) {
+    make_engines(model, text, way);
+    for (int i = 0; i < 2; ++i) run_once(text, way);  // twice: graphs are captured
+    way.seconds.clear();
+  }
+  for (int round = 0; round < kRounds && !kv::interrupted(); ++round) {
+    for (Way& way : ways) run_once(text, way);
+  }
+  return ways;
 }
 
 nlohmann::json measure_texts(const kv::Console& console, kv::Model& model,
-                             const kv::Tokenizer& tokenizer) {
+                             const std::filesystem::path& model_dir) {
   console.print("\nOne request at a time; guesses by n-grams, or all of them right\n\n");
   kv::Table table({"text", "guesses", "tokens a pass", "right", "tokens/s", "speed-up"});
   nlohmann::json rows = nlohmann::json::array();
-  for (const Text& text : texts_of(tokenizer, model)) {
-    double without = 0;
-    for (const int k : {0, 2, 4, kMostGuesses}) {
-      Engines engines;
-      for (size_t i = 0; i < text.requests.size(); ++i) {
-        engines.push_back(std::make_unique<LookaheadEngine>(
-            model, lesson09::PagedOptions{.num_blocks = 64}, ServeOptions{.caching = false},
-            lesson09::LookaheadOptions{.num_guesses = k}, drafter_of(text, i)));
-      }
-      run_once(engines, text);
-      Run run = run_once(engines, text);  // twice: graphs are captured
-      std::vector<double> seconds;
-      for (int round = 0; round < kRounds && !kv::interrupted(); ++round) {
-        seconds.push_back(run_once(engines, text).seconds);
-      }
-      if (seconds.empty()) return rows;
-      run.seconds = kv::median(std::move(seconds));
-      if (k == 0) without = run.seconds;
-      const auto tokens = static_cast<double>(run.tokens);
-      table.add({text.name, std::to_string(k),
-                 fmt::format("{:.2f}", tokens / static_cast<double>(run.passes)),
-                 kv::percent(static_cast<double>(run.accepted), static_cast<double>(run.proposed)),
-                 fmt::format("{:.0f}", tokens / run.seconds),
-                 fmt::format("{:.2f}", without / run.seconds)});
+  for (const Text& text : texts_of(model, model_dir)) {
+    const std::vector<Way> ways = ways_of(model, text);
+    if (kv::interrupted()) break;
+    const double without = kv::median(ways[0].seconds);
+    for (const Way& way : ways) {
+      const double seconds = kv::median(way.seconds);
+      const auto tokens = static_cast<double>(way.tokens);
+      table.add({text.name, std::to_string(way.num_guesses),
+                 fmt::format("{:.2f}", tokens / static_cast<double>(way.passes)),
+                 kv::percent(static_cast<double>(way.accepted), static_cast<double>(way.proposed)),
+                 fmt::format("{:.0f}", tokens / seconds),
+                 fmt::format("{:.2f}", without / seconds)});
       rows.push_back({{"text", text.name},
-                      {"guesses", k},
-                      {"tokens", run.tokens},
-                      {"passes", run.passes},
-                      {"proposed", run.proposed},
-                      {"accepted", run.accepted},
-                      {"tokens_per_second", tokens / run.seconds}});
+                      {"guesses", way.num_guesses},
+                      {"tokens", way.tokens},
+                      {"passes", way.passes},
+                      {"proposed", way.proposed},
+                      {"accepted", way.accepted},
+                      {"tokens_per_second", tokens / seconds}});
     }
   }
   console.write(table.to_string());
   return rows;
 }
 
-void run(const kv::BenchOptions& options) {
+void run(const kv::BenchOptions& options, bool no_texts) {
   const kv::Console console(options.model.json_file);
   kv::Model model = kv::load_model(options.model);
   console.print("Lesson 09, guesses, on {}\n\n", kv::describe(model.device()));
@@ -184,7 +207,7 @@ void run(const kv::BenchOptions& options) {
   document["lesson"] = "09";
   document["device"] = kv::describe(model.device());
   document["checks"] = measure_checks(console, model, options.longest);
-  document["texts"] = measure_texts(console, model, kv::Tokenizer::load(options.model.model_dir));
+  if (!no_texts) document["texts"] = measure_texts(console, model, options.model.model_dir);
   kv::write_json(options.model.json_file, document);
 }
 
@@ -192,7 +215,9 @@ void run(const kv::BenchOptions& options) {
 
 int main(int argc, char** argv) {
   kv::BenchOptions options;
+  bool no_texts = false;
   kv::CommandLine command("Lesson 09: what a check of guesses costs, and what guessing gains.");
   kv::add_bench_options(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  command.flag("--no-texts", no_texts, "only what a check costs");
+  return kv::run_main(command, argc, argv, [&] { run(options, no_texts); });
 }

@@ -276,6 +276,4 @@ TEST_CASE("random arrivals, passes, guesses and cancels: all of it is as predict
   CHECK(num_preemptions > num_ops / 200);
   CHECK(num_accepted > num_ops / 50);
   CHECK(num_proposed > 2 * num_accepted);
-  MESSAGE(num_proposed << " guesses, " << num_accepted << " accepted, " << num_preemptions
-                       << " preemptions");
 }
