@@ -41,7 +41,7 @@ pack() {
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(only=. gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model logits lesson0{4,6,8}_bench {lesson04,kernels}_road_bench; do
+  for file in $programs ladder bench_cuda make_model logits lesson0{4,6,8,9}_bench {lesson04,kernels}_road_bench; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -127,6 +127,10 @@ bench() {
     step "serving" 200 "$bundle/bin/lesson08_bench" --device cuda --serve --model "$folder/model" \
       --json "$logs/lesson08_cuda.json"
     cat "$logs/serving.log"
+  fi
+  if wanted lesson09_bench; then
+    step "guesses" 240 "$bundle/bin/lesson09_bench" --device cuda --model "$folder/model" \
+      --json "$logs/lesson09_cuda.json"
   fi
   rm -rf "$folder"
   if wanted lesson04_bench; then

@@ -1,4 +1,4 @@
-"""The picture of the top README: what each lesson does with K and V, in eight small panels."""
+"""The picture of the top README: what each lesson does with K and V, in a small panel each."""
 from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, SKY, Svg
 
 WIDTH, HEIGHT, GAP = 222, 190, 16
@@ -107,19 +107,34 @@ def scheduler(svg, x, y):
     return "more requests than fit"
 
 
+def lookahead(svg, x, y):
+    for i, (word, right) in enumerate((("the", True), ("red", True), ("kite", True), ("sang", False), ("and", False))):
+        left = x + i * 36
+        svg.rect(left, y + 12, 32, 24, BLUE if i == 0 else ORANGE if right else EMPTY)
+        svg.text(left + 16, y + 29, word, 11.5, "white" if i == 0 else INK if right else MUTED, anchor="middle")
+        if not right:
+            svg.line(left + 3, y + 24, left + 29, y + 24, MUTED, 1.6)
+    svg.text(x + 16, y + 56, "known", 11, MUTED, anchor="middle")
+    svg.text(x + 70, y + 56, "right", 11, MUTED, anchor="middle")
+    svg.text(x + 142, y + 56, "struck out", 11, MUTED, anchor="middle")
+    svg.text(x + 88, y + 84, "one pass, three tokens", 11.5, MUTED, anchor="middle")
+    return "guess, then check in one pass"
+
+
 PANELS = [("01  No cache", no_cache), ("02  A flat cache", flat_cache), ("03  Paged blocks", paged_blocks),
           ("04  Paged attention", paged_attention), ("05  Share and copy", refcount_cow),
           ("06  Prefix hashing", prefix_hashing), ("07  LRU eviction", lru_eviction),
-          ("08  The scheduler", scheduler)]
+          ("08  The scheduler", scheduler), ("09  Lookahead", lookahead)]
 
 
 def draw():
-    columns = 4
+    columns = 3 if len(PANELS) == 9 else 4
+    rows = (len(PANELS) + columns - 1) // columns
     width = columns * WIDTH + (columns + 1) * GAP
-    svg = Svg(width, 2 * HEIGHT + 3 * GAP + 44,
-              "Eight lessons, eight ways to keep K and V: nothing, slabs, blocks with tables, a kernel that reads "
+    svg = Svg(width, rows * HEIGHT + (rows + 1) * GAP + 44,
+              "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
-              "and a scheduler. All give the same bits.")
+              "a scheduler, and guesses that are checked in one pass. All give the same bits.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)
         y = GAP + i // columns * (HEIGHT + GAP)
@@ -127,9 +142,9 @@ def draw():
         svg.text(x + 18, y + 28, title, 15, weight=700)
         line = picture(svg, x + 22, y + 66)
         svg.text(x + 18, y + 48, line, 12, MUTED)
-    y = 2 * HEIGHT + 3 * GAP + 20
+    y = rows * HEIGHT + (rows + 1) * GAP + 20
     svg.legend(GAP + 6, y, [(ORANGE, "computed in this step", 190), (SKY, "kept", 80), (EMPTY, "reserved or waiting", 170)])
-    svg.text(width - GAP - 6, y, "All eight give the same bits.", 14, INK, 700, "end")
+    svg.text(width - GAP - 6, y, "All give the same bits.", 14, INK, 700, "end")
     return svg.done()
 
 
