@@ -131,6 +131,7 @@ bench() {
   if wanted lesson09_bench; then
     step "guesses" 240 "$bundle/bin/lesson09_bench" --device cuda --model "$folder/model" \
       --json "$logs/lesson09_cuda.json"
+    cat "$logs/guesses.log"
   fi
   rm -rf "$folder"
   if wanted lesson04_bench; then

@@ -38,7 +38,7 @@ struct Options {
 struct Guessed {
   int64_t pass = 0;
   size_t request = 0;
-  size_t known = 0;  // tokens before them, less the one that the pass drew first
+  size_t known = 0;  // tokens before them
   std::vector<int32_t> tokens;
 };
 
@@ -65,17 +65,18 @@ std::string quoted(const kv::Tokenizer& tokenizer, std::span<const int32_t> toke
 void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,
                    const std::vector<Guessed>& all, std::span<const kv::Request> requests,
                    const kv::GenerateResult& result, int most_lines) {
-  kv::Table table({"pass", "request", "drawn", "guessed after it", "right"});
+  kv::Table table({"pass", "request", "guessed", "drawn", "right"});
   int lines = 0;
   for (const Guessed& guessed : all) {
     const kv::Completion& completion = result.completions[guessed.request];
     const size_t step = guessed.known - requests[guessed.request].prompt.size();
     if (step >= completion.tokens.size() || ++lines > most_lines) continue;
+    const int right = num_right(guessed, requests[guessed.request], completion);
+    const auto drawn = std::span(completion.tokens).subspan(step);
+    const auto num_drawn = std::min(drawn.size(), static_cast<size_t>(right) + 1);
     table.add({std::to_string(guessed.pass), std::to_string(guessed.request + 1),
-               quoted(tokenizer, std::span(completion.tokens).subspan(step, 1)),
-               quoted(tokenizer, guessed.tokens),
-               fmt::format("{} of {}", num_right(guessed, requests[guessed.request], completion),
-                           guessed.tokens.size())});
+               quoted(tokenizer, guessed.tokens), quoted(tokenizer, drawn.first(num_drawn)),
+               fmt::format("{} of {}", right, guessed.tokens.size())});
   }
   if (lines == 0) return console.print("nothing was guessed: no last tokens had come before\n\n");
   console.write(table.to_string());
