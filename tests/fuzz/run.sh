@@ -16,7 +16,7 @@ work=$build/fuzz
 mkdir -p "$work"
 
 status=0
-for reader in safetensors config tokenizer; do
+for reader in safetensors config tokenizer kv_events; do
   if [ ! -x "$build/bin/fuzz_$reader" ]; then
     echo "error: $build/bin/fuzz_$reader is not there; build the target 'fuzzers' first" >&2
     exit 2
