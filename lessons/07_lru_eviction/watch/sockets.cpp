@@ -155,22 +155,21 @@ int Publisher::num_watchers(milliseconds time) {
 
 struct Subscriber::Sockets {
   Socket subscribe;
-  std::optional<Socket> replay;
+  std::string replay_endpoint;
 };
 
 Subscriber::Subscriber(const std::string& endpoint, const std::string& topic,
                        const std::string& replay_endpoint)
-    : sockets_(new Sockets{.subscribe = {ZMQ_SUB, "watch", endpoint}, .replay = {}}) {
+    : sockets_(new Sockets{.subscribe = {ZMQ_SUB, "watch", endpoint},
+                           .replay_endpoint = replay_endpoint}) {
   sockets_->subscribe.subscribe(topic);
   sockets_->subscribe.connect();
-  if (replay_endpoint.empty()) return;
-  sockets_->replay.emplace(ZMQ_DEALER, "--replay", replay_endpoint);
-  sockets_->replay->connect();
+  if (can_replay()) Socket(ZMQ_DEALER, "--replay", replay_endpoint).connect();  // or it throws now
 }
 
 Subscriber::~Subscriber() = default;
 
-bool Subscriber::can_replay() const { return sockets_->replay.has_value(); }
+bool Subscriber::can_replay() const { return !sockets_->replay_endpoint.empty(); }
 
 bool Subscriber::receive(Frame& frame, milliseconds time) {
   auto parts = sockets_->subscribe.receive(time);
@@ -185,9 +184,11 @@ bool Subscriber::receive(Frame& frame, milliseconds time) {
 
 bool Subscriber::replay(uint64_t seq, milliseconds time,
                         const std::function<void(const Frame&)>& take) {
-  while (sockets_->replay->receive(milliseconds(0))) continue;  // of a question before
-  sockets_->replay->send({"", seq_bytes(seq)});
-  while (auto parts = sockets_->replay->receive(time)) {
+  // A socket for each question: what comes late for an old one finds nobody.
+  Socket asking(ZMQ_DEALER, "--replay", sockets_->replay_endpoint);
+  asking.connect();
+  asking.send({"", seq_bytes(seq)});
+  while (auto parts = asking.receive(time)) {
     if (parts->size() != 3 || parts->at(1).size() != 8) {
       ++num_refused_;
       continue;
