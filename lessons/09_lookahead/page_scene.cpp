@@ -121,13 +121,13 @@ Picture::Reason Picture::why_guessed(const Part& part) const {
 Picture::Reason Picture::why_struck(const Part& part) const {
   const auto count = static_cast<int>(part.guesses.size());
   const Asked& asked = *now_.asked.find(part.name);
+  const int first = part.first + part.num_rows, size = page_.settings_.block_size;
   if (part.accepted == count) {
     return {fmt::format("{} right: {} from one pass",
                         count == 1 ? "the guess was" : fmt::format("all {} guesses were", count),
                         kv::count_of(part.drawn, "token")),
-            "request " + part.name};
+            asked.ended ? "request " + part.name : slot_id(asked, first + count - 1, size)};
   }
-  const int wrong = part.first + part.num_rows + part.accepted;
   std::string words =
       fmt::format("\"{}\" was wrong: {} struck out, {} drawn",
                   page_.word(part.guesses[static_cast<size_t>(part.accepted)]),
@@ -135,7 +135,7 @@ Picture::Reason Picture::why_struck(const Part& part) const {
                       ? fmt::format("it and the {} after it are", count - part.accepted - 1)
                       : "it is",
                   kv::count_of(part.drawn, "token"));
-  std::string about = slot_id(asked, wrong, page_.settings_.block_size);
+  std::string about = slot_id(asked, first + part.accepted, size);
   for (const int32_t id : gone_back(part)) {
     words += fmt::format("; block {} goes back", id);
     about = fmt::format("block {}", id);
