@@ -33,7 +33,9 @@ inline std::unique_ptr<lesson08::ServingEngine> small_engine(kv::Model& model) {
 
 /// The n-th failing call, for all n, or for each KV_FAULT_STEP-th. `warm`: the engine has served
 /// before. Returns how many calls there were.
-inline int64_t fail_each(kv::Model& model, bool and_all_later, bool warm) {
+template <class MakeEngine = decltype(&small_engine)>
+int64_t fail_each(kv::Model& model, bool and_all_later, bool warm,
+                  const MakeEngine& make_engine = &small_engine) {
   const auto requests = few_requests();
   const uint64_t wanted =
       kv::combined_digest(lesson02::make_engine(model, {})->generate(requests).completions);
@@ -47,7 +49,7 @@ inline int64_t fail_each(kv::Model& model, bool and_all_later, bool warm) {
     CAPTURE(n);
     CAPTURE(and_all_later);
     CAPTURE(warm);
-    const auto engine = small_engine(model);
+    const auto engine = make_engine(model);
     if (warm) engine->generate(requests);
     std::string error;
     bool done = false;

@@ -2,6 +2,8 @@
 
 #include "tests/faults/faults.h"
 
+#include "lessons/09_lookahead/test/looked_ahead.h"
+
 TEST_CASE("each allocation fails once: no block is lost, and the next answer is right") {
   for (const bool warm : {false, true}) {
     const int64_t calls = kvtest::fail_each(kvtest::shipped_model(), false, warm);
@@ -18,4 +20,21 @@ TEST_CASE("each allocation fails and so do all after it: cleaning up needs none"
 
 TEST_CASE("a model that has not run yet fails in its first pass") {
   kvtest::fail_in_first_passes(kv::Device::kCpu, 17);
+}
+
+TEST_CASE("each allocation fails while guesses are taken, judged and rewound") {
+  using Oracle = lesson09_test::Oracle;
+  kv::Model& model = kvtest::shipped_model();
+  const auto requests = kvtest::few_requests();
+  const auto known = lesson02::make_engine(model, {})->generate(requests);
+  const auto guessing_engine = [&](kv::Model& its_model) {
+    return std::make_unique<lesson09::LookaheadEngine>(
+        its_model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 4},
+        lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 24}},
+        lesson09::LookaheadOptions{.num_guesses = 2},
+        std::make_unique<Oracle>(Oracle::Kind::kMixed, requests, known));
+  };
+  for (const bool and_all_later : {false, true}) {
+    CHECK(kvtest::fail_each(model, and_all_later, true, guessing_engine) > 50);
+  }
 }
