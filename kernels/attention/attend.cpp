@@ -14,9 +14,14 @@
 // Compiled for several instruction sets; the one that fits is chosen when the program starts.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EVERY_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
+#define FOR_CPU(name) __attribute__((target(name)))
+#define SEVERAL_CPUS 1
+#pragma GCC diagnostic ignored "-Wunused-function"  // clang sees no call of the others
 #else
 #define FOR_EVERY_CPU
+#define FOR_CPU(name)
 #endif
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 namespace kv::attention {
 namespace {
@@ -24,8 +29,32 @@ namespace {
 constexpr int kLanes = 16;
 using Lanes __attribute__((vector_size(kLanes * sizeof(float)))) = float;  // + and * lane by lane
 
-inline __attribute__((always_inline)) void load(Lanes& lanes, const float* from) {
+/// The same lanes in two registers, for a CPU that has none for all: GCC would keep them in memory.
+struct Halves {
+  using Half __attribute__((vector_size(kLanes / 2 * sizeof(float)))) = float;
+  Half low, high;
+};
+/// sum += a * b, where b may be one number for all lanes.
+ALWAYS_INLINE void add_product(Lanes& sum, const Lanes& a, const Lanes& b) { sum += a * b; }
+ALWAYS_INLINE void add_product(Lanes& sum, const Lanes& a, float b) { sum += b * a; }
+ALWAYS_INLINE void add_product(Halves& sum, const Halves& a, const Halves& b) {
+  sum.low += a.low * b.low, sum.high += a.high * b.high;
+}
+ALWAYS_INLINE void add_product(Halves& sum, const Halves& a, float b) {
+  sum.low += b * a.low, sum.high += b * a.high;
+}
+
+ALWAYS_INLINE void load(Lanes& lanes, const float* from) {
   std::memcpy(&lanes, from, sizeof lanes);
+}
+ALWAYS_INLINE void load(Halves& lanes, const float* from) {
+  std::memcpy(&lanes.low, from, sizeof lanes.low);
+  std::memcpy(&lanes.high, from + kLanes / 2, sizeof lanes.high);
+}
+ALWAYS_INLINE void store(float* to, const Lanes& lanes) { std::memcpy(to, &lanes, sizeof lanes); }
+ALWAYS_INLINE void store(float* to, const Halves& lanes) {
+  std::memcpy(to, &lanes.low, sizeof lanes.low);
+  std::memcpy(to + kLanes / 2, &lanes.high, sizeof lanes.high);
 }
 
 /// Queries that go through a tile together, so that K and V are read once for all of them.
@@ -42,7 +71,7 @@ struct Block {
 
 /// Rows lie pages apart, or anywhere: a CPU does not guess where the next one is.
 constexpr int kRowsAhead = 4;
-inline __attribute__((always_inline)) void prefetch_row(const float* row, int head_dim) {
+ALWAYS_INLINE void prefetch_row(const float* row, int head_dim) {
   for (int i = 0; i < head_dim; i += kLanes) __builtin_prefetch(row + i);
 }
 
@@ -51,15 +80,30 @@ constexpr int kKeys = kLanes / kBlock;
 
 /// sum = the lower half of each 2 * kHalf lanes of a, then of b, plus the upper half.
 template <int kHalf, int... kLane>
-inline __attribute__((always_inline)) void add_halves(Lanes& sum, const Lanes& a, const Lanes& b,
-                                                      std::integer_sequence<int, kLane...>) {
+ALWAYS_INLINE void add_halves(Lanes& sum, const Lanes& a, const Lanes& b,
+                              std::integer_sequence<int, kLane...>) {
   sum = __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf)...) +
         __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf + kHalf)...);
+}
+template <int kHalf, int... kLane>
+ALWAYS_INLINE void add_halves(Halves::Half& sum, const Halves& x,
+                              std::integer_sequence<int, kLane...>) {
+  sum = __builtin_shufflevector(x.low, x.high, (kLane / kHalf * 2 * kHalf + kLane % kHalf)...) +
+        __builtin_shufflevector(x.low, x.high,
+                                (kLane / kHalf * 2 * kHalf + kLane % kHalf + kHalf)...);
+}
+template <int kHalf, class All>
+ALWAYS_INLINE void add_halves(Halves& sum, const Halves& a, const Halves& b, All) {
+  constexpr std::make_integer_sequence<int, kLanes / 2> kOneHalf;
+  const Halves first = a, second = b;  // the sum may stand where one of them did
+  add_halves<kHalf>(sum.low, first, kOneHalf);
+  add_halves<kHalf>(sum.high, second, kOneHalf);
 }
 
 /// Lane i of dots[0] becomes the sum of the lanes of dots[i], added by the fixed tree: 8 apart,
 /// 4 apart, 2 apart, neighbours.
-inline __attribute__((always_inline)) void add_lanes(Lanes (&dots)[kLanes]) {
+template <class L>
+ALWAYS_INLINE void add_lanes(L (&dots)[kLanes]) {
   constexpr std::make_integer_sequence<int, kLanes> kAll;
   for (int i = 0; i < 8; ++i) add_halves<8>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
   for (int i = 0; i < 4; ++i) add_halves<4>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
@@ -69,10 +113,11 @@ inline __attribute__((always_inline)) void add_lanes(Lanes (&dots)[kLanes]) {
 
 /// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
 /// this order; then a fixed tree adds the lanes.
-FOR_EVERY_CPU void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim,
-                              float scale) {
+template <class L>
+ALWAYS_INLINE void score_keys_in(Block& block, const TileRows& rows, int num_keys, int head_dim,
+                                 float scale) {
   for (int first = 0; first < num_keys; first += kKeys) {
-    Lanes dots[kLanes];  // query r and key t of these: dots[r * kKeys + t]
+    L dots[kLanes];  // query r and key t of these: dots[r * kKeys + t]
     for (int t = 0; t < kKeys; ++t) {
       const int at = std::min(first + t, num_keys - 1);  // a place without a key repeats the last
       const float* k = rows.k[at];
@@ -80,29 +125,51 @@ FOR_EVERY_CPU void score_keys(Block& block, const TileRows& rows, int num_keys, 
         prefetch_row(rows.k[std::min(at + kRowsAhead, num_keys - 1)], head_dim);
         prefetch_row(rows.v[at], head_dim);
       }
-      Lanes sum[kBlock] = {};
+      L sum[kBlock] = {};
       int i = 0;
       for (; i + kLanes <= head_dim; i += kLanes) {
-        Lanes key, query;
+        L key, query;
         load(key, k + i);
+#pragma GCC unroll 4
         for (int r = 0; r < kBlock; ++r) {
           load(query, block.q[r] + i);
-          sum[r] += query * key;
+          add_product(sum[r], query, key);
         }
       }
+#pragma GCC unroll 4
       for (int r = 0; r < kBlock; ++r) {
-        for (int j = 0; i + j < head_dim; ++j) sum[r][j] += block.q[r][i + j] * k[i + j];
+        if (i < head_dim) {
+          float rest[kLanes];
+          store(rest, sum[r]);
+          for (int j = 0; i + j < head_dim; ++j) rest[j] += block.q[r][i + j] * k[i + j];
+          load(sum[r], rest);
+        }
         dots[r * kKeys + t] = sum[r];
       }
     }
     add_lanes(dots);
-    dots[0] *= scale;
+    float scores[kLanes];
+    store(scores, dots[0]);
+    for (float& score : scores) score *= scale;
     for (int r = 0; r < kBlock; ++r) {
-      std::memcpy(block.p[r] + first, reinterpret_cast<const float*>(&dots[0]) + r * kKeys,
-                  kKeys * sizeof(float));
+      std::memcpy(block.p[r] + first, scores + r * kKeys, kKeys * sizeof(float));
     }
   }
 }
+FOR_CPU("default")
+void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim, float scale) {
+  score_keys_in<Lanes>(block, rows, num_keys, head_dim, scale);
+}
+#ifdef SEVERAL_CPUS
+FOR_CPU("avx2")
+void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim, float scale) {
+  score_keys_in<Halves>(block, rows, num_keys, head_dim, scale);
+}
+FOR_CPU("avx512f")
+void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim, float scale) {
+  score_keys_in<Lanes>(block, rows, num_keys, head_dim, scale);
+}
+#endif
 
 /// The largest of n scores, lane by lane where there are enough: a maximum has no order.
 FOR_EVERY_CPU float largest(const float* p, int n) {
@@ -132,35 +199,39 @@ void exponentiate(float* p, int num_keys, Partial& tile) {
 }
 
 /// sum += p[t] * v_t[d .. d + kLanes - 1], for t from begin to end - 1.
-inline __attribute__((always_inline)) void add_values(Lanes& sum, const float* p,
-                                                      const TileRows& rows, int d, int begin,
-                                                      int end) {
-  Lanes value;
+template <class L>
+ALWAYS_INLINE void add_values(L& sum, const float* p, const TileRows& rows, int d, int begin,
+                              int end) {
+  L value;
   for (int t = begin; t < end; ++t) {
     load(value, rows.v[t] + d);
-    sum += p[t] * value;
+    add_product(sum, value, p[t]);
   }
 }
 
 /// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order. Each query adds the
 /// few that not all see by itself; those between, which all do, are added together.
-FOR_EVERY_CPU void weigh_values(Block& block, const TileRows& rows, int head_dim) {
+template <class L>
+ALWAYS_INLINE void weigh_values_in(Block& block, const TileRows& rows, int head_dim) {
   const int common = *std::max_element(block.begin, block.begin + kBlock);
   const int common_end = std::max(common, *std::min_element(block.end, block.end + kBlock));
   int d = 0;
   for (; d + kLanes <= head_dim; d += kLanes) {
-    Lanes sum[kBlock] = {};
-    Lanes value;
+    L sum[kBlock] = {};
+    L value;
+#pragma GCC unroll 4
     for (int r = 0; r < kBlock; ++r) {
       add_values(sum[r], block.p[r], rows, d, block.begin[r], std::min(common, block.end[r]));
     }
     for (int t = common; t < common_end; ++t) {
       load(value, rows.v[t] + d);
-      for (int r = 0; r < kBlock; ++r) sum[r] += block.p[r][t] * value;
+#pragma GCC unroll 4
+      for (int r = 0; r < kBlock; ++r) add_product(sum[r], value, block.p[r][t]);
     }
+#pragma GCC unroll 4
     for (int r = 0; r < kBlock; ++r) {
       add_values(sum[r], block.p[r], rows, d, common_end, block.end[r]);
-      std::memcpy(block.acc[r] + d, &sum[r], sizeof sum[r]);
+      store(block.acc[r] + d, sum[r]);
     }
   }
   for (; d < head_dim; ++d) {
@@ -173,6 +244,18 @@ FOR_EVERY_CPU void weigh_values(Block& block, const TileRows& rows, int head_dim
     }
   }
 }
+
+FOR_CPU("default") void weigh_values(Block& block, const TileRows& rows, int head_dim) {
+  weigh_values_in<Lanes>(block, rows, head_dim);
+}
+#ifdef SEVERAL_CPUS
+FOR_CPU("avx2") void weigh_values(Block& block, const TileRows& rows, int head_dim) {
+  weigh_values_in<Halves>(block, rows, head_dim);
+}
+FOR_CPU("avx512f") void weigh_values(Block& block, const TileRows& rows, int head_dim) {
+  weigh_values_in<Lanes>(block, rows, head_dim);
+}
+#endif
 
 /// A tile for up to kBlock queries. Its rows are those of token `begin` and the tokens after it:
 /// what lies before is seen by no query of the pass.
