@@ -123,7 +123,7 @@ std::vector<Chain> EventMirror::chains() const {
       if (!block->parent) break;
       at = *block->parent;
     }
-    std::ranges::reverse(chain.blocks);
+    std::reverse(chain.blocks.begin(), chain.blocks.end());
     chains.push_back(std::move(chain));
   }
   std::ranges::sort(chains, [&](const Chain& a, const Chain& b) {
