@@ -74,15 +74,19 @@ TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, fro
   const viz::Scene scene = page.scene(kRoom);
   CHECK(reason(scene) ==
         "A ends with \"the red\", as before: what came after it then is the guess");
-  for (const auto& [slot, word, from] : {std::tuple("slot 3/2", "cat", "slot 1/2"),
-                                         {"slot 3/3", "sat", "slot 1/3"},
-                                         {"slot 4/0", "on", "slot 2/0"},
-                                         {"slot 4/1", "the", "slot 2/1"}}) {
-    CAPTURE(slot);
-    CHECK(shape(scene, slot).dashed);
-    CHECK(shape(scene, slot).fill == viz::paint(viz::Ink::kNone));
-    CHECK(shape(scene, std::string(slot) + "/token").text == word);
-    CHECK(shape(scene, std::string(slot) + "/token").from == from);
+  struct Guess {
+    const char *slot, *word, *from;
+  };
+  for (const Guess& guess : {Guess{"slot 3/2", "cat", "slot 1/2"},
+                             {"slot 3/3", "sat", "slot 1/3"},
+                             {"slot 4/0", "on", "slot 2/0"},
+                             {"slot 4/1", "the", "slot 2/1"}}) {
+    CAPTURE(guess.slot);
+    const viz::Shape& token = shape(scene, std::string(guess.slot) + "/token");
+    CHECK(shape(scene, guess.slot).dashed);
+    CHECK(shape(scene, guess.slot).fill == viz::paint(viz::Ink::kNone));
+    CHECK(token.text == guess.word);
+    CHECK(token.from == guess.from);
   }
   CHECK(scene.find("slot 4/2/token") == nullptr);
   // The n-gram, where it ends the text and where it stood before.
@@ -197,8 +201,9 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   check_refused("pass", "no request runs");
   check_refused("stop", "there is no live run");
   run({"pool 3 4", "new A \"a b a b\" \"a b a b\""});
-  check_refused("new B \"one two three four five six seven\" \"eight nine ten eleven twelve 13 14\"",
-                "it needs 4");
+  check_refused(
+      "new B \"one two three four five six seven\" \"eight nine ten eleven twelve 13 14\"",
+      "it needs 4");
   check_refused("new A \"x\" \"y\"", "there is a request A already");
   check_refused("new B \"x\" \" \"", "there are no words");
   check_refused("guesses 9", "found 9");
