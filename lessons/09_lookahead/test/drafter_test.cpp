@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "drafter.h"
+#include "tests/support/readable.h"
 #include "tests/support/shortened.h"
 
 namespace {

@@ -189,6 +189,12 @@ TEST_CASE("while somebody waits, guesses take no block") {
   CHECK(s.schedule().chunks == Chunks{{1, 6}});
   CHECK(guesses_of(s, 1).size() == 2);  // what is left of its last block
   CHECK(s.pool.num_free() == 2);
+
+  Server full(4, 4, always(8));
+  full.submit(1, range(0, 8), 9);
+  full.submit(2, range(100, 112), 4);
+  CHECK(full.schedule().chunks == Chunks{{1, 8}});
+  CHECK(full.guesses(1).empty());  // nothing is left of a full one
 }
 
 TEST_CASE("blocks of guesses that nobody has judged are there for who has a token to run") {
