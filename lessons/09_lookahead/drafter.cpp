@@ -8,7 +8,7 @@ namespace lesson09 {
 
 NgramDrafter::NgramDrafter(const NgramOptions& options) : options_(options) {
   if (options.shortest < 1 || options.longest < options.shortest) {
-    kv::user_error("n-grams of {} to {} tokens: wanted at least 1, and not fewer at most than that",
+    kv::user_error("n-grams of {} to {} tokens: wanted 1 or more, and the smaller number first",
                    options.shortest, options.longest);
   }
 }
