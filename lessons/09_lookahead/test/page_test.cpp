@@ -82,7 +82,7 @@ TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, fro
                              {"slot 4/0", "on", "slot 2/0"},
                              {"slot 4/1", "the", "slot 2/1"}}) {
     CAPTURE(guess.slot);
-    const viz::Shape& token = shape(scene, std::string(guess.slot) + "/token");
+    const viz::Shape token = shape(scene, std::string(guess.slot) + "/token");
     CHECK(shape(scene, guess.slot).dashed);
     CHECK(shape(scene, guess.slot).fill == viz::paint(viz::Ink::kNone));
     CHECK(token.text == guess.word);
