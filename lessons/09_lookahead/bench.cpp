@@ -88,38 +88,46 @@ struct Text {
 };
 
 /// What is asked; without a tokenizer any tokens.
-std::vector<std::vector<int32_t>> prompts_of(const std::filesystem::path& model_dir) {
-  if (!std::filesystem::exists(model_dir / "tokenizer.json")) {
-    return {kv::request_of_length(20, 1).prompt, kv::request_of_length(50, 1).prompt};
+std::vector<kv::Request> requests_for(const std::filesystem::path& model_dir, int max_tokens,
+                                      const std::vector<std::string>& prompts) {
+  std::vector<kv::Request> requests;
+  const auto add = [&](std::vector<int32_t> prompt) {
+    requests.emplace_back().prompt = std::move(prompt);
+    requests.back().max_tokens = max_tokens;
+  };
+  if (std::filesystem::exists(model_dir / "tokenizer.json")) {
+    const auto tokenizer = kv::Tokenizer::load(model_dir);
+    for (const std::string& prompt : prompts) add(tokenizer.encode(prompt));
+  } else {
+    for (const int length : {20, 50}) add(kv::request_of_length(length, 1).prompt);
   }
-  const auto tokenizer = kv::Tokenizer::load(model_dir);
-  std::vector<std::vector<int32_t>> prompts;
-  for (const char* prompt :
-       {"Once upon a time", "One day, a little fox found a red kite in the forest.",
-        "Once upon a time, there was a little boat. The boat was blue.", "The old owl was sad."}) {
-    prompts.push_back(tokenizer.encode(prompt));
-  }
-  return prompts;
+  return requests;
 }
 
 /// Answers that end where the model ends them; answers that may not end, which say much of it
-/// again; and the most that guesses can give: the same, by somebody who knows it.
+/// again; answers to a word said again and again; and the most that guesses can give: the second
+/// ones, by somebody who knows them.
 std::vector<Text> texts_of(kv::Model& model, const std::filesystem::path& model_dir) {
-  std::vector<Text> texts{{"to the end"}, {"on and on"}, {"all right"}};
-  for (const auto& prompt : prompts_of(model_dir)) {
-    kv::Request request;
-    request.prompt = prompt;
-    request.max_tokens = 200;
-    texts[1].requests.push_back(request);
-    texts[2].requests.push_back(request);
-    texts[2].known.push_back(request.prompt);
+  const auto stories = requests_for(
+      model_dir, 200,
+      {"Once upon a time", "One day, a little fox found a red kite in the forest.",
+       "Once upon a time, there was a little boat. The boat was blue.", "The old owl was sad."});
+  Text to_the_end{"to the end", stories};
+  for (kv::Request& request : to_the_end.requests) {
+    request.stop_token_ids = model.config().eos_token_ids;
+  }
+  const Text refrain{"a refrain",
+                     requests_for(model_dir, 60,
+                                  {"ha ha ha ha ha ha ha ha", "knock knock knock knock",
+                                   "quack quack quack quack", "la la la la la la la"})};
+  Text all_right{"all right", stories};
+  for (const kv::Request& request : stories) {
     const auto answer = lesson08::ServingEngine(model, {}).generate({&request, 1});
     const auto& tokens = answer.completions[0].tokens;
-    texts[2].known.back().insert(texts[2].known.back().end(), tokens.begin(), tokens.end());
-    request.stop_token_ids = model.config().eos_token_ids;
-    texts[0].requests.push_back(request);
+    all_right.known.push_back(request.prompt);
+    all_right.known.back().insert(all_right.known.back().end(), tokens.begin(), tokens.end());
   }
-  return texts;
+  return {to_the_end, {"on and on", stories}, refrain, all_right};
 }
 
 /// Engines that have served the text before: one for each request, with so many guesses.

@@ -145,8 +145,9 @@ void LookaheadPage::judge() {
                            .first(static_cast<size_t>(asked.num_drawn))
                            .subspan(static_cast<size_t>(before));
     part.drawn = static_cast<int>(drawn.size());
-    const auto [end, _] = std::ranges::mismatch(part.guesses, drawn);
-    part.accepted = static_cast<int>(end - part.guesses.begin());
+    const auto wrong =
+        std::mismatch(part.guesses.begin(), part.guesses.end(), drawn.begin(), drawn.end()).first;
+    part.accepted = static_cast<int>(wrong - part.guesses.begin());
     num_accepted_ += part.accepted;
     asked.ended = live_.running() ? live_.finished() : asked.num_drawn == asked.most_answer;
   }

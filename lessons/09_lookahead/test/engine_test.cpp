@@ -63,7 +63,7 @@ TEST_CASE("0 guesses is lesson 08: the same passes and rows") {
   CHECK(found.counters.named("guesses_proposed") == 0);
 }
 
-TEST_CASE("always right: one pass for every five tokens; always wrong: a pass for each") {
+TEST_CASE("always right: one pass for every five tokens, and always wrong: a pass for each") {
   const std::vector<kv::Request> requests{request_of(20, 41)};
   const auto wanted = flat(requests);
   for (const Kind kind : {Kind::kRight, Kind::kWrong}) {
