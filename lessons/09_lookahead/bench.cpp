@@ -25,6 +25,14 @@ using lesson09::LookaheadEngine;
 constexpr int kMostGuesses = 8;
 constexpr int kRounds = 5;  // of which the median counts
 
+/// The device finds the largest logit: what is measured is passes, not logits on their way to a
+/// digest.
+ServeOptions serve_options() {
+  ServeOptions options = lesson09::default_serve_options();
+  options.choose_on_device = true;
+  return options;
+}
+
 /// Guesses what it was told before: always right.
 class Told : public lesson09::Drafter {
  public:
@@ -62,7 +70,7 @@ nlohmann::json measure_checks(const kv::Console& console, kv::Model& model, int 
     std::vector<std::string> cells{kv::with_commas(length)};
     double without = 0;
     for (const int k : guesses) {
-      LookaheadEngine engine(model, {}, lesson09::default_serve_options(), {.num_guesses = k},
+      LookaheadEngine engine(model, {}, serve_options(), {.num_guesses = k},
                              std::make_unique<Told>(text));
       engine.generate(requests);  // warm: graphs are captured
       const auto result = engine.generate(requests);
@@ -139,11 +147,13 @@ struct Way {
 };
 
 void make_engines(kv::Model& model, const Text& text, Way& way) {
+  ServeOptions options = serve_options();
+  options.caching = false;
   for (size_t i = 0; i < text.requests.size(); ++i) {
     std::unique_ptr<lesson09::Drafter> drafter;  // null: n-grams
     if (!text.known.empty()) drafter = std::make_unique<Told>(text.known[i]);
     way.engines.push_back(std::make_unique<LookaheadEngine>(
-        model, lesson09::PagedOptions{.num_blocks = 64}, ServeOptions{.caching = false},
+        model, lesson09::PagedOptions{.num_blocks = 64}, options,
         lesson09::LookaheadOptions{.num_guesses = way.num_guesses}, std::move(drafter)));
   }
 }
