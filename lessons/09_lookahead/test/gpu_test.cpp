@@ -21,15 +21,15 @@ TEST_CASE("blocks, chunks, preemption, prefix hits, any drafter: the same bits o
 }
 
 TEST_CASE("1 to 40 guesses at once, some of them right: the same bits on CUDA") {
+  std::vector<kv::Request> requests;
+  for (const int prompt : {1, 15, 63, 64, 300}) {
+    requests.push_back(kvtest::request_of(prompt, 60, prompt));
+  }
   for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
     model_on_gpu().set_kernel(kernel);
+    const auto wanted = lesson08_test::flat(model_on_gpu(), requests);
     for (const int num_guesses : {1, 2, 3, 4, 7, 8, 15, 16, 40}) {
       CAPTURE(num_guesses);
-      std::vector<kv::Request> requests;
-      for (const int prompt : {1, 15, 63, 64, 300}) {
-        requests.push_back(kvtest::request_of(prompt, 60, prompt));
-      }
-      const auto wanted = lesson08_test::flat(model_on_gpu(), requests);
       lesson09::LookaheadEngine engine(model_on_gpu(), {}, {}, {.num_guesses = num_guesses},
                                        std::make_unique<lesson09_test::Oracle>(
                                            lesson09_test::Oracle::Kind::kMixed, requests, wanted));
