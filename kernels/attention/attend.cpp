@@ -16,12 +16,12 @@
 #define FOR_EVERY_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
 #define FOR_CPU(name) __attribute__((target(name)))
 #define SEVERAL_CPUS 1
-#pragma GCC diagnostic ignored "-Wunused-function"  // clang sees no call of the others
 #else
 #define FOR_EVERY_CPU
 #define FOR_CPU(name)
 #endif
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#pragma GCC diagnostic ignored "-Wunused-function"  // clang sees no call of what other CPUs need
 
 namespace kv::attention {
 namespace {
