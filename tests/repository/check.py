@@ -2,7 +2,8 @@
 """Rules of the repository that a script can see.
 
   check.py arrows    includes and links point down only; CUDA headers stay in CUDA files
-  check.py house     a lesson's folder shows the lesson: short kernels in plain CUDA, no tests; no const_cast
+  check.py house     a file of source fits in the head; no const_cast; a lesson's folder shows the lesson: short
+                     kernels in plain CUDA, no tests
   check.py quotes    code quoted in a text stands in the tested source, word for word
   check.py numbers   a number with a unit in a text stands in what its commands printed
   check.py commands  every ./course command, file and link that a text names exists
@@ -22,6 +23,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = {".h", ".cpp", ".cu", ".cuh"}
+SCRIPTS = {".py", ".sh", ".mjs", ".js", ".ts", ".vue", ".css", ".cmake"}
+FILE_LINES = 400
 KERNEL_LINES = 70  # of a kernel in a lesson: what a reader follows from top to bottom
 
 
@@ -101,7 +104,11 @@ def arrows(root):
 
 
 def house(root):
-    """A lesson's folder shows the lesson: short kernels in plain CUDA, and no tests. Nowhere is const taken back."""
+    """A file of source fits in the head, and nowhere is const taken back. A lesson's folder shows the lesson: short
+    kernels in plain CUDA, and no tests."""
+    for rel in files(root, CODE | SCRIPTS):
+        if (lines := len(numbered_lines(root, rel))) > FILE_LINES:
+            yield f"{rel}:{FILE_LINES + 1}: a file of {lines} lines, wanted {FILE_LINES} at most: split it by subject"
     for rel in files(root, CODE):
         if floor_of(rel.as_posix()) == floor_of("tests/"):
             continue
@@ -311,6 +318,8 @@ def selftest():
         ("arrows", "lessons/02_b/CMakeLists.txt", "kv_lesson(02 b LIBS kv_lesson03)\n"),
         ("arrows", "lessons/02_b/CMakeLists.txt", "target_sources(b PRIVATE tests/support/x.cpp)\n"),
         ("house", "lessons/02_b/b_test.cpp", "\n"),
+        ("house", "tests/x_test.cpp", 401 * "//\n"),
+        ("house", "tools/x.py", 401 * "#\n"),
         ("house", "lessons/02_b/x.cuh", '  asm volatile("");\n'),
         ("house", "common/base/x.cpp", "const_cast<int&>(x) = 1;\n"),
         ("house", "lessons/02_b/x.cu", "__global__ void f() {\n" + 69 * "  g();\n" + "}\n"),
@@ -335,6 +344,7 @@ def selftest():
         "lessons/01_a/README.md": "<details>\n```cpp\n  return answer(42);\n```\n</details>\nreturn answer(42);\n",
         "course": 'case "$1" in\n  run | test) ;;\nesac\n',
         "lessons/01_a/ok.h": "int a;\n",
+        "tests/ok.cpp": 400 * "//\n",
         "lessons/02_b/ok.h": '#include "lessons/01_a/ok.h"\n#include "kernels/x.h"\n#include "common/program/x.h"\n',
         "lessons/02_b/page.cpp": '#include "viz/x.h"\n#include <cmath>\n',
         "lessons/02_b/test/ok_test.cpp": '#include "tests/x.h"\n#include "lessons/02_b/ok.h"\nconst_cast<int&>(x) = 1;\n',
