@@ -109,111 +109,78 @@ __device__ inline void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-#define KV_4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define KV_16(d, i) KV_4(d, i), KV_4(d, i + 4), KV_4(d, i + 8), KV_4(d, i + 12)
+// The registers of d, as operands and as the text of the instruction names them.
+#define KV_FOUR(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define KV_SIXTEEN(d, i) KV_FOUR(d, i), KV_FOUR(d, i + 4), KV_FOUR(d, i + 8), KV_FOUR(d, i + 12)
+#define KV_8(d) KV_FOUR(d, 0), KV_FOUR(d, 4)
+#define KV_16(d) KV_SIXTEEN(d, 0)
+#define KV_32(d) KV_16(d), KV_SIXTEEN(d, 16)
+#define KV_48(d) KV_32(d), KV_SIXTEEN(d, 32)
+#define KV_64(d) KV_48(d), KV_SIXTEEN(d, 48)
+#define KV_96(d) KV_64(d), KV_SIXTEEN(d, 64), KV_SIXTEEN(d, 80)
+#define KV_TEXT_8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define KV_TEXT_16 KV_TEXT_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define KV_TEXT_32 KV_TEXT_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define KV_TEXT_48 KV_TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define KV_TEXT_64 KV_TEXT_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define KV_TEXT_96                                                   \
+  KV_TEXT_64                                                         \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" \
+  ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+
+/// A step whose d has `count` registers of a thread, and `columns` columns. The others say where in
+/// the list of operands, after those of d, they stand.
+#define KV_STEP_TEXT(count, columns, a, b, adds, layouts)                            \
+  "{\n.reg .pred p;\n"                                                               \
+  "setp.ne.b32 p, " adds                                                             \
+  ", 0;\n"                                                                           \
+  "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.bf16.bf16 {" KV_TEXT_##count \
+      "}, " a ", " b ", p, 1, 1, " layouts ";\n}"
 
 /// d = a b + d, or a b if !adds: 64 rows x 16 columns of a, 16 columns x 8 n rows of b, n =
-/// kCount / 4. With g and t as in mma_step, warp w of the four has rows 16 w ..:
-///   a[0] = A(g, 2t)  a[1] = A(g + 8, 2t)  a[2] = A(g, 2t + 8)  a[3] = A(g + 8, 2t + 8)
+/// count / 4. With g and t as in mma_step, warp w of the four has rows 16 w ..:
+///   a0 = A(g, 2t)  a1 = A(g + 8, 2t)  a2 = A(g, 2t + 8)  a3 = A(g + 8, 2t + 8)
 ///   d[4 j], d[4 j + 1] = D(g, 8 j + 2 t), D(g, 8 j + 2 t + 1)    d[4 j + 2], .. = D(g + 8, ..)
 /// kByColumn: the 16 bytes of b's pieces are 8 rows of a column, and not 8 columns of a row.
-template <bool kByColumn = false>
-__device__ inline void warpgroup_step(float (&d)[64], uint32_t a0, uint32_t a1, uint32_t a2,
-                                      uint32_t a3, uint64_t b, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-      "{%64,%65,%66,%67}, %68, p, 1, 1, %70;\n}"
-      : KV_16(d, 0), KV_16(d, 16), KV_16(d, 32), KV_16(d, 48)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
-        "n"(static_cast<int>(kByColumn)));
-}
-template <bool kByColumn = false>
-__device__ inline void warpgroup_step(float (&d)[32], uint32_t a0, uint32_t a1, uint32_t a2,
-                                      uint32_t a3, uint64_t b, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "{%32,%33,%34,%35}, %36, p, 1, 1, %38;\n}"
-      : KV_16(d, 0), KV_16(d, 16)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
-        "n"(static_cast<int>(kByColumn)));
-}
+#define KV_WARPGROUP_STEP(count, columns, a_at, b_at, adds_at, by_column_at)                     \
+  template <bool kByColumn = false>                                                              \
+  __device__ inline void warpgroup_step(float(&d)[count], uint32_t a0, uint32_t a1, uint32_t a2, \
+                                        uint32_t a3, uint64_t b, bool adds) {                    \
+    asm volatile(KV_STEP_TEXT(count, columns, a_at, b_at, adds_at, by_column_at)                 \
+                 : KV_##count(d)                                                                 \
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),      \
+                   "n"(static_cast<int>(kByColumn)));                                            \
+  }
+KV_WARPGROUP_STEP(8, 16, "{%8,%9,%10,%11}", "%12", "%13", "%14")
+KV_WARPGROUP_STEP(16, 32, "{%16,%17,%18,%19}", "%20", "%21", "%22")
+KV_WARPGROUP_STEP(32, 64, "{%32,%33,%34,%35}", "%36", "%37", "%38")
+KV_WARPGROUP_STEP(48, 96, "{%48,%49,%50,%51}", "%52", "%53", "%54")
+KV_WARPGROUP_STEP(64, 128, "{%64,%65,%66,%67}", "%68", "%69", "%70")
+KV_WARPGROUP_STEP(96, 192, "{%96,%97,%98,%99}", "%100", "%101", "%102")
+
 /// Both operands in shared memory.
 __device__ inline void warpgroup_step(float (&d)[32], uint64_t a, uint64_t b, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "%32, %33, p, 1, 1, 0, 0;\n}"
-      : KV_16(d, 0), KV_16(d, 16)
-      : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
-}
-template <bool kByColumn = false>
-__device__ inline void warpgroup_step(float (&d)[16], uint32_t a0, uint32_t a1, uint32_t a2,
-                                      uint32_t a3, uint64_t b, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
-      "{%16,%17,%18,%19}, %20, p, 1, 1, %22;\n}"
-      : KV_16(d, 0)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
-        "n"(static_cast<int>(kByColumn)));
+  asm volatile(KV_STEP_TEXT(32, 64, "%32", "%33", "%34", "0, 0")
+               : KV_32(d)
+               : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
 }
 
-template <bool kByColumn = false>
-__device__ inline void warpgroup_step(float (&d)[8], uint32_t a0, uint32_t a1, uint32_t a2,
-                                      uint32_t a3, uint64_t b, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %13, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, p, 1, 1, %14;\n}"
-      : KV_4(d, 0), KV_4(d, 4)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
-        "n"(static_cast<int>(kByColumn)));
-}
-template <bool kByColumn = false>
-__device__ inline void warpgroup_step(float (&d)[48], uint32_t a0, uint32_t a1, uint32_t a2,
-                                      uint32_t a3, uint64_t b, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %53, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47}, "
-      "{%48,%49,%50,%51}, %52, p, 1, 1, %54;\n}"
-      : KV_16(d, 0), KV_16(d, 16), KV_16(d, 32)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
-        "n"(static_cast<int>(kByColumn)));
-}
-template <bool kByColumn = false>
-__device__ inline void warpgroup_step(float (&d)[96], uint32_t a0, uint32_t a1, uint32_t a2,
-                                      uint32_t a3, uint64_t b, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %101, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
-      "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
-      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95}, "
-      "{%96,%97,%98,%99}, %100, p, 1, 1, %102;\n}"
-      : KV_16(d, 0), KV_16(d, 16), KV_16(d, 32), KV_16(d, 48), KV_16(d, 64), KV_16(d, 80)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(static_cast<int>(adds)),
-        "n"(static_cast<int>(kByColumn)));
-}
-
+#undef KV_WARPGROUP_STEP
+#undef KV_STEP_TEXT
+#undef KV_TEXT_96
+#undef KV_TEXT_64
+#undef KV_TEXT_48
+#undef KV_TEXT_32
+#undef KV_TEXT_16
+#undef KV_TEXT_8
+#undef KV_96
+#undef KV_64
+#undef KV_48
+#undef KV_32
 #undef KV_16
-#undef KV_4
+#undef KV_8
+#undef KV_SIXTEEN
+#undef KV_FOUR
 
 }  // namespace kv
 
