@@ -36,7 +36,8 @@ int LookaheadScheduler::room_for_guesses(const Chunk& chunk, int budget,
                                          bool may_take_blocks) const {
   const ScheduledRequest& r = request(chunk.id);
   const int known = static_cast<int>(r.tokens.size());
-  if (r.num_computed + chunk.num_tokens < known) return 0;  // its last row is not the last token's
+  // Its last row is not the last token's. (The budget may have room: that of somebody preempted.)
+  if (r.num_computed + chunk.num_tokens < known) return 0;
   // A guess is at best the request's last token but one: after the last one nothing is asked for.
   int room = std::min({lookahead_.num_guesses, budget, r.most_tokens - known - 1});
   if (options().max_chunk > 0) room = std::min(room, options().max_chunk - chunk.num_tokens);
