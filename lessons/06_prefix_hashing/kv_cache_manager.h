@@ -51,6 +51,7 @@ class KvCacheManager {
  public:
   /// Borrows the pool.
   explicit KvCacheManager(CachePool& pool, const CacheManagerOptions& options = {});
+  virtual ~KvCacheManager() = default;
 
   /// The longest run of full blocks that `tokens` begins with and the cache has, but never the last
   /// token: it has to run to give logits. `hashes` are the request's, here and in cache_blocks():

@@ -36,7 +36,8 @@ ServingEngine::ServingEngine(kv::Model& model, const lesson03::PagedOptions& opt
 void ServingEngine::make_cache(std::span<const kv::Request> requests) {
   const bool takes_memory = options_.num_blocks == 0 && serve_options_.memory_utilization != 0;
   if (manager_ && takes_memory) return;
-  const int wanted = pool_size(requests, options_, serve_options_, *model_);
+  const kv::ModelConfig config = cache_config();
+  const int wanted = pool_size(blocks_needed(requests), config, options_, serve_options_, *model_);
   if (manager_ && pool_->num_blocks() >= wanted) return;  // and what it caches stays
   const lesson07::EventSink& sink = serve_options_.on_cache_event;
   if (manager_ && sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
@@ -46,33 +47,53 @@ void ServingEngine::make_cache(std::span<const kv::Request> requests) {
   pool_.emplace(wanted, options_.block_size,
                 serve_options_.caching ? serve_options_.free_order : lesson07::FreeOrder::kAppend);
   pool_->set_event_sink(sink);
-  cache_.emplace(model_->config(), model_->stream(), pool_->index().num_ids(), options_.block_size);
-  attention_.emplace(model_->config(), *cache_);
-  manager_.emplace(
-      *pool_, lesson06::CacheManagerOptions{
-                  .hasher = serve_options_.hasher,
-                  .caching = serve_options_.caching,
-                  .max_blocks_per_request = most_blocks_of_one(requests, options_.block_size)});
+  cache_.emplace(config, model_->stream(), pool_->index().num_ids(), options_.block_size);
+  attention_ = make_attention(*cache_);
+  manager_ = make_manager(
+      *pool_, {.hasher = serve_options_.hasher,
+               .caching = serve_options_.caching,
+               .max_blocks_per_request = most_blocks_of_one(requests, options_.block_size)});
 }
 
-/// The rows of a pass, and their tables for the attention. A chunk that does not reach the end of
-/// what is known wants no logits.
+int64_t ServingEngine::blocks_needed(std::span<const kv::Request> requests) const {
+  return lesson03::blocks_needed(requests, options_.block_size);
+}
+
+std::unique_ptr<KvCacheManager> ServingEngine::make_manager(
+    BlockPool& pool, const lesson06::CacheManagerOptions& options) const {
+  return std::make_unique<KvCacheManager>(pool, options);
+}
+
+std::unique_ptr<Scheduler> ServingEngine::make_scheduler(KvCacheManager& manager) {
+  return std::make_unique<Scheduler>(manager, scheduler_options());
+}
+
+std::unique_ptr<ServingAttention> ServingEngine::make_attention(PagedKvCache& cache) const {
+  return std::make_unique<ServingAttention>(model_->config(), cache);
+}
+
+void ServingEngine::add_rows(const Scheduler& scheduler, const Chunk& chunk,
+                             kv::PassRows& rows) const {
+  const ScheduledRequest& request = scheduler.request(chunk.id);
+  const auto end = static_cast<size_t>(request.num_computed + chunk.num_tokens);
+  rows.add(static_cast<size_t>(chunk.id), std::span(request.tokens).first(end),
+           request.num_computed, end == request.tokens.size());
+}
+
+void ServingEngine::set_tables(std::span<const Chunk> chunks, const kv::PassRows& rows) {
+  lesson03::BlockTables tables;
+  for (const Chunk& chunk : chunks) tables.push_back(&manager_->table(chunk.id));
+  tables.resize(static_cast<size_t>(rows.num_seqs()), &padding_);
+  attention_->set_tables(std::move(tables));
+}
+
+/// The rows of a pass, and their tables for the attention.
 kv::PassRows ServingEngine::rows_of(const Scheduler& scheduler, std::span<const Chunk> chunks) {
   kv::PassRows rows;
-  lesson03::BlockTables tables;
-  for (const Chunk& chunk : chunks) {
-    const ScheduledRequest& request = scheduler.request(chunk.id);
-    const auto end = static_cast<size_t>(request.num_computed + chunk.num_tokens);
-    rows.add(static_cast<size_t>(chunk.id), std::span(request.tokens).first(end),
-             request.num_computed, end == request.tokens.size());
-    tables.push_back(&manager_->table(chunk.id));
-  }
+  for (const Chunk& chunk : chunks) add_rows(scheduler, chunk, rows);
   const bool decodes_only = rows.num_rows() == static_cast<int>(rows.requests.size());
-  while (decodes_only && rows.num_rows() % serve_options_.pad_decodes_to != 0) {
-    rows.add_padding();
-    tables.push_back(&padding_);
-  }
-  attention_->set_tables(std::move(tables));
+  while (decodes_only && rows.num_rows() % serve_options_.pad_decodes_to != 0) rows.add_padding();
+  set_tables(chunks, rows);
   return rows;
 }
 
@@ -88,7 +109,8 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   if (requests.empty()) return {};
   make_cache(requests);
-  Scheduler scheduler(*manager_, serve_options_.scheduler);
+  const std::unique_ptr<Scheduler> owned = make_scheduler(*manager_);
+  Scheduler& scheduler = *owned;
   served.check(scheduler);
   const kv::AtEnd free_blocks{[&] {
     for (int64_t id = 0; id < std::ssize(requests); ++id) scheduler.finish(id);
@@ -107,7 +129,9 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     scheduler.update(output.chunks);  // what has become full can be found from now on
     served.note_end(rows, output, scheduler, *cache_);
   }
-  return served.result(scheduler);
+  ServeResult result = served.result(scheduler);
+  add_counters(scheduler, result.generated.counters);
+  return result;
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options) {

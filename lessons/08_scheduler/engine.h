@@ -56,7 +56,28 @@ class ServingEngine : public kv::Engine {
   void reset_prefix_cache() { reset_wanted_ = true; }
 
   /// Null before the first call.
-  const KvCacheManager* manager() const { return manager_ ? &*manager_ : nullptr; }
+  const KvCacheManager* manager() const { return manager_.get(); }
+
+ protected:
+  // What a later lesson does in another way.
+  virtual std::unique_ptr<KvCacheManager> make_manager(
+      BlockPool& pool, const lesson06::CacheManagerOptions& options) const;
+  virtual std::unique_ptr<Scheduler> make_scheduler(KvCacheManager& manager);
+  virtual std::unique_ptr<ServingAttention> make_attention(PagedKvCache& cache) const;
+  /// A model with as many layers as a block has rows of K and V for.
+  virtual kv::ModelConfig cache_config() const { return model_->config(); }
+  /// That all of the requests take together.
+  virtual int64_t blocks_needed(std::span<const kv::Request> requests) const;
+  /// Gives the attention the tables of a pass's sequences. Padding comes after the chunks.
+  virtual void set_tables(std::span<const Chunk> chunks, const kv::PassRows& rows);
+  /// Adds the rows of a chunk. One that does not reach the end of what is known wants no logits.
+  virtual void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const;
+  /// Everybody has been served.
+  virtual void add_counters(const Scheduler&, kv::EngineCounters&) const {}
+
+  const kv::Model& model() const { return *model_; }
+  const lesson03::PagedOptions& options() const { return options_; }
+  const SchedulerOptions& scheduler_options() const { return serve_options_.scheduler; }
 
  private:
   void make_cache(std::span<const kv::Request> requests);
@@ -66,10 +87,10 @@ class ServingEngine : public kv::Engine {
   lesson03::PagedOptions options_;
   ServeOptions serve_options_;
   std::optional<PagedKvCache> cache_;
-  std::optional<ServingAttention> attention_;  // borrows cache_
+  std::unique_ptr<ServingAttention> attention_;  // borrows cache_
   std::optional<BlockPool> pool_;
-  std::optional<KvCacheManager> manager_;  // borrows pool_
-  BlockTable padding_;                     // of a row that nobody looks at: the null block
+  std::unique_ptr<KvCacheManager> manager_;  // borrows pool_
+  BlockTable padding_;                       // of a row that nobody looks at: the null block
   bool reset_wanted_ = false;
 };
 

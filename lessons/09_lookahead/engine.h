@@ -2,8 +2,8 @@
 
 // Lesson 08's loop with guesses: more rows in a pass, and perhaps more tokens from it.
 
+#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "lessons/08_scheduler/engine.h"
@@ -37,9 +37,9 @@ class LookaheadAttention : public lesson08::ServingAttention {
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
 };
 
-/// Serves as lesson 08 does, in fewer passes if guesses are right. The pool and what it caches stay
-/// from one call to the next, unless that one needs a larger pool.
-class LookaheadEngine : public kv::Engine {
+/// Serves as lesson 08 does, in fewer passes if guesses are right. Counts "guesses_proposed" and
+/// "guesses_accepted", too.
+class LookaheadEngine : public lesson08::ServingEngine {
  public:
   /// `drafter` null: n-grams. Throws UserError as lesson 08's engine does.
   LookaheadEngine(kv::Model& model, const PagedOptions& options,
@@ -47,33 +47,21 @@ class LookaheadEngine : public kv::Engine {
                   const LookaheadOptions& lookahead = {},
                   std::unique_ptr<Drafter> drafter = nullptr);
 
-  /// All requests come at once.
-  kv::GenerateResult generate(std::span<const kv::Request> requests,
-                              const kv::TokenCallback& on_token = {}) override;
-  /// As lesson 08's. Counts "guesses_proposed" and "guesses_accepted", too.
+  /// As lesson 08's.
   ServeResult serve(std::span<const kv::Request> requests, std::span<const Arrival> arrivals,
                     const kv::TokenCallback& on_token = {}, const PassCallback& on_pass = {});
-
-  /// Before the next pass the cache is forgotten, and who runs is preempted. For callbacks, too.
-  void reset_prefix_cache() { reset_wanted_ = true; }
-
-  /// Null before the first call.
-  const LookaheadManager* manager() const { return manager_ ? &*manager_ : nullptr; }
+  const LookaheadManager* manager() const;
 
  private:
-  void make_cache(std::span<const kv::Request> requests);
-  kv::PassRows rows_of(const LookaheadScheduler& scheduler, std::span<const Chunk> chunks);
+  std::unique_ptr<KvCacheManager> make_manager(
+      BlockPool& pool, const lesson06::CacheManagerOptions& options) const override;
+  std::unique_ptr<Scheduler> make_scheduler(KvCacheManager& manager) override;
+  std::unique_ptr<lesson08::ServingAttention> make_attention(PagedKvCache& cache) const override;
+  void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const override;
+  void add_counters(const Scheduler& scheduler, kv::EngineCounters& counters) const override;
 
-  kv::Model* model_;
-  PagedOptions options_;
-  ServeOptions serve_options_;
   LookaheadOptions lookahead_;
   std::unique_ptr<Drafter> drafter_;
-  std::optional<PagedKvCache> cache_;
-  std::optional<LookaheadAttention> attention_;  // borrows cache_
-  std::optional<BlockPool> pool_;
-  std::optional<LookaheadManager> manager_;  // borrows pool_
-  bool reset_wanted_ = false;
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);

@@ -29,14 +29,13 @@ int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_
   return static_cast<int>(std::min(blocks, double{INT32_MAX - 1}));
 }
 
-int pool_size(std::span<const kv::Request> requests, const lesson03::PagedOptions& options,
+int pool_size(int64_t all, const kv::ModelConfig& config, const lesson03::PagedOptions& options,
               const ServeOptions& serve, const kv::Model& model) {
   if (options.num_blocks == 0 && serve.memory_utilization != 0) {
     const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
     return blocks_for_memory(kv::memory_of(model.device()).free, serve.memory_utilization,
-                             model.config().kv_bytes_per_token(element) * options.block_size);
+                             config.kv_bytes_per_token(element) * options.block_size);
   }
-  const int64_t all = lesson03::blocks_needed(requests, options.block_size);
   return lesson03::num_blocks_for(options.num_blocks > 0 ? options.num_blocks : all, options);
 }
 

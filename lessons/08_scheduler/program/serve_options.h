@@ -36,9 +36,10 @@ void check(const ServeOptions& options);
 /// not one block, or for a share that is not above 0 and at most 1.
 int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_block);
 
-/// Blocks of a pool for these requests: options.num_blocks; or if it is 0 a share of the memory, or
-/// as many as all of them together need. Throws UserError for more than can be numbered.
-int pool_size(std::span<const kv::Request> requests, const lesson03::PagedOptions& options,
+/// Blocks of a pool for requests that need `all` of them together: options.num_blocks; or if it is
+/// 0 a share of the memory, or all. `config` has the layers of a block. Throws UserError for more
+/// than can be numbered.
+int pool_size(int64_t all, const kv::ModelConfig& config, const lesson03::PagedOptions& options,
               const ServeOptions& serve, const kv::Model& model);
 
 /// Blocks of the longest request at its end.
