@@ -16,6 +16,7 @@ using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
 using lesson09::LookaheadEngine;
+using lesson09::ServeOptions;
 using lesson09_test::Oracle;
 using lesson09_test::repetitive;
 using Kind = Oracle::Kind;
@@ -61,6 +62,23 @@ TEST_CASE("0 guesses is lesson 08: the same passes and rows") {
   CHECK(found.counters.passes == wanted.counters.passes);
   CHECK(found.counters.kv_rows_computed == wanted.counters.kv_rows_computed);
   CHECK(found.counters.named("guesses_proposed") == 0);
+}
+
+TEST_CASE("as in lesson 08, passes of decodes are padded, and who watches the cache is told") {
+  const auto requests = repetitive(6, 3);
+  int64_t stored = 0, cleared = 0;
+  ServeOptions options{.pad_decodes_to = 4};
+  options.on_cache_event = [&](const lesson07::CacheEvent& event) {
+    stored += event.kind == lesson07::CacheEvent::Kind::kStored;
+    cleared += event.kind == lesson07::CacheEvent::Kind::kCleared;
+  };
+  LookaheadEngine engine(shipped_model(), {.block_size = 4}, options);
+  check_equal(engine.generate(requests), flat(requests));
+  CHECK(stored == engine.manager()->pool().index().size());
+  CHECK(cleared == 0);
+  const auto longer = repetitive(12, 3);
+  check_equal(engine.generate(longer), flat(longer));
+  CHECK(cleared == 1);  // a larger pool is another cache
 }
 
 TEST_CASE("always right: one pass for every five tokens, and always wrong: a pass for each") {
