@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "common/base/error.h"
 #include "common/model/model_internal.h"
@@ -237,6 +238,20 @@ Device Model::device() const { return impl_->stream.device(); }
 const Stream& Model::stream() const { return impl_->stream; }
 Kernel Model::kernel() const { return impl_->kernel; }
 void Model::set_kernel(Kernel kernel) { impl_->kernel = kernel; }
+void Model::set_windows(std::vector<int> windows) {
+  const bool fits = windows.empty() || std::ssize(windows) == config().num_layers;
+  if (!fits || std::ranges::any_of(windows, [](int window) { return window < 0; })) {
+    throw std::invalid_argument(
+        fmt::format("set_windows: {} of them, wanted {} of at least 0, or none", windows.size(),
+                    config().num_layers));
+  }
+  impl_->config.windows = std::move(windows);
+#if KV_HAVE_CUDA
+  impl_->stream.synchronize();
+  impl_->graphs.drop_all();  // a launch has its layer's window in it
+#endif
+}
+
 int64_t Model::weight_bytes() const { return impl_->weights.file_bytes; }
 const float* Model::device_logits() const { return impl_->workspace.logits.as<float>(); }
 

@@ -38,6 +38,10 @@ class Model {
   /// The kernels that attention is asked to use, from the next pass on.
   Kernel kernel() const;
   void set_kernel(Kernel kernel);
+  /// As if config.json had given the layers these windows (ModelConfig::windows), from the next
+  /// pass on: another model with the same weights. Throws std::invalid_argument unless there is one
+  /// for each layer, none of them negative, or none at all.
+  void set_windows(std::vector<int> windows);
   /// Bytes of the weights as stored in the files.
   int64_t weight_bytes() const;
 

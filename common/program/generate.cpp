@@ -26,6 +26,15 @@ void add_model_options(CommandLine& command, GenerateOptions& options) {
       .value("--kernel NAME", options.kernel,
              "of attention: fast, or plain, the one that the lessons' texts walk through")
       .one_of({"fast", "plain"});
+  command
+      .value("--window N", options.window,
+             "another model with the same weights: its layers see the last N tokens; 0: what the "
+             "model's config.json says")
+      .between(0, std::numeric_limits<int32_t>::max());
+  command
+      .value("--full-every N", options.full_every,
+             "with --window: each N-th layer sees all tokens; 0: none does")
+      .between(0, std::numeric_limits<int32_t>::max());
 }
 
 void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help) {
@@ -62,12 +71,23 @@ Kernel kernel_of(const GenerateOptions& options) {
   return options.kernel == "plain" ? Kernel::kPlain : Kernel::kFast;
 }
 
+/// [num_layers]
+static std::vector<int> windows_of(const GenerateOptions& options, int num_layers) {
+  std::vector<int> windows;
+  for (int layer = 1; layer <= num_layers; ++layer) {
+    const bool full = options.full_every > 0 && layer % options.full_every == 0;
+    windows.push_back(full ? 0 : options.window);
+  }
+  return windows;
+}
+
 Model load_model(const GenerateOptions& options) {
   const Device device = resolve_device(options.device);
   ProgressLine progress("loading the model");
   Model model = Model::load(options.model_dir, device,
                             [&](int64_t done, int64_t all) { progress.show(done, all); });
   model.set_kernel(kernel_of(options));
+  if (options.window > 0) model.set_windows(windows_of(options, model.config().num_layers));
   return model;
 }
 

@@ -24,6 +24,8 @@ struct GenerateOptions {
   std::string device = "auto";
   std::string kernel = "fast";
   std::filesystem::path model_dir;
+  int window = 0;      // not 0: layers see so many tokens, whatever config.json says,
+  int full_every = 6;  // but each so-manieth layer, which sees all
   SamplingParams sampling;
   std::string json_file;  // empty: none; "-": standard output, and people's output goes to stderr
 };
@@ -31,7 +33,7 @@ struct GenerateOptions {
 /// The model folder when none is named: $KV_MODEL, or the model that ships with the course.
 std::filesystem::path default_model_dir();
 
-/// --model, --device and --kernel.
+/// --model, --device, --kernel, --window and --full-every.
 void add_model_options(CommandLine& command, GenerateOptions& options);
 /// --seed; `help` says of what.
 void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help);

@@ -126,6 +126,7 @@ std::unique_ptr<lesson09::Drafter> drafter_of(const Options& options, const kv::
   if (options.draft_dir.empty()) return std::make_unique<lesson09::NgramDrafter>(options.ngram);
   kv::GenerateOptions draft = options.generate;
   draft.model_dir = options.draft_dir;
+  draft.window = 0;
   int64_t slots = 0;
   for (const kv::Request& request : requests) {
     slots += std::ssize(request.prompt) + request.max_tokens + lesson09::ModelDrafter::kBlockSize;

@@ -18,7 +18,7 @@ using kvtest::same_bits;
 
 namespace {
 
-/// Attention that is nothing but a fill of its output.
+/// Attention that is nothing but a fill of its output: with a number that follows from the window.
 class ConstantAttention : public kv::Attention {
  public:
   ConstantAttention(const kv::ModelConfig& config, bool replayed)
@@ -33,7 +33,8 @@ class ConstantAttention : public kv::Attention {
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
     if (fails) throw std::runtime_error("this pass cannot be launched");
     ++calls;
-    kv::fill_bytes(rows.out, 0x3C, row_bytes_ * static_cast<size_t>(rows.num_rows), stream);
+    kv::fill_bytes(rows.out, 0x3C - rows.window, row_bytes_ * static_cast<size_t>(rows.num_rows),
+                   stream);
   }
 
   uint64_t bound = 0;
@@ -107,6 +108,18 @@ TEST_CASE_FIXTURE(Fixture,
   keyed.fails = false;
   for (int i = 0; i < 2; ++i) CHECK(same_bits(logits_of(model, keyed, {3}), wanted));
   CHECK(model.graph_replays() == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "graphs: none outlives the windows that it was captured with") {
+  ConstantAttention eager(model.config(), false);
+  ConstantAttention keyed(model.config(), true);
+  const auto num_layers = static_cast<size_t>(model.config().num_layers);
+  for (const int window : {0, 4, 8, 4}) {
+    CAPTURE(window);
+    model.set_windows(std::vector<int>(num_layers, window));
+    const std::vector<float> wanted = logits_of(model, eager, {3});
+    for (int i = 0; i < 2; ++i) CHECK(same_bits(logits_of(model, keyed, {3}), wanted));
+  }
 }
 
 TEST_CASE("cuBLAS, if it is here, gets what the course's product gets") {

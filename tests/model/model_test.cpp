@@ -234,6 +234,18 @@ TEST_CASE("model: a pass that contradicts itself is refused") {
   CHECK(attention.layers_seen.empty());
 }
 
+TEST_CASE("model: windows are one for each layer, or none") {
+  kv::Model model = load({});
+  const auto num_layers = static_cast<size_t>(model.config().num_layers);
+  CHECK_THROWS_AS(model.set_windows(std::vector<int>(num_layers + 1, 8)), std::invalid_argument);
+  CHECK_THROWS_AS(model.set_windows(std::vector<int>(num_layers, -1)), std::invalid_argument);
+  CHECK(model.config().windows.empty());
+  model.set_windows(std::vector<int>(num_layers, 8));
+  CHECK(model.config().window_of(0) == 8);
+  model.set_windows({});
+  CHECK(model.config().window_of(0) == 0);
+}
+
 TEST_CASE("model: a pass after a larger pass and after a failed one is right") {
   kv::Model model = load({});
   const std::vector<float> small = run(model, {some_tokens(3, 8)});

@@ -30,8 +30,8 @@ TEST_CASE("help names every option and exits with 0") {
     CHECK(help.code == 0);
     CHECK(help.err.empty());
     for (const char* option :
-         {"--prompt", "--max-tokens", "--device", "--kernel", "--model", "--seed", "--temperature",
-          "--top-k", "--top-p", "--json", "--help"}) {
+         {"--prompt", "--max-tokens", "--device", "--kernel", "--model", "--window", "--full-every",
+          "--seed", "--temperature", "--top-k", "--top-p", "--json", "--help"}) {
       CAPTURE(option);
       CHECK(help.out.find(option) != std::string::npos);
     }
@@ -50,6 +50,8 @@ TEST_CASE("wrong numbers and unknown options give one line and exit code 2") {
     check_refused(program, "$P --top-k -1", "--top-k");
     check_refused(program, "$P --seed -1", "--seed");
     check_refused(program, "$P --device tpu", "wanted cpu, cuda or auto");
+    check_refused(program, "$P --window -1", "--window");
+    check_refused(program, "$P --full-every x", "--full-every");
     check_refused(program, "$P --fly", "--fly");
     check_refused(program, "$P stray", "stray");
     check_refused(program, "$P --prompt", "--prompt");
