@@ -9,11 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
 #include "lessons/05_refcount_cow/page_simulator.h"
-#include "tests/viz/fake_ui.h"
-#include "viz/page.h"
-#include "viz/scenario.h"
+#include "tests/viz/page_fixture.h"
 
 namespace lesson05 {
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
@@ -25,44 +22,15 @@ using lesson05::BlockCopy;
 using lesson05::Simulator;
 using Names = std::vector<std::string>;
 
-struct Fixture {
-  std::unique_ptr<viz::Page> page =
-      lesson05::make_page({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
-  kvtest::FakeUi ui{*page};
+struct Fixture : kvtest::PageFixture {
+  Fixture() : PageFixture(lesson05::make_page(kvtest::kPageContext)) {}
 
-  std::string run(const std::string& line) {
-    std::string story = page->apply(viz::parse_command(line));
-    page->check_invariants();
-    return story;
-  }
-  void run_all(std::initializer_list<const char*> lines) {
-    for (const char* line : lines) run(line);
-  }
   /// "A/free" is there when A is selected.
   void click(std::initializer_list<const char*> names) {
     for (const std::string name : names) {
       if (name.find('/') == 1) ui.select(name.substr(0, 1));
       ui.click(name);
     }
-  }
-  viz::Scene scene() const { return page->scene({860, 420}); }
-  int64_t value(const std::string& counter) const { return page->counter(counter).value(); }
-  /// All counters as one text: two pages in one state have one text.
-  std::string state() const {
-    std::string text;
-    for (const std::string& name : page->counter_names()) {
-      text += name + "=" + std::to_string(value(name)) + " ";
-    }
-    return text;
-  }
-  /// The command is refused, says `why`, and changes nothing.
-  void check_refused(const std::string& line, const char* why) {
-    CAPTURE(line);
-    const std::string before = state();
-    CHECK_THROWS_WITH_AS(page->apply(viz::parse_command(line)), doctest::Contains(why),
-                         kv::UserError);
-    CHECK(state() == before);
-    page->check_invariants();
   }
 };
 
@@ -160,10 +128,10 @@ TEST_CASE_FIXTURE(Fixture, "wrong commands are refused and change nothing") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "what the pool cannot hold is refused with both numbers") {
-  run_all({"resize 3 16", "new A", "append A 40", "fork A B"});
+  run({"resize 3 16", "new A", "append A 40", "fork A B"});
   check_refused("append A 1", "needs 1 block, 0 are free");  // for the copy
   check_refused("append all 1", "needs 1 block, 0 are free");
-  run_all({"resize 4 16", "new A", "new B", "append all 16"});
+  run({"resize 4 16", "new A", "new B", "append all 16"});
   check_refused("append A 48", "needs 3 blocks, 2 are free");
   check_refused("append all 17", "needs 4 blocks, 2 are free");
   run("append all 16");
@@ -173,7 +141,7 @@ TEST_CASE_FIXTURE(Fixture, "what the pool cannot hold is refused with both numbe
 }
 
 TEST_CASE_FIXTURE(Fixture, "a live run leaves the simulator as it was and repeats to the bit") {
-  run_all({"new A", "append A 20"});
+  run({"new A", "append A 20"});
   const std::string before = state();
   std::string first;
   for (int round = 0; round < 2; ++round) {
@@ -187,10 +155,10 @@ TEST_CASE_FIXTURE(Fixture, "a live run leaves the simulator as it was and repeat
     run("stop");
     CHECK(state() == before);
   }
-  run_all({"live beams 3 \"Once upon a time\" 8", "step 100"});
+  run({"live beams 3 \"Once upon a time\" 8", "step 100"});
   CHECK(value("used") == 0);
   check_refused("step", "has ended");
-  page->reset();  // while the run is there
+  page.reset();  // while the run is there
   CHECK(value("live") == 0);
 }
 
@@ -251,7 +219,7 @@ TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
 
 TEST_CASE_FIXTURE(Fixture,
                   "buttons are for the sequence that is selected, and the first one before") {
-  run_all({"new A", "new B"});
+  run({"new A", "new B"});
   ui.select("");
   CHECK(ui.has("A/free"));
   CHECK_FALSE(ui.has("B/free"));
@@ -260,12 +228,12 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(ui.has("A/free"));
   click({"B/free"});
   CHECK(ui.has("A/free"));  // B is gone
-  CHECK(scene().find("A/card")->selects == "A");
+  CHECK(picture().find("A/card")->selects == "A");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a fork slides out of its parent's table, and then the counts rise") {
-  run_all({"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B"});
-  const viz::Scene forked = scene();
+  run({"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B"});
+  const viz::Scene forked = picture();
   for (const char* part : {"card", "name", "entry 0", "entry 1/id", "link 1"}) {
     CAPTURE(part);
     CHECK(forked.find(std::string("B/") + part)->from == std::string("A/") + part);
@@ -281,9 +249,8 @@ TEST_CASE_FIXTURE(Fixture, "a fork slides out of its parent's table, and then th
 }
 
 TEST_CASE_FIXTURE(Fixture, "a copy is seen slot by slot, then the entry flips, the count falls") {
-  run_all(
-      {"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B", "write B rained"});
-  const viz::Scene copied = scene();
+  run({"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B", "write B rained"});
+  const viz::Scene copied = picture();
   CHECK(copied.find("B/entry 1/id")->text == "2");
   CHECK(copied.find("slot 2/0/token")->text == "and");
   CHECK(copied.find("slot 2/2/token")->text == "rained");
@@ -307,7 +274,7 @@ TEST_CASE_FIXTURE(Fixture, "a copy is seen slot by slot, then the entry flips, t
   CHECK(copied.find("A/entry 1")->from.empty());
 
   run("write A snowed");  // the last holder
-  const viz::Scene written = scene();
+  const viz::Scene written = picture();
   int travelling = 0;
   for (const viz::Scene::Ghost& ghost : written.ghosts()) {
     if (ghost.shape.at != ghost.to) ++travelling;
@@ -317,20 +284,20 @@ TEST_CASE_FIXTURE(Fixture, "a copy is seen slot by slot, then the entry flips, t
 }
 
 TEST_CASE_FIXTURE(Fixture, "a refusal says why, and the next command takes it away") {
-  run_all({"resize 3 4", "new A", "append A 10", "fork A B"});
+  run({"resize 3 4", "new A", "append A 10", "fork A B"});
   check_refused("append A 1", "needs 1 block");
-  REQUIRE(scene().find("refusal/text 0") != nullptr);
-  CHECK(scene().find("refusal/text 0")->text ==
+  REQUIRE(picture().find("refusal/text 0") != nullptr);
+  CHECK(picture().find("refusal/text 0")->text ==
         "append A 1: needs 1 block, 0 are free; nothing has changed");
-  CHECK_FALSE(scene().ghosts().empty());  // the token comes and goes back
-  CHECK(scene().find("slot 2/2/token") == nullptr);
+  CHECK_FALSE(picture().ghosts().empty());  // the token comes and goes back
+  CHECK(picture().find("slot 2/2/token") == nullptr);
   run("free B");
-  CHECK(scene().find("refusal") == nullptr);
+  CHECK(picture().find("refusal") == nullptr);
 }
 
 TEST_CASE_FIXTURE(Fixture, "freed blocks lose their tokens, what others hold stays") {
-  run_all({"new A", "append A 6", "fork A B", "append B 1", "free B"});
-  const viz::Scene freed = scene();
+  run({"new A", "append A 6", "fork A B", "append B 1", "free B"});
+  const viz::Scene freed = picture();
   const auto leaves = [&](const char* id) {
     return std::ranges::count(freed.leaving(), id, &viz::Scene::Leaving::id);
   };
@@ -341,11 +308,11 @@ TEST_CASE_FIXTURE(Fixture, "freed blocks lose their tokens, what others hold sta
 }
 
 TEST_CASE_FIXTURE(Fixture, "the best heir of a beam keeps its name, and no name is given to two") {
-  run_all({"resize 24 4", "live beams 4 \"Once upon a time there was a little dog.\" 16"});
+  run({"resize 24 4", "live beams 4 \"Once upon a time there was a little dog.\" 16"});
   std::vector<std::string> before;
   bool forked = false;
   for (int step = 0; step < 14; ++step) {
-    const viz::Scene now = scene();
+    const viz::Scene now = picture();
     std::vector<std::string> names;
     for (const char* name : {"A", "B", "C", "D", "E", "F", "G", "H"}) {
       const viz::Shape* card = now.find(std::string(name) + "/card");

@@ -70,18 +70,7 @@ TEST_CASE("whatever a callback throws, every block is free, and the next call is
   const std::vector<kv::Request> requests = mixed(8, 5);
   const auto wanted = flat(requests);
   ServingEngine engine(shipped_model(), {.num_blocks = 24});
-  for (int at = 1; at < 20; at += 3) {
-    int seen = 0;
-    CHECK_THROWS_AS(engine.generate(requests,
-                                    [&](size_t, int32_t) -> bool {
-                                      if (++seen == at) throw std::runtime_error("stop");
-                                      return true;
-                                    }),
-                    std::runtime_error);
-    engine.manager()->check();
-    CHECK(engine.manager()->pool().num_used() == 0);
-  }
-  check_equal(engine.generate(requests), wanted);
+  lesson08_test::check_throwing_callbacks(engine, requests, wanted, 20);
 }
 
 TEST_CASE("a callback that ends the passes also ends the requests that wait") {

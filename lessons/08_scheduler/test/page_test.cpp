@@ -8,60 +8,22 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
 #include "engine.h"
 #include "page_scheduler.h"
-#include "tests/viz/fake_ui.h"
+#include "tests/viz/page_fixture.h"
 #include "viz/motion.h"
-#include "viz/scenario.h"
 
 namespace {
 
-constexpr viz::Room kRoom{900, 500};
+using kvtest::kPageContext;
+using kvtest::note;
 
-struct Fixture {
-  const viz::PageContext context{.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"};
-  lesson08::SchedulerPage page{context};
-  kvtest::FakeUi ui{page};
-
-  void run(std::initializer_list<const char*> lines) {
-    for (const char* line : lines) {
-      page.apply(viz::parse_command(line));
-      page.check_invariants();
-    }
-  }
-  int64_t value(const std::string& counter) const { return page.counter(counter).value(); }
-  std::string state() const {
-    std::string text;
-    for (const std::string& name : page.counter_names()) {
-      text += name + "=" + std::to_string(value(name)) + " ";
-    }
-    return text;
-  }
-  void check_refused(const char* line, const char* why) {
-    CAPTURE(line);
-    const std::string before = state();
-    CHECK_THROWS_WITH_AS(page.apply(viz::parse_command(line)), doctest::Contains(why),
-                         kv::UserError);
-    CHECK(state() == before);
-    page.check_invariants();
-  }
+struct Fixture : kvtest::PageFixture {
+  Fixture() : PageFixture(std::make_unique<lesson08::SchedulerPage>(kPageContext)) {}
 };
 
-/// What the note says; empty: there is none.
-std::string reason(const viz::Scene& scene) {
-  std::string words;
-  for (const viz::Shape& shape : scene.shapes()) {
-    if (shape.id.starts_with("note/text")) words += (words.empty() ? "" : " ") + shape.text;
-  }
-  return words;
-}
-
 viz::Place place(const viz::Scene& scene, const std::string& id) {
-  CAPTURE(id);
-  const viz::Shape* const shape = scene.find(id);
-  REQUIRE(shape != nullptr);
-  return shape->at;
+  return kvtest::shape(scene, id).at;
 }
 bool within(const viz::Scene& scene, const std::string& id, const std::string& lane) {
   const viz::Place at = place(scene, id), around = place(scene, "lane " + lane);
@@ -76,10 +38,10 @@ bool leaves(const viz::Scene& scene, const std::string& id) {
 TEST_CASE_FIXTURE(Fixture, "a preemption says who needs what and who gives, and the blocks move") {
   run({"pool 9 4 24", "submit A 8 9 0 0", "submit B 6 7 0 0", "submit C 8 8 0 0", "step",
        "step 4"});
-  CHECK(reason(page.scene(kRoom)).empty());
+  CHECK(note(picture()).empty());
   run({"step"});
-  const viz::Scene scene = page.scene(kRoom);
-  CHECK(reason(scene) == "A needs 1 block, none is free: C, the youngest, gives its 3");
+  const viz::Scene scene = picture();
+  CHECK(note(scene) == "A needs 1 block, none is free: C, the youngest, gives its 3");
   CHECK(within(scene, "request C", "waiting"));
   CHECK(scene.find("request C")->pattern == viz::Pattern::kCrossed);
   CHECK(within(scene, "request A", "running"));
@@ -92,8 +54,8 @@ TEST_CASE_FIXTURE(Fixture, "a preemption says who needs what and who gives, and 
   CHECK(scene.ghosts().size() == 2);  // the block that A wants, and a ring around C
 
   run({"step", "step"});  // B ends, C comes back
-  const viz::Scene back = page.scene(kRoom);
-  CHECK(reason(back) == "C is back: 8 of its tokens are found in the cache");
+  const viz::Scene back = picture();
+  CHECK(note(back) == "C is back: 8 of its tokens are found in the cache");
   CHECK(within(back, "request C", "running"));
   CHECK(within(back, "request B", "ended"));
   CHECK(back.find("C/entry 0")->from == "block 5");
@@ -104,39 +66,37 @@ TEST_CASE_FIXTURE(Fixture, "a preemption says who needs what and who gives, and 
 TEST_CASE_FIXTURE(Fixture, "who asks and who gives, by priority and for more than one block") {
   // B is the more important one: A, which runs before it in the pass, gives way with its chunk.
   run({"pool 4 4 16", "order priority", "submit A 7 6 5 0", "step", "submit B 7 6 1 0", "step"});
-  CHECK(reason(page.scene(kRoom)).empty());
+  CHECK(note(picture()).empty());
   for (int i = 0; i < 4 && value("preemptions") == 0; ++i) run({"step"});
-  CHECK(reason(page.scene(kRoom)) ==
+  CHECK(note(picture()) ==
         "A needs 1 block, none is free: it is the least important, and gives its 2");
   // A chunk of B needs two blocks at once.
   run({"order first", "gate off", "pool 6 4 8", "submit A 8 9 0 0", "submit B 16 4 0 0", "step"});
   for (int i = 0; i < 9 && value("preemptions") == 0; ++i) run({"step"});
-  CHECK(reason(page.scene(kRoom)) ==
-        "B needs 2 blocks, 1 is free: it is the youngest, and gives its 2");
+  CHECK(note(picture()) == "B needs 2 blocks, 1 is free: it is the youngest, and gives its 2");
   // The last free block goes to A in the same pass.
   run({"pool 5 4 16", "submit A 8 9 0 0", "submit B 8 9 0 0", "step", "step"});
-  CHECK(reason(page.scene(kRoom)) ==
-        "B needs 1 block, none is free: it is the youngest, and gives its 2");
+  CHECK(note(picture()) == "B needs 1 block, none is free: it is the youngest, and gives its 2");
 }
 
 TEST_CASE_FIXTURE(Fixture, "the first in line says what it needs, and the pass that it is full") {
   run({"pool 8 4 8", "submit A 20 4 0 0", "submit B 16 4 0 0", "step"});
-  CHECK(reason(page.scene(kRoom)) == "the pass is full: B waits for the next one");
-  const viz::Scene scene = page.scene(kRoom);
+  CHECK(note(picture()) == "the pass is full: B waits for the next one");
+  const viz::Scene scene = picture();
   const viz::Place piece = place(scene, "pass 1/A"), budget = place(scene, "budget");
   CHECK(piece.w == doctest::Approx(budget.w));
   CHECK(scene.find("pass 1/A")->pattern == viz::Pattern::kHatched);
   run({"step 3"});
   CHECK(scene.find("gate")->dashed);
-  const viz::Scene closed = page.scene(kRoom);
-  CHECK(reason(closed) == "B needs 4 blocks to start, 2 are free");
+  const viz::Scene closed = picture();
+  CHECK(note(closed) == "B needs 4 blocks to start, 2 are free");
   CHECK_FALSE(closed.find("gate")->dashed);
   CHECK(closed.find("pass 4/A")->pattern == viz::Pattern::kPlain);
 }
 
 TEST_CASE_FIXTURE(Fixture, "the pool and the cards show the same blocks") {
   run({"submit A 20 9", "submit B 20 9", "step", "step 4", "shrink 3"});
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   int entries = 0, reserved = 0;
   for (const viz::Shape& shape : scene.shapes()) {
     reserved += shape.id.starts_with("block ") && shape.pattern == viz::Pattern::kHatched;
@@ -161,7 +121,7 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, pass by pass") {
   CHECK(value("preemptions") >= 1);
 
   // The same requests without the page, in a pool for all of them.
-  viz::Live live(context);
+  viz::Live live(kPageContext);
   std::vector<kv::Request> requests(lesson08::LiveServing::kRequests,
                                     live.request("Once upon a time, there was a little", 20));
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -170,7 +130,7 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, pass by pass") {
   }
   lesson08::ServingEngine engine(live.model(), {.block_size = 4, .num_blocks = 64});
   const kv::GenerateResult result = engine.generate(requests);
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   for (size_t i = 0; i < requests.size(); ++i) {
     std::string words;
     for (const int32_t token : result.completions[i].tokens) words += live.text(token);

@@ -6,6 +6,7 @@
 
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,48 @@ inline kv::GenerateResult flat(kv::Model& model, std::span<const kv::Request> re
   return lesson02::make_engine(model, {})->generate(requests);
 }
 
+/// Eight requests every third pass, of three priorities.
+inline std::vector<Arrival> waves(size_t count) {
+  std::vector<Arrival> arrivals;
+  for (int i = 0; i < static_cast<int>(count); ++i) {
+    arrivals.push_back({.pass = i / 8 * 3, .priority = i % 3});
+  }
+  return arrivals;
+}
+
+/// Serves them in waves, and forgets all K and V every `reset_every` passes at first.
+/// The bits are the wanted ones, and no block is left.
+inline lesson08::ServeResult check_served(ServingEngine& engine,
+                                          std::span<const kv::Request> requests,
+                                          const kv::GenerateResult& wanted, int reset_every) {
+  int pass = 0;
+  auto result = engine.serve(requests, waves(requests.size()), {}, [&](const auto&, const auto&) {
+    const bool resets = reset_every > 0 && ++pass < 5 * reset_every;  // and then lets go
+    if (resets && pass % reset_every == 0) engine.reset_prefix_cache();
+    return true;
+  });
+  check_equal(result.generated, wanted);
+  engine.manager()->check();
+  CHECK(engine.manager()->pool().num_used() == 0);
+  return result;
+}
+
+/// Whatever a callback throws, at any token, every block is free, and the next call is right.
+inline void check_throwing_callbacks(ServingEngine& engine, std::span<const kv::Request> requests,
+                                     const kv::GenerateResult& wanted, int most) {
+  for (int at = 1; at < most; at += 3) {
+    int seen = 0;
+    const auto throws = [&](size_t, int32_t) -> bool {
+      if (++seen == at) throw std::runtime_error("stop");
+      return true;
+    };
+    CHECK_THROWS_AS(engine.generate(requests, throws), std::runtime_error);
+    engine.manager()->check();
+    CHECK(engine.manager()->pool().num_used() == 0);
+  }
+  check_equal(engine.generate(requests), wanted);
+}
+
 /// Pools, blocks, chunks, preemption, caching, the gate, resets.
 inline void check_configurations(kv::Model& model, int num_requests) {
   struct Config {
@@ -64,8 +107,6 @@ inline void check_configurations(kv::Model& model, int num_requests) {
       {256, 3, {.max_tokens_per_pass = 1000, .max_running = 2, .max_chunk = 100}}};
   const std::vector<kv::Request> requests = mixed(num_requests);
   const auto wanted = flat(model, requests);
-  std::vector<Arrival> arrivals;
-  for (int i = 0; i < num_requests; ++i) arrivals.push_back({.pass = i / 8 * 3, .priority = i % 3});
   int64_t preemptions = 0, hits = 0;
   for (const Config& c : configs) {
     CAPTURE(c.block_size);
@@ -77,17 +118,9 @@ inline void check_configurations(kv::Model& model, int num_requests) {
                                    .caching = c.caching};
       serve.scheduler.order = order;
       ServingEngine engine(model, {c.block_size, c.num_blocks}, serve);
-      int pass = 0;
-      const auto result = engine.serve(requests, arrivals, {}, [&](const auto&, const auto&) {
-        const bool resets = c.reset_every > 0 && ++pass < 5 * c.reset_every;  // and then lets go
-        if (resets && pass % c.reset_every == 0) engine.reset_prefix_cache();
-        return true;
-      });
-      check_equal(result.generated, wanted);
+      const auto result = check_served(engine, requests, wanted, c.reset_every);
       preemptions += result.num_preemptions;
       hits += result.generated.counters.named("cache_hit_tokens");
-      engine.manager()->check();
-      CHECK(engine.manager()->pool().num_used() == 0);
     }
   }
   CHECK(preemptions > num_requests / 2);

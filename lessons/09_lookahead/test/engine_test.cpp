@@ -139,18 +139,7 @@ TEST_CASE("whatever a callback or a drafter throws, every block is free, and the
   const auto wanted = flat(requests);
   LookaheadEngine engine(shipped_model(), {.num_blocks = 24}, {}, {},
                          oracle(Kind::kMixed, requests, wanted));
-  for (int at = 1; at < 30; at += 3) {
-    int seen = 0;
-    CHECK_THROWS_AS(engine.generate(requests,
-                                    [&](size_t, int32_t) -> bool {
-                                      if (++seen == at) throw std::runtime_error("stop");
-                                      return true;
-                                    }),
-                    std::runtime_error);
-    engine.manager()->check();
-    CHECK(engine.manager()->pool().num_used() == 0);
-  }
-  check_equal(engine.generate(requests), wanted);
+  lesson08_test::check_throwing_callbacks(engine, requests, wanted, 30);
   int asked = 0;
   LookaheadEngine throwing(shipped_model(), {.num_blocks = 24}, {}, {},
                            std::make_unique<lesson09_test::FunctionDrafter>(

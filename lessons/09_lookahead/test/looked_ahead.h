@@ -86,10 +86,6 @@ inline void check_configurations(kv::Model& model, int num_requests) {
   const auto further = kv::samples_of(requests[0], 3);  // of the same prompt, with other draws
   requests.insert(requests.begin() + 1, further.begin() + 1, further.end());
   const auto wanted = flat(model, requests);
-  std::vector<lesson08::Arrival> arrivals;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    arrivals.push_back({.pass = static_cast<int>(i) / 8 * 3, .priority = static_cast<int>(i) % 3});
-  }
   int64_t preemptions = 0, hits = 0, proposed = 0, accepted = 0;
   for (const Config& c : configs) {
     for (const char* drafter : {"n-grams", "right", "wrong", "mixed"}) {
@@ -107,13 +103,7 @@ inline void check_configurations(kv::Model& model, int num_requests) {
                               .hasher = lesson06::narrow_hasher(c.bits),
                               .caching = c.caching},
                              {.num_guesses = c.num_guesses}, std::move(guesses));
-      int pass = 0;
-      const auto result = engine.serve(requests, arrivals, {}, [&](const auto&, const auto&) {
-        const bool resets = c.reset_every > 0 && ++pass < 5 * c.reset_every;  // and then lets go
-        if (resets && pass % c.reset_every == 0) engine.reset_prefix_cache();
-        return true;
-      });
-      check_equal(result.generated, wanted);
+      const auto result = lesson08_test::check_served(engine, requests, wanted, c.reset_every);
       const auto& counters = result.generated.counters;
       const int64_t right = counters.named("guesses_accepted");
       if (drafter[0] == 'w') CHECK(right == 0);
@@ -122,8 +112,6 @@ inline void check_configurations(kv::Model& model, int num_requests) {
       hits += counters.named("cache_hit_tokens");
       proposed += counters.named("guesses_proposed");
       accepted += right;
-      engine.manager()->check();
-      CHECK(engine.manager()->pool().num_used() == 0);
     }
   }
   CHECK(preemptions > num_requests / 2);

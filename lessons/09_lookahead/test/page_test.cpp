@@ -7,59 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
 #include "page_lookahead.h"
-#include "tests/viz/fake_ui.h"
-#include "viz/scenario.h"
+#include "tests/viz/page_fixture.h"
 
 namespace {
 
-constexpr viz::Room kRoom{900, 500};
+using kvtest::kPageContext;
+using kvtest::note;
+using kvtest::shape;
 
-struct Fixture {
-  const viz::PageContext context{.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"};
-  lesson09::LookaheadPage page{context};
-  kvtest::FakeUi ui{page};
-
-  void run(std::initializer_list<const char*> lines) {
-    for (const char* line : lines) {
-      page.apply(viz::parse_command(line));
-      page.check_invariants();
-    }
-  }
-  int64_t value(const std::string& counter) const { return page.counter(counter).value(); }
-  std::string state() const {
-    std::string text;
-    for (const std::string& name : page.counter_names()) {
-      text += name + "=" + std::to_string(value(name)) + " ";
-    }
-    return text;
-  }
-  void check_refused(const char* line, const char* why) {
-    CAPTURE(line);
-    const std::string before = state();
-    CHECK_THROWS_WITH_AS(page.apply(viz::parse_command(line)), doctest::Contains(why),
-                         kv::UserError);
-    CHECK(state() == before);
-    page.check_invariants();
-  }
+struct Fixture : kvtest::PageFixture {
+  Fixture() : PageFixture(std::make_unique<lesson09::LookaheadPage>(kPageContext)) {}
 };
-
-/// What the note says; empty: there is none.
-std::string reason(const viz::Scene& scene) {
-  std::string words;
-  for (const viz::Shape& shape : scene.shapes()) {
-    if (shape.id.starts_with("note/text")) words += (words.empty() ? "" : " ") + shape.text;
-  }
-  return words;
-}
-
-const viz::Shape& shape(const viz::Scene& scene, const std::string& id) {
-  CAPTURE(id);
-  const viz::Shape* const found = scene.find(id);
-  REQUIRE(found != nullptr);
-  return *found;
-}
 
 /// Ids of the shapes that begin so.
 int count(const viz::Scene& scene, const std::string& begin) {
@@ -71,9 +30,8 @@ int count(const viz::Scene& scene, const std::string& begin) {
 
 TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, from where it stood") {
   run({"new A \"the red cat sat on the mat and the red\" \"cat ran off and slept\"", "guess"});
-  const viz::Scene scene = page.scene(kRoom);
-  CHECK(reason(scene) ==
-        "A ends with \"the red\", as before: what came after it then is the guess");
+  const viz::Scene scene = picture();
+  CHECK(note(scene) == "A ends with \"the red\", as before: what came after it then is the guess");
   struct Guess {
     const char *slot, *word, *from;
   };
@@ -101,8 +59,8 @@ TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, fro
 TEST_CASE_FIXTURE(Fixture, "the first wrong guess and those after it are struck out") {
   run({"new A \"the red cat sat on the mat and the red\" \"cat ran off and slept\"", "guess",
        "pass"});
-  const viz::Scene scene = page.scene(kRoom);
-  CHECK(reason(scene) ==
+  const viz::Scene scene = picture();
+  CHECK(note(scene) ==
         "\"sat\" was wrong: it and the 2 after it are struck out, 2 tokens drawn; block 4 goes "
         "back");
   CHECK_FALSE(shape(scene, "slot 3/2").dashed);
@@ -119,10 +77,10 @@ TEST_CASE_FIXTURE(Fixture, "the first wrong guess and those after it are struck 
   CHECK(shape(scene, "pass 1/gain").text == "+2");
 
   run({"guess"});  // "ran" is written over "sat"
-  const viz::Scene after = page.scene(kRoom);
+  const viz::Scene after = picture();
   CHECK(shape(after, "slot 3/3/token").text == "ran");
   CHECK_FALSE(shape(after, "slot 3/3/token").struck);
-  CHECK(reason(after) == "the last two tokens of A have not come before: no guess");
+  CHECK(note(after) == "the last two tokens of A have not come before: no guess");
 }
 
 TEST_CASE_FIXTURE(Fixture, "passes with and without guesses draw the same tokens") {
@@ -134,7 +92,7 @@ TEST_CASE_FIXTURE(Fixture, "passes with and without guesses draw the same tokens
   CHECK(value("passes") < 10);
   CHECK(value("free") == 12);
   const int64_t passes = value("passes");
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   CHECK(count(scene, "with ") == passes);
   CHECK(count(scene, "without ") == 10);
   run({"guesses 0", "new A \"a b c d a b\" \"c d a b c d a b c d\"", "step 60"});
@@ -146,7 +104,7 @@ TEST_CASE_FIXTURE(Fixture, "passes with and without guesses draw the same tokens
 TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so") {
   run({"pool 6 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
-  CHECK(reason(page.scene(kRoom)) ==
+  CHECK(note(picture()) ==
         "no block is free: no guess of A has a slot. Nobody gives way for a guess");
   CHECK(value("B.blocks") == 3);
   CHECK(value("free") == 0);
@@ -155,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so
   // Of four guesses two have a slot.
   run({"pool 6 4", "new A \"the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
-  CHECK(reason(page.scene(kRoom)) ==
+  CHECK(note(picture()) ==
         "no block is free: 2 of 4 guesses of A have a slot. Nobody gives way for a guess");
   // While C waits, the block that is free is not for guesses.
   run({"pool 7 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
@@ -163,8 +121,8 @@ TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so
        "new C \"this one is too long to come in now\" \"sorry\"", "guess"});
   CHECK(value("free") == 1);
   CHECK(value("proposed") == 0);
-  CHECK(reason(page.scene(kRoom)) == "somebody waits for blocks: A takes none for guesses");
-  CHECK(shape(page.scene(kRoom), "request C/name").text.starts_with("C waits"));
+  CHECK(note(picture()) == "somebody waits for blocks: A takes none for guesses");
+  CHECK(shape(picture(), "request C/name").text.starts_with("C waits"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "a live run is the engine, guess by guess") {
@@ -179,7 +137,7 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, guess by guess") {
   }
   CHECK(looked);  // it stood still between a pass and the next guesses
 
-  viz::Live live(context);
+  viz::Live live(kPageContext);
   const kv::Request request = live.request("quack quack quack quack quack quack", 26);
   lesson09::LookaheadEngine engine(live.model(), {.block_size = 4, .num_blocks = 12});
   const kv::GenerateResult result = engine.generate({&request, 1});
