@@ -35,8 +35,12 @@ std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTabl
 
 void PagedAttentionBase::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
   max_blocks_per_seq_ = blocks_for(rows.max_seq_len(), cache_->block_size());
-  arrays.add(pack_block_tables(rows, tables_, max_blocks_per_seq_), block_tables_);
+  add_tables(rows, arrays);
   add_slots(rows, arrays);
+}
+
+void PagedAttentionBase::add_tables(const kv::PassRows& rows, kv::PassArrays& arrays) {
+  arrays.add(pack_block_tables(rows, tables_, max_blocks_per_seq_), block_tables_);
 }
 
 KvBlocks PagedAttentionBase::write(const kv::AttentionRows& rows, const kv::Stream& stream) const {

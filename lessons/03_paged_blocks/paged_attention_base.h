@@ -40,6 +40,9 @@ class PagedAttentionBase : public kv::Attention {
  protected:
   /// Writes the pass's K and V into their slots of the layer, and returns the layer.
   KvBlocks write(const kv::AttentionRows& rows, const kv::Stream& stream) const;
+  // Lessons 08 and 10 do these in other ways.
+  /// The tables of the pass: sets block_tables_.
+  virtual void add_tables(const kv::PassRows& rows, kv::PassArrays& arrays);
   /// Says where the rows of the pass go: sets slot_mapping_.
   virtual void add_slots(const kv::PassRows& rows, kv::PassArrays& arrays);
 

@@ -22,9 +22,9 @@ auto& find_in(Requests& requests, int64_t id) {
 
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
     : pool_(&pool),
+      new_blocks_(static_cast<size_t>(pool.num_blocks())),
       block_size_(pool.block_size()),
       options_(options),
-      new_blocks_(static_cast<size_t>(pool.num_blocks())),
       metrics_(options.max_recent_requests) {}
 
 /// Of the block after the chain; `tokens` and `hashes` are the request's.
@@ -79,13 +79,19 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
       computed.block_ids, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
   const int wanted = std::max(needed, request.table.blocks_to_extend(must_fit));
   if (wanted + revived > pool_->num_free()) return std::nullopt;
-  request.table.reserve(static_cast<size_t>(
-      std::max(request.table.num_blocks() + needed, options_.max_blocks_per_request)));
-  BlockTable& table = requests_.emplace(id, std::move(request)).first->second.table;
+  BlockTable& table = add(id, std::move(request), computed, needed);
   // From here on nothing can fail: no block is taken that no table names.
   pool_->touch(computed.block_ids);  // pinned, before anything else is taken
-  if (computed.num_queried > 0) metrics_.observe(computed.num_queried, computed.num_tokens);
   return grow(table, num_new_tokens, needed);
+}
+
+BlockTable& KvCacheManager::add(int64_t id, Request request, const ComputedBlocks& computed,
+                                int num_new_blocks) {
+  request.table.reserve(static_cast<size_t>(
+      std::max(request.table.num_blocks() + num_new_blocks, options_.max_blocks_per_request)));
+  BlockTable& table = requests_.emplace(id, std::move(request)).first->second.table;
+  if (computed.num_queried > 0) metrics_.observe(computed.num_queried, computed.num_tokens);
+  return table;
 }
 
 /// Cannot fail: so many blocks are free, and the table has room for them.

@@ -28,8 +28,8 @@ struct PrefixChain {
 
 /// What the cache has of a request's tokens.
 struct ComputedBlocks {
-  std::vector<int32_t> block_ids;
-  int num_tokens = 0;  // in these blocks
+  std::vector<int32_t> block_ids;  // [chain.num_blocks], first to last
+  int num_tokens = 0;              // in these blocks
   PrefixChain chain;
   int64_t num_refused = 0;  // blocks with a right hash and another content
   int num_queried = 0;      // tokens that were looked up; 0, as for a resumed request: not counted
@@ -46,7 +46,8 @@ struct CacheManagerOptions {
 };
 
 /// Block tables of the requests that hold blocks, by request id. Unknown ids throw
-/// std::out_of_range that names them. Whatever throws or is refused has changed nothing.
+/// std::out_of_range that names them. Whatever throws or is refused has changed nothing. What is
+/// virtual, lesson 10 does for several tables of a request.
 class KvCacheManager {
  public:
   /// Borrows the pool.
@@ -57,26 +58,25 @@ class KvCacheManager {
   /// token: it has to run to give logits. `hashes` are the request's, here and in cache_blocks():
   /// those that are missing are made. Read-only: allocate_slots() takes the references.
   /// `skip_reading`: nothing is found, but what the request computes can be found by others.
-  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
-                                     bool skip_reading = false) const;
+  virtual ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
+                                             bool skip_reading = false) const;
 
   /// Slots for num_new_tokens more tokens of a request. One that holds nothing yet begins with
   /// `computed`, which was looked up since anything else changed. Returns the new blocks, which the
   /// next call overwrites. No value: too few blocks are free, hits on free ones counted, and
   /// nothing has changed, the order of the free blocks included. `must_fit`, if it is more: so many
   /// tokens of a new request must fit what is free, though only num_new_tokens get their slots now.
-  std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
-                                                         const ComputedBlocks& computed = kNone,
-                                                         int must_fit = 0);
+  virtual std::optional<std::span<const int32_t>> allocate_slots(
+      int64_t id, int num_new_tokens, const ComputedBlocks& computed = kNone, int must_fit = 0);
 
   /// K and V of the first num_computed of the request's tokens are written: blocks that are full of
   /// them can be found from now on.
-  void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
-                    int num_computed);
+  virtual void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
+                            int num_computed);
 
   /// Drops the request's references and forgets it. What its full blocks hold can be found until
   /// they are taken for something else. Allocates nothing.
-  void free(int64_t id);
+  virtual void free(int64_t id);
 
   /// Forgets what can be found, and the statistics: after a change of the weights. False, and
   /// nothing has changed, while a request holds a block.
@@ -86,7 +86,9 @@ class KvCacheManager {
   const BlockTable& table(int64_t id) const;
   const CachePool& pool() const { return *pool_; }
   int block_size() const { return block_size_; }
-  int64_t num_slots_used() const;  // that hold a token; those of a shared block count once
+  /// Blocks that a request of so many tokens holds at most at once.
+  virtual int64_t most_blocks(int64_t num_tokens) const;
+  virtual int64_t num_slots_used() const;  // that hold a token; of a shared block they count once
   /// Of the last requests that began with a lookup.
   const PrefixCacheStats& prefix_cache_stats() const { return metrics_.recent(); }
   /// Throws std::logic_error unless the pool is sound, every table has just the blocks that its
@@ -99,7 +101,15 @@ class KvCacheManager {
     PrefixChain chain;
   };
   Request& held(int64_t id);  // by a request that holds blocks
+  /// A request begins with `computed`, and its table has room for so many blocks more. The
+  /// references are still to be taken.
+  BlockTable& add(int64_t id, Request request, const ComputedBlocks& computed, int num_new_blocks);
+  /// How many tables hold each block. Throws std::logic_error for a table of another size than its
+  /// tokens fill.
+  virtual std::unordered_map<int32_t, int> count_tables() const;
+
   CachePool* pool_;
+  std::vector<int32_t> new_blocks_;  // [pool's num_blocks], of which a call uses the first ones
 
  private:
   BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
@@ -109,7 +119,6 @@ class KvCacheManager {
   int block_size_;
   CacheManagerOptions options_;
   std::unordered_map<int64_t, Request> requests_;
-  std::vector<int32_t> new_blocks_;  // [num_blocks], of which a call uses the first ones
   CachingMetrics metrics_;
 };
 

@@ -80,11 +80,11 @@ void ServingEngine::add_rows(const Scheduler& scheduler, const Chunk& chunk,
            request.num_computed, end == request.tokens.size());
 }
 
-void ServingEngine::set_tables(std::span<const Chunk> chunks, const kv::PassRows& rows) {
+lesson03::BlockTables ServingEngine::tables_of(std::span<const Chunk> chunks, int num_seqs) const {
   lesson03::BlockTables tables;
   for (const Chunk& chunk : chunks) tables.push_back(&manager_->table(chunk.id));
-  tables.resize(static_cast<size_t>(rows.num_seqs()), &padding_);
-  attention_->set_tables(std::move(tables));
+  tables.resize(static_cast<size_t>(num_seqs), &padding_);
+  return tables;
 }
 
 /// The rows of a pass, and their tables for the attention.
@@ -93,7 +93,7 @@ kv::PassRows ServingEngine::rows_of(const Scheduler& scheduler, std::span<const 
   for (const Chunk& chunk : chunks) add_rows(scheduler, chunk, rows);
   const bool decodes_only = rows.num_rows() == static_cast<int>(rows.requests.size());
   while (decodes_only && rows.num_rows() % serve_options_.pad_decodes_to != 0) rows.add_padding();
-  set_tables(chunks, rows);
+  attention_->set_tables(tables_of(chunks, rows.num_seqs()));
   return rows;
 }
 

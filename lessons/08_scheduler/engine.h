@@ -68,14 +68,15 @@ class ServingEngine : public kv::Engine {
   virtual kv::ModelConfig cache_config() const { return model_->config(); }
   /// That all of the requests take together.
   virtual int64_t blocks_needed(std::span<const kv::Request> requests) const;
-  /// Gives the attention the tables of a pass's sequences. Padding comes after the chunks.
-  virtual void set_tables(std::span<const Chunk> chunks, const kv::PassRows& rows);
+  /// What the attention gets: the tables of a pass's sequences. Padding comes after the chunks.
+  virtual lesson03::BlockTables tables_of(std::span<const Chunk> chunks, int num_seqs) const;
   /// Adds the rows of a chunk. One that does not reach the end of what is known wants no logits.
   virtual void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const;
   /// Everybody has been served.
   virtual void add_counters(const Scheduler&, kv::EngineCounters&) const {}
 
   const kv::Model& model() const { return *model_; }
+  const BlockTable& padding() const { return padding_; }  // of a row that nobody looks at
   const lesson03::PagedOptions& options() const { return options_; }
   const SchedulerOptions& scheduler_options() const { return serve_options_.scheduler; }
 
@@ -90,7 +91,7 @@ class ServingEngine : public kv::Engine {
   std::unique_ptr<ServingAttention> attention_;  // borrows cache_
   std::optional<BlockPool> pool_;
   std::unique_ptr<KvCacheManager> manager_;  // borrows pool_
-  BlockTable padding_;                       // of a row that nobody looks at: the null block
+  BlockTable padding_;                       // the null block
   bool reset_wanted_ = false;
 };
 

@@ -38,9 +38,8 @@ void BlockPool::check() const {
   }
 }
 
-void KvCacheManager::check() const {
-  pool_->check();
-  std::unordered_map<int32_t, int> num_tables;  // that hold a block
+std::unordered_map<int32_t, int> KvCacheManager::count_tables() const {
+  std::unordered_map<int32_t, int> num_tables;
   for (const auto& [id, request] : requests_) {
     const BlockTable& table = request.table;
     if (table.num_blocks() != blocks_for(table.num_tokens(), block_size())) {
@@ -49,6 +48,12 @@ void KvCacheManager::check() const {
     }
     for (const int32_t block : table.block_ids()) ++num_tables[block];
   }
+  return num_tables;
+}
+
+void KvCacheManager::check() const {
+  pool_->check();
+  const auto num_tables = count_tables();
   for (const auto& [block, count] : num_tables) {
     if (pool_->ref_cnt(block) == count) continue;
     throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
@@ -67,6 +72,10 @@ void CachingMetrics::observe(int queries, int hits) {
   recent_.hits += hits - oldest.hits;
   oldest = {.requests = 1, .queries = queries, .hits = hits};
   next_ = (next_ + 1) % window_.size();
+}
+
+int64_t KvCacheManager::most_blocks(int64_t num_tokens) const {
+  return (num_tokens + block_size() - 1) / block_size();
 }
 
 int64_t KvCacheManager::num_slots_used() const {

@@ -26,7 +26,7 @@ void check(const SchedulerOptions& options) {
 void Scheduler::check_fits(int64_t id, size_t num_prompt, int max_tokens) const {
   // The last generated token is never run: it needs no slot.
   const int64_t slots = static_cast<int64_t>(num_prompt) + max_tokens - 1;
-  const int64_t needed = (slots + manager_->block_size() - 1) / manager_->block_size();
+  const int64_t needed = manager_->most_blocks(slots);
   if (needed > manager_->pool().num_blocks()) {
     kv::user_error(
         "request {} needs {}, the pool has {}; generate fewer tokens or give the "
