@@ -109,7 +109,7 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
                                 {"07", kRows},
                                 {"08", &kv::EngineCounters::passes, kAtOnce},
                                 {"09", &kv::EngineCounters::passes}};
-  REQUIRE(gains.size() + 1 == rungs.size());
+  REQUIRE(gains.size() + 2 == rungs.size());
   for (size_t i = 0; i < gains.size(); ++i) {
     CAPTURE(gains[i].lesson);
     const kv::EngineCounters& before = rungs[i].counters;
@@ -118,6 +118,10 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
     CHECK(now.*gains[i].less < before.*gains[i].less);
     if (gains[i].more) CHECK(now.*gains[i].more > before.*gains[i].more);
   }
+  // Without windows lesson 10 is lesson 08.
+  CHECK(rungs.back().number == "10");
+  CHECK(rungs.back().counters.passes == rungs[6].counters.passes);
+  CHECK(rungs.back().counters.by_name == rungs[6].counters.by_name);
   // Slabs waste what blocks do not, and no lesson takes more memory than there is.
   const auto waste = [&](size_t i) {
     const kv::EngineCounters& c = rungs[i].counters;
@@ -127,6 +131,26 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
   const auto slot = model.config().kv_bytes_per_token(sizeof(float));
   for (const auto& rung : rungs) {
     CHECK(rung.counters.kv_bytes_reserved <= ladder::kServerKvTokens * slot);
+  }
+}
+
+TEST_CASE("where layers have windows lesson 10 holds less than 08 and 09, or serves more at once") {
+  const kvtest::WindowedModel windowed(32);
+  kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCpu);
+  const auto server = server_workload(96, model);
+  const auto last = std::span(ladder::lessons()).subspan(7);
+  for (const int slots : {0, ladder::kServerKvTokens / 2}) {
+    CAPTURE(slots);
+    const auto rungs = ladder::climb(model, server, last, {256, slots});
+    REQUIRE(rungs.back().number == "10");
+    CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+    const kv::EngineCounters& now = rungs.back().counters;
+    for (size_t i = 0; i + 1 < rungs.size(); ++i) {
+      const kv::EngineCounters& before = rungs[i].counters;
+      if (slots == 0) CHECK(now.kv_bytes_reserved < before.kv_bytes_reserved * 3 / 4);
+      if (slots > 0) CHECK(now.most_sequences > before.most_sequences);
+      if (slots > 0) CHECK(now.passes < before.passes);
+    }
   }
 }
 
@@ -164,7 +188,7 @@ TEST_CASE(
     // last token of a prompt is never found.
     const int64_t found = prompt_tokens == 32 ? 1 : 2;
     CHECK(slots == std::vector<int64_t>{0, 4 * (prompt_tokens + 19), 256, 256, 16 * (16 - 3 * 2),
-                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0});
+                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0, 0});
   }
 }
 

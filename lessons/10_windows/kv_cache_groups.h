@@ -1,0 +1,52 @@
+#pragma once
+
+// Layers that keep the same tokens of a sequence share a block table. Groups have equally many
+// layers, so that a block of any group takes the same memory and one pool serves them all. Source:
+// vLLM's KVCacheGroupSpec and get_kv_cache_groups (v0.22.1: vllm/v1/core/kv_cache_utils.py).
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/model/config.h"
+#include "lessons/07_lru_eviction/block_pool.h"
+
+namespace lesson10 {
+
+using lesson07::BlockKey;
+using lesson07::PrefixId;
+
+/// A block of this group holds K and V of block_size tokens in these layers.
+struct KvCacheGroup {
+  int window = 0;           // how many keys a query sees, its own included; 0: all of them
+  std::vector<int> layers;  // ascending
+  friend bool operator==(const KvCacheGroup&, const KvCacheGroup&) = default;
+};
+
+/// Group 0 keeps whole sequences. A *kind* is all layers of one window; the kind without one comes
+/// first, then the others as they appear. A kind is cut into groups of as many layers as the
+/// smallest kind has, or the largest if that has less than a quarter more: better a little unused
+/// memory in each block than a group for the rest. The last group of a kind may have fewer layers.
+///
+/// A model without windows is one group: lesson 08's pool. So is one in which every layer has a
+/// window, and it keeps everything, as there would be nobody to prove the prefix of what is left.
+std::vector<KvCacheGroup> make_groups(const kv::ModelConfig& config);
+
+/// Layers that a block has room for.
+int layers_per_group(std::span<const KvCacheGroup> groups);
+
+/// Where a layer's K and V are: layer `index` of the cache, through the table of its group.
+struct LayerPlace {
+  int group = 0, index = 0;
+  friend bool operator==(const LayerPlace&, const LayerPlace&) = default;
+};
+std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups);  // [num_layers]
+
+/// The key of a group's block: the tokens are those of group 0's block, and so is the prefix, whose
+/// number takes the place of the parent. It is the one *with* this block: nothing before the block
+/// need be there in the group, as group 0 has proved all of it.
+BlockKey in_group(const BlockKey& key, PrefixId prefix, int group);
+/// Never equal for two prefixes or two groups, and never a number that an index gives out.
+PrefixId in_group(PrefixId prefix, int group);
+
+}  // namespace lesson10

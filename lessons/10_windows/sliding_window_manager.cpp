@@ -1,0 +1,161 @@
+#include "sliding_window_manager.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace lesson10 {
+namespace {
+
+constexpr int32_t kNull = BlockPool::kNullBlock;
+
+template <class Requests>
+auto& find_in(Requests& requests, int group, int64_t id) {
+  const auto found = requests.find(id);
+  if (found == requests.end()) {
+    throw std::out_of_range(
+        fmt::format("SlidingWindowManager: request {} has no table in group {}", id, group));
+  }
+  return found->second;
+}
+
+/// Of group 0's block, which can be found: the key of the same tokens' block in a group.
+BlockKey key_of(const lesson06::PrefixIndex& index, int32_t full_block, int group) {
+  const lesson06::CachedBlock& full = *index.block(full_block);
+  return in_group({.hash = full.hash,
+                   .parent = full.parent,
+                   .tokens = index.tokens(full_block),
+                   .extra_keys = full.extra_keys},
+                  full.prefix, group);
+}
+
+}  // namespace
+
+SlidingWindowManager::SlidingWindowManager(BlockPool& pool, int group, int window)
+    : pool_(&pool),
+      group_(group),
+      window_(window),
+      num_needed_(window > 0 ? blocks_for(window - 1, pool.block_size())
+                             : std::numeric_limits<int>::max()) {
+  if (group < 1 || window < 0) {
+    throw std::invalid_argument(
+        fmt::format("SlidingWindowManager: group {} with a window of {}, wanted at least 1 and 0",
+                    group, window));
+  }
+}
+
+int SlidingWindowManager::num_skipped_tokens(int num_computed) const {
+  return window_ > 0 ? std::max(0, num_computed - window_ + 1) : 0;
+}
+
+int64_t SlidingWindowManager::most_blocks(int64_t num_tokens, int max_new_tokens) const {
+  const int64_t size = pool_->block_size();
+  const int64_t all = (num_tokens + size - 1) / size;
+  if (window_ == 0 || max_new_tokens == 0) return all;
+  // What the first new token sees, and the new ones, from any place in a block on.
+  const int64_t at_once = int64_t{window_} - 1 + max_new_tokens;
+  return std::min(all, (at_once + size - 2) / size + 1);
+}
+
+std::vector<int32_t> SlidingWindowManager::find_longest_hit(std::span<const int32_t> full,
+                                                            int64_t& num_refused) const {
+  std::vector<int32_t> entries(full.size(), kNull);
+  size_t end = full.size();
+  int in_a_row = 0;  // that were found, the last one of them before `end`
+  for (size_t i = full.size(); i > 0 && in_a_row < num_needed_; --i) {
+    const auto* const match =
+        pool_->index().find(key_of(pool_->index(), full[i - 1], group_), &num_refused);
+    if (match == nullptr) {
+      end = i - 1;
+      in_a_row = 0;
+    } else {
+      entries[i - 1] = match->id;
+      ++in_a_row;
+    }
+  }
+  entries.resize(end);
+  return entries;
+}
+
+void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries, int num_blocks) {
+  const auto size = static_cast<int>(entries.size());
+  Request added{.table = BlockTable(pool_->block_size()), .num_null = 0, .num_cached = size};
+  added.table.reserve(static_cast<size_t>(std::max(size, num_blocks)));
+  added.table.extend(size * pool_->block_size(), entries);
+  while (added.num_null < size && entries[static_cast<size_t>(added.num_null)] == kNull) {
+    ++added.num_null;
+  }
+  requests_.emplace(id, std::move(added));
+}
+
+void SlidingWindowManager::reserve(int64_t id, int num_new_blocks) {
+  BlockTable& grown = request(id).table;
+  grown.reserve(static_cast<size_t>(grown.num_blocks() + num_new_blocks));
+}
+
+void SlidingWindowManager::extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks) {
+  request(id).table.extend(num_tokens, new_blocks);
+}
+
+std::span<const int32_t> SlidingWindowManager::fallen_out(int64_t id, int num_computed) const {
+  const Request& of = request(id);
+  const int end = num_skipped_tokens(num_computed) / pool_->block_size();
+  const auto first = static_cast<size_t>(of.num_null);
+  return of.table.block_ids().subspan(first,
+                                      static_cast<size_t>(std::max(end, of.num_null)) - first);
+}
+
+void SlidingWindowManager::free_fallen_out(int64_t id, int num_computed) {
+  Request& of = request(id);
+  const auto blocks = fallen_out(id, num_computed);
+  pool_->free_blocks(blocks);
+  for (size_t left = blocks.size(); left > 0; --left) of.table.replace(of.num_null++, kNull);
+}
+
+void SlidingWindowManager::cache_blocks(int64_t id, std::span<const int32_t> full, int num_blocks) {
+  Request& of = request(id);
+  for (; of.num_cached < num_blocks; ++of.num_cached) {
+    if (of.num_cached < of.num_null) continue;  // it fell out before anybody cached it
+    const auto i = static_cast<size_t>(of.num_cached);
+    pool_->cache_full_block(of.table.block_ids()[i], key_of(pool_->index(), full[i], group_));
+  }
+}
+
+void SlidingWindowManager::free(int64_t id) {
+  pool_->free_blocks(held_blocks(request(id)));
+  requests_.erase(id);
+}
+
+std::span<const int32_t> SlidingWindowManager::held_blocks(const Request& of) const {
+  return of.table.block_ids().subspan(static_cast<size_t>(of.num_null));
+}
+
+const BlockTable& SlidingWindowManager::table(int64_t id) const { return request(id).table; }
+
+int SlidingWindowManager::first_block(int64_t id) const { return request(id).num_null; }
+
+void SlidingWindowManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
+  for (const auto& [id, of] : requests_) {
+    const bool all_null =
+        std::ranges::all_of(of.table.block_ids().first(static_cast<size_t>(of.num_null)),
+                            [](int32_t block) { return block == kNull; });
+    if (of.table.num_blocks() != blocks_for(of.table.num_tokens(), pool_->block_size()) ||
+        !all_null) {
+      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens in group {}", id,
+                                         of.table.num_blocks(), of.table.num_tokens(), group_));
+    }
+    for (const int32_t block : held_blocks(of)) ++num_tables[block];
+  }
+}
+
+SlidingWindowManager::Request& SlidingWindowManager::request(int64_t id) {
+  return find_in(requests_, group_, id);
+}
+const SlidingWindowManager::Request& SlidingWindowManager::request(int64_t id) const {
+  return find_in(requests_, group_, id);
+}
+
+}  // namespace lesson10

@@ -1,0 +1,88 @@
+// Lesson 10 on a GPU: slots of all groups in one launch, the bits of lesson 02 in models with
+// windows, and passes of decodes that are replayed.
+
+#include <algorithm>
+
+#include "slots.h"
+#include "tests/support/kv_shape.h"
+#include "windowed.h"
+
+using namespace lesson10_test;
+
+TEST_CASE("slots in two groups of a prompt, of a decode, and of a chunk" *
+          doctest::test_suite("kernel")) {
+  check_three_slots(kv::Device::kCuda);
+}
+
+TEST_CASE("a group's slot may be past 2 to the 31" * doctest::test_suite("kernel")) {
+  check_large_slots(kv::Device::kCuda);
+}
+
+TEST_CASE("slots of all groups are worked out after the kernel before has written the tables" *
+          doctest::test_suite("kernel")) {
+  const kv::Stream stream(kv::Device::kCuda);
+  // A row of K has 24 bytes, as two tables of three blocks have. Lesson 03's kernel writes three.
+  lesson03::PagedKvCache cache(kvtest::shape(1, 1, 12), stream, 1, 4);
+  cache.fill(0, stream);
+  const SlotsCase c = three_sequences();
+  const auto tables = kv::to_device<int32_t>(c.tables, stream);
+  const auto rows = kv::to_device<int64_t>(std::vector<int64_t>{0, 1, 2}, stream);
+  const auto write_tables = [&] {
+    lesson03::write_kv({.k = tables.data(),
+                        .v = tables.data(),
+                        .slot_mapping = rows.as<const int64_t>(),
+                        .num_rows = 3,
+                        .cache = cache.layer(0)},
+                       stream);
+    return static_cast<const int32_t*>(cache.layer(0).k);
+  };
+  CHECK(slots_after(stream, write_tables, c) == kThreeSlots);
+}
+
+TEST_CASE("slots of a few sequences, some with more rows than a CTA has threads" *
+          doctest::test_suite("kernel")) {
+  check_slots(kv::Device::kCuda, {2, 7});
+}
+
+TEST_CASE("slots of all groups on the GPU are those of each group's tables alone") {
+  check_slots(kv::Device::kCuda, {0, 1, 2, 7, 20, 64, 300});
+}
+
+TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the same bits on CUDA") {
+  for (const int window : {1, 17, 64, 1000}) {
+    CAPTURE(window);
+    const kvtest::WindowedModel windowed(window);
+    kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
+    for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
+      model.set_kernel(kernel);
+      check_configurations(model, 16);
+    }
+  }
+}
+
+TEST_CASE("padded passes and tokens chosen on the GPU change nothing, layers forget or not") {
+  const kvtest::WindowedModel windowed(20);
+  kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
+  check_padded(model);
+}
+
+TEST_CASE("an engine with groups that has served before replays every pass of decodes") {
+  const kvtest::WindowedModel windowed(20);
+  kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
+  std::vector<kv::Request> requests;
+  for (int i = 0; i < 21; ++i) requests.push_back(kvtest::request_of(3 + i * 5, 1 + i * 7 % 40, i));
+  WindowsEngine engine(model, {.num_blocks = 600}, {.choose_on_device = true, .pad_decodes_to = 8});
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    const int64_t replays = model.graph_replays();
+    int64_t decodes = 0;
+    engine.reset_prefix_cache();
+    engine.serve(requests, {}, {}, [&](const auto&, const lesson08::SchedulerOutput& output) {
+      decodes += std::ranges::all_of(output.chunks, [](auto& c) { return c.num_tokens == 1; });
+      return true;
+    });
+    CHECK(decodes > 30);
+    // The first time a shape comes it runs as it is; the second time it is captured.
+    if (round == 2) CHECK(model.graph_replays() - replays == decodes);
+  }
+}

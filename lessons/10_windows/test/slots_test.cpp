@@ -1,0 +1,13 @@
+// Slots of all groups that the device works out.
+
+#include "slots.h"
+
+using namespace lesson10_test;
+
+TEST_CASE("slots in two groups of a prompt, of a decode, and of a chunk") {
+  check_three_slots(kv::Device::kCpu);
+}
+TEST_CASE("a group's slot may be past 2 to the 31") { check_large_slots(kv::Device::kCpu); }
+TEST_CASE("slots of each group are those of its tables alone") {
+  check_slots(kv::Device::kCpu, {0, 1, 2, 7, 20, 64});
+}

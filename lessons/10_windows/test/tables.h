@@ -1,0 +1,80 @@
+#pragma once
+
+// Requests on a KvCacheCoordinator without a model: which blocks they hold, and what is lost.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kv_cache_coordinator.h"
+#include "lessons/06_prefix_hashing/test/requests.h"
+
+namespace lesson10_test {
+
+using lesson06_test::found;
+using lesson06_test::Ids;
+using lesson06_test::look_up;
+using lesson06_test::range;
+using lesson06_test::run;
+using lesson06_test::run_and_free;
+using lesson06_test::start;
+using lesson06_test::Tokens;
+using lesson06_test::write;
+using lesson10::BlockPool;
+using lesson10::KvCacheCoordinator;
+using lesson10::KvCacheGroup;
+
+/// A pool and a coordinator with a group for each window; the first is 0. Blocks of 4 tokens.
+struct Groups {
+  explicit Groups(const std::vector<int>& windows, int num_blocks = 100, int max_new_tokens = 0,
+                  const lesson06::CacheManagerOptions& options = {})
+      : pool(num_blocks, 4), manager(pool, groups_of(windows), options, max_new_tokens) {}
+
+  static std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
+    std::vector<KvCacheGroup> groups;
+    for (size_t i = 0; i < windows.size(); ++i) {
+      groups.push_back({.window = windows[i], .layers = {static_cast<int>(i)}});
+    }
+    return groups;
+  }
+  Ids table(int64_t id, int group) const {
+    const auto ids = manager.table(id, group).block_ids();
+    return {ids.begin(), ids.end()};
+  }
+  /// Of all groups.
+  std::vector<Ids> tables(int64_t id) const {
+    std::vector<Ids> all;
+    for (int group = 0; group < manager.num_groups(); ++group) all.push_back(table(id, group));
+    return all;
+  }
+  Ids queue() const {
+    Ids ids;
+    for (const auto* block : pool.queue().all()) ids.push_back(block->id);
+    return ids;
+  }
+  /// What a free block holds cannot be found any more: it was taken for something else.
+  void lose(int32_t block) {
+    REQUIRE(pool.ref_cnt(block) == 0);
+    Ids others = queue(), one(1);
+    std::erase(others, block);
+    pool.touch(others);
+    REQUIRE(pool.get_new_blocks(one));
+    REQUIRE(one[0] == block);
+    pool.free_blocks(one);
+    for (auto id = others.rbegin(); id != others.rend(); ++id) pool.free_blocks({&*id, 1});
+  }
+  /// Tokens one after the other, each computed before the next one.
+  void decode(int64_t id, const Tokens& tokens, size_t first) {
+    for (size_t n = first; n < tokens.size(); ++n) {
+      REQUIRE(manager.allocate_slots(id, 1));
+      write(manager, id, {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n) + 1});
+    }
+  }
+
+  BlockPool pool;
+  KvCacheCoordinator manager;
+};
+
+}  // namespace lesson10_test
