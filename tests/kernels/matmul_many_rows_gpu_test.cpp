@@ -61,14 +61,17 @@ TEST_CASE("matmul cuda: CTAs that share a tile give the same bits however often 
   const Stream stream(Device::kCuda);
   for (const int k : {1024, 2048, 3072}) {  // one CTA, two, three; the norm is a kernel before them
     const Product product({1024, k, Epilogue::kStore, true}, stream);
-    const std::vector<float> x = inputs(product.shape, 100);
     for (const int rows : {40, 100}) {
       CAPTURE(k);
       CAPTURE(rows);
-      const std::vector<float> want = product.run(x, rows, 0.0f, kv::matmul_by_warps_cuda);
-      for (int i = 0; i < 10; ++i) {
-        const std::vector<float> got = product.run(x, rows);
-        CHECK(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0);
+      // A norm and a product that did not wait would see rows of the product before them.
+      const std::vector<std::vector<float>> x = {inputs(product.shape, rows),
+                                                 inputs(product.shape, rows, 4)};
+      const auto want = product.run_in_turn(x, rows, 2, 0.0f, kv::matmul_by_warps_cuda);
+      const auto got = product.run_in_turn(x, rows, 50);
+      for (size_t i = 0; i < got.size(); ++i) {
+        CAPTURE(i);
+        CHECK(std::memcmp(got[i].data(), want[i % 2].data(), got[i].size() * sizeof(float)) == 0);
       }
     }
   }

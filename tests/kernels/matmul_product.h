@@ -54,31 +54,48 @@ struct Product {
     device_norm = kv::to_device(std::span<const float>(norm_weight), s);
   }
 
+  using Multiply = void (*)(const kv::MatmulArgs&, const kv::Stream&);
+
   /// Runs `rows` rows of x (fp32 with a norm, else rounded to bf16), adding to `old` for kAdd.
   std::vector<float> run(const std::vector<float>& x, int rows, float old = 0.0f,
-                         void (*multiply)(const kv::MatmulArgs&,
-                                          const kv::Stream&) = kv::matmul_cuda) const {
-    const size_t outputs = static_cast<size_t>(shape.outputs);
-    const size_t size = static_cast<size_t>(rows) * outputs;
-    const size_t used = static_cast<size_t>(rows) * static_cast<size_t>(shape.k);
-    const std::vector<float> part(x.begin(), x.begin() + static_cast<int64_t>(used));
-    const std::vector<kv::BFloat16> part_bf16 = rounded(part);
-    const kv::DeviceBuffer in =
-        shape.norm ? kv::to_device(std::span<const float>(part), *stream)
-                   : kv::to_device(std::span<const kv::BFloat16>(part_bf16), *stream);
+                         Multiply multiply = kv::matmul_cuda) const {
+    return run_in_turn({x}, rows, 1, old, multiply).front();
+  }
+
+  /// Runs the inputs in turn, `times` products in all, each right after the one before it and with
+  /// the same scratch memory.
+  std::vector<std::vector<float>> run_in_turn(const std::vector<std::vector<float>>& inputs,
+                                              int rows, size_t times, float old = 0.0f,
+                                              Multiply multiply = kv::matmul_cuda) const {
+    const size_t size = static_cast<size_t>(rows) * static_cast<size_t>(shape.outputs);
     const bool narrow = shape.epilogue == kv::Epilogue::kSiluMul;
     const size_t bytes = size * (narrow ? sizeof(kv::BFloat16) : sizeof(float));
-    kv::DeviceBuffer out(kv::Device::kCuda, bytes + kGuardBytes);
-    kv::fill_bytes(out.data(), 0xFF, out.bytes(), *stream);  // NaN
-    if (shape.epilogue == kv::Epilogue::kAdd) {
+    std::vector<kv::DeviceBuffer> in, out;
+    for (const std::vector<float>& x : inputs) in.push_back(upload(x, rows));
+    for (size_t i = 0; i < times; ++i) {
+      out.emplace_back(kv::Device::kCuda, bytes + kGuardBytes);
+      kv::fill_bytes(out[i].data(), 0xFF, out[i].bytes(), *stream);  // NaN
+      if (shape.epilogue != kv::Epilogue::kAdd) continue;
       const std::vector<float> before(size, old);
-      kv::copy_to_device(out.data(), before.data(), bytes, *stream);
+      kv::copy_to_device(out[i].data(), before.data(), bytes, *stream);
     }
     const kv::DeviceBuffer scratch(kv::Device::kCuda,
                                    kv::matmul_scratch_bytes(kv::Device::kCuda, rows, shape.k));
     kv::fill_bytes(scratch.data(), 0xFF, scratch.bytes(), *stream);
-    multiply(args(in, rows, out, scratch), *stream);
-    return result(out, size, bytes);
+    for (size_t i = 0; i < times; ++i) {
+      multiply(args(in[i % in.size()], rows, out[i], scratch), *stream);
+    }
+    std::vector<std::vector<float>> results;
+    for (const kv::DeviceBuffer& each : out) results.push_back(result(each, size, bytes));
+    return results;
+  }
+
+  kv::DeviceBuffer upload(const std::vector<float>& x, int rows) const {
+    const size_t used = static_cast<size_t>(rows) * static_cast<size_t>(shape.k);
+    const std::vector<float> part(x.begin(), x.begin() + static_cast<int64_t>(used));
+    const std::vector<kv::BFloat16> narrow = rounded(part);
+    return shape.norm ? kv::to_device(std::span<const float>(part), *stream)
+                      : kv::to_device(std::span<const kv::BFloat16>(narrow), *stream);
   }
 
   kv::MatmulArgs args(const kv::DeviceBuffer& in, int rows, const kv::DeviceBuffer& out,
@@ -147,8 +164,8 @@ struct Product {
   kv::DeviceBuffer device_norm;
 };
 
-inline std::vector<float> inputs(const ProductShape& c, int rows) {
-  return random_values(static_cast<size_t>(rows) * static_cast<size_t>(c.k), 3, 1.0f);
+inline std::vector<float> inputs(const ProductShape& c, int rows, uint32_t seed = 3) {
+  return random_values(static_cast<size_t>(rows) * static_cast<size_t>(c.k), seed, 1.0f);
 }
 
 }  // namespace kvtest
