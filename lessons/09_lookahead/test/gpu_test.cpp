@@ -1,9 +1,13 @@
 // Lesson 09 on a GPU: a pass that checks guesses gives each token the bits that a pass of its own
-// gives it, on the fast kernels and on the plain ones.
+// gives it, on the fast kernels and on the plain ones; and guesses are judged on the device.
 
+#include "judged.h"
+#include "kernels/argmax.h"
 #include "looked_ahead.h"
 
 namespace {
+
+constexpr auto kCuda = kv::Device::kCuda;
 
 kv::Model& model_on_gpu() {
   static kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
@@ -11,6 +15,49 @@ kv::Model& model_on_gpu() {
 }
 
 }  // namespace
+
+TEST_CASE("the first wrong guess takes the choices of its row and of those after it" *
+          doctest::test_suite("kernel")) {
+  lesson09_test::check_four_sequences(kCuda);
+}
+
+TEST_CASE("no row, one row, one guess: what is left of the choices" *
+          doctest::test_suite("kernel")) {
+  lesson09_test::check_few_rows(kCuda);
+}
+
+TEST_CASE("guesses are judged after the kernel before has chosen" * doctest::test_suite("kernel")) {
+  const lesson09_test::FourSequences four;
+  const auto num_rows = four.chosen.size() + 1;
+  constexpr size_t kVocab = 16;
+  std::vector<float> logits(num_rows * kVocab);
+  for (size_t row = 0; row < num_rows; ++row) {
+    logits[row * kVocab + static_cast<size_t>(row + 1 < num_rows ? four.chosen[row] : 11)] = 1;
+  }
+  const kv::Stream stream(kCuda);
+  const auto on_device = kv::to_device<float>(logits, stream);
+  const auto chosen = kv::to_device<int32_t>(lesson09_test::Tokens(num_rows, 3), stream);
+  const auto choose = [&] {
+    kv::argmax({.logits = on_device.as<const float>(),
+                .num_rows = static_cast<int>(num_rows),
+                .vocab_size = kVocab,
+                .out = chosen.as<int32_t>()},
+               stream);
+    return chosen.as<int32_t>();
+  };
+  lesson09_test::Tokens wanted = four.left;
+  wanted.push_back(11);  // after the last row
+  CHECK(lesson09_test::left_after(stream, four.guesses, choose) == wanted);
+}
+
+TEST_CASE("a few sequences, some with more guesses than a CTA has threads: what is left" *
+          doctest::test_suite("kernel")) {
+  lesson09_test::check_judged(kCuda, {2, 9}, {4, 300});
+}
+
+TEST_CASE("many sequences, few guesses or many, all right, none, some: what is left on the GPU") {
+  lesson09_test::check_judged(kCuda, {0, 1, 40, 1000}, {0, 1, 4, 40});
+}
 
 TEST_CASE("blocks, chunks, preemption, prefix hits, any drafter: the same bits on CUDA") {
   for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
