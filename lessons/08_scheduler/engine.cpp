@@ -125,7 +125,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     }
     served.note_start(scheduler, output);
     const kv::PassRows rows = rows_of(scheduler, output.chunks);
-    served.compute(rows, *attention_);
+    served.compute(rows, *attention_, [&](int32_t* chosen) { on_chosen(rows, chosen); });
     scheduler.update(output.chunks);  // what has become full can be found from now on
     served.note_end(rows, output, scheduler, *cache_);
   }

@@ -72,11 +72,15 @@ class ServingEngine : public kv::Engine {
   virtual lesson03::BlockTables tables_of(std::span<const Chunk> chunks, int num_seqs) const;
   /// Adds the rows of a chunk. One that does not reach the end of what is known wants no logits.
   virtual void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const;
+  /// With ServeOptions::choose_on_device: the device has chosen a token from each row of logits,
+  /// int32 [rows.requests.size()]. What is queued here may change them: -1 is no token.
+  virtual void on_chosen(const kv::PassRows&, int32_t* /*device_chosen*/) {}
   /// Everybody has been served.
   virtual void add_counters(const Scheduler&, kv::EngineCounters&) const {}
 
   const kv::Model& model() const { return *model_; }
   const BlockTable& padding() const { return padding_; }  // of a row that nobody looks at
+  const ServingAttention& attention() const { return *attention_; }
   const lesson03::PagedOptions& options() const { return options_; }
   const SchedulerOptions& scheduler_options() const { return serve_options_.scheduler; }
 

@@ -1,6 +1,10 @@
 #include "engine.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "reject_guesses.h"
 
 namespace lesson09 {
 namespace {
@@ -16,6 +20,17 @@ void add_guesses(kv::PassRows& rows, size_t request, std::span<const int32_t> gu
   }
 }
 
+/// For each row of logits the guess that ran in it. A request's first one is that of its last known
+/// token: -1.
+std::vector<int32_t> guesses_of(const kv::PassRows& rows) {
+  std::vector<int32_t> guesses(rows.requests.size(), -1);
+  for (size_t i = 1; i < guesses.size(); ++i) {
+    if (rows.requests[i] != rows.requests[i - 1]) continue;
+    guesses[i] = rows.token_ids[static_cast<size_t>(rows.logit_rows[i])];
+  }
+  return guesses;
+}
+
 /// What this engine's scheduler is.
 const LookaheadScheduler& looking_ahead(const Scheduler& scheduler) {
   return static_cast<const LookaheadScheduler&>(scheduler);
@@ -25,6 +40,11 @@ const LookaheadScheduler& looking_ahead(const Scheduler& scheduler) {
 
 void LookaheadAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
   ServingAttention::begin_pass(rows, arrays);
+  guesses_ = nullptr;
+  const std::vector<int32_t> guesses = guesses_of(rows);
+  if (std::ranges::any_of(guesses, [](int32_t guess) { return guess >= 0; })) {
+    arrays.add(guesses, guesses_);
+  }
   const bool no_prompt = std::ssize(rows.logit_rows) == rows.num_rows();
   if (!no_prompt || rows.max_rows_per_seq() == 1) return;  // that one is lesson 04's business
   arrays.launches_depend_on(static_cast<uint64_t>(rows.max_rows_per_seq()));
@@ -63,6 +83,16 @@ void LookaheadEngine::add_rows(const Scheduler& scheduler, const Chunk& chunk,
                                kv::PassRows& rows) const {
   ServingEngine::add_rows(scheduler, chunk, rows);
   add_guesses(rows, static_cast<size_t>(chunk.id), looking_ahead(scheduler).guesses(chunk.id));
+}
+
+/// What was chosen after a wrong guess does not get to the host.
+void LookaheadEngine::on_chosen(const kv::PassRows& rows, int32_t* device_chosen) {
+  const auto* guesses = static_cast<const LookaheadAttention&>(attention()).guesses();
+  if (guesses == nullptr) return;
+  reject_guesses({.guesses = guesses,
+                  .num_rows = static_cast<int>(rows.requests.size()),
+                  .chosen = device_chosen},
+                 model().stream());
 }
 
 void LookaheadEngine::add_counters(const Scheduler& scheduler, kv::EngineCounters& counters) const {

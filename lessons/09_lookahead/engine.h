@@ -30,11 +30,16 @@ inline ServeOptions default_serve_options() {
 }
 
 /// A pass that checks guesses is a pass of decodes with a few rows for each sequence: a CUDA graph
-/// can replay it, too.
+/// can replay it, too. Its guesses go to the device with its other arrays.
 class LookaheadAttention : public lesson08::ServingAttention {
  public:
   using ServingAttention::ServingAttention;
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
+  /// Of the last pass, on the device, as reject_guesses() wants them. Null: it had none.
+  const int32_t* guesses() const { return guesses_; }
+
+ private:
+  const int32_t* guesses_ = nullptr;
 };
 
 /// Serves as lesson 08 does, in fewer passes if guesses are right. Counts "guesses_proposed" and
@@ -52,14 +57,16 @@ class LookaheadEngine : public lesson08::ServingEngine {
                     const kv::TokenCallback& on_token = {}, const PassCallback& on_pass = {});
   const LookaheadManager* manager() const;
 
- private:
+ protected:
   std::unique_ptr<KvCacheManager> make_manager(
       BlockPool& pool, const lesson06::CacheManagerOptions& options) const override;
   std::unique_ptr<Scheduler> make_scheduler(KvCacheManager& manager) override;
   std::unique_ptr<lesson08::ServingAttention> make_attention(PagedKvCache& cache) const override;
   void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const override;
+  void on_chosen(const kv::PassRows& rows, int32_t* device_chosen) override;
   void add_counters(const Scheduler& scheduler, kv::EngineCounters& counters) const override;
 
+ private:
   LookaheadOptions lookahead_;
   std::unique_ptr<Drafter> drafter_;
 };

@@ -89,19 +89,20 @@ void ServedRequests::note_start(const Scheduler& scheduler, const SchedulerOutpu
   }
 }
 
-void ServedRequests::compute(const kv::PassRows& rows, kv::Attention& attention) {
+void ServedRequests::compute(const kv::PassRows& rows, kv::Attention& attention,
+                             const OnChosen& on_chosen) {
   if (!choose_on_device_) {
     logits_ = model_->forward(rows, attention);
     return;
   }
   model_->launch(rows, attention);
   result_.host_seconds.push_back(now() - device_done_);
-  choose_on_device(rows.requests.size());
+  choose_on_device(rows.requests.size(), on_chosen);
   device_done_ = now();
 }
 
 /// The token with the largest logit, for the first rows of logits.
-void ServedRequests::choose_on_device(size_t num_rows) {
+void ServedRequests::choose_on_device(size_t num_rows, const OnChosen& on_chosen) {
   chosen_.resize(num_rows);
   if (num_rows == 0) return;
   if (device_chosen_.bytes() < num_rows * sizeof(int32_t)) {
@@ -112,13 +113,19 @@ void ServedRequests::choose_on_device(size_t num_rows) {
               .vocab_size = model_->config().vocab_size,
               .out = device_chosen_.as<int32_t>()},
              model_->stream());
+  on_chosen(device_chosen_.as<int32_t>());
   kv::copy_to_host(chosen_.data(), device_chosen_.data(), num_rows * sizeof(int32_t),
                    model_->stream());
 }
 
 void ServedRequests::choose_token(const kv::PassRows& rows, size_t logit_row) {
   const size_t i = rows.requests[logit_row];
-  if (choose_on_device_) return generation_.append(i, chosen_[logit_row]);
+  if (choose_on_device_) {
+    const int32_t token = chosen_[logit_row];
+    if (token >= 0) return generation_.append(i, token);
+    throw std::logic_error(
+        fmt::format("request {} wants the token of row {}, and the device has none", i, logit_row));
+  }
   const size_t vocab = logits_.size() / rows.logit_rows.size();
   generation_.accept(i, logits_.subspan(logit_row * vocab, vocab));
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -57,8 +58,10 @@ class ServedRequests {
 
   // A pass: note_start(), compute(), note_end().
   void note_start(const Scheduler& scheduler, const SchedulerOutput& output);
-  /// Its rows run through the model.
-  void compute(const kv::PassRows& rows, kv::Attention& attention);
+  /// Its rows run through the model. With choose_on_device, `on_chosen` may queue what is still to
+  /// be done with the tokens, int32 [rows of logits], before the host gets them: -1 is no token.
+  using OnChosen = std::function<void(int32_t* device_chosen)>;
+  void compute(const kv::PassRows& rows, kv::Attention& attention, const OnChosen& on_chosen);
   /// To each request of the pass its next token, or its end. A request with several rows of logits
   /// gets a token of each, as long as it wants one.
   void note_end(const kv::PassRows& rows, const SchedulerOutput& output, Scheduler& scheduler,
@@ -73,7 +76,7 @@ class ServedRequests {
   };
   double now() const;
   Arrival arrival_of(size_t i) const;
-  void choose_on_device(size_t num_rows);
+  void choose_on_device(size_t num_rows, const OnChosen& on_chosen);
   void choose_token(const kv::PassRows& rows, size_t logit_row);
   void note_blocks(const KvCacheManager& manager, const lesson03::PagedKvCache& cache);
 

@@ -203,14 +203,24 @@ TEST_CASE("options that make no sense are refused") {
   CHECK_THROWS_AS(LookaheadEngine(shipped_model(), {.block_size = 3}), kv::UserError);
 }
 
-TEST_CASE("tokens that the device chooses are the same, guesses or not") {
-  auto requests = repetitive(6, 7);
-  for (auto& request : requests) request.sampling.temperature = 0;
+TEST_CASE("guesses that the device judges: the same tokens, and the host gets them alone") {
+  lesson09_test::check_judged_on_device(shipped_model());
+}
+
+TEST_CASE("a token that is wanted, and that the device has struck out, is an error") {
+  struct StrikesOut : LookaheadEngine {
+    using LookaheadEngine::LookaheadEngine;
+    void on_chosen(const kv::PassRows& rows, int32_t* device_chosen) override {
+      if (rows.requests.size() > 1) kv::fill_bytes(device_chosen, 0xFF, 4, model().stream());
+    }
+  };
+  const std::vector<kv::Request> requests{request_of(20, 30)};
   const auto wanted = flat(requests);
-  LookaheadEngine engine(shipped_model(), {}, {.choose_on_device = true}, {},
-                         oracle(Kind::kMixed, requests, wanted));
-  const auto found = engine.generate(requests);
-  for (size_t i = 0; i < requests.size(); ++i) {
-    CHECK(found.completions[i].tokens == wanted.completions[i].tokens);
-  }
+  StrikesOut engine(shipped_model(), {}, {.choose_on_device = true}, {},
+                    oracle(Kind::kRight, requests, wanted));
+  CHECK_THROWS_WITH_AS(engine.generate(requests),
+                       "request 0 wants the token of row 0, and the device has none",
+                       std::logic_error);
+  engine.manager()->check();
+  CHECK(engine.manager()->pool().num_used() == 0);
 }

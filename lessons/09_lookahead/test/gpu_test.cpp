@@ -67,6 +67,10 @@ TEST_CASE("blocks, chunks, preemption, prefix hits, any drafter: the same bits o
   model_on_gpu().set_kernel(kv::Kernel::kFast);
 }
 
+TEST_CASE("guesses that the GPU judges: the same tokens, and the host gets them alone") {
+  lesson09_test::check_judged_on_device(model_on_gpu());
+}
+
 TEST_CASE("1 to 40 guesses at once, some of them right: the same bits on CUDA") {
   std::vector<kv::Request> requests;
   for (const int prompt : {1, 15, 63, 64, 300}) {

@@ -64,6 +64,49 @@ inline std::vector<kv::Request> repetitive(int count, int seed = 1) {
   return requests;
 }
 
+/// Counts what the device leaves of the tokens that it chose, when the host is about to get them.
+class WatchedEngine : public LookaheadEngine {
+ public:
+  using LookaheadEngine::LookaheadEngine;
+  int64_t tokens_left = 0, struck_out = 0;
+
+ private:
+  void on_chosen(const kv::PassRows& rows, int32_t* device_chosen) override {
+    LookaheadEngine::on_chosen(rows, device_chosen);
+    Tokens left(rows.requests.size());
+    kv::copy_to_host(left.data(), device_chosen, left.size() * sizeof(int32_t), model().stream());
+    for (const int32_t token : left) ++(token < 0 ? struck_out : tokens_left);
+  }
+};
+
+/// The device chooses tokens and judges guesses: the same tokens, and the host gets them alone.
+inline void check_judged_on_device(kv::Model& model) {
+  auto requests = repetitive(8, 7);
+  for (auto& request : requests) request.sampling.temperature = 0;
+  const auto wanted = flat(model, requests);
+  using Kind = Oracle::Kind;
+  for (const Kind kind : {Kind::kRight, Kind::kWrong, Kind::kMixed}) {
+    for (const int num_guesses : {1, 4, 20}) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(num_guesses);
+      WatchedEngine engine(model, {.num_blocks = 24}, {.choose_on_device = true},
+                           {.num_guesses = num_guesses},
+                           std::make_unique<Oracle>(kind, requests, wanted));
+      const auto found = engine.generate(requests);
+      int64_t num_tokens = 0;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        CHECK(found.completions[i].tokens == wanted.completions[i].tokens);
+        num_tokens += std::ssize(wanted.completions[i].tokens);
+      }
+      const int64_t right = found.counters.named("guesses_accepted");
+      CHECK(engine.tokens_left == num_tokens);
+      CHECK(engine.struck_out == found.counters.named("guesses_proposed") - right);
+      CHECK((right > 0) == (kind != Kind::kWrong));
+      CHECK((engine.struck_out > 0) == (kind != Kind::kRight));
+    }
+  }
+}
+
 /// Blocks, chunks, preemption, caching, prefix hits, resets; drafters that are right, wrong, both.
 inline void check_configurations(kv::Model& model, int num_requests) {
   struct Config {
