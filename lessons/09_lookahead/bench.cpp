@@ -1,7 +1,8 @@
 // What a check of k guesses costs against a pass of one row, and what guessing gains on ordinary
 // text and on text that repeats itself.
 //
-//   lesson09_bench [--model DIR] [--device NAME] [--longest N] [--no-texts] [--json FILE]
+//   lesson09_bench [--model DIR] [--device NAME] [--longest N] [--no-texts] [--judging] [--json
+//   FILE]
 
 #include <algorithm>
 #include <filesystem>
@@ -11,11 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/base/table.h"
 #include "common/model/tokenizer.h"
 #include "common/program/bench.h"
+#include "common/program/measure_gpu.h"
 #include "common/program/report.h"
 #include "engine.h"
+#include "kernels/argmax.h"
+#include "reject_guesses.h"
 
 namespace {
 
@@ -217,13 +222,71 @@ nlohmann::json measure_texts(const kv::Console& console, kv::Model& model,
   return rows;
 }
 
-void run(const kv::BenchOptions& options, bool no_texts) {
+/// Seconds on the GPU of choosing a token for each row, and of judging four guesses of each
+/// sequence right after it. All are right: each is read.
+std::pair<double, double> judging_seconds([[maybe_unused]] const kv::Model& model,
+                                          [[maybe_unused]] int num_rows) {
+#if KV_HAVE_CUDA
+  const kv::Stream& stream = model.stream();
+  const auto rows = static_cast<size_t>(num_rows);
+  const auto vocab = static_cast<size_t>(model.config().vocab_size);
+  const kv::DeviceBuffer logits(model.device(), rows * vocab * sizeof(float));
+  const kv::DeviceBuffer chosen(model.device(), rows * sizeof(int32_t));
+  kv::fill_random(logits, 1, stream);
+  const auto choose = [&](int) {
+    kv::argmax(
+        {logits.as<const float>(), num_rows, model.config().vocab_size, chosen.as<int32_t>()},
+        stream);
+  };
+  choose(0);
+  std::vector<int32_t> guesses(rows);
+  kv::copy_to_host(guesses.data(), chosen.data(), rows * sizeof(int32_t), stream);
+  std::ranges::rotate(guesses, guesses.end() - 1);  // a guess is the choice of the row before
+  for (size_t row = 0; row < rows; row += 5) guesses[row] = -1;
+  const auto on_device = kv::to_device<int32_t>(guesses, stream);
+  const auto judge = [&](int) {
+    choose(0);
+    lesson09::reject_guesses({on_device.as<const int32_t>(), num_rows, chosen.as<int32_t>()},
+                             stream);
+  };
+  constexpr int kCalls = 20;
+  return {kv::graph_seconds(stream, kCalls, choose), kv::graph_seconds(stream, kCalls, judge)};
+#else
+  return {};
+#endif
+}
+
+nlohmann::json measure_judging(const kv::Console& console, const kv::Model& model) {
+  if (model.device() != kv::Device::kCuda) {
+    kv::user_error("--judging measures a kernel on a GPU: found --device cpu, wanted cuda");
+  }
+  console.print("Guesses judged on the device, five rows a sequence, microseconds\n\n");
+  kv::Table table({"rows of logits", "argmax", "and reject_guesses", "more"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const int num_rows : {5, 40, 320, 2560}) {
+    const auto [choose, judge] = judging_seconds(model, num_rows);
+    table.add({kv::with_commas(num_rows), fmt::format("{:.2f}", 1e6 * choose),
+               fmt::format("{:.2f}", 1e6 * judge), fmt::format("{:.2f}", 1e6 * (judge - choose))});
+    rows.push_back({{"rows", num_rows},
+                    {"argmax_microseconds", 1e6 * choose},
+                    {"judged_microseconds", 1e6 * judge}});
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+void run(const kv::BenchOptions& options, bool no_texts, bool judging) {
   const kv::Console console(options.model.json_file);
   kv::Model model = kv::load_model(options.model);
   console.print("Lesson 09, guesses, on {}\n\n", kv::describe(model.device()));
   nlohmann::json document;
   document["lesson"] = "09";
   document["device"] = kv::describe(model.device());
+  if (judging) {
+    document["judging"] = measure_judging(console, model);
+    kv::write_json(options.model.json_file, document);
+    return;
+  }
   document["checks"] = measure_checks(console, model, options.longest);
   if (!no_texts) document["texts"] = measure_texts(console, model, options.model.model_dir);
   kv::write_json(options.model.json_file, document);
@@ -233,9 +296,10 @@ void run(const kv::BenchOptions& options, bool no_texts) {
 
 int main(int argc, char** argv) {
   kv::BenchOptions options;
-  bool no_texts = false;
+  bool no_texts = false, judging = false;
   kv::CommandLine command("Lesson 09: what a check of guesses costs, and what guessing gains.");
   kv::add_bench_options(command, options);
   command.flag("--no-texts", no_texts, "only what a check costs");
-  return kv::run_main(command, argc, argv, [&] { run(options, no_texts); });
+  command.flag("--judging", judging, "only what it takes to judge guesses on a GPU");
+  return kv::run_main(command, argc, argv, [&] { run(options, no_texts, judging); });
 }
