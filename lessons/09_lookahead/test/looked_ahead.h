@@ -80,13 +80,13 @@ class WatchedEngine : public LookaheadEngine {
 };
 
 /// The device chooses tokens and judges guesses: the same tokens, and the host gets them alone.
-inline void check_judged_on_device(kv::Model& model) {
+inline void check_judged_on_device(kv::Model& model, const std::vector<int>& nums_guesses) {
   auto requests = repetitive(8, 7);
   for (auto& request : requests) request.sampling.temperature = 0;
   const auto wanted = flat(model, requests);
   using Kind = Oracle::Kind;
   for (const Kind kind : {Kind::kRight, Kind::kWrong, Kind::kMixed}) {
-    for (const int num_guesses : {1, 4, 20}) {
+    for (const int num_guesses : nums_guesses) {
       CAPTURE(static_cast<int>(kind));
       CAPTURE(num_guesses);
       WatchedEngine engine(model, {.num_blocks = 24}, {.choose_on_device = true},
