@@ -95,7 +95,7 @@ link_source_dir() {
 # other tools run them) and sweeps over shapes that differ in nothing a race depends on; and batches in
 # runs, whose warps hand a slot back by one lane: it takes no lane but that one to have arrived.
 readonly not_sanitized='*many prompts*,*wherever the slabs are*,*31 elements*,*sticky error*,*out of memory*,*2048 rows*,*however often*'
-readonly not_raced='*every lesson*,*replayed from a graph*,*served before*,*pools, blocks, chunks*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*what unused slots*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*blocks of a hit*,*computed again on CUDA*,*ragged passes*,*padded passes*,*large uneven*'
+readonly not_raced='*every lesson*,*replayed from a graph*,*served before*,*pools, blocks, chunks*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*what unused slots*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*blocks of a hit*,*computed again on CUDA*,*ragged passes*,*padded passes*,*large uneven*,*GPU judges*'
 
 a_core_is_free() {
   while [ "$(jobs -rp | wc -l)" -ge $(($(nproc) * 3 / 4 + 1)) ]; do wait -n; done

@@ -44,11 +44,11 @@ inline Tokens left_on(kv::Device device, const Tokens& guesses, Tokens chosen) {
 }
 
 /// Of A's three guesses two are right. B has none. C's first one is wrong, and then the others
-/// count for nothing, right or not. D's two are right, and the first one is token 0.
+/// count for nothing, right or not. D's first one, token 0, is right, and the other is not.
 struct FourSequences {
   Tokens guesses{-1, 5, 6, 7, /* B */ -1, /* C */ -1, 3, 4, 5, /* D */ -1, 0, 8};
-  Tokens chosen{5, 6, 9, 7, /* B */ 7, /* C */ 2, 4, 5, 6, /* D */ 0, 8, 1};
-  Tokens left{5, 6, 9, -1, /* B */ 7, /* C */ 2, -1, -1, -1, /* D */ 0, 8, 1};
+  Tokens chosen{5, 6, 9, 7, /* B */ 7, /* C */ 2, 4, 5, 6, /* D */ 0, 9, 1};
+  Tokens left{5, 6, 9, -1, /* B */ 7, /* C */ 2, -1, -1, -1, /* D */ 0, 9, -1};
 };
 
 inline void check_four_sequences(kv::Device device) {
