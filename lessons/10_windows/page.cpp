@@ -1,0 +1,267 @@
+#include "viz/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "page_windows.h"
+#include "viz/ui.h"
+
+namespace lesson10 {
+namespace {
+
+constexpr int kMostEntries = 64;  // of a table
+constexpr char kPrompt[] = "we sat by the sea and the sun was low";
+// What a request says when it goes on, from its token of this place on.
+constexpr const char* kStory[] = {"and", "so",  "it",  "was", "one", "day", "we",  "had",
+                                  "the", "sea", "at",  "our", "own", "but", "as",  "the",
+                                  "sun", "set", "in",  "the", "fog", "no",  "man", "saw",
+                                  "how", "far", "off", "it",  "lay", "to",  "us",  "all"};
+
+std::string blocks_told(int64_t count) { return kv::count_of(count, "block"); }
+
+}  // namespace
+
+WindowsPage::WindowsPage(const viz::PageContext&)
+    : Page({.lesson = "10",
+            .title = "Windows",
+            .summary = "Some layers see only the last tokens. Their blocks fall out of the window, "
+                       "and go back to the pool that all layers share."}) {
+  declare_requests();
+  declare_settings();
+  reset();
+}
+
+void WindowsPage::declare_requests() {
+  const viz::Argument name = viz::word("NAME");
+  declare(
+      {{"new",
+        {name, viz::text("PROMPT").field("prompt", kPrompt)},
+        "request NAME comes with PROMPT, a word a token: what all groups have of it is found, "
+        "the rest computed in one pass",
+        [this](auto& w) { return add(w[0].text, vocabulary_.tokens(w[1].text)); },
+        [this](auto& w) { return why_not_add(w[0].text, viz::words_in(w[1].text)); }},
+       {"continue",
+        {name, viz::word("OTHER"), viz::text("WORDS"), viz::number("TOKENS", 0, 1024).or_else("0")},
+        "request NAME comes with the first TOKENS that OTHER had, or with all of them if it "
+        "is 0, and then WORDS",
+        [this](auto& w) { return add(w[0].text, begun(w[1].text, w[3].number, w[2].text)); },
+        [this](auto& w) {
+          if (!said_.contains(w[1].text)) return "there was no request " + w[1].text;
+          return why_not_add(w[0].text,
+                             static_cast<int>(begun(w[1].text, w[3].number, w[2].text).size()));
+        }},
+       {"append",
+        {name, viz::number("TOKENS", 1, 1024)},
+        "NAME grows by TOKENS in one pass; what fell out of its windows goes back first",
+        [this](auto& w) { return append(w[0].text, w[1].number); },
+        [this](auto& w) { return why_not_append(w[0].text, w[1].number); }},
+       {"free",
+        {name},
+        "NAME ends; what its full blocks hold can be found until they are taken",
+        [this](auto& w) { return free(w[0].text); }}});
+}
+
+/// Each of these begins anew.
+void WindowsPage::declare_settings() {
+  declare({{"window",
+            {viz::number("KEYS", 1, 64)},
+            "start anew: a query of a sliding group sees KEYS keys, its own included",
+            [this](auto& w) {
+              PageSettings settings = settings_;
+              settings.window = w[0].number;
+              return restart(settings);
+            }},
+           {"groups",
+            {viz::number("COUNT", 0, 3)},
+            "start anew, with COUNT sliding groups of layers beside that of full attention",
+            [this](auto& w) {
+              PageSettings settings = settings_;
+              settings.num_sliding = w[0].number;
+              return restart(settings);
+            }},
+           {"pool",
+            {viz::number("BLOCKS", 1, 128), viz::number("SIZE", 1, 16)},
+            "start anew with BLOCKS of SIZE tokens, for all groups together",
+            [this](auto& w) {
+              PageSettings settings = settings_;
+              settings.num_blocks = w[0].number;
+              settings.block_size = w[1].number;
+              return restart(settings);
+            }}});
+}
+
+void WindowsPage::reset() {
+  restart({});
+  changed();
+}
+
+std::string WindowsPage::restart(const PageSettings& settings) {
+  settings_ = settings;
+  std::vector<KvCacheGroup> groups(1);
+  for (int g = 1; g <= settings.num_sliding; ++g) groups.push_back({settings.window, {}});
+  for (int g = 0; g < settings.num_groups(); ++g) groups[static_cast<size_t>(g)].layers = {g};
+  pool_ = std::make_unique<BlockPool>(settings.num_blocks, settings.block_size);
+  manager_ = std::make_unique<KvCacheCoordinator>(*pool_, std::move(groups));
+  said_.clear();
+  next_id_ = 0;
+  peak_ = 0;
+  shown_ = {};
+  shown_.blocks.resize(static_cast<size_t>(settings.num_blocks) + 1);
+  look();
+  return fmt::format("{} of {}, for full attention and {} with a window of {}",
+                     blocks_told(settings.num_blocks), settings.block_size,
+                     kv::count_of(settings.num_sliding, "group"), settings.window);
+}
+
+std::string WindowsPage::why_not_add(const std::string& name, int num_tokens) const {
+  if (num_tokens == 0) return "there are no words";
+  const int entries = lesson03::blocks_for(num_tokens, settings_.block_size);
+  if (entries > kMostEntries) {
+    return fmt::format("its tables would have {} entries, and the page has room for {}", entries,
+                       kMostEntries);
+  }
+  return shown_.asked.why_not_add(name);
+}
+
+std::string WindowsPage::why_not_append(const std::string& name, int num_tokens) const {
+  const int total = shown_.asked.at(name).num_tokens() + num_tokens;
+  const int entries = lesson03::blocks_for(total, settings_.block_size);
+  if (entries <= kMostEntries) return "";
+  return fmt::format("its tables would have {} entries, and the page has room for {}", entries,
+                     kMostEntries);
+}
+
+/// The first tokens of what another request had, and then these words.
+std::vector<int32_t> WindowsPage::begun(const std::string& other, int num_tokens,
+                                        const std::string& words) {
+  std::vector<int32_t> tokens = said_.at(other);
+  if (num_tokens > 0) tokens.resize(std::min(tokens.size(), static_cast<size_t>(num_tokens)));
+  const std::vector<int32_t> rest = vocabulary_.tokens(words);
+  tokens.insert(tokens.end(), rest.begin(), rest.end());
+  return tokens;
+}
+
+std::string WindowsPage::add(const std::string& name, std::vector<int32_t> tokens) {
+  Asked asked;
+  asked.tokens = std::move(tokens);
+  asked.id = next_id_;
+  const ComputedBlocks computed = manager_->get_computed_blocks(asked.tokens, asked.hashes);
+  asked.num_found = computed.num_tokens;
+  Lookup lookup = look_up(asked, computed);
+  const int64_t evicted = pool_->metrics().num_evicted;
+  if (!manager_->allocate_slots(asked.id, asked.num_tokens() - computed.num_tokens, computed)) {
+    kv::user_error("new {}: too few blocks are free ({}); nothing has changed", name,
+                   pool_->num_free());
+  }
+  ++next_id_;
+  manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
+  const Asked& added = shown_.asked.add(name, std::move(asked));
+  said_[name] = added.tokens;
+  lookup.name = name;
+  lookup.hue = added.hue;
+  shown_.lookup = std::move(lookup);
+  shown_.about = name;
+  look();
+  const int64_t gone = pool_->metrics().num_evicted - evicted;
+  shown_.reason = told_of(shown_.lookup);
+  shown_.points_at.clear();
+  return fmt::format("{}: {} of {} from the cache{}", name, added.num_found,
+                     kv::count_of(added.num_tokens(), "token"),
+                     gone > 0 ? fmt::format("; {} evicted", blocks_told(gone)) : "");
+}
+
+std::string WindowsPage::append(const std::string& name, int num_tokens) {
+  Asked& asked = shown_.asked.at(name);
+  const int num_before = pool_->num_used();
+  std::vector<int32_t> grown = asked.tokens;
+  for (int i = 0; i < num_tokens; ++i) {
+    grown.push_back(vocabulary_.tokens(kStory[grown.size() % std::size(kStory)])[0]);
+  }
+  const auto new_blocks = manager_->allocate_slots(asked.id, num_tokens);
+  if (!new_blocks) {
+    kv::user_error("append {}: too few blocks are free ({}); nothing has changed", name,
+                   pool_->num_free());
+  }
+  const auto taken = std::ssize(*new_blocks);
+  asked.tokens = std::move(grown);
+  manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
+  said_[name] = asked.tokens;
+  shown_.about = name;
+  look();
+  const auto fallen = num_before + taken - pool_->num_used();
+  shown_.points_at =
+      fmt::format("{}/1/null {}", name,
+                  manager_->num_groups() > 1 ? manager_->first_block(asked.id, 1) - 1 : -1);
+  shown_.reason =
+      fallen == 0
+          ? fmt::format("nothing of {} has fallen out: {} taken", name, blocks_told(taken))
+          : fmt::format("{} of {} fell out of the window: back to the pool, the null block instead",
+                        blocks_told(fallen), name);
+  if (fallen == 0) shown_.points_at.clear();
+  return fmt::format("{}: {} more, {} taken, {} back", name, kv::count_of(num_tokens, "token"),
+                     blocks_told(taken), fallen);
+}
+
+std::string WindowsPage::free(const std::string& name) {
+  const Asked& asked = shown_.asked.at(name);
+  const int before = pool_->num_used();
+  manager_->free(asked.id);
+  shown_.asked.erase(name);
+  shown_.about = name;
+  look();
+  shown_.reason =
+      fmt::format("{} ends: its full blocks can be found until somebody takes them", name);
+  shown_.points_at.clear();
+  return fmt::format("free {}: {} back", name, blocks_told(before - pool_->num_used()));
+}
+
+void WindowsPage::changed() { before_ = std::exchange(now_, shown_); }
+
+void WindowsPage::refused(const viz::Command&, const std::string& why) {
+  now_.reason = "refused: " + why;
+  now_.points_at.clear();
+  before_ = now_;
+}
+
+void WindowsPage::check_invariants() const { manager_->check(); }
+
+std::vector<viz::Counter> WindowsPage::counters() const {
+  const BlockPool& pool = *pool_;
+  std::vector<viz::Counter> all{
+      {"held", shown_.held, "blocks held", "Blocks that some table holds."},
+      {"full", shown_.full, "if none forgot",
+       "Blocks that would be held if every layer had full attention."},
+      viz::share("saved_permille", shown_.full - shown_.held, shown_.full, "saved",
+                 "Of these, the part that need not be held."),
+      {"peak", peak_, "most held",
+       "Blocks that were held at once at most, in the middle of a pass."},
+      {"free", pool.num_free(), "free", "Blocks that no table holds.",
+       fmt::format("{} / {}", pool.num_free(), pool.num_blocks())},
+      {"cached", pool.num_cached(), "can be found", "Blocks with known tokens, held or free."},
+      {"evicted", pool.metrics().num_evicted},
+      {"hit", int64_t{shown_.lookup.num_hit} * settings_.block_size},
+  };
+  for (size_t g = 0; g < shown_.lookup.alone.size(); ++g) {
+    all.push_back(
+        {fmt::format("alone.{}", g), int64_t{shown_.lookup.alone[g]} * settings_.block_size});
+  }
+  for (const Asked& asked : shown_.asked) {
+    all.push_back({asked.name + ".tokens", asked.num_tokens()});
+    all.push_back({asked.name + ".found", asked.num_found});
+    for (size_t g = 0; g < asked.tables.size(); ++g) {
+      const auto null = std::ranges::count(asked.tables[g], BlockPool::kNullBlock);
+      all.push_back(
+          {fmt::format("{}.blocks.{}", asked.name, g), std::ssize(asked.tables[g]) - null});
+      all.push_back({fmt::format("{}.null.{}", asked.name, g), null});
+    }
+  }
+  return all;
+}
+
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {
+  return std::make_unique<WindowsPage>(context);
+}
+
+}  // namespace lesson10

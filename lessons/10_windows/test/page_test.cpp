@@ -1,0 +1,236 @@
+// The page: tables of groups, what falls out of a window, what a lookup finds in each group, and
+// what the page says of it.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "page_windows.h"
+#include "tests/viz/fake_ui.h"
+#include "viz/scenario.h"
+
+namespace {
+
+constexpr viz::Room kRoom{900, 500};
+constexpr char kTwenty[] =
+    "new A \"we sat by the sea and the sun was low and so it was one day we had the air\"";
+
+struct Fixture {
+  const viz::PageContext context{.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"};
+  lesson10::WindowsPage page{context};
+  kvtest::FakeUi ui{page};
+
+  void run(std::initializer_list<const char*> lines) {
+    for (const char* line : lines) {
+      page.apply(viz::parse_command(line));
+      page.check_invariants();
+    }
+  }
+  int64_t value(const std::string& counter) const { return page.counter(counter).value(); }
+  std::string state() const {
+    std::string text;
+    for (const std::string& name : page.counter_names()) {
+      text += name + "=" + std::to_string(value(name)) + " ";
+    }
+    return text;
+  }
+  void check_refused(const char* line, const char* why) {
+    CAPTURE(line);
+    const std::string before = state();
+    CHECK_THROWS_WITH_AS(page.apply(viz::parse_command(line)), doctest::Contains(why),
+                         kv::UserError);
+    CHECK(state() == before);
+    page.check_invariants();
+  }
+};
+
+/// What the note says; empty: there is none.
+std::string reason(const viz::Scene& scene) {
+  std::string words;
+  for (const viz::Shape& shape : scene.shapes()) {
+    if (shape.id.starts_with("note/text")) words += (words.empty() ? "" : " ") + shape.text;
+  }
+  return words;
+}
+
+const viz::Shape& shape(const viz::Scene& scene, const std::string& id) {
+  CAPTURE(id);
+  const viz::Shape* const found = scene.find(id);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+/// Shapes whose ids begin and end so.
+int count(const viz::Scene& scene, const std::string& begin, const std::string& end = "") {
+  return static_cast<int>(std::ranges::count_if(scene.shapes(), [&](const viz::Shape& one) {
+    return one.id.starts_with(begin) && one.id.ends_with(end);
+  }));
+}
+
+const viz::Scene::Leaving* leaving(const viz::Scene& scene, const std::string& id) {
+  const auto found = std::ranges::find(scene.leaving(), id, &viz::Scene::Leaving::id);
+  return found == scene.leaving().end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to the pool") {
+  run({"new A \"we sat by the sea and the sun was low\"", "append A 1"});
+  // Eleven tokens: the next one sees itself and tokens 4 to 10, so block 0 has fallen out.
+  const viz::Scene fallen = page.scene(kRoom);
+  CHECK(shape(fallen, "A/1/entry 0").pattern == viz::Pattern::kCrossed);
+  CHECK(shape(fallen, "A/1/entry 1").pattern == viz::Pattern::kHatched);
+  CHECK(shape(fallen, "A/0/entry 0").pattern == viz::Pattern::kPlain);
+  CHECK(value("A.null.1") == 0);
+  const std::string gone = shape(fallen, "A/1/entry 0/id").text;
+
+  run({"append A 1"});
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(value("A.null.1") == 1);
+  CHECK(value("A.blocks.0") == 3);
+  CHECK(value("A.blocks.1") == 2);
+  CHECK(value("held") == 5);
+  CHECK(value("full") == 6);
+  CHECK(scene.find("A/1/entry 0") == nullptr);
+  CHECK(shape(scene, "A/1/null 0/id").text == "0");
+  CHECK(shape(scene, "A/1/null 0").at == shape(fallen, "A/1/entry 0").at);
+  const viz::Scene::Leaving* const travels = leaving(scene, "A/1/entry 0");
+  REQUIRE(travels != nullptr);
+  CHECK(travels->to == shape(scene, "block " + gone).at);
+  CHECK(shape(scene, "block " + gone).pattern == viz::Pattern::kDotted);
+  CHECK(reason(scene) ==
+        "1 block of A fell out of the window: back to the pool, the null block instead");
+  CHECK(shape(scene, "note/arrow").at.bottom() == shape(scene, "A/1/null 0").at.bottom());
+}
+
+TEST_CASE_FIXTURE(Fixture, "tables of all groups stand one above the other, entry by entry") {
+  run({"groups 3", "new A \"we sat by the sea and the sun was low\"", "append A 9"});
+  const viz::Scene scene = page.scene(kRoom);
+  for (int entry = 0; entry < 5; ++entry) {
+    CAPTURE(entry);
+    const std::string name = " " + std::to_string(entry);
+    const viz::Place full = shape(scene, "A/0/entry" + name).at;
+    float y = full.y;
+    for (const char* group : {"A/1/", "A/2/", "A/3/"}) {
+      const viz::Place at = shape(scene, std::string(group) + "entry" + name).at;
+      CHECK(at.x == full.x);
+      CHECK(at.y > y);
+      y = at.y;
+    }
+    const viz::Place token = shape(scene, "A/token " + std::to_string(4 * entry)).at;
+    CHECK(token.x == full.x);
+  }
+  // The frame: the last seven of 19 tokens, and the next one.
+  const viz::Place frame = shape(scene, "A/window").at;
+  CHECK(frame.holds(shape(scene, "A/token 12").at));
+  CHECK_FALSE(frame.holds(shape(scene, "A/token 11").at));
+  CHECK(frame.holds(shape(scene, "A/next").at));
+  CHECK(frame.y > shape(scene, "A/0/entry 0").at.bottom());
+  CHECK(frame.bottom() > shape(scene, "A/3/entry 0").at.bottom());
+  run({"groups 0", "new A \"we sat by the sea\"", "append A 30"});
+  CHECK(page.scene(kRoom).find("A/window") == nullptr);
+  CHECK(value("held") == value("full"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a new block comes from its place in the pool, a found one before it") {
+  run({kTwenty, "free A", "continue B A \"and so\""});
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(value("B.found") == 20);
+  const viz::Shape found = shape(scene, "B/1/entry 4"), fresh = shape(scene, "B/1/entry 5");
+  CHECK(found.from == "block " + shape(scene, "B/1/entry 4/id").text);
+  CHECK(fresh.from == "block " + shape(scene, "B/1/entry 5/id").text);
+  CHECK(found.when.end <= fresh.when.begin);
+  CHECK(found.edge == viz::paint(viz::Ink::kText));
+  CHECK_FALSE(fresh.edge == viz::paint(viz::Ink::kText));
+  CHECK(count(scene, "B/1/null", "/id") == 3);  // the window needs two blocks of five
+}
+
+TEST_CASE_FIXTURE(Fixture, "a lookup shows what each group has, and what all agree on") {
+  run({"pool 17 4", kTwenty, "append A 1", "new B \"a man saw how far off it lay to us all\"",
+       "free B", "continue C A \"to us\" 16"});
+  CHECK(value("alone.0") == 16);
+  CHECK(value("alone.1") == 8);
+  CHECK(value("hit") == 8);
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(reason(scene) == "full attention has 16 tokens, window 8 tokens: C finds 8 tokens");
+  CHECK(shape(scene, "lookup/0/alone").text == "16 tokens");
+  CHECK(shape(scene, "lookup/1/alone").text == "8 tokens");
+  CHECK(shape(scene, "lookup/all/hit").text == "8 tokens");
+  const auto is_used = [&](const std::string& id) {
+    return shape(scene, id).edge == viz::paint(viz::Ink::kText);
+  };
+  for (const char* row : {"lookup/0/block ", "lookup/1/block "}) {
+    CHECK(is_used(std::string(row) + "0"));
+    CHECK(is_used(std::string(row) + "1"));
+    CHECK_FALSE(is_used(std::string(row) + "2"));
+  }
+  CHECK(shape(scene, "lookup/0/block 2").pattern == viz::Pattern::kDotted);
+  CHECK(shape(scene, "lookup/1/block 2").dashed);  // it is lost
+  CHECK(shape(scene, "lookup/1/block 3").pattern == viz::Pattern::kDotted);
+  // Two requests hold blocks 1 and 2: both hues.
+  CHECK(count(scene, "block 1/hue") == 2);
+  CHECK(count(scene, "block 3/hue") == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a hit holds though the early blocks of a window are lost") {
+  run({"pool 12 4", "new A \"we sat by the sea and the sun was low\"", "append A 5", "append A 5",
+       "append A 4", "append A 4", "free A"});
+  CHECK(value("evicted") == 2);
+  run({"continue B A \"and how did we\""});
+  CHECK(value("B.found") == 28);
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(reason(scene) ==
+        "every group has what it needs of 28 tokens: of a window only the last blocks");
+  CHECK(shape(scene, "lookup/1/block 0").dashed);
+  CHECK(shape(scene, "lookup/1/block 6").edge == viz::paint(viz::Ink::kText));
+}
+
+TEST_CASE_FIXTURE(Fixture, "what no group or only one has is told") {
+  run({"new A \"we sat by the sea and the sun was low\""});
+  CHECK(reason(page.scene(kRoom)) == "A finds nothing: all of it is computed");
+  run({"new B \"we\""});
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(scene.find("lookup/none") != nullptr);
+  run({"continue C A \"but\" 8"});
+  CHECK(reason(page.scene(kRoom)) == "every group has what it needs of 8 tokens");
+  check_refused("continue D Z \"but\"", "there was no request Z");
+}
+
+TEST_CASE_FIXTURE(Fixture, "the bars are the blocks that are held, and those without windows") {
+  run({"groups 2", kTwenty, "append A 8", "append A 1"});
+  const viz::Scene scene = page.scene(kRoom);
+  CHECK(shape(scene, "held/count").text == std::to_string(value("held")));
+  CHECK(shape(scene, "full/count").text == std::to_string(value("full")));
+  CHECK(value("full") == 3 * value("A.blocks.0"));
+  CHECK(value("held") == value("A.blocks.0") + value("A.blocks.1") + value("A.blocks.2"));
+  const float held = shape(scene, "held/A/0").at.w + 2, all = shape(scene, "full/A/0").at.w + 2;
+  CHECK(all == doctest::Approx(3 * held));
+  CHECK(value("peak") == 3 * 5);  // of the prompt, before anything fell out
+}
+
+TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
+  check_refused("append A 1", "there is no request A");
+  check_refused("new A \" \"", "there are no words");
+  check_refused("pool 0 4", "found 0");
+  check_refused("groups 4", "found 4");
+  run({"pool 8 4", "new A \"we sat by the sea and the sun was low\""});
+  check_refused("new A \"x\"", "there is a request A already");
+  check_refused("append A 1000", "room for 64");
+  check_refused("append A 12", "too few blocks are free (2)");
+  check_refused("new B \"a b c d e\"", "too few blocks are free (2)");
+  run({"append A 2"});
+  CHECK(value("held") == 6);
+  ui.select("A");
+  ui.click("A/append 1");
+  ui.click("A/free");
+  CHECK(value("held") == 0);
+  CHECK(value("free") == 8);
+  run({"continue B A \"on\""});  // A has ended, and its words are known
+  CHECK(value("B.tokens") == 14);
+  ui.click("window 16");
+  CHECK(value("held") == 0);
+}
