@@ -23,19 +23,21 @@ std::string blocks_told(int64_t count) { return kv::count_of(count, "block"); }
 
 }  // namespace
 
-WindowsPage::WindowsPage(const viz::PageContext&)
+WindowsPage::WindowsPage(const viz::PageContext& context)
     : Page({.lesson = "10",
             .title = "Windows",
             .summary = "Some layers see only the last tokens. Their blocks fall out of the window, "
-                       "and go back to the pool that all layers share."}) {
+                       "and go back to the pool that all layers share."}),
+      live_(context) {
   declare_requests();
   declare_settings();
+  declare_live();
   reset();
 }
 
 void WindowsPage::declare_requests() {
   const viz::Argument name = viz::word("NAME");
-  declare(
+  declare(live_.without_run(
       {{"new",
         {name, viz::text("PROMPT").field("prompt", kPrompt)},
         "request NAME comes with PROMPT, a word a token: what all groups have of it is found, "
@@ -60,36 +62,61 @@ void WindowsPage::declare_requests() {
        {"free",
         {name},
         "NAME ends; what its full blocks hold can be found until they are taken",
-        [this](auto& w) { return free(w[0].text); }}});
+        [this](auto& w) { return free(w[0].text); }}}));
 }
 
 /// Each of these begins anew.
 void WindowsPage::declare_settings() {
-  declare({{"window",
-            {viz::number("KEYS", 1, 64)},
-            "start anew: a query of a sliding group sees KEYS keys, its own included",
-            [this](auto& w) {
-              PageSettings settings = settings_;
-              settings.window = w[0].number;
-              return restart(settings);
-            }},
-           {"groups",
-            {viz::number("COUNT", 0, 3)},
-            "start anew, with COUNT sliding groups of layers beside that of full attention",
-            [this](auto& w) {
-              PageSettings settings = settings_;
-              settings.num_sliding = w[0].number;
-              return restart(settings);
-            }},
-           {"pool",
-            {viz::number("BLOCKS", 1, 128), viz::number("SIZE", 1, 16)},
-            "start anew with BLOCKS of SIZE tokens, for all groups together",
-            [this](auto& w) {
-              PageSettings settings = settings_;
-              settings.num_blocks = w[0].number;
-              settings.block_size = w[1].number;
-              return restart(settings);
-            }}});
+  declare(live_.without_run(
+      {{"window",
+        {viz::number("KEYS", 1, 64)},
+        "start anew: a query of a sliding group sees KEYS keys, its own included",
+        [this](auto& w) {
+          PageSettings settings = settings_;
+          settings.window = w[0].number;
+          return restart(settings);
+        }},
+       {"groups",
+        {viz::number("COUNT", 0, 3)},
+        "start anew, with COUNT sliding groups of layers beside that of full attention",
+        [this](auto& w) {
+          PageSettings settings = settings_;
+          settings.num_sliding = w[0].number;
+          return restart(settings);
+        }},
+       {"pool",
+        {viz::number("BLOCKS", 1, 128), viz::number("SIZE", 1, 16)},
+        "start anew with BLOCKS of SIZE tokens, for all groups together",
+        [this](auto& w) {
+          PageSettings settings = settings_;
+          settings.num_blocks = w[0].number;
+          settings.block_size = w[1].number;
+          return restart(settings);
+        }}}));
+}
+
+void WindowsPage::declare_live() {
+  declare(live_.without_run(
+      {{"live",
+        {viz::text("PROMPT").field("prompt", "Once upon a time there was a little dog"),
+         viz::number("TOKENS", 1, 200).or_else("30")},
+        "the engine goes on with PROMPT, TOKENS at most; some layers of the model get the window",
+        [this](auto& w) { return live(w[0].text, w[1].number); }}}));
+  declare({{"step",
+            {viz::number("COUNT", 1, 1000).or_else("1")},
+            "let the engine draw COUNT tokens",
+            [this](auto& w) { return step(w[0].number); },
+            [this](auto&) {
+              return !live_.running()   ? "there is no live run; `live` begins one"
+                     : live_.finished() ? "the run has ended; `stop` leads back"
+                                        : "";
+            },
+            true},
+           {"stop",
+            {},
+            "end the live run; an empty pool is left",
+            [this](auto&) { return restart(settings_); },
+            [this](auto&) { return live_.running() ? "" : "there is no live run"; }}});
 }
 
 void WindowsPage::reset() {
@@ -98,10 +125,15 @@ void WindowsPage::reset() {
 }
 
 std::string WindowsPage::restart(const PageSettings& settings) {
+  live_.stop();
+  return begin(settings);
+}
+
+std::string WindowsPage::begin(const PageSettings& settings) {
   settings_ = settings;
   std::vector<KvCacheGroup> groups(1);
   for (int g = 1; g <= settings.num_sliding; ++g) groups.push_back({settings.window, {}});
-  for (int g = 0; g < settings.num_groups(); ++g) groups[static_cast<size_t>(g)].layers = {g};
+  for (int g = 0; g <= settings.num_sliding; ++g) groups[static_cast<size_t>(g)].layers = {g};
   pool_ = std::make_unique<BlockPool>(settings.num_blocks, settings.block_size);
   manager_ = std::make_unique<KvCacheCoordinator>(*pool_, std::move(groups));
   said_.clear();
@@ -217,6 +249,39 @@ std::string WindowsPage::free(const std::string& name) {
   return fmt::format("free {}: {} back", name, blocks_told(before - pool_->num_used()));
 }
 
+/// With one sliding group each second layer forgets, with more two of three do. The model's own
+/// number of layers says how many groups that makes.
+std::string WindowsPage::live(const std::string& prompt, int max_tokens) {
+  const int entries = lesson03::blocks_for(
+      static_cast<int>(live_.request(prompt, 1).prompt.size()) + max_tokens, settings_.block_size);
+  if (entries > kMostEntries) {
+    kv::user_error("live: the tables would have {} entries, and the page has room for {}", entries,
+                   kMostEntries);
+  }
+  PageSettings settings = settings_;
+  const int every = std::min(settings.num_sliding, 2) + 1;
+  std::vector<int> windows;
+  for (int layer = 1; layer <= live_.model().config().num_layers; ++layer) {
+    windows.push_back(layer % every == 0 ? 0 : settings.window);
+  }
+  live_.model().set_windows(std::move(windows));
+  auto engine = std::make_unique<WindowsEngine>(
+      live_.model(),
+      PagedOptions{.block_size = settings.block_size, .num_blocks = settings.num_blocks});
+  settings.num_sliding = static_cast<int>(engine->groups().size()) - 1;
+  live_.start(std::move(engine), {live_.request(prompt, max_tokens)});  // may refuse
+  begin(settings);
+  shown_.asked.add("A", {});
+  follow_engine();
+  return fmt::format("the engine begins with \"{}\"", prompt);
+}
+
+std::string WindowsPage::step(int count) {
+  for (int i = 0; i < count && live_.step(); ++i) follow_engine();
+  if (live_.finished()) return "the run has ended: every block is free";
+  return fmt::format("A draws \"{}\"", live_.text(live_.generated().back().id));
+}
+
 void WindowsPage::changed() { before_ = std::exchange(now_, shown_); }
 
 void WindowsPage::refused(const viz::Command&, const std::string& why) {
@@ -225,10 +290,10 @@ void WindowsPage::refused(const viz::Command&, const std::string& why) {
   before_ = now_;
 }
 
-void WindowsPage::check_invariants() const { manager_->check(); }
+void WindowsPage::check_invariants() const { manager().check(); }
 
 std::vector<viz::Counter> WindowsPage::counters() const {
-  const BlockPool& pool = *pool_;
+  const BlockPool& pool = this->pool();
   std::vector<viz::Counter> all{
       {"held", shown_.held, "blocks held", "Blocks that some table holds."},
       {"full", shown_.full, "if none forgot",
@@ -241,6 +306,7 @@ std::vector<viz::Counter> WindowsPage::counters() const {
        fmt::format("{} / {}", pool.num_free(), pool.num_blocks())},
       {"cached", pool.num_cached(), "can be found", "Blocks with known tokens, held or free."},
       {"evicted", pool.metrics().num_evicted},
+      {"generated", std::ssize(live_.generated())},
       {"hit", int64_t{shown_.lookup.num_hit} * settings_.block_size},
   };
   for (size_t g = 0; g < shown_.lookup.alone.size(); ++g) {

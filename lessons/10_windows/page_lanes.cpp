@@ -13,7 +13,7 @@ constexpr float kTokens = 0.6f;  // height of the tokens, of that of a table
 
 /// Two requests or more share the room that one would have.
 float Picture::wanted(const WindowsPage& page) {
-  const auto rows = static_cast<float>(page.settings_.num_groups());
+  const auto rows = static_cast<float>(page.manager().num_groups());
   const auto count = static_cast<float>(std::max<size_t>(page.now_.asked.size(), 1));
   return count * (kMostRow * (rows + kTokens) + kMostRibbon + kLaneGap * (rows + 1) + kApart);
 }
@@ -88,7 +88,7 @@ void Picture::tokens(const Asked& asked, const Place& at) {
   const float w = lane_.unit;
   float widest = 0;
   for (const int32_t token : asked.tokens) {
-    widest = std::max(widest, viz::text_width(page_.vocabulary_.word(token), kLeastWord));
+    widest = std::max(widest, viz::text_width(page_.word(token), kLeastWord));
   }
   const bool readable = widest <= w - 3 && at.h >= 10;
   const Asked* const was = before_.asked.find(asked.name);
@@ -99,7 +99,7 @@ void Picture::tokens(const Asked& asked, const Place& at) {
   }
   for (int t = 0; t < asked.num_tokens(); ++t) {
     const std::string id = fmt::format("{}/token {}", asked.name, t);
-    const std::string word = page_.vocabulary_.word(asked.tokens[static_cast<size_t>(t)]);
+    const std::string word = page_.word(asked.tokens[static_cast<size_t>(t)]);
     const Place cell{lane_.x_of(at, t), at.y, std::max(w - (w > 6 ? 2.0f : 0.5f), 0.5f), at.h};
     const Span when = t < known ? Span{} : Span{0.7f, 1};
     viz::Shape& box = scene_.box(id, cell, soft(asked.hue));

@@ -16,10 +16,13 @@ float result_x(const Lookup& lookup, const Place& row, float cell) {
 void Picture::draw_lookup() {
   const Place& at = areas_.lookup;
   const Lookup& lookup = now_.lookup;
+  const bool is_live = page_.live_.running();
   viz::heading(scene_, "lookup", {at.x, at.y, at.w, kHeading},
-               lookup.name.empty()
+               is_live ? "what the engine's tokens say"
+               : lookup.name.empty()
                    ? "no lookup yet"
                    : fmt::format("what each group has of {}'s prompt", lookup.name));
+  if (is_live) return draw_text({at.x, at.y + kHeading + 4, at.w, at.h - kHeading - 4});
   if (lookup.name.empty()) return;
   if (lookup.num_blocks == 0) {
     scene_.label("lookup/none", {at.x, at.y + kHeading, at.w, 20},
@@ -36,6 +39,17 @@ void Picture::draw_lookup() {
     y += pitch;
   }
   lookup_result({at.x, y, at.w, pitch - 4}, cell);
+}
+
+/// Of a live run, whose tokens have no room in their cells.
+void Picture::draw_text(const Place& at) {
+  for (const Asked& asked : now_.asked) {
+    std::vector<viz::Chip> words;
+    for (const int32_t token : asked.tokens) {
+      words.push_back({.text = page_.word(token), .hue = asked.hue});
+    }
+    viz::chips(scene_, asked.name + "/said", at, words, 12);
+  }
 }
 
 void Picture::lookup_row(int group, const Place& at, float cell) {

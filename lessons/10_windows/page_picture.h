@@ -80,6 +80,7 @@ class Picture {
 
   // page_lookup.cpp
   void draw_lookup();
+  void draw_text(const Place& at);
   void lookup_row(int group, const Place& at, float cell);
   void lookup_result(const Place& at, float cell);
   void draw_bars();
@@ -87,7 +88,7 @@ class Picture {
 
   /// What a block looks like that a request holds in this group.
   static State in_group(int group) { return group == 0 ? State::kInUse : State::kReserved; }
-  int num_groups() const { return page_.settings_.num_groups(); }
+  int num_groups() const { return page_.manager().num_groups(); }
   int block_size() const { return page_.settings_.block_size; }
 
   const WindowsPage& page_;

@@ -130,6 +130,7 @@ void Picture::draw_legend() {
 viz::Scene WindowsPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
 
 void WindowsPage::draw(viz::Ui& ui) {
+  if (live_.running()) return viz::Live::draw_steps(ui, *this);
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   if (!shown_.asked.empty()) {
     const bool there = shown_.asked.find(selected()) != nullptr;
@@ -162,6 +163,7 @@ void WindowsPage::draw(viz::Ui& ui) {
                    fmt::format("pool {} {}", blocks, settings_.block_size)});
   }
   buttons(ui, row);
+  form(ui, {"live", "Live run", "live"});
 }
 
 }  // namespace lesson10

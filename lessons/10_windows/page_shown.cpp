@@ -6,6 +6,46 @@
 #include "page_windows.h"
 
 namespace lesson10 {
+namespace {
+
+int64_t num_null(const Asked& asked) {
+  int64_t count = 0;
+  for (const std::vector<int32_t>& table : asked.tables) {
+    count += std::ranges::count(table, BlockPool::kNullBlock);
+  }
+  return count;
+}
+
+}  // namespace
+
+const KvCacheCoordinator& WindowsPage::manager() const {
+  return live_.running() ? *live_.engine<WindowsEngine>().manager() : *manager_;
+}
+
+std::string WindowsPage::word(int32_t token) const {
+  return live_.running() ? live_.word(token) : vocabulary_.word(token);
+}
+
+/// The engine stands still after a token: its slot comes with the next pass.
+void WindowsPage::follow_engine() {
+  if (live_.finished()) {
+    shown_.asked.erase("A");
+    shown_.reason = "the run has ended: what its full blocks hold can be found";
+    look();
+    return;
+  }
+  Asked& asked = shown_.asked.at("A");
+  asked.tokens = live_.tokens(0);
+  asked.tokens.resize(static_cast<size_t>(manager().table(asked.id).num_tokens()));
+  const int64_t was_null = asked.tables.empty() ? 0 : num_null(asked);
+  look();
+  const int64_t fallen = num_null(asked) - was_null;
+  shown_.about = "A";
+  shown_.reason = fmt::format("A draws \"{}\"", live_.word(live_.generated().back().id));
+  if (fallen > 0) {
+    shown_.reason += fmt::format("; {} fell out of the window", kv::count_of(fallen, "block"));
+  }
+}
 
 std::string WindowsPage::group_name(int group) const {
   if (group == 0) return "full";
@@ -27,7 +67,7 @@ Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) 
   const std::vector<int32_t> full =
       manager_->KvCacheManager::get_computed_blocks(asked.tokens, hashes).block_ids;
   const auto num_blocks = static_cast<size_t>(found.num_blocks);
-  for (int group = 0; group < settings_.num_groups(); ++group) {
+  for (int group = 0; group < manager().num_groups(); ++group) {
     std::vector<bool>& has = found.has.emplace_back(num_blocks, false);
     const auto own = computed.block_ids.begin() + group * found.num_hit;
     found.used.emplace_back(own, own + found.num_hit);
@@ -54,8 +94,8 @@ void WindowsPage::look() {
   for (Held& block : shown_.blocks) block.hues.clear();
   for (Asked& asked : shown_.asked) {
     asked.tables.clear();
-    for (int group = 0; group < settings_.num_groups(); ++group) {
-      const auto ids = manager_->table(asked.id, group).block_ids();
+    for (int group = 0; group < manager().num_groups(); ++group) {
+      const auto ids = manager().table(asked.id, group).block_ids();
       asked.tables.emplace_back(ids.begin(), ids.end());
       for (const int32_t id : ids) {
         if (id == BlockPool::kNullBlock) continue;
@@ -66,13 +106,13 @@ void WindowsPage::look() {
       }
     }
   }
-  for (int32_t id = 1; id <= pool_->num_blocks(); ++id) {
+  for (int32_t id = 1; id <= pool().num_blocks(); ++id) {
     Held& block = shown_.blocks.at(static_cast<size_t>(id));
-    block.can_be_found = pool_->block(id).is_cached;
+    block.can_be_found = pool().block(id).is_cached;
     if (block.hues.empty() && !block.can_be_found) block.group = -1;
   }
-  shown_.held = pool_->num_used();
-  shown_.full = static_cast<int>(full.size()) * settings_.num_groups();
+  shown_.held = pool().num_used();
+  shown_.full = static_cast<int>(full.size()) * manager().num_groups();
   peak_ = std::max(peak_, shown_.held);
 }
 

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kv_cache_coordinator.h"
+#include "engine.h"
+#include "viz/live.h"
 #include "viz/names.h"
 #include "viz/page.h"
 #include "viz/parts.h"
@@ -24,7 +25,6 @@ struct PageSettings {
   int block_size = 4;
   int window = 8;
   int num_sliding = 1;  // groups, besides that of full attention
-  int num_groups() const { return 1 + num_sliding; }
 };
 
 /// A request on the page. All its tokens are computed: a command is a whole pass.
@@ -83,7 +83,9 @@ class WindowsPage : public viz::Page {
   // page.cpp
   void declare_requests();
   void declare_settings();
+  void declare_live();
   std::string restart(const PageSettings& settings);
+  std::string begin(const PageSettings& settings);
   std::string why_not_add(const std::string& name, int num_tokens) const;
   std::string why_not_append(const std::string& name, int num_tokens) const;
   std::string add(const std::string& name, std::vector<int32_t> tokens);
@@ -91,7 +93,15 @@ class WindowsPage : public viz::Page {
   std::string free(const std::string& name);
   std::vector<int32_t> begun(const std::string& other, int num_tokens, const std::string& words);
 
+  std::string live(const std::string& prompt, int max_tokens);
+  std::string step(int count);
+
   // page_shown.cpp
+  // Of the page, or of the engine while it runs.
+  const KvCacheCoordinator& manager() const;
+  const BlockPool& pool() const { return static_cast<const BlockPool&>(manager().pool()); }
+  std::string word(int32_t token) const;
+  void follow_engine();
   Lookup look_up(const Asked& asked, const ComputedBlocks& computed);
   void look();
   int num_skipped(const Asked& asked) const;
@@ -107,8 +117,9 @@ class WindowsPage : public viz::Page {
   int64_t next_id_ = 0;
   int peak_ = 0;  // blocks held at once
   viz::Vocabulary vocabulary_;
-  Shown shown_;         // as it is, while a command runs
-  Shown before_, now_;  // before and after the last command
+  mutable viz::Live live_;  // its tokenizer is loaded when it is first needed
+  Shown shown_;             // as it is, while a command runs
+  Shown before_, now_;      // before and after the last command
 };
 
 }  // namespace lesson10

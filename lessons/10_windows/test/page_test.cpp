@@ -4,65 +4,25 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
 #include "page_windows.h"
-#include "tests/viz/fake_ui.h"
-#include "viz/scenario.h"
+#include "tests/viz/page_fixture.h"
 
 namespace {
 
-constexpr viz::Room kRoom{900, 500};
+using kvtest::kPageContext;
+using kvtest::note;
+using kvtest::shape;
+
 constexpr char kTwenty[] =
     "new A \"we sat by the sea and the sun was low and so it was one day we had the air\"";
 
-struct Fixture {
-  const viz::PageContext context{.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"};
-  lesson10::WindowsPage page{context};
-  kvtest::FakeUi ui{page};
-
-  void run(std::initializer_list<const char*> lines) {
-    for (const char* line : lines) {
-      page.apply(viz::parse_command(line));
-      page.check_invariants();
-    }
-  }
-  int64_t value(const std::string& counter) const { return page.counter(counter).value(); }
-  std::string state() const {
-    std::string text;
-    for (const std::string& name : page.counter_names()) {
-      text += name + "=" + std::to_string(value(name)) + " ";
-    }
-    return text;
-  }
-  void check_refused(const char* line, const char* why) {
-    CAPTURE(line);
-    const std::string before = state();
-    CHECK_THROWS_WITH_AS(page.apply(viz::parse_command(line)), doctest::Contains(why),
-                         kv::UserError);
-    CHECK(state() == before);
-    page.check_invariants();
-  }
+struct Fixture : kvtest::PageFixture {
+  Fixture() : PageFixture(std::make_unique<lesson10::WindowsPage>(kPageContext)) {}
 };
-
-/// What the note says; empty: there is none.
-std::string reason(const viz::Scene& scene) {
-  std::string words;
-  for (const viz::Shape& shape : scene.shapes()) {
-    if (shape.id.starts_with("note/text")) words += (words.empty() ? "" : " ") + shape.text;
-  }
-  return words;
-}
-
-const viz::Shape& shape(const viz::Scene& scene, const std::string& id) {
-  CAPTURE(id);
-  const viz::Shape* const found = scene.find(id);
-  REQUIRE(found != nullptr);
-  return *found;
-}
 
 /// Shapes whose ids begin and end so.
 int count(const viz::Scene& scene, const std::string& begin, const std::string& end = "") {
@@ -81,7 +41,7 @@ const viz::Scene::Leaving* leaving(const viz::Scene& scene, const std::string& i
 TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to the pool") {
   run({"new A \"we sat by the sea and the sun was low\"", "append A 1"});
   // Eleven tokens: the next one sees itself and tokens 4 to 10, so block 0 has fallen out.
-  const viz::Scene fallen = page.scene(kRoom);
+  const viz::Scene fallen = picture();
   CHECK(shape(fallen, "A/1/entry 0").pattern == viz::Pattern::kCrossed);
   CHECK(shape(fallen, "A/1/entry 1").pattern == viz::Pattern::kHatched);
   CHECK(shape(fallen, "A/0/entry 0").pattern == viz::Pattern::kPlain);
@@ -89,7 +49,7 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to 
   const std::string gone = shape(fallen, "A/1/entry 0/id").text;
 
   run({"append A 1"});
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   CHECK(value("A.null.1") == 1);
   CHECK(value("A.blocks.0") == 3);
   CHECK(value("A.blocks.1") == 2);
@@ -102,14 +62,14 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to 
   REQUIRE(travels != nullptr);
   CHECK(travels->to == shape(scene, "block " + gone).at);
   CHECK(shape(scene, "block " + gone).pattern == viz::Pattern::kDotted);
-  CHECK(reason(scene) ==
+  CHECK(note(scene) ==
         "1 block of A fell out of the window: back to the pool, the null block instead");
   CHECK(shape(scene, "note/arrow").at.bottom() == shape(scene, "A/1/null 0").at.bottom());
 }
 
 TEST_CASE_FIXTURE(Fixture, "tables of all groups stand one above the other, entry by entry") {
   run({"groups 3", "new A \"we sat by the sea and the sun was low\"", "append A 9"});
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   for (int entry = 0; entry < 5; ++entry) {
     CAPTURE(entry);
     const std::string name = " " + std::to_string(entry);
@@ -132,13 +92,13 @@ TEST_CASE_FIXTURE(Fixture, "tables of all groups stand one above the other, entr
   CHECK(frame.y > shape(scene, "A/0/entry 0").at.bottom());
   CHECK(frame.bottom() > shape(scene, "A/3/entry 0").at.bottom());
   run({"groups 0", "new A \"we sat by the sea\"", "append A 30"});
-  CHECK(page.scene(kRoom).find("A/window") == nullptr);
+  CHECK(picture().find("A/window") == nullptr);
   CHECK(value("held") == value("full"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "a new block comes from its place in the pool, a found one before it") {
   run({kTwenty, "free A", "continue B A \"and so\""});
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   CHECK(value("B.found") == 20);
   const viz::Shape found = shape(scene, "B/1/entry 4"), fresh = shape(scene, "B/1/entry 5");
   CHECK(found.from == "block " + shape(scene, "B/1/entry 4/id").text);
@@ -155,8 +115,8 @@ TEST_CASE_FIXTURE(Fixture, "a lookup shows what each group has, and what all agr
   CHECK(value("alone.0") == 16);
   CHECK(value("alone.1") == 8);
   CHECK(value("hit") == 8);
-  const viz::Scene scene = page.scene(kRoom);
-  CHECK(reason(scene) == "full attention has 16 tokens, window 8 tokens: C finds 8 tokens");
+  const viz::Scene scene = picture();
+  CHECK(note(scene) == "full attention has 16 tokens, window 8 tokens: C finds 8 tokens");
   CHECK(shape(scene, "lookup/0/alone").text == "16 tokens");
   CHECK(shape(scene, "lookup/1/alone").text == "8 tokens");
   CHECK(shape(scene, "lookup/all/hit").text == "8 tokens");
@@ -182,8 +142,8 @@ TEST_CASE_FIXTURE(Fixture, "a hit holds though the early blocks of a window are 
   CHECK(value("evicted") == 2);
   run({"continue B A \"and how did we\""});
   CHECK(value("B.found") == 28);
-  const viz::Scene scene = page.scene(kRoom);
-  CHECK(reason(scene) ==
+  const viz::Scene scene = picture();
+  CHECK(note(scene) ==
         "every group has what it needs of 28 tokens: of a window only the last blocks");
   CHECK(shape(scene, "lookup/1/block 0").dashed);
   CHECK(shape(scene, "lookup/1/block 6").edge == viz::paint(viz::Ink::kText));
@@ -191,18 +151,18 @@ TEST_CASE_FIXTURE(Fixture, "a hit holds though the early blocks of a window are 
 
 TEST_CASE_FIXTURE(Fixture, "what no group or only one has is told") {
   run({"new A \"we sat by the sea and the sun was low\""});
-  CHECK(reason(page.scene(kRoom)) == "A finds nothing: all of it is computed");
+  CHECK(note(picture()) == "A finds nothing: all of it is computed");
   run({"new B \"we\""});
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   CHECK(scene.find("lookup/none") != nullptr);
   run({"continue C A \"but\" 8"});
-  CHECK(reason(page.scene(kRoom)) == "every group has what it needs of 8 tokens");
+  CHECK(note(picture()) == "every group has what it needs of 8 tokens");
   check_refused("continue D Z \"but\"", "there was no request Z");
 }
 
 TEST_CASE_FIXTURE(Fixture, "the bars are the blocks that are held, and those without windows") {
   run({"groups 2", kTwenty, "append A 8", "append A 1"});
-  const viz::Scene scene = page.scene(kRoom);
+  const viz::Scene scene = picture();
   CHECK(shape(scene, "held/count").text == std::to_string(value("held")));
   CHECK(shape(scene, "full/count").text == std::to_string(value("full")));
   CHECK(value("full") == 3 * value("A.blocks.0"));
@@ -233,4 +193,45 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   CHECK(value("B.tokens") == 14);
   ui.click("window 16");
   CHECK(value("held") == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a live run is the engine, token by token") {
+  for (const int sliding : {1, 2}) {
+    CAPTURE(sliding);
+    run({"groups " + std::to_string(sliding),
+         "live \"Once upon a time there was a little dog\" 30"});
+    check_refused("append A 1", "the engine is running");
+    check_refused("live \"Once\" 3", "the engine is running");
+    int64_t most = 0;
+    while (page.next_step() == "step") {
+      most = std::max(most, value("held"));
+      const auto groups = static_cast<int64_t>(sliding);
+      if (value("A.tokens") > 20) {
+        CHECK(value("A.null.1") > 0);
+        CHECK(value("held") == value("A.blocks.0") + groups * value("A.blocks.1"));
+      }
+      run("step");
+    }
+    CHECK(value("held") == 0);
+    CHECK(value("cached") > 0);
+
+    viz::Live live(kPageContext);
+    const kv::Request request = live.request("Once upon a time there was a little dog", 30);
+    std::vector<int> windows;
+    for (int layer = 1; layer <= live.model().config().num_layers; ++layer) {
+      windows.push_back(layer % (sliding + 1) == 0 ? 0 : 8);
+    }
+    live.model().set_windows(windows);
+    lesson10::WindowsEngine engine(live.model(), {.block_size = 4, .num_blocks = 32});
+    CHECK(std::ssize(engine.groups()) == 1 + sliding);
+    const kv::GenerateResult result = engine.generate({&request, 1});
+    CHECK(value("generated") == std::ssize(result.completions[0].tokens));
+    CHECK(most == result.counters.named("blocks_in_use"));
+    run("stop");
+    CHECK(value("cached") == 0);
+  }
+  run({"live \"quack quack\" 9", "step 3", "stop"});  // cancelled in its middle
+  CHECK(value("free") == 32);
+  run("pool 8 3");
+  check_refused("live \"Once\" 8", "power of two");
 }
