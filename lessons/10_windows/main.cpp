@@ -150,7 +150,7 @@ void generate(const Options& options) {
 /// Gemma 3, 5 layers of 6 with a window of 1,024 tokens, at 4k to 128k tokens.
 void print_held(const Options& options) {
   const kv::Console console(options.generate.json_file);
-  const kv::KnownModel& model = kv::known_model("Gemma 3 27B");
+  const kv::KnownModel model = kv::known_model("Gemma 3 27B");
   const kv::ModelConfig config = lesson10::with_windows(model);
   const int chunk = options.max_chunk > 0 ? options.max_chunk : 512;
   const auto groups = lesson10::make_groups(config);

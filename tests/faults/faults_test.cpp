@@ -3,6 +3,8 @@
 #include "tests/faults/faults.h"
 
 #include "lessons/09_lookahead/test/looked_ahead.h"
+#include "lessons/10_windows/engine.h"
+#include "tests/support/windowed_model.h"
 
 TEST_CASE("each allocation fails once: no block is lost, and the next answer is right") {
   for (const bool warm : {false, true}) {
@@ -36,5 +38,18 @@ TEST_CASE("each allocation fails while guesses are taken, judged and rewound") {
   };
   for (const bool and_all_later : {false, true}) {
     CHECK(kvtest::fail_each(model, and_all_later, true, guessing_engine) > 50);
+  }
+}
+
+TEST_CASE("each allocation fails while layers forget, and hits are looked for in all groups") {
+  const kvtest::WindowedModel windowed(6);
+  kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCpu);
+  const auto engine_with_groups = [](kv::Model& its_model) {
+    return std::make_unique<lesson10::WindowsEngine>(
+        its_model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 12},
+        lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}});
+  };
+  for (const bool and_all_later : {false, true}) {
+    CHECK(kvtest::fail_each(model, and_all_later, true, engine_with_groups) > 50);
   }
 }

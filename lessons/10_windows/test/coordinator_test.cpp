@@ -94,13 +94,19 @@ TEST_CASE("a block that a group has lost shortens the hit of all groups") {
         g.manager.free(1);
         g.lose(tables[static_cast<size_t>(of_group)][lost]);
         int wanted = 24;  // the longest that does not need the block
+        const auto first_seen = [&](int end) { return std::max(0, end - window + 1) / 4; };
         const auto needs = [&](int end) {
           const int block = static_cast<int>(lost);
-          const int first = of_group == 0 ? 0 : std::max(0, end - window + 1) / 4;
-          return first <= block && block < end / 4;
+          return (of_group == 0 ? 0 : first_seen(end)) <= block && block < end / 4;
         };
         while (needs(wanted)) wanted -= 4;
-        CHECK(found(g.manager, range(0, 25)) == wanted);
+        Ids entries = {tables[0].begin(), tables[0].begin() + wanted / 4};
+        for (int i = 0; i < wanted / 4; ++i) {
+          entries.push_back(i < first_seen(wanted) ? 0 : tables[1][static_cast<size_t>(i)]);
+        }
+        const auto computed = look_up(g.manager, range(0, 25));
+        CHECK(computed.num_tokens == wanted);
+        CHECK(computed.block_ids == entries);
       }
     }
   }

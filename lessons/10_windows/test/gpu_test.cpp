@@ -21,17 +21,17 @@ TEST_CASE("a group's slot may be past 2 to the 31" * doctest::test_suite("kernel
 TEST_CASE("slots of all groups are worked out after the kernel before has written the tables" *
           doctest::test_suite("kernel")) {
   const kv::Stream stream(kv::Device::kCuda);
-  // A row of K has 24 bytes, as two tables of three blocks have. Lesson 03's kernel writes three.
-  lesson03::PagedKvCache cache(kvtest::shape(1, 1, 12), stream, 1, 4);
+  // A row of K has 16 bytes, as a table of four blocks has. Lesson 03's kernel writes six.
+  lesson03::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 1, 8);
   cache.fill(0, stream);
   const SlotsCase c = three_sequences();
   const auto tables = kv::to_device<int32_t>(c.tables, stream);
-  const auto rows = kv::to_device<int64_t>(std::vector<int64_t>{0, 1, 2}, stream);
+  const auto rows = kv::to_device<int64_t>(std::vector<int64_t>{0, 1, 2, 3, 4, 5}, stream);
   const auto write_tables = [&] {
     lesson03::write_kv({.k = tables.data(),
                         .v = tables.data(),
                         .slot_mapping = rows.as<const int64_t>(),
-                        .num_rows = 3,
+                        .num_rows = 6,
                         .cache = cache.layer(0)},
                        stream);
     return static_cast<const int32_t*>(cache.layer(0).k);

@@ -28,9 +28,9 @@ using lesson10::SymbolicGroups;
 using Tokens = std::vector<int32_t>;
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kNumOps = 100'000;
+constexpr int64_t kNumOps = 500'000;
 #else
-constexpr int64_t kNumOps = 2'000'000;
+constexpr int64_t kNumOps = 10'000'000;
 #endif
 
 ExtraKeys keys_of(int salt) {

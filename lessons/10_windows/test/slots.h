@@ -58,10 +58,10 @@ inline std::vector<int64_t> slots_on(kv::Device device, const SlotsCase& c) {
 inline SlotsCase three_sequences() {
   return {.first_row = {0, 6, 7, 10},
           .seq_len = {6, 9, 7},
-          .tables = {7, 2, -1, /* B */ 5, 1, 3, /* C */ 8, 6, -1,  //
-                     4, 9, -1, /* B */ 0, 11, 10, /* C */ 12, 13, -1},
+          .tables = {7, 2, -1, -1, /* B */ 5, 1,  3,  -1, /* C */ 8,  6,  -1, -1,  //
+                     4, 9, -1, -1, /* B */ 0, 11, 10, -1, /* C */ 12, 13, -1, -1},
           .num_groups = 2,
-          .width = 3,
+          .width = 4,
           .block_size = 4};
 }
 inline const std::vector<int64_t> kThreeSlots{28, 29, 30, 31, 8,  9,  12, 24, 25, 26,
