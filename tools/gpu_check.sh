@@ -41,7 +41,7 @@ pack() {
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(only=. gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model logits lesson0{4,6,8,9}_bench {lesson04,kernels}_road_bench; do
+  for file in $programs ladder bench_cuda make_model logits lesson{04,06,08,09,10}_bench {lesson04,kernels}_road_bench; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -132,6 +132,10 @@ bench() {
     step "guesses" 240 "$bundle/bin/lesson09_bench" --device cuda --model "$folder/model" \
       --json "$logs/lesson09_cuda.json"
     cat "$logs/guesses.log"
+  fi
+  if wanted lesson10_bench; then
+    step "groups" 60 "$bundle/bin/lesson10_bench" --device cuda --json "$logs/lesson10_cuda.json"
+    cat "$logs/groups.log"
   fi
   rm -rf "$folder"
   if wanted lesson04_bench; then
