@@ -148,11 +148,13 @@ void Picture::entry(const Asked& asked, int group, int index, const Place& at) {
       was == nullptr || index >= std::ssize(was->tables.at(static_cast<size_t>(group)));
   const Span when = found ? kFound : kTaken;
   if (fresh) box.comes_from(fmt::format("block {}", number), when);
-  if (at.h < 10 || viz::text_width(std::to_string(number), 7) > at.w - 2) return;
-  const Place place = group == 0 ? at : beside_the_frame(asked, index, at);
-  viz::Shape& text =
-      scene_.label(id + "/id", place, std::to_string(number),
-                   {.size = std::min(14.0f, 0.62f * at.h), .align = Align::kCentre}, kLeastWord);
+  const std::string digits = std::to_string(page_.settings_.num_blocks);  // as many, or fewer
+  const float size = std::min({14.0f, 0.62f * at.h, (at.w - 2) / viz::text_width(digits, 1)});
+  if (size < kLeastWord || at.h < 10) return;
+  Place place = group == 0 ? at : beside_the_frame(asked, index, at);
+  if (viz::text_width(digits, size) > place.w) place = at;
+  viz::Shape& text = scene_.label(id + "/id", place, std::to_string(number),
+                                  {.size = size, .align = Align::kCentre}, kLeastWord);
   if (fresh) text.comes_from(fmt::format("block {}/id", number), when);
 }
 

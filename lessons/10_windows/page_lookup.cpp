@@ -68,6 +68,7 @@ void Picture::lookup_row(int group, const Place& at, float cell) {
         {});
     dress(box, used ? State::kFound : has ? State::kCached : State::kFree, used ? lookup.hue : -1);
     box.during(kFound).radius = std::min(3.0f, at.h / 4);
+    box.thickness = std::min(box.thickness, cell / 5);
     box.tip(fmt::format("tokens {} to {}: {}", i * block_size(), (i + 1) * block_size() - 1,
                         used  ? fmt::format("block {} is used", lookup.used[g][block])
                         : has ? "there, and not needed"
@@ -125,6 +126,7 @@ void Picture::bar(const std::string& id, const std::string& name, const Place& a
       viz::Shape& part = scene_.box(fmt::format("{}/{}/{}", id, asked.name, group),
                                     {x, at.y, std::max(w - 2, 1.0f), at.h}, {});
       dress(part, in_group(group), asked.hue).radius = 2;
+      if (w < 6) part.pattern = viz::Pattern::kPlain;  // too narrow for lines
       part.tip(fmt::format("{}, {}: {}", asked.name, page_.group_name(group),
                            kv::count_of(blocks, "block")));
       x += w;
