@@ -1,18 +1,16 @@
-// QK-norm and RoPE: a warp takes one head of one row and keeps it in registers, so that an element
-// is read once and written once. Floor: 6 bytes per element (fp32 in, bf16 out).
+// QK-norm and RoPE: a warp for each head of each row. Floor: 6 bytes per element (fp32 in, bf16
+// out).
 //
 // For one row (32 heads of 128) time is latency: what does not depend on the product before it
 // (angles, weights) is computed while that product ends.
 
 #include "kernels/qk_norm_rope.h"
 
-#include <cuda_bf16.h>
-
 #include <string>
 
 #include "common/base/error.h"
 #include "kernels/launch.cuh"
-#include "kernels/warp.cuh"
+#include "kernels/qk_norm_rope.cuh"
 
 namespace kv {
 namespace {
@@ -21,11 +19,9 @@ constexpr int kWarpsPerCta = 4;
 constexpr int kMaxHeadDim = 256;
 constexpr int kMaxPairs = kMaxHeadDim / 2 / 32;  // pairs of elements per lane
 
-// Grid: one warp per (row, head), the row's Q heads first, then K, then V. Lane l holds the pairs
-// (i, i + head_dim / 2) with i = l, l + 32, ...: RoPE turns a pair, and never leaves the lane.
+// Grid: one warp per (row, head), the row's Q heads first, then K, then V.
 __global__ void qk_norm_rope_kernel(QkNormRopeArgs args) {
   let_successors_start();
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t index =
       static_cast<int64_t>(blockIdx.x) * kWarpsPerCta + static_cast<int>(threadIdx.x) / 32;
   const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
@@ -35,61 +31,16 @@ __global__ void qk_norm_rope_kernel(QkNormRopeArgs args) {
   }
   const int64_t row = index / heads_per_row;
   const int head = static_cast<int>(index % heads_per_row);
-  const int half = args.head_dim / 2;
+  HeadInWarp<kMaxPairs> mine(args, row, head);
+  wait_for_predecessors();
+  mine.compute(args.qkv + index * args.head_dim, args.norm_eps);
+
   const bool is_q = head < args.num_heads;
   const bool is_v = head >= args.num_heads + args.num_kv_heads;
-  const float* weight = is_v ? nullptr : is_q ? args.q_norm_weight : args.k_norm_weight;
-
-  float cosine[kMaxPairs], sine[kMaxPairs], weight_a[kMaxPairs], weight_b[kMaxPairs];
-  const auto position = static_cast<float>(args.positions[row]);
-#pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
-    const int i = lane + 32 * j;
-    cosine[j] = 1.0f;
-    sine[j] = 0.0f;
-    weight_a[j] = weight_b[j] = 1.0f;
-    if (i >= half) continue;
-    if (!is_v) sincosf(position * args.inv_freq[i], &sine[j], &cosine[j]);
-    if (weight != nullptr) {
-      weight_a[j] = weight[i];
-      weight_b[j] = weight[i + half];
-    }
-  }
-
-  wait_for_predecessors();
-  const float* in = args.qkv + index * args.head_dim;
-  float a[kMaxPairs], b[kMaxPairs];
-#pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
-    const int i = lane + 32 * j;
-    a[j] = i < half ? in[i] : 0.0f;
-    b[j] = i < half ? in[i + half] : 0.0f;
-  }
-  if (weight != nullptr) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int j = 0; j < kMaxPairs; ++j) sum = fmaf(b[j], b[j], fmaf(a[j], a[j], sum));
-    const float scale = rsqrtf(warp_sum(sum) / static_cast<float>(args.head_dim) + args.norm_eps);
-#pragma unroll
-    for (int j = 0; j < kMaxPairs; ++j) {
-      a[j] = a[j] * scale * weight_a[j];
-      b[j] = b[j] * scale * weight_b[j];
-    }
-  }
-
   const int kv_head = head - args.num_heads - (is_v ? args.num_kv_heads : 0);
   const int64_t out_head = is_q ? row * args.num_heads + head : row * args.num_kv_heads + kv_head;
   void* all_heads = is_q ? args.q : is_v ? args.v : args.k;
-  __nv_bfloat16* out = static_cast<__nv_bfloat16*>(all_heads) + out_head * args.head_dim;
-#pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
-    const int i = lane + 32 * j;
-    if (i >= half) continue;
-    const float turned_a = fmaf(-b[j], sine[j], a[j] * cosine[j]);
-    const float turned_b = fmaf(a[j], sine[j], b[j] * cosine[j]);
-    out[i] = __float2bfloat16_rn(is_v ? a[j] : turned_a);
-    out[i + half] = __float2bfloat16_rn(is_v ? b[j] : turned_b);
-  }
+  mine.store(static_cast<__nv_bfloat16*>(all_heads) + out_head * args.head_dim);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "common/base/device.h"
 #include "common/base/kernel.h"
 #include "common/model/pass.h"
+#include "kernels/qk_norm_rope.h"
 
 namespace kv {
 
@@ -31,6 +32,8 @@ struct AttentionRows {
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   const int32_t* seq_len = nullptr;    // [num_seqs]
   Kernel kernel = Kernel::kFast;       // which of an op's kernels to use
+  /// Null, or q, k and v are still to be made, by what qk_norm_rope() does: see makes_heads().
+  const QkNormRopeArgs* heads = nullptr;
 };
 
 class Attention {
@@ -46,6 +49,9 @@ class Attention {
   virtual void begin_pass(const PassRows& rows, PassArrays& arrays) = 0;
   /// Called once per layer, in order, 0 to num_layers - 1.
   virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
+  /// Whether forward() of this pass would rather get rows.heads than q, k and v, as norm, rotation
+  /// and the way into the cache are then one launch. Asked on CUDA, for the fast kernels.
+  virtual bool makes_heads() const { return false; }
 
   /// A number that no other attention has: it stands for all that this one never changes.
   uint64_t id() const { return id_; }

@@ -80,7 +80,6 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
   rope.q = ws.q.data();
   rope.k = ws.k.data();
   rope.v = ws.v.data();
-  qk_norm_rope(rope, stream);
 
   AttentionRows rows;
   rows.layer = layer;
@@ -95,6 +94,11 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
   rows.positions = arrays.positions;
   rows.first_row = arrays.first_row;
   rows.seq_len = arrays.seq_len;
+  if (stream.device() == Device::kCuda && kernel == Kernel::kFast && attention.makes_heads()) {
+    rows.heads = &rope;
+  } else {
+    qk_norm_rope(rope, stream);
+  }
   attention.forward(rows, stream);
 
   multiply(ws.attention.data(), num_rows, nullptr, w.o.view(), Epilogue::kAdd, ws.residual.data(),

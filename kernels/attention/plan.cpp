@@ -33,6 +33,11 @@ bool fits_runs(const Queries& queries, int64_t max_pairs, int max_groups) {
 
 }  // namespace
 
+bool serves_new_heads(const Queries& queries) {
+  return Plan(queries).path != Plan::Path::kMany &&
+         int64_t{queries.max_rows_per_seq} * queries.num_seqs <= 2 * int64_t{queries.num_rows};
+}
+
 Plan::Plan(const Queries& queries) {
   const int64_t max_pairs =
       int64_t{queries.max_rows_per_seq} * (queries.num_heads / queries.num_kv_heads);

@@ -19,6 +19,10 @@ inline constexpr int kEnoughGroups = 160;
 /// Counters of the workspace: as many blocks of pairs can be merged by whoever comes last.
 inline constexpr int kWorkspaceCounters = 1 << 14;
 
+/// Whether new_heads.cuh serves the pass: it has few rows, and so even numbers of them that at
+/// least half of the CTAs find one. With many rows time is no latency, and two launches do no harm.
+bool serves_new_heads(const Queries& queries);
+
 /// What run_queries.cuh serves: KV heads, a warp for each, and pairs of a sequence and KV head.
 inline constexpr int kRunHeads = 8;
 inline constexpr int kRunPairs = 8;

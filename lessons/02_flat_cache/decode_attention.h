@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/base/device.h"
+#include "kernels/qk_norm_rope.h"
 
 namespace lesson02 {
 
@@ -49,5 +50,10 @@ void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Strea
 inline void fast_decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(fast_decode_attention, args, stream);
 }
+
+/// The rows' norm and rotation, and append_kv, as one launch: for the passes that
+/// kv::attention::serves_new_heads(). CUDA only. q goes to heads.q, K and V into the slabs.
+void append_new_heads_cuda(const kv::QkNormRopeArgs& heads, const DecodeAttentionArgs& args,
+                           const kv::Stream& stream);
 
 }  // namespace lesson02

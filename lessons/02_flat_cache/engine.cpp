@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/model/generation.h"
+#include "kernels/attention/plan.h"
 
 namespace lesson02 {
 
@@ -32,7 +33,7 @@ void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays)
   if (args_.max_rows_per_seq == 1) arrays.allow_replay();
 }
 
-void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+DecodeAttentionArgs FlatAttention::args_of(const kv::AttentionRows& rows) const {
   DecodeAttentionArgs args = args_;
   args.q = rows.q;
   args.k_cache = cache_->k_layer(rows.layer);
@@ -41,16 +42,32 @@ void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& str
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
   args.window = rows.window;
+  return args;
+}
+
+bool FlatAttention::makes_heads() const {
+  return kv::attention::serves_new_heads(kv::attention::queries_of(args_));
+}
+
+void FlatAttention::append(const kv::AttentionRows& rows, const kv::Stream& stream) const {
   append_kv({.k = rows.k,
              .v = rows.v,
              .row_seq = row_seq_,
              .row_position = rows.positions,
-             .slab_begin = args.slab_begin,
+             .slab_begin = args_.slab_begin,
              .num_rows = rows.num_rows,
              .row_elements = config_.kv_width(),
              .k_cache = cache_->k_layer(rows.layer),
              .v_cache = cache_->v_layer(rows.layer)},
             stream);
+}
+
+void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+  const DecodeAttentionArgs args = args_of(rows);
+#if KV_HAVE_CUDA
+  if (rows.heads != nullptr) append_new_heads_cuda(*rows.heads, args, stream);
+#endif
+  if (rows.heads == nullptr) append(rows, stream);
   const bool plain = rows.kernel == kv::Kernel::kPlain;
   (plain ? decode_attention : fast_decode_attention)(args, stream);
 }

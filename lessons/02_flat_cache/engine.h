@@ -28,10 +28,15 @@ class FlatAttention : public kv::Attention {
   /// row for each sequence may be replayed: lengths and places are read from device memory.
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
+  bool makes_heads() const override;
   /// The last layer is done: moves the positions.
   void end_pass(const kv::PassRows& rows);
 
  private:
+  /// What forward() asks of decode_attention for these rows.
+  DecodeAttentionArgs args_of(const kv::AttentionRows& rows) const;
+  /// Puts this pass's K and V into their slots of the layer.
+  void append(const kv::AttentionRows& rows, const kv::Stream& stream) const;
   /// Request i lives in slab i. Each sequence of a pass wants logits, so requests[seq] is its own.
   static int slab_of(const kv::PassRows& rows, int seq) {
     return static_cast<int>(rows.requests[static_cast<size_t>(seq)]);

@@ -2,16 +2,29 @@
 
 #include "decode_attention.h"
 #include "kernels/attention/launch.cuh"
+#include "kernels/attention/new_heads.cuh"
 
 namespace lesson02 {
+namespace {
+
+kv::attention::Contiguous<int64_t> slabs_of(const DecodeAttentionArgs& args) {
+  return {.k = args.k_cache,
+          .v = args.v_cache,
+          .begin = args.slab_begin,
+          .num_kv_heads = args.num_kv_heads,
+          .head_dim = args.head_dim};
+}
+
+}  // namespace
 
 void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream) {
-  const kv::attention::Contiguous<int64_t> slabs{.k = args.k_cache,
-                                                 .v = args.v_cache,
-                                                 .begin = args.slab_begin,
-                                                 .num_kv_heads = args.num_kv_heads,
-                                                 .head_dim = args.head_dim};
-  kv::attention::launch_attention(kv::attention::queries_of(args), slabs, args.workspace, stream);
+  kv::attention::launch_attention(kv::attention::queries_of(args), slabs_of(args), args.workspace,
+                                  stream);
+}
+
+void append_new_heads_cuda(const kv::QkNormRopeArgs& heads, const DecodeAttentionArgs& args,
+                           const kv::Stream& stream) {
+  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), slabs_of(args), stream);
 }
 
 }  // namespace lesson02

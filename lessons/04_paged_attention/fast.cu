@@ -7,6 +7,7 @@
 
 #include "fast.h"
 #include "kernels/attention/launch.cuh"
+#include "kernels/attention/new_heads.cuh"
 
 namespace lesson04 {
 namespace {
@@ -49,9 +50,7 @@ struct RowsOfBlocks {
   }
 };
 
-}  // namespace
-
-void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream) {
+RowsOfBlocks address_of(const PagedAttentionArgs& args) {
   const KvBlocks& cache = args.cache;
   check_block_size(cache.block_size);
   if (int64_t{cache.num_blocks} * cache.block_stride > INT32_MAX) {
@@ -59,15 +58,26 @@ void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream&
                                 " blocks of " + std::to_string(cache.block_stride) +
                                 " rows, wanted fewer than 2^31 rows");
   }
-  const RowsOfBlocks address{.k = static_cast<const bf16*>(cache.k),
-                             .v = static_cast<const bf16*>(cache.v),
-                             .block_tables = args.block_tables,
-                             .max_blocks_per_seq = args.max_blocks_per_seq,
-                             .block_stride = cache.block_stride,
-                             .shift = std::countr_zero(static_cast<unsigned>(cache.block_size)),
-                             .num_kv_heads = cache.num_kv_heads,
-                             .head_dim = cache.head_dim};
-  kv::attention::launch_attention(kv::attention::queries_of(args), address, args.workspace, stream);
+  return {.k = static_cast<const bf16*>(cache.k),
+          .v = static_cast<const bf16*>(cache.v),
+          .block_tables = args.block_tables,
+          .max_blocks_per_seq = args.max_blocks_per_seq,
+          .block_stride = cache.block_stride,
+          .shift = std::countr_zero(static_cast<unsigned>(cache.block_size)),
+          .num_kv_heads = cache.num_kv_heads,
+          .head_dim = cache.head_dim};
+}
+
+}  // namespace
+
+void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream) {
+  kv::attention::launch_attention(kv::attention::queries_of(args), address_of(args), args.workspace,
+                                  stream);
+}
+
+void write_new_heads_cuda(const kv::QkNormRopeArgs& heads, const PagedAttentionArgs& args,
+                          const kv::Stream& stream) {
+  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), address_of(args), stream);
 }
 
 }  // namespace lesson04

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/attention/attend.h"
+#include "kernels/qk_norm_rope.h"
 #include "paged_attention.h"
 
 namespace lesson04 {
@@ -9,5 +10,10 @@ namespace lesson04 {
 /// kv::attention::kTileTokens tokens.
 void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int first,
                      int num_tokens, kv::attention::TileRows& rows);
+
+/// The rows' norm and rotation, and write_kv, as one launch: for the passes that
+/// kv::attention::serves_new_heads(). CUDA only. q goes to heads.q, K and V into the blocks.
+void write_new_heads_cuda(const kv::QkNormRopeArgs& heads, const PagedAttentionArgs& args,
+                          const kv::Stream& stream);
 
 }  // namespace lesson04

@@ -3,6 +3,8 @@
 #include <bit>
 
 #include "common/base/error.h"
+#include "fast.h"
+#include "kernels/attention/plan.h"
 
 namespace lesson04 {
 
@@ -40,10 +42,18 @@ PagedAttentionArgs PagedCacheAttention::args_of(const kv::AttentionRows& rows) c
   return args;
 }
 
+bool PagedCacheAttention::makes_heads() const {
+  return kv::attention::serves_new_heads(kv::attention::queries_of(args_));
+}
+
 void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  write(rows, stream);
+  const PagedAttentionArgs args = args_of(rows);
+#if KV_HAVE_CUDA
+  if (rows.heads != nullptr) write_new_heads_cuda(*rows.heads, args, stream);
+#endif
+  if (rows.heads == nullptr) write(rows, stream);
   const bool plain = rows.kernel == kv::Kernel::kPlain;
-  (plain ? paged_attention : fast_paged_attention)(args_of(rows), stream);
+  (plain ? paged_attention : fast_paged_attention)(args, stream);
 }
 
 }  // namespace lesson04

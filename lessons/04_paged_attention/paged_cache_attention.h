@@ -22,6 +22,7 @@ class PagedCacheAttention : public lesson03::PagedAttentionBase {
   /// sequences and a bound of their lengths; tables, lengths and slots are read from device memory.
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
+  bool makes_heads() const override;
 
  protected:
   /// What forward() asks of the kernel for these rows.

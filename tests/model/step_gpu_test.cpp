@@ -1,0 +1,259 @@
+// Passes of few rows whose new heads go from the product's output straight into the cache: the bits
+// of qk_norm_rope(), the write into the cache and attention, one after the other.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "lessons/02_flat_cache/engine.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
+#include "tests/support/device_arrays.h"
+
+namespace {
+
+constexpr int kRoom = 1024;  // tokens of a sequence, at most
+constexpr int kBlockSize = 16;
+
+/// One layer, its heads and how many keys a query sees.
+kv::ModelConfig config_of(int num_heads, int num_kv_heads, int head_dim, int window = 0) {
+  kv::ModelConfig config;
+  config.num_layers = 1;
+  config.num_heads = num_heads;
+  config.num_kv_heads = num_kv_heads;
+  config.head_dim = head_dim;
+  config.windows = {window};
+  return config;
+}
+
+/// Numbers that are the same in every cache; NaN would hide a difference.
+void fill_randomly(void* k, void* v, int64_t elements, const kv::Stream& stream) {
+  for (void* rows : {k, v}) {
+    const auto values = kvtest::random_bf16(elements, rows == k ? 1 : 2);
+    kv::copy_to_device(rows, values.data(), values.size() * sizeof(kv::BFloat16), stream);
+  }
+}
+
+/// Lesson 02's: slab i is sequence i's.
+struct Flat {
+  Flat(const kv::ModelConfig& config, const std::vector<int>& lengths, const kv::Stream& stream)
+      : cache(config, stream.device(), static_cast<int>(lengths.size()), kRoom),
+        attention(config, cache) {
+    fill_randomly(k(), v(), elements(), stream);
+  }
+  void* k() { return cache.k_layer(0); }
+  void* v() { return cache.v_layer(0); }
+  int64_t elements() const { return cache.bytes_reserved() / 4; }  // of K, of V
+
+  lesson02::FlatKvCache cache;
+  lesson02::FlatAttention attention;
+};
+
+/// Lesson 04's: the sequences' blocks lie mixed.
+struct Paged {
+  Paged(const kv::ModelConfig& config, const std::vector<int>& lengths, const kv::Stream& stream)
+      : cache(config, stream, kRoom / kBlockSize * static_cast<int>(lengths.size()), kBlockSize),
+        attention(config, cache) {
+    fill_randomly(k(), v(), elements(), stream);
+    lesson03::BlockTables pointers;
+    tables.reserve(lengths.size());
+    for (size_t seq = 0; seq < lengths.size(); ++seq) {
+      std::vector<int32_t> ids;
+      for (int i = 0; i < lesson03::blocks_for(lengths[seq], kBlockSize); ++i) {
+        ids.push_back(static_cast<int32_t>(lengths.size()) * (kRoom / kBlockSize - 1 - i) +
+                      static_cast<int32_t>(seq));
+      }
+      tables.emplace_back(kBlockSize).extend(lengths[seq], ids);
+      pointers.push_back(&tables.back());
+    }
+    attention.set_tables(pointers);
+  }
+  void* k() { return cache.layer(0).k; }
+  void* v() { return cache.layer(0).v; }
+  int64_t elements() const { return cache.bytes_reserved() / 4; }
+
+  lesson03::PagedKvCache cache;
+  std::vector<lesson03::BlockTable> tables;
+  lesson04::PagedCacheAttention attention;
+};
+
+/// What a step leaves: the output, and all of the cache.
+struct Left {
+  std::vector<uint16_t> out, k, v;
+  bool operator==(const Left&) const = default;
+};
+
+/// The last tokens of sequences: of sequence i of lengths[i] tokens rows[i % rows.size()], or as
+/// many as it has.
+template <class Lesson>
+class Step {
+ public:
+  Step(const kv::ModelConfig& config, const std::vector<int>& lengths, const std::vector<int>& rows,
+       bool normed = true)
+      : config_(config), normed_(normed), lesson_(config, lengths, stream_), arrays_(stream_) {
+    for (size_t seq = 0; seq < lengths.size(); ++seq) {
+      const std::vector<int32_t> tokens(static_cast<size_t>(lengths[seq]), 1);
+      rows_.add(seq, tokens, std::max(lengths[seq] - rows[seq % rows.size()], 0));
+    }
+    arrays_.begin(rows_);
+    lesson_.attention.begin_pass(rows_, arrays_);
+    arrays_.upload();
+    const int width = config.qkv_width();
+    std::vector<float> qkv;
+    for (const kv::BFloat16 x : kvtest::random_bf16(int64_t{rows_.num_rows()} * width, 3, 2.0f)) {
+      qkv.push_back(kv::to_float(x) * 1.001f);  // more bits than bf16 has
+    }
+    made_ = kvtest::upload(qkv, stream_);
+    qkv_ = kvtest::poisoned(made_.bytes(), stream_);
+    spare_ = kvtest::poisoned(made_.bytes(), stream_);
+    const auto dim = static_cast<size_t>(config.head_dim);
+    q_norm_ = kvtest::upload(kvtest::floats_of(kvtest::random_bf16(config.head_dim, 4)), stream_);
+    k_norm_ = kvtest::upload(kvtest::floats_of(kvtest::random_bf16(config.head_dim, 5)), stream_);
+    std::vector<float> inv_freq(dim / 2);
+    for (size_t i = 0; i < dim / 2; ++i) {
+      inv_freq[i] = std::pow(1e4f, -2.0f * static_cast<float>(i) / static_cast<float>(dim));
+    }
+    inv_freq_ = kvtest::upload(inv_freq, stream_);
+    const auto heads = static_cast<size_t>(rows_.num_rows() * config.q_width()) * 2;
+    for (kv::DeviceBuffer* buffer : {&q_, &k_, &v_, &out_}) {
+      *buffer = kvtest::poisoned(heads, stream_);
+    }
+    std::vector<int32_t> numbers(static_cast<size_t>(rows_.num_rows()));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    row_ = kvtest::upload(numbers, stream_);
+    zeros_ = kvtest::upload(std::vector<int64_t>(numbers.size(), 0), stream_);
+  }
+
+  /// False: the attention does not want to.
+  bool fused() {
+    if (!lesson_.attention.makes_heads()) return false;
+    make_qkv();
+    const kv::QkNormRopeArgs heads = this->heads();
+    kv::AttentionRows rows = attention_rows();
+    rows.heads = &heads;
+    lesson_.attention.forward(rows, stream_);
+    return true;
+  }
+  void separate() {
+    make_qkv();
+    kv::qk_norm_rope(heads(), stream_);
+    lesson_.attention.forward(attention_rows(), stream_);
+  }
+
+  Left left() {
+    const auto words = [&](const void* from, int64_t n) {
+      return kvtest::download<uint16_t>(from, static_cast<size_t>(n), stream_);
+    };
+    return {words(out_.data(), int64_t{rows_.num_rows()} * config_.q_width()),
+            words(lesson_.k(), lesson_.elements()), words(lesson_.v(), lesson_.elements())};
+  }
+
+ private:
+  /// The product's output, by a kernel that lets its successors start early.
+  void make_qkv() {
+    kv::fill_bytes(qkv_.data(), 0xFF, qkv_.bytes(), stream_);
+    kv::fill_bytes(out_.data(), 0xFF, out_.bytes(), stream_);
+    lesson02::append_kv({.k = made_.data(),
+                         .v = made_.data(),
+                         .row_seq = row_.as<const int32_t>(),
+                         .row_position = row_.as<const int32_t>(),
+                         .slab_begin = zeros_.as<const int64_t>(),
+                         .num_rows = rows_.num_rows(),
+                         .row_elements = 2 * config_.qkv_width(),
+                         .k_cache = qkv_.data(),
+                         .v_cache = spare_.data()},
+                        stream_);
+  }
+  kv::QkNormRopeArgs heads() const {
+    return {.qkv = qkv_.as<const float>(),
+            .positions = arrays_.positions,
+            .num_rows = rows_.num_rows(),
+            .num_heads = config_.num_heads,
+            .num_kv_heads = config_.num_kv_heads,
+            .head_dim = config_.head_dim,
+            .q_norm_weight = normed_ ? q_norm_.as<const float>() : nullptr,
+            .k_norm_weight = normed_ ? k_norm_.as<const float>() : nullptr,
+            .norm_eps = 1e-6f,
+            .inv_freq = inv_freq_.as<const float>(),
+            .q = q_.data(),
+            .k = k_.data(),
+            .v = v_.data()};
+  }
+  kv::AttentionRows attention_rows() const {
+    return {.window = config_.window_of(0),
+            .num_rows = rows_.num_rows(),
+            .q = q_.data(),
+            .k = k_.data(),
+            .v = v_.data(),
+            .out = out_.data(),
+            .num_seqs = rows_.num_seqs(),
+            .positions = arrays_.positions,
+            .first_row = arrays_.first_row,
+            .seq_len = arrays_.seq_len};
+  }
+
+  const kv::ModelConfig config_;
+  const bool normed_;
+  const kv::Stream stream_{kv::Device::kCuda};
+  Lesson lesson_;
+  kv::PassRows rows_;
+  kv::PassArrays arrays_;
+  kv::DeviceBuffer made_, qkv_, spare_, q_norm_, k_norm_, inv_freq_, q_, k_, v_, out_, row_, zeros_;
+};
+
+template <class Lesson>
+void check_step(const kv::ModelConfig& config, const std::vector<int>& lengths,
+                const std::vector<int>& rows = {1}, int times = 1) {
+  CAPTURE(config.num_heads);
+  CAPTURE(config.head_dim);
+  CAPTURE(lengths.size());
+  CAPTURE(rows.front());
+  for (const bool normed : {true, false}) {
+    Step<Lesson> one(config, lengths, rows, normed), other(config, lengths, rows, normed);
+    other.separate();
+    const Left want = other.left();
+    for (int i = 0; i < times; ++i) {
+      REQUIRE(one.fused());
+      CHECK(one.left() == want);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("new heads: a few tokens" * doctest::test_suite("kernel"), Lesson, Flat, Paged) {
+  check_step<Lesson>(config_of(4, 2, 64), {1, 2, 65});
+  check_step<Lesson>(config_of(2, 2, 32), {5, 20}, {3, 5});
+}
+
+TEST_CASE_TEMPLATE("new heads: every head size and grouping", Lesson, Flat, Paged) {
+  for (const int head_dim : {32, 64, 80, 96, 128}) {
+    for (const int group : {1, 2, 5, 8, 16}) {
+      check_step<Lesson>(config_of(2 * group, 2, head_dim), {40, 300}, {1, 2});
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("new heads: lengths around all boundaries", Lesson, Flat, Paged) {
+  check_step<Lesson>(config_of(4, 2, 128), {1, 63, 64, 65, 255, 256, 257, 512, 513, 1000});
+  for (const int window : {1, 40, 257}) {
+    check_step<Lesson>(config_of(4, 2, 128, window), {1, 64, 65, 256, 257, 700});
+  }
+}
+
+TEST_CASE_TEMPLATE("new heads: several rows of a sequence, and many sequences", Lesson, Flat,
+                   Paged) {
+  check_step<Lesson>(config_of(16, 8, 128), {129, 700, 5, 256}, {5});
+  check_step<Lesson>(config_of(16, 8, 64), std::vector<int>(40, 200), {1, 2});  // streams
+}
+
+TEST_CASE_TEMPLATE("new heads: the same bits however often it is tried", Lesson, Flat, Paged) {
+  check_step<Lesson>(config_of(16, 8, 128), {129, 700, 1}, {1}, 50);
+}
+
+TEST_CASE_TEMPLATE("new heads: not for many rows or uneven ones", Lesson, Flat, Paged) {
+  CHECK(!Step<Lesson>(config_of(4, 2, 64), {100}, {33}).fused());
+  CHECK(!Step<Lesson>(config_of(4, 2, 64), {50, 50, 50, 50}, {9, 1, 1, 1}).fused());
+}
