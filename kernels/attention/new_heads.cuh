@@ -14,10 +14,17 @@ namespace kv::attention {
 
 inline constexpr int kNewHeadsWarps = 4;
 
+/// What an address is for reading: the memory in which its rows are.
+struct WritableCache {
+  void* k;
+  void* v;
+};
+
 /// Grid: (heads of a row / 4, most rows of a sequence, num_seqs). A warp for each head: the row's
 /// Q heads first, then K, then V.
 template <int kHeadDim, class Address>
-__global__ void new_heads_kernel(QkNormRopeArgs heads, Queries queries, Address address) {
+__global__ void new_heads_kernel(QkNormRopeArgs heads, Queries queries, Address address,
+                                 WritableCache cache) {
   let_successors_start();
   const int head =
       static_cast<int>(blockIdx.x) * kNewHeadsWarps + static_cast<int>(threadIdx.x) / 32;
@@ -34,8 +41,8 @@ __global__ void new_heads_kernel(QkNormRopeArgs heads, Queries queries, Address 
     const bool is_k = head < heads.num_heads + heads.num_kv_heads;
     const auto rows = address.rows(seq, kv_head);
     const int token = heads.positions[row];
-    // An address is made for reading. What it points at is the cache, which is written here.
-    out = const_cast<bf16*>(is_k ? rows.k_row(token) : rows.v_row(token));
+    bf16* const begin = static_cast<bf16*>(is_k ? cache.k : cache.v);
+    out = begin + ((is_k ? rows.k_row(token) : rows.v_row(token)) - begin);
   }
   HeadInWarp<(kHeadDim + 63) / 64> mine(heads, row, head);
   wait_for_predecessors();
@@ -46,7 +53,7 @@ __global__ void new_heads_kernel(QkNormRopeArgs heads, Queries queries, Address 
 /// For passes of which serves_new_heads(queries) is true. heads.k and heads.v stay as they are.
 template <class Address>
 void launch_new_heads(const QkNormRopeArgs& heads, const Queries& queries, const Address& address,
-                      const Stream& stream) {
+                      const WritableCache& cache, const Stream& stream) {
   const int heads_per_row = heads.num_heads + 2 * heads.num_kv_heads;
   const dim3 grid(static_cast<unsigned>((heads_per_row + kNewHeadsWarps - 1) / kNewHeadsWarps),
                   static_cast<unsigned>(queries.max_rows_per_seq),
@@ -54,7 +61,7 @@ void launch_new_heads(const QkNormRopeArgs& heads, const Queries& queries, const
   with_head_dim(heads.head_dim, [&](auto head_dim) {
     launch_dependent(new_heads_kernel<head_dim.value, Address>,
                      {grid, dim3(32 * kNewHeadsWarps), 0, "launching new_heads"}, stream, heads,
-                     queries, address);
+                     queries, address, cache);
   });
 }
 

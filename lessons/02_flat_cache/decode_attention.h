@@ -54,6 +54,6 @@ inline void fast_decode_attention(const DecodeAttentionArgs& args, const kv::Str
 /// The rows' norm and rotation, and append_kv, as one launch: for the passes that
 /// kv::attention::serves_new_heads(). CUDA only. q goes to heads.q, K and V into the slabs.
 void append_new_heads_cuda(const kv::QkNormRopeArgs& heads, const DecodeAttentionArgs& args,
-                           const kv::Stream& stream);
+                           void* k_cache, void* v_cache, const kv::Stream& stream);
 
 }  // namespace lesson02

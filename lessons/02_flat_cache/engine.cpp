@@ -50,6 +50,13 @@ bool FlatAttention::makes_heads() const {
 }
 
 void FlatAttention::append(const kv::AttentionRows& rows, const kv::Stream& stream) const {
+  void* const k_layer = cache_->k_layer(rows.layer);
+  void* const v_layer = cache_->v_layer(rows.layer);
+#if KV_HAVE_CUDA
+  if (rows.heads != nullptr) {
+    return append_new_heads_cuda(*rows.heads, args_of(rows), k_layer, v_layer, stream);
+  }
+#endif
   append_kv({.k = rows.k,
              .v = rows.v,
              .row_seq = row_seq_,
@@ -57,19 +64,15 @@ void FlatAttention::append(const kv::AttentionRows& rows, const kv::Stream& stre
              .slab_begin = args_.slab_begin,
              .num_rows = rows.num_rows,
              .row_elements = config_.kv_width(),
-             .k_cache = cache_->k_layer(rows.layer),
-             .v_cache = cache_->v_layer(rows.layer)},
+             .k_cache = k_layer,
+             .v_cache = v_layer},
             stream);
 }
 
 void FlatAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  const DecodeAttentionArgs args = args_of(rows);
-#if KV_HAVE_CUDA
-  if (rows.heads != nullptr) append_new_heads_cuda(*rows.heads, args, stream);
-#endif
-  if (rows.heads == nullptr) append(rows, stream);
+  append(rows, stream);
   const bool plain = rows.kernel == kv::Kernel::kPlain;
-  (plain ? decode_attention : fast_decode_attention)(args, stream);
+  (plain ? decode_attention : fast_decode_attention)(args_of(rows), stream);
 }
 
 void FlatAttention::end_pass(const kv::PassRows& rows) {

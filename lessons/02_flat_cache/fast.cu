@@ -23,8 +23,9 @@ void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Strea
 }
 
 void append_new_heads_cuda(const kv::QkNormRopeArgs& heads, const DecodeAttentionArgs& args,
-                           const kv::Stream& stream) {
-  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), slabs_of(args), stream);
+                           void* k_cache, void* v_cache, const kv::Stream& stream) {
+  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), slabs_of(args),
+                                  {k_cache, v_cache}, stream);
 }
 
 }  // namespace lesson02

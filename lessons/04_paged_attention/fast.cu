@@ -77,7 +77,8 @@ void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream&
 
 void write_new_heads_cuda(const kv::QkNormRopeArgs& heads, const PagedAttentionArgs& args,
                           const kv::Stream& stream) {
-  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), address_of(args), stream);
+  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), address_of(args),
+                                  {args.cache.k, args.cache.v}, stream);
 }
 
 }  // namespace lesson04

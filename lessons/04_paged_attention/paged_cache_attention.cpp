@@ -46,14 +46,17 @@ bool PagedCacheAttention::makes_heads() const {
   return kv::attention::serves_new_heads(kv::attention::queries_of(args_));
 }
 
-void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  const PagedAttentionArgs args = args_of(rows);
+void PagedCacheAttention::keep(const kv::AttentionRows& rows, const kv::Stream& stream) const {
 #if KV_HAVE_CUDA
-  if (rows.heads != nullptr) write_new_heads_cuda(*rows.heads, args, stream);
+  if (rows.heads != nullptr) return write_new_heads_cuda(*rows.heads, args_of(rows), stream);
 #endif
-  if (rows.heads == nullptr) write(rows, stream);
+  write(rows, stream);
+}
+
+void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+  keep(rows, stream);
   const bool plain = rows.kernel == kv::Kernel::kPlain;
-  (plain ? paged_attention : fast_paged_attention)(args, stream);
+  (plain ? paged_attention : fast_paged_attention)(args_of(rows), stream);
 }
 
 }  // namespace lesson04

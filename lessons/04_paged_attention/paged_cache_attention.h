@@ -29,6 +29,9 @@ class PagedCacheAttention : public lesson03::PagedAttentionBase {
   PagedAttentionArgs args_of(const kv::AttentionRows& rows) const;
 
  private:
+  /// Puts this pass's K and V into their slots of the layer.
+  void keep(const kv::AttentionRows& rows, const kv::Stream& stream) const;
+
   kv::DeviceBuffer workspace_;
   PagedAttentionArgs args_;  // of this pass, without what forward() adds for a layer
 };
