@@ -12,6 +12,7 @@
 #include "common/base/device.h"
 #include "lessons/08_scheduler/compute_slot_mapping.h"
 #include "lessons/10_windows/group_slot_mapping.h"
+#include "tests/support/readable.h"
 
 namespace lesson10_test {
 
