@@ -3,7 +3,8 @@ from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, PAPER, SKY, Svg
 
 LEFT, WIDTH, HEIGHT, GAP = 24, 700, 74, 10
 SEAM_X = LEFT + WIDTH + 150  # the column of the seams
-LESSONS = ["01 recompute", "02 keep", "03 blocks", "04 walk", "05 share", "06 find", "07 evict", "08 serve"]
+LESSONS = ["01 recompute", "02 keep", "03 blocks", "04 walk", "05 share", "06 find", "07 evict", "08 serve",
+           "09 guess", "10 forget"]
 # From above: name, what it is, colour of its edge.
 FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden values, fuzzers, rules of the",
@@ -37,12 +38,12 @@ def floor(svg, name, lines, colour):
 
 
 def lessons(svg):
-    y, width = top_of("lessons/"), 116
+    y, width, columns = top_of("lessons/"), 92, 5
     for i, name in enumerate(LESSONS):
-        x, at = LEFT + 210 + i % 4 * (width + 4), y + 8 + i // 4 * 31
+        x, at = LEFT + 210 + i % columns * (width + 4), y + 8 + i // columns * 31
         svg.rect(x, at, width, 26, EMPTY, radius=5)
         svg.text(x + 10, at + 18, name, 12.5, INK)
-        if i % 4:
+        if i % columns:
             svg.line(x, at + 13, x - 4, at + 13, MUTED, 1.5)
 
 

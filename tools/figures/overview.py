@@ -121,10 +121,24 @@ def lookahead(svg, x, y):
     return "guess, then check in one pass"
 
 
+def windows(svg, x, y):
+    for line, entries in enumerate(([SKY] * 6, [None] * 4 + [SKY] * 2, [None] * 4 + [SKY] * 2)):
+        for i, fill in enumerate(entries):
+            left, top = x + i * 30, y + line * 28
+            svg.rect(left, top, 26, 20, fill or EMPTY)
+            if not fill:
+                svg.text(left + 13, top + 14, "0", 11, MUTED, anchor="middle")
+    svg.path([(x + 117, y + 22), (x + 180, y + 22), (x + 180, y + 82), (x + 117, y + 82), (x + 117, y + 22)], ORANGE, 1.8)
+    svg.text(x + 57, y + 98, "nobody will read it", 11, MUTED, anchor="middle")
+    svg.text(x + 149, y + 98, "the window", 11, ORANGE, 600, "middle")
+    return "layers that forget"
+
+
 PANELS = [("01  No cache", no_cache), ("02  A flat cache", flat_cache), ("03  Paged blocks", paged_blocks),
           ("04  Paged attention", paged_attention), ("05  Share and copy", refcount_cow),
           ("06  Prefix hashing", prefix_hashing), ("07  LRU eviction", lru_eviction),
-          ("08  The scheduler", scheduler), ("09  Lookahead", lookahead)]
+          ("08  The scheduler", scheduler), ("09  Lookahead", lookahead),
+          ("10  Windows", windows)]
 
 
 def draw():
@@ -134,7 +148,8 @@ def draw():
     svg = Svg(width, rows * HEIGHT + (rows + 1) * GAP + 44,
               "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
-              "a scheduler, and guesses that are checked in one pass. All give the same bits.")
+              "a scheduler, guesses that are checked in one pass, and layers that forget what has left their window. "
+              "All give the same bits.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)
         y = GAP + i // columns * (HEIGHT + GAP)
