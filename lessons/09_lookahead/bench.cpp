@@ -241,7 +241,8 @@ std::pair<double, double> judging_seconds([[maybe_unused]] const kv::Model& mode
   choose(0);
   std::vector<int32_t> guesses(rows);
   kv::copy_to_host(guesses.data(), chosen.data(), rows * sizeof(int32_t), stream);
-  std::ranges::rotate(guesses, guesses.end() - 1);  // a guess is the choice of the row before
+  // A guess is the choice of the row before.
+  std::rotate(guesses.begin(), guesses.end() - 1, guesses.end());
   for (size_t row = 0; row < rows; row += 5) guesses[row] = -1;
   const auto on_device = kv::to_device<int32_t>(guesses, stream);
   const auto judge = [&](int) {
