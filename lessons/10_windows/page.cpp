@@ -58,7 +58,9 @@ void WindowsPage::declare_requests() {
         {name, viz::number("TOKENS", 1, 1024)},
         "NAME grows by TOKENS in one pass; what fell out of its windows goes back first",
         [this](auto& w) { return append(w[0].text, w[1].number); },
-        [this](auto& w) { return why_not_append(w[0].text, w[1].number); }},
+        [this](auto& w) {
+          return too_long(shown_.asked.at(w[0].text).num_tokens() + w[1].number);
+        }},
        {"free",
         {name},
         "NAME ends; what its full blocks hold can be found until they are taken",
@@ -147,22 +149,18 @@ std::string WindowsPage::begin(const PageSettings& settings) {
                      kv::count_of(settings.num_sliding, "group"), settings.window);
 }
 
-std::string WindowsPage::why_not_add(const std::string& name, int num_tokens) const {
-  if (num_tokens == 0) return "there are no words";
+/// Empty: there is room for tables of so many tokens.
+std::string WindowsPage::too_long(int num_tokens) const {
   const int entries = lesson03::blocks_for(num_tokens, settings_.block_size);
-  if (entries > kMostEntries) {
-    return fmt::format("its tables would have {} entries, and the page has room for {}", entries,
-                       kMostEntries);
-  }
-  return shown_.asked.why_not_add(name);
-}
-
-std::string WindowsPage::why_not_append(const std::string& name, int num_tokens) const {
-  const int total = shown_.asked.at(name).num_tokens() + num_tokens;
-  const int entries = lesson03::blocks_for(total, settings_.block_size);
-  if (entries <= kMostEntries) return "";
+  if (entries <= kMostEntries) return {};
   return fmt::format("its tables would have {} entries, and the page has room for {}", entries,
                      kMostEntries);
+}
+
+std::string WindowsPage::why_not_add(const std::string& name, int num_tokens) const {
+  if (num_tokens == 0) return "there are no words";
+  const std::string why = too_long(num_tokens);
+  return why.empty() ? shown_.asked.why_not_add(name) : why;
 }
 
 /// The first tokens of what another request had, and then these words.
@@ -207,6 +205,7 @@ std::string WindowsPage::add(const std::string& name, std::vector<int32_t> token
 std::string WindowsPage::append(const std::string& name, int num_tokens) {
   Asked& asked = shown_.asked.at(name);
   const int num_before = pool_->num_used();
+  const int64_t was_null = asked.num_null();
   std::vector<int32_t> grown = asked.tokens;
   for (int i = 0; i < num_tokens; ++i) {
     grown.push_back(vocabulary_.tokens(kStory[grown.size() % std::size(kStory)])[0]);
@@ -222,18 +221,35 @@ std::string WindowsPage::append(const std::string& name, int num_tokens) {
   said_[name] = asked.tokens;
   shown_.about = name;
   look();
-  const auto fallen = num_before + taken - pool_->num_used();
-  shown_.points_at =
-      fmt::format("{}/1/null {}", name,
-                  manager_->num_groups() > 1 ? manager_->first_block(asked.id, 1) - 1 : -1);
-  shown_.reason =
-      fallen == 0
-          ? fmt::format("nothing of {} has fallen out: {} taken", name, blocks_told(taken))
-          : fmt::format("{} of {} fell out of the window: back to the pool, the null block instead",
-                        blocks_told(fallen), name);
-  if (fallen == 0) shown_.points_at.clear();
+  const auto back = num_before + taken - pool_->num_used();
+  tell_fallen(asked, asked.num_null() - was_null, back);
   return fmt::format("{}: {} more, {} taken, {} back", name, kv::count_of(num_tokens, "token"),
-                     blocks_told(taken), fallen);
+                     blocks_told(taken), back);
+}
+
+/// So many entries became null blocks, and so many blocks are free by that: others may hold the
+/// rest.
+void WindowsPage::tell_fallen(const Asked& asked, int64_t fallen, int64_t back) {
+  shown_.points_at.clear();
+  if (fallen == 0) {
+    int waiting = 0;  // blocks
+    for (int group = 1; group < manager_->num_groups(); ++group) {
+      waiting += num_skipped(asked) / settings_.block_size - manager_->first_block(asked.id, group);
+    }
+    shown_.reason =
+        waiting == 0
+            ? fmt::format("the next token of {} sees something of every block", asked.name)
+            : fmt::format("the next token of {} does not see {} any more: {} back when that comes",
+                          asked.name, blocks_told(waiting), waiting == 1 ? "it goes" : "they go");
+    return;
+  }
+  shown_.reason =
+      fmt::format("{} of {} fell out of the window: {}, the null block instead",
+                  blocks_told(fallen), asked.name,
+                  back == fallen ? "back to the pool"
+                                 : fmt::format("{} back to the pool, others hold the rest", back));
+  shown_.points_at =
+      fmt::format("{}/1/null {}", asked.name, manager_->first_block(asked.id, 1) - 1);
 }
 
 std::string WindowsPage::free(const std::string& name) {
@@ -252,11 +268,9 @@ std::string WindowsPage::free(const std::string& name) {
 /// With one sliding group each second layer forgets, with more two of three do. The model's own
 /// number of layers says how many groups that makes.
 std::string WindowsPage::live(const std::string& prompt, int max_tokens) {
-  const int entries = lesson03::blocks_for(
-      static_cast<int>(live_.request(prompt, 1).prompt.size()) + max_tokens, settings_.block_size);
-  if (entries > kMostEntries) {
-    kv::user_error("live: the tables would have {} entries, and the page has room for {}", entries,
-                   kMostEntries);
+  const auto num_prompt = static_cast<int>(live_.request(prompt, 1).prompt.size());
+  if (const std::string why = too_long(num_prompt + max_tokens); !why.empty()) {
+    kv::user_error("live: {}; nothing has changed", why);
   }
   PageSettings settings = settings_;
   const int every = std::min(settings.num_sliding, 2) + 1;

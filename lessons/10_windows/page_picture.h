@@ -42,7 +42,7 @@ struct Lane {
   float ribbon = 0, row = 0, tokens = 0;  // heights
   float gap = 4, pitch = 0;               // of lanes
   int size = 1;                           // tokens of a block
-  /// Entry `index`, with the room for `count` blocks.
+  /// Entry `index` of a table.
   Place blocks(const Place& lane, int index, float y, float h) const {
     const float w = unit * static_cast<float>(size);
     return {lane.x + kGroupName + w * static_cast<float>(index), y, w - 3, h};

@@ -6,17 +6,13 @@
 #include "page_windows.h"
 
 namespace lesson10 {
-namespace {
-
-int64_t num_null(const Asked& asked) {
+int64_t Asked::num_null() const {
   int64_t count = 0;
-  for (const std::vector<int32_t>& table : asked.tables) {
+  for (const std::vector<int32_t>& table : tables) {
     count += std::ranges::count(table, BlockPool::kNullBlock);
   }
   return count;
 }
-
-}  // namespace
 
 const KvCacheCoordinator& WindowsPage::manager() const {
   return live_.running() ? *live_.engine<WindowsEngine>().manager() : *manager_;
@@ -37,9 +33,9 @@ void WindowsPage::follow_engine() {
   Asked& asked = shown_.asked.at("A");
   asked.tokens = live_.tokens(0);
   asked.tokens.resize(static_cast<size_t>(manager().table(asked.id).num_tokens()));
-  const int64_t was_null = asked.tables.empty() ? 0 : num_null(asked);
+  const int64_t was_null = asked.num_null();
   look();
-  const int64_t fallen = num_null(asked) - was_null;
+  const int64_t fallen = asked.num_null() - was_null;
   shown_.about = "A";
   shown_.reason = fmt::format("A draws \"{}\"", live_.word(live_.generated().back().id));
   if (fallen > 0) {

@@ -35,6 +35,7 @@ struct Asked : viz::SequenceView {
   BlockHashes hashes = {};
   std::vector<std::vector<int32_t>> tables = {};  // [groups][entries], as look() found them
   int num_tokens() const { return static_cast<int>(tokens.size()); }
+  int64_t num_null() const;  // entries of all tables that are null blocks
 };
 
 /// What each group had of a prompt, when it came.
@@ -87,9 +88,10 @@ class WindowsPage : public viz::Page {
   std::string restart(const PageSettings& settings);
   std::string begin(const PageSettings& settings);
   std::string why_not_add(const std::string& name, int num_tokens) const;
-  std::string why_not_append(const std::string& name, int num_tokens) const;
+  std::string too_long(int num_tokens) const;
   std::string add(const std::string& name, std::vector<int32_t> tokens);
   std::string append(const std::string& name, int num_tokens);
+  void tell_fallen(const Asked& asked, int64_t fallen, int64_t back);
   std::string free(const std::string& name);
   std::vector<int32_t> begun(const std::string& other, int num_tokens, const std::string& words);
 

@@ -42,6 +42,8 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to 
   run({"new A \"we sat by the sea and the sun was low\"", "append A 1"});
   // Eleven tokens: the next one sees itself and tokens 4 to 10, so block 0 has fallen out.
   const viz::Scene fallen = picture();
+  CHECK(note(fallen) ==
+        "the next token of A does not see 1 block any more: it goes back when that comes");
   CHECK(shape(fallen, "A/1/entry 0").pattern == viz::Pattern::kCrossed);
   CHECK(shape(fallen, "A/1/entry 1").pattern == viz::Pattern::kHatched);
   CHECK(shape(fallen, "A/0/entry 0").pattern == viz::Pattern::kPlain);
@@ -65,6 +67,20 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to 
   CHECK(note(scene) ==
         "1 block of A fell out of the window: back to the pool, the null block instead");
   CHECK(shape(scene, "note/arrow").at.bottom() == shape(scene, "A/1/null 0").at.bottom());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a block that fell out and that another request holds stays in use") {
+  run({kTwenty, "continue B A \"and so\" 19", "append A 1"});
+  // B found 16 tokens, and holds blocks 2 and 3 of A's window; blocks 0 to 2 of A fell out.
+  CHECK(value("B.found") == 16);
+  CHECK(value("A.null.1") == 3);
+  CHECK(note(picture()) ==
+        "3 blocks of A fell out of the window: 2 back to the pool, others hold the rest, the null "
+        "block instead");
+  run("append B 1");
+  CHECK(value("B.null.1") == 3);
+  CHECK(note(picture()) ==
+        "1 block of B fell out of the window: back to the pool, the null block instead");
 }
 
 TEST_CASE_FIXTURE(Fixture, "tables of all groups stand one above the other, entry by entry") {
@@ -92,6 +108,7 @@ TEST_CASE_FIXTURE(Fixture, "tables of all groups stand one above the other, entr
   CHECK(frame.y > shape(scene, "A/0/entry 0").at.bottom());
   CHECK(frame.bottom() > shape(scene, "A/3/entry 0").at.bottom());
   run({"groups 0", "new A \"we sat by the sea\"", "append A 30"});
+  CHECK(note(picture()) == "the next token of A sees something of every block");
   CHECK(picture().find("A/window") == nullptr);
   CHECK(value("held") == value("full"));
 }
