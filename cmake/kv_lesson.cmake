@@ -191,6 +191,6 @@ function(kv_lesson num topic)
   endif()
   if(page_tests)
     kv_test(${t}_page_test LABELS ${t} viz SOURCES ${page_tests} $<TARGET_OBJECTS:kv_page${num}>
-      LIBS kv_${t} kv_viz_core INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+      LIBS $<TARGET_PROPERTY:kv_page${num},INTERFACE_LINK_LIBRARIES> INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   endif()
 endfunction()

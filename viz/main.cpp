@@ -29,6 +29,7 @@ struct Options {
   std::optional<int> lesson;
   std::string script;
   std::string trace;
+  std::string first;
   std::string screenshot;
   std::string pictures;
   std::string svg;
@@ -115,6 +116,12 @@ void open_trace(viz::Shell& shell, const Options& options) {
   shell.session().run({.verb = "open", .args = {options.trace}});
 }
 
+/// With a command, and what the page does of itself after it.
+void begin(viz::Session& session, const std::string& command) {
+  session.run(viz::parse_command(command));
+  session.playing = session.can_step();
+}
+
 void draw(const Options& options, viz::Shell& shell, int width, int height, float scale) {
   viz::Headless headless(shell, width, height, scale);
   if (options.at < 1) {
@@ -197,6 +204,7 @@ void run(const Options& options) {
   if (!options.script.empty()) shell.load(viz::Scenario::load(options.script));
   if (options.lesson) shell.select(fmt::format("{:02}", *options.lesson));
   if (!options.trace.empty()) open_trace(shell, options);
+  if (!options.first.empty()) begin(shell.session(), options.first);
   if (options.commands) return print_commands(shell.session().page());
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW
@@ -227,6 +235,8 @@ int main(int argc, char** argv) {
   command.value("--trace FILE", options.trace,
                 "show what a warp's loads and stores want: a recording, as tools/warp_trace.py "
                 "makes it, or the name of one that ships");
+  command.value("--do COMMAND", options.first,
+                "begin with a command of the page (--commands), and let the page go on from there");
   command
       .value("--steps N", options.steps,
              "with --headless: play so many steps of the script; 0: all of them")

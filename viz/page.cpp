@@ -239,9 +239,16 @@ std::vector<std::pair<std::string, std::string>> Page::help() const {
 
 std::string Page::next_step() const {
   for (const Verb& verb : verbs_) {
-    if (verb.goes_on && why_not({.verb = verb.name, .args = {}}).empty()) return verb.name;
+    if (!verb.goes_on) continue;
+    const bool refused = !why_not({.verb = verb.name, .args = {}}).empty();
+    if (!refused || (verb.on_its_way && verb.on_its_way())) return verb.name;
   }
   return {};
+}
+
+bool Page::waits() const {
+  const std::string next = next_step();
+  return !next.empty() && !why_not({.verb = next, .args = {}}).empty();
 }
 
 void Page::buttons(Ui& ui, const std::vector<Button>& row) const {

@@ -84,6 +84,8 @@ struct Verb {
   std::function<std::string(const Words&)> why_not = {};
   /// With this the page goes on by itself: what the player does without a scenario.
   bool goes_on = false;
+  /// Whether what is refused now is on its way: playing waits for it.
+  std::function<bool()> on_its_way = {};
 };
 
 /// Rows that are refused as long as `reason` gives one.
@@ -138,8 +140,11 @@ class Page {
   std::vector<std::string> counter_names() const;
   /// "append NAME TOKENS", "NAME grows by TOKENS": for each command.
   std::vector<std::pair<std::string, std::string>> help() const;
-  /// The command with which the page goes on by itself. Empty: there is none now.
+  /// The command with which the page goes on by itself, now or as soon as there is something to go
+  /// on with. Empty: there is none.
   std::string next_step() const;
+  /// Whether next_step() has to be waited for.
+  bool waits() const;
 
   /// Buttons side by side. What they run must be in the table; what it refuses is disabled.
   void buttons(Ui& ui, const std::vector<Button>& row) const;

@@ -356,7 +356,10 @@ bool Session::step() {
     playing = false;
     return false;
   }
-  if (!done && at_end() && !page_->next_step().empty()) done = try_run(page_->next_step());
+  if (!done && at_end()) {
+    if (playing && page_->waits()) return false;
+    if (!page_->next_step().empty()) done = try_run(page_->next_step());
+  }
   if (!can_step() || !done) playing = false;
   waited_ = 0;
   wait_ = caption_ == caption ? seconds_per_step : seconds_to_read(caption_);

@@ -67,7 +67,7 @@ class Session {
   /// To the step before, or before the last command if that was not the scenario's.
   void step_back();
   /// Does the next step; at the end of the scenario, or without one, the page's own. False if it
-  /// failed (the log says why) or there is none.
+  /// failed (the log says why), there is none, or playing waits for it.
   bool step();
   bool can_step() const { return !at_end() || !page_->next_step().empty(); }
   /// Runs the scenario on to its end, or `steps` steps of it. Throws UserError, with the line, for

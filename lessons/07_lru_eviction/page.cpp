@@ -106,47 +106,22 @@ void EvictionPage::declare_pools() {
 }
 
 void EvictionPage::declare_live() {
-  declare(without_recording(live_.verbs(
+  declare(unwatched(live_.verbs(
       "the engine answers the prompt, then another one, then the first one again",
       [this](const std::string& prompt, int tokens) { start_live(prompt, tokens); },
       [this] { return live_story(); }, "Once upon a time there was a little dog")));
 }
 
-/// Rows that are refused while a recording is watched.
-std::vector<viz::Verb> EvictionPage::without_recording(std::vector<viz::Verb> verbs) const {
-  return viz::unless([this] { return watched_ ? "a recording is watched: leave it first" : ""; },
-                     std::move(verbs));
+/// Rows that are refused while a server's cache is watched.
+std::vector<viz::Verb> EvictionPage::unwatched(std::vector<viz::Verb> verbs) const {
+  return viz::unless(
+      [this] { return watched_ ? "a server's cache is watched: leave it first" : ""; },
+      std::move(verbs));
 }
 
-/// Rows for the pool of this page, which no engine and no recording has taken the place of.
+/// Rows for the pool of this page, which no engine and no server has taken the place of.
 std::vector<viz::Verb> EvictionPage::pools_only(std::vector<viz::Verb> verbs) const {
-  return without_recording(live_.without_run(std::move(verbs)));
-}
-
-void EvictionPage::declare_watch() {
-  const auto none = [this](auto&) { return watched_ ? "" : "no recording is watched"; };
-  declare(pools_only({{"watch",
-                       {viz::text("FILE").field("a recording of KV events", "example")},
-                       "the cache of a server, as its events tell it: FILE is a recording that "
-                       "./course watch made, or example",
-                       [this](auto& w) {
-                         watched_.emplace(w[0].text, model_dir_);
-                         return reason_ = watched_->story();
-                       }}}));
-  declare({{"next",
-            {viz::number("COUNT", 1, 100'000).or_else("1")},
-            "the next COUNT batches of the recording",
-            [this](auto& w) { return reason_ = watched_->next(w[0].number); },
-            none,
-            true},
-           {"leave",
-            {},
-            "back to the pool of this page",
-            [this](auto&) {
-              watched_.reset();
-              return reason_ = "The recording is closed.";
-            },
-            none}});
+  return unwatched(live_.without_run(std::move(verbs)));
 }
 
 void EvictionPage::reset() {
@@ -357,8 +332,9 @@ std::vector<viz::Counter> EvictionPage::counters() const {
 void EvictionPage::draw(viz::Ui& ui) {
   if (live_.running()) return viz::Live::draw_steps(ui, *this);
   if (watched_) {
-    return buttons(ui, {{"watch/next", "Next batch", "next"},
-                        {"watch/next 10", "Next 10", "next 10"},
+    const bool is_live = watched_->is_live();
+    return buttons(ui, {{"watch/next", is_live ? "What has come" : "Next batch", "next"},
+                        {"watch/next 10", is_live ? "10 of it" : "Next 10", "next 10"},
                         {"watch/leave", "Leave", "leave"}});
   }
   const std::string name = asked_.free_name(), words = field(ui, "ask", "WORDS");
@@ -379,7 +355,9 @@ void EvictionPage::draw(viz::Ui& ui) {
   }
   buttons(ui, row);
   form(ui, {"live/start", "Watch the engine", "live"});
-  form(ui, {"watch/start", "Watch a recording", "watch"});
+  const std::string what = field(ui, "watch", "WHAT");
+  ui.same_line();
+  buttons(ui, {{"watch/start", "Watch", viz::Command{.verb = "watch", .args = {what}}.text()}});
 }
 
 /// Buttons for the request that was clicked, or came last.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,7 +52,7 @@ class EvictionPage : public viz::Page {
   void declare_pools();
   void declare_live();
   void declare_watch();
-  std::vector<viz::Verb> without_recording(std::vector<viz::Verb> verbs) const;
+  std::vector<viz::Verb> unwatched(std::vector<viz::Verb> verbs) const;
   std::vector<viz::Verb> pools_only(std::vector<viz::Verb> verbs) const;
   std::string restart(const PageSettings& settings);
   std::string ask(const std::string& name, const std::string& text, const std::string& salt);
@@ -61,6 +62,7 @@ class EvictionPage : public viz::Page {
   std::string why_not_more(const std::string& name, int num_tokens) const;
   void start_live(const std::string& prompt, int max_tokens);
   std::string live_story();
+  std::string watch(const std::string& what, const std::string& replay_endpoint);
   void draw_request(viz::Ui& ui);
 
   // Of the simulator, or of the engine while it runs.
@@ -76,7 +78,9 @@ class EvictionPage : public viz::Page {
   viz::Vocabulary vocabulary_;
   int64_t next_id_ = 0;
   viz::Live live_;
-  std::optional<WatchedCache> watched_;  // of a recording, in place of the pool
+  std::optional<WatchedCache> watched_;  // of a server, in place of the pool
+  std::map<std::string, std::shared_ptr<watch::Feed>>
+      feeds_;  // of servers: no state, reset() keeps them
   std::filesystem::path model_dir_;
   std::vector<int32_t> evicted_;  // by the command that runs
   CacheMetrics told_;             // what the story of the live run has told

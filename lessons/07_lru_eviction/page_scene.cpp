@@ -150,9 +150,9 @@ class Picture {
     const Tiles tiles = fit_tiles(scene_.room(), shown_);
     draw_ends(tiles.bottom_of_queue());
     if (shown_.queue.empty()) {
-      scene_
-          .label("queue/none", tiles.in_queue(0), shown_.nobody,
-                 {.size = 14, .paint = {viz::Ink::kDim}}, 6)
+      Place at = tiles.in_queue(0);
+      at.w = std::max(at.w, viz::text_width(shown_.nobody, 14) + 14);
+      scene_.label("queue/none", at, shown_.nobody, {.size = 14, .paint = {viz::Ink::kDim}}, 6)
           .during({0.8f, 1});
     }
     for (size_t i = 0; i < shown_.queue.size(); ++i) {
@@ -249,6 +249,8 @@ class Picture {
         .selecting(sequence.name)
         .tip("request " + sequence.name + ": a click selects it");
     std::string text = sequence.name;
+    const std::string cut = shown_.cut.empty() ? "" : shown_.cut[t];
+    if (!cut.empty() && viz::text_width(text + "   " + cut, 12) < at.w - 8) text += "   " + cut;
     const std::string more = fmt::format("{}   \u2713 {} found", text, shown_.num_found[t]);
     if (shown_.num_found[t] > 0 && viz::text_width(more, 12) < at.w - 8) text = more;
     if (at.w > 20) {
@@ -264,7 +266,7 @@ class Picture {
 
 void draw_picture(viz::Scene& scene, const Shown& shown, const Story& story) {
   Picture picture(scene, shown, story);
-  if (shown.pool.blocks.size() > kMostTiles) {
+  if (shown.pool.blocks.size() > kMostTiles && shown.most_queued == 0) {
     picture.draw_cells();
   } else {
     picture.draw_tiles();
@@ -294,6 +296,22 @@ void strike_out(viz::Scene& scene, const Shown& before, const Story& story) {
   }
 }
 
+/// Beside the legend: how much has no room, in as many words as have.
+void draw_more(viz::Scene& scene, const Shown& shown) {
+  const viz::Room& room = scene.room();
+  float used = 0;
+  for (const viz::Shape& shape : scene.shapes()) {
+    if (shape.id.starts_with("legend/")) used = std::max(used, shape.at.right());
+  }
+  for (const std::string& words : shown.more) {
+    const float wide = viz::text_width(words, 13) + 2;
+    if (used + 16 + wide > room.w) continue;
+    scene.label("more", {room.w - wide, room.h - kLegend + 2, wide, kLegend - 2}, words,
+                {.size = 13});
+    return;
+  }
+}
+
 }  // namespace
 
 viz::Scene EvictionPage::scene(const viz::Room& room) {
@@ -313,6 +331,7 @@ viz::Scene EvictionPage::scene(const viz::Room& room) {
                                                        {viz::State::kCached, "free, can be found"},
                                                        {viz::State::kFree, "free, holds nothing"},
                                                        {viz::State::kEvicted, "evicted"}});
+  draw_more(scene, now_);
   return scene;
 }
 

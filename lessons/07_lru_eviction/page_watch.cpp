@@ -7,57 +7,47 @@
 
 #include "common/base/error.h"
 #include "common/base/table.h"
+#include "page_eviction.h"
 #include "viz/names.h"
 
 namespace lesson07 {
 
 using namespace watch;
 
-WatchedCache::WatchedCache(const std::string& file, const std::filesystem::path& model_dir) {
-  RecordingReader reader(file == "example"
-                             ? std::filesystem::path(KV_RECORDINGS "/example.kvevents")
-                             : std::filesystem::path(file));
-  Watcher ahead;
-  size_t most = 0;
-  for (Frame frame; reader.next(frame);) {
-    ahead.take(frame);
-    most = std::max(most, ahead.mirror().blocks().size());
-    for (const auto& [name, block] : ahead.mirror().blocks()) {
-      block_size_ = std::max(block_size_, block.block_size);
-    }
-    if (most > kMostTiles - kMostEvicted) {
-      kv::user_error(
-          "watch {}: the server's cache has {} blocks or more, and the page has room for {}; "
-          "./course watch {} shows it as text",
-          file, most, kMostTiles - kMostEvicted, file);
-    }
-    frames_.push_back(std::move(frame));
-  }
-  if (frames_.empty()) kv::user_error("watch {}: there is no batch in it", file);
-  // What one step evicts is dropped from sight in the next, so a tile is never two blocks in one.
-  tiles_.resize(2 * most + kMostEvicted);
+WatchedCache::WatchedCache(std::shared_ptr<Feed> feed, const std::filesystem::path& model_dir)
+    : feed_(std::move(feed)), tiles_(2 * (kMostStanding + kMostEvicted)) {
   try {
     tokenizer_ = kv::Tokenizer::load(model_dir);
   } catch (const kv::UserError&) {  // numbers are shown
   }
-  happened_ =
-      fmt::format("A recording of {}. What the server stores stands below, each prefix in a row.",
-                  kv::count_of(std::ssize(frames_), "batch"));
+  const std::string what =
+      is_live() ? fmt::format("Listening to {}.", feed_->name())
+                : fmt::format("A recording of {}.",
+                              kv::count_of(static_cast<int64_t>(feed_->size()), "batch"));
+  happened_ = what + " What the server stores stands below, each prefix in a row.";
 }
 
-std::string WatchedCache::story() const { return happened_; }
+std::string WatchedCache::why_not_next() const {
+  if (num_taken_ < feed_->size()) return "";
+  if (!is_live()) return "the recording has ended";
+  return fmt::format("nothing {} has come from {} yet", num_taken_ > 0 ? "new" : "at all",
+                     feed_->name());
+}
 
 std::string WatchedCache::next(int count) {
-  if (num_taken_ == frames_.size()) kv::user_error("next: the recording has ended");
   Changes changes;
   std::string notes;
-  for (; count > 0 && num_taken_ < frames_.size(); --count) {
-    const Watcher::Step step = watcher_.take(frames_[num_taken_++]);
+  Words gone;
+  const int64_t stored_before = watcher_.mirror().num_stored();
+  for (const size_t end = feed_->end_of_step(num_taken_, count); num_taken_ < end; ++num_taken_) {
+    Watcher::Step step = watcher_.take(feed_->frame(num_taken_));
     changes += step.changes;
+    for (Changes::Evicted& one : step.changes.evicted) gone[one.name] = std::move(one.tokens);
     if (!step.note.empty()) notes += " " + step.note + ".";
   }
-  place();
-  name_chains();
+  excerpt_ = excerpt(watcher_.mirror(), stored_before, kMostStanding);
+  place(gone);
+  name_rows();
   happened_ = fmt::format("Batch {}: ", num_taken_);
   if (changes.stored > 0) happened_ += kv::count_of(changes.stored, "block") + " stored";
   if (changes.again > 0) happened_ += fmt::format(", {} of them again", changes.again);
@@ -68,13 +58,26 @@ std::string WatchedCache::next(int count) {
   return happened_ += "." + notes;
 }
 
-/// Keeps the tiles of what is still there, and gives new blocks tiles that were empty before.
-void WatchedCache::place() {
+/// Keeps the tiles of what is still shown, and gives new blocks tiles that were empty before.
+void WatchedCache::place(const Words& gone) {
   const EventMirror& mirror = watcher_.mirror();
-  std::set<BlockName> seen;  // of the evicted, those that are shown: the last ones
+  std::map<BlockName, std::vector<int32_t>> wanted;  // by name, with what is known of their tokens
+  std::vector<std::pair<int64_t, BlockName>> fresh;  // of these, those without a tile; in order
+  for (const Excerpt::Row& row : excerpt_.rows) {
+    for (const size_t i : row.shown) {
+      const BlockName& name = row.chain.blocks[i];
+      const MirroredBlock& block = *mirror.find(name);
+      if (wanted.try_emplace(name, block.tokens).second) fresh.emplace_back(block.stored_at, name);
+      block_size_ = std::max(block_size_, block.block_size);
+    }
+  }
+  std::ranges::sort(fresh);
+  size_t num_evicted = 0;
   for (auto name = mirror.evicted().rbegin();
-       name != mirror.evicted().rend() && std::ssize(seen) < kMostEvicted; ++name) {
-    seen.insert(*name);
+       name != mirror.evicted().rend() && num_evicted < kMostEvicted; ++name, ++num_evicted) {
+    const auto words = gone.find(*name);
+    if (words != gone.end()) fresh.emplace_back(INT64_MAX, *name);
+    wanted[*name] = words == gone.end() ? std::vector<int32_t>() : words->second;
   }
   std::vector<Tile*> empty;
   std::set<BlockName> placed;
@@ -85,50 +88,45 @@ void WatchedCache::place() {
     }
     const MirroredBlock* const block = mirror.find(tile.name);
     tile.came_again = block != nullptr && block->was_evicted;
-    tile.is_known = block != nullptr || seen.contains(tile.name);
+    tile.is_known = wanted.contains(tile.name);
     if (tile.is_known) placed.insert(tile.name);
   }
-  std::vector<std::pair<int64_t, BlockName>> fresh;
-  for (const auto& [name, block] : mirror.blocks()) {
-    if (!placed.contains(name)) fresh.emplace_back(block.stored_at, name);
-  }
-  std::ranges::sort(fresh);
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    const MirroredBlock& block = *mirror.find(fresh[i].second);
-    *empty.at(i) = {fresh[i].second, block.tokens, true, block.was_evicted};
+  auto next = empty.begin();
+  for (const auto& [stored_at, name] : fresh) {
+    if (!placed.insert(name).second) continue;
+    const MirroredBlock* const block = mirror.find(name);
+    **next++ = {name, wanted.at(name), true, block != nullptr && block->was_evicted};
   }
 }
 
-void WatchedCache::name_chains() {
-  chains_ = watcher_.mirror().chains();
-  std::ranges::sort(chains_, {}, [&](const Chain& chain) {
-    return watcher_.mirror().find(chain.blocks.back())->stored_at;
-  });
-  letters_.assign(chains_.size(), -1);
+/// Letters in the order in which prefixes come; a row keeps the letter that its own blocks had.
+void WatchedCache::name_rows() {
+  std::vector<Excerpt::Row>& rows = excerpt_.rows;
+  letters_.assign(rows.size(), -1);
   std::set<int> used;
-  for (size_t c = 0; c < chains_.size(); ++c) {
-    const auto& blocks = chains_[c].blocks;
-    for (auto name = blocks.rbegin(); name != blocks.rend() && letters_[c] < 0; ++name) {
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto& blocks = rows[r].chain.blocks;
+    for (auto name = blocks.rbegin(); name != blocks.rend() && letters_[r] < 0; ++name) {
       const auto had = letter_of_.find(*name);
-      if (had != letter_of_.end() && used.insert(had->second).second) letters_[c] = had->second;
+      if (had != letter_of_.end() && used.insert(had->second).second) letters_[r] = had->second;
     }
   }
   letter_of_.clear();
-  for (size_t c = 0; c < chains_.size(); ++c) {
-    for (int free = 0; letters_[c] < 0; ++free) {
-      if (used.insert(free).second) letters_[c] = free;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (int free = 0; letters_[r] < 0; ++free) {
+      if (used.insert(free).second) letters_[r] = free;
     }
-    const auto& blocks = chains_[c].blocks;
-    for (size_t i = blocks.size() - chains_[c].num_own; i < blocks.size(); ++i) {
-      letter_of_[blocks[i]] = letters_[c];
+    const auto& blocks = rows[r].chain.blocks;
+    for (size_t i = blocks.size() - rows[r].chain.num_own; i < blocks.size(); ++i) {
+      letter_of_[blocks[i]] = letters_[r];
     }
   }
-  std::vector<size_t> order(chains_.size());
-  for (size_t c = 0; c < order.size(); ++c) order[c] = c;
-  std::ranges::sort(order, {}, [&](size_t c) { return letters_[c]; });
-  std::vector<Chain> sorted;
-  for (const size_t c : order) sorted.push_back(std::move(chains_[c]));
-  chains_ = std::move(sorted);
+  std::vector<size_t> order(rows.size());
+  for (size_t r = 0; r < order.size(); ++r) order[r] = r;
+  std::ranges::sort(order, {}, [&](size_t r) { return letters_[r]; });
+  std::vector<Excerpt::Row> sorted;
+  for (const size_t r : order) sorted.push_back(std::move(rows[r]));
+  rows = std::move(sorted);
   std::ranges::sort(letters_);
 }
 
@@ -158,6 +156,8 @@ Shown WatchedCache::shown() const {
               .tables = {},
               .num_found = {},
               .most_queued = kMostEvicted,
+              .cut = {},
+              .more = {},
               .front = "evicted: forgotten next",
               .back = "evicted last \u2190",
               .nobody = "nothing has been evicted"};
@@ -180,33 +180,91 @@ Shown WatchedCache::shown() const {
       shown.queue.push_back(found->second);
     }
   }
-  for (size_t c = 0; c < chains_.size(); ++c) {
+  for (size_t r = 0; r < excerpt_.rows.size(); ++r) {
+    const auto& [chain, places] = excerpt_.rows[r];
     std::vector<int32_t> ids;
-    for (const BlockName& name : chains_[c].blocks) ids.push_back(id_of.at(name));
-    const viz::SequenceView sequence{viz::letters(letters_[c]), letters_[c] % viz::kNumHues};
+    for (const size_t i : places) ids.push_back(id_of.at(chain.blocks[i]));
+    const viz::SequenceView sequence{viz::letters(letters_[r]), letters_[r] % viz::kNumHues};
     shown.tables.push_back(
         shown.pool.add(sequence, ids, static_cast<int>(std::ssize(ids)) * block_size_));
     shown.num_found.push_back(0);
+    const auto num_blocks = std::ssize(chain.blocks);
+    shown.cut.push_back(
+        std::ssize(ids) == num_blocks
+            ? ""
+            : fmt::format("{} of {}", ids.size(), kv::count_of(num_blocks, "block")));
+  }
+  if (excerpt_.num_more > 0) {
+    shown.more = {
+        fmt::format(
+            "and {} in {}", kv::count_of(excerpt_.num_more, "more block"),
+            excerpt_.num_cut == 1 ? "1 prefix" : kv::with_commas(excerpt_.num_cut) + " prefixes"),
+        fmt::format("and {} more", kv::with_commas(excerpt_.num_more))};
   }
   return shown;
 }
 
 std::vector<viz::Counter> WatchedCache::counters() const {
   const Counts& counts = watcher_.counts();
-  return {{"batch", static_cast<int64_t>(num_taken_), "batch", "Batches of the recording so far.",
-           fmt::format("{} / {}", num_taken_, frames_.size())},
+  return {{"batch", static_cast<int64_t>(num_taken_), "batch",
+           "Batches so far, of those that are here.",
+           fmt::format("{} / {}", num_taken_, feed_->size())},
           {"standing", watcher_.mirror().num_blocks(), "standing", "Blocks in the server's cache."},
-          {"prefixes", std::ssize(chains_), "prefixes", "That no longer one contains."},
+          {"prefixes", excerpt_.num_prefixes, "prefixes", "That no longer one contains."},
           {"stored", counts.changes.stored, "stored", "Blocks stored so far."},
           {"again", counts.changes.again, "again", "Of these, blocks that had been evicted."},
           {"evicted", counts.changes.removed, "evicted", "Blocks evicted so far."},
-          {"missing", counts.missing}};
+          {"missing", counts.missing},
+          {"restarts", counts.restarts},
+          {"more", excerpt_.num_more}};
 }
 
 std::vector<viz::LegendEntry> WatchedCache::legend() {
   return {{viz::State::kInUse, "stands in the cache"},
           {viz::State::kFound, "was evicted, came again"},
           {viz::State::kEvicted, "evicted"}};
+}
+
+void EvictionPage::declare_watch() {
+  declare(pools_only(
+      {{"watch",
+        {viz::text("WHAT").field("a server, tcp://HOST:PORT, or a recording", "example"),
+         viz::word("REPLAY").or_else("")},
+        "the cache of a server, as its events tell it: WHAT is its endpoint, or a recording that "
+        "./course watch made, or example; a server is asked for what is missing at REPLAY",
+        [this](auto& w) { return watch(w[0].text, w[1].text); }}}));
+  declare({{"next",
+            {viz::number("COUNT", 1, 100'000).or_else("0")},
+            "the next COUNT batches; without it one of a recording, all that a server has sent",
+            [this](auto& w) { return reason_ = watched_->next(w[0].number); },
+            [this](auto&) { return watched_ ? watched_->why_not_next() : "nothing is watched"; },
+            true,
+            [this] { return watched_ && watched_->waits(); }},
+           {"leave",
+            {},
+            "back to the pool of this page",
+            [this](auto&) {
+              watched_.reset();
+              now_ = {};
+              return reason_ = "The pool of this page, as it was.";
+            },
+            [this](auto&) { return watched_ ? "" : "nothing is watched"; }}});
+}
+
+/// A server's frames are kept for as long as the page: what comes now does not come again.
+std::string EvictionPage::watch(const std::string& what, const std::string& replay_endpoint) {
+  std::shared_ptr<Feed> feed;
+  if (!Feed::is_endpoint(what)) {
+    feed = std::make_shared<Feed>(what == "example" ? KV_RECORDINGS "/example.kvevents" : what,
+                                  replay_endpoint);
+  } else {
+    std::shared_ptr<Feed>& kept = feeds_[what + " " + replay_endpoint];
+    if (!kept) kept = std::make_shared<Feed>(what, replay_endpoint);
+    feed = kept;
+  }
+  watched_.emplace(std::move(feed), model_dir_);
+  now_ = {};
+  return reason_ = watched_->story();
 }
 
 }  // namespace lesson07

@@ -39,7 +39,7 @@ struct TablePage : kvtest::CountingPage {
               "it is VALUE",
               told}});
     declare(viz::unless([this] { return counters()[0].value > 0 ? "" : "it is zero"; },
-                        {{"on", {}, "go on", told, {}, true}}));
+                        {{"on", {}, "go on", told, {}, true, [this] { return comes; }}}));
   }
   void draw(viz::Ui& ui) override {
     buttons(ui, {{"all", "All", "make all A B C"}, {"big", "Big", "make A 99 hash"}});
@@ -51,6 +51,7 @@ struct TablePage : kvtest::CountingPage {
     refusal = command.verb + ": " + why;
   }
   std::string refusal;
+  bool comes = false;  // what `on` goes on with
   std::string answer(const std::string& line) {
     try {
       return apply(viz::parse_command(line, 3));
@@ -83,6 +84,32 @@ TEST_CASE("a page's table says what a line means and what is wrong with it") {
   CHECK(page.next_step().empty());
   page.answer("add 1");
   CHECK(page.next_step() == "on");
+}
+
+TEST_CASE("playing waits for what is on its way, and a step by hand is told why it does nothing") {
+  auto made = std::make_unique<TablePage>();
+  TablePage& page = *made;
+  viz::Session session(std::move(made));
+  CHECK_FALSE(session.can_step());
+  page.comes = true;
+  CHECK(page.waits());
+  CHECK(session.can_step());
+  session.playing = true;
+  session.advance(100);
+  CHECK(session.playing);
+  CHECK(session.log().empty());
+  session.run(viz::parse_command("add 1"));
+  CHECK_FALSE(page.waits());
+  session.advance(100);
+  CHECK(session.log().size() == 2);
+  session.run(viz::parse_command("add -1"));
+  session.playing = false;
+  CHECK_FALSE(session.step());
+  CHECK(session.log().back().text == "on: it is zero; nothing has changed");
+  page.comes = false;
+  session.playing = true;
+  session.advance(100);
+  CHECK_FALSE(session.playing);
 }
 
 TEST_CASE("buttons and fields of a page come from its table") {

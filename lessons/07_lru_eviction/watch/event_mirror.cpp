@@ -70,6 +70,7 @@ void EventMirror::apply(const BlockRemoved& event, Changes& changes) {
     ++changes.removed;
     --num_blocks_;
     if (--block->second.num_copies > 0) continue;
+    changes.evicted.push_back({name, std::move(block->second.tokens)});
     blocks_.erase(block);
     remember(name);
   }

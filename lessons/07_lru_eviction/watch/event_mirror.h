@@ -30,10 +30,15 @@ struct MirroredBlock {
 
 /// What one batch changed.
 struct Changes {
+  struct Evicted {
+    BlockName name;
+    std::vector<int32_t> tokens;
+  };
   int64_t stored = 0, again = 0;  // blocks; of these, that had been evicted
   int64_t removed = 0;
   int64_t not_there = 0;  // removed, though nothing was known of them: events were missed
   int64_t cleared = 0;    // times that all were forgotten
+  std::vector<Evicted> evicted = {};  // the last copies, of this batch alone: += leaves them out
   Changes& operator+=(const Changes& other);
 };
 
@@ -56,6 +61,7 @@ class EventMirror {
   void clear();
 
   int64_t num_blocks() const { return num_blocks_; }  // copies count
+  int64_t num_stored() const { return num_stored_; }  // so far: the next stored_at
   const std::unordered_map<BlockName, MirroredBlock>& blocks() const { return blocks_; }
   const MirroredBlock* find(const BlockName& name) const;
   /// Names of blocks that were evicted and have not come again, the last one at the back.

@@ -1,17 +1,25 @@
-// In place of sockets.cpp in a build without ZeroMQ.
+// In place of sockets.cpp and listener.cpp in a build without ZeroMQ.
 
 #include "common/base/error.h"
+#include "listener.h"
 #include "sockets.h"
 
 namespace lesson07::watch {
 namespace {
 
 [[noreturn]] void missing() {
+#ifdef __EMSCRIPTEN__
+  kv::user_error(
+      "a web page cannot listen to a server's events; ./course viz 7 can, and recordings play "
+      "here, "
+      "too");
+#else
   kv::user_error(
       "this build has no ZeroMQ, so it can neither watch nor publish at an address, only read and "
       "write recordings; install libzmq (Debian: libzmq3-dev), then configure again: cmake "
       "--preset "
       "default");
+#endif
 }
 
 }  // namespace
@@ -31,5 +39,11 @@ bool Subscriber::replay(uint64_t, std::chrono::milliseconds,
   missing();
 }
 bool Subscriber::can_replay() const { missing(); }
+
+class Listener::Thread {};
+Listener::Listener(const std::string&, const std::string&) { missing(); }
+Listener::~Listener() = default;
+size_t Listener::num_waiting() const { missing(); }
+std::vector<Frame> Listener::take(size_t) { missing(); }
 
 }  // namespace lesson07::watch

@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "tests/support/temp_dir.h"
+#include "watch/listener.h"
 #include "watch/watcher.h"
 
 using namespace lesson07::watch;
@@ -83,6 +84,31 @@ TEST_CASE("sockets: who comes late asks for what was before, and misses nothing"
   CHECK(watcher.is_complete());
   CHECK(watcher.next_seq() == 60);
   CHECK(watcher.mirror().num_blocks() == 60);
+}
+
+TEST_CASE("listener: frames wait until they are taken, those that were missed in their place") {
+  Publisher publisher("tcp://127.0.0.1:*");
+  Publisher memory("tcp://127.0.0.1:*", "", "tcp://127.0.0.1:*");  // of all that was ever sent
+  for (uint64_t seq = 0; seq < 10; ++seq) memory.send(frame(seq));
+  Listener listener(publisher.endpoint(), memory.replay_endpoint());
+  const auto wait_until = [&](size_t count) {
+    for (int i = 0; i < 2000 && listener.num_waiting() < count; ++i) {
+      memory.answer_replays();
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    REQUIRE(listener.num_waiting() == count);
+  };
+  wait_until(10);
+  CHECK(listener.take(4).size() == 4);
+  wait_for(publisher, 1);
+  memory.send(frame(10));
+  memory.send(frame(11));
+  publisher.send(frame(12));
+  wait_until(9);
+  const std::vector<Frame> rest = listener.take(100);
+  REQUIRE(rest.size() == 9);
+  for (size_t i = 0; i < rest.size(); ++i) CHECK(rest[i].seq == i + 4);
+  CHECK(listener.take(1).empty());
 }
 
 TEST_CASE("sockets: an endpoint that is none, or taken, is refused by name") {
