@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -55,7 +54,7 @@ std::vector<uint64_t> from(uint64_t first, uint64_t count) {
   return all;
 }
 
-/// The words of each tile: "17" of block 3. A tile that only says what reads it, too, has none.
+/// The words of each tile: "17" of block 3.
 std::map<int, std::string> tiles_of(const viz::Scene& scene) {
   std::map<int, std::string> tiles;
   for (const viz::Shape& shape : scene.shapes()) {
@@ -166,13 +165,12 @@ struct Live {
   int64_t value(const std::string& counter) const {
     return session.page().counter(counter).value();
   }
-  std::string state() const {
+  std::string state() {
     std::string text;
     for (const std::string& name : session.page().counter_names()) {
       text += name + "=" + std::to_string(value(name)) + " ";
     }
-    for (const std::string& word :
-         words_of(const_cast<viz::Session&>(session).page().scene(kLarge))) {
+    for (const std::string& word : words_of(session.page().scene(kLarge))) {
       text += word + " ";
     }
     return text;
