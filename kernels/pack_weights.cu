@@ -98,7 +98,10 @@ PackedWeights pack_weights(std::span<const Matrix> parts, PackOrder order, const
     const int piece_rows =
         static_cast<int>(std::clamp<int64_t>(kPieceBytes / row_bytes, 1, std::max(part.rows, 1)));
     const auto need = static_cast<size_t>(piece_rows * row_bytes);
-    if (staging.bytes() < need) staging = DeviceBuffer(stream.device(), need);
+    if (staging.bytes() < need) {
+      stream.synchronize();  // the last part may still be read
+      staging = DeviceBuffer(stream.device(), need);
+    }
     piece.raw = staging.data();
     piece.dtype = part.dtype;
     for (piece.first_row = 0; piece.first_row < part.rows; piece.first_row += piece_rows) {
