@@ -24,8 +24,8 @@ struct GenerateOptions {
   std::string device = "auto";
   std::string kernel = "fast";
   std::filesystem::path model_dir;
-  int window = 0;      // not 0: layers see so many tokens, whatever config.json says,
-  int full_every = 6;  // but each so-manieth layer, which sees all
+  int window = 0;      // not 0: layers see so many tokens, whatever config.json says;
+  int full_every = 6;  // but each layer whose number (from 1) this divides sees all of them
   SamplingParams sampling;
   std::string json_file;  // empty: none; "-": standard output, and people's output goes to stderr
 };
