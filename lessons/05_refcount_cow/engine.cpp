@@ -133,7 +133,7 @@ kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
   kv::PassTimer timer;
   make_cache(kv::samples_of(request, params.num_beams));
   const kv::AtEnd free_blocks{[this] { free_all(); }};
-  if (!search.done()) sequences_ = {manager_->add_sequence()};
+  if (!search.done()) sequences_.assign(1, manager_->add_sequence());
 
   std::vector<int32_t> tokens;
   for (bool go_on = true; go_on && !search.done();) {
