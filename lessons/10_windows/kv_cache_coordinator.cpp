@@ -87,7 +87,7 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::start(int64_t id, in
   int64_t wanted = 0;
   for (size_t group = 0; group < groups_.size(); ++group) {
     // A hit on a free block takes one from the free ones, too.
-    const auto revived = std::ranges::count_if(
+    const int64_t revived = std::ranges::count_if(
         entries(group), [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
     // Later tokens take the blocks of those that will have fallen out by then.
     const int64_t most = most_in_group(group, int64_t{computed.num_tokens} + must_fit);
