@@ -53,7 +53,7 @@ inline std::vector<Arrival> waves(size_t count) {
 }
 
 /// Serves them in waves, and forgets all K and V every `reset_every` passes at first.
-/// The bits are the wanted ones, and no block is left.
+/// The bits are the wanted ones, the books are right before each pass, and no block is left.
 inline lesson08::ServeResult check_served(ServingEngine& engine,
                                           std::span<const kv::Request> requests,
                                           const kv::GenerateResult& wanted, int reset_every) {
@@ -61,6 +61,7 @@ inline lesson08::ServeResult check_served(ServingEngine& engine,
   auto result = engine.serve(requests, waves(requests.size()), {}, [&](const auto&, const auto&) {
     const bool resets = reset_every > 0 && ++pass < 5 * reset_every;  // and then lets go
     if (resets && pass % reset_every == 0) engine.reset_prefix_cache();
+    engine.manager()->check();
     return true;
   });
   check_equal(result.generated, wanted);
@@ -85,27 +86,19 @@ inline void check_throwing_callbacks(ServingEngine& engine, std::span<const kv::
   check_equal(engine.generate(requests), wanted);
 }
 
-/// Pools, blocks, chunks, preemption, caching, the gate, resets.
-inline void check_configurations(kv::Model& model, int num_requests) {
-  struct Config {
-    int block_size, num_blocks;
-    lesson08::SchedulerOptions scheduler;
-    int bits = 64;
-    bool caching = true;
-    int reset_every = 0;  // passes
-  };
-  const Config configs[] = {
-      {16, 0, {}},
-      {16, 24, {}},
-      {16, 24, {.max_tokens_per_pass = 64, .max_chunk = 16}, 3},
-      {16, 24, {.max_tokens_per_pass = 64, .max_chunk = 16, .full_sequence_must_fit = false}},
-      {16, 24, {.max_tokens_per_pass = 150, .chunked_prefill = false}, 64, true, 5},
-      {4, 48, {.max_tokens_per_pass = 32, .max_running = 8}},
-      {1, 160, {.max_tokens_per_pass = 128, .max_chunk = 7}, 64, true, 9},
-      {64, 5, {}, 64, false},
-      {16, 9, {.max_tokens_per_pass = 16}, 0},
-      {256, 3, {.max_tokens_per_pass = 1000, .max_running = 2, .max_chunk = 100}}};
-  const std::vector<kv::Request> requests = mixed(num_requests);
+/// A way to serve.
+struct Config {
+  int block_size, num_blocks;
+  lesson08::SchedulerOptions scheduler;
+  int bits = 64;  // of the hash
+  bool caching = true;
+  int reset_every = 0;  // passes
+};
+
+/// All of these give the bits of a flat cache, preempt, and find prefixes.
+template <class Engine>
+void check_configurations(kv::Model& model, std::span<const Config> configs,
+                          std::span<const kv::Request> requests) {
   const auto wanted = flat(model, requests);
   int64_t preemptions = 0, hits = 0;
   for (const Config& c : configs) {
@@ -117,18 +110,35 @@ inline void check_configurations(kv::Model& model, int num_requests) {
                                    .hasher = lesson06::narrow_hasher(c.bits),
                                    .caching = c.caching};
       serve.scheduler.order = order;
-      ServingEngine engine(model, {c.block_size, c.num_blocks}, serve);
+      Engine engine(model, {c.block_size, c.num_blocks}, serve);
       const auto result = check_served(engine, requests, wanted, c.reset_every);
       preemptions += result.num_preemptions;
       hits += result.generated.counters.named("cache_hit_tokens");
     }
   }
-  CHECK(preemptions > num_requests / 2);
-  CHECK(hits > 10 * num_requests);
+  CHECK(preemptions > std::ssize(requests) / 2);
+  CHECK(hits > 10 * std::ssize(requests));
+}
+
+/// Pools, blocks, chunks, preemption, caching, the gate, resets.
+inline void check_configurations(kv::Model& model, int num_requests) {
+  const Config configs[] = {
+      {16, 0, {}},
+      {16, 24, {}},
+      {16, 24, {.max_tokens_per_pass = 64, .max_chunk = 16}, 3},
+      {16, 24, {.max_tokens_per_pass = 64, .max_chunk = 16, .full_sequence_must_fit = false}},
+      {16, 24, {.max_tokens_per_pass = 150, .chunked_prefill = false}, 64, true, 5},
+      {4, 48, {.max_tokens_per_pass = 32, .max_running = 8}},
+      {1, 160, {.max_tokens_per_pass = 128, .max_chunk = 7}, 64, true, 9},
+      {64, 5, {}, 64, false},
+      {16, 9, {.max_tokens_per_pass = 16}, 0},
+      {256, 3, {.max_tokens_per_pass = 1000, .max_running = 2, .max_chunk = 100}}};
+  check_configurations<ServingEngine>(model, configs, mixed(num_requests));
 }
 
 /// Padded passes, and tokens that the device chooses.
-inline void check_padded(kv::Model& model) {
+template <class Engine = ServingEngine>
+void check_padded(kv::Model& model, int num_blocks = 40) {
   std::vector<kv::Request> requests = mixed(14, 11);
   for (kv::Request& request : requests) request.sampling.temperature = 0;
   const auto wanted = flat(model, requests);
@@ -137,8 +147,8 @@ inline void check_padded(kv::Model& model) {
     for (const bool on_device : {false, true}) {
       CAPTURE(pad);
       CAPTURE(on_device);
-      ServingEngine engine(model, {.block_size = 8, .num_blocks = 40},
-                           {.choose_on_device = on_device, .pad_decodes_to = pad});
+      Engine engine(model, {.block_size = 8, .num_blocks = num_blocks},
+                    {.choose_on_device = on_device, .pad_decodes_to = pad});
       auto result = engine.serve(requests, {});
       CHECK(result.host_seconds.size() == (on_device ? result.generated.passes.size() : 0));
       for (size_t i = 0; on_device && i < requests.size(); ++i) {  // a digest of no logits
