@@ -34,7 +34,7 @@ ComputedBlocks KvCacheCoordinator::get_computed_blocks(std::span<const int32_t> 
   // What a group has found stands until another one finds less: it is looked for again then.
   size_t agreed = 0;  // groups in a row that have found just so many blocks
   for (size_t i = 0; agreed < sliding_.size(); i = (i + 1) % sliding_.size()) {
-    found[i] = sliding_[i].find_longest_hit(full, computed.num_refused);
+    found[i] = sliding_[i].find_longest_cache_hit(full, computed.num_refused);
     agreed = found[i].size() == full.size() ? agreed + 1 : 1;
     full.resize(found[i].size());
   }
@@ -61,7 +61,7 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::grow(int64_t id, int
   const int needed = full.blocks_to_extend(num_new_tokens);
   int64_t free = pool_->num_free();
   for (const SlidingWindowManager& group : sliding_) {
-    free += std::ranges::count_if(group.fallen_out(id, num_computed), [&](int32_t block) {
+    free += std::ranges::count_if(group.skipped_blocks(id, num_computed), [&](int32_t block) {
       return pool_->ref_cnt(block) == 1;  // nobody else holds it
     });
   }
@@ -69,7 +69,7 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::grow(int64_t id, int
   full.reserve(static_cast<size_t>(full.num_blocks() + needed));
   for (SlidingWindowManager& group : sliding_) group.reserve(id, needed);
   // From here on nothing can fail.
-  for (SlidingWindowManager& group : sliding_) group.free_fallen_out(id, num_computed);
+  for (SlidingWindowManager& group : sliding_) group.remove_skipped_blocks(id, num_computed);
   return extend(id, num_new_tokens, needed);
 }
 

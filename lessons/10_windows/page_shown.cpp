@@ -74,11 +74,12 @@ Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) 
     }
     int64_t refused = 0;
     const SlidingWindowManager alone(*pool_, group, settings_.window);
-    found.alone.push_back(static_cast<int>(alone.find_longest_hit(full, refused).size()));
+    found.alone.push_back(static_cast<int>(alone.find_longest_cache_hit(full, refused).size()));
     // A window of two needs one block: the last one.
     const SlidingWindowManager one_block(*pool_, group, 2);
     for (size_t i = 0; i < full.size(); ++i) {
-      has[i] = one_block.find_longest_hit(std::span(full).first(i + 1), refused).size() == i + 1;
+      has[i] =
+          one_block.find_longest_cache_hit(std::span(full).first(i + 1), refused).size() == i + 1;
     }
   }
   return found;

@@ -60,8 +60,8 @@ int64_t SlidingWindowManager::most_blocks(int64_t num_tokens, int max_new_tokens
   return std::min(all, (at_once + size - 2) / size + 1);
 }
 
-std::vector<int32_t> SlidingWindowManager::find_longest_hit(std::span<const int32_t> full,
-                                                            int64_t& num_refused) const {
+std::vector<int32_t> SlidingWindowManager::find_longest_cache_hit(std::span<const int32_t> full,
+                                                                  int64_t& num_refused) const {
   std::vector<int32_t> entries(full.size(), kNull);
   size_t end = full.size();
   int in_a_row = 0;  // that were found, the last one of them before `end`
@@ -100,7 +100,7 @@ void SlidingWindowManager::extend(int64_t id, int num_tokens, std::span<const in
   request(id).table.extend(num_tokens, new_blocks);
 }
 
-std::span<const int32_t> SlidingWindowManager::fallen_out(int64_t id, int num_computed) const {
+std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int num_computed) const {
   const Request& of = request(id);
   const int end = num_skipped_tokens(num_computed) / pool_->block_size();
   const auto first = static_cast<size_t>(of.num_null);
@@ -108,9 +108,9 @@ std::span<const int32_t> SlidingWindowManager::fallen_out(int64_t id, int num_co
                                       static_cast<size_t>(std::max(end, of.num_null)) - first);
 }
 
-void SlidingWindowManager::free_fallen_out(int64_t id, int num_computed) {
+void SlidingWindowManager::remove_skipped_blocks(int64_t id, int num_computed) {
   Request& of = request(id);
-  const auto blocks = fallen_out(id, num_computed);
+  const auto blocks = skipped_blocks(id, num_computed);
   pool_->free_blocks(blocks);
   for (size_t left = blocks.size(); left > 0; --left) of.table.replace(of.num_null++, kNull);
 }

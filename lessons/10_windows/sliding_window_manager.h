@@ -39,7 +39,8 @@ class SlidingWindowManager {
   /// The longest prefix that this group can go on after, within the blocks `full`, a run of group
   /// 0's that was found: table entries for it, null blocks and then those that a next query sees.
   /// `num_refused` grows by the blocks with a right hash and another content.
-  std::vector<int32_t> find_longest_hit(std::span<const int32_t> full, int64_t& num_refused) const;
+  std::vector<int32_t> find_longest_cache_hit(std::span<const int32_t> full,
+                                              int64_t& num_refused) const;
 
   /// A new request, with these entries and room for num_blocks. Takes no references yet. Nothing
   /// that comes after it allocates memory, up to so many blocks.
@@ -50,9 +51,9 @@ class SlidingWindowManager {
   void extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks);
 
   /// Blocks that have fallen out when num_computed tokens are computed, but are still held.
-  std::span<const int32_t> fallen_out(int64_t id, int num_computed) const;
+  std::span<const int32_t> skipped_blocks(int64_t id, int num_computed) const;
   /// Gives them back. What they hold can be found as long as nobody takes them.
-  void free_fallen_out(int64_t id, int num_computed);
+  void remove_skipped_blocks(int64_t id, int num_computed);
 
   /// The first num_blocks blocks are full and computed: those that are held can be found from now
   /// on. `full` is group 0's table, whose blocks can be found already.

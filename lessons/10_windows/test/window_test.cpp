@@ -16,8 +16,8 @@ struct Window {
     manager.add(1, {}, 8);
     manager.extend(1, 24, blocks);
   }
-  Ids fallen_out(int num_computed) const {
-    const auto ids = manager.fallen_out(1, num_computed);
+  Ids skipped_blocks(int num_computed) const {
+    const auto ids = manager.skipped_blocks(1, num_computed);
     return {ids.begin(), ids.end()};
   }
   Ids table() const {
@@ -46,7 +46,7 @@ struct Cached : Groups {
   /// The hit within the first num_blocks of group 0's blocks.
   Ids hit(size_t num_blocks = 6) const {
     int64_t num_refused = 0;
-    return manager.find_longest_hit(std::span(blocks[0]).first(num_blocks), num_refused);
+    return manager.find_longest_cache_hit(std::span(blocks[0]).first(num_blocks), num_refused);
   }
 
   SlidingWindowManager manager;
@@ -75,34 +75,34 @@ TEST_CASE("which tokens no later query sees") {
 TEST_CASE("a block has fallen out when all of its tokens are unseen") {
   const Window w(6);
   INFO("a window of 6, blocks 1 to 6 of 4 tokens");
-  CHECK(w.fallen_out(0).empty());
-  CHECK(w.fallen_out(8).empty());  // tokens 0 to 2 are unseen
-  CHECK(w.fallen_out(9) == Ids{1});
-  CHECK(w.fallen_out(12) == Ids{1});
-  CHECK(w.fallen_out(13) == Ids{1, 2});
-  CHECK(w.fallen_out(24) == Ids{1, 2, 3, 4});
-  CHECK(Window(0).fallen_out(24).empty());
+  CHECK(w.skipped_blocks(0).empty());
+  CHECK(w.skipped_blocks(8).empty());  // tokens 0 to 2 are unseen
+  CHECK(w.skipped_blocks(9) == Ids{1});
+  CHECK(w.skipped_blocks(12) == Ids{1});
+  CHECK(w.skipped_blocks(13) == Ids{1, 2});
+  CHECK(w.skipped_blocks(24) == Ids{1, 2, 3, 4});
+  CHECK(Window(0).skipped_blocks(24).empty());
 
   Window hit(6);  // request 2 begins after a hit: two of its entries are null blocks from the start
   hit.manager.add(2, Ids{0, 0, 3, 4}, 4);
-  CHECK(hit.manager.fallen_out(2, 12).empty());
-  CHECK(hit.manager.fallen_out(2, 16).empty());
-  const auto third = hit.manager.fallen_out(2, 17);
+  CHECK(hit.manager.skipped_blocks(2, 12).empty());
+  CHECK(hit.manager.skipped_blocks(2, 16).empty());
+  const auto third = hit.manager.skipped_blocks(2, 17);
   CHECK(Ids(third.begin(), third.end()) == Ids{3});
 }
 
 TEST_CASE("what fell out goes back, the tail first, and nothing else in the table moves") {
   Window w(6);
-  w.manager.free_fallen_out(1, 8);
+  w.manager.remove_skipped_blocks(1, 8);
   CHECK(w.table() == Ids{1, 2, 3, 4, 5, 6});
-  w.manager.free_fallen_out(1, 13);
+  w.manager.remove_skipped_blocks(1, 13);
   CHECK(w.table() == Ids{0, 0, 3, 4, 5, 6});
   CHECK(w.manager.first_block(1) == 2);
   CHECK(w.queue() == Ids{7, 8, 9, 10, 2, 1});
-  w.manager.free_fallen_out(1, 13);  // nothing more has fallen out
-  CHECK(w.fallen_out(13).empty());
-  CHECK(w.fallen_out(17) == Ids{3});
-  w.manager.free_fallen_out(1, 17);
+  w.manager.remove_skipped_blocks(1, 13);  // nothing more has fallen out
+  CHECK(w.skipped_blocks(13).empty());
+  CHECK(w.skipped_blocks(17) == Ids{3});
+  w.manager.remove_skipped_blocks(1, 17);
   CHECK(w.table() == Ids{0, 0, 0, 4, 5, 6});
   CHECK(w.queue() == Ids{7, 8, 9, 10, 2, 1, 3});
   w.manager.free(1);
@@ -146,6 +146,6 @@ TEST_CASE("blocks of another prefix are none of a window's hit") {
   run(g.manager, 2, other);
   const SlidingWindowManager manager(g.pool, 1, 5);
   int64_t num_refused = 0;
-  CHECK(manager.find_longest_hit(g.table(2, 0), num_refused) == Ids{0, 0, g.table(2, 1)[2]});
-  CHECK(manager.find_longest_hit(g.table(1, 0), num_refused) == Ids{0, 0, g.table(1, 1)[2]});
+  CHECK(manager.find_longest_cache_hit(g.table(2, 0), num_refused) == Ids{0, 0, g.table(2, 1)[2]});
+  CHECK(manager.find_longest_cache_hit(g.table(1, 0), num_refused) == Ids{0, 0, g.table(1, 1)[2]});
 }
