@@ -93,7 +93,7 @@ def step_of(number, title, body):
         raise Mistake(f"step {number} is empty")
     functions, file = [], None
     for span in re.findall(r"`([^`]+)`", paragraphs[0]):
-        if re.fullmatch(r"[\w/]+\.(cpp|cu)", span):
+        if re.fullmatch(r"[\w/]+\.(cpp|cu|h)", span):
             file = span
         elif file:
             functions.append(Function(file, " ".join(span.split()).rstrip(")")))

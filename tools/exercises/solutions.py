@@ -29,6 +29,8 @@ FEWEST, FEWEST_IN_KERNELS = 6, 2
 TOOLS = {"races": "simt-tsan", "bounds": "simt-asan"}
 DIVERGENCE = re.compile(r"not every thread comes|deadlock|the mask |meet in different calls")
 HEAD = """// Written by tools/exercise.py check.
+#ifndef KV_CHECK_NUMBERS  // a header and the file that includes it both begin with this
+#define KV_CHECK_NUMBERS
 #include <cstdlib>
 #include "common/base/todo.h"
 namespace kv_check {
@@ -38,6 +40,7 @@ inline int number(const char* name, int otherwise) {
 }
 inline const int steps = number("KV_CHECK_STEPS", 99), wrong = number("KV_CHECK_WRONG", 0);
 }  // namespace kv_check
+#endif
 """
 
 
