@@ -16,13 +16,10 @@ __global__ void compute_slot_mapping_kernel(ComputeSlotMappingArgs args) {
   kv::let_successors_start();
   kv::wait_for_predecessors();
   const auto seq = static_cast<int>(blockIdx.x);
-  const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
   const int end = args.first_row[seq + 1];
   for (int row = args.first_row[seq] + static_cast<int>(threadIdx.x); row < end;
        row += kThreadsPerCta) {
-    const int position = args.seq_len[seq] - (end - row);
-    args.slot_mapping[row] =
-        int64_t{table[position / args.block_size]} * args.block_size + position % args.block_size;
+    args.slot_mapping[row] = slot_of_row(args, seq, row);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/base/device.h"
+#include "common/base/host_device.h"
 
 namespace lesson08 {
 
@@ -22,6 +23,15 @@ struct ComputeSlotMappingArgs {
   int block_size = 0;
   int64_t* slot_mapping = nullptr;  // out: [num_rows]
 };
+
+/// The slot of a row that is sequence `seq`'s: for both twins, and for those of lesson 10. (static:
+/// with --mine a program has the learner's and this one.)
+KV_HOST_DEVICE static inline int64_t slot_of_row(const ComputeSlotMappingArgs& args, int seq,
+                                                 int row) {
+  const int32_t* const table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
+  const int position = args.seq_len[seq] - args.first_row[seq + 1] + row;
+  return int64_t{table[position / args.block_size]} * args.block_size + position % args.block_size;
+}
 
 void compute_slot_mapping_cpu(const ComputeSlotMappingArgs& args);
 void compute_slot_mapping_cuda(const ComputeSlotMappingArgs& args, const kv::Stream& stream);

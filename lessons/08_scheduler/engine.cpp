@@ -5,23 +5,26 @@
 #include <vector>
 
 #include "common/base/at_end.h"
-#include "compute_slot_mapping.h"
 
 namespace lesson08 {
+
+ComputeSlotMappingArgs ServingAttention::slot_args(const kv::PassRows& rows,
+                                                   const kv::PassArrays& arrays) const {
+  return {.first_row = arrays.first_row,
+          .seq_len = arrays.seq_len,
+          .block_tables = block_tables_,
+          .num_seqs = rows.num_seqs(),
+          .num_rows = rows.num_rows(),
+          .max_blocks_per_seq = max_blocks_per_seq_,
+          .block_size = cache_->block_size(),
+          .slot_mapping = slots_.as<int64_t>()};
+}
 
 void ServingAttention::add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) {
   arrays.make_room(slots_, rows.token_ids.size() * sizeof(int64_t));
   slot_mapping_ = slots_.as<const int64_t>();
   arrays.after_upload([this, &arrays, &rows](const kv::Stream& stream) {
-    compute_slot_mapping({.first_row = arrays.first_row,
-                          .seq_len = arrays.seq_len,
-                          .block_tables = block_tables_,
-                          .num_seqs = rows.num_seqs(),
-                          .num_rows = rows.num_rows(),
-                          .max_blocks_per_seq = max_blocks_per_seq_,
-                          .block_size = cache_->block_size(),
-                          .slot_mapping = slots_.as<int64_t>()},
-                         stream);
+    compute_slot_mapping(slot_args(rows, arrays), stream);
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/model/engine.h"
 #include "common/model/model.h"
+#include "compute_slot_mapping.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "program/served_requests.h"
@@ -28,10 +29,14 @@ class ServingAttention : public lesson04::PagedCacheAttention {
  public:
   using PagedCacheAttention::PagedCacheAttention;
 
- private:
-  void add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) override;
+ protected:
+  /// Of this pass: what its tables and slots_ are for.
+  ComputeSlotMappingArgs slot_args(const kv::PassRows& rows, const kv::PassArrays& arrays) const;
 
   kv::DeviceBuffer slots_;  // int64 [num_rows]
+
+ private:
+  void add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) override;
 };
 
 /// Serves more requests than fit. The pool and what it caches stay from one call to the next,

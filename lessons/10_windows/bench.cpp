@@ -16,7 +16,6 @@
 #include "common/program/report.h"
 #include "group_slot_mapping.h"
 #include "kv_cache_coordinator.h"
-#include "lessons/08_scheduler/compute_slot_mapping.h"
 #include "program/held_blocks.h"
 
 namespace {
@@ -84,30 +83,19 @@ std::pair<double, double> measure_slots(kv::Device device, int num_groups) {
              stream.synchronize();
            });
   };
-  const double together = microseconds([&] {
-    lesson10::group_slot_mapping({.first_row = rows.as<const int32_t>(),
-                                  .seq_len = lengths.as<const int32_t>(),
-                                  .block_tables = tables.as<const int32_t>(),
-                                  .num_groups = num_groups,
-                                  .num_seqs = kSeqs,
-                                  .num_rows = kSeqs,
-                                  .max_blocks_per_seq = kWidth,
-                                  .block_size = kBlockSize,
-                                  .slot_mapping = slots.as<int64_t>()},
-                                 stream);
-  });
+  const lesson10::GroupSlotMappingArgs args{.first = {.first_row = rows.as<const int32_t>(),
+                                                      .seq_len = lengths.as<const int32_t>(),
+                                                      .block_tables = tables.as<const int32_t>(),
+                                                      .num_seqs = kSeqs,
+                                                      .num_rows = kSeqs,
+                                                      .max_blocks_per_seq = kWidth,
+                                                      .block_size = kBlockSize,
+                                                      .slot_mapping = slots.as<int64_t>()},
+                                            .num_groups = num_groups};
+  const double together = microseconds([&] { lesson10::group_slot_mapping(args, stream); });
   const double each = microseconds([&] {
-    for (int64_t group = 0; group < num_groups; ++group) {
-      lesson08::compute_slot_mapping(
-          {.first_row = rows.as<const int32_t>(),
-           .seq_len = lengths.as<const int32_t>(),
-           .block_tables = tables.as<const int32_t>() + group * kSeqs * kWidth,
-           .num_seqs = kSeqs,
-           .num_rows = kSeqs,
-           .max_blocks_per_seq = kWidth,
-           .block_size = kBlockSize,
-           .slot_mapping = slots.as<int64_t>() + group * kSeqs},
-          stream);
+    for (int group = 0; group < num_groups; ++group) {
+      lesson08::compute_slot_mapping(lesson10::of_group(args, group), stream);
     }
   });
   return {together, each};

@@ -6,23 +6,27 @@
 #include <cstdint>
 
 #include "common/base/device.h"
+#include "common/base/host_device.h"
+#include "lessons/08_scheduler/compute_slot_mapping.h"
 
 namespace lesson10 {
 
-/// All arrays are on the stream's device. Row r of sequence s, which has rows first_row[s] up to
-/// first_row[s + 1], is the token at position seq_len[s] - first_row[s + 1] + r. In group g:
-///   slot = block_tables[g, s, position / block_size] * block_size + position % block_size
+/// The rows of the pass are the same in all groups. Tables and slots are each group's own, and
+/// stand one group after the other:
+///   block_tables [num_groups, num_seqs, max_blocks_per_seq], slot_mapping [num_groups, num_rows]
 struct GroupSlotMappingArgs {
-  const int32_t* first_row = nullptr;     // [num_seqs + 1], ascending, from 0 to num_rows
-  const int32_t* seq_len = nullptr;       // [num_seqs], this pass's rows included
-  const int32_t* block_tables = nullptr;  // [num_groups, num_seqs, max_blocks_per_seq]
+  lesson08::ComputeSlotMappingArgs first;  // of group 0
   int num_groups = 0;
-  int num_seqs = 0;
-  int num_rows = 0;
-  int max_blocks_per_seq = 0;
-  int block_size = 0;
-  int64_t* slot_mapping = nullptr;  // out: [num_groups, num_rows]
 };
+
+/// Lesson 08's arguments, for one group.
+KV_HOST_DEVICE static inline lesson08::ComputeSlotMappingArgs of_group(
+    const GroupSlotMappingArgs& args, int group) {
+  lesson08::ComputeSlotMappingArgs own = args.first;
+  own.block_tables += int64_t{group} * own.num_seqs * own.max_blocks_per_seq;
+  own.slot_mapping += int64_t{group} * own.num_rows;
+  return own;
+}
 
 void group_slot_mapping_cpu(const GroupSlotMappingArgs& args);
 void group_slot_mapping_cuda(const GroupSlotMappingArgs& args, const kv::Stream& stream);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "group_slot_mapping.h"
 #include "kv_cache_groups.h"
 #include "lessons/08_scheduler/engine.h"
 
@@ -22,12 +23,8 @@ class WindowedAttention : public lesson08::ServingAttention {
   void add_tables(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void add_slots(const kv::PassRows& rows, kv::PassArrays& arrays) override;
 
-  int num_groups_;
-  int num_seqs_ = 0;                // of the pass
+  GroupSlotMappingArgs groups_;     // of the pass
   std::vector<LayerPlace> places_;  // [num_layers]
-  // On the device:
-  const int32_t* group_tables_ = nullptr;  // [num_groups, num_seqs, max_blocks_per_seq]
-  kv::DeviceBuffer group_slots_;           // int64 [num_groups, num_rows]
 };
 
 }  // namespace lesson10

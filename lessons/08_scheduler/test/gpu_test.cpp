@@ -5,7 +5,6 @@
 
 #include "served.h"
 #include "slots.h"
-#include "tests/support/kv_shape.h"
 
 namespace {
 
@@ -26,25 +25,8 @@ TEST_CASE("a slot may be past 2 to the 31" * doctest::test_suite("kernel")) {
 
 TEST_CASE("slots are worked out after the kernel before has written the tables" *
           doctest::test_suite("kernel")) {
-  const kv::Stream stream(kv::Device::kCuda);
-  // A row of K has 16 bytes, as a table of four blocks has. Lesson 03's kernel writes three.
-  lesson03::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 1, 4);
-  cache.fill(0, stream);
-  const auto tables = kv::to_device<int32_t>(
-      std::vector<int32_t>{7, 2, 0, 0, /* B */ 5, 1, 3, 0, /* C */ 8, 6, 0, 0}, stream);
-  const auto rows = kv::to_device<int64_t>(std::vector<int64_t>{0, 1, 2}, stream);
-  const auto write_tables = [&] {
-    lesson03::write_kv({.k = tables.data(),
-                        .v = tables.data(),
-                        .slot_mapping = rows.as<const int64_t>(),
-                        .num_rows = 3,
-                        .cache = cache.layer(0)},
-                       stream);
-    return static_cast<const int32_t*>(cache.layer(0).k);
-  };
   INFO("rows 0 to 5 are A's, row 6 is B's, rows 7 to 9 are C's");
-  CHECK(slots_after(stream, write_tables, {0, 6, 7, 10}, {6, 9, 7}, 4, 4) ==
-        std::vector<int64_t>{28, 29, 30, 31, 8, 9, 12, 24, 25, 26});
+  CHECK(slots_after_kernel(three_sequences(), 10, lesson08::compute_slot_mapping) == kThreeSlots);
 }
 
 TEST_CASE("slots of a few sequences, some with more rows than a CTA has threads" *

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "slots.h"
-#include "tests/support/kv_shape.h"
 #include "windowed.h"
 
 using namespace lesson10_test;
@@ -20,23 +19,8 @@ TEST_CASE("a group's slot may be past 2 to the 31" * doctest::test_suite("kernel
 
 TEST_CASE("slots of all groups are worked out after the kernel before has written the tables" *
           doctest::test_suite("kernel")) {
-  const kv::Stream stream(kv::Device::kCuda);
-  // A row of K has 16 bytes, as a table of four blocks has. Lesson 03's kernel writes six.
-  lesson03::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 1, 8);
-  cache.fill(0, stream);
   const SlotsCase c = three_sequences();
-  const auto tables = kv::to_device<int32_t>(c.tables, stream);
-  const auto rows = kv::to_device<int64_t>(std::vector<int64_t>{0, 1, 2, 3, 4, 5}, stream);
-  const auto write_tables = [&] {
-    lesson03::write_kv({.k = tables.data(),
-                        .v = tables.data(),
-                        .slot_mapping = rows.as<const int64_t>(),
-                        .num_rows = 6,
-                        .cache = cache.layer(0)},
-                       stream);
-    return static_cast<const int32_t*>(cache.layer(0).k);
-  };
-  CHECK(slots_after(stream, write_tables, c) == kThreeSlots);
+  CHECK(slots_after_kernel(c, c.num_slots(), c.compute()) == kThreeSlots);
 }
 
 TEST_CASE("slots of a few sequences, some with more rows than a CTA has threads" *

@@ -3,67 +3,40 @@
 // The slots of rows in all groups: three sequences that can be checked by eye, and many by chance,
 // against lesson 08's slots of each group. For any device.
 
-#include <doctest/doctest.h>
-
-#include <cstdint>
 #include <random>
-#include <vector>
 
-#include "common/base/device.h"
-#include "lessons/08_scheduler/compute_slot_mapping.h"
+#include "lessons/08_scheduler/test/slots_after.h"
 #include "lessons/10_windows/group_slot_mapping.h"
-#include "tests/support/readable.h"
 
 namespace lesson10_test {
 
-struct SlotsCase {
-  std::vector<int32_t> first_row, seq_len, tables;  // tables: [num_groups, num_seqs, width]
-  int num_groups = 1, width = 1, block_size = 1;
+/// tables: [num_groups, num_seqs, width]
+struct SlotsCase : SlotsInput {
+  int num_groups = 1;
+
+  int num_slots() const { return num_groups * first_row.back(); }
+  /// Works out the slots of all groups.
+  auto compute() const {
+    return [this](const lesson08::ComputeSlotMappingArgs& first, const kv::Stream& stream) {
+      lesson10::group_slot_mapping({.first = first, .num_groups = num_groups}, stream);
+    };
+  }
 };
 
-/// What the device works out. `fill_tables` puts the tables onto the stream's device last of all,
-/// and returns their address.
-template <class FillTables>
-std::vector<int64_t> slots_after(const kv::Stream& stream, FillTables fill_tables,
-                                 const SlotsCase& c) {
-  const auto first = kv::to_device<int32_t>(c.first_row, stream);
-  const auto lengths = kv::to_device<int32_t>(c.seq_len, stream);
-  const auto num_slots = static_cast<size_t>(c.num_groups * c.first_row.back());
-  std::vector<int64_t> slots(num_slots + 1, -7);  // one after them
-  const auto out = kv::to_device<int64_t>(slots, stream);
-  lesson10::group_slot_mapping({.first_row = first.template as<int32_t>(),
-                                .seq_len = lengths.template as<int32_t>(),
-                                .block_tables = fill_tables(),
-                                .num_groups = c.num_groups,
-                                .num_seqs = static_cast<int>(c.seq_len.size()),
-                                .num_rows = c.first_row.back(),
-                                .max_blocks_per_seq = c.width,
-                                .block_size = c.block_size,
-                                .slot_mapping = out.template as<int64_t>()},
-                               stream);
-  kv::copy_to_host(slots.data(), out.data(), slots.size() * sizeof(int64_t), stream);
-  CHECK(slots.back() == -7);  // nothing is written after the last row
-  slots.pop_back();
-  return slots;
-}
-
 inline std::vector<int64_t> slots_on(kv::Device device, const SlotsCase& c) {
-  const kv::Stream stream(device);
-  const auto table = kv::to_device<int32_t>(c.tables, stream);
-  return slots_after(
-      stream, [&] { return table.as<const int32_t>(); }, c);
+  return ::slots_on(device, c, c.num_slots(), c.compute());
 }
 
 /// Blocks of 4 in two groups. A: a prompt of 6. B: a decode, its 9th token, the first in its third
 /// block; group 1 has forgotten the first one. C: the 5th to the 7th token, in its second block.
 inline SlotsCase three_sequences() {
-  return {.first_row = {0, 6, 7, 10},
-          .seq_len = {6, 9, 7},
-          .tables = {7, 2, -1, -1, /* B */ 5, 1,  3,  -1, /* C */ 8,  6,  -1, -1,  //
-                     4, 9, -1, -1, /* B */ 0, 11, 10, -1, /* C */ 12, 13, -1, -1},
-          .num_groups = 2,
-          .width = 4,
-          .block_size = 4};
+  return {{.first_row = {0, 6, 7, 10},
+           .seq_len = {6, 9, 7},
+           .tables = {7, 2, -1, -1, /* B */ 5, 1,  3,  -1, /* C */ 8,  6,  -1, -1,  //
+                      4, 9, -1, -1, /* B */ 0, 11, 10, -1, /* C */ 12, 13, -1, -1},
+           .width = 4,
+           .block_size = 4},
+          2};
 }
 inline const std::vector<int64_t> kThreeSlots{28, 29, 30, 31, 8,  9,  12, 24, 25, 26,
                                               16, 17, 18, 19, 36, 37, 40, 52, 53, 54};
@@ -75,21 +48,20 @@ inline void check_three_slots(kv::Device device) {
 
 /// Block 1,000,000,000 of 4 tokens in the second group: its first slot is past 2^31.
 inline void check_large_slots(kv::Device device) {
-  CHECK(slots_on(device, {.first_row = {0, 1},
-                          .seq_len = {2},
-                          .tables = {3, 1'000'000'000},
-                          .num_groups = 2,
-                          .width = 1,
-                          .block_size = 4}) == std::vector<int64_t>{13, 4'000'000'001});
+  CHECK(slots_on(device, SlotsCase{{.first_row = {0, 1},
+                                    .seq_len = {2},
+                                    .tables = {3, 1'000'000'000},
+                                    .width = 1,
+                                    .block_size = 4},
+                                   2}) == std::vector<int64_t>{13, 4'000'000'001});
 }
 
 inline SlotsCase random_case(int num_groups, int num_seqs, int block_size, std::mt19937& rng) {
-  SlotsCase c{.first_row = {0},
-              .seq_len = {},
-              .tables = {},
-              .num_groups = num_groups,
-              .width = 600 / block_size + 2,
-              .block_size = block_size};
+  SlotsCase c;
+  c.first_row = {0};
+  c.width = 600 / block_size + 2;
+  c.block_size = block_size;
+  c.num_groups = num_groups;
   for (int i = 0; i < num_seqs; ++i) {
     const auto length = 1 + static_cast<int32_t>(rng() % 600);
     c.seq_len.push_back(length);
