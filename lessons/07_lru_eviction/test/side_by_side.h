@@ -1,0 +1,122 @@
+#pragma once
+
+// Random operations on a manager and on its model: what the random tests of lessons 07 and 10 have
+// in common. KV_RANDOM_OPS sets their number, KV_RANDOM_SEED the seed.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "lessons/07_lru_eviction/block_pool.h"
+#include "tests/support/shortened.h"
+
+namespace lesson07 {
+
+using kvtest::require;
+using Tokens = std::vector<int32_t>;
+
+/// Manager and model side by side. Half of the runs have a hash of 3 bits, half of them the other
+/// order of free blocks.
+template <class Manager, class Model>
+class SideBySide {
+ public:
+  virtual ~SideBySide() = default;
+
+  void operation(uint64_t op) {
+    kvtest::Random random(op);
+    const int kind = random.below(16);
+    if (kind < 5 || live_.empty()) {
+      start(random);
+    } else if (const int64_t id = live_[static_cast<size_t>(random.below(live_.size()))];
+               kind < 10) {
+      extend(id, random);
+    } else if (kind < 13) {
+      text_ = fmt::format("write {}", id);
+      const Tokens& tokens = model_.requests().at(id).tokens;
+      manager_.cache_blocks(id, tokens, hashes_.at(id), static_cast<int>(tokens.size()));
+      model_.cache_blocks(id, tokens.size());
+    } else if (kind == 15 && random.below(64) == 0) {
+      text_ = "reset";
+      require(pool_.reset_prefix_cache() == model_.reset(), "a reset is refused, or is not");
+    } else {
+      text_ = fmt::format("free {}", id);
+      manager_.free(id);
+      hashes_.erase(id);
+      model_.free(id);
+      std::erase(live_, id);
+    }
+    if (op % 8 == 0) finish();
+  }
+  void finish() const {
+    manager_.check();
+    for (const int64_t id : live_) compare_tables(id);
+    require(model_.same_queue(pool_), "the free queue is another one");
+  }
+  const std::string& text() const { return text_; }  // of the last operation
+  std::string settings() const {
+    return fmt::format("{} blocks of {}, {} bits of hash{}", pool_.num_blocks(), kBlockSize, bits_,
+                       order_ == FreeOrder::kAppend ? "" : ", unhashed first");
+  }
+
+ protected:
+  static constexpr int kBlockSize = 2;
+
+  /// Both functions make from what they are given.
+  SideBySide(uint64_t settings, int num_blocks, const auto& manager_of, const auto& model_of)
+      : bits_(settings % 2 == 0 ? 64 : 3),
+        order_(settings / 2 % 2 == 0 ? FreeOrder::kAppend : FreeOrder::kUnhashedFirst),
+        pool_(num_blocks, kBlockSize, order_),
+        manager_(manager_of(
+            pool_, lesson06::CacheManagerOptions{.hasher = lesson06::narrow_hasher(bits_)})),
+        model_(model_of(num_blocks, kBlockSize, order_)) {}
+
+  virtual void start(kvtest::Random& random) = 0;
+  virtual void extend(int64_t id, kvtest::Random& random) = 0;
+  virtual void compare_tables(int64_t id) const = 0;
+
+  /// Few different ones, so that prefixes meet often.
+  static Tokens some_tokens(int number, kvtest::Random& random) {
+    Tokens tokens(static_cast<size_t>(number));
+    for (int32_t& token : tokens) token = random.below(2);
+    return tokens;
+  }
+  static int some_salt(kvtest::Random& random) {
+    return random.below(8) == 0 ? 1 + random.below(2) : 0;
+  }
+  static BlockHashes hashes_of(int salt) {
+    if (salt == 0) return {};
+    return BlockHashes({ExtraKey{ExtraKey::Kind::kSalt, std::string(1, "abc"[salt])}});
+  }
+  void is_live(int64_t id) {
+    compare_tables(id);
+    live_.push_back(id);
+  }
+
+  int bits_;
+  FreeOrder order_;
+  BlockPool pool_;
+  Manager manager_;
+  Model model_;
+  std::vector<int64_t> live_;
+  std::map<int64_t, BlockHashes> hashes_;  // of each request
+  int64_t next_ = 0;
+  std::string text_;
+};
+
+/// Empty, or what differs, and how to get there.
+template <class Run>
+std::string random_operations() {
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int64_t kNumOps = 500'000;
+#else
+  constexpr int64_t kNumOps = 10'000'000;
+#endif
+  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
+  return kvtest::search<Run>(kvtest::number_from("KV_RANDOM_OPS", kNumOps), 500, seed);
+}
+
+}  // namespace lesson07
