@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -159,6 +160,25 @@ void check_padded(kv::Model& model, int num_blocks = 40) {
       if (pad == 1) rows_without_padding = result.generated.counters.kv_rows_computed;
       CHECK(result.generated.counters.kv_rows_computed == rows_without_padding);
     }
+  }
+}
+
+/// On a GPU, an engine that has served before replays every pass of decodes as a graph.
+inline void check_replays(ServingEngine& engine, const kv::Model& model) {
+  std::vector<kv::Request> requests;
+  for (int i = 0; i < 21; ++i) requests.push_back(kvtest::request_of(3 + i * 5, 1 + i * 7 % 40, i));
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    const int64_t replays = model.graph_replays();
+    int64_t decodes = 0;
+    engine.reset_prefix_cache();
+    engine.serve(requests, {}, {}, [&](const auto&, const lesson08::SchedulerOutput& output) {
+      decodes += std::ranges::all_of(output.chunks, [](auto& c) { return c.num_tokens == 1; });
+      return true;
+    });
+    CHECK(decodes > 30);
+    // The first time a shape comes it runs as it is; the second time it is captured.
+    if (round == 2) CHECK(model.graph_replays() - replays == decodes);
   }
 }
 

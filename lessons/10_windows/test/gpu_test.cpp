@@ -1,8 +1,6 @@
 // Lesson 10 on a GPU: slots of all groups in one launch, the bits of lesson 02 in models with
 // windows, and passes of decodes that are replayed.
 
-#include <algorithm>
-
 #include "slots.h"
 #include "windowed.h"
 
@@ -53,20 +51,6 @@ TEST_CASE("padded passes and tokens chosen on the GPU change nothing, layers for
 TEST_CASE("an engine with groups that has served before replays every pass of decodes") {
   const kvtest::WindowedModel windowed(20);
   kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
-  std::vector<kv::Request> requests;
-  for (int i = 0; i < 21; ++i) requests.push_back(kvtest::request_of(3 + i * 5, 1 + i * 7 % 40, i));
   WindowsEngine engine(model, {.num_blocks = 600}, {.choose_on_device = true, .pad_decodes_to = 8});
-  for (int round = 0; round < 3; ++round) {
-    CAPTURE(round);
-    const int64_t replays = model.graph_replays();
-    int64_t decodes = 0;
-    engine.reset_prefix_cache();
-    engine.serve(requests, {}, {}, [&](const auto&, const lesson08::SchedulerOutput& output) {
-      decodes += std::ranges::all_of(output.chunks, [](auto& c) { return c.num_tokens == 1; });
-      return true;
-    });
-    CHECK(decodes > 30);
-    // The first time a shape comes it runs as it is; the second time it is captured.
-    if (round == 2) CHECK(model.graph_replays() - replays == decodes);
-  }
+  lesson08_test::check_replays(engine, model);
 }
