@@ -145,13 +145,22 @@ def write_sources(lesson, wrongs, build):
             (folder / file).write_text(text, encoding="utf-8")
 
 
-def build_solutions(lesson, wrongs, build, targets):
-    if not (build / "build.ninja").exists():
-        subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-    write_sources(lesson, wrongs, build)
-    ok, words = runs.build(build, sorted(targets))
-    if not ok:
-        raise Mistake("\n".join([f"lesson {lesson.number}: the solutions do not compile:", *words]))
+def build_solutions(wrongs_of, options):
+    """All lessons' at once: one after the other they would leave a processor idle at the end of each. `wrongs_of`: by lesson."""
+    builds = collections.defaultdict(dict)  # by folder and lesson: targets
+    for lesson, wrongs in wrongs_of.items():
+        builds[options.build][lesson] = {target for step in lesson.steps for target in runs.targets_of(step, lesson.target, "solutions")}
+        for wrong in wrongs:
+            if wrong.found_by in TOOLS and options.only in wrong.what:
+                builds[options.build.parent / TOOLS[wrong.found_by]][lesson] = {f"{lesson.target}_gpu_solutions"}
+    for build, targets in builds.items():
+        if not (build / "build.ninja").exists():
+            subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        for lesson in targets:
+            write_sources(lesson, wrongs_of[lesson], build)
+        ok, words = runs.build(build, sorted(set().union(*targets.values())))
+        if not ok:
+            raise Mistake("\n".join(["the solutions do not compile:", *words]))
 
 
 def settings(step, wrong=0):
@@ -187,15 +196,9 @@ def with_tool(lesson, build, step, tool, wrong):
     return "passes", ""
 
 
-def check_lesson(lesson, options):
+def check_lesson(lesson, wrongs, options):
     """(problems, wrong solutions, how many of them were told apart)."""
-    wrongs = wrong_solutions(lesson)
     shown = [wrong for wrong in wrongs if options.only in wrong.what]
-    targets = {target for step in lesson.steps for target in runs.targets_of(step, lesson.target, "solutions")}
-    build_solutions(lesson, wrongs, options.build, targets)
-    tools = {wrong.found_by for wrong in shown} & set(TOOLS)
-    for tool in tools:
-        build_solutions(lesson, wrongs, options.build.parent / TOOLS[tool], [f"{lesson.target}_gpu_solutions"])
 
     def reference(step):
         for steps, wanted in ((step.number, "passes"), (step.number - 1, "waits")):
@@ -230,8 +233,10 @@ def check(options):
     problems = [problem for lesson in lessons for problem in places(lesson)]
     rows = []
     if not options.places and not problems:
-        for lesson in lessons:
-            found, wrong, caught = check_lesson(lesson, options)
+        wrongs_of = {lesson: wrong_solutions(lesson) for lesson in lessons}
+        build_solutions(wrongs_of, options)
+        for lesson, wrongs in wrongs_of.items():
+            found, wrong, caught = check_lesson(lesson, wrongs, options)
             problems += found
             kernels = sum(function.file.endswith(".cu") for step in lesson.steps for function in step.functions)
             rows.append((lesson.name.replace("_", " ", 1), len(lesson.steps), kernels, lines_taken(lesson), f"{caught} of {wrong}"))
