@@ -117,18 +117,17 @@ PartialGroup<kHeadDim>* partials_of(void* workspace) {
 
 template <int kHeadDim>
 void launch_merge(const Queries& queries, const Plan& plan, void* workspace, const Stream& stream) {
-  const auto heads = static_cast<unsigned>(queries.num_kv_heads);
+  constexpr int kSlices = (kHeadDim + kMergeElements - 1) / kMergeElements;
+  const auto slices = static_cast<unsigned>(queries.num_kv_heads * kSlices);
   const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
   const auto pairs =
       static_cast<unsigned>(std::min<int64_t>(plan.pairs_per_block, most_pairs(queries)));
-  constexpr unsigned kMergeThreads = (kHeadDim + 31) / 32 * 32;
   const auto kernel = queries.window > 0 ? merge_groups_kernel<kHeadDim, true>
                                          : merge_groups_kernel<kHeadDim, false>;
-  launch_dependent(
-      kernel,
-      {dim3(heads, pairs, blocks), dim3(kMergeThreads), 0, "launching the merge of attention"},
-      stream, queries, partials_of<kHeadDim>(workspace), plan.max_groups, plan.blocks_per_seq,
-      plan.pairs_per_block);
+  launch_dependent(kernel,
+                   {dim3(slices, pairs, blocks), dim3(32), 0, "launching the merge of attention"},
+                   stream, queries, partials_of<kHeadDim>(workspace), plan.max_groups,
+                   plan.blocks_per_seq, plan.pairs_per_block);
 }
 
 #ifdef KV_SM90A
@@ -147,11 +146,13 @@ bool launch_runs(const Queries& queries, const Plan& plan, const Address& addres
     static_cast<void>(ready);
     const RunWorkspace<kHeadDim> pieces{.counters = static_cast<unsigned int*>(workspace),
                                         .partials = partials_of<kHeadDim>(workspace),
-                                        .max_groups = plan.max_groups};
+                                        .max_groups = plan.max_groups,
+                                        .merges_apart = plan.merges_apart};
     launch_dependent(kernel,
                      {dim3(static_cast<unsigned>(cuda_backend::num_sms())), dim3(kRunThreads),
                       kSharedBytes, "launching attention"},
                      stream, queries, address, pieces);
+    if (plan.merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
     return true;
   }
 }

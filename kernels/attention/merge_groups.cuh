@@ -1,12 +1,17 @@
 #pragma once
 
-// The end of streaming attention over more than one group of keys: the groups' results, merged in
-// order.
+// The end of attention over more than one group of keys: the groups' results, merged in order. It
+// follows stream_queries.cuh, and run_queries.cuh where a sequence has more groups than the warp
+// that comes last should merge (Plan::merges_apart).
 //
 // What a merge multiplies by depends on the largest scores alone, and a running maximum can be had
 // for 32 groups at once. So the factors are computed side by side, a group in each lane, and what
-// is left in order is a multiplication and a fused multiply-add per group. The bits are those of
-// merging one after the other.
+// is left in order is a multiplication and a fused multiply-add per group, or only the latter as
+// long as no larger score comes. The bits are those of merging one after the other.
+//
+// A CTA is one warp and needs nothing but registers. So it finds room beside a CTA of
+// run_queries.cuh: it is there when the last run ends, and the copies of the kernel that follows
+// do not wait for it.
 
 #include "kernels/attention/pairs.cuh"
 #include "kernels/attention/state.cuh"
@@ -15,29 +20,30 @@
 namespace kv::attention {
 
 inline constexpr int kMergeBatch = 32;
+/// Elements of a head in a warp: those of acc, one in each lane, and in the last lane l, which is
+/// merged as they are.
+inline constexpr int kMergeElements = 31;
 
-/// 32 groups of one pair: one element of each, and m and l of group first + lane.
+/// 32 groups of one pair: this lane's element of each, and m of group first + lane.
 template <int kHeadDim>
 struct MergeBatch {
   float part[kMergeBatch];
   float m;
-  float l;
 
   /// All loads are issued here, before any of them is used: a compiler would move each one to its
-  /// use, and wait for 32 of them in turn.
-  __device__ void load(const PartialGroup<kHeadDim>* groups, int first, int num_groups, int pair,
-                       int element) {
-    const int mine = min(first + static_cast<int>(threadIdx.x) % 32, num_groups - 1);
-    m = load_now(&groups[mine].m[pair]);
-    l = load_now(&groups[mine].l[pair]);
+  /// use, and wait for 32 of them in turn. `m_of` and `part_of` are group 0's.
+  __device__ void load(const float* m_of, const float* part_of, int first, int num_groups) {
+    constexpr int64_t kStride = sizeof(PartialGroup<kHeadDim>) / sizeof(float);
+    const int mine = min(first + static_cast<int>(threadIdx.x), num_groups - 1);
+    m = load_now(m_of + mine * kStride);
 #pragma unroll
     for (int i = 0; i < kMergeBatch; ++i) {
-      part[i] = first + i < num_groups ? load_now(&groups[first + i].acc[pair][element]) : 0.0f;
+      part[i] = first + i < num_groups ? load_now(part_of + (first + i) * kStride) : 0.0f;
     }
   }
   /// How this lane's group joins all before it, which have the largest score m_before.
   __device__ Merge merge_of_lane(float m_before) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = static_cast<int>(threadIdx.x);
     float m_to = fmaxf(m_before, m);  // the largest up to and with this lane's group
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
@@ -48,39 +54,50 @@ struct MergeBatch {
     return {m_to, exp2_fast((lane == 0 ? m_before : before) - m_to), exp2_fast(m - m_to)};
   }
 
-  /// Appends the batch's groups, of which the first is group `first`, in order.
-  __device__ void append_to(PairState<1>& state, int first, int num_groups) const {
-    const Merge mine = merge_of_lane(state.m);
-    const float m_all = __shfl_sync(kFullWarp, mine.m, 31);
+  /// Appends the first `count` groups in order. No branch comes between two steps: the shuffles run
+  /// ahead of the sums. kScales: a larger score may come than there was before.
+  template <bool kScales>
+  __device__ void append_groups(float& sum, const Merge& mine, int count) const {
 #pragma unroll
     for (int i = 0; i < kMergeBatch; ++i) {
-      const Merge merge = {m_all, __shfl_sync(kFullWarp, mine.scale_a, i),
-                           __shfl_sync(kFullWarp, mine.scale_b, i)};
-      const PairState<1> group = {m, __shfl_sync(kFullWarp, l, i), {part[i]}};
-      if (first + i >= num_groups) break;
-      if (first + i == 0) {  // merging into nothing is copying
-        state.l = group.l;
-        state.acc[0] = group.acc[0];
-      } else {
-        state.append(group, merge);
-      }
+      const float scale_a = kScales ? __shfl_sync(kFullWarp, mine.scale_a, i) : 1.0f;
+      const Merge merge = {0.0f, scale_a, __shfl_sync(kFullWarp, mine.scale_b, i)};
+      const float after = merge(sum, part[i]);
+      if (i < count) sum = after;
     }
-    state.m = m_all;
+  }
+
+  /// Appends the batch's groups, of which the first is group `first`, in order: to their largest
+  /// score and the sum in this lane.
+  __device__ void append_to(float& largest, float& sum, int first, int num_groups) const {
+    const Merge mine = merge_of_lane(largest);
+    if (first + kMergeBatch > num_groups) {
+      append_groups<true>(sum, mine, num_groups - first);
+    } else if (__any_sync(kFullWarp, mine.scale_a != 1.0f)) {
+      append_groups<true>(sum, mine, kMergeBatch);
+    } else {
+      append_groups<false>(sum, mine, kMergeBatch);
+    }
+    largest = __shfl_sync(kFullWarp, mine.m, 31);
   }
 };
 
-/// Grid: (num_kv_heads, pairs of a block, num_seqs * blocks); a thread for each element of a head,
-/// rounded up to whole warps. Blocks that see one group have their result already.
+/// Grid: (num_kv_heads and kMergeElements of a head, pairs of a block, num_seqs * blocks); 32
+/// threads. Blocks that see one group have their result already.
 template <int kHeadDim, bool kWindow>
-__global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim>* partials,
-                                    int max_groups, int blocks_per_seq, int pairs_per_block) {
+__global__ void __launch_bounds__(32)
+    merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim>* partials, int max_groups,
+                        int blocks_per_seq, int pairs_per_block) {
   let_successors_start();
-  wait_for_predecessors();
-  const int kv_head = static_cast<int>(blockIdx.x);
+  constexpr int kSlices = (kHeadDim + kMergeElements - 1) / kMergeElements;
+  const int lane = static_cast<int>(threadIdx.x);
+  const int kv_head = static_cast<int>(blockIdx.x) / kSlices;
+  const int element = static_cast<int>(blockIdx.x) % kSlices * kMergeElements + lane;
   const int pair_in_block = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
   const int pair = static_cast<int>(blockIdx.z) % blocks_per_seq * pairs_per_block + pair_in_block;
   const Pairs pairs = pairs_of(queries, seq, kv_head, kWindow);
+  wait_for_predecessors();
   if (pair >= pairs.count()) return;
   const int first_pair = pair - pair_in_block;
   const int last_pair = min(first_pair + pairs_per_block, pairs.count()) - 1;
@@ -88,23 +105,28 @@ __global__ void merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim
   if (same_group(keys_begin, pairs.num_keys(last_pair) - 1)) return;
   const int first_group = pairs.first_key(pair) / kGroupTokens;
   const int num_groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens - first_group;
-  const auto* groups = partials +
-                       (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups +
-                       (first_group - keys_begin / kGroupTokens);
-  const int element = min(static_cast<int>(threadIdx.x), kHeadDim - 1);
+  const int64_t block = static_cast<int64_t>(blockIdx.z) * queries.num_kv_heads + kv_head;
+  const PartialGroup<kHeadDim>& group0 =
+      partials[block * max_groups + first_group - keys_begin / kGroupTokens];
+  const float* const m_of = &group0.m[pair_in_block];
+  const float* const part_of = lane == kMergeElements
+                                   ? &group0.l[pair_in_block]
+                                   : &group0.acc[pair_in_block][min(element, kHeadDim - 1)];
 
   MergeBatch<kHeadDim> batch, next;
-  next.load(groups, 0, num_groups, pair_in_block, element);
-  PairState<1> state = {-INFINITY, 0.0f, {0.0f}};
+  next.load(m_of, part_of, 0, num_groups);
+  // Nothing to merge into: the first group is multiplied by 1, and added to -0 it keeps its bits.
+  float largest = -INFINITY, sum = -0.0f;
   for (int first = 0; first < num_groups; first += kMergeBatch) {
     batch = next;
     if (first + kMergeBatch < num_groups) {
-      next.load(groups, first + kMergeBatch, num_groups, pair_in_block, element);
+      next.load(m_of, part_of, first + kMergeBatch, num_groups);
     }
-    batch.append_to(state, first, num_groups);
+    batch.append_to(largest, sum, first, num_groups);
   }
-  if (static_cast<int>(threadIdx.x) >= kHeadDim) return;
-  out_row(queries, pairs, pair)[element] = __float2bfloat16(state.acc[0] * (1.0f / state.l));
+  const float inverse = 1.0f / __shfl_sync(kFullWarp, sum, kMergeElements);
+  if (lane == kMergeElements || element >= kHeadDim) return;
+  out_row(queries, pairs, pair)[element] = __float2bfloat16(sum * inverse);
 }
 
 }  // namespace kv::attention

@@ -21,14 +21,24 @@ size_t partial_bytes(int head_dim) {
   return sizeof(float) * kPairsPerBlock * (static_cast<size_t>(head_dim) + 2);
 }
 
-/// There is a run for nearly every SM; and where the runs of a sequence meet there are not many
-/// more groups to merge than a run has, for that is done by the warp that comes last.
-bool fits_runs(const Queries& queries, int64_t max_pairs, int max_groups) {
-  const int64_t groups = int64_t{queries.num_seqs} * max_groups;
-  return queries.num_kv_heads == kRunHeads && max_pairs <= kRunPairs &&
-         (queries.head_dim == 64 || queries.head_dim == 128) &&
-         int64_t{queries.num_seqs} * kRunHeads <= kWorkspaceCounters && groups >= kSms * 7 / 8 &&
-         max_groups <= 8 * divide_up(groups, kSms);
+struct Runs {
+  bool serve;
+  bool merges_apart;
+};
+
+/// Whether run_queries.cuh serves the pass, which has enough groups for streaming.
+Runs runs_of(const Queries& queries, int64_t max_pairs, int max_groups) {
+  const int64_t groups = int64_t{queries.num_seqs} * max_groups;  // of all heads at once
+  const int length = divide_up(groups, kSms);
+  // The warp that comes last of a sequence merges it, unless that were many more groups than a run
+  // has.
+  const bool apart = max_groups > 8 * length;
+  const bool most_sms_have_one = apart ? 4 * groups >= 3 * kSms * length : groups >= kSms * 7 / 8;
+  const bool serve = most_sms_have_one && queries.window == 0 &&
+                     queries.num_kv_heads == kRunHeads && max_pairs <= kRunPairs &&
+                     (queries.head_dim == 64 || queries.head_dim == 128) &&
+                     int64_t{queries.num_seqs} * kRunHeads <= kWorkspaceCounters;
+  return {.serve = serve, .merges_apart = serve && apart};
 }
 
 }  // namespace
@@ -53,13 +63,15 @@ Plan::Plan(const Queries& queries) {
     max_groups = std::min(max_groups, divide_up(tokens - 1, kGroupTokens) + 1);
   }
   groups_per_run = 1;
-  in_runs = false;
+  in_runs = merges_apart = false;
   const int64_t groups = num_blocks * max_groups;
   if (max_pairs > kMaxFewPairs) {
     path = Path::kMany;
   } else if (groups >= kEnoughGroups) {
     path = Path::kStream;
-    in_runs = queries.window == 0 && fits_runs(queries, max_pairs, max_groups);
+    const Runs runs = runs_of(queries, max_pairs, max_groups);
+    in_runs = runs.serve;
+    merges_apart = runs.merges_apart;
     if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
   } else {
     path = Path::kSpread;

@@ -40,6 +40,7 @@ struct Plan {
   int64_t num_blocks;      // blocks of pairs, over all sequences and KV heads
   int groups_per_run;      // groups that a CTA of kStream takes one after the other
   bool in_runs;            // of kStream, on Hopper: a CTA for each SM (run_queries.cuh)
+  bool merges_apart;       // of these: groups are merged by a launch of their own
   size_t workspace_bytes;  // counters, then partial results; 0 if nobody sees two groups. A window
                            // needs no more than none
 

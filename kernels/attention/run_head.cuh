@@ -30,6 +30,7 @@ struct RunWorkspace {
   unsigned int* counters;  // [num_seqs, num_kv_heads] runs that have come, zero before and after
   PartialGroup<kHeadDim>* partials;  // [num_seqs, num_kv_heads, max_groups]
   int max_groups;
+  bool merges_apart;  // all groups are left in `partials`, for merge_groups_kernel
 };
 
 #if KV_WARPGROUPS
@@ -331,7 +332,8 @@ __device__ inline void RunOfHead<kHeadDim>::attend(const Piece& piece) {
       workspace_.partials +
       (static_cast<int64_t>(piece.seq) * kRunHeads + head_) * workspace_.max_groups;
 
-  const bool keeps = piece.begin == 0;  // groups join as they come
+  // The groups from the sequence's first one on join as they come.
+  const bool keeps = piece.begin == 0 && (!workspace_.merges_apart || piece.num_groups == 1);
   State group, tile;
   for (int g = piece.begin; g < piece.end; ++g) {
     const int group_begin = g * kGroupTokens;
@@ -359,7 +361,7 @@ __device__ inline void RunOfHead<kHeadDim>::attend(const Piece& piece) {
   } else if (keeps) {
     leave(result(), partials[piece.end - 1], 0);
   }
-  if (piece.num_pieces > 1) merge_pieces(piece, pairs, partials);
+  if (piece.num_pieces > 1 && !workspace_.merges_apart) merge_pieces(piece, pairs, partials);
 }
 
 #endif

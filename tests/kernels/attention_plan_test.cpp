@@ -70,10 +70,20 @@ TEST_CASE("attention plan: a little more than one wave is made one") {
 TEST_CASE("attention plan: large batches of 8 KV heads are cut into runs") {
   CHECK(plan_of(64, 1, 4096).in_runs);
   CHECK(plan_of(256, 1, 1024).in_runs);
-  CHECK(plan_of(16, 4, 4096).in_runs);            // 8 pairs
-  CHECK_FALSE(plan_of(16, 5, 4096).in_runs);      // 10
-  CHECK_FALSE(plan_of(1, 1, 32 * 1024).in_runs);  // 128 runs of one group to merge
-  CHECK_FALSE(plan_of(64, 1, 256).in_runs);       // 64 groups for 132 SMs
+  CHECK(plan_of(16, 4, 4096).in_runs);        // 8 pairs
+  CHECK_FALSE(plan_of(16, 5, 4096).in_runs);  // 10
+  CHECK_FALSE(plan_of(64, 1, 256).in_runs);   // 64 groups for 132 SMs
+}
+
+TEST_CASE(
+    "attention plan: a long sequence is cut into runs, too, and merged by a launch of its own") {
+  CHECK_FALSE(plan_of(16, 1, 4096).merges_apart);  // 16 groups, two in a run
+  CHECK(plan_of(1, 1, 32 * 1024).in_runs);         // 128 runs of one group
+  CHECK(plan_of(1, 1, 32 * 1024).merges_apart);
+  CHECK(plan_of(4, 1, 32 * 1024).merges_apart);
+  CHECK(plan_of(1, 1, 128 * 1024).merges_apart);
+  CHECK_FALSE(plan_of(1, 1, 20 * 1024).in_runs);  // 80 runs for 132 SMs
+  CHECK_FALSE(plan_of(1, 1, 34 * 1024).in_runs);  // 68 runs of two groups
 }
 
 TEST_CASE("attention plan: workspace is needed from the second group of keys on") {

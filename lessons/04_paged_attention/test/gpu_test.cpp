@@ -101,6 +101,33 @@ TEST_CASE("a large uneven batch gives the same bits however often it is tried") 
   }
 }
 
+TEST_CASE("a chain of many merges gives the bits of lesson 01") {
+  const HeadShape shape{4, 1, 32};
+  const std::vector<Sequence> sequences{Sequence(shape, 65 * 256 + 1, 1)};
+  const std::vector<Part> parts{{sequences.data(), 2}};
+  Pass pass(shape, parts, {.seq_len_bound = kMuchWork}, kDevice);
+  check_bits(pass.run(op_of(kFast.kernel)), wanted_of_batch(shape, sequences, parts));
+}
+
+// On Hopper it is cut into runs, and a launch of its own merges the groups: 130, 1, 2 and 128.
+TEST_CASE("one long sequence in runs gives the bits of lesson 01") {
+  const HeadShape shape{16, 8, 64};
+  std::vector<Sequence> sequences;
+  for (const int len : {33'100, 200, 300, 32'768}) {
+    sequences.emplace_back(shape, len, sequences.size() + 1);
+  }
+  for (const int rows : {1, 4}) {
+    CAPTURE(rows);
+    std::vector<Part> parts;
+    for (const Sequence& s : sequences) parts.push_back({&s, rows});
+    const Outputs want = wanted_of_batch(shape, sequences, parts);
+    Pass pass(shape, parts, {}, kDevice);
+    check_bits(pass.run(op_of(kFast.kernel)), want);
+    Pass alone(shape, {parts[0]}, {}, kDevice);
+    check_bits(alone.run(op_of(kFast.kernel)), {want[0]});
+  }
+}
+
 TEST_CASE("what the kernels do not serve is refused by name") {
   const HeadShape shape{16, 8, 128};
   const Sequence s(shape, 700, 1);
