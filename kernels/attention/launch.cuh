@@ -97,16 +97,19 @@ template <int kHeadDim, class Address>
 void launch_spread(const Queries& queries, const Plan& plan, const Address& address,
                    void* workspace, const Stream& stream) {
   auto* counters = static_cast<unsigned int*>(workspace);
+  const bool clusters = plan.in_clusters && cuda_backend::compute_major() >= 9;
   const SpreadWorkspace groups{.counters = counters,
                                .partials = counters + kWorkspaceCounters,
-                               .max_groups = plan.max_groups};
+                               .max_groups = plan.max_groups,
+                               .in_clusters = clusters};
   const dim3 grid(static_cast<unsigned>(plan.max_groups),
                   static_cast<unsigned>(queries.num_kv_heads),
                   static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq));
   const auto kernel = queries.window > 0 ? spread_queries_kernel<kHeadDim, true, Address>
                                          : spread_queries_kernel<kHeadDim, false, Address>;
-  launch_dependent(kernel, {grid, dim3(kSpreadThreads), 0, "launching attention"}, stream, queries,
-                   address, groups, plan.blocks_per_seq);
+  launch_dependent(kernel,
+                   {grid, dim3(kSpreadThreads), 0, "launching attention", clusters ? grid.x : 1},
+                   stream, queries, address, groups, plan.blocks_per_seq);
 }
 
 template <int kHeadDim>

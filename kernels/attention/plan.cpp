@@ -63,7 +63,7 @@ Plan::Plan(const Queries& queries) {
     max_groups = std::min(max_groups, divide_up(tokens - 1, kGroupTokens) + 1);
   }
   groups_per_run = 1;
-  in_runs = merges_apart = false;
+  in_runs = merges_apart = in_clusters = false;
   const int64_t groups = num_blocks * max_groups;
   if (max_pairs > kMaxFewPairs) {
     path = Path::kMany;
@@ -76,6 +76,8 @@ Plan::Plan(const Queries& queries) {
   } else {
     path = Path::kSpread;
     count_blocks(kPairsPerBlock);
+    in_clusters =
+        max_groups > 1 && max_groups <= kClusterGroups && num_blocks * max_groups <= kMostClustered;
   }
   workspace_bytes = 0;
   if (path == Path::kMany || max_groups <= 1) return;

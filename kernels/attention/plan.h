@@ -16,6 +16,11 @@ inline constexpr int kPairsPerBlock = 16;
 /// Blocks of pairs times groups from which on streaming is faster than spreading a group over 16
 /// warps (on an H200, with 132 SMs).
 inline constexpr int kEnoughGroups = 160;
+/// Most groups of a block of pairs that are one cluster of kSpread's CTAs; and most CTAs of a
+/// launch of clusters: an SM holds one, and with more of them the next kernel finds no room for its
+/// own.
+inline constexpr int kClusterGroups = 8;
+inline constexpr int kMostClustered = 48;
 /// Counters of the workspace: as many blocks of pairs can be merged by whoever comes last.
 inline constexpr int kWorkspaceCounters = 1 << 14;
 
@@ -41,6 +46,7 @@ struct Plan {
   int groups_per_run;      // groups that a CTA of kStream takes one after the other
   bool in_runs;            // of kStream, on Hopper: a CTA for each SM (run_queries.cuh)
   bool merges_apart;       // of these: groups are merged by a launch of their own
+  bool in_clusters;        // of kSpread, on sm_90: the groups of a block are a cluster
   size_t workspace_bytes;  // counters, then partial results; 0 if nobody sees two groups. A window
                            // needs no more than none
 

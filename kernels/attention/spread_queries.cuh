@@ -9,8 +9,12 @@
 // once, those of earlier passes' tokens even before the predecessors of this kernel are done. And
 // the code is short: each instruction runs once or twice, and fetching it is most of the time.
 //
-// The groups of a block of pairs meet in the workspace: each CTA leaves its partial result there,
-// and the one that comes last merges them all, first to last. Which one that is leaves no trace.
+// Up to kClusterGroups groups of a block of pairs, on sm_90, are a cluster: each CTA leaves its
+// partial result in its own shared memory, and merges some of the pairs out of everybody's. More
+// groups meet in the workspace: each CTA leaves its partial result there, and the one that comes
+// last merges them all. Who merges, first to last, leaves no trace.
+
+#include <cooperative_groups.h>
 
 #include "kernels/attention/plan.h"
 #include "kernels/attention/rows.cuh"
@@ -31,6 +35,7 @@ struct SpreadWorkspace {
   /// [blocks of pairs, num_kv_heads, max_groups] of PartialGroup<head_dim>.
   void* partials;
   int max_groups;
+  bool in_clusters;  // they do not meet here
 };
 
 /// A pair in a lane of the warp that merges it: elements 4 lane .. 4 lane + 3.
@@ -81,15 +86,14 @@ __device__ inline FourElements merge_partials(const PartialGroup<kHeadDim>* grou
   return result;
 }
 
-/// Leaves what a group gives a pair for the CTA that comes last.
-template <int kHeadDim>
-__device__ inline void leave_four(const FourElements& state, PartialGroup<kHeadDim>& partial,
-                                  int pair, int element) {
-  *reinterpret_cast<float4*>(&partial.acc[pair][element]) = {state.acc[0], state.acc[1],
-                                                             state.acc[2], state.acc[3]};
+/// Leaves what a group gives a pair for whoever merges it: in global memory, or in a tile's place.
+template <class Left>
+__device__ inline void leave_four(const FourElements& state, Left& left, int pair, int element) {
+  *reinterpret_cast<float4*>(&left.acc[pair][element]) = {state.acc[0], state.acc[1], state.acc[2],
+                                                          state.acc[3]};
   if (element == 0) {
-    partial.m[pair] = state.m;
-    partial.l[pair] = state.l;
+    left.m[pair] = state.m;
+    left.l[pair] = state.l;
   }
 }
 
@@ -125,6 +129,76 @@ __device__ inline bool comes_last(unsigned int* counter, int num_groups) {
   return last_group;
 }
 
+/// The pair that a warp merges at the end, and this lane's elements of it.
+struct OwnPair {
+  int in_block;
+  int element;    // and the three after it
+  int first_key;  // that it sees
+  int num_keys;   // where they end; 0: there is no such pair, or the lane has no element
+  bf16* out;
+};
+
+/// By all threads of a cluster: CTA i has left group i in `left`, and CTA i % num_groups merges
+/// pair i, which sees `seen` groups from group `first` on.
+template <int kHeadDim>
+__device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_groups,
+                                     const OwnPair& own, int first, int seen) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  const auto cluster = cooperative_groups::this_cluster();
+  cluster.sync();
+  const int pair = own.in_block;
+  const bool merges = seen > 0 && pair % num_groups == static_cast<int>(cluster.block_rank());
+  FourElements groups[kClusterGroups];
+#pragma unroll
+  for (int i = 0; i < kClusterGroups; ++i) {  // all loads at once
+    if (!merges || i >= seen) continue;
+    const auto& from = *cluster.map_shared_rank(&left, first + i);
+    groups[i] = four_elements(from.m[pair], from.l[pair],
+                              *reinterpret_cast<const float4*>(&from.acc[pair][own.element]));
+  }
+  cluster.barrier_arrive();
+  if (merges) {
+#pragma unroll
+    for (int i = 1; i < kClusterGroups; ++i) {
+      if (i < seen) groups[0].append(groups[i]);
+    }
+    store_four(groups[0], own.out);
+  }
+  cluster.barrier_wait();  // nobody leaves while its shared memory is read
+#endif
+}
+
+/// By all warps of a CTA: their pairs' results of its group, which lies in `tiles`, and with those
+/// of the block's other groups the pairs' own. `block`: of pairs, in the whole pass.
+template <int kHeadDim>
+__device__ inline void merge_block(SharedTile<kHeadDim> (&tiles)[kGroupTiles], const OwnPair& own,
+                                   int group, int first_group, int num_groups,
+                                   const SpreadWorkspace& workspace, int64_t block) {
+  auto* partials = static_cast<PartialGroup<kHeadDim>*>(workspace.partials);
+  partials += block * workspace.max_groups;
+  const int pair = own.in_block, element = own.element;
+  const int before = own.first_key - group * kGroupTokens;
+  const int end = own.num_keys - group * kGroupTokens;
+  const bool sees_group = end > 0 && before < kGroupTokens;
+  FourElements state;
+  if (sees_group) state = merge_tiles<kHeadDim>(tiles, before, end, pair, element);
+  if (num_groups == 1) {
+    if (sees_group) store_four(state, own.out);
+    return;
+  }
+  const int first = own.first_key / kGroupTokens - first_group;  // of the groups that it sees
+  const int seen = (own.num_keys + kGroupTokens - 1) / kGroupTokens - first_group - first;
+  if (workspace.in_clusters) {
+    __syncwarp();  // all lanes have read m and l of tile 0
+    if (sees_group) leave_four(state, tiles[0], pair, element);
+    merge_cluster<kHeadDim>(tiles[0], num_groups, own, first, seen);
+    return;
+  }
+  if (sees_group) leave_four(state, partials[group - first_group], pair, element);
+  if (!comes_last(&workspace.counters[block], num_groups) || own.num_keys == 0) return;
+  store_four(merge_partials<kHeadDim>(partials + first, seen, pair, element), own.out);
+}
+
 /// Grid: (max_groups, num_kv_heads, num_seqs * blocks of 16 pairs). Warp 4 i + j of the CTA has
 /// quarter j of tile i; at the end warp w has pair w of the block, and lane l of it elements
 /// 4 l .. 4 l + 3.
@@ -157,11 +231,12 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
   const bf16* const q_rows[2] = {q_row(queries, pairs, min(pair[0], last_pair)),
                                  q_row(queries, pairs, min(pair[1], last_pair))};
   // ... and for the pair that this warp merges at the end.
-  const int element = 4 * lane;
-  const int own_pair = first_pair + warp;
-  const int own_keys = element < kHeadDim ? pairs.num_keys(own_pair) : 0;
-  const int own_first = pairs.first_key(own_pair);
-  bf16* const own_out = out_row(queries, pairs, own_pair) + element;
+  const int own_pair = first_pair + warp, element = 4 * lane;
+  const OwnPair own = {.in_block = warp,
+                       .element = element,
+                       .first_key = pairs.first_key(own_pair),
+                       .num_keys = element < kHeadDim ? pairs.num_keys(own_pair) : 0,
+                       .out = out_row(queries, pairs, own_pair) + element};
 
   const auto rows = address.rows(seq, kv_head);
   const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
@@ -183,25 +258,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
 
   const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens - first_group;
   const int64_t block = static_cast<int64_t>(blockIdx.z) * gridDim.y + kv_head;
-  auto* partials = static_cast<PartialGroup<kHeadDim>*>(workspace.partials);
-  partials += block * workspace.max_groups;
-  const int own_before = own_first - group * kGroupTokens;
-  const int own_end = own_keys - group * kGroupTokens;
-  if (own_end > 0 && own_before < kGroupTokens) {
-    const FourElements state = merge_tiles<kHeadDim>(tiles, own_before, own_end, warp, element);
-    if (num_groups == 1) {
-      store_four(state, own_out);
-    } else {
-      leave_four<kHeadDim>(state, partials[group - first_group], warp, element);
-    }
-  }
-  if (num_groups == 1 || !comes_last(&workspace.counters[block], num_groups)) return;
-  if (own_keys == 0) return;
-  const int own_group = own_first / kGroupTokens;
-  const int groups_seen = (own_keys + kGroupTokens - 1) / kGroupTokens - own_group;
-  store_four(
-      merge_partials<kHeadDim>(partials + (own_group - first_group), groups_seen, warp, element),
-      own_out);
+  merge_block<kHeadDim>(tiles, own, group, first_group, num_groups, workspace, block);
 }
 
 }  // namespace kv::attention

@@ -86,6 +86,15 @@ TEST_CASE(
   CHECK_FALSE(plan_of(1, 1, 34 * 1024).in_runs);  // 68 runs of two groups
 }
 
+TEST_CASE("attention plan: the groups of one short sequence are a cluster") {
+  CHECK_FALSE(plan_of(1, 1, 256).in_clusters);   // one group
+  CHECK(plan_of(1, 1, 1024).in_clusters);        // 32 CTAs
+  CHECK(plan_of(1, 1, 1536).in_clusters);        // 48
+  CHECK_FALSE(plan_of(1, 1, 2048).in_clusters);  // 64
+  CHECK_FALSE(plan_of(4, 1, 1024).in_clusters);
+  CHECK_FALSE(plan_of(1, 1, 5120).in_clusters);  // streamed
+}
+
 TEST_CASE("attention plan: workspace is needed from the second group of keys on") {
   CHECK(plan_of(4, 1, 1).workspace_bytes == 0);
   CHECK(plan_of(64, 1, 256).workspace_bytes == 0);

@@ -128,6 +128,25 @@ TEST_CASE("one long sequence in runs gives the bits of lesson 01") {
   }
 }
 
+// On Hopper the CTAs of up to 8 groups merge out of each other's memory.
+TEST_CASE("a few groups of keys give the bits of lesson 01, whatever the plan's bound is") {
+  for (const HeadShape shape : {HeadShape{4, 2, 80}, HeadShape{16, 8, 128}, HeadShape{8, 1, 64}}) {
+    CAPTURE(shape.num_heads);
+    for (const int len : {256, 257, 600, 1300}) {
+      CAPTURE(len);
+      const std::vector<Sequence> sequences{Sequence(shape, len, 1)};
+      for (const int rows : {1, 3}) {
+        const std::vector<Part> parts{{sequences.data(), rows}};
+        const Outputs want = wanted_of_batch(shape, sequences, parts);
+        for (const int bound : {0, 1536, 2049}) {
+          Pass pass(shape, parts, {.seq_len_bound = bound}, kDevice);
+          check_bits(pass.run(op_of(kFast.kernel)), want);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("what the kernels do not serve is refused by name") {
   const HeadShape shape{16, 8, 128};
   const Sequence s(shape, 700, 1);
