@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -33,21 +34,21 @@ int64_t memory_bytes(int pages_name) {
   return int64_t{sysconf(pages_name)} * int64_t{sysconf(_SC_PAGESIZE)};
 }
 
+/// Null if it cannot be had.
+void* allocate_plain(size_t bytes) {
+  const size_t rounded = (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+  return std::aligned_alloc(kHostAlignment, rounded);
+}
+
 /// More than the machine has is refused at once: the system would promise it, and end the program
 /// when it is used.
-void* allocate_host(size_t bytes) {
-  void* data = nullptr;
-  if (bytes <= static_cast<size_t>(memory_bytes(_SC_PHYS_PAGES))) {
-    const size_t rounded = (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
-    data = std::aligned_alloc(kHostAlignment, rounded);
-  }
-  if (data == nullptr) {
-    throw DeviceError(
-        fmt::format("cpu memory: cannot allocate {} bytes, about {} are free; use a shorter "
-                    "sequence, a smaller batch or a smaller model",
-                    bytes, memory_bytes(_SC_AVPHYS_PAGES)));
-  }
-  return data;
+template <class Allocate>
+void* allocate_host(size_t bytes, const char* what, const char* advice, Allocate allocate) {
+  void* const data =
+      bytes <= static_cast<size_t>(memory_bytes(_SC_PHYS_PAGES)) ? allocate(bytes) : nullptr;
+  if (data != nullptr) return data;
+  throw DeviceError(fmt::format("{}: cannot allocate {} bytes, about {} are free; {}", what, bytes,
+                                memory_bytes(_SC_AVPHYS_PAGES), advice));
 }
 
 /// What could be had without swapping, which counts caches of files that can be dropped.
@@ -128,10 +129,57 @@ void Stream::synchronize() const {
   }
 }
 
+Event::Event(Device device) {
+  if (device == Device::kCpu) return;
+  if (!cuda_available()) throw DeviceError("cuda event: " + why_no_cuda());
+  if constexpr (kBuiltWithCuda) handle_.reset(cuda_backend::create_event());
+}
+
+void Event::Destroy::operator()(CUevent_st* event) const noexcept {
+  if constexpr (kBuiltWithCuda) cuda_backend::destroy_event(event);
+}
+
+void Event::record(const Stream& stream) {
+  if (handle_ == nullptr) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    moment_ = std::chrono::duration<double>(now).count();
+  } else if constexpr (kBuiltWithCuda) {
+    cuda_backend::record(handle_.get(), stream.handle());
+  }
+}
+
+bool Event::done() const {
+  if constexpr (kBuiltWithCuda) return handle_ == nullptr || cuda_backend::is_done(handle_.get());
+  return true;
+}
+
+void Event::wait() const {
+  if constexpr (kBuiltWithCuda) {
+    if (handle_ != nullptr) cuda_backend::wait(handle_.get());
+  }
+}
+
+void Event::let_wait(const Stream& stream) const {
+  if constexpr (kBuiltWithCuda) {
+    if (handle_ != nullptr) cuda_backend::let_wait(stream.handle(), handle_.get());
+  }
+}
+
+double Event::seconds_since(const Event& earlier) const {
+  if constexpr (kBuiltWithCuda) {
+    if (handle_ != nullptr) {
+      return cuda_backend::seconds_between(earlier.handle_.get(), handle_.get());
+    }
+  }
+  return moment_ - earlier.moment_;
+}
+
 DeviceBuffer::DeviceBuffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
   if (bytes == 0) return;
   if (device == Device::kCpu) {
-    data_ = allocate_host(bytes);
+    data_ =
+        allocate_host(bytes, "cpu memory",
+                      "use a shorter sequence, a smaller batch or a smaller model", allocate_plain);
     return;
   }
   if (!cuda_available()) throw DeviceError("cuda memory: " + why_no_cuda());
@@ -144,6 +192,26 @@ DeviceBuffer::~DeviceBuffer() {
     std::free(data_);
   else if constexpr (kBuiltWithCuda)
     cuda_backend::release(data_);
+}
+
+HostBuffer::HostBuffer(Device device, size_t bytes) : data_(nullptr, {device}), bytes_(bytes) {
+  if (bytes == 0) return;
+  constexpr const char* kAdvice = "ask for less of it, or stop what else uses it";
+  if (device == Device::kCpu) {
+    data_.reset(allocate_host(bytes, "host memory", kAdvice, allocate_plain));
+    return;
+  }
+  if (!cuda_available()) throw DeviceError("pinned host memory: " + why_no_cuda());
+  if constexpr (kBuiltWithCuda) {
+    data_.reset(allocate_host(bytes, "pinned host memory", kAdvice, cuda_backend::allocate_pinned));
+  }
+}
+
+void HostBuffer::Release::operator()(void* data) const noexcept {
+  if (device == Device::kCpu)
+    std::free(data);
+  else if constexpr (kBuiltWithCuda)
+    cuda_backend::release_pinned(data);
 }
 
 void copy_to_device(void* device_dst, const void* host_src, size_t bytes, const Stream& stream) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "common/base/dtype.h"
 
 struct CUstream_st;  // what cudaStream_t points to
+struct CUevent_st;   // what cudaEvent_t points to
 
 namespace kv {
 
@@ -63,6 +65,29 @@ class Stream {
   CUstream_st* handle_ = nullptr;
 };
 
+/// A point in a stream's work; move-only. On the CPU, where work is done at once, it is a moment.
+class Event {
+ public:
+  explicit Event(Device device);
+  /// From now on it stands after what is queued on `stream` now, a stream of the same device.
+  void record(const Stream& stream);
+  /// Whether the work before it is done; true also of one that was never recorded.
+  bool done() const;
+  /// Waits until it is.
+  void wait() const;
+  /// What is queued on `stream` from now on begins after this point. The host does not wait.
+  void let_wait(const Stream& stream) const;
+  /// Both are done.
+  double seconds_since(const Event& earlier) const;
+
+ private:
+  struct Destroy {
+    void operator()(CUevent_st* event) const noexcept;
+  };
+  std::unique_ptr<CUevent_st, Destroy> handle_;  // none on the CPU
+  double moment_ = 0;                            // seconds, on the CPU
+};
+
 /// Owns bytes on a device; move-only. Not initialised: tests fill it with a poison byte.
 class DeviceBuffer {
  public:
@@ -92,6 +117,29 @@ class DeviceBuffer {
   }
   Device device_ = Device::kCpu;
   void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// Owns bytes of the host that `device` reads and writes itself, by the same address: pinned memory
+/// for CUDA, plain memory for the CPU. Move-only. Not initialised.
+class HostBuffer {
+ public:
+  /// Throws DeviceError, with the bytes asked for and the bytes free, if they cannot be had.
+  HostBuffer(Device device, size_t bytes);
+
+  void* data() const { return data_.get(); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data());
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Release {
+    Device device = Device::kCpu;
+    void operator()(void* data) const noexcept;
+  };
+  std::unique_ptr<void, Release> data_;
   size_t bytes_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 
 struct CUstream_st;
+struct CUevent_st;
 
 namespace kv::cuda_backend {
 
@@ -27,10 +28,21 @@ CUstream_st* create_stream();  // non-blocking: does not wait for the legacy def
 void destroy_stream(CUstream_st* stream) noexcept;
 void synchronize(CUstream_st* stream);
 
+CUevent_st* create_event();  // that knows its time
+void destroy_event(CUevent_st* event) noexcept;
+void record(CUevent_st* event, CUstream_st* stream);
+bool is_done(CUevent_st* event);
+void wait(CUevent_st* event);
+void let_wait(CUstream_st* stream, CUevent_st* event);
+double seconds_between(CUevent_st* begin, CUevent_st* end);
+
 /// At least 256-byte aligned. The message of a failure holds the bytes asked for and the bytes
 /// free.
 void* allocate(size_t bytes);
 void release(void* data) noexcept;
+/// Null if the host has not so much.
+void* allocate_pinned(size_t bytes);
+void release_pinned(void* data) noexcept;
 
 // As documented at the functions of the same name in common/base/device.h; `bytes` is never 0.
 void copy_to_device(void* device_dst, const void* host_src, size_t bytes, CUstream_st* stream);

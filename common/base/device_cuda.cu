@@ -157,6 +157,37 @@ void synchronize(CUstream_st* stream) {
   check(cudaStreamSynchronize(stream), "waiting for the GPU");
 }
 
+CUevent_st* create_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDefault), "creating an event");
+  return event;
+}
+
+void destroy_event(CUevent_st* event) noexcept { cudaEventDestroy(event); }
+
+void record(CUevent_st* event, CUstream_st* stream) {
+  check(cudaEventRecord(event, stream), "recording an event");
+}
+
+bool is_done(CUevent_st* event) {
+  const cudaError_t error = cudaEventQuery(event);
+  if (error == cudaErrorNotReady) return false;
+  check(error, "asking for an event");
+  return true;
+}
+
+void wait(CUevent_st* event) { check(cudaEventSynchronize(event), "waiting for the GPU"); }
+
+void let_wait(CUstream_st* stream, CUevent_st* event) {
+  check(cudaStreamWaitEvent(stream, event, 0), "letting a stream wait");
+}
+
+double seconds_between(CUevent_st* begin, CUevent_st* end) {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin, end), "reading an event");
+  return 1e-3 * milliseconds;
+}
+
 void* allocate(size_t bytes) {
   void* data = nullptr;
   const cudaError_t error = cudaMalloc(&data, bytes);
@@ -169,6 +200,19 @@ void* allocate(size_t bytes) {
 }
 
 void release(void* data) noexcept { cudaFree(data); }
+
+void* allocate_pinned(size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t error = cudaMallocHost(&data, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // is not sticky: nobody may find it later
+    return nullptr;
+  }
+  check(error, "allocating pinned host memory");
+  return data;
+}
+
+void release_pinned(void* data) noexcept { cudaFreeHost(data); }
 
 void copy_to_device(void* device_dst, const void* host_src, size_t bytes, CUstream_st* stream) {
   check(cudaMemcpyAsync(device_dst, host_src, bytes, cudaMemcpyHostToDevice, stream),

@@ -1,6 +1,7 @@
 #include "common/model/model.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -257,6 +258,38 @@ void Model::set_windows(std::vector<int> windows) {
 }
 
 int64_t Model::weight_bytes() const { return impl_->weights.file_bytes; }
+
+void Model::for_each_weight(const WeightVisitor& visit) const {
+  const ModelWeights& w = impl_->weights;
+  if (w.device == Device::kCuda) {  // everything lies in buffers of its own
+    std::vector<std::byte> piece;
+    for (const DeviceBuffer& buffer : w.buffers) {
+      for (size_t begin = 0; begin < buffer.bytes(); begin += piece.size()) {
+        piece.resize(std::min(buffer.bytes() - begin, size_t{64} << 20));
+        copy_to_host(piece.data(), buffer.as<std::byte>() + begin, piece.size(), stream());
+        visit(activation_dtype(w.device), piece);
+      }
+    }
+    return;
+  }
+  const auto matrices = [&](std::span<const Matrix> parts) {
+    for (const Matrix& m : parts) {
+      const size_t bytes =
+          static_cast<size_t>(m.rows) * static_cast<size_t>(m.cols) * size_of(m.dtype);
+      visit(m.dtype, {static_cast<const std::byte*>(m.data), bytes});
+    }
+  };
+  matrices(std::array{w.embedding, w.lm_head});
+  for (const LayerWeights& layer : w.layers) {
+    for (const MatrixParts& parts : {layer.qkv, layer.o, layer.gate_up, layer.down}) {
+      matrices(parts.view());
+    }
+  }
+  for (const DeviceBuffer& buffer : w.buffers) {  // norms, as fp32
+    visit(DType::kF32, {buffer.as<std::byte>(), buffer.bytes()});
+  }
+}
+
 const float* Model::device_logits() const { return impl_->workspace.logits.as<float>(); }
 
 void Model::launch(const PassRows& rows, Attention& attention) { impl_->launch(rows, attention); }

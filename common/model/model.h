@@ -44,6 +44,9 @@ class Model {
   void set_windows(std::vector<int> windows);
   /// Bytes of the weights as stored in the files.
   int64_t weight_bytes() const;
+  /// Called with all weights as this device has them, piece by piece, always in the same order.
+  using WeightVisitor = std::function<void(DType dtype, std::span<const std::byte> bytes)>;
+  void for_each_weight(const WeightVisitor& visit) const;
 
   /// Runs one pass and waits. Returns logits [logit rows, vocab_size], fp32, on the host; valid
   /// until the next call. Throws UserError for a token id outside the vocabulary.

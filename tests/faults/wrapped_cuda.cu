@@ -30,6 +30,11 @@ KV_FAILS(cudaGraphLaunch, (cudaGraphExec_t exec, cudaStream_t s), (exec, s), cud
 KV_FAILS(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event, flags),
          cudaErrorMemoryAllocation)
 KV_FAILS(cudaEventRecord, (cudaEvent_t event, cudaStream_t s), (event, s), cudaErrorUnknown)
+KV_FAILS(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t event, unsigned flags),
+         (s, event, flags), cudaErrorUnknown)
+KV_FAILS(cudaEventQuery, (cudaEvent_t event), (event), cudaErrorUnknown)
+KV_FAILS(cudaEventElapsedTime, (float* ms, cudaEvent_t begin, cudaEvent_t end), (ms, begin, end),
+         cudaErrorUnknown)
 KV_FAILS(cudaFuncSetAttribute, (const void* kernel, cudaFuncAttribute what, int value),
          (kernel, what, value), cudaErrorUnknown)
 
