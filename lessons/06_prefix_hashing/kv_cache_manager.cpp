@@ -27,7 +27,6 @@ KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& optio
       options_(options),
       metrics_(options.max_recent_requests) {}
 
-/// Of the block after the chain; `tokens` and `hashes` are the request's.
 BlockKey KvCacheManager::next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
                                   const BlockHashes& hashes) const {
   const auto index = static_cast<size_t>(chain.num_blocks),
@@ -115,8 +114,12 @@ void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, B
   while (chain.num_blocks < num_computed / block_size()) {
     const int32_t block = table.block_ids()[static_cast<size_t>(chain.num_blocks)];
     const BlockKey key = next_key(chain, tokens, hashes);
-    chain = {chain.num_blocks + 1, pool_->cache_full_block(block, key)};
+    chain = {chain.num_blocks + 1, publish(block, key)};
   }
+}
+
+PrefixId KvCacheManager::publish(int32_t block, const BlockKey& key) {
+  return pool_->cache_full_block(block, key);
 }
 
 void KvCacheManager::free(int64_t id) {

@@ -80,7 +80,7 @@ class KvCacheManager {
 
   /// Forgets what can be found, and the statistics: after a change of the weights. False, and
   /// nothing has changed, while a request holds a block.
-  bool reset_prefix_cache();
+  virtual bool reset_prefix_cache();
 
   bool holds(int64_t id) const { return requests_.contains(id); }
   const BlockTable& table(int64_t id) const;
@@ -107,13 +107,16 @@ class KvCacheManager {
   /// How many tables hold each block. Throws std::logic_error for a table of another size than its
   /// tokens fill.
   virtual std::unordered_map<int32_t, int> count_tables() const;
+  /// Of the block after the chain; `tokens` and `hashes` are the request's.
+  BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
+                    const BlockHashes& hashes) const;
+  /// A block that is full can be found from now on.
+  virtual PrefixId publish(int32_t block, const BlockKey& key);
 
   CachePool* pool_;
   std::vector<int32_t> new_blocks_;  // [pool's num_blocks], of which a call uses the first ones
 
  private:
-  BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
-                    const BlockHashes& hashes) const;
   std::span<const int32_t> grow(BlockTable& table, int num_tokens, int num_blocks);
 
   int block_size_;

@@ -56,7 +56,7 @@ PrefixId PrefixIndex::insert(int32_t block_id, const BlockKey& key) {
   block.extra_keys.assign(key.extra_keys.begin(), key.extra_keys.end());  // may throw: comes first
   block.hash = key.hash;
   block.parent = key.parent;
-  block.prefix = same ? same->prefix : next_prefix_++;
+  block.prefix = same ? same->prefix : key.prefix ? *key.prefix : next_prefix_++;
   int32_t* end = &buckets_[bucket_of(key.hash)];
   while (*end != CachedBlock::kEnd) end = &blocks_[at(*end)].next;
   *end = block_id;  // the last of its chain: of equal blocks the oldest is found

@@ -26,6 +26,7 @@ struct BlockKey {
   std::optional<PrefixId> parent;        // no value: the first block
   std::span<const int32_t> tokens;       // [block_size]
   std::span<const ExtraKey> extra_keys;  // sorted
+  std::optional<PrefixId> prefix = {};   // the number that it gets if it is new; no value: the next
 };
 /// Whether two blocks with one hash hold the same, after the same prefix: what a hash cannot prove.
 bool same_content(const BlockKey& a, const BlockKey& b);

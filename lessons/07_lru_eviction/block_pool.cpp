@@ -50,6 +50,11 @@ void BlockPool::evict(KvBlock& block) {
   tell({.kind = CacheEvent::Kind::kRemoved, .block_id = block.id, .hash = hash});
 }
 
+void BlockPool::evict_blocks(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) check_id(id, "evicted");
+  for (const int32_t id : ids) evict(at(id));
+}
+
 void BlockPool::touch(std::span<const int32_t> ids) {
   for (const int32_t id : ids) check_id(id, "touched");
   for (const int32_t id : ids) {

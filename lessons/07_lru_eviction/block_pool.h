@@ -77,6 +77,8 @@ class BlockPool final : public lesson06::CachePool {
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
   bool reset_prefix_cache() override;
+  /// What these blocks hold cannot be found any more, whoever holds them.
+  void evict_blocks(std::span<const int32_t> ids);
 
   void set_event_sink(EventSink sink) { on_event_ = std::move(sink); }
   const CacheMetrics& metrics() const { return metrics_; }

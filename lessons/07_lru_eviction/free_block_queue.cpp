@@ -43,11 +43,10 @@ void FreeBlockQueue::insert_before(KvBlock& next, KvBlock& block) {
   ++size_;
 }
 
-std::vector<const KvBlock*> FreeBlockQueue::all() const {
+std::vector<const KvBlock*> FreeBlockQueue::first(size_t n) const {
   std::vector<const KvBlock*> blocks;
-  for (const KvBlock* block = front_.next_free; block != &back_; block = block->next_free) {
-    blocks.push_back(block);
-  }
+  const KvBlock* block = front_.next_free;
+  for (; block != &back_ && blocks.size() < n; block = block->next_free) blocks.push_back(block);
   return blocks;
 }
 

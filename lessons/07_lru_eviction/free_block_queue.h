@@ -43,8 +43,9 @@ class FreeBlockQueue {
   void append(KvBlock& block);   // to the back
   void prepend(KvBlock& block);  // to the front
 
-  /// Front to back. For pictures and tests.
-  std::vector<const KvBlock*> all() const;
+  /// Up to n blocks, from the front on.
+  std::vector<const KvBlock*> first(size_t n) const;
+  std::vector<const KvBlock*> all() const { return first(size_); }  // for pictures and tests
 
  private:
   void insert_before(KvBlock& next, KvBlock& block);

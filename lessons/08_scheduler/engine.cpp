@@ -63,7 +63,7 @@ int64_t ServingEngine::blocks_needed(std::span<const kv::Request> requests) cons
 }
 
 std::unique_ptr<KvCacheManager> ServingEngine::make_manager(
-    BlockPool& pool, const lesson06::CacheManagerOptions& options) const {
+    BlockPool& pool, const lesson06::CacheManagerOptions& options) {
   return std::make_unique<KvCacheManager>(pool, options);
 }
 
@@ -121,6 +121,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
   while (served.submit_arrivals(scheduler)) {
     if (std::exchange(reset_wanted_, false)) scheduler.reset_prefix_cache(true);
     const SchedulerOutput& output = scheduler.schedule();
+    before_pass(scheduler, output);
     if (output.chunks.empty()) continue;  // all of it was preempted: the next one starts anew
     if (on_pass && !on_pass(scheduler, output)) {
       served.cancel_all();
@@ -131,6 +132,7 @@ ServeResult ServingEngine::serve(std::span<const kv::Request> requests,
     served.compute(rows, *attention_, [&](int32_t* chosen) { on_chosen(rows, chosen); });
     scheduler.update(output.chunks);  // what has become full can be found from now on
     served.note_end(rows, output, scheduler, *cache_);
+    after_pass(scheduler, output);
   }
   ServeResult result = served.result(scheduler);
   add_counters(scheduler, result.generated.counters);

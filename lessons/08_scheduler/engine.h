@@ -66,7 +66,7 @@ class ServingEngine : public kv::Engine {
  protected:
   // What a later lesson does in another way.
   virtual std::unique_ptr<KvCacheManager> make_manager(
-      BlockPool& pool, const lesson06::CacheManagerOptions& options) const;
+      BlockPool& pool, const lesson06::CacheManagerOptions& options);
   virtual std::unique_ptr<Scheduler> make_scheduler(KvCacheManager& manager);
   virtual std::unique_ptr<ServingAttention> make_attention(PagedKvCache& cache) const;
   /// A model with as many layers as a block has rows of K and V for.
@@ -77,6 +77,9 @@ class ServingEngine : public kv::Engine {
   virtual lesson03::BlockTables tables_of(std::span<const Chunk> chunks, int num_seqs) const;
   /// Adds the rows of a chunk. One that does not reach the end of what is known wants no logits.
   virtual void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const;
+  /// Before the pass, also one without chunks, and after it.
+  virtual void before_pass(Scheduler&, const SchedulerOutput&) {}
+  virtual void after_pass(Scheduler&, const SchedulerOutput&) {}
   /// With ServeOptions::choose_on_device: the device has chosen a token from each row of logits,
   /// int32 [rows.requests.size()]. What is queued here may change them: -1 is no token.
   virtual void on_chosen(const kv::PassRows&, int32_t* /*device_chosen*/) {}
@@ -84,6 +87,7 @@ class ServingEngine : public kv::Engine {
   virtual void add_counters(const Scheduler&, kv::EngineCounters&) const {}
 
   const kv::Model& model() const { return *model_; }
+  PagedKvCache& cache() { return *cache_; }
   const BlockTable& padding() const { return padding_; }  // of a row that nobody looks at
   const ServingAttention& attention() const { return *attention_; }
   const lesson03::PagedOptions& options() const { return options_; }

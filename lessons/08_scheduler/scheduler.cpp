@@ -113,12 +113,16 @@ void Scheduler::schedule_waiting(int& budget) {
     const int rest = static_cast<int>(request.tokens.size()) - computed.num_tokens;
     const int must_fit = options_.full_sequence_must_fit ? rest : tokens;
     if (tokens == 0 || !manager_->allocate_slots(request.id, tokens, computed, must_fit)) return;
-    running_.splice(running_.end(), waiting_, waiting_.begin());
-    request.state = RequestState::kRunning;
-    request.num_computed = request.num_cached = computed.num_tokens;
-    (request.num_preemptions > 0 ? output_.resumed : output_.started).push_back(request.id);
+    start(waiting_.begin(), computed.num_tokens);
     add_chunk(request, tokens, budget);
   }
+}
+
+void Scheduler::start(Queue::iterator request, int num_computed) {
+  running_.splice(running_.end(), waiting_, request);
+  request->state = RequestState::kRunning;
+  request->num_computed = request->num_cached = num_computed;
+  (request->num_preemptions > 0 ? output_.resumed : output_.started).push_back(request->id);
 }
 
 void Scheduler::preempt(Queue::iterator request) {

@@ -115,7 +115,7 @@ class Scheduler {
   /// How many tokens of a request run in a pass that has room for `budget` more, when K and V of
   /// its first num_computed are there. 0: its next token is still to come, or it has to run in one
   /// piece and does not fit.
-  int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
+  virtual int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
   const ScheduledRequest& request(int64_t id) const;  // std::out_of_range for an unknown id
   bool wants_token(int64_t id) const { return request(id).wants_token; }
   bool idle() const { return requests_.empty(); }
@@ -129,16 +129,23 @@ class Scheduler {
   /// ones hold blocks, and the pool is sound.
   void check() const;
 
- private:
+ protected:
   /// A request goes from queue to queue with its node: moving it allocates nothing, so it cannot
   /// fail.
   using Queue = std::list<ScheduledRequest>;
 
+  Queue& waiting_queue() { return waiting_; }
+  int num_running() const { return static_cast<int>(running_.size()); }
+  /// Waiting requests begin to run, as long as budget and pool allow.
+  virtual void schedule_waiting(int& budget);
+  /// A waiting request has its slots: it runs, and some of its tokens are computed already.
+  void start(Queue::iterator request, int num_computed);
+  void add_chunk(const ScheduledRequest& request, int num_tokens, int& budget);
+
+ private:
   static std::vector<int64_t> ids_of(const Queue& queue);
   bool before(const ScheduledRequest& a, const ScheduledRequest& b) const;
   bool schedule_running(int& budget);
-  void schedule_waiting(int& budget);
-  void add_chunk(const ScheduledRequest& request, int num_tokens, int& budget);
   void take_chunk_back(const ScheduledRequest& request, int& budget);
   void preempt(Queue::iterator request);
   void wait(Queue& from, Queue::iterator request);

@@ -61,7 +61,7 @@ LookaheadEngine::LookaheadEngine(kv::Model& model, const PagedOptions& options,
 }
 
 std::unique_ptr<KvCacheManager> LookaheadEngine::make_manager(
-    BlockPool& pool, const lesson06::CacheManagerOptions& options) const {
+    BlockPool& pool, const lesson06::CacheManagerOptions& options) {
   return std::make_unique<LookaheadManager>(pool, options);
 }
 

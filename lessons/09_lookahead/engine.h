@@ -59,7 +59,7 @@ class LookaheadEngine : public lesson08::ServingEngine {
 
  protected:
   std::unique_ptr<KvCacheManager> make_manager(
-      BlockPool& pool, const lesson06::CacheManagerOptions& options) const override;
+      BlockPool& pool, const lesson06::CacheManagerOptions& options) override;
   std::unique_ptr<Scheduler> make_scheduler(KvCacheManager& manager) override;
   std::unique_ptr<lesson08::ServingAttention> make_attention(PagedKvCache& cache) const override;
   void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const override;

@@ -20,8 +20,8 @@ WindowsEngine::WindowsEngine(kv::Model& model, const PagedOptions& options,
                              const ServeOptions& serve)
     : ServingEngine(model, options, serve), groups_(make_groups(model.config())) {}
 
-std::unique_ptr<KvCacheManager> WindowsEngine::make_manager(
-    BlockPool& pool, const CacheManagerOptions& options) const {
+std::unique_ptr<KvCacheManager> WindowsEngine::make_manager(BlockPool& pool,
+                                                            const CacheManagerOptions& options) {
   return std::make_unique<KvCacheCoordinator>(pool, groups_, options,
                                               most_at_once(scheduler_options()));
 }

@@ -29,7 +29,7 @@ class WindowsEngine : public lesson08::ServingEngine {
 
  private:
   std::unique_ptr<KvCacheManager> make_manager(BlockPool& pool,
-                                               const CacheManagerOptions& options) const override;
+                                               const CacheManagerOptions& options) override;
   std::unique_ptr<lesson08::ServingAttention> make_attention(PagedKvCache& cache) const override;
   kv::ModelConfig cache_config() const override;
   int64_t blocks_needed(std::span<const kv::Request> requests) const override;
