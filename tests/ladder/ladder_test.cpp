@@ -116,7 +116,7 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
                                 {"07", kRows},
                                 {"08", &kv::EngineCounters::passes, kAtOnce},
                                 {"09", &kv::EngineCounters::passes}};
-  REQUIRE(gains.size() + 2 == rungs.size());
+  REQUIRE(gains.size() + 3 == rungs.size());
   for (size_t i = 0; i < gains.size(); ++i) {
     CAPTURE(gains[i].lesson);
     const kv::EngineCounters& before = rungs[i].counters;
@@ -126,9 +126,13 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
     if (gains[i].more) CHECK(now.*gains[i].more > before.*gains[i].more);
   }
   // Without windows lesson 10 is lesson 08.
-  CHECK(rungs.back().number == "10");
-  CHECK(rungs.back().counters.passes == rungs[6].counters.passes);
-  CHECK(rungs.back().counters.by_name == rungs[6].counters.by_name);
+  CHECK(rungs[8].number == "10");
+  CHECK(rungs[8].counters.passes == rungs[6].counters.passes);
+  CHECK(rungs[8].counters.by_name == rungs[6].counters.by_name);
+  // As long as nothing that is evicted comes again, so is lesson 11.
+  CHECK(rungs[9].number == "11");
+  CHECK(rungs[9].counters.passes == rungs[6].counters.passes);
+  CHECK(rungs[9].counters.kv_rows_computed == rungs[6].counters.kv_rows_computed);
   // Slabs waste what blocks do not, and no lesson takes more memory than there is.
   const auto waste = [&](size_t i) {
     const kv::EngineCounters& c = rungs[i].counters;
@@ -145,7 +149,7 @@ TEST_CASE("where layers have windows lesson 10 holds less than 08 and 09, or ser
   const kvtest::WindowedModel windowed(32);
   kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCpu);
   const auto server = server_workload(96, model);
-  const auto last = std::span(ladder::lessons()).subspan(7);
+  const auto last = std::span(ladder::lessons()).subspan(7, 3);
   for (const int slots : {0, ladder::kServerKvTokens / 2}) {
     CAPTURE(slots);
     const auto rungs = ladder::climb(model, server, last, {256, slots});
@@ -157,6 +161,22 @@ TEST_CASE("where layers have windows lesson 10 holds less than 08 and 09, or ser
       if (slots == 0) CHECK(now.kv_bytes_reserved < before.kv_bytes_reserved * 3 / 4);
       if (slots > 0) CHECK(now.most_sequences > before.most_sequences);
       if (slots > 0) CHECK(now.passes < before.passes);
+    }
+  }
+}
+
+TEST_CASE("where memory is short lesson 11 loads what lessons 08 and 10 compute again") {
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
+  const auto server = server_workload(96, model);
+  const auto last = std::span(ladder::lessons()).subspan(7);
+  for (const int part : {2, 3}) {
+    CAPTURE(part);
+    const auto rungs = ladder::climb(model, server, last, {256, ladder::kServerKvTokens / part});
+    REQUIRE(rungs.back().number == "11");
+    CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+    for (const int before : {0, 2}) {
+      CHECK(rungs.back().counters.kv_rows_computed <
+            rungs[static_cast<size_t>(before)].counters.kv_rows_computed * 95 / 100);
     }
   }
 }
@@ -195,7 +215,7 @@ TEST_CASE(
     // last token of a prompt is never found.
     const int64_t found = prompt_tokens == 32 ? 1 : 2;
     CHECK(slots == std::vector<int64_t>{0, 4 * (prompt_tokens + 19), 256, 256, 16 * (16 - 3 * 2),
-                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0, 0});
+                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0, 0, 0});
   }
 }
 

@@ -1,0 +1,48 @@
+#include "fingerprint.h"
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "common/base/device.h"
+#include "common/base/hash.h"
+
+namespace lesson11 {
+namespace {
+
+/// Grows with every change of the arithmetic that gives K or V other bits.
+constexpr uint64_t kArithmetic = 1;
+
+uint64_t number(int value) { return static_cast<uint64_t>(value); }
+
+}  // namespace
+
+uint64_t fingerprint_of(const kv::Model& model) {
+  const kv::ModelConfig& c = model.config();
+  std::vector<uint64_t> parts = {kArithmetic,
+                                 number(c.vocab_size),
+                                 number(c.hidden_size),
+                                 number(c.intermediate_size),
+                                 number(c.num_layers),
+                                 number(c.num_heads),
+                                 number(c.num_kv_heads),
+                                 number(c.head_dim),
+                                 std::bit_cast<uint32_t>(c.rms_norm_eps),
+                                 std::bit_cast<uint64_t>(c.rope_theta)};
+  for (int layer = 0; layer < c.num_layers; ++layer) parts.push_back(number(c.window_of(layer)));
+  const kv::Device device = model.device();
+  parts.push_back(static_cast<uint64_t>(device));
+  parts.push_back(static_cast<uint64_t>(kv::activation_dtype(device)));
+  parts.push_back(static_cast<uint64_t>(model.kernel()));
+  if (device == kv::Device::kCuda) {  // equal bits are promised on one device
+    const std::string name = kv::describe(device);
+    parts.push_back(kv::xxh64_of(std::span<const char>(name)));
+  }
+  model.for_each_weight([&](kv::DType dtype, std::span<const std::byte> bytes) {
+    parts.push_back(static_cast<uint64_t>(dtype));
+    parts.push_back(kv::xxh64(bytes));
+  });
+  return kv::xxh64_of(std::span<const uint64_t>(parts));
+}
+
+}  // namespace lesson11

@@ -1,0 +1,51 @@
+#include "swap_blocks.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <unordered_set>
+
+namespace lesson11 {
+
+void check_moves(const SwapBlocksArgs& args) {
+  const auto check_id = [](const char* pool, int32_t id, int num_ids) {
+    if (id >= 0 && id < num_ids) return;
+    throw std::out_of_range(
+        fmt::format("swap_blocks: there is no {} block {}, the ids end at {}", pool, id, num_ids));
+  };
+  std::unordered_set<int32_t> destinations;
+  for (const BlockMove& move : args.moves) {
+    check_id("upper", move.upper, args.cache->num_blocks());
+    check_id("lower", move.lower, args.host->num_ids());
+    const int32_t destination = args.way == Way::kDown ? move.lower : move.upper;
+    if (!destinations.insert(destination).second) {
+      throw std::invalid_argument(
+          fmt::format("swap_blocks: {} block {} is named again, and is copied to",
+                      args.way == Way::kDown ? "lower" : "upper", destination));
+    }
+  }
+}
+
+void swap_blocks_cpu(const SwapBlocksArgs& args) {
+  check_moves(args);
+  PagedKvCache& cache = *args.cache;
+  // K or V of one block in one layer.
+  const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
+  for (const BlockMove& move : args.moves) {
+    std::byte* lower = args.host->block(move.lower).data();
+    for (int layer = 0; layer < cache.num_layers(); ++layer) {
+      const auto [k, v] = cache.block(layer, move.upper);
+      for (void* const upper : {k, v}) {
+        if (args.way == Way::kDown) {
+          std::memcpy(lower, upper, bytes);
+        } else {
+          std::memcpy(upper, lower, bytes);
+        }
+        lower += bytes;
+      }
+    }
+  }
+}
+
+}  // namespace lesson11

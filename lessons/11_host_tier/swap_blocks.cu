@@ -1,0 +1,81 @@
+// The CUDA twin of swap_blocks. Every byte of a block crosses the bus once: 1.75 MiB of 16 tokens
+// of Qwen3-0.6B, that is 33 us at the 55 GB/s that PCIe 5.0 gives. In the device's cache such a
+// block lies in 56 places, K and V of 28 layers, so what counts is that it is one launch and not 56
+// copies. And that it is a small one: more CTAs than the bus needs only keep the passes waiting.
+
+#include "swap_blocks.h"
+
+#include <algorithm>
+
+#include "kernels/launch.cuh"
+#include "kernels/words.cuh"
+#include "lessons/03_paged_blocks/kv_blocks.h"
+
+namespace lesson11 {
+namespace {
+
+// The fewest that keep PCIe 5.0 busy (./course bench 11). With 16 no byte sinks faster, and what a
+// pass reads beside them takes twice as long.
+constexpr int kCtasDown = 2, kCtasUp = 4;
+constexpr int kThreadsPerCta = 512;
+constexpr int kWordsInFlight = 4;        // of a thread: the bus is fast and far away
+constexpr size_t kMovesPerLaunch = 256;  // they travel with the launch, which may carry 4 KiB
+struct Moves {
+  BlockMove move[kMovesPerLaunch];
+};
+
+/// A piece is K or V of one block in one layer. `cache` is layer 0: block b of layer l is block l *
+/// num_blocks + b, counted from there. `host` is [num_ids][num_layers][K, V][piece_words].
+/// Grid: no more CTAs than the bus needs; each takes every gridDim.x-th piece.
+__global__ void swap_blocks_kernel(lesson03::KvBlocks cache, kv::Word* host, Way way, Moves moves,
+                                   int num_moves, int num_layers, int piece_words) {
+  const int pieces_per_block = 2 * num_layers;
+  for (auto i = static_cast<int>(blockIdx.x); i < num_moves * pieces_per_block;
+       i += static_cast<int>(gridDim.x)) {
+    const auto [upper_id, lower_id] = moves.move[i / pieces_per_block];
+    const int piece = i % pieces_per_block;
+    const int64_t block = int64_t{piece / 2} * cache.num_blocks + upper_id;
+    auto* const upper =
+        reinterpret_cast<kv::Word*>(piece % 2 == 0 ? lesson03::k_row<uint16_t>(cache, block, 0)
+                                                   : lesson03::v_row<uint16_t>(cache, block, 0));
+    kv::Word* const lower = host + (int64_t{lower_id} * pieces_per_block + piece) * piece_words;
+    const kv::Word* const from = way == Way::kDown ? upper : lower;
+    kv::Word* const to = way == Way::kDown ? lower : upper;
+    for (auto at = static_cast<int>(threadIdx.x); at < piece_words;
+         at += kThreadsPerCta * kWordsInFlight) {
+      kv::Word words[kWordsInFlight];
+#pragma unroll
+      for (int w = 0; w < kWordsInFlight; ++w) {
+        if (at + w * kThreadsPerCta < piece_words) words[w] = from[at + w * kThreadsPerCta];
+      }
+#pragma unroll
+      for (int w = 0; w < kWordsInFlight; ++w) {
+        if (at + w * kThreadsPerCta < piece_words) to[at + w * kThreadsPerCta] = words[w];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void swap_blocks_cuda(const SwapBlocksArgs& args, const kv::Stream& stream) {
+  check_moves(args);
+  const lesson03::KvBlocks layer = args.cache->layer(0);
+  const int num_layers = args.cache->num_layers();
+  const int enough = args.way == Way::kDown ? kCtasDown : kCtasUp;
+  const int most_ctas = args.max_ctas > 0 ? args.max_ctas : enough;
+  const int piece_words = kv::words_of(layer.block_size * layer.row_width());
+  for (size_t first = 0; first < args.moves.size(); first += kMovesPerLaunch) {
+    const auto now =
+        args.moves.subspan(first, std::min(kMovesPerLaunch, args.moves.size() - first));
+    const auto num_moves = static_cast<int>(now.size());
+    Moves moves;
+    std::ranges::copy(now, moves.move);
+    const auto ctas = static_cast<unsigned>(std::min(most_ctas, num_moves * 2 * num_layers));
+    kv::launch(swap_blocks_kernel, {dim3(ctas), dim3(kThreadsPerCta), 0, "launching swap_blocks"},
+               stream, layer, reinterpret_cast<kv::Word*>(args.host->data()), args.way, moves,
+               num_moves, num_layers, piece_words);
+  }
+}
+
+}  // namespace lesson11

@@ -1,0 +1,33 @@
+#pragma once
+
+// Blocks between the device and the host: all layers, K and V, of many blocks in one launch.
+// Source: vLLM's swap_blocks (csrc/cache_kernels.cu).
+
+#include <span>
+
+#include "common/base/device.h"
+#include "host_blocks.h"
+#include "transfers.h"
+
+namespace lesson11 {
+
+struct SwapBlocksArgs {
+  PagedKvCache* cache = nullptr;     // the upper blocks
+  const HostBlocks* host = nullptr;  // the lower blocks
+  Way way = Way::kDown;
+  std::span<const BlockMove> moves;  // on the host; may be reused as soon as the call returns
+  int max_ctas = 0;                  // CUDA: so many CTAs copy; 0: as few as keep the bus busy
+};
+
+/// Throws std::out_of_range for an id outside the cache or the host's blocks, and
+/// std::invalid_argument for a destination that is named twice: then the order would matter.
+void check_moves(const SwapBlocksArgs& args);
+
+/// Both call check_moves() first. On CUDA the copies are in order with the stream's other work.
+void swap_blocks_cpu(const SwapBlocksArgs& args);
+void swap_blocks_cuda(const SwapBlocksArgs& args, const kv::Stream& stream);
+inline void swap_blocks(const SwapBlocksArgs& args, const kv::Stream& stream) {
+  KV_DISPATCH(swap_blocks, args, stream);
+}
+
+}  // namespace lesson11

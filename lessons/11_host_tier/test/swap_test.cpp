@@ -1,0 +1,55 @@
+// Blocks between a cache and the host's memory: both pools are compared, byte for byte.
+
+#include "common/base/error.h"
+#include "swaps.h"
+
+namespace {
+
+using namespace lesson11_test;
+
+const kv::Stream& stream() {
+  static const kv::Stream kStream(kv::Device::kCpu);
+  return kStream;
+}
+
+}  // namespace
+
+TEST_CASE("swap_blocks: a block of letters sinks, another one rises") {
+  check_swap_of_letters(stream());
+}
+
+TEST_CASE("swap_blocks moves all layers of K and V, both ways, and touches nothing else") {
+  for (const int block_size : {1, 3, 16}) check_swaps_of(2, 5, block_size, stream());
+}
+
+TEST_CASE("what sank and was overwritten rises with its old bits") { check_round_trip(stream()); }
+
+TEST_CASE("swap_blocks refuses what it cannot do before it writes") { check_refusals(stream()); }
+
+TEST_CASE("batches are numbered, and done in their order") { check_batches(stream()); }
+
+TEST_CASE("a batch is done when start() returns") {
+  Pools pools({}, stream());
+  BlockSwapper swapper(pools.cache, pools.host, stream());
+  for (Ticket ticket = 1; ticket <= 3; ++ticket) {
+    swapper.start(Way::kUp, Moves{{0, 0}});
+    CHECK(swapper.completed() == ticket);
+  }
+}
+
+TEST_CASE("what a block takes is measured on the way up") { check_measured(stream()); }
+
+TEST_CASE("the host's blocks have the cache's size, and lie one after the other") {
+  const Pools pools({}, stream());
+  CHECK(pools.host.num_ids() == 7);
+  CHECK(pools.host.bytes_per_block() == size_t{3} * 2 * 2 * 8 * sizeof(float));
+  CHECK(pools.host.block(0).data() == pools.host.data());
+  CHECK(pools.host.block(6).data() == pools.host.data() + 6 * pools.host.bytes_per_block());
+}
+
+TEST_CASE("more memory than the host has is refused, with the bytes asked for") {
+  const PagedKvCache cache(kvtest::shape(64, 1024, 1024), stream(), 1, 1);  // 512 MiB a block
+  CHECK_THROWS_WITH_AS(HostBlocks(cache, kv::Device::kCpu, 1 << 20),
+                       doctest::Contains("host memory: cannot allocate 562949953421312 bytes"),
+                       kv::DeviceError);
+}

@@ -1,0 +1,280 @@
+#pragma once
+
+// What the tests on both devices share: all bytes of a cache and of the host's blocks, and what
+// should be there after moves.
+
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "block_swapper.h"
+#include "lessons/03_paged_blocks/test/guards.h"
+#include "swap_blocks.h"
+#include "tests/support/kv_shape.h"
+
+namespace lesson11_test {
+
+using lesson03::PagedKvCache;
+using lesson11::BlockMove;
+using lesson11::BlockSwapper;
+using lesson11::HostBlocks;
+using lesson11::Ticket;
+using lesson11::Way;
+using Moves = std::vector<BlockMove>;
+using Bytes = std::vector<uint8_t>;  // of a block, in the host's order: [num_layers][K, V][...]
+
+/// An upper and a lower pool, and what each of their blocks should hold.
+class Pools {
+ public:
+  struct Sizes {
+    int num_layers = 3, kv_heads = 1, head_dim = 8, block_size = 2;
+    int num_upper = 9, num_lower = 7, guard_rows = 0;
+  };
+  /// All bytes are random, the same ones for the same sizes in bytes.
+  Pools(const Sizes& sizes, const kv::Stream& stream)
+      : stream_(stream),
+        cache(kvtest::shape(sizes.num_layers, sizes.kv_heads, sizes.head_dim), stream,
+              sizes.num_upper, sizes.block_size, sizes.guard_rows),
+        host(cache, stream.device(), sizes.num_lower),
+        upper(static_cast<size_t>(sizes.num_upper)),
+        lower(static_cast<size_t>(sizes.num_lower)) {
+    std::mt19937_64 rng(11);
+    const auto random = [&] {
+      Bytes bytes(host.bytes_per_block());
+      for (size_t at = 0; at < bytes.size(); at += 8) {
+        const uint64_t eight = rng();
+        std::memcpy(&bytes[at], &eight, std::min<size_t>(8, bytes.size() - at));
+      }
+      return bytes;
+    };
+    for (int32_t id = 0; id < sizes.num_upper; ++id) set_upper(id, random());
+    for (int32_t id = 0; id < sizes.num_lower; ++id) set_lower(id, random());
+  }
+
+  void set_upper(int32_t id, const Bytes& bytes) {
+    upper[static_cast<size_t>(id)] = bytes;
+    for_each_piece(id, [&](void* piece, size_t at, size_t size) {
+      kv::copy_to_device(piece, bytes.data() + at, size, stream_);
+    });
+  }
+  void set_lower(int32_t id, const Bytes& bytes) {
+    lower[static_cast<size_t>(id)] = bytes;
+    std::memcpy(host.block(id).data(), bytes.data(), bytes.size());
+  }
+  Bytes read_upper(int32_t id) {
+    Bytes bytes(host.bytes_per_block());
+    for_each_piece(id, [&](void* piece, size_t at, size_t size) {
+      kv::copy_to_host(bytes.data() + at, piece, size, stream_);
+    });
+    return bytes;
+  }
+  Bytes read_lower(int32_t id) const {
+    const auto block = host.block(id);
+    const auto* const begin = reinterpret_cast<const uint8_t*>(block.data());
+    return Bytes(begin, begin + block.size());
+  }
+
+  /// What the moves should do.
+  void expect(Way way, const Moves& moves) {
+    for (const BlockMove& move : moves) {
+      Bytes& up = upper[static_cast<size_t>(move.upper)];
+      Bytes& down = lower[static_cast<size_t>(move.lower)];
+      way == Way::kDown ? down = up : up = down;
+    }
+  }
+  void swap(Way way, const Moves& moves) {
+    lesson11::swap_blocks({.cache = &cache, .host = &host, .way = way, .moves = moves}, stream_);
+    expect(way, moves);
+  }
+
+  /// The first byte that is not as it should be, guards included; "": none.
+  std::string difference() {
+    stream_.synchronize();
+    for (size_t i = 0; i < upper.size() + lower.size(); ++i) {
+      const bool up = i < upper.size();
+      const auto id = static_cast<int32_t>(up ? i : i - upper.size());
+      const Bytes& wanted = up ? upper[i] : lower[i - upper.size()];
+      const Bytes found = up ? read_upper(id) : read_lower(id);
+      const auto [is, should] = std::ranges::mismatch(found, wanted);
+      if (is == found.end()) continue;
+      const auto at = static_cast<size_t>(is - found.begin());
+      return fmt::format("{} block {}, layer {}, {}, byte {}: found {}, wanted {}",
+                         up ? "upper" : "lower", id, at / piece_bytes() / 2,
+                         at / piece_bytes() % 2 == 0 ? "K" : "V", at % piece_bytes(), *is, *should);
+    }
+    return lesson03_test::touched_guard(cache, stream_);
+  }
+
+ private:
+  const kv::Stream& stream_;
+
+ public:
+  PagedKvCache cache;
+  HostBlocks host;
+  std::vector<Bytes> upper, lower;  // as they should be, by id
+
+ private:
+  size_t piece_bytes() const {
+    return host.bytes_per_block() / static_cast<size_t>(2 * cache.num_layers());
+  }
+  /// Calls f(K or V of the block in a layer, where in the block's bytes, how many).
+  template <class F>
+  void for_each_piece(int32_t id, F f) {
+    size_t at = 0;
+    for (int layer = 0; layer < cache.num_layers(); ++layer) {
+      const auto block = cache.block(layer, id);
+      for (void* const piece : {block.k, block.v}) {
+        f(piece, at, piece_bytes());
+        at += piece_bytes();
+      }
+    }
+  }
+};
+
+/// Blocks of two layers, a letter for each piece: K small, V large.
+inline void check_swap_of_letters(const kv::Stream& stream) {
+  Pools pools({.num_layers = 2, .block_size = 1, .num_upper = 3, .num_lower = 3}, stream);
+  const size_t piece = pools.host.bytes_per_block() / 4;
+  const auto block_of = [&](const std::string& letters) {
+    Bytes bytes;
+    for (const char letter : letters)
+      bytes.insert(bytes.end(), piece, static_cast<uint8_t>(letter));
+    return bytes;
+  };
+  const auto letters_of = [&](const Bytes& bytes) {
+    std::string letters;
+    for (size_t i = 0; i < bytes.size(); i += piece) {
+      const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(i + piece);
+      const bool one = std::all_of(end - static_cast<std::ptrdiff_t>(piece), end,
+                                   [&](uint8_t byte) { return byte == bytes[i]; });
+      letters += one ? static_cast<char>(bytes[i]) : '?';
+    }
+    return letters;
+  };
+  const std::string upper[] = {"aAbB", "cCdD", "eEfF"}, lower[] = {"gGhH", "iIjJ", "kKlL"};
+  for (int32_t id = 0; id < 3; ++id) {
+    pools.set_upper(id, block_of(upper[id]));
+    pools.set_lower(id, block_of(lower[id]));
+  }
+  INFO("K of layer 0, V of layer 0, K of layer 1, V of layer 1");
+  pools.swap(Way::kDown, {{.upper = 1, .lower = 2}});
+  stream.synchronize();
+  CHECK(letters_of(pools.read_lower(2)) == "cCdD");
+  CHECK(letters_of(pools.read_lower(1)) == "iIjJ");
+  pools.swap(Way::kUp, {{.upper = 0, .lower = 1}});
+  CHECK(letters_of(pools.read_upper(0)) == "iIjJ");
+  CHECK(letters_of(pools.read_upper(1)) == "cCdD");
+  CHECK(pools.difference() == "");
+}
+
+/// No move, one, several that read one block, all blocks: down and up, what later ones read earlier
+/// ones wrote. Every byte of both pools is compared.
+inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv::Stream& stream) {
+  CAPTURE(kv_heads);
+  CAPTURE(head_dim);
+  CAPTURE(block_size);
+  for (const int guard_rows : {1, 0}) {
+    CAPTURE(guard_rows);
+    Pools pools({.kv_heads = kv_heads,
+                 .head_dim = head_dim,
+                 .block_size = block_size,
+                 .guard_rows = guard_rows},
+                stream);
+    CHECK(pools.difference() == "");
+    pools.swap(Way::kDown, {});
+    pools.swap(Way::kUp, {{8, 6}});
+    pools.swap(Way::kDown, {{8, 0}, {0, 6}, {8, 3}});
+    pools.swap(Way::kUp, {{3, 6}, {2, 0}, {5, 6}, {0, 4}});
+    CHECK(pools.difference() == "");
+    pools.swap(Way::kDown, {{8, 2}, {7, 1}, {6, 0}, {5, 3}, {4, 6}, {3, 5}, {2, 4}});
+    CHECK(pools.difference() == "");
+  }
+}
+
+/// What sank comes back as it was, whatever was written over it since.
+inline void check_round_trip(const kv::Stream& stream) {
+  Pools pools({.num_upper = 4, .num_lower = 4, .guard_rows = 1}, stream);
+  const Bytes first = pools.read_upper(0), last = pools.read_upper(3);
+  pools.swap(Way::kDown, {{0, 3}, {3, 0}});
+  stream.synchronize();
+  pools.set_upper(0, Bytes(first.size(), 0xAA));
+  pools.set_upper(3, Bytes(first.size(), 0xBB));
+  pools.swap(Way::kUp, {{0, 3}, {3, 0}});
+  CHECK(pools.read_upper(0) == first);
+  CHECK(pools.read_upper(3) == last);
+  CHECK(pools.difference() == "");
+}
+
+inline void check_refusals(const kv::Stream& stream) {
+  Pools pools({.num_upper = 4, .num_lower = 3}, stream);
+  const auto swap = [&](Way way, const Moves& moves) {
+    lesson11::swap_blocks({.cache = &pools.cache, .host = &pools.host, .way = way, .moves = moves},
+                          stream);
+  };
+  CHECK_THROWS_WITH_AS(swap(Way::kDown, {{0, 0}, {4, 1}}),
+                       "swap_blocks: there is no upper block 4, the ids end at 4",
+                       std::out_of_range);
+  CHECK_THROWS_WITH_AS(swap(Way::kUp, {{0, 0}, {1, 3}}),
+                       "swap_blocks: there is no lower block 3, the ids end at 3",
+                       std::out_of_range);
+  CHECK_THROWS_AS(swap(Way::kDown, {{0, 0}, {-1, 1}}), std::out_of_range);
+  CHECK_THROWS_AS(swap(Way::kUp, {{0, 0}, {1, -1}}), std::out_of_range);
+  CHECK_THROWS_WITH_AS(swap(Way::kDown, {{0, 1}, {2, 1}}),
+                       "swap_blocks: lower block 1 is named again, and is copied to",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(swap(Way::kUp, {{2, 0}, {2, 1}}),
+                       "swap_blocks: upper block 2 is named again, and is copied to",
+                       std::invalid_argument);
+  CHECK(pools.difference() == "");
+}
+
+/// Batches through one block, which reads what the one before wrote; and their tickets.
+inline void check_batches(const kv::Stream& passes) {
+  Pools pools({.num_upper = 4, .num_lower = 4, .guard_rows = 1}, passes);
+  BlockSwapper swapper(pools.cache, pools.host, passes);
+  CHECK(swapper.completed() == 0);
+  swapper.wait(0);
+  swapper.let_passes_wait(0);
+  const auto start = [&](Way way, const Moves& moves) {
+    pools.expect(way, moves);
+    return swapper.start(way, moves);
+  };
+  CHECK(start(Way::kDown, {{0, 1}}) == 1);
+  CHECK(start(Way::kUp, {{2, 1}, {3, 1}}) == 2);
+  CHECK(start(Way::kDown, {{2, 3}, {1, 1}}) == 3);
+  CHECK(start(Way::kUp, {}) == 4);
+  CHECK_THROWS_AS(swapper.start(Way::kUp, Moves{{0, 0}, {4, 0}}), std::out_of_range);
+  CHECK_THROWS_AS(swapper.start(Way::kUp, Moves{{0, 0}, {0, 1}}), std::invalid_argument);
+  CHECK(start(Way::kUp, {{0, 3}}) == 5);
+  swapper.wait(3);
+  CHECK(swapper.completed() >= 3);
+  swapper.wait(5);
+  CHECK(swapper.completed() == 5);
+  swapper.wait(5);
+  swapper.let_passes_wait(5);
+  CHECK(pools.difference() == "");
+}
+
+/// What a block takes is measured on the way up.
+inline void check_measured(const kv::Stream& passes) {
+  Pools pools({.num_layers = 4, .kv_heads = 8, .head_dim = 128, .block_size = 16}, passes);
+  BlockSwapper swapper(pools.cache, pools.host, passes);
+  const Moves moves{{0, 0}, {1, 1}, {2, 2}, {3, 3}};
+  swapper.wait(swapper.start(Way::kDown, moves));
+  swapper.wait(swapper.start(Way::kUp, {}));
+  CHECK(swapper.seconds_per_block() == 0);
+  swapper.wait(swapper.start(Way::kUp, moves));
+  const double first = swapper.seconds_per_block();
+  CHECK(first > 0);
+  CHECK(first < 1);
+  swapper.wait(swapper.start(Way::kUp, moves));
+  CHECK(swapper.seconds_per_block() > 0.5 * first);  // so much is kept
+}
+
+}  // namespace lesson11_test

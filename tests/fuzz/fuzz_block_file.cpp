@@ -1,0 +1,95 @@
+// Any bytes as a file of blocks: a UserError of one line and an unchanged file, or records that can
+// be read or not, and written over. Once as they are, once with checksums that are right.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/hash.h"
+#include "lessons/11_host_tier/block_file.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+using namespace lesson11;
+using Bytes = std::vector<std::byte>;
+namespace fs = std::filesystem;
+
+constexpr FileShape kShape{.fingerprint = 5, .block_size = 2, .bytes_per_block = 16};
+constexpr int kRecords = 2;
+
+fs::path path() {
+  static const fs::path folder = fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path();
+  static const fs::path file = folder / ("kv_fuzz_blocks_" + std::to_string(::getpid()));
+  return file;
+}
+
+Bytes bytes_of_file() {
+  std::ifstream in(path(), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+void put_checksum(Bytes& bytes, size_t at, std::span<const std::byte> of) {
+  const uint64_t checksum = kv::xxh64(of);
+  for (size_t i = 0; i < 8; ++i) bytes[at + i] = static_cast<std::byte>(checksum >> (8 * i));
+}
+
+/// The same bytes with every checksum that has room.
+Bytes with_checksums(Bytes bytes) {
+  if (bytes.size() >= 48) put_checksum(bytes, 40, std::span(bytes).first(40));
+  const FileLayout layout(kShape, kRecords);
+  for (int32_t record = 1; record <= kRecords; ++record) {
+    if (static_cast<int64_t>(bytes.size()) < layout.end_of(record)) break;
+    const auto begin = static_cast<size_t>(layout.begin_of(record));
+    const auto content = static_cast<size_t>(layout.content_of(record));
+    put_checksum(bytes, begin + 16, std::span(bytes).subspan(content, 16));
+    put_checksum(bytes, begin + 8, std::span(bytes).subspan(begin + 16, content - begin - 16));
+  }
+  return bytes;
+}
+
+void open_and_read(const Bytes& bytes) {
+  fs::remove(path());
+  std::ofstream(path(), std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  Bytes content(16), again(16, std::byte{7});
+  RecordKey key;
+  try {
+    BlockFile file(path(), kShape, kRecords);
+    for (int32_t record = 1; record <= kRecords; ++record) {
+      const auto& found = file.found()[static_cast<size_t>(record)];
+      if (!found) continue;
+      kv::fuzz::require(found->tokens.size() == 2 && found->prefix + 1 > found->prefix);
+      if (!file.read(record, found->key(), content)) continue;
+      const auto at = bytes.begin() + FileLayout(kShape, kRecords).content_of(record);
+      kv::fuzz::require(std::equal(content.begin(), content.end(), at));
+      key = *found;
+    }
+    key.tokens = {1, -1};
+    kv::fuzz::require(file.write(2, key.key(), again) && file.read(2, key.key(), content));
+    kv::fuzz::require(content == again);
+  } catch (const kv::UserError& error) {
+    kv::fuzz::check_message(error.what());
+    kv::fuzz::require(bytes_of_file() == bytes);
+    return;
+  }
+  const BlockFile file(path(), kShape, kRecords);
+  kv::fuzz::require(file.found()[2].has_value() && file.found()[2]->tokens == key.tokens);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const Bytes bytes(reinterpret_cast<const std::byte*>(data),
+                    reinterpret_cast<const std::byte*>(data) + size);
+  open_and_read(bytes);
+  open_and_read(with_checksums(bytes));
+  return 0;
+}
