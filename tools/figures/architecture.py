@@ -4,7 +4,7 @@ from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, PAPER, SKY, Svg
 LEFT, WIDTH, HEIGHT, GAP = 24, 700, 74, 10
 SEAM_X = LEFT + WIDTH + 150  # the column of the seams
 LESSONS = ["01 recompute", "02 keep", "03 blocks", "04 walk", "05 share", "06 find", "07 evict", "08 serve",
-           "09 guess", "10 forget"]
+           "09 guess", "10 forget", "11 sink"]
 # From above: name, what it is, colour of its edge.
 FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden values, fuzzers, rules of the",

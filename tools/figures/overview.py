@@ -134,11 +134,23 @@ def windows(svg, x, y):
     return "layers that forget"
 
 
+def host_tier(svg, x, y):
+    for line, (name, count, kept) in enumerate((("device", 3, 3), ("host", 5, 4), ("file", 6, 3))):
+        top = y + line * 34
+        svg.text(x, top + 14, name, 11.5, MUTED)
+        for i in range(count):
+            svg.rect(x + 48 + i * 24, top, CELL, CELL, SKY if i < kept else EMPTY)
+    svg.line(x + 55, y + 14, x + 55, y + 33, INK, 1.8, tip=True)
+    svg.line(x + 79, y + 36, x + 79, y + 15, GREEN, 1.8, tip=True)
+    svg.text(x + 112, y + 10, "sinks, rises", 11.5, GREEN, 600)
+    return "evicted is not lost"
+
+
 PANELS = [("01  No cache", no_cache), ("02  A flat cache", flat_cache), ("03  Paged blocks", paged_blocks),
           ("04  Paged attention", paged_attention), ("05  Share and copy", refcount_cow),
           ("06  Prefix hashing", prefix_hashing), ("07  LRU eviction", lru_eviction),
           ("08  The scheduler", scheduler), ("09  Lookahead", lookahead),
-          ("10  Windows", windows)]
+          ("10  Windows", windows), ("11  A host tier", host_tier)]
 
 
 def draw():
@@ -148,8 +160,8 @@ def draw():
     svg = Svg(width, rows * HEIGHT + (rows + 1) * GAP + 44,
               "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
-              "a scheduler, guesses that are checked in one pass, and layers that forget what has left their window. "
-              "All give the same bits.")
+              "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, and "
+              "pools in host memory and a file for what is evicted. All give the same bits.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)
         y = GAP + i // columns * (HEIGHT + GAP)
