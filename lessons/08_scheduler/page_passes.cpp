@@ -12,33 +12,18 @@ namespace lesson08 {
 
 void LiveServing::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {
   std::vector<kv::Request> requests(kRequests, request(prompt, max_tokens));
-  arrivals_.clear();
+  std::vector<Arrival> arrivals;
   for (int i = 0; i < kRequests; ++i) {
     auto& sampling = requests[static_cast<size_t>(i)].sampling;
     sampling.temperature = 0.8f;
     sampling.seed += static_cast<uint64_t>(i);
-    arrivals_.push_back({.pass = i * kPassesBetween});
+    arrivals.push_back({.pass = i * kPassesBetween});
   }
-  answers_.assign(kRequests, {});
   auto engine = std::make_unique<ServingEngine>(
       model(),
       lesson03::PagedOptions{.block_size = settings.block_size, .num_blocks = settings.num_blocks},
       ServeOptions{.scheduler = settings.scheduler()});
-  ServingEngine& serving = *engine;
-  start(std::move(engine), std::move(requests),
-        [this, &serving](const kv::TokenCallback& stand_still) {
-          serving.serve(
-              this->requests(), arrivals_,
-              [this](size_t request, int32_t token) {
-                answers_[request].push_back(token);
-                return true;
-              },
-              [this, &stand_still](const Scheduler& of, const SchedulerOutput& pass) {
-                scheduler_ = &of;
-                output_ = &pass;
-                return stand_still(0, 0);  // a pass, and no token
-              });
-        });
+  LiveServer::serve(std::move(engine), std::move(requests), std::move(arrivals));
 }
 
 const KvCacheManager& SchedulerPage::manager() const {

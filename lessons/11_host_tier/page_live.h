@@ -1,13 +1,11 @@
 #pragma once
 
-// The engine of this lesson, watched: it stands still before each pass.
+// The engine of this lesson, watched.
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "engine.h"
-#include "viz/live.h"
+#include "lessons/08_scheduler/page_live.h"
 
 namespace lesson11 {
 
@@ -29,26 +27,18 @@ struct PageSettings {
   TierOptions tiers() const { return {.sink_ahead = ahead, .min_hits_to_sink = min_hits}; }
 };
 
-class LiveTiers : public viz::Live {
+class LiveTiers : public lesson08::LiveServer {
  public:
-  using Live::Live;
+  using LiveServer::LiveServer;
   static constexpr int kConversations = 4;  // each of them comes twice
 
   /// Throws UserError for what the engine refuses.
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
 
   const TieredEngine& tiered() const { return engine<TieredEngine>(); }
-  /// The engine's own, after it has composed a pass. Null: the run has ended.
-  const TieredScheduler* scheduler() const { return finished() ? nullptr : scheduler_; }
-  const SchedulerOutput& output() const { return *output_; }
-  /// [requests] generated so far.
-  const std::vector<std::vector<int32_t>>& answers() const { return answers_; }
-
- private:
-  const TieredScheduler* scheduler_ = nullptr;  // while the engine serves
-  const SchedulerOutput* output_ = nullptr;
-  std::vector<lesson08::Arrival> arrivals_;
-  std::vector<std::vector<int32_t>> answers_;
+  const TieredScheduler* scheduler() const {
+    return static_cast<const TieredScheduler*>(LiveServer::scheduler());
+  }
 };
 
 }  // namespace lesson11

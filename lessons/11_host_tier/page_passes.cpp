@@ -17,13 +17,12 @@ constexpr int kPassesBetween = 2, kSecondRound = 1000;  // what is idle is skipp
 
 void LiveTiers::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {
   std::vector<kv::Request> requests;
-  arrivals_.clear();
+  std::vector<lesson08::Arrival> arrivals;
   for (int i = 0; i < 2 * kConversations; ++i) {
     const int round = i / kConversations, one = i % kConversations;
     requests.push_back(request(fmt::format("{} {}", kNames[one], prompt), max_tokens));
-    arrivals_.push_back({.pass = round * kSecondRound + one * kPassesBetween});
+    arrivals.push_back({.pass = round * kSecondRound + one * kPassesBetween});
   }
-  answers_.assign(requests.size(), {});
   auto engine = std::make_unique<TieredEngine>(
       model(), PagedOptions{.block_size = kBlockSize, .num_blocks = settings.device},
       ServeOptions{.scheduler = settings.scheduler()},
@@ -31,21 +30,7 @@ void LiveTiers::serve(const PageSettings& settings, const std::string& prompt, i
                       .policy = settings.policy == LoadPolicy::kNever ? LoadPolicy::kNever
                                                                       : LoadPolicy::kAlways,
                       .tiers = settings.tiers()});
-  TieredEngine& serving = *engine;
-  start(std::move(engine), std::move(requests),
-        [this, &serving](const kv::TokenCallback& stand_still) {
-          serving.serve(
-              this->requests(), arrivals_,
-              [this](size_t request, int32_t token) {
-                answers_[request].push_back(token);
-                return true;
-              },
-              [this, &stand_still](const lesson08::Scheduler& of, const SchedulerOutput& pass) {
-                scheduler_ = static_cast<const TieredScheduler*>(&of);
-                output_ = &pass;
-                return stand_still(0, 0);  // a pass, and no token
-              });
-        });
+  LiveServer::serve(std::move(engine), std::move(requests), std::move(arrivals));
 }
 
 bool TiersPage::has_work() const {
