@@ -48,8 +48,8 @@ TEST_CASE("a block is put at the back or in front, and its neighbours know it") 
   queue.prepend(three);
   REQUIRE(neighbours(three) == "end<3>1");
   REQUIRE(neighbours(one) == "3<1>2");
-  CHECK(ids_of(queue) == Ids{3, 1, 2});
   CHECK(queue.size() == 3);
+  CHECK(ids_of(queue) == Ids{3, 1, 2});
 }
 
 TEST_CASE("a block that is in the queue already is refused and named") {
