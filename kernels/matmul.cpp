@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -13,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/parallel.h"
 #include "kernels/cpu_rows.h"
+#include "kernels/exp.h"
 #include "kernels/matmul_cpu.h"
 #include "kernels/matmul_isa.h"
 
@@ -110,11 +110,11 @@ void dot_products(const MatmulArgs& args, const Input& input, const Matrix& w, i
   current_isa().dot_block(block, w.dtype);
 }
 
-/// out = silu(gate) * up, with silu(x) = x / (1 + exp(-x)). Two loops: the compiler makes vectors
-/// of the second one.
+/// out = silu(gate) * up, with silu(x) = x / (1 + exp(-x)).
 void silu_mul(const float* gate, const float* up, int n, float* out) {
   float decay[kBlockCols];
-  for (int c = 0; c < n; ++c) decay[c] = std::exp(-gate[c]);
+  for (int c = 0; c < n; ++c) decay[c] = -gate[c];
+  exp_each(decay, n);
   for (int c = 0; c < n; ++c) out[c] = gate[c] / (1.0f + decay[c]) * up[c];
 }
 

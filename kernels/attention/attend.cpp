@@ -11,17 +11,8 @@
 #include <utility>
 #include <vector>
 
-// Compiled for several instruction sets; the one that fits is chosen when the program starts.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define FOR_EVERY_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
-#define FOR_CPU(name) __attribute__((target(name)))
-#define SEVERAL_CPUS 1
-#else
-#define FOR_EVERY_CPU
-#define FOR_CPU(name)
-#endif
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-#pragma GCC diagnostic ignored "-Wunused-function"  // clang sees no call of what other CPUs need
+#include "kernels/every_cpu.h"
+#include "kernels/exp.h"
 
 namespace kv::attention {
 namespace {
@@ -64,6 +55,8 @@ struct Block {
   int begin[kBlock];  // of the tile's keys, query r sees begin[r] .. end[r] - 1
   int end[kBlock];
   float p[kBlock][kTileTokens];  // scores, then exp(score - m)
+  float m[kBlock];               // the largest score
+  float l[kBlock];               // the sum of p
   float* acc[kBlock];            // [head_dim] each
   float spare[kMaxHeadDim];      // acc of a place that has no query
   bool scattered;                // rows of K and V lie apart: they are asked for ahead of time
@@ -188,14 +181,25 @@ FOR_EVERY_CPU float largest(const float* p, int n) {
   return most;
 }
 
-/// m, l and p of one query's visible keys, in the order of the keys.
-void exponentiate(float* p, int num_keys, Partial& tile) {
-  tile.m = largest(p, num_keys);
-  tile.l = 0.0f;
-  for (int t = 0; t < num_keys; ++t) {
-    p[t] = std::exp(p[t] - tile.m);
-    tile.l += p[t];
+/// m, l and p of the first queries of a block. Each sum is in the order of the keys, and so every
+/// addition waits for the one before it: the queries' sums go side by side.
+void exponentiate(Block& block, int num_queries, int num_keys) {
+  for (int r = 0; r < num_queries; ++r) {
+    float* const p = block.p[r];
+    const int begin = block.begin[r], end = block.end[r];
+    if (begin < end) {
+      block.m[r] = largest(p + begin, end - begin);
+      exp_each(p, num_keys, block.m[r]);
+    }
+    std::fill(p, p + begin, 0.0f);  // what a query does not see adds nothing
+    std::fill(p + end, p + num_keys, 0.0f);
   }
+  for (int r = num_queries; r < kBlock; ++r) std::fill(block.p[r], block.p[r] + num_keys, 0.0f);
+  float sum[kBlock] = {};
+  for (int t = 0; t < num_keys; ++t) {
+    for (int r = 0; r < kBlock; ++r) sum[r] += block.p[r][t];
+  }
+  std::copy_n(sum, kBlock, block.l);
 }
 
 /// sum += p[t] * v_t[d .. d + kLanes - 1], for t from begin to end - 1.
@@ -275,17 +279,15 @@ void attend_block(std::span<const Query> queries, std::span<Progress> progress,
     num_keys = std::max(num_keys, block.end[r]);
   }
   score_keys(block, tile, num_keys, head_dim, scale);
-  const auto keys_of = [&](size_t r) { return block.end[r] - block.begin[r]; };
-  for (size_t r = 0; r < queries.size(); ++r) {
-    if (keys_of(r) == 0) continue;
-    exponentiate(block.p[r] + block.begin[r], keys_of(r), progress[r].tile);
-  }
+  exponentiate(block, static_cast<int>(queries.size()), num_keys);
   weigh_values(block, tile, head_dim);
   const auto join = [&](Partial& whole, const Partial& part, bool is_first) {
     kv::attention::join(whole, part, is_first, head_dim);
   };
   for (size_t r = 0; r < queries.size(); ++r) {
-    if (keys_of(r) == 0) continue;
+    if (block.begin[r] == block.end[r]) continue;
+    progress[r].tile.m = block.m[r];
+    progress[r].tile.l = block.l[r];
     progress[r].begin_tile(first, join);
     progress[r].take_tile(first, join);
   }
@@ -324,8 +326,8 @@ void join(Partial& whole, const Partial& part, bool is_first, int head_dim) {
 
 FOR_EVERY_CPU void merge(Partial& a, const Partial& b, int head_dim) {
   const float m = std::max(a.m, b.m);
-  const float scale_a = std::exp(a.m - m);
-  const float scale_b = std::exp(b.m - m);
+  const float scale_a = exp_of(a.m - m);
+  const float scale_b = exp_of(b.m - m);
   a.m = m;
   a.l = a.l * scale_a + b.l * scale_b;
   for (int d = 0; d < head_dim; ++d) a.acc[d] = a.acc[d] * scale_a + b.acc[d] * scale_b;
@@ -352,7 +354,9 @@ int attend_tile(const Query& query, const TileRows& rows, int first, int head_di
   }
   score_keys(block, rows, visible, head_dim, scale);
   std::copy_n(block.p[0], visible, scores);
-  exponentiate(block.p[0], visible, tile);
+  exponentiate(block, 1, visible);
+  tile.m = block.m[0];
+  tile.l = block.l[0];
   std::copy_n(block.p[0], visible, weights);
   weigh_values(block, rows, head_dim);
   return visible;

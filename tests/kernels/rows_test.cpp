@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -10,6 +13,7 @@
 #include "common/base/parallel.h"
 #include "kernels/argmax.h"
 #include "kernels/embedding.h"
+#include "kernels/exp.h"
 #include "kernels/gather_rows.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rmsnorm.h"
@@ -38,6 +42,42 @@ std::vector<double> exact_rmsnorm(const float* x, const float* weight, int k, do
 double norm_bound(int k) { return (0.5 * (k / 16 + 6) + 6) * 0x1p-24; }
 
 }  // namespace
+
+TEST_CASE("exp: within its bound of double precision, and where float ends") {
+  const float inf = std::numeric_limits<float>::infinity();
+  CHECK(kv::exp_of(0.0f) == 1.0f);
+  CHECK(kv::exp_of(-0.0f) == 1.0f);
+  CHECK(kv::exp_of(-inf) == 0.0f);
+  CHECK(kv::exp_of(-104.0f) == 0.0f);
+  CHECK(kv::exp_of(-103.0f) > 0.0f);
+  CHECK(kv::exp_of(88.7f) < inf);
+  CHECK(kv::exp_of(88.8f) == inf);
+  CHECK(kv::exp_of(inf) == inf);
+  CHECK(std::isnan(kv::exp_of(kNaN)));
+  for (float x = -103.9f; x < 88.7f; x += 0.00137f) {
+    const double exact = std::exp(static_cast<double>(x));
+    const double last_place = std::ldexp(1.0, std::max(std::ilogb(exact) - 23, -149));
+    CHECK(std::abs(static_cast<double>(kv::exp_of(x)) - exact) <= 0.502 * last_place);
+  }
+}
+
+TEST_CASE("exp: the same bits for any number at once, on every machine") {
+  std::vector<float> each(257);
+  for (size_t i = 0; i < each.size(); ++i) each[i] = -0.37f * static_cast<float>(i % 111) + 1.3f;
+  const std::vector<float> x = each;
+  for (float& value : each) value = kv::exp_of(value - 0.25f);
+  for (const size_t n : {0, 1, 3, 4, 5, 7, 8, 9, 15, 64, 257}) {
+    CAPTURE(n);
+    std::vector<float> some = x;
+    kv::exp_each(some.data(), static_cast<int>(n), 0.25f);
+    for (size_t i = 0; i < n; ++i) CHECK(some[i] == each[i]);
+    for (size_t i = n; i < x.size(); ++i) CHECK(some[i] == x[i]);
+  }
+  uint64_t bits = 0;
+  for (const float value : each) bits = bits * 31 + std::bit_cast<uint32_t>(value);
+  // AVX-512, AVX2, plain x86-64, arm64, WebAssembly: all of them.
+  CHECK(bits == 16268915155299637103u);
+}
 
 TEST_CASE("rmsnorm: agrees with double precision within the bound of its roundings") {
   for (const int k : {1, 5, 16, 33, 128, 1024, 1027}) {

