@@ -182,7 +182,8 @@ FOR_EVERY_CPU float largest(const float* p, int n) {
 }
 
 /// m, l and p of the first queries of a block. Each sum is in the order of the keys, and so every
-/// addition waits for the one before it: the queries' sums go side by side.
+/// addition waits for the one before it: the queries' sums go side by side. Places that have no
+/// query are summed, too, and nobody looks.
 void exponentiate(Block& block, int num_queries, int num_keys) {
   for (int r = 0; r < num_queries; ++r) {
     float* const p = block.p[r];
@@ -194,7 +195,6 @@ void exponentiate(Block& block, int num_queries, int num_keys) {
     std::fill(p, p + begin, 0.0f);  // what a query does not see adds nothing
     std::fill(p + end, p + num_keys, 0.0f);
   }
-  for (int r = num_queries; r < kBlock; ++r) std::fill(block.p[r], block.p[r] + num_keys, 0.0f);
   float sum[kBlock] = {};
   for (int t = 0; t < num_keys; ++t) {
     for (int r = 0; r < kBlock; ++r) sum[r] += block.p[r][t];
