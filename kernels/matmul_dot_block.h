@@ -153,7 +153,7 @@ inline void panel_times_rows(const DotBlock& block, const float* panel, int k_be
                 block.y_stride, num_cols);
     row += kRows;
     for (const int64_t due = next_bytes * row / block.num_rows; asked < due; asked += 64) {
-      __builtin_prefetch(next + asked, 0, 2);
+      __builtin_prefetch(next + asked, 0, 3);
     }
   };
   while (row + kTileRows <= block.num_rows) run.template operator()<kTileRows>();
