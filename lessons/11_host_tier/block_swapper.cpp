@@ -59,12 +59,10 @@ void BlockSwapper::let_passes_wait(Ticket ticket) {
 }
 
 void BlockSwapper::finish_first() {
-  constexpr double kNew = 0.25;  // weight of a new measurement: single ones jump
   const Batch& batch = under_way_.front();
   if (batch.num_risen > 0) {
-    const double seconds =
-        batch.end.seconds_since(batch.begin) / static_cast<double>(batch.num_risen);
-    seconds_per_block_ += (seconds_per_block_ == 0 ? 1 : kNew) * (seconds - seconds_per_block_);
+    const double now = batch.end.seconds_since(batch.begin) / static_cast<double>(batch.num_risen);
+    seconds_per_block_ = smoothed(seconds_per_block_, now);
   }
   under_way_.pop_front();
 }

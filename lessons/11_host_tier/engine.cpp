@@ -84,9 +84,7 @@ void TieredEngine::after_pass(lesson08::Scheduler&, const SchedulerOutput& outpu
   for (const Chunk& chunk : output.chunks) tokens += chunk.num_tokens;
   if (tokens < kTokensToMeasure) return;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - pass_began_;
-  const double now = took.count() / tokens;
-  double& smoothed = rates_.seconds_per_token;
-  smoothed = smoothed == 0 ? now : 0.75 * smoothed + 0.25 * now;
+  rates_.seconds_per_token = smoothed(rates_.seconds_per_token, took.count() / tokens);
 }
 
 void TieredEngine::add_counters(const lesson08::Scheduler& scheduler,

@@ -86,19 +86,18 @@ void FileTransfers::run(const Batch& batch) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<int32_t> damaged;
   for (const Move& move : batch.moves) {
-    if (!run(batch.way, move)) damaged.push_back(move.blocks.lower);
+    if (!copy(batch.way, move)) damaged.push_back(move.blocks.lower);
   }
   if (batch.way == Way::kUp && !batch.moves.empty()) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    const double lately = seconds_per_block_;
     const double now = taken.count() / static_cast<double>(batch.moves.size());
-    seconds_per_block_ = lately == 0 ? now : lately + (now - lately) / 8;
+    seconds_per_block_ = smoothed(seconds_per_block_, now);
   }
   const std::lock_guard lock(mutex_);
   damaged_.insert(damaged_.end(), damaged.begin(), damaged.end());
 }
 
-bool FileTransfers::run(Way way, const Move& move) {
+bool FileTransfers::copy(Way way, const Move& move) {
   const std::span<std::byte> content = host_->block(move.blocks.upper);
   return way == Way::kDown ? file_->write(move.blocks.lower, move.key.key(), content)
                            : file_->read(move.blocks.lower, move.key.key(), content);

@@ -54,7 +54,7 @@ class FileTransfers final : public Transfers {
   };
   void serve();
   void run(const Batch& batch);
-  bool run(Way way, const Move& move);
+  bool copy(Way way, const Move& move);  // false: it was not read, or not written
 
   BlockFile* file_;
   const HostBlocks* host_;

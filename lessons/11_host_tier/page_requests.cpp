@@ -102,8 +102,10 @@ void Picture::blocks(const Asked& asked, const Place& at) {
   const char* const where[] = {"device", "host", "file"};
   for (int i = 0; i < count; ++i) {
     const std::string id = fmt::format("{}/part {}", asked.name, i);
-    const bool found = i < std::ssize(asked.found), cached = i * kBlockSize < asked.num_cached;
+    const bool cached = i * kBlockSize < asked.num_cached;
     const bool there = i * kBlockSize < asked.num_computed;
+    // What was found and lost on the way is computed: it does not come from there.
+    const bool found = i < std::ssize(asked.found) && (cached || !there);
     const State state = there && cached                              ? State::kFound
                         : there && i * kBlockSize < asked.num_prompt ? State::kPrompt
                         : there                                      ? State::kDecode

@@ -24,6 +24,11 @@ struct BlockMove {
   friend bool operator==(const BlockMove&, const BlockMove&) = default;
 };
 
+/// Measurements so far, with one more; single ones jump. 0: there was none.
+inline double smoothed(double before, double now) {
+  return before == 0 ? now : 0.75 * before + 0.25 * now;
+}
+
 /// Batches are done in the order in which they are started: what is queued later sees what was
 /// queued earlier, so two batches may name one block.
 class Transfers {
