@@ -45,7 +45,8 @@ class FreeBlockQueue {
 
   /// Up to n blocks, from the front on.
   std::vector<const KvBlock*> first(size_t n) const;
-  std::vector<const KvBlock*> all() const { return first(size_); }  // for pictures and tests
+  /// However many size() says there are. For pictures and tests.
+  std::vector<const KvBlock*> all() const { return first(SIZE_MAX); }
 
  private:
   void insert_before(KvBlock& next, KvBlock& block);
