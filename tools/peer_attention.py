@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""PyTorch's attention on the cases of `./course bench 4 --device cuda`, beside ours: peer_attention.py [FILE]
+"""PyTorch's attention on the cases of `./course bench 4 --device cuda`, beside ours: peer_attention.py [FILE...]
 
-Needs a GPU and PyTorch. FILE is what bench 4 has written, docs/figures/data/lesson04.json: run that first, on the
-same machine. PyTorch reads contiguous K and V, [sequences, KV heads, tokens, head_dim]; ours finds each token
-through a block table. One query for each sequence, bf16, 8 KV heads. As in bench 4 calls are replayed from a CUDA
+Needs a GPU and PyTorch. FILE is what bench 4 has written, docs/figures/data/lesson04.json, or what `./course bench-cuda
+--json FILE` has, for the attention of a prefill: run these first, on the same machine. PyTorch reads contiguous K and V, [sequences, KV heads, tokens, head_dim]; ours finds each token
+through a block table. One query for each sequence (all tokens in a prefill), bf16, 8 KV heads. As in bench 4 calls are replayed from a CUDA
 graph, the buffers of a case are together at least three times as large as the L2 cache, and the median counts.
 Each way that PyTorch has is tried, and the fastest shown."""
 import argparse
@@ -56,18 +56,18 @@ def seconds_of(torch, calls):
     return statistics.median(times[1:])
 
 
-def even_ways(torch, lengths, heads, head_dim, copies):
+def even_ways(torch, lengths, heads, head_dim, copies, queries=1):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     attend = torch.nn.functional.scaled_dot_product_attention
     n, length = len(lengths), lengths[0]
     new = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)
-    q = new(n, heads, 1, head_dim)
+    q = new(n, heads, queries, head_dim)
     kv = [(new(n, KV_HEADS, length, head_dim), new(n, KV_HEADS, length, head_dim)) for _ in range(copies)]
 
     def way(backend):
         def call(k, v):
             with sdpa_kernel(backend):
-                return attend(q, k, v, enable_gqa=heads != KV_HEADS)
+                return attend(q, k, v, is_causal=queries > 1, enable_gqa=heads != KV_HEADS)
         return [lambda k=k, v=v: call(k, v) for k, v in kv]
     for name, backend in (("flash", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION)):
         yield name, way(backend)
@@ -86,17 +86,24 @@ def uneven_ways(torch, lengths, heads, head_dim, copies):
                      for k, v in kv]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", nargs="?", type=pathlib.Path, default=DATA)
-    file = parser.parse_args().file
+def fastest(torch, ways):
+    """The times of the ways that work, and why others do not."""
+    times, refused = {}, []
     try:
-        import torch
-    except ImportError:
-        sys.exit("error: PyTorch is not here; this measures PyTorch's attention")
-    if not torch.cuda.is_available():
-        sys.exit("error: PyTorch sees no GPU here")
-    ours = json.loads(file.read_text(encoding="utf-8"))
+        for name, calls in ways:
+            try:
+                times[name] = seconds_of(torch, calls)
+            except RuntimeError as error:
+                refused.append(f"{name}: {str(error).strip().splitlines()[0][:60]}")
+    except (ImportError, AttributeError, TypeError) as error:
+        refused.append(str(error)[:70])
+    torch.cuda.empty_cache()
+    if len(times) > 1:
+        print("   " + ", ".join(f"{name} {1e6 * t:.1f}" for name, t in times.items()), file=sys.stderr)
+    return times, refused
+
+
+def decode_steps(torch, ours):
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; beside bench 4 on {ours['device']}")
     print("microseconds, share of the plain read of bench 4\n")
     print(f"{'batch x context':28} {'ours':>15} {'PyTorch':>16}  by")
@@ -108,22 +115,37 @@ def main():
         lengths, heads, head_dim = case
         copies = max(1, -(-3 * l2_bytes // int(row["bytes"])))
         ways = even_ways if len(set(lengths)) == 1 else uneven_ways
-        times, refused = {}, []
-        try:
-            for name, calls in ways(torch, lengths, heads, head_dim, copies):
-                try:
-                    times[name] = seconds_of(torch, calls)
-                except RuntimeError as error:
-                    refused.append(f"{name}: {str(error).strip().splitlines()[0][:60]}")
-        except (ImportError, AttributeError, TypeError) as error:
-            refused.append(str(error)[:70])
-        torch.cuda.empty_cache()
+        times, refused = fastest(torch, ways(torch, lengths, heads, head_dim, copies))
         share = lambda seconds: f"{seconds * 1e6:7.1f} {100 * row['read_seconds'] / seconds:5.1f} %"
         best = min(times, key=times.get, default=None)
         theirs = share(times[best]) if best else "-"
         print(f"{row['case']:28} {share(row['paged_seconds']):>15} {theirs:>16}  {best or '; '.join(refused)}")
-        if best and len(times) > 1:
-            print("   " + ", ".join(f"{name} {1e6 * t:.1f}" for name, t in times.items()), file=sys.stderr)
+
+
+def prefills(torch, ours):
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; TFLOP/s\n")
+    print(f"{'prefill':28} {'ours':>15} {'PyTorch':>16}  by")
+    for row in ours["prefill_attention"]:
+        tokens, heads, head_dim = row["tokens"], row["heads"], row["head_dim"]
+        times, refused = fastest(torch, even_ways(torch, [tokens], heads, head_dim, 2, tokens))
+        best = min(times, key=times.get, default=None)
+        theirs = f"{row['tflops'] * row['seconds'] / times[best]:.0f}" if best else "-"
+        print(f"{f'{tokens:,} tokens':28} {row['tflops']:15.0f} {theirs:>16}  {best or '; '.join(refused)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="FILE", default=[DATA])
+    files = parser.parse_args().files
+    try:
+        import torch
+    except ImportError:
+        sys.exit("error: PyTorch is not here; this measures PyTorch's attention")
+    if not torch.cuda.is_available():
+        sys.exit("error: PyTorch sees no GPU here")
+    for file in files:
+        ours = json.loads(file.read_text(encoding="utf-8"))
+        (prefills if "prefill_attention" in ours else decode_steps)(torch, ours)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 // What the forward pass costs on a GPU: a decode step, replayed as a CUDA graph, against the time
 // that reading the weights takes at the speed of a copy in the same run; the products of such a
-// step alone; and the rates of the products of a prefill against the tensor cores' peak. Beside
-// each product cuBLAS, if it is here. With --by-rows only the products, of 1 to 8,192 rows.
+// step alone; and the rates of the products and of the attention of a prefill against the tensor
+// cores' peak. Beside each product cuBLAS, if it is here. With --by-rows only the products, of 1 to
+// 8,192 rows.
 //
 //   build/default/bin/make_model --like qwen3-0.6b --out /tmp/qwen3-0.6b
 //   build/default/bin/bench_cuda --model /tmp/qwen3-0.6b
@@ -49,10 +50,17 @@ struct ProductRate {
 
 constexpr std::array kProducts{"qkv", "o", "gate and up", "down", "head"};
 
+/// Attention of one sequence, all of whose tokens are queries.
+struct AttentionRate {
+  int tokens = 0, heads = 0, head_dim = 0;
+  double seconds = 0, flops = 0;
+};
+
 /// Every product with so many input rows.
 struct ProductRow {
   int rows = 0;
   std::array<double, kProducts.size()> seconds{}, cublas_seconds{};  // 0: not measured
+  double norm_seconds = 0;                                           // 0: part of the products
 };
 
 struct Results {
@@ -64,7 +72,9 @@ struct Results {
   double prefill_seconds = 0;  // whole model, median
   int64_t replays = 0;
   std::vector<ProductRate> prefill;  // one layer's products
-  std::string cublas;                // its version; empty if it is not here
+  double norm_seconds = 0;           // of one of a layer's two norms
+  std::vector<AttentionRate> attention;
+  std::string cublas;  // its version; empty if it is not here
   std::vector<ProductRow> by_rows;
 };
 
@@ -125,6 +135,44 @@ void measure_model(const Options& options, Results& r) {
   r.replays = model.graph_replays();
 }
 
+/// Of n tokens; half of the scores are seen.
+AttentionRate attention_of(int n, const kv::ModelConfig& config) {
+  const kv::Stream stream(kv::Device::kCuda);
+  const auto bytes = [&](int heads) {
+    return static_cast<size_t>(n) * static_cast<size_t>(heads * config.head_dim) * 2;
+  };
+  kv::DeviceBuffer q(kv::Device::kCuda, bytes(config.num_heads));
+  kv::DeviceBuffer out(kv::Device::kCuda, bytes(config.num_heads));
+  kv::DeviceBuffer k(kv::Device::kCuda, bytes(config.num_kv_heads));
+  kv::DeviceBuffer v(kv::Device::kCuda, bytes(config.num_kv_heads));
+  uint32_t seed = 1;
+  for (const kv::DeviceBuffer* buffer : {&q, &k, &v}) kv::fill_random(*buffer, seed++, stream);
+  const auto first_row = kv::to_device<int32_t>(std::vector<int32_t>{0, n}, stream);
+  const auto seq_len = kv::to_device<int32_t>(std::vector<int32_t>{n}, stream);
+  const auto slab_begin = kv::to_device<int64_t>(std::vector<int64_t>{0}, stream);
+  const lesson02::DecodeAttentionArgs args{.q = q.data(),
+                                           .k_cache = k.data(),
+                                           .v_cache = v.data(),
+                                           .out = out.data(),
+                                           .first_row = first_row.as<int32_t>(),
+                                           .seq_len = seq_len.as<int32_t>(),
+                                           .slab_begin = slab_begin.as<int64_t>(),
+                                           .num_seqs = 1,
+                                           .num_rows = n,
+                                           .max_rows_per_seq = n,
+                                           .max_seq_len = n,
+                                           .num_heads = config.num_heads,
+                                           .num_kv_heads = config.num_kv_heads,
+                                           .head_dim = config.head_dim};
+  const double pairs = 0.5 * n * (n + 1.0) * config.num_heads;
+  const auto attend = [&] { lesson02::fast_decode_attention(args, stream); };
+  return {.tokens = n,
+          .heads = config.num_heads,
+          .head_dim = config.head_dim,
+          .seconds = median_seconds(stream, attend, 9, 10),
+          .flops = 4 * pairs * config.head_dim};
+}
+
 void measure_products(const Options& options, const kv::ModelConfig& config, Results& r) {
   const kv::Stream stream(kv::Device::kCuda);
   Products products(config, options.rows, 1, stream);
@@ -155,6 +203,9 @@ void measure_products(const Options& options, const kv::ModelConfig& config, Res
     r.prefill.push_back({fmt::format("  {}", kProducts[kind]), seconds(ours),
                          products.flops(kind, options.rows), cublas.found() ? seconds(theirs) : 0});
   }
+  r.norm_seconds = median_seconds(stream, [&] { products.norm(options.rows); });
+  r.attention.push_back(attention_of(options.rows, config));
+  if (options.rows != 8192) r.attention.push_back(attention_of(8192, config));
 }
 
 /// Each product from a graph: those of a kind, every layer's own weights, one after the other.
@@ -189,6 +240,7 @@ void measure_by_rows(const kv::ModelConfig& config, Results& r) {
       if (!cublas.found()) continue;
       row.cublas_seconds[kind] = seconds(kind, [&](size_t i) { products.run(i, rows, cublas); });
     }
+    if (rows > 8) row.norm_seconds = seconds(0, [&](size_t) { products.norm(rows); });
   }
 }
 
@@ -228,6 +280,7 @@ nlohmann::json json_of(const ProductRate& p) {
 void report_by_rows(const Options& options, const Results& r, const kv::Console& console) {
   std::vector<std::string> header{"rows"};
   header.insert(header.end(), kProducts.begin(), kProducts.end());
+  header.emplace_back("a norm");
   kv::Table table(header);
   nlohmann::json rows = nlohmann::json::array();
   for (const ProductRow& row : r.by_rows) {
@@ -241,6 +294,8 @@ void report_by_rows(const Options& options, const Results& r, const kv::Console&
                                     : fmt::format("{:.1f} / {:.1f} = {:.2f}", ours * 1e6,
                                                   theirs * 1e6, ours / theirs));
     }
+    cells.push_back(row.norm_seconds == 0 ? "-" : fmt::format("{:.1f}", row.norm_seconds * 1e6));
+    json["norm"] = row.norm_seconds;
     table.add(cells);
     rows.push_back(json);
   }
@@ -277,7 +332,7 @@ void report(const Options& options, const Results& r, const kv::Console& console
     });
   };
   ProductRate all{.name = "  all products of a layer"};
-  nlohmann::json products = nlohmann::json::array();
+  nlohmann::json products = nlohmann::json::array(), attention = nlohmann::json::array();
   for (const ProductRate& p : r.prefill) {
     all.seconds += p.seconds;
     all.flops += p.flops;
@@ -286,6 +341,17 @@ void report(const Options& options, const Results& r, const kv::Console& console
     products.push_back(json_of(p));
   }
   add_rate(all);
+  add({"  a norm", microseconds(r.norm_seconds)});
+  for (const AttentionRate& a : r.attention) {
+    const double tflops = a.flops / a.seconds / 1e12;
+    add({fmt::format("  attention, {} tokens", kv::with_commas(a.tokens)),
+         fmt::format("{:.0f} TFLOP/s", tflops), kv::percent(tflops, options.peak)});
+    attention.push_back({{"tokens", a.tokens},
+                         {"heads", a.heads},
+                         {"head_dim", a.head_dim},
+                         {"seconds", a.seconds},
+                         {"tflops", tflops}});
+  }
   console.print("\n{}", table.to_string());
   console.print("{} passes were replayed from a graph\n", r.replays);
   if (r.cublas.empty()) {
@@ -306,6 +372,8 @@ void report(const Options& options, const Results& r, const kv::Console& console
                                               {"graph_replays", r.replays},
                                               {"prefill_seconds", r.prefill_seconds},
                                               {"prefill_products", products},
+                                              {"norm_seconds", r.norm_seconds},
+                                              {"prefill_attention", attention},
                                               {"layer_products", json_of(all)},
                                               {"cublas", r.cublas}});
 }

@@ -62,13 +62,15 @@ std::string Cublas::name() const {
   return fmt::format("cuBLAS {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
-void Cublas::multiply(const void* x, int rows, int k, const void* w, int outputs, void* out) const {
+void Cublas::multiply(const void* x, int rows, int k, const void* w, int outputs, void* out,
+                      kv::DType type, bool adds) const {
   constexpr int kTransposed = 1, kAsItIs = 0;     // CUBLAS_OP_T, CUBLAS_OP_N
-  constexpr int kBf16 = 14;                       // CUDA_R_16BF
+  constexpr int kBf16 = 14, kFp32 = 0;            // CUDA_R_16BF, CUDA_R_32F
   constexpr int kSumsInFp32 = 68, kDefault = -1;  // CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT
-  const float one = 1.0f, zero = 0.0f;
+  const float one = 1.0f, of_old = adds ? 1.0f : 0.0f;
   // It counts by columns: its matrices are ours transposed, and out^T = w x^T.
   check(call_->gemm(handle_, kTransposed, kAsItIs, outputs, rows, k, &one, w, kBf16, k, x, kBf16, k,
-                    &zero, out, kBf16, outputs, kSumsInFp32, kDefault),
+                    &of_old, out, type == kv::DType::kF32 ? kFp32 : kBf16, outputs, kSumsInFp32,
+                    kDefault),
         "cublasGemmEx");
 }

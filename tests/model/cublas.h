@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/device.h"
+#include "common/base/dtype.h"
 
 class Cublas {
  public:
@@ -18,8 +19,10 @@ class Cublas {
   bool found() const { return library_ != nullptr; }
   /// "cuBLAS 13.1.0".
   std::string name() const;
-  /// out[rows, outputs] = x[rows, k] w[outputs, k]^T: bf16 in and out, sums in fp32.
-  void multiply(const void* x, int rows, int k, const void* w, int outputs, void* out) const;
+  /// out[rows, outputs] = x[rows, k] w[outputs, k]^T: bf16 in, sums in fp32, `type` out. adds: to
+  /// what `out` holds.
+  void multiply(const void* x, int rows, int k, const void* w, int outputs, void* out,
+                kv::DType type = kv::DType::kBF16, bool adds = false) const;
 
  private:
   struct Functions;

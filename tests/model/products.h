@@ -9,6 +9,7 @@
 #include "common/model/config.h"
 #include "kernels/matmul.h"
 #include "kernels/pack_weights.h"
+#include "kernels/rmsnorm.h"
 #include "tests/model/cublas.h"
 
 /// All products of a model of this shape, with weights of their own in every layer.
@@ -47,7 +48,8 @@ class Products {
     add(config.vocab_size, hidden, kv::Epilogue::kStore);
   }
 
-  /// Product number `i`: 4 per layer, then the head.
+  /// Product number `i`: 4 per layer, then the head. Up to 8 rows its norm is part of it; beyond
+  /// that a kernel of its own, norm().
   void run(size_t i, int rows) const {
     const Product& p = products_[i];
     const bool head = i == static_cast<size_t>(4 * config_.num_layers);
@@ -56,7 +58,7 @@ class Products {
     args.x = x_.data();
     args.num_rows = rows;
     args.k = p.packed.matrix.cols;
-    args.norm_weight = adds ? nullptr : norm_.as<float>();
+    args.norm_weight = adds || rows > 8 ? nullptr : norm_.as<float>();
     args.norm_eps = config_.rms_norm_eps;
     args.weight = {&p.packed.matrix, 1};
     args.epilogue = p.epilogue;
@@ -66,12 +68,26 @@ class Products {
     kv::matmul_cuda(args, stream_);
   }
 
-  /// The same with cuBLAS, which adds, gates and norms nothing. The order of the packed weights is
-  /// not its own, which costs no time.
+  /// The norm before qkv, gate and up and the head.
+  void norm(int rows) const {
+    kv::rmsnorm({.x = x_.as<float>(),
+                 .weight = norm_.as<float>(),
+                 .num_rows = rows,
+                 .k = config_.hidden_size,
+                 .eps = config_.rms_norm_eps,
+                 .out = scratch_.data()},
+                stream_);
+  }
+
+  /// The same with cuBLAS, which norms and gates nothing; it writes fp32 and adds where ours does.
+  /// The order of the packed weights is not its own, which costs no time.
   void run(size_t i, int rows, const Cublas& cublas) const {
-    const kv::Matrix& m = products_[i].packed.matrix;
-    const kv::DeviceBuffer& out = i + 1 < products_.size() ? out_ : logits_;
-    cublas.multiply(x_.data(), rows, m.cols, m.data, m.rows, out.data());
+    const Product& p = products_[i];
+    const kv::Matrix& m = p.packed.matrix;
+    const bool adds = p.epilogue == kv::Epilogue::kAdd, pair = p.epilogue == kv::Epilogue::kSiluMul;
+    const kv::DeviceBuffer& out = i + 1 == products_.size() ? logits_ : adds ? residual_ : out_;
+    cublas.multiply(x_.data(), rows, m.cols, m.data, m.rows, out.data(),
+                    pair ? kv::DType::kBF16 : kv::DType::kF32, adds);
   }
 
   double flops(size_t i, int rows) const {
