@@ -19,6 +19,15 @@
 #define KV_WARPGROUPS 0
 #endif
 
+namespace kv {
+
+/// Swizzled rows, as the copy engine and wgmma know them, are 128 bytes long. Of each eight, which
+/// begin at a multiple of 1,024, row r has its piece i, 16 bytes, where piece i ^ r would be.
+inline constexpr int kSwizzledRowBytes = 128;
+inline constexpr int kSwizzleBytes = 8 * kSwizzledRowBytes;
+
+}  // namespace kv
+
 #if KV_WARPGROUPS
 
 namespace kv {
@@ -29,6 +38,13 @@ __device__ inline uint64_t matrix_descriptor(const void* first, uint32_t column_
                                              uint32_t row_bytes) {
   const uint64_t address = (shared_address(first) & 0x3FFFF) >> 4;
   return address | uint64_t{column_bytes >> 4} << 16 | uint64_t{row_bytes >> 4} << 32;
+}
+
+/// A matrix of swizzled rows, one after the other. A step takes 32 bytes of each row; those of the
+/// next step lie 32 bytes further on, also where they seem to be elsewhere. By column a step takes
+/// 16 whole rows; the same rows' next 64 columns lie `region_bytes` further on.
+__device__ inline uint64_t swizzled_descriptor(const void* first, uint32_t region_bytes = 16) {
+  return matrix_descriptor(first, region_bytes, kSwizzleBytes) | uint64_t{1} << 62;
 }
 
 /// The steps that follow may use registers written before.
@@ -59,13 +75,23 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+/// Two warpgroups that hand in their steps in turn: while one's run the other one does what lies
+/// between. `warpgroup`: 0 or 1, whose turn it is to be. Two barriers of the CTA, 1 and 2.
+__device__ inline void take_turn(int warpgroup) {
+  asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
+}
+__device__ inline void give_turn(int warpgroup) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(1 + warpgroup) : "memory");
+}
+
 /// What this thread has copied to shared memory itself may be read by the steps.
 __device__ inline void publish_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/// Copies 8 bytes to shared memory in the background; writes zeros (and reads nothing) if !valid.
-__device__ inline void copy_8(void* to, const void* from, bool valid) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
+/// Copies 8 bytes to a shared address in the background; writes zeros (and reads nothing) if
+/// !valid.
+__device__ inline void copy_8(uint32_t to, const void* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
                "r"(valid ? 8 : 0)
                : "memory");
 }

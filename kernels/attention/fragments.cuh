@@ -108,15 +108,10 @@ __device__ inline void hide_keys(QuarterScores& s, int h, int before, int t) {
 /// The largest of this lane's scores of pair `quad + 8 h` that are visible; -inf if none is.
 /// `visible` counts from the quarter's first key.
 __device__ inline float lane_max(const QuarterScores& s, int h, int visible, int t) {
-  float largest = -INFINITY;
-#pragma unroll
-  for (int n = 0; n < 2; ++n) {
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      if (8 * n + 2 * t + c < visible) largest = fmaxf(largest, s[n][2 * h + c]);
-    }
-  }
-  return largest;
+  const auto score = [&](int n, int c) {
+    return 8 * n + 2 * t + c < visible ? s[n][2 * h + c] : -INFINITY;
+  };
+  return fmaxf(fmaxf(score(0, 0), score(0, 1)), fmaxf(score(1, 0), score(1, 1)));
 }
 
 /// The largest of the four lanes of a quad, in each of them.
@@ -140,12 +135,15 @@ __device__ inline float quarter_softmax(QuarterScores& s, int h, int visible, in
   return (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]);
 }
 
+/// The sum over the four lanes of a quad, in each of them.
+__device__ inline float quad_sum(float x) {
+  x += __shfl_xor_sync(kFullWarp, x, 1);
+  return x + __shfl_xor_sync(kFullWarp, x, 2);
+}
+
 /// l of a tile from the four quarters' parts of the four lanes of a quad.
 __device__ inline float tile_sum(float part0, float part1, float part2, float part3) {
-  float l = (part0 + part1) + (part2 + part3);
-  l += __shfl_xor_sync(kFullWarp, l, 1);
-  l += __shfl_xor_sync(kFullWarp, l, 2);
-  return l;
+  return quad_sum((part0 + part1) + (part2 + part3));
 }
 
 /// P of a quarter, rounded to bf16, is operand A of that quarter's step of P V: C's layout, two

@@ -37,7 +37,7 @@ inline int64_t most_pairs(const Queries& queries) {
 #ifdef KV_SM90A
 template <int kHeadDim, int kWarpgroups, class Address>
 void launch_groups(const Queries& queries, const Address& address, const Stream& stream) {
-  constexpr size_t kSharedBytes = sizeof(WarpgroupShared<kHeadDim, kWarpgroups>);
+  constexpr size_t kSharedBytes = kSwizzleBytes + sizeof(WarpgroupShared<kHeadDim, kWarpgroups>);
   static_assert(kSharedBytes <= 227 * 1024);
   const auto kernel = warpgroup_queries_kernel<kHeadDim, kWarpgroups, Address>;
   static const bool ready = ask_for_shared(kernel, kSharedBytes);

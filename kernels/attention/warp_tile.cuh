@@ -84,19 +84,19 @@ __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&bef
   }
 }
 
-/// m and l of the tile, and P as operand A of the quarters' steps. visible[h]: how many of the
-/// tile's keys pair quad + 8 h sees.
+/// m of the tile, this lane's part of l (quad_sum() of it is l), and P as operand A of the
+/// quarters' steps. visible[h]: how many of the tile's keys pair quad + 8 h sees.
 template <int kHeadDim, int kHalves>
-__device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&visible)[2],
+__device__ inline void softmax_lane(QuarterScores (&s)[kQuarters], const int (&visible)[2],
                                     LaneState<kHeadDim> (&tile)[kHalves],
                                     uint32_t (&p)[kQuarters][4]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
   const float scale = score_scale<kHeadDim>();
 #pragma unroll
   for (int h = 0; h < kHalves; ++h) {
-    float largest = -INFINITY;
+    float largest = lane_max(s[0], h, visible[h], t);
 #pragma unroll
-    for (int i = 0; i < kQuarters; ++i) {
+    for (int i = 1; i < kQuarters; ++i) {
       largest = fmaxf(largest, lane_max(s[i], h, visible[h] - i * kQuarterTokens, t));
     }
     tile[h].m = quad_max(largest) * scale;
@@ -105,13 +105,23 @@ __device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&v
     for (int i = 0; i < kQuarters; ++i) {
       part[i] = quarter_softmax(s[i], h, visible[h] - i * kQuarterTokens, t, scale, tile[h].m);
     }
-    tile[h].l = tile_sum(part[0], part[1], part[2], part[3]);
+    tile[h].l = (part[0] + part[1]) + (part[2] + part[3]);
   }
 #pragma unroll
   for (int i = 0; i < kQuarters; ++i) {
     if (kHalves == 1) s[i][0][2] = s[i][0][3] = s[i][1][2] = s[i][1][3] = 0.0f;
     quarter_operand(s[i], p[i]);
   }
+}
+
+/// The same with all of l.
+template <int kHeadDim, int kHalves>
+__device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&visible)[2],
+                                    LaneState<kHeadDim> (&tile)[kHalves],
+                                    uint32_t (&p)[kQuarters][4]) {
+  softmax_lane<kHeadDim, kHalves>(s, visible, tile, p);
+#pragma unroll
+  for (auto& of_pair : tile) of_pair.l = quad_sum(of_pair.l);
 }
 
 /// 16 keys of V, columns 8 n .. 8 n + 15, as operand B of two products: b[0], b[1] and b[2], b[3].
