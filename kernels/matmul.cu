@@ -182,7 +182,8 @@ void warpgroups(const ProductArgs& product, const Stream& stream) {
   TileGrid grid;
   grid.row_tiles = divide_up(product.num_rows, Shape::kRows);
   grid.tile_rows = divide_up(product.num_rows, grid.row_tiles);
-  grid.num_tiles = grid.row_tiles * divide_up(product.num_strips, Shape::kStrips);
+  grid.output_tiles = divide_up(product.num_strips, Shape::kStrips);
+  grid.num_tiles = grid.row_tiles * grid.output_tiles;
   const int ctas = Shape::kCtas * grid.num_tiles;
   const Launch launch{
       dim3(static_cast<unsigned>(Shape::kCtas > 1 ? ctas : std::min(ctas, num_sms()))),
@@ -224,6 +225,12 @@ bool by_warpgroups(const ProductArgs& product, const Stream& stream) {
   for (const int outputs : {64, 32, 192, 96}) {
     const bool fits = !few || outputs <= 64;
     if (fits && cost(outputs) < cost(best)) best = outputs;
+  }
+  const int squares =
+      divide_up(product.num_strips * kTileRows, 64) * divide_up(product.num_rows, 64);
+  if (best == 32 && !few &&
+      squares <= num_sms()) {  // as many, and 64 x 64 take in less than 32 x 128
+    return warpgroups<WarpgroupShape<64, 64>>(product, stream), true;
   }
   switch (best) {
     case 32:

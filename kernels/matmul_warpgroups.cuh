@@ -5,9 +5,9 @@
 // A CTA has three warpgroups. Two multiply, each 64 rows of the tile, or half of its outputs: a
 // lane has its pieces of two input rows in registers, the weights stay in shared memory, where a
 // packed tile is just what the tensor cores want (its four pieces are four matrices of 8 rows x 16
-// bytes). While one of the two adds a finished chunk to its total, the other one's steps run. Of
-// the third, one thread asks the copy engine for what comes next: weights as packed, input rows in
-// pieces of 128 bytes. Stages of 64 columns go round in a ring; one barrier says that a stage is
+// bytes). They take turns: while one adds a finished chunk to its total, the other one's steps run.
+// Of the third, one thread asks the copy engine for what comes next: weights as packed, input rows
+// in pieces of 128 bytes. Stages of 64 columns go round in a ring; one barrier says that a stage is
 // full, another that all have read it. What an SM can take in, 64 bytes a cycle, is what bounds the
 // loop: so a box has no row that the input has not.
 //
@@ -30,7 +30,6 @@ inline constexpr int kStageTiles = 2;  // of 32 columns: half a chunk
 inline constexpr int kStripStageBytes = kStageTiles * kTileElements * 2;
 
 inline constexpr int kStageRowBytes = kStageTiles * kTileCols * 2;  // of one input row
-inline constexpr int kSwizzleBytes = 1024;  // the copy engine's pattern wants slots aligned to this
 
 inline constexpr int kLaterChunks = 8;  // of each CTA but the first of those that share a tile
 
@@ -46,7 +45,10 @@ struct WarpgroupShape {
   /// Where registers are not short some are left to small kernels, so that these and this one's
   /// CTAs can be on an SM together: while a norm runs the weights after it are on their way.
   static constexpr bool kLeavesRegisters = (kCtas > 1 ? kLaterChunks : 1) * kSums < 64;
-  static constexpr int kMaxRegisters = kLeavesRegisters ? 168 : 232;  // of a lane that multiplies
+  static constexpr int kMaxRegisters = kLeavesRegisters ? 168 : 240;  // of a lane that multiplies
+  /// Whether one warpgroup's chunk runs at a time. With fewer sums to add it is not worth a
+  /// barrier.
+  static constexpr bool kTakesTurns = kCtas == 1 && kSums >= 64;
   /// As if there were more threads, and so fewer registers for each.
   static constexpr int kBoundThreads = kLeavesRegisters ? 4 * kGroupThreads : kThreads;
   static constexpr int kWeightBytes = kStrips * kStripStageBytes;
@@ -60,10 +62,14 @@ struct WarpgroupShape {
   static_assert(kRows == 64 || kRows == 128);
 };
 
+/// Row tiles of which all outputs are made before the next ones': CTAs at work at the same time
+/// share weights and input rows in the L2 cache.
+inline constexpr int kRowTilesTogether = 16;
+
 /// How the tiles cover the product: row tiles are as equal as can be.
 struct TileGrid {
   int num_tiles;
-  int row_tiles;
+  int output_tiles, row_tiles;
   int tile_rows;  // input rows of a tile, at most kRows
 };
 
@@ -98,8 +104,11 @@ struct StagePlace {
   }
   __device__ void enter(const TileGrid& grid, int next_tile) {
     tile = next_tile;
-    first_strip = tile / grid.row_tiles * Shape::kStrips;
-    first_row = tile % grid.row_tiles * grid.tile_rows;
+    const int together = tile / (kRowTilesTogether * grid.output_tiles) * kRowTilesTogether;
+    const int rows = min(kRowTilesTogether, grid.row_tiles - together);
+    const int of_these = tile - together * grid.output_tiles;
+    first_strip = of_these / rows * Shape::kStrips;
+    first_row = (together + of_these % rows) * grid.tile_rows;
   }
   __device__ void next_slot() {
     if (++slot < Shape::kStages) return;
@@ -185,16 +194,21 @@ __device__ inline void multiply_stages(const ProductArgs& args, const TileGrid& 
       matrix_descriptor(ring + strip_in_tile * kStripStageBytes, 128, kStripStageBytes);
   wait_for_predecessors();
 
-  const auto start_stage = [&](float(&acc)[kSums], bool first) {
+  // This lane's pieces of a stage's input rows; returns where its weights are.
+  const auto load_stage = [&](uint4(&x)[kStageTiles][2]) {
     wait_for_phase(&full[at.slot], at.round & 1);
     const char* stage = ring + at.slot * Shape::kStageBytes + input;
-    uint4 x[kStageTiles][2];
 #pragma unroll
     for (int i = 0; i < kStageTiles; ++i) {
       x[i][0] = *reinterpret_cast<const uint4*>(stage + pieces[i]);
       x[i][1] = *reinterpret_cast<const uint4*>(stage + pieces[i] + 8 * kStageRowBytes);
     }
     const uint64_t w = weights + static_cast<uint64_t>(at.slot * (Shape::kStageBytes / 16));
+    at.next_slot();
+    return w;
+  };
+  const auto start_stage = [](float(&acc)[kSums], const uint4(&x)[kStageTiles][2], uint64_t w,
+                              bool first) {
     begin_steps();
 #pragma unroll
     for (int i = 0; i < kStageTiles; ++i) {
@@ -202,7 +216,6 @@ __device__ inline void multiply_stages(const ProductArgs& args, const TileGrid& 
       warpgroup_step(acc, x[i][0].z, x[i][1].z, x[i][0].w, x[i][1].w, w + i * 32 + 16, true);
     }
     end_steps();
-    at.next_slot();
   };
   int released = 0;
   const auto release_stage = [&] {
@@ -210,8 +223,20 @@ __device__ inline void multiply_stages(const ProductArgs& args, const TileGrid& 
     if (++released == Shape::kStages) released = 0;
   };
   const auto chain_chunk = [&](float(&acc)[kSums]) {
-    start_stage(acc, true);
-    start_stage(acc, false);
+    uint4 x[2][kStageTiles][2];
+    uint64_t w[2];
+    w[0] = load_stage(x[0]);
+    if constexpr (Shape::kTakesTurns) {
+      w[1] = load_stage(x[1]);
+      take_turn(warp / 4);
+      start_stage(acc, x[0], w[0], true);
+      start_stage(acc, x[1], w[1], false);
+      give_turn(1 - warp / 4);
+    } else {
+      start_stage(acc, x[0], w[0], true);
+      w[1] = load_stage(x[1]);
+      start_stage(acc, x[1], w[1], false);
+    }
     wait_for_steps<1>();
     release_stage();
     wait_for_steps<0>();
@@ -223,6 +248,7 @@ __device__ inline void multiply_stages(const ProductArgs& args, const TileGrid& 
     for (int i = 0; i < kSums; ++i) total[i] += acc[i];
   };
 
+  if (Shape::kTakesTurns && warp / 4 == 1) give_turn(0);
   for (; at.tile < grid.num_tiles; at.enter(grid, at.tile + static_cast<int>(gridDim.x))) {
     float total[kSums] = {};
     if (rank > 0) {
@@ -277,8 +303,8 @@ ProductMaps maps_of(const ProductArgs& args, int tile_rows) {
 }
 
 // Grid: as many CTAs as there are SMs, or fewer; CTA i makes tiles i, i + grid, ... of kOutputs
-// outputs x kRows input rows, row tiles fastest. Warpgroups 0 and 1 multiply, 2 copies. With
-// several kCtas: CTAs kCtas i and those after it, a cluster, make tile i.
+// outputs x kRows input rows, row tiles fastest, kRowTilesTogether of them. Warpgroups 0 and 1
+// multiply, 2 copies. With several kCtas: CTAs kCtas i and those after it, a cluster, make tile i.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kBoundThreads, 1)
     warpgroups_kernel(const ProductArgs args, const __grid_constant__ ProductMaps maps,
@@ -298,7 +324,7 @@ __global__ void __launch_bounds__(Shape::kBoundThreads, 1)
   __syncthreads();
   if (Shape::kCtas > 1) sync_cluster();  // the others run: their shared memory is there
   if (threadIdx.x >= 2 * kGroupThreads) {
-    give_registers_back<40>();
+    give_registers_back<24>();
     if (threadIdx.x == 2 * kGroupThreads) {
       copy_stages<Shape>(args, maps, grid, ring, full, empty);
     } else {

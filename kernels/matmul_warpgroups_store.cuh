@@ -31,16 +31,30 @@ __device__ inline void store_tile(const ProductArgs& args, int first_strip, int 
   const int first = (first_strip + (odd ? 1 : 0)) * kTileRows + lane % 4 / 2 * 4;
   const bool adds = args.epilogue == Epilogue::kAdd;
   const bool aligned = stores_fours(args);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = first_row + row_of_lane() + 8 * half;
-    float* out = static_cast<float*>(args.out) + row * args.out_stride + first;
-    float4 old[Shape::kGroupStrips / 2] = {};  // all on their way before the first is waited for
+  const auto row_of = [&](int half) { return first_row + row_of_lane() + 8 * half; };
+  const auto out_of = [&](int half) {
+    return static_cast<float*>(args.out) + row_of(half) * args.out_stride + first;
+  };
+  // All of what is added to, or half of it if registers are short, is on its way before the first
+  // is waited for.
+  constexpr int kHalvesAtOnce = Shape::kSums > 64 ? 1 : 2;
+  float4 old[kHalvesAtOnce][Shape::kGroupStrips / 2] = {};
+  const auto load_old = [&](int half) {
+    const bool valid_row = adds && aligned && row_of(half) < end_row;
 #pragma unroll
     for (int j = 0; j < Shape::kGroupStrips; j += 2) {
-      const bool valid = row < end_row && first + 8 * j < args.num_outputs;
-      if (adds && aligned && valid) old[j / 2] = *reinterpret_cast<const float4*>(out + 8 * j);
+      const bool valid = valid_row && first + 8 * j < args.num_outputs;
+      const float* from = out_of(half) + 8 * j;
+      if (valid) old[half % kHalvesAtOnce][j / 2] = *reinterpret_cast<const float4*>(from);
     }
+  };
+#pragma unroll
+  for (int half = 0; half < kHalvesAtOnce; ++half) load_old(half);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (half >= kHalvesAtOnce) load_old(half);
+    const int row = row_of(half);
+    float* const out = out_of(half);
 #pragma unroll
     for (int j = 0; j < Shape::kGroupStrips; j += 2) {
       const float2 even_part{total[4 * j + 2 * half], total[4 * j + 2 * half + 1]};
@@ -52,7 +66,7 @@ __device__ inline void store_tile(const ProductArgs& args, int first_strip, int 
       const int output = first + 8 * j;
       if (row >= end_row || output >= args.num_outputs) continue;
       if (aligned) {
-        const float4 was = old[j / 2];
+        const float4 was = old[half % kHalvesAtOnce][j / 2];
         *reinterpret_cast<float4*>(out + 8 * j) = {was.x + low.x, was.y + low.y, was.z + high.x,
                                                    was.w + high.y};
         continue;
