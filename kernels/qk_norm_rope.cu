@@ -1,5 +1,5 @@
-// QK-norm and RoPE: a warp for each head of each row. Floor: 6 bytes per element (fp32 in, bf16
-// out).
+// QK-norm and RoPE: a warp for each head of each row, or for a few heads if there are many rows.
+// Floor: 6 bytes per element (fp32 in, bf16 out).
 //
 // For one row (32 heads of 128) time is latency: what does not depend on the product before it
 // (angles, weights) is computed while that product ends.
@@ -17,30 +17,31 @@ namespace {
 
 constexpr int kWarpsPerCta = 4;
 constexpr int kMaxHeadDim = 256;
-constexpr int kMaxPairs = kMaxHeadDim / 2 / 32;  // pairs of elements per lane
 
-// Grid: one warp per (row, head), the row's Q heads first, then K, then V.
-__global__ void qk_norm_rope_kernel(QkNormRopeArgs args) {
+// Grid: a warp for each row and kHeads of its heads: Q heads first, then K, then V.
+template <int kPairs, int kHeads>
+__global__ void __launch_bounds__(32 * kWarpsPerCta, kHeadCtasPerSm<kHeads>)
+    qk_norm_rope_kernel(QkNormRopeArgs args) {
   let_successors_start();
+  const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
+  const int warps_per_row = (heads_per_row + kHeads - 1) / kHeads;
   const int64_t index =
       static_cast<int64_t>(blockIdx.x) * kWarpsPerCta + static_cast<int>(threadIdx.x) / 32;
-  const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
-  if (index >= int64_t{args.num_rows} * heads_per_row) {
+  const int64_t row = index / warps_per_row;
+  if (row >= args.num_rows) {
     wait_for_predecessors();
     return;
   }
-  const int64_t row = index / heads_per_row;
-  const int head = static_cast<int>(index % heads_per_row);
-  HeadInWarp<kMaxPairs> mine(args, row, head);
-  wait_for_predecessors();
-  mine.compute(args.qkv + index * args.head_dim, args.norm_eps);
-
-  const bool is_q = head < args.num_heads;
-  const bool is_v = head >= args.num_heads + args.num_kv_heads;
-  const int kv_head = head - args.num_heads - (is_v ? args.num_kv_heads : 0);
-  const int64_t out_head = is_q ? row * args.num_heads + head : row * args.num_kv_heads + kv_head;
-  void* all_heads = is_q ? args.q : is_v ? args.v : args.k;
-  mine.store(static_cast<__nv_bfloat16*>(all_heads) + out_head * args.head_dim);
+  const auto place_of = [&](int head) {
+    const int first_k = args.num_heads, first_v = first_k + args.num_kv_heads;
+    void* const all_heads = head < first_k ? args.q : head < first_v ? args.k : args.v;
+    const int64_t out_head = head < first_k   ? row * args.num_heads + head
+                             : head < first_v ? row * args.num_kv_heads + head - first_k
+                                              : row * args.num_kv_heads + head - first_v;
+    return static_cast<__nv_bfloat16*>(all_heads) + out_head * args.head_dim;
+  };
+  const int first_head = static_cast<int>(index % warps_per_row) * kHeads;
+  make_heads<kPairs, kHeads>(args, row, first_head, place_of);
 }
 
 }  // namespace
@@ -52,11 +53,21 @@ void qk_norm_rope_cuda(const QkNormRopeArgs& args, const Stream& stream) {
                     ", it must be even and at most " + std::to_string(kMaxHeadDim) +
                     "; use --device cpu");
   }
-  const int64_t num_warps = int64_t{args.num_rows} * (args.num_heads + 2 * args.num_kv_heads);
-  const auto num_ctas = static_cast<unsigned>((num_warps + kWarpsPerCta - 1) / kWarpsPerCta);
-  launch_dependent(qk_norm_rope_kernel,
-                   {dim3(num_ctas), dim3(32 * kWarpsPerCta), 0, "launching qk_norm_rope"}, stream,
-                   args);
+  const auto launch = [&]<int kPairs, int kHeads>() {
+    const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
+    const int64_t num_warps = int64_t{args.num_rows} * ((heads_per_row + kHeads - 1) / kHeads);
+    const auto num_ctas = static_cast<unsigned>((num_warps + kWarpsPerCta - 1) / kWarpsPerCta);
+    launch_dependent(qk_norm_rope_kernel<kPairs, kHeads>,
+                     {dim3(num_ctas), dim3(32 * kWarpsPerCta), 0, "launching qk_norm_rope"}, stream,
+                     args);
+  };
+  const auto for_pairs = [&]<int kPairs>() {
+    if (are_many_rows(args.num_rows)) return launch.template operator()<kPairs, kManyRowsHeads>();
+    launch.template operator()<kPairs, kFewRowsHeads>();
+  };
+  if (args.head_dim <= 64) return for_pairs.template operator()<1>();
+  if (args.head_dim <= 128) return for_pairs.template operator()<2>();
+  for_pairs.template operator()<4>();
 }
 
 }  // namespace kv

@@ -1,52 +1,84 @@
 #pragma once
 
 // The device side of QK-norm and RoPE: a warp takes one head of one row and keeps it in registers,
-// so that an element is read once. Whoever calls this gets the same bits.
+// so that an element is read once. With many rows it goes on with the row's next heads: their
+// angles are the same, and a sine takes longer than the rest. Whoever calls this gets the same
+// bits.
 
 #include <cuda_bf16.h>
 
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/warp.cuh"
 
 namespace kv {
 
-/// One head of one row; the row's Q heads are counted first, then K, then V. Lane l holds the pairs
-/// (i, i + head_dim / 2) with i = l, l + 32, ...: RoPE turns a pair, and never leaves the lane.
-/// kPairs: a lane's, at least head_dim / 64.
+/// How many heads of a row a warp takes: one where time is latency, and registers are left to the
+/// kernels that follow; more where it is arithmetic.
+inline constexpr int kFewRowsHeads = 1, kManyRowsHeads = 8;
+inline bool are_many_rows(int64_t num_rows) { return num_rows >= 256; }
+/// CTAs of 128 threads that an SM is to have room for.
+template <int kHeads>
+inline constexpr int kHeadCtasPerSm = kHeads == 1 ? 16 : 10;
+
+/// One head of one row after the other; the row's Q heads are counted first, then K, then V. Lane l
+/// holds the pairs (i, i + head_dim / 2) with i = l, l + 32, ...: RoPE turns a pair, and never
+/// leaves the lane. kPairs: a lane's, at least head_dim / 64.
 template <int kPairs>
 class HeadInWarp {
  public:
-  /// Reads what does not depend on the product before: angles and weights.
-  __device__ HeadInWarp(const QkNormRopeArgs& args, int64_t row, int head)
-      : half_(args.head_dim / 2), is_v_(head >= args.num_heads + args.num_kv_heads) {
-    const bool is_q = head < args.num_heads;
-    const float* weight = is_v_ ? nullptr : is_q ? args.q_norm_weight : args.k_norm_weight;
-    has_norm_ = weight != nullptr;
+  /// Reads what does not depend on the product before: the row's angles, if any head is turned, ...
+  __device__ HeadInWarp(const QkNormRopeArgs& args, int64_t row, bool turns)
+      : half_(args.head_dim / 2) {
     const auto position = static_cast<float>(args.positions[row]);
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) {
-      const int i = element(j);
       cosine_[j] = 1.0f;
       sine_[j] = 0.0f;
-      weight_a_[j] = weight_b_[j] = 1.0f;
-      if (i >= half_) continue;
-      if (!is_v_) sincosf(position * args.inv_freq[i], &sine_[j], &cosine_[j]);
-      if (has_norm_) {
-        weight_a_[j] = weight[i];
-        weight_b_[j] = weight[i + half_];
-      }
+      if (!turns || element(j) >= half_) continue;
+      sincosf(position * args.inv_freq[element(j)], &sine_[j], &cosine_[j]);
     }
   }
 
-  /// Reads the head from the product's output, norms and turns it.
-  __device__ void compute(const float* in, float norm_eps) {
+  /// ... and the weights of this head.
+  __device__ void take(const QkNormRopeArgs& args, int head) {
+    const bool is_q = head < args.num_heads;
+    is_v_ = head >= args.num_heads + args.num_kv_heads;
+    const float* weight = is_v_ ? nullptr : is_q ? args.q_norm_weight : args.k_norm_weight;
+    has_norm_ = weight != nullptr;
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) {
       const int i = element(j);
-      a_[j] = i < half_ ? in[i] : 0.0f;
-      b_[j] = i < half_ ? in[i + half_] : 0.0f;
+      weight_a_[j] = weight_b_[j] = 1.0f;
+      if (!has_norm_ || i >= half_) continue;
+      weight_a_[j] = weight[i];
+      weight_b_[j] = weight[i + half_];
+    }
+  }
+
+  struct Elements {
+    float a[kPairs], b[kPairs];
+  };
+  /// Reads a head from the product's output.
+  __device__ Elements read(const float* in) const {
+    Elements x;
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int i = element(j);
+      x.a[j] = i < half_ ? in[i] : 0.0f;
+      x.b[j] = i < half_ ? in[i + half_] : 0.0f;
+    }
+    return x;
+  }
+
+  /// Norms and turns it.
+  __device__ void compute(const Elements& x, float norm_eps) {
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      a_[j] = x.a[j];
+      b_[j] = x.b[j];
     }
     if (has_norm_) norm(norm_eps);
     if (is_v_) return;
@@ -85,10 +117,37 @@ class HeadInWarp {
   }
 
   int half_;
-  bool is_v_;
-  bool has_norm_;
+  bool is_v_ = false;
+  bool has_norm_ = false;
   float cosine_[kPairs], sine_[kPairs], weight_a_[kPairs], weight_b_[kPairs];
   float a_[kPairs], b_[kPairs];
 };
+
+/// kHeads heads of a row by a warp, from `first_head` on, as far as the row has so many. Head h
+/// goes to place_of(h). The next head is on its way while one is computed.
+template <int kPairs, int kHeads, class PlaceOf>
+__device__ inline void make_heads(const QkNormRopeArgs& args, int64_t row, int first_head,
+                                  const PlaceOf& place_of) {
+  const int turned = args.num_heads + args.num_kv_heads, heads_per_row = turned + args.num_kv_heads;
+  const float* const in = args.qkv + row * heads_per_row * args.head_dim;
+  HeadInWarp<kPairs> mine(args, row, first_head < turned);
+  mine.take(args, first_head);
+  if constexpr (kHeads == 1) {
+    __nv_bfloat16* const out = place_of(first_head);
+    wait_for_predecessors();
+    mine.compute(mine.read(in + first_head * args.head_dim), args.norm_eps);
+    return mine.store(out);
+  }
+  wait_for_predecessors();
+  auto elements = mine.read(in + first_head * args.head_dim);
+  const int end_head = min(first_head + kHeads, heads_per_row);
+  for (int head = first_head; head < end_head; ++head) {
+    const auto x = elements;
+    if (head + 1 < end_head) elements = mine.read(in + (head + 1) * args.head_dim);
+    if (head == args.num_heads || head == turned) mine.take(args, head);  // another kind
+    mine.compute(x, args.norm_eps);
+    mine.store(place_of(head));
+  }
+}
 
 }  // namespace kv

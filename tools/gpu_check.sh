@@ -96,7 +96,7 @@ link_source_dir() {
 # for runs. The kernel of runs it leaves out everywhere: its warps hand a slot back by one lane, and it
 # takes no lane but that one to have arrived.
 readonly not_sanitized='*many prompts*,*wherever the slabs are*,*31 elements*,*sticky error*,*out of memory*,*2048 rows*,*however often*'
-readonly not_raced='*every lesson*,*replayed from a graph*,*served before*,*pools, blocks, chunks*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*what unused slots*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*blocks of a hit*,*computed again on CUDA*,*ragged passes*,*padded passes*,*large uneven*,*one long*,*GPU judges*'
+readonly not_raced='*every lesson*,*replayed from a graph*,*served before*,*pools, blocks, chunks*,*golden*GQA 2*,*golden*GQA 8*,*the engine gives*,*what unused slots*,*n samples*,*plain requests*,*beam search finds*,*cached prefixes change*,*blocks of a hit*,*computed again on CUDA*,*ragged passes*,*padded passes*,*large uneven*,*one long*,*GPU judges*,*takes several heads*'
 
 a_core_is_free() {
   while [ "$(jobs -rp | wc -l)" -ge $(($(nproc) * 3 / 4 + 1)) ]; do wait -n; done

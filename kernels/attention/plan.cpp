@@ -44,7 +44,8 @@ Runs runs_of(const Queries& queries, int64_t max_pairs, int max_groups) {
 }  // namespace
 
 bool serves_new_heads(const Queries& queries) {
-  return Plan(queries).path != Plan::Path::kMany &&
+  constexpr int kMostInGrid = 65535;
+  return queries.max_rows_per_seq <= kMostInGrid && queries.num_seqs <= kMostInGrid &&
          int64_t{queries.max_rows_per_seq} * queries.num_seqs <= 2 * int64_t{queries.num_rows};
 }
 

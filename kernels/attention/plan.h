@@ -24,8 +24,8 @@ inline constexpr int kMostClustered = 48;
 /// Counters of the workspace: as many blocks of pairs can be merged by whoever comes last.
 inline constexpr int kWorkspaceCounters = 1 << 14;
 
-/// Whether new_heads.cuh serves the pass: it has few rows, and so even numbers of them that at
-/// least half of the CTAs find one. With many rows time is no latency, and two launches do no harm.
+/// Whether new_heads.cuh serves the pass: its grid has a place for each row of each sequence, as
+/// many as the longest has, and at least half of them must be taken.
 bool serves_new_heads(const Queries& queries);
 
 /// What run_queries.cuh serves: KV heads, a warp for each, and pairs of a sequence and KV head.

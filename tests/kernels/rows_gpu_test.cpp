@@ -96,7 +96,8 @@ struct RopeShape {
   bool norm;
 };
 
-void check_qk_norm_rope(const RopeShape& s) {
+/// Returns the Q heads that CUDA made.
+std::vector<BFloat16> check_qk_norm_rope(const RopeShape& s) {
   CAPTURE(s.rows);
   CAPTURE(s.head_dim);
   CAPTURE(s.norm);
@@ -159,9 +160,11 @@ void check_qk_norm_rope(const RopeShape& s) {
     }
     return m;
   };
-  check_rounded(kvtest::download<BFloat16>(out_q.data(), nq, stream), q, magnitude(q));
+  const auto q_heads = kvtest::download<BFloat16>(out_q.data(), nq, stream);
+  check_rounded(q_heads, q, magnitude(q));
   check_rounded(kvtest::download<BFloat16>(out_k.data(), nk, stream), k, magnitude(k));
   check_rounded(kvtest::download<BFloat16>(out_v.data(), nk, stream), v, v);
+  return q_heads;
 }
 
 }  // namespace
@@ -172,6 +175,15 @@ TEST_CASE("qk_norm_rope on CUDA agrees with the CPU") {
       check_qk_norm_rope({1, 4, 2, head_dim, norm});
       check_qk_norm_rope({37, 3, 1, head_dim, norm});
     }
+  }
+}
+
+TEST_CASE("qk_norm_rope on CUDA: a row has the same bits among few and among many") {
+  for (const int head_dim : {64, 80, 128}) {
+    const auto few = check_qk_norm_rope({3, 11, 2, head_dim, true});
+    auto many = check_qk_norm_rope({300, 11, 2, head_dim, true});
+    many.resize(few.size());
+    CHECK(std::ranges::equal(few, many, {}, &BFloat16::bits, &BFloat16::bits));
   }
 }
 

@@ -1,5 +1,5 @@
-// Passes of few rows whose new heads go from the product's output straight into the cache: the bits
-// of qk_norm_rope(), the write into the cache and attention, one after the other.
+// Passes whose new heads go from the product's output straight into the cache: the bits of
+// qk_norm_rope(), the write into the cache and attention, one after the other.
 
 #include <doctest/doctest.h>
 
@@ -253,7 +253,13 @@ TEST_CASE_TEMPLATE("new heads: the same bits however often it is tried", Lesson,
   check_step<Lesson>(config_of(16, 8, 128), {129, 700, 1}, {1}, 50);
 }
 
-TEST_CASE_TEMPLATE("new heads: not for many rows or uneven ones", Lesson, Flat, Paged) {
-  CHECK(!Step<Lesson>(config_of(4, 2, 64), {100}, {33}).fused());
+TEST_CASE_TEMPLATE("new heads: many rows, of which a warp takes several heads", Lesson, Flat,
+                   Paged) {
+  check_step<Lesson>(config_of(4, 2, 64), {100, 300}, {33, 40});
+  for (const int rows : {255, 256, 257}) check_step<Lesson>(config_of(5, 1, 32), {300}, {rows});
+  check_step<Lesson>(config_of(16, 8, 128), {300}, {300});
+}
+
+TEST_CASE_TEMPLATE("new heads: not for uneven rows", Lesson, Flat, Paged) {
   CHECK(!Step<Lesson>(config_of(4, 2, 64), {50, 50, 50, 50}, {9, 1, 1, 1}).fused());
 }
