@@ -226,10 +226,10 @@ bool by_warpgroups(const ProductArgs& product, const Stream& stream) {
     const bool fits = !few || outputs <= 64;
     if (fits && cost(outputs) < cost(best)) best = outputs;
   }
+  // As many tiles of 64 x 64 as of 32 outputs x 128 rows take in less.
   const int squares =
       divide_up(product.num_strips * kTileRows, 64) * divide_up(product.num_rows, 64);
-  if (best == 32 && !few &&
-      squares <= num_sms()) {  // as many, and 64 x 64 take in less than 32 x 128
+  if (best == 32 && !few && squares <= num_sms()) {
     return warpgroups<WarpgroupShape<64, 64>>(product, stream), true;
   }
   switch (best) {

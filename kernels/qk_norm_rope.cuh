@@ -136,17 +136,18 @@ __device__ inline void make_heads(const QkNormRopeArgs& args, int64_t row, int f
     __nv_bfloat16* const out = place_of(first_head);
     wait_for_predecessors();
     mine.compute(mine.read(in + first_head * args.head_dim), args.norm_eps);
-    return mine.store(out);
-  }
-  wait_for_predecessors();
-  auto elements = mine.read(in + first_head * args.head_dim);
-  const int end_head = min(first_head + kHeads, heads_per_row);
-  for (int head = first_head; head < end_head; ++head) {
-    const auto x = elements;
-    if (head + 1 < end_head) elements = mine.read(in + (head + 1) * args.head_dim);
-    if (head == args.num_heads || head == turned) mine.take(args, head);  // another kind
-    mine.compute(x, args.norm_eps);
-    mine.store(place_of(head));
+    mine.store(out);
+  } else {
+    wait_for_predecessors();
+    auto elements = mine.read(in + first_head * args.head_dim);
+    const int end_head = min(first_head + kHeads, heads_per_row);
+    for (int head = first_head; head < end_head; ++head) {
+      const auto x = elements;
+      if (head + 1 < end_head) elements = mine.read(in + (head + 1) * args.head_dim);
+      if (head == args.num_heads || head == turned) mine.take(args, head);  // another kind
+      mine.compute(x, args.norm_eps);
+      mine.store(place_of(head));
+    }
   }
 }
 
