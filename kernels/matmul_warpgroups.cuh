@@ -63,7 +63,7 @@ struct WarpgroupShape {
 };
 
 /// Row tiles of which all outputs are made before the next ones': CTAs at work at the same time
-/// share weights and input rows in the L2 cache.
+/// share weights and input rows in the L2 cache (what Triton's tutorial calls GROUP_SIZE_M).
 inline constexpr int kRowTilesTogether = 16;
 
 /// How the tiles cover the product: row tiles are as equal as can be.

@@ -53,21 +53,19 @@ void qk_norm_rope_cuda(const QkNormRopeArgs& args, const Stream& stream) {
                     ", it must be even and at most " + std::to_string(kMaxHeadDim) +
                     "; use --device cpu");
   }
-  const auto launch = [&]<int kPairs, int kHeads>() {
-    const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
-    const int64_t num_warps = int64_t{args.num_rows} * ((heads_per_row + kHeads - 1) / kHeads);
-    const auto num_ctas = static_cast<unsigned>((num_warps + kWarpsPerCta - 1) / kWarpsPerCta);
-    launch_dependent(qk_norm_rope_kernel<kPairs, kHeads>,
-                     {dim3(num_ctas), dim3(32 * kWarpsPerCta), 0, "launching qk_norm_rope"}, stream,
-                     args);
+  const auto launch = [&]<int kPairs>() {
+    with_heads_of_warp(args.num_rows, [&]<int kHeads>() {
+      const int heads_per_row = args.num_heads + 2 * args.num_kv_heads;
+      const int64_t num_warps = int64_t{args.num_rows} * ((heads_per_row + kHeads - 1) / kHeads);
+      const auto num_ctas = static_cast<unsigned>((num_warps + kWarpsPerCta - 1) / kWarpsPerCta);
+      launch_dependent(qk_norm_rope_kernel<kPairs, kHeads>,
+                       {dim3(num_ctas), dim3(32 * kWarpsPerCta), 0, "launching qk_norm_rope"},
+                       stream, args);
+    });
   };
-  const auto for_pairs = [&]<int kPairs>() {
-    if (are_many_rows(args.num_rows)) return launch.template operator()<kPairs, kManyRowsHeads>();
-    launch.template operator()<kPairs, kFewRowsHeads>();
-  };
-  if (args.head_dim <= 64) return for_pairs.template operator()<1>();
-  if (args.head_dim <= 128) return for_pairs.template operator()<2>();
-  for_pairs.template operator()<4>();
+  if (args.head_dim <= 64) return launch.template operator()<1>();
+  if (args.head_dim <= 128) return launch.template operator()<2>();
+  launch.template operator()<4>();
 }
 
 }  // namespace kv

@@ -15,10 +15,13 @@
 
 namespace kv {
 
-/// How many heads of a row a warp takes: one where time is latency, and registers are left to the
-/// kernels that follow; more where it is arithmetic.
-inline constexpr int kFewRowsHeads = 1, kManyRowsHeads = 8;
-inline bool are_many_rows(int64_t num_rows) { return num_rows >= 256; }
+/// Calls launch<kHeads>() with the number of heads that a warp takes: one where time is latency,
+/// and registers are left to the kernels that follow; more where it is arithmetic.
+template <class Launch>
+void with_heads_of_warp(int64_t num_rows, const Launch& launch) {
+  if (num_rows < 256) return launch.template operator()<1>();
+  launch.template operator()<8>();
+}
 /// CTAs of 128 threads that an SM is to have room for.
 template <int kHeads>
 inline constexpr int kHeadCtasPerSm = kHeads == 1 ? 16 : 10;
@@ -58,6 +61,7 @@ class HeadInWarp {
     }
   }
 
+  /// A lane's elements of a head.
   struct Elements {
     float a[kPairs], b[kPairs];
   };
@@ -74,29 +78,24 @@ class HeadInWarp {
   }
 
   /// Norms and turns it.
-  __device__ void compute(const Elements& x, float norm_eps) {
-#pragma unroll
-    for (int j = 0; j < kPairs; ++j) {
-      a_[j] = x.a[j];
-      b_[j] = x.b[j];
-    }
-    if (has_norm_) norm(norm_eps);
+  __device__ void compute(Elements& x, float norm_eps) const {
+    if (has_norm_) norm(x, norm_eps);
     if (is_v_) return;
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) {
-      const float a = a_[j], b = b_[j];
-      a_[j] = fmaf(-b, sine_[j], a * cosine_[j]);
-      b_[j] = fmaf(a, sine_[j], b * cosine_[j]);
+      const float a = x.a[j], b = x.b[j];
+      x.a[j] = fmaf(-b, sine_[j], a * cosine_[j]);
+      x.b[j] = fmaf(a, sine_[j], b * cosine_[j]);
     }
   }
 
-  __device__ void store(__nv_bfloat16* out) const {
+  __device__ void store(const Elements& x, __nv_bfloat16* out) const {
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) {
       const int i = element(j);
       if (i >= half_) continue;
-      out[i] = __float2bfloat16_rn(a_[j]);
-      out[i + half_] = __float2bfloat16_rn(b_[j]);
+      out[i] = __float2bfloat16_rn(x.a[j]);
+      out[i + half_] = __float2bfloat16_rn(x.b[j]);
     }
   }
 
@@ -104,15 +103,15 @@ class HeadInWarp {
   /// The first element of this lane's pair j.
   __device__ static int element(int j) { return static_cast<int>(threadIdx.x) % 32 + 32 * j; }
 
-  __device__ void norm(float eps) {
+  __device__ void norm(Elements& x, float eps) const {
     float sum = 0.0f;
 #pragma unroll
-    for (int j = 0; j < kPairs; ++j) sum = fmaf(b_[j], b_[j], fmaf(a_[j], a_[j], sum));
+    for (int j = 0; j < kPairs; ++j) sum = fmaf(x.b[j], x.b[j], fmaf(x.a[j], x.a[j], sum));
     const float scale = rsqrtf(warp_sum(sum) / static_cast<float>(2 * half_) + eps);
 #pragma unroll
     for (int j = 0; j < kPairs; ++j) {
-      a_[j] = a_[j] * scale * weight_a_[j];
-      b_[j] = b_[j] * scale * weight_b_[j];
+      x.a[j] = x.a[j] * scale * weight_a_[j];
+      x.b[j] = x.b[j] * scale * weight_b_[j];
     }
   }
 
@@ -120,7 +119,6 @@ class HeadInWarp {
   bool is_v_ = false;
   bool has_norm_ = false;
   float cosine_[kPairs], sine_[kPairs], weight_a_[kPairs], weight_b_[kPairs];
-  float a_[kPairs], b_[kPairs];
 };
 
 /// kHeads heads of a row by a warp, from `first_head` on, as far as the row has so many. Head h
@@ -135,18 +133,19 @@ __device__ inline void make_heads(const QkNormRopeArgs& args, int64_t row, int f
   if constexpr (kHeads == 1) {
     __nv_bfloat16* const out = place_of(first_head);
     wait_for_predecessors();
-    mine.compute(mine.read(in + first_head * args.head_dim), args.norm_eps);
-    mine.store(out);
+    auto x = mine.read(in + first_head * args.head_dim);
+    mine.compute(x, args.norm_eps);
+    mine.store(x, out);
   } else {
     wait_for_predecessors();
-    auto elements = mine.read(in + first_head * args.head_dim);
+    auto next = mine.read(in + first_head * args.head_dim);
     const int end_head = min(first_head + kHeads, heads_per_row);
     for (int head = first_head; head < end_head; ++head) {
-      const auto x = elements;
-      if (head + 1 < end_head) elements = mine.read(in + (head + 1) * args.head_dim);
+      auto x = next;
+      if (head + 1 < end_head) next = mine.read(in + (head + 1) * args.head_dim);
       if (head == args.num_heads || head == turned) mine.take(args, head);  // another kind
       mine.compute(x, args.norm_eps);
-      mine.store(place_of(head));
+      mine.store(x, place_of(head));
     }
   }
 }

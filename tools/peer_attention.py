@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""PyTorch's attention on the cases of `./course bench 4 --device cuda`, beside ours: peer_attention.py [FILE...]
+"""PyTorch's attention on our benchmarks' cases, beside ours: peer_attention.py [FILE...]
 
-Needs a GPU and PyTorch. FILE is what bench 4 has written, docs/figures/data/lesson04.json, or what `./course bench-cuda
---json FILE` has, for the attention of a prefill: run these first, on the same machine. PyTorch reads contiguous K and V, [sequences, KV heads, tokens, head_dim]; ours finds each token
-through a block table. One query for each sequence (all tokens in a prefill), bf16, 8 KV heads. As in bench 4 calls are replayed from a CUDA
-graph, the buffers of a case are together at least three times as large as the L2 cache, and the median counts.
-Each way that PyTorch has is tried, and the fastest shown."""
+Needs a GPU and PyTorch. FILE is what `./course bench 4 --device cuda` has written, docs/figures/data/lesson04.json, or
+what `./course bench-cuda --json FILE` has, for the attention of a prefill: run these first, on the same machine.
+PyTorch reads contiguous K and V, [sequences, KV heads, tokens, head_dim]; ours finds each token through a block table
+in bench 4. One query for each sequence there, all tokens of one in a prefill; bf16. Calls are replayed from a CUDA
+graph, and the median counts. As in bench 4 the buffers of its cases are together at least three times as large as the
+L2 cache. Each way that PyTorch has is tried, and the fastest shown."""
 import argparse
 import json
 import pathlib
@@ -56,18 +57,18 @@ def seconds_of(torch, calls):
     return statistics.median(times[1:])
 
 
-def even_ways(torch, lengths, heads, head_dim, copies, queries=1):
+def even_ways(torch, lengths, heads, head_dim, copies, queries=1, kv_heads=KV_HEADS):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     attend = torch.nn.functional.scaled_dot_product_attention
     n, length = len(lengths), lengths[0]
     new = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)
     q = new(n, heads, queries, head_dim)
-    kv = [(new(n, KV_HEADS, length, head_dim), new(n, KV_HEADS, length, head_dim)) for _ in range(copies)]
+    kv = [(new(n, kv_heads, length, head_dim), new(n, kv_heads, length, head_dim)) for _ in range(copies)]
 
     def way(backend):
         def call(k, v):
             with sdpa_kernel(backend):
-                return attend(q, k, v, is_causal=queries > 1, enable_gqa=heads != KV_HEADS)
+                return attend(q, k, v, is_causal=queries > 1, enable_gqa=heads != kv_heads)
         return [lambda k=k, v=v: call(k, v) for k, v in kv]
     for name, backend in (("flash", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION)):
         yield name, way(backend)
@@ -127,7 +128,7 @@ def prefills(torch, ours):
     print(f"{'prefill':28} {'ours':>15} {'PyTorch':>16}  by")
     for row in ours["prefill_attention"]:
         tokens, heads, head_dim = row["tokens"], row["heads"], row["head_dim"]
-        times, refused = fastest(torch, even_ways(torch, [tokens], heads, head_dim, 2, tokens))
+        times, refused = fastest(torch, even_ways(torch, [tokens], heads, head_dim, 1, tokens, row["kv_heads"]))
         best = min(times, key=times.get, default=None)
         theirs = f"{row['tflops'] * row['seconds'] / times[best]:.0f}" if best else "-"
         print(f"{f'{tokens:,} tokens':28} {row['tflops']:15.0f} {theirs:>16}  {best or '; '.join(refused)}")

@@ -52,22 +52,17 @@ __global__ void __launch_bounds__(32 * kNewHeadsWarps, kHeadCtasPerSm<kHeads>)
 template <class Address>
 void launch_new_heads(const QkNormRopeArgs& heads, const Queries& queries, const Address& address,
                       const WritableCache& cache, const Stream& stream) {
-  const auto launch = [&]<int kHeadDim, int kHeads>() {
-    constexpr int kHeadsPerCta = kHeads * kNewHeadsWarps;
-    const int heads_per_row = heads.num_heads + 2 * heads.num_kv_heads;
-    const dim3 grid(static_cast<unsigned>((heads_per_row + kHeadsPerCta - 1) / kHeadsPerCta),
-                    static_cast<unsigned>(queries.max_rows_per_seq),
-                    static_cast<unsigned>(queries.num_seqs));
-    launch_dependent(new_heads_kernel<kHeadDim, kHeads, Address>,
-                     {grid, dim3(32 * kNewHeadsWarps), 0, "launching new_heads"}, stream, heads,
-                     queries, address, cache);
-  };
   with_head_dim(heads.head_dim, [&](auto head_dim) {
-    if (are_many_rows(queries.num_rows)) {
-      launch.template operator()<head_dim.value, kManyRowsHeads>();
-    } else {
-      launch.template operator()<head_dim.value, kFewRowsHeads>();
-    }
+    with_heads_of_warp(queries.num_rows, [&]<int kHeads>() {
+      constexpr int kHeadsPerCta = kHeads * kNewHeadsWarps;
+      const int heads_per_row = heads.num_heads + 2 * heads.num_kv_heads;
+      const dim3 grid(static_cast<unsigned>((heads_per_row + kHeadsPerCta - 1) / kHeadsPerCta),
+                      static_cast<unsigned>(queries.max_rows_per_seq),
+                      static_cast<unsigned>(queries.num_seqs));
+      launch_dependent(new_heads_kernel<head_dim.value, kHeads, Address>,
+                       {grid, dim3(32 * kNewHeadsWarps), 0, "launching new_heads"}, stream, heads,
+                       queries, address, cache);
+    });
   });
 }
 

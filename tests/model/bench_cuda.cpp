@@ -1,8 +1,7 @@
 // What the forward pass costs on a GPU: a decode step, replayed as a CUDA graph, against the time
-// that reading the weights takes at the speed of a copy in the same run; the products of such a
-// step alone; and the rates of the products and of the attention of a prefill against the tensor
-// cores' peak. Beside each product cuBLAS, if it is here. With --by-rows only the products, of 1 to
-// 8,192 rows.
+// that reading the weights takes at the speed of a copy in the same run; its products alone; and
+// the rates of a prefill's products and attention against the tensor cores' peak. Beside each
+// product cuBLAS, if it is here. With --by-rows only the products, of 1 to 8,192 rows.
 //
 //   build/default/bin/make_model --like qwen3-0.6b --out /tmp/qwen3-0.6b
 //   build/default/bin/bench_cuda --model /tmp/qwen3-0.6b
@@ -52,7 +51,7 @@ constexpr std::array kProducts{"qkv", "o", "gate and up", "down", "head"};
 
 /// Attention of one sequence, all of whose tokens are queries.
 struct AttentionRate {
-  int tokens = 0, heads = 0, head_dim = 0;
+  int tokens = 0, heads = 0, kv_heads = 0, head_dim = 0;
   double seconds = 0, flops = 0;
 };
 
@@ -135,16 +134,15 @@ void measure_model(const Options& options, Results& r) {
   r.replays = model.graph_replays();
 }
 
-/// Of n tokens; half of the scores are seen.
+/// Of n tokens; half of the scores are visible. K and V stay the same, as arithmetic is the limit.
 AttentionRate attention_of(int n, const kv::ModelConfig& config) {
   const kv::Stream stream(kv::Device::kCuda);
-  const auto bytes = [&](int heads) {
-    return static_cast<size_t>(n) * static_cast<size_t>(heads * config.head_dim) * 2;
+  const auto rows = [&](int heads) {
+    const auto elements = static_cast<size_t>(n) * static_cast<size_t>(heads * config.head_dim);
+    return kv::DeviceBuffer(kv::Device::kCuda, elements * 2);
   };
-  kv::DeviceBuffer q(kv::Device::kCuda, bytes(config.num_heads));
-  kv::DeviceBuffer out(kv::Device::kCuda, bytes(config.num_heads));
-  kv::DeviceBuffer k(kv::Device::kCuda, bytes(config.num_kv_heads));
-  kv::DeviceBuffer v(kv::Device::kCuda, bytes(config.num_kv_heads));
+  const auto q = rows(config.num_heads), out = rows(config.num_heads);
+  const auto k = rows(config.num_kv_heads), v = rows(config.num_kv_heads);
   uint32_t seed = 1;
   for (const kv::DeviceBuffer* buffer : {&q, &k, &v}) kv::fill_random(*buffer, seed++, stream);
   const auto first_row = kv::to_device<int32_t>(std::vector<int32_t>{0, n}, stream);
@@ -168,6 +166,7 @@ AttentionRate attention_of(int n, const kv::ModelConfig& config) {
   const auto attend = [&] { lesson02::fast_decode_attention(args, stream); };
   return {.tokens = n,
           .heads = config.num_heads,
+          .kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
           .seconds = median_seconds(stream, attend, 9, 10),
           .flops = 4 * pairs * config.head_dim};
@@ -348,6 +347,7 @@ void report(const Options& options, const Results& r, const kv::Console& console
          fmt::format("{:.0f} TFLOP/s", tflops), kv::percent(tflops, options.peak)});
     attention.push_back({{"tokens", a.tokens},
                          {"heads", a.heads},
+                         {"kv_heads", a.kv_heads},
                          {"head_dim", a.head_dim},
                          {"seconds", a.seconds},
                          {"tflops", tflops}});

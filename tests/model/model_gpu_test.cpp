@@ -140,4 +140,8 @@ TEST_CASE("cuBLAS, if it is here, gets what the course's product gets") {
   cublas.multiply(device_x.data(), 2, 4, device_w.data(), 3, out.data());
   CHECK(kvtest::floats_of(kvtest::download<kv::BFloat16>(out.data(), 6, stream)) ==
         std::vector<float>{1, 10, 10, 5, 22, 26});
+  const auto sums = kvtest::upload(std::vector<float>{100, 200, 300, 400, 500, 600}, stream);
+  cublas.multiply(device_x.data(), 2, 4, device_w.data(), 3, sums.data(), kv::DType::kF32, true);
+  CHECK(kvtest::download<float>(sums.data(), 6, stream) ==
+        std::vector<float>{101, 210, 310, 405, 522, 626});
 }
