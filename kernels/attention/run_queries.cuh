@@ -38,13 +38,13 @@ class RunCopies {
   }
   __device__ void copy_piece(const Piece& piece) {
     const auto rows = address_.rows(piece.seq, 0);
-    const int len = piece.pairs.seq_len, end = min(piece.end * kGroupTokens, len);
+    const int len = piece.seq_len, end = min(piece.end * kGroupTokens, len);
     int row_of[2], next_row_of[2];
     find_rows(rows, piece.begin * kGroupTokens, len, row_of);
     for (int tile = piece.begin * kGroupTokens; tile < end; tile += kTileTokens) {
       find_rows(rows, tile + kTileTokens, len, next_row_of);
       // Tokens of earlier passes were written before this pass began; its own rows come later.
-      if (tile + kTileTokens > num_earlier_tokens(piece.pairs)) wait();
+      if (tile + kTileTokens > piece.num_earlier) wait();
       copy_tile(rows.k, rows.stride, row_of, len - tile);
       copy_tile(rows.v, rows.stride, row_of, len - tile);
       row_of[0] = next_row_of[0];

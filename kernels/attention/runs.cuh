@@ -1,31 +1,51 @@
 #pragma once
 
-// Runs: how run_queries.cuh shares the groups of keys of a pass among the SMs. All groups, sequence
-// by sequence, are cut into runs of equal length.
+// Runs: how run_queries.cuh shares the keys of a pass among the SMs. All tiles, sequence by
+// sequence, are cut into runs of equal length, and a group is in the run in which it begins. The
+// last group of a sequence counts as a whole one, unless there are so many short ones that this
+// would make the runs longer.
 
 #include "kernels/attention/fragments.cuh"
 
 namespace kv::attention {
 
-__device__ inline int groups_of_seq(const Queries& queries, int seq) {
+__device__ inline int tiles_of_seq(const Queries& queries, int seq) {
   const Pairs pairs = pairs_of(queries, seq, 0);
-  return pairs.num_rows > 0 ? (pairs.seq_len + kGroupTokens - 1) / kGroupTokens : 0;
+  return pairs.num_rows > 0 ? (pairs.seq_len + kTileTokens - 1) / kTileTokens : 0;
 }
+__device__ inline int groups_of(int tiles) { return (tiles + kGroupTiles - 1) / kGroupTiles; }
 
-/// A run: groups begin .. end - 1 of the pass. `seq` is the sequence of the first one, and
-/// `seq_begin` the number of its own first group.
+/// A run: tiles begin .. end - 1 of the pass. `seq` is the sequence of the first one, and
+/// `seq_begin` the number of its own first tile.
 struct Run {
-  int length;  // of every run but the last
+  int length;         // of every run but the last: a group or more
+  bool whole_groups;  // what the last tiles of a sequence count as
   int begin, end;
   int seq, seq_begin;
+
+  __device__ int length_of_seq(const Queries& queries, int of) const {
+    const int tiles = tiles_of_seq(queries, of);
+    return whole_groups ? groups_of(tiles) * kGroupTiles : tiles;
+  }
 
   /// By a warp together.
   __device__ explicit Run(const Queries& queries) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    int all = 0;
-    for (int s = lane; s < queries.num_seqs; s += 32) all += groups_of_seq(queries, s);
-    all = __reduce_add_sync(kFullWarp, all);
-    length = max(1, (all + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x));
+    int tiles = 0, groups = 0;
+    for (int s = lane; s < queries.num_seqs; s += 32) {
+      const int here = tiles_of_seq(queries, s);
+      tiles += here;
+      groups += groups_of(here);
+    }
+    tiles = __reduce_add_sync(kFullWarp, tiles);
+    groups = __reduce_add_sync(kFullWarp, groups);
+    const int ctas = static_cast<int>(gridDim.x);
+    const int by_groups = max(1, (groups + ctas - 1) / ctas) * kGroupTiles;
+    const int by_tiles = max(kGroupTiles, (tiles + ctas - 1) / ctas);
+    // Cut by tiles, a run ends with the whole of its last group.
+    whole_groups = by_groups < by_tiles + kGroupTiles;
+    length = whole_groups ? by_groups : by_tiles;
+    const int all = whole_groups ? groups * kGroupTiles : tiles;
     begin = static_cast<int>(blockIdx.x) * length;
     end = min(begin + length, all);
     seq = seq_begin = 0;
@@ -34,7 +54,7 @@ struct Run {
       return;
     }
     for (;; seq += 32) {
-      const int mine = seq + lane < queries.num_seqs ? groups_of_seq(queries, seq + lane) : 0;
+      const int mine = seq + lane < queries.num_seqs ? length_of_seq(queries, seq + lane) : 0;
       int upto = mine;
 #pragma unroll
       for (int distance = 1; distance < 32; distance *= 2) {
@@ -55,21 +75,25 @@ struct Run {
 
 /// The groups of one sequence that lie in a run.
 struct Piece {
-  Pairs pairs;  // of KV head 0
   int seq;
-  int num_groups;    // of the whole sequence
-  int begin, end;    // groups of the sequence
-  int num_pieces;    // that the sequence has
-  int first_groups;  // groups of its first piece
+  int seq_len, num_groups;  // of the whole sequence
+  int num_earlier;          // of its tokens were there before this pass
+  int begin, end;           // groups of the sequence
+  int num_pieces;           // that the sequence has
+  int first_groups;         // groups of its first piece
 
   __device__ Piece(const Queries& queries, const Run& run, int sequence, int seq_begin)
-      : pairs(pairs_of(queries, sequence, 0)), seq(sequence) {
-    num_groups = groups_of_seq(queries, seq);
-    begin = max(run.begin - seq_begin, 0);
-    end = min(run.end - seq_begin, num_groups);
+      : seq(sequence) {
+    const Pairs pairs = pairs_of(queries, seq, 0);
+    seq_len = pairs.seq_len;
+    num_earlier = num_earlier_tokens(pairs);
+    num_groups = groups_of(tiles_of_seq(queries, seq));
+    begin = groups_of(max(run.begin - seq_begin, 0));
+    end = min(groups_of(run.end - seq_begin), num_groups);
     const int first_run = seq_begin / run.length;
-    first_groups = min((first_run + 1) * run.length - seq_begin, num_groups);
-    num_pieces = (seq_begin + max(num_groups, 1) - 1) / run.length - first_run + 1;
+    first_groups = min(groups_of((first_run + 1) * run.length - seq_begin), num_groups);
+    const int last_group = seq_begin + kGroupTiles * max(num_groups - 1, 0);
+    num_pieces = last_group / run.length - first_run + 1;
   }
 };
 
@@ -80,7 +104,7 @@ __device__ inline void for_each_piece(const Queries& queries, const Run& run, co
   for (int seq = run.seq; seq_begin < run.end; ++seq) {
     const Piece piece(queries, run, seq, seq_begin);
     if (piece.begin < piece.end) f(piece);
-    seq_begin += piece.num_groups;
+    seq_begin += run.length_of_seq(queries, seq);
   }
 }
 

@@ -63,23 +63,22 @@ Outputs wanted_of_batch(const HeadShape& shape, const std::vector<Sequence>& seq
   return want;
 }
 
-/// Lengths around all boundaries, 28 groups of keys together.
-std::vector<Sequence> uneven_sequences(const HeadShape& shape) {
+std::vector<Sequence> sequences_of(const HeadShape& shape, const std::vector<int>& lengths) {
   std::vector<Sequence> sequences;
-  for (const int len : {1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 1025, 1300}) {
-    sequences.emplace_back(shape, len, sequences.size() + 1);
-  }
+  for (const int len : lengths) sequences.emplace_back(shape, len, sequences.size() + 1);
   return sequences;
 }
+/// Lengths around all boundaries, 28 groups of keys together.
+const std::vector<int> kUneven{1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 1025, 1300};
 
-// On Hopper such a batch is cut into runs, one for each of 132 SMs: with 5 copies of the sequences
-// each run has two groups, and sequences begin and end anywhere in them.
+// On Hopper such a batch is cut into runs, one for each of 132 SMs. 5 copies of the sequences have
+// so many short groups that tiles are counted: runs begin and end anywhere in a sequence.
 TEST_CASE("a large uneven batch gives the bits of lesson 01") {
   for (const HeadShape shape : {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{32, 8, 128},
                                 HeadShape{64, 8, 128}, HeadShape{16, 8, 64}}) {
     CAPTURE(shape.num_heads);
     CAPTURE(shape.head_dim);
-    const std::vector<Sequence> sequences = uneven_sequences(shape);
+    const std::vector<Sequence> sequences = sequences_of(shape, kUneven);
     const auto parts = large_batch(sequences, 5, 8 / (shape.num_heads / shape.num_kv_heads));
     const Outputs want = wanted_of_batch(shape, sequences, parts);
     for (const int block_size : {1, 16, 256}) {
@@ -92,8 +91,11 @@ TEST_CASE("a large uneven batch gives the bits of lesson 01") {
 
 TEST_CASE("a large uneven batch gives the same bits however often it is tried") {
   const HeadShape shape{16, 8, 64};
-  const std::vector<Sequence> sequences = uneven_sequences(shape);
-  for (const int copies : {2, 5}) {
+  for (const auto& [lengths, copies] :
+       {std::pair{kUneven, 2},  // a group for each run
+        std::pair{kUneven, 5}, std::pair{std::vector{1000, 1025, 1300}, 10}}) {  // two
+    CAPTURE(copies);
+    const std::vector<Sequence> sequences = sequences_of(shape, lengths);
     const auto parts = large_batch(sequences, copies, 4);
     const Outputs want = wanted_of_batch(shape, sequences, parts);
     Pass pass(shape, parts, {.seq_len_bound = 4096}, kDevice);
