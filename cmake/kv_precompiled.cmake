@@ -15,6 +15,7 @@ set(KV_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesyste
 set(KV_TEST_OPTIONS -O1)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
   set(KV_TEST_OPTIONS -O0)
+  add_compile_definitions(KV_SANITIZED)  # tests do fewer random operations
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND KV_TEST_OPTIONS -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict -Wno-maybe-uninitialized)

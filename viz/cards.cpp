@@ -103,7 +103,8 @@ Grid grid_of(size_t count, const Place& field) {
 
 Cards::Cards(PageInfo page, std::vector<Scenario> scenarios)
     : page_(std::move(page)), scenarios_(std::move(scenarios)), stills_(scenarios_.size()) {
-  std::ranges::stable_partition(scenarios_, [](const Scenario& one) { return !is_live(one); });
+  std::stable_partition(scenarios_.begin(), scenarios_.end(),
+                        [](const Scenario& one) { return !is_live(one); });
 }
 
 Scene Cards::scene(const Room& room) const {

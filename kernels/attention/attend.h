@@ -89,7 +89,8 @@ int attend_tile(const Query& query, const TileRows& rows, int first, int head_di
 /// 1 / sqrt(head_dim).
 float score_scale(int head_dim);
 
-/// Query row `row` of the pass, which is one of sequence `seq`, and head `head`.
+/// Query row `row` of the pass, which is one of sequence `seq`, and head `head`. Its `out` is null
+/// if the pass's is.
 Query query_of(const Queries& queries, int seq, int row, int head);
 
 /// Attention of a whole pass, in fp32; rows_of(seq, kv_head) says where the keys are.

@@ -57,7 +57,7 @@ Query query_of(const Queries& queries, int seq, int row, int head) {
   // The sequence's last row is its last token; the row before it, the token before; and so on.
   const int position = seq_len - (end - row);
   return {.q = static_cast<const float*>(queries.q) + at,
-          .out = static_cast<float*>(queries.out) + at,
+          .out = queries.out != nullptr ? static_cast<float*>(queries.out) + at : nullptr,
           .num_keys = position + 1,
           .first_key = first_key(position, queries.window)};
 }

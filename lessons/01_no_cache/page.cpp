@@ -65,7 +65,7 @@ std::string NoCachePage::story() {
   const int rows = passes().back(), before = count > 1 ? passes()[count - 2] : 0;
   if (live_.finished()) {
     return fmt::format("the run has ended after {}: {} rows of K and V, {} were needed",
-                       kv::count_of(count, "pass"), *counter("rows"), rows);
+                       kv::count_of(std::ssize(passes()), "pass"), *counter("rows"), rows);
   }
   return fmt::format("pass {}: {} of K and V, {} of them again; draws \"{}\"", count,
                      kv::count_of(rows, "row"), before, live_.text(live_.generated().back().id));

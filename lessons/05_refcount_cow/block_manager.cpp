@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <ranges>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -102,7 +101,9 @@ void BlockManager::copy_on_write(std::span<const int> seqs) {
   try {
     if (copy_) copy_(copies);
   } catch (...) {
-    for (const BlockCopy& copy : copies | std::views::reverse) pool_.release(copy.destination);
+    for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
+      pool_.release(copy->destination);
+    }
     throw;
   }
   for (size_t i = 0; i < seqs.size(); ++i) {
@@ -114,7 +115,8 @@ void BlockManager::copy_on_write(std::span<const int> seqs) {
 }
 
 void BlockManager::free_sequence(int seq) {
-  for (const int32_t id : table(seq).block_ids() | std::views::reverse) pool_.release(id);
+  const auto ids = table(seq).block_ids();
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) pool_.release(*id);
   tables_.erase(seq);
 }
 

@@ -44,9 +44,9 @@ struct Wrong {
   const char* said;
 };
 void check_refused(const std::vector<Wrong>& all) {
-  for (const auto& [key, value, said] : all) {
-    CAPTURE(key);
-    CHECK(contains(error_with(key, value), said));
+  for (const Wrong& one : all) {
+    CAPTURE(one.key);
+    CHECK(contains(error_with(one.key, one.value), one.said));
   }
 }
 

@@ -109,8 +109,7 @@ TEST_CASE("safetensors: a header that is damaged, or says one thing twice, is re
 }
 
 TEST_CASE("safetensors: a tensor's fields that are missing, wrong or contradictory are refused") {
-  for (const auto& [fields, data_bytes, said] :
-       std::vector<std::tuple<const char*, size_t, const char*>>{
+  for (const auto& one : std::vector<std::tuple<const char*, size_t, const char*>>{
            {R"("dtype":"F31","shape":[2],"data_offsets":[0,8])", 8,
             "tensor \"a\": unknown dtype \"F31\""},
            {R"("dtype":"U8","shape":[-2],"data_offsets":[0,8])", 8, "an extent of the shape is -2"},
@@ -136,7 +135,8 @@ TEST_CASE("safetensors: a tensor's fields that are missing, wrong or contradicto
            {R"("dtype":1,"shape":[8],"data_offsets":[0,8])", 8, "\"dtype\" is 1"},
            {R"("dtype":"U8","shape":["8"],"data_offsets":[0,8])", 8, "is \"8\""},
            {R"("dtype":"U8","shape":[1e400],"data_offsets":[0,8])", 8, "not valid JSON"}}) {
-    CAPTURE(fields);
+    const auto& [fields, data_bytes, said] = one;
+    CAPTURE(std::get<0>(one));
     CHECK(contains(error_of_header("{\"a\":{" + std::string(fields) + "}}", data_bytes), said));
   }
 }

@@ -33,9 +33,9 @@ struct Wrong {
   const char* said;
 };
 void check_refused(const std::vector<Wrong>& all) {
-  for (const auto& [pointer, value, said] : all) {
-    CAPTURE(pointer);
-    CHECK(contains(error_with(pointer, value), said));
+  for (const Wrong& one : all) {
+    CAPTURE(one.pointer);
+    CHECK(contains(error_with(one.pointer, one.value), one.said));
   }
 }
 

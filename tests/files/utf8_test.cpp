@@ -28,10 +28,11 @@ TEST_CASE("utf8: ill-formed parts become U+FFFD where Python puts it") {
       {"\xF1\x80\xE1\x80\xC2\x62", "RRRb"},  // the example of the Unicode standard, table 3-8
       {"\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64", "aRRRbRcRRd"},
   };
-  for (const auto& [bytes, marked] : cases) {
+  for (const auto& one : cases) {
+    const auto& [bytes, marked] = one;
     std::string wanted;
     for (const char c : marked) wanted += c == 'R' ? std::string("\uFFFD") : std::string(1, c);
-    CAPTURE(marked);
+    CAPTURE(one.second);
     CHECK(replace_invalid_utf8(bytes) == wanted);
     CHECK(is_valid_utf8(bytes) == (bytes == wanted));
     CHECK(is_valid_utf8(wanted));

@@ -109,7 +109,7 @@ TEST_CASE("weights: an index that reaches outside its folder is refused") {
 
 TEST_CASE("weights: an index of the wrong form is refused") {
   Folder f;
-  for (const auto& [index, said] : std::vector<std::pair<std::string, const char*>>{
+  for (const auto& one : std::vector<std::pair<std::string, const char*>>{
            {"", "the file is empty"},
            {"[]", "wanted a JSON object"},
            {"{}", "key \"weight_map\" is missing"},
@@ -118,8 +118,8 @@ TEST_CASE("weights: an index of the wrong form is refused") {
            {R"({"weight_map": {"a": "s1.safetensors", "a": "s1.safetensors"}})", "occurs twice"},
            {"{\"weight_map\":" + std::string(100'000, '{'), "not valid JSON"},
            {std::string(100'000, '['), "nested deeper than 64"}}) {
-    CAPTURE(said);
-    f.index(index);
-    CHECK(contains(f.error(), said));
+    CAPTURE(one.second);
+    f.index(one.first);
+    CHECK(contains(f.error(), one.second));
   }
 }

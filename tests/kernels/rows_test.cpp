@@ -66,7 +66,7 @@ TEST_CASE("exp: the same bits for any number at once, on every machine") {
   for (size_t i = 0; i < each.size(); ++i) each[i] = -0.37f * static_cast<float>(i % 111) + 1.3f;
   const std::vector<float> x = each;
   for (float& value : each) value = kv::exp_of(value - 0.25f);
-  for (const size_t n : {0, 1, 3, 4, 5, 7, 8, 9, 15, 64, 257}) {
+  for (const size_t n : {0u, 1u, 3u, 4u, 5u, 7u, 8u, 9u, 15u, 64u, 257u}) {
     CAPTURE(n);
     std::vector<float> some = x;
     kv::exp_each(some.data(), static_cast<int>(n), 0.25f);

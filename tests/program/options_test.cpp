@@ -88,15 +88,16 @@ TEST_CASE("integers take their range and nothing else") {
 }
 
 TEST_CASE("real numbers take their range and nothing else") {
-  for (const auto& [word, closed, open] : {std::tuple{"0", true, false},
-                                           {"1e-9", true, true},
-                                           {"1", true, true},
-                                           {"1.001", false, false},
-                                           {"nan", false, false},
-                                           {"inf", false, false},
-                                           {"x", false, false},
-                                           {"-0.1", false, false}}) {
-    CAPTURE(std::string(word));
+  for (const auto& one : {std::tuple{"0", true, false},
+                          {"1e-9", true, true},
+                          {"1", true, true},
+                          {"1.001", false, false},
+                          {"nan", false, false},
+                          {"inf", false, false},
+                          {"x", false, false},
+                          {"-0.1", false, false}}) {
+    const auto& [word, closed, open] = one;
+    CAPTURE(std::string(std::get<0>(one)));
     double value = 0.5;
     kv::CommandLine command("");
     command.value("--closed X", value, "").real_between(0, 1);

@@ -118,8 +118,9 @@ TEST_CASE("a number that counts up is one number at every moment of its motion")
 }
 
 TEST_CASE("the picture has most of the window, and the parts do not overlap") {
-  for (const auto& [w, h] : {std::pair{1024.0f, 640.0f}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
-    CAPTURE(w);
+  for (const auto& size : {std::pair{1024.0f, 640.0f}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
+    const auto& [w, h] = size;
+    CAPTURE(size.first);
     const viz::WindowLayout parts = viz::window_layout(w, h);
     CHECK(parts.main.w * parts.main.h >= 0.55f * w * h);
     CHECK(parts.side.w >= 230);

@@ -80,9 +80,9 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
     }
     CHECK_FALSE(own.empty());
     const viz::Cards cards(page->info(), own);
-    for (const auto& [w, h] :
-         {std::pair{1024.0f, 640.0f}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
-      CAPTURE(w);
+    for (const auto& size : {std::pair{1024.0f, 640.0f}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
+      const auto& [w, h] = size;
+      CAPTURE(size.first);
       const viz::WindowLayout layout = viz::window_layout(w, h);
       std::vector<viz::Scene> scenes{cards.scene({layout.main.w, layout.main.h})};
       scenes.push_back(viz::figures_of(*page, viz::figures_room(layout.side, *page)));

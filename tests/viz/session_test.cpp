@@ -76,8 +76,9 @@ TEST_CASE_FIXTURE(Fixture, "what is refused leaves the page and its history as t
       {"fails ad 6", "has no command"},
       {"say one two", "wants 1 word after"},
       {"reset now", "wants 0 words after"}};
-  for (const auto& [line, why] : wrong) {
-    CAPTURE(line);
+  for (const auto& one : wrong) {
+    const auto& [line, why] = one;
+    CAPTURE(one.first);
     CHECK_FALSE(session.try_run(line));
     CHECK(session.log().back().error);
     CHECK_MESSAGE(session.log().back().text.find(why) != std::string::npos,

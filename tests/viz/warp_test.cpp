@@ -184,8 +184,9 @@ TEST_CASE("a file that is no recording, or contradicts itself, is refused with i
       {recording({{"[0, 0, 0]", "[0, 0]"}}), "three numbers"},
       {recording({{"\"warp\": 0", "\"warp\": 32"}}), "warp"},
       {recording() + "x", "trace.json"}};
-  for (const auto& [text, what] : wrong) {
-    CAPTURE(text);
+  for (const auto& one : wrong) {
+    const auto& [text, what] = one;
+    CAPTURE(one.first);
     CHECK_THROWS_WITH_AS(load(dir, text), doctest::Contains(what), kv::UserError);
   }
   CHECK_THROWS_WITH_AS(viz::Traffic::load(dir.path()), doctest::Contains("not a regular file"),

@@ -121,7 +121,7 @@ class Whole : public kv::Attention {
 };
 
 /// The logits of a pass of two sequences, 4 and 3 tokens, on plain kernels.
-std::vector<float> logits(kv::Attention& attention) {
+[[maybe_unused]] std::vector<float> logits(kv::Attention& attention) {
   kv::PassRows rows;
   rows.add(0, kvtest::request_of(4, 1, 1).prompt, 0);
   rows.add(1, kvtest::request_of(3, 1, 2).prompt, 0);

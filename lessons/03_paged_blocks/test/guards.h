@@ -31,9 +31,10 @@ inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream
   const int num_blocks = cache.num_layers() * cache.num_blocks();
   const auto first = cache.block(0, 0);
   for (const void* block : {first.k, first.v}) {
-    const auto* memory = static_cast<const std::byte*>(block) - guards * row_bytes;
-    const auto bytes =
-        kvtest::download<uint8_t>(memory, (guards + num_blocks * stride) * row_bytes, stream);
+    const auto* memory =
+        static_cast<const std::byte*>(block) - static_cast<size_t>(guards) * row_bytes;
+    const auto rows = static_cast<size_t>(guards + num_blocks * stride);
+    const auto bytes = kvtest::download<uint8_t>(memory, rows * row_bytes, stream);
     for (size_t i = 0; i < bytes.size(); ++i) {
       const auto row = static_cast<int>(i / row_bytes);
       if (row % stride >= guards || bytes[i] == 0xFF) continue;

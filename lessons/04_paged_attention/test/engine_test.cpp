@@ -95,9 +95,9 @@ TEST_CASE("nothing is gathered: no bytes of K and V are copied") {
 }
 
 TEST_CASE("random models of other shapes agree with lesson 01") {
-  for (const auto& [heads, kv_heads, dim] :
-       {std::tuple{4, 4, 16}, {8, 1, 24}, {6, 2, 40}, {4, 1, 96}}) {
-    CAPTURE(heads);
+  for (const auto& size : {std::tuple{4, 4, 16}, {8, 1, 24}, {6, 2, 40}, {4, 1, 96}}) {
+    const auto& [heads, kv_heads, dim] = size;
+    CAPTURE(std::get<0>(size));
     kvtest::TempDir dir;
     kvtest::RandomModel shape;
     shape.num_heads = heads;

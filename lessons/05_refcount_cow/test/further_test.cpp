@@ -21,7 +21,7 @@ concept SaysHowMany = requires(Copy copy) {
   copy.num_slots = 1;
 };
 
-const kv::Stream& stream() {
+[[maybe_unused]] const kv::Stream& stream() {
   static const kv::Stream kStream(kv::Device::kCpu);
   return kStream;
 }
@@ -65,7 +65,7 @@ void check_rows_after_the_filled_ones() {
       lesson05::copy_blocks({.cache = &cache, .copies = {&copy, 1}}, stream());
       const size_t bytes = part_bytes(cache) / 4 * static_cast<size_t>(num_slots);
       for (size_t layer = 0; layer < 2; ++layer) {
-        for (const size_t part : {0, 1}) {  // K and V
+        for (const size_t part : {0u, 1u}) {  // K and V
           const Bytes& from = wanted.parts[8 * layer + part];
           std::copy_n(from.begin(), bytes, wanted.parts[8 * layer + 4 + part].begin());
         }

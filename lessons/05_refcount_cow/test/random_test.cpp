@@ -19,7 +19,7 @@ using kvtest::require;
 using lesson05::BlockCopy;
 using lesson05::Growth;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
 constexpr int64_t kNumOps = 300'000;
 #else
 constexpr int64_t kNumOps = 10'000'000;

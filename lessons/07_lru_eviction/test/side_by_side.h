@@ -110,7 +110,7 @@ class SideBySide {
 /// Empty, or what differs, and how to get there.
 template <class Run>
 std::string random_operations() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
   constexpr int64_t kNumOps = 500'000;
 #else
   constexpr int64_t kNumOps = 10'000'000;

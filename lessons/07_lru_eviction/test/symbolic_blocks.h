@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <ranges>
 #include <vector>
 
 #include "lessons/07_lru_eviction/block_pool.h"
@@ -64,7 +63,8 @@ class SymbolicBlocks {
   /// Blocks that one table no longer names.
   void release(const Ids& ids) {
     Ids to_front;
-    for (const int32_t id : std::views::reverse(ids)) {
+    for (auto next = ids.rbegin(); next != ids.rend(); ++next) {
+      const int32_t id = *next;
       if (--refs_[at(id)] > 0) continue;
       const bool first = order_ == FreeOrder::kUnhashedFirst && !is_cached(id);
       if (first) to_front.push_back(id);

@@ -21,7 +21,7 @@ using lesson08::Arrival;
 using lesson08::ServingEngine;
 using lesson08_test::mixed;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
 constexpr int kManyRequests = 16;  // everything takes twenty times as long
 #else
 constexpr int kManyRequests = 48;
@@ -156,8 +156,9 @@ TEST_CASE("a file of requests: what is read, and what is refused with its line")
       {"{\"prompt\": \"A\"", "line 2"},
       {"[]", "line 2"},
       {"{\"prompt\": \"\xFF\"}", "line 2"}};
-  for (const auto& [line, message] : wrong) {
-    CAPTURE(line);
+  for (const auto& one : wrong) {
+    const auto& [line, message] = one;
+    CAPTURE(one.first);
     CHECK_THROWS_WITH_AS(load(good + line), doctest::Contains(message), kv::UserError);
   }
   CHECK_THROWS_WITH_AS(load(" \n"), doctest::Contains("no request in it"), kv::UserError);

@@ -27,14 +27,14 @@ using Chunks = std::vector<Chunk>;
 using Ids = std::vector<int64_t>;
 
 struct Books {
+  Books(int num_blocks, int block_size) : pool(num_blocks, block_size), books(pool) {}
   lesson07::BlockPool pool;
   lesson08::KvCacheManager books;
 };
 
 struct Server : Books, lesson08::Scheduler {
   Server(int num_blocks, int block_size, const lesson08::SchedulerOptions& options = {})
-      : Books{lesson07::BlockPool(num_blocks, block_size), lesson08::KvCacheManager(pool)},
-        Scheduler(books, options) {}
+      : Books(num_blocks, block_size), Scheduler(books, options) {}
 
   /// A pass: scheduled, written, and one token more for each request that has its logits.
   Chunks step() {

@@ -21,7 +21,7 @@ using lesson09_test::Oracle;
 using lesson09_test::repetitive;
 using Kind = Oracle::Kind;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
 constexpr int kManyRequests = 8;  // everything takes twenty times as long
 #else
 constexpr int kManyRequests = 24;

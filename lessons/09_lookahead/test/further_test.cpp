@@ -28,8 +28,7 @@ Options adaptive() {
 
 struct Server : Books, lesson09::LookaheadScheduler {
   explicit Server(FunctionDrafter::Function drafts)
-      : Books{lesson07::BlockPool(32, 16), lesson09::LookaheadManager(pool),
-              FunctionDrafter(std::move(drafts))},
+      : Books(32, 16, std::move(drafts)),
         LookaheadScheduler(books, drafter, {}, adaptive<lesson09::LookaheadOptions>()) {}
 
   /// How many guesses of request 1 run in the next pass; it draws the token 7 each time.

@@ -13,7 +13,7 @@ namespace {
 using lesson08_test::Settings;
 using lesson08_test::Tokens;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
 constexpr int64_t kNumOps = 50'000;
 #else
 constexpr int64_t kNumOps = 2'000'000;

@@ -38,6 +38,9 @@ inline FunctionDrafter::Function always(int32_t token) {
 }
 
 struct Books {
+  Books(int num_blocks, int block_size, FunctionDrafter::Function drafts,
+        lesson07::FreeOrder order = lesson07::FreeOrder::kUnhashedFirst)
+      : pool(num_blocks, block_size, order), books(pool), drafter(std::move(drafts)) {}
   lesson07::BlockPool pool;
   lesson09::LookaheadManager books;
   FunctionDrafter drafter;
@@ -47,8 +50,7 @@ struct Server : Books, lesson09::LookaheadScheduler {
   Server(int num_blocks, int block_size, FunctionDrafter::Function drafts, int num_guesses = 4,
          const lesson08::SchedulerOptions& options = {},
          lesson07::FreeOrder order = lesson07::FreeOrder::kUnhashedFirst)
-      : Books{lesson07::BlockPool(num_blocks, block_size, order), lesson09::LookaheadManager(pool),
-              FunctionDrafter(std::move(drafts))},
+      : Books(num_blocks, block_size, std::move(drafts), order),
         LookaheadScheduler(books, drafter, options, {.num_guesses = num_guesses}) {}
 
   /// A pass: scheduled, written, and token 7 for each request, as often as it wants one.

@@ -5,7 +5,7 @@
 #include "common/base/error.h"
 
 TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the bits of a flat cache") {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
   const std::vector<int> windows{17};
 #else
   const std::vector<int> windows{1, 17, 64, 1000};

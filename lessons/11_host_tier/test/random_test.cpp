@@ -14,7 +14,7 @@
 namespace lesson11 {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
 constexpr int64_t kNumOps = 100'000;
 #else
 constexpr int64_t kNumOps = 2'000'000;
