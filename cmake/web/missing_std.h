@@ -100,10 +100,6 @@ template <class R, class T>
 constexpr auto upper_bound(R&& range, const T& value) {
   return std::upper_bound(std::begin(range), std::end(range), value);
 }
-template <class R, class Test>
-auto stable_partition(R&& range, Test test) {
-  return std::stable_partition(std::begin(range), std::end(range), test);
-}
 template <class R, class Out>
 constexpr void copy(R&& range, Out out) {
   std::copy(std::begin(range), std::end(range), out);
@@ -125,23 +121,5 @@ void shuffle(R&& range, Random&& random) {
   std::shuffle(std::begin(range), std::end(range), random);
 }
 }  // namespace ranges
-_LIBCPP_END_NAMESPACE_STD
-
-_LIBCPP_BEGIN_NAMESPACE_STD
-namespace views {
-struct reverse_fn {
-  template <class R>
-  struct view {
-    R range;  // a reference, or a view that nobody else keeps
-    auto begin() const { return std::rbegin(range); }
-    auto end() const { return std::rend(range); }
-  };
-  template <class R>
-  friend auto operator|(R&& range, reverse_fn) {
-    return view<R>{std::forward<R>(range)};
-  }
-};
-inline constexpr reverse_fn reverse;
-}  // namespace views
 _LIBCPP_END_NAMESPACE_STD
 #endif

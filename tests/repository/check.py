@@ -255,7 +255,7 @@ def promise(root):
 
 
 def browser(root):
-    """Debian's emscripten knows of std::ranges and std::views what cmake/web/missing_std.h gives it."""
+    """Debian's emscripten knows of std::ranges what cmake/web/missing_std.h gives it; Clang 14 knows no std::views."""
     has = (root / "cmake/web/missing_std.h").read_text(encoding="utf-8")
     for rel in files(root, {".h", ".cpp"}, {"common", "kernels", "viz", "lessons"}):
         if "test" in rel.parts:
