@@ -143,6 +143,8 @@ template <class T>
 T __reduce_add_sync(unsigned mask, T value, simt::Where where = simt::Where::here()) {
   return simt::combine("__reduce_add_sync()", mask, value, where, std::plus<>());
 }
+/// The lowest bit that is set, counted from 1; 0: none is.
+inline int __ffs(int x) { return __builtin_ffs(x); }
 template <class T>
 T __reduce_max_sync(unsigned mask, T value, simt::Where where = simt::Where::here()) {
   return simt::combine("__reduce_max_sync()", mask, value, where,

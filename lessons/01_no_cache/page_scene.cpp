@@ -166,8 +166,7 @@ void Triangle::draw_prompt() {
   const viz::Place head{at_.x, at_.y - kHead, w_, kHead - 2};
   if (!fits) {
     const float room = free_x_ - at_.x - 8;
-    if (viz::text_width(all, 13) > room)
-      all = kv::count_of(static_cast<int64_t>(prompt()), "token");
+    if (viz::text_width(all, 13) > room) all = kv::count_of(view_.passes[0], "token");
     scene_.label("prompt", {head.x, head.y, room, head.h}, all).during(kZoom);
     return;
   }

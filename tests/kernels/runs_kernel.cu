@@ -1,0 +1,31 @@
+#include "runs_kernel.h"
+
+#include "kernels/attention/pairs.cuh"
+#include "kernels/attention/runs.cuh"
+#include "kernels/launch.cuh"
+
+namespace kernels_test {
+namespace {
+
+__global__ void pieces_kernel(kv::attention::Queries queries, PieceOfCta* pieces, int* count) {
+  const kv::attention::Run run(queries);
+  kv::attention::for_each_piece(queries, run, [&](const kv::attention::Piece& piece) {
+    if (threadIdx.x > 0) return;
+    pieces[atomicAdd(count, 1)] = {.cta = static_cast<int>(blockIdx.x),
+                                   .seq = piece.seq,
+                                   .begin = piece.begin,
+                                   .end = piece.end,
+                                   .num_pieces = piece.num_pieces,
+                                   .first_groups = piece.first_groups};
+  });
+}
+
+}  // namespace
+
+void find_pieces(const kv::attention::Queries& queries, int num_ctas, PieceOfCta* pieces,
+                 int* count, const kv::Stream& stream) {
+  kv::launch(pieces_kernel, {dim3(static_cast<unsigned>(num_ctas)), dim3(32), 0, "finding pieces"},
+             stream, queries, pieces, count);
+}
+
+}  // namespace kernels_test
