@@ -27,6 +27,11 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 option(KV_ZMQ "Watch servers over ZeroMQ, where libzmq is found" ON)
 if(KV_ZMQ)
   pkg_check_modules(ZMQ IMPORTED_TARGET libzmq)
+  find_path(KV_CPPZMQ zmq_addon.hpp)  # cppzmq is headers alone
+endif()
+set(KV_HAVE_ZMQ OFF)
+if(KV_ZMQ AND ZMQ_FOUND AND KV_CPPZMQ)
+  set(KV_HAVE_ZMQ ON)
 endif()
 
 if(KV_TESTS)

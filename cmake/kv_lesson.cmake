@@ -9,8 +9,8 @@
 #   lesson02_exercise    lesson02_test over exercise/*.cpp and *.cu, once a learner has begun: built on demand
 #   lesson02_gpu_exercise  lesson02_gpu_test over them
 #   lesson02_mine        the program over those of them that pass (./course run 2 --mine)
-#   lesson02_bench       bench.cpp, if there is one and KV_BENCH is on
-#   kv_page02            page.cpp and page_*.cpp: its page in the visualizer
+#   lesson02_bench       bench/main.cpp, if there is one and KV_BENCH is on
+#   kv_page02            page/*.cpp: its page in the visualizer
 #   lesson02_page_test   test/page*_test.cpp: what the page does, without a picture
 #   tests_lesson02       builds what is tested under the label lesson02; "tests" builds all that ctest runs
 #
@@ -24,7 +24,7 @@ function(kv_test_main kind)
     return()
   endif()
   add_library(${target} OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/test_main.cpp")
-  target_link_libraries(${target} PRIVATE kv::base kv::options doctest::doctest)
+  target_link_libraries(${target} PRIVATE kv::common kv::options doctest::doctest)
   target_compile_options(${target} PRIVATE ${KV_TEST_OPTIONS})
   target_compile_definitions(${target} PRIVATE
     $<$<STREQUAL:${kind},gpu>:KV_TEST_NEEDS_GPU> $<$<STREQUAL:${kind},exercise>:KV_TEST_EXERCISE>)
@@ -57,8 +57,7 @@ function(kv_test name)
   target_link_libraries(${name} PRIVATE ${T_LIBS} kv::options doctest::doctest)
   target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${KV_TEST_OPTIONS}>")
   kv_precompiled(${name} test)
-  target_compile_definitions(${name} PRIVATE
-    KV_SOURCE_DIR="${PROJECT_SOURCE_DIR}" KV_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_compile_definitions(${name} PRIVATE KV_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(T_ON_DEMAND)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
@@ -153,11 +152,12 @@ function(kv_lesson num topic)
   if(KV_HAVE_CUDA)
     target_sources(kv_${t} PRIVATE ${L_CUDA})
   endif()
-  target_link_libraries(kv_${t} PUBLIC kv::model kv::options ${L_LIBS})
+  target_include_directories(kv_${t} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  target_link_libraries(kv_${t} PUBLIC kv::qwen3 kv::options ${L_LIBS})
   kv_precompiled(kv_${t})
 
   add_executable(${t} main.cpp)
-  target_link_libraries(${t} PRIVATE kv_${t} kv::program)
+  target_link_libraries(${t} PRIVATE kv_${t} kv::programs)
   set_target_properties(${t} PROPERTIES PROJECT_LABEL "Lesson ${num}: ${L_TITLE}")
   kv_precompiled(${t})
 
@@ -175,17 +175,19 @@ function(kv_lesson num topic)
   kv_mine_files(${num} ${topic})
   kv_mine(${t})
 
-  if(KV_BENCH AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench.cpp")
-    add_executable(${t}_bench bench.cpp)
-    target_link_libraries(${t}_bench PRIVATE kv_${t} kv::program)
+  if(KV_BENCH AND EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench/main.cpp")
+    add_executable(${t}_bench bench/main.cpp)
+    target_include_directories(${t}_bench PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_link_libraries(${t}_bench PRIVATE kv_${t} kv::programs)
     kv_precompiled(${t}_bench)
   endif()
 
-  file(GLOB page CONFIGURE_DEPENDS page.cpp page_*.cpp)
+  file(GLOB page CONFIGURE_DEPENDS page/*.cpp)
   file(GLOB page_tests CONFIGURE_DEPENDS test/page*_test.cpp)
   if(page)
-    set_property(GLOBAL APPEND PROPERTY KV_PAGES "${num}")
+    set_property(GLOBAL APPEND PROPERTY KV_PAGES "${t}=kv_page${num}")
     add_library(kv_page${num} OBJECT ${page})  # in the visualizer and in the test
+    target_include_directories(kv_page${num} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     target_link_libraries(kv_page${num} PUBLIC kv_${t} kv_viz_core)
     kv_precompiled(kv_page${num})
   endif()

@@ -5,15 +5,13 @@ set_property(CACHE KV_SIMT_TOOL PROPERTY STRINGS "" asan tsan trace)
 set(KV_HAVE_CUDA ON)
 set(CMAKE_CUDA_ARCHITECTURES simulated)
 
-add_library(kv_simt_words INTERFACE)  # what a .cu file finds in place of CUDA
-target_include_directories(kv_simt_words SYSTEM INTERFACE "${PROJECT_SOURCE_DIR}/simt/include")
-target_include_directories(kv_simt_words INTERFACE "${PROJECT_SOURCE_DIR}")
-target_compile_definitions(kv_simt_words INTERFACE KV_SIMT=1)
-set(KV_SIMT_FLAGS -fno-strict-aliasing -Wno-unknown-pragmas -Wno-unused -Wno-maybe-uninitialized
-  -D__CUDA_ARCH_LIST__=800)
+# A .cu file finds simt/include in place of CUDA.
+set(KV_SIMT_FLAGS -DKV_SIMT=1 -isystem "${PROJECT_SOURCE_DIR}/simt/include" -fno-strict-aliasing
+  -Wno-unknown-pragmas -Wno-unused -Wno-maybe-uninitialized -D__CUDA_ARCH_LIST__=800)
 # A tool looks at kernels: host code is compiled the same way in all of these builds (and looked at by the
-# preset asan), so that ccache compiles it once. With frame pointers reports show where an array came from.
-add_compile_options(-fno-omit-frame-pointer)
+# preset asan) and in the preset ci, so that ccache compiles it once. With frame pointers reports show where an
+# array came from.
+set(KV_FRAME_POINTERS ON)
 if(KV_SIMT_TOOL)
   string(TOUPPER "SIMT_${KV_SIMT_TOOL}" KV_SIMT_DEFINES)
   list(APPEND KV_SIMT_FLAGS -D${KV_SIMT_DEFINES}=1)
@@ -35,11 +33,14 @@ function(kv_simt_sources directory)
   foreach(target IN LISTS targets)
     get_target_property(sources ${target} SOURCES)
     get_target_property(at ${target} SOURCE_DIR)
-    list(FILTER sources INCLUDE REGEX "[.]cu$")
     foreach(source IN LISTS sources)
       cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${at}")
-      set_source_files_properties("${source}" TARGET_DIRECTORY ${target}
-        PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${KV_SIMT_FLAGS}")
+      if(source MATCHES "[.]cu$")
+        set_source_files_properties("${source}" TARGET_DIRECTORY ${target}
+          PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${KV_SIMT_FLAGS}")
+      elseif(source MATCHES "/(common/device|cublas)[.]cpp$")  # the only host code that asks
+        set_source_files_properties("${source}" TARGET_DIRECTORY ${target} PROPERTIES COMPILE_DEFINITIONS KV_SIMT=1)
+      endif()
     endforeach()
   endforeach()
   get_property(below DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)

@@ -1,6 +1,6 @@
 #include "kernels/argmax.h"
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 
 namespace kv {
 

@@ -2,7 +2,7 @@
 
 // out[row] = index of the largest logit, the lowest index among equals.
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 namespace kv {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/base/dtype.h"
+#include "common/dtype.h"
 
 namespace kv {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 
 namespace kv {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 
 namespace kv {
 namespace {

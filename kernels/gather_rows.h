@@ -2,7 +2,7 @@
 
 // out[i] = x[rows[i]]: the rows of the residual stream whose logits are wanted.
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 namespace kv {
 

@@ -31,7 +31,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 namespace kv {
 

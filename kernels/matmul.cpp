@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "common/base/error.h"
-#include "common/base/parallel.h"
+#include "common/error.h"
+#include "common/parallel.h"
 #include "kernels/cpu_rows.h"
 #include "kernels/exp.h"
 #include "kernels/matmul_cpu.h"

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 namespace kv {
 

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "common/base/dtype.h"
+#include "common/dtype.h"
 
 namespace kv {
 

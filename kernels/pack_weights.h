@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "kernels/matmul.h"
 
 namespace kv {

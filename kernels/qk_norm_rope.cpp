@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 #include "kernels/cpu_rows.h"
 
 namespace kv {

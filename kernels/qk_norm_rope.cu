@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "kernels/launch.cuh"
 #include "kernels/qk_norm_rope.cuh"
 

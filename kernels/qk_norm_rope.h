@@ -4,7 +4,7 @@
 // rotates it by its position (RoPE, the half-split form of Hugging Face: element i pairs with
 // i + head_dim / 2).
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 namespace kv {
 

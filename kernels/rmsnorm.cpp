@@ -1,6 +1,6 @@
 #include "kernels/rmsnorm.h"
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 #include "kernels/cpu_rows.h"
 
 namespace kv {

@@ -2,7 +2,7 @@
 
 // out[row] = x[row] * rsqrt(mean(x[row]^2) + eps) * weight.
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 namespace kv {
 

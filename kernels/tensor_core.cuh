@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #ifdef KV_SIMT
-#include "kernels/tensor_core_simulated.cuh"
+#include <tensor_core_simulated.cuh>
 #else
 
 namespace kv {

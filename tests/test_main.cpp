@@ -9,8 +9,8 @@
 #include <cstring>
 #include <exception>
 
-#include "common/base/device.h"
-#include "common/base/todo.h"
+#include "common/device.h"
+#include "common/todo.h"
 
 #ifdef KV_TEST_NEEDS_GPU
 /// The GPU may be small, or another program's: a test that does not fit is skipped, not failed.

@@ -24,7 +24,7 @@ GROUPS = [("CUDA (.cu)", r"\.cu\.o$"), ("headers compiled once", r"\.gch$"),
           ("lessons", r"")]
 CHANGES = ["lessons/05_refcount_cow/block_manager.cpp", "lessons/05_refcount_cow/block_manager.h",
            "lessons/02_flat_cache/fast.cu", "kernels/matmul.cu", "kernels/attention/plan.h",
-           "common/program/options.h", "common/model/engine.h", "common/base/device.h"]
+           "programs/options.h", "qwen3/engine.h", "common/device.h"]
 
 
 def seconds_of_targets(build):
@@ -90,7 +90,7 @@ def main():
         groups.setdefault(next(name for name, pattern in GROUPS if re.search(pattern, target)), []).append(target)
     rows = [("everything", seconds)] + sorted(groups.items(), key=lambda row: -sum(map(seconds.get, row[1])))
     users = included_by(options.build)
-    source = next(p.parents[2] for p in users if p.match("common/base/error.h"))  # where this was built
+    source = next(p.parents[2] for p in users if p.match("common/error.h"))  # where this was built
     files = CHANGES if options.measure or not options.names else options.names
     rows += [(name, [o for o in users.get(source / name, ()) if o in seconds]) for name in files]
     for name, targets in filter(lambda row: row[1], rows):

@@ -41,7 +41,7 @@ pack() {
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(only=. gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model logits lesson{04,06,08,09,10,11}_bench {lesson04,kernels}_road_bench; do
+  for file in $programs ladder bench_cuda make_model logits lesson{04,06,08,09,10,11,12}_bench {lesson04,kernels}_road_bench; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -147,6 +147,10 @@ bench() {
     step "tiers" 120 "$bundle/bin/lesson11_bench" --device cuda --model "$folder/model" \
       --json "$logs/lesson11_cuda.json"
     cat "$logs/tiers.log"
+  fi
+  if wanted lesson12_bench; then
+    step "checksums" 60 "$bundle/bin/lesson12_bench" --device cuda --json "$logs/lesson12_cuda.json"
+    cat "$logs/checksums.log"
   fi
   rm -rf "$folder"
   if wanted lesson04_bench; then

@@ -25,7 +25,7 @@ Bugs in CUDA kernels stand in planted_kernels.txt and run on the simulated GPU (
 
     kernels: lesson02_gpu_test
 
-    kernels/attention/spread_queries.cuh: the tiles are merged before they are complete
+    kernels/attention/spread/spread_queries.cuh: the tiles are merged before they are complete
     - attend(tiles); __syncthreads();
     + attend(tiles);
     in: fast.cu
@@ -172,6 +172,9 @@ class Build:
     def link_bug(self, test, mutant, folder):
         words = shlex.split(self.link_command(test))
         program = folder / test
+        for other in (self.folder / "bin").iterdir():  # a test runs the programs beside it
+            if other.name != test and not (folder / other.name).exists():
+                (folder / other.name).symlink_to(other)
         words[words.index("-o") + 1] = str(program)
         first_library = next(i for i, w in enumerate(words) if w.endswith(".a"))
         words.insert(first_library, str(mutant))
@@ -242,7 +245,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="only look whether every bug has its place")
     parser.add_argument("--show", action="store_true", help="what the failing test says, too")
     options = parser.parse_args()
-    texts = sorted(ROOT.glob("lessons/*/test/planted*.txt")) + sorted(ROOT.glob("tests/*/planted*.txt"))
+    texts = sorted(ROOT.glob("lessons/*/test/planted*.txt")) + sorted(ROOT.glob("instruments/*/test/planted*.txt")) + sorted(ROOT.glob("tests/*/planted*.txt"))
     bugs = [bug for path in texts for bug in bugs_of(path) if bug.tool != "tests" or not options.kernels]
     wrong = check_places(bugs)
     for line in wrong:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands whose output a text shows, and puts what they print into the text.
 
-  refresh_outputs.py [--bin FOLDER] [--without-times | --check] FILE.md...
+  refresh_outputs.py [--bin FOLDER] [--only TEXT] [--without-times | --check] [FILE.md...]     (default: all texts)
 
 A block is refreshed if a mark stands above it:
 
@@ -12,7 +12,7 @@ A block is refreshed if a mark stands above it:
 
 The command is run by bash in the repository's root; a pipe may cut the output. With --bin,
 `./course run 1` runs FOLDER/lesson01 and `./course bench 1` FOLDER/lesson01_bench: a build that is
-already there. Numbers that a benchmark writes go to docs/figures/data, and the plots are drawn again.
+already there (and lines `./course kernel` are left alone). Numbers that a benchmark writes go to docs/figures/data, and the plots are drawn again.
 --without-times leaves every block alone that shows a time or a rate, or needs a GPU: the others are the same
 on every machine. --check changes nothing, names those that are not what their command prints, and exits with 1."""
 import argparse
@@ -34,8 +34,15 @@ def command_of(words, binaries):
     words = re.sub(r"\./course bench (\d+)",
                    lambda m: (f"{binaries}/lesson{int(m[1]):02d}_bench "
                               f"--json docs/figures/data/lesson{int(m[1]):02d}{'_cpu' if m[1] == '4' else ''}.json"), words)
-    words = re.sub(r"\./course (plan|replay|watch)\b", lambda m: f"{binaries}/{m[1]}", words)
+    words = re.sub(r"\./course (plan|replay|watch|publish)\b", lambda m: f"{binaries}/{m[1]}", words)
     return re.sub(r"\./course run\b", f"{binaries}/ladder", words)
+
+
+def texts():
+    for folder in ("*.md", "docs/*.md", "lessons/*/*.md", "kernels/**/*.md", "instruments/**/*.md"):
+        for path in sorted(ROOT.glob(folder)):
+            if BLOCK.search(path.read_text(encoding="utf-8")):
+                yield path.relative_to(ROOT) if pathlib.Path.cwd() == ROOT else path
 
 
 def output_of(command):
@@ -53,30 +60,33 @@ def is_same_everywhere(command, shown):
     return runs_anywhere(command) and not TIMES.search(shown)
 
 
+def is_compared(command, shown):
+    """Whether --check runs it: of a block with times its digests must not change."""
+    return is_same_everywhere(command, shown) or bool(runs_anywhere(command) and DIGEST.search(shown))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve())
-    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    parser.add_argument("files", nargs="*", type=pathlib.Path)
     parser.add_argument("--without-times", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", default="", metavar="TEXT", help="blocks with this in their command, and no figures")
     options = parser.parse_args()
     num_stale = 0
-    for path in options.files:
+    for path in options.files or texts():
         text = path.read_text(encoding="utf-8")
         num_run = 0
 
         def fresh_block(m):
             nonlocal num_run, num_stale
             has_times = not is_same_everywhere(m[2], m[3])
-            has_digests = options.check and runs_anywhere(m[2]) and DIGEST.search(m[3])
-            if options.only not in m[2]:
+            if options.only not in m[2] or (options.check and not is_compared(m[2], m[3])) or (options.without_times and has_times):
                 return m[0]
-            if (options.check or options.without_times) and has_times and not has_digests:
-                return m[0]
+            if options.bin and not options.only and "course kernel" in m[2]:
+                return m[0]  # another build's
             num_run += 1
             fresh = f"{m[1]}\n{output_of(command_of(m[2], options.bin))}{m[4]}"
-            # Of a block with times its digests are what must not change.
             same = DIGEST.findall(fresh) == DIGEST.findall(m[0]) if has_times else fresh == m[0]
             if options.check and not same:
                 num_stale += 1

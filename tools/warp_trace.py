@@ -6,7 +6,7 @@
 
 TRACE is what a program of a simt-trace build writes with SIMT_TRACE=TRACE. OUT.json has a line for each line
 of source that loads or stores: its counts, as tools/kernel_traffic.py prints them, and the first N requests
-(default 8), lane by lane; `./course viz --trace OUT.json` shows it. --ship makes viz/warp/traces again, from
+(default 8), lane by lane; `./course viz --trace OUT.json` shows it. --ship makes simt/page/traces again, from
 programs in build/simt-trace.
 """
 
@@ -83,7 +83,7 @@ def ship():
             trace = pathlib.Path(folder) / "trace"
             subprocess.run([BIN / program, *arguments], env={**os.environ, "SIMT_TRACE": str(trace)}, check=True,
                            stdout=subprocess.DEVNULL)
-            out = ROOT / f"viz/warp/traces/{name}.json"
+            out = ROOT / f"simt/page/traces/{name}.json"
             write(trace, out, "python3 tools/warp_trace.py --ship", name=kernel, most=4)
             print(f"{relative(out)}: {out.stat().st_size:,} bytes")
 

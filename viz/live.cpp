@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 namespace viz {
 
@@ -49,7 +49,7 @@ std::vector<kv::Request> Live::prompt_and_half(const std::string& prompt, int ma
   return requests;
 }
 
-std::string Live::text(int32_t token) {
+std::string Live::text(int32_t token) const {
   if (!tokenizer().has(token)) return "\xEF\xBF\xBD";
   std::string text;
   for (const char c : tokenizer().decode({&token, 1})) {
@@ -62,12 +62,12 @@ std::string Live::text(int32_t token) {
   return text;
 }
 
-std::string Live::word(int32_t token) {
+std::string Live::word(int32_t token) const {
   const std::string all = text(token);
   return all.size() > 1 && all.front() == ' ' ? all.substr(1) : all;
 }
 
-Live::Loaded& Live::load() {
+Live::Loaded& Live::load() const {
   if (!loaded_) {
     kv::Model model = kv::Model::load(context_.model_dir, kv::resolve_device(context_.device));
     model.set_kernel(context_.kernel);
@@ -92,6 +92,19 @@ void Live::start(std::unique_ptr<kv::Engine> engine, std::vector<kv::Request> re
     stop();
     kv::user_error("{}", error);
   }
+}
+
+void Live::start_in_turn(std::unique_ptr<kv::Engine> engine, std::vector<kv::Request> requests,
+                         Before before) {
+  start(std::move(engine), std::move(requests),
+        [this, before = std::move(before)](const kv::TokenCallback& on_token) {
+          bool goes_on = true;
+          for (size_t r = 0; r < requests_.size() && goes_on; ++r) {
+            if (before) before(r, requests_[r]);
+            engine_->generate({&requests_[r], 1},
+                              [&](size_t, int32_t token) { return goes_on = on_token(r, token); });
+          }
+        });
 }
 
 void Live::stop() {

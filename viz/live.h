@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "common/model/engine.h"
-#include "common/model/model.h"
-#include "common/model/tokenizer.h"
+#include "qwen3/engine.h"
+#include "qwen3/model.h"
+#include "qwen3/tokenizer.h"
 #include "viz/page.h"
-#include "viz/turns.h"
+#include "viz/shell/turns.h"
 
 namespace viz {
 
@@ -56,14 +56,14 @@ class Live {
 
   // Loaded when it is first needed, and kept, as an undo runs it again.
   kv::Model& model() { return load().model; }
-  const kv::Tokenizer& tokenizer() { return load().tokenizer; }
+  const kv::Tokenizer& tokenizer() const { return load().tokenizer; }
   kv::Request request(const std::string& prompt, int max_tokens);
   /// Two of unequal length: the prompt, and its first half with half of the tokens.
   std::vector<kv::Request> prompt_and_half(const std::string& prompt, int max_tokens);
   /// A token as it is shown: "\\n" for a line feed, U+FFFD for a part of a character.
-  std::string text(int32_t token);
+  std::string text(int32_t token) const;
   /// The same without the space that most words begin with.
-  std::string word(int32_t token);
+  std::string word(int32_t token) const;
 
   /// What the engine does; without it, generate(requests).
   using Generate = std::function<void(const kv::TokenCallback&)>;
@@ -71,6 +71,11 @@ class Live {
   /// before is gone then.
   void start(std::unique_ptr<kv::Engine> engine, std::vector<kv::Request> requests,
              Generate generate = {});
+  /// The same for requests that run alone, one after the other. Request r may still be changed by
+  /// before(r, request).
+  using Before = std::function<void(size_t, kv::Request&)>;
+  void start_in_turn(std::unique_ptr<kv::Engine> engine, std::vector<kv::Request> requests,
+                     Before before = {});
   void stop();
   /// One more token. False if the run had ended. Throws UserError if it fails.
   bool step();
@@ -84,6 +89,8 @@ class Live {
   }
   const std::vector<kv::Request>& requests() const { return requests_; }
   const std::vector<LiveRun::Token>& generated() const;  // none if there is no run
+  /// The request that was given the last token: of those that run in turn, the one that runs.
+  size_t current() const { return generated().back().request; }
   /// Prompt and generated tokens.
   std::vector<int32_t> tokens(size_t request) const;
 
@@ -103,10 +110,10 @@ class Live {
     kv::Model model;
     kv::Tokenizer tokenizer;
   };
-  Loaded& load();
+  Loaded& load() const;
 
   PageContext context_;
-  std::unique_ptr<Loaded> loaded_;
+  mutable std::unique_ptr<Loaded> loaded_;
   std::vector<kv::Request> requests_;
   std::unique_ptr<kv::Engine> engine_;  // borrows the model
   std::unique_ptr<LiveRun> run_;        // last: it ends before what it uses

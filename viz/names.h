@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/table.h"
+#include "common/error.h"
+#include "common/table.h"
 
 namespace viz {
 

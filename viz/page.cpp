@@ -8,7 +8,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "viz/ui.h"
 
 namespace viz {

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/kernel.h"
-#include "viz/scenario.h"
-#include "viz/scene.h"
+#include "common/kernel.h"
+#include "viz/drawing/scene.h"
+#include "viz/shell/scenario.h"
 
 namespace viz {
 

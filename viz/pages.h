@@ -1,7 +1,7 @@
 #pragma once
 
 // The pages that were built: in the order of the lessons (viz/CMakeLists.txt writes that list),
-// then the one that belongs to no lesson.
+// then those that belong to no lesson.
 
 #include <memory>
 #include <vector>
@@ -10,6 +10,4 @@
 
 namespace viz {
 std::vector<std::unique_ptr<Page>> make_pages(const PageContext& context);
-/// What a warp wants from memory at once (viz/warp/).
-std::unique_ptr<Page> make_warp_page();
 }  // namespace viz

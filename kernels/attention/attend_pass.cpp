@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 #include "kernels/attention/attend.h"
 
 namespace kv::attention {

@@ -17,7 +17,7 @@
 // even NaN, has no say. The tiles are *logical*: where a key lies in memory, in which block, and
 // which thread reads it does not matter.
 
-#include "common/base/host_device.h"
+#include "common/host_device.h"
 
 namespace kv::attention {
 
@@ -26,8 +26,8 @@ inline constexpr int kGroupTiles = 4;
 inline constexpr int kGroupTokens = kTileTokens * kGroupTiles;
 inline constexpr int kMaxHeadDim = 256;
 
-/// The first key that the query at this position sees. window: how many it sees at most, its own
-/// included; 0: all of them.
+/// The first key that the query at this position sees. It sees at most `window` keys, its own
+/// included; 0 means no limit.
 KV_HOST_DEVICE constexpr int first_key(int position, int window) {
   return window > 0 && position >= window ? position - window + 1 : 0;
 }

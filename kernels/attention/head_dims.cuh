@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 namespace kv::attention {
 

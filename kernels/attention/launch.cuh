@@ -7,14 +7,14 @@
 #include <string>
 
 #include "kernels/attention/head_dims.cuh"
-#include "kernels/attention/many_queries.cuh"
+#include "kernels/attention/many/many_queries.cuh"
 #include "kernels/attention/merge_groups.cuh"
 #include "kernels/attention/plan.h"
-#include "kernels/attention/spread_queries.cuh"
-#include "kernels/attention/stream_queries.cuh"
+#include "kernels/attention/spread/spread_queries.cuh"
+#include "kernels/attention/stream/stream_queries.cuh"
 #ifdef KV_SM90A
-#include "kernels/attention/run_queries.cuh"
-#include "kernels/attention/warpgroup_queries.cuh"
+#include "kernels/attention/runs/run_queries.cuh"
+#include "kernels/attention/warpgroups/warpgroup_queries.cuh"
 #endif
 #include "kernels/launch.cuh"
 
@@ -27,6 +27,15 @@ bool ask_for_shared(Kernel kernel, size_t bytes) {
                                            static_cast<int>(bytes)),
                       "asking for the attention kernel's shared memory");
   return true;
+}
+
+/// Whether the kernels for sm_90a are compiled in and can run here.
+inline bool on_hopper() {
+#ifdef KV_SM90A
+  return cuda_backend::is_hopper();
+#else
+  return false;
+#endif
 }
 
 inline int64_t most_pairs(const Queries& queries) {
@@ -52,34 +61,22 @@ void launch_groups(const Queries& queries, const Address& address, const Stream&
       stream, queries, address);
 }
 
-/// False: this GPU has no warpgroups that multiply, the heads have an odd size, or there is a
-/// window.
+/// kWarpgroups.
 template <int kHeadDim, class Address>
-bool launch_warpgroups(const Queries& queries, const Address& address, const Stream& stream) {
-  if constexpr (kHeadDim != 64 && kHeadDim != 128) {
-    return false;
+void launch_warpgroups(const Queries& queries, const Address& address, const Stream& stream) {
+  // Two warpgroups share K and V, if that leaves work for every SM.
+  const int64_t blocks = (most_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
+  if (blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms()) {
+    launch_groups<kHeadDim, 2>(queries, address, stream);
   } else {
-    if (!cuda_backend::is_hopper() || queries.window > 0) return false;
-    // Two warpgroups share K and V, if that leaves work for every SM.
-    const int64_t blocks = (most_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
-    if (blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms()) {
-      launch_groups<kHeadDim, 2>(queries, address, stream);
-    } else {
-      launch_groups<kHeadDim, 1>(queries, address, stream);
-    }
-    return true;
+    launch_groups<kHeadDim, 1>(queries, address, stream);
   }
-}
-#else
-template <int kHeadDim, class Address>
-bool launch_warpgroups(const Queries&, const Address&, const Stream&) {
-  return false;
 }
 #endif
 
+/// kMany.
 template <int kHeadDim, class Address>
 void launch_many(const Queries& queries, const Address& address, const Stream& stream) {
-  if (launch_warpgroups<kHeadDim>(queries, address, stream)) return;
   constexpr size_t kSharedBytes = sizeof(ManyShared<kHeadDim>);
   static_assert(kSharedBytes <= 99 * 1024);
   const auto kernel = many_queries_kernel<kHeadDim, Address>;
@@ -93,6 +90,7 @@ void launch_many(const Queries& queries, const Address& address, const Stream& s
                    queries, address);
 }
 
+/// kSpread.
 template <int kHeadDim, class Address>
 void launch_spread(const Queries& queries, const Plan& plan, const Address& address,
                    void* workspace, const Stream& stream) {
@@ -134,38 +132,28 @@ void launch_merge(const Queries& queries, const Plan& plan, void* workspace, con
 }
 
 #ifdef KV_SM90A
-/// False: the pass does not fit, or this is another GPU.
+/// kRuns.
 template <int kHeadDim, class Address>
-bool launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
+void launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
                  const Stream& stream) {
-  if constexpr (kHeadDim != 64 && kHeadDim != 128) {
-    return false;
-  } else {
-    if (!plan.in_runs || !cuda_backend::is_hopper()) return false;
-    constexpr size_t kSharedBytes = sizeof(RunShared<kHeadDim>);
-    static_assert(kSharedBytes <= 227 * 1024);
-    const auto kernel = run_queries_kernel<kHeadDim, Address>;
-    static const bool ready = ask_for_shared(kernel, kSharedBytes);
-    static_cast<void>(ready);
-    const RunWorkspace<kHeadDim> pieces{.counters = static_cast<unsigned int*>(workspace),
-                                        .partials = partials_of<kHeadDim>(workspace),
-                                        .max_groups = plan.max_groups,
-                                        .merges_apart = plan.merges_apart};
-    launch_dependent(kernel,
-                     {dim3(static_cast<unsigned>(cuda_backend::num_sms())), dim3(kRunThreads),
-                      kSharedBytes, "launching attention"},
-                     stream, queries, address, pieces);
-    if (plan.merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
-    return true;
-  }
-}
-#else
-template <int kHeadDim, class Address>
-bool launch_runs(const Queries&, const Plan&, const Address&, void*, const Stream&) {
-  return false;
+  constexpr size_t kSharedBytes = sizeof(RunShared<kHeadDim>);
+  static_assert(kSharedBytes <= 227 * 1024);
+  const auto kernel = run_queries_kernel<kHeadDim, Address>;
+  static const bool ready = ask_for_shared(kernel, kSharedBytes);
+  static_cast<void>(ready);
+  const RunWorkspace<kHeadDim> pieces{.counters = static_cast<unsigned int*>(workspace),
+                                      .partials = partials_of<kHeadDim>(workspace),
+                                      .max_groups = plan.max_groups,
+                                      .merges_apart = plan.merges_apart};
+  launch_dependent(kernel,
+                   {dim3(static_cast<unsigned>(cuda_backend::num_sms())), dim3(kRunThreads),
+                    kSharedBytes, "launching attention"},
+                   stream, queries, address, pieces);
+  if (plan.merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
 }
 #endif
 
+/// kStream, for 8 (kHalves 1) or 16 pairs at a time.
 template <int kHeadDim, int kHalves, class Address>
 void launch_stream(const Queries& queries, const Plan& plan, const Address& address,
                    void* workspace, const Stream& stream) {
@@ -184,29 +172,65 @@ void launch_stream(const Queries& queries, const Plan& plan, const Address& addr
   if (plan.max_groups > 1) launch_merge<kHeadDim>(queries, plan, workspace, stream);
 }
 
+/// Whether there are kernels for Hopper with this head_dim: Plan asks for them then alone.
+template <int kHeadDim>
+inline constexpr bool kHasHopperKernels = kHeadDim == 64 || kHeadDim == 128;
+
+/// kMany or kWarpgroups.
+template <int kHeadDim, class Address>
+void launch_for_many(Plan::Path path, const Queries& queries, const Address& address,
+                     const Stream& stream) {
+#ifdef KV_SM90A
+  if constexpr (kHasHopperKernels<kHeadDim>) {
+    if (path == Plan::Path::kWarpgroups) {
+      return launch_warpgroups<kHeadDim>(queries, address, stream);
+    }
+  }
+#endif
+  static_cast<void>(path);
+  launch_many<kHeadDim>(queries, address, stream);
+}
+
+/// kStream or kRuns.
+template <int kHeadDim, class Address>
+void launch_for_much(const Queries& queries, const Plan& plan, const Address& address,
+                     void* workspace, const Stream& stream) {
+#ifdef KV_SM90A
+  if constexpr (kHasHopperKernels<kHeadDim>) {
+    if (plan.path == Plan::Path::kRuns) {
+      return launch_runs<kHeadDim>(queries, plan, address, workspace, stream);
+    }
+  }
+#endif
+  if (plan.pairs_per_block == 8) {
+    launch_stream<kHeadDim, 1>(queries, plan, address, workspace, stream);
+  } else {
+    launch_stream<kHeadDim, 2>(queries, plan, address, workspace, stream);
+  }
+}
+
 /// Attention of any pass, by its plan. `workspace`: at least Plan::workspace_bytes. Its owner fills
 /// it with zeros once; the kernels leave its counters at zero.
 template <class Address>
 void launch_attention(const Queries& queries, const Address& address, void* workspace,
                       const Stream& stream) {
   if (queries.num_rows == 0) return;
-  const Plan plan(queries);
+  const Plan plan(queries, on_hopper());
   if (workspace == nullptr && plan.workspace_bytes > 0) {
     throw std::logic_error("attention on CUDA: " + std::to_string(plan.workspace_bytes) +
                            " bytes of workspace are needed, none is given");
   }
   with_head_dim(queries.head_dim, [&](auto head_dim) {
     constexpr int kHeadDim = head_dim.value;
-    if (plan.path == Plan::Path::kMany) {
-      launch_many<kHeadDim>(queries, address, stream);
-    } else if (plan.path == Plan::Path::kSpread) {
-      launch_spread<kHeadDim>(queries, plan, address, workspace, stream);
-    } else if (launch_runs<kHeadDim>(queries, plan, address, workspace, stream)) {
-      return;
-    } else if (plan.pairs_per_block == 8) {
-      launch_stream<kHeadDim, 1>(queries, plan, address, workspace, stream);
-    } else {
-      launch_stream<kHeadDim, 2>(queries, plan, address, workspace, stream);
+    switch (plan.path) {
+      case Plan::Path::kSpread:
+        return launch_spread<kHeadDim>(queries, plan, address, workspace, stream);
+      case Plan::Path::kStream:
+      case Plan::Path::kRuns:
+        return launch_for_much<kHeadDim>(queries, plan, address, workspace, stream);
+      case Plan::Path::kMany:
+      case Plan::Path::kWarpgroups:
+        return launch_for_many<kHeadDim>(plan.path, queries, address, stream);
     }
   });
 }
@@ -215,8 +239,10 @@ void launch_attention(const Queries& queries, const Address& address, void* work
 template <class Address>
 void launch_many_queries(const Queries& queries, const Address& address, const Stream& stream) {
   if (queries.num_rows == 0) return;
-  with_head_dim(queries.head_dim,
-                [&](auto head_dim) { launch_many<head_dim.value>(queries, address, stream); });
+  const Plan::Path path = path_of_many(queries, on_hopper());
+  with_head_dim(queries.head_dim, [&](auto head_dim) {
+    launch_for_many<head_dim.value>(path, queries, address, stream);
+  });
 }
 
 }  // namespace kv::attention

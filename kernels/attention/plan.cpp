@@ -26,7 +26,12 @@ struct Runs {
   bool merges_apart;
 };
 
-/// Whether run_queries.cuh serves the pass, which has enough groups for streaming.
+/// Whether the kernels for Hopper have this head_dim. They know no window.
+bool serves_on_hopper(const Queries& queries) {
+  return queries.window == 0 && (queries.head_dim == 64 || queries.head_dim == 128);
+}
+
+/// Whether kRuns serves the pass, which has enough groups for streaming.
 Runs runs_of(const Queries& queries, int64_t max_pairs, int max_groups) {
   const int64_t groups = int64_t{queries.num_seqs} * max_groups;  // of all heads at once
   const int length = divide_up(groups, kSms);
@@ -34,9 +39,8 @@ Runs runs_of(const Queries& queries, int64_t max_pairs, int max_groups) {
   // has.
   const bool apart = max_groups > 8 * length;
   const bool most_sms_have_one = apart ? 4 * groups >= 3 * kSms * length : groups >= kSms * 7 / 8;
-  const bool serve = most_sms_have_one && queries.window == 0 &&
+  const bool serve = most_sms_have_one && serves_on_hopper(queries) &&
                      queries.num_kv_heads == kRunHeads && max_pairs <= kRunPairs &&
-                     (queries.head_dim == 64 || queries.head_dim == 128) &&
                      int64_t{queries.num_seqs} * kRunHeads <= kWorkspaceCounters;
   return {.serve = serve, .merges_apart = serve && apart};
 }
@@ -49,7 +53,27 @@ bool serves_new_heads(const Queries& queries) {
          int64_t{queries.max_rows_per_seq} * queries.num_seqs <= 2 * int64_t{queries.num_rows};
 }
 
-Plan::Plan(const Queries& queries) {
+Plan::Path path_of_many(const Queries& queries, bool on_hopper) {
+  return on_hopper && serves_on_hopper(queries) ? Plan::Path::kWarpgroups : Plan::Path::kMany;
+}
+
+const char* name_of(Plan::Path path) {
+  switch (path) {
+    case Plan::Path::kSpread:
+      return "spread";
+    case Plan::Path::kStream:
+      return "stream";
+    case Plan::Path::kRuns:
+      return "runs";
+    case Plan::Path::kMany:
+      return "many";
+    case Plan::Path::kWarpgroups:
+      return "warpgroups";
+  }
+  return "";
+}
+
+Plan::Plan(const Queries& queries, bool on_hopper) {
   const int64_t max_pairs =
       int64_t{queries.max_rows_per_seq} * (queries.num_heads / queries.num_kv_heads);
   const auto count_blocks = [&](int pairs) {
@@ -59,20 +83,19 @@ Plan::Plan(const Queries& queries) {
   };
   count_blocks(max_pairs <= 8 ? 8 : kPairsPerBlock);
   max_groups = divide_up(queries.max_seq_len, kGroupTokens);
-  if (queries.window > 0) {  // so many a stretch of tokens may touch
+  if (queries.window > 0) {  // no more groups than the keys of these queries can touch
     const int64_t tokens = int64_t{queries.window} - 1 + queries.max_rows_per_seq;
     max_groups = std::min(max_groups, divide_up(tokens - 1, kGroupTokens) + 1);
   }
   groups_per_run = 1;
-  in_runs = merges_apart = in_clusters = false;
+  merges_apart = in_clusters = false;
   const int64_t groups = num_blocks * max_groups;
   if (max_pairs > kMaxFewPairs) {
-    path = Path::kMany;
+    path = path_of_many(queries, on_hopper);
   } else if (groups >= kEnoughGroups) {
-    path = Path::kStream;
     const Runs runs = runs_of(queries, max_pairs, max_groups);
-    in_runs = runs.serve;
-    merges_apart = runs.merges_apart;
+    path = on_hopper && runs.serve ? Path::kRuns : Path::kStream;
+    merges_apart = on_hopper && runs.merges_apart;
     if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
   } else {
     path = Path::kSpread;
@@ -81,7 +104,7 @@ Plan::Plan(const Queries& queries) {
         max_groups > 1 && max_groups <= kClusterGroups && num_blocks * max_groups <= kMostClustered;
   }
   workspace_bytes = 0;
-  if (path == Path::kMany || max_groups <= 1) return;
+  if (max_pairs > kMaxFewPairs || max_groups <= 1) return;
   workspace_bytes = sizeof(uint32_t) * kWorkspaceCounters + partial_bytes(queries.head_dim) *
                                                                 static_cast<size_t>(num_blocks) *
                                                                 static_cast<size_t>(max_groups);

@@ -20,7 +20,7 @@ struct Queries {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;  // how many keys a query sees, its own included; 0: all of them
+  int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
 };
 
 /// A lesson's arguments say the same, beside where its K and V are. Heads of K and V are counted

@@ -33,7 +33,7 @@ namespace {
 /// One query: head `head` of row `row`. It sees the keys of its own token and of those before it.
 void attend_row(const CausalAttentionArgs& args, int seq, int row, int head) {
   const int head_dim = args.head_dim;
-  const int group = args.num_heads / args.num_kv_heads;  // GQA: so many heads share K and V
+  const int group = args.num_heads / args.num_kv_heads;  // GQA: query heads that share K and V
   const int kv_head = head / group;
   const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
   const int64_t at = (int64_t{row} * args.num_heads + head) * head_dim;

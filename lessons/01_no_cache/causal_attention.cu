@@ -59,7 +59,7 @@ __device__ void add_key(LaneSoftmax<kHeadDim>& sum, float score, const bf16* v) 
 }
 
 /// Grid: (rows of the longest sequence, num_heads, num_seqs). A CTA is one warp: one query.
-template <int kHeadDim, bool kWindow>
+template <int kHeadDim>
 __global__ void causal_attention_kernel(CausalAttentionArgs args) {
   const int lane = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
@@ -67,7 +67,7 @@ __global__ void causal_attention_kernel(CausalAttentionArgs args) {
   const int row = args.first_row[seq] + static_cast<int>(blockIdx.x);
   if (row >= args.first_row[seq + 1]) return;  // a sequence shorter than the longest
 
-  const int group = args.num_heads / args.num_kv_heads;  // GQA: so many heads share K and V
+  const int group = args.num_heads / args.num_kv_heads;  // GQA: query heads that share K and V
   const int kv_head = head / group;
   const float scale = 1.0f / sqrtf(static_cast<float>(kHeadDim));
   const int64_t at = (int64_t{row} * args.num_heads + head) * kHeadDim;
@@ -78,7 +78,7 @@ __global__ void causal_attention_kernel(CausalAttentionArgs args) {
 
   LaneSoftmax<kHeadDim> sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   const int begin = args.first_row[seq];
-  for (int key = begin + (kWindow ? first_key(row - begin, args.window) : 0); key <= row; ++key) {
+  for (int key = begin + first_key(row - begin, args.window); key <= row; ++key) {
     const int64_t kv_at = (int64_t{key} * args.num_kv_heads + kv_head) * kHeadDim;
     const bf16* k = static_cast<const bf16*>(args.k) + kv_at;  // [kHeadDim]
     const bf16* v = static_cast<const bf16*>(args.v) + kv_at;  // [kHeadDim]
@@ -97,10 +97,8 @@ void causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& st
   const dim3 grid(static_cast<unsigned>(args.max_seq_len), static_cast<unsigned>(args.num_heads),
                   static_cast<unsigned>(args.num_seqs));
   kv::attention::with_head_dim(args.head_dim, [&](auto head_dim) {
-    constexpr int kHeadDim = head_dim.value;
-    const auto kernel = args.window > 0 ? causal_attention_kernel<kHeadDim, true>
-                                        : causal_attention_kernel<kHeadDim, false>;
-    kv::launch(kernel, {grid, dim3(32), 0, "launching causal attention"}, stream, args);
+    kv::launch(causal_attention_kernel<head_dim.value>,
+               {grid, dim3(32), 0, "launching causal attention"}, stream, args);
   });
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "kernels/attention/contract.h"
 
 namespace lesson01 {
@@ -23,7 +23,7 @@ struct CausalAttentionArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;  // how many keys a query sees, its own included; 0: all of them
+  int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
 };
 
 /// What is known about one query after some of its keys.

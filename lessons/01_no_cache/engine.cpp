@@ -1,6 +1,6 @@
 #include "engine.h"
 
-#include "common/model/generation.h"
+#include "qwen3/generation.h"
 
 namespace lesson01 {
 

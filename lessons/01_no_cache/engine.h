@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "causal_attention.h"
-#include "common/base/device.h"
-#include "common/model/attention.h"
-#include "common/model/config.h"
-#include "common/model/engine.h"
-#include "common/model/model.h"
+#include "common/device.h"
+#include "qwen3/attention.h"
+#include "qwen3/config.h"
+#include "qwen3/engine.h"
+#include "qwen3/model.h"
 
 namespace lesson01 {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/table.h"
-#include "common/model/known_models.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
+#include "common/table.h"
 #include "engine.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+#include "qwen3/known_models.h"
 
 namespace {
 

@@ -24,7 +24,7 @@ void attend_row(const DecodeAttentionArgs& args, int seq, int row, int head) {
   const int head_dim = args.head_dim;
   // The sequence's last row is its last token; the row before it, the token before; and so on.
   const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
-  const int group = args.num_heads / args.num_kv_heads;  // GQA: so many heads share K and V
+  const int group = args.num_heads / args.num_kv_heads;  // GQA: query heads that share K and V
   const int kv_head = head / group;
   const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
   const int64_t at = (int64_t{row} * args.num_heads + head) * head_dim;
@@ -55,7 +55,7 @@ void fast_decode_attention_cpu(const DecodeAttentionArgs& args) {
 }
 
 size_t decode_attention_workspace_bytes(const DecodeAttentionArgs& args) {
-  return kv::attention::Plan(kv::attention::queries_of(args)).workspace_bytes;
+  return kv::attention::Plan(kv::attention::queries_of(args), false).workspace_bytes;
 }
 
 }  // namespace lesson02

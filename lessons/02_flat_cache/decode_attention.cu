@@ -58,7 +58,7 @@ __device__ void add_key(LaneSoftmax<kHeadDim>& sum, float score, const bf16* v) 
 }
 
 /// Grid: (most rows of a sequence, num_heads, num_seqs). A CTA is one warp: one query.
-template <int kHeadDim, bool kWindow>
+template <int kHeadDim>
 __global__ void decode_attention_kernel(DecodeAttentionArgs args) {
   const int lane = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
@@ -68,7 +68,7 @@ __global__ void decode_attention_kernel(DecodeAttentionArgs args) {
 
   // The sequence's last row is its last token; the row before it, the token before; and so on.
   const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
-  const int group = args.num_heads / args.num_kv_heads;  // GQA: so many heads share K and V
+  const int group = args.num_heads / args.num_kv_heads;  // GQA: query heads that share K and V
   const int kv_head = head / group;
   const float scale = 1.0f / sqrtf(static_cast<float>(kHeadDim));
   const int64_t at = (int64_t{row} * args.num_heads + head) * kHeadDim;
@@ -78,7 +78,7 @@ __global__ void decode_attention_kernel(DecodeAttentionArgs args) {
   for (int i = 0; i < kPerLane<kHeadDim>; ++i) q[i] = element<kHeadDim>(q_row, i);
 
   LaneSoftmax<kHeadDim> sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
-  for (int key = kWindow ? first_key(position, args.window) : 0; key <= position; ++key) {
+  for (int key = first_key(position, args.window); key <= position; ++key) {
     const int64_t slot = args.slab_begin[seq] + key;
     const int64_t kv_at = (slot * args.num_kv_heads + kv_head) * kHeadDim;
     const bf16* k = static_cast<const bf16*>(args.k_cache) + kv_at;  // [kHeadDim]
@@ -98,10 +98,8 @@ void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& st
   const dim3 grid(static_cast<unsigned>(args.max_rows_per_seq),
                   static_cast<unsigned>(args.num_heads), static_cast<unsigned>(args.num_seqs));
   kv::attention::with_head_dim(args.head_dim, [&](auto head_dim) {
-    constexpr int kHeadDim = head_dim.value;
-    const auto kernel = args.window > 0 ? decode_attention_kernel<kHeadDim, true>
-                                        : decode_attention_kernel<kHeadDim, false>;
-    kv::launch(kernel, {grid, dim3(32), 0, "launching decode attention"}, stream, args);
+    kv::launch(decode_attention_kernel<head_dim.value>,
+               {grid, dim3(32), 0, "launching decode attention"}, stream, args);
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "kernels/qk_norm_rope.h"
 
 namespace lesson02 {
@@ -27,7 +27,7 @@ struct DecodeAttentionArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;  // how many keys a query sees, its own included; 0: all of them
+  int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
   /// CUDA only: room for the groups' partial results, decode_attention_workspace_bytes(). Its owner
   /// fills it with zeros once; the kernel leaves its counters at zero.
   void* workspace = nullptr;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/model/generation.h"
 #include "kernels/attention/plan.h"
+#include "qwen3/generation.h"
 
 namespace lesson02 {
 
@@ -27,7 +27,7 @@ void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays)
     row_seq.insert(row_seq.end(), static_cast<size_t>(num_rows), seq);
   }
   args_ = sizes_of(rows, config_);
-  args_.workspace = arrays.zeroed_workspace(workspace_, decode_attention_workspace_bytes(args_));
+  args_.workspace = arrays.workspace(decode_attention_workspace_bytes(args_));
   arrays.add(row_seq, row_seq_);
   arrays.add(slab_begin, args_.slab_begin);
   if (args_.max_rows_per_seq == 1) arrays.allow_replay();

@@ -7,10 +7,10 @@
 #include <optional>
 #include <span>
 
-#include "common/model/engine.h"
-#include "common/model/model.h"
 #include "decode_attention.h"
 #include "flat_kv_cache.h"
+#include "qwen3/engine.h"
+#include "qwen3/model.h"
 
 namespace lesson02 {
 
@@ -46,8 +46,7 @@ class FlatAttention : public kv::Attention {
   FlatKvCache* cache_;
   // Of this pass:
   const int32_t* row_seq_ = nullptr;  // [num_rows], on the device
-  kv::DeviceBuffer workspace_;
-  DecodeAttentionArgs args_;  // without what forward() adds for a layer
+  DecodeAttentionArgs args_;          // without what forward() adds for a layer
 };
 
 /// Every request gets a slab of max_seq_len slots for the whole of generate(): one that is finished

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "common/base/error.h"
-#include "common/base/parallel.h"
-#include "common/base/table.h"
+#include "common/error.h"
+#include "common/parallel.h"
+#include "common/table.h"
 
 namespace lesson02 {
 

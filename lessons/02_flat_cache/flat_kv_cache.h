@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/device.h"
-#include "common/model/config.h"
+#include "common/device.h"
+#include "qwen3/config.h"
 
 namespace lesson02 {
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/table.h"
-#include "common/model/known_models.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
+#include "cli/reservation_arena.h"
+#include "common/table.h"
 #include "engine.h"
-#include "program/reservation_arena.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+#include "qwen3/known_models.h"
 
 namespace {
 

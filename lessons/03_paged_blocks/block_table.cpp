@@ -49,15 +49,6 @@ void BlockTable::extend(int num_tokens, std::span<const int32_t> new_blocks) {
   num_tokens_ += num_tokens;
 }
 
-void BlockTable::truncate(int num_tokens) {
-  if (num_tokens < 0 || num_tokens > num_tokens_) {
-    throw std::invalid_argument(
-        fmt::format("BlockTable: {} tokens are to stay of {}", num_tokens, num_tokens_));
-  }
-  block_ids_.resize(static_cast<size_t>(blocks_for(num_tokens, block_size_)));
-  num_tokens_ = num_tokens;
-}
-
 void BlockTable::reserve(size_t num_blocks) {
   if (num_blocks <= block_ids_.capacity()) return;
   block_ids_.reserve(std::max(num_blocks, 2 * block_ids_.capacity()));
@@ -69,6 +60,33 @@ void BlockTable::replace(int index, int32_t block_id) {
         "BlockTable: there is no logical block {}, the table has {}", index, num_blocks()));
   }
   block_ids_[static_cast<size_t>(index)] = block_id;
+}
+
+std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables) {
+  std::vector<int64_t> slots;
+  for (size_t seq = 0; seq < tables.size(); ++seq) {
+    for (int row = rows.first_row[seq]; row < rows.first_row[seq + 1]; ++row) {
+      slots.push_back(tables[seq]->slot(rows.positions[static_cast<size_t>(row)]));
+    }
+  }
+  return slots;
+}
+
+std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
+                                       int width) {
+  std::vector<int32_t> packed;
+  for (size_t seq = 0; seq < tables.size(); ++seq) {
+    const int blocks = blocks_for(rows.seq_len[seq], tables[seq]->block_size());
+    if (blocks > width || blocks > tables[seq]->num_blocks()) {
+      throw std::invalid_argument(fmt::format(
+          "pack_block_tables: {} tokens need {} blocks, the table has {}, room is for {}",
+          rows.seq_len[seq], blocks, tables[seq]->num_blocks(), width));
+    }
+    const auto ids = tables[seq]->block_ids().first(static_cast<size_t>(blocks));
+    packed.insert(packed.end(), ids.begin(), ids.end());
+    packed.insert(packed.end(), static_cast<size_t>(width - blocks), -1);
+  }
+  return packed;
 }
 
 }  // namespace lesson03

@@ -1,11 +1,14 @@
 #pragma once
 
 // The page table of one sequence: which block holds its tokens 0 .. block_size - 1, which the next
-// block_size, and so on. Source: vLLM's BlockTable (v0.22.1: vllm/v1/worker/block_table.py).
+// block_size, and so on; and what a pass tells the kernels about the tables of its sequences.
+// Source: vLLM's BlockTable (v0.22.1: vllm/v1/worker/block_table.py).
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "qwen3/pass.h"
 
 namespace lesson03 {
 
@@ -41,11 +44,7 @@ class BlockTable {
   /// std::invalid_argument for another number of them, and as blocks_to_extend() does; nothing has
   /// changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
-  /// Only the first num_tokens tokens stay, and the blocks that they fill. Throws
-  /// std::invalid_argument for more tokens than there are; nothing has changed then. Allocates
-  /// nothing.
-  void truncate(int num_tokens);
-  /// Room for so many blocks, or twice what there was: up to there extend() allocates nothing.
+  /// Room for at least num_blocks blocks: up to there extend() allocates no memory.
   void reserve(size_t num_blocks);
   /// Points logical block `index` at another block. What the block held is the caller's to move.
   void replace(int index, int32_t block_id);
@@ -55,5 +54,16 @@ class BlockTable {
   int num_tokens_ = 0;
   std::vector<int32_t> block_ids_;  // [ceil(num_tokens / block_size)]
 };
+
+/// The tables of a pass's sequences, in their order.
+using BlockTables = std::vector<const BlockTable*>;
+
+/// The slot of each row of a pass: [num_rows]. Throws std::out_of_range for a row that has none.
+std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables);
+
+/// The blocks of each sequence's seq_len tokens, side by side, padded with -1 to `width` entries:
+/// [num_seqs, width]. Throws std::invalid_argument if that is too narrow, or a table has too few.
+std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
+                                       int width);
 
 }  // namespace lesson03

@@ -1,42 +1,172 @@
 #include "engine.h"
 
+#include <algorithm>
+#include <bit>
 #include <stdexcept>
-#include <utility>
 
-#include "gathered_attention.h"
+#include "common/at_end.h"
+#include "common/error.h"
+#include "common/table.h"
+#include "lessons/02_flat_cache/engine.h"
 
 namespace lesson03 {
 
-std::unique_ptr<PagedAttentionBase> PagedEngine::make_attention(const kv::ModelConfig& config,
-                                                                PagedKvCache& cache) const {
-  return std::make_unique<GatheredAttention>(config, cache);
-}
-
-void PagedEngine::begin(std::span<const kv::Request> requests) {
-  const int size = options().block_size;
-  const int num_blocks = num_blocks_for(blocks_needed(requests, size), options());
-  if (!cache() || cache()->num_blocks() != num_blocks) make_cache(num_blocks);
-  manager_.emplace(num_blocks, size);
-  sequences_.assign(requests.size(), -1);
-}
-
-int PagedEngine::start(size_t i, std::span<const int32_t>) {
-  sequences_[i] = manager_->add_sequence();
-  return 0;
-}
-
-const BlockTable& PagedEngine::slots_for(size_t i, int num_tokens) {
-  const BlockTable& table = manager_->table(sequences_[i]);
-  if (!manager_->extend(sequences_[i], num_tokens - table.num_tokens())) {
-    throw std::logic_error("the pool was checked to hold this");
+void check(const PagedOptions& options) {
+  constexpr int kMaxBlockSize = 256;
+  const int size = options.block_size;
+  if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
+    kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
   }
-  return table;
+  if (options.num_blocks < 0) {
+    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
+                   options.num_blocks);
+  }
 }
 
-void PagedEngine::end(size_t i) { manager_->free_sequence(std::exchange(sequences_[i], -1)); }
+int num_blocks_for(int64_t needed, const PagedOptions& options) {
+  if (options.num_blocks > 0 && needed > options.num_blocks) {
+    kv::user_error(
+        "the requests need {} of {}, the pool has {}; generate fewer tokens or raise num_blocks",
+        kv::count_of(needed, "block"), kv::count_of(options.block_size, "token"),
+        options.num_blocks);
+  }
+  if (needed >= INT32_MAX) {
+    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
+  }
+  return options.num_blocks > 0 ? options.num_blocks
+                                : static_cast<int>(std::max<int64_t>(needed, 1));
+}
 
-PagedLoop::InUse PagedEngine::in_use() const {
-  return {manager_->pool().num_used(), manager_->num_tokens()};
+int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
+  int64_t blocks = 0;
+  for (const kv::Request& request : requests) {
+    blocks += (kv::tokens_to_compute(request) + block_size - 1) / block_size;
+  }
+  return blocks;
+}
+
+void note_blocks(kv::EngineCounters& counters, const BlockManager& manager,
+                 const PagedKvCache& cache) {
+  const int blocks = manager.pool().num_used();
+  counters.note_peak("blocks_in_use", blocks);
+  kv::note_kv_bytes(counters, blocks * cache.bytes_per_block(),
+                    manager.num_tokens() * cache.bytes_per_token());
+}
+
+void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
+  attend_ = lesson02::sizes_of(rows, config_);
+  attend_.workspace = arrays.workspace(lesson02::decode_attention_workspace_bytes(attend_));
+  gather_ = {.cache = cache_->layer(0),  // its sizes
+             .max_blocks_per_seq = blocks_for(attend_.max_seq_len, cache_->block_size()),
+             .num_seqs = attend_.num_seqs,
+             .max_seq_len = attend_.max_seq_len};
+  arrays.add(slot_mapping_of(rows, tables_), slot_mapping_);
+  arrays.add(pack_block_tables(rows, tables_, gather_.max_blocks_per_seq), gather_.block_tables);
+
+  std::vector<int64_t> begin;  // where each sequence's rows go in k_ and v_
+  num_gathered_ = 0;
+  for (const int32_t seq_len : rows.seq_len) {
+    begin.push_back(num_gathered_);
+    num_gathered_ += seq_len;
+  }
+  arrays.add(begin, attend_.slab_begin);  // lesson 02's kernel: where a sequence begins
+  const int64_t row_bytes =
+      cache_->bytes_per_token() / 2 / config_.num_layers;  // K or V of a token in one layer
+  gather_.k_out = arrays.make_room(k_, static_cast<size_t>(num_gathered_ * row_bytes));
+  gather_.v_out = arrays.make_room(v_, static_cast<size_t>(num_gathered_ * row_bytes));
+}
+
+void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
+  const KvBlocks layer = cache_->layer(rows.layer);
+  write_kv({.k = rows.k,
+            .v = rows.v,
+            .slot_mapping = slot_mapping_,
+            .num_rows = rows.num_rows,
+            .cache = layer},
+           stream);
+
+  gather_.cache = layer;
+  gather_.seq_len = rows.seq_len;
+  gather_.out_begin = attend_.slab_begin;
+  gather_kv(gather_, stream);
+  kv_bytes_copied_ += num_gathered_ * (cache_->bytes_per_token() / config_.num_layers);
+
+  attend_.q = rows.q;
+  attend_.k_cache = gather_.k_out;
+  attend_.v_cache = gather_.v_out;
+  attend_.out = rows.out;
+  attend_.first_row = rows.first_row;
+  attend_.seq_len = rows.seq_len;
+  attend_.window = rows.window;
+  const bool plain = rows.kernel == kv::Kernel::kPlain;
+  (plain ? lesson02::decode_attention : lesson02::fast_decode_attention)(attend_, stream);
+}
+
+void PagedEngine::make_cache(std::span<const kv::Request> requests) {
+  const int num_blocks = num_blocks_for(blocks_needed(requests, options_.block_size), options_);
+  if (!cache_ || cache_->num_blocks() != num_blocks) {
+    attention_.reset();
+    cache_.reset();  // the old blocks go before the new ones come
+    cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
+    attention_.emplace(model_->config(), *cache_);
+  }
+  manager_.emplace(num_blocks, options_.block_size);
+}
+
+/// The tokens that are known and not computed: first the prompts, afterwards one of each. They get
+/// slots.
+kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
+  kv::PassRows rows;
+  BlockTables tables;
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i] < 0) continue;
+    const BlockTable& table = manager_->table(sequences_[i]);
+    const std::span<const int32_t> known = generation.tokens(i);
+    const int computed = table.num_tokens();
+    if (!manager_->extend(sequences_[i], static_cast<int>(known.size()) - computed)) {
+      throw std::logic_error("the pool was checked to hold this");
+    }
+    rows.add(i, known, computed);
+    tables.push_back(&table);
+  }
+  attention_->set_tables(std::move(tables));
+  return rows;
+}
+
+void PagedEngine::free_sequence(size_t i) {
+  const int seq = std::exchange(sequences_[i], -1);
+  if (seq >= 0) manager_->free_sequence(seq);
+}
+
+kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
+                                         const kv::TokenCallback& on_token) {
+  kv::Generation generation(requests, model_->config(), on_token);
+  kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
+  kv::GenerateResult result;
+  if (requests.empty()) return result;
+  kv::PassTimer timer;
+  make_cache(requests);
+  const int64_t copied_before = attention_->kv_bytes_copied();
+  sequences_.clear();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
+  }
+  const kv::AtEnd free_all{[this] {
+    for (size_t i = 0; i < sequences_.size(); ++i) free_sequence(i);
+  }};
+  while (generation.any_active()) {
+    const kv::PassRows rows = next_rows(generation);
+    const std::span<const float> logits = model_->forward(rows, *attention_);
+    note_blocks(result.counters, *manager_, *cache_);
+    generation.accept(rows, logits);
+    for (const size_t i : rows.requests) {
+      if (!generation.active(i)) free_sequence(i);  // its blocks serve others now
+    }
+    timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
+  }
+  result.counters.kv_bytes_copied = attention_->kv_bytes_copied() - copied_before;
+  result.completions = generation.completions();
+  return result;
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {

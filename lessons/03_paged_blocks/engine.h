@@ -1,48 +1,115 @@
 #pragma once
 
 // Generation with a paged cache: a sequence takes a block when it needs one, and gives all of them
-// back when it ends.
+// back when it ends. Attention copies each sequence's K and V together first.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "block_manager.h"
-#include "paged_loop.h"
+#include "lessons/02_flat_cache/decode_attention.h"
+#include "paged_kv_cache.h"
+#include "qwen3/attention.h"
+#include "qwen3/engine.h"
+#include "qwen3/generation.h"
+#include "qwen3/model.h"
 
 namespace lesson03 {
 
-/// The pool has options.num_blocks blocks, or as many as the requests of a generate() need; the
-/// memory is kept for the next generate() of the same size. After a generate(), also one that
-/// throws, every block is free.
-class PagedEngine : public PagedLoop {
- public:
-  using PagedLoop::PagedLoop;
+struct PagedOptions {
+  int block_size = 16;  // tokens per KV block, a power of two up to 256
+  int num_blocks = 0;   // blocks of the pool; 0 means as many as the requests of a generate() need
+  kv::EngineOptions engine{};
+};
 
-  /// Of the running or the last generate(); null before the first. May be read inside a token
-  /// callback.
+/// Throws UserError for a block size that is no power of two up to 256, or a negative number of
+/// blocks.
+void check(const PagedOptions& options);
+
+/// Blocks that the requests fill together when each has reached its end.
+int64_t blocks_needed(std::span<const kv::Request> requests, int block_size);
+
+/// The size of a pool for work that needs `needed` blocks: options.num_blocks, or just `needed`.
+/// Throws UserError, with both numbers, if that is too few, or more than can be numbered.
+int num_blocks_for(int64_t needed, const PagedOptions& options);
+
+/// The first way to attend over blocks: gather each sequence's K and V, then call lesson 02's
+/// kernel, which knows nothing of blocks. Right, simple, and three times the traffic: rows are
+/// read, written, and read again. Borrows the cache. A pass is set_tables(), then the model's
+/// forward().
+class GatheredAttention : public kv::Attention {
+ public:
+  GatheredAttention(const kv::ModelConfig& config, PagedKvCache& cache)
+      : config_(config), cache_(&cache) {}
+
+  /// The tables of the next pass's sequences, which have slots for all of its rows.
+  void set_tables(BlockTables tables) { tables_ = std::move(tables); }
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
+  int64_t kv_bytes_copied() const { return kv_bytes_copied_; }  // by gathering, so far
+
+ private:
+  kv::ModelConfig config_;
+  PagedKvCache* cache_;
+  BlockTables tables_;
+  int64_t kv_bytes_copied_ = 0;
+  int64_t num_gathered_ = 0;  // tokens of this pass's sequences
+
+  kv::DeviceBuffer k_;  // [num_gathered, num_kv_heads, head_dim]: of one layer, used by all
+  kv::DeviceBuffer v_;
+  // What forward() asks of the three kernels; it adds what a layer changes.
+  const int64_t* slot_mapping_ = nullptr;  // [num_rows], on the device
+  GatherKvArgs gather_;
+  lesson02::DecodeAttentionArgs attend_;
+};
+
+/// All requests run together. The pool has options.num_blocks blocks, or as many as the requests of
+/// a generate() need; the memory is kept for the next generate() of the same size. After a
+/// generate(), also one that throws, every block is free.
+class PagedEngine : public kv::Engine {
+ public:
+  /// Throws UserError for a block size that is no power of two up to 256.
+  PagedEngine(kv::Model& model, const PagedOptions& options) : model_(&model), options_(options) {
+    check(options);
+  }
+
+  /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
+  /// max_seq_len or the requests together need more blocks than the pool has.
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override;
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override {
+    return blocks_needed(requests, options_.block_size) * options_.block_size;
+  }
+
+  // Of the running or the last generate(); null before the first. May be read inside a token
+  // callback.
+  PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
   /// The manager's number of a request of the running generate(); -1 if it has none any more.
   int sequence_of(size_t request) const {
     return request < sequences_.size() ? sequences_[request] : -1;
   }
 
- protected:
-  /// The blocks are gathered.
-  std::unique_ptr<PagedAttentionBase> make_attention(const kv::ModelConfig& config,
-                                                     PagedKvCache& cache) const override;
-
  private:
-  void begin(std::span<const kv::Request> requests) override;
-  int start(size_t i, std::span<const int32_t> tokens) override;
-  const BlockTable& slots_for(size_t i, int num_tokens) override;
-  void end(size_t i) override;
-  InUse in_use() const override;
+  void make_cache(std::span<const kv::Request> requests);
+  kv::PassRows next_rows(const kv::Generation& generation);
+  void free_sequence(size_t i);
 
+  kv::Model* model_;
+  PagedOptions options_;
+  std::optional<PagedKvCache> cache_;
+  std::optional<GatheredAttention> attention_;  // borrows cache_
   std::optional<BlockManager> manager_;
   std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
 };
+
+/// Notes what is in use now, if that is the most so far.
+void note_blocks(kv::EngineCounters& counters, const BlockManager& manager,
+                 const PagedKvCache& cache);
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 

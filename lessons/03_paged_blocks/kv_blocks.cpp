@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 
 namespace lesson03 {
 namespace {

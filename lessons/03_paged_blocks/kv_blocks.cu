@@ -1,7 +1,8 @@
 // The CUDA twins of write_kv and gather_kv. write_kv is lesson 02's append_kv, but a row goes where
-// the slot mapping says; the two calls of programmatic dependent launch let the threads read their
-// slots while the rows are still computed. gather_kv reads K and V of every token once and writes
-// them once, and the attention that follows reads them a second time: that is what gathering costs.
+// the slot mapping says. gather_kv reads K and V of every token once and writes them once, and the
+// attention that follows reads them a second time: that is what gathering costs. Both are launched
+// early (programmatic dependent launch, kernels/launch.cuh): their CTAs are on the chip when the
+// kernel before them ends.
 
 #include "kv_blocks.h"
 
@@ -25,12 +26,12 @@ __device__ kv::Word* row_of(const KvBlocks& cache, bool is_k, int64_t block_id, 
 /// Grid: (num_rows, parts of a row, 2): z = 0 writes K, z = 1 writes V. A thread writes one word.
 __global__ void write_kv_kernel(WriteKvArgs args, int row_words) {
   kv::let_successors_start();
+  kv::wait_for_predecessors();  // before it k, v and the slots may not be complete
   const int64_t row = blockIdx.x;
   const int word = static_cast<int>(blockIdx.y) * kThreadsPerCta + static_cast<int>(threadIdx.x);
   const bool is_k = blockIdx.z == 0;
   const int64_t slot = args.slot_mapping[row];
   assert(slot == kNoSlot || args.cache.has_slot(slot));
-  kv::wait_for_predecessors();  // before it k and v may not be complete
   if (word >= row_words || !args.cache.has_slot(slot)) return;
   const int64_t block_id = slot / args.cache.block_size;
   const auto offset = static_cast<int>(slot % args.cache.block_size);
@@ -57,7 +58,7 @@ __global__ void gather_kv_kernel(GatherKvArgs args, int row_words) {
   }
 }
 
-/// CTAs for so many words, a word for each thread.
+/// CTAs for this many words, a word for each thread.
 int64_t ctas_for(int64_t words) { return (words + kThreadsPerCta - 1) / kThreadsPerCta; }
 
 }  // namespace
@@ -73,7 +74,7 @@ void write_kv_cuda(const WriteKvArgs& args, const kv::Stream& stream) {
 
 void gather_kv_cuda(const GatherKvArgs& args, const kv::Stream& stream) {
   if (args.num_seqs == 0 || args.max_seq_len == 0) return;
-  constexpr int64_t kMostParts = 4096;  // more CTAs than that help nobody
+  constexpr int64_t kMostParts = 4096;  // more CTAs gain nothing
   const int row_words = kv::words_of(args.cache.row_width());
   const int64_t parts = std::min(ctas_for(int64_t{args.max_seq_len} * row_words), kMostParts);
   const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(args.num_seqs), 2);

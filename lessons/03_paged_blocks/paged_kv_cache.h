@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "common/base/device.h"
-#include "common/model/config.h"
+#include "common/device.h"
 #include "kv_blocks.h"
+#include "qwen3/config.h"
 
 namespace lesson03 {
 
@@ -15,11 +15,28 @@ namespace lesson03 {
 class PagedKvCache {
  public:
   /// Allocates everything at once: throws DeviceError if the memory cannot be had. num_blocks and
-  /// block_size are at least 1. With `guard_rows` it is a debug pool: so many rows of all bits set,
-  /// which is NaN, lie before, between and after the blocks. What reads one gives NaN; what writes
-  /// one is found by looking at them afterwards.
+  /// block_size are at least 1. With `guard_rows` it is a debug pool: guard_rows rows of all bits
+  /// set, which is NaN, lie before, between and after the blocks. A kernel that reads one gives
+  /// NaN; one that writes there is found by looking at the guards afterwards.
   PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
-               int block_size, int guard_rows = 0);
+               int block_size, int guard_rows = 0)
+      : num_layers_(config.num_layers),
+        row_bytes_(static_cast<int64_t>(size_of(kv::activation_dtype(stream.device()))) *
+                   config.kv_width()) {
+    const int stride = block_size + guard_rows;
+    const int64_t rows = guard_rows + int64_t{num_layers_} * num_blocks * stride;
+    for (kv::DeviceBuffer* buffer : {&k_, &v_}) {
+      *buffer = kv::DeviceBuffer(stream.device(), static_cast<size_t>(rows * row_bytes_));
+      if (guard_rows > 0) kv::fill_bytes(buffer->data(), 0xFF, buffer->bytes(), stream);
+    }
+    first_layer_ = {.k = k_.as<std::byte>() + guard_rows * row_bytes_,
+                    .v = v_.as<std::byte>() + guard_rows * row_bytes_,
+                    .num_blocks = num_blocks,
+                    .block_size = block_size,
+                    .block_stride = stride,
+                    .num_kv_heads = config.num_kv_heads,
+                    .head_dim = config.head_dim};
+  }
 
   int num_blocks() const { return first_layer_.num_blocks; }
   int block_size() const { return first_layer_.block_size; }
@@ -27,16 +44,36 @@ class PagedKvCache {
   int guard_rows() const { return first_layer_.block_stride - first_layer_.block_size; }
 
   /// One layer as kernels see it. The pointers stay valid as long as this object lives.
-  KvBlocks layer(int layer);
+  KvBlocks layer(int layer) {
+    KvBlocks blocks = first_layer_;
+    blocks.k = block(layer, 0).k;
+    blocks.v = block(layer, 0).v;
+    return blocks;
+  }
   /// K and V of one block in one layer: [block_size, num_kv_heads, head_dim] each, on the device.
   struct Block {
     void* k;
     void* v;
   };
-  Block block(int layer, int32_t block_id);
+  Block block(int layer, int32_t block_id) {
+    const int64_t index = int64_t{layer} * num_blocks() + block_id;
+    const int64_t at = index * first_layer_.block_stride * row_bytes_;
+    return {static_cast<std::byte*>(first_layer_.k) + at,
+            static_cast<std::byte*>(first_layer_.v) + at};
+  }
   /// Sets every byte of K and V, but no guard, in order with the stream's other work. A new cache
   /// holds anything.
-  void fill(int byte, const kv::Stream& stream);
+  void fill(int byte, const kv::Stream& stream) {
+    const int pieces = guard_rows() > 0 ? num_blocks() : 1;  // else a layer's blocks are one piece
+    const auto bytes =
+        static_cast<size_t>(int64_t{num_blocks() / pieces} * block_size() * row_bytes_);
+    for (int layer = 0; layer < num_layers_; ++layer) {
+      for (int32_t id = 0; id < pieces; ++id) {
+        kv::fill_bytes(block(layer, id).k, byte, bytes, stream);
+        kv::fill_bytes(block(layer, id).v, byte, bytes, stream);
+      }
+    }
+  }
 
   int64_t bytes_per_token() const { return 2 * num_layers_ * row_bytes_; }  // K and V, all layers
   int64_t bytes_per_block() const { return bytes_per_token() * block_size(); }

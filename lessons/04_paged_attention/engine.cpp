@@ -1,6 +1,86 @@
 #include "engine.h"
 
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "common/at_end.h"
+
 namespace lesson04 {
+
+using lesson03::BlockTable;
+
+PagedEngine::PagedEngine(kv::Model& model, const PagedOptions& options, int chunk_tokens)
+    : model_(&model), options_(options), max_chunk_(chunk_tokens > 0 ? chunk_tokens : INT32_MAX) {
+  lesson03::check(options);
+}
+
+void PagedEngine::make_cache(std::span<const kv::Request> requests) {
+  const int num_blocks =
+      lesson03::num_blocks_for(lesson03::blocks_needed(requests, options_.block_size), options_);
+  if (!cache_ || cache_->num_blocks() != num_blocks) {
+    attention_.reset();
+    cache_.reset();  // the old blocks go before the new ones come
+    cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
+    attention_.emplace(model_->config(), *cache_);
+  }
+  manager_.emplace(num_blocks, options_.block_size);
+}
+
+/// Of each sequence the tokens that are known and not computed, or a chunk of them.
+kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
+  kv::PassRows rows;
+  BlockTables tables;
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i] < 0) continue;
+    const BlockTable& table = manager_->table(sequences_[i]);
+    const std::span<const int32_t> known = generation.tokens(i);
+    const int computed = table.num_tokens();
+    const int chunk = std::min(static_cast<int>(known.size()) - computed, max_chunk_);
+    if (!manager_->extend(sequences_[i], chunk)) {
+      throw std::logic_error("the pool was checked to hold this");
+    }
+    const auto in_pass = known.first(static_cast<size_t>(computed + chunk));
+    rows.add(i, in_pass, computed, /*wants_logits=*/in_pass.size() == known.size());
+    tables.push_back(&table);
+  }
+  attention_->set_tables(std::move(tables));
+  return rows;
+}
+
+void PagedEngine::free_sequence(size_t i) {
+  const int seq = std::exchange(sequences_[i], -1);
+  if (seq >= 0) manager_->free_sequence(seq);
+}
+
+kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
+                                         const kv::TokenCallback& on_token) {
+  kv::Generation generation(requests, model_->config(), on_token);
+  kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
+  kv::GenerateResult result;
+  if (requests.empty()) return result;
+  kv::PassTimer timer;
+  make_cache(requests);
+  sequences_.clear();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
+  }
+  const kv::AtEnd free_all{[this] {
+    for (size_t i = 0; i < sequences_.size(); ++i) free_sequence(i);
+  }};
+  while (generation.any_active()) {
+    const kv::PassRows rows = next_rows(generation);
+    const std::span<const float> logits = model_->forward(rows, *attention_);
+    lesson03::note_blocks(result.counters, *manager_, *cache_);
+    generation.accept(rows, logits);
+    for (const size_t i : rows.requests) {
+      if (!generation.active(i)) free_sequence(i);
+    }
+    timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
+  }
+  result.completions = generation.completions();
+  return result;
+}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   return std::make_unique<PagedEngine>(model, options);

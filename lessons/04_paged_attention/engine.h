@@ -1,36 +1,53 @@
 #pragma once
 
 // Generation with a paged cache that is read where it lies. Bookkeeping is lesson 03's; nothing is
-// gathered any more.
+// gathered any more, and a long prompt may come in chunks.
 
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
-#include "common/model/engine.h"
-#include "common/model/model.h"
 #include "lessons/03_paged_blocks/engine.h"
 #include "paged_cache_attention.h"
+#include "qwen3/engine.h"
+#include "qwen3/model.h"
 
 namespace lesson04 {
 
+using lesson03::BlockManager;
 using lesson03::PagedOptions;
 
-/// Lesson 03's engine with PagedCacheAttention. `chunk_tokens`: at most so many tokens of a
-/// sequence in one pass, so that long prompts come in chunks; 0: no limit. The bits are the same
-/// for all.
-class PagedEngine : public lesson03::PagedEngine {
+/// Lesson 03's engine, but for its attention and chunks: at most `chunk_tokens` tokens of a
+/// sequence run in one pass. 0 means no limit. The bits are the same for all.
+class PagedEngine : public kv::Engine {
  public:
-  PagedEngine(kv::Model& model, const PagedOptions& options, int chunk_tokens = 0)
-      : lesson03::PagedEngine(model, options), chunk_tokens_(chunk_tokens) {}
+  /// Throws UserError for a block size that is no power of two up to 256.
+  PagedEngine(kv::Model& model, const PagedOptions& options, int chunk_tokens = 0);
+
+  /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
+  /// max_seq_len or the requests together need more blocks than the pool has.
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override;
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override {
+    return lesson03::blocks_needed(requests, options_.block_size) * options_.block_size;
+  }
+
+  /// Null before the first generate().
+  PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
 
  private:
-  std::unique_ptr<lesson03::PagedAttentionBase> make_attention(const kv::ModelConfig& config,
-                                                               PagedKvCache& cache) const override {
-    return std::make_unique<PagedCacheAttention>(config, cache);
-  }
-  /// A chunk that does not end its prompt predicts nothing: the loop asks for no logits then.
-  int max_rows_per_seq() const override { return chunk_tokens_ > 0 ? chunk_tokens_ : INT32_MAX; }
+  void make_cache(std::span<const kv::Request> requests);
+  kv::PassRows next_rows(const kv::Generation& generation);
+  void free_sequence(size_t i);
 
-  int chunk_tokens_;
+  kv::Model* model_;
+  PagedOptions options_;
+  int max_chunk_;
+  std::optional<PagedKvCache> cache_;
+  std::optional<PagedCacheAttention> attention_;  // borrows cache_
+  std::optional<BlockManager> manager_;
+  std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/table.h"
-#include "common/program/bench.h"
-#include "common/program/report.h"
+#include "cli/walk.h"
+#include "common/table.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "program/walk.h"
+#include "programs/bench.h"
+#include "programs/report.h"
 
 namespace {
 

@@ -40,7 +40,7 @@ __device__ void merge(LanePartial<kPerLane>& a, float m, float l, const float (&
 }
 
 /// Grid: (most rows of a sequence, num_heads, num_seqs). A CTA is one warp: one query.
-template <int kHeadDim, bool kWindow>
+template <int kHeadDim>
 __global__ void paged_attention_kernel(PagedAttentionArgs args) {
   constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
   const int lane = static_cast<int>(threadIdx.x);
@@ -68,7 +68,7 @@ __global__ void paged_attention_kernel(PagedAttentionArgs args) {
   for (int i = 0; i < kPerLane; ++i) q[i] = element(q_row, i);
 
   LanePartial<kPerLane> so_far;  // no key yet
-  for (int key = kWindow ? first_key(position, args.window) : 0; key <= position; ++key) {
+  for (int key = first_key(position, args.window); key <= position; ++key) {
     const int32_t block_id = table[key / block_size];
     const int offset = key % block_size;
     const bf16* k = k_row<bf16>(args.cache, block_id, offset) + kv_head * kHeadDim;
@@ -95,10 +95,8 @@ void paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stre
   const dim3 grid(static_cast<unsigned>(args.max_rows_per_seq),
                   static_cast<unsigned>(args.num_heads), static_cast<unsigned>(args.num_seqs));
   kv::attention::with_head_dim(args.cache.head_dim, [&](auto head_dim) {
-    constexpr int kHeadDim = head_dim.value;
-    const auto kernel = args.window > 0 ? paged_attention_kernel<kHeadDim, true>
-                                        : paged_attention_kernel<kHeadDim, false>;
-    kv::launch(kernel, {grid, dim3(32), 0, "launching paged attention"}, stream, args);
+    kv::launch(paged_attention_kernel<head_dim.value>,
+               {grid, dim3(32), 0, "launching paged attention"}, stream, args);
   });
 }
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "kernels/attention/attend.h"
 #include "lessons/03_paged_blocks/kv_blocks.h"
 
@@ -40,7 +40,7 @@ struct PagedAttentionArgs {
   int max_rows_per_seq = 0;  // most query rows of one sequence (sizes the grid)
   int max_seq_len = 0;  // an upper bound of seq_len (sizes the grid; the same bits for any bound)
   int num_heads = 0;
-  int window = 0;  // how many keys a query sees, its own included; 0: all of them
+  int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
   /// CUDA only: room for partial results, paged_attention_workspace_bytes(). Its owner fills it
   /// with zeros once; the kernel leaves its counters at zero.
   void* workspace = nullptr;

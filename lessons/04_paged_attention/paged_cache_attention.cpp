@@ -2,14 +2,14 @@
 
 #include <bit>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "fast.h"
 #include "kernels/attention/plan.h"
 
 namespace lesson04 {
 
-PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, PagedKvCache& cache)
-    : PagedAttentionBase(config, cache) {
+PagedPass::PagedPass(const kv::ModelConfig& config, PagedKvCache& cache)
+    : num_heads_(config.num_heads), cache_(&cache) {
   const int size = cache.block_size();
   if (size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
     kv::user_error("block size {}: the attention kernels want a power of two from 1 to {}", size,
@@ -17,20 +17,25 @@ PagedCacheAttention::PagedCacheAttention(const kv::ModelConfig& config, PagedKvC
   }
 }
 
-void PagedCacheAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
-  PagedAttentionBase::begin_pass(rows, arrays);
-  args_ = {.cache = cache_->layer(0),  // its sizes; forward() sets the layer
-           .max_blocks_per_seq = max_blocks_per_seq_,
+void PagedPass::begin(const kv::PassRows& rows, const BlockTables& tables, kv::PassArrays& arrays) {
+  const int width = lesson03::blocks_for(rows.max_seq_len(), cache_->block_size());
+  args_ = {.cache = cache_->layer(0),  // its sizes; args_of() sets the layer
+           .max_blocks_per_seq = width,
            .num_seqs = rows.num_seqs(),
            .num_rows = rows.num_rows(),
            .max_rows_per_seq = rows.max_rows_per_seq(),
            .max_seq_len = rows.max_seq_len(),
-           .num_heads = config_.num_heads};
-  args_.workspace = arrays.zeroed_workspace(workspace_, paged_attention_workspace_bytes(args_));
+           .num_heads = num_heads_};
+  args_.workspace = arrays.workspace(paged_attention_workspace_bytes(args_));
+  arrays.add(pack_block_tables(rows, tables, width), args_.block_tables);
   if (args_.max_rows_per_seq == 1) arrays.allow_replay();
 }
 
-PagedAttentionArgs PagedCacheAttention::args_of(const kv::AttentionRows& rows) const {
+bool PagedPass::makes_heads() const {
+  return kv::attention::serves_new_heads(kv::attention::queries_of(args_));
+}
+
+PagedAttentionArgs PagedPass::args_of(const kv::AttentionRows& rows) const {
   PagedAttentionArgs args = args_;
   args.q = rows.q;
   args.out = rows.out;
@@ -38,25 +43,28 @@ PagedAttentionArgs PagedCacheAttention::args_of(const kv::AttentionRows& rows) c
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
   args.window = rows.window;
-  args.block_tables = block_tables_;
   return args;
 }
 
-bool PagedCacheAttention::makes_heads() const {
-  return kv::attention::serves_new_heads(kv::attention::queries_of(args_));
-}
-
-void PagedCacheAttention::keep(const kv::AttentionRows& rows, const kv::Stream& stream) const {
+void PagedPass::write(const kv::AttentionRows& rows, const PagedAttentionArgs& args,
+                      const int64_t* slot_mapping, const kv::Stream& stream) {
 #if KV_HAVE_CUDA
-  if (rows.heads != nullptr) return write_new_heads_cuda(*rows.heads, args_of(rows), stream);
+  if (rows.heads != nullptr) return write_new_heads_cuda(*rows.heads, args, stream);
 #endif
-  write(rows, stream);
+  lesson03::write_kv({.k = rows.k,
+                      .v = rows.v,
+                      .slot_mapping = slot_mapping,
+                      .num_rows = rows.num_rows,
+                      .cache = args.cache},
+                     stream);
 }
 
-void PagedCacheAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  keep(rows, stream);
+void PagedPass::forward(const kv::AttentionRows& rows, const int64_t* slot_mapping,
+                        const kv::Stream& stream) const {
+  const PagedAttentionArgs args = args_of(rows);
+  write(rows, args, slot_mapping, stream);
   const bool plain = rows.kernel == kv::Kernel::kPlain;
-  (plain ? paged_attention : fast_paged_attention)(args_of(rows), stream);
+  (plain ? paged_attention : fast_paged_attention)(args, stream);
 }
 
 }  // namespace lesson04

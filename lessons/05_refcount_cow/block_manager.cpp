@@ -16,7 +16,7 @@ struct BlockManager::Plan {
     int new_blocks;
   };
   std::vector<Step> steps;   // one for each sequence that grows
-  std::vector<int> copying;  // those of them that copy their last block first
+  std::vector<int> copying;  // sequences among them that copy their last block first
   int64_t num_blocks = 0;    // taken from the pool, for copies and growth
 };
 
@@ -62,7 +62,7 @@ BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
     if (num_tokens > 0) plan.steps.push_back({seq, num_tokens, new_blocks});
     plan.num_blocks += new_blocks;
   }
-  if (tables_.size() > 1) plan.copying = must_copy(growths);  // one alone shares with nobody
+  if (tables_.size() > 1) plan.copying = must_copy(growths);  // one sequence shares nothing
   plan.num_blocks += std::ssize(plan.copying);
   return plan;
 }
@@ -90,7 +90,8 @@ bool BlockManager::append(std::span<const Growth> growths) {
   return true;
 }
 
-/// Each of these sequences gets a copy of its last block in place of it. So many blocks are free.
+/// Gives each of these sequences a copy of its last block in place of it. There is a free block for
+/// each of them.
 void BlockManager::copy_on_write(std::span<const int> seqs) {
   std::vector<BlockCopy> copies;
   copies.reserve(seqs.size());
@@ -126,6 +127,30 @@ const BlockTable& BlockManager::table(int seq) const {
     throw std::out_of_range(fmt::format("BlockManager: there is no sequence {}", seq));
   }
   return found->second;
+}
+
+void BlockManager::check() const {
+  std::vector<int> ref_cnts(static_cast<size_t>(pool_.num_blocks()), 0);  // by the tables
+  for (const auto& [seq, table] : tables_) {
+    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
+      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
+                                         table.num_blocks(), table.num_tokens()));
+    }
+    for (const int32_t id : table.block_ids()) ++ref_cnts.at(static_cast<size_t>(id));
+  }
+  int num_used = 0;
+  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
+    const int held = ref_cnts[static_cast<size_t>(id)];
+    num_used += held > 0;
+    if (held != pool_.ref_cnt(id)) {
+      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
+                                         pool_.ref_cnt(id), held));
+    }
+  }
+  if (num_used != pool_.num_used()) {
+    throw std::logic_error(
+        fmt::format("{} blocks are held, the pool counts {} used", num_used, pool_.num_used()));
+  }
 }
 
 }  // namespace lesson05

@@ -34,8 +34,8 @@ using CopyBlocks = std::function<void(std::span<const BlockCopy>)>;
 /// again. Unknown numbers throw std::out_of_range that names them; nothing has changed then.
 class BlockManager {
  public:
-  /// `copy` may be empty if nobody looks at what blocks hold. Throws std::invalid_argument unless
-  /// both numbers are at least 1.
+  /// `copy` may be empty where blocks hold nothing (bookkeeping alone). Throws
+  /// std::invalid_argument unless both numbers are at least 1.
   BlockManager(int num_blocks, int block_size, CopyBlocks copy = {});
 
   int add_sequence();

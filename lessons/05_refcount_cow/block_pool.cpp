@@ -2,12 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace lesson05 {
 
 BlockPool::BlockPool(int num_blocks)
     : blocks_(num_blocks), ref_cnt_(static_cast<size_t>(num_blocks), 0) {}
+
+int BlockPool::num_shared() const {
+  return static_cast<int>(std::ranges::count_if(ref_cnt_, [](int count) { return count > 1; }));
+}
+
+int64_t BlockPool::num_references() const {
+  return std::accumulate(ref_cnt_.begin(), ref_cnt_.end(), int64_t{0});
+}
 
 std::optional<int32_t> BlockPool::allocate() {
   const std::optional<int32_t> id = blocks_.allocate();

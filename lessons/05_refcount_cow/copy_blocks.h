@@ -7,7 +7,7 @@
 #include <span>
 
 #include "block_manager.h"
-#include "common/base/device.h"
+#include "common/device.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson05 {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/base/at_end.h"
+#include "common/at_end.h"
 #include "copy_blocks.h"
 
 namespace lesson05 {
@@ -38,6 +38,23 @@ void SharingEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.emplace(num_blocks, options_.block_size, [this](std::span<const BlockCopy> copies) {
     copy_blocks({.cache = &*cache_, .copies = copies}, model_->stream());
   });
+}
+
+void SharingEngine::note_blocks(kv::EngineCounters& counters) const {
+  const BlockPool& pool = manager_->pool();
+  counters.note_peak("blocks_in_use", pool.num_used());
+  counters.note_peak("blocks_shared", pool.num_shared());
+  counters.note_peak("blocks_as_copies", pool.num_references());
+  counters.kv_bytes_copied = manager_->num_copies() * cache_->bytes_per_block();
+
+  // After an append a shared block is full: each empty slot is in a block of one sequence alone.
+  // After a fork this counts too few slots, but a fork takes no block, so it makes no new peak.
+  int64_t num_slots = int64_t{pool.num_used()} * options_.block_size;
+  for (const auto& [seq, table] : manager_->tables()) {
+    num_slots -= options_.block_size - table.last_block_fill();
+  }
+  kv::note_kv_bytes(counters, pool.num_used() * cache_->bytes_per_block(),
+                    num_slots * cache_->bytes_per_token());
 }
 
 /// A pass over the tokens that have no slot yet. tokens(i) are those known of sequence i.

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "block_manager.h"
-#include "common/model/beam_search.h"
-#include "common/model/generation.h"
+#include "lessons/03_paged_blocks/engine.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
-#include "lessons/03_paged_blocks/program/paged_options.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
+#include "qwen3/beam_search.h"
+#include "qwen3/generation.h"
 
 namespace lesson05 {
 

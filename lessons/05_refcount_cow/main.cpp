@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/table.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
-#include "common/program/streaming.h"
+#include "common/table.h"
 #include "engine.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+#include "programs/streaming.h"
 
 namespace {
 

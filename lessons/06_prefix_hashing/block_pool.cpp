@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace lesson06 {
@@ -40,11 +41,16 @@ void BlockPool::touch(std::span<const int32_t> ids) {
 
 void BlockPool::free_blocks(std::span<const int32_t> ids) {
   for (const int32_t id : ids) ref_cnt(id);  // throws for an unknown one
+  // A count below 0 marks a block that this call has named.
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (refs(ids[i])-- > 0) continue;
-    for (const int32_t id : ids.first(i + 1)) ++refs(id);  // all of them, or none
-    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free", ids[i]));
+    const int count = refs(ids[i]);
+    refs(ids[i]) = -count;
+    if (count > 0) continue;
+    for (const int32_t id : ids.first(i)) refs(id) = std::abs(refs(id));  // nothing has changed
+    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is {}", ids[i],
+                                       count < 0 ? "named twice" : "free"));
   }
+  for (const int32_t id : ids) refs(id) = -refs(id) - 1;
   // The tail comes last, to the top.
   for (const int32_t id : ids) {
     if (refs(id) == 0) free_.push_back(id);
@@ -62,6 +68,16 @@ bool BlockPool::reset_prefix_cache() {
   if (num_used() > 0) return false;
   for (int32_t id = 0; id < num_blocks(); ++id) index_.erase(id);
   return true;
+}
+
+void BlockPool::check() const {
+  index_.check();
+  const auto unused = std::ranges::count(ref_cnt_, 0);
+  const bool all_free = std::ranges::all_of(free_, [&](int32_t id) { return ref_cnt(id) == 0; });
+  if (unused != num_free() || !all_free) {
+    throw std::logic_error(
+        fmt::format("{} blocks have no reference, {} are free", unused, num_free()));
+  }
 }
 
 }  // namespace lesson06

@@ -5,7 +5,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 
 namespace lesson06 {
 namespace {

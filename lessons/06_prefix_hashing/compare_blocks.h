@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson06 {

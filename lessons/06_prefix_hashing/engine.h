@@ -2,59 +2,67 @@
 
 // Generation over a cache of prefixes: what an earlier request has computed is not computed again.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "kv_cache_manager.h"
-#include "lessons/03_paged_blocks/paged_loop.h"
+#include "lessons/03_paged_blocks/engine.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
+#include "qwen3/engine.h"
+#include "qwen3/generation.h"
+#include "qwen3/model.h"
 
 namespace lesson06 {
 
+using lesson03::PagedKvCache;
+using lesson03::PagedOptions;
+
+/// Returns a pool of num_blocks blocks of block_size tokens.
+using MakePool = std::function<std::unique_ptr<CachePool>(int num_blocks, int block_size)>;
+std::unique_ptr<CachePool> make_pool(int num_blocks, int block_size);  // this lesson's BlockPool
+
 /// The pool and what its free blocks hold stay from one generate() to the next, unless that one
 /// needs a larger pool. Requests of one generate() start together: none of them finds what another
-/// one is about to compute. Further samples of a prompt start one pass later, and do.
-class PrefixEngine : public lesson03::PagedLoop {
+/// one is about to compute. Further samples of a prompt start one pass later, and find it. After a
+/// generate(), also one that throws, every block is free.
+class PrefixEngine : public kv::Engine {
  public:
-  PrefixEngine(kv::Model& model, const lesson03::PagedOptions& options, BlockHasher hasher = {},
-               PrefixIndex::Check check = PrefixIndex::Check::kExact)
-      : PagedLoop(model, options), hasher_(hasher), check_(check) {}
+  /// Throws UserError for a block size that is no power of two up to 256.
+  PrefixEngine(kv::Model& model, const PagedOptions& options, const BlockHasher& hasher = {},
+               MakePool make_pool = lesson06::make_pool);
 
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
   int64_t slots_to_start(std::span<const kv::Request> requests) const override;
+
   /// Tokens of each request of the last generate() that came from the cache.
   const std::vector<int>& num_cached_tokens() const { return num_cached_tokens_; }
-  /// Null before the first generate(). Request i has the id i.
+  /// Both are null before the first generate(), and may be read inside a token callback. Request i
+  /// has the id i.
   const KvCacheManager* manager() const { return manager_ ? &*manager_ : nullptr; }
-
- protected:
-  // Lesson 07 has another pool, and does something with blocks that are new to a request.
-  virtual std::unique_ptr<CachePool> make_pool(int num_blocks);
-  virtual void on_new_blocks(std::span<const int32_t>) {}
+  PagedKvCache* cache() { return manager_ ? &*cache_ : nullptr; }
 
  private:
-  void begin(std::span<const kv::Request> requests) override;
-  std::unique_ptr<lesson03::PagedAttentionBase> make_attention(
-      const kv::ModelConfig& config, lesson03::PagedKvCache& cache) const override;
-  bool waits(std::span<const kv::Request> requests, size_t i) const override {
-    return kv::follows_sample(requests, i);
-  }
-  int start(size_t i, std::span<const int32_t> tokens) override;
-  const BlockTable& slots_for(size_t i, int num_tokens) override;
-  void computed(size_t i, std::span<const int32_t> tokens) override;
-  void end(size_t i) override { manager_->free(static_cast<int64_t>(i)); }
-  InUse in_use() const override { return {pool_->num_used(), manager_->num_slots_used()}; }
+  void make_cache(std::span<const kv::Request> requests);
+  void start(size_t i, std::span<const int32_t> tokens);
+  kv::PassRows next_rows(const kv::Generation& generation);
+  void note_blocks(kv::EngineCounters& counters) const;
 
+  kv::Model* model_;
+  PagedOptions options_;
   BlockHasher hasher_;
-  PrefixIndex::Check check_;
+  MakePool make_pool_;
   std::unique_ptr<CachePool> pool_;
-  std::optional<KvCacheManager> manager_;  // borrows pool_
-  std::vector<int> num_cached_tokens_;
-  std::vector<BlockHashes> hashes_;  // of each request
+  std::optional<PagedKvCache> cache_;
+  std::optional<lesson04::PagedCacheAttention> attention_;  // borrows cache_
+  std::optional<KvCacheManager> manager_;                   // borrows pool_
+  std::vector<int> num_cached_tokens_;                      // [requests]
+  std::vector<BlockHashes> hashes_;                         // [requests]
 };
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 
 }  // namespace lesson06

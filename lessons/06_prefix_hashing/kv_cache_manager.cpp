@@ -20,6 +20,23 @@ auto& find_in(Requests& requests, int64_t id) {
 
 }  // namespace
 
+CachingMetrics::CachingMetrics(int max_requests) {
+  if (max_requests < 1) {
+    throw std::invalid_argument(
+        fmt::format("CachingMetrics: {} recent requests, wanted at least 1", max_requests));
+  }
+  window_.resize(static_cast<size_t>(max_requests));
+}
+
+void CachingMetrics::observe(int queries, int hits) {
+  PrefixCacheStats& oldest = window_[next_];
+  recent_.requests += 1 - oldest.requests;
+  recent_.queries += queries - oldest.queries;
+  recent_.hits += hits - oldest.hits;
+  oldest = {.requests = 1, .queries = queries, .hits = hits};
+  next_ = (next_ + 1) % window_.size();
+}
+
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
     : pool_(&pool),
       new_blocks_(static_cast<size_t>(pool.num_blocks())),
@@ -70,14 +87,12 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
     }
     return grow(table, num_new_tokens, needed);
   }
+  if (num_blocks_to_allocate(computed, std::max(num_new_tokens, must_fit)) > pool_->num_free()) {
+    return std::nullopt;
+  }
   Request request{.table = BlockTable(block_size()), .chain = computed.chain};
   request.table.extend(computed.num_tokens, computed.block_ids);
   const int needed = request.table.blocks_to_extend(num_new_tokens);
-  // A hit on a free block takes one from the free ones, too.
-  const auto revived = std::ranges::count_if(
-      computed.block_ids, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
-  const int wanted = std::max(needed, request.table.blocks_to_extend(must_fit));
-  if (wanted + revived > pool_->num_free()) return std::nullopt;
   BlockTable& table = add(id, std::move(request), computed, needed);
   // From here on nothing can fail: no block is taken that no table names.
   pool_->touch(computed.block_ids);  // pinned, before anything else is taken
@@ -136,5 +151,54 @@ bool KvCacheManager::reset_prefix_cache() {
 KvCacheManager::Request& KvCacheManager::held(int64_t id) { return find_in(requests_, id); }
 
 const BlockTable& KvCacheManager::table(int64_t id) const { return find_in(requests_, id).table; }
+
+int64_t KvCacheManager::max_blocks(int64_t num_tokens) const {
+  return (num_tokens + block_size() - 1) / block_size();
+}
+
+int64_t KvCacheManager::num_blocks_to_allocate(const ComputedBlocks& computed,
+                                               int num_new_tokens) const {
+  const int64_t num_tokens = int64_t{computed.num_tokens} + num_new_tokens;
+  // A hit on a free block takes one from the free ones, too.
+  const auto revived = std::ranges::count_if(
+      computed.block_ids, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
+  return max_blocks(num_tokens) - std::ssize(computed.block_ids) + revived;
+}
+
+int64_t KvCacheManager::num_slots_used() const {
+  // Only full blocks are shared: what is empty is in last blocks, and each has one holder.
+  int64_t empty = 0;
+  for (const auto& [id, request] : requests_) {
+    if (request.table.num_blocks() > 0) empty += block_size() - request.table.last_block_fill();
+  }
+  return int64_t{pool_->num_used()} * block_size() - empty;
+}
+
+std::unordered_map<int32_t, int> KvCacheManager::count_tables() const {
+  std::unordered_map<int32_t, int> num_tables;
+  for (const auto& [id, request] : requests_) {
+    const BlockTable& table = request.table;
+    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size())) {
+      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens", id,
+                                         table.num_blocks(), table.num_tokens()));
+    }
+    for (const int32_t block : table.block_ids()) ++num_tables[block];
+  }
+  return num_tables;
+}
+
+void KvCacheManager::check() const {
+  pool_->check();
+  const auto num_tables = count_tables();
+  for (const auto& [block, count] : num_tables) {
+    if (pool_->ref_cnt(block) == count) continue;
+    throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
+                                       pool_->ref_cnt(block), count));
+  }
+  if (static_cast<int>(num_tables.size()) != pool_->num_used()) {
+    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
+                                       num_tables.size(), pool_->num_used()));
+  }
+}
 
 }  // namespace lesson06

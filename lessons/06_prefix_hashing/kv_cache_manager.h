@@ -1,8 +1,8 @@
 #pragma once
 
-// Which request holds which blocks, and what of its tokens the cache has. Only full blocks are
-// shared, and nobody writes into a full block, so nothing is ever copied on write. Source: vLLM
-// v1's KVCacheManager (v0.22.1: vllm/v1/core/kv_cache_manager.py).
+// Which request holds which blocks, and which of its tokens the cache has. Only full blocks are
+// shared, and a full block is never written again, so nothing is copied on write. Source: vLLM v1's
+// KVCacheManager (v0.22.1: vllm/v1/core/kv_cache_manager.py).
 
 #include <cstdint>
 #include <optional>
@@ -12,83 +12,107 @@
 
 #include "block_pool.h"
 #include "lessons/03_paged_blocks/block_table.h"
-#include "program/caching_metrics.h"
 
 namespace lesson06 {
 
 using lesson03::blocks_for;
 using lesson03::BlockTable;
 
-/// The blocks of a request that are in the cache, from the first one on: what the next block's key
-/// needs to know of them.
+/// The blocks of a request that are in the cache, from the first one on: all that the next block's
+/// key needs to know of them.
 struct PrefixChain {
   int num_blocks = 0;
   std::optional<PrefixId> prefix;  // with the last one
 };
 
-/// What the cache has of a request's tokens.
+/// The blocks that hold a request's first tokens.
 struct ComputedBlocks {
   std::vector<int32_t> block_ids;  // [chain.num_blocks], first to last
   int num_tokens = 0;              // in these blocks
   PrefixChain chain;
-  int64_t num_refused = 0;  // blocks with a right hash and another content
-  int num_queried = 0;      // tokens that were looked up; 0, as for a resumed request: not counted
+  int64_t num_refused = 0;  // candidates with the right hash and other content
+  int num_queried = 0;      // tokens looked up; 0 if the lookup does not count in the hit rate
 };
 inline const ComputedBlocks kNone;
+
+/// Requests that were looked up and began, their tokens, and the tokens that were found. Source:
+/// vLLM's PrefixCacheStats and CachingMetrics (v0.22.1: vllm/v1/metrics/stats.py).
+struct PrefixCacheStats {
+  int64_t requests = 0, queries = 0, hits = 0;
+  double hit_rate() const {
+    return queries > 0 ? static_cast<double>(hits) / static_cast<double>(queries) : 0;
+  }
+};
+
+/// The statistics of the last `max_requests` requests: older ones no longer move the hit rate.
+class CachingMetrics {
+ public:
+  /// Throws std::invalid_argument unless max_requests is at least 1.
+  explicit CachingMetrics(int max_requests);
+  const PrefixCacheStats& recent() const { return recent_; }
+  void observe(int queries, int hits);
+
+ private:
+  std::vector<PrefixCacheStats> window_;  // a ring of single requests, the oldest at next_
+  size_t next_ = 0;
+  PrefixCacheStats recent_;
+};
 
 struct CacheManagerOptions {
   BlockHasher hasher = {};
   bool caching = true;             // false: no block can be found
-  int max_recent_requests = 1000;  // of the statistics
-  /// Tables have room for so many blocks from the start: a request that grows allocates nothing.
-  /// 0: they grow as they must.
+  int max_recent_requests = 1000;  // of the statistics, at least 1
+  /// Capacity reserved for each block table, in blocks, so that a growing request never allocates.
+  /// 0 reserves nothing.
   int max_blocks_per_request = 0;
 };
 
 /// Block tables of the requests that hold blocks, by request id. Unknown ids throw
-/// std::out_of_range that names them. Whatever throws or is refused has changed nothing. What is
-/// virtual, lesson 10 does for several tables of a request.
+/// std::out_of_range that names them. Whatever throws or is refused has changed nothing.
 class KvCacheManager {
  public:
   /// Borrows the pool.
   explicit KvCacheManager(CachePool& pool, const CacheManagerOptions& options = {});
-  virtual ~KvCacheManager() = default;
 
   /// The longest run of full blocks that `tokens` begins with and the cache has, but never the last
   /// token: it has to run to give logits. `hashes` are the request's, here and in cache_blocks():
   /// those that are missing are made. Read-only: allocate_slots() takes the references.
   /// `skip_reading`: nothing is found, but what the request computes can be found by others.
-  virtual ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
-                                             bool skip_reading = false) const;
+  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
+                                     bool skip_reading = false) const;
 
   /// Slots for num_new_tokens more tokens of a request. One that holds nothing yet begins with
   /// `computed`, which was looked up since anything else changed. Returns the new blocks, which the
   /// next call overwrites. No value: too few blocks are free, hits on free ones counted, and
   /// nothing has changed, the order of the free blocks included. `must_fit`, if it is more: so many
   /// tokens of a new request must fit what is free, though only num_new_tokens get their slots now.
-  virtual std::optional<std::span<const int32_t>> allocate_slots(
-      int64_t id, int num_new_tokens, const ComputedBlocks& computed = kNone, int must_fit = 0);
+  std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
+                                                         const ComputedBlocks& computed = kNone,
+                                                         int must_fit = 0);
 
   /// K and V of the first num_computed of the request's tokens are written: blocks that are full of
   /// them can be found from now on.
-  virtual void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
-                            int num_computed);
+  void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
+                    int num_computed);
 
   /// Drops the request's references and forgets it. What its full blocks hold can be found until
   /// they are taken for something else. Allocates nothing.
-  virtual void free(int64_t id);
+  void free(int64_t id);
 
   /// Forgets what can be found, and the statistics: after a change of the weights. False, and
   /// nothing has changed, while a request holds a block.
-  virtual bool reset_prefix_cache();
+  bool reset_prefix_cache();
 
   bool holds(int64_t id) const { return requests_.contains(id); }
   const BlockTable& table(int64_t id) const;
   const CachePool& pool() const { return *pool_; }
   int block_size() const { return block_size_; }
-  /// Blocks that a request of so many tokens holds at most at once.
-  virtual int64_t most_blocks(int64_t num_tokens) const;
-  virtual int64_t num_slots_used() const;  // that hold a token; of a shared block they count once
+  /// Blocks that a request of num_tokens tokens holds at most at once.
+  int64_t max_blocks(int64_t num_tokens) const;
+  /// Free blocks that a request takes if it begins with `computed` and gets slots for
+  /// num_new_tokens more: new blocks, and hits on blocks that no request holds.
+  int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const;
+  int64_t num_slots_used() const;  // that hold a token; a shared block's count once
   /// Of the last requests that began with a lookup.
   const PrefixCacheStats& prefix_cache_stats() const { return metrics_.recent(); }
   /// Throws std::logic_error unless the pool is sound, every table has just the blocks that its
@@ -106,12 +130,12 @@ class KvCacheManager {
   BlockTable& add(int64_t id, Request request, const ComputedBlocks& computed, int num_new_blocks);
   /// How many tables hold each block. Throws std::logic_error for a table of another size than its
   /// tokens fill.
-  virtual std::unordered_map<int32_t, int> count_tables() const;
+  std::unordered_map<int32_t, int> count_tables() const;
   /// Of the block after the chain; `tokens` and `hashes` are the request's.
   BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
                     const BlockHashes& hashes) const;
   /// A block that is full can be found from now on.
-  virtual PrefixId publish(int32_t block, const BlockKey& key);
+  PrefixId publish(int32_t block, const BlockKey& key);
 
   CachePool* pool_;
   std::vector<int32_t> new_blocks_;  // [pool's num_blocks], of which a call uses the first ones

@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/table.h"
-#include "common/program/bench.h"
-#include "common/program/report.h"
+#include "cli/forgery.h"
+#include "cli/generate_in.h"
+#include "cli/hashers.h"
+#include "common/error.h"
+#include "common/table.h"
 #include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "program/forgery.h"
-#include "program/generate_in.h"
-#include "program/hashers.h"
+#include "programs/bench.h"
+#include "programs/report.h"
 
 namespace {
 
@@ -121,7 +121,11 @@ nlohmann::json serve_after(kv::Table& table, kv::Model& model, const std::array<
   const lesson03::PagedOptions pool{.block_size = options.block_size,
                                     .num_blocks = options.num_blocks};
   using Check = lesson06::PrefixIndex::Check;
-  lesson06::PrefixEngine engine(model, pool, {}, exact ? Check::kExact : Check::kHashOnly);
+  const auto make_pool = [exact](int num_blocks, int block_size) {
+    return std::make_unique<lesson06::BlockPool>(num_blocks, block_size,
+                                                 exact ? Check::kExact : Check::kHashOnly);
+  };
+  lesson06::PrefixEngine engine(model, pool, {}, make_pool);
   lesson06::PrefixEngine alone(model, pool);
   std::vector<int32_t> blocks, right_blocks;
   engine.generate({&ab[0], 1});

@@ -92,4 +92,21 @@ std::span<const int32_t> PrefixIndex::tokens(int32_t id) const {
   return std::span(tokens_).subspan(at(id) * at(block_size_), at(block_size_));
 }
 
+void PrefixIndex::check() const {
+  int cached = 0, chained = 0;
+  for (const CachedBlock& block : blocks_) cached += block.next != CachedBlock::kNotCached;
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    for (int32_t id = buckets_[bucket]; id != CachedBlock::kEnd; id = block(id)->next) {
+      if (block(id) == nullptr || bucket_of(block(id)->hash) != bucket) {
+        throw std::logic_error(fmt::format("block {} is in the wrong chain", id));
+      }
+      if (++chained > cached) throw std::logic_error("the index names a block twice");
+    }
+  }
+  if (chained != cached || cached != size_) {
+    throw std::logic_error(fmt::format("{} blocks are cached, the index names {} and counts {}",
+                                       cached, chained, size_));
+  }
+}
+
 }  // namespace lesson06

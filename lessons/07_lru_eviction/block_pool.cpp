@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -69,15 +70,17 @@ void BlockPool::touch(std::span<const int32_t> ids) {
 }
 
 void BlockPool::free_blocks(std::span<const int32_t> ids) {
-  const auto is_used = [&](int32_t id) { return is_block(id) && at(id).ref_cnt > 0; };
-  size_t dropped = 0;
-  while (dropped < ids.size() && is_used(ids[dropped])) --at(ids[dropped++]).ref_cnt;
-  if (dropped < ids.size()) {  // all references are dropped, or none
-    for (const int32_t id : ids.first(dropped)) ++at(id).ref_cnt;
-    check_id(ids[dropped], "freed");
-    throw std::logic_error(
-        fmt::format("BlockPool: block {} is freed, but it is free", ids[dropped]));
+  for (const int32_t id : ids) check_id(id, "freed");
+  // A count below 0 marks a block that this call has named.
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int count = at(ids[i]).ref_cnt;
+    at(ids[i]).ref_cnt = -count;
+    if (count > 0) continue;
+    for (const int32_t id : ids.first(i)) at(id).ref_cnt = std::abs(at(id).ref_cnt);
+    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is {}", ids[i],
+                                       count < 0 ? "named twice" : "free"));
   }
+  for (const int32_t id : ids) at(id).ref_cnt = -at(id).ref_cnt - 1;
   const auto goes_first = [&](int32_t id) {
     return order_ == FreeOrder::kUnhashedFirst && !at(id).is_cached;
   };
@@ -118,6 +121,30 @@ bool BlockPool::reset_prefix_cache() {
 
 void BlockPool::tell(const CacheEvent& event) const {
   if (on_event_) on_event_(event);
+}
+
+void BlockPool::check() const {
+  index_.check();
+  size_t free = 0;
+  for (const KvBlock& block : blocks_) {
+    const bool in_queue = FreeBlockQueue::contains(block);
+    if (in_queue != (block.ref_cnt == 0) || block.ref_cnt < 0) {
+      throw std::logic_error(fmt::format("block {} has ref count {} and is {}in the queue",
+                                         block.id, block.ref_cnt, in_queue ? "" : "not "));
+    }
+    free += in_queue;
+    if (block.is_cached != (index_.block(block.id) != nullptr)) {
+      throw std::logic_error(fmt::format("block {} is {}cached, and the index says otherwise",
+                                         block.id, block.is_cached ? "" : "not "));
+    }
+  }
+  if (free != queue_.size() || queue_.all().size() != free) {
+    throw std::logic_error(
+        fmt::format("{} blocks are free, the queue counts {}", free, queue_.size()));
+  }
+  if (blocks_[kNullBlock].ref_cnt != 1 || blocks_[kNullBlock].is_cached) {
+    throw std::logic_error("the null block is given out or cached");
+  }
 }
 
 }  // namespace lesson07

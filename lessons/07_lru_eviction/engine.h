@@ -3,41 +3,46 @@
 // Lesson 06's generation over a pool that is a cache.
 
 #include <memory>
-#include <optional>
 #include <span>
+#include <vector>
 
 #include "block_pool.h"
 #include "lessons/06_prefix_hashing/engine.h"
 
 namespace lesson07 {
 
-/// What can be chosen beside EngineOptions.
-struct CacheOptions {
-  FreeOrder free_order = FreeOrder::kAppend;
-  lesson06::BlockHasher hasher = {};
-  /// Blocks are filled with NaN when they are taken: a row that is read before it is written, or
-  /// under an old name, is seen at once.
-  bool poison = false;
-};
+using lesson06::PagedOptions;
 
-class CachingEngine : public lesson06::PrefixEngine {
+class CachingEngine : public kv::Engine {
  public:
-  CachingEngine(kv::Model& model, const lesson03::PagedOptions& options,
-                const CacheOptions& cache = {})
-      : PrefixEngine(model, options, cache.hasher), cache_options_(cache) {}
+  CachingEngine(kv::Model& model, const PagedOptions& options, FreeOrder order = FreeOrder::kAppend)
+      : engine_(model, options, {}, [this, order](int num_blocks, int block_size) {
+          auto pool = std::make_unique<BlockPool>(num_blocks, block_size, order);
+          pool_ = pool.get();
+          return pool;
+        }) {}
+  CachingEngine(const CachingEngine&) = delete;  // engine_ refers to it
+  CachingEngine& operator=(const CachingEngine&) = delete;
 
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override {
+    return engine_.generate(requests, on_token);
+  }
+  int64_t slots_to_start(std::span<const kv::Request> requests) const override {
+    return engine_.slots_to_start(requests);
+  }
+
+  /// As lesson 06's engine says them.
+  const std::vector<int>& num_cached_tokens() const { return engine_.num_cached_tokens(); }
+  const KvCacheManager* manager() const { return engine_.manager(); }
   /// Null before the first generate().
   BlockPool* pool() { return pool_; }
 
  private:
-  std::unique_ptr<lesson06::CachePool> make_pool(int num_blocks) override;
-  void on_new_blocks(std::span<const int32_t> ids) override;
-
-  CacheOptions cache_options_;
-  BlockPool* pool_ = nullptr;  // owned by lesson 06's engine
-  kv::DeviceBuffer scratch_;
+  BlockPool* pool_ = nullptr;  // engine_ owns it
+  lesson06::PrefixEngine engine_;
 };
 
-std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 
 }  // namespace lesson07

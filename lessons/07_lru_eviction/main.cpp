@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/table.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
+#include "cli/trace.h"
+#include "common/error.h"
+#include "common/table.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "program/replay.h"
+#include "programs/generate.h"
+#include "programs/report.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ struct Options {
   bool trace = false;
 };
 
-/// Hit rates of a trace by pool size and policy.
+/// Hit rates of a trace by pool size, for lesson 06's pool and this one.
 nlohmann::json print_trace(const kv::Console& console, const Options& options) {
   const lesson07::TraceOptions what{.seed = options.generate.sampling.seed};
   const auto trace = lesson07::make_trace(what);
@@ -36,25 +36,21 @@ nlohmann::json print_trace(const kv::Console& console, const Options& options) {
       "{} conversations at a time; blocks of {}. Share of the prompt tokens found:\n\n",
       kv::with_commas(static_cast<int64_t>(trace.size())), kv::with_commas(tokens),
       what.num_system_prompts, what.max_turns, what.num_open, options.block_size);
-  kv::Table table({"pool", "slots", "LRU", "FIFO", "random", "evicted (LRU)", "never hit (LRU)"});
+  kv::Table table({"pool", "slots", "stack", "LRU", "LRU evicts", "never hit"});
   nlohmann::json rows = nlohmann::json::array();
   for (const int slots : lesson07::kPoolSlots) {
     if (kv::interrupted()) break;
     const int blocks = slots / options.block_size;
-    std::vector<std::string> row{kv::count_of(blocks, "block"), kv::with_commas(slots)};
-    nlohmann::json json{{"slots", slots}};
-    lesson07::CacheMetrics lru;
-    for (const auto policy : lesson07::kPolicies) {
-      const auto result = lesson07::replay(trace, blocks, options.block_size, policy);
-      if (policy == lesson07::Policy::kLru) lru = result.metrics;
-      row.push_back(fmt::format("{:.1f} %", 100 * result.hit_rate()));
-      json[lesson07::name_of(policy)] = result.hit_rate();
-    }
-    row.push_back(kv::with_commas(lru.num_evicted));
-    row.push_back(kv::percent(static_cast<double>(lru.num_evicted_unused),
-                              static_cast<double>(lru.num_evicted)));
-    table.add(row);
-    rows.push_back(json);
+    lesson06::BlockPool stack(blocks, options.block_size);
+    lesson07::BlockPool queue(blocks, options.block_size);
+    const double newest_first = lesson07::play(trace, stack);
+    const double oldest_first = lesson07::play(trace, queue);
+    const lesson07::CacheMetrics& metrics = queue.metrics();
+    table.add({kv::count_of(blocks, "block"), kv::with_commas(slots), kv::percent(newest_first, 1),
+               kv::percent(oldest_first, 1), kv::with_commas(metrics.num_evicted),
+               kv::percent(static_cast<double>(metrics.num_evicted_unused),
+                           static_cast<double>(metrics.num_evicted))});
+    rows.push_back({{"slots", slots}, {"stack", newest_first}, {"LRU", oldest_first}});
   }
   console.write(table.to_string());
   return rows;

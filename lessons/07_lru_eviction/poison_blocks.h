@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson07 {

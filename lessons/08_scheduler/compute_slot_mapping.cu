@@ -1,6 +1,6 @@
 // The CUDA twin of compute_slot_mapping. It saves the host's loop over all rows, and the copy of
-// its result. A table entry read and a slot written for each row are nothing but latency, so
-// programmatic dependent launch has its CTAs on the chip when the tables come.
+// its result. It is launched the plain way, after all work before it: once in a pass that reads
+// slots, and a pass of decodes on the fast path reads none (serving_attention.h).
 
 #include "compute_slot_mapping.h"
 
@@ -13,8 +13,6 @@ constexpr int kThreadsPerCta = 256;
 
 /// Grid: (num_seqs). The CTA's threads take the sequence's rows in turn.
 __global__ void compute_slot_mapping_kernel(ComputeSlotMappingArgs args) {
-  kv::let_successors_start();
-  kv::wait_for_predecessors();
   const auto seq = static_cast<int>(blockIdx.x);
   const int end = args.first_row[seq + 1];
   for (int row = args.first_row[seq] + static_cast<int>(threadIdx.x); row < end;
@@ -28,9 +26,8 @@ __global__ void compute_slot_mapping_kernel(ComputeSlotMappingArgs args) {
 void compute_slot_mapping_cuda(const ComputeSlotMappingArgs& args, const kv::Stream& stream) {
   if (args.num_rows == 0) return;
   const dim3 grid(static_cast<unsigned>(args.num_seqs));
-  kv::launch_dependent(compute_slot_mapping_kernel,
-                       {grid, dim3(kThreadsPerCta), 0, "launching compute_slot_mapping"}, stream,
-                       args);
+  kv::launch(compute_slot_mapping_kernel,
+             {grid, dim3(kThreadsPerCta), 0, "launching compute_slot_mapping"}, stream, args);
 }
 
 }  // namespace lesson08

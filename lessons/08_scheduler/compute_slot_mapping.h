@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "common/base/device.h"
-#include "common/base/host_device.h"
+#include "common/device.h"
+#include "common/host_device.h"
 
 namespace lesson08 {
 

@@ -13,17 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/table.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
+#include "cli/progress.h"
+#include "cli/timeline.h"
+#include "cli/workload.h"
+#include "common/error.h"
+#include "common/table.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/03_paged_blocks/engine.h"
-#include "program/kv_event_output.h"
-#include "program/progress.h"
-#include "program/timeline.h"
-#include "program/workload.h"
+#include "programs/generate.h"
+#include "programs/report.h"
 
 namespace {
 
@@ -34,7 +33,6 @@ struct Options {
   kv::GenerateOptions generate;
   lesson08::WorkloadOptions workload;
   ServeOptions serve{.scheduler = {.max_tokens_per_pass = 256, .max_running = 32}};
-  lesson08::KvEventOptions events;
   std::string requests_file;
   std::string timeline_file;
   std::string order = "first-come";
@@ -113,27 +111,32 @@ nlohmann::json print_result(const kv::Console& console, int num_blocks, const Su
           {"waste", result.waste}};
 }
 
-/// Ways to serve the workload: a name, blocks (0: as many as all need), options.
+/// A way to serve the workload: a name, blocks (0: as many as all requests need), options.
 struct Way {
   std::string name;
   int num_blocks;
   ServeOptions serve;
 };
 
+void run_in_chunks(ServeOptions& options) {
+  options.scheduler.max_chunk = 16;
+  options.scheduler.chunked_prefill = true;  // --no-chunked-prefill is for the run above
+}
+
 std::vector<Way> ways_of(const Options& options, int longest) {
   const auto way = [&](const std::string& name, int num_blocks, const auto& change) {
     ServeOptions serve{.scheduler = options.serve.scheduler};
+    serve.scheduler.chunked_prefill = true;  // two of the ways have chunks
     change(serve);
     return Way{name, num_blocks, serve};
   };
   return {way("room for all", 0, [](ServeOptions&) {}),
           way("room for the longest request", longest, [](ServeOptions&) {}),
           way("no prefix caching", options.num_blocks, [](ServeOptions& o) { o.caching = false; }),
-          way("chunks of 16 tokens", options.num_blocks,
-              [](ServeOptions& o) { o.scheduler.max_chunk = 16; }),
+          way("chunks of 16 tokens", options.num_blocks, run_in_chunks),
           way("the same, no admission gate", options.num_blocks,
               [](ServeOptions& o) {
-                o.scheduler.max_chunk = 16;
+                run_in_chunks(o);
                 o.scheduler.full_sequence_must_fit = false;
               }),
           way("by priority", options.num_blocks,
@@ -247,12 +250,9 @@ void run(Options& options) {
   serve.pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1;
   if (serve.memory_utilization != 0) options.num_blocks = 0;
   const lesson08::Workload workload = workload_of(options, model);
-  lesson08::KvEventOutput events(options.events);
-  serve.on_cache_event = events.sink();
   lesson08::ServingEngine engine(
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks}, serve);
   print_head(console, model, options, workload);
-  events.wait(console);
   lesson08::Timeline timeline(workload.requests.size());
   std::optional<lesson08::ServeProgress> progress(std::in_place, workload.requests.size(),
                                                   kv::stderr_is_terminal());
@@ -260,10 +260,8 @@ void run(Options& options) {
                                    [&](const auto& scheduler, const auto& output) {
                                      timeline.pass(scheduler, output.chunks);
                                      progress->pass(scheduler);
-                                     events.publish();
                                      return !kv::interrupted();
                                    });
-  events.publish();
   const std::string course = progress->to_string(72);
   progress.reset();  // its line makes room
   console.write(course + "\n");
@@ -322,7 +320,6 @@ int main(int argc, char** argv) {
                "do not compare with lesson 02's engine, and with other ways to serve");
   command.flag("--compare", options.compare, "compare with other ways, however long it takes");
   command.value("--timeline FILE", options.timeline_file, "draw what happened as an SVG");
-  lesson08::add_kv_event_options(command, options.events);
   kv::add_json_option(command, options.generate);
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -1,3 +1,8 @@
+// The scheduler's functions. They are templates and stand in a .cpp file, so that they are compiled
+// once for each manager: here for lesson 06's, and a later lesson includes this file in one of its
+// own and instantiates them for its manager. An exercise replaces this file's object when it links,
+// so nothing else may be defined here.
+
 #include "scheduler.h"
 
 #include <fmt/format.h>
@@ -7,20 +12,25 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/base/error.h"
+#include "common/error.h"
+#include "common/table.h"
 
 namespace lesson08 {
 
-Scheduler::Scheduler(KvCacheManager& manager, const SchedulerOptions& options)
+template <KvManager Manager>
+SchedulerOf<Manager>::SchedulerOf(Manager& manager, const SchedulerOptions& options)
     : manager_(&manager), options_(options) {
   lesson08::check(options);
-  const auto most = static_cast<size_t>(options.max_running);
-  output_.chunks.reserve(most);
-  for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted}) ids->reserve(most);
+  const auto max_running = static_cast<size_t>(options.max_running);
+  output_.chunks.reserve(max_running);
+  for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted, &preempted_}) {
+    ids->reserve(max_running);
+  }
 }
 
-void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
-                       RequestOptions options) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
+                                  RequestOptions options) {
   if (requests_.contains(id)) kv::user_error("there is a request {} already", id);
   if (prompt.empty()) kv::user_error("request {} has an empty prompt", id);
   if (max_tokens < 1)
@@ -34,7 +44,7 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
   request.tokens.reserve(prompt.size() + static_cast<size_t>(max_tokens));
   request.tokens.assign(prompt.begin(), prompt.end());
   request.num_prompt = static_cast<int>(prompt.size());
-  request.most_tokens = request.num_prompt + max_tokens;
+  request.max_tokens = max_tokens;
   request.hashes = BlockHashes(std::exchange(request.options.extra_keys, {}));
   request.hashes.reserve(request.tokens.capacity() / static_cast<size_t>(manager_->block_size()));
   requests_.emplace(id, queue.begin());
@@ -43,51 +53,60 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
   wait(queue, queue.begin());
 }
 
-/// a is more important.
-bool Scheduler::before(const ScheduledRequest& a, const ScheduledRequest& b) const {
+/// Whether a is more important than b.
+template <KvManager Manager>
+bool SchedulerOf<Manager>::before(const ScheduledRequest& a, const ScheduledRequest& b) const {
   if (options_.order == Order::kPriority && a.options.priority != b.options.priority) {
     return a.options.priority < b.options.priority;
   }
   return a.arrival < b.arrival;
 }
 
-void Scheduler::wait(Queue& from, Queue::iterator request) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::wait(Queue& from, Queue::iterator request) {
   request->state = RequestState::kWaiting;
   auto place = waiting_.end();
   while (place != waiting_.begin() && before(*request, *std::prev(place))) --place;
   waiting_.splice(place, from, request);
 }
 
-int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int budget) const {
+template <KvManager Manager>
+int SchedulerOf<Manager>::chunk_of(const ScheduledRequest& request, int num_computed,
+                                   int budget) const {
   if (request.wants_token) return 0;
   int tokens = static_cast<int>(request.tokens.size()) - num_computed;
   if (options_.max_chunk > 0) tokens = std::min(tokens, options_.max_chunk);
   return tokens > budget && !options_.chunked_prefill ? 0 : std::min(tokens, budget);
 }
 
-const SchedulerOutput& Scheduler::schedule() {
+template <KvManager Manager>
+const SchedulerOutput& SchedulerOf<Manager>::schedule() {
   output_.chunks.clear();
   for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted}) ids->clear();
   int budget = options_.max_tokens_per_pass;
   if (running_.empty() || schedule_running(budget)) schedule_waiting(budget);
+  output_.preempted.swap(preempted_);
   return output_;
 }
 
-void Scheduler::add_chunk(const ScheduledRequest& request, int num_tokens, int& budget) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::add_chunk(const ScheduledRequest& request, int num_tokens, int& budget) {
   output_.chunks.push_back({.id = request.id, .num_tokens = num_tokens});
   budget -= num_tokens;
 }
 
-/// Of a request that leaves the batch: its tokens leave the budget, too.
-void Scheduler::take_chunk_back(const ScheduledRequest& request, int& budget) {
+/// Removes the request's chunk, if it has one, from the pass and returns its tokens to the budget.
+template <KvManager Manager>
+void SchedulerOf<Manager>::take_chunk_back(const ScheduledRequest& request, int& budget) {
   const auto chunk = std::ranges::find(output_.chunks, request.id, &Chunk::id);
   if (chunk == output_.chunks.end()) return;
   budget += chunk->num_tokens;
   output_.chunks.erase(chunk);
 }
 
-/// False: somebody was preempted.
-bool Scheduler::schedule_running(int& budget) {
+/// Returns false if a request was preempted.
+template <KvManager Manager>
+bool SchedulerOf<Manager>::schedule_running(int& budget) {
   for (auto request = running_.begin(); request != running_.end() && budget > 0; ++request) {
     const int tokens = chunk_of(*request, request->num_computed, budget);
     if (tokens == 0) continue;
@@ -95,20 +114,22 @@ bool Scheduler::schedule_running(int& budget) {
       const auto victim = std::ranges::max_element(
           running_, [&](const auto& a, const auto& b) { return before(a, b); });
       const bool itself = victim == request;
-      take_chunk_back(*victim, budget);  // it may have one already
+      take_chunk_back(*victim, budget);
       preempt(victim);
       if (itself) return false;
     }
     add_chunk(*request, tokens, budget);
   }
-  return output_.preempted.empty();
+  return preempted_.empty();
 }
 
-void Scheduler::schedule_waiting(int& budget) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::schedule_waiting(int& budget) {
   while (!waiting_.empty() && budget > 0 && std::ssize(running_) < options_.max_running) {
     ScheduledRequest& request = waiting_.front();
-    const ComputedBlocks computed = manager_->get_computed_blocks(
+    ComputedBlocks computed = manager_->get_computed_blocks(
         request.tokens, request.hashes, request.options.skip_reading_prefix_cache);
+    if (request.num_preemptions > 0) computed.num_queried = 0;  // not part of the hit rate
     const int tokens = chunk_of(request, computed.num_tokens, budget);
     const int rest = static_cast<int>(request.tokens.size()) - computed.num_tokens;
     const int must_fit = options_.full_sequence_must_fit ? rest : tokens;
@@ -118,37 +139,41 @@ void Scheduler::schedule_waiting(int& budget) {
   }
 }
 
-void Scheduler::start(Queue::iterator request, int num_computed) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::start(Queue::iterator request, int num_computed) {
   running_.splice(running_.end(), waiting_, request);
   request->state = RequestState::kRunning;
   request->num_computed = request->num_cached = num_computed;
   (request->num_preemptions > 0 ? output_.resumed : output_.started).push_back(request->id);
 }
 
-void Scheduler::preempt(Queue::iterator request) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::preempt(Queue::iterator request) {
   manager_->free(request->id);
   request->num_computed = 0;  // recomputation: what the cache still has is found again
   ++request->num_preemptions;
   ++num_preemptions_;
-  output_.preempted.push_back(request->id);
+  preempted_.push_back(request->id);
   wait(running_, request);
 }
 
-bool Scheduler::reset_prefix_cache(bool preempt_running) {
+template <KvManager Manager>
+bool SchedulerOf<Manager>::reset_prefix_cache(bool preempt_running) {
   if (!preempt_running && !running_.empty()) return false;
   while (!running_.empty()) preempt(std::prev(running_.end()));
   return manager_->reset_prefix_cache();
 }
 
-void Scheduler::update(std::span<const Chunk> chunks) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::update(std::span<const Chunk> chunks) {
   for (const Chunk& chunk : chunks) {
     const auto found = requests_.find(chunk.id);
-    // Cancelled while the pass ran, and perhaps submitted again.
+    // Finished while the pass ran, and perhaps submitted again.
     if (found == requests_.end() || found->second->state != RequestState::kRunning) continue;
     ScheduledRequest& request = *found->second;
     const int computed = request.num_computed + chunk.num_tokens;
     if (computed / manager_->block_size() > request.num_computed / manager_->block_size()) {
-      // One block more is full.
+      // One more block is full.
       manager_->cache_blocks(chunk.id, request.tokens, request.hashes, computed);
     }
     request.num_computed = computed;
@@ -156,7 +181,8 @@ void Scheduler::update(std::span<const Chunk> chunks) {
   }
 }
 
-void Scheduler::add_token(int64_t id, int32_t token) {
+template <KvManager Manager>
+void SchedulerOf<Manager>::add_token(int64_t id, int32_t token) {
   const auto found = requests_.find(id);
   if (found == requests_.end() || !std::exchange(found->second->wants_token, false)) {
     throw std::logic_error(
@@ -165,14 +191,76 @@ void Scheduler::add_token(int64_t id, int32_t token) {
   found->second->tokens.push_back(token);
 }
 
-bool Scheduler::finish(int64_t id) {
+template <KvManager Manager>
+bool SchedulerOf<Manager>::finish(int64_t id) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return false;
   if (manager_->holds(id)) manager_->free(id);
+  std::erase(preempted_, id);
   Queue& queue = found->second->state == RequestState::kRunning ? running_ : waiting_;
   queue.erase(found->second);
   requests_.erase(found);
   return true;
 }
+
+template <KvManager Manager>
+void SchedulerOf<Manager>::check_fits(int64_t id, size_t num_prompt, int max_tokens) const {
+  // The last generated token is never run: it needs no slot.
+  const int64_t slots = static_cast<int64_t>(num_prompt) + max_tokens - 1;
+  const int64_t needed = manager_->max_blocks(slots);
+  if (needed > manager_->pool().num_blocks()) {
+    kv::user_error(
+        "request {} needs {}, the pool has {}; generate fewer tokens or give the "
+        "pool more blocks",
+        id, kv::count_of(needed, "block"), manager_->pool().num_blocks());
+  }
+  if (!options_.chunked_prefill && slots > options_.max_tokens_per_pass) {
+    kv::user_error("request {} may run {} in one pass, the budget is {}; allow chunks", id,
+                   kv::count_of(slots, "token"), options_.max_tokens_per_pass);
+  }
+}
+
+template <KvManager Manager>
+const ScheduledRequest& SchedulerOf<Manager>::request(int64_t id) const {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) {
+    throw std::out_of_range(fmt::format("Scheduler: there is no request {}", id));
+  }
+  return *found->second;
+}
+
+template <KvManager Manager>
+std::vector<int64_t> SchedulerOf<Manager>::ids_of(const Queue& queue) {
+  std::vector<int64_t> ids;
+  for (const ScheduledRequest& request : queue) ids.push_back(request.id);
+  return ids;
+}
+
+template <KvManager Manager>
+void SchedulerOf<Manager>::check() const {
+  manager_->check();
+  if (requests_.size() != waiting_.size() + running_.size()) {
+    throw std::logic_error(fmt::format("{} requests, {} waiting and {} running", requests_.size(),
+                                       waiting_.size(), running_.size()));
+  }
+  for (const ScheduledRequest& r : waiting_) {
+    if (r.state != RequestState::kWaiting || manager_->holds(r.id) || &request(r.id) != &r) {
+      throw std::logic_error(fmt::format("request {} waits and holds blocks, or runs", r.id));
+    }
+  }
+  for (const ScheduledRequest& r : running_) {
+    if (r.state != RequestState::kRunning || !manager_->holds(r.id) || &request(r.id) != &r) {
+      throw std::logic_error(fmt::format("request {} runs without blocks, or waits", r.id));
+    }
+    if (r.num_computed > manager_->table(r.id).num_tokens()) {
+      throw std::logic_error(fmt::format("request {} has computed more than it has slots", r.id));
+    }
+  }
+  for (auto r = waiting_.begin(); r != waiting_.end() && std::next(r) != waiting_.end(); ++r) {
+    if (before(*std::next(r), *r)) throw std::logic_error("the waiting queue is out of order");
+  }
+}
+
+template class SchedulerOf<KvCacheManager>;
 
 }  // namespace lesson08

@@ -3,8 +3,10 @@
 // Which requests run in the next pass, and how many tokens of each. Source: vLLM v1's Scheduler
 // (v0.22.1: vllm/v1/core/sched/scheduler.py).
 
+#include <concepts>
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -19,14 +21,14 @@ using lesson07::ExtraKeys;
 using lesson07::KvCacheManager;
 
 enum class Order {
-  kFirstCome,  // whoever was submitted first; the last one is preempted
+  kFirstCome,  // the earliest arrival is the most important; the latest one is preempted
   kPriority,   // the smallest number first, then first come; the largest is preempted
 };
 
 struct SchedulerOptions {
   int max_tokens_per_pass = 512;  // the token budget: rows of one pass, of all requests together
   int max_running = 64;           // requests that hold blocks
-  int max_chunk = 0;              // tokens of one request in one pass; 0: as the budget allows
+  int max_chunk = 0;              // tokens of one request in one pass; 0 means no limit
   bool chunked_prefill = true;    // false: a prompt runs in one pass, or waits
   /// The admission gate: a waiting request starts only if all its known tokens fit what is free.
   /// false: if its first chunk does.
@@ -48,14 +50,14 @@ enum class RequestState { kWaiting, kRunning };
 struct ScheduledRequest {
   int64_t id = 0;
   int64_t arrival = 0;     // order of submission
-  RequestOptions options;  // but the extra keys, which are the hashes'
+  RequestOptions options;  // without the extra keys, which are in `hashes`
   RequestState state = RequestState::kWaiting;
   std::vector<int32_t> tokens;  // known: the prompt and what has been generated
-  BlockHashes hashes;           // of these, over waiting and preemption
+  BlockHashes hashes;           // of the tokens' full blocks; they outlast waiting and preemption
   int num_prompt = 0;
-  int most_tokens = 0;       // that can be known: the prompt and max_tokens
-  int num_computed = 0;      // of these, tokens whose K and V are written
-  int num_cached = 0;        // found in the cache when it started last
+  int max_tokens = 0;        // generated at most
+  int num_computed = 0;      // known tokens whose K and V are written
+  int num_cached = 0;        // tokens found in the cache when it last started
   bool wants_token = false;  // its last row gave logits, and the token is still to come
   int num_preemptions = 0;
 };
@@ -67,13 +69,39 @@ struct Chunk {
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-/// A pass: what runs, and for whom something has changed.
+/// A pass: what runs, and which requests have changed their state.
 struct SchedulerOutput {
   std::vector<Chunk> chunks;
-  std::vector<int64_t> started;    // of these, requests that run for the first time
-  std::vector<int64_t> resumed;    // and those that run again after a preemption
-  std::vector<int64_t> preempted;  // they have given their blocks back
+  std::vector<int64_t> started;    // requests with a chunk that run for the first time
+  std::vector<int64_t> resumed;    // requests with a chunk that run again after a preemption
+  std::vector<int64_t> preempted;  // requests that gave their blocks back since the last output
   friend bool operator==(const SchedulerOutput&, const SchedulerOutput&) = default;
+};
+
+/// What a scheduler asks of the manager of the K and V cache.
+template <class M>
+concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
+                             std::span<const int32_t> tokens, BlockHashes& hashes,
+                             const ComputedBlocks& computed) {
+  // The blocks that the cache has of a request's tokens. Changes nothing.
+  { c.get_computed_blocks(tokens, hashes, /*skip_reading=*/false) } -> std::same_as<ComputedBlocks>;
+  // Slots for num_tokens tokens more. Empty if the pool has too few free blocks (for a request that
+  // starts with `computed`: if num_tokens of its tokens, the last argument, do not fit), and
+  // nothing has changed.
+  {
+    manager.allocate_slots(id, num_tokens, computed, num_tokens).has_value()
+    } -> std::same_as<bool>;
+  { manager.allocate_slots(id, num_tokens).has_value() } -> std::same_as<bool>;
+  // The request's first num_tokens tokens are computed: blocks full of them can be found.
+  manager.cache_blocks(id, tokens, hashes, num_tokens);
+  manager.free(id);                                        // gives the request's blocks back
+  { c.holds(id) } -> std::same_as<bool>;                   // whether the request holds blocks
+  { c.table(id).num_tokens() } -> std::same_as<int>;       // tokens of the request with a slot
+  { c.max_blocks(int64_t{}) } -> std::same_as<int64_t>;    // blocks of a request of n tokens
+  { c.pool().num_blocks() } -> std::same_as<int>;          // blocks in all
+  { c.block_size() } -> std::same_as<int>;                 // tokens per block
+  { manager.reset_prefix_cache() } -> std::same_as<bool>;  // forgets the content of all blocks
+  c.check();                                               // throws if an invariant is broken
 };
 
 /// Two queues and one pool. Running requests come first; when the pool has no block for one of
@@ -81,41 +109,42 @@ struct SchedulerOutput {
 /// with its old rank, to be computed again. Waiting ones start as long as budget and pool allow,
 /// and not in a pass that has preempted. In first-come order a request that fits the pool alone is
 /// always served in the end. By priority it waits as long as more important ones keep coming.
-class Scheduler {
+template <KvManager Manager>
+class SchedulerOf {
  public:
   /// Borrows the manager.
-  Scheduler(KvCacheManager& manager, const SchedulerOptions& options);
-  Scheduler(const Scheduler&) = delete;  // its queues point into it
-  Scheduler& operator=(const Scheduler&) = delete;
-  virtual ~Scheduler() = default;
+  SchedulerOf(Manager& manager, const SchedulerOptions& options);
+  SchedulerOf(const SchedulerOf&) = delete;  // its queues point into it
+  SchedulerOf& operator=(const SchedulerOf&) = delete;
 
   /// Throws UserError for a request that can never fit the pool or, without chunked prefill, a
   /// pass: "request 7 needs 63 blocks, the pool has 49".
   void check_fits(int64_t id, size_t num_prompt, int max_tokens) const;
   /// Throws UserError for an id that is there, an empty prompt, or a request that can never fit.
-  /// `max_tokens` are generated at most.
+  /// `max_tokens` tokens are generated at most.
   void submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
               RequestOptions options = {});
 
   /// The next pass; each chunk has its slots. No chunks: there is nothing to do, or all of the pass
-  /// was preempted. Every call is followed by one update() with its chunks, or by cancels. It stays
-  /// as it is until the next call.
-  virtual const SchedulerOutput& schedule();
+  /// was preempted. Every call is followed by one update() with its chunks, or by a finish() for
+  /// each request. The output stays as it is until the next call.
+  const SchedulerOutput& schedule();
   /// The pass is done: K and V of the chunks are written.
   void update(std::span<const Chunk> chunks);
   /// A request that wants its next token gets it, also if it was preempted in between.
-  virtual void add_token(int64_t id, int32_t token);
-  /// The request has ended, for whatever reason and in whatever state. Its blocks are free. False:
-  /// it was not there.
-  virtual bool finish(int64_t id);
-  /// Forgets what can be found in the cache: after a change of the weights. Requests that run are
-  /// preempted, or else (false, nothing has changed) they forbid it.
+  void add_token(int64_t id, int32_t token);
+  /// The request has ended or was aborted, in any state. Its blocks are free. Returns false if
+  /// there is no such request.
+  bool finish(int64_t id);
+  /// Forgets what can be found in the cache: after a change of the weights. Running requests are
+  /// preempted, and the next output lists them; or else (false, nothing has changed) they forbid
+  /// it.
   bool reset_prefix_cache(bool preempt_running = false);
 
   /// How many tokens of a request run in a pass that has room for `budget` more, when K and V of
   /// its first num_computed are there. 0: its next token is still to come, or it has to run in one
   /// piece and does not fit.
-  virtual int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
+  int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
   const ScheduledRequest& request(int64_t id) const;  // std::out_of_range for an unknown id
   bool wants_token(int64_t id) const { return request(id).wants_token; }
   bool idle() const { return requests_.empty(); }
@@ -123,41 +152,40 @@ class Scheduler {
   std::vector<int64_t> running() const { return ids_of(running_); }  // as they started
   int64_t num_preemptions() const { return num_preemptions_; }
   const SchedulerOptions& options() const { return options_; }
-  const KvCacheManager& manager() const { return *manager_; }
+  const Manager& manager() const { return *manager_; }
 
   /// Throws std::logic_error unless every request is in just the queue of its state, only running
   /// ones hold blocks, and the pool is sound.
   void check() const;
 
- protected:
+ private:
   /// A request goes from queue to queue with its node: moving it allocates nothing, so it cannot
   /// fail.
   using Queue = std::list<ScheduledRequest>;
 
-  Queue& waiting_queue() { return waiting_; }
-  int num_running() const { return static_cast<int>(running_.size()); }
-  /// Waiting requests begin to run, as long as budget and pool allow.
-  virtual void schedule_waiting(int& budget);
-  /// A waiting request has its slots: it runs, and some of its tokens are computed already.
-  void start(Queue::iterator request, int num_computed);
-  void add_chunk(const ScheduledRequest& request, int num_tokens, int& budget);
-
- private:
   static std::vector<int64_t> ids_of(const Queue& queue);
   bool before(const ScheduledRequest& a, const ScheduledRequest& b) const;
   bool schedule_running(int& budget);
+  void schedule_waiting(int& budget);
+  void add_chunk(const ScheduledRequest& request, int num_tokens, int& budget);
   void take_chunk_back(const ScheduledRequest& request, int& budget);
+  void start(Queue::iterator request, int num_computed);
   void preempt(Queue::iterator request);
   void wait(Queue& from, Queue::iterator request);
 
-  KvCacheManager* manager_;
+  Manager* manager_;
   SchedulerOptions options_;
   Queue waiting_;  // the most important in front
   Queue running_;  // in the order in which they started
   std::unordered_map<int64_t, Queue::iterator> requests_;
-  SchedulerOutput output_;  // of the last call; its lists have room for max_running
+  SchedulerOutput output_;          // of the last call; its lists have room for max_running
+  std::vector<int64_t> preempted_;  // for the next output
   int64_t num_submitted_ = 0;
   int64_t num_preemptions_ = 0;
 };
+
+/// Over lesson 06's manager. scheduler.cpp makes it; a lesson with another manager makes its own
+/// there where it includes scheduler.cpp.
+using Scheduler = SchedulerOf<KvCacheManager>;
 
 }  // namespace lesson08

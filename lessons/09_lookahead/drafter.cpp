@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 namespace lesson09 {
 

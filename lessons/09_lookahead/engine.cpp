@@ -9,17 +9,6 @@
 namespace lesson09 {
 namespace {
 
-/// Guesses after the rows of the sequence that was added last. Each wants logits: they choose the
-/// token after it.
-void add_guesses(kv::PassRows& rows, size_t request, std::span<const int32_t> guesses) {
-  for (const int32_t token : guesses) {
-    rows.token_ids.push_back(token);
-    rows.positions.push_back(rows.seq_len.back()++);
-    rows.logit_rows.push_back(rows.first_row.back()++);
-    rows.requests.push_back(request);
-  }
-}
-
 /// For each row of logits the guess that ran in it. A request's first one is that of its last known
 /// token: -1.
 std::vector<int32_t> guesses_of(const kv::PassRows& rows) {
@@ -29,11 +18,6 @@ std::vector<int32_t> guesses_of(const kv::PassRows& rows) {
     guesses[i] = rows.token_ids[static_cast<size_t>(rows.logit_rows[i])];
   }
   return guesses;
-}
-
-/// What this engine's scheduler is.
-const LookaheadScheduler& looking_ahead(const Scheduler& scheduler) {
-  return static_cast<const LookaheadScheduler&>(scheduler);
 }
 
 }  // namespace
@@ -46,68 +30,109 @@ void LookaheadAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& ar
     arrays.add(guesses, guesses_);
   }
   const bool no_prompt = std::ssize(rows.logit_rows) == rows.num_rows();
-  if (!no_prompt || rows.max_rows_per_seq() == 1) return;  // that one is lesson 04's business
+  if (!no_prompt || rows.max_rows_per_seq() == 1) return;  // a pass of lesson 04 or 08
   arrays.launches_depend_on(static_cast<uint64_t>(rows.max_rows_per_seq()));
   arrays.allow_replay();
+}
+
+Server::Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,
+               const ServeOptions& serve, const LookaheadOptions& lookahead)
+    : model_(model),
+      options_(checked(options, serve)),
+      max_seq_len_(options.engine.max_seq_len),
+      pool_(options.num_blocks, options.block_size, free_order(serve)),
+      cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
+      attention_(model.config(), cache_),
+      manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}),
+      scheduler_(manager_, drafter, serve.scheduler, lookahead),
+      chooser_(model, serve.choose_on_device),
+      padding_(lesson08::padding_table(options.block_size)) {
+  pool_.set_event_sink(serve.on_cache_event);
+}
+
+void Server::check(int64_t id, const kv::Request& request) const {
+  kv::check_request(request, id, model_.config());
+  kv::check_seq_len_limit(request, id, max_seq_len_);
+  chooser_.check(id, request);
+  if (request.max_tokens > 0) {
+    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
+  }
+}
+
+void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
+  check(id, request);
+  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
+}
+
+bool Server::abort(int64_t id) {
+  streams_.erase(id);
+  return scheduler_.finish(id);
+}
+
+StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
+  if (std::exchange(reset_wanted_, false)) scheduler_.reset_prefix_cache(true);
+  const SchedulerOutput& output = scheduler_.schedule();  // with slots for guesses
+  if (output.chunks.empty()) return {.preempted = output.preempted};
+  if (on_pass) on_pass(scheduler_, output);
+  kv::PassRows rows;
+  for (const Chunk& chunk : output.chunks) {
+    lesson08::add_rows(scheduler_.request(chunk.id), chunk, rows);
+    rows.extend_last(static_cast<size_t>(chunk.id), scheduler_.guesses(chunk.id));
+  }
+  lesson08::pad_decodes(rows, options_.pad_decodes_to);
+  attention_.set_tables(lesson08::tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
+  chooser_.launch(rows, attention_);
+  judge(rows);
+  chooser_.fetch();
+  scheduler_.update(output.chunks);
+  return lesson08::deliver(rows, output, chooser_, scheduler_, streams_);
+}
+
+/// Where the device chooses tokens it strikes out those that were chosen after a wrong guess.
+void Server::judge(const kv::PassRows& rows) {
+  if (!chooser_.on_device() || attention_.guesses() == nullptr) return;
+  reject_guesses({.guesses = attention_.guesses(),
+                  .num_rows = static_cast<int>(rows.requests.size()),
+                  .chosen = chooser_.device_chosen()},
+                 model_.stream());
 }
 
 LookaheadEngine::LookaheadEngine(kv::Model& model, const PagedOptions& options,
                                  const ServeOptions& serve, const LookaheadOptions& lookahead,
                                  std::unique_ptr<Drafter> drafter)
-    : ServingEngine(model, options, serve),
-      lookahead_(lookahead),
-      drafter_(drafter ? std::move(drafter) : std::make_unique<NgramDrafter>()) {
-  check(lookahead);
+    : EngineOf(
+          model, options, serve,
+          [=, &model](std::span<const kv::Request> requests) {
+            return lesson08::pool_size(lesson03::blocks_needed(requests, options.block_size),
+                                       model.config(), options, serve, model);
+          },
+          [=, &model,
+           guesser = std::shared_ptr<Drafter>(drafter ? std::move(drafter)
+                                                      : std::make_unique<NgramDrafter>())](
+              const PagedOptions& sized) {
+            return std::make_unique<Server>(model, *guesser, sized, serve, lookahead);
+          }) {
+  lesson09::check(lookahead);
 }
 
-std::unique_ptr<KvCacheManager> LookaheadEngine::make_manager(
-    BlockPool& pool, const lesson06::CacheManagerOptions& options) {
-  return std::make_unique<LookaheadManager>(pool, options);
-}
-
-const LookaheadManager* LookaheadEngine::manager() const {
-  return static_cast<const LookaheadManager*>(ServingEngine::manager());
-}
-
-std::unique_ptr<Scheduler> LookaheadEngine::make_scheduler(KvCacheManager& manager) {
-  return std::make_unique<LookaheadScheduler>(static_cast<LookaheadManager&>(manager), *drafter_,
-                                              scheduler_options(), lookahead_);
-}
-
-std::unique_ptr<lesson08::ServingAttention> LookaheadEngine::make_attention(
-    PagedKvCache& cache) const {
-  return std::make_unique<LookaheadAttention>(model().config(), cache);
-}
-
-void LookaheadEngine::add_rows(const Scheduler& scheduler, const Chunk& chunk,
-                               kv::PassRows& rows) const {
-  ServingEngine::add_rows(scheduler, chunk, rows);
-  add_guesses(rows, static_cast<size_t>(chunk.id), looking_ahead(scheduler).guesses(chunk.id));
-}
-
-/// What was chosen after a wrong guess does not get to the host.
-void LookaheadEngine::on_chosen(const kv::PassRows& rows, int32_t* device_chosen) {
-  const auto* guesses = static_cast<const LookaheadAttention&>(attention()).guesses();
-  if (guesses == nullptr) return;
-  reject_guesses({.guesses = guesses,
-                  .num_rows = static_cast<int>(rows.requests.size()),
-                  .chosen = device_chosen},
-                 model().stream());
-}
-
-void LookaheadEngine::add_counters(const Scheduler& scheduler, kv::EngineCounters& counters) const {
-  counters.by_name["guesses_proposed"] = looking_ahead(scheduler).num_proposed();
-  counters.by_name["guesses_accepted"] = looking_ahead(scheduler).num_accepted();
+kv::GenerateResult LookaheadEngine::generate(std::span<const kv::Request> requests,
+                                             const kv::TokenCallback& on_token) {
+  return serve(requests, {}, on_token).generated;
 }
 
 ServeResult LookaheadEngine::serve(std::span<const kv::Request> requests,
                                    std::span<const Arrival> arrivals,
-                                   const kv::TokenCallback& on_token, const PassCallback& on_pass) {
-  if (!on_pass) return ServingEngine::serve(requests, arrivals, on_token);
-  return ServingEngine::serve(requests, arrivals, on_token,
-                              [&](const Scheduler& scheduler, const SchedulerOutput& output) {
-                                return on_pass(looking_ahead(scheduler), output);
-                              });
+                                   const kv::TokenCallback& on_token,
+                                   const PassCallback<Scheduler>& on_pass) {
+  if (requests.empty()) return {};
+  Server& server = server_for(requests);
+  const Scheduler& scheduler = server.scheduler();
+  const int64_t proposed = scheduler.num_proposed(), accepted = scheduler.num_accepted();
+  ServeResult result = lesson08::serve(server, requests, arrivals, on_token, on_pass);
+  auto& counters = result.generated.counters.by_name;
+  counters["guesses_proposed"] = scheduler.num_proposed() - proposed;
+  counters["guesses_accepted"] = scheduler.num_accepted() - accepted;
+  return result;
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {

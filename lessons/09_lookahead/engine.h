@@ -1,8 +1,7 @@
 #pragma once
 
-// Lesson 08's loop with guesses: more rows in a pass, and perhaps more tokens from it.
+// A server that guesses: more rows in a pass, and perhaps more tokens from it.
 
-#include <functional>
 #include <memory>
 #include <span>
 
@@ -15,11 +14,11 @@ using lesson03::PagedKvCache;
 using lesson03::PagedOptions;
 using lesson07::BlockPool;
 using lesson08::Arrival;
+using lesson08::PassCallback;
+using lesson08::PassObserver;
 using lesson08::ServeOptions;
 using lesson08::ServeResult;
-
-/// Called before each pass. Returning false cancels every unfinished request.
-using PassCallback = std::function<bool(const LookaheadScheduler&, const SchedulerOutput&)>;
+using lesson08::StepOutput;
 
 /// What serving is like if nothing else is wanted: a guess's block that comes back is the next one
 /// to be taken, so that guesses that are wrong again and again do not empty the cache.
@@ -35,16 +34,56 @@ class LookaheadAttention : public lesson08::ServingAttention {
  public:
   using ServingAttention::ServingAttention;
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
-  /// Of the last pass, on the device, as reject_guesses() wants them. Null: it had none.
+  /// Guesses of the last pass, on the device, as reject_guesses() wants them. Null if it had none.
   const int32_t* guesses() const { return guesses_; }
 
  private:
   const int32_t* guesses_ = nullptr;
 };
 
+/// submit(), abort() and idle() are as in lesson 08.
+class Server {
+ public:
+  using Scheduler = LookaheadScheduler;
+
+  /// Borrows the model and the drafter. Throws UserError as lesson 08's server does.
+  Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,
+         const ServeOptions& serve = default_serve_options(),
+         const LookaheadOptions& lookahead = {});
+
+  void check(int64_t id, const kv::Request& request) const;
+  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
+  bool abort(int64_t id);
+  /// One pass; a request may get several tokens from it.
+  StepOutput step(const PassObserver<Scheduler>& on_pass = {});
+  bool idle() const { return scheduler_.idle(); }
+  void reset_prefix_cache() { reset_wanted_ = true; }
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  const LookaheadManager& manager() const { return manager_; }
+  const PagedKvCache& cache() const { return cache_; }
+  const lesson08::TokenChooser& chooser() const { return chooser_; }
+
+ private:
+  void judge(const kv::PassRows& rows);
+
+  kv::Model& model_;
+  ServeOptions options_;
+  int max_seq_len_;
+  BlockPool pool_;
+  PagedKvCache cache_;
+  LookaheadAttention attention_;  // borrows cache_
+  LookaheadManager manager_;      // borrows pool_
+  Scheduler scheduler_;           // borrows manager_
+  lesson08::TokenChooser chooser_;
+  lesson08::TokenStreams streams_;  // of the scheduler's requests
+  lesson03::BlockTable padding_;    // the null block
+  bool reset_wanted_ = false;
+};
+
 /// Serves as lesson 08 does, in fewer passes if guesses are right. Counts "guesses_proposed" and
 /// "guesses_accepted", too.
-class LookaheadEngine : public lesson08::ServingEngine {
+class LookaheadEngine : public lesson08::EngineOf<Server> {
  public:
   /// `drafter` null: n-grams. Throws UserError as lesson 08's engine does.
   LookaheadEngine(kv::Model& model, const PagedOptions& options,
@@ -52,23 +91,11 @@ class LookaheadEngine : public lesson08::ServingEngine {
                   const LookaheadOptions& lookahead = {},
                   std::unique_ptr<Drafter> drafter = nullptr);
 
-  /// As lesson 08's.
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override;
   ServeResult serve(std::span<const kv::Request> requests, std::span<const Arrival> arrivals,
-                    const kv::TokenCallback& on_token = {}, const PassCallback& on_pass = {});
-  const LookaheadManager* manager() const;
-
- protected:
-  std::unique_ptr<KvCacheManager> make_manager(
-      BlockPool& pool, const lesson06::CacheManagerOptions& options) override;
-  std::unique_ptr<Scheduler> make_scheduler(KvCacheManager& manager) override;
-  std::unique_ptr<lesson08::ServingAttention> make_attention(PagedKvCache& cache) const override;
-  void add_rows(const Scheduler& scheduler, const Chunk& chunk, kv::PassRows& rows) const override;
-  void on_chosen(const kv::PassRows& rows, int32_t* device_chosen) override;
-  void add_counters(const Scheduler& scheduler, kv::EngineCounters& counters) const override;
-
- private:
-  LookaheadOptions lookahead_;
-  std::unique_ptr<Drafter> drafter_;
+                    const kv::TokenCallback& on_token = {},
+                    const PassCallback<Scheduler>& on_pass = {});
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);

@@ -15,10 +15,10 @@ class LookaheadManager : public KvCacheManager {
   using KvCacheManager::KvCacheManager;
 
   /// Only the first num_tokens tokens of a request keep their slots. Blocks without a token go back
-  /// to the pool, the last one first; those that stay are the same ones. What stands in the slots
-  /// is not touched: nobody reads it, and the next tokens are written over it. Allocates nothing.
-  /// Throws std::out_of_range for an unknown id, and std::invalid_argument unless num_tokens is at
-  /// most the tokens with a slot, and at least those in blocks that can be found: they were not
+  /// to the pool, the last one first; the blocks that stay are the same ones. The K and V in the
+  /// slots stay as they are: no row reads them, and the next tokens are written over them. Throws
+  /// std::out_of_range for an unknown id, and std::invalid_argument unless num_tokens is at most
+  /// the tokens with a slot, and at least those in blocks that can be found, which were not
   /// guessed. Nothing has changed then.
   void rewind(int64_t id, int num_tokens);
 };

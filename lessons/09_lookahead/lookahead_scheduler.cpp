@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 namespace lesson09 {
 
@@ -14,16 +14,16 @@ void check(const LookaheadOptions& options) {
 LookaheadScheduler::LookaheadScheduler(LookaheadManager& manager, Drafter& drafter,
                                        const SchedulerOptions& options,
                                        const LookaheadOptions& lookahead)
-    : Scheduler(manager, options), manager_(&manager), drafter_(&drafter), lookahead_(lookahead) {
+    : manager_(&manager), drafter_(&drafter), lookahead_(lookahead), scheduler_(manager, options) {
   lesson09::check(lookahead);
 }
 
 const SchedulerOutput& LookaheadScheduler::schedule() {
   while (!guesses_.empty()) strike_out(guesses_.begin()->first);
-  const SchedulerOutput& output = Scheduler::schedule();
-  int budget = options().max_tokens_per_pass;
+  const SchedulerOutput& output = scheduler_.schedule();
+  int budget = scheduler_.options().max_tokens_per_pass;
   for (const Chunk& chunk : output.chunks) budget -= chunk.num_tokens;
-  const bool may_take_blocks = waiting().empty();  // or they are for those who wait
+  const bool may_take_blocks = waiting().empty();  // else they are for waiting requests
   for (const Chunk& chunk : output.chunks) {
     guess(chunk, room_for_guesses(chunk, budget, may_take_blocks));
     budget -= static_cast<int>(guesses(chunk.id).size());
@@ -36,11 +36,13 @@ int LookaheadScheduler::room_for_guesses(const Chunk& chunk, int budget,
                                          bool may_take_blocks) const {
   const ScheduledRequest& r = request(chunk.id);
   const int known = static_cast<int>(r.tokens.size());
-  // Its last row is not the last token's. (The budget may have room: that of somebody preempted.)
+  // The chunk stops short of the last known token, so no guess can follow it. This happens even
+  // with budget left, when a preempted request has returned its tokens.
   if (r.num_computed + chunk.num_tokens < known) return 0;
-  // A guess is at best the request's last token but one: after the last one nothing is asked for.
-  int room = std::min({lookahead_.num_guesses, budget, r.most_tokens - known - 1});
-  if (options().max_chunk > 0) room = std::min(room, options().max_chunk - chunk.num_tokens);
+  // A guess is at best the last token but one: the last token is never run.
+  int room = std::min({lookahead_.num_guesses, budget, r.num_prompt + r.max_tokens - known - 1});
+  const int max_chunk = scheduler_.options().max_chunk;
+  if (max_chunk > 0) room = std::min(room, max_chunk - chunk.num_tokens);
   if (may_take_blocks) return room;
   const lesson03::BlockTable& table = manager_->table(chunk.id);
   return std::min(room, table.block_size() - table.last_block_fill());
@@ -67,7 +69,7 @@ std::span<const int32_t> LookaheadScheduler::guesses(int64_t id) const {
 }
 
 void LookaheadScheduler::add_token(int64_t id, int32_t token) {
-  Scheduler::add_token(id, token);
+  scheduler_.add_token(id, token);
   const auto found = guesses_.find(id);
   if (found == guesses_.end()) return;
   std::vector<int32_t>& guesses = found->second;
@@ -80,7 +82,7 @@ void LookaheadScheduler::add_token(int64_t id, int32_t token) {
   update({&its_pass, 1});
 }
 
-/// What is left of a request's guesses was wrong. One that was preempted has lost their slots.
+/// The rest of a request's guesses was wrong. A preempted request has no slots to take back.
 void LookaheadScheduler::strike_out(int64_t id) {
   guesses_.erase(id);
   if (request(id).state == RequestState::kRunning) manager_->rewind(id, request(id).num_computed);
@@ -88,7 +90,7 @@ void LookaheadScheduler::strike_out(int64_t id) {
 
 bool LookaheadScheduler::finish(int64_t id) {
   guesses_.erase(id);
-  return Scheduler::finish(id);
+  return scheduler_.finish(id);
 }
 
 }  // namespace lesson09

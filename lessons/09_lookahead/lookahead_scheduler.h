@@ -4,6 +4,9 @@
 // that are drawn then say which of them were right.
 
 #include <map>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "drafter.h"
 #include "lookahead_manager.h"
@@ -22,31 +25,54 @@ struct LookaheadOptions {
 };
 void check(const LookaheadOptions& options);  // throws UserError for those that make no sense
 
-/// Lesson 08's scheduler decides as if there were no guesses; what it leaves of a pass's budget and
-/// of the pool may be used for them. So nobody waits or is preempted for a guess.
+/// Lesson 08's scheduler, which plans a pass as if there were no guesses, and a second step after
+/// it: guesses get what the pass leaves of its budget and of the pool. So no request waits or is
+/// preempted for a guess.
 ///
 /// Guesses are not among a request's tokens. An accepted one is a token whose pass has run already,
 /// a rejected one was never there.
-class LookaheadScheduler : public Scheduler {
+class LookaheadScheduler {
  public:
   /// Borrows the manager and the drafter.
   LookaheadScheduler(LookaheadManager& manager, Drafter& drafter, const SchedulerOptions& options,
                      const LookaheadOptions& lookahead = {});
 
-  /// The next pass, without guesses in its chunks. Guesses that nobody has judged are struck out.
-  const SchedulerOutput& schedule() override;
-  /// They run right after the request's chunk, in slots of their own; each gives a row of logits.
-  /// None: an empty list.
+  /// The next pass, without guesses in its chunks. Guesses of the last pass that were not judged
+  /// are struck out.
+  const SchedulerOutput& schedule();
+  /// The guesses of a request that run right after its chunk, in slots of their own; each gives a
+  /// row of logits. Empty if it has none.
   std::span<const int32_t> guesses(int64_t id) const;
 
   /// As Scheduler::add_token(). If the token is the next guess, that one is accepted: its K and V
   /// are there, and the request wants its next token, from the next row of logits. If not, the
   /// guesses that are left are struck out.
-  void add_token(int64_t id, int32_t token) override;
-  bool finish(int64_t id) override;
+  void add_token(int64_t id, int32_t token);
+  bool finish(int64_t id);
 
   int64_t num_proposed() const { return num_proposed_; }  // guesses that ran in a pass
   int64_t num_accepted() const { return num_accepted_; }  // and were right
+
+  // As lesson 08's:
+  void check_fits(int64_t id, size_t num_prompt, int max_tokens) const {
+    scheduler_.check_fits(id, num_prompt, max_tokens);
+  }
+  void submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
+              lesson08::RequestOptions options = {}) {
+    scheduler_.submit(id, prompt, max_tokens, std::move(options));
+  }
+  void update(std::span<const Chunk> chunks) { scheduler_.update(chunks); }
+  bool reset_prefix_cache(bool preempt_running = false) {
+    return scheduler_.reset_prefix_cache(preempt_running);
+  }
+  const ScheduledRequest& request(int64_t id) const { return scheduler_.request(id); }
+  bool wants_token(int64_t id) const { return scheduler_.wants_token(id); }
+  bool idle() const { return scheduler_.idle(); }
+  std::vector<int64_t> waiting() const { return scheduler_.waiting(); }
+  std::vector<int64_t> running() const { return scheduler_.running(); }
+  int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
+  const LookaheadManager& manager() const { return *manager_; }
+  void check() const { scheduler_.check(); }
 
  private:
   int room_for_guesses(const Chunk& chunk, int budget, bool may_take_blocks) const;
@@ -56,6 +82,7 @@ class LookaheadScheduler : public Scheduler {
   LookaheadManager* manager_;
   Drafter* drafter_;
   LookaheadOptions lookahead_;
+  Scheduler scheduler_;
   std::map<int64_t, std::vector<int32_t>> guesses_;  // of the last pass, not judged yet
   int64_t num_proposed_ = 0;
   int64_t num_accepted_ = 0;

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/table.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
-#include "common/program/streaming.h"
+#include "cli/model_drafter.h"
+#include "common/table.h"
 #include "engine.h"
-#include "program/model_drafter.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+#include "programs/streaming.h"
 
 namespace {
 

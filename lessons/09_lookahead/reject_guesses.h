@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 namespace lesson09 {
 

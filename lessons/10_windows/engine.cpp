@@ -3,63 +3,120 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/model/generation.h"
+#include "lessons/08_scheduler/scheduler.cpp"
+#include "qwen3/generation.h"
+
+template class lesson08::SchedulerOf<lesson10::KvCacheCoordinator>;
 
 namespace lesson10 {
 namespace {
 
+/// A model with as many layers as a block has room for.
+kv::ModelConfig config_of_group(const kv::ModelConfig& config) {
+  kv::ModelConfig in_cache = config;
+  in_cache.num_layers = layers_per_group(make_groups(config));
+  return in_cache;
+}
+
 /// Most tokens of one request in a pass.
-int most_at_once(const lesson08::SchedulerOptions& options) {
+int max_at_once(const lesson08::SchedulerOptions& options) {
   const int budget = options.max_tokens_per_pass;
   return options.max_chunk > 0 ? std::min(options.max_chunk, budget) : budget;
 }
 
-}  // namespace
-
-WindowsEngine::WindowsEngine(kv::Model& model, const PagedOptions& options,
-                             const ServeOptions& serve)
-    : ServingEngine(model, options, serve), groups_(make_groups(model.config())) {}
-
-std::unique_ptr<KvCacheManager> WindowsEngine::make_manager(BlockPool& pool,
-                                                            const CacheManagerOptions& options) {
-  return std::make_unique<KvCacheCoordinator>(pool, groups_, options,
-                                              most_at_once(scheduler_options()));
-}
-
-const KvCacheCoordinator* WindowsEngine::manager() const {
-  return static_cast<const KvCacheCoordinator*>(ServingEngine::manager());
-}
-
-std::unique_ptr<lesson08::ServingAttention> WindowsEngine::make_attention(
-    PagedKvCache& cache) const {
-  return std::make_unique<WindowedAttention>(model().config(), cache, groups_);
-}
-
-kv::ModelConfig WindowsEngine::cache_config() const {
-  kv::ModelConfig config = model().config();
-  config.num_layers = layers_per_group(groups_);
-  return config;
-}
-
-/// What one request after the other holds at most, as its manager would say.
-int64_t WindowsEngine::blocks_needed(std::span<const kv::Request> requests) const {
-  BlockPool none(1, options().block_size);
-  const KvCacheCoordinator asked(none, groups_, {}, most_at_once(scheduler_options()));
+/// Blocks of a pool in which the requests can all run at once.
+int pool_size(std::span<const kv::Request> requests, const PagedOptions& options,
+              const ServeOptions& serve, const kv::Model& model) {
+  BlockPool none(1, options.block_size);
+  const KvCacheCoordinator asked(none, make_groups(model.config()), {},
+                                 max_at_once(serve.scheduler));
   int64_t blocks = 0;
   for (const kv::Request& request : requests) {
-    blocks += asked.most_blocks(kv::tokens_to_compute(request));
+    blocks += asked.max_blocks(kv::tokens_to_compute(request));
   }
-  return blocks;
+  return lesson08::pool_size(blocks, config_of_group(model.config()), options, serve, model);
 }
 
-lesson03::BlockTables WindowsEngine::tables_of(std::span<const Chunk> chunks, int num_seqs) const {
+}  // namespace
+
+Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
+    : model_(model),
+      options_(lesson08::checked(options, serve)),
+      max_seq_len_(options.engine.max_seq_len),
+      pool_(options.num_blocks, options.block_size, free_order(serve)),
+      manager_(pool_, make_groups(model.config()),
+               {.hasher = serve.hasher,
+                .caching = serve.caching,
+                .max_blocks_per_request = blocks_for(max_seq_len_, options.block_size)},
+               max_at_once(serve.scheduler)),
+      cache_(config_of_group(model.config()), model.stream(), pool_.index().num_ids(),
+             options.block_size),
+      attention_(model.config(), cache_, manager_.groups()),
+      scheduler_(manager_, serve.scheduler),
+      chooser_(model, serve.choose_on_device),
+      padding_(lesson08::padding_table(options.block_size)) {
+  pool_.set_event_sink(serve.on_cache_event);
+}
+
+void Server::check(int64_t id, const kv::Request& request) const {
+  kv::check_request(request, id, model_.config());
+  kv::check_seq_len_limit(request, id, max_seq_len_);
+  chooser_.check(id, request);
+  if (request.max_tokens > 0) {
+    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
+  }
+}
+
+void Server::submit(int64_t id, const kv::Request& request, RequestOptions options) {
+  check(id, request);
+  lesson08::TokenStreams stream;
+  stream.emplace(id, kv::TokenStream(request));
+  streams_.reserve(streams_.size() + 1);
+  scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
+  streams_.merge(stream);  // allocates nothing
+}
+
+bool Server::abort(int64_t id) {
+  streams_.erase(id);
+  return scheduler_.finish(id);
+}
+
+/// The tables of a pass in each group, group after group. Padding comes after the chunks.
+lesson03::BlockTables Server::tables_of(std::span<const Chunk> chunks, int num_seqs) const {
   lesson03::BlockTables tables;
-  for (int group = 0; group < manager()->num_groups(); ++group) {
-    for (const Chunk& chunk : chunks) tables.push_back(&manager()->table(chunk.id, group));
-    tables.resize(static_cast<size_t>((group + 1) * num_seqs), &padding());
+  for (int group = 0; group < manager_.num_groups(); ++group) {
+    for (const Chunk& chunk : chunks) tables.push_back(&manager_.table(chunk.id, group));
+    tables.resize(static_cast<size_t>((group + 1) * num_seqs), &padding_);
   }
   return tables;
 }
+
+StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
+  if (std::exchange(reset_wanted_, false)) scheduler_.reset_prefix_cache(true);
+  const lesson08::SchedulerOutput& output = scheduler_.schedule();
+  if (output.chunks.empty()) return {.preempted = output.preempted};
+  if (on_pass) on_pass(scheduler_, output);
+  kv::PassRows rows;
+  for (const Chunk& chunk : output.chunks) {
+    lesson08::add_rows(scheduler_.request(chunk.id), chunk, rows);
+  }
+  lesson08::pad_decodes(rows, options_.pad_decodes_to);
+  attention_.set_tables(tables_of(output.chunks, rows.num_seqs()));
+  chooser_.run(rows, attention_);
+  scheduler_.update(output.chunks);
+  return lesson08::deliver(rows, output, chooser_, scheduler_, streams_);
+}
+
+WindowsEngine::WindowsEngine(kv::Model& model, const PagedOptions& options,
+                             const ServeOptions& serve)
+    : EngineOf(
+          model, options, serve,
+          [=, &model](std::span<const kv::Request> requests) {
+            return pool_size(requests, options, serve, model);
+          },
+          [=, &model](const PagedOptions& sized) {
+            return std::make_unique<Server>(model, sized, serve);
+          }) {}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   PagedOptions of_groups = options;

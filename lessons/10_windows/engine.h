@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kv_cache_coordinator.h"
-#include "lessons/08_scheduler/engine.h"
+#include "lessons/08_scheduler/serve.h"
 #include "windowed_attention.h"
 
 namespace lesson10 {
@@ -15,27 +15,53 @@ namespace lesson10 {
 using lesson03::PagedKvCache;
 using lesson03::PagedOptions;
 using lesson08::Chunk;
+using lesson08::PassObserver;
+using lesson08::RequestOptions;
 using lesson08::ServeOptions;
+using lesson08::StepOutput;
 
-/// Serves as lesson 08 does, with fewer bytes if layers have windows. options.num_blocks counts
-/// blocks of a group.
-class WindowsEngine : public lesson08::ServingEngine {
+/// Serves as lesson 08's server does, with fewer bytes if layers have windows. options.num_blocks
+/// counts blocks of a group.
+class Server {
  public:
-  WindowsEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
+  using Scheduler = lesson08::SchedulerOf<KvCacheCoordinator>;
 
-  const std::vector<KvCacheGroup>& groups() const { return groups_; }
-  /// Null before the first call.
-  const KvCacheCoordinator* manager() const;
+  /// Borrows the model. options.num_blocks is at least 1.
+  Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
+
+  // As lesson 08's server:
+  void check(int64_t id, const kv::Request& request) const;
+  void submit(int64_t id, const kv::Request& request, RequestOptions options = {});
+  bool abort(int64_t id);
+  StepOutput step(const PassObserver<Scheduler>& on_pass = {});
+  bool idle() const { return scheduler_.idle(); }
+  void reset_prefix_cache() { reset_wanted_ = true; }
+  const Scheduler& scheduler() const { return scheduler_; }
+  const KvCacheCoordinator& manager() const { return manager_; }
+  const PagedKvCache& cache() const { return cache_; }
+  const lesson08::TokenChooser& chooser() const { return chooser_; }
 
  private:
-  std::unique_ptr<KvCacheManager> make_manager(BlockPool& pool,
-                                               const CacheManagerOptions& options) override;
-  std::unique_ptr<lesson08::ServingAttention> make_attention(PagedKvCache& cache) const override;
-  kv::ModelConfig cache_config() const override;
-  int64_t blocks_needed(std::span<const kv::Request> requests) const override;
-  lesson03::BlockTables tables_of(std::span<const Chunk> chunks, int num_seqs) const override;
+  lesson03::BlockTables tables_of(std::span<const Chunk> chunks, int num_seqs) const;
 
-  std::vector<KvCacheGroup> groups_;
+  kv::Model& model_;
+  ServeOptions options_;
+  int max_seq_len_;
+  BlockPool pool_;
+  KvCacheCoordinator manager_;   // borrows pool_
+  PagedKvCache cache_;           // of as many layers as a group has
+  WindowedAttention attention_;  // borrows cache_
+  Scheduler scheduler_;          // borrows manager_
+  lesson08::TokenChooser chooser_;
+  lesson08::TokenStreams streams_;  // of the scheduler's requests
+  BlockTable padding_;              // the null block
+  bool reset_wanted_ = false;
+};
+
+/// A server for the ladder. options.num_blocks 0: see lesson08::pool_size().
+class WindowsEngine : public lesson08::EngineOf<Server> {
+ public:
+  WindowsEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 };
 
 /// options.num_blocks are blocks of all layers, as in the other lessons: the pool gets as many

@@ -1,6 +1,5 @@
 // The CUDA twin of group_slot_mapping. A launch for each group would cost a few microseconds each,
-// and there is next to nothing to do in any of them: one grid has all groups. As in lesson 08 the
-// CTAs are on the chip when the tables come.
+// and there is next to nothing to do in any of them: one grid has all groups.
 
 #include "group_slot_mapping.h"
 
@@ -13,8 +12,6 @@ constexpr int kThreadsPerCta = 256;
 
 /// Grid: (num_seqs, num_groups). The CTA's threads take the sequence's rows in turn.
 __global__ void group_slot_mapping_kernel(GroupSlotMappingArgs args) {
-  kv::let_successors_start();
-  kv::wait_for_predecessors();
   const auto seq = static_cast<int>(blockIdx.x);
   const auto own = of_group(args, static_cast<int>(blockIdx.y));
   const int end = own.first_row[seq + 1];
@@ -27,12 +24,11 @@ __global__ void group_slot_mapping_kernel(GroupSlotMappingArgs args) {
 }  // namespace
 
 void group_slot_mapping_cuda(const GroupSlotMappingArgs& args, const kv::Stream& stream) {
-  if (args.first.num_rows == 0) return;
-  const dim3 grid(static_cast<unsigned>(args.first.num_seqs),
+  if (args.rows.num_rows == 0) return;
+  const dim3 grid(static_cast<unsigned>(args.rows.num_seqs),
                   static_cast<unsigned>(args.num_groups));
-  kv::launch_dependent(group_slot_mapping_kernel,
-                       {grid, dim3(kThreadsPerCta), 0, "launching group_slot_mapping"}, stream,
-                       args);
+  kv::launch(group_slot_mapping_kernel,
+             {grid, dim3(kThreadsPerCta), 0, "launching group_slot_mapping"}, stream, args);
 }
 
 }  // namespace lesson10

@@ -5,25 +5,27 @@
 
 #include <cstdint>
 
-#include "common/base/device.h"
-#include "common/base/host_device.h"
+#include "common/device.h"
+#include "common/host_device.h"
 #include "lessons/08_scheduler/compute_slot_mapping.h"
 
 namespace lesson10 {
 
-/// The rows of the pass are the same in all groups. Tables and slots are each group's own, and
-/// stand one group after the other:
-///   block_tables [num_groups, num_seqs, max_blocks_per_seq], slot_mapping [num_groups, num_rows]
+inline constexpr int kMaxGroups = 64;
+
+/// The rows of the pass are the same in all groups. Each group has block tables of its own, and
+/// slots of its own, which stand one group after the other: slot_mapping [num_groups, num_rows].
 struct GroupSlotMappingArgs {
-  lesson08::ComputeSlotMappingArgs first;  // of group 0
-  int num_groups = 0;
+  lesson08::ComputeSlotMappingArgs rows = {};    // its block_tables are not used
+  int num_groups = 0;                            // at most kMaxGroups
+  const int32_t* block_tables[kMaxGroups] = {};  // of each group: [num_seqs, max_blocks_per_seq]
 };
 
 /// Lesson 08's arguments, for one group.
 KV_HOST_DEVICE static inline lesson08::ComputeSlotMappingArgs of_group(
     const GroupSlotMappingArgs& args, int group) {
-  lesson08::ComputeSlotMappingArgs own = args.first;
-  own.block_tables += int64_t{group} * own.num_seqs * own.max_blocks_per_seq;
+  lesson08::ComputeSlotMappingArgs own = args.rows;
+  own.block_tables = args.block_tables[group];
   own.slot_mapping += int64_t{group} * own.num_rows;
   return own;
 }

@@ -1,13 +1,12 @@
 #pragma once
 
-// One manager for each group, and what they must agree on: a request gets slots in all groups or in
-// none, and begins with what all of them have. Source: vLLM's HybridKVCacheCoordinator (v0.22.1:
-// vllm/v1/core/kv_cache_coordinator.py).
+// One manager for each group, and what the groups must agree on: a request gets slots in all groups
+// or in none, and begins with what all of them have. Source: vLLM's HybridKVCacheCoordinator
+// (v0.22.1: vllm/v1/core/kv_cache_coordinator.py).
 
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "kv_cache_groups.h"
@@ -21,58 +20,74 @@ using lesson06::CacheManagerOptions;
 using lesson06::ComputedBlocks;
 using lesson07::KvCacheManager;
 
-/// Lesson 06's manager is that of group 0, and proves every prefix; the others are
-/// SlidingWindowManagers. To the scheduler it is one manager. With one group it is lesson 06's.
+/// Has lesson 06's manager for group 0, which proves every prefix, and a SlidingWindowManager for
+/// each other group. It has the functions that lesson 08's scheduler asks for (KvManager), and they
+/// keep the promises that lesson 06 makes, for all groups together.
 ///
-/// ComputedBlocks::block_ids are here [num_groups, chain.num_blocks], and what allocate_slots()
-/// returns is [num_groups, new blocks]: group after group.
-class KvCacheCoordinator : public KvCacheManager {
+/// ComputedBlocks::block_ids are here [num_groups, chain.num_blocks], group after group.
+class KvCacheCoordinator {
  public:
-  /// Borrows the pool, whose blocks are those of any group. `max_new_tokens`: no request gets more
-  /// slots at once; 0: no limit (most_blocks() asks). Throws std::invalid_argument unless group 0
-  /// is there and has no window.
+  /// Borrows the pool; a block of it may serve any group. No request gets more than max_new_tokens
+  /// slots at once, which bounds max_blocks(); 0 means no limit. Throws std::invalid_argument
+  /// unless group 0 is there and has no window.
   KvCacheCoordinator(BlockPool& pool, std::vector<KvCacheGroup> groups,
                      const CacheManagerOptions& options = {}, int max_new_tokens = 0);
 
   /// The longest prefix that every group has: group 0 all of it, the others what the next query
-  /// sees. Each group may shorten what the one before it has found, so they are asked again until
-  /// nothing changes.
+  /// sees. Each group may shorten what the group before it has found, so the groups are asked again
+  /// until nothing changes.
   ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
-                                     bool skip_reading = false) const override;
+                                     bool skip_reading = false) const;
 
-  /// First of all, what has fallen out of the request's windows is given back: all tokens that have
-  /// a slot are computed by now. What becomes free by this counts as free.
+  /// First gives back the blocks that have fallen out of the request's windows: all its tokens that
+  /// have a slot are computed by now. Blocks that become free by this count as free. Returns group
+  /// 0's new blocks.
   std::optional<std::span<const int32_t>> allocate_slots(
       int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone,
-      int must_fit = 0) override;
+      int must_fit = 0);
 
   void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
-                    int num_computed) override;
-  void free(int64_t id) override;
+                    int num_computed);
+  void free(int64_t id);
+  bool reset_prefix_cache() { return full_.reset_prefix_cache(); }
 
-  int64_t most_blocks(int64_t num_tokens) const override;
-  int64_t num_slots_used() const override;
-
-  int num_groups() const { return static_cast<int>(groups_.size()); }
-  const std::vector<KvCacheGroup>& groups() const { return groups_; }
-  using KvCacheManager::table;  // group 0's
+  bool holds(int64_t id) const { return full_.holds(id); }
+  const BlockTable& table(int64_t id) const { return full_.table(id); }  // group 0's
   const BlockTable& table(int64_t id, int group) const;
   /// Entries in front of a group's table that are null blocks.
   int first_block(int64_t id, int group) const;
+  int num_groups() const { return static_cast<int>(groups_.size()); }
+  const std::vector<KvCacheGroup>& groups() const { return groups_; }
+  const KvCacheManager& full() const { return full_; }  // group 0's
+  const BlockPool& pool() const { return *pool_; }
+  int block_size() const { return full_.block_size(); }
+  int64_t max_blocks(int64_t num_tokens) const;
+  /// Later tokens take over the blocks that have fallen out by then, so a group counts at most what
+  /// it holds at once.
+  int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const;
+  int64_t num_slots_used() const;
+  const lesson06::PrefixCacheStats& prefix_cache_stats() const {
+    return full_.prefix_cache_stats();
+  }
+  void check() const;
 
  private:
   std::optional<std::span<const int32_t>> grow(int64_t id, int num_new_tokens);
   std::optional<std::span<const int32_t>> start(int64_t id, int num_new_tokens,
-                                                const ComputedBlocks& computed, int must_fit);
-  std::span<const int32_t> extend(int64_t id, int num_tokens, int num_blocks);
-  std::unordered_map<int32_t, int> count_tables() const override;
+                                                const ComputedBlocks& computed);
+  std::optional<std::span<const int32_t>> extend(int64_t id, int num_new_tokens, int num_blocks);
 
-  int64_t most_in_group(size_t group, int64_t num_tokens) const;
+  int64_t max_in_group(size_t group, int64_t num_tokens) const;
+  int64_t num_revived(std::span<const int32_t> hits) const;
   const SlidingWindowManager& sliding(int group) const;
 
+  BlockPool* pool_;
   std::vector<KvCacheGroup> groups_;
+  CacheManagerOptions options_;
+  int max_new_tokens_;
+  KvCacheManager full_;                        // of group 0
   std::vector<SlidingWindowManager> sliding_;  // [num_groups - 1], of group 1 and after
-  int max_blocks_per_request_, max_new_tokens_;
+  std::vector<int32_t> new_blocks_;            // [pool's num_blocks], of which extend() uses some
 };
 
 }  // namespace lesson10

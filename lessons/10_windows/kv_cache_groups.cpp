@@ -69,8 +69,8 @@ std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups) {
 }
 
 PrefixId in_group(PrefixId prefix, int group) {
-  constexpr PrefixId kMostGroups = 1 << 16;  // an index would give out 2^47 numbers before two meet
-  return -1 - (prefix * kMostGroups + group);
+  constexpr PrefixId kMaxGroups = 1 << 16;  // an index would give out 2^47 numbers before two meet
+  return -1 - (prefix * kMaxGroups + group);
 }
 
 BlockKey in_group(const BlockKey& key, PrefixId prefix, int group) {

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "common/model/config.h"
 #include "lessons/07_lru_eviction/block_pool.h"
+#include "qwen3/config.h"
 
 namespace lesson10 {
 

@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "common/base/table.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
-#include "common/program/streaming.h"
+#include "cli/held_blocks.h"
+#include "common/table.h"
 #include "engine.h"
-#include "program/held_blocks.h"
+#include "lessons/08_scheduler/engine.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+#include "programs/streaming.h"
 
 namespace {
 
@@ -129,7 +130,7 @@ void generate(const Options& options) {
       });
   printer.finish();
   console.print("\n");
-  print_groups(console, engine.groups(), last);
+  print_groups(console, engine.manager()->groups(), last);
   nlohmann::json document = kv::json_of(result.generated, tokenizer, generate.prompts);
   if (!kv::interrupted()) {
     const auto plain = lesson08::ServingEngine(model, {.block_size = options.block_size}, serve)
@@ -142,7 +143,7 @@ void generate(const Options& options) {
   }
   document["lesson"] = "10";
   document["device"] = kv::name_of(model.device());
-  document["groups"] = json_of(engine.groups());
+  document["groups"] = json_of(engine.manager()->groups());
   document["tables"] = last.of_group;
   kv::write_json(generate.json_file, document);
 }

@@ -51,7 +51,7 @@ int SlidingWindowManager::num_skipped_tokens(int num_computed) const {
   return window_ > 0 ? std::max(0, num_computed - window_ + 1) : 0;
 }
 
-int64_t SlidingWindowManager::most_blocks(int64_t num_tokens, int max_new_tokens) const {
+int64_t SlidingWindowManager::max_blocks(int64_t num_tokens, int max_new_tokens) const {
   const int64_t size = pool_->block_size();
   const int64_t all = (num_tokens + size - 1) / size;
   if (window_ == 0 || max_new_tokens == 0) return all;
@@ -136,6 +136,12 @@ std::span<const int32_t> SlidingWindowManager::held_blocks(const Request& of) co
 const BlockTable& SlidingWindowManager::table(int64_t id) const { return request(id).table; }
 
 int SlidingWindowManager::first_block(int64_t id) const { return request(id).num_null; }
+
+std::vector<int64_t> SlidingWindowManager::requests() const {
+  std::vector<int64_t> ids;
+  for (const auto& [id, of] : requests_) ids.push_back(id);
+  return ids;
+}
 
 void SlidingWindowManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
   for (const auto& [id, of] : requests_) {

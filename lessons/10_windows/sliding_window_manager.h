@@ -34,7 +34,7 @@ class SlidingWindowManager {
   int num_skipped_tokens(int num_computed) const;
   /// Blocks that a request of num_tokens tokens holds at most at once, if no pass computes more
   /// than max_new_tokens of them. 0: no limit.
-  int64_t most_blocks(int64_t num_tokens, int max_new_tokens) const;
+  int64_t max_blocks(int64_t num_tokens, int max_new_tokens) const;
 
   /// The longest prefix that this group can go on after, within the blocks `full`, a run of group
   /// 0's that was found: table entries for it, null blocks and then those that a next query sees.
@@ -42,10 +42,12 @@ class SlidingWindowManager {
   std::vector<int32_t> find_longest_cache_hit(std::span<const int32_t> full,
                                               int64_t& num_refused) const;
 
-  /// A new request, with these entries and room for num_blocks. Takes no references yet. Nothing
-  /// that comes after it allocates memory, up to so many blocks.
+  /// A new request with these entries, and room for num_blocks blocks. Takes no references yet. A
+  /// request that grows no further allocates no memory.
   void add(int64_t id, std::span<const int32_t> entries, int num_blocks);
-  /// Room for so many more blocks.
+  /// Takes the references of a request that was added.
+  void touch(int64_t id) { pool_->touch(held_blocks(request(id))); }
+  /// Room for num_new_blocks more blocks.
   void reserve(int64_t id, int num_new_blocks);
   /// num_tokens more tokens, in these new blocks.
   void extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks);
@@ -67,6 +69,7 @@ class SlidingWindowManager {
   /// Its entries before first_block() are null blocks.
   const BlockTable& table(int64_t id) const;
   int first_block(int64_t id) const;
+  std::vector<int64_t> requests() const;
   /// Throws std::logic_error unless each table has null blocks in front and blocks after them, as
   /// many as its tokens fill. Counts the tables that hold each block.
   void count_tables(std::unordered_map<int32_t, int>& num_tables) const;

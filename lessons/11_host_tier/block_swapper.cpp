@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "swap_blocks.h"
 
 namespace lesson11 {
@@ -21,50 +21,51 @@ BlockSwapper::~BlockSwapper() {
   }
 }
 
-Ticket BlockSwapper::start(Way way, std::span<const BlockMove> moves) {
-  Batch batch{.ticket = last_ + 1,
-              .num_risen = way == Way::kUp ? moves.size() : 0,
-              .begin = kv::Event(stream_.device()),
-              .end = kv::Event(stream_.device())};
+Job BlockSwapper::start(Way way, std::span<const BlockMove> moves) {
+  InFlight job{.job = last_ + 1,
+               .num_loaded = way == Way::kLoad ? moves.size() : 0,
+               .begin = kv::Event(stream_.device()),
+               .end = kv::Event(stream_.device())};
   passes_so_far_.record(passes_);
   passes_so_far_.let_wait(stream_);
-  batch.begin.record(stream_);
+  job.begin.record(stream_);
   try {
     swap_blocks({.cache = &cache_, .host = &host_, .way = way, .moves = moves}, stream_);
-    batch.end.record(stream_);
-    under_way_.push_back(std::move(batch));
+    job.end.record(stream_);
+    in_flight_.push_back(std::move(job));
   } catch (...) {
-    stream_.synchronize();  // nobody would know of these copies
+    stream_.synchronize();  // copies that run now belong to no job
     throw;
   }
-  return last_ = under_way_.back().ticket;
+  return last_ = in_flight_.back().job;
 }
 
-Ticket BlockSwapper::completed() {
-  while (!under_way_.empty() && under_way_.front().end.done()) finish_first();
-  return last_ - std::ssize(under_way_);
+Job BlockSwapper::completed() {
+  while (!in_flight_.empty() && in_flight_.front().end.done()) complete_first();
+  return last_ - std::ssize(in_flight_);
 }
 
-void BlockSwapper::wait(Ticket ticket) {
-  while (!under_way_.empty() && under_way_.front().ticket <= ticket) {
-    under_way_.front().end.wait();
-    finish_first();
+void BlockSwapper::wait(Job job) {
+  while (!in_flight_.empty() && in_flight_.front().job <= job) {
+    in_flight_.front().end.wait();
+    complete_first();
   }
 }
 
-void BlockSwapper::let_passes_wait(Ticket ticket) {
-  for (const Batch& batch : under_way_) {
-    if (batch.ticket == ticket) batch.end.let_wait(passes_);
+void BlockSwapper::let_passes_wait(Job job) {
+  for (const InFlight& one : in_flight_) {
+    if (one.job == job) one.end.let_wait(passes_);
   }
 }
 
-void BlockSwapper::finish_first() {
-  const Batch& batch = under_way_.front();
-  if (batch.num_risen > 0) {
-    const double now = batch.end.seconds_since(batch.begin) / static_cast<double>(batch.num_risen);
-    seconds_per_block_ = smoothed(seconds_per_block_, now);
+void BlockSwapper::complete_first() {
+  const InFlight& first = in_flight_.front();
+  if (first.num_loaded > 0) {
+    const double seconds = first.end.seconds_since(first.begin);
+    seconds_per_block_ =
+        smoothed(seconds_per_block_, seconds / static_cast<double>(first.num_loaded));
   }
-  under_way_.pop_front();
+  in_flight_.pop_front();
 }
 
 }  // namespace lesson11

@@ -5,46 +5,52 @@
 #include <deque>
 #include <span>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "host_blocks.h"
 #include "transfers.h"
 
 namespace lesson11 {
 
-/// On the CPU a batch is done when start() returns.
+/// On the CPU a job is complete when start() returns.
 class BlockSwapper final : public Transfers {
  public:
   /// Borrows all three. `passes` is the stream on which the model runs.
   BlockSwapper(PagedKvCache& cache, const HostBlocks& host, const kv::Stream& passes);
-  /// Waits for what is under way.
+  /// Waits for the jobs in flight.
   ~BlockSwapper() override;
 
-  /// Begins when what is queued on `passes` now is done: that may still write what sinks, and read
-  /// what is overwritten.
-  Ticket start(Way way, std::span<const BlockMove> moves) override;
-  Ticket completed() override;
-  void wait(Ticket ticket) override;
-  double seconds_per_block() const override { return seconds_per_block_; }
+  /// The copies begin after all work that is queued on `passes` now: it may still write what is
+  /// offloaded, or read what a load overwrites.
+  Job start(Way way, std::span<const BlockMove> moves) override;
+  Job completed() override;
+  void wait(Job job) override;
 
-  /// What is queued on `passes` from now on begins after this batch. The host does not wait.
-  void let_passes_wait(Ticket ticket);
+  /// Work queued on `passes` from now on begins after the job. The host does not wait.
+  void let_passes_wait(Job job);
+  /// Time to load a block: the exponential moving average over jobs; 0 means no load yet.
+  double seconds_per_block() const { return seconds_per_block_; }
 
  private:
-  struct Batch {
-    Ticket ticket;
-    size_t num_risen;  // blocks; 0: they sink
+  struct InFlight {
+    Job job;
+    size_t num_loaded;  // blocks; 0 for an offload
     kv::Event begin, end;
   };
-  void finish_first();
+  void complete_first();
 
   PagedKvCache& cache_;
   const HostBlocks& host_;
   const kv::Stream& passes_;
   kv::Stream stream_;
   kv::Event passes_so_far_;
-  std::deque<Batch> under_way_;  // in order
-  Ticket last_ = 0;
+  std::deque<InFlight> in_flight_;  // in their order
+  Job last_ = 0;
   double seconds_per_block_ = 0;
 };
+
+/// Exponential moving average with one sample more; 0 means no sample yet.
+inline double smoothed(double average, double sample) {
+  return average == 0 ? sample : 0.75 * average + 0.25 * sample;
+}
 
 }  // namespace lesson11

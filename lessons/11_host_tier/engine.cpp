@@ -1,101 +1,144 @@
 #include "engine.h"
 
-#include <algorithm>
-#include <exception>
+#include <chrono>
 #include <utility>
 #include <vector>
 
-#include "fingerprint.h"
-#include "tiers.h"
+// Lesson 08's scheduler, made for this lesson's manager.
+#include "lessons/08_scheduler/scheduler.cpp"
+
+template class lesson08::SchedulerOf<lesson11::HostTierManager>;
 
 namespace lesson11 {
 namespace {
 
-/// Fewer tokens say little of what a prompt's take: a pass reads all weights for them.
-constexpr int kTokensToMeasure = 32;
+/// Fewer rows say little of what a prompt's tokens take: a pass reads all weights for them.
+constexpr int kRowsToMeasure = 32;
 
 }  // namespace
 
-TieredEngine::TieredEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
-                           const HostTierOptions& tiers)
-    : ServingEngine(model, options, serve), tier_options_(tiers) {}
+bool is_worth_loading(LoadPolicy policy, const Rates& rates, int block_size) {
+  if (policy != LoadPolicy::kQuicker) return policy == LoadPolicy::kAlways;
+  const double compute = rates.seconds_per_token * block_size;
+  return compute == 0 || rates.seconds_per_block < compute;
+}
 
-/// A restart finds what was in memory.
-TieredEngine::~TieredEngine() {
-  if (manager() == nullptr || tier_options_.file.empty()) return;
-  try {
-    tiered_->flush();
-  } catch (const std::exception&) {  // the file lacks it then, and that costs a miss
+void load_waiting(const Scheduler& scheduler, HostTierManager& manager) {
+  int64_t room = manager.pool().num_free();
+  auto may_start = scheduler.options().max_running - std::ssize(scheduler.running());
+  for (const int64_t id : scheduler.waiting()) {
+    const lesson08::ScheduledRequest& request = scheduler.request(id);
+    if (may_start-- <= 0 || request.options.skip_reading_prefix_cache) return;
+    if (!manager.load(id, request.tokens, request.hashes, room)) return;
   }
 }
 
-const TieredManager* TieredEngine::manager() const {
-  return ServingEngine::manager() == nullptr ? nullptr : tiered_;
+std::shared_ptr<const HostBlocks> make_host_blocks(const kv::Model& model,
+                                                   const PagedOptions& options,
+                                                   const HostTierOptions& tier) {
+  if (options.num_blocks == 0) return nullptr;
+  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
+  const int64_t bytes = model.config().kv_bytes_per_token(element) * options.block_size;
+  const int num_blocks =
+      tier.host_blocks > 0
+          ? tier.host_blocks
+          : default_host_blocks(options.num_blocks, bytes, kv::memory_of(kv::Device::kCpu).free);
+  return std::make_shared<const HostBlocks>(bytes, model.device(), num_blocks + 1);
 }
 
-std::unique_ptr<KvCacheManager> TieredEngine::make_manager(BlockPool& pool,
-                                                           const CacheManagerOptions& options) {
-  const int host_blocks = tier_options_.host_blocks > 0 ? tier_options_.host_blocks
-                                                        : default_tier_blocks(pool.num_blocks());
-  HostTier host = make_host_tier(cache(), model().stream(), host_blocks);
-  swapper_ = host.swapper;
-  std::vector<Tier> tiers;
-  tiers.push_back(std::move(host.tier));
-  PrefixId first_prefix = 0;
-  if (!tier_options_.file.empty()) {
-    const FileShape shape{.fingerprint = fingerprint_of(model()),
-                          .block_size = cache().block_size(),
-                          .bytes_per_block = cache().bytes_per_block()};
-    FileTier file = make_file_tier(tier_options_.file, shape,
-                                   tier_options_.file_blocks > 0 ? tier_options_.file_blocks
-                                                                 : default_tier_blocks(host_blocks),
-                                   host.blocks);
-    first_prefix = file.first_prefix;
-    tiers.push_back(std::move(file.tier));
+Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
+               const HostTierOptions& tier, std::shared_ptr<const HostBlocks> host)
+    : model_(model),
+      options_(serve),
+      tier_(tier),
+      max_seq_len_(options.engine.max_seq_len),
+      pool_(options.num_blocks, options.block_size, serve.free_order),
+      cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
+      host_(std::move(host)),
+      host_pool_(host_->num_ids() - 1, options.block_size),
+      swapper_(cache_, *host_, model.stream()),
+      attention_(model.config(), cache_),
+      manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
+      scheduler_(manager_, serve.scheduler),
+      chooser_(model, serve.choose_on_device),
+      padding_(options.block_size) {
+  pool_.set_event_sink(serve.on_cache_event);
+  padding_.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
+}
+
+void Server::check(int64_t id, const kv::Request& request) const {
+  kv::check_request(request, id, model_.config());
+  kv::check_seq_len_limit(request, id, max_seq_len_);
+  chooser_.check(id, request);
+  if (request.max_tokens > 0) {
+    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
   }
-  auto manager = std::make_unique<TieredManager>(pool, std::move(tiers), options,
-                                                 tier_options_.tiers, first_prefix);
-  tiered_ = manager.get();
-  return manager;
 }
 
-std::unique_ptr<lesson08::Scheduler> TieredEngine::make_scheduler(KvCacheManager&) {
-  return std::make_unique<TieredScheduler>(*tiered_, scheduler_options(), tier_options_.policy);
+void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
+  check(id, request);
+  lesson08::TokenStreams stream;
+  stream.emplace(id, kv::TokenStream(request));
+  streams_.reserve(streams_.size() + 1);
+  scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
+  streams_.merge(stream);  // allocates nothing
 }
 
-/// Nothing to run: what is being copied comes first.
-void TieredEngine::before_pass(lesson08::Scheduler& scheduler, const SchedulerOutput& output) {
-  if (output.chunks.empty()) return tiered_->wait_for_a_move();
-  if (const Ticket ticket = tiered_->take_write_ticket(); ticket > 0) {
-    swapper_->let_passes_wait(ticket);
+bool Server::abort(int64_t id) {
+  streams_.erase(id);
+  const bool was_there = scheduler_.finish(id);
+  if (idle()) manager_.finish_loads();  // of a request that was to begin with them
+  return was_there;
+}
+
+StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
+  if (std::exchange(reset_wanted_, false)) scheduler_.reset_prefix_cache(true);
+  manager_.complete();  // blocks that have been loaded can be found from now on
+  if (is_worth_loading(tier_.policy, rates(), manager_.block_size())) {
+    load_waiting(scheduler_, manager_);
   }
-  rates_.seconds_per_block.clear();
-  for (int tier = 0; tier < tiered_->num_tiers(); ++tier) {
-    rates_.seconds_per_block.push_back(tiered_->transfers(tier).seconds_per_block());
+  const lesson08::SchedulerOutput& output = scheduler_.schedule();
+  if (output.chunks.empty()) {
+    manager_.wait_for_load();  // nothing to run before it is complete
+    return {.preempted = output.preempted};
   }
-  static_cast<TieredScheduler&>(scheduler).set_rates(rates_);
-  pass_began_ = std::chrono::steady_clock::now();
+  if (on_pass) on_pass(scheduler_, output);
+  kv::PassRows rows;
+  for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
+  lesson08::pad_decodes(rows, options_.pad_decodes_to);
+  attention_.set_tables(tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
+  swapper_.let_passes_wait(manager_.take_write_job());
+  run(rows);
+  scheduler_.update(output.chunks);  // blocks that became full can be found from now on
+  StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
+  manager_.offload(tier_.offload_ahead, tier_.min_hits_to_offload);  // beside the next pass
+  return step;
 }
 
-/// What sinks now is copied beside the next pass, unless that one takes the blocks: then it waits.
-void TieredEngine::after_pass(lesson08::Scheduler&, const SchedulerOutput& output) {
-  tiered_->sink();
-  int tokens = 0;
-  for (const Chunk& chunk : output.chunks) tokens += chunk.num_tokens;
-  if (tokens < kTokensToMeasure) return;
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - pass_began_;
-  rates_.seconds_per_token = smoothed(rates_.seconds_per_token, took.count() / tokens);
+void Server::run(const kv::PassRows& rows) {
+  const auto begin = std::chrono::steady_clock::now();
+  chooser_.run(rows, attention_);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (rows.num_rows() < kRowsToMeasure) return;
+  seconds_per_token_ = smoothed(seconds_per_token_, took.count() / rows.num_rows());
 }
 
-void TieredEngine::add_counters(const lesson08::Scheduler& scheduler,
-                                kv::EngineCounters& counters) const {
-  const auto& tiered = static_cast<const TieredScheduler&>(scheduler);
-  counters.by_name["found_tokens"] = tiered.num_found_tokens();
-  counters.by_name["loaded_tokens"] = tiered.num_loaded_tokens();
-}
+HostTierEngine::HostTierEngine(kv::Model& model, const PagedOptions& options,
+                               const ServeOptions& serve, const HostTierOptions& tier)
+    : EngineOf(
+          model, options, serve,
+          [=, &model](std::span<const kv::Request> requests) {
+            return pool_size(lesson03::blocks_needed(requests, options.block_size), model.config(),
+                             options, serve, model);
+          },
+          [=, &model, host = make_host_blocks(model, options, tier)](const PagedOptions& sized) {
+            return std::make_unique<Server>(
+                model, sized, serve, tier,
+                host != nullptr ? host : make_host_blocks(model, sized, tier));
+          }) {}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
-  return std::make_unique<TieredEngine>(model, options);
+  return std::make_unique<HostTierEngine>(model, options);
 }
 
 }  // namespace lesson11

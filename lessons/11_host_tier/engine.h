@@ -1,61 +1,105 @@
 #pragma once
 
-// Lesson 08's server with pools below the device's: host memory, and a file.
+// Lesson 08's server with a pool in the host's memory beside the device's.
 
-#include <chrono>
-#include <filesystem>
 #include <memory>
 
 #include "block_swapper.h"
-#include "file_transfers.h"
+#include "host_tier_manager.h"
 #include "lessons/08_scheduler/engine.h"
-#include "tiered_scheduler.h"
 
 namespace lesson11 {
 
 using lesson03::PagedOptions;
 using lesson08::ServeOptions;
+using lesson08::StepOutput;
+
+enum class LoadPolicy {
+  kQuicker,  // load a block if that takes less time than computing it; load until both are known
+  kAlways,
+  kNever,  // compute; nothing is loaded
+};
 
 struct HostTierOptions {
-  int host_blocks = 0;              // 0: four times those of the device
-  std::filesystem::path file = {};  // empty: there is no file
-  int file_blocks = 0;              // 0: four times those of the host
+  int host_blocks = 0;  // 0: see default_host_blocks()
   LoadPolicy policy = LoadPolicy::kQuicker;
-  TierOptions tiers{};
+  /// The next victims of the device have copies in the host: this number of them.
+  int offload_ahead = 64;
+  /// Requests that must have found a block before it is worth a copy. (vLLM's store_threshold.)
+  int min_hits_to_offload = 0;
 };
 
-/// Serves as lesson 08 does, and computes nothing again that one of the pools still has. What a
-/// serve() leaves on the device and on the host sinks into the file when the engine goes.
-class TieredEngine : public lesson08::ServingEngine {
+/// Measured, exponential moving averages. 0 means not known yet.
+struct Rates {
+  double seconds_per_token = 0;  // of a pass that computes a prompt
+  double seconds_per_block = 0;  // of a load
+};
+bool is_worth_loading(LoadPolicy policy, const Rates& rates, int block_size);
+
+using Scheduler = lesson08::SchedulerOf<HostTierManager>;
+
+/// Blocks of the host that waiting requests could begin with begin to come back: in the order in
+/// which the requests wait, as far as there is room for them.
+void load_waiting(const Scheduler& scheduler, HostTierManager& manager);
+
+/// Memory for the host's pool of a server with `options`; null if options.num_blocks is not known.
+std::shared_ptr<const HostBlocks> make_host_blocks(const kv::Model& model,
+                                                   const PagedOptions& options,
+                                                   const HostTierOptions& tier);
+
+class Server {
  public:
-  /// The first serve() throws UserError for a file that cannot be used: another model's, say.
-  TieredEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
-               const HostTierOptions& tiers = {});
-  ~TieredEngine() override;
+  using Scheduler = lesson11::Scheduler;
 
-  /// Null before the first call.
-  const TieredManager* manager() const;
-  const Rates& rates() const { return rates_; }
+  /// Borrows the model. options.num_blocks is at least 1. The host's pool has the blocks of
+  /// `host`. Throws UserError as lesson 08's server does.
+  Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
+         const HostTierOptions& tier, std::shared_ptr<const HostBlocks> host);
 
- protected:
-  void before_pass(lesson08::Scheduler& scheduler, const SchedulerOutput& output) override;
+  // As lesson 08's.
+  void check(int64_t id, const kv::Request& request) const;
+  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
+  bool abort(int64_t id);
+  StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
+  bool idle() const { return scheduler_.idle(); }
+  void reset_prefix_cache() { reset_wanted_ = true; }  // of both pools
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  const HostTierManager& manager() const { return manager_; }
+  const PagedKvCache& cache() const { return cache_; }
+  const lesson08::TokenChooser& chooser() const { return chooser_; }
+  Rates rates() const { return {seconds_per_token_, swapper_.seconds_per_block()}; }
 
  private:
-  std::unique_ptr<KvCacheManager> make_manager(BlockPool& pool,
-                                               const CacheManagerOptions& options) override;
-  std::unique_ptr<lesson08::Scheduler> make_scheduler(KvCacheManager& manager) override;
-  void after_pass(lesson08::Scheduler& scheduler, const SchedulerOutput& output) override;
-  void add_counters(const lesson08::Scheduler& scheduler,
-                    kv::EngineCounters& counters) const override;
+  void run(const kv::PassRows& rows);
 
-  HostTierOptions tier_options_;
-  TieredManager* tiered_ = nullptr;  // lesson 08's manager; null before the first call
-  BlockSwapper* swapper_ = nullptr;  // tiered_'s, to tier 0
-  Rates rates_;
-  std::chrono::steady_clock::time_point pass_began_;
+  kv::Model& model_;
+  ServeOptions options_;
+  HostTierOptions tier_;
+  int max_seq_len_;
+  BlockPool pool_;
+  PagedKvCache cache_;
+  std::shared_ptr<const HostBlocks> host_;
+  BlockPool host_pool_;
+  BlockSwapper swapper_;                  // borrows cache_ and host_
+  lesson08::ServingAttention attention_;  // borrows cache_
+  HostTierManager manager_;               // borrows the pools and the swapper
+  Scheduler scheduler_;                   // borrows manager_
+  lesson08::TokenChooser chooser_;
+  lesson08::TokenStreams streams_;
+  lesson06::BlockTable padding_;  // the null block
+  double seconds_per_token_ = 0;
+  bool reset_wanted_ = false;
 };
 
-/// The host has room for four times the blocks of the device; there is no file.
+/// A server for the ladder. The host's memory is pinned here if options.num_blocks is given, so
+/// that no request waits for that.
+class HostTierEngine : public lesson08::EngineOf<Server> {
+ public:
+  HostTierEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
+                 const HostTierOptions& tier = {});
+};
+
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 
 }  // namespace lesson11

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson11 {
@@ -14,13 +14,16 @@ namespace lesson11 {
 using lesson03::PagedKvCache;
 
 /// [num_ids][num_layers][K, V][block_size, num_kv_heads, head_dim], in the data type of the cache:
-/// all of a block lies together, as one record of a file does. Pinned, with CUDA: the device reads
-/// and writes it itself.
+/// all bytes of a block lie together. With CUDA the memory is pinned, so that the device reads and
+/// writes it itself.
 class HostBlocks {
  public:
-  /// For blocks 0 .. num_ids - 1 of the cache's shape. Throws DeviceError, with the bytes asked
-  /// for, if the memory cannot be had.
-  HostBlocks(const PagedKvCache& cache, kv::Device device, int num_ids);
+  /// For blocks 0 .. num_ids - 1. Pinning takes a quarter of a second per GB. Throws DeviceError,
+  /// with the bytes asked for, if the memory cannot be had.
+  HostBlocks(int64_t bytes_per_block, kv::Device device, int num_ids)
+      : num_ids_(num_ids),
+        bytes_per_block_(static_cast<size_t>(bytes_per_block)),
+        buffer_(device, static_cast<size_t>(num_ids) * bytes_per_block_) {}
 
   int num_ids() const { return num_ids_; }
   size_t bytes_per_block() const { return bytes_per_block_; }
@@ -34,5 +37,9 @@ class HostBlocks {
   size_t bytes_per_block_;
   kv::HostBuffer buffer_;
 };
+
+/// Blocks of a host pool whose size is not given: four times the device's, but at most as many as
+/// a quarter of the host's free memory holds, and at least one.
+int default_host_blocks(int device_blocks, int64_t bytes_per_block, int64_t free_bytes);
 
 }  // namespace lesson11

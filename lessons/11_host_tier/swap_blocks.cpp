@@ -16,13 +16,13 @@ void check_moves(const SwapBlocksArgs& args) {
   };
   std::unordered_set<int32_t> destinations;
   for (const BlockMove& move : args.moves) {
-    check_id("upper", move.upper, args.cache->num_blocks());
-    check_id("lower", move.lower, args.host->num_ids());
-    const int32_t destination = args.way == Way::kDown ? move.lower : move.upper;
+    check_id("device", move.device, args.cache->num_blocks());
+    check_id("host", move.host, args.host->num_ids());
+    const int32_t destination = args.way == Way::kOffload ? move.host : move.device;
     if (!destinations.insert(destination).second) {
       throw std::invalid_argument(
           fmt::format("swap_blocks: {} block {} is named again, and is copied to",
-                      args.way == Way::kDown ? "lower" : "upper", destination));
+                      args.way == Way::kOffload ? "host" : "device", destination));
     }
   }
 }
@@ -33,16 +33,16 @@ void swap_blocks_cpu(const SwapBlocksArgs& args) {
   // K or V of one block in one layer.
   const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
   for (const BlockMove& move : args.moves) {
-    std::byte* lower = args.host->block(move.lower).data();
+    std::byte* in_host = args.host->block(move.host).data();
     for (int layer = 0; layer < cache.num_layers(); ++layer) {
-      const auto [k, v] = cache.block(layer, move.upper);
-      for (void* const upper : {k, v}) {
-        if (args.way == Way::kDown) {
-          std::memcpy(lower, upper, bytes);
+      const auto [k, v] = cache.block(layer, move.device);
+      for (void* const on_device : {k, v}) {
+        if (args.way == Way::kOffload) {
+          std::memcpy(in_host, on_device, bytes);
         } else {
-          std::memcpy(upper, lower, bytes);
+          std::memcpy(on_device, in_host, bytes);
         }
-        lower += bytes;
+        in_host += bytes;
       }
     }
   }

@@ -16,7 +16,7 @@ namespace {
 
 // The fewest that keep PCIe 5.0 busy (./course bench 11). With 16 no byte sinks faster, and what a
 // pass reads beside them takes twice as long.
-constexpr int kCtasDown = 2, kCtasUp = 4;
+constexpr int kCtasToOffload = 2, kCtasToLoad = 4;
 constexpr int kThreadsPerCta = 512;
 constexpr int kWordsInFlight = 4;        // of a thread: the bus is fast and far away
 constexpr size_t kMovesPerLaunch = 256;  // they travel with the launch, which may carry 4 KiB
@@ -32,15 +32,15 @@ __global__ void swap_blocks_kernel(lesson03::KvBlocks cache, kv::Word* host, Way
   const int pieces_per_block = 2 * num_layers;
   for (auto i = static_cast<int>(blockIdx.x); i < num_moves * pieces_per_block;
        i += static_cast<int>(gridDim.x)) {
-    const auto [upper_id, lower_id] = moves.move[i / pieces_per_block];
+    const auto [device_id, host_id] = moves.move[i / pieces_per_block];
     const int piece = i % pieces_per_block;
-    const int64_t block = int64_t{piece / 2} * cache.num_blocks + upper_id;
-    auto* const upper =
+    const int64_t block = int64_t{piece / 2} * cache.num_blocks + device_id;
+    auto* const on_device =
         reinterpret_cast<kv::Word*>(piece % 2 == 0 ? lesson03::k_row<uint16_t>(cache, block, 0)
                                                    : lesson03::v_row<uint16_t>(cache, block, 0));
-    kv::Word* const lower = host + (int64_t{lower_id} * pieces_per_block + piece) * piece_words;
-    const kv::Word* const from = way == Way::kDown ? upper : lower;
-    kv::Word* const to = way == Way::kDown ? lower : upper;
+    kv::Word* const in_host = host + (int64_t{host_id} * pieces_per_block + piece) * piece_words;
+    const kv::Word* const from = way == Way::kOffload ? on_device : in_host;
+    kv::Word* const to = way == Way::kOffload ? in_host : on_device;
     for (auto at = static_cast<int>(threadIdx.x); at < piece_words;
          at += kThreadsPerCta * kWordsInFlight) {
       kv::Word words[kWordsInFlight];
@@ -62,8 +62,8 @@ void swap_blocks_cuda(const SwapBlocksArgs& args, const kv::Stream& stream) {
   check_moves(args);
   const lesson03::KvBlocks layer = args.cache->layer(0);
   const int num_layers = args.cache->num_layers();
-  const int enough = args.way == Way::kDown ? kCtasDown : kCtasUp;
-  const int most_ctas = args.max_ctas > 0 ? args.max_ctas : enough;
+  const int enough = args.way == Way::kOffload ? kCtasToOffload : kCtasToLoad;
+  const int max_ctas = args.max_ctas > 0 ? args.max_ctas : enough;
   const int piece_words = kv::words_of(layer.block_size * layer.row_width());
   for (size_t first = 0; first < args.moves.size(); first += kMovesPerLaunch) {
     const auto now =
@@ -71,7 +71,7 @@ void swap_blocks_cuda(const SwapBlocksArgs& args, const kv::Stream& stream) {
     const auto num_moves = static_cast<int>(now.size());
     Moves moves;
     std::ranges::copy(now, moves.move);
-    const auto ctas = static_cast<unsigned>(std::min(most_ctas, num_moves * 2 * num_layers));
+    const auto ctas = static_cast<unsigned>(std::min(max_ctas, num_moves * 2 * num_layers));
     kv::launch(swap_blocks_kernel, {dim3(ctas), dim3(kThreadsPerCta), 0, "launching swap_blocks"},
                stream, layer, reinterpret_cast<kv::Word*>(args.host->data()), args.way, moves,
                num_moves, num_layers, piece_words);

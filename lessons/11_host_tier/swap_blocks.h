@@ -5,16 +5,16 @@
 
 #include <span>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "host_blocks.h"
 #include "transfers.h"
 
 namespace lesson11 {
 
 struct SwapBlocksArgs {
-  PagedKvCache* cache = nullptr;     // the upper blocks
-  const HostBlocks* host = nullptr;  // the lower blocks
-  Way way = Way::kDown;
+  PagedKvCache* cache = nullptr;     // whose blocks are the device's
+  const HostBlocks* host = nullptr;  // the host's blocks
+  Way way = Way::kOffload;
   std::span<const BlockMove> moves;  // on the host; may be reused as soon as the call returns
   int max_ctas = 0;                  // CUDA: so many CTAs copy; 0: as few as keep the bus busy
 };

@@ -48,7 +48,7 @@ export const groups = [
   { text: 'Begin', chapters: [chapter('README.md', 'Page by Page')] },
   { text: 'Lessons', chapters: lessons() },
   { text: 'Kernels', chapters: folders('kernels').sort().map((name) => chapter(`kernels/${name}/README.md`)) },
-  { text: 'To look up', chapters: [...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
+  { text: 'To look up', chapters: [chapter('instruments/README.md'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
 ]
 
 export const chapters = groups.flatMap((group) => group.chapters)

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "common/base/device_errors.h"
+#include "common/device_errors.h"
 
 using kv::cuda_backend::CudaFailure;
 using kv::cuda_backend::explain;

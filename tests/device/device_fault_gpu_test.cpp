@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "common/base/device.h"
-#include "common/base/error.h"
+#include "common/device.h"
+#include "common/error.h"
 #include "kernels/argmax.h"
 
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/device.h"
-#include "common/base/error.h"
+#include "common/device.h"
+#include "common/error.h"
 
 using kv::Device;
 using kv::DeviceBuffer;

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/program/allocations.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/08_scheduler/engine.h"
+#include "programs/allocations.h"
 #include "tests/support/shipped_model.h"
 #include "tests/support/shortened.h"
 
@@ -39,7 +39,7 @@ int64_t fail_each(kv::Model& model, bool and_all_later, bool warm,
   const auto requests = few_requests();
   const uint64_t wanted =
       kv::combined_digest(lesson02::make_engine(model, {})->generate(requests).completions);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KV_SANITIZED)
   constexpr int64_t kStep = 23;  // everything takes twenty times as long
 #else
   constexpr int64_t kStep = 1;

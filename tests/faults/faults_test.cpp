@@ -4,7 +4,7 @@
 
 #include "lessons/09_lookahead/test/looked_ahead.h"
 #include "lessons/10_windows/engine.h"
-#include "lessons/11_host_tier/engine.h"
+#include "lessons/12_file_tier/engine.h"
 #include "tests/support/windowed_model.h"
 
 TEST_CASE("each allocation fails once: no block is lost, and the next answer is right") {
@@ -55,15 +55,16 @@ TEST_CASE("each allocation fails while layers forget, and hits are looked for in
   }
 }
 
-TEST_CASE("each allocation fails while blocks sink and rise") {
+TEST_CASE("each allocation fails while blocks are offloaded and loaded") {
   kv::Model& model = kvtest::shipped_model();
-  const auto engine_with_tiers = [](kv::Model& its_model) {
-    return std::make_unique<lesson11::TieredEngine>(
-        its_model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 4},
-        lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}},
-        lesson11::HostTierOptions{.policy = lesson11::LoadPolicy::kAlways});
+  const lesson03::PagedOptions paged{.block_size = 8, .num_blocks = 4};
+  const lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 12}};
+  const lesson11::HostTierOptions host{.policy = lesson11::LoadPolicy::kAlways};
+  const auto with_checksums = [&](kv::Model& its_model) {
+    return std::make_unique<lesson12::FileTierEngine>(its_model, paged, serve,
+                                                      lesson12::FileTierOptions{.host = host});
   };
   for (const bool and_all_later : {false, true}) {
-    CHECK(kvtest::fail_each(model, and_all_later, true, engine_with_tiers) > 50);
+    CHECK(kvtest::fail_each(model, and_all_later, true, with_checksums) > 50);
   }
 }

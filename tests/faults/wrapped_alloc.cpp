@@ -1,8 +1,8 @@
-// The linker calls this in place of aligned_alloc, which common/base/device.cpp uses for tensors.
+// The linker calls this in place of aligned_alloc, which common/device.cpp uses for tensors.
 
 #include <cstddef>
 
-#include "common/program/allocations.h"
+#include "programs/allocations.h"
 
 extern "C" {
 void* __real_aligned_alloc(size_t alignment, size_t bytes);   // NOLINT

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "common/program/allocations.h"
+#include "programs/allocations.h"
 
 // NOLINTBEGIN
 extern "C" {

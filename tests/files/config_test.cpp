@@ -1,5 +1,5 @@
 // config.json: both generations of it, and everything that can be wrong with it.
-#include "common/model/config.h"
+#include "qwen3/config.h"
 
 #include <doctest/doctest.h>
 

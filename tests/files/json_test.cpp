@@ -1,5 +1,5 @@
 // JSON that is legal to write and harmful to read.
-#include "common/base/json.h"
+#include "common/json.h"
 
 #include <doctest/doctest.h>
 

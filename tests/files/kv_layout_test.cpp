@@ -1,5 +1,5 @@
 // What K and V of a model take, from configs as Hugging Face's folders have them.
-#include "common/model/kv_layout.h"
+#include "qwen3/kv_layout.h"
 
 #include <doctest/doctest.h>
 

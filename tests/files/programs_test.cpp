@@ -1,7 +1,7 @@
 // The programs that read and write a model's files, run as a user runs them.
-#include "common/model/config.h"
-#include "common/model/safetensors.h"
-#include "common/model/tokenizer.h"
+#include "qwen3/config.h"
+#include "qwen3/safetensors.h"
+#include "qwen3/tokenizer.h"
 #include "tests/files/small_tokenizer.h"
 #include "tests/files/support.h"
 #include "tests/support/shell.h"

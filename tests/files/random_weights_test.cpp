@@ -1,8 +1,8 @@
-#include "common/model/random_weights.h"
+#include "qwen3/random_weights.h"
 
 #include <doctest/doctest.h>
 
-#include "common/base/dtype.h"
+#include "common/dtype.h"
 
 using namespace kv;
 

@@ -1,5 +1,5 @@
 // Every way a safetensors file can be broken, and what is said then.
-#include "common/model/safetensors.h"
+#include "qwen3/safetensors.h"
 
 #include <doctest/doctest.h>
 

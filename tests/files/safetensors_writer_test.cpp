@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "common/model/safetensors.h"
+#include "qwen3/safetensors.h"
 #include "tests/files/support.h"
 
 using namespace kv;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/utf8.h"
+#include "common/utf8.h"
 
 namespace kv::testing {
 

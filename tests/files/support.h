@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "tests/support/temp_dir.h"
 
 namespace kv::testing {

@@ -1,7 +1,7 @@
 // tokenizer.json: what of it is built, and everything that can be wrong with it.
 #include <doctest/doctest.h>
 
-#include "common/model/tokenizer.h"
+#include "qwen3/tokenizer.h"
 #include "tests/files/small_tokenizer.h"
 #include "tests/files/support.h"
 

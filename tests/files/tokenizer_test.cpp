@@ -1,13 +1,13 @@
 // Encoding and decoding, also of prompts that nobody planned for.
-#include "common/model/tokenizer.h"
+#include "qwen3/tokenizer.h"
 
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
 #include <map>
 
-#include "common/base/utf8.h"
-#include "common/model/tokenizer_split.h"
+#include "common/utf8.h"
+#include "qwen3/tokenizer_split.h"
 #include "tests/files/small_tokenizer.h"
 #include "tests/files/support.h"
 

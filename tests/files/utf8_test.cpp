@@ -1,4 +1,4 @@
-#include "common/base/utf8.h"
+#include "common/utf8.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "common/model/safetensors.h"
+#include "qwen3/safetensors.h"
 #include "tests/files/support.h"
 
 using namespace kv;

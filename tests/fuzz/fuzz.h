@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/utf8.h"
+#include "common/utf8.h"
 
 namespace kv::fuzz {
 

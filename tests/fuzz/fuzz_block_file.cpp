@@ -8,14 +8,15 @@
 #include <iterator>
 #include <string>
 
-#include "common/base/error.h"
-#include "common/base/hash.h"
-#include "lessons/11_host_tier/block_file.h"
+#include "common/error.h"
+#include "common/hash.h"
+#include "lessons/12_file_tier/block_file.h"
+#include "lessons/12_file_tier/checksum_blocks.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
 
-using namespace lesson11;
+using namespace lesson12;
 using Bytes = std::vector<std::byte>;
 namespace fs = std::filesystem;
 
@@ -35,21 +36,21 @@ Bytes bytes_of_file() {
   return {data, data + text.size()};
 }
 
-void put_checksum(Bytes& bytes, size_t at, std::span<const std::byte> of) {
-  const uint64_t checksum = kv::xxh64(of);
+void put_checksum(Bytes& bytes, size_t at, uint64_t checksum) {
   for (size_t i = 0; i < 8; ++i) bytes[at + i] = static_cast<std::byte>(checksum >> (8 * i));
 }
 
 /// The same bytes with every checksum that has room.
 Bytes with_checksums(Bytes bytes) {
-  if (bytes.size() >= 48) put_checksum(bytes, 40, std::span(bytes).first(40));
-  const FileLayout layout(kShape, kRecords);
+  if (bytes.size() >= 48) put_checksum(bytes, 40, kv::xxh64(std::span(bytes).first(40)));
+  const FileLayout layout(kShape);
   for (int32_t record = 1; record <= kRecords; ++record) {
     if (static_cast<int64_t>(bytes.size()) < layout.end_of(record)) break;
     const auto begin = static_cast<size_t>(layout.begin_of(record));
     const auto content = static_cast<size_t>(layout.content_of(record));
-    put_checksum(bytes, begin + 16, std::span(bytes).subspan(content, 16));
-    put_checksum(bytes, begin + 8, std::span(bytes).subspan(begin + 16, content - begin - 16));
+    put_checksum(bytes, begin + 16, checksum_of(std::span(bytes).subspan(content, 16)));
+    put_checksum(bytes, begin + 8,
+                 kv::xxh64(std::span(bytes).subspan(begin + 16, content - begin - 16)));
   }
   return bytes;
 }
@@ -62,25 +63,26 @@ void open_and_read(const Bytes& bytes) {
   Bytes content(16), again(16, std::byte{7});
   RecordKey key;
   try {
-    BlockFile file(path(), kShape, kRecords);
-    for (int32_t record = 1; record <= kRecords; ++record) {
+    BlockFile file(path(), kShape);
+    for (int32_t record = 1; record < std::ssize(file.found()); ++record) {
       const auto& found = file.found()[static_cast<size_t>(record)];
       if (!found) continue;
       kv::fuzz::require(found->tokens.size() == 2 && found->prefix + 1 > found->prefix);
       if (!file.read(record, found->key(), content)) continue;
-      const auto at = bytes.begin() + FileLayout(kShape, kRecords).content_of(record);
+      const auto at = bytes.begin() + FileLayout(kShape).content_of(record);
       kv::fuzz::require(std::equal(content.begin(), content.end(), at));
       key = *found;
     }
     key.tokens = {1, -1};
-    kv::fuzz::require(file.write(2, key.key(), again) && file.read(2, key.key(), content));
+    kv::fuzz::require(file.write(2, key.key(), again, checksum_of(again)) &&
+                      file.read(2, key.key(), content));
     kv::fuzz::require(content == again);
   } catch (const kv::UserError& error) {
     kv::fuzz::check_message(error.what());
     kv::fuzz::require(bytes_of_file() == bytes);
     return;
   }
-  const BlockFile file(path(), kShape, kRecords);
+  const BlockFile file(path(), kShape);
   kv::fuzz::require(file.found()[2].has_value() && file.found()[2]->tokens == key.tokens);
 }
 

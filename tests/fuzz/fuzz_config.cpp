@@ -1,8 +1,8 @@
 // Any bytes as a config.json: a UserError of one line, or a shape that can be worked with, the
 // model's own and that of a model whose K and V alone are planned.
-#include "common/base/error.h"
-#include "common/model/config.h"
-#include "common/model/kv_layout.h"
+#include "common/error.h"
+#include "qwen3/config.h"
+#include "qwen3/kv_layout.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,11 +1,11 @@
 // Any bytes as a batch of KV events: a UserError of one line, or a batch that a mirror takes, and
 // that is the same after it was written and read again.
-#include "common/base/error.h"
-#include "lessons/07_lru_eviction/watch/event_mirror.h"
+#include "common/error.h"
+#include "instruments/watch/event_mirror.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lesson07::watch;
+  using namespace watch;
   try {
     const EventBatch batch = decode(kv::fuzz::text(data, size));
     const EventBatch again = decode(encode(batch));

@@ -1,6 +1,6 @@
 // Any bytes as a safetensors file: a UserError of one line, or tensors whose bytes can all be read.
-#include "common/base/error.h"
-#include "common/model/safetensors.h"
+#include "common/error.h"
+#include "qwen3/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

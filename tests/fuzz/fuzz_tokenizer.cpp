@@ -1,8 +1,8 @@
 // The tokenizer with any bytes. The first byte chooses: a tokenizer.json to parse, or a prompt for
 // a tokenizer that is known to be good.
-#include "common/base/error.h"
-#include "common/model/tokenizer.h"
-#include "common/model/tokenizer_split.h"
+#include "common/error.h"
+#include "qwen3/tokenizer.h"
+#include "qwen3/tokenizer_split.h"
 #include "tests/files/small_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 

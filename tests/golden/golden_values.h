@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/model/model.h"
-#include "common/model/safetensors.h"
+#include "common/error.h"
 #include "lessons/01_no_cache/engine.h"
+#include "qwen3/model.h"
+#include "qwen3/safetensors.h"
 
 namespace golden {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/model/tokenizer.h"
+#include "qwen3/tokenizer.h"
 #include "tests/golden/golden_values.h"
 
 namespace {

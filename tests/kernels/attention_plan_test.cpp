@@ -9,26 +9,36 @@
 namespace {
 
 using kv::attention::Plan;
+using kv::attention::Queries;
+using Path = Plan::Path;
+
+Queries queries_of(int num_seqs, int rows_per_seq, int max_seq_len, int num_heads = 16) {
+  return {.num_seqs = num_seqs,
+          .num_rows = num_seqs * rows_per_seq,
+          .max_rows_per_seq = rows_per_seq,
+          .max_seq_len = max_seq_len,
+          .num_heads = num_heads,
+          .num_kv_heads = 8,
+          .head_dim = 128};
+}
 
 Plan plan_of(int num_seqs, int rows_per_seq, int max_seq_len, int num_heads = 16) {
-  return Plan({.num_seqs = num_seqs,
-               .num_rows = num_seqs * rows_per_seq,
-               .max_rows_per_seq = rows_per_seq,
-               .max_seq_len = max_seq_len,
-               .num_heads = num_heads,
-               .num_kv_heads = 8,
-               .head_dim = 128});
+  return Plan(queries_of(num_seqs, rows_per_seq, max_seq_len, num_heads), false);
+}
+
+Plan hopper_plan_of(int num_seqs, int rows_per_seq, int max_seq_len) {
+  return Plan(queries_of(num_seqs, rows_per_seq, max_seq_len), true);
 }
 
 }  // namespace
 
 TEST_CASE("attention plan: little work is spread, much streamed, many queries walk over tiles") {
-  CHECK(plan_of(1, 1, 4000).path == Plan::Path::kSpread);  // 8 x 16 groups
-  CHECK(plan_of(1, 1, 5120).path == Plan::Path::kStream);  // 8 x 20
-  CHECK(plan_of(64, 1, 256).path == Plan::Path::kStream);  // 512 x 1
-  CHECK(plan_of(1, 32, 100).path == Plan::Path::kSpread);  // 64 pairs
-  CHECK(plan_of(64, 33, 4000).path == Plan::Path::kMany);  // 66 pairs
-  CHECK(plan_of(1, 1 << 30, 1 << 30).path == Plan::Path::kMany);
+  CHECK(plan_of(1, 1, 4000).path == Path::kSpread);  // 8 x 16 groups
+  CHECK(plan_of(1, 1, 5120).path == Path::kStream);  // 8 x 20
+  CHECK(plan_of(64, 1, 256).path == Path::kStream);  // 512 x 1
+  CHECK(plan_of(1, 32, 100).path == Path::kSpread);  // 64 pairs
+  CHECK(plan_of(64, 33, 4000).path == Path::kMany);  // 66 pairs
+  CHECK(plan_of(1, 1 << 30, 1 << 30).path == Path::kMany);
 }
 
 TEST_CASE("attention plan: heads that share a KV head share a block of 16 pairs") {
@@ -53,7 +63,7 @@ TEST_CASE("attention plan: every block of pairs that is spread has a counter") {
     for (const int rows : {1, 4, 5, 8, 9, 32}) {
       for (const int tokens : {1, 256, 257, 1000, 5119}) {
         const Plan plan = plan_of(num_seqs, rows, tokens);
-        if (plan.path == Plan::Path::kSpread) {
+        if (plan.path == Path::kSpread) {
           CHECK(plan.num_blocks <= kv::attention::kWorkspaceCounters);
         }
       }
@@ -67,23 +77,46 @@ TEST_CASE("attention plan: a little more than one wave is made one") {
   CHECK(plan_of(64, 1, 4096).groups_per_run == 1);      // 8,192
 }
 
-TEST_CASE("attention plan: large batches of 8 KV heads are cut into runs") {
-  CHECK(plan_of(64, 1, 4096).in_runs);
-  CHECK(plan_of(256, 1, 1024).in_runs);
-  CHECK(plan_of(16, 4, 4096).in_runs);        // 8 pairs
-  CHECK_FALSE(plan_of(16, 5, 4096).in_runs);  // 10
-  CHECK_FALSE(plan_of(64, 1, 256).in_runs);   // 64 groups for 132 SMs
+TEST_CASE("attention plan: on Hopper large batches of 8 KV heads are cut into runs") {
+  CHECK(hopper_plan_of(64, 1, 4096).path == Path::kRuns);
+  CHECK(hopper_plan_of(256, 1, 1024).path == Path::kRuns);
+  CHECK(hopper_plan_of(16, 4, 4096).path == Path::kRuns);    // 8 pairs
+  CHECK(hopper_plan_of(16, 5, 4096).path == Path::kStream);  // 10
+  CHECK(hopper_plan_of(64, 1, 256).path == Path::kStream);   // 64 groups for 132 SMs
+  CHECK(plan_of(64, 1, 4096).path == Path::kStream);
 }
 
 TEST_CASE(
     "attention plan: a long sequence is cut into runs, too, and merged by a launch of its own") {
-  CHECK_FALSE(plan_of(16, 1, 4096).merges_apart);  // 16 groups, two in a run
-  CHECK(plan_of(1, 1, 32 * 1024).in_runs);         // 128 runs of one group
-  CHECK(plan_of(1, 1, 32 * 1024).merges_apart);
-  CHECK(plan_of(4, 1, 32 * 1024).merges_apart);
-  CHECK(plan_of(1, 1, 128 * 1024).merges_apart);
-  CHECK_FALSE(plan_of(1, 1, 20 * 1024).in_runs);  // 80 runs for 132 SMs
-  CHECK_FALSE(plan_of(1, 1, 34 * 1024).in_runs);  // 68 runs of two groups
+  CHECK_FALSE(hopper_plan_of(16, 1, 4096).merges_apart);       // 16 groups, two in a run
+  CHECK(hopper_plan_of(1, 1, 32 * 1024).path == Path::kRuns);  // 128 runs of one group
+  CHECK(hopper_plan_of(1, 1, 32 * 1024).merges_apart);
+  CHECK(hopper_plan_of(4, 1, 32 * 1024).merges_apart);
+  CHECK(hopper_plan_of(1, 1, 128 * 1024).merges_apart);
+  CHECK(hopper_plan_of(1, 1, 20 * 1024).path == Path::kStream);  // 80 runs for 132 SMs
+  CHECK(hopper_plan_of(1, 1, 34 * 1024).path == Path::kStream);  // 68 runs of two groups
+}
+
+TEST_CASE("attention plan: what the kernels for Hopper do not serve goes to the others") {
+  Queries many = queries_of(64, 33, 4000), much = queries_of(64, 1, 4096);
+  CHECK(Plan(many, true).path == Path::kWarpgroups);
+  CHECK(Plan(many, false).path == Path::kMany);
+  many.head_dim = much.head_dim = 80;
+  CHECK(Plan(many, true).path == Path::kMany);
+  CHECK(Plan(much, true).path == Path::kStream);
+  many.head_dim = much.head_dim = 64;
+  many.window = much.window = 1000;
+  CHECK(Plan(many, true).path == Path::kMany);
+  CHECK(Plan(much, true).path == Path::kStream);
+}
+
+TEST_CASE("attention plan: every GPU wants the same workspace") {
+  for (const int rows : {1, 5, 33}) {
+    for (const int tokens : {100, 1000, 32 * 1024}) {
+      CHECK(hopper_plan_of(64, rows, tokens).workspace_bytes ==
+            plan_of(64, rows, tokens).workspace_bytes);
+    }
+  }
 }
 
 TEST_CASE("attention plan: the groups of one short sequence are a cluster") {

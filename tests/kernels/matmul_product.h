@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-#include "common/base/device.h"
-#include "common/base/dtype.h"
+#include "common/device.h"
+#include "common/dtype.h"
 #include "kernels/matmul.h"
 #include "kernels/pack_weights.h"
 #include "tests/kernels/random_floats.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 #include "kernels/matmul_cpu.h"
 #include "kernels/rmsnorm.h"
 #include "tests/kernels/random_floats.h"

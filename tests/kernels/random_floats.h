@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/dtype.h"
+#include "common/dtype.h"
 #include "kernels/matmul.h"
 #include "tests/support/random_model.h"
 

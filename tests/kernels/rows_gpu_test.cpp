@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "kernels/argmax.h"
 #include "kernels/embedding.h"
 #include "kernels/pack_weights.h"

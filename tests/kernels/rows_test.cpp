@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 #include "kernels/argmax.h"
 #include "kernels/embedding.h"
 #include "kernels/exp.h"

@@ -1,7 +1,7 @@
 #include "runs_kernel.h"
 
 #include "kernels/attention/pairs.cuh"
-#include "kernels/attention/runs.cuh"
+#include "kernels/attention/runs/runs.cuh"
 #include "kernels/launch.cuh"
 
 namespace kernels_test {

@@ -1,8 +1,8 @@
 #pragma once
 
-// What each CTA of kernels/attention/run_queries.cuh would take of a pass, without the work.
+// What each CTA of kernels/attention/runs/run_queries.cuh would take of a pass, without the work.
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "kernels/attention/queries.h"
 
 namespace kernels_test {

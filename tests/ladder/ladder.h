@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/model/engine.h"
+#include "qwen3/engine.h"
 
 namespace ladder {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "common/model/tokenizer.h"
 #include "ladder.h"
 #include "prompts.h"
+#include "qwen3/tokenizer.h"
 #include "tests/support/windowed_model.h"
 #include "workload.h"
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/table.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
-#include "common/program/streaming.h"
+#include "common/error.h"
+#include "common/table.h"
 #include "ladder.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+#include "programs/streaming.h"
 #include "workload.h"
 
 namespace {

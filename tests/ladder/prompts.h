@@ -9,7 +9,7 @@
 
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/05_refcount_cow/engine.h"
-#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/08_scheduler/engine.h"
 #include "tests/support/shortened.h"
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/model/generation.h"
+#include "qwen3/generation.h"
 
 namespace ladder {
 namespace {

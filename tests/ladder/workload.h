@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "common/model/config.h"
-#include "common/model/tokenizer.h"
-#include "common/program/generate.h"
 #include "ladder.h"
+#include "programs/generate.h"
+#include "qwen3/config.h"
+#include "qwen3/tokenizer.h"
 
 namespace ladder {
 

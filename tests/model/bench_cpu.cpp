@@ -15,15 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/parallel.h"
-#include "common/base/table.h"
-#include "common/model/safetensors.h"
-#include "common/program/bench.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
+#include "common/error.h"
+#include "common/parallel.h"
+#include "common/table.h"
 #include "kernels/matmul_cpu.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "programs/bench.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+#include "qwen3/safetensors.h"
 
 namespace {
 

@@ -16,17 +16,17 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/table.h"
-#include "common/program/bench.h"
-#include "common/program/generate.h"
-#include "common/program/report.h"
+#include "common/error.h"
+#include "common/table.h"
+#include "programs/bench.h"
+#include "programs/generate.h"
+#include "programs/report.h"
 
 #if KV_HAVE_CUDA
-#include "common/model/model_internal.h"
-#include "common/program/measure_gpu.h"
 #include "kernels/argmax.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "programs/measure_gpu.h"
+#include "qwen3/model_internal.h"
 #include "tests/model/products.h"
 #endif
 

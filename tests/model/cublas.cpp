@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 // What is needed of cublas_api.h. Status and enumerations are ints.
 struct Cublas::Functions {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/device.h"
-#include "common/base/dtype.h"
+#include "common/device.h"
+#include "common/dtype.h"
 
 class Cublas {
  public:

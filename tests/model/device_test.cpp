@@ -1,4 +1,4 @@
-#include "common/base/device.h"
+#include "common/device.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 TEST_CASE("device: a word that is no device is refused by name") {
   CHECK(kv::resolve_device("cpu") == kv::Device::kCpu);

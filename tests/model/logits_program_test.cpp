@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/safetensors.h"
+#include "qwen3/safetensors.h"
 #include "tests/model/reference_forward.h"
 #include "tests/support/random_model.h"
 #include "tests/support/shell.h"

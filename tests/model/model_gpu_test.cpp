@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/model/model.h"
+#include "qwen3/model.h"
 #include "tests/model/cublas.h"
 #include "tests/support/device_arrays.h"
 #include "tests/support/random_model.h"

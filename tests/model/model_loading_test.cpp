@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "common/base/error.h"
-#include "common/model/model.h"
+#include "common/error.h"
+#include "qwen3/model.h"
 #include "tests/support/plain_attention.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
@@ -56,7 +56,7 @@ TEST_CASE("model: every tensor that is missing is named with the shape wanted") 
     for (const auto& [name, tensor] : kvtest::random_tensors(shape)) {
       if (name == "model.embed_tokens.weight") continue;  // its absence is the next case
       const std::string text = message(shape, [key = name](Tensors& t) { t.erase(key); });
-      check_contains(text, {"kv_test_", name.c_str(), "missing", "[", "again"});
+      check_contains(text, {"page_by_page_", name.c_str(), "missing", "[", "again"});
     }
   }
 }

@@ -1,6 +1,6 @@
 // The forward pass: right, and the same bits however its rows come.
 
-#include "common/model/model.h"
+#include "qwen3/model.h"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/parallel.h"
+#include "common/error.h"
+#include "common/parallel.h"
 #include "tests/model/reference_forward.h"
 #include "tests/support/device_arrays.h"
 #include "tests/support/plain_attention.h"

@@ -1,4 +1,4 @@
-#include "common/base/parallel.h"
+#include "common/parallel.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 namespace {
 

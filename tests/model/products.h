@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/base/dtype.h"
-#include "common/model/config.h"
+#include "common/dtype.h"
 #include "kernels/matmul.h"
 #include "kernels/pack_weights.h"
 #include "kernels/rmsnorm.h"
+#include "qwen3/config.h"
 #include "tests/model/cublas.h"
 
 /// All products of a model of this shape, with weights of their own in every layer.

@@ -1,4 +1,4 @@
-#include "common/model/sampling.h"
+#include "qwen3/sampling.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // A program's options: what is allowed, and what a message says about the rest.
 
-#include "common/program/options.h"
+#include "programs/options.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 namespace {
 

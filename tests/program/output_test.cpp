@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/hash.h"
-#include "common/base/table.h"
-#include "common/model/generation.h"
-#include "common/model/known_models.h"
-#include "common/program/report.h"
+#include "common/error.h"
+#include "common/hash.h"
+#include "common/table.h"
+#include "programs/report.h"
+#include "qwen3/generation.h"
+#include "qwen3/known_models.h"
 #include "tests/support/shell.h"
 
 using kvtest::text_of;

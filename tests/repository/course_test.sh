@@ -32,6 +32,8 @@ expect 2 'error: there is no lesson 99' kernel 99 --races
 expect 0 'two threads at one place with nothing that orders them' kernel --help
 expect 2 "error: which lesson's" exercise
 expect 2 'error: there is no lesson 99' exercise 99
+expect 0 'only bugs in CUDA kernels' planted --help
+expect 2 'error: web: --out needs a folder' web --out
 expect 0 'again whenever a file is saved' exercise 3 --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
 exit $fails

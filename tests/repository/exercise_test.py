@@ -64,7 +64,7 @@ says: found +1
 """ + "".join(f"\ntoy.cpp: plus {n}\n- x *= 2\n+ x += {n}\nsays: expected +2\n" for n in range(3, 8)),
     "lessons/02_next/README.md": "# Next\n",
     "toy_test.cpp": """#define DOCTEST_CONFIG_IMPLEMENT
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "lessons/01_toy/toy.h"
 #include "tests/support/readable.h"
 TEST_CASE("the largest of three") { CHECK(largest({1, 3, 2}) == 3); }
@@ -209,7 +209,7 @@ def wrong_solutions():
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for name in ("tools/exercises", "common/base/todo.h", "tests/support/readable.h"):
+    for name in ("tools/exercises", "common/todo.h", "tests/support/readable.h"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, (path := pathlib.Path(folder, name)).parent.mkdir(
             parents=True, exist_ok=True) or path)
     shutil.copy(ROOT / "tools/exercise.py", pathlib.Path(folder, "tools"))

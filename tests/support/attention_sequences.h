@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/dtype.h"
+#include "common/dtype.h"
 #include "tests/support/device_arrays.h"
 
 namespace kvtest {

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/device.h"
-#include "common/base/dtype.h"
+#include "common/device.h"
+#include "common/dtype.h"
 
 namespace kvtest {
 

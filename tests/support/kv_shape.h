@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/model/config.h"
+#include "qwen3/config.h"
 
 namespace kvtest {
 

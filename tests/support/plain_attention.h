@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/model/attention.h"
-#include "common/model/config.h"
+#include "qwen3/attention.h"
+#include "qwen3/config.h"
 #include "tests/support/naive_attention.h"
 
 namespace kvtest {

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/dtype.h"
-#include "common/model/random_weights.h"
-#include "common/model/safetensors.h"
+#include "common/dtype.h"
+#include "qwen3/random_weights.h"
+#include "qwen3/safetensors.h"
 
 namespace kvtest {
 

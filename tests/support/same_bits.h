@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "common/model/engine.h"
+#include "qwen3/engine.h"
 #include "tests/support/shipped_model.h"
 
 namespace kvtest {

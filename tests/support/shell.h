@@ -32,7 +32,7 @@ struct Outcome {
 inline Outcome shell(const std::string& command, const std::string& input = {}) {
   const TempDir dir;
   std::ofstream(dir.path() / "stdin", std::ios::binary) << input;
-  ::setenv("B", KV_BINARY_DIR "/bin", 1);
+  ::setenv("B", std::filesystem::read_symlink("/proc/self/exe").parent_path().c_str(), 1);
   ::setenv("S", KV_SOURCE_DIR, 1);
   ::setenv("T", dir.path().c_str(), 1);
   const std::string all = "IFS=; ( " + command + " ) <$T/stdin >$T/stdout 2>$T/stderr";

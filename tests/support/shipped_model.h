@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/model/engine.h"
-#include "common/model/model.h"
+#include "qwen3/engine.h"
+#include "qwen3/model.h"
 
 namespace kvtest {
 

@@ -1,6 +1,6 @@
 // What a page understands: its tables of commands and counters, names, and scenarios as text.
 
-#include "viz/session.h"
+#include "viz/shell/session.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/viz/example_page.h"
 #include "tests/viz/fake_ui.h"

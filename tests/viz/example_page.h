@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "viz/drawing/parts.h"
 #include "viz/page.h"
-#include "viz/parts.h"
 #include "viz/ui.h"
 
 namespace kvtest {

@@ -1,13 +1,13 @@
 // What is measured of a picture, on pictures made for it.
 
-#include "viz/layout.h"
+#include "viz/drawing/layout.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "viz/motion.h"
-#include "viz/parts.h"
+#include "viz/drawing/motion.h"
+#include "viz/drawing/parts.h"
 
 namespace {
 

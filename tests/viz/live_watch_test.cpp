@@ -1,4 +1,4 @@
-// The page of lesson 07 beside the server of lesson 08, each in a process of its own.
+// The page that watches beside a server that publishes, each in a process of its own.
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include "tests/support/shell.h"
 #include "tests/support/temp_dir.h"
 #include "viz/pages.h"
-#include "viz/session.h"
+#include "viz/shell/session.h"
 
 namespace {
 
@@ -36,16 +36,15 @@ TEST_CASE("a server is followed while it runs, and what it did is what its recor
   const kvtest::TempDir dir;
   const std::string file = (dir.path() / "r").string(), at = "ipc://" + (dir.path() / "s").string();
   const std::string serve =
-      "$B/lesson08 --num-requests 40 --block-size 16 --num-blocks 120 --no-check --kv-events-wait "
-      "60 --kv-events ";
+      "$B/publish --num-requests 40 --block-size 16 --num-blocks 120 --wait 60 ";
   REQUIRE(kvtest::shell(serve + file).code == 0);
-  viz::Session recorded(page_of("07"));
+  viz::Session recorded(page_of("watch"));
   recorded.run({.verb = "watch", .args = {file}});
   recorded.run({.verb = "next", .args = {"100000"}});
   const std::string wanted = state_of(recorded);
   REQUIRE(recorded.page().counter("evicted").value() > 0);
 
-  viz::Session live(page_of("07"));
+  viz::Session live(page_of("watch"));
   live.run({.verb = "watch", .args = {at}});
   live.playing = true;
   int code = -1;

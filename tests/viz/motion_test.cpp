@@ -1,13 +1,13 @@
 // From scene to scene: what is seen at moments in between.
 
-#include "viz/motion.h"
+#include "viz/drawing/motion.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "viz/stage.h"
+#include "viz/drawing/stage.h"
 
 namespace {
 
@@ -46,6 +46,19 @@ TEST_CASE("a shape with the same id is half way at half time") {
   CHECK(Moment(before, after, 0.5f).find("a")->mix == doctest::Approx(0.5));
   CHECK(Moment(before, after, 0.25f).x("a") < 125);  // slow at its beginning
   CHECK(Moment(before, after, 1).x("a") == 200);
+}
+
+TEST_CASE("what ends is seen until then, over what it stood on") {
+  viz::Scene before = scene(), after = scene();
+  for (viz::Scene* one : {&before, &after}) box(*one, "ground", 100);
+  box(before, "gone", 100);
+  for (viz::Scene* one : {&before, &after}) box(*one, "over it", 100);
+  after.ends("gone", {0.5f, 0.9f});
+  const std::vector<viz::Drawn> drawn = Moment(before, after, 0.2f).drawn;
+  REQUIRE(drawn.size() == 3);
+  CHECK(drawn[0].shape.id == "ground");
+  CHECK(drawn[1].shape.id == "gone");
+  CHECK(drawn[2].shape.id == "over it");
 }
 
 TEST_CASE("a new shape fades in, or comes from where its hint says") {

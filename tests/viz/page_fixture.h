@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "tests/viz/fake_ui.h"
 #include "viz/page.h"
-#include "viz/scenario.h"
+#include "viz/shell/scenario.h"
 
 namespace kvtest {
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "viz/cards.h"
-#include "viz/files.h"
-#include "viz/headless.h"
-#include "viz/layout.h"
+#include "viz/drawing/cards.h"
+#include "viz/drawing/layout.h"
+#include "viz/drawing/side_scenes.h"
 #include "viz/pages.h"
-#include "viz/shell.h"
-#include "viz/side_scenes.h"
+#include "viz/shell/files.h"
+#include "viz/shell/headless.h"
+#include "viz/shell/shell.h"
 
 namespace {
 

@@ -1,13 +1,13 @@
 // Scenes as SVG files: the same shapes, still or moving.
 
-#include "viz/scene_svg.h"
+#include "viz/drawing/scene_svg.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "viz/parts.h"
+#include "viz/drawing/parts.h"
 
 namespace {
 

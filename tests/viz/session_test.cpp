@@ -1,6 +1,6 @@
 // Sessions and live runs: everything about a page's history that is not a picture.
 
-#include "viz/session.h"
+#include "viz/shell/session.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/viz/example_page.h"
 #include "tests/viz/fake_ui.h"
@@ -149,6 +149,39 @@ TEST_CASE_FIXTURE(Fixture, "a reset and a loading are undone like any command") 
   session.redo(), session.redo();
   CHECK(value() == 7);
   CHECK(session.recorded("r").text() == "page 99\nadd 7\n");
+}
+
+TEST_CASE_FIXTURE(Fixture, "after a reset a command of one's own puts the scenario away") {
+  session.load(viz::Scenario::parse("page 99\nsay one\nadd 1\nadd 2\n", "story"));
+  session.play_on();
+  session.reset();
+  CHECK(session.try_run("add 5"));
+  CHECK(session.scenario() == nullptr);
+  CHECK(session.caption().empty());
+  CHECK_FALSE(
+      session.can_step());  // playing goes on with the page, which has nothing to go on with
+  session.step_back();
+  CHECK(value() == 0);
+  REQUIRE(session.scenario() != nullptr);
+  CHECK(session.caption() == "one");
+  CHECK(session.step());
+  CHECK(value() == 1);
+  CHECK(session.try_run("add 5"));  // in the middle of it
+  CHECK(session.scenario() != nullptr);
+}
+
+TEST_CASE_FIXTURE(Fixture, "the same command over and over is one entry, and undone one by one") {
+  for (const char* line : {"add 1", "add 2", "add 2", "add 2"}) CHECK(session.try_run(line));
+  CHECK(session.history_size() == 2);
+  session.undo();
+  CHECK(value() == 5);
+  CHECK(session.recorded("r").text() == "page 99\nadd 1\nadd 2\nadd 2\n");
+  session.undo(), session.undo();
+  CHECK(value() == 1);
+  session.redo(), session.redo(), session.redo();
+  CHECK(value() == 7);
+  CHECK(session.history_size() == 2);
+  CHECK_FALSE(session.can_redo());
 }
 
 TEST_CASE_FIXTURE(Fixture, "a walk to any step of a scenario is undone as one") {

@@ -1,6 +1,6 @@
 // The shell around a page: keys, cards, the scrubber, motion; with a page about a number.
 
-#include "viz/shell.h"
+#include "viz/shell/shell.h"
 
 #include <doctest/doctest.h>
 #include <imgui.h>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "tests/viz/example_page.h"
-#include "viz/headless.h"
+#include "viz/shell/headless.h"
 
 namespace {
 

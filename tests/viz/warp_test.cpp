@@ -10,16 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/json.h"
+#include "common/error.h"
+#include "common/json.h"
+#include "simt/page/picture.h"
+#include "simt/page/traffic.h"
 #include "tests/support/temp_dir.h"
-#include "viz/layout.h"
-#include "viz/warp/picture.h"
-#include "viz/warp/traffic.h"
+#include "viz/drawing/layout.h"
 
 namespace {
 
-const std::filesystem::path kShipped = KV_SOURCE_DIR "/viz/warp/traces";
+const std::filesystem::path kShipped = KV_SOURCE_DIR "/simt/page/traces";
 
 /// Lane i touches byte first + i * step.
 viz::WarpRequest every(int64_t step, int64_t first = 0) {

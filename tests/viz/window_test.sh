@@ -38,7 +38,8 @@ wait_for() {
 Xvfb -displayfd 3 -screen 0 1280x800x24 3>"$folder/display" 2>/dev/null &
 server=$!
 wait_for 20 test -s "$folder/display" || fail "Xvfb did not start"
-export DISPLAY=:$(cat "$folder/display") LIBGL_ALWAYS_SOFTWARE=1
+DISPLAY=:$(cat "$folder/display")
+export DISPLAY LIBGL_ALWAYS_SOFTWARE=1
 unset WAYLAND_DISPLAY
 "$viz" 5 --rects --no-motion --size 1280x800 --scale 1 >"$folder/out" 2>"$folder/err" &
 window=$!

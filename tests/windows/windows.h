@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/kernel.h"
+#include "common/kernel.h"
 #include "lessons/02_flat_cache/test/attend.h"
 #include "lessons/04_paged_attention/test/attend.h"
 

@@ -1,5 +1,5 @@
 // Sliding windows on CUDA.
-#include "common/base/device.h"
+#include "common/device.h"
 namespace {
 constexpr kv::Device kDevice = kv::Device::kCuda;
 }

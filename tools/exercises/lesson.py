@@ -34,7 +34,7 @@ class Function:
 
     @property
     def name(self):
-        return re.search(r"([\w:~]+)\($", self.begin)[1]
+        return re.search(r"([\w:~]+)\($", re.sub(r"<.*?>", "", self.begin))[1]
 
     def span(self, source):
         """Where the definition begins, where its body does, and where the closing brace is."""
@@ -199,7 +199,7 @@ class Lesson:
                 comment = "".join(f"  // {line}".rstrip() + "\n" for line in lines)
                 source = f'{source[:body]}{comment}  KV_TODO("{function.name}");\n{source[close:]}'
                 text = [f"What to write stands at {function.name}()."] if text is step.text else text
-        return '#include "common/base/todo.h"\n' + source
+        return '#include "common/todo.h"\n' + source
 
     def make(self):
         """Writes the skeletons that are missing; returns their paths."""

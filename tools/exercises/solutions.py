@@ -32,7 +32,7 @@ HEAD = """// Written by tools/exercise.py check.
 #ifndef KV_CHECK_NUMBERS  // a header and the file that includes it both begin with this
 #define KV_CHECK_NUMBERS
 #include <cstdlib>
-#include "common/base/todo.h"
+#include "common/todo.h"
 namespace kv_check {
 inline int number(const char* name, int otherwise) {
   const char* text = std::getenv(name);

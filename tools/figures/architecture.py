@@ -3,25 +3,27 @@ from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, PAPER, SKY, Svg
 
 LEFT, WIDTH, HEIGHT, GAP = 24, 700, 74, 10
 SEAM_X = LEFT + WIDTH + 150  # the column of the seams
-LESSONS = ["01 recompute", "02 keep", "03 blocks", "04 walk", "05 share", "06 find", "07 evict", "08 serve",
-           "09 guess", "10 forget", "11 sink"]
+LESSONS = ["01 compute", "02 keep", "03 blocks", "04 walk", "05 share", "06 find", "07 evict", "08 serve",
+           "09 guess", "10 forget", "11 offload"]
 # From above: name, what it is, colour of its edge.
 FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden values, fuzzers, rules of the",
-                         "repository; figures, planted bugs, the GPU check"], MUTED),
+                         "repository; figures, planted bugs, the GPU check; site/"], MUTED),
+    ("instruments/", ["what people use on real caches: logits, plan, replay, watch;", "with their pages and tests"], GREEN),
     ("lessons/", [], ORANGE),
-    ("viz/", ["scenes and motion, scenarios, the shell; window, browser, SVG.", "Knows no lesson"], GREEN),
-    ("common/program/", ["what programs share: options, streaming, JSON, benchmarks"], BLUE),
-    ("common/model/", ["files of a model, tokenizer, the Qwen3 forward pass,", "sampling, the rows of a pass"], BLUE),
+    ("viz/   simt/", ["scenes and motion, scenarios, the shell; window, browser, SVG.",
+                      "A GPU made of fibers, and its page. Both know no lesson"], GREEN),
+    ("programs/", ["what programs share: options, streaming, JSON, benchmarks"], BLUE),
+    ("qwen3/", ["files of a model, tokenizer, the Qwen3 forward pass,", "sampling, the rows of a pass"], BLUE),
     ("kernels/", ["one op = one header, a CPU twin, CUDA twins; matmul, norms, RoPE, ...",
                   "kernels/attention/: the fast attention, once for all lessons"], SKY),
-    ("common/base/", ["errors, JSON, threads, device memory and streams, tables and progress"], BLUE),
+    ("common/", ["errors, JSON, threads, device memory and streams, tables and progress"], BLUE),
 ]
 # Where the interface is, how far below that floor's middle its box stands, its name, and what passes through.
 SEAMS = [("tests/   tools/", 42, "Engine", ["a lesson is one; the ladder", "runs them all, and compares"]),
-         ("viz/", 0, "Page", ["a lesson's page: commands in,", "views and counters out"]),
-         ("common/model/", -42, "Attention", ["the pass calls it in every", "layer; a lesson is one"]),
-         ("common/model/", 42, "PassArrays", ["what a pass keeps on the", "device, packed once"])]
+         ("viz/   simt/", 0, "Page", ["a lesson's page: commands in,", "views and counters out"]),
+         ("qwen3/", -42, "Attention", ["the pass calls it in every", "layer; a lesson is one"]),
+         ("qwen3/", 42, "PassArrays", ["what a pass keeps on the", "device, packed once"])]
 
 
 def top_of(name):
@@ -38,11 +40,11 @@ def floor(svg, name, lines, colour):
 
 
 def lessons(svg):
-    y, width, columns = top_of("lessons/"), 92, 5
+    y, width, columns = top_of("lessons/"), 77, 6
     for i, name in enumerate(LESSONS):
         x, at = LEFT + 210 + i % columns * (width + 4), y + 8 + i // columns * 31
         svg.rect(x, at, width, 26, EMPTY, radius=5)
-        svg.text(x + 10, at + 18, name, 12.5, INK)
+        svg.text(x + 5, at + 17, name, 10.5, INK)
         if i % columns:
             svg.line(x, at + 13, x - 4, at + 13, MUTED, 1.5)
 
@@ -59,8 +61,8 @@ def seam(svg, at, below, name, lines):
 def draw():
     height = 24 + len(FLOORS) * (HEIGHT + GAP) + 34
     svg = Svg(SEAM_X + 148, height,
-              "The floors of the repository, from common/base at the bottom over kernels, common/model, common/program, "
-              "viz and lessons to tests and tools. Each includes only what is below. Four seams: PassArrays, "
+              "The floors of the repository, from common at the bottom over kernels, qwen3, programs, "
+              "viz and simt, lessons and instruments to tests, tools and site. Each includes only what is below. Four seams: PassArrays, "
               "Attention, Page, Engine.")
     for name, lines, colour in FLOORS:
         floor(svg, name, lines, colour)

@@ -2,7 +2,7 @@
 import json
 import pathlib
 
-from style import BLUE, FAINT, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
+from style import BLUE, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data" / "lesson07.json"
 
@@ -33,7 +33,7 @@ def hit_rate():
     if not DATA.exists():
         return None
     rows = json.loads(DATA.read_text(encoding="utf-8"))["hit_rates"]
-    svg = Svg(920, 420, "Hit rate against pool size for LRU, FIFO and random victims.")
+    svg = Svg(920, 420, "Hit rate against pool size for a stack and for LRU.")
     svg.panel(20, 20, 880, 380, "Share of the prompt tokens found", "a made-up day of a chat server; blocks of 16")
     left, right, top, bottom = 100, 760, 100, 340
     for percent in range(0, 101, 20):
@@ -44,13 +44,12 @@ def hit_rate():
     for i, row in enumerate(rows):
         svg.text(x_of(i), bottom + 22, f"{row['slots']:,}", 12.5, MUTED, anchor="middle")
     svg.text((left + right) / 2, bottom + 44, "slots in the pool", 13, MUTED, anchor="middle")
-    for policy, colour, square in (("LRU", BLUE, False), ("FIFO", ORANGE, True), ("random", FAINT, False)):
+    for policy, colour, square in (("LRU", BLUE, False), ("stack", ORANGE, True)):
         points = [(x_of(i), bottom - (bottom - top) * row[policy]) for i, row in enumerate(rows)]
         svg.path(points, colour)
         for x, y in points:
             svg.dot(x, y, colour, square)
-        shift = 12 if policy == "FIFO" else -2
-        svg.text(points[-1][0] + 14, points[-1][1] + shift, policy, 14, INK, 600)
+        svg.text(points[-1][0] + 14, points[-1][1] + 4, policy, 14, INK, 600)
     return svg.done()
 
 

@@ -1,4 +1,4 @@
-"""Lesson 11: three pools, and the copies that each has below it; and when a copy is worth its way."""
+"""Lesson 11: two pools, and the copies that the second has of the first; and when a copy is worth its way."""
 import math
 
 from plots import load, log_ticks, milliseconds
@@ -8,14 +8,12 @@ CELL, GAP = 44, 8
 
 
 def floors():
-    """The device is about to evict a2 and a1; the host b2. Letters are prompts, numbers their blocks."""
+    """The device is about to evict a2 and a1. Letters are prompts, numbers their blocks."""
     pools = [("device", "6 blocks", ["a2", "a1", "a0", "e0", "c1", "c0"], 2, 3),
-             ("host", "9 blocks", ["b2", "b1", "b0", "d1", "d0", "e0", "a2", "a1", ""], 3, 0),
-             ("file", "13 records", ["f2", "f1", "f0", "g1", "g0", "h2", "h1", "h0", "b2", "b1", "b0", "", ""], 0, 0)]
-    svg = Svg(920, 446, "Three pools one below the other, each a queue. The two blocks at the front of the device's queue have "
-              "copies in the host's pool, the three at the front of the host's queue in the file. Block e0 has risen from the host "
-              "to the device, and the host still has it.")
-    svg.panel(20, 20, 880, 406, "What is overwritten next has a copy one floor down",
+             ("host", "9 blocks", ["b2", "b1", "b0", "d1", "d0", "e0", "a2", "a1", ""], 0, 0)]
+    svg = Svg(920, 346, "Two pools one below the other, each a queue. The two blocks at the front of the device's queue have "
+              "copies in the host's pool. Block e0 was loaded from the host to the device, and the host still has it.")
+    svg.panel(20, 20, 880, 306, "What the device overwrites next has a copy in the host",
               "each row is a queue: the block on the left will be overwritten first; a0 is block 0 of prompt a")
     left, place = 150, {}
     for row, (name, words, blocks, num_ahead, num_held) in enumerate(pools):
@@ -28,13 +26,12 @@ def floors():
             svg.rect(x, y, CELL, CELL, SKY if held else "#bfe3d5" if block else EMPTY, GREEN if i < num_ahead else "#cbd2d9")
             svg.text(x + CELL / 2, y + 27, block, 14, INK, 600 if held else 400, "middle")
             place[name, block] = (x + CELL / 2, y)
-    for upper, lower, blocks in (("device", "host", ("a2", "a1")), ("host", "file", ("b2", "b1", "b0"))):
-        for block in blocks:
-            (x, y), (to, below) = place[upper, block], place[lower, block]
-            svg.line(x, y + CELL + 3, to, below - 4, MUTED, 1.5, tip=True)
+    for block in ("a2", "a1"):
+        (x, y), (to, below) = place["device", block], place["host", block]
+        svg.line(x, y + CELL + 3, to, below - 4, MUTED, 1.5, tip=True)
     (x, y), (to, above) = place["host", "e0"], place["device", "e0"]
     svg.line(x, y - 3, to, above + CELL + 4, GREEN, 2.5, tip=True)
-    svg.legend(left, 400, [(SKY, "held by a request", 170), ("#bfe3d5", "free, and can still be found", 230), (EMPTY, "free", 80)])
+    svg.legend(left, 300, [(SKY, "held by a request", 170), ("#bfe3d5", "free, and can still be found", 230), (EMPTY, "free", 80)])
     return svg.done()
 
 
@@ -43,15 +40,15 @@ def crossing():
     data = load("lesson11_crossing.json")
     if data is None:
         return None
-    svg = Svg(920, 450, "Time to compute tokens of a prompt, and to load their blocks from the host's memory or from a file. "
-              "On the GPU the file's line crosses those of computing; the host's stays below them. On the CPU both stay below.")
+    svg = Svg(920, 450, "Time to compute tokens of a prompt, and to load their blocks from the host's memory. "
+              "On the GPU and on the CPU loading stays below computing.")
     svg.panel(20, 20, 880, 410, "Recompute or load", "Qwen3-0.6B's shape, blocks of 16; tokens of a prompt in one pass, or their blocks; "
               "both axes logarithmic")
     for which, left, right in (("cuda", 92, 346), ("cpu", 584, 756)):
         rows, top, bottom = data[which]["crossing"], 124, 366
         context = f"{rows[0]['context']:,}"
         lines = [("compute_after_context_seconds", ORANGE, True, f"computed after {context}"), ("compute_seconds", ORANGE, False, "computed"),
-                 ("file_seconds", MUTED, True, "from the file"), ("host_seconds", BLUE, False, "from the host")]
+                 ("host_seconds", BLUE, False, "from the host")]
         values = [1e3 * row[key] for row in rows for key, *_ in lines]
         ticks, longest = log_ticks(min(values), max(values)), rows[-1]["tokens"]
         x_of = lambda n: left + (right - left) * math.log2(n / 16) / math.log2(longest / 16)

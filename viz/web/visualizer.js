@@ -1,4 +1,4 @@
-// The visualizer's page: makes the program of viz/web.cpp, hands it what is clicked and typed, and asks
+// The visualizer's page: makes the program of viz/shell/web.cpp, hands it what is clicked and typed, and asks
 // for a frame whenever the browser draws one.
 //   #page=05        opens lesson 05's page
 //   #s=...          a scenario: its text in base64url, as Share makes it

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/base/kernel.h"
+#include "common/kernel.h"
 #include "lessons/01_no_cache/causal_attention.h"
 #include "tests/support/attention_runs.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "causal_attention.h"
-#include "common/base/device.h"
+#include "common/device.h"
 #include "kernels/attention/attend.h"
 #include "kernels/exp.h"
 #include "tests/support/naive_attention.h"

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/parallel.h"
+#include "common/error.h"
+#include "common/parallel.h"
 #include "engine.h"
 #include "tests/support/shipped_model.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "engine.h"
 #include "tests/support/naive_attention.h"
 #include "tests/support/readable.h"

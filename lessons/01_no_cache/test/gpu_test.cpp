@@ -5,7 +5,7 @@
 #include <string>
 
 #include "causal_attention.h"
-#include "common/base/error.h"
+#include "common/error.h"
 
 constexpr auto kDevice = kv::Device::kCuda;
 #include "attention_cases.h"

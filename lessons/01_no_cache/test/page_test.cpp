@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string>
 
-#include "lessons/01_no_cache/page_scene.h"
-#include "viz/layout.h"
+#include "lessons/01_no_cache/page/scene.h"
+#include "viz/drawing/layout.h"
 
 namespace {
 

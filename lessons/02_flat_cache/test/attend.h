@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/base/kernel.h"
+#include "common/kernel.h"
 #include "kernels/attention/plan.h"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "lessons/02_flat_cache/flat_kv_cache.h"

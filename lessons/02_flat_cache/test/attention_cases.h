@@ -65,20 +65,6 @@ TEST_CASE("append_kv puts rows into the slots of their slabs, and nothing anywhe
   }
 }
 
-TEST_CASE("append_kv waits for the kernel that writes its rows" * doctest::test_suite("kernel")) {
-  // That kernel is append_kv, too: what it has put into a cache are the rows of the second one.
-  const kv::Stream stream(kDevice);
-  const auto k = kvtest::upload_rows(numbered_rows(3, 64, 1.0f), stream);
-  const auto v = kvtest::upload_rows(numbered_rows(3, 64, -1.0f), stream);
-  const auto k1 = kvtest::poisoned(k.bytes(), stream), v1 = kvtest::poisoned(k.bytes(), stream);
-  const auto k2 = kvtest::poisoned(k.bytes(), stream), v2 = kvtest::poisoned(k.bytes(), stream);
-  const lesson02_test::Append rotate(stream, {0}, {0, 0, 0}, {1, 2, 0});
-  rotate(64, k, v, k1, v1);
-  rotate(64, k1, v1, k2, v2);
-  check_slots("K", k2, 1.0f, {1, 2, 0}, stream);
-  check_slots("V", v2, -1.0f, {1, 2, 0}, stream);
-}
-
 TEST_CASE("a query sees its own token and those before it in the slab" *
           doctest::test_suite("kernel")) {
   kvtest::check_means(attend_with(kPlain, kDevice), {4});

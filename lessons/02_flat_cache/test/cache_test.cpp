@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/table.h"
-#include "common/model/known_models.h"
+#include "cli/reservation_arena.h"
+#include "common/error.h"
+#include "common/table.h"
 #include "flat_kv_cache.h"
-#include "program/reservation_arena.h"
+#include "qwen3/known_models.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/parallel.h"
+#include "common/error.h"
+#include "common/parallel.h"
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 #include "tests/support/same_bits.h"

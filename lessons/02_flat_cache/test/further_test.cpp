@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 #include "tests/support/readable.h"

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "lessons/02_flat_cache/page_memory.h"
-#include "lessons/02_flat_cache/page_scene.h"
+#include "lessons/02_flat_cache/page/memory.h"
+#include "lessons/02_flat_cache/page/scene.h"
 #include "tests/viz/fake_ui.h"
-#include "viz/layout.h"
+#include "viz/drawing/layout.h"
 
 namespace lesson02 {
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);

@@ -16,8 +16,7 @@
 #include "block_manager.h"
 #include "block_pool.h"
 #include "block_table.h"
-#include "paged_attention_base.h"
-#include "program/check_manager.h"
+#include "page/check_manager.h"
 #include "tests/support/readable.h"
 
 using lesson03::BlockManager;

@@ -10,10 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/base/parallel.h"
+#include "common/error.h"
+#include "common/parallel.h"
 #include "engine.h"
-#include "gathered_attention.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "numbered_rows.h"
 #include "tests/support/same_bits.h"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "block_pool.h"
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "tests/support/readable.h"
 
 using lesson03::BlockPool;

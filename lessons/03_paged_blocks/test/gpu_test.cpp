@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "engine.h"
-#include "gathered_attention.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "numbered_rows.h"
 #include "tests/support/same_bits.h"

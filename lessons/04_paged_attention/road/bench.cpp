@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/program/generate.h"
-#include "common/program/road_report.h"
+#include "common/error.h"
+#include "programs/generate.h"
+#include "programs/road_report.h"
 
 #if KV_HAVE_CUDA
-#include "lessons/04_paged_attention/bench_pass.h"
+#include "lessons/04_paged_attention/bench/pass.h"
 #include "lessons/04_paged_attention/road/road.h"
 #endif
 

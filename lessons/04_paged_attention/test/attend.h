@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/base/kernel.h"
+#include "common/kernel.h"
 #include "lessons/01_no_cache/test/attend.h"
 #include "lessons/03_paged_blocks/test/guards.h"
 #include "lessons/04_paged_attention/paged_attention.h"

@@ -2,7 +2,7 @@
 // device kDevice: attention_test.cpp the CPU, gpu_test.cpp CUDA.
 
 #include "by_eye.h"
-#include "common/base/error.h"
+#include "common/error.h"
 #include "paged_cache_attention.h"
 #include "tests/support/small_attention.h"
 

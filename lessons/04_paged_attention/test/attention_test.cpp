@@ -2,7 +2,7 @@
 // of queries, the bounds of the lengths and what unused slots hold. And the pieces that they are
 // made of: the rows of a tile, and the merge.
 
-#include "common/base/device.h"
+#include "common/device.h"
 
 constexpr auto kDevice = kv::Device::kCpu;
 #include "attention_cases.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 #include "lessons/02_flat_cache/engine.h"

@@ -3,7 +3,7 @@
 // device.
 
 #include "attend.h"
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "tests/support/readable.h"
 
 using namespace lesson04_test;

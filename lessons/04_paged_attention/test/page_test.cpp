@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "page_merge.h"
+#include "page/merge.h"
 #include "tests/support/shipped_model.h"
 #include "viz/page.h"
 

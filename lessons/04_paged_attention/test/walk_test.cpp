@@ -1,8 +1,8 @@
 // Tests of the walk: its pieces, put together, are paged attention to the bit.
 
-#include "program/walk.h"
+#include "cli/walk.h"
 #include "attend.h"
-#include "common/base/error.h"
+#include "common/error.h"
 #include "kernels/exp.h"
 #include "tests/support/shipped_model.h"
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 #include "tests/support/random_model.h"

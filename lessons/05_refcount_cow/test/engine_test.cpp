@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "support.h"
 #include "tests/support/same_bits.h"

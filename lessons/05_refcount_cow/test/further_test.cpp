@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "support.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lessons/05_refcount_cow/page_simulator.h"
+#include "lessons/05_refcount_cow/page/simulator.h"
 #include "tests/viz/page_fixture.h"
 
 namespace lesson05 {
@@ -62,14 +62,14 @@ TEST_CASE("every slot holds what its sequence wrote") {
   CHECK(simulator.text(c.slot(7)) == "C7");
 }
 
-TEST_CASE("copies that go wrong are caught by the labels") {
-  const lesson05::CopyLabels wrong_ways[] = {
-      [](std::vector<int32_t>& labels, const BlockCopy& copy, int size) {  // the wrong direction
-        lesson05::copy_labels(labels, {copy.destination, copy.source}, size);
+TEST_CASE("copies that go wrong are caught by the texts") {
+  const lesson05::CopyTexts wrong_ways[] = {
+      [](std::vector<std::string>& slots, const BlockCopy& copy, int size) {  // the wrong direction
+        lesson05::copy_texts(slots, {copy.destination, copy.source}, size);
       },
-      [](std::vector<int32_t>&, const BlockCopy&, int) {},            // no copy at all
-      [](std::vector<int32_t>& labels, const BlockCopy& copy, int) {  // one token too few
-        lesson05::copy_labels(labels, copy, 1);
+      [](std::vector<std::string>&, const BlockCopy&, int) {},           // no copy at all
+      [](std::vector<std::string>& slots, const BlockCopy& copy, int) {  // one token too few
+        lesson05::copy_texts(slots, copy, 1);
       },
   };
   for (const auto& copy : wrong_ways) {
@@ -80,11 +80,12 @@ TEST_CASE("copies that go wrong are caught by the labels") {
 }
 
 TEST_CASE("a copy that throws leaves the simulator as it was") {
-  Simulator simulator(
-      4, 4, [](std::vector<int32_t>&, const BlockCopy&, int) { throw std::runtime_error("no"); });
+  Simulator simulator(4, 4, [](std::vector<std::string>&, const BlockCopy&, int) {
+    throw std::runtime_error("no");
+  });
   CHECK_THROWS_AS(fork_and_write(simulator), std::runtime_error);
   simulator.check();
-  CHECK(simulator.all().at("A").labels.size() == 6);
+  CHECK(simulator.all().at("A").written.size() == 6);
   CHECK(simulator.manager().num_copies() == 0);
 }
 

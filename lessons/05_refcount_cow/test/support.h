@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "common/model/generation.h"
 #include "copy_blocks.h"
 #include "engine.h"
 #include "lessons/03_paged_blocks/test/guards.h"
+#include "qwen3/generation.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/shipped_model.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/forgery.h"
+#include "cli/hashers.h"
 #include "hits.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "program/forgery.h"
-#include "program/hashers.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
@@ -21,6 +21,7 @@ using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
 using kvtest::with_system_prompt;
+using lesson06::BlockPool;
 using lesson06::PrefixEngine;
 
 kv::GenerateResult flat(std::vector<kv::Request> requests) {
@@ -124,7 +125,10 @@ TEST_CASE("trusting the hash serves another prompt's K and V") {
   const auto right = flat({second});
   for (const auto check :
        {lesson06::PrefixIndex::Check::kExact, lesson06::PrefixIndex::Check::kHashOnly}) {
-    PrefixEngine engine(shipped_model(), {.block_size = 32, .num_blocks = 16}, {}, check);
+    PrefixEngine engine(shipped_model(), {.block_size = 32, .num_blocks = 16}, {},
+                        [check](int num_blocks, int block_size) {
+                          return std::make_unique<BlockPool>(num_blocks, block_size, check);
+                        });
     engine.generate({&first, 1});
     const auto result = engine.generate({&second, 1});
     const bool exact = check == lesson06::PrefixIndex::Check::kExact;

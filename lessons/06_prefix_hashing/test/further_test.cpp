@@ -4,9 +4,9 @@
 
 #include <type_traits>
 
-#include "common/base/todo.h"
+#include "cli/hashers.h"
+#include "common/todo.h"
 #include "kv_cache_manager.h"
-#include "program/hashers.h"
 #include "requests.h"
 #include "tests/support/readable.h"
 

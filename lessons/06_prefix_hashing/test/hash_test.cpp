@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "program/forgery.h"
-#include "program/hashers.h"
+#include "cli/forgery.h"
+#include "cli/hashers.h"
+#include "common/error.h"
 #include "requests.h"
 
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/forgery.h"
+#include "cli/hashers.h"
 #include "kv_cache_manager.h"
-#include "program/forgery.h"
-#include "program/hashers.h"
 #include "wrong_use.h"
 
 namespace {
@@ -77,7 +77,8 @@ TEST_CASE("the new blocks of a request are told: its table's last ones") {
   CHECK(next == table_of(manager, 2).back());
   CHECK_THROWS_AS(manager.allocate_slots(2, 1, computed), std::invalid_argument);
   CHECK_THROWS_AS(manager.allocate_slots(2, -1), std::invalid_argument);
-  CHECK_THROWS_AS(manager.allocate_slots(3, INT32_MAX, computed), std::invalid_argument);
+  CHECK_THROWS_AS(manager.allocate_slots(3, -9, computed), std::invalid_argument);
+  CHECK_FALSE(manager.allocate_slots(3, INT32_MAX, computed));
   CHECK_FALSE(manager.holds(3));
   manager.check();
 }
@@ -187,6 +188,22 @@ TEST_CASE("a request may skip the cache: it finds nothing, and others find what 
   write(manager, 2, range(0, 13));
   CHECK(manager.prefix_cache_stats().requests == 1);  // a request that did not ask is not counted
   CHECK(found(manager, range(0, 13)) == 12);
+}
+
+TEST_CASE("a lookup without queried tokens does not count in the hit rate") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool);
+  run_and_free(manager, range(0, 9));
+  auto computed = look_up(manager, range(0, 9));
+  computed.num_queried = 0;
+  REQUIRE(manager.allocate_slots(1, 1, computed));
+  CHECK(manager.prefix_cache_stats().requests == 1);
+  CHECK(manager.prefix_cache_stats().hits == 0);
+}
+
+TEST_CASE("statistics of no request are refused") {
+  BlockPool pool(4, 4);
+  CHECK_THROWS_AS(KvCacheManager(pool, {.max_recent_requests = 0}), std::invalid_argument);
 }
 
 TEST_CASE("the hit rate is that of the last requests, each counted when it begins") {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/hashers.h"
 #include "kv_cache_manager.h"
-#include "program/hashers.h"
 #include "requests.h"
 
 namespace {

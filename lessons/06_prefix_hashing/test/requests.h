@@ -1,6 +1,6 @@
 #pragma once
 
-// Requests on a KvCacheManager without a model. For the tests of this lesson and the next ones.
+// Requests on a cache manager without a model. For the tests of this lesson and the next ones.
 
 #include <doctest/doctest.h>
 
@@ -24,45 +24,42 @@ inline Tokens range(int32_t begin, int32_t end) {
   return tokens;
 }
 
-inline Ids table_of(const KvCacheManager& manager, int64_t id) {
+inline Ids table_of(const auto& manager, int64_t id) {
   const auto ids = manager.table(id).block_ids();
   return {ids.begin(), ids.end()};
 }
 
 /// What the cache has of these tokens.
-inline lesson06::ComputedBlocks look_up(const KvCacheManager& manager, const Tokens& tokens,
+inline lesson06::ComputedBlocks look_up(const auto& manager, const Tokens& tokens,
                                         const ExtraKeys& keys = {}) {
   BlockHashes hashes(keys);
   return manager.get_computed_blocks(tokens, hashes);
 }
-inline int found(const KvCacheManager& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
+inline int found(const auto& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
   return look_up(manager, tokens, keys).num_tokens;
 }
 
 /// What is found, and slots for the rest; nothing of that is written yet. False: no room.
-inline bool start(KvCacheManager& manager, int64_t id, const Tokens& tokens,
-                  const ExtraKeys& keys = {}) {
+inline bool start(auto& manager, int64_t id, const Tokens& tokens, const ExtraKeys& keys = {}) {
   const auto computed = look_up(manager, tokens, keys);
   const int rest = static_cast<int>(tokens.size()) - computed.num_tokens;
   return manager.allocate_slots(id, rest, computed).has_value();
 }
 
 /// The first num_computed tokens of the request are computed.
-inline void cache_blocks(KvCacheManager& manager, int64_t id, const Tokens& tokens,
-                         int num_computed, const ExtraKeys& keys = {}) {
+inline void cache_blocks(auto& manager, int64_t id, const Tokens& tokens, int num_computed,
+                         const ExtraKeys& keys = {}) {
   BlockHashes hashes(keys);
   manager.cache_blocks(id, tokens, hashes, num_computed);
 }
 /// All of them are.
-inline void write(KvCacheManager& manager, int64_t id, const Tokens& tokens,
-                  const ExtraKeys& keys = {}) {
+inline void write(auto& manager, int64_t id, const Tokens& tokens, const ExtraKeys& keys = {}) {
   cache_blocks(manager, id, tokens, static_cast<int>(tokens.size()), keys);
   manager.check();
 }
 
 /// Starts and writes. Returns how many tokens were found.
-inline int run(KvCacheManager& manager, int64_t id, const Tokens& tokens,
-               const ExtraKeys& keys = {}) {
+inline int run(auto& manager, int64_t id, const Tokens& tokens, const ExtraKeys& keys = {}) {
   const int num_found = found(manager, tokens, keys);
   REQUIRE(start(manager, id, tokens, keys));
   write(manager, id, tokens, keys);
@@ -70,7 +67,7 @@ inline int run(KvCacheManager& manager, int64_t id, const Tokens& tokens,
 }
 
 /// The same, and the request ends.
-inline int run_and_free(KvCacheManager& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
+inline int run_and_free(auto& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
   const int num_found = run(manager, -1, tokens, keys);
   manager.free(-1);
   manager.check();

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cli/hashers.h"
 #include "kv_cache_manager.h"
-#include "program/hashers.h"
 #include "requests.h"
 #include "tests/support/readable.h"
 

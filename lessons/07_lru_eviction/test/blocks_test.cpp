@@ -109,6 +109,12 @@ TEST_CASE("a free that is refused changes nothing, not even the blocks before th
     CHECK(queue_of(pool) == Ids{3, 4});
   }
   CHECK_THROWS_AS(pool.free_blocks(Ids{1, 5}), std::out_of_range);
+  pool.touch(Ids{1});  // two tables hold it, and each names it once
+  CHECK_THROWS_WITH_AS(pool.free_blocks(Ids{2, 1, 1}), doctest::Contains("named twice"),
+                       std::logic_error);
+  CHECK(pool.ref_cnt(1) == 2);
+  CHECK(pool.ref_cnt(2) == 1);
+  CHECK(queue_of(pool) == Ids{3, 4});
 }
 
 TEST_CASE("blocks that nobody can find go first if the order says so, tail first like all others") {

@@ -9,8 +9,9 @@
 
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
-#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "poison.h"
+#include "poisoned_pool.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 
@@ -19,7 +20,6 @@ namespace {
 using kvtest::check_equal;
 using kvtest::shipped_model;
 using kvtest::with_system_prompt;
-using lesson07::CachingEngine;
 
 kv::GenerateResult flat(std::vector<kv::Request> requests) {
   return lesson02::make_engine(shipped_model(), {})->generate(requests);
@@ -33,15 +33,16 @@ TEST_CASE(
     for (const int num_blocks : {8, 12, 64}) {
       CAPTURE(hash_bits);
       CAPTURE(num_blocks);
-      CachingEngine engine(shipped_model(), {.block_size = 8, .num_blocks = num_blocks},
-                           {.hasher = lesson06::narrow_hasher(hash_bits), .poison = true});
+      lesson07_test::PoisoningEngine engine(shipped_model(),
+                                            {.block_size = 8, .num_blocks = num_blocks},
+                                            lesson06::narrow_hasher(hash_bits));
       for (int i = 0; i < 12; ++i) {
         CAPTURE(i);
         const kv::Request request = with_system_prompt(24, 5 + i % 3, i % 4);
-        check_equal(engine.generate({&request, 1}), flat({request}));
-        engine.manager()->check();
+        check_equal(engine.generate(request), flat({request}));
+        engine.manager().check();
       }
-      CHECK(engine.pool()->num_used() == 0);
+      CHECK(engine.manager().pool().num_used() == 0);
     }
   }
 }

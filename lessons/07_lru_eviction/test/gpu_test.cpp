@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "poison.h"
+#include "poisoned_pool.h"
 #include "tests/support/same_bits.h"
 
 TEST_CASE("poison fills K and V of the named blocks in all layers, and nothing else" *
@@ -26,12 +27,12 @@ TEST_CASE("poison on the GPU refuses a block that the cache has not") {
 
 TEST_CASE("found, revived, evicted and computed again on CUDA: the bits of lesson 02") {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
-  lesson07::CachingEngine engine(model, {.block_size = 8, .num_blocks = 12}, {.poison = true});
+  lesson07_test::PoisoningEngine engine(model, {.block_size = 8, .num_blocks = 12});
   int64_t found = 0;
   for (int i = 0; i < 10; ++i) {
     CAPTURE(i);
     const kv::Request request = kvtest::with_system_prompt(24, 5 + i % 3, i % 4);
-    const auto result = engine.generate({&request, 1});
+    const auto result = engine.generate(request);
     kvtest::check_equal(result, lesson02::make_engine(model, {})->generate({&request, 1}));
     found += result.counters.named("cache_hit_tokens");
   }

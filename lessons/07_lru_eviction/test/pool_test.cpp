@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "block_pool.h"
+#include "cli/trace.h"
 #include "lessons/06_prefix_hashing/test/wrong_use.h"
-#include "program/trace.h"
 #include "queue_of.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/07_lru_eviction/block_pool.h"
 #include "tests/support/shortened.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/error.h"
-#include "program/workload.h"
+#include "cli/workload.h"
+#include "common/error.h"
 #include "served.h"
 #include "tests/support/temp_dir.h"
 

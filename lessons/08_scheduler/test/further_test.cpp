@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
 #include "server.h"
 

@@ -21,12 +21,6 @@ TEST_CASE("a slot may be past 2 to the 31" * doctest::test_suite("kernel")) {
   check_large_slots(kv::Device::kCuda);
 }
 
-TEST_CASE("slots are worked out after the kernel before has written the tables" *
-          doctest::test_suite("kernel")) {
-  INFO("rows 0 to 5 are A's, row 6 is B's, rows 7 to 9 are C's");
-  CHECK(slots_after_kernel(three_sequences(), 10, lesson08::compute_slot_mapping) == kThreeSlots);
-}
-
 TEST_CASE("slots of a few sequences, some with more rows than a CTA has threads" *
           doctest::test_suite("kernel")) {
   check_slots(kv::Device::kCuda, {2, 7});

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "engine.h"
-#include "page_scheduler.h"
+#include "page/page.h"
 #include "tests/viz/page_fixture.h"
-#include "viz/motion.h"
+#include "viz/drawing/motion.h"
 
 namespace {
 

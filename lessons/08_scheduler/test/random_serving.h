@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/08_scheduler/scheduler.h"
 #include "lessons/08_scheduler/test/symbolic_scheduler.h"
 #include "tests/support/shortened.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
 #include "scheduler.h"
 #include "server.h"
@@ -220,7 +220,33 @@ TEST_CASE("a reset of the prefix cache preempts all that run, if it may") {
   CHECK(s.request(1).num_computed == 0);
   CHECK_FALSE(s.wants_token(1));
   CHECK(s.pool.num_cached() == 0);
-  CHECK(s.step() == Chunks{{1, 10}, {2, 10}});  // all of it, and nothing is found
+  CHECK(s.schedule() == lesson08::SchedulerOutput{{{1, 10}, {2, 10}}, {}, {1, 2}, {2, 1}});
+  INFO("all of it runs, and nothing is found; the pass after it tells of no preemption");
+  CHECK(s.schedule().preempted.empty());
+}
+
+TEST_CASE("a request that was preempted by a reset and has ended since is not in the next output") {
+  Server s(16, 4);
+  s.submit(1, range(0, 9), 4);
+  s.submit(2, range(100, 109), 4);
+  s.step();
+  CHECK(s.reset_prefix_cache(true));
+  s.finish(1);
+  CHECK(s.schedule().preempted == Ids{2});
+}
+
+TEST_CASE("a resumed request does not count toward the hit rate") {
+  Server s(4, 4);
+  s.submit(1, range(0, 8), 8);
+  s.submit(2, range(100, 107), 8);
+  s.step();
+  CHECK(s.step() == Chunks{{1, 1}});  // 2 is preempted
+  s.finish(1);
+  CHECK(s.step() == Chunks{{2, 4}});  // and finds its first block
+  const auto& stats = s.manager().prefix_cache_stats();
+  CHECK(stats.requests == 2);
+  CHECK(stats.queries == 8 + 7);
+  CHECK(stats.hits == 0);
 }
 
 TEST_CASE("a request may skip reading the cache, and others find what it computes") {

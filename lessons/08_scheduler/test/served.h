@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lessons/02_flat_cache/engine.h"
-#include "lessons/06_prefix_hashing/program/hashers.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/08_scheduler/engine.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
@@ -55,9 +55,9 @@ inline std::vector<Arrival> waves(size_t count) {
 
 /// Serves them in waves, and forgets all K and V every `reset_every` passes at first.
 /// The bits are the wanted ones, the books are right before each pass, and no block is left.
-inline lesson08::ServeResult check_served(ServingEngine& engine,
-                                          std::span<const kv::Request> requests,
-                                          const kv::GenerateResult& wanted, int reset_every) {
+template <class Engine>
+lesson08::ServeResult check_served(Engine& engine, std::span<const kv::Request> requests,
+                                   const kv::GenerateResult& wanted, int reset_every) {
   int pass = 0;
   auto result = engine.serve(requests, waves(requests.size()), {}, [&](const auto&, const auto&) {
     const bool resets = reset_every > 0 && ++pass < 5 * reset_every;  // and then lets go
@@ -72,8 +72,9 @@ inline lesson08::ServeResult check_served(ServingEngine& engine,
 }
 
 /// Whatever a callback throws, at any token, every block is free, and the next call is right.
-inline void check_throwing_callbacks(ServingEngine& engine, std::span<const kv::Request> requests,
-                                     const kv::GenerateResult& wanted, int most) {
+template <class Engine>
+void check_throwing_callbacks(Engine& engine, std::span<const kv::Request> requests,
+                              const kv::GenerateResult& wanted, int most) {
   for (int at = 1; at < most; at += 3) {
     int seen = 0;
     const auto throws = [&](size_t, int32_t) -> bool {
@@ -164,7 +165,8 @@ void check_padded(kv::Model& model, int num_blocks = 40) {
 }
 
 /// On a GPU, an engine that has served before replays every pass of decodes as a graph.
-inline void check_replays(ServingEngine& engine, const kv::Model& model) {
+template <class Engine>
+void check_replays(Engine& engine, const kv::Model& model) {
   std::vector<kv::Request> requests;
   for (int i = 0; i < 21; ++i) requests.push_back(kvtest::request_of(3 + i * 5, 1 + i * 7 % 40, i));
   for (int round = 0; round < 3; ++round) {

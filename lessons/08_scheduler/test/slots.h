@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "lessons/03_paged_blocks/paged_attention_base.h"
-#include "slots_after.h"
+#include "lessons/03_paged_blocks/block_table.h"
+#include "slots_on.h"
 
 struct SlotsCase {
   static constexpr int kWidth = 700;  // of a table

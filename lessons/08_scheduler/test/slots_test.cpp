@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "engine.h"
 #include "slots.h"
 #include "tests/support/shipped_model.h"

@@ -38,6 +38,8 @@ class SymbolicScheduler {
 
   SchedulerOutput schedule() {
     SchedulerOutput output;
+    output.preempted = std::exchange(reset_, {});
+    const size_t before = output.preempted.size();
     std::vector<Chunk>& chunks = output.chunks;
     auto budget = static_cast<size_t>(options_.max_tokens_per_pass);
     bool ended = false;
@@ -62,7 +64,7 @@ class SymbolicScheduler {
       chunks.push_back({id, static_cast<int>(next.size())});
       budget -= next.size();
     }
-    while (output.preempted.empty() && !waiting_.empty() && budget > 0 &&
+    while (output.preempted.size() == before && !waiting_.empty() && budget > 0 &&
            running_.size() < static_cast<size_t>(options_.max_running)) {
       const int64_t id = waiting_.front();
       Request& request = requests_.at(id);
@@ -100,13 +102,17 @@ class SymbolicScheduler {
     requests_.at(id).wants_token = false;
   }
   void reset() {
-    while (!running_.empty()) preempt(running_.back());
+    while (!running_.empty()) {
+      reset_.push_back(running_.back());
+      preempt(running_.back());
+    }
     pool_->reset();
   }
   void finish(int64_t id) {
     if (is_running(id)) pool_->free(id);
     std::erase(running_, id);
     std::erase(waiting_, id);
+    std::erase(reset_, id);
     requests_.erase(id);
   }
 
@@ -149,6 +155,7 @@ class SymbolicScheduler {
   SchedulerOptions options_;
   std::map<int64_t, Request> requests_;
   std::vector<int64_t> waiting_, running_;
+  std::vector<int64_t> reset_;  // preempted by a reset since the last pass
   int64_t num_submitted_ = 0;
   int64_t num_preemptions_ = 0;
 };

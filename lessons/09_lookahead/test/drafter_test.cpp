@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "drafter.h"
 #include "tests/support/readable.h"
 #include "tests/support/shortened.h"

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
@@ -64,21 +65,6 @@ inline std::vector<kv::Request> repetitive(int count, int seed = 1) {
   return requests;
 }
 
-/// Counts what the device leaves of the tokens that it chose, when the host is about to get them.
-class WatchedEngine : public LookaheadEngine {
- public:
-  using LookaheadEngine::LookaheadEngine;
-  int64_t tokens_left = 0, struck_out = 0;
-
- private:
-  void on_chosen(const kv::PassRows& rows, int32_t* device_chosen) override {
-    LookaheadEngine::on_chosen(rows, device_chosen);
-    Tokens left(rows.requests.size());
-    kv::copy_to_host(left.data(), device_chosen, left.size() * sizeof(int32_t), model().stream());
-    for (const int32_t token : left) ++(token < 0 ? struck_out : tokens_left);
-  }
-};
-
 /// The device chooses tokens and judges guesses: the same tokens, and the host gets them alone.
 inline void check_judged_on_device(kv::Model& model, const std::vector<int>& nums_guesses) {
   auto requests = repetitive(8, 7);
@@ -89,20 +75,30 @@ inline void check_judged_on_device(kv::Model& model, const std::vector<int>& num
     for (const int num_guesses : nums_guesses) {
       CAPTURE(static_cast<int>(kind));
       CAPTURE(num_guesses);
-      WatchedEngine engine(model, {.num_blocks = 24}, {.choose_on_device = true},
-                           {.num_guesses = num_guesses},
-                           std::make_unique<Oracle>(kind, requests, wanted));
-      const auto found = engine.generate(requests);
-      int64_t num_tokens = 0;
+      Oracle oracle(kind, requests, wanted);
+      lesson09::Server server(model, oracle, {.num_blocks = 24}, {.choose_on_device = true},
+                              {.num_guesses = num_guesses});
       for (size_t i = 0; i < requests.size(); ++i) {
-        CHECK(found.completions[i].tokens == wanted.completions[i].tokens);
-        num_tokens += std::ssize(wanted.completions[i].tokens);
+        server.submit(static_cast<int64_t>(i), requests[i]);
       }
-      const int64_t right = found.counters.named("guesses_accepted");
-      CHECK(engine.tokens_left == num_tokens);
-      CHECK(engine.struck_out == found.counters.named("guesses_proposed") - right);
+      std::vector<Tokens> found(requests.size());
+      int64_t struck_out = 0;
+      while (!server.idle()) {
+        const lesson09::StepOutput step = server.step();
+        for (const auto& token : step.tokens) {
+          found[static_cast<size_t>(token.id)].push_back(token.token);
+        }
+        if (step.num_rows == 0) continue;
+        const auto chosen = server.chooser().chosen();
+        const auto struck = std::ranges::count(chosen, -1);
+        CHECK(std::ssize(chosen) - struck == std::ssize(step.tokens));
+        struck_out += struck;
+      }
+      for (size_t i = 0; i < requests.size(); ++i) CHECK(found[i] == wanted.completions[i].tokens);
+      const int64_t right = server.scheduler().num_accepted();
+      CHECK(struck_out == server.scheduler().num_proposed() - right);
       CHECK((right > 0) == (kind != Kind::kWrong));
-      CHECK((engine.struck_out > 0) == (kind != Kind::kRight));
+      CHECK((struck_out > 0) == (kind != Kind::kRight));
     }
   }
 }

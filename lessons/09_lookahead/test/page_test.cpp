@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "page_lookahead.h"
+#include "page/lookahead.h"
 #include "tests/viz/page_fixture.h"
 
 namespace {
@@ -74,7 +74,7 @@ TEST_CASE_FIXTURE(Fixture, "the first wrong guess and those after it are struck 
       std::ranges::count_if(scene.ghosts(), [](const auto& ghost) { return ghost.shape.struck; });
   CHECK(struck == 2);  // where block 4 was
   CHECK(count(scene, "pass 1/A/guess") == 4);
-  CHECK(shape(scene, "pass 1/gain").text == "+2");
+  CHECK(shape(scene, "pass 1/total").text == "+2");
 
   run({"guess"});  // "ran" is written over "sat"
   const viz::Scene after = picture();
@@ -105,7 +105,7 @@ TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so
   run({"pool 6 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
   CHECK(note(picture()) ==
-        "no block is free: no guess of A has a slot. Nobody gives way for a guess");
+        "no block is free: no guess of A has a slot. No request gives way for a guess");
   CHECK(value("B.blocks") == 3);
   CHECK(value("free") == 0);
   run({"pass"});
@@ -114,14 +114,14 @@ TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so
   run({"pool 6 4", "new A \"the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
   CHECK(note(picture()) ==
-        "no block is free: 2 of 4 guesses of A have a slot. Nobody gives way for a guess");
+        "no block is free: 2 of 4 guesses of A have a slot. No request gives way for a guess");
   // While C waits, the block that is free is not for guesses.
   run({"pool 7 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"",
        "new C \"this one is too long to come in now\" \"sorry\"", "guess"});
   CHECK(value("free") == 1);
   CHECK(value("proposed") == 0);
-  CHECK(note(picture()) == "somebody waits for blocks: A takes none for guesses");
+  CHECK(note(picture()) == "a request waits for blocks: A takes none for guesses");
   CHECK(shape(picture(), "request C/name").text.starts_with("C waits"));
 }
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
 #include "server.h"
 
@@ -310,7 +310,9 @@ TEST_CASE("a victim of a preemption runs again with guesses, and to the same end
     int passes = 0;
     while (!s.idle() && ++passes < 100) {
       for (const auto& chunk : s.step()) {
-        if (s.num_known(chunk.id) == s.request(chunk.id).most_tokens) s.finish(chunk.id);
+        if (s.num_known(chunk.id) ==
+            s.request(chunk.id).num_prompt + s.request(chunk.id).max_tokens)
+          s.finish(chunk.id);
       }
     }
     CHECK(s.idle());

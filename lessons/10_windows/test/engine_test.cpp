@@ -2,7 +2,7 @@
 
 #include "windowed.h"
 
-#include "common/base/error.h"
+#include "common/error.h"
 
 TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the bits of a flat cache") {
 #if defined(KV_SANITIZED)
@@ -45,7 +45,7 @@ TEST_CASE("a long sequence holds its window in each group that forgets") {
   kvtest::check_equal(found, lesson08_test::flat(model, {&request, 1}));
   REQUIRE(engine.manager()->num_groups() == 3);
   // 209 tokens: 14 blocks of group 0. A chunk of 32 after 31 that it sees: 5 blocks.
-  CHECK(engine.manager()->most_blocks(209) == 14 + 2 * 5);
+  CHECK(engine.manager()->max_blocks(209) == 14 + 2 * 5);
   CHECK(engine.manager()->pool().num_blocks() == 14 + 2 * 5);
   // In decodes a group holds the blocks that 32 tokens touch.
   CHECK(found.counters.named("blocks_in_use") == 14 + 2 * 3);

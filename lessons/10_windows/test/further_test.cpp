@@ -1,6 +1,6 @@
 // The text's further task, once it is begun: KvCacheGroup::chunked (kv_cache_groups.h).
 
-#include "common/base/todo.h"
+#include "common/todo.h"
 #include "tables.h"
 
 using namespace lesson10_test;
@@ -57,7 +57,7 @@ TEST_CASE("chunks: no more blocks are held at once than was said") {
       Chunked c(chunk, 200, at_once);
       for (int n = at_once; n < 100; n += at_once) {
         REQUIRE(c.manager.allocate_slots(1, at_once));
-        CHECK(c.pool.num_used() <= c.manager.most_blocks(n));
+        CHECK(c.pool.num_used() <= c.manager.max_blocks(n));
       }
     }
   }

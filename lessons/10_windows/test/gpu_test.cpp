@@ -15,12 +15,6 @@ TEST_CASE("a group's slot may be past 2 to the 31" * doctest::test_suite("kernel
   check_large_slots(kv::Device::kCuda);
 }
 
-TEST_CASE("slots of all groups are worked out after the kernel before has written the tables" *
-          doctest::test_suite("kernel")) {
-  const SlotsCase c = three_sequences();
-  CHECK(slots_after_kernel(c, c.num_slots(), c.compute()) == kThreeSlots);
-}
-
 TEST_CASE("slots of a few sequences, some with more rows than a CTA has threads" *
           doctest::test_suite("kernel")) {
   check_slots(kv::Device::kCuda, {2, 7});

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "page_windows.h"
+#include "page/windows.h"
 #include "tests/viz/page_fixture.h"
 
 namespace {
@@ -134,9 +134,9 @@ TEST_CASE_FIXTURE(Fixture, "a lookup shows what each group has, and what all agr
   CHECK(value("hit") == 8);
   const viz::Scene scene = picture();
   CHECK(note(scene) == "full attention has 16 tokens, window 8 tokens: C finds 8 tokens");
-  CHECK(shape(scene, "lookup/0/alone").text == "16 tokens");
-  CHECK(shape(scene, "lookup/1/alone").text == "8 tokens");
-  CHECK(shape(scene, "lookup/all/hit").text == "8 tokens");
+  CHECK(shape(scene, "lookup/0/total").text == "16 tokens");
+  CHECK(shape(scene, "lookup/1/total").text == "8 tokens");
+  CHECK(shape(scene, "lookup/all/total").text == "8 tokens");
   const auto is_used = [&](const std::string& id) {
     return shape(scene, id).edge == viz::paint(viz::Ink::kText);
   };
@@ -180,8 +180,8 @@ TEST_CASE_FIXTURE(Fixture, "what no group or only one has is told") {
 TEST_CASE_FIXTURE(Fixture, "the bars are the blocks that are held, and those without windows") {
   run({"groups 2", kTwenty, "append A 8", "append A 1"});
   const viz::Scene scene = picture();
-  CHECK(shape(scene, "held/count").text == std::to_string(value("held")));
-  CHECK(shape(scene, "full/count").text == std::to_string(value("full")));
+  CHECK(shape(scene, "held/total").text == std::to_string(value("held")));
+  CHECK(shape(scene, "full/total").text == std::to_string(value("full")));
   CHECK(value("full") == 3 * value("A.blocks.0"));
   CHECK(value("held") == value("A.blocks.0") + value("A.blocks.1") + value("A.blocks.2"));
   const float held = shape(scene, "held/A/0").at.w + 2, all = shape(scene, "full/A/0").at.w + 2;
@@ -240,7 +240,7 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, token by token") {
     }
     live.model().set_windows(windows);
     lesson10::WindowsEngine engine(live.model(), {.block_size = 4, .num_blocks = 32});
-    CHECK(std::ssize(engine.groups()) == 1 + sliding);
+    CHECK(std::ssize(lesson10::make_groups(live.model().config())) == 1 + sliding);
     const kv::GenerateResult result = engine.generate({&request, 1});
     CHECK(value("generated") == std::ssize(result.completions[0].tokens));
     CHECK(most == result.counters.named("blocks_in_use"));

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/model/kv_layout.h"
-#include "program/held_blocks.h"
+#include "cli/held_blocks.h"
+#include "qwen3/kv_layout.h"
 #include "tests/support/shell.h"
 
 TEST_CASE("the program shows groups and tables, and has the bits of lesson 08") {

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "lessons/08_scheduler/test/slots_after.h"
+#include "lessons/08_scheduler/test/slots_on.h"
 #include "lessons/10_windows/group_slot_mapping.h"
 
 namespace lesson10_test {
@@ -18,7 +18,13 @@ struct SlotsCase : SlotsInput {
   /// Works out the slots of all groups.
   auto compute() const {
     return [this](const lesson08::ComputeSlotMappingArgs& first, const kv::Stream& stream) {
-      lesson10::group_slot_mapping({.first = first, .num_groups = num_groups}, stream);
+      lesson10::GroupSlotMappingArgs args{.rows = first, .num_groups = num_groups};
+      for (int group = 0; group < num_groups; ++group) {
+        const int64_t table = int64_t{group} * first.num_seqs;
+        args.block_tables[group] = first.block_tables + table * first.max_blocks_per_seq;
+      }
+      args.rows.block_tables = nullptr;
+      lesson10::group_slot_mapping(args, stream);
     };
   }
 };

@@ -1,299 +1,322 @@
-// Where blocks are, which of them move, and what is found: without a byte of K and V.
+// Which blocks are copied, where they are found, and in which order they are overwritten: without a
+// byte of K and V.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
-#include <stdexcept>
-#include <vector>
+#include <fmt/format.h>
 
-#include "lessons/06_prefix_hashing/program/hashers.h"
-#include "symbolic_tiers.h"
+#include "two_pools.h"
 
 namespace lesson11 {
 
-TEST_CASE("what is evicted from the device is found in the host's pool, and loaded") {
-  Tiers t({.device = 4, .host = 8});
-  t.run(1, t.prompt(0, 16));  // 4 blocks of 4 tokens
-  t.sink_all();
-  t.run(2, t.prompt(1, 16));  // evicts them
-  const FoundBlocks found = t.look_up(t.prompt(0, 20));
-  CHECK(sizes(found) == Sizes{0, 4});
-  CHECK(found.computed.num_queried == 20);
-  const auto ticket = t.manager().load(3, found);
-  REQUIRE(ticket);
-  CHECK_FALSE(t.manager().loaded(*ticket));
-  CHECK(num_on_their_way(t.look_up(t.prompt(0, 20))) == 4);
-  t.manager().check_tiers();
-  t.copies(0).wait(*ticket);
-  t.manager().finish_moves();
-  CHECK(t.manager().loaded(*ticket));
-  CHECK(num_on_their_way(t.look_up(t.prompt(0, 20))) == 0);
-  t.cache(3, t.prompt(0, 16));
-  CHECK(t.contents(3) == t.kv_of(t.prompt(0, 16)));
-  CHECK(sizes(t.look_up(t.prompt(0, 20))) == Sizes{16, 0});
-  CHECK(t.manager().tier_metrics(0).num_sunk == 4);
-  CHECK(t.manager().tier_metrics(0).num_risen == 4);
-  t.manager().check_tiers();
-}
-
-TEST_CASE("full blocks are found below the device, but never the last token") {
-  Tiers t({.device = 4, .host = 8});
-  t.run(1, t.prompt(0, 16));
-  t.sink_all();
-  t.run(2, t.prompt(1, 16));
-  for (const int n : {1, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 19}) {
-    CHECK(sizes(t.look_up(t.prompt(0, n))) == Sizes{0, (n - 1) / 4});
-  }
-  CHECK(sizes(t.look_up({})) == Sizes{0, 0});
-  BlockHashes hashes;
-  CHECK(sizes(t.manager().look_up(t.prompt(0, 16), hashes, true)) == Sizes{0, 0});  // no reading
-}
-
-TEST_CASE("a prefix goes on from pool to pool") {
-  Tiers t({.device = 3, .host = 1, .file = 2});
-  t.run(1, t.prompt(0, 12));  // its third block will be taken first
-  t.sink_all();               // and so sinks first, to the host
-  t.sink_all();               // and to the file
-  t.run(2, t.prompt(1, 4));
-  t.sink_all();  // now the second one, over the third
-  t.run(3, t.prompt(2, 4));
-  const FoundBlocks found = t.look_up(t.prompt(0, 16));
-  CHECK(found.computed.num_tokens == 4);
-  CHECK(tiers_of(found) == std::vector{0, 1});
-  CHECK(sizes(t.look_up(t.prompt(0, 8))) == Sizes{4, 0});
-  CHECK(t.manager().fetch(found) == 0);  // the only block of the host is one of those found
-  CHECK_THROWS_WITH_AS(t.manager().load(4, found), doctest::Contains("all of tier 0"),
-                       std::invalid_argument);
-  CHECK_THROWS_AS(t.manager().load(4, t.look_up(t.prompt(3, 8))), std::invalid_argument);
-  CHECK_FALSE(t.manager().holds(4));
-  t.load(4, t.prompt(0, 12));
-  CHECK(t.contents(4) == t.kv_of(t.prompt(0, 8)));
-}
-
-TEST_CASE("blocks are found on their way down and up, and rise from the file by the host") {
-  Tiers t({.device = 2, .host = 2, .file = 4});
-  t.run(1, t.prompt(0, 8));
-  t.manager().sink();
-  t.run(2, t.prompt(1, 8));
-  CHECK(num_on_their_way(t.look_up(t.prompt(0, 9))) == 2);
-  t.finish_all();
-  CHECK(num_on_their_way(t.look_up(t.prompt(0, 9))) == 0);
-  t.sink_all();  // to the file, and the others' to the host
-  t.sink_all();
-  FoundBlocks found = t.look_up(t.prompt(0, 9));
-  REQUIRE(tiers_of(found) == std::vector{1, 1});
-  t.manager().finish_moves();
-  CHECK(t.manager().fetch(found) == 2);
-  t.manager().check_tiers();
-  found = t.look_up(t.prompt(0, 9));
-  CHECK(tiers_of(found) == std::vector{1, 1});
-  CHECK(num_on_their_way(found) == 2);
-  t.copies(1).step(1);
-  t.manager().finish_moves();  // a batch is done as a whole
-  CHECK(num_on_their_way(t.look_up(t.prompt(0, 9))) == 2);
-  t.finish_all();
-  found = t.look_up(t.prompt(0, 9));
-  CHECK(tiers_of(found) == std::vector{0, 0});
-  CHECK(num_on_their_way(found) == 0);
-  CHECK(t.manager().tier_metrics(1).num_risen == 2);
-  t.load(3, t.prompt(0, 9));
-  CHECK(t.contents(3) == t.kv_of(t.prompt(0, 8)));
-  t.manager().check_tiers();
-}
-
-TEST_CASE("blocks that rise do not take the place of those found beside them") {
-  Tiers t({.device = 2, .host = 2, .file = 8});
-  for (const int text : {0, 1}) {
-    t.run(1, t.prompt(text, 8));
-    t.manager().flush();
-  }
-  t.manager().fetch(t.look_up(t.prompt(0, 5)));  // its first block, over one of text 1
-  t.finish_all();
-  t.run(1, t.prompt(2, 8));
-  t.load(2, t.prompt(1, 5));  // the other one of text 1 was used last
-  const FoundBlocks found = t.look_up(t.prompt(0, 9));
-  REQUIRE(tiers_of(found) == std::vector{0, 1});
-  CHECK(t.manager().fetch(found) == 1);
-  t.finish_all();
-  CHECK(tiers_of(t.look_up(t.prompt(0, 9))) == std::vector{0, 0});
-}
-
-TEST_CASE("a load that too few blocks are free for changes nothing") {
-  Tiers t({.device = 4, .host = 8});
-  t.run(1, t.prompt(0, 12));
-  t.sink_all();
-  t.run(1, t.prompt(5, 16));
-  t.compute(2, t.prompt(1, 8));
-  const FoundBlocks found = t.look_up(t.prompt(0, 16));
-  REQUIRE(sizes(found) == Sizes{0, 3});
-  CHECK_FALSE(t.manager().load(3, found));
-  CHECK_FALSE(t.manager().holds(3));
-  t.manager().free(2);
-  CHECK_FALSE(t.manager().load(3, found, 5));  // 3 blocks, and 2 for the tokens after them
-  t.manager().check_tiers();
-  CHECK(t.manager().load(3, found, 4));
-}
-
-TEST_CASE("blocks of a load that was cancelled go to somebody else, who writes them later") {
-  Tiers t({.device = 2, .host = 4});
-  t.run(1, t.prompt(0, 8));
-  t.sink_all();
-  t.run(2, t.prompt(1, 8));
-  const auto ticket = t.manager().load(3, t.look_up(t.prompt(0, 9)));
-  REQUIRE(ticket);
-  t.manager().free(3);
-  t.manager().check_tiers();
-  const auto computed = t.manager().get_computed_blocks(t.prompt(2, 8), t.hashes(t.prompt(2, 8)));
-  REQUIRE(t.manager().allocate_slots(4, 8, computed));
-  SUBCASE("the ticket says when, once") {
-    CHECK(t.manager().take_write_ticket() == *ticket);
-    CHECK(t.manager().take_write_ticket() == 0);
-  }
-  SUBCASE("and what it writes stays") {
-    t.write(4, t.prompt(2, 8), 0);
-    t.finish_all();
-    CHECK(t.contents(4) == t.kv_of(t.prompt(2, 8)));
-  }
-  SUBCASE("nothing is left to wait for when the copy has landed") {
-    t.finish_all();
-    t.manager().free(4);
-    t.manager().take_write_ticket();
-    REQUIRE(t.manager().allocate_slots(4, 8));
-    CHECK(t.manager().take_write_ticket() == 0);
-  }
-  t.finish_all();
-  t.manager().check_tiers();
-}
-
-TEST_CASE("a block that is being copied down is taken: it is written after the copy") {
-  Tiers t({.device = 2, .host = 4});
-  t.run(1, t.prompt(0, 8));
-  t.manager().sink();
-  t.run(2, t.prompt(1, 8));
-  t.finish_all();
-  t.load(3, t.prompt(0, 9));
-  CHECK(t.contents(3) == t.kv_of(t.prompt(0, 8)));
-}
-
-TEST_CASE("who takes blocks of two batches waits for the second one") {
-  Tiers t({.device = 2, .host = 4});
-  for (const int text : {0, 1}) {
-    t.run(1, t.prompt(text, 4));
-    t.manager().sink();
-  }
-  REQUIRE(t.manager().moves(0).size() == 2);
-  REQUIRE(t.manager().allocate_slots(2, 8));
-  CHECK(t.manager().take_write_ticket() == t.manager().moves(0).back().ticket);
-}
-
-TEST_CASE("so many blocks sink ahead of eviction") {
-  for (const int ahead : {0, 1, 2, 64}) {
-    Tiers t({.device = 4, .host = 8, .options = {.sink_ahead = ahead}});
-    t.run(1, t.prompt(0, 16));
-    t.sink_all();
-    CHECK(t.manager().tier_metrics(0).num_sunk == std::min(ahead, 4));
-    t.sink_all();  // they have a copy now
-    CHECK(t.manager().tier_metrics(0).num_sunk == std::min(ahead, 4));
-    t.manager().check_tiers();
-  }
-}
-
-TEST_CASE("of two blocks that hold the same one sinks") {
-  Tiers t({.device = 4, .host = 8});
-  const auto none = lesson06::kNone;
-  for (const int64_t id : {1, 2}) {  // neither has looked
-    REQUIRE(t.manager().allocate_slots(id, 4, none));
-    t.write(id, t.prompt(0, 4), 0);
-    t.cache(id, t.prompt(0, 4));
-  }
-  t.manager().free(1);
-  t.manager().free(2);
-  t.sink_all();
-  CHECK(t.manager().tier_metrics(0).num_sunk == 1);
-}
-
-TEST_CASE("blocks of a small tier do not take each other's place for ever") {
-  Tiers t({.device = 4, .host = 2, .file = 1});
-  t.run(1, t.prompt(0, 16));
-  for (int i = 0; i < 4; ++i) t.sink_all();
-  CHECK(t.manager().tier_metrics(0).num_sunk == 2);
-  CHECK(t.manager().tier_metrics(1).num_sunk == 1);
-  t.run(2, t.prompt(1, 8));  // what was taken has sunk
-  CHECK(sizes(t.look_up(t.prompt(0, 17))) == Sizes{8, 2});
-}
-
-TEST_CASE("of a prefix the tail is overwritten first, in every pool") {
-  Tiers t({.device = 4, .host = 4, .file = 8});
-  const Kv kv = t.kv_of(t.prompt(0, 16));
-  const auto queue = [&](int tier) {  // the text's blocks, by number
-    std::vector<int> order;
-    for (const auto* const block : t.manager().tier_pool(tier).queue().all()) {
-      const auto first = std::ranges::find(kv, t.content(tier + 1, block->id).front());
-      if (first != kv.end()) order.push_back(static_cast<int>(first - kv.begin()) / 4);
-    }
-    return order;
-  };
-  const std::vector<int> tail_first{3, 2, 1, 0};
-  t.run(1, t.prompt(0, 16));
-  t.sink_all();
-  CHECK(queue(0) == tail_first);
-  t.sink_all();
-  CHECK(queue(0) == tail_first);
-  CHECK(queue(1) == tail_first);
-  t.run(2, t.prompt(1, 16));
-  t.sink_all();
-  CHECK(queue(0).empty());
-  t.sink_all();
-  REQUIRE(t.manager().fetch(t.look_up(t.prompt(0, 17))) == 4);
-  t.finish_all();
-  CHECK(queue(0) == tail_first);
-  CHECK(queue(1) == tail_first);
-}
-
-TEST_CASE("what few requests have found does not sink") {
-  Tiers t({.device = 4, .host = 8, .options = {.min_hits_to_sink = 1}});
-  t.run(1, t.prompt(0, 8));
-  t.sink_all();
-  CHECK(t.manager().tier_metrics(0).num_sunk == 0);
-  t.run(2, t.prompt(0, 5));  // finds the first block
-  t.sink_all();
-  CHECK(t.manager().tier_metrics(0).num_sunk == 1);
-  t.manager().flush();
-  CHECK(t.manager().tier_metrics(0).num_sunk == 1);
-}
-
-TEST_CASE("a damaged block is found until somebody reads it, and nothing after it from then on") {
-  Tiers t({.device = 3, .host = 3, .file = 6});
-  t.run(1, t.prompt(0, 12));
-  t.sink_all();
-  t.sink_all();
-  t.run(2, t.prompt(1, 12));
-  t.sink_all();
-  const FoundBlocks found = t.look_up(t.prompt(0, 13));
-  REQUIRE(tiers_of(found) == std::vector{1, 1, 1});
-  t.damage(1, found.below[1].id);
-  t.sink_all();
-  CHECK(t.manager().fetch(found) == 3);
-  t.finish_all();
-  CHECK(tiers_of(t.look_up(t.prompt(0, 13))) == std::vector{0});
-  CHECK(t.manager().tier_metrics(1).num_damaged == 1);
-  t.load(3, t.prompt(0, 13));
-  CHECK(t.contents(3) == t.kv_of(t.prompt(0, 4)));
-  t.manager().check_tiers();
-}
-
-TEST_CASE("a block that cannot be written is not found") {
-  Tiers t({.device = 2, .host = 2, .file = 4});
-  t.fill_disk(1);
-  t.run(1, t.prompt(0, 8));
-  t.sink_all();
-  t.manager().sink();
-  t.finish_all();
-  CHECK(t.manager().tier_metrics(1).num_damaged == 2);
-  CHECK(t.manager().tier_pool(1).num_cached() == 0);
-  t.fill_disk(1, false);
-  t.sink_all();
-  CHECK(t.manager().tier_pool(1).num_cached() == 2);
-  t.manager().check_tiers();
+inline std::string readable(const BlockMove& move) {
+  return fmt::format("{} and {}", move.device, move.host);
 }
 
 }  // namespace lesson11
+
+using namespace lesson11_test;
+
+TEST_CASE("the device's next victims are offloaded, and stay what they are") {
+  TwoPools t({.device = 6});
+  t.run(1, t.prompt(0, 16));
+  REQUIRE(t.queue(t.device) == Ids{5, 6, 4, 3, 2, 1});  // 4 has the last tokens
+  t.offload();
+  CHECK(t.in_flight(Way::kOffload) == Moves{{4, 1}, {3, 2}, {2, 3}, {1, 4}});
+  CHECK(t.queue(t.device) == Ids{5, 6, 4, 3, 2, 1});
+  CHECK(t.device.num_cached() == 4);
+  CHECK(t.host.num_cached() == 4);
+  t.finish_all();
+  CHECK(t.content(Way::kLoad, 4) == t.content(Way::kOffload, 1));
+}
+
+TEST_CASE("of the next victims the given number are looked at") {
+  TwoPools t({.device = 6, .ahead = 3});
+  t.run(1, t.prompt(0, 16));
+  t.offload();
+  CHECK(t.in_flight(Way::kOffload) == Moves{{4, 1}});  // 5 and 6 hold nothing
+}
+
+TEST_CASE("a block that too few requests have found is not offloaded") {
+  TwoPools t({.device = 6, .min_hits = 1});
+  t.run(1, t.prompt(0, 8));
+  t.offload();
+  CHECK(t.in_flight(Way::kOffload).empty());
+  t.run(2, t.prompt(0, 5));  // finds the first block
+  t.offload();
+  CHECK(t.in_flight(Way::kOffload) == Moves{{1, 1}});
+}
+
+TEST_CASE("a block with a copy in the host is not copied again") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 16));
+  t.offload();
+  t.offload();
+  CHECK(t.manager.metrics().num_offloaded == 4);
+  t.finish_all();
+  t.offload();
+  CHECK(t.copies.started() == 1);
+}
+
+TEST_CASE("two blocks with the same content are copied once") {
+  TwoPools t;
+  for (const int64_t id : {1, 2}) {  // neither has looked for the other's
+    REQUIRE(t.manager.allocate_slots(id, 4));
+    BlockHashes hashes;
+    t.manager.cache_blocks(id, t.prompt(0, 4), hashes, 4);
+  }
+  t.manager.free(1);
+  t.manager.free(2);
+  REQUIRE(t.device.num_cached() == 2);
+  t.offload();
+  CHECK(t.in_flight(Way::kOffload) == Moves{{1, 1}});
+}
+
+TEST_CASE("two blocks with the same content find room in a host of one block") {
+  TwoPools t({.host = 1});
+  for (const int64_t id : {1, 2}) {
+    REQUIRE(t.manager.allocate_slots(id, 4));
+    BlockHashes hashes;
+    t.manager.cache_blocks(id, t.prompt(0, 4), hashes, 4);
+  }
+  t.manager.free(1);
+  t.manager.free(2);
+  t.offload();
+  CHECK(t.manager.metrics().num_offloaded == 1);
+}
+
+TEST_CASE("copies of the next victims are overwritten last, the tail before the head") {
+  TwoPools t({.device = 4, .host = 8});
+  t.run(1, t.prompt(0, 8));
+  t.run(2, t.prompt(1, 8));
+  t.offload_all();
+  // Text 1's copies are 3 and 4, text 0's 1 and 2; the smaller number is the tail.
+  REQUIRE(t.queue(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});
+  t.run(3, t.prompt(0, 9));  // text 0 is used again, and takes a block of text 1
+  t.offload_all();
+  CHECK(t.queue(t.host) == Ids{5, 6, 7, 8, 3, 4, 1, 2});
+}
+
+TEST_CASE("in a small host the copies of the next victims keep their places") {
+  TwoPools t({.device = 4, .host = 2});
+  t.run(1, t.prompt(0, 16));
+  for (int i = 0; i < 4; ++i) t.offload_all();
+  CHECK(t.manager.metrics().num_offloaded == 2);
+  t.run(2, t.prompt(1, 8));  // takes the two that have copies
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 8);
+  t.load(3, t.prompt(0, 16));
+  CHECK(t.in_flight(Way::kLoad).size() == 1);  // and not the one of the last token
+}
+
+TEST_CASE("what the device has evicted is loaded from the host, and found when it is there") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 16));
+  t.offload_all();
+  t.run(2, t.prompt(1, 16));  // evicts it
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);
+  CHECK(t.load(3, t.prompt(0, 16)));  // the last token is computed, and with it its block
+  CHECK(t.in_flight(Way::kLoad).size() == 3);
+  CHECK(t.manager.is_loading(3));
+  CHECK_FALSE(t.manager.allocate_slots(3, 16));
+  t.manager.check();
+  t.copies.step(2);
+  t.manager.complete();
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);  // a job is complete as a whole
+  t.finish_all();
+  CHECK_FALSE(t.manager.is_loading(3));
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 12);
+  CHECK(t.device.num_used() == 0);
+  t.compute(3, t.prompt(0, 16));
+  CHECK(t.manager.metrics().num_hits_in_host == 3);
+  CHECK(t.manager.metrics().num_hits_on_device == 0);
+}
+
+TEST_CASE("full blocks of the host are found, but never the last token") {
+  for (const int n : {1, 4, 5, 8, 9, 13, 16, 17, 19}) {
+    TwoPools t;
+    t.run(1, t.prompt(0, 12));
+    t.offload_all();
+    t.run(2, t.prompt(1, 16));
+    CHECK(t.load(3, t.prompt(0, n)) == (n <= 16));
+    CHECK(std::ssize(t.in_flight(Way::kLoad)) == (n > 16 ? 0 : std::min(3, (n - 1) / 4)));
+  }
+}
+
+TEST_CASE("a load continues where the device ends") {
+  TwoPools t({.device = 5});
+  t.run(1, t.prompt(0, 16));
+  t.offload_all();
+  t.run(2, t.prompt(1, 12));  // takes the free block and the last two of text 0
+  REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
+  CHECK(t.load(3, t.prompt(0, 17)));
+  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  t.finish_all();
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 16);
+  // The blocks that are there stand together in the queue, the tail first.
+  const Ids queue = t.queue(t.device);
+  for (size_t i = 1; i < 4; ++i) {
+    CHECK(t.content(Way::kOffload, queue[i]) > t.content(Way::kOffload, queue[i + 1]));
+  }
+}
+
+TEST_CASE("the same tokens after another prefix are another block") {
+  TwoPools t({.cache = {.hasher = {.mask = 0}}});  // all hashes are equal
+  const auto joined = [](Tokens a, const Tokens& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  const Tokens head = t.prompt(0, 4), other = t.prompt(1, 4), tail = t.prompt(2, 4);
+  t.run(1, joined(head, tail));
+  t.offload_all();
+  t.run(2, t.prompt(3, 16));
+  t.run(3, other);
+  t.load(4, joined(joined(other, tail), {7}));
+  CHECK(t.in_flight(Way::kLoad).empty());
+  t.load(5, joined(joined(head, tail), {7}));
+  CHECK(t.in_flight(Way::kLoad).size() == 2);
+}
+
+TEST_CASE("a prefix has one number in both pools, so what comes after it is found") {
+  TwoPools t({.device = 2, .host = 4});
+  t.run(1, t.prompt(0, 8));
+  t.offload_all();
+  t.run(2, t.prompt(1, 8));
+  t.run(3, t.prompt(0, 4));  // computes the first block again
+  t.load(4, t.prompt(0, 9));
+  CHECK(t.in_flight(Way::kLoad).empty());  // three blocks do not fit
+  TwoPools larger({.device = 3, .host = 4});
+  larger.run(1, larger.prompt(0, 8));
+  larger.offload_all();
+  larger.run(2, larger.prompt(1, 12));
+  larger.run(3, larger.prompt(0, 4));
+  larger.load(4, larger.prompt(0, 9));
+  CHECK(larger.in_flight(Way::kLoad).size() == 1);
+}
+
+TEST_CASE("numbers of prefixes begin beyond those that the host's pool has") {
+  BlockPool device(2, 4), host(2, 4);
+  std::vector<int32_t> ids(1);
+  host.get_new_blocks(ids);
+  const Tokens tokens = TwoPools::prompt(0, 4);
+  host.cache_full_block(ids[0],
+                        {.hash = 1, .parent = 41, .tokens = tokens, .extra_keys = {}, .prefix = 5});
+  host.free_blocks(ids);
+  SteppedTransfers copies({});
+  HostTierManager manager(device, host, copies);
+  BlockHashes hashes;
+  REQUIRE(manager.allocate_slots(1, 4));
+  manager.cache_blocks(1, tokens, hashes, 4);
+  CHECK(device.index().block(1)->prefix == 42);
+}
+
+TEST_CASE("a load for which too few blocks are free changes nothing") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 12));
+  t.offload_all();
+  t.run(1, t.prompt(5, 16));
+  t.compute(2, t.prompt(1, 4));
+  CHECK_FALSE(t.load(3, t.prompt(0, 13)));  // 3 blocks, and one for the token after them
+  CHECK_FALSE(t.manager.is_loading(3));
+  CHECK(t.copies.queue().empty());
+  CHECK(t.device.num_used() == 1);
+  t.manager.free(2);
+  CHECK(t.load(3, t.prompt(0, 13)));
+}
+
+TEST_CASE("two requests that want the same blocks load them once") {
+  TwoPools t({.device = 6});
+  t.run(1, t.prompt(0, 8));
+  t.offload_all();
+  t.run(2, t.prompt(1, 24));
+  CHECK(t.load(3, t.prompt(0, 9)));
+  CHECK(t.load(4, t.prompt(0, 12)));
+  CHECK(t.load(3, t.prompt(0, 9)));
+  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.manager.is_loading(4));
+  t.finish_all();
+  CHECK_FALSE(t.manager.is_loading(4));
+}
+
+TEST_CASE("blocks in flight are given out: they are written after the job") {
+  TwoPools t({.device = 2, .host = 4});
+  t.run(1, t.prompt(0, 8));
+  t.offload();
+  SUBCASE("that reads them") {
+    t.run(2, t.prompt(1, 8));  // write() waits
+    t.finish_all();
+    t.load(3, t.prompt(0, 8));
+    t.finish_all();
+    CHECK(t.content(Way::kOffload, t.queue(t.device).back()) == t.kv_of(t.prompt(0, 4)));
+  }
+  SUBCASE("and the job is named once") {
+    REQUIRE(t.manager.allocate_slots(2, 8));
+    CHECK(t.manager.take_write_job() == 1);
+    CHECK(t.manager.take_write_job() == 0);
+  }
+  SUBCASE("of two jobs the second one") {
+    t.run(2, t.prompt(1, 4));
+    t.offload();
+    REQUIRE(t.manager.allocate_slots(3, 8));
+    CHECK(t.manager.take_write_job() == t.copies.started());
+  }
+  SUBCASE("and no job when it is complete") {
+    t.finish_all();
+    REQUIRE(t.manager.allocate_slots(2, 8));
+    CHECK(t.manager.take_write_job() == 0);
+  }
+}
+
+TEST_CASE("copies that cannot be started leave both pools as they were") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 8));
+  t.copies.refuses = true;
+  CHECK_THROWS(t.offload());
+  CHECK(t.host.num_cached() == 0);
+  t.copies.refuses = false;
+  t.offload_all();
+  t.run(2, t.prompt(1, 16));
+  t.copies.refuses = true;
+  CHECK_THROWS(t.load(3, t.prompt(0, 9)));
+  CHECK_FALSE(t.manager.is_loading(3));
+  CHECK(t.device.num_used() == 0);
+  CHECK(t.host.num_cached() == 2);
+  t.manager.check();
+}
+
+TEST_CASE("a reset forgets both pools, after the loads in flight") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 8));
+  t.offload_all();
+  t.run(2, t.prompt(1, 16));
+  t.load(3, t.prompt(0, 9));
+  CHECK(t.manager.reset_prefix_cache());
+  CHECK(t.copies.queue().empty());
+  CHECK(t.host.num_cached() == 0);
+  CHECK(t.num_on_device(t.prompt(0, 9)) == 0);
+  t.compute(3, t.prompt(0, 9));
+  CHECK_FALSE(t.manager.reset_prefix_cache());
+}
+
+TEST_CASE("without caching nothing is found in the host") {
+  BlockPool device(4, 4), host(4, 4);
+  SteppedTransfers copies([](Way, const BlockMove&) {});
+  HostTierManager manager(device, host, copies, {.caching = false});
+  int64_t room = 4;
+  CHECK(manager.load(1, TwoPools::prompt(0, 9), {}, room));
+  CHECK(room == 1);
+  CHECK(copies.started() == 0);
+}
+
+TEST_CASE("pools with blocks of two sizes are refused") {
+  BlockPool device(4, 4), host(4, 8);
+  SteppedTransfers copies({});
+  CHECK_THROWS_WITH_AS(HostTierManager(device, host, copies), doctest::Contains("4 tokens"),
+                       std::invalid_argument);
+}
+
+TEST_CASE("a host pool of no given size fits in a quarter of the free memory") {
+  CHECK(default_host_blocks(10, 1'000, 1'000'000) == 40);
+  CHECK(default_host_blocks(10, 10'000, 1'000'000) == 25);
+  CHECK(default_host_blocks(10, 1'000'000, 1'000'000) == 1);
+  CHECK(default_host_blocks(INT32_MAX - 2, 1, INT64_MAX) == INT32_MAX - 1);
+}

@@ -1,293 +1,137 @@
-// Requests that wait for blocks, and others that do not wait for them.
+// Requests whose blocks are in the host: lesson 08's scheduler, and copies beside its passes.
 
-#include <doctest/doctest.h>
+#include "two_pools.h"
 
-#include <vector>
+using namespace lesson11_test;
 
-#include "lessons/08_scheduler/test/server.h"
-#include "tiered_server.h"
-
-namespace lesson11 {
 namespace {
 
-using lesson08::RequestState;
-using lesson08_test::Chunks;
-using lesson08_test::Ids;
-
-TierBlock in_tier(int tier) { return {.tier = tier, .id = 1}; }
-
-/// A server where the text's first tokens, whole blocks, are in the host's pool, and not above it.
-struct TextInHost : TieredServer {
-  TextInHost(const TierSizes& sizes, int num_tokens, const SchedulerOptions& options = {},
-             LoadPolicy policy = LoadPolicy::kQuicker)
-      : TieredServer(sizes, options, policy) {
+/// The host has the first tokens of text 0, and the device nothing of them.
+struct TextInHost : TwoPools {
+  TextInHost(const Sizes& sizes, int num_tokens, const SchedulerOptions& options = {})
+      : TwoPools(sizes, options) {
     run(-1, prompt(0, num_tokens));
-    sink_all();
+    offload_all();
     run(-1, prompt(99, sizes.device * sizes.block_size));
+    manager.offload(0);  // text 99 stays on the device alone
   }
 };
 
 }  // namespace
 
-TEST_CASE("blocks are loaded as long as that is quicker than computing them") {
-  const std::vector<TierBlock> blocks{in_tier(0), in_tier(1), in_tier(0)};
-  const auto worth = [&](LoadPolicy policy, const Rates& rates) {
-    return blocks_worth_loading(blocks, 4, policy, rates);
-  };
-  const Rates slow{.seconds_per_token = 1, .seconds_per_block = {4, 1}};
-  CHECK(worth(LoadPolicy::kNever, {}) == 0);
-  CHECK(worth(LoadPolicy::kAlways, slow) == 3);
-  CHECK(worth(LoadPolicy::kQuicker, {}) == 3);  // unknown
-  CHECK(worth(LoadPolicy::kQuicker, {1, {}}) == 3);
-  CHECK(worth(LoadPolicy::kQuicker, {0, {9, 9}}) == 3);
-  CHECK(worth(LoadPolicy::kQuicker, slow) == 0);         // 4 seconds for 4 tokens either way
-  CHECK(worth(LoadPolicy::kQuicker, {1, {3, 1}}) == 1);  // through the host it is 4
-  CHECK(worth(LoadPolicy::kQuicker, {1, {3, 0.5}}) == 3);
-  CHECK(worth(LoadPolicy::kQuicker, {1, {3}}) == 3);  // the file's rate is unknown
-  CHECK(blocks_worth_loading({}, 4, LoadPolicy::kAlways, {}) == 0);
+TEST_CASE("a request waits for its blocks, and computes what is left") {
+  TextInHost t({.device = 8}, 16);
+  t.submit(1, t.prompt(0, 18), 2);
+  CHECK(t.pass().empty());
+  CHECK(t.scheduler.waiting() == std::vector<int64_t>{1});
+  t.copies.step(1 << 20);
+  CHECK(t.pass() == Chunks{{1, 2}});
+  CHECK(t.scheduler.request(1).num_cached == 16);
+  t.run_to_end();
 }
 
-TEST_CASE("a request waits for its own blocks, and for nobody else's") {
-  TextInHost s({.device = 8, .host = 8}, 16);
-  s.submit(1, s.prompt(0, 18), 2);
-  s.submit(2, s.prompt(2, 6), 2);
-  CHECK(s.pass() == Chunks{{2, 6}});
-  CHECK(s.scheduler().is_loading(1));
-  CHECK(s.scheduler().running() == Ids{1, 2});
-  CHECK(s.scheduler().request(1).num_cached == 16);
-  CHECK(s.scheduler().request(1).num_computed == 0);
-  CHECK(s.pass() == Chunks{{2, 1}});
-  s.submit(3, s.prompt(3, 3), 1);
-  CHECK(s.pass() == Chunks{{3, 3}});
-  s.finish_all();
-  CHECK(s.pass() == Chunks{{1, 2}});
-  CHECK_FALSE(s.scheduler().is_loading(1));
-  CHECK(s.scheduler().num_loaded_tokens() == 16);
-  CHECK(s.pass() == Chunks{{1, 1}});
-  CHECK(s.scheduler().idle());
+TEST_CASE("requests that run lose nothing while another one waits for its blocks") {
+  TextInHost t({.device = 16, .host = 40}, 16);
+  t.submit(1, t.prompt(5, 4), 9);
+  CHECK(t.pass() == Chunks{{1, 4}});
+  t.submit(2, t.prompt(0, 18), 1);
+  for (int i = 0; i < 3; ++i) CHECK(t.pass() == Chunks{{1, 1}});
+  t.finish_all();
+  CHECK(t.pass() == Chunks{{1, 1}, {2, 2}});
 }
 
-TEST_CASE("a request whose blocks are in the file is overtaken, and begins when they are here") {
-  TieredServer s({.device = 2, .host = 2, .file = 8});
-  s.run(-1, s.prompt(0, 8));
-  s.manager().flush();
-  s.run(-1, s.prompt(1, 8));
-  s.manager().flush();
-  s.submit(1, s.prompt(0, 8), 1);
-  s.submit(2, s.prompt(2, 3), 1);
-  CHECK(s.pass() == Chunks{{2, 3}});
-  CHECK(s.scheduler().waiting() == Ids{1});
-  CHECK(s.pass().empty());  // the first block rises
-  s.finish_all();
-  CHECK(s.pass().empty());  // from the host to the device
-  CHECK(s.scheduler().is_loading(1));
-  s.finish_all();
-  CHECK(s.pass() == Chunks{{1, 4}});
-  CHECK(s.scheduler().num_loaded_tokens() == 4);
-  CHECK(s.scheduler().idle());
+TEST_CASE("requests start in their order: a later one waits for one whose blocks are loaded") {
+  TextInHost t({.device = 16}, 16);
+  t.submit(1, t.prompt(0, 18), 1);
+  t.submit(2, t.prompt(5, 4), 1);
+  CHECK(t.pass().empty());
+  t.finish_all();
+  CHECK(t.pass() == Chunks{{1, 2}, {2, 4}});
 }
 
-TEST_CASE("two requests that want the same blocks: they are loaded once") {
-  TextInHost s({.device = 8, .host = 8}, 16);
-  s.submit(1, s.prompt(0, 17), 1);
-  s.submit(2, s.prompt(0, 18), 1);
-  CHECK(s.pass().empty());
-  CHECK(s.scheduler().waiting() == Ids{2});
-  s.finish_all();
-  CHECK(s.pass() == Chunks{{1, 1}, {2, 2}});
-  CHECK(s.manager().tier_metrics(0).num_risen == 4);
+TEST_CASE("blocks of several waiting requests are loaded at once") {
+  TwoPools t({.device = 8, .host = 16});
+  t.run(-1, t.prompt(0, 8));
+  t.run(-1, t.prompt(1, 8));
+  t.offload_all();
+  t.run(-1, t.prompt(99, 32));
+  t.submit(1, t.prompt(0, 9), 1);
+  t.submit(2, t.prompt(1, 9), 1);
+  CHECK(t.begin_pass().empty());
+  CHECK(t.in_flight(Way::kLoad).size() == 4);
+  t.finish_all();
+  CHECK(t.pass() == Chunks{{1, 1}, {2, 1}});
 }
 
-TEST_CASE("a request that is preempted while it loads begins anew, and reads nothing foreign") {
-  TextInHost s({.device = 6, .host = 8, .block_size = 1}, 2, {.full_sequence_must_fit = false});
-  s.submit(1, s.prompt(5, 2), 5);
-  CHECK(s.pass() == Chunks{{1, 2}});
-  s.submit(2, s.prompt(0, 3), 1);
-  CHECK(s.pass() == Chunks{{1, 1}});
-  REQUIRE(s.scheduler().is_loading(2));
-  CHECK(s.pass() == Chunks{{1, 1}});  // the last free block
-  CHECK(s.pass() == Chunks{{1, 1}});  // one of 2
-  CHECK(s.scheduler().waiting() == Ids{2});
-  s.pass();
-  CHECK_FALSE(s.scheduler().is_loading(2));
-  CHECK(s.scheduler().num_loaded_tokens() == 0);
-  s.run_to_end();
+TEST_CASE("no more requests load than may run") {
+  TwoPools t({.device = 8, .host = 16}, {.max_running = 1});
+  t.run(-1, t.prompt(0, 8));
+  t.run(-1, t.prompt(1, 8));
+  t.offload_all();
+  t.run(-1, t.prompt(99, 32));
+  t.submit(1, t.prompt(0, 9), 1);
+  t.submit(2, t.prompt(1, 9), 1);
+  t.begin_pass();
+  CHECK(t.in_flight(Way::kLoad).size() == 2);
 }
 
-TEST_CASE("a request that is cancelled while it loads, or while its blocks rise") {
-  TieredServer s({.device = 2, .host = 2, .file = 8});
-  s.run(-1, s.prompt(0, 8));
-  s.manager().flush();
-  s.run(-1, s.prompt(1, 8));
-  s.manager().flush();
-  s.submit(1, s.prompt(0, 8), 1);
-  CHECK(s.pass().empty());
-  s.finish(1);
-  SUBCASE("another one of its name may fetch again") {
-    s.finish_all();
-    s.run(-1, s.prompt(2, 8));
-    s.manager().flush();  // over what has risen
-    s.submit(1, s.prompt(0, 8), 1);
-    CHECK(s.run_to_end() > 0);
-    CHECK(s.scheduler().num_loaded_tokens() == 4);
-  }
-  SUBCASE("its blocks are there for others") {
-    s.finish_all();
-    s.submit(2, s.prompt(0, 8), 1);
-    CHECK(s.pass().empty());
-    REQUIRE(s.scheduler().is_loading(2));
-    s.finish(2);
-    s.submit(3, s.prompt(3, 8), 1);  // into the blocks of the copy
-    CHECK(s.pass() == Chunks{{3, 8}});
-    s.submit(2, s.prompt(4, 6), 1);  // another request of this name loads nothing
-    s.run_to_end();
-    CHECK(s.scheduler().num_loaded_tokens() == 0);
-  }
-  s.finish_all();
-  s.check();
+TEST_CASE("a load waits for room for the whole request, and those after it wait, too") {
+  TextInHost t({.device = 5, .host = 16}, 8, {.max_chunk = 4});
+  t.submit(1, t.prompt(5, 4), 4);
+  CHECK(t.pass() == Chunks{{1, 4}});
+  t.submit(2, t.prompt(0, 17), 1);  // needs five blocks: two of them are loaded
+  t.submit(3, t.prompt(7, 4), 1);
+  CHECK(t.pass() == Chunks{{1, 1}});
+  CHECK(t.in_flight(Way::kLoad).empty());
+  t.run_to_end();
+  CHECK(t.manager.metrics().num_hits_in_host == 2);
 }
 
-TEST_CASE("blocks that rose from the file and were lost again are computed") {
-  TieredServer s({.device = 4, .host = 1, .file = 16, .options = {.sink_ahead = 0}});
-  s.run(-1, s.prompt(0, 4));
-  s.manager().flush();
-  s.run(-1, s.prompt(99, 16));
-  s.manager().flush();
-  s.submit(1, s.prompt(1, 9), 4);
-  CHECK(s.pass() == Chunks{{1, 9}});  // three of four blocks
-  s.submit(2, s.prompt(0, 8), 1);     // wants two
-  CHECK(s.pass() == Chunks{{1, 1}});
-  REQUIRE(s.manager().moves(1).size() == 1);
-  s.finish_all();
-  s.run(-1, s.prompt(98, 4));
-  s.manager().flush();  // over what has risen
-  CHECK(s.pass() == Chunks{{1, 1}});
-  CHECK(s.manager().moves(1).empty());
-  s.run_to_end();
-  CHECK(s.manager().tier_metrics(1).num_risen == 1);
-  CHECK(s.scheduler().num_loaded_tokens() == 0);
+TEST_CASE("a request that skips reading computes all, and so does one with other extra keys") {
+  TextInHost t({.device = 16}, 16);
+  t.submit(1, t.prompt(0, 18), 1, {.skip_reading_prefix_cache = true});
+  t.submit(2, t.prompt(0, 18), 1, {}, 1);
+  CHECK(t.pass() == Chunks{{1, 18}, {2, 18}});
 }
 
-TEST_CASE("with a host of few blocks everything ends") {
-  for (const int host : {1, 2, 3}) {
-    TieredServer s({.device = 4, .host = host, .file = 32});
-    for (int text = 0; text < 4; ++text) {
-      s.run(-1, s.prompt(text, 16));
-      for (int i = 0; i < 8; ++i) s.sink_all();
-      s.manager().flush();
+TEST_CASE("a request is cancelled while its blocks are loaded: they are there for others") {
+  TextInHost t({.device = 8}, 16);
+  t.submit(1, t.prompt(0, 18), 1);
+  CHECK(t.pass().empty());
+  t.finish(1);
+  t.check();
+  t.submit(2, t.prompt(0, 18), 1);
+  CHECK(t.pass().empty());
+  CHECK(t.copies.started() == 2);  // an offload and one load
+  t.finish_all();
+  CHECK(t.pass() == Chunks{{2, 2}});
+}
+
+TEST_CASE("a request that was preempted loads what was evicted since") {
+  TwoPools t({.device = 3, .host = 16}, {.max_chunk = 4, .full_sequence_must_fit = false});
+  t.submit(1, t.prompt(0, 7), 6);
+  t.submit(2, t.prompt(1, 7), 6);
+  t.run_to_end();
+  CHECK(t.scheduler.num_preemptions() > 0);
+  CHECK(t.manager.metrics().num_hits_in_host > 0);
+}
+
+TEST_CASE("in pools of any size everything ends") {
+  for (const int host : {1, 2, 3, 40}) {
+    TwoPools t({.device = 4, .host = host});
+    for (int round = 0; round < 2; ++round) {
+      for (int64_t id = 0; id < 4; ++id) t.submit(id, t.prompt(static_cast<int>(id), 14), 3);
+      CHECK(t.run_to_end() < 60);
     }
-    for (int64_t id = 0; id < 4; ++id) s.submit(id, s.prompt(static_cast<int>(id), 16), 1);
-    CHECK(s.run_to_end() < 60);
   }
 }
 
-TEST_CASE("who was preempted may fetch again") {
-  TieredServer s(
-      {.device = 8, .host = 2, .file = 32, .block_size = 1, .options = {.sink_ahead = 0}},
-      {.full_sequence_must_fit = false});
-  s.run(-1, s.prompt(0, 2));
-  s.manager().flush();
-  s.run(-1, s.prompt(99, 8));
-  s.manager().flush();
-  s.submit(1, s.prompt(5, 2), 7);
-  s.pass();
-  s.submit(2, s.prompt(0, 3), 3);
-  s.pass();
-  s.finish_all();
-  s.pass();
-  REQUIRE(s.scheduler().is_loading(2));
-  s.finish_all();
-  while (s.scheduler().num_preemptions() == 0) s.pass();
-  CHECK(s.scheduler().waiting() == Ids{2});
-  s.run(-1, s.prompt(98, s.device().num_free()));
-  s.manager().flush();
-  s.pass();
-  REQUIRE(s.manager().moves(1).size() == 1);
-  CHECK(s.manager().moves(1).front().way == Way::kUp);
-  s.run_to_end();
+TEST_CASE("a block is loaded if that is quicker than to compute its tokens") {
+  using enum LoadPolicy;
+  CHECK(is_worth_loading(kQuicker, {}, 16));  // nothing is known yet
+  CHECK(is_worth_loading(kQuicker, {.seconds_per_token = 1, .seconds_per_block = 15}, 16));
+  CHECK_FALSE(is_worth_loading(kQuicker, {.seconds_per_token = 1, .seconds_per_block = 16}, 16));
+  CHECK(is_worth_loading(kQuicker, {.seconds_per_token = 0, .seconds_per_block = 16}, 16));
+  CHECK(is_worth_loading(kAlways, {.seconds_per_token = 1, .seconds_per_block = 99}, 16));
+  CHECK_FALSE(is_worth_loading(kNever, {}, 16));
 }
-
-TEST_CASE("a policy of never loads nothing, also from the file") {
-  TextInHost s({.device = 8, .host = 8}, 16, {}, LoadPolicy::kNever);
-  s.submit(1, s.prompt(0, 18), 1);
-  CHECK(s.pass() == Chunks{{1, 18}});
-  CHECK(s.manager().tier_metrics(0).num_risen == 0);
-}
-
-TEST_CASE("only what is quicker is loaded, the rest is computed after it") {
-  TextInHost s({.device = 8, .host = 8}, 16);
-  s.scheduler().set_rates({.seconds_per_token = 1, .seconds_per_block = {5}});
-  s.submit(1, s.prompt(0, 18), 1);
-  CHECK(s.pass() == Chunks{{1, 18}});
-}
-
-TEST_CASE("the gate counts what is loaded and all that comes after it") {
-  TextInHost s({.device = 5, .host = 8}, 8, {.max_chunk = 4});
-  s.submit(1, s.prompt(5, 4), 4);
-  CHECK(s.pass() == Chunks{{1, 4}});
-  s.submit(2, s.prompt(0, 17), 1);  // needs five blocks: two of them are loaded
-  CHECK(s.pass() == Chunks{{1, 1}});
-  CHECK(s.scheduler().waiting() == Ids{2});
-  s.run_to_end();
-  CHECK(s.scheduler().num_loaded_tokens() == 8);
-}
-
-TEST_CASE("who finds no room is not overtaken") {
-  TieredServer s({.device = 4, .host = 4});
-  s.submit(1, s.prompt(0, 11), 3);
-  s.submit(2, s.prompt(1, 8), 1);  // two blocks, and one is free
-  s.submit(3, s.prompt(2, 3), 1);
-  CHECK(s.pass() == Chunks{{1, 11}});
-  CHECK(s.scheduler().waiting() == Ids{2, 3});
-  s.run_to_end();
-}
-
-TEST_CASE("those that load count as running, and take nothing from the budget") {
-  TextInHost s({.device = 8, .host = 8}, 16, {.max_tokens_per_pass = 5, .max_running = 2});
-  s.submit(1, s.prompt(0, 18), 1);
-  s.submit(2, s.prompt(2, 8), 1);
-  s.submit(3, s.prompt(3, 2), 1);
-  CHECK(s.pass() == Chunks{{2, 5}});
-  CHECK(s.scheduler().waiting() == Ids{3});
-  CHECK(s.pass() == Chunks{{2, 3}});
-  CHECK(s.pass() == Chunks{{3, 2}});
-  s.run_to_end();
-}
-
-TEST_CASE("without chunked prefill the rest of a prompt runs in one piece after the load") {
-  TextInHost s({.device = 16, .host = 8}, 16,
-               {.max_tokens_per_pass = 20, .chunked_prefill = false});
-  s.submit(1, s.prompt(0, 20), 1);
-  CHECK(s.pass().empty());
-  s.finish_all();
-  CHECK(s.pass() == Chunks{{1, 4}});
-}
-
-TEST_CASE("a request that was resumed loads what it had computed") {
-  TieredServer s({.device = 3, .host = 16}, {.max_chunk = 4, .full_sequence_must_fit = false});
-  s.submit(1, s.prompt(0, 7), 6);
-  s.submit(2, s.prompt(1, 7), 6);
-  s.run_to_end();
-  CHECK(s.scheduler().num_preemptions() > 0);
-  CHECK(s.scheduler().num_loaded_tokens() > 0);
-}
-
-TEST_CASE("transfers that refuse: the request waits as it did") {
-  TextInHost s({.device = 8, .host = 8}, 16);
-  s.submit(1, s.prompt(0, 18), 1);
-  s.transfers(0).refuses = true;
-  CHECK_THROWS_AS(s.pass(), std::runtime_error);
-  s.check();
-  CHECK(s.scheduler().waiting() == Ids{1});
-  s.transfers(0).refuses = false;
-  s.run_to_end();
-  CHECK(s.scheduler().num_loaded_tokens() == 16);
-}
-
-TEST_CASE("a request that skips reading computes all") {
-  TextInHost s({.device = 8, .host = 8}, 16);
-  s.submit(1, s.prompt(0, 18), 1, {.skip_reading_prefix_cache = true});
-  CHECK(s.pass() == Chunks{{1, 18}});
-}
-
-}  // namespace lesson11

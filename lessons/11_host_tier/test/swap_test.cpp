@@ -1,6 +1,6 @@
 // Blocks between a cache and the host's memory: both pools are compared, byte for byte.
 
-#include "common/base/error.h"
+#include "common/error.h"
 #include "swaps.h"
 
 namespace {
@@ -31,9 +31,9 @@ TEST_CASE("batches are numbered, and done in their order") { check_batches(strea
 TEST_CASE("a batch is done when start() returns") {
   Pools pools({}, stream());
   BlockSwapper swapper(pools.cache, pools.host, stream());
-  for (Ticket ticket = 1; ticket <= 3; ++ticket) {
-    swapper.start(Way::kUp, Moves{{0, 0}});
-    CHECK(swapper.completed() == ticket);
+  for (Job job = 1; job <= 3; ++job) {
+    swapper.start(Way::kLoad, Moves{{0, 0}});
+    CHECK(swapper.completed() == job);
   }
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("the host's blocks have the cache's size, and lie one after the other"
 
 TEST_CASE("more memory than the host has is refused, with the bytes asked for") {
   const PagedKvCache cache(kvtest::shape(64, 1024, 1024), stream(), 1, 1);  // 512 MiB a block
-  CHECK_THROWS_WITH_AS(HostBlocks(cache, kv::Device::kCpu, 1 << 20),
+  CHECK_THROWS_WITH_AS(HostBlocks(cache.bytes_per_block(), kv::Device::kCpu, 1 << 20),
                        doctest::Contains("host memory: cannot allocate 562949953421312 bytes"),
                        kv::DeviceError);
 }

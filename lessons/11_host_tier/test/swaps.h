@@ -24,26 +24,26 @@ using lesson03::PagedKvCache;
 using lesson11::BlockMove;
 using lesson11::BlockSwapper;
 using lesson11::HostBlocks;
-using lesson11::Ticket;
+using lesson11::Job;
 using lesson11::Way;
 using Moves = std::vector<BlockMove>;
 using Bytes = std::vector<uint8_t>;  // of a block, in the host's order: [num_layers][K, V][...]
 
-/// An upper and a lower pool, and what each of their blocks should hold.
+/// The device's pool and the host's, and what each of their blocks should hold.
 class Pools {
  public:
   struct Sizes {
     int num_layers = 3, kv_heads = 1, head_dim = 8, block_size = 2;
-    int num_upper = 9, num_lower = 7, guard_rows = 0;
+    int num_device = 9, num_host = 7, guard_rows = 0;
   };
   /// All bytes are random, the same ones for the same sizes in bytes.
   Pools(const Sizes& sizes, const kv::Stream& stream)
       : stream_(stream),
         cache(kvtest::shape(sizes.num_layers, sizes.kv_heads, sizes.head_dim), stream,
-              sizes.num_upper, sizes.block_size, sizes.guard_rows),
-        host(cache, stream.device(), sizes.num_lower),
-        upper(static_cast<size_t>(sizes.num_upper)),
-        lower(static_cast<size_t>(sizes.num_lower)) {
+              sizes.num_device, sizes.block_size, sizes.guard_rows),
+        host(cache.bytes_per_block(), stream.device(), sizes.num_host),
+        on_device(static_cast<size_t>(sizes.num_device)),
+        in_host(static_cast<size_t>(sizes.num_host)) {
     std::mt19937_64 rng(11);
     const auto random = [&] {
       Bytes bytes(host.bytes_per_block());
@@ -53,28 +53,28 @@ class Pools {
       }
       return bytes;
     };
-    for (int32_t id = 0; id < sizes.num_upper; ++id) set_upper(id, random());
-    for (int32_t id = 0; id < sizes.num_lower; ++id) set_lower(id, random());
+    for (int32_t id = 0; id < sizes.num_device; ++id) set_device(id, random());
+    for (int32_t id = 0; id < sizes.num_host; ++id) set_host(id, random());
   }
 
-  void set_upper(int32_t id, const Bytes& bytes) {
-    upper[static_cast<size_t>(id)] = bytes;
+  void set_device(int32_t id, const Bytes& bytes) {
+    on_device[static_cast<size_t>(id)] = bytes;
     for_each_piece(id, [&](void* piece, size_t at, size_t size) {
       kv::copy_to_device(piece, bytes.data() + at, size, stream_);
     });
   }
-  void set_lower(int32_t id, const Bytes& bytes) {
-    lower[static_cast<size_t>(id)] = bytes;
+  void set_host(int32_t id, const Bytes& bytes) {
+    in_host[static_cast<size_t>(id)] = bytes;
     std::memcpy(host.block(id).data(), bytes.data(), bytes.size());
   }
-  Bytes read_upper(int32_t id) {
+  Bytes read_device(int32_t id) {
     Bytes bytes(host.bytes_per_block());
     for_each_piece(id, [&](void* piece, size_t at, size_t size) {
       kv::copy_to_host(bytes.data() + at, piece, size, stream_);
     });
     return bytes;
   }
-  Bytes read_lower(int32_t id) const {
+  Bytes read_host(int32_t id) const {
     const auto block = host.block(id);
     const auto* const begin = reinterpret_cast<const uint8_t*>(block.data());
     return Bytes(begin, begin + block.size());
@@ -83,9 +83,9 @@ class Pools {
   /// What the moves should do.
   void expect(Way way, const Moves& moves) {
     for (const BlockMove& move : moves) {
-      Bytes& up = upper[static_cast<size_t>(move.upper)];
-      Bytes& down = lower[static_cast<size_t>(move.lower)];
-      way == Way::kDown ? down = up : up = down;
+      Bytes& up = on_device[static_cast<size_t>(move.device)];
+      Bytes& down = in_host[static_cast<size_t>(move.host)];
+      way == Way::kOffload ? down = up : up = down;
     }
   }
   void swap(Way way, const Moves& moves) {
@@ -96,16 +96,16 @@ class Pools {
   /// The first byte that is not as it should be, guards included; "": none.
   std::string difference() {
     stream_.synchronize();
-    for (size_t i = 0; i < upper.size() + lower.size(); ++i) {
-      const bool up = i < upper.size();
-      const auto id = static_cast<int32_t>(up ? i : i - upper.size());
-      const Bytes& wanted = up ? upper[i] : lower[i - upper.size()];
-      const Bytes found = up ? read_upper(id) : read_lower(id);
+    for (size_t i = 0; i < on_device.size() + in_host.size(); ++i) {
+      const bool up = i < on_device.size();
+      const auto id = static_cast<int32_t>(up ? i : i - on_device.size());
+      const Bytes& wanted = up ? on_device[i] : in_host[i - on_device.size()];
+      const Bytes found = up ? read_device(id) : read_host(id);
       const auto [is, should] = std::ranges::mismatch(found, wanted);
       if (is == found.end()) continue;
       const auto at = static_cast<size_t>(is - found.begin());
       return fmt::format("{} block {}, layer {}, {}, byte {}: found {}, wanted {}",
-                         up ? "upper" : "lower", id, at / piece_bytes() / 2,
+                         up ? "device" : "host", id, at / piece_bytes() / 2,
                          at / piece_bytes() % 2 == 0 ? "K" : "V", at % piece_bytes(), *is, *should);
     }
     return lesson03_test::touched_guard(cache, stream_);
@@ -117,7 +117,7 @@ class Pools {
  public:
   PagedKvCache cache;
   HostBlocks host;
-  std::vector<Bytes> upper, lower;  // as they should be, by id
+  std::vector<Bytes> on_device, in_host;  // as they should be, by id
 
  private:
   size_t piece_bytes() const {
@@ -139,7 +139,7 @@ class Pools {
 
 /// Blocks of two layers, a letter for each piece: K small, V large.
 inline void check_swap_of_letters(const kv::Stream& stream) {
-  Pools pools({.num_layers = 2, .block_size = 1, .num_upper = 3, .num_lower = 3}, stream);
+  Pools pools({.num_layers = 2, .block_size = 1, .num_device = 3, .num_host = 3}, stream);
   const size_t piece = pools.host.bytes_per_block() / 4;
   const auto block_of = [&](const std::string& letters) {
     Bytes bytes;
@@ -157,19 +157,19 @@ inline void check_swap_of_letters(const kv::Stream& stream) {
     }
     return letters;
   };
-  const std::string upper[] = {"aAbB", "cCdD", "eEfF"}, lower[] = {"gGhH", "iIjJ", "kKlL"};
+  const std::string on_device[] = {"aAbB", "cCdD", "eEfF"}, in_host[] = {"gGhH", "iIjJ", "kKlL"};
   for (int32_t id = 0; id < 3; ++id) {
-    pools.set_upper(id, block_of(upper[id]));
-    pools.set_lower(id, block_of(lower[id]));
+    pools.set_device(id, block_of(on_device[id]));
+    pools.set_host(id, block_of(in_host[id]));
   }
   INFO("K of layer 0, V of layer 0, K of layer 1, V of layer 1");
-  pools.swap(Way::kDown, {{.upper = 1, .lower = 2}});
+  pools.swap(Way::kOffload, {{.device = 1, .host = 2}});
   stream.synchronize();
-  CHECK(letters_of(pools.read_lower(2)) == "cCdD");
-  CHECK(letters_of(pools.read_lower(1)) == "iIjJ");
-  pools.swap(Way::kUp, {{.upper = 0, .lower = 1}});
-  CHECK(letters_of(pools.read_upper(0)) == "iIjJ");
-  CHECK(letters_of(pools.read_upper(1)) == "cCdD");
+  CHECK(letters_of(pools.read_host(2)) == "cCdD");
+  CHECK(letters_of(pools.read_host(1)) == "iIjJ");
+  pools.swap(Way::kLoad, {{.device = 0, .host = 1}});
+  CHECK(letters_of(pools.read_device(0)) == "iIjJ");
+  CHECK(letters_of(pools.read_device(1)) == "cCdD");
   CHECK(pools.difference() == "");
 }
 
@@ -187,56 +187,56 @@ inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv:
                  .guard_rows = guard_rows},
                 stream);
     CHECK(pools.difference() == "");
-    pools.swap(Way::kDown, {});
-    pools.swap(Way::kUp, {{8, 6}});
-    pools.swap(Way::kDown, {{8, 0}, {0, 6}, {8, 3}});
-    pools.swap(Way::kUp, {{3, 6}, {2, 0}, {5, 6}, {0, 4}});
+    pools.swap(Way::kOffload, {});
+    pools.swap(Way::kLoad, {{8, 6}});
+    pools.swap(Way::kOffload, {{8, 0}, {0, 6}, {8, 3}});
+    pools.swap(Way::kLoad, {{3, 6}, {2, 0}, {5, 6}, {0, 4}});
     CHECK(pools.difference() == "");
-    pools.swap(Way::kDown, {{8, 2}, {7, 1}, {6, 0}, {5, 3}, {4, 6}, {3, 5}, {2, 4}});
+    pools.swap(Way::kOffload, {{8, 2}, {7, 1}, {6, 0}, {5, 3}, {4, 6}, {3, 5}, {2, 4}});
     CHECK(pools.difference() == "");
   }
 }
 
 /// What sank comes back as it was, whatever was written over it since.
 inline void check_round_trip(const kv::Stream& stream) {
-  Pools pools({.num_upper = 4, .num_lower = 4, .guard_rows = 1}, stream);
-  const Bytes first = pools.read_upper(0), last = pools.read_upper(3);
-  pools.swap(Way::kDown, {{0, 3}, {3, 0}});
+  Pools pools({.num_device = 4, .num_host = 4, .guard_rows = 1}, stream);
+  const Bytes first = pools.read_device(0), last = pools.read_device(3);
+  pools.swap(Way::kOffload, {{0, 3}, {3, 0}});
   stream.synchronize();
-  pools.set_upper(0, Bytes(first.size(), 0xAA));
-  pools.set_upper(3, Bytes(first.size(), 0xBB));
-  pools.swap(Way::kUp, {{0, 3}, {3, 0}});
-  CHECK(pools.read_upper(0) == first);
-  CHECK(pools.read_upper(3) == last);
+  pools.set_device(0, Bytes(first.size(), 0xAA));
+  pools.set_device(3, Bytes(first.size(), 0xBB));
+  pools.swap(Way::kLoad, {{0, 3}, {3, 0}});
+  CHECK(pools.read_device(0) == first);
+  CHECK(pools.read_device(3) == last);
   CHECK(pools.difference() == "");
 }
 
 inline void check_refusals(const kv::Stream& stream) {
-  Pools pools({.num_upper = 4, .num_lower = 3}, stream);
+  Pools pools({.num_device = 4, .num_host = 3}, stream);
   const auto swap = [&](Way way, const Moves& moves) {
     lesson11::swap_blocks({.cache = &pools.cache, .host = &pools.host, .way = way, .moves = moves},
                           stream);
   };
-  CHECK_THROWS_WITH_AS(swap(Way::kDown, {{0, 0}, {4, 1}}),
-                       "swap_blocks: there is no upper block 4, the ids end at 4",
+  CHECK_THROWS_WITH_AS(swap(Way::kOffload, {{0, 0}, {4, 1}}),
+                       "swap_blocks: there is no device block 4, the ids end at 4",
                        std::out_of_range);
-  CHECK_THROWS_WITH_AS(swap(Way::kUp, {{0, 0}, {1, 3}}),
-                       "swap_blocks: there is no lower block 3, the ids end at 3",
+  CHECK_THROWS_WITH_AS(swap(Way::kLoad, {{0, 0}, {1, 3}}),
+                       "swap_blocks: there is no host block 3, the ids end at 3",
                        std::out_of_range);
-  CHECK_THROWS_AS(swap(Way::kDown, {{0, 0}, {-1, 1}}), std::out_of_range);
-  CHECK_THROWS_AS(swap(Way::kUp, {{0, 0}, {1, -1}}), std::out_of_range);
-  CHECK_THROWS_WITH_AS(swap(Way::kDown, {{0, 1}, {2, 1}}),
-                       "swap_blocks: lower block 1 is named again, and is copied to",
+  CHECK_THROWS_AS(swap(Way::kOffload, {{0, 0}, {-1, 1}}), std::out_of_range);
+  CHECK_THROWS_AS(swap(Way::kLoad, {{0, 0}, {1, -1}}), std::out_of_range);
+  CHECK_THROWS_WITH_AS(swap(Way::kOffload, {{0, 1}, {2, 1}}),
+                       "swap_blocks: host block 1 is named again, and is copied to",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(swap(Way::kUp, {{2, 0}, {2, 1}}),
-                       "swap_blocks: upper block 2 is named again, and is copied to",
+  CHECK_THROWS_WITH_AS(swap(Way::kLoad, {{2, 0}, {2, 1}}),
+                       "swap_blocks: device block 2 is named again, and is copied to",
                        std::invalid_argument);
   CHECK(pools.difference() == "");
 }
 
-/// Batches through one block, which reads what the one before wrote; and their tickets.
+/// Batches through one block, which reads what the one before wrote; and their jobs.
 inline void check_batches(const kv::Stream& passes) {
-  Pools pools({.num_upper = 4, .num_lower = 4, .guard_rows = 1}, passes);
+  Pools pools({.num_device = 4, .num_host = 4, .guard_rows = 1}, passes);
   BlockSwapper swapper(pools.cache, pools.host, passes);
   CHECK(swapper.completed() == 0);
   swapper.wait(0);
@@ -245,13 +245,13 @@ inline void check_batches(const kv::Stream& passes) {
     pools.expect(way, moves);
     return swapper.start(way, moves);
   };
-  CHECK(start(Way::kDown, {{0, 1}}) == 1);
-  CHECK(start(Way::kUp, {{2, 1}, {3, 1}}) == 2);
-  CHECK(start(Way::kDown, {{2, 3}, {1, 1}}) == 3);
-  CHECK(start(Way::kUp, {}) == 4);
-  CHECK_THROWS_AS(swapper.start(Way::kUp, Moves{{0, 0}, {4, 0}}), std::out_of_range);
-  CHECK_THROWS_AS(swapper.start(Way::kUp, Moves{{0, 0}, {0, 1}}), std::invalid_argument);
-  CHECK(start(Way::kUp, {{0, 3}}) == 5);
+  CHECK(start(Way::kOffload, {{0, 1}}) == 1);
+  CHECK(start(Way::kLoad, {{2, 1}, {3, 1}}) == 2);
+  CHECK(start(Way::kOffload, {{2, 3}, {1, 1}}) == 3);
+  CHECK(start(Way::kLoad, {}) == 4);
+  CHECK_THROWS_AS(swapper.start(Way::kLoad, Moves{{0, 0}, {4, 0}}), std::out_of_range);
+  CHECK_THROWS_AS(swapper.start(Way::kLoad, Moves{{0, 0}, {0, 1}}), std::invalid_argument);
+  CHECK(start(Way::kLoad, {{0, 3}}) == 5);
   swapper.wait(3);
   CHECK(swapper.completed() >= 3);
   swapper.wait(5);
@@ -266,14 +266,14 @@ inline void check_measured(const kv::Stream& passes) {
   Pools pools({.num_layers = 4, .kv_heads = 8, .head_dim = 128, .block_size = 16}, passes);
   BlockSwapper swapper(pools.cache, pools.host, passes);
   const Moves moves{{0, 0}, {1, 1}, {2, 2}, {3, 3}};
-  swapper.wait(swapper.start(Way::kDown, moves));
-  swapper.wait(swapper.start(Way::kUp, {}));
+  swapper.wait(swapper.start(Way::kOffload, moves));
+  swapper.wait(swapper.start(Way::kLoad, {}));
   CHECK(swapper.seconds_per_block() == 0);
-  swapper.wait(swapper.start(Way::kUp, moves));
+  swapper.wait(swapper.start(Way::kLoad, moves));
   const double first = swapper.seconds_per_block();
   CHECK(first > 0);
   CHECK(first < 1);
-  swapper.wait(swapper.start(Way::kUp, moves));
+  swapper.wait(swapper.start(Way::kLoad, moves));
   CHECK(swapper.seconds_per_block() > 0.5 * first);  // so much is kept
 }
 

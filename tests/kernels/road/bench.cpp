@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "common/base/error.h"
-#include "common/program/generate.h"
-#include "common/program/road_report.h"
+#include "common/error.h"
+#include "programs/generate.h"
+#include "programs/road_report.h"
 
 #if KV_HAVE_CUDA
-#include "common/program/measure_gpu.h"
 #include "kernels/road/road.h"
+#include "programs/measure_gpu.h"
 #endif
 
 namespace {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/base/device.h"
+#include "common/device.h"
 #include "kernels/pack_weights.h"
 #include "kernels/road/road.h"
 #include "tests/support/device_arrays.h"

@@ -1,0 +1,45 @@
+#include "common/console.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/error.h"
+#include "common/table.h"
+
+namespace kv {
+
+void Console::write(std::string_view text) const {
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) {
+    user_error("cannot write to standard output: {}", std::strerror(errno));
+  }
+}
+
+void Console::flush() const {
+  if (std::fflush(file_) != 0) {
+    user_error("cannot write to standard output: {}", std::strerror(errno));
+  }
+}
+
+bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+void ProgressLine::show(int64_t done, int64_t all) {
+  using namespace std::chrono_literals;
+  const auto now = Clock::now();
+  if (now - start_ < 2s || all <= 0) return;
+  const int quarter = static_cast<int>(4 * done / all);
+  const bool due = terminal_ ? now - last_ > 100ms || done == all : quarter > quarter_;
+  if (!due) return;
+  last_ = now;
+  quarter_ = quarter;
+  open_ = terminal_ && done < all;
+  std::fprintf(stderr, "%s%s: %s of %s%s", terminal_ ? "\r\x1b[K" : "", doing_.c_str(),
+               human_bytes(done).c_str(), human_bytes(all).c_str(), open_ ? "" : "\n");
+}
+
+ProgressLine::~ProgressLine() {
+  if (open_) std::fputc('\n', stderr);
+}
+
+}  // namespace kv

@@ -1,0 +1,78 @@
+#pragma once
+
+// Traces of real servers, as Mooncake published them: a JSON object on each line,
+//
+//   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, ...]}
+//
+// hash_ids has a number for each block of the prompt. Equal numbers mean an equal prompt up to the
+// end of that block, so a number names a whole prefix. Source: Mooncake (FAST '25), whose blocks
+// have 512 tokens.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/console.h"
+#include "instruments/replay/trace/trace_line.h"
+
+namespace replay {
+
+inline constexpr int kMooncakeBlockSize = 512;
+
+/// Requests as a cache sees them.
+struct Batch {
+  std::vector<uint64_t> ids;  // of the full blocks of all requests, one after the other
+  std::vector<size_t> ends;   // [requests] where the ids of each one end
+
+  void clear();
+  std::span<const uint64_t> request(size_t i) const;
+};
+
+/// Reads a trace from its beginning to its end, plain or packed with gzip, and keeps one batch.
+/// Every error is a UserError that names the file and the line.
+class TraceReader {
+ public:
+  /// `block_size`: 0 for what the lines say, or else 512. Throws UserError if there is no such
+  /// file.
+  explicit TraceReader(const std::filesystem::path& file, int block_size = 0);
+  ~TraceReader();
+  TraceReader(const TraceReader&) = delete;
+  TraceReader& operator=(const TraceReader&) = delete;
+
+  /// Fills the batch with the next requests. False: there are none left. A file without any is an
+  /// error.
+  bool next(Batch& batch);
+  int block_size() const { return block_size_ > 0 ? block_size_ : kMooncakeBlockSize; }
+  int64_t num_requests() const { return num_requests_; }
+  int64_t num_tokens() const { return num_tokens_; }  // of all prompts
+  /// Bytes of the file that have been read, and all of them: how far it is.
+  int64_t bytes_read() const;
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  bool read_line();
+  bool read_more();
+  void add_request(Batch& batch);
+  std::string where() const;
+
+  std::string name_;
+  void* file_ = nullptr;  // a gzFile
+  int64_t bytes_ = 0;
+  int block_size_;
+  bool given_ = false;  // block_size_ was given to the constructor
+  std::vector<char> buffer_;
+  size_t begin_ = 0, end_ = 0;  // of what is in the buffer and not in a line yet
+  std::string text_;            // of the line
+  TraceLine line_;
+  int64_t line_number_ = 0;
+  int64_t num_requests_ = 0;
+  int64_t num_tokens_ = 0;
+};
+
+/// Writes a made-up trace in this format: system prompts that are asked for by Zipf's law,
+/// conversations of several turns, bursts. Deterministic. Stops after Ctrl-C, at the end of a line.
+void generate_trace(const kv::Console& out, int64_t num_requests, uint64_t seed, int block_size);
+
+}  // namespace replay

@@ -1,0 +1,135 @@
+#include "instruments/watch/account.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/table.h"
+
+namespace watch {
+namespace {
+
+using kv::with_commas;
+
+constexpr size_t kWordColumns = 44;
+
+/// The beginning of what only this chain has.
+std::string own_words(const EventMirror& mirror, const Chain& chain, const Words& words) {
+  std::vector<int32_t> tokens;
+  for (size_t i = chain.blocks.size() - chain.num_own; i < chain.blocks.size(); ++i) {
+    const MirroredBlock& block = *mirror.find(chain.blocks[i]);
+    tokens.insert(tokens.end(), block.tokens.begin(), block.tokens.end());
+    if (tokens.size() > kWordColumns) break;
+  }
+  if (tokens.empty()) return "(the server does not say)";
+  std::string text = words(tokens);
+  text.erase(0, text.find_first_not_of(' '));
+  if (kv::display_width(text) <= kWordColumns) return text;
+  while (kv::display_width(text) > kWordColumns - 3) {
+    do text.pop_back();
+    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80);
+    if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
+  }
+  return text + "..";
+}
+
+void print_chains(const kv::Console& console, const Watcher& watcher, size_t max_prefixes,
+                  const Words& words) {
+  const std::vector<Chain> chains = watcher.mirror().chains();
+  if (chains.empty() || max_prefixes == 0) return;
+  kv::Table table({"a prefix; its own part begins", "blocks", "tokens", "its own", "came again"});
+  for (size_t i = 0; i < std::min(max_prefixes, chains.size()); ++i) {
+    const Chain& chain = chains[i];
+    const auto again = std::ranges::count_if(chain.blocks, [&](const BlockName& name) {
+      return watcher.mirror().find(name)->was_evicted;
+    });
+    table.add({fmt::format("{}{}", chain.headless ? "(its head is gone) " : "",
+                           own_words(watcher.mirror(), chain, words)),
+               with_commas(std::ssize(chain.blocks)), with_commas(chain.num_tokens),
+               with_commas(static_cast<int64_t>(chain.num_own)), with_commas(again)});
+  }
+  console.print("\n{}", table.to_string());
+  const size_t more = chains.size() - std::min(max_prefixes, chains.size());
+  if (more > 0) {
+    console.print("and {} more: --prefixes {}\n", with_commas(static_cast<int64_t>(more)),
+                  chains.size());
+  }
+}
+
+}  // namespace
+
+std::string batch_header() {
+  return fmt::format("{:>10}  {:>8}  {:>7}  {:>7}  {:>7}  {:>7}\n", "seconds", "batch", "stored",
+                     "again", "removed", "stand");
+}
+
+std::string batch_line(const Watcher& watcher, const Frame& frame, const Watcher::Step& step) {
+  std::string line;
+  if (step.applied) {
+    line = fmt::format("{:>10.3f}  {:>8}  {:>7}  {:>7}  {:>7}  {:>7}\n",
+                       step.ts - watcher.first_ts(), frame.seq, step.changes.stored,
+                       step.changes.again, step.changes.removed, watcher.mirror().num_blocks());
+  }
+  return step.note.empty() ? line : fmt::format("{}! {}\n", line, step.note);
+}
+
+void print_account(const kv::Console& console, const Watcher& watcher, size_t max_prefixes,
+                   const Words& words) {
+  const Counts& counts = watcher.counts();
+  const Changes& changes = counts.changes;
+  const EventMirror& mirror = watcher.mirror();
+  console.print("batches          {} in {:.2f} seconds\n", with_commas(counts.batches),
+                watcher.last_ts() - watcher.first_ts());
+  console.print("blocks stored    {}; {} of them had been evicted, and came again\n",
+                with_commas(changes.stored), with_commas(changes.again));
+  console.print("blocks evicted   {}\n", with_commas(changes.removed));
+  if (changes.cleared > 0) {
+    console.print("cache cleared    {}\n", kv::count_of(changes.cleared, "time"));
+  }
+  console.print("blocks standing  {}\n", with_commas(mirror.num_blocks()));
+  if (counts.restarts > 0) {
+    console.print("server restarts  {}\n", with_commas(counts.restarts));
+  }
+  if (counts.batches + counts.unreadable == 0) {
+    console.print("nothing came     what stands in the cache is not known\n");
+  } else if (watcher.is_complete()) {
+    console.print("nothing missing  what stands here stands in the cache\n");
+  } else {
+    console.print(
+        "missing          {}, {} that made no sense, {} of an unknown kind:\n"
+        "                 the cache may hold other blocks than these\n",
+        kv::count_of(counts.missing, "batch"), with_commas(counts.unreadable),
+        kv::count_of(counts.unknown, "event"));
+  }
+  print_chains(console, watcher, max_prefixes, words);
+}
+
+nlohmann::json json_of(const Watcher& watcher) {
+  const Counts& counts = watcher.counts();
+  nlohmann::json chains = nlohmann::json::array();
+  for (const Chain& chain : watcher.mirror().chains()) {
+    chains.push_back({{"blocks", chain.blocks.size()},
+                      {"tokens", chain.num_tokens},
+                      {"own_blocks", chain.num_own},
+                      {"has_head", !chain.headless},
+                      {"last_hash", hex(watcher.mirror().find(chain.blocks.back())->hash)}});
+  }
+  return {{"batches", counts.batches},
+          {"missing_batches", counts.missing},
+          {"repeated_batches", counts.repeated},
+          {"unreadable_batches", counts.unreadable},
+          {"unknown_events", counts.unknown},
+          {"server_restarts", counts.restarts},
+          {"blocks_stored", counts.changes.stored},
+          {"blocks_that_came_again", counts.changes.again},
+          {"blocks_evicted", counts.changes.removed},
+          {"times_cleared", counts.changes.cleared},
+          {"blocks_standing", watcher.mirror().num_blocks()},
+          {"next_number", watcher.next_seq()},
+          {"complete", watcher.is_complete()},
+          {"seconds", watcher.last_ts() - watcher.first_ts()},
+          {"prefixes", std::move(chains)}};
+}
+
+}  // namespace watch

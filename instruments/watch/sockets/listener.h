@@ -1,0 +1,34 @@
+#pragma once
+
+// A server's frames, received by a thread of their own, so that a window never waits for them. In a
+// build without ZeroMQ the constructor throws UserError, as that of Subscriber does.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "instruments/watch/kv_events.h"
+
+namespace watch {
+
+class Listener {
+ public:
+  /// Subscribes like Subscriber. Frames from before, and missing ones, are asked for at
+  /// `replay_endpoint`, if there is one.
+  explicit Listener(const std::string& endpoint, const std::string& replay_endpoint = {});
+  ~Listener();
+
+  /// Frames that have come and were not taken yet.
+  size_t num_waiting() const;
+  /// Takes the first of them, at most `max_frames`. Does not wait.
+  std::vector<Frame> take(size_t max_frames);
+  /// Why the thread has ended, and no more frames come; empty while it listens.
+  std::string error() const;
+
+ private:
+  class Thread;
+  std::unique_ptr<Thread> thread_;
+};
+
+}  // namespace watch

@@ -1,0 +1,216 @@
+#include "instruments/watch/sockets/sockets.h"
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+#include <zmq_addon.hpp>
+
+#include "common/error.h"
+
+namespace watch {
+namespace {
+
+using Parts = std::vector<std::string>;
+using std::chrono::milliseconds;
+
+constexpr size_t kMaxKept = 10'000;      // frames that can be sent again
+constexpr size_t kMaxAtOnce = 256;       // of them, sent between two passes of the server
+constexpr size_t kMaxAnswers = 16;       // watchers that are answered at the same time
+constexpr uint64_t kEnd = ~uint64_t{0};  // the number after the last replayed frame: -1
+constexpr int kMaxWaiting = 100'000;     // frames for a watcher that does not keep up
+
+/// One for the whole program, as ZeroMQ wants it. Its sockets close without lingering, so that a
+/// watcher that has gone away does not keep the program from ending.
+zmq::context_t& context() {
+  static zmq::context_t made;
+  return made;
+}
+
+class Socket {
+ public:
+  Socket(zmq::socket_type type, const char* what, std::string endpoint)
+      : what_(what), endpoint_(std::move(endpoint)) {
+    with([&] {
+      socket_ = zmq::socket_t(context(), type);
+      socket_.set(zmq::sockopt::linger, 0);
+      socket_.set(zmq::sockopt::sndhwm, kMaxWaiting);
+      socket_.set(zmq::sockopt::rcvhwm, kMaxWaiting);
+      socket_.set(zmq::sockopt::maxmsgsize, int64_t{kMaxPayload});
+    });
+  }
+
+  /// Whatever ZeroMQ refuses is a UserError with the endpoint. False for what is no error: nothing
+  /// came, Ctrl-C, or a receiver that has gone away.
+  template <class Action>
+  bool with(const Action& action) {
+    try {
+      action();
+      return true;
+    } catch (const zmq::error_t& error) {
+      if (error.num() == EAGAIN || error.num() == EINTR || error.num() == EHOSTUNREACH)
+        return false;
+      kv::user_error("{} {}: {}", what_, endpoint_, error.what());
+    }
+  }
+  std::string bind() {
+    with([&] { socket_.bind(endpoint_); });
+    return socket_.get(zmq::sockopt::last_endpoint);
+  }
+  void connect() {
+    with([&] { socket_.connect(endpoint_); });
+  }
+  void subscribe(const std::string& topic) { socket_.set(zmq::sockopt::subscribe, topic); }
+  void tell_all_subscriptions() { socket_.set(zmq::sockopt::xpub_verboser, 1); }
+  void send(const Parts& parts) {
+    std::vector<zmq::const_buffer> buffers;
+    for (const std::string& part : parts) buffers.push_back(zmq::buffer(part));
+    with([&] { zmq::send_multipart(socket_, buffers, zmq::send_flags::dontwait); });
+  }
+  /// No value: nothing came within this time.
+  std::optional<Parts> receive(milliseconds time) {
+    std::vector<zmq::message_t> messages;
+    const bool came = with([&] {
+      socket_.set(zmq::sockopt::rcvtimeo, static_cast<int>(time.count()));
+      static_cast<void>(zmq::recv_multipart(socket_, std::back_inserter(messages)));
+    });
+    if (!came || messages.empty()) return std::nullopt;
+    Parts parts;
+    for (const zmq::message_t& message : messages) parts.push_back(message.to_string());
+    return parts;
+  }
+
+ private:
+  const char* what_;
+  std::string endpoint_;
+  zmq::socket_t socket_;
+};
+
+}  // namespace
+
+struct Publisher::Sockets {
+  struct Answer {
+    std::string to;     // the watcher that has asked
+    uint64_t next = 0;  // number of the frame that it gets next
+  };
+
+  Socket publish;
+  std::optional<Socket> replay;
+  std::deque<Frame> sent;
+  std::deque<Answer> answers;
+  int num_watchers = 0;
+
+  // XPUB is a PUB that tells of subscriptions.
+  explicit Sockets(const std::string& endpoint)
+      : publish(zmq::socket_type::xpub, "publish at", endpoint) {
+    publish.tell_all_subscriptions();
+  }
+  void note_watchers(milliseconds time) {
+    for (auto parts = publish.receive(time); parts; parts = publish.receive(milliseconds(0))) {
+      if (!parts->at(0).empty()) num_watchers += parts->at(0)[0] == 1 ? 1 : -1;
+    }
+  }
+  void note_questions() {
+    while (answers.size() < kMaxAnswers) {
+      auto asked = replay->receive(milliseconds(0));
+      if (!asked) return;
+      if (asked->size() != 3 || asked->at(2).size() != 8) continue;
+      answers.push_back({.to = std::move(asked->at(0)), .next = seq_of(asked->at(2))});
+    }
+  }
+};
+
+Publisher::Publisher(const std::string& endpoint, const std::string& topic,
+                     const std::string& replay_endpoint)
+    : sockets_(std::make_unique<Sockets>(endpoint)), topic_(topic) {
+  endpoint_ = sockets_->publish.bind();
+  if (replay_endpoint.empty()) return;
+  sockets_->replay.emplace(zmq::socket_type::router, "replay at", replay_endpoint);
+  replay_endpoint_ = sockets_->replay->bind();
+}
+
+Publisher::~Publisher() = default;
+
+void Publisher::send(const Frame& frame) {
+  sockets_->note_watchers(milliseconds(0));
+  sockets_->publish.send({topic_, seq_bytes(frame.seq), frame.payload});
+  if (!sockets_->replay) return;
+  sockets_->sent.push_back(frame);
+  if (sockets_->sent.size() > kMaxKept) sockets_->sent.pop_front();
+}
+
+bool Publisher::answer_replays() {
+  if (!sockets_->replay) return false;
+  sockets_->note_questions();
+  auto& answers = sockets_->answers;
+  for (size_t num_left = kMaxAtOnce; num_left > 0 && !answers.empty();) {
+    auto& [to, next] = answers.front();
+    auto frame = std::lower_bound(sockets_->sent.begin(), sockets_->sent.end(), next,
+                                  [](const Frame& one, uint64_t seq) { return one.seq < seq; });
+    for (; frame != sockets_->sent.end() && num_left > 0; ++frame, --num_left) {
+      sockets_->replay->send({to, "", seq_bytes(frame->seq), frame->payload});
+      next = frame->seq + 1;
+    }
+    if (frame != sockets_->sent.end()) break;
+    sockets_->replay->send({to, "", seq_bytes(kEnd), ""});
+    answers.pop_front();
+  }
+  return !answers.empty();
+}
+
+int Publisher::num_watchers(milliseconds time) {
+  sockets_->note_watchers(time);
+  return sockets_->num_watchers;
+}
+
+struct Subscriber::Sockets {
+  Socket subscribe;
+  std::string replay_endpoint;
+};
+
+Subscriber::Subscriber(const std::string& endpoint, const std::string& topic,
+                       const std::string& replay_endpoint)
+    : sockets_(new Sockets{.subscribe = {zmq::socket_type::sub, "watch", endpoint},
+                           .replay_endpoint = replay_endpoint}) {
+  sockets_->subscribe.subscribe(topic);
+  sockets_->subscribe.connect();
+  // An endpoint that is none is refused now.
+  if (can_replay()) Socket(zmq::socket_type::dealer, "--replay", replay_endpoint).connect();
+}
+
+Subscriber::~Subscriber() = default;
+
+bool Subscriber::can_replay() const { return !sockets_->replay_endpoint.empty(); }
+
+bool Subscriber::receive(Frame& frame, milliseconds time) {
+  auto parts = sockets_->subscribe.receive(time);
+  if (!parts) return false;
+  if (parts->size() != 3 || parts->at(1).size() != 8 || parts->at(2).size() > kMaxPayload) {
+    ++num_refused_;
+    return false;
+  }
+  frame = {.seq = seq_of(parts->at(1)), .payload = std::move(parts->at(2))};
+  return true;
+}
+
+bool Subscriber::replay(uint64_t seq, milliseconds time,
+                        const std::function<void(const Frame&)>& take) {
+  // A socket for each question, so that a late answer to an old one reaches nothing.
+  Socket asking(zmq::socket_type::dealer, "--replay", sockets_->replay_endpoint);
+  asking.connect();
+  asking.send({"", seq_bytes(seq)});
+  while (auto parts = asking.receive(time)) {
+    if (parts->size() != 3 || parts->at(1).size() != 8) {
+      ++num_refused_;
+      continue;
+    }
+    Frame frame{.seq = seq_of(parts->at(1)), .payload = std::move(parts->at(2))};
+    if (frame.seq == kEnd) return true;
+    take(frame);
+  }
+  return false;
+}
+
+}  // namespace watch

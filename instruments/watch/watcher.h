@@ -1,0 +1,54 @@
+#pragma once
+
+// Frames as a watcher gets them: some are missing, some come twice, some make no sense, and a
+// server that is started again counts from 0.
+
+#include <cstdint>
+#include <string>
+
+#include "instruments/watch/event_mirror.h"
+#include "instruments/watch/kv_events.h"
+
+namespace watch {
+
+struct Counts {
+  int64_t batches = 0;     // applied
+  int64_t missing = 0;     // batches that never came; INT64_MAX stands for more
+  int64_t repeated = 0;    // batches that came again, and were skipped
+  int64_t unreadable = 0;  // batches that made no sense
+  int64_t unknown = 0;     // events of unknown kinds
+  int64_t restarts = 0;    // times that the server was started again
+  Changes changes;
+};
+
+class Watcher {
+ public:
+  struct Step {
+    bool applied = false;
+    double ts = 0;  // of the batch
+    Changes changes;
+    std::string note;  // a gap, a batch that makes no sense, ..; empty if all is well
+  };
+  Step take(const Frame& frame);
+
+  /// Whether frames from next_seq() on are missing before this one.
+  bool misses_before(const Frame& frame) const { return frame.seq > next_seq_; }
+  uint64_t next_seq() const { return next_seq_; }
+  /// Batches have come and none is missing: what stands in the mirror stands in the cache.
+  bool is_complete() const {
+    return counts_.batches > 0 && counts_.missing == 0 && counts_.unreadable == 0 &&
+           counts_.unknown == 0;
+  }
+  const EventMirror& mirror() const { return mirror_; }
+  const Counts& counts() const { return counts_; }
+  double first_ts() const { return first_ts_; }
+  double last_ts() const { return last_ts_; }
+
+ private:
+  EventMirror mirror_;
+  Counts counts_;
+  uint64_t next_seq_ = 0;
+  double first_ts_ = 0, last_ts_ = 0;
+};
+
+}  // namespace watch

@@ -1,0 +1,369 @@
+#pragma once
+
+// A warp of run_queries.cuh that computes: all pairs of one KV head, over a run of groups.
+// Lanes have their pairs as two_pairs.cuh says.
+
+#include "kernels/attention/plan.h"
+#include "kernels/attention/runs/runs.cuh"
+#include "kernels/attention/runs/two_pairs.cuh"
+#include "kernels/attention/spread/spread_queries.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/warpgroup.cuh"
+
+namespace kv::attention {
+
+inline constexpr int kRunThreads = 32 * (kRunHeads + 1);
+
+template <int kHeadDim>
+struct RunShared {
+  static constexpr int kRowBytes = kRunHeads * kHeadDim * 2;  // of one token, all heads
+  static constexpr int kSlotBytes = kQuarterTokens * kRowBytes;
+  static constexpr int kSlots = 192 * 1024 / kSlotBytes;
+  alignas(128) unsigned char slots[kSlots][kSlotBytes];  // a quarter of a tile, of K or V
+  float4 result[kHeadDim / 16][32 * kRunHeads];          // TwoPairs::acc, each lane's own
+  uint64_t full[kSlots], empty[kSlots];
+};
+
+/// Where the groups of a sequence and KV head meet.
+template <int kHeadDim>
+struct RunWorkspace {
+  unsigned int* counters;  // [num_seqs, num_kv_heads] runs that have come, zero before and after
+  PartialGroup<kHeadDim>* partials;  // [num_seqs, num_kv_heads, max_groups]
+  int max_groups;
+  bool merges_apart;  // all groups are left in `partials`, for merge_groups_kernel
+};
+
+#if KV_WARPGROUPS
+
+/// Goes round the ring.
+template <int kSlots>
+struct Ring {
+  int slot = 0, phase = 0;
+  __device__ void next() {
+    if (++slot < kSlots) return;
+    slot = 0;
+    phase ^= 1;
+  }
+};
+
+/// A store that shall stay in the L2 cache until it is read.
+__device__ inline void store_to_stay(float* to, const float4& x, uint64_t policy) {
+  asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(x.x),
+               "f"(x.y), "f"(x.z), "f"(x.w), "l"(policy)
+               : "memory");
+}
+
+/// A warp that computes: all pairs of one KV head.
+template <int kHeadDim>
+class RunOfHead {
+ public:
+  using Shared = RunShared<kHeadDim>;
+  using State = TwoPairs<kHeadDim>;
+  __device__ RunOfHead(Shared& shared, const Queries& queries,
+                       const RunWorkspace<kHeadDim>& workspace, int head)
+      : shared_(shared), queries_(queries), workspace_(workspace), head_(head) {}
+
+  __device__ void attend(const Piece& piece);
+
+ private:
+  static constexpr int kElements = kHeadDim / 8;  // of each pair in a lane
+  __device__ const unsigned char* wait_for_slot() {
+    wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
+    return shared_.slots[ring_.slot] + head_ * kHeadDim * 2;
+  }
+  /// All lanes' reads come before the first one's arrival, and that before the next copy.
+  /// (racecheck takes no lane but that one to have arrived; with an arrival of every lane it is
+  /// quiet.)
+  __device__ void release_slot() {
+    __syncwarp();
+    if (lane_ == 0) arrive(&shared_.empty[ring_.slot]);
+    ring_.next();
+  }
+  __device__ void score(float (&s)[kQuarters][4]);
+  __device__ void softmax(float (&s)[kQuarters][4], const int (&visible)[2], State& tile,
+                          uint32_t (&p)[kQuarters][2]) const;
+  __device__ void weigh(const uint32_t (&p)[kQuarters][2], int num_keys, State& tile);
+  __device__ void join_result(const State& group, int first_key);
+  __device__ State result() const;
+  __device__ void leave(const State& state, PartialGroup<kHeadDim>& partial, int first_key) const;
+  __device__ void store(const State& state, const Pairs& pairs) const;
+  __device__ void merge_pieces(const Piece& piece, const Pairs& pairs,
+                               const PartialGroup<kHeadDim>* partials) const;
+
+  Shared& shared_;
+  const Queries& queries_;
+  const RunWorkspace<kHeadDim>& workspace_;
+  const int head_;
+  const int lane_ = static_cast<int>(threadIdx.x) % 32;
+  const int quad_ = lane_ / 4, t_ = lane_ % 4;
+  Ring<Shared::kSlots> ring_;
+  float result_m_[2], result_l_[2];
+  int num_keys_[2];                // that pairs 2 t and 2 t + 1 see
+  uint4 q_[kRowPieces<kHeadDim>];  // of pair quad
+};
+
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::score(float (&s)[kQuarters][4]) {
+#pragma unroll
+  for (auto& quarter : s) {
+    const unsigned char* row = wait_for_slot() + quad_ * Shared::kRowBytes + 16 * t_;
+    quarter[0] = quarter[1] = quarter[2] = quarter[3] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+      const uint4 a = *reinterpret_cast<const uint4*>(row + 64 * i);
+      const uint4 b = *reinterpret_cast<const uint4*>(row + 8 * Shared::kRowBytes + 64 * i);
+      mma_step(quarter, a.x, b.x, a.y, b.y, q_[i].x, q_[i].y);
+      mma_step(quarter, a.z, b.z, a.w, b.w, q_[i].z, q_[i].w);
+    }
+    release_slot();
+  }
+}
+
+/// m and l of the tile, in the order of fragments.cuh, and P as operand B of the quarters' steps.
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::softmax(float (&s)[kQuarters][4],
+                                                    const int (&visible)[2], State& tile,
+                                                    uint32_t (&p)[kQuarters][2]) const {
+  const float scale = score_scale<kHeadDim>();
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int key = kQuarterTokens * i + quad_ + 8 * h;
+        if (key < visible[c]) largest = fmaxf(largest, s[i][2 * h + c]);
+      }
+    }
+#pragma unroll
+    for (int lanes = 4; lanes < 32; lanes *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, lanes));
+    }
+    tile.m[c] = largest * scale;
+    float part[kQuarters];
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int key = kQuarterTokens * i + quad_ + 8 * h;
+        float& x = s[i][2 * h + c];
+        x = key < visible[c] ? exp2_fast(fmaf(x, scale, -tile.m[c])) : 0.0f;
+      }
+      // Neighbouring keys first, then those 8 apart.
+      const float low = s[i][c] + __shfl_xor_sync(kFullWarp, s[i][c], 4);
+      const float high = s[i][2 + c] + __shfl_xor_sync(kFullWarp, s[i][2 + c], 4);
+      part[i] = low + high;
+    }
+    float l = (part[0] + part[1]) + (part[2] + part[3]);
+    l += __shfl_xor_sync(kFullWarp, l, 8);
+    tile.l[c] = l + __shfl_xor_sync(kFullWarp, l, 16);
+  }
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+    p[i][0] = transposed(pack_bf16(s[i][0], s[i][1]));
+    p[i][1] = transposed(pack_bf16(s[i][2], s[i][3]));
+  }
+}
+
+/// acc = P V over the tile's keys, from zero. num_keys: how many there are.
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::weigh(const uint32_t (&p)[kQuarters][2], int num_keys,
+                                                  State& tile) {
+#pragma unroll
+  for (auto& acc : tile.acc) acc[0] = acc[1] = acc[2] = acc[3] = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+    const unsigned char* at = wait_for_slot() + quad_ * kElements * 2;
+    uint4 v[4][kElements / 8];  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const int key = 2 * t_ + x % 2 + x / 2 * 8;
+      // What was not copied is zero, as 0 * NaN is not.
+      const bool there = kQuarterTokens * i + key < num_keys;
+      const auto* row = reinterpret_cast<const uint4*>(at + key * Shared::kRowBytes);
+      if constexpr (kElements == 16) {  // odd lanes the other way round: fewer meet in a bank
+        const bool odd = t_ % 2 == 1;
+        const uint4 a = there ? row[odd ? 1 : 0] : uint4{}, b = there ? row[odd ? 0 : 1] : uint4{};
+        v[x][0] = odd ? b : a;
+        v[x][1] = odd ? a : b;
+      } else {
+        v[x][0] = there ? row[0] : uint4{};
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kElements / 8; ++j) {
+      weigh_step(tile.acc[4 * j], v[0][j].x, v[1][j].x, v[2][j].x, v[3][j].x, p[i]);
+      weigh_step(tile.acc[4 * j + 1], v[0][j].y, v[1][j].y, v[2][j].y, v[3][j].y, p[i]);
+      weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
+      weigh_step(tile.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
+    }
+    release_slot();
+  }
+}
+
+/// The group, whose first key is first_key, joins the result of the groups before it. That is
+/// touched once in four tiles, so it lives in shared memory.
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::join_result(const State& group, int first_key) {
+  const bool first = first_key == 0;
+  Merge merge[2];
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    if (num_keys_[c] <= first_key) continue;  // not merged: no trace
+    merge[c] = Merge::of(first ? group.m[c] : result_m_[c], group.m[c]);
+    result_m_[c] = merge[c].m;
+    result_l_[c] = first ? group.l[c] : merge[c](result_l_[c], group.l[c]);
+  }
+#pragma unroll
+  for (int i = 0; i < State::kSteps; ++i) {
+    const float4 before = shared_.result[i][threadIdx.x];
+    float acc[4] = {before.x, before.y, before.z, before.w};
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      if (num_keys_[x % 2] <= first_key) continue;
+      acc[x] = first ? group.acc[i][x] : merge[x % 2](acc[x], group.acc[i][x]);
+    }
+    shared_.result[i][threadIdx.x] = {acc[0], acc[1], acc[2], acc[3]};
+  }
+}
+template <int kHeadDim>
+__device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim>::result() const {
+  State all{.m = {result_m_[0], result_m_[1]}, .l = {result_l_[0], result_l_[1]}};
+#pragma unroll
+  for (int i = 0; i < State::kSteps; ++i) {
+    const float4 four = shared_.result[i][threadIdx.x];
+    all.acc[i][0] = four.x;
+    all.acc[i][1] = four.y;
+    all.acc[i][2] = four.z;
+    all.acc[i][3] = four.w;
+  }
+  return all;
+}
+
+/// Leaves what some groups, the first of which begins with first_key, give the lane's pairs.
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::leave(const State& state,
+                                                  PartialGroup<kHeadDim>& partial,
+                                                  int first_key) const {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    if (num_keys_[c] <= first_key) continue;
+    const int pair = 2 * t_ + c;
+#pragma unroll
+    for (int i = 0; i < State::kSteps; i += 2) {
+      store_to_stay(
+          &partial.acc[pair][kElements * quad_ + 2 * i],
+          {state.acc[i][c], state.acc[i][2 + c], state.acc[i + 1][c], state.acc[i + 1][2 + c]},
+          policy);
+    }
+    if (quad_ == 0) {
+      partial.m[pair] = state.m[c];
+      partial.l[pair] = state.l[c];
+    }
+  }
+}
+
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::store(const State& state, const Pairs& pairs) const {
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    if (num_keys_[c] == 0) continue;
+    const float inverse = 1.0f / state.l[c];
+    auto* out =
+        reinterpret_cast<uint32_t*>(out_row(queries_, pairs, 2 * t_ + c) + kElements * quad_);
+#pragma unroll
+    for (int i = 0; i < State::kSteps; ++i) {
+      out[i] = pack_bf16(state.acc[i][c] * inverse, state.acc[i][2 + c] * inverse);
+    }
+  }
+}
+
+/// Counts this piece; the warp that comes last merges what all have left: the first piece, which is
+/// where its last group would be, and the groups after it.
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::merge_pieces(
+    const Piece& piece, const Pairs& pairs, const PartialGroup<kHeadDim>* partials) const {
+  __threadfence();  // what was left is out before the counter says so
+  __syncwarp();
+  const auto last = static_cast<unsigned>(piece.num_pieces - 1);
+  unsigned before = 0;
+  // Wraps to zero with the last piece, so the counter is ready for the next launch.
+  if (lane_ == 0) before = atomicInc(&workspace_.counters[piece.seq * kRunHeads + head_], last);
+  if (__shfl_sync(kFullWarp, before, 0) != last) return;
+  __threadfence();
+  const int element = 4 * lane_, skipped = piece.first_groups - 1;
+  if (element >= kHeadDim) return;
+  const auto read = [&](int group, int pair) {  // past the L1 cache: others wrote it
+    const PartialGroup<kHeadDim>& from = partials[group];
+    return four_elements(__ldcg(&from.m[pair]), __ldcg(&from.l[pair]),
+                         __ldcg(reinterpret_cast<const float4*>(&from.acc[pair][element])));
+  };
+  // Two pairs at a time: half as many waits for memory.
+  for (int pair = 0; pair < pairs.count(); pair += 2) {
+    const int other = min(pair + 1, pairs.count() - 1);
+    const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
+    const int groups_of_other = (pairs.num_keys(other) + kGroupTokens - 1) / kGroupTokens;
+    FourElements a = read(skipped, pair), b = read(skipped, other);
+    int group = skipped + 1;
+#pragma unroll 4
+    for (; group < groups; ++group) {
+      a.append(read(group, pair));
+      b.append(read(group, other));
+    }
+    if (group < groups_of_other) b.append(read(group, other));
+    store_four(a, out_row(queries_, pairs, pair) + element);
+    store_four(b, out_row(queries_, pairs, other) + element);
+  }
+}
+
+template <int kHeadDim>
+__device__ inline void RunOfHead<kHeadDim>::attend(const Piece& piece) {
+  const Pairs pairs = pairs_of(queries_, piece.seq, head_);
+#pragma unroll
+  for (int c = 0; c < 2; ++c) num_keys_[c] = pairs.num_keys(2 * t_ + c);
+  // A pair that does not exist works on the last one's row; it is not stored.
+  const bf16* q = q_row(queries_, pairs, min(quad_, pairs.count() - 1));
+#pragma unroll
+  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) q_[i] = row_piece<kHeadDim>(q, i, t_);
+  PartialGroup<kHeadDim>* const partials =
+      workspace_.partials +
+      (static_cast<int64_t>(piece.seq) * kRunHeads + head_) * workspace_.max_groups;
+
+  // The groups from the sequence's first one on join as they come.
+  const bool keeps = piece.begin == 0 && (!workspace_.merges_apart || piece.num_groups == 1);
+  State group, tile;
+  for (int g = piece.begin; g < piece.end; ++g) {
+    const int group_begin = g * kGroupTokens;
+    const int group_end = min(group_begin + kGroupTokens, pairs.seq_len);
+    for (int tile_begin = group_begin; tile_begin < group_end; tile_begin += kTileTokens) {
+      const int visible[2] = {num_keys_[0] - tile_begin, num_keys_[1] - tile_begin};
+      float s[kQuarters][4];
+      uint32_t p[kQuarters][2];
+      score(s);
+      softmax(s, visible, tile, p);
+      weigh(p, pairs.seq_len - tile_begin, tile);
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {  // what a pair does not see is not merged: no trace
+        if (visible[c] > 0) group.append(tile, c, tile_begin == group_begin);
+      }
+    }
+    if (keeps) {
+      join_result(group, group_begin);
+    } else {
+      leave(group, partials[g], group_begin);
+    }
+  }
+  if (keeps && piece.num_pieces == 1) {
+    store(result(), pairs);
+  } else if (keeps) {
+    leave(result(), partials[piece.end - 1], 0);
+  }
+  if (piece.num_pieces > 1 && !workspace_.merges_apart) merge_pieces(piece, pairs, partials);
+}
+
+#endif
+
+}  // namespace kv::attention

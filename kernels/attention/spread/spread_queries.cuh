@@ -1,0 +1,264 @@
+#pragma once
+
+// Attention for few queries of a sequence over little K and V (a decode step at a short context):
+// up to 16 pairs (query, head) share a CTA, and the keys are spread over the chip: a CTA per group
+// of 256 keys, four warps per tile.
+//
+// Floor: K and V of every token read once, 2 seq_len num_kv_heads head_dim 2 bytes per layer and
+// sequence. At a short context time is latency, not bytes: so all loads of a group are issued at
+// once, those of earlier passes' tokens even before the predecessors of this kernel are done. And
+// the code is short: each instruction runs once or twice, and fetching it is most of the time.
+//
+// Up to kClusterGroups groups of a block of pairs, on sm_90, are a cluster: each CTA leaves its
+// partial result in its own shared memory, and merges some of the pairs out of everybody's. More
+// groups meet in the workspace: each CTA leaves its partial result there, and the one that comes
+// last merges them all. Who merges, first to last, leaves no trace.
+
+#include <cooperative_groups.h>
+
+#include "kernels/attention/plan.h"
+#include "kernels/attention/rows.cuh"
+#include "kernels/attention/spread/spread_tile.cuh"
+#include "kernels/attention/state.cuh"
+#include "kernels/launch.cuh"
+
+namespace kv::attention {
+
+static_assert(kPairsPerBlock == kMmaPairs);
+/// Four tiles at once, four warps each.
+inline constexpr int kSpreadThreads = 32 * kQuarters * kGroupTiles;
+
+/// Where the groups of one block of pairs meet.
+struct SpreadWorkspace {
+  /// [kMaxCounters] groups that have come, zero before and after every launch.
+  unsigned int* counters;
+  /// [blocks of pairs, num_kv_heads, max_groups] of PartialGroup<head_dim>.
+  void* partials;
+  int max_groups;
+  bool in_clusters;  // they do not meet here
+};
+
+/// A pair in a lane of the warp that merges it: elements 4 lane .. 4 lane + 3.
+using FourElements = PairState<4>;
+
+__device__ inline FourElements four_elements(float m, float l, const float4& acc) {
+  return {m, l, {acc.x, acc.y, acc.z, acc.w}};
+}
+
+__device__ inline void store_four(const FourElements& state, bf16* out) {
+  const float inverse = 1.0f / state.l;
+  uint2 packed;
+  packed.x = pack_bf16(state.acc[0] * inverse, state.acc[1] * inverse);
+  packed.y = pack_bf16(state.acc[2] * inverse, state.acc[3] * inverse);
+  *reinterpret_cast<uint2*>(out) = packed;
+}
+
+/// The group's result for one pair from its tiles, in order. The pair sees the group's keys before
+/// .. end - 1, at least one.
+template <int kHeadDim>
+__device__ inline FourElements merge_tiles(const SharedTile<kHeadDim> (&tiles)[kGroupTiles],
+                                           int before, int end, int pair, int element) {
+  const auto read = [&](int slot) {
+    const SharedTile<kHeadDim>& t = tiles[slot];
+    return four_elements(t.m[pair], t.l[pair],
+                         *reinterpret_cast<const float4*>(&t.acc[pair][element]));
+  };
+  int slot = max(before, 0) / kTileTokens;
+  FourElements state = read(slot);
+  while (++slot < kGroupTiles && slot * kTileTokens < end) {
+    state.append(read(slot));
+  }
+  return state;
+}
+
+/// The result of a pair from its groups' partial results, in order.
+template <int kHeadDim>
+__device__ inline FourElements merge_partials(const PartialGroup<kHeadDim>* groups, int num_groups,
+                                              int pair, int element) {
+  const auto read = [&](int group) {  // past the L1 cache: others wrote it
+    const PartialGroup<kHeadDim>& g = groups[group];
+    return four_elements(__ldcg(&g.m[pair]), __ldcg(&g.l[pair]),
+                         __ldcg(reinterpret_cast<const float4*>(&g.acc[pair][element])));
+  };
+  FourElements result = read(0);
+#pragma unroll 8
+  for (int group = 1; group < num_groups; ++group) result.append(read(group));
+  return result;
+}
+
+/// Leaves what a group gives a pair for whoever merges it: in global memory, or in a tile's place.
+template <class Left>
+__device__ inline void leave_four(const FourElements& state, Left& left, int pair, int element) {
+  *reinterpret_cast<float4*>(&left.acc[pair][element]) = {state.acc[0], state.acc[1], state.acc[2],
+                                                          state.acc[3]};
+  if (element == 0) {
+    left.m[pair] = state.m;
+    left.l[pair] = state.l;
+  }
+}
+
+/// Loads a warp's share of a tile. Tokens of earlier passes were written before this pass began;
+/// the pass's own rows come after the wait. One copy of the load's code serves both.
+template <int kHeadDim, class Rows>
+__device__ inline void load_around_wait(TileShare<kHeadDim>& share, const Rows& rows,
+                                        int tile_begin, int keys_begin, int earlier_end,
+                                        int keys_end) {
+#pragma unroll 1
+  for (int phase = 0; phase < 2; ++phase) {
+    // Keeps the compiler from carrying all addresses through the loop.
+    asm volatile("" : "+r"(tile_begin));
+    if (phase == 1) wait_for_predecessors();
+    share.load(rows, tile_begin, phase == 0 ? keys_begin : max(keys_begin, earlier_end),
+               phase == 0 ? earlier_end : keys_end);
+  }
+}
+
+/// True in all threads of the CTA that comes last of its block's num_groups. What the others have
+/// left can be read then.
+__device__ inline bool comes_last(unsigned int* counter, int num_groups) {
+  __shared__ bool last_group;
+  __threadfence();  // the partial result is out before the counter says so
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    // Wraps to zero with the last group, so the counter is ready for the next launch.
+    const auto last = static_cast<unsigned int>(num_groups - 1);
+    last_group = atomicInc(counter, last) == last;
+    __threadfence();
+  }
+  __syncthreads();
+  return last_group;
+}
+
+/// The pair that a warp merges at the end, and this lane's elements of it.
+struct OwnPair {
+  int in_block;
+  int element;    // and the three after it
+  int first_key;  // that it sees
+  int num_keys;   // where they end; 0: there is no such pair, or the lane has no element
+  bf16* out;
+};
+
+/// By all threads of a cluster: CTA i has left group i in `left`, and CTA i % num_groups merges
+/// pair i, which sees `seen` groups from group `first` on.
+template <int kHeadDim>
+__device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_groups,
+                                     const OwnPair& own, int first, int seen) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  const auto cluster = cooperative_groups::this_cluster();
+  cluster.sync();
+  const int pair = own.in_block;
+  const bool merges = seen > 0 && pair % num_groups == static_cast<int>(cluster.block_rank());
+  FourElements groups[kClusterGroups];
+#pragma unroll
+  for (int i = 0; i < kClusterGroups; ++i) {  // all loads at once
+    if (!merges || i >= seen) continue;
+    const auto& from = *cluster.map_shared_rank(&left, first + i);
+    groups[i] = four_elements(from.m[pair], from.l[pair],
+                              *reinterpret_cast<const float4*>(&from.acc[pair][own.element]));
+  }
+  cluster.barrier_arrive();
+  if (merges) {
+#pragma unroll
+    for (int i = 1; i < kClusterGroups; ++i) {
+      if (i < seen) groups[0].append(groups[i]);
+    }
+    store_four(groups[0], own.out);
+  }
+  cluster.barrier_wait();  // nobody leaves while its shared memory is read
+#endif
+}
+
+/// By all warps of a CTA: their pairs' results of its group, which lies in `tiles`, and with those
+/// of the block's other groups the pairs' own. `block`: of pairs, in the whole pass.
+template <int kHeadDim>
+__device__ inline void merge_block(SharedTile<kHeadDim> (&tiles)[kGroupTiles], const OwnPair& own,
+                                   int group, int first_group, int num_groups,
+                                   const SpreadWorkspace& workspace, int64_t block) {
+  auto* partials = static_cast<PartialGroup<kHeadDim>*>(workspace.partials);
+  partials += block * workspace.max_groups;
+  const int pair = own.in_block, element = own.element;
+  const int before = own.first_key - group * kGroupTokens;
+  const int end = own.num_keys - group * kGroupTokens;
+  const bool sees_group = end > 0 && before < kGroupTokens;
+  FourElements state;
+  if (sees_group) state = merge_tiles<kHeadDim>(tiles, before, end, pair, element);
+  if (num_groups == 1) {
+    if (sees_group) store_four(state, own.out);
+    return;
+  }
+  const int first = own.first_key / kGroupTokens - first_group;  // of the groups that it sees
+  const int seen = (own.num_keys + kGroupTokens - 1) / kGroupTokens - first_group - first;
+  if (workspace.in_clusters) {
+    __syncwarp();  // all lanes have read m and l of tile 0
+    if (sees_group) leave_four(state, tiles[0], pair, element);
+    merge_cluster<kHeadDim>(tiles[0], num_groups, own, first, seen);
+    return;
+  }
+  if (sees_group) leave_four(state, partials[group - first_group], pair, element);
+  if (!comes_last(&workspace.counters[block], num_groups) || own.num_keys == 0) return;
+  store_four(merge_partials<kHeadDim>(partials + first, seen, pair, element), own.out);
+}
+
+/// Grid: (max_groups, num_kv_heads, num_seqs * blocks of 16 pairs). Warp 4 i + j of the CTA has
+/// quarter j of tile i; at the end warp w has pair w of the block, and lane l of it elements
+/// 4 l .. 4 l + 3.
+template <int kHeadDim, bool kWindow, class Address>
+__global__ void __launch_bounds__(kSpreadThreads, 1)
+    spread_queries_kernel(Queries queries, Address address, SpreadWorkspace workspace,
+                          int blocks_per_seq) {
+  let_successors_start();
+  __shared__ SharedTile<kHeadDim> tiles[kGroupTiles];
+
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
+  const int first_pair = static_cast<int>(blockIdx.z) % blocks_per_seq * kMmaPairs;
+  const Pairs pairs = pairs_of(queries, seq, kv_head, kWindow);
+  const int last_pair = min(first_pair + kMmaPairs, pairs.count()) - 1;
+  const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
+  const int first_group = keys_begin / kGroupTokens;
+  const int group = first_group + static_cast<int>(blockIdx.x);
+  if (first_pair > last_pair || group * kGroupTokens >= keys_end) {
+    wait_for_predecessors();
+    return;
+  }
+
+  // What needs no predecessor is done before it ends: for the rows of the scores ...
+  const int pair[2] = {first_pair + lane / 4, first_pair + lane / 4 + 8};
+  const int num_keys[2] = {pairs.num_keys(pair[0]), pairs.num_keys(pair[1])};
+  // A pair that does not exist works on the last one's row; it sees no key and is not stored.
+  const bf16* const q_rows[2] = {q_row(queries, pairs, min(pair[0], last_pair)),
+                                 q_row(queries, pairs, min(pair[1], last_pair))};
+  // ... and for the pair that this warp merges at the end.
+  const int own_pair = first_pair + warp, element = 4 * lane;
+  const OwnPair own = {.in_block = warp,
+                       .element = element,
+                       .first_key = pairs.first_key(own_pair),
+                       .num_keys = element < kHeadDim ? pairs.num_keys(own_pair) : 0,
+                       .out = out_row(queries, pairs, own_pair) + element};
+
+  const auto rows = address.rows(seq, kv_head);
+  const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
+  TileShare<kHeadDim> share = {};
+  load_around_wait<kHeadDim>(share, rows, tile_begin, keys_begin,
+                             min(num_earlier_tokens(pairs), keys_end), keys_end);
+  uint4 q[kRowPieces<kHeadDim>][2];
+#pragma unroll
+  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+    q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
+    q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
+  }
+  const int before[2] = {pairs.first_key(pair[0]) - tile_begin,
+                         pairs.first_key(pair[1]) - tile_begin};
+  const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};
+  attend_to_tile_by_four_warps<kHeadDim>(share, q, before, visible, tile_begin < keys_end,
+                                         tiles[warp / kQuarters]);
+  __syncthreads();
+
+  const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens - first_group;
+  const int64_t block = static_cast<int64_t>(blockIdx.z) * gridDim.y + kv_head;
+  merge_block<kHeadDim>(tiles, own, group, first_group, num_groups, workspace, block);
+}
+
+}  // namespace kv::attention

@@ -1,0 +1,153 @@
+#pragma once
+
+// Attention for few queries of a sequence when there is much K and V: a CTA is one warp and streams
+// the K and V of a run of groups through shared memory, a tile at a time. No warp waits for another
+// one; six such CTAs share an SM of an H200, and while one of them computes the copies of the other
+// five are in flight. A second, small kernel merges the groups (merge_groups.cuh).
+//
+// Floor: K and V of every token read once, 2 seq_len num_kv_heads head_dim 2 bytes per sequence.
+
+#include "kernels/attention/stream/stream_copies.cuh"
+#include "kernels/attention/warp_tile.cuh"
+#include "kernels/launch.cuh"
+
+namespace kv::attention {
+
+/// acc = P V over the tile's keys, from zero. Two columns at a time: few registers.
+template <int kHeadDim, int kHalves>
+__device__ inline void weigh_two_columns_at_a_time(const StreamTile<kHeadDim>& tile,
+                                                   const uint32_t (&p)[kQuarters][4],
+                                                   LaneState<kHeadDim> (&state)[kHalves]) {
+  constexpr int kStride = StreamTile<kHeadDim>::kStrideV;
+  const int lane = static_cast<int>(threadIdx.x);
+  const uint32_t first = shared_address(tile.v_piece(lane % 16, lane / 16));
+#pragma unroll
+  for (int n = 0; n < kHeadDim / 8; n += 2) {
+    float c[2][4] = {};
+#pragma unroll
+    for (int quarter = 0; quarter < kQuarters; ++quarter) {
+      uint32_t b[4];
+      load_v_operands(b, first + 16 * (quarter * kQuarterTokens * kStride + n));
+      mma_step(c[0], p[quarter], b[0], b[1]);
+      mma_step(c[1], p[quarter], b[2], b[3]);
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * kHalves; ++i) {
+      state[i / 2].acc[2 * n + i % 2] = c[0][i];
+      state[i / 2].acc[2 * n + 2 + i % 2] = c[1][i];
+    }
+  }
+}
+
+/// Leaves a group's result of pair quad + 8 h for merge_groups_kernel.
+template <int kHeadDim>
+__device__ inline void leave_partial(const LaneState<kHeadDim>& group, int h,
+                                     PartialGroup<kHeadDim>& partial) {
+  const int pair = static_cast<int>(threadIdx.x) / 4 + 8 * h;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int n = 0; n < kHeadDim / 8; ++n) {
+    *reinterpret_cast<float2*>(&partial.acc[pair][8 * n + 2 * t]) = {group.acc[2 * n],
+                                                                     group.acc[2 * n + 1]};
+  }
+  if (t == 0) {
+    partial.m[pair] = group.m;
+    partial.l[pair] = group.l;
+  }
+}
+
+/// Grid: (num_kv_heads, runs of groups of the longest sequence, num_seqs * blocks of 8 kHalves
+/// pairs); 32 threads, lanes as in LaneState. Neighbouring CTAs read neighbouring heads of the same
+/// tokens. A sequence of one group is done here; of the others the groups' results go to
+/// partials[num_seqs * blocks, num_kv_heads, max_groups], from the
+/// first one on that the block sees.
+template <int kHeadDim, int kHalves, bool kWindow, class Address>
+__global__ void __launch_bounds__(32)
+    stream_queries_kernel(Queries queries, Address address, PartialGroup<kHeadDim>* partials,
+                          int max_groups, int blocks_per_seq, int groups_per_run) {
+  let_successors_start();
+  constexpr int kPairs = 8 * kHalves;
+  auto* const shared_bytes = kv::dynamic_shared<unsigned char>();
+  auto& shared = *reinterpret_cast<StreamTile<kHeadDim>*>(shared_bytes);
+
+  const int kv_head = static_cast<int>(blockIdx.x);
+  const int seq = static_cast<int>(blockIdx.z) / blocks_per_seq;
+  const int first_pair = static_cast<int>(blockIdx.z) % blocks_per_seq * kPairs;
+  const Pairs pairs = pairs_of(queries, seq, kv_head, kWindow);
+  const int last_pair = min(first_pair + kPairs, pairs.count()) - 1;
+  const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
+  const int all_see_from = pairs.first_key(last_pair);
+  const int first_group = keys_begin / kGroupTokens;
+  const int run_groups = first_group + static_cast<int>(blockIdx.y) * groups_per_run;
+  const int run_end = min((run_groups + groups_per_run) * kGroupTokens, keys_end);
+  const int run_begin = max(run_groups * kGroupTokens, keys_begin / kTileTokens * kTileTokens);
+  if (first_pair > last_pair || run_begin >= keys_end) {
+    wait_for_predecessors();
+    return;
+  }
+
+  StreamCopies copies(shared, address.rows(seq, kv_head), keys_begin, run_end);
+  copies.find_rows(run_begin);
+  // Tokens of earlier passes were written before this pass began; its own rows come later.
+  const bool early = min(run_begin + kTileTokens, run_end) <= num_earlier_tokens(pairs);
+  if (!early) wait_for_predecessors();
+  copies.start_k(run_begin);
+  copies.start_v(run_begin);
+  if (early) wait_for_predecessors();
+
+  const LanePairs<kHeadDim, kHalves> mine(queries, pairs, first_pair, last_pair);
+  const bool one_group = same_group(keys_begin, keys_end - 1);
+  partials += (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
+
+  LaneState<kHeadDim> group[kHalves], tile[kHalves];
+  for (int tile_begin = run_begin; tile_begin < run_end; tile_begin += kTileTokens) {
+    const int next = tile_begin + kTileTokens;
+    copies.find_rows(next);
+    int before[2], visible[2];
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+      before[h] = mine.first_key[h] - tile_begin;
+      visible[h] = mine.num_keys[h] - tile_begin;
+    }
+    QuarterScores s[kQuarters];
+    uint32_t p[kQuarters][4];
+    wait_for_all_but_one();  // K is there, V may not be
+    score_tile<kHeadDim>(shared, mine.q, s);
+    __syncwarp();  // all lanes have read K
+    copies.start_k(next);
+    if (tile_begin < all_see_from) hide_front<kHalves>(s, before);
+    softmax_tile<kHeadDim, kHalves>(s, visible, tile, p);
+    wait_for_all_but_one();  // V is there, the next K may not be
+    weigh_two_columns_at_a_time<kHeadDim, kHalves>(shared, p, tile);
+    __syncwarp();  // all lanes have read V
+    copies.start_v(next);
+
+    const bool begins_group = tile_begin % kGroupTokens == 0;
+    const bool ends_group = next % kGroupTokens == 0 || next >= run_end;
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+      if (visible[h] > 0 && before[h] < kTileTokens) {  // else not merged: no trace
+        if (begins_group || before[h] >= 0) {
+          group[h] = tile[h];
+        } else {
+          group[h].append(tile[h]);
+        }
+      }
+      if (!ends_group || one_group) continue;
+      const int index = tile_begin / kGroupTokens;
+      if (mine.num_keys[h] > index * kGroupTokens && before[h] < kTileTokens) {
+        leave_partial<kHeadDim>(group[h], h, partials[index - first_group]);
+      }
+    }
+  }
+
+  wait_for_copies<0>();
+  if (!one_group) return;
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h) {
+    if (mine.num_keys[h] == 0) continue;
+    store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
+  }
+}
+
+}  // namespace kv::attention

@@ -1,0 +1,343 @@
+#pragma once
+
+// Attention for many queries on Hopper: what many_queries.cuh computes, by warpgroups (wgmma).
+//
+// A CTA has one or two warpgroups that compute, each 64 pairs, and one that copies: K and V come
+// as tiles into a ring in shared memory (step_tiles.cuh).
+//
+// While a warpgroup merges tile i into its group, its scores of tile i + 1 are under way; while it
+// works on its softmax, the other one's steps run, for they take turns. Groups that all its pairs
+// see whole come first, without a question for each tile: a group's first tile is added up where
+// the group will be.
+
+#include "kernels/attention/many/many_queries.cuh"
+#include "kernels/attention/warpgroups/step_tiles.cuh"
+#include "kernels/warpgroup.cuh"
+
+namespace kv::attention {
+
+inline constexpr int kWarpgroupPairs = kStepRows;
+
+template <int kHeadDim, int kWarpgroups>
+struct WarpgroupShared {
+  static constexpr int kSlots = 4;
+  StepTile<kHeadDim> tiles[kSlots];
+  StepMatrix<kHeadDim> queries[kWarpgroups];
+  float2 result[kHeadDim / 8][2][kWarpgroups * kWarpgroupThreads];  // [n][h], each lane's own
+  uint64_t full[kSlots], empty[kSlots];
+};
+
+#if KV_WARPGROUPS
+
+/// The warpgroup that copies. A tile is handed over once the next one's copies have started. These
+/// wait for the slot of the tile three before it: one that both warpgroups have long left.
+template <int kHeadDim, int kWarpgroups, class Rows>
+__device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared, const Rows& rows,
+                                  int keys_end, int num_tiles) {
+  constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots, kAhead = 1;
+  // Where the token is that this lane has to know of; row 0 if it is not read. Asked one tile
+  // ahead.
+  const auto row_in_tile = [&](int tile) {
+    const int token = tile * kTileTokens + row_known_to_lane();
+    return token < keys_end ? rows.row_of(token) : 0;
+  };
+  int next_row = row_in_tile(0);
+  for (int i = 0; i < num_tiles + kAhead; ++i) {
+    if (i < num_tiles) {
+      const int row = next_row;
+      next_row = row_in_tile(i + 1);
+      if (i >= kSlots) wait_for_phase(&shared.empty[i % kSlots], (i / kSlots - 1) & 1);
+      StepTile<kHeadDim>& tile = shared.tiles[i % kSlots];
+      const int end = keys_end - i * kTileTokens;
+      const auto row_bytes = static_cast<uint32_t>(rows.stride * sizeof(bf16));
+      copy_rows<8>(tile.k, {.first = rows.k, .row_bytes = row_bytes, .number = row, .end = end});
+      copy_rows<16>(tile.v, {.first = rows.v, .row_bytes = row_bytes, .number = row, .end = end});
+    }
+    commit_copies();
+    if (i < kAhead) continue;
+    wait_for_copies<kAhead>();
+    publish_copies();
+    arrive(&shared.full[(i - kAhead) % kSlots]);
+  }
+}
+
+/// The rows of 64 pairs' queries. Pairs that do not exist work on the last one's row; they are not
+/// stored.
+template <int kHeadDim>
+__device__ inline void copy_queries(StepMatrix<kHeadDim>& to, const Queries& queries,
+                                    const Pairs& pairs, int first_pair) {
+  const int pair = min(first_pair + row_known_to_lane(), pairs.count() - 1);
+  const int64_t elements = pairs.element(pair) - pairs.element(0);
+  copy_rows<8>(to, {.first = q_row(queries, pairs, 0),
+                    .row_bytes = kHeadDim * sizeof(bf16),
+                    .number = static_cast<int>(elements / kHeadDim),
+                    .end = kStepRows});
+}
+
+/// A warpgroup that computes.
+template <int kHeadDim, int kWarpgroups>
+class WarpgroupOfQueries {
+ public:
+  __device__ WarpgroupOfQueries(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
+                                const Queries& queries, const Pairs& pairs, int first_pair,
+                                int number)
+      : shared_(shared), number_(number), q_(swizzled_descriptor(shared.queries[number].bytes)) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32;
+    const int last_pair = min(first_pair + kWarpgroupPairs, pairs.count()) - 1;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      pair_[h] = first_pair + kMmaPairs * warp + lane / 4 + 8 * h;
+      num_keys_[h] = pairs.num_keys(pair_[h]);
+    }
+    const bool any = first_pair <= last_pair;
+    num_tiles_ = any ? (pairs.num_keys(last_pair) + kTileTokens - 1) / kTileTokens : 0;
+    whole_groups_ = any ? (pairs.num_keys(first_pair) - 1) / kGroupTokens : 0;
+  }
+
+  __device__ void attend(int tiles_of_cta);
+  __device__ void store(const Queries& queries, const Pairs& pairs);
+
+ private:
+  static constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots;
+  using Matrix = StepMatrix<kHeadDim>;
+
+  __device__ void start_scores(int tile) {
+    wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
+    const uint64_t k = swizzled_descriptor(shared_.tiles[tile % kSlots].k.bytes);
+    begin_steps();
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 16; ++i) {
+      const int at = (i / 4 * Matrix::kRegionBytes + i % 4 * 32) / 16;
+      warpgroup_step(scores_, q_ + at, k + at, i > 0);
+    }
+    end_steps();
+  }
+  __device__ void start_output(int tile, const uint32_t (&p)[kQuarters][4],
+                               float (&acc)[kHeadDim / 2]) {
+    const uint64_t v =
+        swizzled_descriptor(shared_.tiles[tile % kSlots].v.bytes, Matrix::kRegionBytes);
+    begin_steps();
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+      warpgroup_step<true>(acc, p[i][0], p[i][1], p[i][2], p[i][3],
+                           v + i * (kQuarterTokens * kSwizzledRowBytes / 16), i > 0);
+    }
+    end_steps();
+  }
+  __device__ void release(int tile) {
+    if (threadIdx.x % 32 == 0) arrive(&shared_.empty[tile % kSlots]);
+  }
+  /// What is known of a lane's two pairs after a tile, but for acc.
+  struct TileState {
+    float m[2], l[2];
+  };
+  /// From the scores, which are under way, to the tile's state and acc. Starts the next tile's.
+  template <bool kSeesAll>
+  __device__ TileState attend_to(int tile, float (&acc)[kHeadDim / 2]);
+  __device__ void merge_whole(const TileState& state);
+  __device__ void merge_seen(int tile, const TileState& state);
+  __device__ void merge_group(int h, bool first);
+
+  WarpgroupShared<kHeadDim, kWarpgroups>& shared_;
+  int number_;  // of this warpgroup
+  int pair_[2], num_keys_[2], num_tiles_;
+  int whole_groups_;               // that all pairs see whole; never the last one
+  uint64_t q_;                     // where the queries are
+  float scores_[kTileTokens / 2];  // QuarterScores of the four quarters
+  // Of pair quad + 8 h: elements 8 n + 2 t + c are acc[4 n + 2 h + c].
+  float acc_[kHeadDim / 2];  // of the tile
+  float group_[kHeadDim / 2];
+  float group_m_[2], group_l_[2];
+  float result_m_[2], result_l_[2];  // of the groups before: acc is in shared memory
+};
+
+template <int kHeadDim, int kWarpgroups>
+template <bool kSeesAll>
+__device__ inline typename WarpgroupOfQueries<kHeadDim, kWarpgroups>::TileState
+WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int tile, float (&acc)[kHeadDim / 2]) {
+  wait_for_steps<0>();
+  pin(scores_);
+  QuarterScores s[kQuarters];
+#pragma unroll
+  for (int i = 0; i < kTileTokens / 2; ++i) s[i / 8][i / 4 % 2][i % 4] = scores_[i];
+  LaneState<kHeadDim> state[2];  // but for acc
+  uint32_t p[kQuarters][4];
+  if (kSeesAll) {
+    softmax_lane<kHeadDim, 2>(s, {kTileTokens, kTileTokens}, state, p);
+  } else {
+    const int before = tile * kTileTokens;
+    softmax_lane<kHeadDim, 2>(s, {num_keys_[0] - before, num_keys_[1] - before}, state, p);
+  }
+  if (kWarpgroups == 2) take_turn(number_);
+  start_output(tile, p, acc);
+  const TileState known{{state[0].m, state[1].m}, {quad_sum(state[0].l), quad_sum(state[1].l)}};
+  if (kSeesAll || tile + 1 < num_tiles_) {
+    start_scores(tile + 1);
+    if (kWarpgroups == 2) give_turn(1 - number_);
+    wait_for_steps<1>();
+  } else {
+    if (kWarpgroups == 2) give_turn(1 - number_);
+    wait_for_steps<0>();
+  }
+  pin(acc);
+  release(tile);
+  return known;
+}
+
+/// The group is complete: it joins the result.
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group(int h, bool first) {
+  const Merge merge = Merge::of(first ? group_m_[h] : result_m_[h], group_m_[h]);
+  result_l_[h] = first ? group_l_[h] : merge(result_l_[h], group_l_[h]);
+  result_m_[h] = merge.m;
+  const auto group = [&](int n) { return &group_[4 * n + 2 * h]; };
+  if (first) {
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      shared_.result[n][h][threadIdx.x] = {group(n)[0], group(n)[1]};
+    }
+    return;
+  }
+  float2 result[kHeadDim / 8];  // all loads are under way together
+#pragma unroll
+  for (int n = 0; n < kHeadDim / 8; ++n) result[n] = shared_.result[n][h][threadIdx.x];
+#pragma unroll
+  for (int n = 0; n < kHeadDim / 8; ++n) {
+    shared_.result[n][h][threadIdx.x] = {merge(result[n].x, group(n)[0]),
+                                         merge(result[n].y, group(n)[1])};
+  }
+}
+
+/// The tile joins its group.
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_whole(
+    const TileState& state) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const Merge merge = Merge::of(group_m_[h], state.m[h]);
+    group_m_[h] = merge.m;
+    group_l_[h] = merge(group_l_[h], state.l[h]);
+#pragma unroll
+    for (int i = 2 * h; i < kHeadDim / 2; i += i % 2 == 0 ? 1 : 3) {
+      group_[i] = merge(group_[i], acc_[i]);
+    }
+  }
+}
+
+/// The same for the tiles after whole groups. What a pair does not see is not merged: no trace.
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_seen(
+    int tile, const TileState& state) {
+  const bool first = tile % kGroupTiles == 0;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const bool seen = num_keys_[h] > tile * kTileTokens;
+    if (seen && first && tile > whole_groups_ * kGroupTiles) {
+      merge_group(h, tile == kGroupTiles);  // the group before is complete
+    }
+    const Merge merge = Merge::of(first ? state.m[h] : group_m_[h], state.m[h]);
+    const auto join = [&](float& group, float of_tile) {
+      const float merged = merge(group, of_tile);
+      const float joined = first ? of_tile : merged;
+      group = seen ? joined : group;
+    };
+    join(group_l_[h], state.l[h]);
+    group_m_[h] = seen ? merge.m : group_m_[h];
+#pragma unroll
+    for (int i = 2 * h; i < kHeadDim / 2; i += i % 2 == 0 ? 1 : 3) join(group_[i], acc_[i]);
+  }
+}
+
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend(int tiles_of_cta) {
+  if (number_ == 1) give_turn(0);
+  if (num_tiles_ > 0) start_scores(0);
+  for (int group = 0; group < whole_groups_; ++group) {
+    const TileState first = attend_to<true>(group * kGroupTiles, group_);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) group_m_[h] = first.m[h], group_l_[h] = first.l[h];
+    for (int i = 1; i < kGroupTiles; ++i) {
+      merge_whole(attend_to<true>(group * kGroupTiles + i, acc_));
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) merge_group(h, group == 0);
+  }
+  for (int tile = whole_groups_ * kGroupTiles; tile < num_tiles_; ++tile) {
+    merge_seen(tile, attend_to<false>(tile, acc_));
+  }
+  for (int tile = num_tiles_; tile < tiles_of_cta; ++tile) {  // tiles that only the other one sees
+    wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
+    take_turn(number_);
+    give_turn(1 - number_);
+    release(tile);
+  }
+}
+
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::store(const Queries& queries,
+                                                                        const Pairs& pairs) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (num_keys_[h] == 0) continue;
+    if (num_keys_[h] > whole_groups_ * kGroupTokens) merge_group(h, num_keys_[h] <= kGroupTokens);
+    LaneState<kHeadDim> result;
+    result.l = result_l_[h];
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      const float2 two = shared_.result[n][h][threadIdx.x];
+      result.acc[2 * n] = two.x;
+      result.acc[2 * n + 1] = two.y;
+    }
+    store_result<kHeadDim>(result, out_row(queries, pairs, pair_[h]));
+  }
+}
+
+#endif
+
+/// Grid: (num_kv_heads, blocks of 64 kWarpgroups pairs of the longest query range, num_seqs); long
+/// blocks first. The last warpgroup copies.
+template <int kHeadDim, int kWarpgroups, class Address>
+__global__ void __launch_bounds__((kWarpgroups + 1) * kWarpgroupThreads, 1)
+    warpgroup_queries_kernel(Queries queries, Address address) {
+#if KV_WARPGROUPS
+  auto* const unaligned = kv::dynamic_shared<unsigned char>();
+  auto& shared = *reinterpret_cast<WarpgroupShared<kHeadDim, kWarpgroups>*>(
+      unaligned + (0u - shared_address(unaligned)) % kSwizzleBytes);
+  let_successors_start();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < WarpgroupShared<kHeadDim, kWarpgroups>::kSlots; ++i) {
+      init_mbarrier(&shared.full[i], kWarpgroupThreads);
+      init_mbarrier(&shared.empty[i], 4 * kWarpgroups);  // the warps that compute
+    }
+    publish_barriers();
+  }
+  wait_for_predecessors();
+  __syncthreads();
+  const int seq = static_cast<int>(blockIdx.z), kv_head = static_cast<int>(blockIdx.x);
+  constexpr int kPairs = kWarpgroups * kWarpgroupPairs;
+  const int first_pair = static_cast<int>(gridDim.y - 1 - blockIdx.y) * kPairs;
+  const Pairs pairs = pairs_of(queries, seq, kv_head);
+  if (first_pair >= pairs.count()) return;
+  const int keys_end = pairs.num_keys(min(first_pair + kPairs, pairs.count()) - 1);
+  const int num_tiles = (keys_end + kTileTokens - 1) / kTileTokens;
+  // From one lane: so that the compiler knows it is the same in all of them.
+  const int warpgroup =
+      __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  if (warpgroup == kWarpgroups) {
+    if constexpr (kWarpgroups == 2) give_registers_back<56>();
+    for (int i = 0; i < kWarpgroups; ++i) {  // they come with tile 0
+      copy_queries<kHeadDim>(shared.queries[i], queries, pairs, first_pair + i * kWarpgroupPairs);
+    }
+    copy_tiles<kHeadDim, kWarpgroups>(shared, address.rows(seq, kv_head), keys_end, num_tiles);
+    return;
+  }
+  if constexpr (kWarpgroups == 2) take_registers<224>();
+  WarpgroupOfQueries<kHeadDim, kWarpgroups> group(
+      shared, queries, pairs, first_pair + warpgroup * kWarpgroupPairs, warpgroup);
+  group.attend(num_tiles);
+  group.store(queries, pairs);
+#endif
+}
+
+}  // namespace kv::attention

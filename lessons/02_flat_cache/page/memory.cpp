@@ -1,0 +1,92 @@
+#include "memory.h"
+
+#include <fmt/format.h>
+
+namespace lesson02 {
+namespace {
+
+FlatKvCache small_cache(int slabs, int slots) {
+  kv::ModelConfig config;
+  config.num_layers = config.num_heads = config.num_kv_heads = config.head_dim = 1;
+  return {config, kv::Device::kCpu, slabs, slots};
+}
+
+}  // namespace
+
+SlabSimulator::SlabSimulator(int slabs, int slots) : cache_(small_cache(slabs, slots)) {}
+
+std::string SlabSimulator::append(int slab, int num_tokens) {
+  cache_.advance(slab, num_tokens);
+  return fmt::format("append {} to slab {}: {} of its {} filled", num_tokens, slab,
+                     cache_.position(slab), kv::count_of(cache_.max_seq_len(), "slot"));
+}
+
+std::string SlabSimulator::clear(int slab) {
+  const int tokens = cache_.position(slab);
+  cache_.clear(slab);
+  return fmt::format("clear slab {}: {} forgotten, {} reserved as before", slab,
+                     kv::count_of(tokens, "token"), kv::count_of(cache_.max_seq_len(), "slot"));
+}
+
+std::string SlabSimulator::why_not_append(int slab, int num_tokens) const {
+  if (slab >= cache_.batch()) return fmt::format("there are slabs 0 to {}", cache_.batch() - 1);
+  const int room = cache_.max_seq_len() - cache_.position(slab);
+  if (num_tokens <= room) return "";
+  return fmt::format("{} left of {}", kv::count_of(room, "slot"), cache_.max_seq_len());
+}
+
+std::string SlabSimulator::why_not_clear(int slab) const {
+  if (slab >= cache_.batch()) return fmt::format("there are slabs 0 to {}", cache_.batch() - 1);
+  return cache_.position(slab) == 0 ? "it is empty" : "";
+}
+
+/// Says where it is now, or why it waits.
+std::string Reservations::search(const std::string& name) {
+  Reservation& one = all_.at(name);
+  const std::vector<SlotRange> holes = arena_.holes();
+  one.range = arena_.reserve(one.size);
+  Search& search = searches_.emplace_back(Search{name, {}});
+  for (const SlotRange& hole : holes) {
+    if (one.range && hole.begin == one.range->begin) search.hole = hole;
+    if (!search.hole) search.too_small.push_back(hole);
+  }
+  if (!one.range) {
+    return fmt::format("{} waits: it needs {}, the largest hole has {}, {} are free in all", name,
+                       kv::count_of(one.size, "slot"), kv::with_commas(arena_.largest_hole()),
+                       kv::with_commas(arena_.total_free()));
+  }
+  return fmt::format("{} reserves {}, {} to {}", name, kv::count_of(one.size, "slot"),
+                     one.range->begin, one.range->begin + one.size - 1);
+}
+
+std::string Reservations::reserve(const std::string& name, int64_t size) {
+  all_.add(name, {{}, size});
+  searches_.clear();
+  released_.clear();
+  return search(name);
+}
+
+std::string Reservations::release(const std::string& name) {
+  const Reservation gone = all_.at(name);
+  all_.erase(name);
+  searches_.clear();
+  released_ = name;
+  if (!gone.range) return fmt::format("{} waits no longer", name);
+  arena_.release(*gone.range);
+  std::string story =
+      fmt::format("{} gives {} back: {} free, {} in one piece", name,
+                  kv::count_of(gone.size, "slot"), arena_.total_free(), arena_.largest_hole());
+  while (const Reservation* next = first_waiting()) {
+    story += "; " + search(next->name);
+    if (!searches_.back().hole) break;
+  }
+  return story;
+}
+
+const Reservations::Reservation* Reservations::first_waiting() const {
+  const auto found =
+      std::ranges::find(all_, false, [](auto& one) { return one.range.has_value(); });
+  return found == all_.end() ? nullptr : &*found;
+}
+
+}  // namespace lesson02

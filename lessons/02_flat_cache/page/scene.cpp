@@ -1,0 +1,359 @@
+#include "scene.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/table.h"
+#include "viz/drawing/parts.h"
+
+namespace lesson02 {
+namespace {
+
+constexpr float kLegend = 26;
+constexpr viz::Span kTold{0.5f, 0.55f};  // numbers change when what they count does
+
+viz::Shape& reserved(viz::Shape& box, int hue) {
+  viz::dress(box, viz::State::kReserved, hue).fill = viz::paint(viz::Ink::kCell);
+  return box;
+}
+
+std::string percent(int64_t part, int64_t whole) {
+  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+/// Part i of so many that follow each other.
+viz::Span nth(viz::Span all, size_t i, size_t count) {
+  const float each = (all.end - all.begin) / static_cast<float>(count);
+  return {all.begin + static_cast<float>(i) * each, all.begin + static_cast<float>(i + 1) * each};
+}
+
+/// One slab in a row of its own.
+class SlabRow {
+ public:
+  SlabRow(viz::Scene& scene, int slots, int number, const viz::Place& at)
+      : scene_(scene), slots_(slots), hue_(number), id_(fmt::format("slab {}", number)), at_(at) {}
+
+  void draw(const SlabView& slab, size_t seen) {
+    const float names = 66, sums = 104;
+    const viz::Place body{at_.x + names, at_.y, at_.w - names - sums, at_.h};
+    scene_.box(id_ + "/bar", {at_.x, at_.y, 4, at_.h}, viz::full(hue_)).radius = 2;
+    scene_.label(id_ + "/name", {at_.x + 10, at_.y, names - 12, at_.h}, id_);
+    const viz::Grid grid =
+        viz::fit(slots_, body, {.gap = 3, .flattest = 0.8f, .widest = 3.2f, .round_to = 8});
+    if (!slab.words.empty() && grid.w >= 34 && grid.h >= 14) {
+      draw_slots(slab, grid, seen);
+    } else {
+      draw_bar(slab, body);
+    }
+    draw_sums(slab, {body.right() + 10, at_.y, sums - 10, at_.h});
+  }
+
+ private:
+  void draw_bar(const SlabView& slab, const viz::Place& at) {
+    const float part = static_cast<float>(slab.used) / static_cast<float>(slots_);
+    const viz::Place used{at.x, at.y, at.w * part, at.h};
+    const viz::Place empty{used.right(), at.y, at.w - used.w, at.h};
+    scene_.box(id_, at, viz::paint(viz::Ink::kCell), viz::full(hue_))
+        .tip(fmt::format("{}: {} of {} hold a token", id_, kv::with_commas(slab.used),
+                         kv::count_of(slots_, "slot")))
+        .selecting(id_);
+    for (const bool holds : {true, false}) {
+      viz::Shape& piece = scene_.box(id_ + (holds ? "/used" : "/rest"), holds ? used : empty, {});
+      holds ? viz::dress(piece, viz::State::kInUse, hue_) : reserved(piece, hue_);
+      piece.during({0, 0.7f});
+    }
+  }
+
+  void draw_slots(const SlabView& slab, const viz::Grid& grid, size_t seen) {
+    for (int i = 0; i < slots_; ++i) {
+      const std::string id = fmt::format("slot {}/{}", hue_, i);
+      viz::Shape& slot = scene_.box(id, grid.cell(i), {});
+      const bool known = static_cast<size_t>(i) < slab.words.size();
+      if (i < slab.used) {
+        viz::dress(slot, viz::State::kInUse, hue_);
+      } else {
+        reserved(slot, hue_);
+        if (known) slot.patterned(viz::Pattern::kPlain).dashed_edge();
+      }
+      slot.tip(fmt::format("slot {} of {}", i, id_)).radius = 3;
+      if (!known) continue;
+      const auto token = static_cast<size_t>(i);
+      viz::Shape& word =
+          scene_.label(id + "/token", grid.cell(i).inset(2), slab.words[token],
+                       {.size = std::min(14.0f, 0.6f * grid.h), .align = viz::Align::kCentre}, 6);
+      if (token < seen) continue;
+      const viz::Span span = nth({0.1f, 0.9f}, token - seen, slab.words.size() - seen);
+      word.comes_from(id_ + "/name", span);
+      scene_.find(id)->during(span);
+    }
+  }
+
+  void draw_sums(const SlabView& slab, const viz::Place& at) {
+    const viz::Type type{.size = 12, .paint = {viz::Ink::kDim}};
+    const int empty = slots_ - slab.used;
+    if (at.h < 34) {
+      scene_.label(id_ + "/empty", at, percent(empty, slots_) + " empty", type);
+      return;
+    }
+    const float y = at.middle_y() - (slab.done ? 27 : 18);
+    scene_.label(id_ + "/uses", {at.x, y, at.w, 18}, kv::with_commas(slab.used) + " used")
+        .during(kTold);
+    scene_.label(id_ + "/empty", {at.x, y + 18, at.w, 18}, kv::with_commas(empty) + " empty", type)
+        .during(kTold);
+    if (slab.done) scene_.label(id_ + "/done", {at.x, y + 36, at.w, 18}, "done, and kept", type);
+  }
+
+  viz::Scene& scene_;
+  int slots_, hue_;
+  std::string id_;
+  viz::Place at_;
+};
+
+/// All slabs together: what holds tokens, and what holds nothing.
+void draw_waste(viz::Scene& scene, const SlabsView& view, const viz::Place& at) {
+  const int64_t all = std::ssize(view.slabs) * view.slots;
+  const viz::Place bar{at.x, at.bottom() - 0.5f * at.h, at.w, 0.5f * at.h};
+  int64_t used = 0;
+  const auto piece = [&](const std::string& id, int64_t end, viz::State state, int hue) {
+    const auto x = [&](int64_t slot) {
+      return bar.w * static_cast<float>(slot) / static_cast<float>(all);
+    };
+    const viz::Place part{bar.x + x(used), bar.y, x(end) - x(used), bar.h};
+    viz::dress(scene.box("together/" + id, part, {}), state, hue).during({0, 0.7f}).radius = 0;
+    used = end;
+  };
+  for (size_t i = 0; i < view.slabs.size(); ++i) {
+    piece(std::to_string(i), used + view.slabs[i].used, viz::State::kInUse, static_cast<int>(i));
+  }
+  const int64_t empty = all - used;
+  piece("rest", all, viz::State::kReserved, -1);
+  scene
+      .label("waste", {at.x, at.y, at.w, 0.45f * at.h},
+             fmt::format("{} of {} hold nothing", percent(empty, all),
+                         kv::count_of(all, "reserved slot")),
+             {.size = std::min(24.0f, 0.38f * at.h), .align = viz::Align::kRight})
+      .during(kTold);
+}
+
+/// One range, to scale: who waits above it, what is free below it.
+class Range {
+ public:
+  Range(viz::Scene& scene, const Reservations& range)
+      : scene_(scene), range_(range), h_(scene.room().h - kLegend) {}
+
+  void draw() {
+    draw_tray();
+    draw_strip();
+    draw_free();
+    const viz::Place out{0.5f * scene_.room().w, h_, 0, 0};
+    scene_.leaves("request " + range_.released(), out, kRelease);
+    scene_.leaves("request " + range_.released() + "/name", {out.x + 4, out.y}, kRelease);
+    scene_.leaves("request " + range_.released() + "/size", {out.x + 3, out.y + 0.13f * h_},
+                  kRelease);
+    const std::vector<Reservations::Search>& searches = range_.searches();
+    const viz::Span all{range_.released().empty() ? 0.05f : 0.4f, 0.95f};
+    size_t legs = 0, begun = 0;
+    for (const Reservations::Search& search : searches) legs += legs_of(search);
+    for (const Reservations::Search& search : searches) {
+      const float begin = nth(all, begun, legs).begin;
+      follow(search, {begin, nth(all, begun += legs_of(search), legs).begin});
+    }
+    const float release = range_.released().empty() ? 0.2f : 0.6f;
+    scene_.lasts(std::clamp(release + 0.4f * static_cast<float>(legs), 0.6f, 5.0f));
+    draw_reason();
+  }
+
+ private:
+  using Reservation = Reservations::Reservation;
+  static constexpr viz::Span kRelease{0, 0.35f}, kEnd{0.95f, 1};
+
+  /// To each hole, a stop there, and where it ends.
+  static size_t legs_of(const Reservations::Search& search) {
+    return 2 * search.too_small.size() + 1;
+  }
+
+  float x(int64_t slot) const {
+    return scene_.room().w * static_cast<float>(slot) / Reservations::kCapacity;
+  }
+  viz::Place in_strip(int64_t begin, int64_t size) const {
+    return {x(begin) + 1, 0.36f * h_, x(size) - 2, 0.26f * h_};
+  }
+  viz::Place in_tray() const { return {1, 20, 0, 0.26f * h_}; }
+
+  void request(const Reservation& one, const viz::Place& at) {
+    const std::string id = "request " + one.name;
+    viz::dress(scene_.box(id, at, {}), viz::State::kInUse, one.hue)
+        .selecting(one.name)
+        .tip(fmt::format("{}: {}", one.name, kv::count_of(one.size, "slot")));
+    scene_.label(id + "/name", {at.x + 4, at.y, at.w - 8, 0.6f * at.h}, one.name,
+                 {.size = 20, .align = viz::Align::kCentre}, 6);
+    scene_.label(id + "/size", {at.x + 3, at.middle_y(), at.w - 6, 0.4f * at.h},
+                 kv::with_commas(one.size), {.align = viz::Align::kCentre}, 6);
+  }
+
+  void draw_tray() {
+    const viz::Place tray{0, 0, scene_.room().w, 0.26f * h_ + 24};
+    scene_.box("tray", tray, viz::paint(viz::Ink::kPanel));
+    scene_.label("tray/name", {8, 0, 200, 20}, "waiting", {.size = 12, .paint = {viz::Ink::kDim}});
+    viz::Place at = in_tray();
+    int64_t all = 0;
+    for (const Reservation& one : range_.all()) all += one.range ? 0 : one.size;
+    const float shrunk = std::min(1.0f, static_cast<float>(Reservations::kCapacity) /
+                                            static_cast<float>(std::max<int64_t>(all, 1)));
+    for (const Reservation& one : range_.all()) {
+      if (one.range) continue;
+      at.w = x(one.size) * shrunk - 2;
+      request(one, at);
+      at.x = at.right() + 2;
+    }
+  }
+
+  void draw_strip() {
+    const viz::Span appear = range_.searches().empty() ? viz::Span{0.3f, 0.6f} : kEnd;
+    for (const SlotRange& hole : range_.arena().holes()) {
+      const viz::Place at = in_strip(hole.begin, hole.size);
+      const std::string id = fmt::format("hole {}", hole.begin);
+      viz::dress(scene_.box(id, at, {}), viz::State::kFree)
+          .edged(viz::paint(viz::Ink::kDim), 1.2f)
+          .during(appear)
+          .tip(fmt::format("a hole of {}", kv::count_of(hole.size, "slot")));
+      scene_
+          .label(id + "/size", at.inset(3), kv::with_commas(hole.size),
+                 {.paint = {viz::Ink::kDim}, .align = viz::Align::kCentre}, 6)
+          .during(appear);
+    }
+    for (const Reservation& one : range_.all()) {
+      if (one.range) request(one, in_strip(one.range->begin, one.size));
+    }
+    for (int64_t slot = 0; slot <= Reservations::kCapacity; slot += Reservations::kCapacity / 4) {
+      const bool last = slot == Reservations::kCapacity;
+      scene_.label(fmt::format("slot {}", slot),
+                   {x(slot) - (last ? 80.0f : 0.0f), 0.62f * h_ + 2, 80, 16},
+                   (slot == 0 ? "slot " : "") + kv::with_commas(slot),
+                   {.size = 12,
+                    .paint = {viz::Ink::kDim},
+                    .align = last ? viz::Align::kRight : viz::Align::kLeft});
+    }
+  }
+
+  /// The holes as if they were one, and below them who would fit then.
+  void draw_free() {
+    const int64_t free = range_.arena().total_free();
+    const float y = 0.78f * h_, bar = 0.1f * h_;
+    scene_
+        .label("free", {0, y - 22, scene_.room().w / 2, 20},
+               fmt::format("{} free, if they were one piece", kv::count_of(free, "slot")))
+        .during(kTold);
+    int64_t begin = 0;
+    for (const SlotRange& hole : range_.arena().holes()) {
+      const viz::Place at{x(begin) + 1, y, x(hole.size) - 2, bar};
+      viz::dress(scene_.box(fmt::format("free {}", hole.begin), at, {}), viz::State::kFree)
+          .edged(viz::paint(viz::Ink::kDim), 1.2f)
+          .during(kTold);
+      begin += hole.size;
+    }
+    const Reservation* next = range_.first_waiting();
+    if (next == nullptr) return;
+    const viz::Place at{1, y + bar + 4, x(next->size) - 2, bar};
+    viz::dress(scene_.box("wanted", at, {}), viz::State::kInUse, next->hue).during(kEnd);
+    scene_
+        .label("wanted/name", at.inset(2),
+               fmt::format("{} {}", next->name, kv::with_commas(next->size)),
+               {.align = viz::Align::kCentre}, 6)
+        .during(kEnd);
+  }
+
+  /// A ghost stops over each hole, sticks out, and goes on.
+  void follow(const Reservations::Search& search, viz::Span all) {
+    const Reservation& one = range_.all().at(search.name);
+    const std::string id = "request " + search.name;
+    const bool at_once = !range_.released().empty() && search.too_small.empty();
+    viz::Place from = in_tray();
+    from.w = x(one.size) - 2;
+    const viz::Place last = scene_.find(id)->at;
+    for (size_t i = 0; i < legs_of(search) && !at_once; ++i) {
+      const bool stands = i % 2 == 1;
+      const viz::Place to = stands ? from
+                            : i + 1 < legs_of(search)
+                                ? in_strip(search.too_small[i / 2].begin, one.size)
+                                : last;
+      ghost(fmt::format("ghost {}/{}", search.name, i), one, from, to,
+            nth(all, i, legs_of(search)));
+      from = to;
+    }
+    for (const char* part : {"", "/name", "/size"}) {
+      scene_.find(id + part)->during({at_once ? all.begin : all.end - 0.02f, all.end});
+    }
+    if (!search.hole) return;
+    viz::Shape taken{.id = "taken " + search.name,
+                     .at = in_strip(search.hole->begin, search.hole->size)};
+    viz::dress(taken, viz::State::kFree).edged(viz::paint(viz::Ink::kDim), 1.2f);
+    scene_.ghost(taken, taken.at, {kRelease.end, all.end});
+  }
+  void ghost(const std::string& id, const Reservation& one, const viz::Place& from,
+             const viz::Place& to, viz::Span span) {
+    viz::Shape box{.id = id, .at = from};
+    viz::dress(box, viz::State::kInUse, one.hue);
+    if (from == to) {  // refused
+      box.patterned(viz::Pattern::kCrossed).edged(viz::paint(viz::Ink::kError), 3);
+    }
+    scene_.ghost(box, to, span);
+    viz::Scene words(scene_.room());
+    words.label(id + "/name", from, one.name, {.size = 20, .align = viz::Align::kCentre});
+    scene_.ghost(words.shapes()[0], to, span);
+  }
+
+  void draw_reason() {
+    const Reservation* next = range_.first_waiting();
+    if (next == nullptr) return;
+    const ReservationArena& arena = range_.arena();
+    const auto holes = arena.holes();
+    const auto largest = std::ranges::max_element(holes, {}, &SlotRange::size);
+    viz::note(
+        scene_, "reason", {0.55f * scene_.room().w, 8, 0.42f * scene_.room().w, 60},
+        fmt::format("{} does not fit: it needs {}, the largest hole has {}, {} are free in all.",
+                    next->name, kv::with_commas(next->size), kv::with_commas(arena.largest_hole()),
+                    kv::with_commas(arena.total_free())),
+        largest == holes.end() ? "" : fmt::format("hole {}", largest->begin), viz::Ink::kError,
+        kEnd);
+  }
+
+  viz::Scene& scene_;
+  const Reservations& range_;
+  float h_;
+};
+
+}  // namespace
+
+viz::Scene slabs_scene(const viz::Room& room, const SlabsView& view, const SlabsView& before) {
+  viz::Scene scene(room);
+  const float waste = std::min(72.0f, 0.2f * room.h), h = room.h - kLegend - waste - 10;
+  const auto pitch = h / static_cast<float>(view.slabs.size());
+  size_t fresh = 0;  // words that come at once
+  for (size_t i = 0; i < view.slabs.size(); ++i) {
+    const SlabView& slab = view.slabs[i];
+    const bool same = view.slots == before.slots && i < before.slabs.size();
+    const size_t seen = same ? std::min(before.slabs[i].words.size(), slab.words.size()) : 0;
+    SlabRow(scene, view.slots, static_cast<int>(i),
+            {0, static_cast<float>(i) * pitch, room.w, pitch - std::min(10.0f, 0.2f * pitch)})
+        .draw(slab, seen);
+    fresh = std::max(fresh, slab.words.size() - seen);
+  }
+  scene.lasts(std::clamp(0.4f + 0.12f * static_cast<float>(fresh), 0.6f, 3.0f));
+  draw_waste(scene, view, {0, h, room.w, waste});
+  viz::legend(
+      scene, {0, room.h - 22, room.w, 22},
+      {{viz::State::kInUse, "holds a token"}, {viz::State::kReserved, "reserved, and empty"}});
+  return scene;
+}
+
+viz::Scene range_scene(const viz::Room& room, const Reservations& range) {
+  viz::Scene scene(room);
+  Range(scene, range).draw();
+  viz::legend(scene, {0, room.h - 22, room.w, 22},
+              {{viz::State::kInUse, "reserved by a request"}, {viz::State::kFree, "a hole"}});
+  return scene;
+}
+
+}  // namespace lesson02

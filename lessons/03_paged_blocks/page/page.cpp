@@ -1,0 +1,245 @@
+#include "viz/page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "paged.h"
+#include "viz/ui.h"
+
+namespace lesson03 {
+
+const SequenceOnPage* Shown::find(const std::string& name) const {
+  const auto found = std::ranges::find(sequences, name, &SequenceOnPage::name);
+  return found == sequences.end() ? nullptr : &*found;
+}
+
+int Shown::num_tokens(const std::string& name) const {
+  const SequenceOnPage* const sequence = find(name);
+  return sequence == nullptr ? 0 : sequence->table.num_tokens();
+}
+
+PagedPage::PagedPage(const viz::PageContext& context)
+    : PoolPage(
+          {.lesson = "03",
+           .title = "Paged blocks",
+           .summary =
+               "A token's place: its block by division and the table, its offset by the rest."},
+          context) {
+  declare_pool();
+  declare({{"point",
+            {viz::word("NAME"), viz::number("TOKEN", 0, 1 << 20)},
+            "show where token TOKEN of NAME lies",
+            [this](auto& w) {
+              pointed_ = {w[0].text, w[1].number};
+              const int64_t slot = now_.find(w[0].text)->table.slot(w[1].number);
+              const int64_t size = manager().block_size();
+              return fmt::format("token {} of {}: block {}, offset {}, slot {}", w[1].number,
+                                 w[0].text, slot / size, slot % size, slot);
+            },
+            [this](auto& w) {
+              return w[1].number < now_.num_tokens(w[0].text) ? "" : "there is no such token";
+            }}});
+  declare(live_.verbs(
+      "watch the engine continue the prompt, and its first half with half of the tokens",
+      [this](const std::string& prompt, int tokens) {
+        const PagedOptions options{.block_size = manager().block_size(),
+                                   .num_blocks = manager().pool().num_blocks()};
+        live_.start(std::make_unique<PagedEngine>(live_.model(), options),
+                    live_.prompt_and_half(prompt, tokens));
+        pointed_.reset();
+      },
+      [this] { return story(); }, "Once upon a time there was a little dog"));
+  reset();
+}
+
+void PagedPage::declare_pool() {
+  declare_own({{"new",
+                {viz::word("NAME")},
+                "a sequence NAME with an empty table; it takes no block before its first token",
+                [this](auto& w) { return pool_->add(w[0].text); },
+                [this](auto& w) { return pool_->all().why_not_add(w[0].text); }},
+               {"append",
+                {viz::word("NAME"), viz::number("TOKENS", 1, 1 << 20)},
+                "NAME grows by TOKENS: the last block first, then new ones",
+                [this](auto& w) { return pool_->append(w[0].text, w[1].number); },
+                [this](auto& w) { return pool_->why_not_append(w[0].text, w[1].number); }},
+               {"free",
+                {viz::word("NAME")},
+                "drop NAME: all its blocks go back to the pool",
+                [this](auto& w) { return pool_->free(w[0].text); }},
+               anew("resize",
+                    {viz::number("BLOCKS", 1, 4096).field("blocks", "24"),
+                     viz::power_of_two("SIZE", 256).field("tokens each", "4")},
+                    "drop all sequences and begin with an empty pool of BLOCKS x SIZE tokens",
+                    &PoolSize::num_blocks, &PoolSize::block_size)});
+}
+
+std::string PagedPage::begin() {
+  pointed_.reset();
+  pool_ = std::make_unique<NamedSequences>(settings_.num_blocks, settings_.block_size);
+  return fmt::format("a pool of {} of {}, all free", kv::count_of(settings_.num_blocks, "block"),
+                     kv::count_of(settings_.block_size, "token"));
+}
+
+std::vector<SequenceOnPage> PagedPage::sequences() const {
+  std::vector<SequenceOnPage> all;
+  if (!live_.running()) {
+    for (const NamedSequences::Sequence& one : pool_->all()) {
+      all.push_back({one, pool_->table(one.name), {}});
+      for (const std::string& text : one.written) {
+        all.back().texts.push_back(text.substr(one.name.size()));
+      }
+    }
+    return all;
+  }
+  for (size_t i = 0; i < live_.requests().size(); ++i) {
+    const int number = live_.engine<PagedEngine>().sequence_of(i);
+    if (number < 0) continue;
+    const viz::SequenceView view{fmt::format("R{}", i), static_cast<int>(i)};
+    all.push_back({view, manager().table(number), {}});
+    for (const int32_t token : live_.tokens(i)) all.back().texts.push_back(live_.word(token));
+  }
+  return all;
+}
+
+Shown PagedPage::look() {
+  Shown shown;
+  shown.sequences = sequences();
+  shown.block_size = manager().block_size();
+  shown.live = live_.running();
+  for (int32_t id = 0; id < manager().pool().num_blocks(); ++id) {
+    shown.used.push_back(manager().pool().is_used(id));
+  }
+  // Nothing points at a token that is gone.
+  if (pointed_ && pointed_->token >= shown.num_tokens(pointed_->name)) pointed_.reset();
+  shown.pointed = pointed_;
+  return shown;
+}
+
+void PagedPage::changed() {
+  PoolPage::changed();
+  now_.reason = why();
+}
+
+void PagedPage::refused(const viz::Command& command, const std::string& why) {
+  now_.reason = fmt::format("{} is refused: {}", command.text(), why);
+  now_.refused = true;
+  before_ = now_;
+}
+
+/// What the last command did, in one sentence.
+std::string PagedPage::why() const {
+  std::vector<std::string> all;
+  for (const SequenceOnPage& old : before_.sequences) {
+    if (now_.find(old.name) != nullptr) continue;
+    all.push_back(fmt::format("{} ends: its {} can serve others now", old.name,
+                              kv::count_of(old.table.num_blocks(), "block")));
+  }
+  int run = 0, longest = 0;  // of free blocks in a row, before
+  for (const bool used : before_.used) longest = std::max(longest, run = used ? 0 : run + 1);
+  std::string with_room;  // sequences whose last block had it
+  for (const SequenceOnPage& sequence : now_.sequences) {
+    const BlockTable& table = sequence.table;
+    const std::string& name = sequence.name;
+    const int had = before_.num_tokens(name);
+    if (table.num_tokens() <= had) continue;
+    const int old = blocks_for(had, table.block_size()), fresh = table.num_blocks() - old;
+    if (fresh == 1) {
+      const std::string full =
+          old == 0
+              ? ""
+              : fmt::format("block {} is full: ", table.block_ids()[static_cast<size_t>(old - 1)]);
+      all.push_back(
+          fmt::format("{}{} takes block {}, a free one", full, name, table.block_ids().back()));
+    } else if (fresh > longest && longest > 0) {
+      all.push_back(fmt::format("{} takes {} blocks. At most {} lie in a row; a table needs no row",
+                                name, fresh, longest));
+    } else if (fresh > 1) {
+      all.push_back(
+          fmt::format("{} takes {} free blocks and writes their numbers down", name, fresh));
+    } else {
+      with_room += (with_room.empty() ? "" : ", ") + name;
+    }
+  }
+  if (!with_room.empty()) all.push_back("no new block: the last one has room (" + with_room + ")");
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
+std::string PagedPage::story() {
+  const BlockPool& pool = manager().pool();
+  if (live_.finished()) {
+    return fmt::format("the run has ended: {} of {} free", pool.num_free(),
+                       kv::count_of(pool.num_blocks(), "block"));
+  }
+  const viz::LiveRun::Token& token = live_.generated().back();
+  return fmt::format("request {} draws \"{}\"; {} in use for {}", token.request,
+                     live_.text(token.id), kv::count_of(pool.num_used(), "block"),
+                     kv::count_of(manager().num_tokens(), "token"));
+}
+
+std::vector<viz::Counter> PagedPage::counters() const {
+  const BlockPool& pool = manager().pool();
+  const int64_t size = manager().block_size(), slots = pool.num_used() * size;
+  const int64_t tokens = manager().num_tokens();
+  const int64_t slot = pointed_ ? now_.find(pointed_->name)->table.slot(pointed_->token) : -1;
+  std::vector<viz::Counter> all{
+      {"total", pool.num_blocks()},
+      viz::free_counter(pool),
+      {"used", pool.num_used(), "used", "Blocks in a table: each in exactly one."},
+      {"block_size", size},
+      {"sequences", std::ssize(now_.sequences), "sequences", "Block tables that exist."},
+      {"tokens", tokens, "tokens", "Tokens that have a slot."},
+      {"live", live_.running()},
+      {"generated", std::ssize(live_.generated())},
+      {"empty_slots", slots - tokens, "empty slots",
+       "Slots in used blocks that hold no token: tails."},
+      viz::share("waste_permille", slots - tokens, slots, "wasted",
+                 "Empty slots as a share of used blocks.", 1),
+      {"point.block", pointed_ ? slot / size : -1},
+      {"point.offset", pointed_ ? slot % size : -1},
+      {"point.slot", slot},
+  };
+  for (const SequenceOnPage& sequence : now_.sequences) {
+    all.push_back({sequence.name + ".tokens", sequence.table.num_tokens()});
+    all.push_back({sequence.name + ".blocks", sequence.table.num_blocks()});
+  }
+  return all;
+}
+
+void PagedPage::check_invariants() const {
+  pool_->check();
+  if (live_.running()) check(manager());
+}
+
+void PagedPage::draw(viz::Ui& ui) {
+  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  buttons(ui, {{"new", "New sequence", "new " + pool_->all().free_name()}});
+  if (!pool_->all().empty()) {
+    const std::string name =
+        pool_->all().find(selected()) != nullptr ? selected() : in_focus(before_, now_, selected());
+    ui.same_line();
+    ui.label(name + ":");
+    ui.same_line();
+    std::vector<viz::Button> row;
+    for (const int count : {1, 4, 10, 64}) {
+      row.push_back({fmt::format("{}/append {}", name, count), fmt::format("+{}", count),
+                     fmt::format("append {} {}", name, count)});
+    }
+    const int last = std::max(pool_->table(name).num_tokens() - 1, 0);
+    row.push_back({name + "/point", "Last token", fmt::format("point {} {}", name, last)});
+    row.push_back({name + "/free", "Free", "free " + name});
+    buttons(ui, row);
+  }
+  form(ui, {"resize", "New pool", "resize"});
+  form(ui, {"live/start", "Generate two at once", "live"});
+}
+
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {
+  return std::make_unique<PagedPage>(context);
+}
+
+}  // namespace lesson03

@@ -1,0 +1,56 @@
+#pragma once
+
+// What the benchmarks measure on: a decode step of sequences in random blocks, on either device.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/device.h"
+#include "paged_attention.h"
+
+namespace bench {
+
+/// Sequences with one query each. By default Qwen3-0.6B's heads.
+struct Case {
+  std::vector<int> seq_lens;
+  int block_size = 16;
+  int num_heads = 16;
+  int head_dim = 128;
+};
+
+inline constexpr int kKvHeads = 8;
+
+inline std::vector<int> same(int n, int len) {
+  return std::vector<int>(static_cast<size_t>(n), len);
+}
+
+/// The memory of a case. On CUDA there are K and V several times, with other values, so that the L2
+/// cache holds nothing of the copy that is read next. The blocks lie in random order.
+class DecodePass {
+ public:
+  DecodePass(const Case& c, uint64_t seed, kv::Device device);
+
+  const kv::Stream& stream() const { return stream_; }
+  const Case& of() const { return case_; }
+  /// Bytes of K and V that attention must read.
+  double bytes() const;
+  /// Attention over one copy, but for the workspace.
+  lesson04::PagedAttentionArgs args(int copy) const;
+  /// Seconds of one call, whose argument is the copy it works on: the median of many.
+  double seconds_of(const std::function<void(int)>& call) const;
+  /// Seconds of a plain read of a copy, by one kernel.
+  double read_seconds() const;
+
+ private:
+  void make_tables(uint64_t seed);
+
+  Case case_;
+  kv::Stream stream_;
+  size_t token_bytes_;  // of K or of V
+  int num_blocks_ = 0, max_blocks_ = 0, longest_ = 0;
+  std::vector<kv::DeviceBuffer> copies_;  // each: K of all blocks, then V
+  kv::DeviceBuffer q_, out_, first_row_, seq_len_, tables_;
+};
+
+}  // namespace bench

@@ -1,0 +1,22 @@
+#pragma once
+
+// m, l and acc as the page of lesson 04 shows them: a row for what was there, a row for what joins,
+// both scaled to the larger m, and a row for what they give together.
+
+#include <string>
+#include <vector>
+
+#include "cli/walk.h"
+#include "viz/drawing/scene.h"
+
+namespace lesson04 {
+
+/// Whether two walks saw the same numbers at every step, bit for bit.
+bool same_bits(const ModelWalk& a, const ModelWalk& b);
+
+/// "A/acc 5" and so on, for A the name of what is in the row ("tile 3", "group 0", "result"); of
+/// the last row "now/acc 5".
+void draw_merge(viz::Scene& scene, const std::vector<WalkStep>& steps, int position,
+                const viz::Place& at, float unit);
+
+}  // namespace lesson04

@@ -1,0 +1,243 @@
+#include "viz/page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+
+#include "common/error.h"
+#include "common/table.h"
+#include "engine.h"
+#include "walk.h"
+
+namespace lesson04 {
+namespace {
+
+constexpr int kMostTokens = 1024, kTokens = 200;
+constexpr const char* kPrompt = "Once upon a time there was a little dog.";
+
+/// The walk runs on the CPU, where every number on its way can be looked at.
+viz::PageContext on_cpu(viz::PageContext context) {
+  context.device = "cpu";
+  return context;
+}
+
+/// As a narrow cell shows it: "im_end" for "<|im_end|>".
+std::string shown_word(const std::string& text) {
+  if (text.starts_with("<|") && text.ends_with("|>")) return text.substr(2, text.size() - 4);
+  return text;
+}
+
+}  // namespace
+
+WalkPage::WalkPage(viz::PageContext context)
+    : Page({.lesson = "04",
+            .title = "The walk",
+            .summary =
+                "The last token's query reads K and V through the block table, tile by tile."}),
+      model_(on_cpu(std::move(context))) {
+  declare(
+      {{"walk",
+        {viz::text("PROMPT").field("prompt", kPrompt).follows([this] { return prompt_; }),
+         viz::number("TOKENS", 1, kMostTokens)
+             .or_else("1")
+             .field("tokens", std::to_string(kTokens))
+             .follows([this] { return walk_ ? static_cast<int64_t>(tokens_.size()) : kTokens; })},
+        "continue the prompt to TOKENS tokens and follow the query of the last one",
+        [this](auto& w) { return start(w[0].text, w[1].number); }}});
+  const auto closed = [this] {
+    return walk_ ? "" : "there is no walk; begin one with `walk \"a prompt\"`";
+  };
+  declare(viz::unless(closed, moves()));
+  declare(viz::unless(closed, changes()));
+}
+
+std::vector<viz::Verb> WalkPage::moves() {
+  const viz::Argument count = viz::number("COUNT", 1, 1 << 20).or_else("1");
+  return {{"next",
+           {count},
+           "go on by COUNT",
+           [this](auto& w) { return move(w[0].number); },
+           [this](auto&) { return at_end() ? "this is the last step" : ""; },
+           true},
+          {"back",
+           {count},
+           "go back by COUNT",
+           [this](auto& w) { return move(-w[0].number); },
+           [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }},
+          {"close", {}, "back to the choice of a prompt", [this](auto&) {
+             reset();
+             return "the walk is closed";
+           }}};
+}
+
+std::vector<viz::Verb> WalkPage::changes() {
+  return {{"head",
+           {viz::number("LAYER", 0, 1000).follows([this] { return options_.layer; }),
+            viz::number("HEAD", 0, 1000).follows([this] { return options_.head; })},
+           "the same step in layer LAYER and query head HEAD",
+           [this](auto& w) {
+             walk({options_.block_size, w[0].number, w[1].number});
+             return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
+           },
+           [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
+          {"blocks",
+           {viz::power_of_two("SIZE", 256)},
+           "the same K and V in blocks of SIZE: other places, the same bits",
+           [this](auto& w) { return resize_blocks(w[0].number); },
+           [this](auto& w) {
+             return w[0].number == options_.block_size ? "they have this size" : "";
+           }}};
+}
+
+void WalkPage::reset() {
+  walk_.reset();
+  prompt_ = kPrompt;
+  tokens_.clear();
+  texts_.clear();
+  sizes_.clear();
+  options_ = {};
+  position_ = 0;
+}
+
+std::string WalkPage::start(const std::string& prompt, int num_tokens) {
+  kv::Request request = model_.request(prompt, 0);
+  std::vector<int32_t> tokens = request.prompt;
+  const auto num_prompt = static_cast<int>(tokens.size());
+  if (num_prompt > kMostTokens) {
+    kv::user_error("walk: a prompt of {} tokens, wanted at most {}", num_prompt, kMostTokens);
+  }
+  request.max_tokens = std::max(0, num_tokens - num_prompt);
+  request.stop_token_ids.clear();  // one story after the other, until there are enough
+  const auto result = make_engine(model_.model(), {})->generate({&request, 1});
+  std::ranges::copy(result.completions[0].tokens, std::back_inserter(tokens));
+  tokens_ = std::move(tokens);
+  prompt_ = prompt;
+  texts_.clear();
+  for (const int32_t token : tokens_) {
+    texts_.push_back(shown_word(model_.word(token)));
+  }
+  position_ = 0;
+  walk({});
+  return fmt::format("{} in {}; {}", kv::count_of(std::ssize(tokens_), "token"),
+                     kv::count_of(std::ssize(walk_->block_table), "block"), story());
+}
+
+void WalkPage::walk(const WalkOptions& options) {
+  walk_ = walk_prompt(model_.model(), tokens_, options.block_size, options.layer, options.head);
+  options_ = options;
+  sizes_ = {options.block_size};
+  moved_on_ = false;
+}
+
+/// Every number on the way is compared, not only the last ones.
+std::string WalkPage::resize_blocks(int block_size) {
+  const ModelWalk before = *walk_;
+  std::vector<int> sizes = sizes_;
+  walk({block_size, options_.layer, options_.head});
+  if (!same_bits(before, *walk_)) throw std::logic_error("another block size gives other bits");
+  std::erase(sizes, block_size);
+  sizes.push_back(block_size);
+  sizes_ = std::move(sizes);
+  return fmt::format("blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
+                     block_size, walk_->block_table.size(), story());
+}
+
+std::string WalkPage::why_not_look(int layer, int head) {
+  const kv::ModelConfig& config = model_.model().config();
+  if (layer >= config.num_layers || head >= config.num_heads) {
+    return fmt::format("the model has {} and {}", kv::count_of(config.num_layers, "layer"),
+                       kv::count_of(config.num_heads, "query head"));
+  }
+  return layer == options_.layer && head == options_.head ? "you are looking at it" : "";
+}
+
+std::string WalkPage::move(int steps) {
+  position_ = std::clamp(position_ + steps, 0, static_cast<int>(walk_->steps.size()) - 1);
+  moved_on_ = steps == 1;
+  return story();
+}
+
+const WalkStep& WalkPage::tile() const {
+  int at = position_;
+  while (walk_->steps[static_cast<size_t>(at)].kind != WalkStep::Kind::kTile) --at;
+  return walk_->steps[static_cast<size_t>(at)];
+}
+
+std::string WalkPage::story() const {
+  const WalkStep& s = step();
+  switch (s.kind) {
+    case WalkStep::Kind::kTile:
+      return fmt::format("tile {}, from scratch: tokens {} to {} in {} {}", s.tile, s.first_token,
+                         s.first_token + s.num_tokens - 1,
+                         s.block_ids.size() == 1 ? "block" : "blocks", fmt::join(s.block_ids, " "));
+    case WalkStep::Kind::kMergeTile:
+      return s.before.acc.empty()
+                 ? fmt::format("group {} = tile {}: into nothing, so a copy", s.group, s.tile)
+                 : fmt::format("group {} + tile {}: both scaled to the larger m, then added",
+                               s.group, s.tile);
+    case WalkStep::Kind::kMergeGroup:
+      return s.before.acc.empty()
+                 ? fmt::format("result = group {}: into nothing, so a copy", s.group)
+                 : fmt::format("result + group {}: both scaled to the larger m, then added",
+                               s.group);
+    case WalkStep::Kind::kDivide:
+      return "out = acc / l: the weights now add up to 1";
+  }
+  return {};
+}
+
+std::vector<viz::Counter> WalkPage::counters() const {
+  const auto milli = [](float value) { return std::lround(1000.0 * static_cast<double>(value)); };
+  return {{"tokens", std::ssize(tokens_)},
+          {"blocks", walk_ ? std::ssize(walk_->block_table) : 0},
+          {"block_size", options_.block_size},
+          {"same_bits", std::ssize(sizes_)},
+          {"layer", options_.layer},
+          {"head", options_.head},
+          {"steps", walk_ ? std::ssize(walk_->steps) : 0},
+          {"step", position_},
+          {"tile", walk_ ? step().tile : 0},
+          {"group", walk_ ? step().group : 0},
+          {"m_milli", walk_ ? milli(step().after.m) : 0},
+          {"l_milli", walk_ ? milli(step().after.l) : 0},
+          {"done", walk_ && at_end()}};
+}
+
+void WalkPage::check_invariants() const {
+  if (!walk_) return;
+  // What a merge takes is what the step before it left.
+  for (size_t i = 1; i < walk_->steps.size(); ++i) {
+    const WalkStep& s = walk_->steps[i];
+    if (s.kind == WalkStep::Kind::kMergeTile && s.taken.acc != walk_->steps[i - 1].after.acc) {
+      throw std::logic_error("a group takes something else than its tile");
+    }
+  }
+}
+
+void WalkPage::draw(viz::Ui& ui) {
+  form(ui, {"walk/start", "Walk", "walk"});
+  if (!walk_) return;
+  buttons(ui, {{"back", "Back", "back"},
+               {"next", "Next", "next"},
+               {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge."},
+               {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step."},
+               {"walk/close", "Close", "close"}});
+  form(ui, {"head/set", "Look there", "head"});
+  std::vector<viz::Button> sizes;
+  for (const int size : {1, 4, 16, 64}) {
+    sizes.push_back({fmt::format("blocks {}", size), fmt::format("blocks of {}", size),
+                     fmt::format("blocks {}", size)});
+  }
+  buttons(ui, sizes);
+}
+
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {
+  return std::make_unique<WalkPage>(context);
+}
+
+}  // namespace lesson04

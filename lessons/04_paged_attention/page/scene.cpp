@@ -1,0 +1,325 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/hash.h"
+#include "kernels/attention/contract.h"
+#include "viz/drawing/parts.h"
+#include "walk.h"
+
+namespace lesson04 {
+
+using kv::attention::kGroupTiles;
+using kv::attention::kTileTokens;
+using viz::Align;
+using viz::Ink;
+using viz::Place;
+using viz::Shape;
+using viz::Span;
+using Kind = WalkStep::Kind;
+
+namespace {
+
+constexpr int kHue = 0;  // there is one sequence
+constexpr int kKeysInRow = 16;
+constexpr float kName = 62;  // width of the column of names, times the unit
+
+Place row_of(const Place& at, float y, float h) { return {at.x, y, at.w, h}; }
+
+}  // namespace
+
+/// The picture from top to bottom: the table with tiles and groups; the pool, and the keys of the
+/// tile; m, l and acc; whether other blocks gave the same bits.
+class WalkPage::Painter {
+ public:
+  Painter(const WalkPage& page, const viz::Room& room)
+      : page_(page),
+        scene_(room),
+        step_(page.step()),
+        tile_(page.tile()),
+        num_tokens_(static_cast<int>(page.tokens_.size())),
+        size_(page.options_.block_size),
+        unit_(std::clamp(std::min(room.w / 900, room.h / 560), 0.6f, 1.7f)) {}
+
+  viz::Scene draw() {
+    const viz::Room& room = scene_.room();
+    const float x = 4, w = room.w - 8, gap = 9 * unit_;
+    const float map_h = 96 * unit_, foot = 24 * unit_;
+    const float rest = room.h - map_h - foot - 3 * gap - 4;
+    const float merge_h = 0.4f * rest, keys_h = rest - merge_h;
+    draw_map({x + kName * unit_, 2, w - kName * unit_, map_h});
+    float y = 2 + map_h + gap;
+    const float pool_w = 0.2f * w;
+    draw_pool({x, y, pool_w, keys_h});
+    draw_keys({x + pool_w + 2 * gap, y, w - pool_w - 2 * gap, keys_h});
+    y += keys_h + gap;
+    draw_merge(scene_, page_.walk_->steps, page_.position_, {x, y, w, merge_h}, unit_);
+    draw_bits({x, room.h - foot, w, foot});
+    move();
+    scene_.lasts(!page_.moved_on_            ? 0.6f
+                 : step_.kind == Kind::kTile ? 1.6f
+                 : step_.before.acc.empty()  ? 0.8f
+                                             : 1.4f);
+    return std::move(scene_);
+  }
+
+ private:
+  float x_of(const Place& at, int token) const {
+    const float wide = std::min(at.w / static_cast<float>(num_tokens_), 14 * unit_);
+    return at.x + wide * static_cast<float>(token);
+  }
+  Place between(const Place& at, float y, float h, int first, int end) const {
+    const float from = x_of(at, first), to = x_of(at, std::min(end, num_tokens_));
+    return {from, y, std::max(to - from - 2, 0.5f), h};
+  }
+  bool about(Kind kind) const { return step_.kind == kind; }
+
+  void name(const std::string& id, float y, float h, const std::string& text) {
+    scene_.label(id, {4, y, kName * unit_ - 6, h}, text,
+                 {.size = 12 * unit_, .paint = {Ink::kDim}});
+  }
+
+  /// The sequence's tokens from left to right: table entries, tiles over them, groups, the result.
+  void draw_map(const Place& at) {
+    const float h = 21 * unit_, pitch = 25 * unit_;
+    name("map/table", at.y, h, "table");
+    draw_entries(at, h);
+    name("map/tiles", at.y + pitch, h, "tiles");
+    name("map/groups", at.y + 2 * pitch, h, "groups");
+    name("map/result", at.y + 3 * pitch, h, "result");
+    for (int first = 0, tile = 0; first < num_tokens_; first += kTileTokens, ++tile) {
+      const bool now = tile == step_.tile && (about(Kind::kTile) || about(Kind::kMergeTile));
+      const bool done = tile < step_.tile || (tile == step_.tile && !about(Kind::kTile));
+      piece(fmt::format("map tile {}", tile),
+            between(at, at.y + pitch, h, first, first + kTileTokens), fmt::format("tile {}", tile),
+            done, now);
+      if (tile % kGroupTiles != 0) continue;
+      const int group = tile / kGroupTiles;
+      const bool merged =
+          group < step_.group ||
+          (group == step_.group && (about(Kind::kMergeGroup) || about(Kind::kDivide)));
+      piece(fmt::format("map group {}", group),
+            between(at, at.y + 2 * pitch, h, first, first + kTileTokens * kGroupTiles),
+            fmt::format("group {}", group), merged,
+            group == step_.group && (about(Kind::kMergeTile) || about(Kind::kMergeGroup)));
+    }
+    piece("map result", between(at, at.y + 3 * pitch, h, 0, num_tokens_),
+          fmt::format("one query: token {}", num_tokens_ - 1), about(Kind::kDivide),
+          about(Kind::kMergeGroup) || about(Kind::kDivide));
+  }
+
+  /// Done: in the sequence's colour.
+  void piece(const std::string& id, const Place& at, const std::string& text, bool done, bool now) {
+    Shape& box = scene_.box(id, at, {}, viz::paint(Ink::kLine));
+    dress(box, done || now ? viz::State::kInUse : viz::State::kFree, done || now ? kHue : -1);
+    if (now) box.edged(viz::paint(Ink::kMark), 2.5f);
+    box.radius = 3;
+    const std::string shown =
+        viz::text_width(text, 9) < at.w - 4 ? text : text.substr(text.rfind(' ') + 1);
+    if (viz::text_width(shown, 8) > at.w - 2) return;
+    scene_.label(id + "/name", at.inset(1), shown, {.size = 12 * unit_, .align = Align::kCentre},
+                 7);
+  }
+
+  void draw_entries(const Place& at, float h) {
+    const std::vector<int32_t>& ids = page_.walk_->block_table;
+    const float wide = x_of(at, size_) - at.x;
+    const int first = tile_.first_token / size_;
+    const int end = first + static_cast<int>(tile_.block_ids.size());
+    if (wide < 4) {  // too narrow to be told apart: those of the tile are one ring
+      scene_.box("entries", between(at, at.y, h, 0, num_tokens_), viz::soft(kHue), viz::full(kHue))
+          .tip(fmt::format("{} entries", ids.size()));
+      ring("ring 0", between(at, at.y, h, tile_.first_token, tile_.first_token + tile_.num_tokens));
+      return;
+    }
+    for (int entry = 0; entry < static_cast<int>(ids.size()); ++entry) {
+      const Place place = between(at, at.y, h, entry * size_, (entry + 1) * size_);
+      const std::string id = fmt::format("entry {}", entry);
+      const int32_t block = ids[static_cast<size_t>(entry)];
+      Shape& box = dress(scene_.box(id, place, {}), viz::State::kInUse, kHue);
+      box.tip(fmt::format("table entry {}: block {}", entry, block))
+          .lighting({fmt::format("block {}", block)});
+      box.radius = 2;
+      const std::string text = std::to_string(block);
+      if (viz::text_width(text, 8) < place.w - 2) {
+        scene_.label(id + "/id", place.inset(1), text,
+                     {.size = 12 * unit_, .align = Align::kCentre}, 7);
+      }
+    }
+    for (int entry = first; entry < end; ++entry) {
+      ring(fmt::format("ring {}", entry - first),
+           between(at, at.y, h, entry * size_, (entry + 1) * size_));
+    }
+  }
+
+  void ring(const std::string& id, const Place& at) {
+    scene_.box(id, at.inset(-1), {}).edged(viz::paint(Ink::kMark), 2.2f).on_top().during({0, 0.2f});
+  }
+
+  /// Where the blocks lie: not in order.
+  void draw_pool(const Place& at) {
+    const std::vector<int32_t>& ids = page_.walk_->block_table;
+    name("pool/name", at.y, 16 * unit_, "pool");
+    viz::PoolView view =
+        viz::pool_view(size_, 0, static_cast<int>(ids.size()), [](int32_t) { return 1; });
+    view.show_refs = false;
+    view.add({"the sequence", kHue}, ids, num_tokens_);
+    for (const int32_t id : tile_.block_ids) view.at(id).changed = true;
+    viz::pool(scene_, view, {at.x, at.y + 18 * unit_, at.w, at.h - 18 * unit_});
+  }
+
+  /// Each key of the tile: a bar for its weight, its word, and its score.
+  void draw_keys(const Place& at) {
+    const float head = 18 * unit_;
+    scene_
+        .label("keys/name", row_of(at, at.y, head),
+               fmt::format("tile {}: scores q \u00B7 k / \u221Ahead_dim, and bars exp(score - "
+                           "m) for m = {:.3f}",
+                           tile_.tile, static_cast<double>(tile_.after.m)),
+               {.size = 12 * unit_, .paint = {Ink::kDim}}, 7)
+        .during({0.4f, 0.5f});
+    const int rows = (std::min(num_tokens_, kTileTokens) + kKeysInRow - 1) / kKeysInRow;
+    const float pitch = (at.h - head) / static_cast<float>(rows), w = at.w / kKeysInRow;
+    const auto largest = std::ranges::max_element(tile_.scores) - tile_.scores.begin();
+    for (int first = 0; first < tile_.num_tokens;) {
+      // Keys that lie in one block and stand in one row.
+      const int in_block = size_ - (tile_.first_token + first) % size_;
+      const int count =
+          std::min({in_block, kKeysInRow - first % kKeysInRow, tile_.num_tokens - first});
+      const Place part{at.x + w * static_cast<float>(first % kKeysInRow),
+                       at.y + head + pitch * static_cast<float>(first / kKeysInRow),
+                       w * static_cast<float>(count) - 3, pitch - 4 * unit_};
+      draw_part(first, part);
+      for (int key = first; key < first + count; ++key) {
+        const Place cell{at.x + w * static_cast<float>(key % kKeysInRow), part.y, w - 3, part.h};
+        draw_key(key, cell, key == largest);
+      }
+      first += count;
+    }
+  }
+
+  void draw_part(int key, const Place& at) {
+    const int32_t block =
+        page_.walk_->block_table[static_cast<size_t>((tile_.first_token + key) / size_)];
+    const std::string id = fmt::format("part {}", tile_.first_token + key);
+    scene_.box(id, at, viz::paint(Ink::kPanel), viz::paint(Ink::kLine))
+        .lighting({fmt::format("block {}", block)})
+        .during({0.4f, 0.5f});
+    parts_.push_back({block, at});
+    const std::string wide = fmt::format("block {}", block), slim = std::to_string(block);
+    scene_
+        .label(id + "/block", {at.x + 3, at.y + 1, at.w - 6, 12 * unit_},
+               viz::text_width(wide, 9) < at.w - 8 ? wide : slim,
+               {.size = 10 * unit_, .paint = {Ink::kDim}}, 6)
+        .during({0.4f, 0.5f});
+  }
+
+  void draw_key(int key, const Place& at, bool is_largest) {
+    const int token = tile_.first_token + key;
+    const auto i = static_cast<size_t>(key);
+    const float line = 13 * unit_;
+    const bool numbers = at.h > 4.4f * line;
+    const float foot = numbers ? 2 * line : line;
+    const Place bars{at.x + 0.2f * at.w, at.y + line, 0.6f * at.w, at.h - line - foot - 2};
+    const float h = std::max(bars.h * tile_.weights[i], 0.5f);
+    Shape& bar = scene_.box(fmt::format("bar {}", key), {bars.x, bars.bottom() - h, bars.w, h},
+                            viz::full(kHue));
+    bar.during({0.55f, 0.75f}).radius = 1;
+    bar.tip(fmt::format("token {}, \"{}\": score {:.4f}, weight {:.4f}", token,
+                        page_.texts_[token_at(key)], static_cast<double>(tile_.scores[i]),
+                        static_cast<double>(tile_.weights[i])));
+    if (is_largest) bar.edged(viz::paint(Ink::kMark), 2);
+    const Type words{.size = 11 * unit_, .align = Align::kCentre};
+    scene_
+        .label(fmt::format("word {}", token), {at.x, at.bottom() - foot, at.w, line},
+               page_.texts_[token_at(key)], words, 5)
+        .during({0.4f, 0.55f});
+    if (!numbers) return;
+    scene_
+        .label(fmt::format("score {}", token), {at.x, at.bottom() - line, at.w, line},
+               fmt::format("{:.1f}", static_cast<double>(tile_.scores[i])),
+               {.size = 9.5f * unit_, .paint = {Ink::kDim}, .align = Align::kCentre}, 6)
+        .during({0.5f, 0.6f});
+  }
+  size_t token_at(int key) const { return static_cast<size_t>(tile_.first_token + key); }
+
+  /// Which sizes of blocks gave the same numbers, each compared with ==.
+  void draw_bits(const Place& at) {
+    const std::vector<float>& out = page_.walk_->steps.back().out;
+    const float h = at.h - 4, size = 12 * unit_;
+    float x = at.x;
+    const auto text = [&](const std::string& id, const std::string& words, bool dim) -> Shape& {
+      const float w = viz::text_width(words, size) + 3;
+      Shape& label = scene_.label(id, {x, at.y, w, h}, words,
+                                  {.size = size, .paint = {dim ? Ink::kDim : Ink::kText}});
+      x += w + 6 * unit_;
+      return label;
+    };
+    text("bits/name", "bits of out", true);
+    text("bits/digest", fmt::format("{:016x}", kv::xxh64(std::as_bytes(std::span(out)))), false);
+    text("bits/with", "with blocks of", true);
+    for (size_t i = 0; i < page_.sizes_.size(); ++i) {
+      const std::string words = std::to_string(page_.sizes_[i]), id = "bits/size " + words;
+      if (i > 0) text(id + "/same", "==", false).during({0.7f, 0.9f});
+      const float w = viz::text_width(words, size) + 14 * unit_;
+      dress(scene_.box(id, {x, at.y, w, h}, {}), viz::State::kInUse, kHue)
+          .during({0.5f, 0.7f})
+          .radius = 3;
+      scene_.label(id + "/text", {x, at.y, w, h}, words, {.size = size, .align = Align::kCentre})
+          .during({0.5f, 0.7f});
+      x += w + 6 * unit_;
+    }
+  }
+
+  /// The blocks of a new tile come from the pool; what is merged goes up the map.
+  void move() {
+    if (!page_.moved_on_) return;
+    const auto send = [&](const std::string& from, const Place& to, const Span& span, size_t n) {
+      if (const Shape* shape = scene_.find(from)) {
+        Shape ghost = *shape;
+        ghost.id = fmt::format("{} on its way {}", from, n);
+        const Place at{to.x, to.middle_y() - ghost.at.h / 2, 0, 0};
+        scene_.ghost(std::move(ghost), at, span);
+      }
+    };
+    if (about(Kind::kTile)) {
+      const auto count = static_cast<float>(parts_.size());
+      for (size_t i = 0; i < parts_.size(); ++i) {
+        const float begin = 0.15f + 0.15f * static_cast<float>(i) / count;
+        const std::string block = fmt::format("block {}", parts_[i].block);
+        send(block, parts_[i].at, {begin, begin + 0.2f}, i);
+        send(block + "/id", parts_[i].at, {begin, begin + 0.2f}, i);
+      }
+      return;
+    }
+    const bool tile = about(Kind::kMergeTile);
+    const std::string from = tile ? fmt::format("map tile {}/name", step_.tile)
+                                  : fmt::format("map group {}/name", step_.group);
+    const Shape* to = scene_.find(tile ? fmt::format("map group {}", step_.group) : "map result");
+    const Shape* moving = scene_.find(from);
+    if (about(Kind::kDivide) || to == nullptr || moving == nullptr) return;
+    const Place down{moving->at.x, to->at.y, moving->at.w, to->at.h};
+    send(from, down, {0.1f, 0.6f}, 0);
+  }
+
+  using Type = viz::Type;
+  struct Part {
+    int32_t block;
+    Place at;
+  };
+
+  const WalkPage& page_;
+  viz::Scene scene_;
+  const WalkStep& step_;
+  const WalkStep& tile_;
+  const int num_tokens_, size_;
+  const float unit_;
+  std::vector<Part> parts_;
+};
+
+viz::Scene WalkPage::scene(const viz::Room& room) {
+  return walk_ ? Painter(*this, room).draw() : viz::Scene(room);
+}
+
+}  // namespace lesson04

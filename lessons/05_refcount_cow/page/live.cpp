@@ -1,0 +1,140 @@
+#include "live.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace lesson05 {
+
+using kv::count_of;
+
+void LiveSharing::watch(bool beams, int n, const std::string& prompt, int max_tokens,
+                        const lesson03::PagedOptions& pool) {
+  beams_ = beams;
+  n_ = static_cast<size_t>(n);
+  best_.clear();
+  sequences_.clear();
+  copies_told_ = used_told_ = 0;
+  kv::Request request = this->request(prompt, max_tokens);
+  request.sampling.temperature = 0.8f;
+  auto engine = std::make_unique<SharingEngine>(model(), pool);
+  SharingEngine& sharing = *engine;
+  start(std::move(engine), {request}, [this, n, &sharing](const kv::TokenCallback& on_token) {
+    if (!beams_) {
+      sharing.generate(kv::samples_of(requests()[0], n), on_token);
+      return;
+    }
+    sharing.beam_search(requests()[0], {.num_beams = n}, [&](std::span<const kv::Beam> beams_now) {
+      best_.assign(beams_now.begin(), beams_now.end());
+      return on_token(0, best_.empty() ? 0 : best_.front().tokens.back());
+    });
+  });
+}
+
+std::string LiveSharing::story() {
+  follow();
+  const int used = manager().pool().num_used(), used_before = std::exchange(used_told_, used);
+  const int64_t copies =
+      manager().num_copies() - std::exchange(copies_told_, manager().num_copies());
+  if (finished()) {
+    return fmt::format("the run has ended: {} free again", count_of(used_before, "block"));
+  }
+  const viz::LiveRun::Token& token = Live::generated().back();
+  const std::string drawn = fmt::format("\"{}\"", word(token.id));
+  std::string story =
+      beams_ ? count_of(std::ssize(best_), "beam") + " go on; the best ends in " + drawn
+             : viz::letters(static_cast<int>(token.request)) + " draws " + drawn;
+  if (copies > 0) story += fmt::format("; {} copied on write", count_of(copies, "block"));
+  if (used != used_before) {
+    story += fmt::format("; {} in use, {} as copies", count_of(used, "block"),
+                         manager().pool().num_references());
+  }
+  return story;
+}
+
+/// [samples or beams]
+std::vector<std::vector<int32_t>> LiveSharing::generated() const {
+  std::vector<std::vector<int32_t>> generated(beams_ ? best_.size() : n_);
+  if (beams_) {
+    for (size_t i = 0; i < best_.size(); ++i) generated[i] = best_[i].tokens;
+    return generated;
+  }
+  for (const viz::LiveRun::Token& token : Live::generated()) {
+    generated.at(token.request).push_back(token.id);
+  }
+  return generated;
+}
+
+void LiveSharing::follow() {
+  std::vector<Sequence> now;
+  for (const std::vector<int32_t>& generated : this->generated()) {
+    const size_t i = now.size();
+    Sequence& sequence = now.emplace_back();
+    sequence.number = engine<SharingEngine>().sequence_of(i);
+    sequence.tokens = requests()[0].prompt;
+    sequence.tokens.insert(sequence.tokens.end(), generated.begin(), generated.end());
+    if (beams_) continue;
+    sequence.hue = static_cast<int>(i);
+    sequence.name = sequence.origin = viz::letters(sequence.hue);
+  }
+  if (beams_) name_heirs(now);
+  sequences_ = std::move(now);
+}
+
+/// Beams are ranked anew at every step, so the tokens say who continues whom.
+void LiveSharing::name_heirs(std::vector<Sequence>& heirs) const {
+  std::vector<Sequence> named = sequences_;  // no name of theirs is given to another beam
+  std::vector<bool> has_heir(sequences_.size(), false);
+  for (Sequence& heir : heirs) {
+    const auto parent = std::ranges::find_if(sequences_, [&](const Sequence& old) {
+      return old.tokens.size() <= heir.tokens.size() &&
+             std::ranges::equal(old.tokens, std::span(heir.tokens).first(old.tokens.size()));
+    });
+    if (parent == sequences_.end()) continue;
+    heir.parent = static_cast<size_t>(parent - sequences_.begin());
+    heir.origin = parent->origin;
+    if (has_heir[heir.parent]) continue;
+    has_heir[heir.parent] = true;
+    heir.name = parent->name;
+    heir.hue = parent->hue;
+  }
+  for (Sequence& heir : heirs) {
+    if (!heir.name.empty()) continue;
+    while (std::ranges::count(named, heir.hue, &Sequence::hue) > 0) ++heir.hue;
+    heir.name = viz::letters(heir.hue);
+    if (heir.origin.empty()) heir.origin = heir.name;
+    named.push_back(heir);
+  }
+  std::ranges::stable_sort(heirs, {}, &Sequence::parent);
+}
+
+int64_t LiveSharing::num_generated() const {
+  int64_t sum = 0;
+  if (!running()) return sum;
+  for (const std::vector<int32_t>& tokens : generated()) sum += std::ssize(tokens);
+  return sum;
+}
+
+void LiveSharing::check() const {
+  manager().check();
+  std::map<int64_t, int32_t> token_of_slot;
+  for (const Sequence& sequence : sequences_) {
+    if (sequence.number < 0) continue;
+    const BlockTable& table = manager().table(sequence.number);
+    if (table.num_tokens() > static_cast<int>(sequence.tokens.size())) {
+      throw std::logic_error("a sequence of the engine has more slots than tokens");
+    }
+    for (int t = 0; t < table.num_tokens(); ++t) {
+      const int32_t token = sequence.tokens[static_cast<size_t>(t)];
+      const auto [entry, added] = token_of_slot.emplace(table.slot(t), token);
+      if (!added && entry->second != token) {
+        throw std::logic_error(fmt::format("slot {} is shared by two tokens", table.slot(t)));
+      }
+    }
+  }
+}
+
+}  // namespace lesson05

@@ -1,0 +1,64 @@
+#pragma once
+
+// The engine of this lesson, watched while it generates: n samples of one prompt or a beam search,
+// one token at a time.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "viz/live.h"
+#include "viz/names.h"
+
+namespace lesson05 {
+
+class LiveSharing : public viz::Live {
+ public:
+  using Live::Live;
+
+  /// A sample, or a beam. The best heir of a beam keeps its name and hue; other heirs have new
+  /// ones.
+  struct Sequence : viz::SequenceView {
+    int number = -1;              // the manager's; -1: it has ended
+    std::vector<int32_t> tokens;  // prompt and generated; the last one may have no slot yet
+    std::string origin;           // its name, or its parent's, when settle() was called
+    size_t parent = 0;            // its place in the step before
+  };
+
+  /// Runs the prompt and generates the first token of n samples, or beams. Throws UserError for
+  /// what the engine refuses.
+  void watch(bool beams, int n, const std::string& prompt, int max_tokens,
+             const lesson03::PagedOptions& pool);
+
+  bool beams() const { return beams_; }
+  /// The engine's own. It is empty when the run has ended.
+  const BlockManager& manager() const { return *engine<SharingEngine>().manager(); }
+  /// As they stand after the last step; heirs in the order of their parents.
+  const std::vector<Sequence>& sequences() const { return sequences_; }
+  int64_t num_generated() const;
+  /// What happened since it was told last, in plain words. Called after every step.
+  std::string story();
+  /// From here on origins count anew.
+  void settle() {
+    for (Sequence& sequence : sequences_) sequence.origin = sequence.name;
+  }
+
+  /// Throws std::logic_error unless the manager's counts are right and sequences that share a slot
+  /// have the same token there.
+  void check() const;
+
+ private:
+  std::vector<std::vector<int32_t>> generated() const;
+  void follow();
+  void name_heirs(std::vector<Sequence>& heirs) const;
+
+  bool beams_ = false;
+  size_t n_ = 0;
+  std::vector<kv::Beam> best_;  // of the last step, best first
+  std::vector<Sequence> sequences_;
+  int64_t copies_told_ = 0;  // the manager's numbers, when they were told
+  int used_told_ = 0;
+};
+
+}  // namespace lesson05

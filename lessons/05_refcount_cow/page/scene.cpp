@@ -1,0 +1,238 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sharing.h"
+#include "viz/drawing/pool_motion.h"
+
+namespace lesson05 {
+namespace {
+
+using viz::block_id;
+using viz::BlockView;
+using viz::Ink;
+using viz::Place;
+using viz::Shape;
+using viz::slot_id;
+using viz::Span;
+using viz::staggered;
+using viz::TableCard;
+
+constexpr size_t kMaxBlocks = 128;  // in a larger pool a single block cannot be followed
+
+size_t at(int64_t index) { return static_cast<size_t>(index); }
+
+/// When what happens. A copy tells: a token comes, the count is looked at, a free block is taken,
+/// copied to, the entry flips, the old count falls, the token lands.
+struct Times {
+  float seconds;
+  Span ask = {}, check = {}, take = {}, copy = {}, flip = {}, count = {}, land = {};
+  Span come_or_go = {}, settle = {};
+};
+constexpr Times kCopy{.seconds = 2.4f,
+                      .ask = {0, 0.12f},
+                      .check = {0.11f, 0.3f},
+                      .take = {0.28f, 0.36f},
+                      .copy = {0.36f, 0.64f},
+                      .flip = {0.66f, 0.76f},
+                      .count = {0.74f, 0.84f},
+                      .land = {0.85f, 0.95f},
+                      .come_or_go = {0.86f, 1},
+                      .settle = {0.86f, 1}};
+constexpr Times kGrow{.seconds = 0.8f,
+                      .check = {0, 0.3f},
+                      .take = {0, 0.2f},
+                      .flip = {0.1f, 0.3f},
+                      .count = {0.6f, 0.9f},
+                      .land = {0.25f, 0.6f},
+                      .come_or_go = {0.6f, 1},
+                      .settle = {0, 0.25f}};
+constexpr Times kFork{
+    .seconds = 1.0f, .count = {0.6f, 0.9f}, .come_or_go = {0, 0.55f}, .settle = {0, 0.55f}};
+constexpr Times kFree{
+    .seconds = 1.0f, .count = {0.35f, 0.6f}, .come_or_go = {0, 0.35f}, .settle = {0.7f, 1}};
+
+class Motion {
+ public:
+  Motion(viz::Scene& scene, const Shown& before, const Shown& now)
+      : scene_(scene), before_(before), now_(now), times_(times()) {}
+
+  void add() {
+    if (!now_.refusal.empty()) return refusal();
+    scene_.lasts(times_.seconds);
+    const viz::CardTimes when{.forks = times_.come_or_go,
+                              .flips = times_.flip,
+                              .settles = times_.settle,
+                              .shifts = now_.copies.empty() ? times_.settle : times_.count};
+    for (const TableCard& card : now_.tables) viz::move_card(scene_, before_.tables, card, when);
+    for (const TableCard& card : before_.tables) {
+      const bool is_gone = viz::find_card(now_.tables, card.sequence.name) == nullptr;
+      if (is_gone) viz::end_card(scene_, card, times_.come_or_go);
+    }
+    for (size_t i = 0; i < now_.pool.blocks.size(); ++i) {
+      block(before_.pool.blocks[i], now_.pool.blocks[i]);
+    }
+    for (const BlockCopy& one : now_.copies) copy(one);
+  }
+
+ private:
+  const Times& times() const {
+    if (!now_.copies.empty()) return kCopy;
+    const auto grew = [&](const TableCard& table) {
+      const TableCard* was = viz::find_card(before_.tables, table.origin);
+      return table.num_tokens > (was != nullptr ? was->num_tokens : 0);
+    };
+    if (std::ranges::any_of(now_.tables, grew)) return kGrow;
+    return now_.tables.size() > before_.tables.size() ? kFork : kFree;
+  }
+  void send(const Place& from, const Place& to, int hue, const std::string& token, Span span) {
+    viz::send_token(scene_, fmt::format("ghost {}", ghosts_++), token, hue, from, to, span);
+  }
+  void ring(const std::string& id, Ink ink, const Span& span) {
+    viz::ring(scene_, fmt::format("ring {}", ghosts_++), id, ink, span);
+  }
+  void when(const std::string& id, const Span& span) { viz::during(scene_, id, span); }
+
+  /// A shown table that holds the block. Null: there is none.
+  const TableCard* holder(const BlockView& block) const {
+    const auto found = std::ranges::find_if(now_.tables, [&](const TableCard& table) {
+      return std::ranges::count(table.block_ids, block.id) > 0;
+    });
+    return found == now_.tables.end() ? nullptr : &*found;
+  }
+
+  /// A block whose count or content is another one now.
+  void block(const BlockView& was, const BlockView& is) {
+    if (was.owners == is.owners && was.tokens == is.tokens) return;
+    const Span span = was.ref_cnt == 0 ? times_.take : times_.count;
+    for (const char* part : {"", "/id", "/ref"}) when(block_id(is.id) + part, span);
+    if (is.ref_cnt == 0) {
+      scene_.ends(block_id(was.id) + "/ref", span);
+      const float end = std::min(1.0f, times_.count.end + 0.35f);
+      return viz::drop_tokens(scene_, now_.pool, was, {times_.count.end, end});
+    }
+    for (int i = 0; i < now_.pool.block_size; ++i) {
+      const std::string slot = slot_id(is.id, i);
+      when(slot, span);
+      for (const int hue : is.owners) when(fmt::format("{}/hue {}", slot, hue), span);
+      for (const int hue : was.owners) {
+        const bool gone = is.owners.size() < 2 || std::ranges::count(is.owners, hue) == 0;
+        if (gone) scene_.ends(fmt::format("{}/hue {}", slot, hue), span);
+      }
+    }
+    landing(was, is);
+  }
+
+  /// New tokens come from their sequence's name, or from where they waited.
+  void landing(const BlockView& was, const BlockView& is) {
+    const TableCard* table = holder(is);
+    if (table == nullptr) return;
+    const TableCard* origin = viz::find_card(before_.tables, table->origin);
+    const std::string from =
+        table->origin + (origin != nullptr && !origin->waiting.empty() ? "/waiting" : "/name");
+    const auto copy = std::ranges::find(now_.copies, is.id, &BlockCopy::destination);
+    const bool copied = copy != now_.copies.end();
+    const size_t first =
+        copied ? before_.pool.blocks[at(copy->source)].tokens.size() : was.tokens.size();
+    const auto count = std::ssize(is.tokens) - static_cast<int64_t>(first);
+    if (first > 0 && count > 0 && !copied) {  // a writer looks at the count
+      ring(block_id(is.id) + "/ref", Ink::kMark, times_.check);
+    }
+    for (size_t i = first; i < is.tokens.size(); ++i) {
+      const std::string slot = slot_id(is.id, static_cast<int64_t>(i));
+      const Span span = staggered(times_.land, static_cast<int64_t>(i - first), count);
+      Shape* token = scene_.find(slot + "/token");
+      if (token == nullptr) return;
+      if (copied && i == first) {  // it has waited: see copy()
+        token->during({span.end, span.end + viz::kBlink});
+      } else {
+        token->comes_from(from, span);
+      }
+      when(slot, {span.end - viz::kBlink, span.end});
+    }
+  }
+
+  void copy(const BlockCopy& copy) {
+    const std::vector<std::string>& tokens = before_.pool.blocks[at(copy.source)].tokens;
+    const BlockView& target = now_.pool.blocks[at(copy.destination)];
+    const TableCard* writer = holder(target);
+    const Shape* old_block = scene_.find(block_id(copy.source));
+    if (writer == nullptr || old_block == nullptr) return;
+    const int hue = writer->sequence.hue;
+    ring(block_id(copy.source) + "/ref", Ink::kMark, times_.check);
+    if (scene_.find(slot_id(copy.destination, 0)) == nullptr) {  // too small: the block travels
+      const Shape* block = scene_.find(block_id(copy.destination));
+      return send(old_block->at, block->at, hue, "", times_.copy);
+    }
+    const auto place = [&](int32_t block, int64_t i) { return scene_.find(slot_id(block, i))->at; };
+    const auto count = std::ssize(tokens);
+    viz::copy_tokens(scene_, tokens, copy.source, target, hue, times_.copy);
+    if (count >= std::ssize(target.tokens)) return;
+    // The token that wanted to go into the shared block: it is sent back, and waits above.
+    const std::string& token = target.tokens[tokens.size()];
+    const Place wanted = place(copy.source, count);
+    const Place waits{wanted.x, old_block->at.y - wanted.h - 8, wanted.w, wanted.h};
+    const Shape* name = scene_.find(writer->sequence.name + "/card");
+    const Place home{name->at.x, name->at.y, wanted.w, wanted.h};
+    const float turn = times_.ask.end, back = turn + 0.06f;
+    send(home, wanted, hue, token, times_.ask);
+    send(wanted, waits, hue, token, {turn, back});
+    send(waits, waits, hue, token, {back, times_.land.begin});
+    send(waits, place(copy.destination, count), hue, token, times_.land);
+  }
+
+  /// The tokens come, and go back to where they came from.
+  void refusal() {
+    scene_.lasts(2.4f);
+    for (const auto& [name, token] : now_.refused) {
+      const TableCard* table = viz::find_card(now_.tables, name);
+      const Shape* card = scene_.find(name + "/card");
+      if (table == nullptr || card == nullptr || table->block_ids.empty()) continue;
+      const int32_t last = table->block_ids.back();
+      const auto filled = std::ssize(now_.pool.blocks[at(last)].tokens);
+      const Shape* slot =
+          scene_.find(slot_id(last, std::min<int64_t>(filled, now_.pool.block_size - 1)));
+      if (slot == nullptr) continue;
+      const Place home{card->at.x, card->at.y, slot->at.w, slot->at.h};
+      const Place waits{slot->at.x, slot->at.y - slot->at.h, slot->at.w, slot->at.h};
+      send(home, waits, table->sequence.hue, token, {0, 0.25f});
+      send(waits, waits, table->sequence.hue, token, {0.25f, 0.7f});
+      send(waits, home, table->sequence.hue, token, {0.7f, 0.95f});
+      ring(block_id(last) + "/ref", Ink::kError, {0.25f, 0.65f});
+    }
+  }
+
+  viz::Scene& scene_;
+  const Shown& before_;
+  const Shown& now_;
+  const Times times_;
+  int ghosts_ = 0;
+};
+
+}  // namespace
+
+viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown& now,
+                         const std::string& selected) {
+  constexpr float kFoot = 24, kNote = 44;
+  viz::Scene scene(room);
+  const Place all = Place{0, 0, room.w, room.h}.inset(6);
+  viz::linked_tables(scene, now.pool, now.tables, all, kFoot + kNote, selected);
+  const Place foot{all.x, all.bottom() - kFoot, all.w, kFoot};
+  const size_t count = now.pool.blocks.size();
+  viz::legend(scene, foot, {{viz::State::kFree, "free"}});
+  scene.label("pool/size", {foot.x + foot.w / 2, foot.y, foot.w / 2, foot.h},
+              fmt::format("{} of {}; \u00D72: two tables hold it",
+                          kv::count_of(static_cast<int64_t>(count), "block"),
+                          kv::count_of(now.pool.block_size, "slot")),
+              {.size = 12, .paint = {Ink::kDim}, .align = viz::Align::kRight});
+  if (!now.refusal.empty()) {
+    viz::note(scene, "refusal", {all.x, foot.y - kNote + 4, all.w, kNote}, now.refusal, "",
+              Ink::kError, {0.25f, 0.5f});
+  }
+  const bool same_pool =
+      before.pool.blocks.size() == count && before.pool.block_size == now.pool.block_size;
+  if (same_pool && count <= kMaxBlocks) Motion(scene, before, now).add();
+  return scene;
+}
+
+}  // namespace lesson05

@@ -1,0 +1,70 @@
+#pragma once
+
+// The page of lesson 05: every button is an operation of this lesson's BlockManager, or a step of
+// its engine. page.cpp: what its commands do, and its buttons; scene.cpp: its picture.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "live.h"
+#include "simulator.h"
+#include "viz/drawing/linked_tables.h"
+#include "viz/pool_page.h"
+
+namespace lesson05 {
+
+struct PoolSize {
+  int num_blocks = 16;
+  int block_size = 4;
+};
+
+/// What the page shows at a moment.
+struct Shown {
+  viz::PoolView pool;
+  std::vector<viz::TableCard> tables;
+  std::vector<BlockCopy> copies;  // made by the last command
+  // Of the last command if it was refused: why, and the tokens that it would have written.
+  std::string refusal;
+  std::vector<std::pair<std::string, std::string>> refused;  // a sequence's name, and its token
+};
+
+viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown& now,
+                         const std::string& selected);
+
+class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
+ public:
+  explicit SharingPage(const viz::PageContext& context);
+
+  std::vector<viz::Counter> counters() const override;
+  void check_invariants() const override;
+  viz::Scene scene(const viz::Room& room) override {
+    return sharing_scene(room, before_, now_, chosen());
+  }
+  void draw(viz::Ui& ui) override;
+
+ private:
+  std::string begin() override;
+  Shown look() override;
+  void changed() override;
+  void refused(const viz::Command& command, const std::string& why) override;
+  void declare_simulator();
+  std::vector<viz::Verb> growing_verbs();
+  std::string start_live(bool beams, const viz::Words& words);
+  const BlockManager& manager() const {
+    return live_.running() ? live_.manager() : simulator_->manager();
+  }
+  std::vector<BlockCopy> copies() const;
+  std::string chosen() const;
+
+  std::vector<viz::Button> append_buttons(const std::string& who) const;
+  void draw_simulator(viz::Ui& ui);
+  void draw_sequence(viz::Ui& ui, const std::string& name);
+
+  std::unique_ptr<Simulator> simulator_;
+  std::string watched_, told_;  // of the live run: what it continues, and what it did last
+  std::string custom_ = "10";   // what the field holds: tokens that the last append buttons append
+};
+
+}  // namespace lesson05

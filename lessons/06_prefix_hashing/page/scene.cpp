@@ -1,0 +1,278 @@
+// The picture: on top the request that asks, a link for each block's worth of its words; below it
+// what can be found, as a tree. A lookup goes down from link to link.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "prefix.h"
+#include "viz/drawing/chains.h"
+#include "viz/drawing/compared_rows.h"
+
+namespace lesson06 {
+namespace {
+
+using viz::Ink;
+using viz::paint;
+using viz::Place;
+using viz::Span;
+
+constexpr float kHead = 20, kReason = 38, kLegend = 22, kGap = 8, kRow = 24;
+constexpr size_t kMaxCandidates = 3;
+constexpr float kLongest = 7;  // seconds
+constexpr float kLinkComes = 0.15f, kLook = 0.9f, kToken = 0.05f, kComputed = 0.35f;
+
+/// Where everything is.
+struct Layout {
+  float w = 0, h = 0, pitch = 0;  // of a card; from a card to the next one in its chain
+  float comparison = 0, tree = 0, reason = 0;
+  viz::Forest forest;  // of the nodes
+
+  float gap() const { return pitch - w; }
+  Place link(size_t i) const { return {static_cast<float>(i) * pitch, kHead, w, h}; }
+  Place node(size_t i) const {
+    const auto& [column, row] = forest.cells[i];
+    return {static_cast<float>(column) * pitch, tree + kHead + static_cast<float>(row) * (h + kGap),
+            w, h};
+  }
+};
+
+Layout layout_of(const viz::Room& room, const Shown& shown) {
+  std::vector<std::optional<size_t>> parents;
+  for (const Shown::Node& node : shown.nodes) parents.push_back(node.after);
+  Layout layout{.forest = viz::forest_of(parents)};
+  const int links = std::max(static_cast<int>(shown.links.size()), 3);
+  const int columns = std::max(links, layout.forest.columns), rows = layout.forest.rows;
+  float compared = 0;
+  if (shown.comparison) {
+    const size_t count = std::min(shown.comparison->candidates.size(), kMaxCandidates) + 1;
+    compared = static_cast<float>(count) * kRow + kGap;
+  }
+  layout.pitch = room.w / static_cast<float>(columns);
+  layout.w = layout.pitch - std::clamp(0.22f * layout.pitch, 8.0f, 60.0f);
+  const float fixed = 2 * kHead + compared + kReason + kLegend;
+  layout.h = (room.h - fixed) / static_cast<float>(1 + std::max(rows, 2)) - kGap;
+  layout.h = std::max(std::min(layout.h, 1.1f * layout.w), 2.0f);
+  layout.comparison = kHead + (shown.links.empty() ? 0 : layout.h + kGap);
+  layout.tree = layout.comparison + compared;
+  layout.reason = room.h - kLegend - kReason;
+  return layout;
+}
+
+/// When the lookup comes where, in seconds.
+struct Story {
+  bool tells = false;               // the last command was a lookup
+  std::vector<float> looks;         // at each link
+  std::map<int32_t, float> blocks;  // found or computed
+  float compares = 0;               // the first candidate
+  float seconds = 0.45f;
+
+  Span at(float begin, float length) const {
+    return tells ? Span{begin / seconds, (begin + length) / seconds} : Span{};
+  }
+  Span block(int32_t id) const {
+    const auto found = blocks.find(id);
+    return at(found == blocks.end() ? 0 : found->second, 0.3f);
+  }
+};
+
+Story story_of(const Shown& shown) {
+  Story story;
+  story.tells = shown.num_looked_up > 0 || shown.asked;
+  if (!story.tells) return story;
+  float at = kLinkComes * static_cast<float>(shown.links.size()) + 0.4f;
+  for (size_t i = 0; i < shown.num_looked_up; ++i) {
+    story.looks.push_back(at);
+    at += kLook;
+    if (shown.comparison && shown.comparison->link == i) {
+      story.compares = at;
+      at += static_cast<float>(shown.comparison->candidates.size()) *
+            (kToken * static_cast<float>(std::min<size_t>(
+                          static_cast<size_t>(shown.pool.block_size), viz::kMaxCompared)) +
+             0.7f);
+    }
+    if (shown.links[i].found) story.blocks[shown.links[i].id] = at - 0.3f;
+  }
+  for (const Shown::Link& link : shown.links) {
+    if (link.found) continue;
+    story.blocks[link.id] = at;
+    at += kComputed;
+  }
+  story.seconds = at + 0.4f;
+  return story;
+}
+
+/// Draws one picture.
+class Picture {
+ public:
+  Picture(const viz::Room& room, const Shown& shown)
+      : scene_(room), shown_(shown), layout_(layout_of(room, shown)), story_(story_of(shown)) {}
+
+  viz::Scene draw() {
+    scene_.lasts(std::min(story_.seconds, kLongest));
+    draw_heads();
+    for (size_t i = 0; i < shown_.links.size(); ++i) draw_link(i);
+    if (shown_.comparison) draw_comparison(*shown_.comparison);
+    for (size_t i = 0; i < shown_.nodes.size(); ++i) draw_node(i);
+    if (shown_.nodes.empty()) {
+      const float top = layout_.tree + kHead;
+      viz::pool(scene_, shown_.pool, {0, top, scene_.room().w, layout_.reason - kGap - top});
+    }
+    for (size_t i = 0; i < story_.looks.size(); ++i) draw_look(i);
+    const viz::Room& room = scene_.room();
+    const size_t first = scene_.shapes().size();
+    viz::note(scene_, "reason", {0, layout_.reason, room.w, kReason - 6}, shown_.reason);
+    for (viz::Shape& shape : scene_.since(first)) {
+      scene_.leaves(shape.id, shape.at, {0, 0.05f});  // what was said before
+      shape.during({0.9f, 1});
+    }
+    viz::legend(scene_, {0, room.h - kLegend + 2, room.w, kLegend - 2},
+                {{viz::State::kInUse, "held by requests"},
+                 {viz::State::kFound, "found"},
+                 {viz::State::kCached, "free, can be found"}});
+    return std::move(scene_);
+  }
+
+ private:
+  bool is_legible() const { return layout_.h >= 24 && layout_.w >= 40; }
+  void draw_heads() {
+    const viz::Room& room = scene_.room();
+    const std::string whose =
+        shown_.asker.empty() ? "No request runs: ask something"
+                             : shown_.asker + ", block by block: each hash goes into the next one";
+    scene_.label("asker", {0, 0, room.w, kHead - 2}, whose, {.size = 13, .paint = {Ink::kDim}})
+        .during({0, 0.05f});
+    const auto held = static_cast<int64_t>(shown_.nodes.size());
+    const int64_t rest = std::ssize(shown_.pool.blocks) - held;
+    scene_.label(
+        "tree", {0, layout_.tree, room.w, kHead - 2},
+        fmt::format("Blocks that hold something, after one another; {} hold nothing", rest),
+        {.size = 13, .paint = {Ink::kDim}});
+  }
+
+  void draw_link(size_t i) {
+    const Shown::Link& link = shown_.links[i];
+    const std::string id = fmt::format("{}/link {}", shown_.asker, i);
+    const Place at = layout_.link(i);
+    const size_t first = scene_.shapes().size();
+    viz::Shape& frame = viz::dress(scene_.box(id, at, {}), viz::State::kInUse, shown_.hue);
+    frame.fill = paint(Ink::kPanel);
+    if (is_legible()) {
+      viz::card_words(scene_, id, at, shown_.pool.block_size, link.words, viz::soft(shown_.hue));
+    }
+    std::vector<Place> next;
+    if (i + 1 < shown_.links.size()) next.push_back(layout_.link(i + 1));
+    viz::card_hash(scene_, id, at, layout_.gap(), link.hash, next, {});
+    const Span comes = story_.at(kLinkComes * static_cast<float>(i), 0.3f);
+    for (viz::Shape& shape : scene_.since(first)) shape.during(comes);
+    const Span known = story_.block(link.id);
+    if (link.wrong || link.found) {
+      scene_.box(id + "/taken", at, {}, paint(link.wrong ? Ink::kError : Ink::kText))
+          .edged(paint(link.wrong ? Ink::kError : Ink::kText), 2.5f)
+          .during(known);
+    }
+    if (!is_legible()) return;
+    const std::string text = link.wrong   ? fmt::format("\u2717 block {}: other words", link.id)
+                             : link.found ? fmt::format("\u2713 block {}", link.id)
+                                          : fmt::format("block {}", link.id);
+    scene_.label(id + "/block", {at.x + 5, at.y + 5, at.w - 10, 14}, text, {.size = 12}, 6)
+        .during(known);
+  }
+
+  void draw_node(size_t i) {
+    const Shown::Node& node = shown_.nodes[i];
+    const std::string id = fmt::format("block {}", node.id);
+    const Place at = layout_.node(i);
+    const Span known = story_.block(node.id), when = node.is_new ? known : story_.at(0, 0.3f);
+    const size_t first = scene_.shapes().size();
+    viz::block(scene_, shown_.pool, shown_.pool.blocks[static_cast<size_t>(node.id)], at);
+    std::vector<Place> next;
+    for (size_t k = 0; k < shown_.nodes.size(); ++k) {
+      if (shown_.nodes[k].after == i) next.push_back(layout_.node(k));
+    }
+    viz::card_hash(scene_, id, at, layout_.gap(), node.hash, next, when);
+    for (viz::Shape& shape : scene_.since(first)) shape.during(when);
+    if (std::ranges::any_of(shown_.links, [&](const Shown::Link& link) {
+          return link.found && link.id == node.id;
+        })) {
+      scene_.box(id + "/found", at, {}, paint(Ink::kText))
+          .edged(paint(Ink::kText), 2.5f)
+          .during(known);
+    }
+    if (is_legible()) viz::card_holders(scene_, at, node.id, shown_.tables, known);
+  }
+
+  /// From the link down to the block that was found or computed for it.
+  void draw_look(size_t i) {
+    const Shown::Link& link = shown_.links[i];
+    const bool compares = shown_.comparison && shown_.comparison->link == i;
+    const int32_t id = compares ? shown_.comparison->candidates.back().id : link.id;
+    const auto node = std::ranges::find(shown_.nodes, id, &Shown::Node::id);
+    const bool goes_down = (link.found || compares) && node != shown_.nodes.end();
+    const Span when = story_.at(story_.looks[i], kLook - 0.2f);
+    const std::string probe = fmt::format("probe {}", i);
+    const Place from = layout_.link(i);
+    viz::Scene made(scene_.room());
+    viz::Shape& box = made.box(probe, from, paint(Ink::kText, 0.12f)).edged(paint(Ink::kMark), 3);
+    if (goes_down) {
+      const auto index = static_cast<size_t>(node - shown_.nodes.begin());
+      return scene_.ghost(box, layout_.node(index), when);
+    }
+    Place down = from;
+    down.y = std::min(layout_.tree + kHead, scene_.room().h - down.h);
+    scene_.ghost(box.dashed_edge(), down, when);
+    scene_.ghost(made.label(probe + "/none", from, "\u2717",
+                            {.size = std::min(60.0f, from.h * 0.6f),
+                             .paint = {Ink::kError},
+                             .align = viz::Align::kCentre}),
+                 down, when);
+  }
+
+  /// Wanted, and below it what the blocks with its hash hold.
+  void draw_comparison(const Comparison& comparison) {
+    const auto when = [this](float begin, float length) { return story_.at(begin, length); };
+    Place at{0, layout_.comparison, scene_.room().w, kRow - 4};
+    const viz::ComparedRow wanted{.label = fmt::format("{} asks", shown_.asker),
+                                  .lead = "after " + comparison.after,
+                                  .cells = shown_.links[comparison.link].words,
+                                  .fill = viz::soft(shown_.hue),
+                                  .begin = story_.compares - 0.4f,
+                                  .step = 0.02f};
+    viz::compared_row(scene_, "compare/asked", at, wanted, nullptr, when);
+    float begin = story_.compares;
+    for (size_t k = 0; k < std::min(comparison.candidates.size(), kMaxCandidates); ++k) {
+      const Candidate& one = comparison.candidates[k];
+      const std::string id = fmt::format("compare/{}", k);
+      at.y += kRow;
+      viz::compared_row(scene_, id, at,
+                        {.label = fmt::format("block {} holds", one.id),
+                         .lead = "after " + one.after,
+                         .cells = one.words,
+                         .fill = paint(Ink::kCell),
+                         .begin = begin,
+                         .step = kToken},
+                        &wanted, when);
+      begin += kToken * static_cast<float>(std::min(one.words.size(), viz::kMaxCompared));
+      const bool taken = comparison.trusted && k + 1 == comparison.candidates.size();
+      const std::string text = one.is_same ? "\u2713 the same"
+                               : taken     ? "\u2717 taken: wrong"
+                                           : "\u2717 refused";
+      viz::verdict(scene_, id, at, text, one.is_same ? Ink::kText : Ink::kError)
+          .during(when(begin, 0.3f));
+      begin += 0.5f;
+    }
+  }
+
+  viz::Scene scene_;
+  const Shown& shown_;
+  Layout layout_;
+  Story story_;
+};
+
+}  // namespace
+
+viz::Scene PrefixPage::scene(const viz::Room& room) { return Picture(room, now_).draw(); }
+
+}  // namespace lesson06

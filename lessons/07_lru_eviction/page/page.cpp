@@ -1,0 +1,293 @@
+#include "viz/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "eviction.h"
+#include "pool.h"
+#include "viz/ui.h"
+
+namespace lesson07 {
+namespace {
+
+/// "3, 2, 1", or the first few of many.
+std::string listed(std::span<const int32_t> ids) {
+  const size_t shown = std::min<size_t>(ids.size(), 8);
+  return fmt::format("{}{}", fmt::join(ids.first(shown), ", "), shown < ids.size() ? " .." : "");
+}
+
+/// Who needs what, and who gives it.
+std::string reason(const std::string& name, int64_t revived, int64_t evicted) {
+  std::string text;
+  if (revived > 0) {
+    text = fmt::format("{} finds its words: {} out of the queue as {}. ", name,
+                       revived == 1 ? "a block comes" : "blocks come",
+                       revived == 1 ? "it is" : "they are");
+  }
+  if (evicted > 0) {
+    text += fmt::format("{} needs room: {} used longest ago {}.", name,
+                        evicted == 1 ? "the block" : "blocks", evicted == 1 ? "goes" : "go");
+  }
+  return text.empty() ? name + " takes what stands in front." : text;
+}
+
+}  // namespace
+
+EvictionPage::EvictionPage(const viz::PageContext& context)
+    : PoolPage({.lesson = "07",
+                .title = "LRU eviction",
+                .summary = "A freed block keeps what it holds, and waits at the end of the queue. "
+                           "The block in front goes first."},
+               context) {
+  const viz::Argument name = viz::word("NAME");
+  const viz::Argument words =
+      viz::text("WORDS").field("words", "you are a kind guide tell me of paris");
+  declare_own(
+      {{"ask",
+        {name, words, viz::word("SALT").or_else("")},
+        "request NAME: look its beginning up, compute the rest, cache what has become full; "
+        "requests with one salt meet only their own kind",
+        [this](auto& w) { return ask(w[0].text, w[1].text, w[2].text); },
+        [this](auto& w) {
+          if (viz::words_in(w[1].text) == 0) return std::string("there are no words");
+          return asked_.all().why_not_add(w[0].text);
+        }},
+       {"more",
+        {name, words},
+        "the answer of NAME goes on: WORDS",
+        [this](auto& w) { return more(w[0].text, w[1].text); },
+        [this](auto& w) { return why_not_more(w[0].text, viz::words_in(w[1].text)); }},
+       {"free",
+        {name},
+        "NAME ends; what its full blocks hold stays until the room is needed",
+        [this](auto& w) { return free({w[0].text}); }},
+       {"free all",
+        {},
+        "all requests end, the oldest first",
+        [this](auto&) { return free(asked_.all().names()); },
+        [this](auto&) { return asked_.all().empty() ? "no request runs" : ""; }}});
+  declare_pool();
+  declare(live_.verbs(
+      "the engine answers the prompt, then another one, then the first one again",
+      [this](const std::string& prompt, int tokens) { start_live(prompt, tokens); },
+      [this] { return live_story(); }, "Once upon a time there was a little dog"));
+  reset();
+}
+
+void EvictionPage::declare_pool() {
+  declare_own(
+      {anew("order", {viz::choice("append|unhashed")},
+            "an empty pool that appends every freed block, or puts those in front that no lookup "
+            "can find",
+            &PageSettings::order),
+       anew("resize", {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
+            "an empty pool of BLOCKS x SIZE tokens", &PageSettings::num_blocks,
+            &PageSettings::block_size),
+       {"forget",
+        {},
+        "reset the cache",
+        [this](auto&) {
+          manager_->reset_prefix_cache();
+          reason_ = "The cache is empty: no block can be found any more.";
+          return "the cache is empty";
+        },
+        [this](auto&) {
+          const int used = pool_->num_used();
+          return used > 0 ? kv::count_of(used, "block") + " in use" : "";
+        }}});
+}
+
+std::string EvictionPage::begin() {
+  asked_ = Requests(8);
+  evicted_.clear();
+  pool_ = std::make_unique<BlockPool>(settings_.num_blocks, settings_.block_size, settings_.order);
+  pool_->set_event_sink([this](const CacheEvent& event) {
+    if (event.kind == CacheEvent::Kind::kRemoved) evicted_.push_back(event.block_id);
+  });
+  manager_ = std::make_unique<KvCacheManager>(*pool_);
+  reason_ = "Every block is free. Ask something: blocks are taken in front.";
+  return fmt::format("an empty pool: {} of {}", kv::count_of(settings_.num_blocks, "block"),
+                     settings_.block_size);
+}
+
+/// "; 2 free blocks revived; evicted: 7, 6". Keeps the reason for the picture.
+std::string EvictionPage::what_happened(const std::string& name, int64_t revived_before) {
+  const std::vector<int32_t> evicted = std::exchange(evicted_, {});
+  const int64_t revived = pool_->metrics().num_revived - revived_before;
+  reason_ = reason(name, revived, std::ssize(evicted));
+  std::string story;
+  if (revived > 0) story += fmt::format("; {} revived", kv::count_of(revived, "free block"));
+  if (!evicted.empty()) story += "; evicted: " + listed(evicted);
+  return story;
+}
+
+std::string EvictionPage::why_not_more(const std::string& name, int num_tokens) const {
+  const int num_free = pool_->num_free();
+  const int needed = manager_->table(asked_.all().at(name).id).blocks_to_extend(num_tokens);
+  if (num_tokens == 0) return "there are no words";
+  return needed <= num_free ? "" : fmt::format("too few blocks are free ({})", num_free);
+}
+
+std::string EvictionPage::ask(const std::string& name, const std::string& text,
+                              const std::string& salt) {
+  ExtraKeys keys;
+  if (!salt.empty()) keys.push_back({ExtraKey::Kind::kSalt, salt});
+  const int64_t revived_before = pool_->metrics().num_revived;
+  const Requests::Request& request =
+      asked_.ask(*manager_, name, vocabulary_.tokens(text), BlockHashes(std::move(keys)),
+                 [](const auto&, const auto&) {});
+  return fmt::format("{}: {} of {} from the cache{}", name, request.num_cached_tokens,
+                     kv::count_of(std::ssize(request.tokens), "token"),
+                     what_happened(name, revived_before));
+}
+
+std::string EvictionPage::more(const std::string& name, const std::string& text) {
+  const std::vector<int32_t> tokens = vocabulary_.tokens(text);
+  const int64_t revived_before = pool_->metrics().num_revived;
+  asked_.more(*manager_, name, tokens);
+  return fmt::format("{}: {} more{}", name, kv::count_of(std::ssize(tokens), "token"),
+                     what_happened(name, revived_before));
+}
+
+std::string EvictionPage::free(const std::vector<std::string>& names) {
+  std::string story;
+  for (const std::string& name : names) {
+    const auto ids = manager_->table(asked_.all().at(name).id).block_ids();
+    const std::vector<int32_t> reversed(ids.rbegin(), ids.rend());
+    asked_.free(*manager_, name);
+    story += fmt::format("{}free {}: {} to the queue, the tail first", story.empty() ? "" : "; ",
+                         name, listed(reversed));
+  }
+  reason_ = fmt::format("{} {}: their blocks go to the back, the tail first, and keep their words.",
+                        names.size() == 1 ? names[0] : "All", names.size() == 1 ? "ends" : "end");
+  return story;
+}
+
+/// The second one has nothing of the first; the third is the first again.
+void EvictionPage::start_live(const std::string& prompt, int max_tokens) {
+  const lesson03::PagedOptions options{.block_size = settings_.block_size,
+                                       .num_blocks = settings_.num_blocks};
+  const kv::Request first = live_.request(prompt, max_tokens);
+  told_ = {};
+  live_.start_in_turn(std::make_unique<CachingEngine>(live_.model(), options),
+                      {first, live_.request("The sun was", max_tokens), first});
+}
+
+std::string EvictionPage::live_story() {
+  const CacheMetrics now = pool().metrics(), before = std::exchange(told_, now);
+  if (live_.finished()) {
+    reason_ = "All have ended. What the queue holds can be found.";
+    return "the run has ended: every block is free";
+  }
+  const viz::LiveRun::Token& token = live_.generated().back();
+  const std::string name = viz::letters(static_cast<int>(token.request));
+  const int64_t revived = now.num_revived - before.num_revived;
+  const int64_t evicted = now.num_evicted - before.num_evicted;
+  const std::string drawn = fmt::format("{} draws \"{}\".", name, live_.text(token.id));
+  reason_ = revived + evicted > 0 ? reason(name, revived, evicted) : drawn;
+  return fmt::format("{} {} revived, {} evicted", drawn, revived, evicted);
+}
+
+std::vector<Requests::Request> EvictionPage::requests() const {
+  if (!live_.running()) return {asked_.all().begin(), asked_.all().end()};
+  if (live_.finished()) return {};
+  return Requests::running(live_, live_.engine<CachingEngine>().num_cached_tokens()[0]);
+}
+
+Shown EvictionPage::look() {
+  Shown shown{.pool = pool_view(pool()), .queue = {}, .tables = {}, .num_found = {}};
+  shown.pool.show_refs = false;
+  for (viz::BlockView& block : shown.pool.blocks) {
+    if (pool().block(block.id).is_cached) block.tokens = words(pool().index().tokens(block.id));
+  }
+  for (const KvBlock* block : pool().queue().all()) shown.queue.push_back(block->id);
+  for (const Requests::Request& request : requests()) {
+    const auto ids = manager().table(request.id).block_ids();
+    const int found = request.num_cached_tokens / pool().block_size();
+    shown.tables.push_back(
+        shown.pool.add(request, ids, manager().table(request.id).num_tokens(),
+                       [&](int t) { return word(request.tokens[static_cast<size_t>(t)]); }));
+    shown.num_found.push_back(found);
+    for (const int32_t id : ids.first(static_cast<size_t>(found))) {
+      shown.pool.at(id).state = viz::State::kFound;
+    }
+  }
+  return shown;
+}
+
+void EvictionPage::refused(const viz::Command& command, const std::string& why) {
+  PoolPage::refused(command, why);
+  reason_ = "Refused: " + why + ".";
+}
+
+viz::Scene EvictionPage::scene(const viz::Room& room) {
+  return queue_scene(room, before_, now_, reason_,
+                     {{viz::State::kInUse, "held by a request"},
+                      {viz::State::kFound, "found"},
+                      {viz::State::kCached, "free, can be found"},
+                      {viz::State::kFree, "free, holds nothing"},
+                      {viz::State::kEvicted, "evicted"}});
+}
+
+std::vector<viz::Counter> EvictionPage::counters() const {
+  const BlockPool& pool = this->pool();
+  const bool none = pool.queue().empty();
+  const lesson06::PrefixCacheStats& stats = manager().prefix_cache_stats();
+  std::vector<viz::Counter> all{
+      {"total", pool.num_blocks()},
+      viz::free_counter(pool),
+      {"used", pool.num_used(), "used", "Blocks in a table."},
+      {"cached", pool.num_cached(), "cached", "Blocks that can be found, used or free."},
+      {"revived", pool.metrics().num_revived, "revived",
+       "Free blocks that a hit took out of the queue."},
+      {"evicted", pool.metrics().num_evicted, "evicted",
+       "Blocks that lost what they held, as room was needed."},
+      {"asked", stats.queries},
+      {"found", stats.hits},
+      viz::share("hit_permille", stats.hits, stats.queries, "hit rate",
+                 "Tokens from the cache, as a share of those asked for."),
+      {"requests", std::ssize(requests())},
+      {"front", none ? -1 : pool.queue().all().front()->id},
+      {"back", none ? -1 : pool.queue().all().back()->id},
+      {"live", live_.running()},
+      {"generated", std::ssize(live_.generated())},
+  };
+  for (const Requests::Request& request : requests()) {
+    all.push_back({request.name + ".tokens", std::ssize(request.tokens)});
+    all.push_back({request.name + ".cached", request.num_cached_tokens});
+  }
+  return all;
+}
+
+void EvictionPage::draw(viz::Ui& ui) {
+  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  const std::string name = asked_.all().free_name(), words = field(ui, "ask", "WORDS");
+  buttons(ui, {{"ask", "Ask", viz::Command{.verb = "ask", .args = {name, words}}.text()},
+               {"ask salted", "with a salt",
+                viz::Command{.verb = "ask", .args = {name, words, "s"}}.text()},
+               {"free all", "Free all", "free all"}});
+  if (!asked_.all().empty()) {
+    const std::string which = chosen(asked_.all());
+    buttons(ui, {{which + "/more", which + " goes on", fmt::format("more {} \"and so on\"", which)},
+                 {which + "/free", "Free " + which, "free " + which}});
+  }
+  const bool append = settings_.order == FreeOrder::kAppend;
+  buttons(ui, {{"forget", "Forget all", "forget"},
+               {"order", append ? "Unhashed first" : "Append all",
+                append ? "order unhashed" : "order append"}});
+  std::vector<viz::Button> row;
+  for (const int blocks : {8, 16, 64}) {
+    row.push_back({fmt::format("pool {}", blocks), fmt::format("{} blocks", blocks),
+                   fmt::format("resize {} {}", blocks, settings_.block_size)});
+  }
+  buttons(ui, row);
+  form(ui, {"live/start", "Watch the engine", "live"});
+}
+
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {
+  return std::make_unique<EvictionPage>(context);
+}
+
+}  // namespace lesson07

@@ -1,0 +1,72 @@
+#pragma once
+
+// Lesson 07's pool in an engine that fills each block with NaN when it is taken: a row that is read
+// before it is written, or under an old name, is seen in the logits.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lessons/06_prefix_hashing/engine.h"
+#include "lessons/07_lru_eviction/block_pool.h"
+#include "lessons/07_lru_eviction/poison_blocks.h"
+
+namespace lesson07_test {
+
+/// Calls a function for the blocks that have been taken. The rest is lesson 07's pool.
+class WatchedPool final : public lesson06::CachePool {
+ public:
+  using OnTaken = std::function<void(std::span<const int32_t> ids)>;
+  WatchedPool(int num_blocks, int block_size, OnTaken on_taken)
+      : pool_(num_blocks, block_size), on_taken_(std::move(on_taken)) {}
+
+  bool get_new_blocks(std::span<int32_t> ids) override {
+    if (!pool_.get_new_blocks(ids)) return false;
+    on_taken_(ids);
+    return true;
+  }
+  int num_blocks() const override { return pool_.num_blocks(); }
+  int num_free() const override { return pool_.num_free(); }
+  int ref_cnt(int32_t id) const override { return pool_.ref_cnt(id); }
+  const lesson06::PrefixIndex& index() const override { return pool_.index(); }
+  void touch(std::span<const int32_t> ids) override { pool_.touch(ids); }
+  void free_blocks(std::span<const int32_t> ids) override { pool_.free_blocks(ids); }
+  lesson06::PrefixId cache_full_block(int32_t id, const lesson06::BlockKey& key) override {
+    return pool_.cache_full_block(id, key);
+  }
+  bool reset_prefix_cache() override { return pool_.reset_prefix_cache(); }
+  void check() const override { pool_.check(); }
+
+ private:
+  lesson07::BlockPool pool_;
+  OnTaken on_taken_;
+};
+
+class PoisoningEngine {
+ public:
+  PoisoningEngine(kv::Model& model, const lesson06::PagedOptions& options,
+                  const lesson06::BlockHasher& hasher = {})
+      : model_(&model), engine_(model, options, hasher, [this](int num_blocks, int block_size) {
+          return std::make_unique<WatchedPool>(num_blocks, block_size,
+                                               [this](auto ids) { poison(ids); });
+        }) {}
+
+  kv::GenerateResult generate(const kv::Request& request) {
+    return engine_.generate({&request, 1});
+  }
+  const lesson06::KvCacheManager& manager() const { return *engine_.manager(); }
+
+ private:
+  void poison(std::span<const int32_t> ids) {
+    lesson07::poison_blocks({.cache = engine_.cache(), .block_ids = ids, .scratch = &scratch_},
+                            model_->stream());
+  }
+
+  kv::Model* model_;
+  kv::DeviceBuffer scratch_;
+  lesson06::PrefixEngine engine_;
+};
+
+}  // namespace lesson07_test

@@ -1,0 +1,216 @@
+#include "serve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/table.h"
+#include "engine.h"
+#include "programs/measure_gpu.h"
+
+namespace bench {
+namespace {
+
+using lesson08::Chunk;
+using lesson08::Scheduler;
+
+/// `count` requests at once, prompts and answers of 100 to 1,024 tokens (if small: of 16 to 128)
+/// that no other request has.
+std::vector<kv::Request> busy_requests(int count, int vocab_size, bool small, uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  const int longest = small ? 128 : 1024;
+  const int shortest = small ? 16 : 100;
+  const auto length = [&] {
+    return shortest + static_cast<int>(rng() % static_cast<uint64_t>(longest - shortest + 1));
+  };
+  std::vector<kv::Request> requests(static_cast<size_t>(count));
+  for (kv::Request& request : requests) {
+    request.prompt.resize(static_cast<size_t>(length()));
+    for (int32_t& token : request.prompt) {
+      token = static_cast<int32_t>(rng() % static_cast<uint64_t>(vocab_size));
+    }
+    request.max_tokens = length();
+  }
+  return requests;
+}
+
+struct Served {
+  double tokens_per_second = 0;
+  double decode_share = 0;  // of the time that reading takes at least, over passes of decodes
+  double host_share = 0;    // of the time of these passes
+  double decode_microseconds = 0, host_microseconds = 0;  // median
+  int64_t decodes = 0, replays = 0;
+};
+
+lesson08::ServingEngine make_server(kv::Model& model, bool caching) {
+  const bool cuda = model.device() == kv::Device::kCuda;
+  return {model,
+          {},
+          {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512, .max_running = 256},
+           .caching = caching,
+           .choose_on_device = true,
+           .pad_decodes_to = cuda ? 8 : 1}};
+}
+
+/// With an empty cache. A server that has run before has captured its graphs.
+Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
+                  const std::vector<kv::Request>& requests, double bandwidth) {
+  const int64_t replays = model.graph_replays();
+  server.reset_prefix_cache();
+  std::vector<int64_t> bytes;  // that each pass reads at least
+  std::vector<bool> is_decode;
+  const int64_t token_bytes = model.config().kv_bytes_per_token(
+      static_cast<int64_t>(size_of(kv::activation_dtype(model.device()))));
+  const auto on_pass = [&](const Scheduler& scheduler, const lesson08::SchedulerOutput& output) {
+    int64_t tokens = 0;
+    bool decode = true;
+    for (const Chunk& chunk : output.chunks) {
+      tokens += scheduler.request(chunk.id).num_computed + chunk.num_tokens;
+      decode = decode && chunk.num_tokens == 1;
+    }
+    bytes.push_back(model.weight_bytes() + tokens * token_bytes);
+    is_decode.push_back(decode);
+    return !kv::interrupted();
+  };
+  const auto result = server.serve(requests, {}, {}, on_pass);
+  Served served;
+  const auto& passes = result.generated.passes;
+  double at_least = 0, seconds = 0, host = 0;
+  std::vector<double> all, hosts;
+  for (size_t i = 0; i < passes.size(); ++i) {
+    if (!is_decode[i]) continue;
+    ++served.decodes;
+    if (bandwidth > 0) at_least += static_cast<double>(bytes[i]) / bandwidth;
+    seconds += passes[i].seconds;
+    host += result.host_seconds[i];
+    all.push_back(passes[i].seconds);
+    hosts.push_back(result.host_seconds[i]);
+  }
+  served.tokens_per_second = static_cast<double>(kv::num_generated_tokens(result.generated)) /
+                             result.generated.counters.seconds;
+  served.decode_share = at_least / seconds;
+  served.host_share = host / seconds;
+  served.decode_microseconds = 1e6 * kv::median(all);
+  served.host_microseconds = 1e6 * kv::median(hosts);
+  served.replays = model.graph_replays() - replays;
+  return served;
+}
+
+/// So many requests at once, three times after one to warm up: the last time's passes, and the
+/// median rate.
+Served serve_busily(kv::Model& model, lesson08::ServingEngine& server,
+                    const std::vector<kv::Request>& requests, double bandwidth) {
+  Served served = serve_once(model, server, requests, bandwidth);
+  std::vector<double> rates;
+  for (int round = 0; round < 3 && !kv::interrupted(); ++round) {
+    served = serve_once(model, server, requests, bandwidth);
+    rates.push_back(served.tokens_per_second);
+  }
+  if (!rates.empty()) served.tokens_per_second = kv::median(rates);
+  return served;
+}
+
+/// From a request's coming to its first token, while the server has nothing else to do: median.
+double first_token_seconds(lesson08::ServingEngine& server, const kv::Request& request) {
+  std::vector<double> seconds;
+  for (int round = 0; round < 9; ++round) {
+    server.reset_prefix_cache();
+    const auto start = std::chrono::steady_clock::now();
+    server.serve({&request, 1}, {});
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return kv::median(seconds);
+}
+
+/// What such a first token takes at least: each product reads its weights and multiplies, and the
+/// longer of the two counts.
+double first_token_floor(const kv::ModelConfig& config, int num_tokens, double bandwidth) {
+  constexpr double kPeak = 989e12;  // dense bf16 of the data sheet, operations a second
+  const auto product = [&](double outputs, double inputs, double rows) {
+    return std::max(2 * outputs * inputs / bandwidth, 2 * outputs * inputs * rows / kPeak);
+  };
+  const int hidden = config.hidden_size, wide = config.intermediate_size;
+  const double layer = product(config.qkv_width(), hidden, num_tokens) +
+                       product(hidden, config.q_width(), num_tokens) +
+                       product(2 * wide, hidden, num_tokens) + product(hidden, wide, num_tokens);
+  return config.num_layers * layer + product(config.vocab_size, hidden, 1);
+}
+
+/// Whether the cache costs anything where it finds nothing: rates with it and without, in turn.
+double caching_ratio(kv::Model& model, lesson08::ServingEngine& with,
+                     const std::vector<kv::Request>& requests) {
+  auto without = make_server(model, false);
+  serve_once(model, without, requests, 0);  // warm
+  std::vector<double> ratios;
+  for (int round = 0; round < 3 && !kv::interrupted(); ++round) {
+    const double alone = serve_once(model, without, requests, 0).tokens_per_second;
+    ratios.push_back(serve_once(model, with, requests, 0).tokens_per_second / alone);
+  }
+  return kv::median(ratios);
+}
+
+}  // namespace
+
+nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options) {
+  kv::Model model = kv::load_model(options.model);
+  const bool cuda = model.device() == kv::Device::kCuda;
+  double bandwidth = 0;
+#if KV_HAVE_CUDA
+  if (cuda) bandwidth = kv::copy_bandwidth();
+#endif
+  console.print("\nServing requests that come at once on {}\n\n", kv::describe(model.device()));
+  auto server = make_server(model, true);
+  const uint64_t seed = options.model.sampling.seed;
+  const auto requests = [&](int count) {
+    return busy_requests(count, model.config().vocab_size, !cuda, seed);
+  };
+  kv::Table table({"requests", "tokens/s", "passes of decodes", "from a graph", "us", "host us",
+                   "host", "share of the floor"});
+  nlohmann::json rows = nlohmann::json::array();
+  const std::vector<int> counts = cuda ? std::vector{32, 64, 256} : std::vector{32};
+  for (const int count : counts) {
+    if (kv::interrupted()) break;
+    const Served s = serve_busily(model, server, requests(count), bandwidth);
+    table.add({fmt::format("{}", count), fmt::format("{:.0f}", s.tokens_per_second),
+               fmt::format("{}", s.decodes), fmt::format("{}", s.replays),
+               fmt::format("{:.0f}", s.decode_microseconds),
+               fmt::format("{:.0f}", s.host_microseconds),
+               fmt::format("{:.1f} %", 100 * s.host_share),
+               bandwidth > 0 ? fmt::format("{:.1f} %", 100 * s.decode_share) : "-"});
+    rows.push_back({{"requests", count},
+                    {"tokens_per_second", s.tokens_per_second},
+                    {"decode_passes", s.decodes},
+                    {"graph_replays", s.replays},
+                    {"decode_microseconds", s.decode_microseconds},
+                    {"host_microseconds", s.host_microseconds},
+                    {"host_share", s.host_share},
+                    {"share_of_floor", s.decode_share}});
+  }
+  console.write(table.to_string());
+  const double ratio = caching_ratio(model, server, requests(counts.front()));
+  console.print("\nprefix caching without a hit changes tokens/s of {} requests by {:+.1f} %\n",
+                counts.front(), 100 * (ratio - 1));
+  nlohmann::json json{{"rows", rows},
+                      {"caching_ratio", ratio},
+                      {"bandwidth", bandwidth},
+                      {"device", kv::describe(model.device())}};
+  if (bandwidth > 0) {
+    kv::Request prompt = requests(1)[0];
+    prompt.prompt.resize(512, 1);
+    prompt.max_tokens = 1;
+    const double first = first_token_seconds(server, prompt);
+    const double floor = first_token_floor(model.config(), 512, bandwidth);
+    console.print(
+        "floor: reading weights, K and V at {:.0f} GB/s\n"
+        "first token of a prompt of 512, nothing else to do: {:.2f} ms; at least {:.2f} ms\n",
+        bandwidth / 1e9, 1e3 * first, 1e3 * floor);
+    json["first_token_seconds"] = first;
+    json["first_token_floor_seconds"] = floor;
+  }
+  return json;
+}
+
+}  // namespace bench

@@ -1,0 +1,40 @@
+#pragma once
+
+// What a server is asked: made up from a seed, or read from a file.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lessons/08_scheduler/engine.h"
+#include "qwen3/engine.h"
+#include "qwen3/tokenizer.h"
+
+namespace lesson08 {
+
+struct Workload {
+  std::vector<kv::Request> requests;
+  std::vector<Arrival> arrivals;  // in the order of the requests
+};
+
+struct WorkloadOptions {
+  int num_requests = 48;
+  int num_bursts = 6;  // they come in bursts, burst_gap passes apart
+  int burst_gap = 25;
+  int shortest = 8, longest = 120;  // of a prompt's own part
+  int max_tokens = 64;              // of an answer: 1 to this, short ones more often
+  int system_tokens = 96;           // in front of two thirds of all prompts
+  kv::SamplingParams sampling;      // of all; its seed also decides what is made up
+};
+
+/// Deterministic: the tokens are ordinary ones of a vocabulary of `vocab_size`.
+Workload make_workload(const WorkloadOptions& options, int vocab_size);
+
+/// A file of JSON lines, one request in each: {"prompt": "...", "max_tokens": 64, "pass": 0,
+/// "priority": 0, "seed": 0}; all but the prompt may be left out: `defaults` says how many tokens
+/// and how to sample. Throws UserError with file, line, found, and wanted.
+Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& tokenizer,
+                       const kv::Request& defaults);
+
+}  // namespace lesson08

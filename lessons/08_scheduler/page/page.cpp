@@ -1,0 +1,188 @@
+#include "viz/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "page.h"
+
+namespace lesson08 {
+
+SchedulerPage::SchedulerPage(const viz::PageContext& context)
+    : PoolPage({.lesson = "08",
+                .title = "The scheduler",
+                .summary = "Requests wait, run, and give way. Every pass has a budget of tokens, "
+                           "and all of them share one pool."},
+               context) {
+  declare_own(requests());
+  declare_own(pools());
+  declare_own(
+      {anew("pool",
+            {viz::number("BLOCKS", 1, 1024), viz::number("SIZE", 1, 64),
+             viz::number("BUDGET", 1, 4096)},
+            "start anew with BLOCKS x SIZE tokens in the pool, and up to BUDGET in a pass",
+            &PageSettings::num_blocks, &PageSettings::block_size, &PageSettings::budget),
+       anew("order", {viz::choice("first|priority")},
+            "start anew: requests go in the order in which they came, or the most important first",
+            &PageSettings::order),
+       anew("gate", {viz::choice("on|off")},
+            "start anew: a request starts only if all its tokens fit, or if its first chunk does",
+            &PageSettings::no_gate)});
+  declare_steps({"step",
+                 {viz::number("PASSES", 1, 1000).or_else("1")},
+                 "passes that run now: PASSES",
+                 [this](auto& w) { return passes(w[0].number); },
+                 [this](auto&) { return scheduler_->idle() ? "there is nothing to do" : ""; }});
+  reset();
+}
+
+/// What is refused while the engine runs.
+std::vector<viz::Verb> SchedulerPage::requests() {
+  return {
+      {"submit",
+       {viz::word("NAME"), viz::number("PROMPT", 1, 4096).field("prompt", "24"),
+        viz::number("MAX", 1, 4096).field("to generate", "24"),
+        viz::number("PRIORITY", -9, 9).or_else("0"), viz::number("SHARED", 0, 4096).or_else("16")},
+       "request NAME comes: a prompt of PROMPT, MAX to generate; the smallest PRIORITY is the most "
+       "important, and the first tokens of its prompt, SHARED, are those of all others",
+       [this](auto& w) {
+         return submit(w[0].text, {.prompt = w[1].number,
+                                   .max_tokens = w[2].number,
+                                   .priority = w[3].number,
+                                   .shared = w[4].number});
+       },
+       [this](auto& w) {
+         const int needed =
+             lesson03::blocks_for(w[1].number + w[2].number - 1, settings_.block_size);
+         if (needed > settings_.num_blocks) {
+           return fmt::format("it needs {}, the pool has {}", kv::count_of(needed, "block"),
+                              settings_.num_blocks);
+         }
+         return seen_.why_not_add(w[0].text);
+       }},
+      {"kill",
+       {viz::word("NAME")},
+       "NAME ends now, whatever it does: its blocks are free at once",
+       [this](auto& w) { return kill(w[0].text); },
+       [this](auto& w) { return seen_.at(w[0].text).ended ? "it has ended already" : ""; }},
+      {"live",
+       {viz::text("PROMPT").field("prompt", "Once upon a time"),
+        viz::number("TOKENS", 1, 400).or_else("24")},
+       "the engine serves 4 requests that begin with PROMPT, up to TOKENS each, one pass at a time",
+       [this](auto& w) { return live(w[0].text, w[1].number); }}};
+}
+
+std::vector<viz::Verb> SchedulerPage::pools() {
+  return {
+      {"shrink",
+       {viz::number("BLOCKS", 1, 4096)},
+       "take free blocks away, BLOCKS: the next request that grows may have to preempt another",
+       [this](auto& w) {
+         manager_->allocate_slots(kBallast, w[0].number * settings_.block_size);
+         return fmt::format("{} taken away: {} free", kv::count_of(w[0].number, "block"),
+                            pool_->num_free());
+       },
+       [this](auto& w) {
+         const int num_free = pool_->num_free();
+         return w[0].number > num_free ? kv::count_of(num_free, "block") + " free" : "";
+       }},
+      {"grow",
+       {},
+       "the pool has all its blocks again",
+       [this](auto&) {
+         manager_->free(kBallast);
+         return "the pool has all its blocks again";
+       },
+       [this](auto&) { return manager_->holds(kBallast) ? "" : "no block was taken away"; }},
+      {"forget",
+       {},
+       "the cache is forgotten, as after a change of the weights; running requests are preempted",
+       [this](auto&) {
+         scheduler_->reset_prefix_cache(true);
+         return "nothing can be found any more; all that ran wait";
+       },
+       [this](auto&) {
+         return manager_->holds(kBallast) ? "blocks are taken away: give them back first" : "";
+       }}};
+}
+
+std::string SchedulerPage::begin() {
+  scheduler_.reset();
+  pool_ = std::make_unique<BlockPool>(settings_.num_blocks, settings_.block_size);
+  manager_ = std::make_unique<KvCacheManager>(*pool_);
+  scheduler_ = std::make_unique<Scheduler>(*manager_, settings_.scheduler());
+  seen_.clear();
+  last_ = {};
+  ended_.clear();
+  used_.clear();
+  shortage_.reset();
+  num_passes_ = 0;
+  num_found_ = num_looked_up_ = 0;
+  next_token_ = 1000;
+  look();
+  const bool first = settings_.order == Order::kFirstCome;
+  return fmt::format("{} of {}, {} a pass, {}{}", kv::count_of(settings_.num_blocks, "block"),
+                     settings_.block_size, kv::count_of(settings_.budget, "token"),
+                     first ? "first come, first served" : "the most important first",
+                     settings_.no_gate ? ", no admission gate" : "");
+}
+
+std::string SchedulerPage::submit(const std::string& name, const Submitted& wanted) {
+  const auto id = static_cast<int>(seen_.size());
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < wanted.prompt; ++i) {
+    tokens.push_back(i < wanted.shared ? i : (id + 1) * 10'000 + i);
+  }
+  scheduler_->submit(id, tokens, wanted.max_tokens, {.priority = wanted.priority});
+  Seen& seen = seen_.add(name, {});
+  seen.num_prompt = wanted.prompt;
+  seen.max_tokens = wanted.max_tokens;
+  seen.marks.assign(static_cast<size_t>(num_passes_), std::nullopt);
+  return fmt::format("{}: {}, {} to generate; it waits", name, kv::count_of(wanted.prompt, "token"),
+                     wanted.max_tokens);
+}
+
+std::string SchedulerPage::kill(const std::string& name) {
+  Seen& seen = seen_.at(name);
+  scheduler_->finish(seen.hue);
+  std::erase_if(last_.chunks, [&](const Chunk& chunk) { return chunk.id == seen.hue; });
+  return fmt::format("{} is gone, and its blocks are free", name);
+}
+
+void SchedulerPage::check_invariants() const {
+  manager().check();
+  if (const Scheduler* of = scheduler()) of->check();
+}
+
+std::vector<viz::Counter> SchedulerPage::counters() const {
+  const BlockPool& pool = this->pool();
+  int64_t preemptions = 0;
+  for (const Seen& seen : seen_) preemptions += seen.num_preemptions;
+  std::vector<viz::Counter> all{
+      {"passes", num_passes_, "passes", "Forward passes so far."},
+      {"running", std::ssize(running_), "running", "Requests that hold blocks."},
+      {"waiting", std::ssize(waiting_), "waiting",
+       "Requests that hold none: new ones, and preempted ones."},
+      viz::free_counter(pool),
+      {"rows", num_rows(), "budget", "Tokens of the last pass, of those that a pass may have.",
+       fmt::format("{} / {}", num_rows(), settings_.budget)},
+      {"preemptions", preemptions, "preemptions", "Running requests that had to give way."},
+      {"found", num_found_, "found",
+       "Tokens that came from the cache when a request started or resumed.",
+       fmt::format("{} / {}", num_found_, num_looked_up_)},
+      {"ended", std::ranges::count(seen_, true, &Seen::ended)},
+      {"total", pool.num_blocks()},
+  };
+  for (const Seen& seen : seen_) {
+    all.push_back({seen.name + ".generated", seen.generated});
+    all.push_back({seen.name + ".ended", seen.ended});
+    all.push_back({seen.name + ".preempted", seen.num_preemptions});
+  }
+  return all;
+}
+
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {
+  return std::make_unique<SchedulerPage>(context);
+}
+
+}  // namespace lesson08

@@ -1,0 +1,201 @@
+#include "picture.h"
+#include "viz/drawing/pool_motion.h"
+#include "viz/ui.h"
+
+namespace lesson08 {
+namespace {
+
+std::string free_words(int count) {
+  return count == 0 ? "none is free" : fmt::format("{} {} free", count, count == 1 ? "is" : "are");
+}
+
+}  // namespace
+
+Areas::Areas(const viz::Room& room) {
+  constexpr float kGap = 12;
+  const float tall = 0.37f * room.h, wide = 0.41f * room.w;
+  waiting = {0, 0, wide, tall};
+  running = {wide + 2 * kGap, 0, wide, tall};
+  const float x = running.right() + kGap;
+  ended = {x, 0, room.w - x, tall};
+  reason = {0, tall + 6, room.w, 34};
+  const float y = reason.bottom() + 6, left = 0.55f * room.w;
+  legend = {0, room.h - 18, room.w, 18};
+  const float h = legend.y - 6 - y;
+  pass = {0, y, left, 42};
+  times = {0, y + 50, left, h - 50};
+  pool = {left + kGap, y, room.w - left - kGap, h};
+}
+
+Picture::Picture(const SchedulerPage& page, const viz::Room& room)
+    : page_(page),
+      scene_(room),
+      areas_(room),
+      ran_(page.num_passes_ > page.before_.num_passes),
+      preempts_(ran_ && page.shortage_ && page.shortage_->pass == page.num_passes_) {
+  const auto ends_first = [&](const Seen& seen) {
+    return has_ended(seen) && std::ranges::count(page.last_.chunks, seen.hue, &Chunk::id) == 0;
+  };
+  acts_ = preempts_                                             ? kPreemption
+          : ran_ && std::ranges::any_of(page.seen_, ends_first) ? kSuccession
+                                                                : Acts();
+}
+
+viz::Scene Picture::drawn() {
+  draw_pool();
+  draw_lanes();
+  draw_pass();
+  if (areas_.times.h >= 60) draw_times();
+  const auto [words, about] = reason();
+  viz::reason(scene_, areas_.reason, words, about, preempts_ ? Span{0, 0.1f} : acts_.goes);
+  if (preempts_) viz::during(scene_, "note/arrow", {acts_.goes.end, acts_.takes.begin + 0.1f});
+  viz::legend(scene_, areas_.legend, viz::fitting(legend(), areas_.legend.w));
+  const bool starts = !page_.last_.started.empty() || !page_.last_.resumed.empty();
+  scene_.lasts(!ran_ ? 0.3f : preempts_ ? 2.4f : starts ? 1.2f : 0.7f);
+  return std::move(scene_);
+}
+
+/// The blocks, and the requests that hold them.
+void Picture::draw_pool() {
+  const BlockPool& pool = page_.pool();
+  viz::PoolView view = viz::pool_view(pool.block_size(), 1, pool.num_blocks(),
+                                      [&](int32_t id) { return pool.block(id).ref_cnt; });
+  view.show_refs = false;  // a block that is shared has several hues
+  for (viz::BlockView& block : view.blocks) {
+    if (!pool.block(block.id).is_cached || block.ref_cnt > 0) continue;
+    block.state = State::kCached;
+    block.filled = pool.block_size();
+  }
+  for (const int64_t id : page_.running_) {
+    const Seen& seen = page_.seen_of(id);
+    view.add(seen, seen.ids, seen.num_computed);
+  }
+  if (page_.manager().holds(kBallast)) {
+    for (const int32_t id : page_.manager().table(kBallast).block_ids()) {
+      view.at(id).state = State::kReserved;
+    }
+  }
+  const Place& at = areas_.pool;
+  viz::heading(scene_, "pool", {at.x, at.y, at.w, kHeading},
+               fmt::format("the pool: {} of {} free", pool.num_free(),
+                           kv::count_of(pool.num_blocks(), "block")));
+  blocks_ = viz::pool(scene_, view, {at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2});
+  draw_moves();
+}
+
+/// Blocks that were given back go from the cards to the pool.
+void Picture::draw_moves() {
+  for (const Seen& old : page_.before_.seen) {
+    const Seen* now = page_.seen_.find(old.name);
+    const size_t kept = now != nullptr ? now->ids.size() : 0;
+    const bool late = ran_ && now != nullptr && now->ended && acts_.ends.begin > acts_.goes.end;
+    const Span when = late ? Span{acts_.ends.begin - 0.15f, acts_.ends.end} : acts_.gives;
+    for (size_t i = old.ids.size(); i-- > kept;) {
+      const Place to = blocks_.cell(old.ids[i] - 1);
+      const std::string id = fmt::format("{}/entry {}", old.name, i);
+      const Span one = viz::in_turn(when, old.ids.size() - 1 - i, old.ids.size() - kept);
+      for (const char* part : {"", "/id"}) {
+        scene_.leaves(id + part, {to.middle_x() - 8, to.middle_y() - 8, 16, 16}, one);
+      }
+      hint(old.ids[i], one);
+    }
+  }
+}
+
+/// Everything of a block changes then.
+void Picture::hint(int32_t block, Span when) {
+  const std::string id = viz::block_id(block), slots = fmt::format("slot {}/", block);
+  for (viz::Shape& shape : scene_.since(0)) {
+    if (shape.id == id || shape.id.starts_with(id + "/") || shape.id.starts_with(slots)) {
+      shape.during(when);
+    }
+  }
+}
+
+/// Why it is as it is, and the shape that it is about.
+Picture::Reason Picture::reason() const {
+  if (preempts_) return why_preempted();
+  if (const Seen* seen = has_found()) {
+    return {fmt::format("{} {}: {} of its tokens are found in the cache", seen->name,
+                        seen->num_preemptions > 0 ? "is back" : "starts",
+                        page_.scheduler()->request(seen->hue).num_cached),
+            "request " + seen->name};
+  }
+  const auto first = page_.first_in_line();
+  if (!first) return {};
+  const std::string& name = page_.seen_of(first->id).name;
+  if (first->num_needed > first->num_free) {
+    return {fmt::format("{} needs {} to start, {}", name, kv::count_of(first->num_needed, "block"),
+                        free_words(first->num_free)),
+            "request " + name};
+  }
+  if (!ran_ || page_.num_rows() < page_.settings_.budget) return {};
+  return {fmt::format("the pass is full: {} waits for the next one", name), "budget"};
+}
+
+Picture::Reason Picture::why_preempted() const {
+  const Shortage& shortage = *page_.shortage_;
+  const std::vector<int64_t>& victims = page_.last_.preempted;
+  const std::string wanted =
+      fmt::format("{} needs {}, {}: ", page_.seen_of(shortage.id).name,
+                  kv::count_of(shortage.num_wanted, "block"), free_words(shortage.num_free));
+  const std::string victim = page_.seen_of(victims.front()).name, about = "request " + victim;
+  if (victims.size() > 1) return {wanted + "they give way:" + page_.names_of(victims), about};
+  const char* rank =
+      page_.settings_.order == Order::kFirstCome ? "the youngest" : "the least important";
+  return {wanted + (victims.front() == shortage.id
+                        ? fmt::format("it is {}, and gives its {}", rank, shortage.num_given)
+                        : fmt::format("{}, {}, gives its {}", victim, rank, shortage.num_given)),
+          about};
+}
+
+/// The request that started in this pass with tokens from the cache; one that comes back is first.
+/// Null: there is none.
+const Seen* Picture::has_found() const {
+  for (const auto* ids : {&page_.last_.resumed, &page_.last_.started}) {
+    for (const int64_t id : *ids) {
+      const Seen& seen = page_.seen_of(id);
+      if (ran_ && !seen.ended && page_.scheduler()->request(id).num_cached > 0) return &seen;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<viz::LegendEntry> Picture::legend() const {
+  std::vector<viz::LegendEntry> entries{{State::kPrompt, "prompt"},
+                                        {State::kDecode, "decode"},
+                                        {State::kPreempted, "preempted"},
+                                        {State::kFound, "found"},
+                                        {State::kCached, "free, can still be found"}};
+  if (page_.manager().holds(kBallast)) entries.push_back({State::kReserved, "taken away"});
+  return entries;
+}
+
+viz::Scene SchedulerPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
+
+void SchedulerPage::draw(viz::Ui& ui) {
+  if (live_.running()) {
+    buttons(
+        ui,
+        {{"step", "Pass", "step"}, {"step 10", "10 passes", "step 10"}, {"stop", "Stop", "stop"}});
+    return;
+  }
+  form(ui, {"submit", "Submit", "submit " + seen_.free_name()});
+  const bool first = settings_.order == Order::kFirstCome;
+  buttons(ui, {{"step", "Pass", "step"},
+               {"step 10", "10 passes", "step 10"},
+               {"shrink", "Shrink the pool by 4",
+                fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4))},
+               {"grow", "Give them back", "grow"},
+               {"forget", "Forget the cache", "forget"},
+               {"order", first ? "By priority" : "First come",
+                first ? "order priority" : "order first"},
+               {"gate", settings_.no_gate ? "Admission gate" : "No admission gate",
+                settings_.no_gate ? "gate on" : "gate off"}});
+  if (const Seen* seen = seen_.find(selected())) {
+    buttons(ui, {{seen->name + "/kill", "Kill " + seen->name, "kill " + seen->name}});
+  }
+  form(ui, {"live", "Live run", "live"});
+}
+
+}  // namespace lesson08

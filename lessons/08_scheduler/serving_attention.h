@@ -1,0 +1,51 @@
+#pragma once
+
+// Lesson 04's attention, but the device computes the slots, from the tables that it has anyway.
+
+#include <utility>
+
+#include "common/device.h"
+#include "compute_slot_mapping.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
+#include "qwen3/attention.h"
+
+namespace lesson08 {
+
+/// Slots are computed in a pass that reads them, before its first layer writes. A pass that makes
+/// its heads itself (kv::Attention::makes_heads()) finds their places through the block tables, and
+/// then there are none to compute.
+class ServingAttention : public kv::Attention {
+ public:
+  ServingAttention(const kv::ModelConfig& config, lesson03::PagedKvCache& cache)
+      : pass_(config, cache) {}
+
+  /// The tables of the next pass's sequences, which have slots for all of its rows.
+  void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
+    pass_.begin(rows, tables_, arrays);
+    arrays.make_room(slots_, rows.token_ids.size() * sizeof(int64_t));
+  }
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    if (rows.layer == 0 && rows.heads == nullptr) {
+      const lesson04::PagedAttentionArgs args = pass_.args_of(rows);
+      compute_slot_mapping({.first_row = args.first_row,
+                            .seq_len = args.seq_len,
+                            .block_tables = args.block_tables,
+                            .num_seqs = args.num_seqs,
+                            .num_rows = args.num_rows,
+                            .max_blocks_per_seq = args.max_blocks_per_seq,
+                            .block_size = args.cache.block_size,
+                            .slot_mapping = slots_.as<int64_t>()},
+                           stream);
+    }
+    pass_.forward(rows, slots_.as<int64_t>(), stream);
+  }
+  bool makes_heads() const override { return pass_.makes_heads(); }
+
+ private:
+  lesson04::PagedPass pass_;
+  lesson03::BlockTables tables_;
+  kv::DeviceBuffer slots_;  // int64 [num_rows]
+};
+
+}  // namespace lesson08

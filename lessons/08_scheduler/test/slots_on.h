@@ -1,0 +1,43 @@
+#pragma once
+
+// What works out slots, on tables that are on the device. For any device, and for the tables of one
+// group or (lesson 10) of several.
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "lessons/08_scheduler/compute_slot_mapping.h"
+#include "tests/support/readable.h"
+
+/// What a pass brings along. tables: [num_seqs, width]
+struct SlotsInput {
+  std::vector<int32_t> first_row, seq_len, tables;
+  int width = 1, block_size = 1;
+};
+
+/// The num_slots slots that `compute` works out on the device.
+template <class Compute>
+std::vector<int64_t> slots_on(kv::Device device, const SlotsInput& in, int num_slots,
+                              Compute compute) {
+  const kv::Stream stream(device);
+  const auto tables = kv::to_device<int32_t>(in.tables, stream);
+  const auto first = kv::to_device<int32_t>(in.first_row, stream);
+  const auto lengths = kv::to_device<int32_t>(in.seq_len, stream);
+  std::vector<int64_t> slots(static_cast<size_t>(num_slots) + 1, -7);  // one after them
+  const auto out = kv::to_device<int64_t>(slots, stream);
+  compute(lesson08::ComputeSlotMappingArgs{.first_row = first.as<int32_t>(),
+                                           .seq_len = lengths.as<int32_t>(),
+                                           .block_tables = tables.as<int32_t>(),
+                                           .num_seqs = static_cast<int>(in.seq_len.size()),
+                                           .num_rows = in.first_row.back(),
+                                           .max_blocks_per_seq = in.width,
+                                           .block_size = in.block_size,
+                                           .slot_mapping = out.as<int64_t>()},
+          stream);
+  kv::copy_to_host(slots.data(), out.data(), slots.size() * sizeof(int64_t), stream);
+  CHECK(slots.back() == -7);  // nothing is written after the last row
+  slots.pop_back();
+  return slots;
+}

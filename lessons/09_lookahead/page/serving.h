@@ -1,0 +1,107 @@
+#pragma once
+
+// What the page of lesson 09 watches: a scheduler that looks ahead, with its pool; and the engine,
+// which stands still twice in a pass, before it guesses and before it runs.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "viz/live.h"
+#include "viz/names.h"
+
+namespace lesson09 {
+
+struct PageSettings {
+  int num_blocks = 12;
+  int block_size = 4;
+  int num_guesses = 4;
+};
+
+/// A request on the page, also after its end.
+struct Asked : viz::SequenceView {
+  int64_t id = 0;  // the scheduler's
+  std::vector<int32_t> prompt = {};
+  std::vector<int32_t> answer = {};  // what the model says; of a live run: so far
+  int max_answer = 0;                // tokens
+  int num_drawn = 0;                 // of the answer
+  bool ended = false;
+  // As the page's look() found it.
+  bool waits = false;
+  int num_computed = 0, num_slots = 0;  // the latter with guesses
+  std::vector<int32_t> ids = {};        // its blocks
+
+  int num_known() const { return static_cast<int>(prompt.size()) + num_drawn; }
+  int max_slots() const { return static_cast<int>(prompt.size()) + max_answer - 1; }
+  std::vector<int32_t> known() const;
+};
+
+/// What a drafter was asked, and what it said.
+struct Draft {
+  int most = 0;
+  std::vector<int32_t> tokens;
+};
+
+/// The lesson's drafter, watched.
+class WatchedDrafter : public Drafter {
+ public:
+  /// Called before each guess. False: the run is cancelled, and nothing is guessed.
+  using Before = std::function<bool()>;
+  explicit WatchedDrafter(Before before = [] { return true; }) : before_(std::move(before)) {}
+  std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens, int most) override;
+
+  /// By request, since the last clear().
+  const std::map<int64_t, Draft>& drafts() const { return drafts_; }
+  void clear() { drafts_.clear(); }
+
+ private:
+  NgramDrafter ngrams_;
+  Before before_;
+  std::map<int64_t, Draft> drafts_;
+};
+
+/// A pool and its scheduler, without a model: the page knows the answers.
+struct Serving {
+  explicit Serving(const PageSettings& settings);
+  /// The tokens of `num_rows` rows with logits, as long as the request wants one. Returns how many
+  /// were drawn.
+  int give(const Asked& asked, int num_rows);
+
+  BlockPool pool;
+  LookaheadManager manager;  // borrows the pool
+  WatchedDrafter drafter;
+  LookaheadScheduler scheduler;  // borrows both
+  std::map<int64_t, int> num_drawn;
+  std::vector<int> gains;  // [passes] tokens drawn
+};
+
+/// The engine, watched.
+class LiveLookahead : public viz::Live {
+ public:
+  using Live::Live;
+
+  /// One greedy request. Throws UserError for what the engine refuses.
+  void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
+
+  const LookaheadManager& manager() const { return *engine<LookaheadEngine>().manager(); }
+  /// The engine's own. Null: the run has ended.
+  const LookaheadScheduler* scheduler() const { return finished() ? nullptr : scheduler_; }
+  const WatchedDrafter& drafter() const { return *drafter_; }
+  /// The pass that it stands before. Null: it stands before a guess, or has ended.
+  const SchedulerOutput* pass() const { return finished() ? nullptr : pass_; }
+  /// Generated so far.
+  const std::vector<int32_t>& answer() const { return answer_; }
+
+ private:
+  const LookaheadScheduler* scheduler_ = nullptr;  // while the engine serves
+  const SchedulerOutput* pass_ = nullptr;
+  WatchedDrafter* drafter_ = nullptr;  // the engine's
+  std::vector<int32_t> answer_;
+};
+
+}  // namespace lesson09

@@ -1,0 +1,287 @@
+#include "viz/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "viz/ui.h"
+#include "windows.h"
+
+namespace lesson10 {
+namespace {
+
+constexpr int kMostEntries = 64;  // of a table
+constexpr char kPrompt[] = "we sat by the sea and the sun was low";
+// What a request says when it goes on, from its token of this place on.
+constexpr const char* kStory[] = {"and", "so",  "it",  "was", "one", "day", "we",  "had",
+                                  "the", "sea", "at",  "our", "own", "but", "as",  "the",
+                                  "sun", "set", "in",  "the", "fog", "no",  "man", "saw",
+                                  "how", "far", "off", "it",  "lay", "to",  "us",  "all"};
+
+std::string blocks_told(int64_t count) { return kv::count_of(count, "block"); }
+
+}  // namespace
+
+WindowsPage::WindowsPage(const viz::PageContext& context)
+    : PoolPage({.lesson = "10",
+                .title = "Windows",
+                .summary = "Some layers see only the last tokens. Their blocks fall out of the "
+                           "window, and go back to the pool that all layers share."},
+               context) {
+  declare_own(requests());
+  declare_own(
+      {anew("window", {viz::number("KEYS", 1, 64)},
+            "start anew: a query of a sliding group sees KEYS keys, its own included",
+            &PageSettings::window),
+       anew("groups", {viz::number("COUNT", 0, 3)},
+            "start anew, with COUNT sliding groups of layers beside that of full attention",
+            &PageSettings::num_sliding),
+       anew("pool", {viz::number("BLOCKS", 1, 128), viz::number("SIZE", 1, 16)},
+            "start anew with BLOCKS of SIZE tokens, for all groups together",
+            &PageSettings::num_blocks, &PageSettings::block_size),
+       {"live",
+        {viz::text("PROMPT").field("prompt", "Once upon a time there was a little dog"),
+         viz::number("TOKENS", 1, 200).or_else("30")},
+        "the engine goes on with PROMPT, TOKENS at most; some layers of the model get the window",
+        [this](auto& w) { return live(w[0].text, w[1].number); }}});
+  declare_steps({"step",
+                 {viz::number("COUNT", 1, 1000).or_else("1")},
+                 "let the engine draw COUNT tokens",
+                 [this](auto& w) { return step(w[0].number); },
+                 [](auto&) { return "there is no live run; `live` begins one"; }});
+  reset();
+}
+
+std::vector<viz::Verb> WindowsPage::requests() {
+  const viz::Argument name = viz::word("NAME");
+  return {
+      {"new",
+       {name, viz::text("PROMPT").field("prompt", kPrompt)},
+       "request NAME comes with PROMPT, a word a token: what all groups have of it is found, the "
+       "rest computed in one pass",
+       [this](auto& w) { return add(w[0].text, vocabulary_.tokens(w[1].text)); },
+       [this](auto& w) { return why_not_add(w[0].text, viz::words_in(w[1].text)); }},
+      {"continue",
+       {name, viz::word("OTHER"), viz::text("WORDS"), viz::number("TOKENS", 0, 1024).or_else("0")},
+       "request NAME comes with the first TOKENS that OTHER had, or with all of them if it is 0, "
+       "and then WORDS",
+       [this](auto& w) { return add(w[0].text, begun(w[1].text, w[3].number, w[2].text)); },
+       [this](auto& w) {
+         if (!said_.contains(w[1].text)) return "there was no request " + w[1].text;
+         return why_not_add(w[0].text,
+                            static_cast<int>(begun(w[1].text, w[3].number, w[2].text).size()));
+       }},
+      {"append",
+       {name, viz::number("TOKENS", 1, 1024)},
+       "NAME grows by TOKENS in one pass; what fell out of its windows goes back first",
+       [this](auto& w) { return append(w[0].text, w[1].number); },
+       [this](auto& w) { return too_long(shown_.asked.at(w[0].text).num_tokens() + w[1].number); }},
+      {"free",
+       {name},
+       "NAME ends; what its full blocks hold can be found until they are taken",
+       [this](auto& w) { return free(w[0].text); }}};
+}
+
+std::string WindowsPage::begin() {
+  std::vector<KvCacheGroup> groups(1);
+  for (int g = 1; g <= settings_.num_sliding; ++g) groups.push_back({settings_.window, {}});
+  for (int g = 0; g <= settings_.num_sliding; ++g) groups[static_cast<size_t>(g)].layers = {g};
+  pool_ = std::make_unique<BlockPool>(settings_.num_blocks, settings_.block_size);
+  manager_ = std::make_unique<KvCacheCoordinator>(*pool_, std::move(groups));
+  said_.clear();
+  next_id_ = 0;
+  peak_ = 0;
+  shown_ = {};
+  shown_.blocks.resize(static_cast<size_t>(settings_.num_blocks) + 1);
+  look();
+  return fmt::format("{} of {}, for full attention and {} with a window of {}",
+                     blocks_told(settings_.num_blocks), settings_.block_size,
+                     kv::count_of(settings_.num_sliding, "group"), settings_.window);
+}
+
+/// Why the page has no room for tables of num_tokens tokens; empty if it has.
+std::string WindowsPage::too_long(int num_tokens) const {
+  const int entries = lesson03::blocks_for(num_tokens, settings_.block_size);
+  if (entries <= kMostEntries) return {};
+  return fmt::format("its tables would have {} entries, and the page has room for {}", entries,
+                     kMostEntries);
+}
+
+std::string WindowsPage::why_not_add(const std::string& name, int num_tokens) const {
+  if (num_tokens == 0) return "there are no words";
+  const std::string why = too_long(num_tokens);
+  return why.empty() ? shown_.asked.why_not_add(name) : why;
+}
+
+/// The first tokens of what another request had, and then these words.
+std::vector<int32_t> WindowsPage::begun(const std::string& other, int num_tokens,
+                                        const std::string& words) {
+  std::vector<int32_t> tokens = said_.at(other);
+  if (num_tokens > 0) tokens.resize(std::min(tokens.size(), static_cast<size_t>(num_tokens)));
+  const std::vector<int32_t> rest = vocabulary_.tokens(words);
+  tokens.insert(tokens.end(), rest.begin(), rest.end());
+  return tokens;
+}
+
+std::string WindowsPage::add(const std::string& name, std::vector<int32_t> tokens) {
+  Asked asked;
+  asked.tokens = std::move(tokens);
+  asked.id = next_id_;
+  const ComputedBlocks computed = manager_->get_computed_blocks(asked.tokens, asked.hashes);
+  asked.num_found = computed.num_tokens;
+  Lookup lookup = look_up(asked, computed);
+  const int64_t evicted = pool_->metrics().num_evicted;
+  if (!manager_->allocate_slots(asked.id, asked.num_tokens() - computed.num_tokens, computed)) {
+    kv::user_error("new {}: too few blocks are free ({}); nothing has changed", name,
+                   pool_->num_free());
+  }
+  ++next_id_;
+  manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
+  const Asked& added = shown_.asked.add(name, std::move(asked));
+  said_[name] = added.tokens;
+  lookup.name = name;
+  lookup.hue = added.hue;
+  shown_.lookup = std::move(lookup);
+  tell(name, told_of(shown_.lookup));
+  const int64_t gone = pool_->metrics().num_evicted - evicted;
+  return fmt::format("{}: {} of {} from the cache{}", name, added.num_found,
+                     kv::count_of(added.num_tokens(), "token"),
+                     gone > 0 ? fmt::format("; {} evicted", blocks_told(gone)) : "");
+}
+
+std::string WindowsPage::append(const std::string& name, int num_tokens) {
+  Asked& asked = shown_.asked.at(name);
+  const int num_before = pool_->num_used();
+  const int64_t was_null = asked.num_null();
+  std::vector<int32_t> grown = asked.tokens;
+  for (int i = 0; i < num_tokens; ++i) {
+    grown.push_back(vocabulary_.tokens(kStory[grown.size() % std::size(kStory)])[0]);
+  }
+  const auto entries = std::ssize(asked.tables[0]);
+  if (!manager_->allocate_slots(asked.id, num_tokens)) {
+    kv::user_error("append {}: too few blocks are free ({}); nothing has changed", name,
+                   pool_->num_free());
+  }
+  asked.tokens = std::move(grown);
+  manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
+  said_[name] = asked.tokens;
+  look();
+  const auto taken = (std::ssize(asked.tables[0]) - entries) * manager_->num_groups();
+  const auto back = num_before + taken - pool_->num_used();
+  tell_fallen(asked, asked.num_null() - was_null, back);
+  return fmt::format("{}: {} more, {} taken, {} back", name, kv::count_of(num_tokens, "token"),
+                     blocks_told(taken), back);
+}
+
+/// `fallen` entries became null blocks, and `back` blocks are free by that: other requests may hold
+/// the rest.
+void WindowsPage::tell_fallen(const Asked& asked, int64_t fallen, int64_t back) {
+  const std::string& name = asked.name;
+  if (fallen > 0) {
+    const std::string where = back == fallen
+                                  ? "back to the pool"
+                                  : fmt::format("{} back to the pool, others hold the rest", back);
+    return tell(name,
+                fmt::format("{} of {} fell out of the window: {}, the null block instead",
+                            blocks_told(fallen), name, where),
+                fmt::format("{}/1/null {}", name, manager_->first_block(asked.id, 1) - 1));
+  }
+  int waiting = 0;  // blocks
+  for (int group = 1; group < manager_->num_groups(); ++group) {
+    waiting += num_skipped(asked) / settings_.block_size - manager_->first_block(asked.id, group);
+  }
+  tell(name,
+       waiting == 0
+           ? fmt::format("the next token of {} sees something of every block", name)
+           : fmt::format("the next token of {} does not see {} any more: {} back when that comes",
+                         name, blocks_told(waiting), waiting == 1 ? "it goes" : "they go"));
+}
+
+std::string WindowsPage::free(const std::string& name) {
+  const int before = pool_->num_used();
+  manager_->free(shown_.asked.at(name).id);
+  shown_.asked.erase(name);
+  tell(name, fmt::format("{} ends: its full blocks can be found until they are taken", name));
+  return fmt::format("free {}: {} back", name, blocks_told(before - pool_->num_used()));
+}
+
+/// What the last command was about, and why it is as it is.
+void WindowsPage::tell(const std::string& name, std::string reason, std::string points_at) {
+  shown_.about = name;
+  shown_.reason = std::move(reason);
+  shown_.points_at = std::move(points_at);
+}
+
+/// With one sliding group each second layer forgets, with more two of three do. The model's own
+/// number of layers says how many groups that makes.
+std::string WindowsPage::live(const std::string& prompt, int max_tokens) {
+  const auto num_prompt = static_cast<int>(live_.request(prompt, 1).prompt.size());
+  if (const std::string why = too_long(num_prompt + max_tokens); !why.empty()) {
+    kv::user_error("live: {}; nothing has changed", why);
+  }
+  PageSettings settings = settings_;
+  const int every = std::min(settings.num_sliding, 2) + 1;
+  std::vector<int> windows;
+  for (int layer = 1; layer <= live_.model().config().num_layers; ++layer) {
+    windows.push_back(layer % every == 0 ? 0 : settings.window);
+  }
+  live_.model().set_windows(std::move(windows));
+  auto engine = std::make_unique<WindowsEngine>(
+      live_.model(),
+      PagedOptions{.block_size = settings.block_size, .num_blocks = settings.num_blocks});
+  settings.num_sliding = static_cast<int>(make_groups(live_.model().config()).size()) - 1;
+  live_.start(std::move(engine), {live_.request(prompt, max_tokens)});  // may refuse
+  settings_ = settings;
+  begin();
+  shown_.asked.add("A", {});
+  follow_engine();
+  return fmt::format("the engine begins with \"{}\"", prompt);
+}
+
+std::string WindowsPage::step(int count) {
+  for (int i = 0; i < count && live_.step(); ++i) follow_engine();
+  if (live_.finished()) return "the run has ended: every block is free";
+  return fmt::format("A draws \"{}\"", live_.text(live_.generated().back().id));
+}
+
+void WindowsPage::check_invariants() const { manager().check(); }
+
+std::vector<viz::Counter> WindowsPage::counters() const {
+  const BlockPool& pool = this->pool();
+  std::vector<viz::Counter> all{
+      {"held", shown_.held, "blocks held", "Blocks that some table holds."},
+      {"full", shown_.full, "if none forgot",
+       "Blocks that would be held if every layer had full attention."},
+      viz::share("saved_permille", shown_.full - shown_.held, shown_.full, "saved",
+                 "Of these, the part that need not be held."),
+      {"peak", peak_, "most held",
+       "Blocks that were held at once at most, in the middle of a pass."},
+      viz::free_counter(pool),
+      {"cached", pool.num_cached(), "can be found", "Blocks with known tokens, held or free."},
+      {"evicted", pool.metrics().num_evicted},
+      {"generated", std::ssize(live_.generated())},
+      {"hit", int64_t{shown_.lookup.num_hit} * settings_.block_size},
+  };
+  for (size_t g = 0; g < shown_.lookup.alone.size(); ++g) {
+    all.push_back(
+        {fmt::format("alone.{}", g), int64_t{shown_.lookup.alone[g]} * settings_.block_size});
+  }
+  for (const Asked& asked : shown_.asked) {
+    all.push_back({asked.name + ".tokens", asked.num_tokens()});
+    all.push_back({asked.name + ".found", asked.num_found});
+    for (size_t g = 0; g < asked.tables.size(); ++g) {
+      const auto null = std::ranges::count(asked.tables[g], BlockPool::kNullBlock);
+      all.push_back(
+          {fmt::format("{}.blocks.{}", asked.name, g), std::ssize(asked.tables[g]) - null});
+      all.push_back({fmt::format("{}.null.{}", asked.name, g), null});
+    }
+  }
+  return all;
+}
+
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {
+  return std::make_unique<WindowsPage>(context);
+}
+
+}  // namespace lesson10

@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "windows.h"
+
+namespace lesson10 {
+int64_t Asked::num_null() const {
+  int64_t count = 0;
+  for (const std::vector<int32_t>& table : tables) {
+    count += std::ranges::count(table, BlockPool::kNullBlock);
+  }
+  return count;
+}
+
+const KvCacheCoordinator& WindowsPage::manager() const {
+  return live_.running() ? *live_.engine<WindowsEngine>().manager() : *manager_;
+}
+
+std::string WindowsPage::word(int32_t token) const {
+  return live_.running() ? live_.word(token) : vocabulary_.word(token);
+}
+
+/// The engine stands still after a token: its slot comes with the next pass.
+void WindowsPage::follow_engine() {
+  // With its last token a request gives its blocks back, and the run has nothing more to show.
+  while (!live_.finished() && !manager().holds(0)) live_.step();
+  if (live_.finished()) {
+    shown_.asked.erase("A");
+    return tell("A", "the run has ended: what its full blocks hold can be found");
+  }
+  Asked& asked = shown_.asked.at("A");
+  asked.tokens = live_.tokens(0);
+  asked.tokens.resize(static_cast<size_t>(manager().table(asked.id).num_tokens()));
+  const int64_t was_null = asked.num_null();
+  look();
+  const int64_t fallen = asked.num_null() - was_null;
+  tell("A", fmt::format("A draws \"{}\"{}", live_.word(live_.generated().back().id),
+                        fallen == 0 ? ""
+                                    : fmt::format("; {} fell out of the window",
+                                                  kv::count_of(fallen, "block"))));
+}
+
+std::string WindowsPage::group_name(int group) const {
+  if (group == 0) return "full";
+  return settings_.num_sliding == 1 ? "window" : fmt::format("window {}", group);
+}
+
+/// The number of its first tokens that no query to come sees, where there is a window.
+int WindowsPage::num_skipped(const Asked& asked) const {
+  return SlidingWindowManager(*pool_, 1, settings_.window).num_skipped_tokens(asked.num_tokens());
+}
+
+/// Asks each group alone, and for each block. `computed`: what they agreed on.
+Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) {
+  const int size = settings_.block_size;
+  Lookup found;
+  found.num_blocks = (asked.num_tokens() - 1) / size;
+  found.num_hit = computed.chain.num_blocks;
+  BlockHashes hashes = asked.hashes;
+  const std::vector<int32_t> full =
+      manager_->full().get_computed_blocks(asked.tokens, hashes).block_ids;
+  const auto num_blocks = static_cast<size_t>(found.num_blocks);
+  for (int group = 0; group < manager().num_groups(); ++group) {
+    std::vector<bool>& has = found.has.emplace_back(num_blocks, false);
+    const auto own = computed.block_ids.begin() + group * found.num_hit;
+    found.used.emplace_back(own, own + found.num_hit);
+    if (group == 0) {
+      for (size_t i = 0; i < full.size(); ++i) has[i] = true;
+      found.alone.push_back(static_cast<int>(full.size()));
+      continue;
+    }
+    int64_t refused = 0;
+    const SlidingWindowManager alone(*pool_, group, settings_.window);
+    found.alone.push_back(static_cast<int>(alone.find_longest_cache_hit(full, refused).size()));
+    // A window of two needs one block: the last one.
+    const SlidingWindowManager one_block(*pool_, group, 2);
+    for (size_t i = 0; i < full.size(); ++i) {
+      has[i] =
+          one_block.find_longest_cache_hit(std::span(full).first(i + 1), refused).size() == i + 1;
+    }
+  }
+  return found;
+}
+
+/// Takes over how all requests and blocks are now.
+Shown WindowsPage::look() {
+  std::set<int32_t> full;  // blocks of group 0
+  for (Held& block : shown_.blocks) block.hues.clear();
+  for (Asked& asked : shown_.asked) {
+    asked.tables.clear();
+    for (int group = 0; group < manager().num_groups(); ++group) {
+      const auto ids = manager().table(asked.id, group).block_ids();
+      asked.tables.emplace_back(ids.begin(), ids.end());
+      for (const int32_t id : ids) {
+        if (id == BlockPool::kNullBlock) continue;
+        Held& block = shown_.blocks.at(static_cast<size_t>(id));
+        block.group = group;
+        block.hues.push_back(asked.hue);
+        if (group == 0) full.insert(id);
+      }
+    }
+  }
+  for (int32_t id = 1; id <= pool().num_blocks(); ++id) {
+    Held& block = shown_.blocks.at(static_cast<size_t>(id));
+    block.can_be_found = pool().block(id).is_cached;
+    if (block.hues.empty() && !block.can_be_found) block.group = -1;
+  }
+  shown_.held = pool().num_used();
+  shown_.full = static_cast<int>(full.size()) * manager().num_groups();
+  peak_ = std::max(peak_, shown_.held);
+  return shown_;
+}
+
+/// What the groups have, and what they agree on.
+std::string WindowsPage::told_of(const Lookup& lookup) const {
+  const int size = settings_.block_size;
+  const auto tokens = [&](int blocks) { return kv::count_of(int64_t{blocks} * size, "token"); };
+  const int full = lookup.alone[0];
+  if (full == 0) return lookup.name + " finds nothing: all of it is computed";
+  if (lookup.num_hit == full) {
+    const bool gone = std::ranges::any_of(
+        lookup.has, [&](const std::vector<bool>& has) { return !has.empty() && !has.front(); });
+    return fmt::format("every group has what it needs of {}{}", tokens(full),
+                       gone ? ": of a window only the last blocks" : "");
+  }
+  std::string words = fmt::format("full attention has {}", tokens(full));
+  for (size_t g = 1; g < lookup.alone.size(); ++g) {
+    if (lookup.alone[g] == full) continue;
+    words += fmt::format(", {} {}", group_name(static_cast<int>(g)),
+                         lookup.alone[g] == 0 ? "nothing" : tokens(lookup.alone[g]));
+  }
+  return words + fmt::format(": {} finds {}", lookup.name,
+                             lookup.num_hit == 0 ? "nothing" : tokens(lookup.num_hit));
+}
+
+}  // namespace lesson10

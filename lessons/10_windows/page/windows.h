@@ -1,0 +1,113 @@
+#pragma once
+
+// The page of lesson 10: a table for each group of layers, the window that slides over the tokens,
+// and what falls out of it. page.cpp: what its commands do; shown.cpp: what the groups hold and
+// have found; scene.cpp, lanes.cpp and lookup.cpp: what it shows.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "viz/pool_page.h"
+
+namespace lesson10 {
+
+struct PageSettings {
+  int num_blocks = 32;
+  int block_size = 4;
+  int window = 8;
+  int num_sliding = 1;  // groups, besides that of full attention
+};
+
+/// A request on the page. All its tokens are computed: a command is a whole pass.
+struct Asked : viz::SequenceView {
+  int64_t id = 0;     // the coordinator's
+  int num_found = 0;  // tokens that it began with
+  std::vector<int32_t> tokens = {};
+  BlockHashes hashes = {};
+  std::vector<std::vector<int32_t>> tables = {};  // [groups][entries], as look() found them
+  int num_tokens() const { return static_cast<int>(tokens.size()); }
+  int64_t num_null() const;  // entries of all tables that are null blocks
+};
+
+/// What each group had of a prompt, when it came.
+struct Lookup {
+  std::string name;  // of the request; empty: there was none yet
+  int hue = 0;
+  int num_blocks = 0;                           // full ones, without the prompt's last token
+  std::vector<std::vector<bool>> has = {};      // [groups][num_blocks]
+  std::vector<int> alone = {};                  // [groups] blocks of its longest hit, were it alone
+  int num_hit = 0;                              // blocks that all groups agreed on
+  std::vector<std::vector<int32_t>> used = {};  // [groups][num_hit] blocks; or the null block
+};
+
+/// A block of the pool.
+struct Held {
+  int group = -1;         // that holds it, or wrote what can be found; -1: none
+  std::vector<int> hues;  // of the requests that hold it
+  bool can_be_found = false;
+};
+
+/// What a picture is made of, of two commands for the motion between them.
+struct Shown {
+  viz::NamedList<Asked> asked{"request", 4};
+  std::vector<Held> blocks = {};  // [num_blocks + 1], by id
+  Lookup lookup = {};
+  std::string about = {};  // the request that the last command was about
+  int held = 0, full = 0;  // blocks; what they would be if no layer forgot
+  std::string reason = {}, points_at = {};
+};
+
+class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
+ public:
+  explicit WindowsPage(const viz::PageContext& context);
+
+  std::vector<viz::Counter> counters() const override;
+  void check_invariants() const override;
+  viz::Scene scene(const viz::Room& room) override;
+  void draw(viz::Ui& ui) override;
+
+ private:
+  // page.cpp
+  std::vector<viz::Verb> requests();
+  std::string begin() override;
+  std::string why_not_add(const std::string& name, int num_tokens) const;
+  std::string too_long(int num_tokens) const;
+  std::string add(const std::string& name, std::vector<int32_t> tokens);
+  std::string append(const std::string& name, int num_tokens);
+  void tell_fallen(const Asked& asked, int64_t fallen, int64_t back);
+  std::string free(const std::string& name);
+  void tell(const std::string& name, std::string reason, std::string points_at = {});
+  std::vector<int32_t> begun(const std::string& other, int num_tokens, const std::string& words);
+
+  std::string live(const std::string& prompt, int max_tokens);
+  std::string step(int count);
+
+  // shown.cpp
+  // Of the page, or of the engine while it runs.
+  const KvCacheCoordinator& manager() const;
+  const BlockPool& pool() const { return manager().pool(); }
+  std::string word(int32_t token) const;
+  void follow_engine();
+  Lookup look_up(const Asked& asked, const ComputedBlocks& computed);
+  Shown look() override;
+  int num_skipped(const Asked& asked) const;
+  std::string told_of(const Lookup& lookup) const;
+  std::string group_name(int group) const;
+
+  friend class Picture;  // picture.h
+
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<KvCacheCoordinator> manager_;       // borrows the pool
+  std::map<std::string, std::vector<int32_t>> said_;  // by all requests that there were
+  int64_t next_id_ = 0;
+  int peak_ = 0;  // blocks held at once
+  Shown shown_;   // as it is, while a command runs
+};
+
+}  // namespace lesson10

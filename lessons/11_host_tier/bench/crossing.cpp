@@ -1,0 +1,99 @@
+#include "crossing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/table.h"
+#include "engine.h"
+
+namespace bench {
+namespace {
+
+using lesson11::BlockMove;
+using lesson11::Way;
+
+constexpr int kRounds = 5;
+constexpr int kBlockSize = 16;
+
+/// Seconds of one pass over so many tokens of a prompt, after `before` that are cached.
+double compute_seconds(kv::Model& model, int before, int tokens) {
+  lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 1 << 20}};
+  serve.choose_on_device = true;
+  lesson08::ServingEngine engine(model, {.block_size = kBlockSize}, serve);
+  const std::vector<kv::Request> requests{kv::request_of_length(before + tokens, 1)};
+  const std::vector<kv::Request> first{kv::request_of_length(std::max(before, 1), 1)};
+  engine.generate(requests);  // warm: the pool has its size
+  std::vector<double> seconds;
+  for (int round = 0; round < kRounds; ++round) {
+    engine.reset_prefix_cache();
+    if (before > 0) engine.generate(first);
+    const auto result = engine.generate(requests);
+    seconds.push_back(result.passes.at(0).seconds);
+  }
+  return kv::median(std::move(seconds));
+}
+
+/// Blocks that are loaded from the host.
+class Loads {
+ public:
+  Loads(kv::Model& model, int block_size, int num_blocks)
+      : cache_(model.config(), model.stream(), num_blocks + 1, block_size),
+        host_(cache_.bytes_per_block(), model.device(), num_blocks + 1),
+        swapper_(cache_, host_, model.stream()) {
+    cache_.fill(0, model.stream());
+    swap(Way::kOffload, num_blocks);
+  }
+
+  double seconds(int num_blocks) {
+    return kv::median_seconds([&] { swap(Way::kLoad, num_blocks); }, kRounds);
+  }
+
+ private:
+  void swap(Way way, int num_blocks) {
+    std::vector<BlockMove> moves;
+    for (int32_t id = 1; id <= num_blocks; ++id) moves.push_back({id, id});
+    swapper_.wait(swapper_.start(way, moves));
+  }
+
+  lesson11::PagedKvCache cache_;
+  lesson11::HostBlocks host_;
+  lesson11::BlockSwapper swapper_;
+};
+
+std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+
+}  // namespace
+
+nlohmann::json measure_crossing(const kv::Console& console, const kv::BenchOptions& options) {
+  kv::Model model = kv::load_model(options.model);
+  console.print(
+      "Recompute or load, milliseconds: tokens of a prompt in one pass, or their blocks\n\n");
+  const int longest = std::max(options.longest / kBlockSize, 4) * kBlockSize;
+  kv::Table table({"tokens", "computed", fmt::format("after {}", kv::with_commas(longest)),
+                   "host, blocks of 16", "of 256"});
+  nlohmann::json rows = nlohmann::json::array();
+  Loads small(model, kBlockSize, longest / kBlockSize);
+  Loads large(model, 256, std::max(longest / 256, 1));
+  for (int tokens = kBlockSize; tokens <= longest && !kv::interrupted(); tokens *= 4) {
+    const double first = compute_seconds(model, 0, tokens);
+    const double later = compute_seconds(model, longest, tokens);
+    const double host = small.seconds(tokens / kBlockSize);
+    const double of_256 = tokens % 256 == 0 ? large.seconds(tokens / 256) : 0;
+    table.add(
+        {kv::with_commas(tokens), ms(first), ms(later), ms(host), of_256 > 0 ? ms(of_256) : "-"});
+    rows.push_back({{"tokens", tokens},
+                    {"context", longest},
+                    {"compute_seconds", first},
+                    {"compute_after_context_seconds", later},
+                    {"host_seconds", host},
+                    {"host_blocks_of_256_seconds", of_256}});
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+}  // namespace bench

@@ -1,0 +1,254 @@
+#include "swap.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/table.h"
+#include "programs/bench.h"
+#include "qwen3/known_models.h"
+#include "swap_blocks.h"
+#if KV_HAVE_CUDA
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "copies.h"
+#include "kernels/pack_weights.h"
+#include "programs/measure_gpu.h"
+#endif
+
+namespace bench {
+namespace {
+
+using lesson11::BlockMove;
+using lesson11::HostBlocks;
+using lesson11::PagedKvCache;
+using lesson11::SwapBlocksArgs;
+using lesson11::Way;
+
+constexpr int kBlockSize = 16;
+
+std::string name_of(Way way) { return way == Way::kOffload ? "down" : "up"; }
+
+/// Pools of so many blocks, moves between places of no order, and memory in one piece.
+struct Pools {
+  Pools(kv::Device device, int num_blocks, uint64_t seed)
+      : stream(device),
+        cache(kv::known_model("Qwen3-0.6B").config, stream, num_blocks, kBlockSize),
+        host(cache.bytes_per_block(), device, num_blocks),
+        flat(device, static_cast<size_t>(cache.bytes_reserved())),
+        moves(static_cast<size_t>(num_blocks)) {
+    std::mt19937_64 rng(seed);
+    std::vector<int32_t> ids(moves.size());
+    std::iota(ids.begin(), ids.end(), 0);
+    std::ranges::shuffle(ids, rng);
+    for (size_t i = 0; i < ids.size(); ++i) moves[i].device = ids[i];
+    std::ranges::shuffle(ids, rng);
+    for (size_t i = 0; i < ids.size(); ++i) moves[i].host = ids[i];
+    cache.fill(0x5A, stream);
+    kv::fill_bytes(flat.data(), 0x5A, flat.bytes(), stream);
+    stream.synchronize();
+    std::memset(host.data(), 0xA5, host.bytes_per_block() * moves.size());
+  }
+
+  SwapBlocksArgs first(Way way, int num_blocks) {
+    return {.cache = &cache,
+            .host = &host,
+            .way = way,
+            .moves = std::span(moves).first(static_cast<size_t>(num_blocks))};
+  }
+  double bytes_of(const SwapBlocksArgs& args) const {
+    return static_cast<double>(args.moves.size() * host.bytes_per_block());
+  }
+  /// GB per second of a call, waited for.
+  double rate(const SwapBlocksArgs& args, const std::function<void()>& call) const {
+    constexpr int kRepeats = 9;
+    const double seconds = kv::median_seconds([&] { call(), stream.synchronize(); }, kRepeats);
+    return 1e-9 * bytes_of(args) / seconds;
+  }
+
+  kv::Stream stream;
+  PagedKvCache cache;
+  HostBlocks host;
+  kv::DeviceBuffer flat;
+  std::vector<BlockMove> moves;
+};
+
+std::string gb(double rate) { return fmt::format("{:.1f}", rate); }
+
+nlohmann::json measure_sizes(const kv::Console& console, Pools& pools,
+                             std::initializer_list<int> sizes) {
+  const bool cuda = pools.stream.device() == kv::Device::kCuda;
+  kv::Table table({"way", "blocks", "bytes", "swap_blocks", "a copy each", "copies at once",
+                   "one piece", "share"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Way way : {Way::kOffload, Way::kLoad}) {
+    for (const int num_blocks : sizes) {
+      const SwapBlocksArgs args = pools.first(way, num_blocks);
+      const double swap = pools.rate(args, [&] { lesson11::swap_blocks(args, pools.stream); });
+      double pieces = 0, batch = 0, flat = 0;
+#if KV_HAVE_CUDA
+      if (cuda) {
+        pieces = pools.rate(args, [&] { copy_pieces(args, pools.stream); });
+        batch = pools.rate(args, [&] { copy_batch(args, pools.stream); });
+        flat = pools.rate(args, [&] { copy_flat(args, pools.flat, pools.stream); });
+      }
+#endif
+      if (!cuda) {
+        const auto bytes = static_cast<size_t>(pools.bytes_of(args));
+        void* const host = pools.host.data();
+        void* const to = way == Way::kOffload ? host : pools.flat.data();
+        const void* const from = way == Way::kOffload ? pools.flat.data() : host;
+        flat = pools.rate(args, [&] { std::memcpy(to, from, bytes); });
+      }
+      table.add({name_of(way), std::to_string(num_blocks),
+                 kv::human_bytes(static_cast<int64_t>(pools.bytes_of(args))), gb(swap),
+                 cuda ? gb(pieces) : "-", cuda ? gb(batch) : "-", gb(flat),
+                 kv::percent(swap, flat)});
+      rows.push_back({{"way", name_of(way)},
+                      {"blocks", num_blocks},
+                      {"swap_gb_per_second", swap},
+                      {"pieces_gb_per_second", pieces},
+                      {"batch_gb_per_second", batch},
+                      {"flat_gb_per_second", flat}});
+    }
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+#if KV_HAVE_CUDA
+
+/// What a model does in a pass: reads its weights (decodes), or multiplies (a prompt).
+class Passes {
+ public:
+  Passes() : stream_(kv::Device::kCuda), x_(kv::Device::kCuda, 2 * kRows * kDepth) {
+    weights_.emplace_back(kv::Device::kCuda, size_t{1'200'000'000});  // of Qwen3-0.6B
+    std::vector<uint16_t> host(kOut * kDepth);
+    std::mt19937 rng(1);
+    for (uint16_t& w : host) w = static_cast<uint16_t>(0x3C00 + rng() % 0x300);
+    const kv::Matrix matrix{
+        .data = host.data(), .dtype = kv::DType::kBF16, .rows = kOut, .cols = kDepth};
+    packed_ = kv::pack_weights({&matrix, 1}, kv::PackOrder::kStacked, stream_);
+    out_ = kv::DeviceBuffer(kv::Device::kCuda, sizeof(float) * kRows * kOut);
+    scratch_ = kv::DeviceBuffer(kv::Device::kCuda,
+                                kv::matmul_scratch_bytes(kv::Device::kCuda, kRows, kDepth));
+    kv::fill_random(x_, 2, stream_);
+    kv::fill_random(weights_[0], 3, stream_);
+  }
+  double read_seconds() const { return kv::read_seconds(stream_, weights_); }
+  double product_seconds() const {
+    return kv::graph_seconds(stream_, 32, [&](int) {
+      kv::matmul({.x = x_.data(),
+                  .num_rows = kRows,
+                  .k = kDepth,
+                  .weight = {&packed_.matrix, 1},
+                  .out = out_.data(),
+                  .out_stride = kOut,
+                  .scratch = scratch_.data()},
+                 stream_);
+    });
+  }
+
+ private:
+  static constexpr int kRows = 2048, kDepth = 1024, kOut = 6144;
+  kv::Stream stream_;
+  std::vector<kv::DeviceBuffer> weights_;
+  kv::PackedWeights packed_;
+  kv::DeviceBuffer x_, out_, scratch_;
+};
+
+struct Beside {
+  double rate = 0;    // GB per second of the copies, meanwhile
+  double slower = 0;  // the pass: 0.1 is a tenth
+};
+
+/// A thread copies again and again, while this one measures the pass.
+Beside measure_beside(const Pools& pools, double bytes, const std::function<void()>& copy,
+                      double alone, const std::function<double()>& pass_seconds) {
+  std::atomic<bool> stop = false;
+  int batches = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread copies([&] {
+    for (; !stop; batches += 2) {
+      copy();
+      copy();
+      pools.stream.synchronize();
+    }
+  });
+  const double seconds = pass_seconds();
+  stop = true;
+  copies.join();
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  return {.rate = 1e-9 * bytes * batches / time.count(), .slower = seconds / alone - 1};
+}
+
+nlohmann::json measure_passes(const kv::Console& console, Pools& pools) {
+  constexpr int kBlocks = 128;
+  const Passes passes;
+  const double read = passes.read_seconds(), product = passes.product_seconds();
+  console.print(
+      "\nBeside a pass: {} blocks at a time, while weights are read ({:.0f} us) and "
+      "multiplied ({:.0f} us)\n\n",
+      kBlocks, 1e6 * read, 1e6 * product);
+  kv::Table table({"way", "copied by", "alone", "beside reads", "reads slower", "beside products",
+                   "products slower"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Way way : {Way::kOffload, Way::kLoad}) {
+    const auto measure = [&](const std::string& by, const SwapBlocksArgs& args,
+                             const std::function<void()>& copy) {
+      const double alone = pools.rate(args, copy), bytes = pools.bytes_of(args);
+      const Beside reads =
+          measure_beside(pools, bytes, copy, read, [&] { return passes.read_seconds(); });
+      const Beside products =
+          measure_beside(pools, bytes, copy, product, [&] { return passes.product_seconds(); });
+      const auto share = [](double slower) { return fmt::format("{:.1f} %", 100 * slower); };
+      table.add({name_of(way), by, gb(alone), gb(reads.rate), share(reads.slower),
+                 gb(products.rate), share(products.slower)});
+      rows.push_back({{"way", name_of(way)},
+                      {"copied_by", by},
+                      {"gb_per_second", alone},
+                      {"gb_per_second_beside_reads", reads.rate},
+                      {"reads_slower", reads.slower},
+                      {"gb_per_second_beside_products", products.rate},
+                      {"products_slower", products.slower}});
+    };
+    SwapBlocksArgs args = pools.first(way, kBlocks);
+    for (const int ctas : {1, 2, 4, 8, 16, 32, 64, 128}) {
+      args.max_ctas = ctas;
+      measure(kv::count_of(ctas, "CTA"), args, [&] { lesson11::swap_blocks(args, pools.stream); });
+    }
+    measure("copies at once", args, [&] { copy_batch(args, pools.stream); });
+    measure("one piece", args, [&] { copy_flat(args, pools.flat, pools.stream); });
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+#endif
+
+}  // namespace
+
+nlohmann::json measure_swaps(const kv::Console& console, kv::Device device, uint64_t seed) {
+  const bool cuda = device == kv::Device::kCuda;
+  Pools pools(device, cuda ? 512 : 64, seed);
+  console.print("Blocks of {} tokens of Qwen3-0.6B between {} and the host, GB/s\n\n", kBlockSize,
+                kv::describe(device));
+  nlohmann::json all;
+  if (cuda) {
+    all["sizes"] = measure_sizes(console, pools, {1, 16, 128, 512});
+#if KV_HAVE_CUDA
+    all["passes"] = measure_passes(console, pools);
+#endif
+  } else {
+    all["sizes"] = measure_sizes(console, pools, {1, 16, 64});
+  }
+  return all;
+}
+
+}  // namespace bench

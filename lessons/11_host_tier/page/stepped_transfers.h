@@ -1,0 +1,54 @@
+#pragma once
+
+// Transfers that copy when they are told to: for the page, where a pass takes no time, and for
+// tests, where a copy may end at any moment.
+
+#include <deque>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "lessons/11_host_tier/transfers.h"
+
+namespace lesson11 {
+
+class SteppedTransfers final : public Transfers {
+ public:
+  using Copy = std::function<void(Way, const BlockMove&)>;
+  explicit SteppedTransfers(Copy copy) : copy_(std::move(copy)) {}
+
+  Job start(Way way, std::span<const BlockMove> moves) override {
+    if (refuses) throw std::runtime_error("the copies cannot be started");
+    ++started_;
+    for (const BlockMove& move : moves) queue_.push_back({way, move, started_});
+    return started_;
+  }
+  Job completed() override { return queue_.empty() ? started_ : queue_.front().job - 1; }
+  void wait(Job job) override {
+    while (completed() < job) step(1);
+  }
+
+  /// Copies num_blocks blocks more, or as many as wait.
+  void step(int num_blocks) {
+    for (; num_blocks > 0 && !queue_.empty(); --num_blocks) {
+      copy_(queue_.front().way, queue_.front().move);
+      queue_.pop_front();
+    }
+  }
+
+  struct Queued {
+    Way way;
+    BlockMove move;
+    Job job;
+  };
+  const std::deque<Queued>& queue() const { return queue_; }  // blocks to copy, in their order
+  Job started() const { return started_; }
+  bool refuses = false;  // start() throws
+
+ private:
+  Copy copy_;
+  std::deque<Queued> queue_;
+  Job started_ = 0;
+};
+
+}  // namespace lesson11

@@ -1,0 +1,239 @@
+#pragma once
+
+// Two pools and lesson 08's scheduler over them, without a model: blocks hold, in place of K and V,
+// what K and V depend on. A pass writes that, and compares all that it reads.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lessons/11_host_tier/engine.h"
+#include "lessons/11_host_tier/page/stepped_transfers.h"
+#include "tests/support/shortened.h"
+
+namespace lesson11_test {
+
+using namespace lesson11;
+using lesson06::ExtraKeys;
+using lesson07::FreeOrder;
+using lesson08::Chunk;
+using lesson08::SchedulerOptions;
+using Ids = std::vector<int32_t>;
+using Tokens = std::vector<int32_t>;
+using Moves = std::vector<BlockMove>;
+using Chunks = std::vector<Chunk>;
+/// For each token the number of the prefix that ends with it. Equal numbers stand for equal K and
+/// V.
+using Kv = std::vector<int64_t>;
+
+inline size_t at(int64_t n) { return static_cast<size_t>(n); }
+
+struct Sizes {
+  int device = 4, host = 8;  // blocks
+  int block_size = 4;
+  int ahead = 64, min_hits = 0;  // see HostTierOptions
+  CacheManagerOptions cache{};
+  FreeOrder order = FreeOrder::kAppend;  // of the device
+};
+
+class TwoPools {
+ public:
+  explicit TwoPools(const Sizes& sizes = {}, const SchedulerOptions& options = {})
+      : sizes_(sizes),
+        device(sizes.device, sizes.block_size, sizes.order),
+        host(sizes.host, sizes.block_size),
+        contents_{contents(sizes.device), contents(sizes.host)},
+        copies([this](Way way, const BlockMove& move) { copy(way, move); }),
+        manager(device, host, copies, sizes.cache),
+        scheduler(manager, options) {}
+  TwoPools(const TwoPools&) = delete;  // its members point into it
+  TwoPools& operator=(const TwoPools&) = delete;
+
+  /// The first tokens of an endless text.
+  static Tokens prompt(int text, int num_tokens) {
+    Tokens tokens(at(num_tokens));
+    std::iota(tokens.begin(), tokens.end(), 1000 * text);
+    return tokens;
+  }
+  static ExtraKeys keys_of(int salt) {
+    if (salt == 0) return {};
+    return {{lesson07::ExtraKey::Kind::kSalt, std::to_string(salt)}};
+  }
+  /// What K and V of the tokens have to be.
+  Kv kv_of(const Tokens& tokens, int salt = 0) {
+    Kv kv;
+    int64_t prefix = -salt;
+    for (const int32_t token : tokens) {
+      prefix = numbers_.try_emplace({prefix, token}, std::ssize(numbers_) + 1).first->second;
+      kv.push_back(prefix);
+    }
+    return kv;
+  }
+  const Kv& content(Way from, int32_t block) const {  // kOffload: of the device
+    return contents_[from == Way::kOffload ? 0 : 1][at(block)];
+  }
+
+  // Requests that no scheduler knows: all tokens that are not on the device are computed.
+  void run(int64_t id, const Tokens& tokens) {
+    compute(id, tokens);
+    manager.free(id);
+  }
+  void compute(int64_t id, const Tokens& tokens) {
+    BlockHashes hashes;
+    const auto computed = manager.get_computed_blocks(tokens, hashes);
+    const int rest = static_cast<int>(tokens.size()) - computed.num_tokens;
+    kvtest::require(manager.allocate_slots(id, rest, computed).has_value(), "no room to compute");
+    write(id, tokens, computed.num_tokens);
+    manager.cache_blocks(id, tokens, hashes, static_cast<int>(tokens.size()));
+  }
+  void offload() { manager.offload(sizes_.ahead, sizes_.min_hits); }
+  void offload_all() {
+    offload();
+    finish_all();
+  }
+  /// All copies in flight end.
+  void finish_all() {
+    copies.step(1 << 20);
+    manager.complete();
+    manager.check();
+  }
+  bool load(int64_t id, const Tokens& tokens) {
+    int64_t room = device.num_free();
+    return manager.load(id, tokens, {}, room);
+  }
+  /// Tokens that can be found on the device, and blocks of the host after them that a request would
+  /// load.
+  int num_on_device(const Tokens& tokens) {
+    BlockHashes hashes;
+    return manager.get_computed_blocks(tokens, hashes).num_tokens;
+  }
+  /// The copies in flight, in their order.
+  Moves in_flight(Way way) const {
+    Moves moves;
+    for (const auto& queued : copies.queue()) {
+      if (queued.way == way) moves.push_back(queued.move);
+    }
+    return moves;
+  }
+  static Ids queue(const BlockPool& pool) {
+    Ids ids;
+    for (const auto* const block : pool.queue().all()) ids.push_back(block->id);
+    return ids;
+  }
+
+  // Requests of the scheduler.
+  void submit(int64_t id, const Tokens& tokens, int max_tokens = 1,
+              lesson08::RequestOptions options = {}, int salt = 0) {
+    options.extra_keys = keys_of(salt);
+    scheduler.submit(id, tokens, max_tokens, std::move(options));
+    salts_[id] = salt;
+  }
+  /// A step, up to where its pass is done. Copies end only if the pass has to wait for them.
+  Chunks begin_pass(bool worth_loading = true) {
+    manager.complete();
+    if (worth_loading) load_waiting(scheduler, manager);
+    const Chunks chunks = scheduler.schedule().chunks;
+    check();
+    for (const Chunk& chunk : chunks) {
+      const auto& request = scheduler.request(chunk.id);
+      const int end = request.num_computed + chunk.num_tokens;
+      write(chunk.id, first(request.tokens, end), request.num_computed, salts_.at(chunk.id));
+    }
+    for (const Chunk& chunk : chunks) {
+      const auto& request = scheduler.request(chunk.id);
+      Kv kv = contents_of(chunk.id);
+      kv.resize(at(request.num_computed + chunk.num_tokens));
+      kvtest::require(
+          kv == kv_of(first(request.tokens, static_cast<int>(kv.size())), salts_.at(chunk.id)),
+          "a request reads what is not its own");
+    }
+    return chunks;
+  }
+  /// Each request that has its logits gets a token, and ends with its last one.
+  void end_pass(const Chunks& chunks, int32_t token = 7) {
+    scheduler.update(chunks);
+    for (const Chunk& chunk : chunks) {
+      if (!is_there(chunk.id) || !scheduler.wants_token(chunk.id)) continue;
+      scheduler.add_token(chunk.id, token);
+      const auto& request = scheduler.request(chunk.id);
+      if (std::ssize(request.tokens) == request.num_prompt + request.max_tokens) finish(chunk.id);
+    }
+    if (!chunks.empty()) offload();
+    check();
+  }
+  Chunks pass() {
+    Chunks chunks = begin_pass();
+    end_pass(chunks);
+    return chunks;
+  }
+  void finish(int64_t id) {
+    kvtest::require(scheduler.finish(id), "a request is not there");
+    salts_.erase(id);
+  }
+  bool is_there(int64_t id) const { return salts_.contains(id); }
+  const std::map<int64_t, int>& salts() const { return salts_; }  // of the requests
+  /// As a server does: with nothing to run it waits for copies. Returns the number of passes.
+  int run_to_end() {
+    int passes = 0;
+    for (; !scheduler.idle(); ++passes) {
+      kvtest::require(passes < 10'000, "a request is never served");
+      if (pass().empty()) manager.wait_for_load();
+    }
+    return passes;
+  }
+  void check() const {
+    scheduler.check();
+    manager.check();
+  }
+
+ private:
+  static Tokens first(const Tokens& tokens, int n) { return {tokens.begin(), tokens.begin() + n}; }
+  std::vector<Kv> contents(int num_blocks) const {
+    return std::vector<Kv>(at(num_blocks) + 1, Kv(at(sizes_.block_size)));
+  }
+  void copy(Way way, const BlockMove& move) {
+    Kv &on_device = contents_[0][at(move.device)], &in_host = contents_[1][at(move.host)];
+    way == Way::kOffload ? in_host = on_device : on_device = in_host;
+  }
+  /// As a pass would write K and V, after the copies that it has to wait for.
+  void write(int64_t id, const Tokens& tokens, int begin, int salt = 0) {
+    copies.wait(manager.take_write_job());
+    const Kv kv = kv_of(tokens, salt);
+    for (size_t i = at(begin); i < tokens.size(); ++i) {
+      const auto block = manager.table(id).block_ids()[i / at(sizes_.block_size)];
+      contents_[0][at(block)][i % at(sizes_.block_size)] = kv[i];
+    }
+  }
+  Kv contents_of(int64_t id) const {
+    Kv kv;
+    for (const int32_t block : manager.table(id).block_ids()) {
+      const Kv& content = contents_[0][at(block)];
+      kv.insert(kv.end(), content.begin(), content.end());
+    }
+    return kv;
+  }
+
+  Sizes sizes_;
+  std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;  // of prefixes
+  std::map<int64_t, int> salts_;
+
+ public:
+  BlockPool device, host;
+
+ private:
+  std::array<std::vector<Kv>, 2> contents_;  // [device, host][ids][block_size]
+
+ public:
+  SteppedTransfers copies;
+  HostTierManager manager;
+  Scheduler scheduler;
+};
+
+}  // namespace lesson11_test

@@ -1,0 +1,103 @@
+// How fast blocks of Qwen3-0.6B are checked, written to a file and read from it.
+//
+//   lesson12_bench [--device NAME] [--json FILE]
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "checksum_blocks.h"
+#include "common/table.h"
+#include "common/temp_folder.h"
+#include "file_tier.h"
+#include "programs/bench.h"
+#include "programs/report.h"
+#include "qwen3/known_models.h"
+
+namespace {
+
+constexpr int kBlockSize = 16, kNumBlocks = 64, kRepeats = 5;
+
+struct Row {
+  const char* what;
+  double seconds;  // for all blocks
+};
+
+std::vector<Row> measure(kv::Device device) {
+  const kv::Stream stream(device);
+  lesson12::PagedKvCache cache(kv::known_model("Qwen3-0.6B").config, stream, kNumBlocks + 1,
+                               kBlockSize);
+  const lesson12::HostBlocks host(cache.bytes_per_block(), device, kNumBlocks + 1);
+  cache.fill(0x5A, stream);
+  std::memset(host.data(), 0x5A, host.bytes_per_block() * (kNumBlocks + 1));
+  const kv::HostBuffer sums(device, (kNumBlocks + 1) * sizeof(uint64_t));
+  std::vector<lesson12::BlockMove> blocks;
+  for (int32_t id = 1; id <= kNumBlocks; ++id) blocks.push_back({id, id});
+
+  const kv::TempFolder folder;
+  lesson12::BlockFile file(
+      folder.path() / "blocks",
+      {.fingerprint = 1, .block_size = kBlockSize, .bytes_per_block = cache.bytes_per_block()});
+  const std::vector<int32_t> tokens(kBlockSize);
+  const lesson12::BlockKey key{
+      .hash = 1, .parent = {}, .tokens = tokens, .extra_keys = {}, .prefix = 1};
+  const uint64_t sum = lesson12::checksum_of(host.block(1));
+  const auto seconds = [](const auto& call) { return kv::median_seconds(call, kRepeats); };
+  const auto each = [&](const auto& call) {
+    return seconds([&] {
+      for (int32_t id = 1; id <= kNumBlocks; ++id) call(id);
+    });
+  };
+  std::vector<Row> rows;
+  rows.push_back({"checksum on the device", seconds([&] {
+                    lesson12::checksum_blocks(
+                        {.cache = &cache, .blocks = blocks, .checksums = sums.as<uint64_t>()},
+                        stream);
+                    stream.synchronize();
+                  })});
+  rows.push_back(
+      {"checksum in the host", each([&](int32_t id) { lesson12::checksum_of(host.block(id)); })});
+  rows.push_back({"written to the file", each([&](int32_t id) {
+                    if (!file.write(id, key, host.block(id), sum)) throw std::bad_alloc();
+                  })});
+  rows.push_back({"and synced", seconds([&] {
+                    for (int32_t id = 1; id <= kNumBlocks; ++id) {
+                      file.write(id, key, host.block(id), sum);
+                    }
+                    file.sync();
+                  })});
+  rows.push_back(
+      {"read and checked", each([&](int32_t id) { file.read(id, key, host.block(id)); })});
+  return rows;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kv::BenchOptions options;
+  kv::CommandLine command("Lesson 12: checksums of blocks, and blocks in a file.");
+  kv::add_bench_options(command, options);
+  return kv::run_main(command, argc, argv, [&] {
+    const kv::Console console(options.model.json_file);
+    const kv::Device device = kv::resolve_device(options.model.device);
+    const double bytes = 1e-9 * kNumBlocks * kBlockSize *
+                         static_cast<double>(kv::known_model("Qwen3-0.6B")
+                                                 .config.kv_bytes_per_token(static_cast<int64_t>(
+                                                     size_of(kv::activation_dtype(device)))));
+    console.print("{} blocks of {} tokens of Qwen3-0.6B, on {}\n\n", kNumBlocks, kBlockSize,
+                  kv::describe(device));
+    kv::Table table({"block", "us", "GB/s"});
+    nlohmann::json rows = nlohmann::json::array();
+    for (const auto& [what, seconds] : measure(device)) {
+      table.add({what, fmt::format("{:.1f}", 1e6 * seconds / kNumBlocks),
+                 fmt::format("{:.2f}", bytes / seconds)});
+      rows.push_back({{"what", what}, {"seconds_per_block", seconds / kNumBlocks}});
+    }
+    console.write(table.to_string());
+    kv::write_json(options.model.json_file,
+                   {{"lesson", "12"}, {"device", kv::describe(device)}, {"rows", rows}});
+  });
+}

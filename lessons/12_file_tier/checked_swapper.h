@@ -1,0 +1,90 @@
+#pragma once
+
+// Lesson 11's transfers with checksums: each block is checked on the device after it has come back.
+
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "checksum_blocks.h"
+#include "lessons/07_lru_eviction/block_pool.h"
+#include "lessons/11_host_tier/block_swapper.h"
+
+namespace lesson12 {
+
+using lesson07::BlockPool;
+using lesson11::BlockSwapper;
+using lesson11::Job;
+using lesson11::Way;
+
+class CheckedSwapper final : public lesson11::Transfers {
+ public:
+  /// Borrows all four. `pool` is that of the host's blocks.
+  CheckedSwapper(PagedKvCache& cache, const HostBlocks& host, BlockPool& pool,
+                 const kv::Stream& passes)
+      : cache_(cache),
+        pool_(pool),
+        passes_(passes),
+        swapper_(cache, host, passes),
+        computed_(passes.device(), static_cast<size_t>(host.num_ids()) * sizeof(uint64_t)),
+        loaded_(passes.device(), computed_.bytes()) {}
+
+  /// A block that is offloaded gets its checksum before it is copied. A block of the host that is
+  /// loaded is not overwritten before verify() has looked at it.
+  Job start(Way way, std::span<const BlockMove> moves) override {
+    if (way == Way::kOffload) {
+      checksum_blocks({.cache = &cache_, .blocks = moves, .checksums = checksums()}, passes_);
+      return last_ = swapper_.start(way, moves);
+    }
+    loads_.push_back({.job = 0, .moves = {moves.begin(), moves.end()}});
+    try {
+      last_ = loads_.back().job = swapper_.start(way, moves);
+    } catch (...) {
+      loads_.pop_back();
+      throw;
+    }
+    for (const BlockMove& move : moves) pool_.touch({&move.host, 1});
+    return last_;
+  }
+  Job completed() override { return done_ = swapper_.completed(); }
+  void wait(Job job) override { swapper_.wait(job); }
+
+  /// Checks the blocks of the loads that were complete when completed() was called last. Returns
+  /// those that are not on the device as they were computed.
+  std::vector<BlockMove> verify() {
+    std::vector<BlockMove> blocks;
+    for (; !loads_.empty() && loads_.front().job <= done_; loads_.pop_front()) {
+      blocks.insert(blocks.end(), loads_.front().moves.begin(), loads_.front().moves.end());
+    }
+    if (blocks.empty()) return {};
+    auto* const loaded = loaded_.as<uint64_t>();
+    checksum_blocks({.cache = &cache_, .blocks = blocks, .checksums = loaded}, passes_);
+    passes_.synchronize();
+    // The tail first: it is overwritten before its head.
+    for (size_t i = blocks.size(); i-- > 0;) pool_.free_blocks({&blocks[i].host, 1});
+    std::erase_if(
+        blocks, [&](const BlockMove& move) { return loaded[move.host] == checksums()[move.host]; });
+    return blocks;
+  }
+
+  /// [host ids] of the blocks as they were computed; valid when the job of the offload is complete.
+  uint64_t* checksums() const { return computed_.as<uint64_t>(); }
+  Job last() const { return last_; }  // the last job that was started
+  void let_passes_wait(Job job) { swapper_.let_passes_wait(job); }
+  double seconds_per_block() const { return swapper_.seconds_per_block(); }
+
+ private:
+  struct Load {
+    Job job;
+    std::vector<BlockMove> moves;
+  };
+  PagedKvCache& cache_;
+  BlockPool& pool_;
+  const kv::Stream& passes_;
+  BlockSwapper swapper_;
+  kv::HostBuffer computed_, loaded_;  // uint64 [host ids]
+  std::deque<Load> loads_;            // that verify() has not looked at, in their order
+  Job last_ = 0, done_ = 0;
+};
+
+}  // namespace lesson12

@@ -1,0 +1,69 @@
+#include "checksum_blocks.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace lesson12 {
+namespace {
+
+constexpr size_t kWordBytes = sizeof(uint64_t);
+
+/// The sum over bytes whose first word is word `first` of the block.
+uint64_t sum_of(const std::byte* bytes, size_t num_words, uint64_t first) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < num_words; ++i) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + i * kWordBytes, kWordBytes);
+    sum += mixed(word, first + i);
+  }
+  return sum;
+}
+
+/// Bytes of K or V of a block in a layer.
+size_t piece_bytes(const PagedKvCache& cache) {
+  return static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
+}
+
+}  // namespace
+
+uint64_t checksum_of(std::span<const std::byte> block) {
+  if (block.size() % kWordBytes != 0) {
+    throw std::invalid_argument(
+        fmt::format("checksum_of: found {} bytes, wanted words of {}", block.size(), kWordBytes));
+  }
+  return sum_of(block.data(), block.size() / kWordBytes, 0);
+}
+
+void check_blocks(const ChecksumBlocksArgs& args) {
+  PagedKvCache& cache = *args.cache;
+  for (const auto [id, host] : args.blocks) {
+    if (id >= 0 && id < cache.num_blocks()) continue;
+    throw std::out_of_range(fmt::format("checksum_blocks: there is no block {}, the ids end at {}",
+                                        id, cache.num_blocks()));
+  }
+  if (piece_bytes(cache) % kWordBytes != 0) {
+    throw std::invalid_argument(
+        fmt::format("checksum_blocks: K of a block has {} bytes in a layer, wanted words of {}",
+                    piece_bytes(cache), kWordBytes));
+  }
+}
+
+void checksum_blocks_cpu(const ChecksumBlocksArgs& args) {
+  check_blocks(args);
+  const size_t piece_words = piece_bytes(*args.cache) / kWordBytes;
+  for (const auto [id, host] : args.blocks) {
+    uint64_t sum = 0, first = 0;
+    for (int layer = 0; layer < args.cache->num_layers(); ++layer) {
+      const auto [k, v] = args.cache->block(layer, id);
+      for (const void* const piece : {k, v}) {
+        sum += sum_of(static_cast<const std::byte*>(piece), piece_words, first);
+        first += piece_words;
+      }
+    }
+    args.checksums[host] = sum;
+  }
+}
+
+}  // namespace lesson12

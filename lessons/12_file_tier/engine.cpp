@@ -1,0 +1,201 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "fingerprint.h"
+
+namespace lesson12 {
+namespace {
+
+/// Fewer rows say little of what a prompt's tokens take: a pass reads all weights for them.
+constexpr int kRowsToMeasure = 32;
+
+int64_t bytes_per_block(const kv::Model& model, const PagedOptions& options) {
+  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
+  return model.config().kv_bytes_per_token(element) * options.block_size;
+}
+
+std::unique_ptr<BlockFile> open_file(const kv::Model& model, const PagedOptions& options,
+                                     const FileTierOptions& tier) {
+  if (tier.file.empty()) return nullptr;
+  return std::make_unique<BlockFile>(tier.file,
+                                     FileShape{.fingerprint = fingerprint_of(model),
+                                               .block_size = options.block_size,
+                                               .bytes_per_block = bytes_per_block(model, options)});
+}
+
+/// A block for each record of the file, if there is one.
+std::shared_ptr<const HostBlocks> make_memory(const kv::Model& model, const PagedOptions& options,
+                                              const FileTierOptions& tier, const BlockFile* file) {
+  if (file == nullptr) return make_host_blocks(model, options, tier.host);
+  const auto num_records = static_cast<int>(file->found().size()) - 1;
+  if (tier.host.host_blocks > 0 && tier.host.host_blocks < num_records) {
+    kv::user_error(
+        "{} has {} records, and the host shall have {} blocks; give it as many, or another file",
+        tier.file.string(), num_records, tier.host.host_blocks);
+  }
+  const int64_t bytes = bytes_per_block(model, options);
+  const int wanted =
+      std::max({tier.host.host_blocks, num_records,
+                tier.host.host_blocks > 0
+                    ? 0
+                    : lesson11::default_host_blocks(options.num_blocks, bytes,
+                                                    kv::memory_of(kv::Device::kCpu).free)});
+  return std::make_shared<const HostBlocks>(bytes, model.device(), wanted + 1);
+}
+
+}  // namespace
+
+Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
+               const FileTierOptions& tier, std::shared_ptr<const HostBlocks> memory)
+    : model_(model),
+      options_(serve),
+      tier_(tier),
+      max_seq_len_(options.engine.max_seq_len),
+      file_(open_file(model, options, tier)),
+      memory_(memory != nullptr ? memory : make_memory(model, options, tier, file_.get())),
+      pool_(options.num_blocks, options.block_size, serve.free_order),
+      cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
+      host_pool_(memory_->num_ids() - 1, options.block_size, lesson07::FreeOrder::kUnhashedFirst),
+      swapper_(cache_, *memory_, host_pool_, model.stream()),
+      saver_(file_ ? std::make_unique<FileTier>(*file_, *memory_, host_pool_, swapper_.checksums(),
+                                                metrics_)
+                   : nullptr),
+      attention_(model.config(), cache_),
+      manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
+      scheduler_(manager_, serve.scheduler),
+      chooser_(model, serve.choose_on_device),
+      padding_(options.block_size) {
+  pool_.set_event_sink(serve.on_cache_event);
+  padding_.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
+}
+
+Server::~Server() {
+  try {
+    if (file_) flush();
+  } catch (const std::exception&) {  // the next start computes again what the file lacks
+  }
+}
+
+/// Afterwards no copy is in flight, and what has arrived in the host is in the file.
+void Server::settle() {
+  swapper_.wait(swapper_.last());
+  manager_.complete();
+  drop_damaged();
+  if (!saver_) return;
+  saver_->complete(swapper_.last());
+  saver_->finish();
+}
+
+/// Everything that the device has is in the host and in the file, as far as there is room.
+void Server::flush() {
+  settle();
+  offload(pool_.num_blocks(), tier_.host.min_hits_to_offload);
+  settle();
+}
+
+void Server::reset() {
+  settle();
+  scheduler_.reset_prefix_cache(true);
+  if (saver_) saver_->forget_all();
+}
+
+void Server::check(int64_t id, const kv::Request& request) const {
+  kv::check_request(request, id, model_.config());
+  kv::check_seq_len_limit(request, id, max_seq_len_);
+  chooser_.check(id, request);
+  if (request.max_tokens > 0) {
+    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
+  }
+}
+
+void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
+  check(id, request);
+  lesson08::TokenStreams stream;
+  stream.emplace(id, kv::TokenStream(request));
+  streams_.reserve(streams_.size() + 1);
+  scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
+  streams_.merge(stream);  // allocates nothing
+}
+
+bool Server::abort(int64_t id) {
+  streams_.erase(id);
+  const bool was_there = scheduler_.finish(id);
+  if (idle()) manager_.finish_loads();  // of a request that was to begin with them
+  return was_there;
+}
+
+StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
+  if (std::exchange(reset_wanted_, false)) reset();
+  manager_.complete();  // blocks that have been loaded can be found from now on
+  drop_damaged();       // and those that are not as they were computed cannot
+  if (saver_) saver_->complete(swapper_.completed());
+  if (is_worth_loading(tier_.host.policy, rates(), manager_.block_size())) {
+    load_waiting(scheduler_, manager_);
+  }
+  const lesson08::SchedulerOutput& output = scheduler_.schedule();
+  if (output.chunks.empty()) {
+    manager_.wait_for_load();  // nothing to run before it is complete
+    return {.preempted = output.preempted};
+  }
+  if (on_pass) on_pass(scheduler_, output);
+  kv::PassRows rows;
+  for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
+  lesson08::pad_decodes(rows, options_.pad_decodes_to);
+  attention_.set_tables(tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
+  swapper_.let_passes_wait(manager_.take_write_job());
+  run(rows);
+  scheduler_.update(output.chunks);  // blocks that became full can be found from now on
+  StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
+  offload(tier_.host.offload_ahead, tier_.host.min_hits_to_offload);  // beside the next pass
+  return step;
+}
+
+/// The place where a block was changed: in the host's memory, or on its way to the device. Such a
+/// block is lost; if it is needed, it is computed.
+void Server::drop_damaged() {
+  for (const BlockMove& move : swapper_.verify()) {
+    const bool in_host = checksum_of(memory_->block(move.host)) != swapper_.checksums()[move.host];
+    ++(in_host ? metrics_.num_damaged_in_host : metrics_.num_damaged_to_device);
+    pool_.evict_blocks({&move.device, 1});
+    host_pool_.evict_blocks({&move.host, 1});
+  }
+}
+
+void Server::offload(int num_ahead, int min_hits) {
+  manager_.offload(num_ahead, min_hits);
+  if (saver_) saver_->save(swapper_.last());
+}
+
+void Server::run(const kv::PassRows& rows) {
+  const auto begin = std::chrono::steady_clock::now();
+  chooser_.run(rows, attention_);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (rows.num_rows() < kRowsToMeasure) return;
+  seconds_per_token_ = lesson11::smoothed(seconds_per_token_, took.count() / rows.num_rows());
+}
+
+FileTierEngine::FileTierEngine(kv::Model& model, const PagedOptions& options,
+                               const ServeOptions& serve, const FileTierOptions& tier)
+    : EngineOf(
+          model, options, serve,
+          [=, &model](std::span<const kv::Request> requests) {
+            return pool_size(lesson03::blocks_needed(requests, options.block_size), model.config(),
+                             options, serve, model);
+          },
+          [=, &model,
+           memory = tier.file.empty() ? make_host_blocks(model, options, tier.host)
+                                      : nullptr](const PagedOptions& sized) {
+            return std::make_unique<Server>(model, sized, serve, tier, memory);
+          }) {}
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
+  return std::make_unique<FileTierEngine>(model, options);
+}
+
+}  // namespace lesson12

@@ -1,0 +1,97 @@
+#pragma once
+
+// The host's pool in a file: block i of the host is record i. What is offloaded is written by a
+// thread, and the next start begins with what it finds there.
+
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "block_file.h"
+#include "lessons/07_lru_eviction/block_pool.h"
+#include "lessons/11_host_tier/host_blocks.h"
+#include "lessons/11_host_tier/transfers.h"
+
+namespace lesson12 {
+
+using lesson07::BlockPool;
+using lesson11::HostBlocks;
+using lesson11::Job;
+
+/// Counts of blocks since the start.
+struct FileMetrics {
+  int64_t num_restored = 0;         // read from the file by this start
+  int64_t num_damaged_in_file = 0;  // found by this start, and not as they were written
+  int64_t num_saved = 0;
+  int64_t num_not_saved = 0;          // the file could not be written: the disk is full, say
+  int64_t num_damaged_to_host = 0;    // changed on their way from the device to the host
+  int64_t num_damaged_in_host = 0;    // changed in the host's memory
+  int64_t num_damaged_to_device = 0;  // changed on their way back to the device
+};
+
+class FileTier {
+ public:
+  enum class Run {
+    kThread,
+    kAtOnce,  // complete() writes: for platforms without threads, and for tests
+  };
+  /// Borrows all five. The pool is empty, and has a block for each record; the records that are
+  /// whole are read into the host's memory, and can be found in the pool. `checksums` [host ids]
+  /// has the checksum of every block that has arrived in the host. Throws std::invalid_argument for
+  /// a pool with fewer blocks than the file has records, or of another shape, and UserError for a
+  /// file that cannot be changed.
+  FileTier(BlockFile& file, const HostBlocks& host, BlockPool& pool, uint64_t* checksums,
+           FileMetrics& metrics, Run run = Run::kThread);
+  /// Writes what has arrived in the host.
+  ~FileTier();
+  FileTier(const FileTier&) = delete;
+  FileTier& operator=(const FileTier&) = delete;
+
+  /// `job` copies all blocks that the host's pool got since the last call. They are not overwritten
+  /// until they are in the file.
+  void save(Job job);
+  /// All jobs up to `done` are complete: their blocks can be written. Takes note of those that are.
+  void complete(Job done);
+  /// Returns when all blocks that complete() knows of are in the file, and on the disk.
+  void finish();
+  /// Forgets all records, also over a restart. Follows finish(). Throws UserError if the file
+  /// cannot be changed.
+  void forget_all() { file_.clear(); }
+
+  int num_unsaved() const { return num_unsaved_; }
+
+ private:
+  enum class Outcome { kSaved, kNotSaved, kDamaged };
+  struct Save {
+    Job job = 0;
+    int32_t id = 0;
+    RecordKey key;  // a copy: the thread never looks at the pool
+    Outcome outcome = Outcome::kNotSaved;
+  };
+  void check() const;
+  void restore();
+  bool restore_record(int32_t record);
+  void run();
+  Outcome write(const Save& save) noexcept;
+  void take_note(const std::list<Save>& saves);
+
+  BlockFile& file_;
+  const HostBlocks& host_;
+  BlockPool& pool_;
+  uint64_t* checksums_;
+  FileMetrics& metrics_;
+  std::vector<int32_t> fresh_;  // blocks that the pool got since the last save()
+  std::list<Save> arriving_;    // their jobs are not complete
+  int num_unsaved_ = 0;         // in all queues: their blocks are in use in the pool
+
+  std::mutex mutex_;  // guards the next three
+  std::list<Save> queue_;
+  std::list<Save> saved_;
+  bool stop_ = false;
+  std::condition_variable added_, written_;
+  std::thread thread_;  // last: it uses the members above
+};
+
+}  // namespace lesson12

@@ -1,0 +1,16 @@
+#pragma once
+
+// Which model on which device computed K and V.
+
+#include <cstdint>
+
+#include "qwen3/model.h"
+
+namespace lesson12 {
+
+/// A digest of all that K and V of given tokens depend on: every weight, the shape of the model
+/// with its windows, the device and its data type, the kernels chosen now, and on the CPU the bits
+/// of the C library's functions. Reads all weights.
+uint64_t fingerprint_of(const kv::Model& model);
+
+}  // namespace lesson12

@@ -1,0 +1,71 @@
+#pragma once
+
+// What the tests of checksums on both devices share.
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "checksum_blocks.h"
+#include "lessons/11_host_tier/swap_blocks.h"
+#include "tests/support/kv_shape.h"
+
+namespace lesson12_test {
+
+using lesson12::BlockMove;
+using Moves = std::vector<BlockMove>;
+
+/// Blocks of random bytes: the checksum on the device is that of the copy in the host, for some of
+/// the blocks in any order, and the other places stay as they were.
+inline void check_checksums(int kv_heads, int head_dim, int block_size, const kv::Stream& stream,
+                            int num_blocks = 9) {
+  CAPTURE(head_dim);
+  CAPTURE(block_size);
+  constexpr uint64_t kUntouched = 0xABCDEF;
+  lesson12::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, num_blocks,
+                               block_size);
+  const lesson12::HostBlocks host(cache.bytes_per_block(), stream.device(), num_blocks);
+  std::mt19937_64 rng(5);
+  for (int32_t id = 0; id < num_blocks; ++id) {
+    for (std::byte& byte : host.block(id)) byte = static_cast<std::byte>(rng());
+  }
+  Moves all;
+  for (int32_t id = 0; id < num_blocks; ++id) all.push_back({num_blocks - 1 - id, id});
+  lesson11::swap_blocks({.cache = &cache, .host = &host, .way = lesson11::Way::kLoad, .moves = all},
+                        stream);
+  const kv::HostBuffer sums(stream.device(), static_cast<size_t>(num_blocks) * sizeof(uint64_t));
+  const std::span found(sums.as<uint64_t>(), static_cast<size_t>(num_blocks));
+  std::ranges::fill(found, kUntouched);
+  Moves some = all;
+  some.erase(some.begin() + 1);
+  std::swap(some.front(), some.back());
+  lesson12::checksum_blocks({.cache = &cache, .blocks = some, .checksums = found.data()}, stream);
+  stream.synchronize();
+  CHECK(found[1] == kUntouched);
+  for (const BlockMove& move : some) {
+    REQUIRE(found[static_cast<size_t>(move.host)] == lesson12::checksum_of(host.block(move.host)));
+  }
+}
+
+inline void check_refusals(const kv::Stream& stream) {
+  lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 3, 2);
+  const kv::HostBuffer sums(stream.device(), 64);
+  const auto sum = [&](lesson12::PagedKvCache& of, const Moves& blocks) {
+    lesson12::checksum_blocks({.cache = &of, .blocks = blocks, .checksums = sums.as<uint64_t>()},
+                              stream);
+  };
+  CHECK_THROWS_WITH_AS(sum(cache, {{1, 1}, {3, 2}}),
+                       "checksum_blocks: there is no block 3, the ids end at 3", std::out_of_range);
+  CHECK_THROWS_AS(sum(cache, {{-1, 1}}), std::out_of_range);
+  lesson12::PagedKvCache odd(kvtest::shape(1, 1, 1), stream, 3, 1);
+  CHECK_THROWS_AS(sum(odd, {{1, 1}}), std::invalid_argument);
+  CHECK_THROWS_AS(lesson12::checksum_of(std::vector<std::byte>(12)), std::invalid_argument);
+}
+
+}  // namespace lesson12_test

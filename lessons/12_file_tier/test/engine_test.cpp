@@ -1,0 +1,138 @@
+// What a start finds in the file, and the bits of lesson 02.
+
+#include <fstream>
+
+#include "common/error.h"
+#include "restarts.h"
+#include "tests/support/windowed_model.h"
+
+using namespace lesson12_test;
+using lesson11::LoadPolicy;
+using lesson12::FileTierOptions;
+
+namespace {
+
+/// Eight texts of three or four full blocks each.
+std::vector<kv::Request> texts(int num_tokens = 50) {
+  std::vector<kv::Request> requests;
+  for (int i = 0; i < 8; ++i) requests.push_back(kvtest::request_of(num_tokens + i, 12, i));
+  return requests;
+}
+
+struct InFolder {
+  kvtest::TempDir folder;
+  FileTierOptions tier(int host_blocks = 60) const {
+    return {.host = {.host_blocks = host_blocks, .policy = LoadPolicy::kAlways},
+            .file = folder.path() / "blocks"};
+  }
+  kv::Model& model = kvtest::shipped_model();
+};
+
+}  // namespace
+
+TEST_CASE("starts, rounds, pools of any size, hashes that collide: the bits of a flat cache") {
+  check_starts(kvtest::shipped_model(), 16);
+}
+
+TEST_CASE_FIXTURE(InFolder, "a second start computes nothing again") {
+  const auto requests = texts();
+  const auto first = FileTierEngine(model, {.num_blocks = 10}, {}, tier()).generate(requests);
+  FileTierEngine again(model, {.num_blocks = 10}, {}, tier());
+  const auto second = again.generate(requests);
+  kvtest::check_equal(second, first);
+  CHECK(again.server()->metrics().num_restored >= 8 * 3);
+  CHECK(second.counters.kv_rows_computed <= first.counters.kv_rows_computed - 8 * 48);
+}
+
+TEST_CASE_FIXTURE(InFolder, "a start with shorter prompts and default sizes keeps the whole file") {
+  const auto path = tier().file;
+  const FileTierOptions defaults{.file = path};
+  FileTierEngine(model, {}, {}, defaults).generate(texts(200));
+  const auto size = std::filesystem::file_size(path);
+  FileTierEngine shorter(model, {}, {}, defaults);
+  shorter.generate(texts(20));
+  CHECK(shorter.server()->metrics().num_restored >= 8 * 12);
+  CHECK(std::filesystem::file_size(path) >= size);
+}
+
+TEST_CASE_FIXTURE(InFolder,
+                  "a host with fewer blocks than the file is refused, with both numbers") {
+  FileTierEngine(model, {.num_blocks = 10}, {}, tier()).generate(texts());
+  const auto size = std::filesystem::file_size(tier().file);
+  FileTierEngine engine(model, {.num_blocks = 10}, {}, tier(7));
+  CHECK_THROWS_WITH_AS(engine.generate(texts()), doctest::Contains("shall have 7 blocks"),
+                       kv::UserError);
+  CHECK(std::filesystem::file_size(tier().file) == size);
+}
+
+TEST_CASE_FIXTURE(InFolder, "a larger pool makes a new server, which finds what the old one had") {
+  FileTierEngine engine(model, {}, {}, tier(200));
+  engine.generate(texts());
+  engine.generate(texts(120));  // needs more blocks
+  CHECK(engine.server()->metrics().num_restored >= 8 * 3);
+}
+
+TEST_CASE_FIXTURE(InFolder, "a flipped bit in the file costs blocks, and changes nothing") {
+  const auto requests = texts();
+  const auto first = FileTierEngine(model, {.num_blocks = 10}, {}, tier()).generate(requests);
+  const auto size = std::filesystem::file_size(tier().file);
+  int64_t damaged = 0;
+  for (int flip = 1; flip < 12; ++flip) {
+    CAPTURE(flip);
+    const auto at = static_cast<std::streamoff>(4096 + size * static_cast<size_t>(flip) / 13);
+    std::fstream bytes(tier().file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekg(at);
+    const char was = static_cast<char>(bytes.get());
+    bytes.seekp(at);
+    bytes.put(static_cast<char>(was ^ 0x10));
+    bytes.close();
+    FileTierEngine engine(model, {.num_blocks = 10}, {}, tier());
+    kvtest::check_equal(engine.generate(requests), first);
+    damaged += engine.server()->metrics().num_damaged_in_file;
+  }
+  CHECK(damaged > 0);
+}
+
+TEST_CASE_FIXTURE(InFolder, "a flipped bit in the host's memory is found, and changes nothing") {
+  const auto requests = texts();
+  FileTierEngine engine(model, {.num_blocks = 10}, {}, tier());
+  const auto first = engine.generate(requests);
+  for (int32_t id = 1; id <= 60; id += 2) {
+    engine.server()->host_memory().block(id)[1000] ^= std::byte{1};
+  }
+  kvtest::check_equal(engine.generate(requests), first);
+  CHECK(engine.server()->metrics().num_damaged_in_host > 0);
+  CHECK(engine.server()->metrics().num_damaged_to_device == 0);
+}
+
+TEST_CASE_FIXTURE(InFolder, "another model's file is refused, and stays as it was") {
+  FileTierEngine(model, {.num_blocks = 10}, {}, tier()).generate(texts());
+  const kvtest::WindowedModel windowed(20);  // the same weights, other layers
+  kv::Model other = kv::Model::load(windowed.folder(), kv::Device::kCpu);
+  FileTierEngine refused(other, {.num_blocks = 10}, {}, tier());
+  CHECK_THROWS_AS(refused.generate(texts()), kv::UserError);
+  FileTierEngine again(model, {.num_blocks = 10}, {}, tier());
+  again.generate(texts());
+  CHECK(again.server()->metrics().num_restored > 0);
+}
+
+TEST_CASE_FIXTURE(InFolder,
+                  "what is forgotten after a change of the weights is forgotten everywhere") {
+  const auto requests = texts();
+  kv::GenerateResult first;
+  {
+    FileTierEngine engine(model, {.num_blocks = 10}, {}, tier());
+    first = engine.generate(requests);
+    engine.reset_prefix_cache();
+    CHECK(engine.generate(requests).counters.kv_rows_computed == first.counters.kv_rows_computed);
+    engine.reset_prefix_cache();
+    const kv::Request one = kvtest::request_of(3, 1, 9);
+    engine.generate({&one, 1});
+  }
+  FileTierEngine again(model, {.num_blocks = 10}, {}, tier());
+  CHECK(again.generate(requests).counters.kv_rows_computed == first.counters.kv_rows_computed);
+}
+
+TEST_CASE("padded passes and tokens that the device chooses change nothing") {
+  lesson08_test::check_padded<FileTierEngine>(kvtest::shipped_model(), 30);
+}

@@ -1,0 +1,270 @@
+// The host's pool in a file: what is saved, what the next start finds, and each place where a block
+// can be damaged.
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "checked_swapper.h"
+#include "file_changes.h"
+#include "file_tier.h"
+#include "tests/support/kv_shape.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using namespace lesson12;
+using lesson11::BlockMove;
+using lesson12_test::on_file_change;
+using Ids = std::vector<int32_t>;
+using Moves = std::vector<BlockMove>;
+
+constexpr int kBlockSize = 2, kBlocks = 6;
+
+/// A device, a host and a file, with blocks of two layers. Block `id` of the device holds the
+/// numbers that follow from its id.
+struct Places {
+  explicit Places(const std::filesystem::path& path, FileTier::Run run = FileTier::Run::kAtOnce)
+      : stream(kv::Device::kCpu),
+        cache(kvtest::shape(2, 1, 8), stream, kBlocks + 1, kBlockSize),
+        memory(cache.bytes_per_block(), kv::Device::kCpu, kBlocks + 1),
+        file(path, {.fingerprint = 12,
+                    .block_size = kBlockSize,
+                    .bytes_per_block = cache.bytes_per_block()}),
+        pool(kBlocks, kBlockSize, lesson07::FreeOrder::kUnhashedFirst),
+        swapper(cache, memory, pool, stream),
+        tier(file, memory, pool, swapper.checksums(), metrics, run) {
+    std::mt19937 rng(7);
+    for (int32_t id = 1; id <= kBlocks; ++id) {
+      for (int layer = 0; layer < 2; ++layer) {
+        const auto [k, v] = cache.block(layer, id);
+        for (auto* const piece : {static_cast<float*>(k), static_cast<float*>(v)}) {
+          for (int i = 0; i < 8 * kBlockSize; ++i) piece[i] = static_cast<float>(rng());
+        }
+      }
+    }
+  }
+
+  /// Block `id` of the device is offloaded: `num` stands for its prefix and its tokens. Returns the
+  /// block of the host.
+  int32_t offload(int32_t id, int num) {
+    const int32_t host = pool.queue().first(1)[0]->id;
+    const Job job = swapper.start(Way::kOffload, Moves{{id, host}});
+    std::vector<int32_t> ids(1);
+    pool.get_new_blocks(ids);
+    const std::vector<int32_t> tokens(kBlockSize, num);
+    pool.cache_full_block(host, {.hash = static_cast<uint64_t>(num),
+                                 .parent = std::nullopt,
+                                 .tokens = tokens,
+                                 .extra_keys = {},
+                                 .prefix = num});
+    pool.free_blocks(ids);
+    tier.save(job);
+    return host;
+  }
+  void complete() {
+    swapper.wait(swapper.last());
+    tier.complete(swapper.completed());
+    tier.finish();
+  }
+  /// Loads a block of the host, as lesson 11's manager does.
+  Moves load(int32_t host, int32_t id) {
+    swapper.wait(swapper.start(Way::kLoad, Moves{{id, host}}));
+    swapper.completed();
+    return swapper.verify();
+  }
+  bool can_be_found(int num) const {
+    const std::vector<int32_t> tokens(kBlockSize, num);
+    return pool.index().find({.hash = static_cast<uint64_t>(num),
+                              .parent = std::nullopt,
+                              .tokens = tokens,
+                              .extra_keys = {}}) != nullptr;
+  }
+
+  kv::Stream stream;
+  PagedKvCache cache;
+  HostBlocks memory;
+  BlockFile file;
+  BlockPool pool;
+  CheckedSwapper swapper;
+  FileMetrics metrics;
+  FileTier tier;
+};
+
+void flip_bit(std::byte& byte) { byte ^= std::byte{4}; }
+
+struct InFolder {
+  kvtest::TempDir folder;
+  std::filesystem::path path() const { return folder.path() / "blocks"; }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(InFolder, "what is offloaded is in the file, and found by the next start") {
+  for (const auto run : {FileTier::Run::kAtOnce, FileTier::Run::kThread}) {
+    std::filesystem::remove(path());
+    std::vector<std::byte> content;
+    int32_t host = 0;
+    {
+      Places places(path(), run);
+      host = places.offload(3, 30);
+      places.offload(4, 40);
+      CHECK(places.tier.num_unsaved() == 2);
+      CHECK(places.pool.num_used() == 2);  // nothing is written over them yet
+      places.complete();
+      CHECK(places.metrics.num_saved == 2);
+      CHECK(places.pool.num_used() == 0);
+      const auto block = places.memory.block(host);
+      content.assign(block.begin(), block.end());
+    }
+    Places again(path(), run);
+    CHECK(again.metrics.num_restored == 2);
+    CHECK(again.can_be_found(30));
+    CHECK(again.can_be_found(40));
+    CHECK(std::ranges::equal(again.memory.block(host), content));
+    CHECK(again.load(host, 6).empty());
+  }
+}
+
+TEST_CASE_FIXTURE(InFolder, "the next start overwrites first what was written first") {
+  {
+    Places places(path());
+    for (const int num : {10, 20, 30}) {
+      places.offload(num / 10, num);
+      places.complete();
+    }
+  }
+  Places again(path());
+  Ids queue;
+  for (const auto* const block : again.pool.queue().all()) queue.push_back(block->id);
+  CHECK(queue == Ids{3, 2, 1, 6, 5, 4});
+}
+
+TEST_CASE_FIXTURE(InFolder, "damage on the way to the host is found before the block is saved") {
+  Places places(path());
+  const int32_t host = places.offload(1, 10);
+  flip_bit(places.memory.block(host)[100]);
+  places.complete();
+  CHECK(places.metrics.num_damaged_to_host == 1);
+  CHECK(places.metrics.num_saved == 0);
+  CHECK_FALSE(places.can_be_found(10));
+  CHECK(places.pool.num_used() == 0);
+}
+
+TEST_CASE_FIXTURE(InFolder, "damage in the host's memory, or on the way to the device, is found") {
+  Places places(path());
+  const int32_t host = places.offload(1, 10);
+  places.complete();
+  CHECK(places.load(host, 2).empty());
+  CHECK(places.pool.num_used() == 0);
+  flip_bit(places.memory.block(host)[8]);
+  CHECK(places.load(host, 3) == Moves{{3, host}});
+  flip_bit(places.memory.block(host)[8]);
+  // On the way: a block of the device changes between its load and the check.
+  places.swapper.wait(places.swapper.start(Way::kLoad, Moves{{4, host}}));
+  places.swapper.completed();
+  flip_bit(*static_cast<std::byte*>(places.cache.block(1, 4).v));
+  CHECK(places.swapper.verify() == Moves{{4, host}});
+  CHECK(checksum_of(places.memory.block(host)) == places.swapper.checksums()[host]);
+  CHECK(places.pool.num_used() == 0);
+}
+
+TEST_CASE_FIXTURE(InFolder, "damage in the file is found by the start, and never comes back") {
+  int32_t host = 0;
+  {
+    Places places(path());
+    host = places.offload(1, 10);
+    places.offload(2, 20);
+    places.complete();
+  }
+  const auto flip = [&] {
+    auto bytes = lesson12_test::bytes_of(path());
+    const FileLayout layout({.fingerprint = 12, .block_size = kBlockSize, .bytes_per_block = 256});
+    flip_bit(bytes[static_cast<size_t>(layout.content_of(host)) + 17]);
+    lesson12_test::put_bytes(path(), bytes);
+  };
+  flip();
+  {
+    Places places(path());
+    CHECK(places.metrics.num_damaged_in_file == 1);
+    CHECK(places.metrics.num_restored == 1);
+    CHECK_FALSE(places.can_be_found(10));
+    CHECK(places.can_be_found(20));
+  }
+  flip();  // the content is as it was, but the record was erased
+  Places again(path());
+  CHECK(again.metrics.num_damaged_in_file == 0);
+  CHECK(again.metrics.num_restored == 1);
+}
+
+TEST_CASE_FIXTURE(InFolder, "of two records with one content one is kept, and the other erased") {
+  {
+    Places places(path());
+    REQUIRE(places.offload(1, 10) == 6);
+    places.complete();
+    const auto block = places.memory.block(6);
+    RecordKey key;
+    key.hash = 10;
+    key.tokens = {10, 10};
+    key.prefix = 99;
+    REQUIRE(places.file.write(5, key.key(), block, checksum_of(block)));
+  }
+  {
+    Places places(path());
+    CHECK(places.file.found()[5]);
+    CHECK(places.file.found()[6]);
+    CHECK(places.metrics.num_restored == 1);
+    CHECK(places.metrics.num_damaged_in_file == 0);
+  }
+  const Places again(path());
+  CHECK(again.file.found()[5]);
+  CHECK_FALSE(again.file.found()[6]);
+}
+
+TEST_CASE_FIXTURE(InFolder, "a block that cannot be written stays in the host, whatever fails") {
+  for (const auto run : {FileTier::Run::kAtOnce, FileTier::Run::kThread}) {
+    Places places(path(), run);
+    places.offload(1, 10);
+    on_file_change = [](const auto& change) {  // as if memory had run out
+      if (change.kind == lesson12_test::Change::Kind::kWrite) throw std::bad_alloc();
+    };
+    places.complete();
+    on_file_change = nullptr;
+    CHECK(places.metrics.num_not_saved == 1);
+    CHECK(places.can_be_found(10));
+    CHECK(places.pool.num_used() == 0);
+    places.tier.forget_all();
+  }
+}
+
+TEST_CASE_FIXTURE(InFolder, "what was forgotten does not come back") {
+  {
+    Places places(path());
+    places.offload(1, 10);
+    places.complete();
+    places.pool.reset_prefix_cache();
+    places.tier.forget_all();
+  }
+  CHECK(Places(path()).metrics.num_restored == 0);
+}
+
+TEST_CASE_FIXTURE(InFolder, "a pool with fewer blocks than the file has records is refused") {
+  Places places(path());
+  places.offload(1, 10);
+  places.offload(2, 20);
+  places.complete();
+  const kvtest::TempDir other;
+  std::filesystem::copy(path(), other.path() / "blocks");
+  BlockFile file(other.path() / "blocks", places.file.shape());
+  BlockPool small(1, kBlockSize), odd(kBlocks, kBlockSize + 1);
+  FileMetrics metrics;
+  for (BlockPool* const pool : {&small, &odd}) {
+    CHECK_THROWS_AS(FileTier(file, places.memory, *pool, places.swapper.checksums(), metrics),
+                    std::invalid_argument);
+  }
+}

@@ -1,0 +1,43 @@
+#include "programs/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+namespace kv {
+
+void add_bench_options(CommandLine& command, BenchOptions& options) {
+  add_model_options(command, options.model);
+  add_seed_option(command, options.model, "of random data, where there is any");
+  command.value("--longest N", options.longest, "longest sequence; lengths double from 1")
+      .between(1, 1 << 20);
+  add_json_option(command, options.model);
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) throw std::invalid_argument("median: no values");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double median_seconds(const std::function<void()>& f, int repeats) {
+  std::vector<double> times;
+  for (int i = 0; i <= repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (i > 0) times.push_back(time.count());
+  }
+  return median(std::move(times));
+}
+
+Request request_of_length(int length, int max_tokens) {
+  Request request;
+  for (int i = 0; i < length; ++i) request.prompt.push_back(i % 200);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+}  // namespace kv

@@ -1,0 +1,119 @@
+#include "programs/generate.h"
+
+#include <cstdlib>
+#include <limits>
+
+#include "common/error.h"
+#include "programs/streaming.h"
+
+namespace kv {
+
+std::filesystem::path default_model_dir() {
+  const char* named = std::getenv("KV_MODEL");
+  return named && *named ? named : KV_SHIPPED_MODEL_DIR;
+}
+
+void add_model_options(CommandLine& command, GenerateOptions& options) {
+  if (options.model_dir.empty()) options.model_dir = default_model_dir();
+  command.value("--model DIR", options.model_dir,
+                "a Hugging Face folder with a Qwen3 model (default: $KV_MODEL, or the model that "
+                "ships with the course)");
+  command
+      .value("--device NAME", options.device,
+             "where to compute: cpu, cuda, or auto (CUDA if a usable GPU is there)")
+      .one_of({"cpu", "cuda", "auto"});
+  command
+      .value("--kernel NAME", options.kernel,
+             "of attention: fast, or plain, the one that the lessons' texts walk through")
+      .one_of({"fast", "plain"});
+  command
+      .value("--window N", options.window,
+             "another model with the same weights: its layers see the last N tokens; 0: what the "
+             "model's config.json says")
+      .between(0, std::numeric_limits<int32_t>::max());
+  command
+      .value("--full-every N", options.full_every,
+             "with --window: each N-th layer sees all tokens; 0: none does")
+      .between(0, std::numeric_limits<int32_t>::max());
+}
+
+void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help) {
+  command.value("--seed N", options.sampling.seed, help)
+      .between(0, std::numeric_limits<int64_t>::max());
+}
+
+void add_json_option(CommandLine& command, GenerateOptions& options) {
+  command.value("--json FILE", options.json_file,
+                "also write results as JSON; - for standard output");
+}
+
+void add_generate_options(CommandLine& command, GenerateOptions& options) {
+  constexpr int kMost = std::numeric_limits<int32_t>::max();
+  SamplingParams& sampling = options.sampling;
+  command.list("--prompt TEXT", options.prompts, "text to continue; repeat it for several at once")
+      .not_empty();
+  command.value("--max-tokens N", options.max_tokens, "most tokens to generate for each prompt")
+      .between(0, 1 << 20);
+  add_model_options(command, options);
+  add_seed_option(command, options, "the same seed draws the same tokens");
+  command.value("--temperature T", sampling.temperature, "0 takes the likeliest token every time")
+      .real_between(0, 100);
+  command.value("--top-k K", sampling.top_k, "draw from the k likeliest tokens; 0: from all")
+      .between(0, kMost);
+  command
+      .value("--top-p P", sampling.top_p,
+             "draw from the fewest tokens whose probability reaches this")
+      .over(0, 1);
+  add_json_option(command, options);
+}
+
+Kernel kernel_of(const GenerateOptions& options) {
+  return options.kernel == "plain" ? Kernel::kPlain : Kernel::kFast;
+}
+
+/// [num_layers]
+static std::vector<int> windows_of(const GenerateOptions& options, int num_layers) {
+  std::vector<int> windows;
+  for (int layer = 1; layer <= num_layers; ++layer) {
+    const bool full = options.full_every > 0 && layer % options.full_every == 0;
+    windows.push_back(full ? 0 : options.window);
+  }
+  return windows;
+}
+
+Model load_model(const GenerateOptions& options) {
+  const Device device = resolve_device(options.device);
+  ProgressLine progress("loading the model");
+  Model model = Model::load(options.model_dir, device,
+                            [&](int64_t done, int64_t all) { progress.show(done, all); });
+  model.set_kernel(kernel_of(options));
+  if (options.window > 0) model.set_windows(windows_of(options, model.config().num_layers));
+  return model;
+}
+
+std::vector<Request> make_requests(const GenerateOptions& options, const Tokenizer& tokenizer,
+                                   const ModelConfig& config) {
+  validate(options.sampling);
+  std::vector<Request> requests;
+  for (const std::string& prompt : options.prompts) {
+    if (prompt.empty()) user_error("--prompt is empty: give at least one character");
+    Request request{.prompt = tokenizer.encode(prompt),
+                    .max_tokens = options.max_tokens,
+                    .sampling = options.sampling,
+                    .stop_token_ids = config.eos_token_ids};
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+GenerateResult generate_and_print(const Console& console, Engine& engine,
+                                  const Tokenizer& tokenizer, const GenerateOptions& options,
+                                  std::span<const Request> requests) {
+  StreamPrinter printer(console, tokenizer, options.prompts, requests);
+  GenerateResult result = engine.generate(
+      requests, [&](size_t request, int32_t token) { return printer.on_token(request, token); });
+  printer.finish();
+  return result;
+}
+
+}  // namespace kv

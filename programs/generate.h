@@ -1,0 +1,63 @@
+#pragma once
+
+// What the programs that generate text share: their options, loading with progress, and the
+// requests.
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/console.h"
+#include "programs/run_main.h"
+#include "qwen3/engine.h"
+#include "qwen3/model.h"
+#include "qwen3/sampling.h"
+#include "qwen3/tokenizer.h"
+
+namespace kv {
+
+/// What can be asked of a program that generates text.
+struct GenerateOptions {
+  std::vector<std::string> prompts;  // as typed: any bytes, never empty
+  int max_tokens = 64;
+  std::string device = "auto";
+  std::string kernel = "fast";
+  std::filesystem::path model_dir;
+  int window = 0;      // not 0: layers see so many tokens, whatever config.json says;
+  int full_every = 6;  // but each layer whose number (from 1) this divides sees all of them
+  SamplingParams sampling;
+  std::string json_file;  // empty: none; "-": standard output, and people's output goes to stderr
+};
+
+/// The model folder when none is named: $KV_MODEL, or the model that ships with the course.
+std::filesystem::path default_model_dir();
+
+/// --model, --device, --kernel, --window and --full-every.
+void add_model_options(CommandLine& command, GenerateOptions& options);
+/// --seed; `help` says of what.
+void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help);
+/// --json.
+void add_json_option(CommandLine& command, GenerateOptions& options);
+/// These, and --prompt, --max-tokens, --temperature, --top-k and --top-p. The defaults that help
+/// shows are those in `options`.
+void add_generate_options(CommandLine& command, GenerateOptions& options);
+
+/// What --kernel says.
+Kernel kernel_of(const GenerateOptions& options);
+
+/// Loads the model of options.model_dir on options.device. What takes over two seconds shows
+/// progress on standard error.
+Model load_model(const GenerateOptions& options);
+
+/// One request per prompt: its tokens, and the model's end-of-text ids as stop tokens. Throws
+/// UserError for an empty prompt.
+std::vector<Request> make_requests(const GenerateOptions& options, const Tokenizer& tokenizer,
+                                   const ModelConfig& config);
+
+/// Generates for all requests and shows the texts as they come. Ctrl-C cancels what is left.
+GenerateResult generate_and_print(const Console& console, Engine& engine,
+                                  const Tokenizer& tokenizer, const GenerateOptions& options,
+                                  std::span<const Request> requests);
+
+}  // namespace kv

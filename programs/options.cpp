@@ -1,0 +1,166 @@
+#include "programs/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "common/console.h"
+#include "common/error.h"
+
+namespace kv {
+namespace {
+
+template <typename Number>
+bool parses_as(const std::string& text, Number& value) {
+#ifdef __EMSCRIPTEN__  // whose library reads no real numbers
+  if constexpr (std::is_floating_point_v<Number>) {
+    char* stop = nullptr;
+    value = std::strtod(text.c_str(), &stop);
+    return !text.empty() && stop == text.data() + text.size();
+  } else
+#endif
+  {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc() && stop == end;
+  }
+}
+
+/// Refuses what `allowed` does not like; `range` stands in the message and in the help.
+template <typename Allowed>
+CLI::Validator validator(const std::string& range, const std::string& shown,
+                         const Allowed& allowed) {
+  return {[=](std::string& text) {
+            return allowed(text) ? std::string()
+                                 : fmt::format("'{}' is not allowed, wanted {}", text, range);
+          },
+          shown};
+}
+
+template <typename Allowed>
+CLI::Validator real_validator(const std::string& range, const Allowed& allowed) {
+  return validator(range, range, [=](const std::string& text) {
+    double value = 0;
+    return parses_as(text, value) && allowed(value);
+  });
+}
+
+/// "--name TYPE" in its two parts.
+std::pair<std::string, std::string> split(const std::string& name) {
+  const size_t space = name.find(' ');
+  return {name.substr(0, space), name.substr(space + 1)};
+}
+
+}  // namespace
+
+Option& Option::between(int64_t smallest, int64_t largest) {
+  const std::string range = fmt::format("{} to {}", smallest, largest);
+  const bool no_limit = largest >= std::numeric_limits<int32_t>::max();
+  option_->check(validator(range, no_limit ? fmt::format("{} or more", smallest) : range,
+                           [=](const std::string& text) {
+                             int64_t value = 0;
+                             return parses_as(text, value) && value >= smallest && value <= largest;
+                           }));
+  return *this;
+}
+
+Option& Option::real_between(double smallest, double largest) {
+  option_->check(real_validator(fmt::format("{} to {}", smallest, largest), [=](double value) {
+    return value >= smallest && value <= largest;
+  }));
+  return *this;
+}
+
+Option& Option::over(double limit, double largest) {
+  option_->check(real_validator(fmt::format("over {} to {}", limit, largest),
+                                [=](double value) { return value > limit && value <= largest; }));
+  return *this;
+}
+
+Option& Option::one_of(const std::vector<std::string>& names) {
+  std::string range;
+  for (size_t i = 0; i < names.size(); ++i) {
+    range += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
+  }
+  option_->check(validator(range, "", [=](const std::string& text) {
+    return std::find(names.begin(), names.end(), text) != names.end();
+  }));
+  return *this;
+}
+
+Option& Option::not_empty() {
+  option_->check(validator("at least one character", "",
+                           [](const std::string& text) { return !text.empty(); }));
+  return *this;
+}
+
+Option& Option::excludes(const std::string& other) {
+  option_->excludes(app_->get_option(other));
+  return *this;
+}
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+
+CommandLine::CommandLine(const std::string& about, const std::string& program)
+    : app_(std::make_unique<CLI::App>(about + "\n", program)) {
+  app_->get_formatter()->column_width(34);
+}
+
+CommandLine::~CommandLine() = default;
+
+Option CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
+  return {app_.get(), app_->add_flag(name, value, help)};
+}
+
+template <typename T>
+Option CommandLine::value(const std::string& name, T& value, const std::string& help) {
+  const auto [option, type] = split(name);
+  CLI::Option* added = app_->add_option(option, value, help)->type_name(type);
+  // What may be missing has no default, and a folder's is long: the help says it in words.
+  constexpr bool kShown =
+      !std::is_same_v<T, std::optional<int>> && !std::is_same_v<T, std::filesystem::path>;
+  if (kShown) added->capture_default_str();
+  return {app_.get(), added};
+}
+
+template Option CommandLine::value(const std::string&, int&, const std::string&);
+template Option CommandLine::value(const std::string&, uint64_t&, const std::string&);
+template Option CommandLine::value(const std::string&, float&, const std::string&);
+template Option CommandLine::value(const std::string&, double&, const std::string&);
+template Option CommandLine::value(const std::string&, std::string&, const std::string&);
+template Option CommandLine::value(const std::string&, std::filesystem::path&, const std::string&);
+template Option CommandLine::value(const std::string&, std::optional<int>&, const std::string&);
+
+Option CommandLine::list(const std::string& name, std::vector<std::string>& values,
+                         const std::string& help) {
+  const auto [option, type] = split(name);
+  CLI::Option* added = app_->add_option(option, values, help)
+                           ->type_name(type)
+                           ->expected(1)
+                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+                           ->capture_default_str();
+  return {app_.get(), added};
+}
+
+bool CommandLine::parse(int argc, char** argv) {
+  if (app_->get_name().empty()) app_->name(std::filesystem::path(argv[0]).filename().string());
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const Console out("");
+    out.write(app_->help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    user_error("{}; {} --help lists the options", error.what(), app_->get_name());
+  }
+  return true;
+}
+
+}  // namespace kv

@@ -1,0 +1,61 @@
+#include "programs/run_main.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "common/console.h"
+#include "common/error.h"
+#include "common/utf8.h"
+
+namespace kv {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+void on_interrupt(int) {
+  g_interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the program at once
+}
+
+/// One line that a terminal can show, however the message came and whatever it quotes.
+int report(std::string message, int code) {
+  constexpr size_t kMaxBytes = 1000;
+  if (message.size() > kMaxBytes) {
+    size_t end = kMaxBytes / 2;
+    while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not inside of a character
+    size_t rest = message.size() - kMaxBytes / 2;
+    while (rest < message.size() && (message[rest] & 0xC0) == 0x80) ++rest;
+    message.replace(end, rest - end, " [...] ");
+  }
+  std::ranges::replace(message, '\n', ' ');
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", printable(message).c_str());
+  return code;
+}
+
+}  // namespace
+
+bool interrupted() { return g_interrupted != 0; }
+
+int run_main(CommandLine& command, int argc, char** argv, const std::function<void()>& body) {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, and reported as one
+  try {
+    if (command.parse(argc, argv)) body();
+    Console().flush();
+  } catch (const UserError& error) {
+    return report(error.what(), kExitUser);
+  } catch (const DeviceError& error) {
+    return report(error.what(), kExitUser);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory: use a smaller model, fewer prompts or fewer tokens", kExitUser);
+  } catch (const std::exception& error) {
+    return report(fmt::format("internal: {}", error.what()), kExitInternal);
+  }
+  return interrupted() ? kExitInterrupted : kExitOk;
+}
+
+}  // namespace kv

@@ -1,0 +1,27 @@
+#pragma once
+
+// How a program starts and ends.
+
+#include <functional>
+
+#include "programs/options.h"
+
+namespace kv {
+
+/// Exit codes of every program.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitInternal = 1,  // one of our own rules is broken
+  kExitUser = 2,      // wrong input, or the device failed; one line on standard error says what
+  kExitInterrupted = 130,  // Ctrl-C
+};
+
+/// Parses the command line, runs the body, and turns every way to end into an exit code:
+/// wrong options, UserError, DeviceError -> 2; any other exception -> 1; Ctrl-C -> 130. Each error
+/// is one line on standard error. A closed or full standard output is an error too (2).
+int run_main(CommandLine& command, int argc, char** argv, const std::function<void()>& body);
+
+/// True after Ctrl-C. Programs finish what they print and return; a second Ctrl-C ends at once.
+bool interrupted();
+
+}  // namespace kv

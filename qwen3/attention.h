@@ -1,0 +1,65 @@
+#pragma once
+
+// The seam between the model and a lesson.
+//
+// The forward pass computes Q, K and V for this pass's rows. Where K and V are kept, and how they
+// are read back, is what a lesson is about, so the forward pass hands them to this interface.
+
+#include <atomic>
+#include <cstdint>
+
+#include "common/device.h"
+#include "common/kernel.h"
+#include "kernels/qk_norm_rope.h"
+#include "qwen3/pass.h"
+
+namespace kv {
+
+/// The rows of one pass, in one layer. Element type: activation_dtype(device): fp32 on the CPU,
+/// bf16 on CUDA. QK-norm and RoPE have been applied to q and k. All arrays live on the stream's
+/// device, are contiguous, and belong to the model.
+struct AttentionRows {
+  int layer = 0;
+  int window = 0;  // keys that a query of the layer sees, its own included; 0 means no limit
+  int num_rows = 0;
+  const void* q = nullptr;  // [num_rows, num_heads, head_dim]
+  const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim]
+  const void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
+  void* out = nullptr;      // [num_rows, num_heads, head_dim], written by forward()
+  // The same in every layer; see PassRows.
+  int num_seqs = 0;
+  const int32_t* positions = nullptr;  // [num_rows]
+  const int32_t* first_row = nullptr;  // [num_seqs + 1]
+  const int32_t* seq_len = nullptr;    // [num_seqs]
+  Kernel kernel = Kernel::kFast;       // which of an op's kernels to use
+  /// If set, q, k and v are not computed yet: forward() does what qk_norm_rope() would (see
+  /// makes_heads()).
+  const QkNormRopeArgs* heads = nullptr;
+};
+
+class Attention {
+ public:
+  Attention() = default;
+  Attention(const Attention&) = delete;
+  Attention& operator=(const Attention&) = delete;
+  virtual ~Attention() = default;
+
+  /// Called before the layers of each pass. Adds to `arrays` what forward() reads, and says whether
+  /// a CUDA graph may replay the pass and what its launches depend on. Throws for rows that cannot
+  /// be computed; nothing has changed then.
+  virtual void begin_pass(const PassRows& rows, PassArrays& arrays) = 0;
+  /// Called once per layer, in order, 0 to num_layers - 1.
+  virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
+  /// Whether forward() takes rows.heads in place of q, k and v in this pass: norm, rotation and the
+  /// write into the cache are one launch then. Asked on CUDA, for the fast kernels.
+  virtual bool makes_heads() const { return false; }
+
+  /// Unique id, part of the CUDA graph's key: it covers everything that this object never changes.
+  uint64_t id() const { return id_; }
+
+ private:
+  static inline std::atomic<uint64_t> next_id_ = 0;
+  const uint64_t id_ = next_id_++;
+};
+
+}  // namespace kv

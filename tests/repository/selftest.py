@@ -1,0 +1,108 @@
+"""check.py selftest: plants violations of every rule, and wants each to be found, and nothing else."""
+import pathlib
+import tempfile
+
+
+def write(root, name, text):
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+EXERCISE = '## 1. F\n\n`f.cpp`: `int f()`\n\nText.\n\nHint: x.\n\nTests: "f"\n'
+
+PATCH = """--- a/lessons/01_a/ok.h
++++ b/lessons/01_a/ok.h
+@@ -1 +1 @@
+-int a;
++int c;
+"""
+
+
+def selftest(rules):
+    """Plants one violation at a time in an otherwise clean tree."""
+    planted = [
+        ("arrows", "common/x.h", '#include "kernels/y.h"\n'),
+        ("arrows", "kernels/x.cu", '#include "qwen3/y.h"\n'),
+        ("arrows", "kernels/fast/x.cu", '#include "lessons/01_a/y.cuh"\n'),
+        ("arrows", "qwen3/x.cpp", '#include "programs/y.h"\n'),
+        ("arrows", "programs/x.cpp", '#include "viz/y.h"\n'),
+        ("arrows", "viz/x.cpp", '#include "tests/y.h"\n'),
+        ("arrows", "viz/x.cpp", "// as lesson01 does\n"),
+        ("arrows", "lessons/02_b/x.cpp", '#include "lessons/03_c/y.h"\n'),
+        ("arrows", "lessons/02_b/test/x.cpp", '#include "lessons/03_c/y.h"\n'),
+        ("arrows", "lessons/02_b/x.cu", '#include "lessons/01_a/y.cuh"\n'),
+        ("arrows", "lessons/02_b/bench/main.cpp", '#include "tests/support/y.h"\n'),
+        ("arrows", "lessons/02_b/main.cpp", '#include "tools/y.h"\n'),
+        ("arrows", "lessons/02_b/engine.cpp", '#include "viz/pool.h"\n'),
+        ("arrows", "lessons/02_b/x.cpp", "#include <cuda_runtime.h>\n"),
+        ("arrows", "tools/CMakeLists.txt", "target_link_libraries(x PRIVATE kv_lesson01)\n"),
+        ("arrows", "kernels/CMakeLists.txt", "target_link_libraries(x PUBLIC kv::qwen3)\n"),
+        ("arrows", "lessons/02_b/CMakeLists.txt", "kv_lesson(02 b LIBS kv_lesson03)\n"),
+        ("arrows", "lessons/02_b/CMakeLists.txt", "target_sources(b PRIVATE tests/support/x.cpp)\n"),
+        ("house", "lessons/02_b/b_test.cpp", "\n"),
+        ("house", "lessons/02_b/program/x.cpp", "\n"),
+        ("house", "lessons/03_c/p.h", "\n"),
+        ("further", "lessons/02_b/test/further.patch", PATCH.replace("int a;", "int b;")),
+        ("house", "tests/x_test.cpp", 401 * "//\n"),
+        ("house", "tools/x.py", 401 * "#\n"),
+        ("house", "lessons/02_b/x.cuh", '  asm volatile("");\n'),
+        ("house", "common/x.cpp", "const_cast<int&>(x) = 1;\n"),
+        ("house", "lessons/02_b/x.cu", "__global__ void f() {\n" + 69 * "  g();\n" + "}\n"),
+        ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint b;\n```\n"),
+        ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/gone.h -->\n```cpp\nint a;\n```\n"),
+        ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\ntext\n"),
+        ("numbers", "docs/speed.md", "It is 3.2 times as fast.\n"),
+        ("numbers", "docs/speed.md", "| 3.25 |\n\nIt takes 3.24&nbsp;ms.\n"),
+        ("numbers", "docs/speed.md", "<!-- number: a data sheet's -->\n7 TB/s.\n\nAnd 8 TB/s.\n"),
+        ("commands", "README.md", "`./course fly`\n"),
+        ("commands", "README.md", "`./course run 7`\n"),
+        ("commands", "README.md", "[x](docs/none.md)\n"),
+        ("commands", "README.md", "`common/none.h`\n"),
+        ("solutions", "lessons/01_a/README.md", "```cpp\n  return answer(42);\n```\n"),
+        ("solutions", "lessons/01_a/exercise/README.md", EXERCISE + "```\nreturn answer(42);\n```\n"),
+        ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void later();\n};\n"),
+        ("hooks", "lessons/02_b/x.h", "struct X {\n  int of_a_later_lesson = 0;  // of_a_later_lesson\n};\n"),
+        ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),
+        ("hooks", "lessons/02_b/x.h", "struct X {\n  int called(int /*later*/) { return called(1); }\n};\n"),
+        ("browser", "viz/x.cpp", "std::ranges::rotate(x, y);\n"),
+        ("promise", "CMakeLists.txt", "add_compile_options(-ffast-math)\n"),
+    ]
+    clean = {
+        "lessons/01_a/f.cpp": "int f() {\n  // why\n  return answer(42);\n}\n",
+        "lessons/01_a/exercise/README.md": EXERCISE,
+        "lessons/01_a/README.md": "<details>\n```cpp\n  return answer(42);\n```\n</details>\nreturn answer(42);\n",
+        "lessons/01_a/test/further.patch": PATCH,
+        **{f"lessons/03_c/{letter}.h": "\n" for letter in "abcdefghijklmno"},
+        "course": 'case "$1" in\n  run | test) ;;\nesac\n',
+        "lessons/01_a/ok.h": "int a;\n",
+        "tests/ok.cpp": 400 * "//\n",
+        "lessons/02_b/ok.h": '#include "lessons/01_a/ok.h"\n#include "kernels/x.h"\n#include "programs/x.h"\n',
+        "lessons/02_b/page/page.cpp": '#include "viz/x.h"\n#include <cmath>\n',
+        "lessons/02_b/test/ok_test.cpp": '#include "tests/x.h"\n#include "lessons/02_b/ok.h"\nconst_cast<int&>(x) = 1;\n',
+        "lessons/02_b/road/ok.cu": 'asm("");\n',
+        "lessons/02_b/ok.cu": "#include <cuda_fp16.h>\n__global__ void f() {\n" + 68 * "  g();\n" + "}\n// no asm\n",
+        "lessons/02_b/a.h": "class A : B {\n public:\n  void f(int /*x*/) override;\n  int g() { return h_; }\n"
+                            " private:\n  virtual void v() = 0;\n  int h_{0}, hidden_;\n};\nclass C : A {};\n",
+        "lessons/02_b/a.cpp": "void use() { A().g(); v(); }\n",
+        "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
+                      "<!-- number: a data sheet's -->\n7 TB/s\n",
+        "cmake/web/missing_std.h": "KV_IF(find_if)\n",
+        "viz/ok.cpp": "std::ranges::find_if(x, y);\n",
+        "kernels/ok.cpp": '#include "common/x.h"\n',
+        "site/node_modules/x/README.md": "[not ours](none.md)\n",
+        "kernels/CMakeLists.txt": "target_link_libraries(x PUBLIC kv::common)  # not kv::qwen3\n",
+        "README.md": "`./course run 1` [ok](lessons/01_a/ok.h)\n",
+        "lessons/02_b/README.md": "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint a;\n```\n",
+    }
+    for rule, name, text in planted + [(rule, None, None) for rule in rules if rule != "figures"]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, content in clean.items():
+                write(root, path, content)
+            if name:
+                write(root, name, text)
+            found = list(rules[rule](root))
+            if bool(found) != bool(name):
+                yield f"check.py:1: rule {rule} {'missed' if name else 'invented'}: {text or found}"
+

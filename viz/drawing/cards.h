@@ -1,0 +1,45 @@
+#pragma once
+
+// The first screen of a page: its scenarios as cards, each with a small still of where it leads.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "viz/page.h"
+#include "viz/shell/session.h"
+
+namespace viz {
+
+/// All pages, new.
+using PageFactory = std::function<std::vector<std::unique_ptr<Page>>()>;
+
+class Cards {
+ public:
+  /// Scenarios of this page. Live runs come last: they compute, so their stills do.
+  Cards(PageInfo page, std::vector<Scenario> scenarios);
+
+  const std::vector<Scenario>& scenarios() const { return scenarios_; }
+  /// A card for each, "scenario/NAME" with "scenario/NAME/still", and "start": what a click on it
+  /// selects.
+  Scene scene(const Room& room) const;
+  /// Scenes to be drawn small into the cards, of a room of kStill.
+  static constexpr Room kStill{760, 460};
+  const Scene* still(std::string_view name) const;
+  /// Plays one step more of the next scenario that has no still yet, on a page of its own; live
+  /// runs last: they compute. False: all is done.
+  bool draft(const PageFactory& make_pages);
+
+ private:
+  void begin(const PageFactory& make_pages);
+
+  PageInfo page_;
+  std::vector<Scenario> scenarios_;
+  std::vector<Scene> stills_;         // in the same order; empty: none yet
+  size_t drafted_ = 0;                // so many of them are done
+  std::unique_ptr<Session> session_;  // plays the next one
+};
+
+}  // namespace viz

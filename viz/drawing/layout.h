@@ -1,0 +1,34 @@
+#pragma once
+
+// The parts of the window, and what may be wrong with the picture of a page in it: measured, so
+// that a test can demand that nothing is.
+
+#include <string>
+#include <vector>
+
+#include "viz/drawing/scene.h"
+
+namespace viz {
+
+/// The page's picture has most of the window; what is beside and below it has one height and one
+/// width, so that nothing jumps while a scenario plays. In points.
+struct WindowLayout {
+  Place tabs;      // on top
+  Place main;      // the page's picture
+  Place side;      // counters, controls, log
+  Place sentence;  // what the scenario says
+  Place player;    // at the bottom
+};
+WindowLayout window_layout(float width, float height, bool tabs = true);
+
+/// What makes a picture hard to read, each with the ids that it is about: texts that are cut, that
+/// lie on one another, on an edge or beyond the room; boxes that are neither nested nor apart (but
+/// for shapes that may lie over others); too little contrast, in the dark or the light theme; an id
+/// that is there twice. At most 20.
+std::vector<std::string> layout_faults(const Scene& scene);
+
+class Page;
+/// The same in windows of many sizes, and a picture that leaves most of the window empty.
+std::vector<std::string> layout_faults(Page& page);
+
+}  // namespace viz

@@ -1,0 +1,26 @@
+#pragma once
+
+// Scenes as SVG: one as a still, or one after the other as an animation. Light or dark as the
+// reader's system wants it, without script, the same bytes on every machine. Motion is CSS: whoever
+// asked for less of it sees the last scene.
+
+#include <string>
+#include <vector>
+
+#include "viz/drawing/scene.h"
+
+namespace viz {
+
+/// What assistive software reads out, and what a tooltip shows.
+std::string svg_still(const Scene& scene, const std::string& title);
+
+struct Frame {
+  Scene scene;
+  std::string caption;  // below the scene
+  float motion = 0;     // seconds from the frame before to this one
+  float hold = 1;       // seconds until the next one sets out
+};
+/// All scenes have the same room. Plays without end.
+std::string svg_animation(const std::vector<Frame>& frames, const std::string& title);
+
+}  // namespace viz

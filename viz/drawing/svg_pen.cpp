@@ -1,0 +1,188 @@
+#include "viz/drawing/svg_pen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "viz/drawing/palette.h"
+
+namespace viz {
+namespace {
+
+constexpr float kMargin = 16;
+
+std::string hex(Colour colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", colour & 0xFF, colour >> 8 & 0xFF, colour >> 16 & 0xFF);
+}
+
+std::string escaped(std::string_view text) {
+  std::string all;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '<') {
+      all += "&lt;";
+    } else if (c == '&') {
+      all += "&amp;";
+    } else if (c == '"') {
+      all += "&quot;";
+    } else if (code >= 0x20) {
+      all += c;
+    }
+  }
+  return all;
+}
+
+std::string variables(const Theme& theme) {
+  std::string all;
+  for (int ink = static_cast<int>(Ink::kGround); ink < static_cast<int>(Ink::kHue); ++ink) {
+    const Paint one = paint(static_cast<Ink>(ink));
+    all += fmt::format("--{}:{};", svg_name(one), hex(theme(one)));
+  }
+  for (int hue = 0; hue < static_cast<int>(kHues.size()); ++hue) {
+    all += fmt::format("--h{}:{};", hue, hex(theme(full(hue))));
+  }
+  return all;
+}
+
+constexpr std::array<const char*, 9> kInkNames = {"", "g", "p", "c", "l", "d", "t", "m", "e"};
+
+std::string opacity_of(const char* name, float strength) {
+  return strength >= 1 ? "" : fmt::format(" {}='{:.2f}'", name, strength);
+}
+
+std::string fill_of(const Paint& paint) {
+  if (paint.ink == Ink::kNone) return "fill='none'";
+  return fmt::format("fill='{}'{}", svg_colour(paint), opacity_of("fill-opacity", paint.strength));
+}
+
+std::string stroke_of(const Shape& shape) {
+  if (shape.edge.ink == Ink::kNone) return "";
+  return fmt::format(" stroke='{}' stroke-width='{}'{}{}", svg_colour(shape.edge),
+                     svg_number(shape.thickness), opacity_of("stroke-opacity", shape.edge.strength),
+                     shape.dashed ? " stroke-dasharray='4 3'" : "");
+}
+
+std::string rectangle(const Place& at, float radius) {
+  return fmt::format("<rect x='{}' y='{}' width='{}' height='{}' rx='{}'", svg_number(at.x),
+                     svg_number(at.y), svg_number(std::max(at.w, 0.0f)),
+                     svg_number(std::max(at.h, 0.0f)), svg_number(radius));
+}
+
+std::string label(const Shape& shape, const std::string& attributes) {
+  const Place& at = shape.at;
+  const bool right = shape.align == Align::kRight, centre = shape.align == Align::kCentre;
+  return fmt::format("<text{} x='{}' y='{}' font-size='{}'{}{} {}>{}</text>", attributes,
+                     svg_number(centre  ? at.middle_x()
+                                : right ? at.right()
+                                        : at.x),
+                     svg_number(at.middle_y() + 0.36f * shape.size), svg_number(shape.size),
+                     centre  ? " text-anchor='middle'"
+                     : right ? " text-anchor='end'"
+                             : "",
+                     shape.struck ? " text-decoration='line-through'" : "", fill_of(shape.fill),
+                     escaped(shape.text));
+}
+
+std::string line(const Shape& shape, const std::string& attributes) {
+  const Place& at = shape.at;
+  const float length = std::max(std::hypot(at.w, at.h), 1e-3f);
+  const float pull_x = at.middle_x() + at.h / length * 2 * shape.bend;
+  const float pull_y = at.middle_y() - at.w / length * 2 * shape.bend;
+  const std::string way =
+      shape.bend == 0 ? fmt::format("L{} {}", svg_number(at.right()), svg_number(at.bottom()))
+                      : fmt::format("Q{} {} {} {}", svg_number(pull_x), svg_number(pull_y),
+                                    svg_number(at.right()), svg_number(at.bottom()));
+  std::string all = fmt::format("<path{} d='M{} {}{}' fill='none'{}/>", attributes,
+                                svg_number(at.x), svg_number(at.y), way, stroke_of(shape));
+  if (!shape.arrow) return all;
+  const float back = std::max(std::hypot(at.right() - pull_x, at.bottom() - pull_y), 1e-3f);
+  const float x = 8 * (at.right() - pull_x) / back, y = 8 * (at.bottom() - pull_y) / back;
+  return all + fmt::format("<path{} d='M{} {}L{} {}L{} {}Z' {}/>", attributes,
+                           svg_number(at.right()), svg_number(at.bottom()),
+                           svg_number(at.right() - x - y / 2), svg_number(at.bottom() - y + x / 2),
+                           svg_number(at.right() - x + y / 2), svg_number(at.bottom() - y - x / 2),
+                           fill_of(shape.edge));
+}
+
+}  // namespace
+
+std::string svg_number(float value) {
+  const double tenths = std::floor(static_cast<double>(value) * 10 + 0.501);
+  std::string text = fmt::format("{:.1f}", tenths / 10);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text == "-0" ? "0" : text;
+}
+
+std::string svg_name(const Paint& paint) {
+  if (paint.ink != Ink::kHue) return kInkNames[static_cast<size_t>(paint.ink)];
+  const auto n = static_cast<int>(kHues.size());
+  return fmt::format("h{}", (paint.hue % n + n) % n);
+}
+
+std::string SvgPen::draw(const Shape& shape, const std::string& attributes) {
+  switch (shape.kind) {
+    case Shape::Kind::kBox:
+      return box(shape, attributes);
+    case Shape::Kind::kText:
+      return label(shape, attributes);
+    default:
+      return line(shape, attributes);
+  }
+}
+
+std::string SvgPen::box(const Shape& shape, const std::string& attributes) {
+  return fmt::format("{}{} {}{}/>{}", rectangle(shape.at, shape.radius), attributes,
+                     fill_of(shape.fill), stroke_of(shape), pattern(shape, attributes));
+}
+
+std::string SvgPen::pattern(const Shape& shape, const std::string& attributes) {
+  if (shape.pattern == Pattern::kPlain) return "";
+  const Paint ink = shape.edge.ink == Ink::kNone ? paint(Ink::kDim) : shape.edge;
+  if (shape.pattern == Pattern::kCrossed) {
+    const Place& at = shape.at;
+    return fmt::format("<path{} d='M{} {}L{} {}M{} {}L{} {}' stroke='{}' stroke-opacity='.45'/>",
+                       attributes, svg_number(at.x), svg_number(at.y), svg_number(at.right()),
+                       svg_number(at.bottom()), svg_number(at.x), svg_number(at.bottom()),
+                       svg_number(at.right()), svg_number(at.y), svg_colour(ink));
+  }
+  patterns_.emplace(shape.pattern, svg_name(ink));
+  return fmt::format("{}{} fill='url(#{}-{})'/>", rectangle(shape.at, shape.radius), attributes,
+                     shape.pattern == Pattern::kHatched ? "hatched" : "dotted", svg_name(ink));
+}
+
+std::string SvgPen::definitions() const {
+  std::string all;
+  for (const auto& [pattern, ink] : patterns_) {
+    if (pattern == Pattern::kHatched) {
+      all += fmt::format(
+          "<pattern id='hatched-{0}' width='6' height='6' patternUnits='userSpaceOnUse' "
+          "patternTransform='rotate(45)'><path d='M0 0V6' stroke='var(--{0})' stroke-width='2.4' "
+          "stroke-opacity='.45'/></pattern>",
+          ink);
+    } else {
+      all += fmt::format(
+          "<pattern id='dotted-{0}' width='8' height='8' patternUnits='userSpaceOnUse'>"
+          "<circle cx='4' cy='4' r='1.3' fill='var(--{0})' fill-opacity='.6'/></pattern>",
+          ink);
+    }
+  }
+  return all.empty() ? "" : "<defs>" + all + "</defs>\n";
+}
+
+std::string svg_document(const Room& room, float below, const std::string& title,
+                         const std::string& style, const std::string& body) {
+  const float w = room.w + 2 * kMargin, h = room.h + 2 * kMargin + below;
+  return fmt::format(
+      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
+      "role='img' aria-label=\"{2}\" font-family='\"DejaVu Sans\",Verdana,sans-serif'>\n"
+      "<title>{2}</title>\n<style>svg{{{3}}}@media(prefers-color-scheme:dark){{svg{{{4}}}}}{5}"
+      "</style>\n<rect width='{0}' height='{1}' rx='10' fill='var(--g)'/>\n"
+      "<g transform='translate({6} {6})'>\n{7}</g>\n</svg>\n",
+      svg_number(w), svg_number(h), escaped(title), variables(kLight), variables(kDark), style,
+      svg_number(kMargin), body);
+}
+
+}  // namespace viz

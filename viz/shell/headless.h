@@ -1,0 +1,52 @@
+#pragma once
+
+// The shell without a window: frames are laid out, and drawn into memory when a picture is wanted.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "viz/shell/shell.h"
+
+struct ImGuiContext;
+
+namespace viz {
+
+class Headless {
+ public:
+  /// Borrows the shell. Sizes in pixels.
+  Headless(Shell& shell, int width, int height, float scale);
+  ~Headless();
+  Headless(const Headless&) = delete;
+  Headless& operator=(const Headless&) = delete;
+
+  /// So many seconds after the last one; if none have passed, motions are at their end.
+  void frame(double seconds = 0);
+  /// Presses a key of Dear ImGui's, with Ctrl or without, or types a character.
+  void press_key(int key, bool ctrl = false);
+  void type(char c);
+  /// Moves the mouse to a control, presses and releases. Throws std::runtime_error if there is no
+  /// such control, or it is clipped, covered, or disabled.
+  void click(const std::string& name);
+  /// What has too little room in the last frame: parts of the window that scroll up and down, and
+  /// controls that end beyond their part.
+  std::vector<std::string> crowded();
+  /// The last frame as [height, width, 3] bytes.
+  std::vector<uint8_t> picture();
+
+ private:
+  void move(float x, float y);
+  void press(bool down);
+
+  Shell* shell_;
+  ImGuiContext* context_;
+  int width_, height_;
+  float scale_;
+};
+
+/// Writes a PNG. Throws UserError if it cannot be written in full.
+void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rgb, int width,
+               int height);
+
+}  // namespace viz

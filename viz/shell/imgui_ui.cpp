@@ -1,0 +1,253 @@
+#include "viz/shell/imgui_ui.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+#include <imgui_internal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "viz/drawing/palette.h"
+
+namespace viz {
+namespace {
+
+constexpr float kFontPoints = 15, kSmallPoints = 13;
+
+void show_tooltip(std::string_view text) {
+  ImGui::BeginTooltip();
+  ImGui::PushTextWrapPos(ImGui::GetFontSize() * 26);
+  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  ImGui::PopTextWrapPos();
+  ImGui::EndTooltip();
+}
+
+ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
+
+float width_of(std::string_view text) {
+  return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
+}
+
+/// A label and what makes it unique.
+std::string id_of(std::string_view label, std::string_view name) {
+  return std::string(label) + "##" + std::string(name);
+}
+
+}  // namespace
+
+void ImGuiUi::begin_frame(float scale) {
+  scale_ = scale;
+  probe_.controls.clear();
+  probe_.hovered.clear();
+  same_line_ = false;
+}
+
+std::vector<std::string> ImGuiUi::take_commands() { return std::exchange(commands_, {}); }
+
+void ImGuiUi::run(std::string command) { commands_.push_back(std::move(command)); }
+
+/// What the mouse is over, and where tests click.
+void ImGuiUi::note(std::string_view name, Probe::Control control, bool hovered) {
+  const ImVec2 centre(control.x + control.w / 2, control.y + control.h / 2);
+  const ImRect& clip = ImGui::GetCurrentWindow()->ClipRect;
+  control.visible = clip.Contains(centre);
+  control.cut = control.x + control.w > clip.Max.x + 1;
+  probe_.controls[std::string(name)] = std::move(control);
+  if (hovered) probe_.hovered = name;
+}
+
+void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_button,
+                        std::string_view disabled_because) {
+  const ImVec2 min = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+  const bool hovered = ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled);
+  note(name,
+       {.x = min.x,
+        .y = min.y,
+        .w = size.x,
+        .h = size.y,
+        .is_button = is_button,
+        .disabled_because = std::string(disabled_because)},
+       hovered);
+  if (!disabled_because.empty()) tooltip += fmt::format("\n\nNot now: {}.", disabled_because);
+  if (hovered) show_tooltip(tooltip);
+}
+
+/// Beside the last item if same_line() asked for it and there is room; else on a line of its own.
+void ImGuiUi::place(float width) {
+  if (!std::exchange(same_line_, false)) return;
+  ImGui::SameLine();
+  if (ImGui::GetContentRegionAvail().x < width) ImGui::NewLine();
+}
+
+bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
+                           std::string_view disabled_because, float width) {
+  place(width_of(label) + 2 * ImGui::GetStyle().FramePadding.x);
+  ImGui::BeginDisabled(!disabled_because.empty());
+  const bool clicked = ImGui::Button(id_of(label, name).c_str(), ImVec2(width, 0));
+  ImGui::EndDisabled();
+  note_item(name, std::string(tooltip), true, disabled_because);
+  return clicked;
+}
+
+void ImGuiUi::divider() {
+  same_line_ = false;
+  ImGui::Separator();
+}
+
+void ImGuiUi::begin_small() {
+  const ImVector<ImFont*>& fonts = ImGui::GetIO().Fonts->Fonts;
+  ImGui::PushFont(fonts[fonts.Size - 1]);
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(7 * scale_, 3 * scale_));
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(6 * scale_, 5 * scale_));
+}
+
+void ImGuiUi::end_small() {
+  ImGui::PopStyleVar(2);
+  ImGui::PopFont();
+}
+
+bool ImGuiUi::button(std::string_view name, std::string_view label, std::string command,
+                     std::string_view tooltip, std::string_view disabled_because) {
+  const bool clicked = shell_button(name, label, tooltip, disabled_because);
+  if (clicked) run(std::move(command));
+  return clicked;
+}
+
+/// Room for a field with its name after it, or above it where the column is narrow. Returns what
+/// stands after the field.
+std::string ImGuiUi::begin_field(std::string_view name, std::string_view text, float width,
+                                 float least) {
+  const float beside = ImGui::GetStyle().ItemInnerSpacing.x + width_of(text);
+  const float room = ImGui::GetContentRegionAvail().x;
+  if (least + beside > room) {
+    same_line_ = false;
+    label(text);
+    ImGui::SetNextItemWidth(std::min(width, room));
+    return id_of({}, name);
+  }
+  place(width + beside);
+  ImGui::SetNextItemWidth(std::min(width, room - beside));
+  return id_of(text, name);
+}
+
+bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, int min, int max,
+                     std::string_view tooltip) {
+  const int before = *value;
+  const float size = ImGui::GetFontSize();
+  const std::string id = begin_field(name, label, 8 * size, 7 * size);
+  ImGui::InputInt(id.c_str(), value);
+  *value = std::clamp(*value, min, max);
+  note_item(name, std::string(tooltip), false, {});
+  return *value != before;
+}
+
+bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* value,
+                   std::string_view tooltip) {
+  same_line_ = false;
+  const auto resize = [](ImGuiInputTextCallbackData* data) {
+    if (data->EventFlag == ImGuiInputTextFlags_CallbackResize) {
+      auto* string = static_cast<std::string*>(data->UserData);
+      string->resize(static_cast<size_t>(data->BufTextLen));
+      data->Buf = string->data();
+    }
+    return 0;
+  };
+  const float size = ImGui::GetFontSize();
+  const std::string id = begin_field(name, label, 34 * size, 12 * size);
+  const bool changed = ImGui::InputText(id.c_str(), value->data(), value->capacity() + 1,
+                                        ImGuiInputTextFlags_CallbackResize, resize, value);
+  note_item(name, std::string(tooltip), false, {});
+  return changed;
+}
+
+void ImGuiUi::same_line() { same_line_ = true; }
+
+void ImGuiUi::heading(std::string_view text) {
+  same_line_ = false;
+  ImGui::Dummy(ImVec2(0, 4 * scale_));
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(kAccent));
+  label(text);
+  ImGui::PopStyleColor();
+}
+
+void ImGuiUi::label(std::string_view text) {
+  place(width_of(text));
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+}
+
+void ImGuiUi::hint(std::string_view text) {
+  same_line_ = false;
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(kDim));
+  ImGui::PushTextWrapPos(0);
+  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  ImGui::PopTextWrapPos();
+  ImGui::PopStyleColor();
+}
+
+bool ImGuiUi::region(std::string_view name, float x, float y, float w, float h) {
+  const bool hovered =
+      ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(ImVec2(x, y), ImVec2(x + w, y + h));
+  note(name, {.x = x, .y = y, .w = w, .h = h}, hovered);
+  return hovered;
+}
+
+void ImGuiUi::tooltip(std::string_view text) { show_tooltip(text); }
+
+bool ImGuiUi::mouse_clicked() const {
+  return ImGui::IsWindowHovered() && ImGui::IsMouseClicked(ImGuiMouseButton_Left);
+}
+
+void apply_theme(float scale) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.IniFilename = nullptr;
+  const char* font = KV_VIZ_FONT;
+  if (*font != '\0' && std::filesystem::exists(font)) {
+    static const ImWchar kRanges[] = {0x20,   0x17F,  0x2010, 0x2044, 0x2190, 0x2193,
+                                      0x221A, 0x221E, 0x2264, 0x2265, 0x25B6, 0x25B6,
+                                      0x2713, 0x2717, 0xFFFD, 0xFFFD, 0};
+    io.Fonts->AddFontFromFileTTF(font, kFontPoints * scale, nullptr, kRanges);
+    io.Fonts->AddFontFromFileTTF(font, 1.5f * kFontPoints * scale, nullptr, kRanges);
+    // Of big numbers and titles: few characters, as each is large.
+    static const ImWchar kBigRanges[] = {0x20,   0x7E,   0xD7,   0xD7,   0x2026,
+                                         0x2026, 0x2192, 0x2192, 0x25B6, 0x25B6,
+                                         0x2713, 0x2713, 0x2717, 0x2717, 0};
+    ImFontConfig big;
+    big.OversampleH = 1;
+    io.Fonts->AddFontFromFileTTF(font, 4 * kFontPoints * scale, &big, kBigRanges);
+    // Last: begin_small() takes it.
+    io.Fonts->AddFontFromFileTTF(font, kSmallPoints * scale, nullptr, kRanges);
+  } else {
+    ImFontConfig config;
+    config.SizePixels = kFontPoints * scale;
+    io.Fonts->AddFontDefault(&config);
+  }
+
+  ImGui::StyleColorsDark();
+  ImGuiStyle& style = ImGui::GetStyle();
+  style.WindowRounding = 0;
+  style.FrameRounding = style.GrabRounding = style.PopupRounding = style.TabRounding = 5;
+  style.WindowPadding = ImVec2(18, 14);
+  style.FramePadding = ImVec2(9, 5);
+  style.ItemSpacing = ImVec2(8, 7);
+  style.CellPadding = ImVec2(8, 2);
+  style.ScrollbarSize = 12;
+  style.WindowBorderSize = style.ChildBorderSize = 0;
+  style.DisabledAlpha = 0.38f;
+  const std::pair<ImGuiCol, Colour> colours[] = {
+      {ImGuiCol_WindowBg, kGround},           {ImGuiCol_ChildBg, kGround},
+      {ImGuiCol_PopupBg, rgb(0x2A303A)},      {ImGuiCol_Text, kText},
+      {ImGuiCol_TextDisabled, kDim},          {ImGuiCol_FrameBg, rgb(0x262C35)},
+      {ImGuiCol_FrameBgHovered, kCellUsed},   {ImGuiCol_FrameBgActive, kLine},
+      {ImGuiCol_Button, rgb(0x2B3440)},       {ImGuiCol_ButtonHovered, rgb(0x3C4A5C)},
+      {ImGuiCol_ButtonActive, rgb(0x4A6A88)}, {ImGuiCol_Tab, kPanel},
+      {ImGuiCol_TabHovered, rgb(0x3C4A5C)},   {ImGuiCol_TabActive, rgb(0x31536E)},
+      {ImGuiCol_Header, rgb(0x2B3440)},       {ImGuiCol_HeaderHovered, rgb(0x3C4A5C)},
+      {ImGuiCol_HeaderActive, rgb(0x4A6A88)}, {ImGuiCol_Separator, kLine},
+      {ImGuiCol_SliderGrab, rgb(0x4A6A88)},   {ImGuiCol_NavHighlight, kAccent}};
+  for (const auto& [index, value] : colours) style.Colors[index] = colour(value);
+  style.ScaleAllSizes(scale);
+}
+
+}  // namespace viz

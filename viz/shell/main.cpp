@@ -1,0 +1,282 @@
+// The visualizer: a page for each lesson, one about a warp and one about a server's cache, in a
+// window or, for scripts and pictures, without one.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/error.h"
+#include "programs/generate.h"
+#include "viz/drawing/layout.h"
+#include "viz/pages.h"
+#include "viz/shell/files.h"
+#include "viz/shell/headless.h"
+#include "viz/shell/pictures.h"
+#include "viz/shell/shell.h"
+#if KV_VIZ_WINDOW
+#include "viz/shell/window.h"
+#endif
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions model;
+  std::string page;
+  std::string script;
+  std::string trace;
+  std::string first;
+  std::string screenshot;
+  std::string pictures;
+  std::string svg;
+  std::string animate;
+  std::string size;
+  double scale = 0;
+  double at = 1;  // a part of the last motion
+  int steps = 0;
+  int frames = 0;
+  bool headless = false;
+  bool rects = false;
+  bool commands = false;
+  bool frame_time = false;
+  bool no_motion = false;
+  bool check_layout = false;
+};
+
+viz::PageContext context_of(const Options& options) {
+  return {.model_dir = options.model.model_dir,
+          .device = options.model.device,
+          .kernel = kv::kernel_of(options.model),
+          .seed = options.model.sampling.seed};
+}
+
+viz::Shell make_shell(const Options& options) {
+  const viz::PageContext context = context_of(options);
+  viz::Shell shell([context] { return viz::make_pages(context); }, viz::load_shipped(KV_SOURCE_DIR),
+                   viz::on_disk());
+  shell.motion = !options.no_motion;
+  return shell;
+}
+
+constexpr int64_t kMaxPixels = int64_t{8192} * 8192;  // of a picture
+
+void parse_size(const std::string& text, int& width, int& height) {
+  char rest = 0;
+  const int found = std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest);
+  if (found != 2 || width < 320 || height < 240 || width > 8192 || height > 8192) {
+    kv::user_error("--size: found {}, wanted WIDTHxHEIGHT from 320x240 to 8192x8192", text);
+  }
+}
+
+/// On the page that was asked for, or on the scenario's own.
+void load_script(const Options& options, viz::Shell& shell) {
+  viz::Scenario scenario = viz::Scenario::load(options.script);
+  const std::string& page = shell.session().page().info().lesson;
+  if (!options.page.empty() && scenario.page != page) {
+    kv::user_error(
+        "{}: a scenario of page {}, wanted one of page {}; without the \"{}\" its page opens",
+        options.script, scenario.page, page, options.page);
+  }
+  shell.load(std::move(scenario));
+}
+
+/// Plays so many steps of the script. What does not hold is an error with its line.
+void play(viz::Session& session, const std::string& file, size_t steps) {
+  try {
+    session.play_on(steps);
+  } catch (const kv::UserError& error) {
+    kv::user_error("{}: {}", file, error.what());
+  }
+}
+
+/// Measures the picture after every step of the scenario.
+void check_layout(viz::Session& session, const std::string& file) {
+  size_t faults = 0;
+  for (int step = 0;; ++step) {
+    for (const std::string& fault : viz::layout_faults(session.page())) {
+      fmt::print("step {} {}\n", step, fault);
+      ++faults;
+    }
+    if (session.at_end()) break;
+    session.play_on(1);
+  }
+  if (faults > 0) kv::user_error("{}: {} faults in its pictures", file, faults);
+}
+
+void print_state(const viz::Page& page) {
+  std::string line = "END";
+  for (const viz::Counter& counter : page.counters()) {
+    line += fmt::format(" {}={}", counter.name, counter.value);
+  }
+  fmt::print("{}\n", line);
+}
+
+/// What a scenario of the page can say.
+void print_commands(const viz::Page& page) {
+  for (const auto& [command, help] : page.help()) fmt::print("{:<32}{}\n", command, help);
+  fmt::print("expect reads");
+  for (const std::string& name : page.counter_names()) fmt::print(" {}", name);
+  fmt::print("\n");
+}
+
+void open_trace(viz::Shell& shell, const Options& options) {
+  shell.select("warp");
+  shell.session().run({.verb = "open", .args = {options.trace}});
+}
+
+/// With a command, and what the page does of itself after it.
+void begin(viz::Session& session, const std::string& command) {
+  session.run(viz::parse_command(command));
+  session.playing = session.can_step();
+}
+
+void draw(const Options& options, viz::Shell& shell, int width, int height, float scale) {
+  viz::Headless headless(shell, width, height, scale);
+  if (options.at < 1) {
+    shell.hold(static_cast<float>(options.at));
+    play(shell.session(), options.script, 1);
+  }
+  do {
+    headless.frame();
+  } while (shell.is_drafting());
+  if (options.frame_time) {
+    constexpr int kFrames = 100;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kFrames; ++i) headless.frame();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    fmt::print("{:.2f} ms a frame\n", taken.count() * 1e3 / kFrames);
+  }
+  if (options.screenshot.empty()) return;
+  viz::write_png(options.screenshot, headless.picture(), width, height);
+}
+
+void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
+  if (options.check_layout) return check_layout(shell.session(), options.script);
+  const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
+  const auto pixels = [&](int points) {
+    return static_cast<int>(static_cast<float>(points) * scale);
+  };
+  if (int64_t{pixels(width)} * pixels(height) > kMaxPixels) {
+    kv::user_error("--size {}x{} at --scale {:g}: {} x {} pixels, wanted at most {} in all", width,
+                   height, scale, pixels(width), pixels(height), kMaxPixels);
+  }
+  if (!options.script.empty()) {
+    viz::Session& session = shell.session();
+    const size_t wanted = options.steps > 0 ? static_cast<size_t>(options.steps) : SIZE_MAX;
+    const size_t steps = std::min(wanted, session.num_steps());
+    play(session, options.script, options.at < 1 ? std::max<size_t>(steps, 1) - 1 : steps);
+  }
+  if (!options.screenshot.empty() || options.frame_time) {
+    draw(options, shell, pixels(width), pixels(height), scale);
+  }
+  print_state(shell.session().page());
+}
+
+/// The pictures of the lesson texts.
+void draw_pictures(const std::filesystem::path& folder) {
+  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
+    if (picture.is_svg()) {
+      viz::write_text(folder / picture.file, viz::draw_svg(picture, KV_SOURCE_DIR));
+    } else {
+      const auto rgb = viz::draw_picture(picture, KV_SOURCE_DIR);
+      viz::write_png(folder / picture.file, rgb, viz::Picture::kWidth, viz::Picture::kHeight);
+    }
+    fmt::print("{}\n", (folder / picture.file).string());
+  }
+}
+
+/// The scenes of a script as SVG, without the window around them.
+void write_svg(const Options& options, const std::string& file, bool plays) {
+  if (options.script.empty()) kv::user_error("--svg and --animate draw scenes of a --script");
+  int width = 860, height = 420;
+  if (!options.size.empty()) parse_size(options.size, width, height);
+  viz::write_text(file, viz::draw_svg(context_of(options), viz::Scenario::load(options.script),
+                                      static_cast<size_t>(options.steps), plays,
+                                      {static_cast<float>(width), static_cast<float>(height)}));
+}
+
+void run(const Options& options) {
+  if (!options.pictures.empty()) return draw_pictures(options.pictures);
+  if (!options.svg.empty()) write_svg(options, options.svg, false);
+  if (!options.animate.empty()) write_svg(options, options.animate, true);
+  if (!options.svg.empty() || !options.animate.empty()) return;
+  int width = 0, height = 0;
+  parse_size(options.size.empty() ? "1440x900" : options.size, width, height);
+  if (options.scale != 0 && !(options.scale >= 0.5 && options.scale <= 4)) {
+    kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
+  }
+  if (!options.trace.empty() && !(options.page + options.script).empty()) {
+    kv::user_error("--trace has a page of its own: wanted no page and no --script beside it");
+  }
+  viz::Shell shell = make_shell(options);
+  if (!options.page.empty()) {  // "7" is lesson 07's
+    shell.select(options.page.size() == 1 ? "0" + options.page : options.page);
+  }
+  if (!options.script.empty()) load_script(options, shell);
+  if (!options.trace.empty()) open_trace(shell, options);
+  if (!options.first.empty()) begin(shell.session(), options.first);
+  if (options.commands) return print_commands(shell.session().page());
+  if (options.headless) return run_headless(options, shell, width, height);
+#if KV_VIZ_WINDOW
+  viz::run_window(shell, {.width = width,
+                          .height = height,
+                          .scale = static_cast<float>(options.scale),
+                          .frames = options.frames,
+                          .rects = options.rects});
+  print_state(shell.session().page());
+#else
+  kv::user_error(
+      "built without GLFW and OpenGL: only --headless works; install libglfw3-dev and "
+      "libgl-dev and build again");
+#endif
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  kv::CommandLine command(
+      "The visualizer: a page for each lesson, driven by the lesson's own classes.",
+      "./course viz");
+  kv::add_model_options(command, options.model);
+  command.value("page N|NAME", options.page, "the page to open: a lesson's, warp or watch");
+  command.value("--script FILE", options.script,
+                "load a scenario; with --headless, play it to its end");
+  command.value("--trace FILE", options.trace,
+                "show what a warp's loads and stores want: a recording, as tools/warp_trace.py "
+                "makes it, or the name of one that ships");
+  command.value("--do COMMAND", options.first,
+                "begin with a command of the page (--commands), and let the page go on from there");
+  command
+      .value("--steps N", options.steps,
+             "with --headless: play so many steps of the script; 0: all of them")
+      .between(0, 1 << 20);
+  command
+      .value("--at T", options.at, "with --headless: stop at this part of the last motion, 0 to 1")
+      .real_between(0, 1);
+  command.flag("--no-motion", options.no_motion, "change the picture at once");
+  command.flag("--headless", options.headless, "no window: play the script and check it");
+  command.value("--screenshot FILE", options.screenshot,
+                "with --headless: draw the last moment as PNG");
+  command.value("--pictures DIR", options.pictures,
+                "draw the pictures of the lesson texts into a folder, and nothing else");
+  command.value("--svg FILE", options.svg, "draw the last scene of the script as SVG");
+  command.value("--animate FILE", options.animate, "draw all its scenes as an animated SVG");
+  command.value("--size WxH", options.size,
+                "of the window (1440x900), or of an SVG's scene (860x420), in points");
+  command.value("--scale X", options.scale, "pixels per point, 0.5 to 4; 0: the display's")
+      .real_between(0, 4);
+  kv::add_seed_option(command, options.model, "of live runs");
+  command.value("--frames N", options.frames, "close the window after so many frames; 0: never")
+      .between(0, 1 << 30);
+  command.flag("--rects", options.rects, "print where the controls are, for scripts that click");
+  command.flag("--commands", options.commands, "list what a scenario of the page can say");
+  command.flag("--check-layout", options.check_layout,
+               "with --headless --script: measure the picture after every step");
+  command.flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
+  return kv::run_main(command, argc, argv, [&] { run(options); });
+}

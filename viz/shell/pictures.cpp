@@ -1,0 +1,128 @@
+#include "viz/shell/pictures.h"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "common/error.h"
+#include "viz/drawing/scene_svg.h"
+#include "viz/names.h"
+#include "viz/pages.h"
+#include "viz/shell/files.h"
+#include "viz/shell/headless.h"
+#include "viz/shell/session.h"
+
+namespace viz {
+
+namespace {
+
+constexpr int kMostSide = 4096;  // points
+
+PageContext context_of(const std::filesystem::path& project) {
+  return {.model_dir = project / "models" / "tiny", .device = "cpu", .seed = 0};
+}
+
+/// "STEPS", "play" or "play:STEPS".
+void read_steps(Picture& picture, const Command& line) {
+  Command steps{.verb = line.verb, .args = {line.word(1, "steps")}, .line = line.line};
+  std::string& text = steps.args[0];
+  picture.plays = text == "play" || text.starts_with("play:");
+  if (picture.plays) text = text == "play" ? "0" : text.substr(5);
+  picture.steps = static_cast<size_t>(steps.number(0, "steps", 0, 1 << 20));
+}
+
+/// "860x420"
+void read_room(Picture& picture, const Command& line) {
+  const std::string& text = line.word(2, "a size");
+  const size_t by = std::min(text.find('x'), text.size());
+  const Command sides{.verb = line.verb,
+                      .args = {text.substr(0, by), text.substr(std::min(by + 1, text.size()))},
+                      .line = line.line};
+  picture.room = {static_cast<float>(sides.number(0, "a width", 100, kMostSide)),
+                  static_cast<float>(sides.number(1, "a height", 100, kMostSide))};
+}
+
+std::vector<Frame> play(Session& session, size_t steps, const Room& room) {
+  std::vector<Frame> frames(1);
+  frames[0].scene = session.page().scene(room);
+  frames[0].hold = 0.6f;
+  for (size_t i = 0; i < steps && !session.at_end(); ++i) {
+    const size_t before = session.position();
+    session.play_on(1);
+    Frame& frame = frames.emplace_back();
+    frame.scene = session.page().scene(room);
+    frame.caption = session.caption();
+    frame.motion = 2 * frame.scene.seconds();
+    const bool told = frames[frames.size() - 2].caption == frame.caption;
+    frame.hold = std::max(
+        0.7f, told ? 0 : static_cast<float>(seconds_to_read(frame.caption)) - frame.motion);
+    if (session.position() == before) break;
+    if (frame.caption.empty()) frames.erase(frames.begin(), frames.end() - 1);  // set-up
+  }
+  if (frames.size() > 1) frames.front().caption = frames[1].caption;
+  frames.back().hold += 2;
+  return frames;
+}
+
+}  // namespace
+
+std::vector<Picture> load_pictures(const std::filesystem::path& list) {
+  std::ifstream in(list);
+  if (!in) kv::user_error("{}: cannot read the list of pictures", list.string());
+  std::vector<Picture> pictures;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    const Command command = parse_command(line, ++number);
+    if (command.verb.empty()) continue;
+    command.check_count(2, 3);
+    Picture& picture = pictures.emplace_back();
+    picture.file = command.verb;
+    picture.scenario = command.word(0, "a scenario");
+    read_steps(picture, command);
+    if (command.args.size() > 2) read_room(picture, command);
+    if (picture.plays && !picture.is_svg()) {
+      kv::user_error("{}{} cannot play: wanted an .svg", command.place(), picture.file);
+    }
+  }
+  return pictures;
+}
+
+std::vector<uint8_t> draw_picture(const Picture& picture, const std::filesystem::path& project) {
+  Shell shell([&] { return make_pages(context_of(project)); }, load_shipped(project), on_disk());
+  shell.load(Scenario::load(project / picture.scenario));
+  shell.session().play_on(picture.steps > 0 ? picture.steps : SIZE_MAX);
+  Headless headless(shell, Picture::kWidth, Picture::kHeight, 1);
+  headless.frame();
+  return headless.picture();
+}
+
+std::string draw_svg(const PageContext& context, Scenario scenario, size_t steps, bool plays,
+                     const Room& room) {
+  std::vector<std::unique_ptr<Page>> pages = make_pages(context);
+  const auto page = std::ranges::find_if(
+      pages, [&](const auto& one) { return one->info().lesson == scenario.page; });
+  if (page == pages.end()) {
+    kv::user_error("{}: there is no page {}", scenario.name, scenario.page);
+  }
+  Session session(std::move(*page));
+  const std::string title = session.page().info().title + ": " + scenario.name;
+  session.load(std::move(scenario));
+  const size_t most = steps > 0 ? steps : SIZE_MAX;
+  if (plays) return svg_animation(play(session, most, room), title);
+  session.play_on(most);
+  return svg_still(session.page().scene(room), title);
+}
+
+std::string draw_svg(const Picture& picture, const std::filesystem::path& project) {
+  return draw_svg(context_of(project), Scenario::load(project / picture.scenario), picture.steps,
+                  picture.plays, picture.room);
+}
+
+void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) kv::user_error("{}: cannot write {} bytes", file.string(), text.size());
+}
+
+}  // namespace viz

@@ -1,0 +1,23 @@
+#pragma once
+
+// A scene in the window: drawn into Dear ImGui's list, with what the mouse finds there. Every shape
+// that can be clicked or hovered is a named region, so that tests and scripts find it by its id.
+
+#include <vector>
+
+#include "viz/drawing/motion.h"
+#include "viz/ui.h"
+
+namespace viz {
+
+/// What was clicked: to be run, or to be selected; mostly nothing.
+struct SceneClick {
+  std::string command, selects;
+};
+/// Draws at the cursor, in a room of scene.room(), and takes that room from the layout. `scene` is
+/// what the mouse meets, `drawn` what is seen of it at this moment.
+SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& drawn);
+/// The same picture small, at a place in pixels: nothing in it can be clicked.
+void draw_miniature(const Scene& scene, float x, float y, float scale);
+
+}  // namespace viz

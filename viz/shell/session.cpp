@@ -1,0 +1,361 @@
+#include "viz/shell/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "common/error.h"
+
+namespace viz {
+namespace {
+
+constexpr size_t kMaxLogLines = 500;
+constexpr size_t kMaxLogLine = 1000;  // bytes: what somebody typed may be long
+
+/// A command of the page, done or refused.
+bool is_step(const Command& command) { return command.verb != "say" && command.verb != "expect"; }
+
+bool is_change(const Command& command) {
+  return is_step(command) && command.verb != "fails" && command.verb != "reset";
+}
+
+/// Where the step ends that begins there: after the next command that changes the page or is
+/// refused, and what is expected of it.
+size_t end_of_step(const std::vector<Command>& commands, size_t from) {
+  bool stepped = false;
+  for (; from < commands.size(); ++from) {
+    if (stepped && commands[from].verb != "expect") break;
+    stepped = stepped || is_step(commands[from]);
+  }
+  return from;
+}
+
+/// The sentence that holds there: the last one; at the beginning the first.
+std::string sentence_at(const Scenario& scenario, size_t position) {
+  const auto is_say = [](const Command& command) { return command.verb == "say"; };
+  const auto here = scenario.commands.begin() + static_cast<std::ptrdiff_t>(position);
+  const auto last =
+      std::find_if(std::make_reverse_iterator(here), scenario.commands.rend(), is_say);
+  if (last != scenario.commands.rend()) return last->args.empty() ? "" : last->args[0];
+  const auto next = std::find_if(here, scenario.commands.end(), is_step);
+  const auto first = std::find_if(here, next, is_say);
+  return first == next || first->args.empty() ? "" : first->args[0];
+}
+
+}  // namespace
+
+double seconds_to_read(std::string_view sentence) {
+  return sentence.empty()
+             ? 0
+             : 1.2 + 0.28 * (1.0 + static_cast<double>(std::ranges::count(sentence, ' ')));
+}
+
+Session::Session(std::unique_ptr<Page> page) : page_(std::move(page)) {}
+
+void Session::tell(std::string text, bool error) {
+  if (log_.size() >= kMaxLogLines) log_.erase(log_.begin());
+  if (text.size() > kMaxLogLine) text.replace(kMaxLogLine, std::string::npos, " ..");
+  log_.push_back({std::move(text), error});
+}
+
+void Session::run(const Command& command, bool of_scenario) {
+  try {
+    apply(command, of_scenario);
+  } catch (const std::runtime_error& error) {
+    // A device that fails is told like a refused command, so the window stays open. Messages of a
+    // lesson's classes have no line number yet.
+    const std::string text = error.what();
+    tell(text.starts_with("line ") ? text : command.place() + text, true);
+    throw kv::UserError(log_.back().text);
+  }
+}
+
+void Session::apply(const Command& command, bool of_scenario) {
+  if (command.verb == "say") {
+    command.check_count(1, 1);
+    caption_ = command.args[0];
+  } else if (command.verb == "expect") {
+    expect(command);
+  } else if (command.verb == "fails") {
+    fails(command);
+  } else {
+    Done done{.what = command.text(), .anew = command.verb == "reset"};
+    std::string story = do_on_page(command);
+    if (!done.anew) done.commands.push_back(command);
+    done.before = place_;
+    if (!done.anew && !of_scenario && position() == 0) go_to({});
+    done.after = place_;
+    note(std::move(done));
+    undone_.clear();
+    tell(std::move(story), false);
+  }
+}
+
+/// A page that goes on by itself for days has one entry for that.
+void Session::note(Done done) {
+  Done* const last = done_.empty() ? nullptr : &done_.back();
+  if (last != nullptr && !last->anew && last->what == done.what && done.before == done.after &&
+      last->before == last->after && last->after == done.after) {
+    last->times += done.times;
+  } else {
+    done_.push_back(std::move(done));
+  }
+}
+
+std::string Session::do_on_page(const Command& command) {
+  ++revision_;
+  moves_on_ = true;
+  std::string story = "reset: a new page";
+  if (command.verb == "reset") {
+    command.check_count(0, 0);
+    page_->reset();
+  } else {
+    story = page_->apply(command);
+  }
+  page_->check_invariants();
+  return story;
+}
+
+bool Session::try_run(const std::string& text) {
+  Command command;
+  try {
+    command = parse_command(text);
+  } catch (const kv::UserError& error) {
+    tell(error.what(), true);
+    return false;
+  }
+  try {
+    if (!command.verb.empty()) run(command);
+    return true;
+  } catch (const kv::UserError&) {
+    return false;  // run() has told it
+  }
+}
+
+/// What the last command tells.
+std::string Session::do_all(const Done& done) {
+  std::string story = done.what;
+  if (done.anew) {
+    ++revision_;
+    page_->reset();
+  }
+  for (int64_t i = 0; i < done.times; ++i) {
+    for (const Command& command : done.commands) {
+      if (command.verb == "fails") {
+        fails(command);
+      } else {
+        story = do_on_page(command);
+      }
+    }
+  }
+  return story;
+}
+
+/// The state after so many entries. A live run may need a device that is gone: then the page is
+/// empty, all can be done again, and the answer is false.
+bool Session::replay(size_t count) {
+  ++revision_;
+  playing = false;
+  size_t first = count;  // the last one that begins anew
+  while (first > 0 && !done_[--first].anew) {
+  }
+  try {
+    page_->reset();
+    for (size_t i = first; i < count; ++i) do_all(done_[i]);
+    moves_on_ = false;
+    return true;
+  } catch (const std::runtime_error& error) {
+    tell(fmt::format("{}; the page begins anew, redo tries again", error.what()), true);
+  }
+  page_->reset();
+  moves_on_ = false;
+  undone_.insert(undone_.end(), std::make_move_iterator(done_.rbegin()),
+                 std::make_move_iterator(done_.rend()));
+  done_.clear();
+  return false;
+}
+
+void Session::undo() {
+  if (done_.empty()) return;
+  Done last = done_.back();
+  last.times = 1;
+  if (--done_.back().times == 0) done_.pop_back();
+  undone_.push_back(last);
+  if (!replay(done_.size())) return;
+  tell("undo: " + last.what, false);
+  go_to(last.before);
+}
+
+void Session::redo() {
+  if (undone_.empty()) return;
+  const Done& next = undone_.back();
+  playing = false;
+  try {
+    tell("redo: " + do_all(next), false);
+  } catch (const std::runtime_error& error) {
+    tell(fmt::format("redo: {}", error.what()), true);
+    if (next.anew) replay(done_.size());
+    return;
+  }
+  moves_on_ = !next.anew;
+  go_to(next.after);
+  note(std::move(undone_.back()));
+  undone_.pop_back();
+}
+
+/// An empty page, and a scenario; what was there comes back by undo.
+void Session::begin_anew(std::string what, const Place& place) {
+  ++revision_;
+  moves_on_ = playing = false;
+  page_->reset();
+  page_->check_invariants();
+  done_.push_back({.what = std::move(what), .anew = true, .before = place_, .after = place});
+  undone_.clear();
+  go_to(place);
+}
+
+void Session::reset() {
+  begin_anew("reset", {place_.story, 0});
+  tell("reset: a new page", false);
+}
+
+void Session::go_to(const Place& place) {
+  if (place == place_) return;
+  place_ = place;
+  caption_ = scenario() ? sentence_at(*scenario(), position()) : "";
+  waited_ = 0;
+  wait_ = seconds_to_read(caption_);
+}
+
+size_t Session::steps_done() const {
+  if (!place_.story) return 0;
+  const std::vector<size_t>& ends = place_.story->ends;
+  return static_cast<size_t>(std::ranges::upper_bound(ends, position()) - ends.begin());
+}
+
+void Session::go_to_step(size_t step) {
+  if (!place_.story) return;
+  step = std::min(step, num_steps());
+  const size_t end = step == 0 ? 0 : place_.story->ends[step - 1];
+  if (end == position()) return;
+  Done walk{.what = fmt::format("to step {} of {}", step, num_steps()),
+            .anew = true,
+            .commands = {},
+            .before = place_,
+            .after = {place_.story, end},
+            .is_walk = true};
+  for (size_t i = 0; i < end; ++i) {
+    const Command& command = scenario()->commands[i];
+    if (is_step(command)) walk.commands.push_back(command);
+  }
+  try {
+    do_all(walk);
+  } catch (const std::runtime_error& error) {
+    tell(fmt::format("{}: {}", walk.what, error.what()), true);
+    replay(done_.size());
+    return;
+  }
+  moves_on_ = playing = false;
+  go_to(walk.after);
+  if (can_undo() && done_.back().is_walk) {
+    walk.before = done_.back().before;
+    done_.pop_back();
+  }
+  done_.push_back(std::move(walk));
+  undone_.clear();
+}
+
+void Session::step_back() {
+  if (!can_undo()) return;
+  const Done& last = done_.back();
+  if (!scenario() || (!last.is_walk && last.before == last.after)) return undo();  // not its own
+  if (steps_done() > 0) go_to_step(steps_done() - 1);
+}
+
+Scenario Session::recorded(std::string name) const {
+  Scenario scenario{.name = std::move(name), .page = page_->info().lesson, .commands = {}};
+  for (const Done& done : done_) {
+    if (done.anew) scenario.commands.clear();
+    for (int64_t i = 0; i < done.times; ++i) {
+      for (const Command& command : done.commands) {
+        if (command.verb == "reset") scenario.commands.clear();
+        if (is_change(command)) scenario.commands.push_back(command);
+      }
+    }
+  }
+  return scenario;
+}
+
+void Session::load(Scenario scenario) {
+  if (scenario.page != page_->info().lesson) {
+    kv::user_error("{} is a scenario of page {}, this is page {}", scenario.name, scenario.page,
+                   page_->info().lesson);
+  }
+  auto story = std::make_shared<Story>(Story{std::move(scenario), {}});
+  const std::vector<Command>& commands = story->scenario.commands;
+  for (size_t end = 0; end < commands.size();) {
+    story->ends.push_back(end = end_of_step(commands, end));
+  }
+  begin_anew("load " + story->scenario.name, {story, 0});
+  log_.clear();
+}
+
+/// One step. False at the end of the scenario.
+bool Session::play_step() {
+  bool stepped = false;
+  const size_t end = at_end() ? position() : end_of_step(scenario()->commands, position());
+  while (position() < end) {
+    const Command& command = scenario()->commands[position()];
+    run(command, true);
+    ++place_.position;
+    if (!is_step(command)) continue;
+    if (command.verb != "fails") done_.back().after = place_;
+    stepped = true;
+  }
+  return stepped;
+}
+
+bool Session::step() {
+  const std::string caption = caption_;
+  bool done = false;
+  try {
+    done = play_step();
+  } catch (const kv::UserError&) {  // run() has told it
+    playing = false;
+    return false;
+  }
+  if (!done && at_end()) {
+    if (playing && page_->waits()) return false;
+    if (!page_->next_step().empty()) done = try_run(page_->next_step());
+  }
+  if (!can_step() || !done) playing = false;
+  waited_ = 0;
+  wait_ = caption_ == caption ? seconds_per_step : seconds_to_read(caption_);
+  return done;
+}
+
+void Session::play_on(size_t steps) {
+  for (size_t i = 0; i < steps && play_step(); ++i) {
+  }
+}
+
+/// Shows the next sentence, if one comes before the next command.
+bool Session::announce() {
+  if (at_end()) return false;
+  const Command& next = scenario()->commands[position()];
+  if (next.verb != "say" || next.args.empty() || next.args[0] == caption_) return false;
+  caption_ = next.args[0];
+  ++place_.position;
+  waited_ = 0;
+  wait_ = seconds_to_read(caption_);
+  return true;
+}
+
+void Session::advance(double seconds) {
+  waited_ += seconds;
+  if (playing && waited_ >= wait_ && !announce()) step();
+}
+
+}  // namespace viz

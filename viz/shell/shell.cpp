@@ -1,0 +1,177 @@
+#include "viz/shell/shell.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <map>
+#include <utility>
+
+#include "common/error.h"
+#include "viz/drawing/side_scenes.h"
+
+namespace viz {
+
+Shell::Shell(PageFactory make_pages, std::vector<Scenario> scenarios, Outside outside)
+    : make_pages_(std::move(make_pages)), outside_(std::move(outside)) {
+  open_name_ = outside_.open_first;
+  for (std::unique_ptr<Page>& page : make_pages_()) {
+    const PageInfo info = page->info();
+    std::vector<Scenario> own;
+    for (const Scenario& scenario : scenarios) {
+      if (scenario.page == info.lesson) own.push_back(scenario);
+    }
+    tabs_.push_back({.session = std::make_unique<Session>(std::move(page)),
+                     .cards = Cards(info, std::move(own))});
+  }
+}
+
+void Shell::select(const std::string& lesson) {
+  std::string known;
+  for (size_t i = 0; i < tabs_.size(); ++i) {
+    const std::string& name = tabs_[i].session->page().info().lesson;
+    known += " " + name;
+    if (name != lesson) continue;
+    current_ = i;
+    return;
+  }
+  kv::user_error("there is no page {}; there are{}", lesson, known);
+}
+
+void Shell::load(Scenario scenario) {
+  select(scenario.page);
+  session().load(std::move(scenario));
+  notice_.clear();
+}
+
+void Shell::open(const std::string& name) {
+  try {
+    load(outside_.open(name));
+    opening_ = false;
+  } catch (const kv::UserError& error) {
+    notice_ = error.what();
+  }
+}
+
+void Shell::keep() {
+  try {
+    notice_ = outside_.keep(session().recorded("recorded"));
+  } catch (const kv::UserError& error) {
+    notice_ = error.what();
+  }
+}
+
+void Shell::frame(float width, float height, float scale, double seconds) {
+  ui_.begin_frame(scale);
+  const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
+  keys();
+  follow_page({layout.main.w, layout.main.h}, figures_room(layout.side, session().page()), seconds);
+  ImGui::SetNextWindowPos(ImVec2(0, 0));
+  ImGui::SetNextWindowSize(ImVec2(width, height));
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
+  ImGui::Begin("Page by Page", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
+                   ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoBringToFrontOnFocus);
+  ImGui::PopStyleVar();
+  if (tabs) draw_tabs(layout.tabs);
+  draw_main(layout.main);
+  draw_side(layout.side);
+  draw_sentence(layout.sentence);
+  draw_player(layout.player);
+  if (help_) draw_help();
+  if (opening_) draw_open();
+  ImGui::End();
+
+  for (const std::string& command : ui_.take_commands()) {
+    session().try_run(command);
+    notice_.clear();
+  }
+  drafting_ = shows_cards() && tab().cards.draft(make_pages_);
+  if (!tab().stage.moving()) session().advance(seconds * static_cast<double>(speed_));
+}
+
+/// On its way from what was shown, or at once.
+void Shell::show(Stage& stage, Scene scene, bool moves) {
+  const Room before = stage.scene().room(), now = scene.room();
+  if (!session().moves_on()) scene.drop_hints();
+  if (!moves || before.w != now.w || before.h != now.h || stage.scene().shapes().empty()) {
+    return stage.cut_to(std::move(scene));
+  }
+  stage.move_to(std::move(scene));
+  if (held_ >= 0) stage.hold(held_);
+}
+
+/// Brings the picture and the counters on their way to where the last command has brought the page.
+void Shell::follow_page(const Room& room, const Room& figures, double seconds) {
+  Tab& here = tab();
+  Page& page = here.session->page();
+  const Room shown = here.stage.scene().room();
+  const bool same_room = shown.w == room.w && shown.h == room.h;
+  if (here.revision != here.session->revision() || !same_room) {
+    if (here.revision != here.session->revision()) here.shows_cards = false;
+    const bool moves = motion && (seconds > 0 || held_ >= 0);
+    show(here.stage, page.scene(room), moves);
+    show(here.figures, figures_of(page, figures), moves);
+  } else if (here.selected != page.selected() || ImGui::IsAnyItemActive()) {
+    // What is selected, or typed into a field, may show in the picture as well.
+    if (!here.stage.moving()) here.stage.cut_to(page.scene(room));
+  }
+  here.revision = here.session->revision();
+  here.selected = page.selected();
+  if (held_ >= 0) return;
+  here.stage.advance(static_cast<float>(seconds) * speed_);
+  here.figures.advance(static_cast<float>(seconds) * speed_);
+}
+
+void Shell::press_play() {
+  Session& s = session();
+  if (s.can_step()) s.playing = !s.playing;
+}
+
+/// On the first screen of the page.
+void Shell::pick(const std::string& what) {
+  tab().shows_cards = false;
+  for (const Scenario& scenario : tab().cards.scenarios()) {
+    if (what != "scenario/" + scenario.name) continue;
+    load(scenario);
+    session().playing = true;
+    return;
+  }
+}
+
+/// The same keys on all pages. Dear ImGui's own navigation is off (apply_theme), so a key has one
+/// meaning, whatever was clicked last.
+void Shell::keys() {
+  const ImGuiIO& io = ImGui::GetIO();
+  if (io.WantTextInput) return;
+  for (const ImWchar c : io.InputQueueCharacters) {
+    if (c < 128) typed(static_cast<char>(c));
+  }
+#if IMGUI_VERSION_NUM < 18700
+  const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(ImGui::GetKeyIndex(key)); };
+#else
+  const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(key); };
+#endif
+  Session& s = session();
+  if (pressed(ImGuiKey_RightArrow)) s.step();
+  if (pressed(ImGuiKey_LeftArrow)) s.step_back();
+  if (pressed(ImGuiKey_Home)) s.go_to_step(0);
+  if (pressed(ImGuiKey_End)) s.go_to_step(s.num_steps());
+  if (pressed(ImGuiKey_Escape)) help_ = opening_ = tab().shows_cards = false;
+  if (!io.KeyCtrl) return;
+  if (pressed(ImGuiKey_Z)) io.KeyShift ? s.redo() : s.undo();
+  if (pressed(ImGuiKey_Y)) s.redo();
+}
+
+void Shell::typed(char c) {
+  const std::map<char, std::function<void()>> actions = {
+      {' ', [&] { press_play(); }},      {'r', [&] { session().reset(); }},
+      {'R', [&] { session().reset(); }}, {'m', [&] { motion = !motion; }},
+      {'M', [&] { motion = !motion; }},  {'?', [&] { help_ = !help_; }}};
+  if (const auto found = actions.find(c); found != actions.end()) found->second();
+  for (size_t i = 0; i < tabs_.size(); ++i) {
+    if (tabs_[i].session->page().info().lesson == fmt::format("0{}", c)) current_ = i;
+  }
+}
+
+}  // namespace viz

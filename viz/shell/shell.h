@@ -1,0 +1,97 @@
+#pragma once
+
+// Everything around the pages: tabs, the scenario player, the log, keys, help. It knows no files:
+// a browser has none.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "viz/drawing/cards.h"
+#include "viz/drawing/layout.h"
+#include "viz/drawing/stage.h"
+#include "viz/page.h"
+#include "viz/shell/imgui_ui.h"
+#include "viz/shell/session.h"
+
+namespace viz {
+
+/// What a desktop and a browser do in different ways. Both throw UserError for what they cannot.
+struct Outside {
+  std::string save = "Save";  // the button that keeps what was done
+  std::string save_tooltip = {};
+  std::function<std::string(const Scenario& recorded)> keep = {};  // says where; none: no button
+  std::function<Scenario(const std::string& name)> open = {};      // none: no field for a name
+  std::string open_first = {};                                     // in the field at first
+};
+
+class Shell {
+ public:
+  /// `scenarios`: what the player offers, for all pages.
+  Shell(PageFactory make_pages, std::vector<Scenario> scenarios, Outside outside = {});
+
+  /// Selects a page by its lesson's number. Throws UserError if there is none.
+  void select(const std::string& lesson);
+  Session& session() { return *tabs_[current_].session; }
+  /// Loads a scenario: its page opens. Throws UserError if there is no such page.
+  void load(Scenario scenario);
+  /// The same for what outside.open finds; what is wrong is told in the window.
+  void open(const std::string& name);
+  /// One frame: draws everything into the current ImGui frame, then runs what was clicked. If no
+  /// time has passed, nothing is on its way: the picture shows the end of each motion.
+  void frame(float width, float height, float scale, double seconds);
+  const Probe& probe() const { return ui_.probe(); }
+  /// Stills of the first screen are still being made, one step a frame.
+  bool is_drafting() const { return drafting_; }
+  /// Whether the picture moves from state to state; else it changes at once.
+  bool motion = true;
+  /// Whether the row on top is there; a text that shows one page has none.
+  bool tabs = true;
+  /// From the next motion on the picture stands still at this part of it: for pictures of a moment.
+  void hold(float part) { held_ = part; }
+
+ private:
+  struct Tab {
+    std::unique_ptr<Session> session;
+    Cards cards;
+    bool shows_cards = true;
+    Stage stage = {};           // the page's picture
+    Stage figures = {};         // its counters
+    int64_t revision = 0;       // of the session, when it was shown last
+    std::string selected = {};  // on the page, then
+  };
+  Tab& tab() { return tabs_[current_]; }
+  bool shows_cards() { return tab().shows_cards && !tab().cards.scenarios().empty(); }
+  void show(Stage& stage, Scene scene, bool moves);
+  void follow_page(const Room& room, const Room& figures, double seconds);
+  void press_play();
+  void keys();
+  void typed(char c);
+  void pick(const std::string& what);
+  void keep();
+
+  // In shell_draw.cpp.
+  bool begin(const char* name, const Place& at, bool framed, int flags) const;
+  void draw_tabs(const Place& at);
+  void draw_main(const Place& at);
+  void draw_cards(const Room& room);
+  void draw_side(const Place& at);
+  void draw_log();
+  void draw_sentence(const Place& at);
+  void draw_player(const Place& at);
+  void draw_scrubber(float width);
+  void draw_help();
+  void draw_open();
+
+  PageFactory make_pages_;
+  Outside outside_;
+  std::vector<Tab> tabs_;
+  size_t current_ = 0;
+  ImGuiUi ui_;
+  bool help_ = false, opening_ = false, drafting_ = false;
+  float speed_ = 1, held_ = -1;
+  std::string open_name_;
+  std::string notice_;
+};
+
+}  // namespace viz

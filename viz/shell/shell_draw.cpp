@@ -1,0 +1,296 @@
+// What the shell draws around the page's picture.
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "viz/drawing/palette.h"
+#include "viz/drawing/side_scenes.h"
+#include "viz/shell/scene_view.h"
+#include "viz/shell/shell.h"
+
+namespace viz {
+namespace {
+
+constexpr int kFixed = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
+
+ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
+
+/// "05  Share and copy"; of a page that is no lesson's its title.
+std::string label_of(const PageInfo& info) {
+  const bool has_number = std::isdigit(static_cast<unsigned char>(info.lesson.front())) != 0;
+  return has_number ? info.lesson + "  " + info.title : info.title;
+}
+
+float button_width(const std::string& label) {
+  return ImGui::CalcTextSize(label.c_str()).x + 2 * ImGui::GetStyle().FramePadding.x;
+}
+
+}  // namespace
+
+/// A part of the window, in points. Framed: a panel with an edge of its own.
+bool Shell::begin(const char* name, const Place& at, bool framed, int flags) const {
+  const float s = ui_.scale(), pad = framed ? kSidePad * s : 0;
+  ImGui::SetCursorPos(ImVec2(at.x * s, at.y * s));
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(pad, framed ? 8 * s : 0));
+  ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(framed ? kPanel : kGround));
+  const bool open = ImGui::BeginChild(name, ImVec2(at.w * s, at.h * s), false,
+                                      ImGuiWindowFlags_AlwaysUseWindowPadding | flags);
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar();
+  return open;
+}
+
+void Shell::draw_tabs(const Place& at) {
+  begin("tabs", at, false, kFixed);
+  const ImGuiStyle& style = ImGui::GetStyle();
+  const std::string sign = motion ? "Motion on" : "Motion off";
+  float right = button_width(sign) + button_width("?") + style.ItemSpacing.x;
+  if (outside_.keep) right += button_width(outside_.save) + style.ItemSpacing.x;
+  if (outside_.open) right += button_width("Open") + style.ItemSpacing.x;
+  const float help_at = ImGui::GetContentRegionMax().x - right;
+  float width = 0;
+  for (const Tab& tab : tabs_) {
+    width += button_width(label_of(tab.session->page().info())) + style.ItemSpacing.x;
+  }
+  const bool all_fit = width <= help_at;
+  for (size_t i = 0; i < tabs_.size(); ++i) {
+    const PageInfo info = tabs_[i].session->page().info();
+    const bool selected = i == current_;
+    if (selected) ImGui::PushStyleColor(ImGuiCol_Button, style.Colors[ImGuiCol_TabActive]);
+    const std::string label = all_fit || selected ? label_of(info) : info.lesson;
+    if (ui_.shell_button("tab " + info.lesson, label, info.title + ": " + info.summary)) {
+      current_ = i;
+    }
+    if (selected) ImGui::PopStyleColor();
+    ImGui::SameLine();
+  }
+  ImGui::SameLine(help_at);
+  if (outside_.keep) {
+    const bool nothing = session().recorded({}).commands.empty();
+    if (ui_.shell_button("record", outside_.save, outside_.save_tooltip,
+                         nothing ? "nothing has been done" : "")) {
+      keep();
+    }
+    ui_.same_line();
+  }
+  if (outside_.open) {
+    if (ui_.shell_button("open", "Open", "Open a scenario")) opening_ = !opening_;
+    ui_.same_line();
+  }
+  if (ui_.shell_button("motion", sign, "Whether the picture moves from state to state (M)")) {
+    motion = !motion;
+  }
+  ui_.same_line();
+  if (ui_.shell_button("help", "?", "Keys and commands")) help_ = !help_;
+  ImGui::EndChild();
+}
+
+/// The page's picture, or its scenarios as cards.
+void Shell::draw_main(const Place& at) {
+  Stage& stage = tab().stage;
+  Page& page = session().page();
+  begin("page", at, false, kFixed);
+  if (shows_cards()) {
+    draw_cards({at.w, at.h});
+  } else {
+    const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn());
+    if (!click.command.empty()) ui_.run(click.command);
+    if (!click.selects.empty()) page.select(click.selects);
+  }
+  ImGui::EndChild();
+}
+
+void Shell::draw_cards(const Room& room) {
+  const Cards& cards = tab().cards;
+  const ImVec2 origin = ImGui::GetCursorScreenPos();
+  const Scene scene = cards.scene(room);
+  const SceneClick click = draw_scene(ui_, scene, at_rest(scene));
+  for (const Scenario& scenario : cards.scenarios()) {
+    const Scene* still = cards.still(scenario.name);
+    const Shape* place = scene.find("scenario/" + scenario.name + "/still");
+    if (still == nullptr || place == nullptr) continue;
+    const float s = ui_.scale();
+    draw_miniature(*still, origin.x + place->at.x * s, origin.y + place->at.y * s,
+                   s * place->at.w / still->room().w);
+  }
+  if (!click.selects.empty()) pick(click.selects);
+}
+
+void Shell::draw_side(const Place& at) {
+  begin("side", at, true, ImGuiWindowFlags_NoScrollbar);
+  ui_.begin_small();
+  draw_scene(ui_, tab().figures.scene(), tab().figures.drawn());
+  ui_.divider();
+  session().page().draw(ui_);
+  ui_.divider();
+  draw_log();
+  ui_.end_small();
+  ImGui::EndChild();
+}
+
+/// As many of the last lines as there is room for, the newest first.
+void Shell::draw_log() {
+  const std::vector<Session::LogLine>& log = session().log();
+  if (!log.empty()) ui_.hint("What happened");
+  const float left = ImGui::GetContentRegionAvail().y, wide = ImGui::GetContentRegionAvail().x;
+  float used = 0;
+  for (size_t i = log.size(); i-- > 0;) {
+    const std::string& text = log[i].text;
+    used +=
+        ImGui::CalcTextSize(text.c_str(), nullptr, false, wide).y + ImGui::GetStyle().ItemSpacing.y;
+    if (used > left) break;
+    const bool newest = i + 1 == log.size();
+    ImGui::PushStyleColor(ImGuiCol_Text, colour(log[i].error ? kError : newest ? kText : kDim));
+    ImGui::PushTextWrapPos(0);
+    ImGui::TextUnformatted(text.c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::PopStyleColor();
+  }
+}
+
+/// What the scenario says; without one, or when something was refused, what happened.
+void Shell::draw_sentence(const Place& at) {
+  begin("sentence", at, false, kFixed);
+  const Session& s = session();
+  std::string words = s.caption();
+  Ink ink = Ink::kText;
+  if (!notice_.empty()) {
+    words = notice_;
+  } else if (!s.log().empty() && (words.empty() || s.log().back().error)) {
+    words = s.log().back().text;
+    if (s.log().back().error) ink = Ink::kError;
+  } else if (words.empty() && !shows_cards()) {
+    words = session().page().info().summary;
+    ink = Ink::kDim;
+  }
+  const Scene scene = sentence_of(words, ink, {at.w, at.h});
+  draw_scene(ui_, scene, at_rest(scene));
+  ImGui::EndChild();
+}
+
+void Shell::draw_player(const Place& at) {
+  begin("player", at, false, kFixed);
+  Session& s = session();
+  const char* none = s.can_step()   ? ""
+                     : s.scenario() ? "the scenario is at its end"
+                                    : "load a scenario, or begin a live run";
+  if (ui_.shell_button("play", s.playing ? "Pause" : "Play",
+                       "Play the scenario, or let the live run go on (Space)", none,
+                       button_width("Pause"))) {
+    press_play();
+  }
+  ui_.same_line();
+  if (ui_.shell_button("back", "Back", "One step back (Left arrow)",
+                       s.can_undo() ? "" : "nothing has been done")) {
+    s.step_back();
+  }
+  ui_.same_line();
+  if (ui_.shell_button("step", "Step",
+                       "The next command, or the next token of a live run (Right arrow)", none)) {
+    s.step();
+  }
+  ImGui::SameLine();
+  const std::string name = s.scenario() ? s.scenario()->name : "Scenarios";
+  const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 6.5f * ImGui::GetFontSize();
+  float rest = slider + 4 * spacing;
+  for (const char* label : {"Undo", "Redo", "Reset"}) rest += button_width(label);
+  if (!tab().cards.scenarios().empty()) rest += button_width(name);
+  draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
+  if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
+                       s.can_undo() ? "" : "nothing has been done")) {
+    s.undo();
+  }
+  ui_.same_line();
+  if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
+                       s.can_redo() ? "" : "nothing was taken back")) {
+    s.redo();
+  }
+  ui_.same_line();
+  if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) s.reset();
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(slider);
+  ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "speed %.2g",
+                     ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
+  if (!tab().cards.scenarios().empty()) {
+    ui_.same_line();
+    if (ui_.shell_button("cards", name, "The scenarios of this page")) {
+      tab().shows_cards = !tab().shows_cards;
+    }
+  }
+  ImGui::EndChild();
+}
+
+/// Where the scenario is: a tick for each step, "step 3". Dragging goes there.
+void Shell::draw_scrubber(float width) {
+  Session& s = session();
+  const float u = ui_.scale(), high = ImGui::GetFrameHeight();
+  const auto steps = static_cast<float>(s.num_steps());
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const float left = corner.x + 10 * u, right = corner.x + width - 78 * u;
+  const float y = corner.y + high / 2;
+  const auto x_of = [&](size_t step) {
+    return left + (right - left) * static_cast<float>(step) / std::max(steps, 1.0f);
+  };
+  ImGui::InvisibleButton("scrubber", ImVec2(std::max(1.0f, right - corner.x + 10 * u), high));
+  if (ImGui::IsItemActive() && s.scenario()) {
+    const float part = (ImGui::GetIO().MousePos.x - left) / std::max(right - left, 1.0f);
+    const auto to = static_cast<size_t>(std::lround(std::clamp(part, 0.0f, 1.0f) * steps));
+    if (to != s.steps_done()) s.go_to_step(to);
+  }
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float here = x_of(s.steps_done());
+  list.AddLine(ImVec2(left, y), ImVec2(right, y), kLine, 4 * u);
+  if (s.scenario()) {
+    list.AddLine(ImVec2(left, y), ImVec2(here, y), kAccent, 4 * u);
+    for (size_t step = 0; step <= s.num_steps(); ++step) {
+      const float x = x_of(step);
+      ui_.region(fmt::format("step {}", step), x - 6 * u, corner.y, 12 * u, high);
+      list.AddCircleFilled(ImVec2(x, y), 4 * u, step <= s.steps_done() ? kAccent : kDim);
+    }
+    list.AddCircleFilled(ImVec2(here, y), 8 * u, kText);
+  }
+  const std::string count =
+      s.scenario() ? fmt::format("{} of {}", s.steps_done(), s.num_steps()) : "";
+  list.AddText(ImVec2(right + 14 * u, y - ImGui::GetFontSize() / 2), kDim, count.c_str());
+  ImGui::SameLine(corner.x - ImGui::GetWindowPos().x + width);
+}
+
+void Shell::draw_help() {
+  ImGui::SetNextWindowPos(ImVec2(40 * ui_.scale(), 60 * ui_.scale()));
+  ImGui::Begin("Keys and commands", &help_,
+               ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoCollapse);
+  ImGui::TextUnformatted(
+      "Space       play or pause\nRight, Left step on, step back\nHome, End   first and last step\n"
+      "Ctrl+Z, Ctrl+Y  undo, redo\nR           reset\nM           motion on or off\n"
+      "1 to 9      page\n?, Esc      this help\n");
+  ui_.heading("Commands of this page, as scenarios write them");
+  for (const auto& [command, help] : session().page().help()) {
+    ImGui::TextUnformatted(command.c_str());
+    ImGui::SameLine(17 * ImGui::GetFontSize());
+    ImGui::TextUnformatted(help.c_str());
+  }
+  ImGui::End();
+}
+
+void Shell::draw_open() {
+  ImGui::SetNextWindowPos(ImVec2(ImGui::GetIO().DisplaySize.x - 10 * ui_.scale(), 46 * ui_.scale()),
+                          ImGuiCond_Always, ImVec2(1, 0));
+  ImGui::SetNextWindowSize(ImVec2(420 * ui_.scale(), 0));
+  ImGui::Begin(
+      "Open a scenario", &opening_,
+      ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoCollapse);
+  ui_.text("load/file", "file", &open_name_, "A scenario: a path. Its page opens.");
+  if (ui_.shell_button("load", "Load", "Load the scenario from this file",
+                       open_name_.empty() ? "no file is named" : "")) {
+    open(open_name_);
+  }
+  ui_.hint(notice_.empty() ? "A file that is dropped on the window opens as well." : notice_);
+  ImGui::End();
+}
+
+}  // namespace viz

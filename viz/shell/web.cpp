@@ -1,0 +1,191 @@
+// The visualizer in a browser: web/visualizer.js calls these functions. What changes the page
+// happens in web_frame and web_open, which return nothing: a live run may leave their stack and
+// come back.
+
+#include <GLES3/gl3.h>
+#include <backends/imgui_impl_opengl3.h>
+#include <emscripten.h>
+#include <emscripten/html5.h>
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/error.h"
+#include "viz/drawing/palette.h"
+#include "viz/pages.h"
+#include "viz/shell/files.h"
+#include "viz/shell/shell.h"
+
+// Puts a link to the scenario into the address bar and the clipboard.
+EM_JS(void, share_link, (const char* text), { Module.share(UTF8ToString(text)); });
+
+namespace {
+
+std::unique_ptr<viz::Shell> g_shell;
+float g_scale = 0;  // that the font was made for
+
+viz::Outside in_browser() {
+  return {.save = "Share",
+          .save_tooltip = "Copy a link to what was done here",
+          .keep = [](const viz::Scenario& recorded) -> std::string {
+            share_link(recorded.text().c_str());
+            return "The address bar has a link to what was done here; it was copied, too.";
+          }};
+}
+
+void open_canvas() {
+  EmscriptenWebGLContextAttributes attributes;
+  emscripten_webgl_init_context_attributes(&attributes);
+  attributes.majorVersion = 2;
+  attributes.alpha = attributes.depth = attributes.antialias = false;
+  const auto context = emscripten_webgl_create_context("#canvas", &attributes);
+  if (context <= 0) kv::user_error("this browser has no WebGL 2");
+  emscripten_webgl_make_context_current(context);
+  ImGui::CreateContext();
+  ImGuiIO& io = ImGui::GetIO();
+  for (int key = 0; key < ImGuiKey_COUNT; ++key) io.KeyMap[key] = key;
+  ImGui_ImplOpenGL3_Init("#version 300 es");
+}
+
+void use_scale(float scale) {
+  if (scale == g_scale) return;
+  g_scale = scale;
+  ImGui::GetIO().Fonts->Clear();
+  ImGui::GetStyle() = ImGuiStyle();
+  viz::apply_theme(scale);
+  ImGui_ImplOpenGL3_DestroyFontsTexture();
+  ImGui_ImplOpenGL3_CreateFontsTexture();
+}
+
+/// The answer stays until the next one.
+const char* answer(const nlohmann::json& json) {
+  static std::string text;
+  text = json.dump();
+  return text.c_str();
+}
+
+}  // namespace
+
+extern "C" {
+
+/// Throws nothing: what went wrong is told to the page.
+EMSCRIPTEN_KEEPALIVE void web_start(int motion) {
+  open_canvas();
+  const viz::PageContext context{.model_dir = KV_WEB_ROOT "/models/tiny"};
+  g_shell = std::make_unique<viz::Shell>([context] { return viz::make_pages(context); },
+                                         viz::load_shipped(KV_WEB_ROOT), in_browser());
+  g_shell->motion = motion != 0;
+}
+
+/// `lesson`: "05"; `scenario`: its text. Either may be empty. Throws what the page shows.
+EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded,
+                                   int play) {
+  g_shell->tabs = embedded == 0;
+  try {
+    if (*lesson != '\0') g_shell->select(lesson);
+    if (*scenario != '\0') g_shell->load(viz::Scenario::parse(scenario, "shared"));
+    g_shell->session().playing = play != 0 && g_shell->session().can_step();
+  } catch (const kv::UserError& error) {
+    emscripten_log(EM_LOG_ERROR, "%s", error.what());
+  }
+}
+
+EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float scale) {
+  use_scale(scale);
+  ImGuiIO& io = ImGui::GetIO();
+  io.DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
+  io.DeltaTime = static_cast<float>(seconds);
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui::NewFrame();
+  g_shell->frame(io.DisplaySize.x, io.DisplaySize.y, scale, seconds);
+  ImGui::Render();
+  glViewport(0, 0, width, height);
+  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(viz::kGround);
+  glClearColor(ground.x, ground.y, ground.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+}
+
+EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.MousePos = ImVec2(x, y);
+  io.MouseDown[0] = down != 0;
+}
+
+EMSCRIPTEN_KEEPALIVE void web_wheel(float lines) { ImGui::GetIO().MouseWheel += lines; }
+
+/// `name`: KeyboardEvent.key; letters are those of shortcuts.
+EMSCRIPTEN_KEEPALIVE void web_key(const char* name, int down, int control, int shift) {
+  static const std::map<std::string, ImGuiKey> kKeys{{"ArrowLeft", ImGuiKey_LeftArrow},
+                                                     {"ArrowRight", ImGuiKey_RightArrow},
+                                                     {"ArrowUp", ImGuiKey_UpArrow},
+                                                     {"ArrowDown", ImGuiKey_DownArrow},
+                                                     {"Home", ImGuiKey_Home},
+                                                     {"End", ImGuiKey_End},
+                                                     {"Delete", ImGuiKey_Delete},
+                                                     {"Backspace", ImGuiKey_Backspace},
+                                                     {"Enter", ImGuiKey_Enter},
+                                                     {"Escape", ImGuiKey_Escape},
+                                                     {"a", ImGuiKey_A},
+                                                     {"c", ImGuiKey_C},
+                                                     {"v", ImGuiKey_V},
+                                                     {"x", ImGuiKey_X},
+                                                     {"y", ImGuiKey_Y},
+                                                     {"z", ImGuiKey_Z}};
+  ImGuiIO& io = ImGui::GetIO();
+  io.KeyCtrl = control != 0;
+  io.KeyShift = shift != 0;
+  if (const auto key = kKeys.find(name); key != kKeys.end()) io.KeysDown[key->second] = down != 0;
+}
+
+EMSCRIPTEN_KEEPALIVE void web_text(const char* text) {
+  ImGui::GetIO().AddInputCharactersUTF8(text);
+}
+
+/// The controls that can be seen, by name: [x, y] of the middle in pixels, and why one is disabled.
+EMSCRIPTEN_KEEPALIVE const char* web_controls() {
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [name, control] : g_shell->probe().controls) {
+    if (!control.visible) continue;
+    all[name] = {{"x", control.x + control.w / 2},
+                 {"y", control.y + control.h / 2},
+                 {"disabled", control.disabled_because}};
+  }
+  return answer(all);
+}
+
+EMSCRIPTEN_KEEPALIVE const char* web_state() {
+  viz::Session& session = g_shell->session();
+  nlohmann::json counters = nlohmann::json::object();
+  for (const viz::Counter& counter : session.page().counters()) {
+    counters[counter.name] = counter.value;
+  }
+  nlohmann::json errors = nlohmann::json::array();
+  for (const auto& line : session.log()) {
+    if (line.error) errors.push_back(line.text);
+  }
+  return answer({{"page", session.page().info().lesson},
+                 {"scenario", session.scenario() ? session.scenario()->name : ""},
+                 {"step", session.steps_done()},
+                 {"steps", session.num_steps()},
+                 {"ended", session.at_end()},
+                 {"playing", session.playing},
+                 {"drafting", g_shell->is_drafting()},
+                 {"counters", counters},
+                 {"errors", errors}});
+}
+
+/// The scenarios that ship, by name, with the page of each.
+EMSCRIPTEN_KEEPALIVE const char* web_scenarios() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const viz::Scenario& scenario : viz::load_shipped(KV_WEB_ROOT)) {
+    all.push_back({{"name", scenario.name}, {"page", scenario.page}, {"text", scenario.text()}});
+  }
+  return answer(all);
+}
+
+}  // extern "C"

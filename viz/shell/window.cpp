@@ -1,0 +1,136 @@
+#include "viz/shell/window.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+#if __has_include(<imgui_impl_glfw.h>)
+#include <imgui_impl_glfw.h>
+#include <imgui_impl_opengl3.h>
+#else  // Debian
+#include <backends/imgui_impl_glfw.h>
+#include <backends/imgui_impl_opengl3.h>
+#endif
+#include <GLFW/glfw3.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "common/error.h"
+#include "programs/run_main.h"
+#include "viz/drawing/palette.h"
+
+namespace viz {
+namespace {
+
+std::string& last_error() {
+  static std::string text;
+  return text;
+}
+
+[[noreturn]] void no_window(const char* what) {
+  kv::user_error("{}: {}; without a display, --headless plays a scenario and --screenshot draws it",
+                 what, last_error().empty() ? "no reason given" : last_error());
+}
+
+/// GLFW, its window and ImGui's backends, in the order of their lives.
+class Window {
+ public:
+  explicit Window(const WindowOptions& options) {
+    glfwSetErrorCallback([](int, const char* text) { last_error() = text; });
+    if (!glfwInit()) no_window("cannot open a window");
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
+    glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+    scale_ = options.scale;
+    if (scale_ <= 0) {
+      float x = 1, y = 1;
+      if (GLFWmonitor* monitor = glfwGetPrimaryMonitor())
+        glfwGetMonitorContentScale(monitor, &x, &y);
+      scale_ = x > 0 ? x : 1;
+    }
+    const auto pixels = [&](int points) {
+      return static_cast<int>(static_cast<float>(points) * scale_);
+    };
+    window_ = glfwCreateWindow(pixels(options.width), pixels(options.height), "Page by Page",
+                               nullptr, nullptr);
+    if (window_ == nullptr) {
+      glfwTerminate();
+      no_window("cannot open a window with OpenGL 3.3");
+    }
+    glfwMakeContextCurrent(window_);
+    glfwSwapInterval(1);
+    ImGui::CreateContext();
+    apply_theme(scale_);
+    ImGui_ImplGlfw_InitForOpenGL(window_, true);
+    ImGui_ImplOpenGL3_Init("#version 330");
+  }
+  ~Window() {
+    ImGui_ImplOpenGL3_Shutdown();
+    ImGui_ImplGlfw_Shutdown();
+    ImGui::DestroyContext();
+    glfwDestroyWindow(window_);
+    glfwTerminate();
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  /// Files that are dropped on the window are opened.
+  void opens_for(Shell& shell) {
+    glfwSetWindowUserPointer(window_, &shell);
+    glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
+      auto& its_shell = *static_cast<Shell*>(glfwGetWindowUserPointer(window));
+      for (int i = 0; i < count; ++i) its_shell.open(paths[i]);
+    });
+  }
+  bool open() const { return !glfwWindowShouldClose(window_); }
+  void frame(Shell& shell) {
+    glfwPollEvents();
+    ImGui_ImplOpenGL3_NewFrame();
+    ImGui_ImplGlfw_NewFrame();
+    ImGui::NewFrame();
+    const ImGuiIO& io = ImGui::GetIO();
+    shell.frame(io.DisplaySize.x, io.DisplaySize.y, scale_, static_cast<double>(io.DeltaTime));
+    ImGui::Render();
+    int width = 0, height = 0;
+    glfwGetFramebufferSize(window_, &width, &height);
+    glViewport(0, 0, width, height);
+    const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(kGround);
+    glClearColor(ground.x, ground.y, ground.z, 1);
+    glClear(GL_COLOR_BUFFER_BIT);
+    ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+    glfwSwapBuffers(window_);
+  }
+
+ private:
+  GLFWwindow* window_ = nullptr;
+  float scale_ = 1;
+};
+
+/// "RECT x y name" for every control that can be seen, after what a click made has been laid out.
+void print_rects(const Shell& shell) {
+  for (const auto& [name, control] : shell.probe().controls) {
+    if (!control.visible) continue;
+    fmt::print("RECT {:.0f} {:.0f} {}\n", control.x + control.w / 2, control.y + control.h / 2,
+               name);
+  }
+  fmt::print("FRAME\n");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void run_window(Shell& shell, const WindowOptions& options) {
+  Window window(options);
+  window.opens_for(shell);
+  size_t seen = 0;  // changes with the log, and with the controls that there are
+  int settle = 3;
+  for (int n = 1; window.open() && !kv::interrupted(); ++n) {
+    window.frame(shell);
+    const size_t now = 1000 * shell.session().log().size() + shell.probe().controls.size();
+    if (std::exchange(seen, now) != now) settle = 3;
+    if (options.rects && settle > 0 && --settle == 0) print_rects(shell);
+    if (options.frames > 0 && n >= options.frames) break;
+  }
+}
+
+}  // namespace viz
