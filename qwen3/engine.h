@@ -37,7 +37,7 @@ struct Completion {
 /// What a run cost. Bytes count K and V in all layers.
 struct EngineCounters {
   int64_t passes = 0;             // forward passes
-  int64_t most_sequences = 0;     // most sequences in one pass
+  int64_t max_sequences = 0;      // most sequences in one pass
   int64_t kv_rows_computed = 0;   // rows of K and V computed: one per token per pass
   int64_t kv_bytes_reserved = 0;  // most bytes set aside for KV at any time
   int64_t kv_bytes_used = 0;      // of these, bytes that held a token's K and V, at that time

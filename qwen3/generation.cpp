@@ -85,7 +85,7 @@ void PassTimer::end_pass(int rows, int sequences, GenerateResult& result) {
   result.passes.push_back({.rows = rows, .seconds = pass.count()});
   result.counters.passes += 1;
   result.counters.kv_rows_computed += rows;
-  result.counters.most_sequences = std::max<int64_t>(result.counters.most_sequences, sequences);
+  result.counters.max_sequences = std::max<int64_t>(result.counters.max_sequences, sequences);
   result.counters.seconds = all.count();
 }
 

@@ -38,7 +38,7 @@ inline bool on_hopper() {
 #endif
 }
 
-inline int64_t most_pairs(const Queries& queries) {
+inline int64_t max_pairs(const Queries& queries) {
   return static_cast<int64_t>(queries.max_rows_per_seq) *
          (queries.num_heads / queries.num_kv_heads);
 }
@@ -53,7 +53,7 @@ void launch_groups(const Queries& queries, const Address& address, const Stream&
   static_cast<void>(ready);
   constexpr int kPairs = kWarpgroups * kWarpgroupPairs;
   const dim3 grid(static_cast<unsigned>(queries.num_kv_heads),
-                  static_cast<unsigned>((most_pairs(queries) + kPairs - 1) / kPairs),
+                  static_cast<unsigned>((max_pairs(queries) + kPairs - 1) / kPairs),
                   static_cast<unsigned>(queries.num_seqs));
   launch_dependent(
       kernel,
@@ -65,7 +65,7 @@ void launch_groups(const Queries& queries, const Address& address, const Stream&
 template <int kHeadDim, class Address>
 void launch_warpgroups(const Queries& queries, const Address& address, const Stream& stream) {
   // Two warpgroups share K and V, if that leaves work for every SM.
-  const int64_t blocks = (most_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
+  const int64_t blocks = (max_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
   if (blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms()) {
     launch_groups<kHeadDim, 2>(queries, address, stream);
   } else {
@@ -82,8 +82,8 @@ void launch_many(const Queries& queries, const Address& address, const Stream& s
   const auto kernel = many_queries_kernel<kHeadDim, Address>;
   static const bool ready = ask_for_shared(kernel, kSharedBytes);
   static_cast<void>(ready);
-  const int64_t max_pairs = most_pairs(queries);
-  const dim3 grid(static_cast<unsigned>((max_pairs + kManyPairs - 1) / kManyPairs),
+  const int64_t pairs = max_pairs(queries);
+  const dim3 grid(static_cast<unsigned>((pairs + kManyPairs - 1) / kManyPairs),
                   static_cast<unsigned>(queries.num_kv_heads),
                   static_cast<unsigned>(queries.num_seqs));
   launch_dependent(kernel, {grid, dim3(kManyThreads), kSharedBytes, "launching attention"}, stream,
@@ -122,7 +122,7 @@ void launch_merge(const Queries& queries, const Plan& plan, void* workspace, con
   const auto slices = static_cast<unsigned>(queries.num_kv_heads * kSlices);
   const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
   const auto pairs =
-      static_cast<unsigned>(std::min<int64_t>(plan.pairs_per_block, most_pairs(queries)));
+      static_cast<unsigned>(std::min<int64_t>(plan.pairs_per_block, max_pairs(queries)));
   const auto kernel = queries.window > 0 ? merge_groups_kernel<kHeadDim, true>
                                          : merge_groups_kernel<kHeadDim, false>;
   launch_dependent(kernel,

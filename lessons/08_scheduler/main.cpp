@@ -60,7 +60,7 @@ std::string times_text(const std::vector<double>& seconds) {
 
 /// What a run gives to print.
 struct Summary {
-  int64_t made = 0, prompt_tokens = 0, cached = 0, most_preempted = 0;
+  int64_t made = 0, prompt_tokens = 0, cached = 0, max_preempted = 0;
   double rate = 0;                       // tokens per second
   std::vector<double> first, per_token;  // seconds, of each request that has some
 };
@@ -71,7 +71,7 @@ Summary summary_of(const lesson08::Workload& workload, const ServeResult& result
     const auto& t = result.times[i];
     s.prompt_tokens += static_cast<int64_t>(workload.requests[i].prompt.size());
     s.cached += t.num_cached_tokens;
-    s.most_preempted = std::max<int64_t>(s.most_preempted, t.num_preemptions);
+    s.max_preempted = std::max<int64_t>(s.max_preempted, t.num_preemptions);
     const auto tokens = static_cast<double>(result.generated.completions[i].tokens.size());
     if (t.first_token > 0) s.first.push_back(t.first_token - t.arrived);
     if (tokens > 1 && t.ended > 0) s.per_token.push_back((t.ended - t.first_token) / (tokens - 1));
@@ -96,7 +96,7 @@ nlohmann::json print_result(const kv::Console& console, int num_blocks, const Su
                 kv::with_commas(s.prompt_tokens),
                 kv::percent(static_cast<double>(s.cached), static_cast<double>(s.prompt_tokens)));
   console.print("preemptions               {}, at most {} of one request\n",
-                kv::with_commas(result.num_preemptions), s.most_preempted);
+                kv::with_commas(result.num_preemptions), s.max_preempted);
   console.print("blocks in use             {} of {} at most\n",
                 kv::with_commas(c.named("blocks_in_use")), kv::with_commas(num_blocks));
   console.print("KV waste                  {:.1f} %, the mean over all passes\n",
@@ -166,7 +166,7 @@ nlohmann::json compare(const kv::Console& console, kv::Model& model, const Optio
     all_same = all_same && same;
   };
   add("as above", num_blocks, above);
-  const int longest = lesson08::most_blocks_of_one(workload.requests, options.block_size);
+  const int longest = lesson08::max_blocks_of_one(workload.requests, options.block_size);
   for (const Way& way : ways_of(options, longest)) {
     lesson08::ServingEngine engine(
         model, {.block_size = options.block_size, .num_blocks = way.num_blocks}, way.serve);

@@ -64,7 +64,7 @@ int pool_size(int64_t all, const kv::ModelConfig& config, const lesson03::PagedO
   return lesson03::num_blocks_for(options.num_blocks > 0 ? options.num_blocks : all, options);
 }
 
-int most_blocks_of_one(std::span<const kv::Request> requests, int block_size) {
+int max_blocks_of_one(std::span<const kv::Request> requests, int block_size) {
   int64_t most = 1;
   for (size_t i = 0; i < requests.size(); ++i) {
     most = std::max(most, lesson03::blocks_needed(requests.subspan(i, 1), block_size));

@@ -57,7 +57,7 @@ int pool_size(int64_t all, const kv::ModelConfig& config, const lesson03::PagedO
               const ServeOptions& serve, const kv::Model& model);
 
 /// Blocks of the longest request at its end.
-int most_blocks_of_one(std::span<const kv::Request> requests, int block_size);
+int max_blocks_of_one(std::span<const kv::Request> requests, int block_size);
 
 /// When a request comes, and how important it is.
 struct Arrival {

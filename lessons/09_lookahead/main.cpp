@@ -31,7 +31,7 @@ struct Options {
   std::string draft_dir;  // empty: n-grams
   int block_size = 16;
   int num_blocks = 0;
-  int most_lines = 16;
+  int max_lines = 16;
 };
 
 /// Guesses that ran in a pass.
@@ -64,13 +64,13 @@ std::string quoted(const kv::Tokenizer& tokenizer, std::span<const int32_t> toke
 
 void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,
                    const std::vector<Guessed>& all, std::span<const kv::Request> requests,
-                   const kv::GenerateResult& result, int most_lines) {
+                   const kv::GenerateResult& result, int max_lines) {
   kv::Table table({"pass", "request", "guessed", "drawn", "right"});
   int lines = 0;
   for (const Guessed& guessed : all) {
     const kv::Completion& completion = result.completions[guessed.request];
     const size_t step = guessed.known - requests[guessed.request].prompt.size();
-    if (step >= completion.tokens.size() || ++lines > most_lines) continue;
+    if (step >= completion.tokens.size() || ++lines > max_lines) continue;
     const int right = num_right(guessed, requests[guessed.request], completion);
     const auto drawn = std::span(completion.tokens).subspan(step);
     const auto num_drawn = std::min(drawn.size(), static_cast<size_t>(right) + 1);
@@ -80,7 +80,7 @@ void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,
   }
   if (lines == 0) return console.print("nothing was guessed: no last tokens had come before\n\n");
   console.write(table.to_string());
-  if (lines > most_lines) console.print("... and {} more\n", lines - most_lines);
+  if (lines > max_lines) console.print("... and {} more\n", lines - max_lines);
   console.print("\n");
 }
 
@@ -165,7 +165,7 @@ void run(const Options& options) {
       });
   printer.finish();
   console.print("\n");
-  print_guesses(console, tokenizer, guessed, requests, result.generated, options.most_lines);
+  print_guesses(console, tokenizer, guessed, requests, result.generated, options.max_lines);
   nlohmann::json document = kv::json_of(result.generated, tokenizer, generate.prompts);
   if (!kv::interrupted()) {
     const auto plain = lesson08::ServingEngine(model, paged).generate(requests);
@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
       .between(1, 256);
   command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
       .between(0, 1 << 24);
-  command.value("--lines N", options.most_lines, "lines of guesses that are printed at most")
+  command.value("--lines N", options.max_lines, "lines of guesses that are printed at most")
       .between(0, 1'000'000);
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -92,10 +92,10 @@ nlohmann::json print_result(const kv::Console& console, const kv::GenerateResult
   add("lesson 08, all is kept", everything);
   add("in groups, layers forget", found);
   console.print("\n{}", table.to_string());
-  return {{"most_blocks", found.counters.named("blocks_in_use")},
-          {"most_blocks_without", everything.counters.named("blocks_in_use")},
-          {"most_bytes", found.counters.kv_bytes_reserved},
-          {"most_bytes_without", everything.counters.kv_bytes_reserved}};
+  return {{"max_blocks", found.counters.named("blocks_in_use")},
+          {"max_blocks_without", everything.counters.named("blocks_in_use")},
+          {"max_bytes", found.counters.kv_bytes_reserved},
+          {"max_bytes_without", everything.counters.kv_bytes_reserved}};
 }
 
 nlohmann::json json_of(const std::vector<KvCacheGroup>& groups) {

@@ -91,7 +91,7 @@ void run(Options& options) {
   if (options.policy == "always") options.tier.policy = LoadPolicy::kAlways;
   if (options.policy == "never") options.tier.policy = LoadPolicy::kNever;
   if (options.num_blocks == 0) {
-    options.num_blocks = 2 * lesson08::most_blocks_of_one(requests, options.block_size);
+    options.num_blocks = 2 * lesson08::max_blocks_of_one(requests, options.block_size);
   }
   const lesson11::PagedOptions paged{.block_size = options.block_size,
                                      .num_blocks = options.num_blocks};

@@ -91,7 +91,7 @@ void run(Options& options) {
   const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
   if (options.num_blocks == 0) {
-    options.num_blocks = 2 * lesson08::most_blocks_of_one(requests, options.block_size);
+    options.num_blocks = 2 * lesson08::max_blocks_of_one(requests, options.block_size);
   }
   std::optional<kv::TempFolder> folder;  // gone with all that it holds
   if (options.tier.file.empty()) options.tier.file = folder.emplace().path() / "kv.blocks";

@@ -25,7 +25,7 @@ void add_turn(kv::GenerateResult turn, Rung& rung) {
   kv::EngineCounters& all = rung.counters;
   const kv::EngineCounters& its = turn.counters;
   all.passes += its.passes;
-  all.most_sequences = std::max(all.most_sequences, its.most_sequences);
+  all.max_sequences = std::max(all.max_sequences, its.max_sequences);
   all.kv_rows_computed += its.kv_rows_computed;
   kv::note_kv_bytes(all, its.kv_bytes_reserved, its.kv_bytes_used);
   all.kv_bytes_copied += its.kv_bytes_copied;

@@ -104,7 +104,7 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
 
   using Counter = int64_t kv::EngineCounters::*;
   constexpr Counter kRows = &kv::EngineCounters::kv_rows_computed;
-  constexpr Counter kAtOnce = &kv::EngineCounters::most_sequences;
+  constexpr Counter kAtOnce = &kv::EngineCounters::max_sequences;
   struct Gain {
     std::string lesson;
     Counter less, more = nullptr;
@@ -131,7 +131,7 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
   CHECK(rungs[8].counters.by_name == rungs[6].counters.by_name);
   // As long as nothing that is evicted comes again, so are lessons 11 and 12.
   CHECK(rungs.back().number == "12");
-  for (const size_t i : {9, 10}) {
+  for (const size_t i : {9u, 10u}) {
     CHECK(rungs[i].counters.passes == rungs[6].counters.passes);
     CHECK(rungs[i].counters.kv_rows_computed == rungs[6].counters.kv_rows_computed);
   }
@@ -161,7 +161,7 @@ TEST_CASE("where layers have windows lesson 10 holds less than 08 and 09, or ser
     for (size_t i = 0; i + 1 < rungs.size(); ++i) {
       const kv::EngineCounters& before = rungs[i].counters;
       if (slots == 0) CHECK(now.kv_bytes_reserved < before.kv_bytes_reserved * 3 / 4);
-      if (slots > 0) CHECK(now.most_sequences > before.most_sequences);
+      if (slots > 0) CHECK(now.max_sequences > before.max_sequences);
       if (slots > 0) CHECK(now.passes < before.passes);
     }
   }
@@ -176,8 +176,8 @@ TEST_CASE("where memory is short lessons 11 and 12 load what lessons 08 and 10 c
     const auto rungs = ladder::climb(model, server, last, {256, ladder::kServerKvTokens / part});
     REQUIRE(rungs.back().number == "12");
     CHECK(ladder::first_mismatch(rungs) == std::nullopt);
-    for (const size_t now : {3, 4}) {
-      for (const size_t before : {0, 2}) {
+    for (const size_t now : {3u, 4u}) {
+      for (const size_t before : {0u, 2u}) {
         CHECK(rungs[now].counters.kv_rows_computed <
               rungs[before].counters.kv_rows_computed * 95 / 100);
       }

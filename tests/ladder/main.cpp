@@ -38,7 +38,7 @@ nlohmann::json json_of_rungs(std::span<const ladder::Rung> rungs, const kv::Mode
                     {"logits_xxh64", kv::hex64(rung.digest)},
                     {"kv_rows_computed", c.kv_rows_computed},
                     {"passes", c.passes},
-                    {"most_sequences", c.most_sequences},
+                    {"max_sequences", c.max_sequences},
                     {"kv_bytes_reserved", c.kv_bytes_reserved},
                     {"kv_bytes_used", c.kv_bytes_used},
                     {"kv_bytes_copied", c.kv_bytes_copied},
@@ -59,7 +59,7 @@ std::string table_of_rungs(std::span<const ladder::Rung> rungs, bool without_tim
     const auto wasted = static_cast<double>(c.kv_bytes_reserved - c.kv_bytes_used);
     const auto bytes = [](int64_t n) { return n > 0 ? kv::human_bytes(n) : "-"; };
     table.add({rung.number + " " + rung.topic, kv::with_commas(c.kv_rows_computed),
-               kv::with_commas(c.passes), kv::with_commas(c.most_sequences),
+               kv::with_commas(c.passes), kv::with_commas(c.max_sequences),
                bytes(c.kv_bytes_reserved),
                kv::percent(wasted, static_cast<double>(c.kv_bytes_reserved)),
                bytes(c.kv_bytes_copied), kv::hex64(rung.digest),

@@ -128,9 +128,9 @@ void check_close(const std::vector<float>& got, const std::vector<Float>& want,
 
 /// The plain kernel against double precision and against the fast one: every head size and
 /// grouping (on the CPU also sizes that no CUDA kernel has), and lengths on both sides of a tile, a
-/// block and a group of tiles. `most_rows` of each sequence are queries.
+/// block and a group of tiles. `max_rows` of each sequence are queries.
 inline void check_plain_attention(const Attend& plain, const Attend& fast, kv::Device device,
-                                  int most_rows) {
+                                  int max_rows) {
   const auto check = [&](const HeadShape& shape, const std::vector<int>& lengths) {
     CAPTURE(shape.num_heads);
     CAPTURE(shape.num_kv_heads);
@@ -138,7 +138,7 @@ inline void check_plain_attention(const Attend& plain, const Attend& fast, kv::D
     std::vector<Sequence> sequences;
     for (const int len : lengths) sequences.emplace_back(shape, len, sequences.size() + 1);
     std::vector<Part> parts;
-    for (const Sequence& s : sequences) parts.push_back({&s, std::min(s.len, most_rows)});
+    for (const Sequence& s : sequences) parts.push_back({&s, std::min(s.len, max_rows)});
     const Outputs got = plain(shape, parts), other = fast(shape, parts);
     for (size_t i = 0; i < parts.size(); ++i) {
       CAPTURE(lengths[i]);

@@ -23,7 +23,7 @@ function show(rungs) {
   table.hidden = false
   table.tBodies[0].replaceChildren(...rungs.map((rung) => {
     const row = document.createElement('tr')
-    const cells = [`${rung.lesson} ${rung.topic}`, rung.kv_rows_computed.toLocaleString('en'), rung.passes, rung.most_sequences,
+    const cells = [`${rung.lesson} ${rung.topic}`, rung.kv_rows_computed.toLocaleString('en'), rung.passes, rung.max_sequences,
       bytes(rung.kv_bytes_reserved), bytes(rung.kv_bytes_used), bytes(rung.kv_bytes_copied), rung.logits_xxh64,
       `${(1e3 * rung.first_token_seconds).toFixed(0)} ms`, rung.seconds.toFixed(1)]
     for (const cell of cells) row.insertCell().textContent = cell

@@ -173,7 +173,7 @@ Shown WatchedCache::shown() const {
               .queue = {},
               .tables = {},
               .num_found = {},
-              .most_queued = kMostEvicted,
+              .max_queued = kMostEvicted,
               .cut = {},
               .more = {},
               .front = "evicted: forgotten next",

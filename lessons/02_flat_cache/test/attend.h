@@ -64,7 +64,7 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
     const kv::Stream stream(device);
     const auto num_seqs = static_cast<int>(parts.size());
     std::vector<int32_t> first_row{0}, seq_len, row_seq, row_position;
-    int most_rows = 0, longest = 0;
+    int max_rows = 0, longest = 0;
     kvtest::Rows new_k, new_v;
     for (const kvtest::Part& part : parts) {
       for (int t = 0; t < part.sequence->len; ++t) row_position.push_back(t);
@@ -73,7 +73,7 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
       kvtest::append_to(new_v, part.sequence->v);
       first_row.push_back(first_row.back() + part.num_rows);
       seq_len.push_back(part.sequence->len);
-      most_rows = std::max(most_rows, part.num_rows);
+      max_rows = std::max(max_rows, part.num_rows);
       longest = std::max(longest, part.sequence->len);
     }
     const int slots = longest + layout.spare_slots;
@@ -102,7 +102,7 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
                                        .slab_begin = append.slab_begin(),
                                        .num_seqs = num_seqs,
                                        .num_rows = first_row.back(),
-                                       .max_rows_per_seq = most_rows + layout.more_rows,
+                                       .max_rows_per_seq = max_rows + layout.more_rows,
                                        .max_seq_len = longest + layout.more_tokens,
                                        .num_heads = shape.num_heads,
                                        .num_kv_heads = shape.num_kv_heads,

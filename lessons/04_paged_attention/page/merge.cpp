@@ -88,7 +88,7 @@ class MergePainter {
         most_l_ = std::max(most_l_, one->l);
       }
     }
-    for (const float value : step_.out) most_out_ = std::max(most_out_, std::abs(value));
+    for (const float value : step_.out) max_out_ = std::max(max_out_, std::abs(value));
   }
 
   void merge(Row before, Row taken, const std::string& now) {
@@ -133,7 +133,7 @@ class MergePainter {
     }
     const bool is_out = step_.kind == Kind::kDivide && number == 2;
     if (!is_out) draw_numbers(row, at, id, number == 2 && step_.kind != Kind::kTile);
-    draw_acc(row, column(at, 0.47f, 1), number, is_out ? most_out_ : most_);
+    draw_acc(row, column(at, 0.47f, 1), number, is_out ? max_out_ : most_);
   }
 
   void draw_numbers(const Row& row, const Place& at, const std::string& id, bool is_sum) {
@@ -203,7 +203,7 @@ class MergePainter {
   const Place at_;
   const float unit_;
   Place places_ = {}, place_of_now_ = {};
-  float most_ = 1e-6f, most_l_ = 1e-6f, most_out_ = 1e-6f;
+  float most_ = 1e-6f, most_l_ = 1e-6f, max_out_ = 1e-6f;
 };
 
 bool same(const Summary& a, const Summary& b) { return a.m == b.m && a.l == b.l && a.acc == b.acc; }

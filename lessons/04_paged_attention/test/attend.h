@@ -56,11 +56,11 @@ class Pass {
        kv::Device device)
       : shape_(shape), parts_(parts), stream_(device) {
     std::vector<int32_t> first_row{0}, seq_len;
-    int most_rows = 0;
+    int max_rows = 0;
     for (const Part& part : parts) {
       first_row.push_back(first_row.back() + part.num_rows);
       seq_len.push_back(part.sequence->len);
-      most_rows = std::max(most_rows, part.num_rows);
+      max_rows = std::max(max_rows, part.num_rows);
     }
     fill_blocks(blocks);
     q_ = kvtest::upload_rows(kvtest::queries_of(shape, parts), stream_);
@@ -71,7 +71,7 @@ class Pass {
     args.seq_len = seq_len_.as<const int32_t>();
     args.num_seqs = static_cast<int>(parts.size());
     args.num_rows = first_row.back();
-    args.max_rows_per_seq = most_rows;
+    args.max_rows_per_seq = max_rows;
     args.max_seq_len = std::max(*std::ranges::max_element(seq_len), blocks.seq_len_bound);
     args.num_heads = shape.num_heads;
     args.window = blocks.window;

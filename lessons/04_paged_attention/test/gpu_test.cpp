@@ -39,11 +39,11 @@ TEST_CASE("any number of queries and any place in the batch give the same bits")
 }
 
 /// The sequences `copies` times, mixed; every third has as many query rows as 8 pairs allow.
-std::vector<Part> large_batch(const std::vector<Sequence>& sequences, int copies, int most_rows) {
+std::vector<Part> large_batch(const std::vector<Sequence>& sequences, int copies, int max_rows) {
   std::vector<Part> parts;
   for (size_t i = 0; i < static_cast<size_t>(copies) * sequences.size(); ++i) {
     const Sequence& s = sequences[i * 5 % sequences.size()];
-    parts.push_back({&s, i % 3 == 0 ? std::min(most_rows, s.len) : 1});
+    parts.push_back({&s, i % 3 == 0 ? std::min(max_rows, s.len) : 1});
   }
   return parts;
 }

@@ -125,7 +125,7 @@ Tiles fit_tiles(const viz::Room& room, const Shown& shown) {
   for (const viz::TableView& table : shown.tables) held += static_cast<int>(table.block_ids.size());
   Tiles best;
   for (int columns = 1; columns <= count; ++columns) {
-    const int queued = shown.most_queued > 0 ? shown.most_queued : count;
+    const int queued = shown.max_queued > 0 ? shown.max_queued : count;
     Tiles tiles{.columns = columns, .queue_rows = (queued + columns - 1) / columns};
     tiles.table_rows = std::max(tiles.queue_rows, (held - 1 + columns - 1) / columns);
     const auto rows = static_cast<float>(tiles.queue_rows + tiles.table_rows);
@@ -265,7 +265,7 @@ class Picture {
 
 void draw_picture(viz::Scene& scene, const Shown& shown, const Story& story) {
   Picture picture(scene, shown, story);
-  if (shown.pool.blocks.size() > kMostTiles && shown.most_queued == 0) {
+  if (shown.pool.blocks.size() > kMostTiles && shown.max_queued == 0) {
     picture.draw_cells();
   } else {
     picture.draw_tiles();

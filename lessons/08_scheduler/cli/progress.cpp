@@ -32,8 +32,8 @@ void ServeProgress::pass(const Scheduler& scheduler) {
   moment.waiting = static_cast<int>(scheduler.waiting().size());
   moment.preempted = static_cast<int>(scheduler.num_preemptions() - num_preempted_);
   num_preempted_ = scheduler.num_preemptions();
-  most_running_ = std::max(most_running_, moment.running);
-  most_waiting_ = std::max(most_waiting_, moment.waiting);
+  max_running_ = std::max(max_running_, moment.running);
+  max_waiting_ = std::max(max_waiting_, moment.waiting);
   moments_.push_back(moment);
 
   const auto now = std::chrono::steady_clock::now();
@@ -69,8 +69,8 @@ std::string ServeProgress::to_string(size_t width) const {
       most.preempted += moments_[i].preempted;
     }
     pool += column(most.pool, 1);
-    running += column(most.running, most_running_);
-    waiting += column(most.waiting, most_waiting_);
+    running += column(most.running, max_running_);
+    waiting += column(most.waiting, max_waiting_);
     preempted += most.preempted == 0  ? "·"
                  : most.preempted > 9 ? "+"
                                       : std::to_string(most.preempted);
@@ -78,7 +78,7 @@ std::string ServeProgress::to_string(size_t width) const {
   return fmt::format(
       "pool in use  {}\nrunning      {}  at most {}\nwaiting      {}  at most {}\n"
       "preempted    {}\n",
-      pool, running, most_running_, waiting, most_waiting_, preempted);
+      pool, running, max_running_, waiting, max_waiting_, preempted);
 }
 
 }  // namespace lesson08

@@ -35,7 +35,7 @@ class ServeProgress {
   bool live_;
   bool shown_ = false;
   int64_t num_preempted_ = 0;
-  int most_running_ = 0, most_waiting_ = 0;
+  int max_running_ = 0, max_waiting_ = 0;
   std::vector<Moment> moments_;
   std::chrono::steady_clock::time_point last_;
 };

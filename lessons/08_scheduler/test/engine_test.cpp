@@ -39,7 +39,7 @@ TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits") {
 
 TEST_CASE("a pool that holds the longest request and no more") {
   const std::vector<kv::Request> requests = mixed(10, 3);
-  ServingEngine engine(shipped_model(), {.num_blocks = lesson08::most_blocks_of_one(requests, 16)});
+  ServingEngine engine(shipped_model(), {.num_blocks = lesson08::max_blocks_of_one(requests, 16)});
   const auto result = engine.serve(requests, {});
   check_equal(result.generated, flat(requests));
   CHECK(result.num_preemptions > 0);

@@ -38,7 +38,7 @@ class SymbolicLookahead : public lesson08::SymbolicScheduler {
         num_guesses_(num_guesses) {}
 
   void submit(int64_t id, Tokens prompt, int max_tokens, int priority, int salt, bool skips) {
-    most_tokens_[id] = prompt.size() + static_cast<size_t>(max_tokens);
+    max_tokens_[id] = prompt.size() + static_cast<size_t>(max_tokens);
     SymbolicScheduler::submit(id, std::move(prompt), priority, salt, skips);
   }
 
@@ -58,7 +58,7 @@ class SymbolicLookahead : public lesson08::SymbolicScheduler {
         const bool in_budget = used < static_cast<size_t>(options_.max_tokens_per_pass);
         const bool in_chunk = options_.max_chunk == 0 ||
                               end + taken - r.computed < static_cast<size_t>(options_.max_chunk);
-        const bool asked_for = end + taken + 1 < most_tokens_.at(chunk.id);
+        const bool asked_for = end + taken + 1 < max_tokens_.at(chunk.id);
         const bool needs_block = (end + taken) % pool_->block_size() == 0;
         if (!in_budget || !in_chunk || !asked_for || (needs_block && !waiting().empty())) break;
         const int32_t guess = guesses[taken];
@@ -98,7 +98,7 @@ class SymbolicLookahead : public lesson08::SymbolicScheduler {
   Drafter* drafter_;
   lesson08::SchedulerOptions options_;
   int num_guesses_;
-  std::map<int64_t, size_t> most_tokens_;
+  std::map<int64_t, size_t> max_tokens_;
   std::map<int64_t, Tokens> guesses_;
 };
 

@@ -22,7 +22,7 @@ TEST_CASE("the program shows groups and tables, and has the bits of lesson 08") 
   CHECK(groups[1].at("window") == 32);
   const std::string table = json.at("tables")[1];
   CHECK(table.find("null, ") != std::string::npos);
-  CHECK(json.at("most_bytes") < json.at("most_bytes_without"));
+  CHECK(json.at("max_bytes") < json.at("max_bytes_without"));
 }
 
 TEST_CASE("without windows the program has one group, and holds what lesson 08 holds") {
@@ -31,7 +31,7 @@ TEST_CASE("without windows the program has one group, and holds what lesson 08 h
   const auto json = nlohmann::json::parse(run.out);
   CHECK(json.at("same_bits") == true);
   CHECK(json.at("groups").size() == 1);
-  CHECK(json.at("most_bytes") == json.at("most_bytes_without"));
+  CHECK(json.at("max_bytes") == json.at("max_bytes_without"));
 }
 
 TEST_CASE("what a sequence of Gemma 3 holds is what its windows touch") {
