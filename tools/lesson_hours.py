@@ -36,12 +36,11 @@ def main():
         text, found = re.subn(row, rf"\g<1>{minutes(folder)} min, {lines(folder)} lines |", text)
         if found != 1:
             raise SystemExit(f"error: README.md has {found} rows for {folder.name}, wanted one that ends with `N min, N lines |`")
-    hours, reading = round((read + MINUTES_A_LINE * written) / 60), round(read / 60)
-    for pattern, counted in ((r"\d+ minutes and [\d,]+ lines, about \d+ hours", f"{read} minutes and {written:,} lines, about {hours} hours"),
-                             (r"About \d+ hours\nwith the exercises, \d+ without", f"About {hours} hours\nwith the exercises, {reading} without")):
-        text, found = re.subn(pattern, counted, text)
-        if found != 1:
-            raise SystemExit(f"error: README.md has {found} places like `{counted}`, wanted one")
+    hours = round((read + MINUTES_A_LINE * written) / 60)
+    counted = f"{read} minutes and {written:,} lines, about {hours} hours"
+    text, found = re.subn(r"\d+ minutes and [\d,]+ lines, about \d+ hours", counted, text)
+    if found != 1:
+        raise SystemExit(f"error: README.md has {found} places like `{counted}`, wanted one")
     readme.write_text(text, encoding="utf-8")
     print(f"{read} minutes of reading, {written:,} lines to write: {hours} hours")
 

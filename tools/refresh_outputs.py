@@ -39,7 +39,7 @@ def command_of(words, binaries):
 
 
 def texts():
-    for folder in ("*.md", "docs/*.md", "lessons/*/*.md", "kernels/**/*.md", "instruments/**/*.md"):
+    for folder in ("*.md", "docs/*.md", "lessons/**/*.md", "kernels/**/*.md", "instruments/**/*.md"):
         for path in sorted(ROOT.glob(folder)):
             if BLOCK.search(path.read_text(encoding="utf-8")):
                 yield path.relative_to(ROOT) if pathlib.Path.cwd() == ROOT else path

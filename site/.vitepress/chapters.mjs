@@ -25,7 +25,7 @@ function chapter(file, text) {
 }
 
 // What a reader needs first stands first; pages that are not named here follow.
-const docsInOrder = ['glossary', 'vllm-map', 'how-to-measure', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
+const docsInOrder = ['using', 'exercises', 'gpu', 'glossary', 'vllm-map', 'how-to-measure', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
 
 function docs() {
   const names = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md')).map((name) => name.slice(0, -3))
@@ -43,11 +43,16 @@ function lessons() {
   })
 }
 
+/** Pages beside a lesson that show every version of its kernel. */
+function roads() {
+  return folders('lessons').sort().map((name) => `lessons/${name}/road/README.md`).filter((file) => fs.existsSync(path.join(root, file)))
+}
+
 /** Groups of chapters, as the sidebar shows them. */
 export const groups = [
   { text: 'Begin', chapters: [chapter('README.md', 'Page by Page')] },
   { text: 'Lessons', chapters: lessons() },
-  { text: 'Kernels', chapters: folders('kernels').sort().map((name) => chapter(`kernels/${name}/README.md`)) },
+  { text: 'Kernels', chapters: [...folders('kernels').sort().map((name) => `kernels/${name}/README.md`), ...roads()].map((file) => chapter(file)) },
   { text: 'To look up', chapters: [chapter('instruments/README.md'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
 ]
 

@@ -208,7 +208,7 @@ PRINTED = re.compile(r"<!-- output: [^\n]+? -->\n```[a-z]*\n(.*?)\n```|"
 def numbers(root):
     """A quantity in prose is in a table or a printed block of the same text, rounded or not. A paragraph after
     <!-- number: why --> may have others: a data sheet's, or the result of a sum that it shows."""
-    texts = ("README.md", "lessons/*/README.md", "docs/*.md", "kernels/*/README.md", "instruments/README.md")
+    texts = ("README.md", "lessons/*/README.md", "lessons/*/road/README.md", "docs/*.md", "kernels/*/README.md", "instruments/README.md")
     for path in sorted(path for pattern in texts for path in root.glob(pattern)):
         printed = "".join("".join(match.groups("")) for match in PRINTED.finditer(path.read_text(encoding="utf-8")))
         printed = re.sub(r"\b[0-9a-f]{16}\b", "", printed)  # digests are no quantities
