@@ -25,7 +25,7 @@ function chapter(file, text) {
 }
 
 // What a reader needs first stands first; pages that are not named here follow.
-const docsInOrder = ['using', 'exercises', 'gpu', 'glossary', 'vllm-map', 'how-to-measure', 'serving-costs', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
+const docsInOrder = ['using', 'exercises', 'gpu', 'glossary', 'vllm-map', 'how-to-measure', 'serving-costs', 'launches', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
 
 function docs() {
   const names = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md')).map((name) => name.slice(0, -3))
