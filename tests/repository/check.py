@@ -7,6 +7,7 @@
   check.py quotes    code quoted in a text stands in the tested source, word for word
   check.py numbers   a number with a unit in a text stands in what its commands printed
   check.py commands  every ./course command, file and link that a text names exists
+  check.py answers   each prediction that a lesson asks for has its answer further down
   check.py solutions no text shows what an exercise asks for, except folded away
   check.py hooks     nothing stands in a lesson for the sake of a later one
   check.py browser   the visualizer and what it shows use of std::ranges only what a browser's build has
@@ -258,6 +259,35 @@ def commands(root):
                     yield f"{rel}:{n}: {target} does not exist"
 
 
+def numbered_items(lines, begin):
+    """The numbers of the list that begins in the section of line `begin`, after it; [] if the section has none."""
+    numbers = []
+    for line in lines[begin + 1 :]:
+        item = re.match(r"(\d+)\. ", line)
+        if line.startswith("#") or (numbers and line and not item and not line.startswith(" ")):
+            break  # a heading, or what follows the list
+        if item:
+            numbers.append(int(item[1]))
+    return numbers
+
+
+def answers(root):
+    """The list under `## Predict before you run` has as many items as the list of answers, by which the site
+    (site/.vitepress/markdown/questions.mjs) shows one after the other."""
+    for path in sorted(root.glob("lessons/*/README.md")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        asked = next((n for n, line in enumerate(lines) if line == "## Predict before you run"), None)
+        if asked is None:
+            continue
+        answered = next((n for n, line in enumerate(lines)
+                         if n > asked and re.match(r"(The answers to the predictions|The predictions)\b.*:$", line)), None)
+        questions = numbered_items(lines, asked)
+        given = [] if answered is None else numbered_items(lines, answered)
+        if not questions or given != questions or questions != list(range(1, len(questions) + 1)):
+            yield (f"{path.relative_to(root)}:{asked + 1}: predictions {questions}, and answers {given} under "
+                   "`The answers to the predictions:`; wanted 1, 2, 3, ... in both")
+
+
 def promise(root):
     """No flag that lets a compiler reorder or fuse arithmetic by itself."""
     flag = re.compile(r"-ffast-math|use_fast_math|-Ofast|-funsafe-math|-march=native|associative-math")
@@ -308,7 +338,7 @@ def figures(root):
 
 
 RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": numbers, "commands": commands,
-         "solutions": solutions, "promise": promise, "browser": browser, "hooks": hooks.hooks,
+         "solutions": solutions, "answers": answers, "promise": promise, "browser": browser, "hooks": hooks.hooks,
          "further": further, "figures": figures}
 
 

@@ -11,6 +11,24 @@ def write(root, name, text):
 
 EXERCISE = '## 1. F\n\n`f.cpp`: `int f()`\n\nText.\n\nHint: x.\n\nTests: "f"\n'
 
+PREDICTIONS = """## Predict before you run
+
+1. How much?
+2. When?
+   And why?
+
+Then go on.
+
+## Run it
+
+The predictions (it prints the first):
+
+<!-- a comment -->
+1. A lot.
+
+2. Later.
+"""
+
 PATCH = """--- a/lessons/01_a/ok.h
 +++ b/lessons/01_a/ok.h
 @@ -1 +1 @@
@@ -61,6 +79,11 @@ def selftest(rules):
         ("commands", "README.md", "`common/none.h`\n"),
         ("solutions", "lessons/01_a/README.md", "```cpp\n  return answer(42);\n```\n"),
         ("solutions", "lessons/01_a/exercise/README.md", EXERCISE + "```\nreturn answer(42);\n```\n"),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("2. Later.\n", "")),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("2. When?", "When?")),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("The predictions", "Predictions")),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("2. ", "3. ")),
+        ("answers", "lessons/03_c/README.md", "## Predict before you run\n\nNothing.\n"),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void later();\n};\n"),
         ("hooks", "lessons/02_b/x.h", "struct X {\n  int of_a_later_lesson = 0;  // of_a_later_lesson\n};\n"),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),
@@ -85,6 +108,7 @@ def selftest(rules):
         "lessons/02_b/a.h": "class A : B {\n public:\n  void f(int /*x*/) override;\n  int g() { return h_; }\n"
                             " private:\n  virtual void v() = 0;\n  int h_{0}, hidden_;\n};\nclass C : A {};\n",
         "lessons/02_b/a.cpp": "void use() { A().g(); v(); }\n",
+        "lessons/04_d/README.md": PREDICTIONS,
         "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
                       "<!-- number: a data sheet's -->\n7 TB/s\n",
         "cmake/web/missing_std.h": "KV_IF(find_if)\n",
