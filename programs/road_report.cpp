@@ -38,19 +38,14 @@ std::string table_of(const Road& road) {
 
 void report_road(const Road& road, const std::string& json_file) {
   const Console console(json_file);
-  const std::string table = table_of(road);
-  console.print("{}\n{}\n\n{}", road.device, road.what, table);
+  console.print("{}\n{}\n\n{}", road.device, road.what, table_of(road));
   nlohmann::json cases = nlohmann::json::array();
   for (const RoadCase& c : road.cases) {
     cases.push_back({{"case", c.name}, {"floor_seconds", c.floor_seconds}, {"amount", c.amount}});
   }
   nlohmann::json steps = nlohmann::json::array();
   for (const RoadStep& s : road.steps) steps.push_back({{"idea", s.idea}, {"seconds", s.seconds}});
-  write_json(json_file, {{"what", road.what},
-                         {"device", road.device},
-                         {"cases", cases},
-                         {"steps", steps},
-                         {"table", table}});
+  write_json(json_file, {{"device", road.device}, {"cases", cases}, {"steps", steps}});
 }
 
 }  // namespace kv

@@ -1,43 +1,106 @@
 #!/usr/bin/env python3
-"""Puts what a benchmark measured into the texts: measured.py   (docs/figures/data to lessons/, kernels/ and docs/)
+"""What was measured, where and when: docs/figures/data/*.json, and the texts that show it.
 
-A text says where, and by which name:
+  ./course stale                             lists what is older than the code it measures; exits with 1 if anything is
+  tools/measured.py record COMMAND FILE      records stdin as the output of COMMAND, and what its --json FILE says
 
-  <!-- measured: lesson04_road -->
-  ...
-  <!-- end of measured -->
+A file of docs/figures/data has these keys; a benchmark adds what its plot needs (--json):
 
-Between the marks come the table in docs/figures/data/NAME.json and the plot docs/figures/NAME.svg, which
-tools/figures/all.py has drawn. ./course bench 4 --road and ./course bench-cuda --road end with this."""
+  device, commit, date, command   where it was measured, of which code, when, and how
+  measures                        the paths of that code
+  printed                         lines as they were printed, or as a text shows them
+  values                          single numbers: from what each one is to a number or a list of them
+
+`<!-- from docs/figures/data/NAME.json -->` above a code block, a table or a paragraph names the file, or several of
+them. `check.py numbers` compares. `record`, which ./course bench calls, looks for the file with this COMMAND (of a
+model's folder it only knows `DIR`), and puts the new lines into the texts in place of the old ones.
+"""
+import datetime
 import json
-import os
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end of measured -->)", re.S)
+DATA = ROOT / "docs" / "figures" / "data"
+NO_CODE = (":!*.md", ":!*/test/*", ":!*/page/*", ":!*/exercise/*", ":!*/scenarios/*")
 
 
-def measured(name, folder):
-    path = ROOT / "docs" / "figures" / "data" / f"{name}.json"
-    if not path.exists():
-        return "*Not measured yet.*\n"
-    data = json.loads(path.read_text(encoding="utf-8"))
-    figure = os.path.relpath(ROOT / "docs" / "figures" / f"{name}.svg", folder)
-    what = data["what"].splitlines()
-    return (f"```\n{data['device']}\n{data['what']}\n\n{data['table'].rstrip()}\n```\n\n"
-            f"![{what[0]}: each step's share of the floor]({figure})\n")
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+
+
+def load(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def stale():
+    """Names each file whose code has changed since its commit, with the texts that show its numbers."""
+    files = sorted(DATA.glob("*.json"))
+    texts = {text: text.read_text(encoding="utf-8") for text in sorted(ROOT.glob("[!.b]*/**/*.md")) if "node_modules" not in text.parts}
+    num_stale = 0
+    for path in files:
+        data = load(path)
+        changes = git("log", "--format=%h of %as: %s", f"{data['commit']}..HEAD", "--", *data["measures"], *NO_CODE).splitlines()
+        if not changes:
+            continue
+        num_stale += 1
+        shown = [str(text.relative_to(ROOT)) for text, words in texts.items() if path.name in words]
+        print(f"{path.relative_to(ROOT)}: {data['date']}, {data['commit']}, on {data['device']}\n"
+              f"  command   {data['command']}\n"
+              f"  shown in  {', '.join(shown) or 'a figure'}\n"
+              f"  since     {len(changes)} commits to {' '.join(data['measures'])}, the last {changes[0]}")
+    print(f"{num_stale} of {len(files)} files are older than the code that they measure")
+    return 1 if num_stale else 0
+
+
+def fill(name, old, new):
+    """Where a text shows lines of `old` it shows those of `new` afterwards. What has another length now is left alone."""
+    block = re.compile(rf"(<!-- from docs/figures/data/{name} -->\n```\n)(.*?)(\n```)", re.S)
+
+    def fresh(match):
+        shown = match[2].splitlines()
+        for begin in range(len(old)):
+            if old[begin : begin + len(shown)] == shown and len(old) == len(new):
+                return match[1] + "\n".join(new[begin : begin + len(shown)]) + match[3]
+        print(f"{name}: put the new lines in by hand, in place of {shown[0]}...", file=sys.stderr)
+        return match[0]
+
+    for path in ROOT.glob("[!.b]*/**/*.md"):
+        text = path.read_text(encoding="utf-8")
+        if (filled := block.sub(fresh, text)) != text:
+            path.write_text(filled, encoding="utf-8")
+
+
+def record(command, json_file):
+    """Keeps the lines on stdin as the output of COMMAND, and puts them into the texts."""
+    printed = sys.stdin.read().strip("\n").splitlines()
+    fresh = load(pathlib.Path(json_file))
+    command = re.sub(r"(--model) \S+", r"\1 DIR", command.strip())
+    device = "cuda" if "sm_" in fresh.get("device", "") else "cpu"
+    same = {command, re.sub(r"(course bench \d+)", rf"\1 --device {device}", command)}
+    path = next((path for path in sorted(DATA.glob("*.json")) if load(path)["command"] in same), None)
+    if path is None:
+        print(f"no file of docs/figures/data has this command, and no text its output: {command}", file=sys.stderr)
+        return
+    old = load(path)
+    data = {key: fresh.get(key, value) for key, value in old.items()}
+    data.pop("values", None)  # they were of the old lines
+    data |= {"commit": git("rev-parse", "--short", "HEAD"), "date": f"{datetime.date.today()}", "printed": printed}
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    fill(path.name, old["printed"], printed)
+    print(f"recorded in {path.relative_to(ROOT)}", file=sys.stderr)
 
 
 def main():
-    for path in sorted(p for folder in ("lessons", "kernels", "docs") for p in (ROOT / folder).rglob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        fresh = BLOCK.sub(lambda m: m[1] + measured(m[2], path.parent) + m[3], text)
-        if fresh != text:
-            path.write_text(fresh, encoding="utf-8")
-            print(f"filled {path.relative_to(ROOT)}", file=sys.stderr)
+    if sys.argv[1:] == ["stale"]:
+        return stale()
+    if len(sys.argv) == 4 and sys.argv[1] == "record":
+        return record(*sys.argv[2:])
+    print(__doc__)
+    return 0 if "--help" in sys.argv else 2
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,10 +10,9 @@ A block is refreshed if a mark stands above it:
   ...
   ```
 
-The command is run by bash in the repository's root; a pipe may cut the output. With --bin,
-`./course run 1` runs FOLDER/lesson01 and `./course bench 1` FOLDER/lesson01_bench: a build that is
-already there (and lines `./course kernel` are left alone). Numbers that a benchmark writes go to docs/figures/data, and the plots are drawn again.
---without-times leaves every block alone that shows a time or a rate, or needs a GPU: the others are the same
+The command is run by bash in the repository's root; a pipe may cut the output. With --bin, `./course run 1` runs
+FOLDER/lesson01, a build that is already there (and lines `./course kernel` are left alone). What a benchmark prints is
+kept in docs/figures/data (tools/measured.py). --without-times leaves every block alone that shows a time or a rate: the others are the same
 on every machine. --check changes nothing, names those that are not what their command prints, and exits with 1."""
 import argparse
 import pathlib
@@ -31,9 +30,6 @@ def command_of(words, binaries):
     if binaries is None:
         return words
     words = re.sub(r"\./course run (\d+)", lambda m: f"{binaries}/lesson{int(m[1]):02d}", words)
-    words = re.sub(r"\./course bench (\d+)",
-                   lambda m: (f"{binaries}/lesson{int(m[1]):02d}_bench "
-                              f"--json docs/figures/data/lesson{int(m[1]):02d}{'_cpu' if m[1] == '4' else ''}.json"), words)
     words = re.sub(r"\./course (plan|replay|watch|publish)\b", lambda m: f"{binaries}/{m[1]}", words)
     return re.sub(r"\./course run\b", f"{binaries}/ladder", words)
 
@@ -52,17 +48,9 @@ def output_of(command):
     return done.stdout.strip("\n")
 
 
-def runs_anywhere(command):
-    return not re.search(r"course bench|--device cuda", command)
-
-
-def is_same_everywhere(command, shown):
-    return runs_anywhere(command) and not TIMES.search(shown)
-
-
-def is_compared(command, shown):
-    """Whether --check runs it: of a block with times its digests must not change."""
-    return is_same_everywhere(command, shown) or bool(runs_anywhere(command) and DIGEST.search(shown))
+def is_compared(shown):
+    """Whether --check runs the command: of a block with times its digests must not change."""
+    return bool(not TIMES.search(shown) or DIGEST.search(shown))
 
 
 def main():
@@ -71,7 +59,7 @@ def main():
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     parser.add_argument("--without-times", action="store_true")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--only", default="", metavar="TEXT", help="blocks with this in their command, and no figures")
+    parser.add_argument("--only", default="", metavar="TEXT", help="blocks with this in their command")
     options = parser.parse_args()
     num_stale = 0
     for path in options.files or texts():
@@ -80,8 +68,8 @@ def main():
 
         def fresh_block(m):
             nonlocal num_run, num_stale
-            has_times = not is_same_everywhere(m[2], m[3])
-            if options.only not in m[2] or (options.check and not is_compared(m[2], m[3])) or (options.without_times and has_times):
+            has_times = TIMES.search(m[3])
+            if options.only not in m[2] or (options.check and not is_compared(m[3])) or (options.without_times and has_times):
                 return m[0]
             if options.bin and not options.only and "course kernel" in m[2]:
                 return m[0]  # another build's
@@ -97,11 +85,7 @@ def main():
         if not options.check:
             path.write_text(fresh, encoding="utf-8")
         print(f"{path}: {num_run} of {len(BLOCK.findall(text))} blocks")
-    if options.check:
-        return 1 if num_stale else 0
-    if not options.without_times and not options.only:
-        subprocess.run([sys.executable, ROOT / "tools" / "figures" / "all.py"], check=True)
-    return 0
+    return 1 if num_stale else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
   check.py house     a file of source fits in the head; no const_cast; a lesson's folder shows the lesson: few files,
                      known folders, short kernels in plain CUDA, no tests
   check.py quotes    code quoted in a text stands in the tested source, word for word
-  check.py numbers   a number with a unit in a text stands in what its commands printed
+  check.py numbers   a number with a unit stands in what a command of the text printed, or in docs/figures/data
   check.py commands  every ./course command, file and link that a text names exists
   check.py answers   each prediction that a lesson asks for has its answer further down
   check.py solutions no text shows what an exercise asks for, except folded away
@@ -25,6 +25,7 @@ import sys
 import tempfile
 
 import hooks
+import quantities
 import selftest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -200,32 +201,6 @@ def solutions(root):
                     yield f"{rel}:{n}: this line of {taken[line.strip()]}() is for the reader to write: fold it away"
 
 
-QUANTITY = re.compile(r"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)(?: |&nbsp;)?"
-                      r"(us|ms|ns|s|%|x|times|[GT]B/s|[GT]FLOP/s|tokens/s)(?![\w/])")
-PRINTED = re.compile(r"<!-- output: [^\n]+? -->\n```[a-z]*\n(.*?)\n```|"
-                     r"<!-- measured: \w+ -->(.*?)<!-- end of measured -->|^(\|[^\n]*)$", re.S | re.M)
-
-
-def numbers(root):
-    """A quantity in prose is in a table or a printed block of the same text, rounded or not. A paragraph after
-    <!-- number: why --> may have others: a data sheet's, or the result of a sum that it shows."""
-    texts = ("README.md", "lessons/*/README.md", "lessons/*/road/README.md", "docs/*.md", "kernels/*/README.md", "instruments/README.md")
-    for path in sorted(path for pattern in texts for path in root.glob(pattern)):
-        printed = "".join("".join(match.groups("")) for match in PRINTED.finditer(path.read_text(encoding="utf-8")))
-        printed = re.sub(r"\b[0-9a-f]{16}\b", "", printed)  # digests are no quantities
-        known = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?:\.\d+)?", printed)]
-        in_code = explained = False
-        for n, line in numbered_lines(root, path.relative_to(root)):
-            in_code ^= line.lstrip().startswith("```")
-            explained = bool(line.strip()) and (explained or line.startswith("<!-- number: "))
-            if in_code or explained or line.startswith("|"):
-                continue
-            for number, unit in QUANTITY.findall(re.sub(r"`[^`]*`", "", line)):
-                digits = len(number.partition(".")[2])
-                if float(number.replace(",", "")) not in [round(value, digits) for value in known]:
-                    yield f"{path.relative_to(root)}:{n}: no command of this text prints {number} {unit}"
-
-
 def course_commands(root):
     script = (root / "course").read_text(encoding="utf-8")
     names = set()
@@ -337,7 +312,7 @@ def figures(root):
                 yield f"docs/figures/{path.name}:1: not what tools/figures/all.py draws; run it and commit"
 
 
-RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": numbers, "commands": commands,
+RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": quantities.numbers, "commands": commands,
          "solutions": solutions, "answers": answers, "promise": promise, "browser": browser, "hooks": hooks.hooks,
          "further": further, "figures": figures}
 

@@ -18,7 +18,7 @@ expect 0 'lessons/01_no_cache/README.md'
 expect 0 'lessons/02_flat_cache/README.md' help
 expect 0 './course test \[N\]' --help
 expect 0 'Begin with +./course run'
-for command in setup build test bench web pictures; do # none of them does what it explains
+for command in setup build test bench stale web pictures; do # none of them does what it explains
   COURSE_BUILD=/proc/none expect 0 "^  ./course $command " $command --help
 done
 expect 2 "error: unknown command 'fly'; ./course alone" fly

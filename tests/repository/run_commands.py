@@ -55,7 +55,7 @@ REFUSED = r"--max-tokens 100 --num-blocks 4$"  # its text shows that: a pool tha
 def lines_of(text):
     """Commands of one text."""
     for command, shown in re.findall(r"<!-- output: ([^\n]+?) -->\n```[a-z]*(.*?)\n```", text, re.S):
-        if not refresh_outputs.is_compared(command, shown):
+        if not refresh_outputs.is_compared(shown):
             yield from re.findall(r"\./course [^|;]*", command)
     text = re.sub(r"<!-- output: [^\n]+? -->\n```.*?\n```", "", text, flags=re.S)
     blocks = re.compile(r"^```[a-z]*\n(.*?)\n```", re.S | re.M)

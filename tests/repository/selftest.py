@@ -1,6 +1,12 @@
 """check.py selftest: plants violations of every rule, and wants each to be found, and nothing else."""
+import contextlib
+import io
 import pathlib
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import measured  # noqa: E402
 
 
 def write(root, name, text):
@@ -37,6 +43,11 @@ PATCH = """--- a/lessons/01_a/ok.h
 """
 
 
+FROM = "<!-- from docs/figures/data/ok.json -->\n"
+DATA = """{"device": "a machine", "commit": "HEAD", "date": "2026-11-23", "command": "./course bench 1 --device cpu",
+"measures": ["lessons/01_a"], "printed": ["row  3.25", "", "row  4.25", "| row | 4.25 |"], "values": {"by hand": [5.28, 61]}}"""
+
+
 def selftest(rules):
     """Plants one violation at a time in an otherwise clean tree."""
     planted = [
@@ -71,8 +82,18 @@ def selftest(rules):
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/gone.h -->\n```cpp\nint a;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\ntext\n"),
         ("numbers", "docs/speed.md", "It is 3.2 times as fast.\n"),
-        ("numbers", "docs/speed.md", "| 3.25 |\n\nIt takes 3.24&nbsp;ms.\n"),
-        ("numbers", "docs/speed.md", "<!-- number: a data sheet's -->\n7 TB/s.\n\nAnd 8 TB/s.\n"),
+        ("numbers", "docs/speed.md", "A step takes 7 µs.\n"),
+        ("numbers", "docs/speed.md", "It is half as long again.\n"),
+        ("numbers", "docs/speed.md", "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s, or 8 TB/s.\n"),
+        ("numbers", "docs/speed.md", "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s.\n\nAnd 7 TB/s again.\n"),
+        ("numbers", "docs/speed.md", "<!-- number: 7 us by Nsight Compute -->\n7 us.\n"),
+        ("numbers", "docs/speed.md", "<!-- output: ./course run 1 --device cuda -->\n```\n7 us\n```\n"),
+        ("numbers", "docs/speed.md", FROM + "```\nrow  3.26\n```\n"),
+        ("numbers", "docs/speed.md", FROM + "| row | 4.26 |\n"),
+        ("numbers", "docs/speed.md", FROM + "A row took 5.26 then.\n"),
+        ("numbers", "docs/speed.md", FROM.replace("ok", "gone") + "A row.\n"),
+        ("numbers", "docs/figures/data/new.json", "{}"),
+        ("numbers", "docs/figures/data/new.json", DATA.replace("lessons", "gone")),
         ("commands", "README.md", "`./course fly`\n"),
         ("commands", "README.md", "`./course run 7`\n"),
         ("commands", "README.md", "[x](docs/none.md)\n"),
@@ -109,8 +130,10 @@ def selftest(rules):
                             " private:\n  virtual void v() = 0;\n  int h_{0}, hidden_;\n};\nclass C : A {};\n",
         "lessons/02_b/a.cpp": "void use() { A().g(); v(); }\n",
         "lessons/04_d/README.md": PREDICTIONS,
+        "docs/figures/data/ok.json": DATA,
         "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
-                      "<!-- number: a data sheet's -->\n7 TB/s\n",
+                      "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s\n\n" + FROM + "```\nrow  3.25\n\nrow  4.25\n```\n\n"
+                      + FROM + "| row | 4.25 |\n\n" + FROM + "They took 3.25 and 5.3, and 61 µs.\n",
         "cmake/web/missing_std.h": "KV_IF(find_if)\n",
         "viz/ok.cpp": "std::ranges::find_if(x, y);\n",
         "kernels/ok.cpp": '#include "common/x.h"\n',
@@ -129,4 +152,44 @@ def selftest(rules):
             found = list(rules[rule](root))
             if bool(found) != bool(name):
                 yield f"check.py:1: rule {rule} {'missed' if name else 'invented'}: {text or found}"
+    yield from measured_selftest()
 
+
+def measured_selftest():
+    """A recorded output stands in its file and in the text; it is stale when its code has changed, and only then."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        measured.ROOT, measured.DATA = root, root / "docs/figures/data"
+        write(root, "docs/figures/data/ok.json", DATA)
+        write(root, "docs/ok.md", FROM + "```\nrow  4.25\n| row | 4.25 |\n```\n")
+        write(root, "lessons/01_a/a.h", "int a;\n")
+        write(root, "fresh.json", '{"device": "another machine"}')
+
+        def commit():
+            measured.git("add", "-A")
+            measured.git("-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x")
+
+        def is_stale():
+            with contextlib.redirect_stdout(io.StringIO()):
+                return measured.stale() == 1
+
+        measured.git("init", "-q")
+        commit()
+        with contextlib.redirect_stderr(io.StringIO()):
+            sys.stdin = io.StringIO("row  3.5\n\nrow  4.5\n| row | 4.5 |\n")
+            measured.record("./course bench 1", str(root / "fresh.json"))
+            sys.stdin = sys.__stdin__
+        data = measured.load(root / "docs/figures/data/ok.json")
+        if data["device"] != "another machine" or (root / "docs/ok.md").read_text() != FROM + "```\nrow  4.5\n| row | 4.5 |\n```\n":
+            yield "measured.py:1: record did not put new lines in the place of the old ones"
+        commit()
+        if is_stale():
+            yield "measured.py:1: stale names what was measured of this very code"
+        write(root, "lessons/01_a/README.md", "A text.\n")
+        commit()
+        if is_stale():
+            yield "measured.py:1: stale takes a text for code"
+        write(root, "lessons/01_a/a.h", "int b;\n")
+        commit()
+        if not is_stale():
+            yield "measured.py:1: stale misses that the code has changed"

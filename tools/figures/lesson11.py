@@ -36,16 +36,14 @@ def floors():
 
 
 def crossing():
-    """On two devices: docs/figures/data/lesson11_crossing.json has a key for each."""
-    data = load("lesson11_crossing.json")
-    if data is None:
-        return None
+    """On two devices."""
     svg = Svg(920, 450, "Time to compute tokens of a prompt, and to load their blocks from the host's memory. "
               "On the GPU and on the CPU loading stays below computing.")
     svg.panel(20, 20, 880, 410, "Recompute or load", "Qwen3-0.6B's shape, blocks of 16; tokens of a prompt in one pass, or their blocks; "
               "both axes logarithmic")
     for which, left, right in (("cuda", 92, 346), ("cpu", 584, 756)):
-        rows, top, bottom = data[which]["crossing"], 124, 366
+        data = load(f"lesson11_crossing_{which}.json")
+        rows, top, bottom = data["crossing"], 124, 366
         context = f"{rows[0]['context']:,}"
         lines = [("compute_after_context_seconds", ORANGE, True, f"computed after {context}"), ("compute_seconds", ORANGE, False, "computed"),
                  ("host_seconds", BLUE, False, "from the host")]
@@ -53,7 +51,7 @@ def crossing():
         ticks, longest = log_ticks(min(values), max(values)), rows[-1]["tokens"]
         x_of = lambda n: left + (right - left) * math.log2(n / 16) / math.log2(longest / 16)
         y_of = lambda ms: bottom - (bottom - top) * math.log10(ms / ticks[0]) / math.log10(ticks[-1] / ticks[0])
-        svg.text(left, top - 16, data[which]["device"], 13, INK, 600)
+        svg.text(left, top - 16, data["device"], 13, INK, 600)
         for tick in ticks:
             svg.line(left, y_of(tick), right, y_of(tick), LINE, 1)
             svg.text(left - 8, y_of(tick) + 4, milliseconds(tick), 12, MUTED, anchor="end")

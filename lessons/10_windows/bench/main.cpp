@@ -108,7 +108,7 @@ void run(const kv::BenchOptions& options) {
   const kv::KnownModel gemma = kv::known_model("Gemma 3 27B");
   const auto groups = lesson10::make_groups(lesson10::with_windows(gemma));
   console.print("A sequence of {} tokens, blocks of {}\n\n", kv::with_commas(kTokens), kBlockSize);
-  kv::Table table({"groups", "blocks held", "ns to decode a token", "ns to find a block"});
+  kv::Table table({"groups", "peak blocks", "ns to decode a token", "ns to find a block"});
   nlohmann::json books = nlohmann::json::array();
   const auto add = [&](const std::string& name, const std::vector<KvCacheGroup>& all) {
     const Books b = measure(all, options.model.sampling.seed);
@@ -130,7 +130,7 @@ void run(const kv::BenchOptions& options) {
       groups.size(), kv::describe(device), together, each);
   kv::write_json(options.model.json_file, {{"lesson", "10"},
                                            {"books", books},
-                                           {"device", kv::name_of(device)},
+                                           {"device", kv::describe(device)},
                                            {"slots_microseconds_together", together},
                                            {"slots_microseconds_one_by_one", each}});
 }

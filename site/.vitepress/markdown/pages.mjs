@@ -16,7 +16,7 @@ export function visualizer(md) {
     tokens.splice(command + 1, 0, html(state, `<VisualizerPage page="${number}" />\n`))
   })
 
-  // The marks for the repository's own checks (quote, output, number, measured) are nothing for a reader.
+  // The marks for the repository's own checks (quote, output, number, from) are nothing for a reader.
   md.core.ruler.push('site_comments', (state) => {
     const strip = (text) => text.replace(/<!--.*?-->\n?/gs, '')
     for (const token of state.tokens) {

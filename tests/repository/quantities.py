@@ -1,0 +1,100 @@
+"""check.py numbers: every quantity in a text was printed by a command, is kept in docs/figures/data, or is named as given."""
+import json
+import re
+
+TEXTS = ("README.md", "lessons/**/*.md", "docs/*.md", "kernels/*/README.md", "instruments/README.md")
+KEYS = {"device", "commit", "date", "command", "measures", "printed"}
+NUMBER = r"\d[\d,]*(?:\.\d+)?"
+UNIT = r"us|µs|ms|ns|s|microseconds|milliseconds|%|x(?! ?\d)|times|[GT]B/s|[GT]FLOP/s|tokens/s"
+QUANTITY = re.compile(rf"(?<![\w.,/-])({NUMBER})(?:(?: |&nbsp;)?(?:{UNIT})(?![\w/]))")
+DECIMAL = re.compile(r"(?<![\w.,/-])(\d[\d,]*\.\d+)(?![\w.])")  # of a paragraph about one unit
+WORDS = re.compile(r"\b(?:(?:more|less) than (?:half|twice)|half as \w+ again|a (?:third|quarter|fifth|tenth) "
+                   r"(?:longer|shorter|faster|slower|more|less))\b")
+MEASURED = re.compile(r"H100|H200|\bGPU|Nsight|bench|perf |measured on|profiler")
+
+
+def numbers_in(text):
+    text = re.sub(r"\b[0-9a-f]{16}\b", "", text)  # digests are no quantities
+    return {float(number.replace(",", "")) for number in re.findall(NUMBER, text)}
+
+
+def blocks(text):
+    """(line, marks, kind, lines) of each code block, table and paragraph; the marks are the comments right above it."""
+    marks, body, kind = [], [], None
+    for n, line in enumerate([*text.splitlines(), ""], 1):
+        fence = line.lstrip().startswith("```")
+        if kind == "code":
+            body.append(line)
+            if not fence:
+                continue
+            yield n - len(body) + 1, marks, kind, body[1:-1]
+            marks, body, kind = [], [], None
+            continue
+        new = "code" if fence else "table" if line.startswith("|") else "prose" if line.strip() else None
+        if kind and (new != kind or line.startswith("<!--")):
+            yield n - len(body), marks, kind, body
+            marks, body = [], []
+        if line.startswith("<!-- ") and line.endswith(" -->"):
+            marks, kind = [*marks, line[5:-4]], None
+        elif new is None:
+            marks, kind = [], None
+        else:
+            body.append(line)
+            kind = new
+
+
+def data_of(root, marks):
+    """The files that the marks of a block name."""
+    return [root / path for mark in marks if mark.startswith("from ") for path in mark.split()[1:]]
+
+
+def known_by(data):
+    return numbers_in("\n".join(data["printed"]) + json.dumps(data.get("values", {}), ensure_ascii=False))
+
+
+def shows(data, lines):
+    """Whether these lines stand in `printed`, in one piece."""
+    printed, n = data["printed"], len(lines)
+    return any(printed[i : i + n] == lines for i in range(len(printed) - n + 1))
+
+
+def numbers(root):
+    """A code block or table from docs/figures/data stands there, line by line. A quantity in prose stands there, in what a
+    command of the text printed, or in the paragraph's <!-- number: ... -->, which says where it comes from."""
+    files = {}
+    for path in sorted((root / "docs/figures/data").glob("*.json")):
+        data = files[path] = json.loads(path.read_text(encoding="utf-8"))
+        for missing in sorted(KEYS - set(data)):
+            yield f"{path.relative_to(root)}:1: no key `{missing}` (tools/measured.py --help)"
+        for gone in [code for code in data.get("measures", []) if not (root / code).exists()]:
+            yield f"{path.relative_to(root)}:1: it measures {gone}, which does not exist"
+    for path in sorted({path for pattern in TEXTS for path in root.glob(pattern)}):
+        rel, found = path.relative_to(root), list(blocks(path.read_text(encoding="utf-8")))
+        known = set()
+        for n, marks, kind, lines in found:
+            for mark in marks:
+                if mark.startswith("number:") and MEASURED.search(mark):
+                    yield f"{rel}:{n}: a measured number has a file of docs/figures/data, and <!-- from FILE --> names it"
+                if mark.startswith("output:") and re.search(r"--device cuda|course bench", mark):
+                    yield f"{rel}:{n}: what a benchmark prints has a file of docs/figures/data, and <!-- from FILE --> names it"
+            for file in data_of(root, marks):
+                if file not in files:
+                    yield f"{rel}:{n}: {file.relative_to(root)} does not exist"
+            sources = [files[file] for file in data_of(root, marks) if file in files]
+            if kind != "prose" and sources and not any(shows(data, lines) for data in sources):
+                yield f"{rel}:{n}: these lines do not stand in the file that they are from"
+            if kind == "code" and (sources or any(mark.startswith("output:") for mark in marks)) or kind == "table" and sources:
+                known |= numbers_in("\n".join(lines))
+        for n, marks, kind, lines in found:
+            sources = [files[file] for file in data_of(root, marks) if file in files]
+            if kind == "code" or kind == "table" and sources:
+                continue
+            here = known.union(*map(known_by, sources), *(numbers_in(mark) for mark in marks if mark.startswith("number:")))
+            for at, line in enumerate(lines, n):
+                line = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)", "", line)
+                for number in QUANTITY.findall(line) + (DECIMAL.findall(line) if sources else []):
+                    digits = len(number.partition(".")[2])
+                    if float(number.replace(",", "")) not in {round(value, digits) for value in here}:
+                        yield f"{rel}:{at}: no command of this text prints {number}, and no file that it names has it"
+                for words in WORDS.findall(line):
+                    yield f"{rel}:{at}: a number in words: {words}"
