@@ -1,4 +1,4 @@
-// Every CUDA call of the last lesson's engine fails, each in its turn (see wrapped_cuda.cu).
+// Every CUDA call of lesson 08's engine fails, each in its turn (see wrapped_cuda.cu).
 
 #include "tests/faults/faults.h"
 
