@@ -62,7 +62,7 @@ std::string text(const Parts&... parts) {
 /// The running thread's, in reports.
 inline std::string name_of_thread() {
   const auto of = [](const uint3& i) { return text("(", i.x, ",", i.y, ",", i.z, ")"); };
-  return text("block ", of(blockIdx), " thread ", of(threadIdx), ", launch ", num_launches);
+  return text("CTA ", of(blockIdx), " thread ", of(threadIdx), ", launch ", num_launches);
 }
 
 /// Runs CTAs, one at a time, on the OS thread that it belongs to.
@@ -309,7 +309,7 @@ class Worker {
       list += text(list.empty() ? "" : ", ", begin);
       if (end - begin > 1) list += text("-", end - 1);
     }
-    std::string all = text(why, ", block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z, ")");
+    std::string all = text(why, ", CTA (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z, ")");
     for (const auto& [what, list] : numbers) all += text("\n  thread ", list, ": ", what);
     error_ = std::make_exception_ptr(Error(all));
   }

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Runs kernels on the simulated GPU and says what a tool found, in a few lines.
 
-  kernel_runs.py BINARY [--races | --bounds | --traffic] [--cases PATTERN] [--verbose]
+  kernel_runs.py BINARY [--races | --bounds | --traffic] [--cases PATTERN] [--wrong] [--verbose]
 
 BINARY is a doctest program of a build for the simulated GPU: of the preset simt, or of simt-tsan, simt-asan
 or simt-trace for the three options. Its small kernel tests (test suite "kernel") run, each in a
 process of its own, so that one that crashes or does not end takes no other with it.
 
   (none)      results, and which threads miss a barrier or a shuffle
-  --races     two threads at one place with nothing that orders them: both lines, blocks and threads
+  --races     two threads at one place with nothing that orders them: both lines, CTAs and threads
   --bounds    a thread beyond its array: which array, how far, which thread
   --traffic   what each line's loads and stores cost; --source prints the code with it beside
 
@@ -47,7 +47,7 @@ class Result:
 
 
 def cases_of(binary, suite="kernel", pattern="*"):
-    listed = subprocess.run([binary, "--list-test-cases", f"--test-suite={suite}", f"--test-case={pattern}", "--no-colors=true"],
+    listed = subprocess.run([binary, "--list-test-cases", "--no-skip", f"--test-suite={suite}", f"--test-case={pattern}", "--no-colors=true"],
                             stdout=subprocess.PIPE, text=True, check=True).stdout
     return [line for line in listed.splitlines() if line and not line.startswith(("[doctest]", "==="))]
 
@@ -55,7 +55,7 @@ def cases_of(binary, suite="kernel", pattern="*"):
 def run_case(binary, case, environment=None):
     """One case: exit code and output. Code None: it did not end."""
     chosen = "--test-case=" + re.sub(r"([,\\])", r"\\\1", case)
-    command = [str(binary), chosen, "--no-colors=true", "--no-intro=true", "--no-version=true"]
+    command = [str(binary), chosen, "--no-skip", "--no-colors=true", "--no-intro=true", "--no-version=true"]
     def start(words):
         return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                               timeout=LIMIT_S, env={**os.environ, **OPTIONS, **(environment or {})})
@@ -161,9 +161,9 @@ def what_orders(kernels, threads, launches):
     if kernels[0] != kernels[1] or launches[0] != launches[1]:
         return "The later launch does not wait for the one before: wait_for_predecessors()."
     if threads[0].partition(" thread")[0] == threads[1].partition(" thread")[0]:
-        orders = "Nothing orders two threads of a block but __syncthreads(), or in a warp __syncwarp()."
+        orders = "Nothing orders two threads of a CTA but __syncthreads(), or in a warp __syncwarp()."
     else:
-        orders = "Nothing orders two blocks of a launch but atomics and __threadfence()."
+        orders = "Nothing orders two CTAs of a launch but atomics and __threadfence()."
     return f"{orders}\n  If both change one value, as in += or a count: atomicAdd(), or another atomic."
 
 
@@ -196,7 +196,7 @@ def overruns(output, binary):
     ubsan = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)$", output, re.M)
     if not asan and not ubsan:
         return []
-    by = re.search(r"^simulated GPU: (block .*), launch", output, re.M)
+    by = re.search(r"^simulated GPU: (CTA .*), launch", output, re.M)
     thread = by[1] if by else "a thread"
     if not asan:
         path = in_repository(ubsan[1], binary)
@@ -208,7 +208,7 @@ def overruns(output, binary):
     lines = [f"an overrun: {kernel_in(frames)}", f"  {thread} {does}, {distance(output)}", *place(frames)]
     allocated = re.search(r"^allocated by .*?(?=\n\n|\Z)", output, re.M | re.S)
     if allocated and re.search(r"\b(begin|run_cta)\b.*simt/", allocated[0]):
-        lines += ["  the array is the block's dynamic shared memory"]
+        lines += ["  the array is the CTA's dynamic shared memory"]
     elif allocated:
         # Who wanted it: the first that is neither the machine nor the device layer, nor a helper of tests.
         helpers = ("simt", "common", "/usr", "..")
@@ -255,7 +255,7 @@ def run(binary, tool="", cases=None, jobs=None):
         return list(pool.map(one, cases if cases is not None else cases_of(binary)))
 
 
-def traffic(binary, folders, svg, source=False, pattern="*"):
+def traffic(binary, folders, command, svg, source=False, pattern="*"):
     """Prints what the kernels of `folders` load and store in all cases of the suite "kernel"."""
     with tempfile.TemporaryDirectory() as folder:
         trace = pathlib.Path(folder) / "trace"
@@ -268,7 +268,7 @@ def traffic(binary, folders, svg, source=False, pattern="*"):
             return 1
         kernel_traffic.report(trace, folders, svg, source)
         page = svg.with_suffix(".json")
-        warp_trace.write(trace, page, f"./course kernel {int(folders[0].name[:2])} --traffic", folders)
+        warp_trace.write(trace, page, f"{command} --traffic", folders)
         print(f"Click through it: ./course viz --trace {warp_trace.relative(page)}")
     return 0
 
@@ -305,24 +305,27 @@ def main():
     parser = Parser(prog="./course kernel N", description=__doc__.split("\n\n", 2)[2],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--lesson", type=pathlib.Path, help=argparse.SUPPRESS)  # its folder
+    parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)  # of the lesson, or tests/first_kernels
     which = parser.add_mutually_exclusive_group()
     for tool in ("races", "bounds", "traffic"):
         which.add_argument(f"--{tool}", dest="tool", action="store_const", const=tool, default="")
     parser.add_argument("--cases", metavar="PATTERN", default="*", help="only these cases; * stands for anything")
+    parser.add_argument("--wrong", action="store_true", help="of ./course kernel gpu: the kernels with a mistake")
     parser.add_argument("--verbose", action="store_true", help="the tools' whole reports, too")
     parser.add_argument("--source", action="store_true", help="with --traffic: the kernels' code with the numbers beside it")
     options = parser.parse_args()
-    lesson = options.lesson
-    number = int(lesson.name[:2])
-    cases = cases_of(options.binary, pattern=options.cases)
+    number = re.match(r"\d\d", options.folder.name)
+    command = f"./course kernel {int(number[0])}" if number else "./course kernel gpu"
+    whose = f"Lesson {int(number[0])}'s kernels" if number else "The kernels of docs/gpu.md"
+    cases = cases_of(options.binary, "wrong" if options.wrong else "kernel", options.cases)
     if not cases:
-        what = f"no case matches '{options.cases}'" if options.cases != "*" else "it has no kernel of its own"
-        parser.error(f"lesson {number}: {what}")
-    print(f"Lesson {number}'s kernels on the simulated GPU{LOOKS_FOR[options.tool]}\n")
+        what = f"no case matches '{options.cases}'" if options.cases != "*" else "no such kernels"
+        parser.error(f"{command}: {what}")
+    print(f"{whose} on the simulated GPU{LOOKS_FOR[options.tool]}\n")
     if options.tool == "traffic":
-        svg = options.binary.resolve().parent.parent / f"lesson{number:02d}_traffic.svg"
-        return traffic(options.binary, [ROOT / "lessons" / lesson], svg, options.source, options.cases)
+        name = f"lesson{number[0]}" if number else "gpu"
+        svg = options.binary.resolve().parent.parent / f"{name}_traffic.svg"
+        return traffic(options.binary, [ROOT / options.folder], command, svg, options.source, options.cases)
     return show(run(options.binary, options.tool, cases), options.verbose)
 
 
