@@ -1,4 +1,5 @@
-// The CPU twin of the contract, and its specification: what contract.h says, in plain loops.
+// The CPU twin of the contract, and its specification: what contract.h says, in loops over wide
+// registers.
 //
 // Every sum below has a written-down order, and multiply and add stay two operations
 // (-ffp-contract=off). So wide registers make it faster and change no bit.

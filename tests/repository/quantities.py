@@ -91,7 +91,7 @@ def numbers(root):
                 continue
             here = known.union(*map(known_by, sources), *(numbers_in(mark) for mark in marks if mark.startswith("number:")))
             for at, line in enumerate(lines, n):
-                line = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)", "", line)
+                line = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)|PCIe [\d.]+", "", line)
                 for number in QUANTITY.findall(line) + (DECIMAL.findall(line) if sources else []):
                     digits = len(number.partition(".")[2])
                     if float(number.replace(",", "")) not in {round(value, digits) for value in here}:
