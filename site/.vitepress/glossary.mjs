@@ -25,7 +25,7 @@ const onlyAfter = {
   stream: '(?:a|the|CUDA|model\'s) ',
 }
 // Words that mean other things in most places.
-const never = new Set(['group', 'tile', 'rank', 'running', 'waiting', 'position', 'index'])
+const never = new Set(['group', 'mask', 'pair', 'tile', 'rank', 'running', 'waiting', 'position', 'index'])
 
 // Once in a page is enough for what every paragraph names.
 export const everyday = new Set(['attention', 'batch', 'block', 'kernel', 'pass', 'slot', 'token'])
