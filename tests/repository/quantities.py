@@ -81,6 +81,8 @@ def numbers(root):
                 if file not in files:
                     yield f"{rel}:{n}: {file.relative_to(root)} does not exist"
             sources = [files[file] for file in data_of(root, marks) if file in files]
+            if kind == "code" and any(line.startswith("<!-- from ") for line in lines):
+                yield f"{rel}:{n}: a mark inside a code block, wanted above it"
             if kind != "prose" and sources and not any(shows(data, lines) for data in sources):
                 yield f"{rel}:{n}: these lines do not stand in the file that they are from"
             if kind == "code" and (sources or any(mark.startswith("output:") for mark in marks)) or kind == "table" and sources:

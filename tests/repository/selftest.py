@@ -90,6 +90,7 @@ def selftest(rules):
         ("numbers", "docs/speed.md", "<!-- output: ./course run 1 --device cuda -->\n```\n7 us\n```\n"),
         ("numbers", "docs/speed.md", FROM + "```\nrow  3.26\n```\n"),
         ("numbers", "docs/speed.md", FROM + "| row | 4.26 |\n"),
+        ("numbers", "docs/speed.md", "```\n" + FROM + "row  3.25\n```\n"),
         ("numbers", "docs/speed.md", FROM + "A row took 5.26 then.\n"),
         ("numbers", "docs/speed.md", FROM.replace("ok", "gone") + "A row.\n"),
         ("numbers", "docs/figures/data/new.json", "{}"),

@@ -140,7 +140,8 @@ TEST_CASE("the engine gives lesson 02's bits for any block size and content of u
 }
 
 TEST_CASE("attention never reads a row before it is gathered, however often it is tried") {
-  // Without a barrier one run in some hundred read rows of the layer before, beside other work on the GPU.
+  // Without a barrier one run in some hundred read rows of the layer before, while other work ran
+  // on the GPU.
   const std::vector<kv::Request> requests{request_of(4, 40), request_of(70, 40)};
   const auto flat = lesson02::make_engine(model(), {})->generate(requests);
   const auto engine = lesson03::make_engine(model(), {});
