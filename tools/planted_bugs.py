@@ -3,6 +3,7 @@
 
     ./course planted                     all bugs, as a table
     python3 tools/planted_bugs.py --bin BUILD_FOLDER [--only TEXT] [--case NAME] [--jobs N] [--show]
+                                         (TEXT: in the bug's lesson, file or words; a whole file takes minutes)
     python3 tools/planted_bugs.py --check           only: does every bug still have its place?
     python3 tools/planted_bugs.py --programs        only: which programs does it need, in which builds?
 

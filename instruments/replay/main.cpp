@@ -26,10 +26,12 @@ namespace {
 
 using namespace replay;
 
+std::string all_victims() { return fmt::format("{}", fmt::join(kVictimNames, ",")); }
+
 struct Options {
   std::filesystem::path trace;
   std::string pool_blocks = "64,256,1024,4096,16384,65536";
-  std::string policies = "lru,fifo,random,optimal";
+  std::string policies = all_victims();
   std::optional<int> block_size, generate;
   uint64_t seed = 0;
   std::string json_file, plot_file;
@@ -74,8 +76,7 @@ std::vector<Victim> victims_of(const std::string& list) {
   for (const std::string& part : parts_of(list)) {
     const auto* const found = std::find(std::begin(kVictimNames), std::end(kVictimNames), part);
     if (found == std::end(kVictimNames)) {
-      kv::user_error("--policy {}: '{}' is unknown, wanted some of lru,fifo,random,optimal", list,
-                     part);
+      kv::user_error("--policy {}: '{}' is unknown, wanted some of {}", list, part, all_victims());
     }
     const auto victim = static_cast<Victim>(found - std::begin(kVictimNames));
     if (std::find(victims.begin(), victims.end(), victim) == victims.end())
@@ -149,7 +150,7 @@ class Replay {
     if (!std::filesystem::is_regular_file(options_.trace, error)) {
       kv::user_error(
           "{}: not a regular file, and the policy optimal reads it twice; wanted a file, "
-          "or --policy lru,fifo,random",
+          "or --policy without optimal",
           options_.trace.string());
     }
     kv::ProgressLine progress("looking ahead");

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "common/table.h"
+#include "instruments/replay/caches.h"
 
 namespace replay {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr double kLeft = 90, kRight = 740, kTop = 90, kBottom = 340;
 constexpr double kWidth = 860, kHeight = 410;
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#52606d", "#009e73"};
+static_assert(std::size(kColours) == std::size(kVictimNames), "each policy has its colour");
 
 /// What XML would take for its own.
 std::string escaped(const std::string& text) {
