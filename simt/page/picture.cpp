@@ -343,7 +343,7 @@ Scene warp_scene(const Room& room, const WarpView& view) {
   scene.label("code", {0, 0, room.w, 24}, line.text, {.size = 16}, 7).during(kTold);
   scene
       .label("what", {0, 24, room.w, 18},
-             fmt::format("{} in {} memory; request {} of {} kept, block ({}), warp {}: {}",
+             fmt::format("{} in {} memory; request {} of {} kept, CTA ({}), warp {}: {}",
                          line.operation(), line.shared ? "shared" : "global", view.request + 1,
                          line.shown.size(), fmt::join(request.block, ", "), request.warp,
                          sum_of(line, request)),
