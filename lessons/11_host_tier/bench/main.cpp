@@ -1,5 +1,5 @@
-// How fast blocks sink and rise, what that costs a pass beside it, and from how many tokens on it
-// is quicker to load them than to compute them.
+// How fast blocks are offloaded and loaded, what that costs a pass beside it, and from how many
+// tokens on it is quicker to load them than to compute them.
 //
 //   lesson11_bench [--model DIR] [--device NAME] [--longest N] [--seed N] [--json FILE]
 

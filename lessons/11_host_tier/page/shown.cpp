@@ -235,7 +235,7 @@ bool HostTierPage::tell_waiting(const Shown& was) {
   return false;
 }
 
-/// Of those that sink, or were evicted.
+/// Of those that are offloaded, or were evicted.
 bool HostTierPage::tell_blocks(const Shown& was) {
   int64_t num_gone = 0, num_kept = 0;  // on the device
   const std::set<std::string> known = known_blocks(shown_);

@@ -1,5 +1,5 @@
-// Lesson 11 on a GPU: blocks land where the CPU twin puts them, and copies beside passes keep the
-// order that both need.
+// Lesson 11 on a GPU: blocks are copied to where the CPU twin puts them, and copies beside passes
+// keep the order that both need.
 
 #include "common/error.h"
 #include "swaps.h"
@@ -40,7 +40,7 @@ struct LargeBatch {
 
 }  // namespace
 
-TEST_CASE("swap_blocks: a block of letters sinks, another one rises" *
+TEST_CASE("swap_blocks: a block of letters is offloaded, another one is loaded" *
           doctest::test_suite("kernel")) {
   check_swap_of_letters(stream());
 }
@@ -131,7 +131,8 @@ TEST_CASE("blocks past 2^31 elements and bytes are moved to where they belong") 
   CHECK(found == Bytes(piece, 0x22));
 }
 
-TEST_CASE("what sank and was overwritten rises with its old bits" * doctest::test_suite("kernel")) {
+TEST_CASE("what was offloaded and overwritten is loaded with its old bits" *
+          doctest::test_suite("kernel")) {
   check_round_trip(stream());
 }
 
@@ -189,7 +190,7 @@ TEST_CASE("what a pass writes before a job begins is offloaded, however often it
   }
 }
 
-TEST_CASE("a pass that waits reads what rises, however often it is tried") {
+TEST_CASE("a pass that waits reads what is loaded, however often it is tried") {
   LargeBatch batch;
   for (int i = 1; i <= 20; ++i) {
     batch.pools.set_host(LargeBatch::kBlocks - 1,
@@ -202,7 +203,7 @@ TEST_CASE("a pass that waits reads what rises, however often it is tried") {
   }
 }
 
-TEST_CASE("a pass that waits overwrites what has sunk, however often it is tried") {
+TEST_CASE("a pass that waits overwrites what was offloaded, however often it is tried") {
   LargeBatch batch;
   for (int i = 1; i <= 20; ++i) {
     kv::fill_bytes(batch.last_piece(), i, batch.piece_bytes(), stream());

@@ -26,7 +26,9 @@ TEST_CASE("the device's next victims are offloaded, and stay what they are") {
   CHECK(t.queue(t.device) == Ids{5, 6, 4, 3, 2, 1});
   CHECK(t.device.num_cached() == 4);
   CHECK(t.host.num_cached() == 4);
-  t.finish_all();
+  CHECK(t.host.num_used() == 0);
+  CHECK(t.queue(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});  // the tail goes before the head
+  t.end_copies();
   CHECK(t.content(Way::kLoad, 4) == t.content(Way::kOffload, 1));
 }
 
@@ -53,7 +55,7 @@ TEST_CASE("a block with a copy in the host is not copied again") {
   t.offload();
   t.offload();
   CHECK(t.manager.metrics().num_offloaded == 4);
-  t.finish_all();
+  t.end_copies();
   t.offload();
   CHECK(t.copies.started() == 1);
 }
@@ -102,61 +104,37 @@ TEST_CASE("in a small host the copies of the next victims keep their places") {
   t.run(1, t.prompt(0, 16));
   for (int i = 0; i < 4; ++i) t.offload_all();
   CHECK(t.manager.metrics().num_offloaded == 2);
-  t.run(2, t.prompt(1, 8));  // takes the two that have copies
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 8);
-  t.load(3, t.prompt(0, 16));
-  CHECK(t.in_flight(Way::kLoad).size() == 1);  // and not the one of the last token
+  CHECK(t.content(Way::kLoad, 1) == t.content(Way::kOffload, 4));
+  CHECK(t.content(Way::kLoad, 2) == t.content(Way::kOffload, 3));
 }
 
-TEST_CASE("what the device has evicted is loaded from the host, and found when it is there") {
-  TwoPools t;
+TEST_CASE("a small host has what the device evicts next") {
+  TwoPools t({.device = 4, .host = 2});
   t.run(1, t.prompt(0, 16));
   t.offload_all();
-  t.run(2, t.prompt(1, 16));  // evicts it
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);
-  CHECK(t.load(3, t.prompt(0, 16)));  // the last token is computed, and with it its block
-  CHECK(t.in_flight(Way::kLoad).size() == 3);
-  CHECK(t.manager.is_loading(3));
-  CHECK_FALSE(t.manager.allocate_slots(3, 16));
-  t.manager.check();
-  t.copies.step(2);
-  t.manager.complete();
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);  // a job is complete as a whole
-  t.finish_all();
-  CHECK_FALSE(t.manager.is_loading(3));
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 12);
-  CHECK(t.device.num_used() == 0);
-  t.compute(3, t.prompt(0, 16));
-  CHECK(t.manager.metrics().num_hits_in_host == 3);
-  CHECK(t.manager.metrics().num_hits_on_device == 0);
+  t.run(2, t.prompt(1, 8));  // takes the two that have copies
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 8);
+  CHECK(t.find_in_host(t.prompt(0, 17)) == Ids{2, 1});
 }
 
 TEST_CASE("full blocks of the host are found, but never the last token") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 12));
+  t.offload_all();
+  t.run(2, t.prompt(1, 16));  // evicts it
   for (const int n : {1, 4, 5, 8, 9, 13, 16, 17, 19}) {
-    TwoPools t;
-    t.run(1, t.prompt(0, 12));
-    t.offload_all();
-    t.run(2, t.prompt(1, 16));
-    CHECK(t.load(3, t.prompt(0, n)) == (n <= 16));
-    CHECK(std::ssize(t.in_flight(Way::kLoad)) == (n > 16 ? 0 : std::min(3, (n - 1) / 4)));
+    CAPTURE(n);
+    CHECK(std::ssize(t.find_in_host(t.prompt(0, n))) == std::min(3, (n - 1) / 4));
   }
 }
 
-TEST_CASE("a load continues where the device ends") {
+TEST_CASE("what the host has is asked for from where the device ends") {
   TwoPools t({.device = 5});
   t.run(1, t.prompt(0, 16));
-  t.offload_all();
+  t.offload_all();            // the host's blocks 1 to 4 hold the tail first
   t.run(2, t.prompt(1, 12));  // takes the free block and the last two of text 0
   REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
-  CHECK(t.load(3, t.prompt(0, 17)));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
-  t.finish_all();
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 16);
-  // The blocks that are there stand together in the queue, the tail first.
-  const Ids queue = t.queue(t.device);
-  for (size_t i = 1; i < 4; ++i) {
-    CHECK(t.content(Way::kOffload, queue[i]) > t.content(Way::kOffload, queue[i + 1]));
-  }
+  CHECK(t.find_in_host(t.prompt(0, 17)) == Ids{2, 1});
 }
 
 TEST_CASE("the same tokens after another prefix are another block") {
@@ -170,27 +148,75 @@ TEST_CASE("the same tokens after another prefix are another block") {
   t.offload_all();
   t.run(2, t.prompt(3, 16));
   t.run(3, other);
-  t.load(4, joined(joined(other, tail), {7}));
-  CHECK(t.in_flight(Way::kLoad).empty());
-  t.load(5, joined(joined(head, tail), {7}));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.find_in_host(joined(joined(other, tail), {7})).empty());
+  CHECK(t.find_in_host(joined(joined(head, tail), {7})).size() == 2);
 }
 
 TEST_CASE("a prefix has one number in both pools, so what comes after it is found") {
-  TwoPools t({.device = 2, .host = 4});
+  TwoPools t({.device = 3, .host = 4});
   t.run(1, t.prompt(0, 8));
   t.offload_all();
-  t.run(2, t.prompt(1, 8));
+  t.run(2, t.prompt(1, 12));
   t.run(3, t.prompt(0, 4));  // computes the first block again
-  t.load(4, t.prompt(0, 9));
-  CHECK(t.in_flight(Way::kLoad).empty());  // three blocks do not fit
-  TwoPools larger({.device = 3, .host = 4});
-  larger.run(1, larger.prompt(0, 8));
-  larger.offload_all();
-  larger.run(2, larger.prompt(1, 12));
-  larger.run(3, larger.prompt(0, 4));
-  larger.load(4, larger.prompt(0, 9));
-  CHECK(larger.in_flight(Way::kLoad).size() == 1);
+  CHECK(t.find_in_host(t.prompt(0, 9)).size() == 1);
+}
+
+TEST_CASE("what the device has evicted is loaded from the host") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 16));
+  t.offload_all();
+  t.run(2, t.prompt(1, 16));  // evicts it
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);
+  CHECK(t.load(3, t.prompt(0, 16)));  // the last token is computed, and with it its block
+  CHECK(t.in_flight(Way::kLoad).size() == 3);
+  CHECK(t.device.num_used() == 3);
+  CHECK(t.manager.is_loading(3));
+  CHECK_FALSE(t.manager.allocate_slots(3, 16));
+  t.manager.check();
+}
+
+TEST_CASE("blocks that are loaded are found when all of them are there, and free") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 16));
+  t.offload_all();
+  t.run(2, t.prompt(1, 16));
+  REQUIRE(t.load(3, t.prompt(0, 16)));
+  t.copies.step(2);
+  t.manager.complete();
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);  // a job is complete as a whole
+  CHECK(t.manager.is_loading(3));
+  t.finish_all();
+  CHECK_FALSE(t.manager.is_loading(3));
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 12);
+  CHECK(t.device.num_used() == 0);
+  t.compute(3, t.prompt(0, 16));
+  CHECK(t.manager.metrics().num_hits_in_host == 3);
+  CHECK(t.manager.metrics().num_hits_on_device == 0);
+}
+
+TEST_CASE("a load holds the blocks that the device has, and loads those after them") {
+  TwoPools t({.device = 5});
+  t.run(1, t.prompt(0, 16));
+  t.offload_all();
+  t.run(2, t.prompt(1, 12));  // takes the free block and the last two of text 0
+  REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
+  CHECK(t.load(3, t.prompt(0, 17)));
+  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.device.num_used() == 4);
+}
+
+TEST_CASE("a prompt that was loaded in part stands together in the queue, the tail first") {
+  TwoPools t({.device = 5});
+  t.run(1, t.prompt(0, 16));
+  t.offload_all();
+  t.run(2, t.prompt(1, 12));
+  REQUIRE(t.load(3, t.prompt(0, 17)));
+  t.finish_all();
+  CHECK(t.num_on_device(t.prompt(0, 17)) == 16);
+  const Ids queue = t.queue(t.device);
+  for (size_t i = 1; i < 4; ++i) {
+    CHECK(t.content(Way::kOffload, queue[i]) > t.content(Way::kOffload, queue[i + 1]));
+  }
 }
 
 TEST_CASE("numbers of prefixes begin beyond those that the host's pool has") {
@@ -223,6 +249,32 @@ TEST_CASE("a load for which too few blocks are free changes nothing") {
   CHECK(t.load(3, t.prompt(0, 13)));
 }
 
+TEST_CASE("a load has the room that the requests before it leave") {
+  TwoPools t({.device = 5, .host = 16});
+  for (const int text : {0, 1}) {
+    t.run(1, t.prompt(text, 8));
+    t.offload_all();
+  }
+  t.run(2, t.prompt(5, 20));  // evicts both
+  int64_t room = 5;
+  CHECK(t.manager.load(3, t.prompt(0, 9), {}, room));  // two blocks are loaded, one is computed
+  CHECK(room == 2);
+  CHECK_FALSE(t.manager.load(4, t.prompt(1, 9), {}, room));
+  CHECK(t.in_flight(Way::kLoad).size() == 2);
+}
+
+TEST_CASE("a request that is loading has its blocks, and needs room for the others alone") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 12));
+  t.offload_all();
+  t.run(2, t.prompt(5, 16));
+  CHECK(t.load(3, t.prompt(0, 13)));  // three of four blocks are loaded
+  int64_t room = 2;
+  CHECK(t.manager.load(3, t.prompt(0, 13), {}, room));
+  CHECK(room == 1);
+  CHECK(t.in_flight(Way::kLoad).size() == 3);
+}
+
 TEST_CASE("two requests that want the same blocks load them once") {
   TwoPools t({.device = 6});
   t.run(1, t.prompt(0, 8));
@@ -230,10 +282,18 @@ TEST_CASE("two requests that want the same blocks load them once") {
   t.run(2, t.prompt(1, 24));
   CHECK(t.load(3, t.prompt(0, 9)));
   CHECK(t.load(4, t.prompt(0, 12)));
-  CHECK(t.load(3, t.prompt(0, 9)));
   CHECK(t.in_flight(Way::kLoad).size() == 2);
   CHECK(t.manager.is_loading(4));
+}
+
+TEST_CASE("two requests that wait for one load wait no longer when it is complete") {
+  TwoPools t({.device = 6});
+  t.run(1, t.prompt(0, 8));
+  t.offload_all();
+  t.run(2, t.prompt(1, 24));
+  for (const int64_t id : {3, 4}) REQUIRE(t.load(id, t.prompt(0, 9)));
   t.finish_all();
+  CHECK_FALSE(t.manager.is_loading(3));
   CHECK_FALSE(t.manager.is_loading(4));
 }
 
@@ -266,13 +326,22 @@ TEST_CASE("blocks in flight are given out: they are written after the job") {
   }
 }
 
-TEST_CASE("copies that cannot be started leave both pools as they were") {
+TEST_CASE("an offload that cannot be started leaves both pools as they were") {
   TwoPools t;
   t.run(1, t.prompt(0, 8));
   t.copies.refuses = true;
   CHECK_THROWS(t.offload());
   CHECK(t.host.num_cached() == 0);
+  CHECK(t.manager.metrics().num_offloaded == 0);
   t.copies.refuses = false;
+  t.offload_all();
+  CHECK(t.host.num_cached() == 2);
+  t.manager.check();
+}
+
+TEST_CASE("a load that cannot be started leaves both pools as they were") {
+  TwoPools t;
+  t.run(1, t.prompt(0, 8));
   t.offload_all();
   t.run(2, t.prompt(1, 16));
   t.copies.refuses = true;
@@ -298,13 +367,16 @@ TEST_CASE("a reset forgets both pools, after the loads in flight") {
 }
 
 TEST_CASE("without caching nothing is found in the host") {
-  BlockPool device(4, 4), host(4, 4);
-  SteppedTransfers copies([](Way, const BlockMove&) {});
-  HostTierManager manager(device, host, copies, {.caching = false});
+  const TwoPools t({.cache = {.caching = false}});
+  CHECK(t.find_in_host(t.prompt(0, 9)).empty());
+}
+
+TEST_CASE("without caching nothing is loaded, and the room counts all the same") {
+  TwoPools t({.cache = {.caching = false}});
   int64_t room = 4;
-  CHECK(manager.load(1, TwoPools::prompt(0, 9), {}, room));
+  CHECK(t.manager.load(1, t.prompt(0, 9), {}, room));
   CHECK(room == 1);
-  CHECK(copies.started() == 0);
+  CHECK(t.copies.started() == 0);
 }
 
 TEST_CASE("pools with blocks of two sizes are refused") {

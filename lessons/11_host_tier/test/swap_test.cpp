@@ -14,7 +14,7 @@ const kv::Stream& stream() {
 
 }  // namespace
 
-TEST_CASE("swap_blocks: a block of letters sinks, another one rises") {
+TEST_CASE("swap_blocks: a block of letters is offloaded, another one is loaded") {
   check_swap_of_letters(stream());
 }
 
@@ -22,7 +22,9 @@ TEST_CASE("swap_blocks moves all layers of K and V, both ways, and touches nothi
   for (const int block_size : {1, 3, 16}) check_swaps_of(2, 5, block_size, stream());
 }
 
-TEST_CASE("what sank and was overwritten rises with its old bits") { check_round_trip(stream()); }
+TEST_CASE("what was offloaded and overwritten is loaded with its old bits") {
+  check_round_trip(stream());
+}
 
 TEST_CASE("swap_blocks refuses what it cannot do before it writes") { check_refusals(stream()); }
 

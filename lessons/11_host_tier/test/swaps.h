@@ -197,7 +197,7 @@ inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv:
   }
 }
 
-/// What sank comes back as it was, whatever was written over it since.
+/// An offloaded block is loaded as it was, whatever was written over it since.
 inline void check_round_trip(const kv::Stream& stream) {
   Pools pools({.num_device = 4, .num_host = 4, .guard_rows = 1}, stream);
   const Bytes first = pools.read_device(0), last = pools.read_device(3);

@@ -96,20 +96,27 @@ class TwoPools {
   void offload() { manager.offload(sizes_.ahead, sizes_.min_hits); }
   void offload_all() {
     offload();
-    finish_all();
+    end_copies();
   }
-  /// All copies in flight end.
+  /// All copies in flight end, and the manager has not been told.
+  void end_copies() { copies.step(1 << 20); }
   void finish_all() {
-    copies.step(1 << 20);
+    end_copies();
     manager.complete();
     manager.check();
   }
+  /// A request waits, and the whole device has room for it.
   bool load(int64_t id, const Tokens& tokens) {
     int64_t room = device.num_free();
     return manager.load(id, tokens, {}, room);
   }
-  /// Tokens that can be found on the device, and blocks of the host after them that a request would
-  /// load.
+  /// Blocks of the host that a request would load.
+  Ids find_in_host(const Tokens& tokens) const {
+    BlockHashes hashes;
+    const ComputedBlocks computed = manager.get_computed_blocks(tokens, hashes);
+    return manager.find_in_host(tokens, hashes, computed);
+  }
+  /// Number of tokens that are found on the device.
   int num_on_device(const Tokens& tokens) {
     BlockHashes hashes;
     return manager.get_computed_blocks(tokens, hashes).num_tokens;
