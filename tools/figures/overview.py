@@ -134,23 +134,35 @@ def windows(svg, x, y):
     return "layers that forget"
 
 
+def shelf(svg, x, y, name, fills):
+    svg.text(x, y + 14, name, 11.5, MUTED)
+    for i, fill in enumerate(fills):
+        svg.rect(x + 48 + i * 24, y, CELL, CELL, fill)
+
+
 def host_tier(svg, x, y):
-    for line, (name, count, kept) in enumerate((("device", 3, 3), ("host", 5, 4), ("file", 6, 3))):
-        top = y + line * 34
-        svg.text(x, top + 14, name, 11.5, MUTED)
-        for i in range(count):
-            svg.rect(x + 48 + i * 24, top, CELL, CELL, SKY if i < kept else EMPTY)
-    svg.line(x + 55, y + 14, x + 55, y + 33, INK, 1.8, tip=True)
-    svg.line(x + 79, y + 36, x + 79, y + 15, GREEN, 1.8, tip=True)
-    svg.text(x + 112, y + 10, "sinks, rises", 11.5, GREEN, 600)
+    shelf(svg, x, y, "device", [SKY] * 3)
+    shelf(svg, x, y + 46, "host", [SKY] * 4 + [EMPTY] * 2)
+    svg.line(x + 54, y + 17, x + 54, y + 42, INK, 1.8, tip=True)
+    svg.line(x + 78, y + 43, x + 78, y + 18, GREEN, 1.8, tip=True)
+    svg.text(x + 90, y + 34, "offload, load", 11.5, GREEN, 600)
     return "evicted is not lost"
+
+
+def file_tier(svg, x, y):
+    shelf(svg, x, y, "host", [SKY] * 4 + [EMPTY] * 2)
+    shelf(svg, x, y + 46, "file", [SKY] * 4 + [EMPTY] * 2)
+    svg.line(x + 78, y + 43, x + 78, y + 18, GREEN, 1.8, tip=True)
+    svg.text(x + 90, y + 34, "after a restart", 11.5, GREEN, 600)
+    return "what was computed stays computed"
 
 
 PANELS = [("01  No cache", no_cache), ("02  A flat cache", flat_cache), ("03  Paged blocks", paged_blocks),
           ("04  Paged attention", paged_attention), ("05  Share and copy", refcount_cow),
           ("06  Prefix hashing", prefix_hashing), ("07  LRU eviction", lru_eviction),
           ("08  The scheduler", scheduler), ("09  Lookahead", lookahead),
-          ("10  Windows", windows), ("11  A host tier", host_tier)]
+          ("10  Windows", windows), ("11  A host tier", host_tier),
+          ("12  A file", file_tier)]
 
 
 def draw():
@@ -161,7 +173,7 @@ def draw():
               "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
               "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, and "
-              "pools in host memory and a file for what is evicted. All give the same bits.")
+              "a pool in host memory for what is evicted, and a file that survives a restart. All give the same bits.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)
         y = GAP + i // columns * (HEIGHT + GAP)
