@@ -12,6 +12,9 @@
 #              GPU_CHECK_BUILD           build folder; default build/cuda
 #              GPU_CHECK_ONLY            for run: only programs whose name this pattern matches (grep -E)
 #              GPU_CHECK_OUT             for run: also put the benchmarks' JSON files there
+#
+# tools/measured.py record "./course bench 9 --device cuda --model DIR" lesson09_cuda.json <guesses.log   puts them into
+# docs/figures/data and the texts, where the project is.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 here=$PWD
