@@ -27,8 +27,12 @@ DATA = ROOT / "docs" / "figures" / "data"
 NO_CODE = (":!*.md", ":!*/test/*", ":!*/page/*", ":!*/exercise/*", ":!*/scenarios/*")
 
 
-def git(*words):
-    return subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+def git(*words, fails=None):
+    """What git prints, or `fails` if it fails; without `fails` that is an error."""
+    done = subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True)
+    if done.returncode and fails is None:
+        sys.exit(f"error: git {' '.join(words)}: {done.stderr.strip()}")
+    return fails if done.returncode else done.stdout.strip()
 
 
 def load(path):
@@ -42,6 +46,8 @@ def stale():
     num_stale = 0
     for path in files:
         data = load(path)
+        if git("cat-file", "-t", data["commit"], fails="") != "commit":
+            sys.exit(f"error: {path.relative_to(ROOT)}: this clone lacks commit {data['commit']}; wanted the whole history (git fetch --unshallow)")
         changes = git("log", "--format=%h of %as: %s", f"{data['commit']}..HEAD", "--", *data["measures"], *NO_CODE).splitlines()
         if not changes:
             continue
