@@ -2,10 +2,12 @@
 """Counts how long the lessons take, and writes it into the table of the root README.md.
 
 Reading: the words of a lesson's text at 170 a minute. Writing: the lines that its exercise takes out, two minutes each.
+--check changes nothing, and exits with 1 if the table is wrong by more than two minutes.
 """
 
 import pathlib
 import re
+import sys
 
 from exercises.lesson import ROOT, Lesson
 
@@ -41,9 +43,15 @@ def main():
     text, found = re.subn(r"\d+ minutes and [\d,]+ lines, about \d+ hours", counted, text)
     if found != 1:
         raise SystemExit(f"error: README.md has {found} places like `{counted}`, wanted one")
+    if sys.argv[1:] == ["--check"]:
+        told, now = (re.findall(r"(\d+) min, (\d+) lines \|", rows) for rows in (readme.read_text(encoding="utf-8"), text))
+        far = [pair for pair in zip(told, now) if pair[0][1] != pair[1][1] or abs(int(pair[0][0]) - int(pair[1][0])) > 2]
+        for old, new in far:
+            print(f"README.md: {' min, '.join(old)} lines, and now it is {' min, '.join(new)}: run tools/lesson_hours.py")
+        return 1 if far else 0
     readme.write_text(text, encoding="utf-8")
     print(f"{read} minutes of reading, {written:,} lines to write: {hours} hours")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
