@@ -7,7 +7,7 @@
 A file of docs/figures/data has these keys; a benchmark adds what its plot needs (--json):
 
   device, commit, date, command   where it was measured, of which code, when, and how
-  measures                        the paths of that code
+  measures                        what the paths of that code begin with
   printed                         lines as they were printed, or as a text shows them
   values                          single numbers: from what each one is to a number or a list of them
 
@@ -16,6 +16,7 @@ them. `check.py numbers` compares. `record`, which ./course bench calls, looks f
 model's folder it only knows `DIR`), and puts the new lines into the texts in place of the old ones.
 """
 import datetime
+import functools
 import json
 import pathlib
 import re
@@ -24,7 +25,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
-NO_CODE = (":!*.md", ":!*/test/*", ":!*/page/*", ":!*/exercise/*", ":!*/scenarios/*")
+CODE = ("*.cu", "*.cuh", "*.h", "*.cpp", ":!*/test/*", ":!*/page/*", ":!*/exercise/*")
 
 
 def git(*words, fails=None):
@@ -39,6 +40,19 @@ def load(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+@functools.cache
+def changed_since(commit):
+    """Lines of code that are new or gone since a commit, by file. Moves, comments and includes do not count."""
+    if git("cat-file", "-t", commit, fails="") != "commit":
+        sys.exit(f"error: this clone lacks commit {commit}; wanted the whole history (git fetch --unshallow)")
+    lines = {}
+    for row in git("diff", "--numstat", "-M", "-l0", "-w", "-I^ *//", "-I^ *#include", commit, "HEAD", "--", *CODE).splitlines():
+        added, gone, path = row.split("\t")
+        path = re.sub(r"\{.* => (.*)\}", r"\1", path).replace("//", "/").split(" => ")[-1]  # where it is now
+        lines[path] = int(added) + int(gone)
+    return lines
+
+
 def stale():
     """Names each file whose code has changed since its commit, with the texts that show its numbers."""
     files = sorted(DATA.glob("*.json"))
@@ -46,17 +60,16 @@ def stale():
     num_stale = 0
     for path in files:
         data = load(path)
-        if git("cat-file", "-t", data["commit"], fails="") != "commit":
-            sys.exit(f"error: {path.relative_to(ROOT)}: this clone lacks commit {data['commit']}; wanted the whole history (git fetch --unshallow)")
-        changes = git("log", "--format=%h of %as: %s", f"{data['commit']}..HEAD", "--", *data["measures"], *NO_CODE).splitlines()
-        if not changes:
+        changed = {name: n for name, n in changed_since(data["commit"]).items() if n and name.startswith(tuple(data["measures"])) and (ROOT / name).exists()}
+        if not changed:
             continue
         num_stale += 1
         shown = [str(text.relative_to(ROOT)) for text, words in texts.items() if path.name in words]
+        most = sorted(changed, key=changed.get, reverse=True)[:3]
         print(f"{path.relative_to(ROOT)}: {data['date']}, {data['commit']}, on {data['device']}\n"
               f"  command   {data['command']}\n"
               f"  shown in  {', '.join(shown) or 'a figure'}\n"
-              f"  since     {len(changes)} commits to {' '.join(data['measures'])}, the last {changes[0]}")
+              f"  since     {sum(changed.values())} lines in {len(changed)} files, most in {', '.join(most)}")
     print(f"{num_stale} of {len(files)} files are older than the code that they measure")
     return 1 if num_stale else 0
 

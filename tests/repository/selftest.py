@@ -163,7 +163,7 @@ def measured_selftest():
         measured.ROOT, measured.DATA = root, root / "docs/figures/data"
         write(root, "docs/figures/data/ok.json", DATA)
         write(root, "docs/ok.md", FROM + "```\nrow  4.25\n| row | 4.25 |\n```\n")
-        write(root, "lessons/01_a/a.h", "int a;\n")
+        write(root, "lessons/01_a/a.h", "int a;\n" + 9 * "int f();\n")
         write(root, "fresh.json", '{"device": "another machine"}')
 
         def commit():
@@ -171,6 +171,7 @@ def measured_selftest():
             measured.git("-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x")
 
         def is_stale():
+            measured.changed_since.cache_clear()
             with contextlib.redirect_stdout(io.StringIO()):
                 return measured.stale() == 1
 
@@ -187,10 +188,12 @@ def measured_selftest():
         if is_stale():
             yield "measured.py:1: stale names what was measured of this very code"
         write(root, "lessons/01_a/README.md", "A text.\n")
+        write(root, "lessons/01_a/b.h", "// A comment.\n" + (root / "lessons/01_a/a.h").read_text())
+        (root / "lessons/01_a/a.h").unlink()
         commit()
         if is_stale():
-            yield "measured.py:1: stale takes a text for code"
-        write(root, "lessons/01_a/a.h", "int b;\n")
+            yield "measured.py:1: stale takes a text, a comment or a move for code that has changed"
+        write(root, "lessons/01_a/b.h", "int b;\n" + 9 * "int f();\n")
         commit()
         if not is_stale():
             yield "measured.py:1: stale misses that the code has changed"
