@@ -69,7 +69,7 @@ def stale():
         print(f"{path.relative_to(ROOT)}: {data['date']}, {data['commit']}, on {data['device']}\n"
               f"  command   {data['command']}\n"
               f"  shown in  {', '.join(shown) or 'a figure'}\n"
-              f"  since     {sum(changed.values())} lines in {len(changed)} files, most in {', '.join(most)}")
+              f"  since     {sum(changed.values())} lines, most in {', '.join(most)}")
     print(f"{num_stale} of {len(files)} files are older than the code that they measure")
     return 1 if num_stale else 0
 
