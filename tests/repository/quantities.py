@@ -75,6 +75,8 @@ def numbers(root):
             for mark in marks:
                 if mark.startswith("number:") and MEASURED.search(mark):
                     yield f"{rel}:{n}: a measured number has a file of docs/figures/data, and <!-- from FILE --> names it"
+                if mark.startswith("number:") and not numbers_in(mark):
+                    yield f"{rel}:{n}: a mark that names no number"
                 if mark.startswith("output:") and re.search(r"--device cuda|course bench", mark):
                     yield f"{rel}:{n}: what a benchmark prints has a file of docs/figures/data, and <!-- from FILE --> names it"
             for file in data_of(root, marks):

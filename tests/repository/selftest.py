@@ -87,6 +87,7 @@ def selftest(rules):
         ("numbers", "docs/speed.md", "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s, or 8 TB/s.\n"),
         ("numbers", "docs/speed.md", "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s.\n\nAnd 7 TB/s again.\n"),
         ("numbers", "docs/speed.md", "<!-- number: 7 us by Nsight Compute -->\n7 us.\n"),
+        ("numbers", "docs/speed.md", "<!-- number: the sum that is shown -->\nWords.\n"),
         ("numbers", "docs/speed.md", "<!-- output: ./course run 1 --device cuda -->\n```\n7 us\n```\n"),
         ("numbers", "docs/speed.md", FROM + "```\nrow  3.26\n```\n"),
         ("numbers", "docs/speed.md", FROM + "| row | 4.26 |\n"),
