@@ -2,9 +2,9 @@
 
 // A page with a pool of its own, in whose place a live run of the lesson's engine can be watched.
 //
-//   struct PageSettings { int num_blocks = 24, block_size = 4; };  // what commands that begin anew
-//   change struct Shown { viz::PoolView pool; std::string reason; };      // what a picture is made
-//   of class PrefixPage : public viz::PoolPage<Shown, PageSettings> {
+//   struct PageSettings { int num_blocks = 24; };  // what commands that begin anew change
+//   struct Shown { viz::PoolView pool; };          // what a picture is made of
+//   class PrefixPage : public viz::PoolPage<Shown, PageSettings> {
 //     std::string begin() override;  // makes an empty pool of settings_, and says so
 //     Shown look() override;         // of the pool, or of the engine while live_.running()
 //   };

@@ -53,6 +53,29 @@ void ribbon(Scene& scene, const SequenceView& request, const Place& at, bool is_
               {.size = std::min(13.0f, 0.8f * at.h)}, 7);
 }
 
+Place request_card(Scene& scene, const SequenceView& request, const Place& at, State state,
+                   bool is_selected, const std::string& doing, const std::string& tooltip,
+                   Span when) {
+  const std::string id = "request " + request.name;
+  Shape& box = scene.box(id, at, {});
+  dress(box, state, request.hue).during(when).fill = {Ink::kHue, request.hue, 0.06f};
+  if (is_selected) box.edged(paint(Ink::kText), 2.5f);
+  box.selecting(request.name).tip(fmt::format("{} {}\n{}", request.name, doing, tooltip));
+  const Place inside = at.inset(std::clamp(0.06f * at.h, 3.0f, 7.0f));
+  const float size = std::clamp(0.12f * at.h, 11.0f, 17.0f);
+  const float line = std::min(1.35f * size, inside.h);
+  const float name = std::min(text_width(request.name, size) + 8, inside.w);
+  scene.label(id + "/name", {inside.x, inside.y, name, line}, request.name, {.size = size}, 5)
+      .during(when);
+  if (text_width(doing, 8) <= inside.w - name) {
+    scene
+        .label(id + "/doing", {inside.x + name, inside.y, inside.w - name, line}, doing,
+               {.size = std::min(size, 13.0f), .align = Align::kRight}, 8)
+        .during(when);
+  }
+  return {inside.x, inside.y + line + 3, inside.w, inside.h - line - 3};
+}
+
 void numbered_block(Scene& scene, const NumberedBlock& block, const Place& at, Span when) {
   const std::string name = fmt::format("block {}", block.id);
   const bool is_shared = block.hues.size() > 1;
@@ -93,7 +116,10 @@ void words(Scene& scene, const std::string& id, const Place& at, std::span<const
 }
 
 void bar(Scene& scene, const Bar& bar, const Place& at, int64_t longest, Span when) {
-  scene.label(bar.id + "/name", {at.x, at.y, bar.name_width - 2, at.h}, bar.name, {.size = 13}, 7);
+  if (!bar.name.empty()) {
+    scene.label(bar.id + "/name", {at.x, at.y, bar.name_width - 2, at.h}, bar.name, {.size = 13},
+                7);
+  }
   const float each =
       (at.w - bar.name_width - bar.total_width) / static_cast<float>(std::max<int64_t>(longest, 1));
   float x = at.x + bar.name_width;

@@ -37,6 +37,12 @@ std::vector<LegendEntry> fitting(std::vector<LegendEntry> entries, float width);
 void ribbon(Scene& scene, const SequenceView& request, const Place& at, bool is_selected,
             const std::string& words);
 
+/// "request A", with "request A/name" and "request A/doing". A click selects the request. Returns
+/// the room below.
+Place request_card(Scene& scene, const SequenceView& request, const Place& at, State state,
+                   bool is_selected, const std::string& doing, const std::string& tooltip,
+                   Span when = {});
+
 /// A block without its slots.
 struct NumberedBlock {
   int32_t id = 0;
@@ -64,7 +70,7 @@ struct Bar {
     std::string text = {};  // in it, if there is room
   };
   std::string id;
-  std::string name;
+  std::string name = {};
   std::string total = {};
   float name_width = 100, total_width = 76;
   std::vector<Part> parts = {};

@@ -3,6 +3,7 @@
 // How requests get on: what a request has of its tokens, what it said last, and what it did in each
 // pass.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -45,5 +46,28 @@ using PassMarks = std::vector<std::optional<State>>;
 /// Passes alike are one bar: "A/run 0", "A/run 1", ...
 void pass_row(Scene& scene, const SequenceView& request, const PassMarks& marks,
               const PassColumns& columns, float y, float h, Span when);
+
+/// Room for the names of all requests, beside their rows.
+template <class Requests>
+float names_width(const Requests& requests) {
+  float width = 0;
+  for (const auto& request : requests) width = std::max(width, text_width(request.name, 12) + 6);
+  return width;
+}
+/// A row for each request that has a name, a hue and marks, with its name "A/row" to the left of
+/// the columns. Returns where they end.
+template <class Requests>
+float pass_rows(Scene& scene, const Requests& requests, const PassColumns& columns, float left,
+                float y, float pitch, Span when) {
+  for (const auto& request : requests) {
+    if (pitch >= 10) {
+      scene.label(request.name + "/row", {columns.at.x - left, y, left, pitch}, request.name,
+                  {.size = std::min(12.0f, 0.8f * pitch)});
+    }
+    pass_row(scene, request, request.marks, columns, y, pitch - 2, when);
+    y += pitch;
+  }
+  return y;
+}
 
 }  // namespace viz

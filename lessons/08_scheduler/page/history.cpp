@@ -5,75 +5,45 @@ namespace lesson08 {
 /// The tokens of the last pass, of those that a pass may have.
 void Picture::draw_pass() {
   const Place& at = areas_.pass;
-  viz::heading(
-      scene_, "pass", {at.x, at.y, at.w, kHeading},
-      fmt::format("{}: {} of {} tokens",
-                  page_.num_passes_ > 0 ? fmt::format("pass {}", page_.num_passes_) : "no pass yet",
-                  page_.num_rows(), page_.settings_.budget));
-  const Place bar{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
-  scene_.box("budget", bar, paint(Ink::kCell), paint(Ink::kLine));
-  const float each = bar.w / static_cast<float>(page_.settings_.budget);
-  float x = bar.x;
-  for (size_t i = 0; i < page_.last_.chunks.size(); ++i) {
-    const Chunk& chunk = page_.last_.chunks[i];
-    const Seen& seen = page_.seen_of(chunk.id);
-    const std::string id = fmt::format("pass {}/{}", page_.num_passes_, seen.name);
-    const Place piece{x, bar.y, each * static_cast<float>(chunk.num_tokens), bar.h};
-    x = piece.right();
+  const int passes = now_.num_passes, budget = page_.settings_.budget;
+  viz::heading(scene_, "pass", {at.x, at.y, at.w, kHeading},
+               fmt::format("{}: {} of {} tokens",
+                           passes > 0 ? fmt::format("pass {}", passes) : "no pass yet",
+                           viz::num_rows(now_.last), budget));
+  const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
+  scene_.box("budget", room, paint(Ink::kCell), paint(Ink::kLine));
+  viz::Bar bar{.id = fmt::format("pass {}", passes), .name_width = 0, .total_width = 0};
+  for (const Chunk& chunk : now_.last.chunks) {
+    const Seen& seen = now_.of(chunk.id);
     const bool decodes = seen.marks.back() == State::kDecode;
-    const Span one = viz::in_turn(acts_.runs, i, page_.last_.chunks.size());
-    dress(scene_.box(id, piece, {}), decodes ? State::kDecode : State::kPrompt, seen.hue)
-        .comes_from("request " + seen.name, one)
-        .tip(fmt::format("{} of {}", kv::count_of(chunk.num_tokens, "token"), seen.name));
-    std::string text = decodes ? seen.name : fmt::format("{} {}", seen.name, chunk.num_tokens);
-    if (viz::text_width(text, 9) > piece.w - 2) text = seen.name;
-    if (viz::text_width(text, 9) > piece.w - 2) continue;
-    scene_.label(id + "/name", piece, text, {.align = viz::Align::kCentre})
-        .comes_from("request " + seen.name, one);
+    bar.parts.push_back(
+        {.id = bar.id + "/" + seen.name,
+         .size = chunk.num_tokens,
+         .state = *seen.marks.back(),
+         .hue = seen.hue,
+         .tooltip = fmt::format("{} of {}", kv::count_of(chunk.num_tokens, "token"), seen.name),
+         .text = decodes ? seen.name : fmt::format("{} {}", seen.name, chunk.num_tokens)});
+  }
+  viz::bar(scene_, bar, room, budget, acts_.runs);
+  for (const Chunk& chunk : now_.last.chunks) {
+    const std::string& name = now_.of(chunk.id).name;
+    for (const char* part : {"", "/text"}) {
+      viz::Shape* const shape = scene_.find(bar.id + "/" + name + part);
+      if (shape != nullptr) shape->from = "request " + name;
+    }
   }
 }
 
-/// A row for each request, a column for each pass, and how full the pool was.
+/// A row for each request, a column for each pass.
 void Picture::draw_times() {
   const Place& at = areas_.times;
-  float left = viz::text_width("pool", 12) + 6;
-  for (const Seen& seen : page_.seen_) left = std::max(left, viz::text_width(seen.name, 12) + 6);
   viz::heading(scene_, "times", {at.x, at.y, at.w, kHeading}, "pass by pass");
-  const float top = at.y + kHeading + 2;
-  const float fill = std::clamp(0.3f * at.h, 12.0f, std::max(70.0f, 0.22f * at.h));
-  const Place pool{at.x + left, at.bottom() - fill, at.w - left, fill};
-  const viz::PassColumns columns =
-      viz::pass_columns(pool, static_cast<size_t>(page_.num_passes_), 24, 96);
-  const float pitch =
-      std::min((pool.y - 4 - top) / static_cast<float>(std::max<size_t>(page_.seen_.size(), 3)),
-               std::max(30.0f, 0.11f * at.h));
-  float y = top;
-  for (const Seen& seen : page_.seen_) {
-    if (pitch >= 10) {
-      scene_.label(seen.name + "/row", {at.x, y, left, pitch}, seen.name,
-                   {.size = std::min(12.0f, 0.8f * pitch)});
-    }
-    viz::pass_row(scene_, seen, seen.marks, columns, y, pitch - 2, acts_.grows);
-    y += pitch;
-  }
-  for (size_t pass = columns.first + 1; pass < columns.end && columns.w >= 5; ++pass) {
-    const float x = columns.bar(pass, pass + 1, 0, 0).x - 0.5f;
-    scene_.line(fmt::format("column {}", pass - columns.first), x, top, x, y, paint(Ink::kGround),
-                1);
-  }
-  scene_.label("fill/name", {at.x, pool.y, left, fill}, "pool", {.size = 12, .paint = {Ink::kDim}});
-  scene_.box("fill", pool, paint(Ink::kPanel), paint(Ink::kLine)).radius = 0;
-  const int num_blocks = page_.pool().num_blocks();
-  for (size_t pass = columns.first; pass < columns.end; ++pass) {
-    const int used = page_.used_[pass];
-    const float h = fill * static_cast<float>(used) / static_cast<float>(num_blocks);
-    scene_
-        .box(fmt::format("fill {}", pass), columns.bar(pass, pass + 1, pool.bottom() - h, h),
-             paint(Ink::kDim))
-        .tip(fmt::format("pass {}: {} of {} in use", pass + 1, used, num_blocks))
-        .during(acts_.grows)
-        .radius = 1;
-  }
+  const float top = at.y + kHeading + 2, left = viz::names_width(now_.seen);
+  const Place bars{at.x + left, top, at.w - left, at.bottom() - top};
+  const float pitch = bars.h / static_cast<float>(std::max<size_t>(now_.seen.size(), 3));
+  const auto total = static_cast<size_t>(now_.num_passes);
+  viz::pass_rows(scene_, now_.seen, viz::pass_columns(bars, total, 24, 96), left, top,
+                 std::min(pitch, std::max(30.0f, 0.11f * at.h)), acts_.grows);
 }
 
 }  // namespace lesson08

@@ -1,15 +1,11 @@
 #pragma once
 
-// A server, watched: it stands still before each pass.
+// The engine of this lesson, watched; and what the page's own pool is made of.
 
-#include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "engine.h"
-#include "viz/live.h"
+#include "viz/live_server.h"
 
 namespace lesson08 {
 
@@ -28,46 +24,7 @@ struct PageSettings {
 
 /// This lesson's engine, or a later one that serves in another way.
 template <class Engine>
-class LiveServer : public viz::Live {
- public:
-  using Live::Live;
-  using Scheduler = typename Engine::Scheduler;
-
-  /// The engine's own, after it has composed a pass. Null: the run has ended.
-  const Scheduler* scheduler() const { return finished() ? nullptr : scheduler_; }
-  const SchedulerOutput& output() const { return *output_; }
-  /// [requests] generated so far.
-  const std::vector<std::vector<int32_t>>& answers() const { return answers_; }
-
- protected:
-  /// Throws UserError for what the engine refuses.
-  void serve(std::unique_ptr<Engine> engine, std::vector<kv::Request> requests,
-             std::vector<Arrival> arrivals) {
-    arrivals_ = std::move(arrivals);
-    answers_.assign(requests.size(), {});
-    Engine& serving = *engine;
-    start(std::move(engine), std::move(requests),
-          [this, &serving](const kv::TokenCallback& stand_still) {
-            serving.serve(
-                this->requests(), arrivals_,
-                [this](size_t request, int32_t token) {
-                  answers_[request].push_back(token);
-                  return true;
-                },
-                [this, &stand_still](const Scheduler& of, const SchedulerOutput& pass) {
-                  scheduler_ = &of;
-                  output_ = &pass;
-                  return stand_still(0, 0);  // a pass, and no token
-                });
-          });
-  }
-
- private:
-  const Scheduler* scheduler_ = nullptr;  // while the engine serves
-  const SchedulerOutput* output_ = nullptr;
-  std::vector<Arrival> arrivals_;
-  std::vector<std::vector<int32_t>> answers_;
-};
+using LiveServer = viz::LiveServer<Engine, Arrival, SchedulerOutput>;
 
 class LiveServing : public LiveServer<ServingEngine> {
  public:

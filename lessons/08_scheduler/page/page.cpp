@@ -45,12 +45,7 @@ std::vector<viz::Verb> SchedulerPage::requests() {
         viz::number("PRIORITY", -9, 9).or_else("0"), viz::number("SHARED", 0, 4096).or_else("16")},
        "request NAME comes: a prompt of PROMPT, MAX to generate; the smallest PRIORITY is the most "
        "important, and the first tokens of its prompt, SHARED, are those of all others",
-       [this](auto& w) {
-         return submit(w[0].text, {.prompt = w[1].number,
-                                   .max_tokens = w[2].number,
-                                   .priority = w[3].number,
-                                   .shared = w[4].number});
-       },
+       [this](auto& w) { return submit(w); },
        [this](auto& w) {
          const int needed =
              lesson03::blocks_for(w[1].number + w[2].number - 1, settings_.block_size);
@@ -58,13 +53,13 @@ std::vector<viz::Verb> SchedulerPage::requests() {
            return fmt::format("it needs {}, the pool has {}", kv::count_of(needed, "block"),
                               settings_.num_blocks);
          }
-         return seen_.why_not_add(w[0].text);
+         return shown_.seen.why_not_add(w[0].text);
        }},
       {"kill",
        {viz::word("NAME")},
        "NAME ends now, whatever it does: its blocks are free at once",
        [this](auto& w) { return kill(w[0].text); },
-       [this](auto& w) { return seen_.at(w[0].text).ended ? "it has ended already" : ""; }},
+       [this](auto& w) { return shown_.seen.at(w[0].text).ended ? "it has ended already" : ""; }},
       {"live",
        {viz::text("PROMPT").field("prompt", "Once upon a time"),
         viz::number("TOKENS", 1, 400).or_else("24")},
@@ -111,13 +106,7 @@ std::string SchedulerPage::begin() {
   pool_ = std::make_unique<BlockPool>(settings_.num_blocks, settings_.block_size);
   manager_ = std::make_unique<KvCacheManager>(*pool_);
   scheduler_ = std::make_unique<Scheduler>(*manager_, settings_.scheduler());
-  seen_.clear();
-  last_ = {};
-  ended_.clear();
-  used_.clear();
-  shortage_.reset();
-  num_passes_ = 0;
-  num_found_ = num_looked_up_ = 0;
+  shown_ = {};
   next_token_ = 1000;
   look();
   const bool first = settings_.order == Order::kFirstCome;
@@ -127,25 +116,26 @@ std::string SchedulerPage::begin() {
                      settings_.no_gate ? ", no admission gate" : "");
 }
 
-std::string SchedulerPage::submit(const std::string& name, const Submitted& wanted) {
-  const auto id = static_cast<int>(seen_.size());
+std::string SchedulerPage::submit(const viz::Words& words) {
+  const int num_prompt = words[1].number, max_tokens = words[2].number, shared = words[4].number;
+  Seen& seen = shown_.seen.add(words[0].text, {});
+  seen.id = seen.hue;
+  seen.num_prompt = num_prompt;
+  seen.max_tokens = max_tokens;
+  seen.marks.resize(static_cast<size_t>(shown_.num_passes));
   std::vector<int32_t> tokens;
-  for (int i = 0; i < wanted.prompt; ++i) {
-    tokens.push_back(i < wanted.shared ? i : (id + 1) * 10'000 + i);
+  for (int i = 0; i < num_prompt; ++i) {
+    tokens.push_back(i < shared ? i : (seen.hue + 1) * 10'000 + i);
   }
-  scheduler_->submit(id, tokens, wanted.max_tokens, {.priority = wanted.priority});
-  Seen& seen = seen_.add(name, {});
-  seen.num_prompt = wanted.prompt;
-  seen.max_tokens = wanted.max_tokens;
-  seen.marks.assign(static_cast<size_t>(num_passes_), std::nullopt);
-  return fmt::format("{}: {}, {} to generate; it waits", name, kv::count_of(wanted.prompt, "token"),
-                     wanted.max_tokens);
+  scheduler_->submit(seen.id, tokens, max_tokens, {.priority = words[3].number});
+  return fmt::format("{}: {}, {} to generate; it waits", seen.name,
+                     kv::count_of(num_prompt, "token"), max_tokens);
 }
 
 std::string SchedulerPage::kill(const std::string& name) {
-  Seen& seen = seen_.at(name);
+  Seen& seen = shown_.seen.at(name);
   scheduler_->finish(seen.hue);
-  std::erase_if(last_.chunks, [&](const Chunk& chunk) { return chunk.id == seen.hue; });
+  std::erase_if(shown_.last.chunks, [&](const Chunk& chunk) { return chunk.id == seen.hue; });
   return fmt::format("{} is gone, and its blocks are free", name);
 }
 
@@ -156,24 +146,25 @@ void SchedulerPage::check_invariants() const {
 
 std::vector<viz::Counter> SchedulerPage::counters() const {
   const BlockPool& pool = this->pool();
+  const int rows = viz::num_rows(shown_.last);
   int64_t preemptions = 0;
-  for (const Seen& seen : seen_) preemptions += seen.num_preemptions;
+  for (const Seen& seen : shown_.seen) preemptions += seen.num_preemptions;
   std::vector<viz::Counter> all{
-      {"passes", num_passes_, "passes", "Forward passes so far."},
-      {"running", std::ssize(running_), "running", "Requests that hold blocks."},
-      {"waiting", std::ssize(waiting_), "waiting",
+      {"passes", shown_.num_passes, "passes", "Forward passes so far."},
+      {"running", std::ssize(shown_.running), "running", "Requests that hold blocks."},
+      {"waiting", std::ssize(shown_.waiting), "waiting",
        "Requests that hold none: new ones, and preempted ones."},
       viz::free_counter(pool),
-      {"rows", num_rows(), "budget", "Tokens of the last pass, of those that a pass may have.",
-       fmt::format("{} / {}", num_rows(), settings_.budget)},
+      {"rows", rows, "budget", "Tokens of the last pass, of those that a pass may have.",
+       fmt::format("{} / {}", rows, settings_.budget)},
       {"preemptions", preemptions, "preemptions", "Running requests that had to give way."},
-      {"found", num_found_, "found",
+      {"found", shown_.num_found, "found",
        "Tokens that came from the cache when a request started or resumed.",
-       fmt::format("{} / {}", num_found_, num_looked_up_)},
-      {"ended", std::ranges::count(seen_, true, &Seen::ended)},
+       fmt::format("{} / {}", shown_.num_found, shown_.num_looked_up)},
+      {"ended", std::ranges::count(shown_.seen, true, &Seen::ended)},
       {"total", pool.num_blocks()},
   };
-  for (const Seen& seen : seen_) {
+  for (const Seen& seen : shown_.seen) {
     all.push_back({seen.name + ".generated", seen.generated});
     all.push_back({seen.name + ".ended", seen.ended});
     all.push_back({seen.name + ".preempted", seen.num_preemptions});

@@ -11,6 +11,7 @@
 
 #include "page.h"
 #include "viz/drawing/lanes.h"
+#include "viz/drawing/pool_motion.h"
 
 namespace lesson08 {
 
@@ -50,17 +51,10 @@ class Picture {
   viz::Scene drawn();
 
  private:
+  // scene.cpp
   void draw_pool();
   void draw_moves();
   void hint(int32_t block, Span when);
-  void draw_lanes();
-  void lane(const std::string& id, const Place& at, const std::string& title);
-  void ring_victims(const viz::Grid& grid);
-  void card(const Seen& seen, const Place& at);
-  void card_head(const Seen& seen, const Place& at, float size, Span when);
-  void entries(const Seen& seen, const Place& at, Span when);
-  void draw_pass();
-  void draw_times();
   struct Reason {
     std::string words, about;
   };
@@ -69,27 +63,27 @@ class Picture {
   const Seen* has_found() const;
   std::vector<viz::LegendEntry> legend() const;
 
-  bool has(const std::vector<int64_t>& ids, int64_t id) const {
-    return ran_ && std::ranges::count(ids, id) > 0;
+  // cards.cpp
+  void lane(const std::string& id, const Place& at);
+  void draw_lanes();
+  void card(const Seen& seen, const Place& at);
+  void entries(const Seen& seen, const Place& at, Span when);
+
+  // history.cpp
+  void draw_pass();
+  void draw_times();
+
+  bool has(const std::vector<int64_t>& ids, const Seen& seen) const {
+    return ran_ && !seen.ended && std::ranges::count(ids, seen.id) > 0;
   }
-  bool in_line(const Seen& seen) const { return std::ranges::count(page_.waiting_, seen.hue) > 0; }
-  const Seen* before(const Seen& seen) const { return page_.before_.seen.find(seen.name); }
   bool has_ended(const Seen& seen) const {
-    const Seen* old = before(seen);
+    const Seen* const old = before_.seen.find(seen.name);
     return seen.ended && old != nullptr && !old->ended;
-  }
-  bool changes_lane(const Seen& seen) const {
-    const auto in = [&](const std::vector<int64_t>& lane) {
-      return std::ranges::count(lane, seen.hue) > 0;
-    };
-    return has_ended(seen) || in(page_.running_) != in(page_.before_.running);
-  }
-  /// When the numbers of a card change.
-  Span counts(const Seen& seen) const {
-    return has_ended(seen) ? acts_.ends : changes_lane(seen) ? acts_.goes : acts_.grows;
   }
 
   const SchedulerPage& page_;
+  const Shown& now_;
+  const Shown& before_;
   viz::Scene scene_;
   Areas areas_;
   bool ran_, preempts_;  // in the last command

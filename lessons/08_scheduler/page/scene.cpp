@@ -1,5 +1,4 @@
 #include "picture.h"
-#include "viz/drawing/pool_motion.h"
 #include "viz/ui.h"
 
 namespace lesson08 {
@@ -29,16 +28,18 @@ Areas::Areas(const viz::Room& room) {
 
 Picture::Picture(const SchedulerPage& page, const viz::Room& room)
     : page_(page),
+      now_(page.now_),
+      before_(page.before_),
       scene_(room),
       areas_(room),
-      ran_(page.num_passes_ > page.before_.num_passes),
-      preempts_(ran_ && page.shortage_ && page.shortage_->pass == page.num_passes_) {
+      ran_(now_.num_passes > before_.num_passes),
+      preempts_(ran_ && now_.shortage && now_.shortage->pass == now_.num_passes) {
   const auto ends_first = [&](const Seen& seen) {
-    return has_ended(seen) && std::ranges::count(page.last_.chunks, seen.hue, &Chunk::id) == 0;
+    return has_ended(seen) && std::ranges::count(now_.last.chunks, seen.hue, &Chunk::id) == 0;
   };
-  acts_ = preempts_                                             ? kPreemption
-          : ran_ && std::ranges::any_of(page.seen_, ends_first) ? kSuccession
-                                                                : Acts();
+  acts_ = preempts_                                            ? kPreemption
+          : ran_ && std::ranges::any_of(now_.seen, ends_first) ? kSuccession
+                                                               : Acts();
 }
 
 viz::Scene Picture::drawn() {
@@ -50,7 +51,7 @@ viz::Scene Picture::drawn() {
   viz::reason(scene_, areas_.reason, words, about, preempts_ ? Span{0, 0.1f} : acts_.goes);
   if (preempts_) viz::during(scene_, "note/arrow", {acts_.goes.end, acts_.takes.begin + 0.1f});
   viz::legend(scene_, areas_.legend, viz::fitting(legend(), areas_.legend.w));
-  const bool starts = !page_.last_.started.empty() || !page_.last_.resumed.empty();
+  const bool starts = !now_.last.started.empty() || !now_.last.resumed.empty();
   scene_.lasts(!ran_ ? 0.3f : preempts_ ? 2.4f : starts ? 1.2f : 0.7f);
   return std::move(scene_);
 }
@@ -66,8 +67,8 @@ void Picture::draw_pool() {
     block.state = State::kCached;
     block.filled = pool.block_size();
   }
-  for (const int64_t id : page_.running_) {
-    const Seen& seen = page_.seen_of(id);
+  for (const int64_t id : now_.running) {
+    const Seen& seen = now_.of(id);
     view.add(seen, seen.ids, seen.num_computed);
   }
   if (page_.manager().holds(kBallast)) {
@@ -85,8 +86,8 @@ void Picture::draw_pool() {
 
 /// Blocks that were given back go from the cards to the pool.
 void Picture::draw_moves() {
-  for (const Seen& old : page_.before_.seen) {
-    const Seen* now = page_.seen_.find(old.name);
+  for (const Seen& old : before_.seen) {
+    const Seen* now = now_.seen.find(old.name);
     const size_t kept = now != nullptr ? now->ids.size() : 0;
     const bool late = ran_ && now != nullptr && now->ended && acts_.ends.begin > acts_.goes.end;
     const Span when = late ? Span{acts_.ends.begin - 0.15f, acts_.ends.end} : acts_.gives;
@@ -117,30 +118,29 @@ Picture::Reason Picture::reason() const {
   if (preempts_) return why_preempted();
   if (const Seen* seen = has_found()) {
     return {fmt::format("{} {}: {} of its tokens are found in the cache", seen->name,
-                        seen->num_preemptions > 0 ? "is back" : "starts",
-                        page_.scheduler()->request(seen->hue).num_cached),
+                        seen->num_preemptions > 0 ? "is back" : "starts", seen->num_cached),
             "request " + seen->name};
   }
   const auto first = page_.first_in_line();
   if (!first) return {};
-  const std::string& name = page_.seen_of(first->id).name;
+  const std::string& name = now_.of(first->id).name;
   if (first->num_needed > first->num_free) {
     return {fmt::format("{} needs {} to start, {}", name, kv::count_of(first->num_needed, "block"),
                         free_words(first->num_free)),
             "request " + name};
   }
-  if (!ran_ || page_.num_rows() < page_.settings_.budget) return {};
+  if (!ran_ || viz::num_rows(now_.last) < page_.settings_.budget) return {};
   return {fmt::format("the pass is full: {} waits for the next one", name), "budget"};
 }
 
 Picture::Reason Picture::why_preempted() const {
-  const Shortage& shortage = *page_.shortage_;
-  const std::vector<int64_t>& victims = page_.last_.preempted;
+  const Shortage& shortage = *now_.shortage;
+  const std::vector<int64_t>& victims = now_.last.preempted;
   const std::string wanted =
-      fmt::format("{} needs {}, {}: ", page_.seen_of(shortage.id).name,
+      fmt::format("{} needs {}, {}: ", now_.of(shortage.id).name,
                   kv::count_of(shortage.num_wanted, "block"), free_words(shortage.num_free));
-  const std::string victim = page_.seen_of(victims.front()).name, about = "request " + victim;
-  if (victims.size() > 1) return {wanted + "they give way:" + page_.names_of(victims), about};
+  const std::string victim = now_.of(victims.front()).name, about = "request " + victim;
+  if (victims.size() > 1) return {wanted + "they give way:" + now_.names_of(victims), about};
   const char* rank =
       page_.settings_.order == Order::kFirstCome ? "the youngest" : "the least important";
   return {wanted + (victims.front() == shortage.id
@@ -152,10 +152,10 @@ Picture::Reason Picture::why_preempted() const {
 /// The request that started in this pass with tokens from the cache; one that comes back is first.
 /// Null: there is none.
 const Seen* Picture::has_found() const {
-  for (const auto* ids : {&page_.last_.resumed, &page_.last_.started}) {
+  for (const auto* ids : {&now_.last.resumed, &now_.last.started}) {
     for (const int64_t id : *ids) {
-      const Seen& seen = page_.seen_of(id);
-      if (ran_ && !seen.ended && page_.scheduler()->request(id).num_cached > 0) return &seen;
+      const Seen& seen = now_.of(id);
+      if (has(*ids, seen) && seen.num_cached > 0) return &seen;
     }
   }
   return nullptr;
@@ -180,7 +180,7 @@ void SchedulerPage::draw(viz::Ui& ui) {
         {{"step", "Pass", "step"}, {"step 10", "10 passes", "step 10"}, {"stop", "Stop", "stop"}});
     return;
   }
-  form(ui, {"submit", "Submit", "submit " + seen_.free_name()});
+  form(ui, {"submit", "Submit", "submit " + shown_.seen.free_name()});
   const bool first = settings_.order == Order::kFirstCome;
   buttons(ui, {{"step", "Pass", "step"},
                {"step 10", "10 passes", "step 10"},
@@ -192,7 +192,7 @@ void SchedulerPage::draw(viz::Ui& ui) {
                 first ? "order priority" : "order first"},
                {"gate", settings_.no_gate ? "Admission gate" : "No admission gate",
                 settings_.no_gate ? "gate on" : "gate off"}});
-  if (const Seen* seen = seen_.find(selected())) {
+  if (const Seen* seen = shown_.seen.find(selected())) {
     buttons(ui, {{seen->name + "/kill", "Kill " + seen->name, "kill " + seen->name}});
   }
   form(ui, {"live", "Live run", "live"});

@@ -80,45 +80,4 @@ viz::Bar Picture::lookup_result() const {
           .parts = {{.id = "lookup/all", .size = lookup.num_hit, .hue = lookup.hue}}};
 }
 
-/// Blocks that are held, and what they would be if all layers had full attention.
-void Picture::draw_bars() {
-  const Place& at = areas_.bars;
-  viz::heading(scene_, "bars", {at.x, at.y, at.w, kHeading}, "blocks held, and if no layer forgot");
-  const float h = (at.h - kHeading - 2) / 2;
-  float y = at.y + kHeading + 2;
-  for (const viz::Bar& one : {bar("held", "held", false), bar("full", "if full", true)}) {
-    viz::bar(scene_, one, {at.x, y, at.w, h - 3}, std::max({now_.full, now_.held, 16}));
-    y += h;
-  }
-}
-
-/// A part for each request and group, as wide as it has blocks. A shared block counts for the
-/// request that came first.
-viz::Bar Picture::bar(const std::string& id, const std::string& name, bool all_full) const {
-  viz::Bar bar{.id = id,
-               .name = name,
-               .total = std::to_string(all_full ? now_.full : now_.held),
-               .name_width = 50,
-               .total_width = 40};
-  std::vector<bool> counted(now_.blocks.size());
-  for (const Asked& asked : now_.asked) {
-    for (int group = 0; group < (all_full ? 1 : num_groups()); ++group) {
-      int blocks = 0;
-      for (const int32_t block : asked.tables[static_cast<size_t>(group)]) {
-        if (block == BlockPool::kNullBlock || counted[static_cast<size_t>(block)]) continue;
-        counted[static_cast<size_t>(block)] = true;
-        ++blocks;
-      }
-      if (all_full) blocks *= num_groups();
-      bar.parts.push_back({.id = fmt::format("{}/{}/{}", id, asked.name, group),
-                           .size = blocks,
-                           .state = in_group(group),
-                           .hue = asked.hue,
-                           .tooltip = fmt::format("{}, {}: {}", asked.name, page_.group_name(group),
-                                                  kv::count_of(blocks, "block"))});
-    }
-  }
-  return bar;
-}
-
 }  // namespace lesson10

@@ -1,8 +1,7 @@
 #pragma once
 
 // One scene of lesson 10's page. scene.cpp: where things are, and the pool; lanes.cpp: requests,
-// their tokens, and a table for each group; lookup.cpp: what a lookup found in each group, and the
-// blocks held against full attention.
+// their tokens, and a table for each group; lookup.cpp: what a lookup found in each group.
 
 #include <fmt/format.h>
 
@@ -34,7 +33,7 @@ constexpr Span kFalls{0.05f, 0.45f}, kFound{0, 0.4f}, kTaken{0.4f, 0.8f}, kSlide
 /// `wanted`: height of the requests' lanes, if there is room for it.
 struct Areas {
   Areas(const viz::Room& room, float wanted);
-  Place lanes, reason, pool, bars, lookup, legend;
+  Place lanes, reason, pool, lookup, legend;
 };
 
 /// Where the parts of a request's lane are.
@@ -81,8 +80,6 @@ class Picture {
   void draw_lookup();
   viz::Bar lookup_row(int group) const;
   viz::Bar lookup_result() const;
-  void draw_bars();
-  viz::Bar bar(const std::string& id, const std::string& name, bool all_full) const;
 
   /// What a block looks like that a request holds in this group.
   static State in_group(int group) { return group == 0 ? State::kInUse : State::kReserved; }

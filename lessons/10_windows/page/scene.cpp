@@ -11,9 +11,7 @@ Areas::Areas(const viz::Room& room, float wanted) {
   reason = {0, lanes.bottom() + 4, room.w, kNote};
   const float top = reason.bottom() + kGap + 4, low = legend.y - kGap - top;
   const float half = 0.52f * room.w;
-  const float bars_h = std::clamp(0.26f * low, 58.0f, 84.0f);
-  bars = {0, top + low - bars_h, half - 2 * kGap, bars_h};
-  pool = {0, top, bars.w, bars.y - kGap - top};
+  pool = {0, top, half - 2 * kGap, low};
   lookup = {half, top, room.w - half, low};
 }
 
@@ -27,7 +25,6 @@ Picture::Picture(const WindowsPage& page, const viz::Room& room)
 viz::Scene Picture::drawn() {
   draw_lanes();
   draw_pool();
-  draw_bars();
   draw_lookup();
   let_fall();
   viz::reason(scene_, areas_.reason, now_.reason, now_.points_at, {0, 0.15f});
@@ -48,8 +45,8 @@ void Picture::draw_pool() {
   const int count = page_.settings_.num_blocks;
   scene_.line("floor", 0, at.y - 5, scene_.room().w, at.y - 5, paint(Ink::kLine));
   viz::heading(scene_, "pool", {at.x, at.y, at.w, kHeading},
-               fmt::format("one pool for all groups: {} of {}", kv::count_of(count, "block"),
-                           kv::count_of(block_size(), "token")));
+               fmt::format("one pool for all groups: {} of {} held; {} if no layer forgot",
+                           now_.held, kv::count_of(count, "block"), now_.full));
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
   const viz::Grid grid = viz::fit(count, room,
                                   {.gap = count > 64 ? 2.0f : 4.0f,

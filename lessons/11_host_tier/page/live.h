@@ -2,9 +2,9 @@
 
 // The engine of this lesson, watched; and what the page's own pools are made of.
 
-#include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lessons/08_scheduler/page/live.h"
 #include "lessons/11_host_tier/engine.h"
@@ -16,14 +16,13 @@ constexpr int kBlockSize = 4;  // tokens
 
 /// The page's own pools and scheduler, and those of a live run.
 struct PageSettings {
-  int device = 12, host = 16;   // blocks
-  int copies = 2;               // blocks copied beside a pass
-  int budget = 16;              // tokens of a pass
-  int ahead = 8, min_hits = 0;  // see HostTierOptions
+  int device = 12, host = 16;  // blocks
+  int copies = 2;              // blocks copied beside a pass
+  int ahead = 8;               // see HostTierOptions::offload_ahead
   LoadPolicy policy = LoadPolicy::kAlways;
   int token = 10, block = 20;  // microseconds, for LoadPolicy::kQuicker
 
-  lesson08::SchedulerOptions scheduler() const { return {.max_tokens_per_pass = budget}; }
+  lesson08::SchedulerOptions scheduler() const { return {.max_tokens_per_pass = 16}; }
   Rates rates() const {
     return {.seconds_per_token = 1e-6 * token, .seconds_per_block = 1e-6 * block};
   }
@@ -32,36 +31,31 @@ struct PageSettings {
 class LiveTier : public lesson08::LiveServer<HostTierEngine> {
  public:
   using LiveServer::LiveServer;
-  static constexpr int kConversations = 4;  // each of them comes twice
+  // Conversations, each of which comes twice.
+  static constexpr const char* kNames[] = {"Tom", "Lily", "Ben", "Mia"};
+  static constexpr int kConversations = 4;
 
   /// Throws UserError for what the engine refuses.
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
   const HostTierEngine& tiered() const { return engine<HostTierEngine>(); }
 };
 
-/// Blocks copied in a pass.
-struct Traffic {
-  int64_t offloaded = 0, loaded = 0;
-};
-
-/// Real blocks on the device and in the host's memory, and copies that take their time. K and V of
-/// a token are its number and its place, so that a block's content can be checked.
+/// What the blocks of the page's own pools hold: the tokens that K and V are of. Copies take their
+/// time.
 class PageMemory {
  public:
   PageMemory(int device_blocks, int host_blocks);
 
   SteppedTransfers& copies() { return copies_; }
-  const Traffic& traffic() const { return traffic_; }  // of all passes
-  /// A pass has computed a token.
-  void write(int32_t block, int offset, int32_t token, int position);
+  const SteppedTransfers& copies() const { return copies_; }
+  /// A pass computes these tokens of a request, from position `begin` to `end` - 1.
+  void write(std::span<const int32_t> table, std::span<const int32_t> tokens, int begin, int end);
   /// Throws std::logic_error for a block that can be found and does not hold its tokens.
-  void check(const HostTierManager& manager);
+  void check(const HostTierManager& manager) const;
 
  private:
-  kv::Stream stream_;
-  PagedKvCache cache_;
-  HostBlocks host_;
-  Traffic traffic_;
+  using Blocks = std::vector<std::vector<int32_t>>;  // [num_blocks + 1][kBlockSize]
+  Blocks device_, host_;
   SteppedTransfers copies_;
 };
 

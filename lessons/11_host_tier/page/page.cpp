@@ -1,172 +1,78 @@
-#include "viz/page.h"
+#include "page.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "page.h"
+#include "viz/ui.h"
 
 namespace lesson11 {
-namespace {
 
 constexpr int kOwnTokens = 10'000;  // that a conversation may have
 
-}  // namespace
-
 HostTierPage::HostTierPage(const viz::PageContext& context)
-    : Page({.lesson = "11",
-            .title = "Evicted is not lost",
-            .summary = "Blocks are copied to the host's memory before they are evicted. A request "
-                       "that needs them again loads them, while others run."}),
-      live_(context) {
-  declare_requests();
-  declare_pools();
-  declare_settings();
-  declare_live();
+    : PoolPage({.lesson = "11",
+                .title = "Evicted is not lost",
+                .summary = "Blocks are copied to the host's memory before they are evicted. A "
+                           "request that needs them again loads them, while others run."},
+               context) {
+  declare_own(requests());
+  declare_own(settings());
+  declare_steps({"pass",
+                 {viz::number("COUNT", 1, 1000).or_else("1")},
+                 "passes that run now, with copies beside them: COUNT",
+                 [this](auto& w) { return passes(w[0].number); },
+                 [this](auto&) { return has_work() ? "" : "there is nothing to do"; }});
   reset();
 }
 
-void HostTierPage::declare_requests() {
-  const viz::Argument name = viz::word("NAME");
-  declare(live_.without_run(
-      {{"submit",
-        {name, viz::number("PROMPT", 1, 256).field("prompt", "16"),
-         viz::number("MAX", 1, 256).field("to generate", "4"), viz::word("OTHER").or_else("none"),
-         viz::number("TOKENS", 0, 256).or_else("0")},
-        "a request of NAME's comes: the first PROMPT tokens of its text, MAX to generate; a new "
-        "text may begin with the first TOKENS of OTHER's",
-        [this](auto& w) { return submit(w); },
-        [this](auto& w) { return why_not_submit(w); }},
-       {"finish",
-        {name},
-        "NAME's request ends now; what its full blocks hold can be found",
-        [this](auto& w) {
-          const Asked& asked = shown_.asked.at(w[0].text);
-          scheduler_->finish(asked.id);
-          look();
-          shown_.reason =
-              asked.name + " has ended: its full blocks can be found, and are offloaded in time";
-          return fmt::format("{} has ended", asked.name);
-        },
-        [this](auto& w) {
-          return shown_.asked.at(w[0].text).is_there() ? "" : "it has ended already";
-        }}}));
+/// What is refused while the engine runs.
+std::vector<viz::Verb> HostTierPage::requests() {
+  return {
+      {"submit",
+       {viz::word("NAME"), viz::number("PROMPT", 1, 256).field("prompt", "16"),
+        viz::number("MAX", 1, 256).field("to generate", "4")},
+       "a request of NAME's comes: the first PROMPT tokens of its text, MAX to generate",
+       [this](auto& w) { return submit(w[0].text, w[1].number, w[2].number); },
+       [this](auto& w) { return why_not_submit(w[0].text, w[1].number, w[2].number); }},
+      {"live",
+       {viz::text("PROMPT").field("prompt", "had a red ball and a little dog"),
+        viz::number("TOKENS", 1, 100).or_else("8")},
+       "the engine serves 4 conversations that go on with PROMPT, and then all of them again; a "
+       "pass at a time",
+       [this](auto& w) { return live(w[0].text, w[1].number); }}};
 }
 
-void HostTierPage::declare_pools() {
-  declare(live_.without_run({{"pool",
-                              {viz::number("DEVICE", 2, 32), viz::number("HOST", 1, 64)},
-                              "start anew with blocks on the device and in the host's memory",
-                              [this](auto& w) {
-                                PageSettings settings = settings_;
-                                settings.device = w[0].number;
-                                settings.host = w[1].number;
-                                return clear(settings);
-                              }}}));
+/// But for the first two, each of these begins anew.
+std::vector<viz::Verb> HostTierPage::settings() {
+  return {{"copies",
+           {viz::number("BLOCKS", 1, 64)},
+           "from now on BLOCKS are copied beside a pass",
+           [this](auto& w) {
+             settings_.copies = w[0].number;
+             return fmt::format("{} a pass", kv::count_of(w[0].number, "block"));
+           }},
+          {"rates",
+           {viz::number("TOKEN", 0, 100'000), viz::number("BLOCK", 0, 100'000)},
+           "microseconds from now on: to compute a token, and to load a block",
+           [this](auto& w) {
+             settings_.token = w[0].number;
+             settings_.block = w[1].number;
+             return fmt::format("{} us a token, {} us a block", w[0].number, w[1].number);
+           }},
+          anew("pool", {viz::number("DEVICE", 2, 32), viz::number("HOST", 1, 64)},
+               "start anew with blocks on the device and in the host's memory",
+               &PageSettings::device, &PageSettings::host),
+          anew("policy", {viz::choice("quicker|always|never")},
+               "start anew, and load what is quicker to load than to compute, or all, or none",
+               &PageSettings::policy),
+          anew("ahead", {viz::number("BLOCKS", 0, 64)},
+               "start anew: the BLOCKS that are overwritten next have copies in the host",
+               &PageSettings::ahead)};
 }
 
-/// But for the first one and the rates, each of these begins anew.
-void HostTierPage::declare_settings() {
-  declare(live_.without_run(
-      {{"copies",
-        {viz::number("BLOCKS", 1, 64)},
-        "from now on BLOCKS are copied beside a pass",
-        [this](auto& w) {
-          settings_.copies = w[0].number;
-          return fmt::format("{} a pass", kv::count_of(w[0].number, "block"));
-        }},
-       {"rates",
-        {viz::number("TOKEN", 0, 100'000), viz::number("BLOCK", 0, 100'000)},
-        "microseconds from now on: to compute a token, and to load a block",
-        [this](auto& w) {
-          settings_.token = w[0].number;
-          settings_.block = w[1].number;
-          return fmt::format("{} us to compute a token, {} us to load a block", w[0].number,
-                             w[1].number);
-        }},
-       {"policy",
-        {viz::choice("quicker|always|never")},
-        "start anew, and load what is loaded in less time than it is computed in, or all, or none",
-        [this](auto& w) {
-          PageSettings settings = settings_;
-          settings.policy = static_cast<LoadPolicy>(w[0].number);
-          return clear(settings);
-        }},
-       {"min_hits",
-        {viz::number("HITS", 0, 9)},
-        "start anew: a block is offloaded if HITS requests have found it",
-        [this](auto& w) {
-          PageSettings settings = settings_;
-          settings.min_hits = w[0].number;
-          return clear(settings);
-        }},
-       {"ahead",
-        {viz::number("BLOCKS", 0, 64)},
-        "start anew: the BLOCKS that are overwritten next have copies in the host",
-        [this](auto& w) {
-          PageSettings settings = settings_;
-          settings.ahead = w[0].number;
-          return clear(settings);
-        }},
-       {"budget",
-        {viz::number("TOKENS", 1, 256)},
-        "start anew, up to TOKENS in a pass",
-        [this](auto& w) {
-          PageSettings settings = settings_;
-          settings.budget = w[0].number;
-          return clear(settings);
-        }}}));
-}
-
-void HostTierPage::declare_live() {
-  declare(live_.without_run(
-      {{"live",
-        {viz::text("PROMPT").field("prompt", "had a red ball and a little dog"),
-         viz::number("TOKENS", 1, 100).or_else("8")},
-        "the engine serves 4 conversations that go on with PROMPT, and then all of them again; a "
-        "pass at a time",
-        [this](auto& w) { return live(w[0].text, w[1].number); }}}));
-  declare({{"pass",
-            {viz::number("COUNT", 1, 1000).or_else("1")},
-            "passes that run now, with copies beside them: COUNT",
-            [this](auto& w) { return passes(w[0].number); },
-            [this](auto&) {
-              if (live_.finished()) return "the run has ended; `stop` leads back";
-              return has_work() ? "" : "there is nothing to do";
-            },
-            true},
-           {"stop",
-            {},
-            "end the live run; empty pools are left",
-            [this](auto&) {
-              live_.stop();
-              return clear(settings_);
-            },
-            [this](auto&) { return live_.running() ? "" : "there is no live run"; }}});
-}
-
-void HostTierPage::reset() {
-  live_.stop();
-  clear({});
-  changed();
-}
-
-std::string HostTierPage::clear(const PageSettings& settings) {
-  settings_ = settings;
-  make_pools();
-  names_.clear();
-  coming_.clear();
-  next_id_ = 0;
-  shown_ = {};
-  look();
-  const char* const policies[] = {"what is quicker is loaded", "all is loaded",
-                                  "nothing is loaded"};
-  return fmt::format("{} on the device, {} in the host; {}", kv::count_of(settings.device, "block"),
-                     settings.host, policies[static_cast<int>(settings.policy)]);
-}
-
-void HostTierPage::make_pools() {
+std::string HostTierPage::begin() {
   scheduler_.reset();
   manager_.reset();  // before what it borrows
   memory_ = std::make_unique<PageMemory>(settings_.device, settings_.host);
@@ -175,62 +81,48 @@ void HostTierPage::make_pools() {
   manager_ = std::make_unique<HostTierManager>(*pool_, *host_pool_, memory_->copies());
   scheduler_ = std::make_unique<Scheduler>(*manager_, settings_.scheduler());
   last_ = {};
+  names_.clear();
+  next_id_ = 0;
+  shown_ = {};
+  refresh();
+  return fmt::format("{} on the device, {} in the host", kv::count_of(settings_.device, "block"),
+                     settings_.host);
 }
 
-std::string HostTierPage::why_not_submit(const viz::Words& words) const {
-  const std::string& name = words[0].text;
+std::string HostTierPage::why_not_submit(const std::string& name, int num_prompt,
+                                         int max_tokens) const {
   const Asked* const known = shown_.asked.find(name);
   if (known != nullptr && known->is_there()) return "a request of " + name + " is there already";
-  const int needed = lesson03::blocks_for(words[1].number + words[2].number - 1, kBlockSize);
+  const int needed = lesson03::blocks_for(num_prompt + max_tokens - 1, kBlockSize);
   if (needed > settings_.device) {
     return fmt::format("it needs {}, the device has {}", kv::count_of(needed, "block"),
                        settings_.device);
   }
-  if (words[3].text != "none" && shown_.asked.find(words[3].text) == nullptr) {
-    return "there was no conversation " + words[3].text;
-  }
   return known == nullptr ? shown_.asked.why_not_add(name) : "";
 }
 
-std::string HostTierPage::submit(const viz::Words& words) {
-  const std::string& name = words[0].text;
-  if (shown_.asked.find(name) == nullptr) {
-    std::vector<int32_t> text;
-    if (words[3].text != "none") {
-      text = shown_.asked.at(words[3].text).text;
-      text.resize(std::min(text.size(), static_cast<size_t>(words[4].number)));
-    }
-    shown_.asked.add(name, {}).text = std::move(text);
-  }
+std::string HostTierPage::submit(const std::string& name, int num_prompt, int max_tokens) {
+  if (shown_.asked.find(name) == nullptr) shown_.asked.add(name, {});
   Asked& asked = shown_.asked.at(name);
   asked.id = next_id_++;
-  asked.num_prompt = words[1].number;
-  asked.max_tokens = words[2].number;
-  asked.generated = 0;
-  asked.doing = Doing::kWaits;
-  while (std::ssize(asked.text) < asked.num_prompt + asked.max_tokens) {
+  asked.num_prompt = num_prompt;
+  asked.max_tokens = max_tokens;
+  asked.generated = asked.num_computed = asked.num_cached = 0;
+  asked.doing = viz::State::kFree;
+  while (std::ssize(asked.text) < num_prompt + max_tokens) {
     asked.text.push_back(asked.hue * kOwnTokens + static_cast<int32_t>(asked.text.size()) + 1);
   }
-  const auto prompt = std::span(asked.text).first(static_cast<size_t>(asked.num_prompt));
-  scheduler_->submit(asked.id, prompt, asked.max_tokens);
+  const auto prompt = std::span(asked.text).first(static_cast<size_t>(num_prompt));
+  scheduler_->submit(asked.id, prompt, max_tokens);
   asked.found = found_now(prompt);
-  look();
-  shown_.reason = told_of_found(asked);
-  shown_.points_at = "request " + name;
+  refresh();
+  const auto num_found = std::ssize(asked.found), on_device = std::ranges::count(asked.found, 0);
+  tell(num_found == 0
+           ? name + " finds nothing: all of its prompt is computed"
+           : fmt::format("{} finds {}: {} on the device, {} in the host's memory", name,
+                         kv::count_of(num_found, "block"), on_device, num_found - on_device),
+       name);
   return shown_.reason;
-}
-
-void HostTierPage::changed() {
-  before_ = std::exchange(now_, shown_);
-  shown_.has_passed = false;
-  shown_.reason.clear();
-  shown_.points_at.clear();
-}
-
-void HostTierPage::refused(const viz::Command&, const std::string& why) {
-  now_.reason = "refused: " + why;
-  now_.points_at.clear();
-  before_ = now_;
 }
 
 void HostTierPage::check_invariants() const {
@@ -240,32 +132,58 @@ void HostTierPage::check_invariants() const {
 }
 
 std::vector<viz::Counter> HostTierPage::counters() const {
-  const BlockPool& device = pool(0);
-  const Shown& now = shown_;
+  const TierMetrics& metrics = manager().metrics();
   std::vector<viz::Counter> all{
-      {"passes", now.num_passes, "passes", "Forward passes so far."},
-      {"free", device.num_free(), "free", "Blocks of the device that nobody holds.",
-       fmt::format("{} / {}", device.num_free(), device.num_blocks())},
-      {"hit.device", now.hits[0], "found: device", "Tokens that the device still had."},
-      {"hit.host", now.hits[1], "found: host", "Tokens that were loaded from the host."},
-      {"computed", now.computed, "computed", "Tokens that passes have computed."},
-      {"lost", now.lost, "lost", "Blocks of which no pool has a copy any more."},
-      {"evicted", device.metrics().num_evicted},
-      {"moving", std::ssize(now.moving)},
-      {"rows", now.num_rows},
+      {"passes", shown_.num_passes, "passes", "Forward passes so far."},
+      viz::free_counter(manager().pool()),
+      {"hit.device", metrics.num_hits_on_device * kBlockSize, "found: device",
+       "Tokens that the device still had."},
+      {"hit.host", metrics.num_hits_in_host * kBlockSize, "found: host",
+       "Tokens that were loaded from the host."},
+      {"computed", shown_.computed, "computed", "Tokens that passes have computed."},
+      {"lost", shown_.lost, "lost", "Blocks of which no pool has a copy any more."},
+      {"evicted", manager().pool().metrics().num_evicted},
+      {"moving", std::ssize(shown_.copies)},
+      {"host.cached", manager().host().num_cached()},
+      {"host.offloaded", metrics.num_offloaded},
   };
-  all.push_back({"host.cached", manager().host().num_cached()});
-  all.push_back({"host.offloaded", manager().metrics().num_offloaded});
-  all.push_back({"host.loaded", manager().metrics().num_loaded});
-  for (const Asked& asked : now.asked) {
-    const auto passes = [&](Doing doing) { return std::ranges::count(asked.marks, doing); };
+  for (const Asked& asked : shown_.asked) {
+    const auto passes = [&](std::optional<viz::State> doing) {
+      return std::ranges::count(asked.marks, doing);
+    };
     all.push_back({asked.name + ".generated", asked.generated});
-    all.push_back({asked.name + ".ended", asked.doing == Doing::kEnded});
+    all.push_back({asked.name + ".ended", asked.ended});
     all.push_back({asked.name + ".cached", asked.num_cached});
-    all.push_back({asked.name + ".loaded", passes(Doing::kLoads)});
-    all.push_back({asked.name + ".ran", passes(Doing::kPrompt) + passes(Doing::kDecodes)});
+    all.push_back({asked.name + ".loaded", passes(viz::State::kCached)});
+    all.push_back({asked.name + ".ran", passes(viz::State::kPrompt) + passes(viz::State::kDecode)});
   }
   return all;
+}
+
+void HostTierPage::draw(viz::Ui& ui) {
+  if (live_.running()) {
+    buttons(
+        ui,
+        {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}, {"stop", "Stop", "stop"}});
+    return;
+  }
+  std::string next = selected();  // whose request comes
+  const Asked* asked = shown_.asked.find(next);
+  if (asked == nullptr || asked->is_there()) {
+    const auto idle = std::ranges::find(shown_.asked, false, &Asked::is_there);
+    const bool is_full = !shown_.asked.why_not_add(shown_.asked.free_name()).empty();
+    next = is_full && idle != shown_.asked.end() ? idle->name : shown_.asked.free_name();
+  }
+  form(ui, {"submit", "Submit " + next, "submit " + next});
+  buttons(ui, {{"pass", "Pass", "pass"}, {"pass 10", "10", "pass 10"}});
+  buttons(ui, {{"copies 1", "1 copy a pass", "copies 1"},
+               {"copies 2", "2", "copies 2"},
+               {"copies 6", "6", "copies 6"}});
+  buttons(ui, {{"policy quicker", "What is quicker", "policy quicker"},
+               {"policy always", "Load", "policy always"},
+               {"policy never", "Never", "policy never"}});
+  buttons(ui, {{"pool 12", "12, 16", "pool 12 16"}, {"pool 24", "24, 48", "pool 24 48"}});
+  form(ui, {"live", "Live run", "live"});
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -1,103 +1,131 @@
-#include "picture.h"
-#include "viz/ui.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "page.h"
+#include "viz/drawing/lanes.h"
 
 namespace lesson11 {
+namespace {
+
+using viz::kFills;
+using viz::kHeading;
+using viz::Place;
+using viz::State;
+
+/// What a request does, in a word.
+std::string word_of(const Asked& asked) {
+  if (asked.id < 0) return "to come";
+  if (asked.ended) return "has ended";
+  if (asked.doing == State::kCached) return "waits for its blocks";
+  if (asked.doing == State::kPrompt) return "runs: prompt";
+  if (asked.doing == State::kDecode) return "runs: decodes";
+  return asked.doing == State::kPreempted ? "preempted" : "waits";
+}
+
+/// A part for each block of its tokens: where it was found, or whether it is computed.
+viz::Bar blocks_of(const Asked& asked) {
+  viz::Bar bar{.id = asked.name, .name_width = 0, .total_width = 0};
+  const int count = lesson03::blocks_for(asked.num_prompt + asked.max_tokens, kBlockSize);
+  for (int i = 0; i < count; ++i) {
+    const int token = i * kBlockSize;
+    const bool cached = token < asked.num_cached, there = token < asked.num_computed;
+    // What was found and lost on the way is computed: it does not come from there.
+    const bool found = i < std::ssize(asked.found) && (cached || !there);
+    const State state = there && cached                     ? State::kFound
+                        : there && token < asked.num_prompt ? State::kPrompt
+                        : there                             ? State::kDecode
+                        : found && asked.is_there()         ? State::kCached
+                                                            : State::kFree;
+    const bool on_device = found && asked.found[static_cast<size_t>(i)] == 0;
+    bar.parts.push_back({.id = fmt::format("{}/part {}", asked.name, i),
+                         .size = 1,
+                         .state = state,
+                         .hue = state == State::kFree ? -1 : asked.hue,
+                         .tooltip = fmt::format("tokens {} to {}", token, token + kBlockSize - 1),
+                         .text = !found      ? ""
+                                 : on_device ? "device"
+                                             : "host"});
+  }
+  return bar;
+}
+
+/// Its name, what it does, what of its text it has, and what it has found.
+void draw_card(viz::Scene& scene, const Asked& asked, const Place& at, bool is_selected) {
+  const bool waits = !asked.is_there() || !asked.doing || asked.doing == State::kFree;
+  const bool runs = asked.doing == State::kPrompt || asked.doing == State::kDecode;
+  const State state = waits ? State::kFree : runs ? State::kInUse : *asked.doing;
+  const std::string tooltip =
+      fmt::format("prompt of {}, up to {} to generate\n{} of {} have their K and V\n{}",
+                  kv::count_of(asked.num_prompt, "token"), asked.max_tokens, asked.num_computed,
+                  asked.num_prompt + asked.generated, asked.words);
+  Place room = viz::request_card(scene, asked, at, state, is_selected, word_of(asked), tooltip);
+  if (asked.id < 0) return;
+  const std::string tokens = fmt::format("prompt {}, found {}, {} new", asked.num_prompt,
+                                         asked.num_cached, asked.generated);
+  if (room.h > 36 && viz::text_width(tokens, 9) <= room.w) {
+    scene.label("request " + asked.name + "/tokens", {room.x, room.y, room.w, 16}, tokens,
+                {.size = 12});
+    room = {room.x, room.y + 17, room.w, room.h - 17};
+  }
+  const viz::Bar bar = blocks_of(asked);
+  room.h = std::min(room.h, 34.0f);
+  if (room.h >= 8) viz::bar(scene, bar, room, std::ssize(bar.parts));
+}
+
+/// A row for each conversation, a column for each pass.
+void draw_times(viz::Scene& scene, const Shown& now, const Place& at) {
+  const auto total = static_cast<size_t>(now.num_passes);
+  viz::heading(scene, "times", {at.x, at.y, at.w, kHeading},
+               total == 0
+                   ? "no pass yet"
+                   : fmt::format("pass {} had {}", total, kv::count_of(now.num_rows, "token")));
+  const float top = at.y + kHeading + 4, left = viz::names_width(now.asked);
+  const Place bars{at.x + left, top, at.w - left, at.bottom() - top};
+  const float pitch = bars.h / static_cast<float>(std::max<size_t>(now.asked.size(), 4));
+  viz::pass_rows(scene, now.asked, viz::pass_columns(bars, total, 16, 64), left, top,
+                 std::min(pitch, 64.0f), kFills);
+}
+
+}  // namespace
 
 /// Requests above; below them the pools, one above the other, and what the passes were.
-Areas::Areas(const viz::Room& room) {
-  constexpr float kGap = 8, kNote = 32;
+viz::Scene HostTierPage::scene(const viz::Room& room) {
+  constexpr float kGap = 8, kNote = 32, kLegend = 18;
+  viz::Scene scene(room);
   const float tall = std::clamp(0.24f * room.h, 92.0f, 210.0f);
-  const float left = std::floor(0.6f * room.w);
-  cards = {0, 0, room.w, tall};
-  reason = {0, tall + kGap, room.w, kNote};
-  legend = {0, room.h - 18, room.w, 18};
-  const float top = reason.bottom() + kGap, h = legend.y - kGap - top;
-  const float between = std::clamp(0.12f * h, 24.0f, 48.0f);
-  const float shelf = (h - between - 2 * kGap) / 2;
-  shelves[0] = {0, top, left, shelf};
-  link = {0, top + shelf + kGap, left, between};
-  shelves[1] = {0, link.bottom() + kGap, left, shelf};
-  times = {left + 2 * kGap, top, room.w - left - 2 * kGap, h};
-}
-
-Picture::Picture(const HostTierPage& page, const viz::Room& room)
-    : page_(page), now_(page.now_), before_(page.before_), scene_(room), areas_(room) {}
-
-viz::Scene Picture::drawn() {
-  draw_cards();
-  for (int shelf = 0; shelf < std::ssize(now_.shelves); ++shelf) draw_shelf(shelf);
-  draw_link();
-  draw_ghosts();
-  draw_times();
-  draw_reason();
-  draw_legend();
-  scene_.lasts(now_.has_passed ? 1.1f : 0.5f);
-  return std::move(scene_);
-}
-
-void Picture::draw_reason() {
-  if (now_.reason.empty()) return;
-  Place at = areas_.reason;
-  const float wide = viz::text_width(now_.reason, 13) + 20;
-  const viz::Shape* const target = scene_.find(now_.points_at);
-  const float middle = target != nullptr ? target->at.middle_x() : 0;
-  at.x = std::max(0.0f, std::min(middle - wide / 2, at.w - wide));
-  at.w -= at.x;
-  viz::note(scene_, "note", at, now_.reason, now_.points_at, Ink::kMark, {0, 0.15f});
-}
-
-void Picture::draw_legend() {
-  std::vector<viz::LegendEntry> entries{{State::kInUse, "in use"},
-                                        {State::kReserved, "being copied"},
-                                        {State::kCached, "free, can be found"},
-                                        {State::kFree, "empty"},
-                                        {State::kFound, "found"},
-                                        {State::kPrompt, "computed"}};
-  constexpr float kCopy = 130;
-  const auto wide = [&] {
-    float w = kCopy;
-    for (const viz::LegendEntry& entry : entries) w += 46 + viz::text_width(entry.name, 12);
-    return w;
-  };
-  while (wide() > areas_.legend.w) entries.pop_back();
-  viz::legend(scene_, areas_.legend, entries);
-  const Place at{wide() - kCopy, areas_.legend.middle_y() - 7, 20, 14};
-  dress(scene_.box("legend/copy", at, {}), State::kCached).radius = 3;
-  scene_.box("legend/copy/bar", {at.x + 3, at.bottom() - 5, at.w - 6, 3}, paint(Ink::kText));
-  scene_.label("legend/copy/name", {at.x + 26, areas_.legend.y, kCopy - 26, areas_.legend.h},
-               "the host has a copy", {.size = 12, .paint = {Ink::kDim}});
-}
-
-viz::Scene HostTierPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
-
-void HostTierPage::draw(viz::Ui& ui) {
-  if (live_.running()) {
-    buttons(
-        ui,
-        {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}, {"stop", "Stop", "stop"}});
-    return;
+  if (now_.asked.empty()) viz::heading(scene, "empty", {0, 0, room.w, kHeading}, "no request yet");
+  const float pitch = room.w / static_cast<float>(std::max<size_t>(now_.asked.size(), 4));
+  float x = 0;
+  for (const Asked& asked : now_.asked) {
+    draw_card(scene, asked, {x, 0, pitch - 8, tall}, selected() == asked.name);
+    x += pitch;
   }
-  std::string next = selected();  // whose request comes
-  const Asked* asked = shown_.asked.find(next);
-  if (asked == nullptr || asked->is_there()) {
-    const auto idle =
-        std::ranges::find_if(shown_.asked, [](const Asked& one) { return !one.is_there(); });
-    const bool is_full = !shown_.asked.why_not_add(shown_.asked.free_name()).empty();
-    next = is_full && idle != shown_.asked.end() ? idle->name : shown_.asked.free_name();
-  }
-  form(ui, {"submit", "Submit " + next, "submit " + next});
-  buttons(ui, {{"pass", "Pass", "pass"}, {"pass 10", "10", "pass 10"}});
-  if (asked != nullptr) {
-    buttons(ui, {{asked->name + "/finish", "End " + asked->name, "finish " + asked->name}});
-  }
-  buttons(ui, {{"copies 1", "1 copy a pass", "copies 1"},
-               {"copies 2", "2", "copies 2"},
-               {"copies 6", "6", "copies 6"}});
-  buttons(ui, {{"policy quicker", "What is quicker", "policy quicker"},
-               {"policy always", "Load", "policy always"},
-               {"policy never", "Never", "policy never"}});
-  buttons(ui, {{"pool 12", "12, 16", "pool 12 16"}, {"pool 24", "24, 48", "pool 24 48"}});
-  form(ui, {"live", "Live run", "live"});
+  const float left = std::floor(0.64f * room.w), top = tall + kNote + 2 * kGap;
+  const float h = room.h - kLegend - kGap - top, link = std::clamp(0.12f * h, 24.0f, 48.0f);
+  const float shelf = (h - link - 2 * kGap) / 2;
+  const Place device{0, top, left, shelf}, between{0, device.bottom() + kGap, left, link};
+  viz::shelf(scene, 0,
+             fmt::format("the device: {}; a bar: the host has a copy",
+                         kv::count_of(std::ssize(now_.shelves[0]) - 1, "block")),
+             now_.shelves[0], device);
+  viz::shelf(scene, 1,
+             "the host's memory: " + kv::count_of(std::ssize(now_.shelves[1]) - 1, "block"),
+             now_.shelves[1], {0, between.bottom() + kGap, left, shelf});
+  viz::copies(scene, before_.copies, now_.copies, between);
+  draw_times(scene, now_, {left + 2 * kGap, top, room.w - left - 2 * kGap, h});
+  viz::reason(scene, {0, tall + kGap, room.w, kNote}, now_.reason, now_.points_at, {0, 0.15f});
+  viz::legend(scene, {0, room.h - kLegend, room.w, kLegend},
+              viz::fitting({{State::kInUse, "in use"},
+                            {State::kReserved, "being copied"},
+                            {State::kCached, "free, can be found"},
+                            {State::kFree, "empty"},
+                            {State::kFound, "found"},
+                            {State::kPrompt, "computed"}},
+                           room.w));
+  scene.lasts(now_.has_passed ? 1.1f : 0.5f);
+  return scene;
 }
 
 }  // namespace lesson11

@@ -97,20 +97,15 @@ TEST_CASE_FIXTURE(Fixture, "what is computed in less time than it is loaded in i
 
 TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
   check_refused("submit A 100 4", "the device has 12");
-  check_refused("submit A 8 4 Z 4", "there was no conversation Z");
   check_refused("submit waytoolong 8 4", "is no name");
   check_refused("pass", "there is nothing to do");
   check_refused("stop", "there is no live run");
-  check_refused("finish A", "there is no conversation A");
   run({"submit A 8 4"});
   check_refused("submit A 8 4", "a request of A is there already");
-  run("finish A");
-  check_refused("finish A", "it has ended already");
-  page.select("A");
-  ui.click("submit");
-  CHECK(value("A.ended") == 0);
+  ui.select("A");
+  ui.click("submit");  // of B, as A is there
+  CHECK(value("B.ended") == 0);
   ui.click("pass");
-  ui.click("A/finish");
   ui.click("policy never");
   CHECK(value("passes") == 0);
 }

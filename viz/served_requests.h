@@ -1,0 +1,87 @@
+#pragma once
+
+// Requests of a lesson's scheduler, by name: what they have, and what they did in each pass.
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "viz/drawing/progress.h"
+#include "viz/names.h"
+
+namespace viz {
+
+/// A request, also after its end. A page may derive from it.
+struct ServedRequest : SequenceView {
+  int64_t id = -1;  // the scheduler's; -1: it has not come
+  int num_prompt = 0;
+  int max_tokens = 0;
+  int generated = 0;
+  int num_computed = 0;  // tokens whose K and V are there
+  int num_cached = 0;    // of these, tokens found when it last started
+  int num_preemptions = 0;
+  bool ended = false;
+  std::string words = {};         // of a live run: what it has generated
+  PassMarks marks = {};           // [passes]
+  std::vector<int32_t> ids = {};  // its blocks
+
+  bool is_there() const { return id >= 0 && !ended; }
+};
+
+/// Tokens of a pass.
+template <class Output>
+int num_rows(const Output& pass) {
+  int rows = 0;
+  for (const auto& chunk : pass.chunks) rows += chunk.num_tokens;
+  return rows;
+}
+
+/// Whether the request waits or runs. No scheduler: the live run has ended, and all requests have.
+template <class Scheduler>
+bool is_there(const Scheduler* of, int64_t id) {
+  if (of == nullptr) return false;
+  const std::vector<int64_t> waiting = of->waiting(), running = of->running();
+  return std::ranges::count(waiting, id) + std::ranges::count(running, id) > 0;
+}
+
+/// What a request that is there does in this pass. Empty: it runs, and has nothing to compute.
+template <class Scheduler, class Output>
+std::optional<State> mark_of(const Scheduler& of, const Output& pass, int64_t id) {
+  const auto& request = of.request(id);
+  for (const auto& chunk : pass.chunks) {
+    if (chunk.id != id) continue;
+    const bool decodes = chunk.num_tokens == 1 && request.num_computed >= request.num_prompt;
+    return decodes ? State::kDecode : State::kPrompt;
+  }
+  const std::vector<int64_t> waiting = of.waiting();
+  if (std::ranges::count(waiting, id) == 0) return std::nullopt;
+  return request.num_preemptions > 0 ? State::kPreempted : State::kFree;
+}
+
+/// Takes over how a request is now.
+template <class Scheduler, class Manager>
+void follow(ServedRequest& request, const Scheduler* of, const Manager& manager) {
+  request.ids.clear();
+  request.ended = request.id >= 0 && !is_there(of, request.id);
+  if (!request.is_there()) return;
+  const auto& known = of->request(request.id);
+  request.num_computed = known.num_computed;
+  request.num_cached = known.num_cached;
+  request.num_preemptions = known.num_preemptions;
+  if (!manager.holds(request.id)) return;
+  const auto ids = manager.table(request.id).block_ids();
+  request.ids.assign(ids.begin(), ids.end());
+}
+
+/// Takes over what a live run has generated for a request.
+template <class LiveServer>
+void follow_answer(ServedRequest& request, const LiveServer& live) {
+  const std::vector<int32_t>& answer = live.answers().at(static_cast<size_t>(request.id));
+  request.generated = static_cast<int>(answer.size());
+  request.words.clear();
+  for (const int32_t token : answer) request.words += live.text(token);
+}
+
+}  // namespace viz
