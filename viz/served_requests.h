@@ -30,6 +30,16 @@ struct ServedRequest : SequenceView {
   bool is_there() const { return id >= 0 && !ended; }
 };
 
+/// " A C": a space before each name.
+template <class Requests>
+std::string names_of(const Requests& requests, const std::vector<int64_t>& ids) {
+  std::string names;
+  for (const int64_t id : ids) {
+    names += " " + std::ranges::find(requests, id, &ServedRequest::id)->name;
+  }
+  return names;
+}
+
 /// Tokens of a pass.
 template <class Output>
 int num_rows(const Output& pass) {

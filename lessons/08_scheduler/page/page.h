@@ -2,7 +2,7 @@
 
 // The page of lesson 08: requests that wait, run and end, a budget, one pool. page.cpp: what its
 // commands do; passes.cpp: what a pass has done, of its own scheduler or of a live engine;
-// scene.cpp, cards.cpp and history.cpp: what it shows.
+// scene.cpp and cards.cpp: what it shows.
 
 #include <algorithm>
 #include <cstdint>
@@ -48,11 +48,6 @@ struct Shown {
 
   Seen& of(int64_t id) { return *std::ranges::find(seen, id, &Seen::id); }
   const Seen& of(int64_t id) const { return *std::ranges::find(seen, id, &Seen::id); }
-  std::string names_of(const std::vector<int64_t>& ids) const {
-    std::string names;
-    for (const int64_t id : ids) names += " " + of(id).name;
-    return names;
-  }
 };
 
 class SchedulerPage : public viz::PoolPage<Shown, PageSettings, LiveServing> {

@@ -53,7 +53,7 @@ std::string SchedulerPage::passes(int count) {
                                   kv::count_of(viz::num_rows(shown_.last), "token"),
                                   kv::count_of(std::ssize(shown_.last.chunks), "request"));
   const auto tell = [&](const char* what, const std::vector<int64_t>& ids) {
-    if (!ids.empty()) story += what + shown_.names_of(ids);
+    if (!ids.empty()) story += what + viz::names_of(shown_.seen, ids);
   };
   tell("; started:", shown_.last.started);
   tell("; resumed:", shown_.last.resumed);

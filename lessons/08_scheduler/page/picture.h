@@ -1,7 +1,7 @@
 #pragma once
 
 // One scene of lesson 08's page. scene.cpp: the pool, reasons, and what moves when; cards.cpp: the
-// lanes and the cards in them; history.cpp: the last pass, and all passes.
+// lanes and the cards in them, the last pass, and all passes.
 
 #include <fmt/format.h>
 
@@ -40,10 +40,6 @@ struct Acts {
 /// taken.
 constexpr Acts kPreemption = {{0.16f, 0.4f},  {0.36f, 0.6f},  {0.6f, 0.75f},
                               {0.72f, 0.86f}, {0.78f, 0.95f}, {0.85f, 1}};
-/// A request has ended before the pass, and others start in its place.
-constexpr Acts kSuccession = {{0, 0.25f},    {0.3f, 0.55f}, {0.5f, 0.75f},
-                              {0.7f, 0.85f}, {0.75f, 1},    {0.15f, 0.35f}};
-
 /// One scene of the page.
 class Picture {
  public:
@@ -61,15 +57,12 @@ class Picture {
   Reason reason() const;
   Reason why_preempted() const;
   const Seen* has_found() const;
-  std::vector<viz::LegendEntry> legend() const;
 
   // cards.cpp
   void lane(const std::string& id, const Place& at);
   void draw_lanes();
   void card(const Seen& seen, const Place& at);
   void entries(const Seen& seen, const Place& at, Span when);
-
-  // history.cpp
   void draw_pass();
   void draw_times();
 

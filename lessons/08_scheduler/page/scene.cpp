@@ -34,12 +34,7 @@ Picture::Picture(const SchedulerPage& page, const viz::Room& room)
       areas_(room),
       ran_(now_.num_passes > before_.num_passes),
       preempts_(ran_ && now_.shortage && now_.shortage->pass == now_.num_passes) {
-  const auto ends_first = [&](const Seen& seen) {
-    return has_ended(seen) && std::ranges::count(now_.last.chunks, seen.hue, &Chunk::id) == 0;
-  };
-  acts_ = preempts_                                            ? kPreemption
-          : ran_ && std::ranges::any_of(now_.seen, ends_first) ? kSuccession
-                                                               : Acts();
+  if (preempts_) acts_ = kPreemption;
 }
 
 viz::Scene Picture::drawn() {
@@ -50,7 +45,14 @@ viz::Scene Picture::drawn() {
   const auto [words, about] = reason();
   viz::reason(scene_, areas_.reason, words, about, preempts_ ? Span{0, 0.1f} : acts_.goes);
   if (preempts_) viz::during(scene_, "note/arrow", {acts_.goes.end, acts_.takes.begin + 0.1f});
-  viz::legend(scene_, areas_.legend, viz::fitting(legend(), areas_.legend.w));
+  viz::legend(scene_, areas_.legend,
+              viz::fitting({{State::kPrompt, "prompt"},
+                            {State::kDecode, "decode"},
+                            {State::kPreempted, "preempted"},
+                            {State::kFound, "found"},
+                            {State::kCached, "free, can still be found"},
+                            {State::kReserved, "taken away"}},
+                           areas_.legend.w));
   const bool starts = !now_.last.started.empty() || !now_.last.resumed.empty();
   scene_.lasts(!ran_ ? 0.3f : preempts_ ? 2.4f : starts ? 1.2f : 0.7f);
   return std::move(scene_);
@@ -89,7 +91,7 @@ void Picture::draw_moves() {
   for (const Seen& old : before_.seen) {
     const Seen* now = now_.seen.find(old.name);
     const size_t kept = now != nullptr ? now->ids.size() : 0;
-    const bool late = ran_ && now != nullptr && now->ended && acts_.ends.begin > acts_.goes.end;
+    const bool late = ran_ && now != nullptr && now->ended;
     const Span when = late ? Span{acts_.ends.begin - 0.15f, acts_.ends.end} : acts_.gives;
     for (size_t i = old.ids.size(); i-- > kept;) {
       const Place to = blocks_.cell(old.ids[i] - 1);
@@ -140,7 +142,8 @@ Picture::Reason Picture::why_preempted() const {
       fmt::format("{} needs {}, {}: ", now_.of(shortage.id).name,
                   kv::count_of(shortage.num_wanted, "block"), free_words(shortage.num_free));
   const std::string victim = now_.of(victims.front()).name, about = "request " + victim;
-  if (victims.size() > 1) return {wanted + "they give way:" + now_.names_of(victims), about};
+  if (victims.size() > 1)
+    return {wanted + "they give way:" + viz::names_of(now_.seen, victims), about};
   const char* rank =
       page_.settings_.order == Order::kFirstCome ? "the youngest" : "the least important";
   return {wanted + (victims.front() == shortage.id
@@ -159,16 +162,6 @@ const Seen* Picture::has_found() const {
     }
   }
   return nullptr;
-}
-
-std::vector<viz::LegendEntry> Picture::legend() const {
-  std::vector<viz::LegendEntry> entries{{State::kPrompt, "prompt"},
-                                        {State::kDecode, "decode"},
-                                        {State::kPreempted, "preempted"},
-                                        {State::kFound, "found"},
-                                        {State::kCached, "free, can still be found"}};
-  if (page_.manager().holds(kBallast)) entries.push_back({State::kReserved, "taken away"});
-  return entries;
 }
 
 viz::Scene SchedulerPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
