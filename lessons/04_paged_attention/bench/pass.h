@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/device.h"
-#include "paged_attention.h"
+#include "lessons/04_paged_attention/paged_attention.h"
 
 namespace bench {
 
