@@ -29,27 +29,33 @@ class LiveServer : public Live {
   /// Throws UserError for what the engine refuses.
   void serve(std::unique_ptr<Engine> engine, std::vector<kv::Request> requests,
              std::vector<Arrival> arrivals) {
+    stop();  // which may compose one more pass
+    scheduler_ = nullptr;
     arrivals_ = std::move(arrivals);
     answers_.assign(requests.size(), {});
     Engine& serving = *engine;
     start(std::move(engine), std::move(requests),
-          [this, &serving](const kv::TokenCallback& stand_still) {
+          [this, &serving](const kv::TokenCallback& on_token) {
+            on_token_ = &on_token;
             serving.serve(
                 this->requests(), arrivals_,
                 [this](size_t request, int32_t token) {
                   answers_[request].push_back(token);
                   return true;
                 },
-                [this, &stand_still](const Scheduler& of, const Output& pass) {
+                [this](const Scheduler& of, const Output& pass) {
                   scheduler_ = &of;
                   output_ = &pass;
-                  return stand_still(0, 0);  // a pass, and no token
+                  return stand_still();
                 });
           });
   }
+  /// The engine stands still until the next step. Returns false if the run is cancelled.
+  bool stand_still() { return (*on_token_)(0, 0); }  // a moment, and no token
 
  private:
-  const Scheduler* scheduler_ = nullptr;  // while the engine serves
+  const kv::TokenCallback* on_token_ = nullptr;  // while the engine serves, as all of these
+  const Scheduler* scheduler_ = nullptr;         // null before the first pass
   const Output* output_ = nullptr;
   std::vector<Arrival> arrivals_;
   std::vector<std::vector<int32_t>> answers_;
