@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -25,6 +26,10 @@ class File {
   int64_t read_at(int64_t offset, std::span<std::byte> bytes) const;
   /// False: not everything was written (a full disk, a limit).
   bool write_at(int64_t offset, std::span<const std::byte> bytes);
+
+  /// Asked before each write of this process, to play a disk that loses some: if it returns false,
+  /// nothing is written, and write_at() returns true all the same. Empty: no write is lost.
+  static inline std::function<bool(int64_t offset, std::span<const std::byte> bytes)> reaches_disk;
 
   int64_t size() const;  // -1: nobody knows
   bool resize(int64_t bytes);

@@ -67,6 +67,12 @@ class CheckedSwapper final : public lesson11::Transfers {
     return blocks;
   }
 
+  struct Load {
+    Job job;
+    std::vector<BlockMove> moves;
+  };
+  const std::deque<Load>& loads() const { return loads_; }  // those that verify() has not looked at
+
   /// [host ids] of the blocks as they were computed; valid when the job of the offload is complete.
   uint64_t* checksums() const { return computed_.as<uint64_t>(); }
   Job last() const { return last_; }  // the last job that was started
@@ -74,16 +80,12 @@ class CheckedSwapper final : public lesson11::Transfers {
   double seconds_per_block() const { return swapper_.seconds_per_block(); }
 
  private:
-  struct Load {
-    Job job;
-    std::vector<BlockMove> moves;
-  };
   PagedKvCache& cache_;
   BlockPool& pool_;
   const kv::Stream& passes_;
   BlockSwapper swapper_;
   kv::HostBuffer computed_, loaded_;  // uint64 [host ids]
-  std::deque<Load> loads_;            // that verify() has not looked at, in their order
+  std::deque<Load> loads_;            // in their order
   Job last_ = 0, done_ = 0;
 };
 

@@ -51,6 +51,57 @@ std::shared_ptr<const HostBlocks> make_memory(const kv::Model& model, const Page
 
 }  // namespace
 
+Tiers::Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file,
+             const kv::Stream& passes, const ServeOptions& serve, FileTier::Run run)
+    : memory_(memory),
+      pool_(cache.num_blocks() - 1, cache.block_size(), serve.free_order),
+      host_pool_(memory.num_ids() - 1, cache.block_size(), lesson07::FreeOrder::kUnhashedFirst),
+      swapper_(cache, memory, host_pool_, passes),
+      saver_(file == nullptr ? nullptr
+                             : std::make_unique<FileTier>(*file, memory, host_pool_,
+                                                          swapper_.checksums(), metrics_, run)),
+      manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}) {
+  pool_.set_event_sink(serve.on_cache_event);
+}
+
+void Tiers::complete() {
+  manager_.complete();  // blocks that have been loaded can be found from now on
+  drop_damaged();       // and those that are not as they were computed cannot
+  if (saver_) saver_->complete(swapper_.completed());
+}
+
+/// The place where a block was changed: in the host's memory, or on its way to the device. Such a
+/// block is lost; if it is needed, it is computed.
+void Tiers::drop_damaged() {
+  for (const BlockMove& move : swapper_.verify()) {
+    const bool in_host = checksum_of(memory_.block(move.host)) != swapper_.checksums()[move.host];
+    ++(in_host ? metrics_.num_damaged_in_host : metrics_.num_damaged_to_device);
+    pool_.evict_blocks({&move.device, 1});
+    host_pool_.evict_blocks({&move.host, 1});
+  }
+}
+
+void Tiers::offload(int num_ahead, int min_hits) {
+  manager_.offload(num_ahead, min_hits);
+  if (saver_) saver_->save(swapper_.last());
+}
+
+void Tiers::settle() {
+  swapper_.wait(swapper_.last());
+  complete();
+  if (saver_) saver_->finish();
+}
+
+void Tiers::flush(int min_hits) {
+  settle();
+  offload(pool_.num_blocks(), min_hits);
+  settle();
+}
+
+void Tiers::forget_file() {
+  if (saver_) saver_->forget_all();
+}
+
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
                const FileTierOptions& tier, std::shared_ptr<const HostBlocks> memory)
     : model_(model),
@@ -59,50 +110,24 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       max_seq_len_(options.engine.max_seq_len),
       file_(open_file(model, options, tier)),
       memory_(memory != nullptr ? memory : make_memory(model, options, tier, file_.get())),
-      pool_(options.num_blocks, options.block_size, serve.free_order),
-      cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
-      host_pool_(memory_->num_ids() - 1, options.block_size, lesson07::FreeOrder::kUnhashedFirst),
-      swapper_(cache_, *memory_, host_pool_, model.stream()),
-      saver_(file_ ? std::make_unique<FileTier>(*file_, *memory_, host_pool_, swapper_.checksums(),
-                                                metrics_)
-                   : nullptr),
+      cache_(model.config(), model.stream(), options.num_blocks + 1, options.block_size),
+      tiers_(cache_, *memory_, file_.get(), model.stream(), serve),
       attention_(model.config(), cache_),
-      manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
-      scheduler_(manager_, serve.scheduler),
+      scheduler_(tiers_.manager(), serve.scheduler),
       chooser_(model, serve.choose_on_device),
-      padding_(options.block_size) {
-  pool_.set_event_sink(serve.on_cache_event);
-  padding_.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
-}
+      padding_(lesson08::padding_table(options.block_size)) {}
 
 Server::~Server() {
   try {
-    if (file_) flush();
+    if (file_) tiers_.flush(tier_.host.min_hits_to_offload);
   } catch (const std::exception&) {  // the next start computes again what the file lacks
   }
 }
 
-/// Afterwards no copy is in flight, and what has arrived in the host is in the file.
-void Server::settle() {
-  swapper_.wait(swapper_.last());
-  manager_.complete();
-  drop_damaged();
-  if (!saver_) return;
-  saver_->complete(swapper_.last());
-  saver_->finish();
-}
-
-/// Everything that the device has is in the host and in the file, as far as there is room.
-void Server::flush() {
-  settle();
-  offload(pool_.num_blocks(), tier_.host.min_hits_to_offload);
-  settle();
-}
-
 void Server::reset() {
-  settle();
+  tiers_.settle();
   scheduler_.reset_prefix_cache(true);
-  if (saver_) saver_->forget_all();
+  tiers_.forget_file();
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
@@ -116,60 +141,39 @@ void Server::check(int64_t id, const kv::Request& request) const {
 
 void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
   check(id, request);
-  lesson08::TokenStreams stream;
-  stream.emplace(id, kv::TokenStream(request));
-  streams_.reserve(streams_.size() + 1);
-  scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
-  streams_.merge(stream);  // allocates nothing
+  submit_to(scheduler_, streams_, id, request, std::move(options));
 }
 
 bool Server::abort(int64_t id) {
   streams_.erase(id);
   const bool was_there = scheduler_.finish(id);
-  if (idle()) manager_.finish_loads();  // of a request that was to begin with them
+  if (idle()) tiers_.manager().finish_loads();  // of a request that was to begin with them
   return was_there;
 }
 
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   if (std::exchange(reset_wanted_, false)) reset();
-  manager_.complete();  // blocks that have been loaded can be found from now on
-  drop_damaged();       // and those that are not as they were computed cannot
-  if (saver_) saver_->complete(swapper_.completed());
-  if (is_worth_loading(tier_.host.policy, rates(), manager_.block_size())) {
-    load_waiting(scheduler_, manager_);
+  tiers_.complete();
+  HostTierManager& manager = tiers_.manager();
+  if (is_worth_loading(tier_.host.policy, rates(), manager.block_size())) {
+    load_waiting(scheduler_, manager);
   }
   const lesson08::SchedulerOutput& output = scheduler_.schedule();
   if (output.chunks.empty()) {
-    manager_.wait_for_load();  // nothing to run before it is complete
+    manager.wait_for_load();  // nothing to run before it is complete
     return {.preempted = output.preempted};
   }
   if (on_pass) on_pass(scheduler_, output);
   kv::PassRows rows;
   for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
-  attention_.set_tables(tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
-  swapper_.let_passes_wait(manager_.take_write_job());
+  attention_.set_tables(tables_of(manager, output.chunks, rows.num_seqs(), padding_));
+  tiers_.swapper().let_passes_wait(manager.take_write_job());
   run(rows);
   scheduler_.update(output.chunks);  // blocks that became full can be found from now on
   StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
-  offload(tier_.host.offload_ahead, tier_.host.min_hits_to_offload);  // beside the next pass
+  tiers_.offload(tier_.host.offload_ahead, tier_.host.min_hits_to_offload);  // beside the next pass
   return step;
-}
-
-/// The place where a block was changed: in the host's memory, or on its way to the device. Such a
-/// block is lost; if it is needed, it is computed.
-void Server::drop_damaged() {
-  for (const BlockMove& move : swapper_.verify()) {
-    const bool in_host = checksum_of(memory_->block(move.host)) != swapper_.checksums()[move.host];
-    ++(in_host ? metrics_.num_damaged_in_host : metrics_.num_damaged_to_device);
-    pool_.evict_blocks({&move.device, 1});
-    host_pool_.evict_blocks({&move.host, 1});
-  }
-}
-
-void Server::offload(int num_ahead, int min_hits) {
-  manager_.offload(num_ahead, min_hits);
-  if (saver_) saver_->save(swapper_.last());
 }
 
 void Server::run(const kv::PassRows& rows) {

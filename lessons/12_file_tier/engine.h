@@ -24,6 +24,46 @@ struct FileTierOptions {
   std::filesystem::path file = {};  // empty: nothing outlasts the server
 };
 
+/// The blocks of a server on the device, in the host and in the file, without its model: what
+/// happens to them between two passes.
+class Tiers {
+ public:
+  /// Borrows all four; `file` may be null. The pools have the blocks of the cache and of the
+  /// memory, and what the file holds can be found. Throws UserError for a file that cannot be
+  /// changed.
+  Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file, const kv::Stream& passes,
+        const ServeOptions& serve = {}, FileTier::Run run = FileTier::Run::kThread);
+
+  /// Takes note of the copies that are complete. What was loaded is checked, and can be found from
+  /// now on; what was offloaded is written to the file.
+  void complete();
+  /// Lesson 11's offload(), with a place in the file for what is copied.
+  void offload(int num_ahead, int min_hits);
+  /// Afterwards no copy is in flight, and what has arrived in the host is in the file.
+  void settle();
+  /// Everything that the device has is in the host and in the file, as far as there is room.
+  void flush(int min_hits);
+  /// Forgets all records of the file. Follows settle().
+  void forget_file();
+
+  HostTierManager& manager() { return manager_; }
+  const HostTierManager& manager() const { return manager_; }
+  CheckedSwapper& swapper() { return swapper_; }
+  const CheckedSwapper& swapper() const { return swapper_; }
+  const FileMetrics& metrics() const { return metrics_; }
+  int num_unsaved() const { return saver_ ? saver_->num_unsaved() : 0; }
+
+ private:
+  void drop_damaged();
+
+  const HostBlocks& memory_;
+  FileMetrics metrics_;
+  BlockPool pool_, host_pool_;
+  CheckedSwapper swapper_;           // borrows host_pool_
+  std::unique_ptr<FileTier> saver_;  // borrows host_pool_, which it fills; null without a file
+  HostTierManager manager_;          // borrows the pools and the swapper
+};
+
 class Server {
  public:
   using Scheduler = lesson11::Server::Scheduler;
@@ -48,37 +88,27 @@ class Server {
   void reset_prefix_cache() { reset_wanted_ = true; }  // of both pools, and of the file
 
   const Scheduler& scheduler() const { return scheduler_; }
-  const HostTierManager& manager() const { return manager_; }
+  const HostTierManager& manager() const { return tiers_.manager(); }
   const PagedKvCache& cache() const { return cache_; }
   const lesson08::TokenChooser& chooser() const { return chooser_; }
   const HostBlocks& host_memory() const { return *memory_; }
-  const FileMetrics& metrics() const { return metrics_; }
-  Rates rates() const { return {seconds_per_token_, swapper_.seconds_per_block()}; }
+  const FileMetrics& metrics() const { return tiers_.metrics(); }
+  Rates rates() const { return {seconds_per_token_, tiers_.swapper().seconds_per_block()}; }
 
  private:
-  void settle();
-  void flush();
   void reset();
-  void drop_damaged();
   void run(const kv::PassRows& rows);
-  void offload(int num_ahead, int min_hits);
 
   kv::Model& model_;
   ServeOptions options_;
   FileTierOptions tier_;
   int max_seq_len_;
-  FileMetrics metrics_;
   std::unique_ptr<BlockFile> file_;  // null: no file
   std::shared_ptr<const HostBlocks> memory_;
-  BlockPool pool_;
   PagedKvCache cache_;
-  BlockPool host_pool_;
-  CheckedSwapper swapper_;  // borrows cache_, memory_ and host_pool_
-  std::unique_ptr<FileTier>
-      saver_;  // borrows file_, memory_ and host_pool_, which it fills; or null
+  Tiers tiers_;                           // borrows file_, memory_ and cache_
   lesson08::ServingAttention attention_;  // borrows cache_
-  HostTierManager manager_;               // borrows the pools and the swapper
-  Scheduler scheduler_;                   // borrows manager_
+  Scheduler scheduler_;                   // borrows the manager of tiers_
   lesson08::TokenChooser chooser_;
   lesson08::TokenStreams streams_;
   lesson06::BlockTable padding_;  // the null block

@@ -1,0 +1,118 @@
+#pragma once
+
+// The page of lesson 12: a device, a host and a file of blocks, what is damaged or lost there, and
+// what the next start finds. page.cpp: what its commands do; scene.cpp: what the three hold, and
+// how it looks.
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/temp_folder.h"
+#include "lessons/12_file_tier/engine.h"
+#include "viz/drawing/parts.h"
+#include "viz/pool_page.h"
+
+namespace lesson12 {
+
+/// K and V of a token are a number each.
+constexpr int kBlockSize = 4;  // tokens
+constexpr FileShape kShape{
+    .fingerprint = 12, .block_size = kBlockSize, .bytes_per_block = 2 * kBlockSize * sizeof(float)};
+
+/// A request, and its text: the next request of this name begins with the same one.
+struct Asked : viz::SequenceView {
+  int64_t id = 0;
+  int num_prompt = 0, max_tokens = 0, generated = 0;
+  int num_found = 0;               // tokens, when it started
+  std::vector<int32_t> text = {};  // what is still to be generated, too
+  bool is_there = true;
+  std::string doing = {};
+};
+
+/// A place for a block: on the device, in the host's memory, or a record of the file.
+struct Cell {
+  /// kInUse: a request has it. kReserved: it is being loaded, or written to the file. kCached: it
+  /// can be found. kEvicted: it is damaged.
+  viz::State state = viz::State::kFree;
+  int hue = -1;           // of the text that it is of
+  std::string name = {};  // "A2": of A's text the block after two others
+  std::string sum = {};   // the last digits of its checksum
+  std::string tip = {};
+};
+enum Shelf : size_t { kDevice, kHost, kFile };
+inline const std::array<std::string, 3> kShelves{"device", "host", "file"};
+
+struct Shown {
+  viz::NamedList<Asked> asked{"request", 6};
+  std::array<std::vector<Cell>, 3> shelves =
+      {};  // [Shelf][blocks], block 1 first; none without power
+  std::string reason = {}, points_at = {};
+};
+
+struct PageSettings {
+  int device = 10, host = 14;  // blocks
+};
+
+/// All that is gone with a process. K of a token is its number, and V its place.
+struct Process {
+  Process(const std::filesystem::path& path, const PageSettings& settings);
+  void write(const lesson08::Chunk& chunk);
+  /// Throws std::logic_error for a block of the device that can be found and does not hold its
+  /// tokens.
+  void check();
+
+  kv::Stream stream{kv::Device::kCpu};
+  PagedKvCache cache;
+  HostBlocks memory;
+  BlockFile file;
+  Tiers tiers;
+  Server::Scheduler scheduler;
+};
+
+class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
+ public:
+  explicit FileTierPage(const viz::PageContext& context);
+
+  std::vector<viz::Counter> counters() const override;
+  void check_invariants() const override;
+  viz::Scene scene(const viz::Room& room) override;
+  void draw(viz::Ui& ui) override;
+
+ private:
+  // page.cpp
+  std::string begin() override;
+  std::string start();
+  void end();
+  std::string why_not_submit(const viz::Words& words) const;
+  std::string submit(const viz::Words& words);
+  void pass();
+  std::string cut_power(int num_writes, int lost);
+  int32_t find(size_t shelf, const std::string& name) const;
+  std::string damage(const viz::Words& words);
+  std::string tell(std::string what, std::string points_at = {});
+
+  // scene.cpp
+  Shown look() override;
+  Cell named(uint64_t hash, viz::State state) const;
+  void look_at_host(std::vector<Cell>& cells) const;
+  void look_at_device(std::vector<Cell>& cells, const std::vector<Cell>& host) const;
+  void look_at_file(std::vector<Cell>& cells) const;
+
+  std::optional<kv::TempFolder> folder_;
+  std::filesystem::path path_;
+  std::unique_ptr<Process> process_;  // null: there is no power
+  viz::NamedList<Asked> asked_{"request", 6};
+  std::map<uint64_t, std::pair<int, std::string>> names_;  // of blocks by hash: hue and name
+  int64_t next_id_ = 0;
+  int num_starts_ = 0;
+  int64_t found_ = 0, computed_ = 0;  // tokens since the start
+  FileMetrics told_;                  // the damage that was told
+  std::string reason_, points_at_;
+};
+
+}  // namespace lesson12

@@ -1,0 +1,338 @@
+// Random requests, passes, damage, restarts and power cuts: every row that a request reads holds
+// what its tokens say. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/at_end.h"
+#include "common/error.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
+#include "lessons/12_file_tier/engine.h"
+#include "tests/support/kv_shape.h"
+#include "tests/support/shortened.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using namespace lesson12;
+using Tokens = std::vector<int32_t>;
+
+#if defined(KV_SANITIZED)
+constexpr int64_t kNumOps = 20'000;
+#else
+constexpr int64_t kNumOps = 200'000;
+#endif
+
+/// Of all runs: a case that no run has seen is not tested.
+struct Seen {
+  int64_t hits = 0, restored = 0, restarts = 0, cuts = 0, lost_writes = 0, in_file = 0, to_host = 0,
+          in_host = 0, to_device = 0;
+};
+Seen seen;
+
+/// What a run's number chooses: half of the runs have a hash of 3 bits.
+struct Settings {
+  explicit Settings(uint64_t number) {
+    kvtest::Random random(number);
+    const auto from = [&](int least, int most) {
+      return least + random.below(static_cast<size_t>(most - least + 1));
+    };
+    bits = from(0, 1) == 0 ? 64 : 3;
+    device = from(2, 10);
+    host = from(1, 16);
+    block_size = from(1, 3);
+    is_threaded = from(0, 7) == 0;
+    budget = from(0, 1) == 0 ? 64 : 5;
+  }
+  std::string text() const {
+    return fmt::format("pools of {} and {} blocks of {}, {} bits of hash, budget {}{}", device,
+                       host, block_size, bits, budget, is_threaded ? ", a thread that writes" : "");
+  }
+  int bits = 64, device = 4, host = 8, block_size = 2, budget = 64;
+  bool is_threaded = false;
+};
+
+/// The simple model: K of a token is the number of the prefix that ends with it, and V is K + 1.
+class Prefixes {
+ public:
+  int64_t number_of(int64_t parent, int32_t token) {
+    return numbers_.try_emplace({parent, token}, std::ssize(numbers_) + 1).first->second;
+  }
+  std::vector<int64_t> of(const Tokens& tokens) {
+    std::vector<int64_t> all;
+    for (const int32_t token : tokens)
+      all.push_back(number_of(all.empty() ? 0 : all.back(), token));
+    return all;
+  }
+
+ private:
+  std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
+};
+
+/// What is gone with the process.
+struct Process {
+  Process(const std::filesystem::path& path, const Settings& settings)
+      : stream(kv::Device::kCpu),
+        cache(kvtest::shape(2, 1, 2), stream, settings.device + 1, settings.block_size),
+        memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
+        file(path, {.fingerprint = 12,
+                    .block_size = settings.block_size,
+                    .bytes_per_block = cache.bytes_per_block()}),
+        tiers(cache, memory, &file, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
+              settings.is_threaded ? FileTier::Run::kThread : FileTier::Run::kAtOnce),
+        scheduler(tiers.manager(), {.max_tokens_per_pass = settings.budget}) {}
+
+  /// K, then V, of a token in both layers.
+  std::vector<float*> rows(int32_t block, int offset) {
+    std::vector<float*> rows;
+    for (const int layer : {0, 1}) {
+      rows.push_back(lesson03::k_row<float>(cache.layer(layer), block, offset));
+      rows.push_back(lesson03::v_row<float>(cache.layer(layer), block, offset));
+    }
+    return rows;
+  }
+  /// What the host's blocks are found by.
+  std::multiset<Tokens> in_host() const {
+    std::multiset<Tokens> all;
+    const BlockPool& pool = tiers.manager().host();
+    for (int32_t id = 1; id <= pool.num_blocks(); ++id) {
+      if (pool.index().block(id) == nullptr) continue;
+      const auto tokens = pool.index().tokens(id);
+      all.insert({tokens.begin(), tokens.end()});
+    }
+    return all;
+  }
+
+  kv::Stream stream;
+  PagedKvCache cache;
+  HostBlocks memory;
+  BlockFile file;
+  Tiers tiers;
+  Server::Scheduler scheduler;
+};
+
+class Run : private Settings {
+ public:
+  explicit Run(uint64_t number) : Settings(number) { start(); }
+
+  void operation(uint64_t op) {
+    kvtest::Random random(op);
+    const int kind = random.below(32);
+    if (kind < 8) {
+      submit(random);
+    } else if (kind < 22) {
+      pass(random.below(2));
+    } else if (kind < 24) {
+      text_ = "write";
+      process_->tiers.complete();
+    } else if (kind < 28) {
+      damage(random);
+    } else if (kind < 29) {
+      abort(random);
+    } else if (kind < 31) {
+      random.below(2) == 0 ? restart() : cut(random);
+    } else if (random.below(4) == 0) {
+      reset();
+    }
+    check();
+  }
+  /// With no more arrivals everything ends, and what is in the host is in the file.
+  void finish() {
+    text_ = "the end";
+    for (int i = 0; !process_->scheduler.idle(); ++i) {
+      kvtest::require(i < 10'000, "a request is never served");
+      pass(0);
+    }
+    process_->tiers.settle();
+    kvtest::require(process_->tiers.num_unsaved() == 0, "a block is not in the file");
+    kvtest::require(process_->tiers.manager().host().num_used() == 0, "a block stays in use");
+    restart();
+    check();
+    end();
+  }
+  const std::string& text() const { return text_; }
+  std::string settings() const { return Settings::text(); }
+
+ private:
+  void start() {
+    process_ = std::make_unique<Process>(path_, static_cast<const Settings&>(*this));
+    seen.restored += process_->tiers.metrics().num_restored;
+  }
+  void end() {
+    const FileMetrics& metrics = process_->tiers.metrics();
+    seen.in_file += metrics.num_damaged_in_file;
+    seen.to_host += metrics.num_damaged_to_host;
+    seen.in_host += metrics.num_damaged_in_host;
+    seen.to_device += metrics.num_damaged_to_device;
+    seen.hits += process_->tiers.manager().metrics().num_hits_in_host;
+    ids_.clear();
+    process_.reset();
+  }
+  void submit(kvtest::Random& random) {
+    text_ = "too many to submit one";
+    if (ids_.size() >= 6) return;
+    Tokens prompt(static_cast<size_t>(1 + random.below(9)));
+    for (int32_t& token : prompt) token = random.below(4) == 0 ? 1 : 0;
+    const int max_tokens = 1 + random.below(4);
+    text_ = fmt::format("submit {}: {}, up to {} more", next_, fmt::join(prompt, " "), max_tokens);
+    try {
+      process_->scheduler.submit(next_, prompt, max_tokens);
+    } catch (const kv::UserError&) {  // it can never fit
+      return;
+    }
+    ids_.push_back(next_++);
+  }
+  /// As a server's step.
+  void pass(int32_t token) {
+    text_ = "pass";
+    Tiers& tiers = process_->tiers;
+    Server::Scheduler& scheduler = process_->scheduler;
+    tiers.complete();
+    load_waiting(scheduler, tiers.manager());
+    const auto chunks = scheduler.schedule().chunks;
+    if (chunks.empty()) return tiers.manager().wait_for_load();
+    tiers.swapper().wait(tiers.manager().take_write_job());
+    for (const bool writes : {true, false}) {
+      for (const lesson08::Chunk& chunk : chunks) visit(chunk, writes);
+    }
+    scheduler.update(chunks);
+    for (const lesson08::Chunk& chunk : chunks) {
+      if (!scheduler.request(chunk.id).wants_token) continue;
+      scheduler.add_token(chunk.id, token);
+      const auto& request = scheduler.request(chunk.id);
+      if (std::ssize(request.tokens) < request.num_prompt + request.max_tokens) continue;
+      scheduler.finish(chunk.id);
+      std::erase(ids_, chunk.id);
+    }
+    tiers.offload(device, 0);
+  }
+  /// Writes the rows of a chunk, or compares all that it reads.
+  void visit(const lesson08::Chunk& chunk, bool writes) {
+    const auto& request = process_->scheduler.request(chunk.id);
+    const auto blocks = process_->tiers.manager().table(chunk.id).block_ids();
+    const std::vector<int64_t> wanted = prefixes_.of(request.tokens);
+    const int end = request.num_computed + chunk.num_tokens;
+    for (int i = writes ? request.num_computed : 0; i < end; ++i) {
+      auto number = static_cast<float>(wanted[static_cast<size_t>(i)]);
+      const auto block = blocks[static_cast<size_t>(i / block_size)];
+      for (float* const row : process_->rows(block, i % block_size)) {
+        if (writes) row[0] = row[1] = number;
+        kvtest::require(row[0] == number && row[1] == number,
+                        "a request reads what is not its own");
+        number += 1;
+      }
+    }
+  }
+  void abort(kvtest::Random& random) {
+    text_ = "no request to abort";
+    if (ids_.empty()) return;
+    const int64_t id = ids_[static_cast<size_t>(random.below(ids_.size()))];
+    text_ = fmt::format("abort {}", id);
+    process_->scheduler.finish(id);
+    std::erase(ids_, id);
+    if (process_->scheduler.idle()) process_->tiers.manager().finish_loads();
+  }
+  /// One bit.
+  void damage(kvtest::Random& random) {
+    const auto bit = static_cast<std::byte>(1 << random.below(8));
+    const int where = random.below(4);
+    const auto& loads = process_->tiers.swapper().loads();
+    if (where < 2 && !loads.empty()) {
+      const BlockMove move = loads.front().moves.front();
+      text_ = fmt::format("block {} is damaged on its way to the device", move.device);
+      *static_cast<std::byte*>(process_->cache.block(1, move.device).v) ^= bit;
+    } else if (where < 3) {
+      const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
+      text_ = fmt::format("block {} of the host is damaged", id);
+      if (is_threaded) process_->tiers.settle();  // else the thread may be reading it
+      const auto block = process_->memory.block(id);
+      block[static_cast<size_t>(random.below(block.size()))] ^= bit;
+      is_hurt_ = true;
+    } else {
+      const auto size = static_cast<int64_t>(std::filesystem::file_size(path_));
+      text_ = "the file has no record";
+      if (size <= kPage) return;
+      const int64_t at = kPage + random.below(static_cast<size_t>(size - kPage));
+      text_ = fmt::format("byte {} of the file is damaged", at);
+      std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+      const int byte = file.seekg(at).get();
+      file.seekp(at).put(static_cast<char>(byte ^ std::to_integer<int>(bit)));
+      is_hurt_ = true;
+    }
+  }
+  /// What the host had is found, all of it if nothing was damaged.
+  void restart() {
+    text_ = "restart";
+    process_->tiers.flush(0);
+    const auto before = process_->in_host();
+    end();
+    start();
+    ++seen.restarts;
+    kvtest::require(is_hurt_ || process_->in_host() == before, "a block is not restored");
+    is_hurt_ = false;
+  }
+  /// Any of the writes under way is lost.
+  void cut(kvtest::Random& random) {
+    text_ = "power cut";
+    if (is_threaded) return;
+    kv::File::reaches_disk = [&](int64_t, std::span<const std::byte>) {
+      const bool is_lost = random.below(3) == 0;
+      seen.lost_writes += is_lost;
+      return !is_lost;
+    };
+    {
+      const kv::AtEnd none_is_lost{[] { kv::File::reaches_disk = nullptr; }};
+      process_->tiers.complete();
+      end();
+    }
+    start();
+    ++seen.cuts;
+    is_hurt_ = false;
+  }
+  void reset() {
+    text_ = "reset";
+    process_->tiers.settle();
+    kvtest::require(process_->scheduler.reset_prefix_cache(true), "a reset is refused");
+    process_->tiers.forget_file();
+    kvtest::require(process_->in_host().empty(), "the host keeps blocks");
+  }
+  void check() const {
+    process_->scheduler.check();
+    process_->tiers.manager().check();
+  }
+
+  kvtest::TempDir folder_;
+  std::filesystem::path path_ = folder_.path() / "blocks";
+  Prefixes prefixes_;
+  std::unique_ptr<Process> process_;
+  std::vector<int64_t> ids_;
+  int64_t next_ = 0;
+  bool is_hurt_ = false;  // a bit has flipped in the host or in the file since the start
+  std::string text_;
+};
+
+}  // namespace
+
+TEST_CASE("random operations: a request that reads a block reads K and V of its own tokens") {
+  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
+  const int64_t num_ops = kvtest::number_from("KV_RANDOM_OPS", kNumOps);
+  seen = {};
+  const auto report = kvtest::search<Run>(num_ops, 200, seed);
+  CHECK_MESSAGE(report.empty(), report);
+  if (num_ops < 10'000 || !report.empty()) return;
+  for (const int64_t count : {seen.hits, seen.restored, seen.restarts, seen.cuts, seen.lost_writes,
+                              seen.in_file, seen.to_host, seen.in_host, seen.to_device}) {
+    CHECK(count > num_ops / 10'000);
+  }
+}
