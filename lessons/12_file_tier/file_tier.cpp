@@ -51,7 +51,7 @@ void FileTier::restore() {
   pool_.get_new_blocks(ids);
   bool erased = false;
   for (int32_t record = 1; record < std::ssize(found); ++record) {
-    if (!found[static_cast<size_t>(record)] || restore_record(record)) continue;
+    if (found[static_cast<size_t>(record)] && restore_record(record)) continue;
     erased = true;
     if (!file_.erase(record)) {
       kv::user_error("record {} of the file is damaged and cannot be erased: {}", record,

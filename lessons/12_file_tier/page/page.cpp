@@ -235,11 +235,11 @@ std::string FileTierPage::cut_power(int num_writes, int lost) {
 
 /// The block of this name; 0 if there is none that can be damaged.
 int32_t FileTierPage::find(size_t shelf, const std::string& name) const {
-  const auto& cells = now_.shelves[shelf];
-  const auto found = std::ranges::find_if(cells, [&](const Cell& cell) {
-    return cell.name == name && !cell.sum.empty() && cell.state != viz::State::kEvicted;
-  });
-  return found == cells.end() ? 0 : static_cast<int32_t>(found - cells.begin()) + 1;
+  for (const auto& [id, sum] : now_.shelves[shelf].sums) {
+    const viz::ShelfBlock& block = now_.shelves[shelf].blocks[static_cast<size_t>(id)];
+    if (block.name == name && block.state != viz::State::kEvicted) return id;
+  }
+  return 0;
 }
 
 std::string FileTierPage::damage(const viz::Words& words) {
@@ -254,7 +254,7 @@ std::string FileTierPage::damage(const viz::Words& words) {
     const int byte = file.seekg(at).get();
     file.seekp(at).put(static_cast<char>(byte ^ std::to_integer<int>(kBit)));
   }
-  return tell("a bit of " + words[1].text + " flips", fmt::format("{} {}", kShelves[shelf], id));
+  return tell("a bit of " + words[1].text + " flips", viz::shelf_block_id(words[0].number, id));
 }
 
 /// What happened, and the damage that was found since this was called last, with its place.
@@ -275,7 +275,7 @@ std::string FileTierPage::tell(std::string what, std::string points_at) {
 std::vector<viz::Counter> FileTierPage::counters() const {
   const FileMetrics metrics = process_ ? process_->tiers.metrics() : FileMetrics{};
   const auto count = [&](viz::State state) {
-    return std::ranges::count(now_.shelves[kFile], state, &Cell::state);
+    return std::ranges::count(now_.shelves[kFile].blocks, state, &viz::ShelfBlock::state);
   };
   std::vector<viz::Counter> all{
       {"starts", num_starts_, "starts", "Processes so far that had this file."},

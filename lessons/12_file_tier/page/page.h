@@ -14,7 +14,7 @@
 
 #include "common/temp_folder.h"
 #include "lessons/12_file_tier/engine.h"
-#include "viz/drawing/parts.h"
+#include "viz/drawing/shelves.h"
 #include "viz/pool_page.h"
 
 namespace lesson12 {
@@ -34,23 +34,18 @@ struct Asked : viz::SequenceView {
   std::string doing = {};
 };
 
-/// A place for a block: on the device, in the host's memory, or a record of the file.
-struct Cell {
-  /// kInUse: a request has it. kReserved: it is being loaded, or written to the file. kCached: it
-  /// can be found. kEvicted: it is damaged.
-  viz::State state = viz::State::kFree;
-  int hue = -1;           // of the text that it is of
-  std::string name = {};  // "A2": of A's text the block after two others
-  std::string sum = {};   // the last digits of its checksum
-  std::string tip = {};
+/// The device's blocks, the host's, or the records of the file. kReserved: a block is being loaded,
+/// or written to the file. kEvicted: it is damaged.
+struct Shelf {
+  viz::ShelfBlocks blocks = {};              // none without power
+  std::map<int32_t, std::string> sums = {};  // the last digits of checksums, by id
 };
-enum Shelf : size_t { kDevice, kHost, kFile };
+enum : size_t { kDevice, kHost, kFile };
 inline const std::array<std::string, 3> kShelves{"device", "host", "file"};
 
 struct Shown {
   viz::NamedList<Asked> asked{"request", 6};
-  std::array<std::vector<Cell>, 3> shelves =
-      {};  // [Shelf][blocks], block 1 first; none without power
+  std::array<Shelf, 3> shelves = {};
   std::string reason = {}, points_at = {};
 };
 
@@ -98,10 +93,8 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
 
   // scene.cpp
   Shown look() override;
-  Cell named(uint64_t hash, viz::State state) const;
-  void look_at_host(std::vector<Cell>& cells) const;
-  void look_at_device(std::vector<Cell>& cells, const std::vector<Cell>& host) const;
-  void look_at_file(std::vector<Cell>& cells) const;
+  void look_at_memory(Shelf& device, Shelf& host) const;
+  void look_at_file(const Shelf& host, Shelf& shelf) const;
 
   std::optional<kv::TempFolder> folder_;
   std::filesystem::path path_;

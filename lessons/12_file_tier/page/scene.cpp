@@ -7,118 +7,11 @@
 #include "page.h"
 
 namespace lesson12 {
-namespace {
 
 using viz::Ink;
 using viz::paint;
 using viz::Place;
 using viz::State;
-
-constexpr float kHeading = 18, kGap = 8;
-constexpr const char* kTitles[] = {"the device", "the host's memory",
-                                   "the file: record i is block i of the host"};
-
-void add_sum(Cell& cell, uint64_t found, uint64_t wanted, const char* where) {
-  cell.sum = fmt::format("{:04x}", found & 0xFFFF);
-  cell.tip += fmt::format("\nchecksum of its bytes: {:016x}\n{}: {:016x}", found, where, wanted);
-  if (found != wanted) cell.state = State::kEvicted;
-}
-
-class Picture {
- public:
-  Picture(const Shown& before, const Shown& now, const viz::Room& room)
-      : before_(before), now_(now), scene_(room) {}
-
-  /// Requests above; below them the device, the host and the file.
-  viz::Scene drawn() {
-    const viz::Room room = scene_.room();
-    const float requests = 48, top = requests + kGap + 36;
-    const float legend = room.h - 18, pitch = (legend - top) / 3;
-    draw_requests({0, 0, room.w, requests});
-    for (size_t shelf = 0; shelf < 3; ++shelf) {
-      draw_shelf(shelf, {0, top + pitch * static_cast<float>(shelf), room.w, pitch - kGap});
-    }
-    draw_reason({0, requests + kGap, room.w, 32});
-    viz::legend(scene_, {0, legend, room.w, 18},
-                {{State::kInUse, "in use"},
-                 {State::kCached, "valid"},
-                 {State::kReserved, "on its way"},
-                 {State::kEvicted, "damaged"},
-                 {State::kFree, "empty"}});
-    scene_.lasts(0.8f);
-    return std::move(scene_);
-  }
-
- private:
-  void draw_requests(const Place& at) {
-    std::vector<viz::Chip> chips;
-    for (const Asked& asked : now_.asked) {
-      chips.push_back({.text = fmt::format("{} {}: {} tokens, {} found", asked.name, asked.doing,
-                                           asked.num_prompt + asked.generated, asked.num_found),
-                       .hue = asked.hue,
-                       .state = asked.is_there ? State::kInUse : State::kFree});
-    }
-    viz::chips(scene_, "request", at, chips);
-  }
-
-  void draw_shelf(size_t shelf, const Place& at) {
-    scene_.box(kShelves[shelf], at, paint(Ink::kPanel)).radius = 8;
-    viz::heading(scene_, fmt::format("{}/name", kShelves[shelf]),
-                 {at.x + 8, at.y + 3, at.w - 16, kHeading}, kTitles[shelf]);
-    const size_t most = std::max(now_.shelves[kDevice].size(), now_.shelves[kFile].size());
-    const float pitch = (at.w - 12) / static_cast<float>(most);
-    const float top = at.y + kHeading + 5;
-    for (size_t i = 0; i < now_.shelves[shelf].size(); ++i) {
-      cell(shelf, i,
-           {at.x + 8 + pitch * static_cast<float>(i), top, pitch - 4, at.bottom() - top - 6});
-    }
-  }
-
-  void cell(size_t shelf, size_t i, const Place& at) {
-    const Cell& of = now_.shelves[shelf][i];
-    const std::string id = fmt::format("{} {}", kShelves[shelf], i + 1);
-    viz::Shape& box = dress(scene_.box(id, at, {}), of.state, of.hue);
-    if (of.state == State::kEvicted) box.edged(paint(Ink::kError), 2);
-    if (of.name.empty()) return;
-    box.tip(of.tip).selecting(fmt::format("{} {}", kShelves[shelf], of.name));
-    if (at.h < 16 || viz::text_width(of.name, 9) > at.w - 4) return;
-    const bool has_sum = at.h >= 34 && viz::text_width("0000", 9) <= at.w - 4 && !of.sum.empty();
-    const float part = has_sum ? at.h / 2 : at.h;
-    scene_
-        .label(fmt::format("{}/name {}", id, of.name), {at.x + 2, at.y, at.w - 4, part}, of.name,
-               {.size = std::min(15.0f, 0.7f * part), .align = viz::Align::kCentre})
-        .comes_from(source(shelf, of.name));
-    if (!has_sum) return;
-    scene_.label(fmt::format("{}/sum {}", id, of.sum), {at.x + 2, at.y + part, at.w - 4, part - 2},
-                 of.sum, {.size = 11, .align = viz::Align::kCentre});
-  }
-
-  /// Where a block stood before that was not on this shelf.
-  std::string source(size_t shelf, const std::string& name) const {
-    for (const size_t from : {size_t{kHost}, size_t{kDevice}, size_t{kFile}}) {
-      const auto& cells = before_.shelves[from];
-      const auto found = std::ranges::find(cells, name, &Cell::name);
-      if (from == shelf || found == cells.end()) continue;
-      return fmt::format("{} {}", kShelves[from], found - cells.begin() + 1);
-    }
-    return "";
-  }
-
-  /// Near what it is about.
-  void draw_reason(const Place& at) {
-    if (now_.reason.empty()) return;
-    const float rest = std::max(at.w - viz::text_width(now_.reason, 13) - 20, 0.0f);
-    const viz::Shape* const target = scene_.find(now_.points_at);
-    const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);
-    viz::note(scene_, "note", {left, at.y, at.w - left, at.h}, now_.reason, now_.points_at);
-  }
-
-  const Shown& before_;
-  const Shown& now_;
-  viz::Scene scene_;
-};
-
-}  // namespace
 
 Shown FileTierPage::look() {
   for (Asked& asked : asked_) {
@@ -131,57 +24,48 @@ Shown FileTierPage::look() {
   Shown now{.asked = asked_,
             .reason = std::exchange(reason_, {}),
             .points_at = std::exchange(points_at_, {})};
-  if (process_) {  // without power there is nothing
-    now.shelves[kDevice].resize(static_cast<size_t>(settings_.device));
-    now.shelves[kHost].resize(static_cast<size_t>(settings_.host));
-    look_at_host(now.shelves[kHost]);
-    look_at_device(now.shelves[kDevice], now.shelves[kHost]);
-  }
-  now.shelves[kFile] = now.shelves[kHost];
-  now.shelves[kFile].resize(static_cast<size_t>(settings_.host));
-  look_at_file(now.shelves[kFile]);
+  if (process_) look_at_memory(now.shelves[kDevice], now.shelves[kHost]);
+  look_at_file(now.shelves[kHost], now.shelves[kFile]);
   return now;
 }
 
-Cell FileTierPage::named(uint64_t hash, State state) const {
-  const auto& [hue, name] = names_.at(hash);
-  return {
-      .state = state, .hue = hue, .name = name, .tip = fmt::format("{}, hash {:016x}", name, hash)};
+namespace {
+
+/// A block whose checksum was looked at.
+void add_sum(Shelf& shelf, int32_t id, uint64_t found, uint64_t wanted) {
+  viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(id)];
+  shelf.sums[id] = fmt::format("{:04x}", found & 0xFFFF);
+  block.tooltip =
+      fmt::format("\nchecksum of its bytes: {:016x}\nwhen it was computed: {:016x}", found, wanted);
+  if (found != wanted) block.state = State::kEvicted;
 }
 
-void FileTierPage::look_at_host(std::vector<Cell>& cells) const {
-  const BlockPool& pool = process_->tiers.manager().host();
-  for (int32_t id = 1; id <= pool.num_blocks(); ++id) {
-    const lesson06::CachedBlock* const block = pool.index().block(id);
-    if (block == nullptr) continue;
-    Cell& cell = cells[static_cast<size_t>(id - 1)];
-    cell = named(block->hash, pool.ref_cnt(id) > 0 ? State::kReserved : State::kCached);
-    add_sum(cell, checksum_of(process_->memory.block(id)),
-            process_->tiers.swapper().checksums()[id], "made by the device");
-  }
-}
+}  // namespace
 
-void FileTierPage::look_at_device(std::vector<Cell>& cells, const std::vector<Cell>& host) const {
+void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
+  const auto name_of = [&](const auto& content) { return names_.at(content.hash); };
   const HostTierManager& manager = process_->tiers.manager();
-  const auto at = [&](int32_t id) -> Cell& { return cells[static_cast<size_t>(id - 1)]; };
-  for (int32_t id = 1; id <= manager.pool().num_blocks(); ++id) {
-    const lesson06::CachedBlock* const block = manager.pool().index().block(id);
-    const State state = manager.pool().ref_cnt(id) > 0 ? State::kInUse : State::kFree;
-    at(id).state = state;
-    if (block == nullptr) continue;
-    at(id) = named(block->hash, state == State::kFree ? State::kCached : state);
+  const CheckedSwapper& swapper = process_->tiers.swapper();
+  device.blocks = viz::shelf_blocks(manager.pool(), name_of);
+  host.blocks = viz::shelf_blocks(manager.host(), name_of);
+  for (int32_t id = 1; id < std::ssize(host.blocks); ++id) {
+    viz::ShelfBlock& block = host.blocks[static_cast<size_t>(id)];
+    if (!block.cached) continue;
+    if (block.state == State::kInUse) block.state = State::kReserved;
+    add_sum(host, id, checksum_of(process_->memory.block(id)), swapper.checksums()[id]);
   }
-  for (const CheckedSwapper::Load& load : process_->tiers.swapper().loads()) {
+  for (const CheckedSwapper::Load& load : swapper.loads()) {
     for (const BlockMove& move : load.moves) {
-      at(move.device) = host[static_cast<size_t>(move.host - 1)];
-      at(move.device).state = State::kReserved;
+      viz::ShelfBlock& block = device.blocks[static_cast<size_t>(move.device)];
+      block = host.blocks[static_cast<size_t>(move.host)];
+      block.state = State::kReserved;
+      device.sums[move.device] = host.sums[move.host];
     }
   }
 }
 
-/// What stands on the disk. `cells` are the host's: a block that is to be written is shown below
-/// itself.
-void FileTierPage::look_at_file(std::vector<Cell>& cells) const {
+/// What stands on the disk. Below a block that is to be written it is shown, too.
+void FileTierPage::look_at_file(const Shelf& host, Shelf& shelf) const {
   std::ifstream in(path_, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const auto bytes = std::as_bytes(std::span(text));
@@ -189,23 +73,93 @@ void FileTierPage::look_at_file(std::vector<Cell>& cells) const {
   const auto part = [&](int64_t at, int64_t size) {
     return bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
   };
-  for (int32_t record = 1; record <= std::ssize(cells); ++record) {
-    Cell& cell = cells[static_cast<size_t>(record - 1)];
-    const bool is_to_come = cell.state == State::kReserved;
-    if (!is_to_come) cell = {};
-    cell.sum.clear();
+  shelf.blocks.resize(static_cast<size_t>(settings_.host) + 1);
+  for (int32_t record = 1; record <= settings_.host; ++record) {
+    const auto i = static_cast<size_t>(record);
+    viz::ShelfBlock& block = shelf.blocks[i];
+    if (process_ && host.blocks[i].state == State::kReserved) {
+      block = {.state = State::kReserved, .hue = host.blocks[i].hue, .name = host.blocks[i].name};
+    }
     if (layout.end_of(record) > std::ssize(bytes)) continue;
     const auto header =
         decode_record_header(part(layout.begin_of(record), layout.header_bytes), kShape.block_size);
-    if (!header || (is_to_come && names_.at(header->key.hash).second != cell.name)) continue;
-    cell = named(header->key.hash, State::kCached);
-    add_sum(cell, checksum_of(part(layout.content_of(record), layout.content_bytes)),
-            header->content_checksum, "in its header");
+    if (!header) continue;
+    const auto& [hue, name] = names_.at(header->key.hash);
+    if (block.state == State::kReserved && block.name != name) continue;
+    block = {.state = State::kCached, .hue = hue, .name = name};
+    add_sum(shelf, record, checksum_of(part(layout.content_of(record), layout.content_bytes)),
+            header->content_checksum);
   }
 }
 
+namespace {
+
+/// Where a block stood before that was not on this shelf.
+std::string source(const Shown& before, int shelf, const std::string& name) {
+  for (const int from : {1, 0, 2}) {
+    const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(from)].blocks;
+    const auto found = std::ranges::find(blocks, name, &viz::ShelfBlock::name);
+    if (from == shelf || found == blocks.end()) continue;
+    return viz::shelf_block_id(from, static_cast<int32_t>(found - blocks.begin()));
+  }
+  return "";
+}
+
+/// Adds to a block what no other page has: its checksum, where it came from, and damage.
+void finish(viz::Scene& scene, const Shown& before, int shelf, int32_t id, const Shelf& of) {
+  const viz::ShelfBlock& block = of.blocks[static_cast<size_t>(id)];
+  const std::string box = viz::shelf_block_id(shelf, id);
+  if (block.name.empty()) return;
+  scene.find(box)->selecting(
+      fmt::format("{} {}", kShelves[static_cast<size_t>(shelf)], block.name));
+  if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2);
+  viz::Shape* const name = scene.find(box + "/name " + block.name);
+  if (name != nullptr) name->comes_from(source(before, shelf, block.name));
+  const Place at = scene.find(box)->at;
+  const auto sum = of.sums.find(id);
+  if (sum == of.sums.end() || at.h < 48 || viz::text_width("0000", 9) > at.w - 4) return;
+  scene.label(box + "/sum " + sum->second, {at.x + 2, at.bottom() - 14, at.w - 4, 12}, sum->second,
+              {.size = 10, .align = viz::Align::kCentre});
+}
+
+}  // namespace
+
+/// Requests above; below them the device, the host and the file.
 viz::Scene FileTierPage::scene(const viz::Room& room) {
-  return Picture(before_, now_, room).drawn();
+  constexpr float kGap = 8, kRequests = 48, kTop = kRequests + kGap + 36;
+  viz::Scene scene(room);
+  std::vector<viz::Chip> chips;
+  for (const Asked& asked : now_.asked) {
+    chips.push_back({.text = fmt::format("{} {}: {} tokens, {} found", asked.name, asked.doing,
+                                         asked.num_prompt + asked.generated, asked.num_found),
+                     .hue = asked.hue,
+                     .state = asked.is_there ? State::kInUse : State::kFree});
+  }
+  viz::chips(scene, "request", {0, 0, room.w, kRequests}, chips);
+  const float legend = room.h - 18, pitch = (legend - kTop) / 3;
+  const char* const titles[] = {"the device", "the host's memory",
+                                "the file: record i is block i of the host"};
+  for (int i = 0; i < 3; ++i) {
+    const Shelf& shelf = now_.shelves[static_cast<size_t>(i)];
+    const Place at{0, kTop + pitch * static_cast<float>(i), room.w, pitch - kGap};
+    viz::shelf(scene, i, titles[i], shelf.blocks, at);
+    for (int32_t id = 1; id < std::ssize(shelf.blocks); ++id) finish(scene, before_, i, id, shelf);
+  }
+  if (!now_.reason.empty()) {  // near what it is about
+    const float rest = std::max(room.w - viz::text_width(now_.reason, 13) - 20, 0.0f);
+    const viz::Shape* const target = scene.find(now_.points_at);
+    const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);
+    viz::note(scene, "note", {left, kRequests + kGap, room.w - left, 32}, now_.reason,
+              now_.points_at);
+  }
+  viz::legend(scene, {0, legend, room.w, 18},
+              {{State::kInUse, "in use"},
+               {State::kCached, "valid"},
+               {State::kReserved, "on its way"},
+               {State::kEvicted, "damaged"},
+               {State::kFree, "empty"}});
+  scene.lasts(0.8f);
+  return scene;
 }
 
 }  // namespace lesson12

@@ -202,6 +202,25 @@ TEST_CASE_FIXTURE(InFolder, "damage in the file is found by the start, and never
   CHECK(again.metrics.num_restored == 1);
 }
 
+TEST_CASE_FIXTURE(InFolder, "a record whose header is damaged never comes back") {
+  int32_t host = 0;
+  {
+    Places places(path());
+    host = places.offload(1, 10);
+    places.complete();
+  }
+  const auto flip = [&] {
+    auto bytes = lesson12_test::bytes_of(path());
+    const FileLayout layout({.fingerprint = 12, .block_size = kBlockSize, .bytes_per_block = 256});
+    flip_bit(bytes[static_cast<size_t>(layout.begin_of(host)) + 33]);  // its hash
+    lesson12_test::put_bytes(path(), bytes);
+  };
+  flip();
+  CHECK(Places(path()).metrics.num_restored == 0);
+  flip();  // the header is as it was, but for its name
+  CHECK(Places(path()).metrics.num_restored == 0);
+}
+
 TEST_CASE_FIXTURE(InFolder, "of two records with one content one is kept, and the other erased") {
   {
     Places places(path());

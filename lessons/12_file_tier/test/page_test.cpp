@@ -19,12 +19,12 @@ struct Fixture : kvtest::PageFixture {
 
   /// Three blocks of A in the host, and in no record.
   void offload_a() { run({"submit A 12 1", "pass 4"}); }
-  /// The place on a shelf in which this block is: "host 14".
+  /// The place on a shelf in which this block is: "1/block 14".
   std::string place_of(const std::string& shelf, const std::string& name) {
     const viz::Scene scene = picture();
     for (const viz::Shape& one : scene.shapes()) {
-      if (one.id.starts_with(shelf + " ") && one.id.ends_with("/name " + name)) {
-        return one.id.substr(0, one.id.find('/'));
+      if (one.id.starts_with(shelf + "/") && one.id.ends_with("/name " + name)) {
+        return one.id.substr(0, one.id.find("/name"));
       }
     }
     return "";
@@ -38,12 +38,12 @@ TEST_CASE_FIXTURE(Fixture,
   offload_a();
   CHECK(value("unsaved") == 3);
   CHECK(value("valid") == 0);
-  CHECK(shape(picture(), place_of("host", "A0")).pattern == viz::Pattern::kHatched);
+  CHECK(shape(picture(), place_of("1", "A0")).pattern == viz::Pattern::kHatched);
   run("write");
   CHECK(value("unsaved") == 0);
   CHECK(value("valid") == 3);
-  const std::string host = place_of("host", "A2"), file = place_of("file", "A2");
-  CHECK(host.substr(host.find(' ')) == file.substr(file.find(' ')));
+  const std::string host = place_of("1", "A2"), file = place_of("2", "A2");
+  CHECK(host.substr(1) == file.substr(1));
   run({"restart", "submit A 12 1", "pass 3"});
   CHECK(value("restored") == 3);
   CHECK(value("A.found") == 8);  // the last token is always computed
@@ -85,9 +85,9 @@ TEST_CASE_FIXTURE(Fixture, "a content that never reached the disk is told by its
 TEST_CASE_FIXTURE(Fixture, "damage is found, and named with its place") {
   offload_a();
   run("damage host A1");
-  CHECK(shape(picture(), place_of("host", "A1")).pattern == viz::Pattern::kCrossed);
+  CHECK(shape(picture(), place_of("1", "A1")).pattern == viz::Pattern::kCrossed);
   CHECK(run("write").find("on the way to the host: 1 block lost") != std::string::npos);
-  CHECK(place_of("host", "A1").empty());
+  CHECK(place_of("1", "A1").empty());
   run({"restart", "damage host A0", "submit A 12 1", "pass"});
   CHECK(run("pass").find("in the host's memory") != std::string::npos);
   CHECK(value("A.found") == 0);
