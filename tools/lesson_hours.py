@@ -19,10 +19,10 @@ def minutes(folder):
 
 
 def lines(folder):
-    count = 0
-    for step in Lesson(folder).steps:
+    count, lesson = 0, Lesson(folder)
+    for step in lesson.steps:
         for function in step.functions:
-            source = (folder / function.file).read_text(encoding="utf-8")
+            source = lesson.own(function.file)
             _, body, close = function.span(source)
             count += source[body:close].count("\n")
     return count

@@ -10,9 +10,8 @@
 
 namespace lesson03 {
 
-/// Registers sequences, extends them, and frees them. Every used block belongs to exactly one
-/// table. A sequence's number is never given again, so an old number is an unknown one, not another
-/// sequence. Unknown numbers throw std::out_of_range that names them; nothing has changed then.
+/// Every used block belongs to exactly one table. A sequence's number is never given again. Unknown
+/// numbers throw std::out_of_range that names them; nothing has changed then.
 class BlockManager {
  public:
   /// Throws std::invalid_argument unless both are at least 1.
@@ -28,10 +27,8 @@ class BlockManager {
   const BlockTable& table(int seq) const;
   const BlockPool& pool() const { return pool_; }
   int block_size() const { return block_size_; }
-  /// Ascending.
-  const std::map<int, BlockTable>& tables() const { return tables_; }
-  /// Tokens that have a slot, over all sequences.
-  int64_t num_tokens() const;
+  const std::map<int, BlockTable>& tables() const { return tables_; }  // ascending
+  int64_t num_tokens() const;  // that have a slot, over all sequences
 
  private:
   int block_size_;

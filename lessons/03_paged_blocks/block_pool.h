@@ -25,8 +25,7 @@ class BlockPool {
   /// Gives a block back. Throws std::out_of_range for an unknown id and std::logic_error for one
   /// that is free already, naming it; nothing has changed then.
   void free(int32_t id);
-  /// Throws std::out_of_range for an unknown id.
-  bool is_used(int32_t id) const;
+  bool is_used(int32_t id) const;  // throws std::out_of_range for an unknown id
 
  private:
   std::vector<int32_t> free_;  // the stack; its top is the back

@@ -31,9 +31,9 @@ int BlockTable::last_block_fill() const {
 
 int BlockTable::blocks_to_extend(int num_tokens) const {
   if (num_tokens < 0 || num_tokens > std::numeric_limits<int>::max() - num_tokens_) {
-    throw std::invalid_argument(fmt::format("BlockTable: {} tokens more than {}, wanted 0 to {}",
-                                            num_tokens, num_tokens_,
-                                            std::numeric_limits<int>::max() - num_tokens_));
+    throw std::invalid_argument(
+        fmt::format("BlockTable: {} tokens more than {}, wanted 0 or more, and an int", num_tokens,
+                    num_tokens_));
   }
   return blocks_for(num_tokens_ + num_tokens, block_size_) - num_blocks();
 }
@@ -55,11 +55,7 @@ void BlockTable::reserve(size_t num_blocks) {
 }
 
 void BlockTable::replace(int index, int32_t block_id) {
-  if (index < 0 || index >= num_blocks()) {
-    throw std::out_of_range(fmt::format(
-        "BlockTable: there is no logical block {}, the table has {}", index, num_blocks()));
-  }
-  block_ids_[static_cast<size_t>(index)] = block_id;
+  block_ids_.at(static_cast<size_t>(index)) = block_id;
 }
 
 std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables) {

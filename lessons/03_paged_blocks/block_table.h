@@ -1,8 +1,7 @@
 #pragma once
 
-// The page table of one sequence: which block holds its tokens 0 .. block_size - 1, which the next
-// block_size, and so on; and what a pass tells the kernels about the tables of its sequences.
-// Source: vLLM's BlockTable (v0.22.1: vllm/v1/worker/block_table.py).
+// The page table of one sequence: which block holds which of its tokens; and what a pass tells the
+// kernels about it. Source: vLLM's BlockTable (v0.22.1: vllm/v1/worker/block_table.py).
 
 #include <cstdint>
 #include <span>
@@ -34,19 +33,17 @@ class BlockTable {
   /// token that has no slot.
   int64_t slot(int token) const;
 
-  /// Slots of the last block that are taken: 1 .. block_size, as a full block is full; 0 only for
-  /// an empty table.
+  /// Slots of the last block that are taken: 1 .. block_size, or 0 for an empty table.
   int last_block_fill() const;
   /// How many blocks more num_tokens more tokens need. Throws std::invalid_argument for fewer than
   /// none, and for more tokens than an int counts.
   int blocks_to_extend(int num_tokens) const;
-  /// num_tokens more tokens. `new_blocks` are the blocks_to_extend() that they need. Throws
-  /// std::invalid_argument for another number of them, and as blocks_to_extend() does; nothing has
-  /// changed then.
+  /// num_tokens more tokens. `new_blocks` are the blocks_to_extend() that they need. Throws as that
+  /// does, and for another number of blocks; nothing has changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
   /// Room for at least num_blocks blocks: up to there extend() allocates no memory.
   void reserve(size_t num_blocks);
-  /// Points logical block `index` at another block. What the block held is the caller's to move.
+  /// Points logical block `index` at another block. Throws std::out_of_range if it is not there.
   void replace(int index, int32_t block_id);
 
  private:

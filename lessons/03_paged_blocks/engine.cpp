@@ -12,15 +12,11 @@
 namespace lesson03 {
 
 void check(const PagedOptions& options) {
-  constexpr int kMaxBlockSize = 256;
   const int size = options.block_size;
-  if (size < 1 || size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error("block size {}: wanted a power of two from 1 to {}", size, kMaxBlockSize);
+  if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
+    kv::user_error("block size {}: wanted a power of two from 1 to 256", size);
   }
-  if (options.num_blocks < 0) {
-    kv::user_error("num_blocks {}: wanted at least 1, or 0 for as many as needed",
-                   options.num_blocks);
-  }
+  if (options.num_blocks < 0) kv::user_error("num_blocks {}: wanted 0 or more", options.num_blocks);
 }
 
 int num_blocks_for(int64_t needed, const PagedOptions& options) {
@@ -30,9 +26,7 @@ int num_blocks_for(int64_t needed, const PagedOptions& options) {
         kv::count_of(needed, "block"), kv::count_of(options.block_size, "token"),
         options.num_blocks);
   }
-  if (needed >= INT32_MAX) {
-    kv::user_error("the requests need {} blocks, more than can be numbered", needed);
-  }
+  if (needed >= INT32_MAX) kv::user_error("{} blocks are more than can be numbered", needed);
   return options.num_blocks > 0 ? options.num_blocks
                                 : static_cast<int>(std::max<int64_t>(needed, 1));
 }
@@ -113,8 +107,7 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.emplace(num_blocks, options_.block_size);
 }
 
-/// The tokens that are known and not computed: first the prompts, afterwards one of each. They get
-/// slots.
+/// The tokens that are known and not computed: first the prompts, then one of each, with slots.
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;

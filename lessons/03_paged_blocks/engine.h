@@ -1,7 +1,7 @@
 #pragma once
 
 // Generation with a paged cache: a sequence takes a block when it needs one, and gives all of them
-// back when it ends. Attention copies each sequence's K and V together first.
+// back when it ends.
 
 #include <cstdint>
 #include <memory>
@@ -26,8 +26,7 @@ struct PagedOptions {
   kv::EngineOptions engine{};
 };
 
-/// Throws UserError for a block size that is no power of two up to 256, or a negative number of
-/// blocks.
+/// Throws UserError for options that make no sense.
 void check(const PagedOptions& options);
 
 /// Blocks that the requests fill together when each has reached its end.
@@ -38,9 +37,7 @@ int64_t blocks_needed(std::span<const kv::Request> requests, int block_size);
 int num_blocks_for(int64_t needed, const PagedOptions& options);
 
 /// The first way to attend over blocks: gather each sequence's K and V, then call lesson 02's
-/// kernel, which knows nothing of blocks. Right, simple, and three times the traffic: rows are
-/// read, written, and read again. Borrows the cache. A pass is set_tables(), then the model's
-/// forward().
+/// kernel. Right, simple, and three times the traffic. Borrows the cache.
 class GatheredAttention : public kv::Attention {
  public:
   GatheredAttention(const kv::ModelConfig& config, PagedKvCache& cache)
@@ -67,32 +64,26 @@ class GatheredAttention : public kv::Attention {
   lesson02::DecodeAttentionArgs attend_;
 };
 
-/// All requests run together. The pool has options.num_blocks blocks, or as many as the requests of
-/// a generate() need; the memory is kept for the next generate() of the same size. After a
+/// All requests run together. The memory is kept for the next generate() of the same size. After a
 /// generate(), also one that throws, every block is free.
 class PagedEngine : public kv::Engine {
  public:
-  /// Throws UserError for a block size that is no power of two up to 256.
   PagedEngine(kv::Model& model, const PagedOptions& options) : model_(&model), options_(options) {
     check(options);
   }
 
-  /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
-  /// max_seq_len or the requests together need more blocks than the pool has.
+  /// Throws UserError, with both numbers, before anything is computed, if the requests do not fit.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
   int64_t slots_to_start(std::span<const kv::Request> requests) const override {
     return blocks_needed(requests, options_.block_size) * options_.block_size;
   }
 
-  // Of the running or the last generate(); null before the first. May be read inside a token
-  // callback.
+  // Null before the first generate(). May be read inside a token callback.
   PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
   /// The manager's number of a request of the running generate(); -1 if it has none any more.
-  int sequence_of(size_t request) const {
-    return request < sequences_.size() ? sequences_[request] : -1;
-  }
+  int sequence_of(size_t request) const { return sequences_.at(request); }
 
  private:
   void make_cache(std::span<const kv::Request> requests);

@@ -6,11 +6,8 @@
 #include "common/parallel.h"
 
 namespace lesson03 {
-namespace {
 
-constexpr int64_t kRowsWorthAThread = 16;
-
-}  // namespace
+static constexpr int64_t kRowsWorthAThread = 16;
 
 void write_kv_cpu(const WriteKvArgs& args) {
   const int64_t width = args.cache.row_width();

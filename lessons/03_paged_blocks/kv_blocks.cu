@@ -1,8 +1,5 @@
 // The CUDA twins of write_kv and gather_kv. write_kv is lesson 02's append_kv, but a row goes where
-// the slot mapping says. gather_kv reads K and V of every token once and writes them once, and the
-// attention that follows reads them a second time: that is what gathering costs. Both are launched
-// early (programmatic dependent launch, kernels/launch.cuh): their CTAs are on the chip when the
-// kernel before them ends.
+// the slot mapping says. gather_kv reads K and V of every token once and writes them once.
 
 #include "kv_blocks.h"
 

@@ -1,8 +1,7 @@
 #pragma once
 
-// One layer of a paged cache as a kernel sees it, plain pointers and sizes; where a slot's rows are
-// in it; and the two ops that move rows: into their slots, and out of them in token order, for a
-// kernel that knows nothing of blocks. Sources: vLLM's reshape_and_cache_flash and
+// One layer of a paged cache as a kernel sees it, and the two ops that move rows: into their slots,
+// and out of them in token order. Sources: vLLM's reshape_and_cache_flash and
 // gather_and_maybe_dequant_cache (v0.22.1: csrc/cache_kernels.cu).
 
 #include <cstdint>
@@ -12,13 +11,10 @@
 
 namespace lesson03 {
 
-/// A slot that means "do not write" (vLLM: the padding value of slot_mapping).
-inline constexpr int64_t kNoSlot = -1;
+inline constexpr int64_t kNoSlot = -1;  // do not write (vLLM: the padding of slot_mapping)
 
 /// K and V of one layer: rows of [num_kv_heads, head_dim], in activation dtype. Block b begins at
-/// row b * block_stride. Normally that is row b * block_size, so that the slot block_id *
-/// block_size + offset is the row of its token. In a debug pool rows of NaN lie between the blocks:
-/// a kernel that reads or writes beside a block is found out (PagedKvCache).
+/// row b * block_stride, which is row b * block_size except in a debug pool (PagedKvCache).
 struct KvBlocks {
   void* k = nullptr;  // row 0 of block 0: [block_size, num_kv_heads, head_dim], and so on
   void* v = nullptr;
@@ -34,19 +30,16 @@ struct KvBlocks {
   KV_HOST_DEVICE int64_t element(int64_t block_id, int offset) const {
     return (block_id * block_stride + offset) * row_width();
   }
-  /// True if the cache has this slot.
   KV_HOST_DEVICE bool has_slot(int64_t slot) const {
     return slot >= 0 && slot < int64_t{num_blocks} * block_size;
   }
 };
 
-/// The row of K in slot (block_id, offset): [num_kv_heads, head_dim]. T is the activation type.
+/// The row of K, or of V, in slot (block_id, offset): [num_kv_heads, head_dim] activations.
 template <class T>
 KV_HOST_DEVICE inline T* k_row(const KvBlocks& cache, int64_t block_id, int offset) {
   return static_cast<T*>(cache.k) + cache.element(block_id, offset);
 }
-
-/// The row of V in slot (block_id, offset).
 template <class T>
 KV_HOST_DEVICE inline T* v_row(const KvBlocks& cache, int64_t block_id, int offset) {
   return static_cast<T*>(cache.v) + cache.element(block_id, offset);

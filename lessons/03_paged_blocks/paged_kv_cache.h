@@ -14,10 +14,9 @@ namespace lesson03 {
 /// activation_dtype(device). A block id means the same block in every layer.
 class PagedKvCache {
  public:
-  /// Allocates everything at once: throws DeviceError if the memory cannot be had. num_blocks and
-  /// block_size are at least 1. With `guard_rows` it is a debug pool: guard_rows rows of all bits
-  /// set, which is NaN, lie before, between and after the blocks. A kernel that reads one gives
-  /// NaN; one that writes there is found by looking at the guards afterwards.
+  /// Throws DeviceError if the memory cannot be had. num_blocks and block_size are at least 1. With
+  /// `guard_rows` it is a debug pool: guard_rows rows of all bits set, which is NaN, lie before,
+  /// between and after the blocks, so that a kernel that reads or writes beside a block is found.
   PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
                int block_size, int guard_rows = 0)
       : num_layers_(config.num_layers),
@@ -61,17 +60,14 @@ class PagedKvCache {
     return {static_cast<std::byte*>(first_layer_.k) + at,
             static_cast<std::byte*>(first_layer_.v) + at};
   }
-  /// Sets every byte of K and V, but no guard, in order with the stream's other work. A new cache
-  /// holds anything.
+
+  /// Sets every byte of K and V, but no guard. A new cache holds anything.
   void fill(int byte, const kv::Stream& stream) {
-    const int pieces = guard_rows() > 0 ? num_blocks() : 1;  // else a layer's blocks are one piece
-    const auto bytes =
-        static_cast<size_t>(int64_t{num_blocks() / pieces} * block_size() * row_bytes_);
-    for (int layer = 0; layer < num_layers_; ++layer) {
-      for (int32_t id = 0; id < pieces; ++id) {
-        kv::fill_bytes(block(layer, id).k, byte, bytes, stream);
-        kv::fill_bytes(block(layer, id).v, byte, bytes, stream);
-      }
+    const int pieces = guard_rows() > 0 ? num_layers_ * num_blocks() : 1;  // else one for all
+    const auto bytes = static_cast<size_t>(bytes_reserved() / 2 / pieces);
+    for (int32_t id = 0; id < pieces; ++id) {
+      kv::fill_bytes(block(0, id).k, byte, bytes, stream);
+      kv::fill_bytes(block(0, id).v, byte, bytes, stream);
     }
   }
 

@@ -36,7 +36,7 @@ struct ComputedBlocks {
 inline const ComputedBlocks kNone;
 
 /// Requests that were looked up and began, their tokens, and the tokens that were found. Source:
-/// vLLM's PrefixCacheStats and CachingMetrics (v0.22.1: vllm/v1/metrics/stats.py).
+/// vLLM's PrefixCacheStats (v0.22.1: vllm/v1/metrics/stats.py).
 struct PrefixCacheStats {
   int64_t requests = 0, queries = 0, hits = 0;
   double hit_rate() const {
@@ -44,24 +44,9 @@ struct PrefixCacheStats {
   }
 };
 
-/// The statistics of the last `max_requests` requests: older ones no longer move the hit rate.
-class CachingMetrics {
- public:
-  /// Throws std::invalid_argument unless max_requests is at least 1.
-  explicit CachingMetrics(int max_requests);
-  const PrefixCacheStats& recent() const { return recent_; }
-  void observe(int queries, int hits);
-
- private:
-  std::vector<PrefixCacheStats> window_;  // a ring of single requests, the oldest at next_
-  size_t next_ = 0;
-  PrefixCacheStats recent_;
-};
-
 struct CacheManagerOptions {
   BlockHasher hasher = {};
-  bool caching = true;             // false: no block can be found
-  int max_recent_requests = 1000;  // of the statistics, at least 1
+  bool caching = true;  // false: no block can be found
   /// Capacity reserved for each block table, in blocks, so that a growing request never allocates.
   /// 0 reserves nothing.
   int max_blocks_per_request = 0;
@@ -77,18 +62,14 @@ class KvCacheManager {
   /// The longest run of full blocks that `tokens` begins with and the cache has, but never the last
   /// token: it has to run to give logits. `hashes` are the request's, here and in cache_blocks():
   /// those that are missing are made. Read-only: allocate_slots() takes the references.
-  /// `skip_reading`: nothing is found, but what the request computes can be found by others.
-  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
-                                     bool skip_reading = false) const;
+  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const;
 
   /// Slots for num_new_tokens more tokens of a request. One that holds nothing yet begins with
   /// `computed`, which was looked up since anything else changed. Returns the new blocks, which the
   /// next call overwrites. No value: too few blocks are free, hits on free ones counted, and
-  /// nothing has changed, the order of the free blocks included. `must_fit`, if it is more: so many
-  /// tokens of a new request must fit what is free, though only num_new_tokens get their slots now.
+  /// nothing has changed, the order of the free blocks included.
   std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
-                                                         const ComputedBlocks& computed = kNone,
-                                                         int must_fit = 0);
+                                                         const ComputedBlocks& computed = kNone);
 
   /// K and V of the first num_computed of the request's tokens are written: blocks that are full of
   /// them can be found from now on.
@@ -106,47 +87,35 @@ class KvCacheManager {
   bool holds(int64_t id) const { return requests_.contains(id); }
   const BlockTable& table(int64_t id) const;
   const CachePool& pool() const { return *pool_; }
-  int block_size() const { return block_size_; }
+  int block_size() const { return pool_->block_size(); }
   /// Blocks that a request of num_tokens tokens holds at most at once.
   int64_t max_blocks(int64_t num_tokens) const;
   /// Free blocks that a request takes if it begins with `computed` and gets slots for
   /// num_new_tokens more: new blocks, and hits on blocks that no request holds.
   int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const;
   int64_t num_slots_used() const;  // that hold a token; a shared block's count once
-  /// Of the last requests that began with a lookup.
-  const PrefixCacheStats& prefix_cache_stats() const { return metrics_.recent(); }
+  /// Since the last reset.
+  const PrefixCacheStats& prefix_cache_stats() const { return stats_; }
   /// Throws std::logic_error unless the pool is sound, every table has just the blocks that its
   /// tokens fill, and every ref_cnt is the number of tables that hold the block.
   void check() const;
 
- protected:
+ private:
   struct Request {
     BlockTable table;
     PrefixChain chain;
   };
-  Request& held(int64_t id);  // by a request that holds blocks
-  /// A request begins with `computed`, and its table has room for so many blocks more. The
-  /// references are still to be taken.
-  BlockTable& add(int64_t id, Request request, const ComputedBlocks& computed, int num_new_blocks);
-  /// How many tables hold each block. Throws std::logic_error for a table of another size than its
-  /// tokens fill.
-  std::unordered_map<int32_t, int> count_tables() const;
   /// Of the block after the chain; `tokens` and `hashes` are the request's.
   BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
                     const BlockHashes& hashes) const;
-  /// A block that is full can be found from now on.
-  PrefixId publish(int32_t block, const BlockKey& key);
+  BlockTable& add(int64_t id, const ComputedBlocks& computed, int num_new_tokens);
+  std::span<const int32_t> grow(BlockTable& table, int num_tokens);
 
   CachePool* pool_;
   std::vector<int32_t> new_blocks_;  // [pool's num_blocks], of which a call uses the first ones
-
- private:
-  std::span<const int32_t> grow(BlockTable& table, int num_tokens, int num_blocks);
-
-  int block_size_;
   CacheManagerOptions options_;
   std::unordered_map<int64_t, Request> requests_;
-  CachingMetrics metrics_;
+  PrefixCacheStats stats_;
 };
 
 }  // namespace lesson06

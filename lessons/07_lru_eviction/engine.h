@@ -36,7 +36,7 @@ class CachingEngine : public kv::Engine {
   const std::vector<int>& num_cached_tokens() const { return engine_.num_cached_tokens(); }
   const KvCacheManager* manager() const { return engine_.manager(); }
   /// Null before the first generate().
-  BlockPool* pool() { return pool_; }
+  BlockPool* pool() const { return pool_; }
 
  private:
   BlockPool* pool_ = nullptr;  // engine_ owns it

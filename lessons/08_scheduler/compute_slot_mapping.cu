@@ -1,6 +1,5 @@
 // The CUDA twin of compute_slot_mapping. It saves the host's loop over all rows, and the copy of
-// its result. It is launched the plain way, after all work before it: once in a pass that reads
-// slots, and a pass of decodes on the fast path reads none (serving_attention.h).
+// its result. It is launched the plain way, after all work before it.
 
 #include "compute_slot_mapping.h"
 

@@ -24,8 +24,7 @@ struct ComputeSlotMappingArgs {
   int64_t* slot_mapping = nullptr;  // out: [num_rows]
 };
 
-/// The slot of a row that is sequence `seq`'s: for both twins, and for those of lesson 10. (static:
-/// with --mine a program has the learner's and this one.)
+/// The slot of a row of sequence `seq`, for both twins. (static: with --mine a program has two.)
 KV_HOST_DEVICE static inline int64_t slot_of_row(const ComputeSlotMappingArgs& args, int seq,
                                                  int row) {
   const int32_t* const table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;

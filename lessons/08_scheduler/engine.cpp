@@ -1,8 +1,36 @@
 #include "engine.h"
 
 #include <utility>
+#include <vector>
+
+#include "common/error.h"
 
 namespace lesson08 {
+
+const ServeOptions& checked(const PagedOptions& options, const ServeOptions& serve) {
+  lesson03::check(options);
+  check(serve.scheduler);
+  if (serve.pad_decodes_to < 1) {
+    kv::user_error("pad_decodes_to {}: wanted at least 1", serve.pad_decodes_to);
+  }
+  return serve;
+}
+
+void watch(BlockPool& pool, const lesson07::EventSink& sink) {
+  pool.set_event_sink(sink);
+  if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
+}
+
+BlockTable padding_table(int block_size) {
+  BlockTable table(block_size);
+  table.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
+  return table;
+}
+
+int pool_size(std::span<const kv::Request> requests, const PagedOptions& options) {
+  if (options.num_blocks > 0) return options.num_blocks;
+  return lesson03::num_blocks_for(lesson03::blocks_needed(requests, options.block_size), options);
+}
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
     : model_(model),
@@ -18,16 +46,14 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       scheduler_(manager_, serve.scheduler),
       chooser_(model, serve.choose_on_device),
       padding_(padding_table(options.block_size)) {
-  pool_.set_event_sink(serve.on_cache_event);
+  watch(pool_, serve.on_cache_event);
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
   kv::check_request(request, id, model_.config());
   kv::check_seq_len_limit(request, id, max_seq_len_);
   chooser_.check(id, request);
-  if (request.max_tokens > 0) {
-    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-  }
+  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
 }
 
 void Server::submit(int64_t id, const kv::Request& request, RequestOptions options) {
@@ -56,15 +82,14 @@ StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
 
 ServingEngine::ServingEngine(kv::Model& model, const PagedOptions& options,
                              const ServeOptions& serve)
-    : EngineOf(
-          model, options, serve,
-          [=, &model](std::span<const kv::Request> requests) {
-            return pool_size(lesson03::blocks_needed(requests, options.block_size), model.config(),
-                             options, serve, model);
-          },
-          [=, &model](const PagedOptions& sized) {
+    : ServerEngine(
+          model, [=](auto requests) { return pool_size(requests, options); },
+          [=, &model, sized = options](int num_blocks) mutable {
+            sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve);
-          }) {}
+          }) {
+  checked(options, serve);
+}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   return std::make_unique<ServingEngine>(model, options);

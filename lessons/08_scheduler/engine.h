@@ -3,10 +3,13 @@
 // A server: requests come and go at any time, and every pass mixes prompts and decodes.
 
 #include <memory>
-#include <optional>
+#include <span>
 
-#include "serve.h"
+#include "lessons/03_paged_blocks/engine.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "programs/serving.h"
 #include "serving_attention.h"
+#include "step.h"
 
 namespace lesson08 {
 
@@ -14,6 +17,31 @@ using lesson03::BlockTable;
 using lesson03::PagedKvCache;
 using lesson03::PagedOptions;
 using lesson07::BlockPool;
+
+struct ServeOptions {
+  SchedulerOptions scheduler{};
+  lesson07::FreeOrder free_order = lesson07::FreeOrder::kAppend;
+  lesson06::BlockHasher hasher = {};
+  bool caching = true;
+  lesson07::EventSink on_cache_event = {};  // see watch()
+  /// Greedy requests only: the device finds the largest logit, and no logits come to the host.
+  bool choose_on_device = false;
+  /// A pass of decodes is padded to a multiple of this number of rows: a CUDA graph that was
+  /// captured at that size can be replayed.
+  int pad_decodes_to = 1;
+};
+/// Returns `serve` if both make sense, and throws UserError if not.
+const ServeOptions& checked(const PagedOptions& options, const ServeOptions& serve);
+/// Without caching no block is worth more than another one.
+inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
+  return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
+}
+/// Tells `sink` what happens to the cache of a new pool: first that it is empty.
+void watch(BlockPool& pool, const lesson07::EventSink& sink);
+/// The table of a padding row: the null block.
+BlockTable padding_table(int block_size);
+/// Blocks of the pool that serves these requests: options.num_blocks, or all that they need.
+int pool_size(std::span<const kv::Request> requests, const PagedOptions& options);
 
 class Server {
  public:
@@ -40,6 +68,7 @@ class Server {
 
   const Scheduler& scheduler() const { return scheduler_; }
   const KvCacheManager& manager() const { return manager_; }
+  const BlockPool& pool() const { return pool_; }
   const PagedKvCache& cache() const { return cache_; }
   const TokenChooser& chooser() const { return chooser_; }
 
@@ -58,8 +87,8 @@ class Server {
   bool reset_wanted_ = false;
 };
 
-/// A server for the ladder. options.num_blocks 0: see pool_size().
-class ServingEngine : public EngineOf<Server> {
+/// A server for the ladder. options.num_blocks 0: as many blocks as the requests of a call need.
+class ServingEngine : public kv::ServerEngine<Server> {
  public:
   ServingEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 };

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/pool_sizes.h"
 #include "cli/progress.h"
 #include "cli/timeline.h"
 #include "cli/workload.h"
@@ -26,8 +27,8 @@
 
 namespace {
 
+using kv::ServeResult;
 using lesson08::ServeOptions;
-using lesson08::ServeResult;
 
 struct Options {
   kv::GenerateOptions generate;
@@ -38,6 +39,7 @@ struct Options {
   std::string order = "first-come";
   int block_size = 16;
   int num_blocks = 40;
+  double memory_utilization = 0;
   bool no_caching = false;
   bool no_admission_gate = false;
   bool no_chunked_prefill = false;
@@ -212,10 +214,7 @@ void print_head(const kv::Console& console, const kv::Model& model, const Option
       "{} that could want {} of {}, a pool of {}, {} a pass\n\n",
       kv::count_of(std::ssize(workload.requests), "request"),
       kv::count_of(lesson03::blocks_needed(workload.requests, options.block_size), "block"),
-      options.block_size,
-      options.num_blocks > 0                  ? std::to_string(options.num_blocks)
-      : options.serve.memory_utilization != 0 ? "what memory allows"
-                                              : "as many",
+      options.block_size, options.num_blocks > 0 ? std::to_string(options.num_blocks) : "as many",
       kv::count_of(options.serve.scheduler.max_tokens_per_pass, "token"));
 }
 
@@ -248,7 +247,12 @@ void run(Options& options) {
   serve.scheduler.chunked_prefill = !options.no_chunked_prefill;
   serve.caching = !options.no_caching;
   serve.pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1;
-  if (serve.memory_utilization != 0) options.num_blocks = 0;
+  if (options.memory_utilization != 0) {
+    const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
+    options.num_blocks = lesson08::blocks_for_memory(
+        kv::memory_of(model.device()).free, options.memory_utilization,
+        model.config().kv_bytes_per_token(element) * options.block_size);
+  }
   const lesson08::Workload workload = workload_of(options, model);
   lesson08::ServingEngine engine(
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks}, serve);
@@ -298,7 +302,7 @@ int main(int argc, char** argv) {
       .between(1, 256);
   command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as all need")
       .between(0, 1 << 24);
-  command.value("--memory-utilization X", options.serve.memory_utilization,
+  command.value("--memory-utilization X", options.memory_utilization,
                 "instead of --num-blocks: the share of the free memory that the pool takes");
   lesson08::SchedulerOptions& scheduler = options.serve.scheduler;
   command.value("--max-tokens-per-pass N", scheduler.max_tokens_per_pass, "rows of one pass")

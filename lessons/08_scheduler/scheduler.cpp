@@ -1,7 +1,6 @@
-// The scheduler's functions. They are templates and stand in a .cpp file, so that they are compiled
-// once for each manager: here for lesson 06's, and a later lesson includes this file in one of its
-// own and instantiates them for its manager. An exercise replaces this file's object when it links,
-// so nothing else may be defined here.
+// The scheduler's functions: templates in a .cpp file, compiled once for each manager, here for
+// lesson 06's. An exercise replaces this file's object when it links, so nothing else may be
+// defined here.
 
 #include "scheduler.h"
 
@@ -127,13 +126,16 @@ template <KvManager Manager>
 void SchedulerOf<Manager>::schedule_waiting(int& budget) {
   while (!waiting_.empty() && budget > 0 && std::ssize(running_) < options_.max_running) {
     ScheduledRequest& request = waiting_.front();
-    ComputedBlocks computed = manager_->get_computed_blocks(
-        request.tokens, request.hashes, request.options.skip_reading_prefix_cache);
+    ComputedBlocks computed;
+    if (!request.options.skip_reading_prefix_cache) {
+      computed = manager_->get_computed_blocks(request.tokens, request.hashes);
+    }
     if (request.num_preemptions > 0) computed.num_queried = 0;  // not part of the hit rate
     const int tokens = chunk_of(request, computed.num_tokens, budget);
     const int rest = static_cast<int>(request.tokens.size()) - computed.num_tokens;
     const int must_fit = options_.full_sequence_must_fit ? rest : tokens;
-    if (tokens == 0 || !manager_->allocate_slots(request.id, tokens, computed, must_fit)) return;
+    if (manager_->num_blocks_to_allocate(computed, must_fit) > manager_->pool().num_free()) return;
+    if (tokens == 0 || !manager_->allocate_slots(request.id, tokens, computed)) return;
     start(waiting_.begin(), computed.num_tokens);
     add_chunk(request, tokens, budget);
   }
@@ -243,9 +245,12 @@ void SchedulerOf<Manager>::check() const {
     throw std::logic_error(fmt::format("{} requests, {} waiting and {} running", requests_.size(),
                                        waiting_.size(), running_.size()));
   }
-  for (const ScheduledRequest& r : waiting_) {
-    if (r.state != RequestState::kWaiting || manager_->holds(r.id) || &request(r.id) != &r) {
-      throw std::logic_error(fmt::format("request {} waits and holds blocks, or runs", r.id));
+  for (auto r = waiting_.begin(); r != waiting_.end(); ++r) {
+    if (r->state != RequestState::kWaiting || manager_->holds(r->id) || &request(r->id) != &*r) {
+      throw std::logic_error(fmt::format("request {} waits and holds blocks, or runs", r->id));
+    }
+    if (r != waiting_.begin() && before(*r, *std::prev(r))) {
+      throw std::logic_error("the waiting queue is out of order");
     }
   }
   for (const ScheduledRequest& r : running_) {
@@ -255,9 +260,6 @@ void SchedulerOf<Manager>::check() const {
     if (r.num_computed > manager_->table(r.id).num_tokens()) {
       throw std::logic_error(fmt::format("request {} has computed more than it has slots", r.id));
     }
-  }
-  for (auto r = waiting_.begin(); r != waiting_.end() && std::next(r) != waiting_.end(); ++r) {
-    if (before(*std::next(r), *r)) throw std::logic_error("the waiting queue is out of order");
   }
 }
 

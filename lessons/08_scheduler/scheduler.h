@@ -84,13 +84,12 @@ concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
                              std::span<const int32_t> tokens, BlockHashes& hashes,
                              const ComputedBlocks& computed) {
   // The blocks that the cache has of a request's tokens. Changes nothing.
-  { c.get_computed_blocks(tokens, hashes, /*skip_reading=*/false) } -> std::same_as<ComputedBlocks>;
-  // Slots for num_tokens tokens more. Empty if the pool has too few free blocks (for a request that
-  // starts with `computed`: if num_tokens of its tokens, the last argument, do not fit), and
-  // nothing has changed.
-  {
-    manager.allocate_slots(id, num_tokens, computed, num_tokens).has_value()
-    } -> std::same_as<bool>;
+  { c.get_computed_blocks(tokens, hashes) } -> std::same_as<ComputedBlocks>;
+  // Free blocks that num_tokens tokens more take, of a request that starts with `computed`.
+  { c.num_blocks_to_allocate(computed, num_tokens) } -> std::same_as<int64_t>;
+  // Slots for num_tokens tokens more. Empty if the pool has too few free blocks, and nothing has
+  // changed.
+  { manager.allocate_slots(id, num_tokens, computed).has_value() } -> std::same_as<bool>;
   { manager.allocate_slots(id, num_tokens).has_value() } -> std::same_as<bool>;
   // The request's first num_tokens tokens are computed: blocks full of them can be found.
   manager.cache_blocks(id, tokens, hashes, num_tokens);
@@ -99,6 +98,7 @@ concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
   { c.table(id).num_tokens() } -> std::same_as<int>;       // tokens of the request with a slot
   { c.max_blocks(int64_t{}) } -> std::same_as<int64_t>;    // blocks of a request of n tokens
   { c.pool().num_blocks() } -> std::same_as<int>;          // blocks in all
+  { c.pool().num_free() } -> std::same_as<int>;            // blocks that no request holds
   { c.block_size() } -> std::same_as<int>;                 // tokens per block
   { manager.reset_prefix_cache() } -> std::same_as<bool>;  // forgets the content of all blocks
   c.check();                                               // throws if an invariant is broken
@@ -107,8 +107,7 @@ concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
 /// Two queues and one pool. Running requests come first; when the pool has no block for one of
 /// them, the least important running request is *preempted*: it gives its blocks back and waits
 /// with its old rank, to be computed again. Waiting ones start as long as budget and pool allow,
-/// and not in a pass that has preempted. In first-come order a request that fits the pool alone is
-/// always served in the end. By priority it waits as long as more important ones keep coming.
+/// and not in a pass that has preempted. In first-come order every request is served in the end.
 template <KvManager Manager>
 class SchedulerOf {
  public:
@@ -136,9 +135,8 @@ class SchedulerOf {
   /// The request has ended or was aborted, in any state. Its blocks are free. Returns false if
   /// there is no such request.
   bool finish(int64_t id);
-  /// Forgets what can be found in the cache: after a change of the weights. Running requests are
-  /// preempted, and the next output lists them; or else (false, nothing has changed) they forbid
-  /// it.
+  /// Forgets what can be found in the cache. Running requests are preempted first, and the next
+  /// output lists them; or else they forbid it (false, and nothing has changed).
   bool reset_prefix_cache(bool preempt_running = false);
 
   /// How many tokens of a request run in a pass that has room for `budget` more, when K and V of
@@ -159,8 +157,7 @@ class SchedulerOf {
   void check() const;
 
  private:
-  /// A request goes from queue to queue with its node: moving it allocates nothing, so it cannot
-  /// fail.
+  /// A request goes from queue to queue with its node, and that cannot fail.
   using Queue = std::list<ScheduledRequest>;
 
   static std::vector<int64_t> ids_of(const Queue& queue);
@@ -184,8 +181,7 @@ class SchedulerOf {
   int64_t num_preemptions_ = 0;
 };
 
-/// Over lesson 06's manager. scheduler.cpp makes it; a lesson with another manager makes its own
-/// there where it includes scheduler.cpp.
+/// Over lesson 06's manager: scheduler.cpp makes it.
 using Scheduler = SchedulerOf<KvCacheManager>;
 
 }  // namespace lesson08

@@ -1,12 +1,20 @@
 #include "step.h"
 
-#include <fmt/format.h>
-
 #include "common/error.h"
 #include "common/table.h"
-#include "kernels/argmax.h"
 
 namespace lesson08 {
+
+void check(const SchedulerOptions& options) {
+  if (options.max_tokens_per_pass < 1 || options.max_running < 1 || options.max_chunk < 0) {
+    kv::user_error("token budget {}, running requests {}, chunk {}: wanted at least 1, 1, and 0",
+                   options.max_tokens_per_pass, options.max_running, options.max_chunk);
+  }
+  if (!options.chunked_prefill && options.max_chunk > 0) {
+    kv::user_error("chunks of {}, and no chunked prefill: wanted one or the other",
+                   kv::count_of(options.max_chunk, "token"));
+  }
+}
 
 void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows& rows) {
   const auto end = static_cast<size_t>(request.num_computed + chunk.num_tokens);
@@ -17,56 +25,6 @@ void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows&
 void pad_decodes(kv::PassRows& rows, int multiple) {
   const bool decodes_only = rows.num_rows() == static_cast<int>(rows.requests.size());
   while (decodes_only && rows.num_rows() % multiple != 0) rows.add_padding();
-}
-
-void TokenChooser::check(int64_t id, const kv::Request& request) const {
-  const bool masks = request.min_tokens > 0 && !request.stop_token_ids.empty();
-  if (!on_device_ || (request.sampling.temperature == 0 && !masks)) return;
-  kv::user_error(
-      "request {} has temperature {} and wants at least {}; the device chooses the largest logit, "
-      "wanted 0 and 0",
-      id, request.sampling.temperature, kv::count_of(request.min_tokens, "token"));
-}
-
-void TokenChooser::launch(const kv::PassRows& rows, kv::Attention& attention) {
-  if (!on_device_) {
-    logits_ = model_->forward(rows, attention);
-    return;
-  }
-  model_->launch(rows, attention);
-  host_seconds_ = Clock::now() - device_done_;
-  chosen_.resize(rows.requests.size());
-  if (chosen_.empty()) return;
-  const size_t bytes = chosen_.size() * sizeof(int32_t);
-  if (device_chosen_.bytes() < bytes) {
-    device_chosen_ = kv::DeviceBuffer(model_->device(), 2 * bytes);
-  }
-  kv::argmax({.logits = model_->device_logits(),
-              .num_rows = static_cast<int>(chosen_.size()),
-              .vocab_size = model_->config().vocab_size,
-              .out = device_chosen()},
-             model_->stream());
-}
-
-void TokenChooser::fetch() {
-  if (!on_device_) return;
-  if (!chosen_.empty()) {
-    kv::copy_to_host(chosen_.data(), device_chosen(), chosen_.size() * sizeof(int32_t),
-                     model_->stream());
-  }
-  device_done_ = Clock::now();
-}
-
-int32_t TokenChooser::choose(const kv::PassRows& rows, size_t logit_row,
-                             kv::TokenStream& stream) const {
-  if (!on_device_) {
-    const size_t vocab = logits_.size() / rows.logit_rows.size();
-    return stream.draw(logits_.subspan(logit_row * vocab, vocab));
-  }
-  if (chosen_[logit_row] >= 0) return chosen_[logit_row];
-  throw std::logic_error(
-      fmt::format("request {} wants the token of row {}, and the device has none",
-                  rows.requests[logit_row], logit_row));
 }
 
 }  // namespace lesson08

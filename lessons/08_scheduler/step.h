@@ -3,43 +3,22 @@
 // The pieces of a server's step: the rows of a pass, their tables, the tokens that they give, and
 // which request gets which.
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
-#include "common/device.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "qwen3/generation.h"
-#include "qwen3/model.h"
+#include "qwen3/server.h"
+#include "qwen3/token_chooser.h"
 #include "scheduler.h"
 
 namespace lesson08 {
 
-/// A token that a request got.
-struct NewToken {
-  int64_t id = 0;
-  int32_t token = 0;
-  uint64_t logits_xxh64 = 0;  // digest of all logits that the request's tokens were drawn from
-};
-struct Ended {
-  int64_t id = 0;
-  kv::FinishReason reason = kv::FinishReason::kLength;
-};
-
-/// What one step did. A step without rows ran no pass: the server is idle, or all running requests
-/// were preempted.
-struct StepOutput {
-  std::vector<NewToken> tokens = {};  // in the order of the pass
-  std::vector<Ended> ended = {};      // requests whose last token is among `tokens`; the server has
-                                      // forgotten them
-  std::vector<int64_t> preempted = {};
-  int num_rows = 0;  // rows that ran, without padding
-};
+using kv::StepOutput;
+using kv::TokenChooser;
 
 /// Called when a pass is composed, before it runs. It must change nothing.
 template <class Scheduler>
@@ -61,46 +40,6 @@ lesson03::BlockTables tables_of(const Manager& manager, std::span<const Chunk> c
   tables.resize(static_cast<size_t>(num_seqs), &padding);
   return tables;
 }
-
-/// Runs a pass and chooses a token from each row of its logits: the host from the request's draws,
-/// or the device the largest logit.
-class TokenChooser {
- public:
-  /// Borrows the model.
-  TokenChooser(kv::Model& model, bool on_device) : model_(&model), on_device_(on_device) {}
-  bool on_device() const { return on_device_; }
-  /// Throws UserError for a request that the device cannot choose tokens for.
-  void check(int64_t id, const kv::Request& request) const;
-
-  /// A pass: launch(), then fetch().
-  void run(const kv::PassRows& rows, kv::Attention& attention) {
-    launch(rows, attention);
-    fetch();
-  }
-  void launch(const kv::PassRows& rows, kv::Attention& attention);
-  void fetch();
-
-  /// The token chosen from a row of logits. `stream` is that of the row's request. Throws
-  /// std::logic_error if the device has struck the token out (-1).
-  int32_t choose(const kv::PassRows& rows, size_t logit_row, kv::TokenStream& stream) const;
-
-  // With on_device:
-  int32_t* device_chosen() { return device_chosen_.as<int32_t>(); }  // [logit rows], until fetch()
-  std::span<const int32_t> chosen() const { return chosen_; }        // [logit rows], after it
-  /// What the host did while the device had nothing to do, from the last fetch() to the end of the
-  /// last launch().
-  double host_seconds() const { return host_seconds_.count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  kv::Model* model_;
-  bool on_device_;
-  std::span<const float> logits_;   // [logit rows, vocab_size]
-  kv::DeviceBuffer device_chosen_;  // int32 [logit rows]
-  std::vector<int32_t> chosen_;     // [logit rows]
-  Clock::time_point device_done_ = Clock::now();
-  std::chrono::duration<double> host_seconds_{0};
-};
 
 /// What a server knows of its requests besides the scheduler.
 using TokenStreams = std::unordered_map<int64_t, kv::TokenStream>;

@@ -44,19 +44,17 @@ Server::Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       attention_(model.config(), cache_),
       manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}),
-      scheduler_(manager_, drafter, serve.scheduler, lookahead),
+      scheduler_(manager_, pool_, drafter, serve.scheduler, lookahead),
       chooser_(model, serve.choose_on_device),
       padding_(lesson08::padding_table(options.block_size)) {
-  pool_.set_event_sink(serve.on_cache_event);
+  lesson08::watch(pool_, serve.on_cache_event);
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
   kv::check_request(request, id, model_.config());
   kv::check_seq_len_limit(request, id, max_seq_len_);
   chooser_.check(id, request);
-  if (request.max_tokens > 0) {
-    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-  }
+  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
 }
 
 void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
@@ -100,18 +98,16 @@ void Server::judge(const kv::PassRows& rows) {
 LookaheadEngine::LookaheadEngine(kv::Model& model, const PagedOptions& options,
                                  const ServeOptions& serve, const LookaheadOptions& lookahead,
                                  std::unique_ptr<Drafter> drafter)
-    : EngineOf(
-          model, options, serve,
-          [=, &model](std::span<const kv::Request> requests) {
-            return lesson08::pool_size(lesson03::blocks_needed(requests, options.block_size),
-                                       model.config(), options, serve, model);
-          },
-          [=, &model,
+    : ServerEngine(
+          model, [=](auto requests) { return lesson08::pool_size(requests, options); },
+          [=, &model, sized = options,
            guesser = std::shared_ptr<Drafter>(drafter ? std::move(drafter)
                                                       : std::make_unique<NgramDrafter>())](
-              const PagedOptions& sized) {
+              int num_blocks) mutable {
+            sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, *guesser, sized, serve, lookahead);
           }) {
+  lesson08::checked(options, serve);
   lesson09::check(lookahead);
 }
 
@@ -128,7 +124,7 @@ ServeResult LookaheadEngine::serve(std::span<const kv::Request> requests,
   Server& server = server_for(requests);
   const Scheduler& scheduler = server.scheduler();
   const int64_t proposed = scheduler.num_proposed(), accepted = scheduler.num_accepted();
-  ServeResult result = lesson08::serve(server, requests, arrivals, on_token, on_pass);
+  ServeResult result = kv::serve(server, requests, arrivals, on_token, on_pass);
   auto& counters = result.generated.counters.by_name;
   counters["guesses_proposed"] = scheduler.num_proposed() - proposed;
   counters["guesses_accepted"] = scheduler.num_accepted() - accepted;

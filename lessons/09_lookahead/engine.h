@@ -10,15 +10,14 @@
 
 namespace lesson09 {
 
+using kv::Arrival;
+using kv::PassCallback;
+using kv::ServeResult;
+using kv::StepOutput;
 using lesson03::PagedKvCache;
 using lesson03::PagedOptions;
-using lesson07::BlockPool;
-using lesson08::Arrival;
-using lesson08::PassCallback;
 using lesson08::PassObserver;
 using lesson08::ServeOptions;
-using lesson08::ServeResult;
-using lesson08::StepOutput;
 
 /// What serving is like if nothing else is wanted: a guess's block that comes back is the next one
 /// to be taken, so that guesses that are wrong again and again do not empty the cache.
@@ -60,9 +59,10 @@ class Server {
   void reset_prefix_cache() { reset_wanted_ = true; }
 
   const Scheduler& scheduler() const { return scheduler_; }
-  const LookaheadManager& manager() const { return manager_; }
+  const KvCacheManager& manager() const { return manager_; }
+  const BlockPool& pool() const { return pool_; }
   const PagedKvCache& cache() const { return cache_; }
-  const lesson08::TokenChooser& chooser() const { return chooser_; }
+  const kv::TokenChooser& chooser() const { return chooser_; }
 
  private:
   void judge(const kv::PassRows& rows);
@@ -73,9 +73,9 @@ class Server {
   BlockPool pool_;
   PagedKvCache cache_;
   LookaheadAttention attention_;  // borrows cache_
-  LookaheadManager manager_;      // borrows pool_
+  KvCacheManager manager_;        // borrows pool_
   Scheduler scheduler_;           // borrows manager_
-  lesson08::TokenChooser chooser_;
+  kv::TokenChooser chooser_;
   lesson08::TokenStreams streams_;  // of the scheduler's requests
   lesson03::BlockTable padding_;    // the null block
   bool reset_wanted_ = false;
@@ -83,7 +83,7 @@ class Server {
 
 /// Serves as lesson 08 does, in fewer passes if guesses are right. Counts "guesses_proposed" and
 /// "guesses_accepted", too.
-class LookaheadEngine : public lesson08::EngineOf<Server> {
+class LookaheadEngine : public kv::ServerEngine<Server> {
  public:
   /// `drafter` null: n-grams. Throws UserError as lesson 08's engine does.
   LookaheadEngine(kv::Model& model, const PagedOptions& options,

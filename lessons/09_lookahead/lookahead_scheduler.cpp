@@ -11,10 +11,14 @@ void check(const LookaheadOptions& options) {
   if (options.num_guesses < 0) kv::user_error("{} guesses: wanted at least 0", options.num_guesses);
 }
 
-LookaheadScheduler::LookaheadScheduler(LookaheadManager& manager, Drafter& drafter,
+LookaheadScheduler::LookaheadScheduler(KvCacheManager& manager, BlockPool& pool, Drafter& drafter,
                                        const SchedulerOptions& options,
                                        const LookaheadOptions& lookahead)
-    : manager_(&manager), drafter_(&drafter), lookahead_(lookahead), scheduler_(manager, options) {
+    : manager_(&manager),
+      pool_(&pool),
+      drafter_(&drafter),
+      lookahead_(lookahead),
+      scheduler_(manager, options) {
   lesson09::check(lookahead);
 }
 
@@ -85,7 +89,8 @@ void LookaheadScheduler::add_token(int64_t id, int32_t token) {
 /// The rest of a request's guesses was wrong. A preempted request has no slots to take back.
 void LookaheadScheduler::strike_out(int64_t id) {
   guesses_.erase(id);
-  if (request(id).state == RequestState::kRunning) manager_->rewind(id, request(id).num_computed);
+  if (request(id).state != RequestState::kRunning) return;
+  rewind(*manager_, *pool_, id, request(id).num_computed);
 }
 
 bool LookaheadScheduler::finish(int64_t id) {

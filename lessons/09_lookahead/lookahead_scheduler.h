@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "drafter.h"
-#include "lookahead_manager.h"
+#include "rewind.h"
 
 namespace lesson09 {
 
@@ -33,9 +33,9 @@ void check(const LookaheadOptions& options);  // throws UserError for those that
 /// a rejected one was never there.
 class LookaheadScheduler {
  public:
-  /// Borrows the manager and the drafter.
-  LookaheadScheduler(LookaheadManager& manager, Drafter& drafter, const SchedulerOptions& options,
-                     const LookaheadOptions& lookahead = {});
+  /// Borrows the manager, its pool, and the drafter.
+  LookaheadScheduler(KvCacheManager& manager, BlockPool& pool, Drafter& drafter,
+                     const SchedulerOptions& options, const LookaheadOptions& lookahead = {});
 
   /// The next pass, without guesses in its chunks. Guesses of the last pass that were not judged
   /// are struck out.
@@ -71,7 +71,7 @@ class LookaheadScheduler {
   std::vector<int64_t> waiting() const { return scheduler_.waiting(); }
   std::vector<int64_t> running() const { return scheduler_.running(); }
   int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
-  const LookaheadManager& manager() const { return *manager_; }
+  const KvCacheManager& manager() const { return *manager_; }
   void check() const { scheduler_.check(); }
 
  private:
@@ -79,7 +79,8 @@ class LookaheadScheduler {
   void guess(const Chunk& chunk, int room);
   void strike_out(int64_t id);
 
-  LookaheadManager* manager_;
+  KvCacheManager* manager_;
+  BlockPool* pool_;
   Drafter* drafter_;
   LookaheadOptions lookahead_;
   Scheduler scheduler_;

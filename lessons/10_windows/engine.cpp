@@ -27,6 +27,7 @@ int max_at_once(const lesson08::SchedulerOptions& options) {
 /// Blocks of a pool in which the requests can all run at once.
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options,
               const ServeOptions& serve, const kv::Model& model) {
+  if (options.num_blocks > 0) return options.num_blocks;
   BlockPool none(1, options.block_size);
   const KvCacheCoordinator asked(none, make_groups(model.config()), {},
                                  max_at_once(serve.scheduler));
@@ -34,7 +35,7 @@ int pool_size(std::span<const kv::Request> requests, const PagedOptions& options
   for (const kv::Request& request : requests) {
     blocks += asked.max_blocks(kv::tokens_to_compute(request));
   }
-  return lesson08::pool_size(blocks, config_of_group(model.config()), options, serve, model);
+  return lesson03::num_blocks_for(blocks, options);
 }
 
 }  // namespace
@@ -55,25 +56,19 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       scheduler_(manager_, serve.scheduler),
       chooser_(model, serve.choose_on_device),
       padding_(lesson08::padding_table(options.block_size)) {
-  pool_.set_event_sink(serve.on_cache_event);
+  lesson08::watch(pool_, serve.on_cache_event);
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
   kv::check_request(request, id, model_.config());
   kv::check_seq_len_limit(request, id, max_seq_len_);
   chooser_.check(id, request);
-  if (request.max_tokens > 0) {
-    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-  }
+  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
 }
 
 void Server::submit(int64_t id, const kv::Request& request, RequestOptions options) {
   check(id, request);
-  lesson08::TokenStreams stream;
-  stream.emplace(id, kv::TokenStream(request));
-  streams_.reserve(streams_.size() + 1);
-  scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
-  streams_.merge(stream);  // allocates nothing
+  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
 }
 
 bool Server::abort(int64_t id) {
@@ -109,14 +104,14 @@ StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
 
 WindowsEngine::WindowsEngine(kv::Model& model, const PagedOptions& options,
                              const ServeOptions& serve)
-    : EngineOf(
-          model, options, serve,
-          [=, &model](std::span<const kv::Request> requests) {
-            return pool_size(requests, options, serve, model);
-          },
-          [=, &model](const PagedOptions& sized) {
+    : ServerEngine(
+          model, [=, &model](auto requests) { return pool_size(requests, options, serve, model); },
+          [=, &model, sized = options](int num_blocks) mutable {
+            sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve);
-          }) {}
+          }) {
+  lesson08::checked(options, serve);
+}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   PagedOptions of_groups = options;

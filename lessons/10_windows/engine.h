@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "kv_cache_coordinator.h"
-#include "lessons/08_scheduler/serve.h"
+#include "lessons/08_scheduler/engine.h"
 #include "windowed_attention.h"
 
 namespace lesson10 {
 
+using kv::StepOutput;
 using lesson03::PagedKvCache;
 using lesson03::PagedOptions;
 using lesson08::Chunk;
 using lesson08::PassObserver;
 using lesson08::RequestOptions;
 using lesson08::ServeOptions;
-using lesson08::StepOutput;
 
 /// Serves as lesson 08's server does, with fewer bytes if layers have windows. options.num_blocks
 /// counts blocks of a group.
@@ -39,7 +39,7 @@ class Server {
   const Scheduler& scheduler() const { return scheduler_; }
   const KvCacheCoordinator& manager() const { return manager_; }
   const PagedKvCache& cache() const { return cache_; }
-  const lesson08::TokenChooser& chooser() const { return chooser_; }
+  const kv::TokenChooser& chooser() const { return chooser_; }
 
  private:
   lesson03::BlockTables tables_of(std::span<const Chunk> chunks, int num_seqs) const;
@@ -52,14 +52,14 @@ class Server {
   PagedKvCache cache_;           // of as many layers as a group has
   WindowedAttention attention_;  // borrows cache_
   Scheduler scheduler_;          // borrows manager_
-  lesson08::TokenChooser chooser_;
+  kv::TokenChooser chooser_;
   lesson08::TokenStreams streams_;  // of the scheduler's requests
   BlockTable padding_;              // the null block
   bool reset_wanted_ = false;
 };
 
-/// A server for the ladder. options.num_blocks 0: see lesson08::pool_size().
-class WindowsEngine : public lesson08::EngineOf<Server> {
+/// A server for the ladder. options.num_blocks 0: as many blocks as the requests of a call need.
+class WindowsEngine : public kv::ServerEngine<Server> {
  public:
   WindowsEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 };

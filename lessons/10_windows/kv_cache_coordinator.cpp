@@ -37,9 +37,8 @@ KvCacheCoordinator::KvCacheCoordinator(BlockPool& pool, std::vector<KvCacheGroup
 }
 
 ComputedBlocks KvCacheCoordinator::get_computed_blocks(std::span<const int32_t> tokens,
-                                                       BlockHashes& hashes,
-                                                       bool skip_reading) const {
-  ComputedBlocks computed = full_.get_computed_blocks(tokens, hashes, skip_reading);
+                                                       BlockHashes& hashes) const {
+  ComputedBlocks computed = full_.get_computed_blocks(tokens, hashes);
   if (sliding_.empty() || computed.block_ids.empty()) return computed;
   std::vector<int32_t>& full = computed.block_ids;
   std::vector<std::vector<int32_t>> found(sliding_.size());
@@ -59,7 +58,7 @@ ComputedBlocks KvCacheCoordinator::get_computed_blocks(std::span<const int32_t> 
 }
 
 std::optional<std::span<const int32_t>> KvCacheCoordinator::allocate_slots(
-    int64_t id, int num_new_tokens, const ComputedBlocks& computed, int must_fit) {
+    int64_t id, int num_new_tokens, const ComputedBlocks& computed) {
   if (holds(id)) {
     if (!computed.block_ids.empty()) full_.allocate_slots(id, num_new_tokens, computed);  // throws
     return grow(id, num_new_tokens);
@@ -68,7 +67,6 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::allocate_slots(
     throw std::invalid_argument(
         fmt::format("KvCacheCoordinator: request {} wants {} tokens", id, num_new_tokens));
   }
-  if (num_blocks_to_allocate(computed, must_fit) > pool_->num_free()) return std::nullopt;
   return start(id, num_new_tokens, computed);
 }
 

@@ -36,15 +36,13 @@ class KvCacheCoordinator {
   /// The longest prefix that every group has: group 0 all of it, the others what the next query
   /// sees. Each group may shorten what the group before it has found, so the groups are asked again
   /// until nothing changes.
-  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
-                                     bool skip_reading = false) const;
+  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const;
 
   /// First gives back the blocks that have fallen out of the request's windows: all its tokens that
   /// have a slot are computed by now. Blocks that become free by this count as free. Returns group
   /// 0's new blocks.
   std::optional<std::span<const int32_t>> allocate_slots(
-      int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone,
-      int must_fit = 0);
+      int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone);
 
   void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
                     int num_computed);

@@ -61,27 +61,20 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
       scheduler_(manager_, serve.scheduler),
       chooser_(model, serve.choose_on_device),
-      padding_(options.block_size) {
-  pool_.set_event_sink(serve.on_cache_event);
-  padding_.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
+      padding_(lesson08::padding_table(options.block_size)) {
+  lesson08::watch(pool_, serve.on_cache_event);
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
   kv::check_request(request, id, model_.config());
   kv::check_seq_len_limit(request, id, max_seq_len_);
   chooser_.check(id, request);
-  if (request.max_tokens > 0) {
-    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-  }
+  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
 }
 
 void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
   check(id, request);
-  lesson08::TokenStreams stream;
-  stream.emplace(id, kv::TokenStream(request));
-  streams_.reserve(streams_.size() + 1);
-  scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
-  streams_.merge(stream);  // allocates nothing
+  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
 }
 
 bool Server::abort(int64_t id) {
@@ -125,17 +118,17 @@ void Server::run(const kv::PassRows& rows) {
 
 HostTierEngine::HostTierEngine(kv::Model& model, const PagedOptions& options,
                                const ServeOptions& serve, const HostTierOptions& tier)
-    : EngineOf(
-          model, options, serve,
-          [=, &model](std::span<const kv::Request> requests) {
-            return pool_size(lesson03::blocks_needed(requests, options.block_size), model.config(),
-                             options, serve, model);
-          },
-          [=, &model, host = make_host_blocks(model, options, tier)](const PagedOptions& sized) {
+    : ServerEngine(
+          model, [=](auto requests) { return lesson08::pool_size(requests, options); },
+          [=, &model, sized = options,
+           host = make_host_blocks(model, options, tier)](int num_blocks) mutable {
+            sized.num_blocks = num_blocks;
             return std::make_unique<Server>(
                 model, sized, serve, tier,
                 host != nullptr ? host : make_host_blocks(model, sized, tier));
-          }) {}
+          }) {
+  lesson08::checked(options, serve);
+}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   return std::make_unique<HostTierEngine>(model, options);

@@ -10,9 +10,9 @@
 
 namespace lesson11 {
 
+using kv::StepOutput;
 using lesson03::PagedOptions;
 using lesson08::ServeOptions;
-using lesson08::StepOutput;
 
 enum class LoadPolicy {
   kQuicker,  // load a block if that takes less time than computing it; load until both are known
@@ -67,7 +67,7 @@ class Server {
   const Scheduler& scheduler() const { return scheduler_; }
   const HostTierManager& manager() const { return manager_; }
   const PagedKvCache& cache() const { return cache_; }
-  const lesson08::TokenChooser& chooser() const { return chooser_; }
+  const kv::TokenChooser& chooser() const { return chooser_; }
   Rates rates() const { return {seconds_per_token_, swapper_.seconds_per_block()}; }
 
  private:
@@ -85,7 +85,7 @@ class Server {
   lesson08::ServingAttention attention_;  // borrows cache_
   HostTierManager manager_;               // borrows the pools and the swapper
   Scheduler scheduler_;                   // borrows manager_
-  lesson08::TokenChooser chooser_;
+  kv::TokenChooser chooser_;
   lesson08::TokenStreams streams_;
   lesson06::BlockTable padding_;  // the null block
   double seconds_per_token_ = 0;
@@ -94,7 +94,7 @@ class Server {
 
 /// A server for the ladder. The host's memory is pinned here if options.num_blocks is given, so
 /// that no request waits for that.
-class HostTierEngine : public lesson08::EngineOf<Server> {
+class HostTierEngine : public kv::ServerEngine<Server> {
  public:
   HostTierEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
                  const HostTierOptions& tier = {});

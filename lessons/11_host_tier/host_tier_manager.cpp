@@ -200,9 +200,9 @@ void HostTierManager::offload(int num_ahead, int min_hits) {
 }
 
 std::optional<std::span<const int32_t>> HostTierManager::allocate_slots(
-    int64_t id, int num_new_tokens, const ComputedBlocks& computed, int must_fit) {
+    int64_t id, int num_new_tokens, const ComputedBlocks& computed) {
   if (is_loading(id)) return std::nullopt;
-  const auto blocks = manager_.allocate_slots(id, num_new_tokens, computed, must_fit);
+  const auto blocks = manager_.allocate_slots(id, num_new_tokens, computed);
   if (!blocks) return std::nullopt;
   note_hits(computed);
   for (const int32_t block : *blocks) {

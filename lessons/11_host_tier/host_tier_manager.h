@@ -76,14 +76,15 @@ class HostTierManager {
   HostTierManager& operator=(const HostTierManager&) = delete;
 
   // What the scheduler asks: lesson 06's functions, over the device's pool.
-  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes,
-                                     bool skip_reading = false) const {
-    return manager_.get_computed_blocks(tokens, hashes, skip_reading);
+  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const {
+    return manager_.get_computed_blocks(tokens, hashes);
+  }
+  int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const {
+    return manager_.num_blocks_to_allocate(computed, num_new_tokens);
   }
   /// Empty, too, as long as blocks of the request are being loaded.
   std::optional<std::span<const int32_t>> allocate_slots(
-      int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone,
-      int must_fit = 0);
+      int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone);
   void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
                     int num_computed) {
     manager_.cache_blocks(id, tokens, hashes, num_computed);

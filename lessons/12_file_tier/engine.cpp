@@ -61,7 +61,7 @@ Tiers::Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file,
                              : std::make_unique<FileTier>(*file, memory, host_pool_,
                                                           swapper_.checksums(), metrics_, run)),
       manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}) {
-  pool_.set_event_sink(serve.on_cache_event);
+  lesson08::watch(pool_, serve.on_cache_event);
 }
 
 void Tiers::complete() {
@@ -134,14 +134,12 @@ void Server::check(int64_t id, const kv::Request& request) const {
   kv::check_request(request, id, model_.config());
   kv::check_seq_len_limit(request, id, max_seq_len_);
   chooser_.check(id, request);
-  if (request.max_tokens > 0) {
-    scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-  }
+  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
 }
 
 void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
   check(id, request);
-  submit_to(scheduler_, streams_, id, request, std::move(options));
+  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
 }
 
 bool Server::abort(int64_t id) {
@@ -186,17 +184,16 @@ void Server::run(const kv::PassRows& rows) {
 
 FileTierEngine::FileTierEngine(kv::Model& model, const PagedOptions& options,
                                const ServeOptions& serve, const FileTierOptions& tier)
-    : EngineOf(
-          model, options, serve,
-          [=, &model](std::span<const kv::Request> requests) {
-            return pool_size(lesson03::blocks_needed(requests, options.block_size), model.config(),
-                             options, serve, model);
-          },
-          [=, &model,
+    : ServerEngine(
+          model, [=](auto requests) { return lesson08::pool_size(requests, options); },
+          [=, &model, sized = options,
            memory = tier.file.empty() ? make_host_blocks(model, options, tier.host)
-                                      : nullptr](const PagedOptions& sized) {
+                                      : nullptr](int num_blocks) mutable {
+            sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve, tier, memory);
-          }) {}
+          }) {
+  lesson08::checked(options, serve);
+}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   return std::make_unique<FileTierEngine>(model, options);

@@ -12,9 +12,9 @@
 
 namespace lesson12 {
 
+using kv::StepOutput;
 using lesson03::PagedOptions;
 using lesson08::ServeOptions;
-using lesson08::StepOutput;
 using lesson11::HostTierManager;
 using lesson11::HostTierOptions;
 using lesson11::Rates;
@@ -90,7 +90,7 @@ class Server {
   const Scheduler& scheduler() const { return scheduler_; }
   const HostTierManager& manager() const { return tiers_.manager(); }
   const PagedKvCache& cache() const { return cache_; }
-  const lesson08::TokenChooser& chooser() const { return chooser_; }
+  const kv::TokenChooser& chooser() const { return chooser_; }
   const HostBlocks& host_memory() const { return *memory_; }
   const FileMetrics& metrics() const { return tiers_.metrics(); }
   Rates rates() const { return {seconds_per_token_, tiers_.swapper().seconds_per_block()}; }
@@ -109,7 +109,7 @@ class Server {
   Tiers tiers_;                           // borrows file_, memory_ and cache_
   lesson08::ServingAttention attention_;  // borrows cache_
   Scheduler scheduler_;                   // borrows the manager of tiers_
-  lesson08::TokenChooser chooser_;
+  kv::TokenChooser chooser_;
   lesson08::TokenStreams streams_;
   lesson06::BlockTable padding_;  // the null block
   double seconds_per_token_ = 0;
@@ -117,7 +117,7 @@ class Server {
 };
 
 /// A server for the ladder, which has no file.
-class FileTierEngine : public lesson08::EngineOf<Server> {
+class FileTierEngine : public kv::ServerEngine<Server> {
  public:
   FileTierEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
                  const FileTierOptions& tier = {});

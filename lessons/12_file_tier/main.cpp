@@ -15,6 +15,7 @@
 #include "common/table.h"
 #include "common/temp_folder.h"
 #include "engine.h"
+#include "lessons/08_scheduler/cli/pool_sizes.h"
 #include "programs/generate.h"
 #include "programs/report.h"
 

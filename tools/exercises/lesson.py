@@ -149,8 +149,9 @@ class Lesson:
         return (self.exercise / file).relative_to(ROOT)
 
     def own(self, file):
-        """The lesson's code."""
-        return (self.folder / file).read_text(encoding="utf-8")
+        """The lesson's code, at eye level or in cli/."""
+        path = self.folder / file
+        return (path if path.exists() else self.folder / "cli" / file).read_text(encoding="utf-8")
 
     def written(self, file):
         """The learner's; empty if it is not there."""

@@ -49,7 +49,9 @@ class EvictionPage : public viz::PoolPage<Shown, PageSettings> {
   const KvCacheManager& manager() const {
     return live_.running() ? *live_.engine<CachingEngine>().manager() : *manager_;
   }
-  const BlockPool& pool() const { return static_cast<const BlockPool&>(manager().pool()); }
+  const BlockPool& pool() const {
+    return live_.running() ? *live_.engine<CachingEngine>().pool() : *pool_;
+  }
   std::vector<Requests::Request> requests() const;
 
   std::unique_ptr<BlockPool> pool_;

@@ -61,9 +61,12 @@ Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
   server.reset_prefix_cache();
   std::vector<int64_t> bytes;  // that each pass reads at least
   std::vector<bool> is_decode;
+  std::vector<double> host_seconds;  // of each pass
+  const auto note_host = [&] { host_seconds.push_back(server.server()->chooser().host_seconds()); };
   const int64_t token_bytes = model.config().kv_bytes_per_token(
       static_cast<int64_t>(size_of(kv::activation_dtype(model.device()))));
   const auto on_pass = [&](const Scheduler& scheduler, const lesson08::SchedulerOutput& output) {
+    if (!bytes.empty()) note_host();  // of the pass before
     int64_t tokens = 0;
     bool decode = true;
     for (const Chunk& chunk : output.chunks) {
@@ -75,6 +78,7 @@ Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
     return !kv::interrupted();
   };
   const auto result = server.serve(requests, {}, {}, on_pass);
+  note_host();
   Served served;
   const auto& passes = result.generated.passes;
   double at_least = 0, seconds = 0, host = 0;
@@ -84,9 +88,9 @@ Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
     ++served.decodes;
     if (bandwidth > 0) at_least += static_cast<double>(bytes[i]) / bandwidth;
     seconds += passes[i].seconds;
-    host += result.host_seconds[i];
+    host += host_seconds[i];
     all.push_back(passes[i].seconds);
-    hosts.push_back(result.host_seconds[i]);
+    hosts.push_back(host_seconds[i]);
   }
   served.tokens_per_second = static_cast<double>(kv::num_generated_tokens(result.generated)) /
                              result.generated.counters.seconds;

@@ -15,7 +15,7 @@ namespace lesson08 {
 
 struct Workload {
   std::vector<kv::Request> requests;
-  std::vector<Arrival> arrivals;  // in the order of the requests
+  std::vector<kv::Arrival> arrivals;  // in the order of the requests
 };
 
 struct WorkloadOptions {

@@ -24,7 +24,7 @@ struct PageSettings {
 
 /// This lesson's engine, or a later one that serves in another way.
 template <class Engine>
-using LiveServer = viz::LiveServer<Engine, Arrival, SchedulerOutput>;
+using LiveServer = viz::LiveServer<Engine, kv::Arrival, SchedulerOutput>;
 
 class LiveServing : public LiveServer<ServingEngine> {
  public:

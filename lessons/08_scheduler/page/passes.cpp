@@ -12,7 +12,7 @@ namespace lesson08 {
 
 void LiveServing::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {
   std::vector<kv::Request> requests(kRequests, request(prompt, max_tokens));
-  std::vector<Arrival> arrivals;
+  std::vector<kv::Arrival> arrivals;
   for (int i = 0; i < kRequests; ++i) {
     auto& sampling = requests[static_cast<size_t>(i)].sampling;
     sampling.temperature = 0.8f;
@@ -28,6 +28,10 @@ void LiveServing::serve(const PageSettings& settings, const std::string& prompt,
 
 const KvCacheManager& SchedulerPage::manager() const {
   return live_.running() ? *live_.serving().manager() : *manager_;
+}
+
+const BlockPool& SchedulerPage::pool() const {
+  return live_.running() ? live_.serving().server()->pool() : *pool_;
 }
 
 const Scheduler* SchedulerPage::scheduler() const {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/pool_sizes.h"
 #include "cli/workload.h"
 #include "common/error.h"
 #include "served.h"
@@ -14,10 +15,10 @@
 
 namespace {
 
+using kv::Arrival;
 using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
-using lesson08::Arrival;
 using lesson08::ServingEngine;
 using lesson08_test::mixed;
 

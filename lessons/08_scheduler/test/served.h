@@ -19,8 +19,8 @@
 
 namespace lesson08_test {
 
+using kv::Arrival;
 using kvtest::check_equal;
-using lesson08::Arrival;
 using lesson08::Order;
 using lesson08::ServingEngine;
 
@@ -56,8 +56,8 @@ inline std::vector<Arrival> waves(size_t count) {
 /// Serves them in waves, and forgets all K and V every `reset_every` passes at first.
 /// The bits are the wanted ones, the books are right before each pass, and no block is left.
 template <class Engine>
-lesson08::ServeResult check_served(Engine& engine, std::span<const kv::Request> requests,
-                                   const kv::GenerateResult& wanted, int reset_every) {
+kv::ServeResult check_served(Engine& engine, std::span<const kv::Request> requests,
+                             const kv::GenerateResult& wanted, int reset_every) {
   int pass = 0;
   auto result = engine.serve(requests, waves(requests.size()), {}, [&](const auto&, const auto&) {
     const bool resets = reset_every > 0 && ++pass < 5 * reset_every;  // and then lets go
@@ -152,7 +152,6 @@ void check_padded(kv::Model& model, int num_blocks = 40) {
       Engine engine(model, {.block_size = 8, .num_blocks = num_blocks},
                     {.choose_on_device = on_device, .pad_decodes_to = pad});
       auto result = engine.serve(requests, {});
-      CHECK(result.host_seconds.size() == (on_device ? result.generated.passes.size() : 0));
       for (size_t i = 0; on_device && i < requests.size(); ++i) {  // a digest of no logits
         result.generated.completions[i].logits_xxh64 = wanted.completions[i].logits_xxh64;
       }

@@ -4,10 +4,9 @@
 
 #include <limits>
 
+#include "cli/pool_sizes.h"
 #include "common/error.h"
-#include "engine.h"
 #include "slots.h"
-#include "tests/support/shipped_model.h"
 
 TEST_CASE("the slots of a prompt, of a decode, and of a chunk") {
   check_three_slots(kv::Device::kCpu);
@@ -33,19 +32,4 @@ TEST_CASE("the pool takes its share of the free memory") {
   const kv::DeviceMemory memory = kv::memory_of(kv::Device::kCpu);
   CHECK(memory.free > 0);
   CHECK(memory.free <= memory.total);
-}
-
-TEST_CASE("a pool sized by the memory serves, keeps its size, and refuses what can never fit") {
-  kv::Model& model = kvtest::shipped_model();
-  const auto token = static_cast<double>(model.config().kv_bytes_per_token(4));
-  // Some hundred blocks, however much memory this machine has.
-  const double share = 300 * 16 * token / static_cast<double>(kv::memory_of(kv::Device::kCpu).free);
-  lesson08::ServingEngine engine(model, {}, {.memory_utilization = share});
-  const kv::Request request = kvtest::request_of(40, 4);
-  engine.generate({&request, 1});
-  const int num_blocks = engine.manager()->pool().num_blocks();
-  CHECK(num_blocks > 30);
-  CHECK(num_blocks < 3000);
-  engine.generate({&request, 1});
-  CHECK(engine.manager()->pool().num_blocks() == num_blocks);
 }

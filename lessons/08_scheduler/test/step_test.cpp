@@ -11,10 +11,10 @@
 
 namespace {
 
+using kv::StepOutput;
 using kvtest::request_of;
 using kvtest::shipped_model;
 using lesson08::Server;
-using lesson08::StepOutput;
 using Ids = std::vector<int64_t>;
 
 lesson03::PagedOptions blocks(int num_blocks, int block_size = 4) {
@@ -188,7 +188,7 @@ TEST_CASE("priorities, and requests that skip the cache, through submit") {
 TEST_CASE("a token that the device has struck out, and that is wanted, is an error") {
   kv::Model& model = shipped_model();
   const kv::Request request = request_of(5, 2);
-  lesson08::TokenChooser chooser(model, true);
+  kv::TokenChooser chooser(model, true);
   lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 4);
   lesson08::ServingAttention attention(model.config(), cache);
   lesson03::BlockTable table(4);

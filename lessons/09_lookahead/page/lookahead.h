@@ -71,8 +71,8 @@ class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
   Shown look() override;
   std::string told_of_guesses() const;
   std::string told_of_pass() const;
-  const LookaheadManager& manager() const;
-  const BlockPool& pool() const { return static_cast<const BlockPool&>(manager().pool()); }
+  const KvCacheManager& manager() const;
+  const BlockPool& pool() const;
   const LookaheadScheduler* scheduler() const;  // null: the live run has ended
   Asked& asked_of(int64_t id) { return *std::ranges::find(asked_, id, &Asked::id); }
   std::string word(int32_t token) const;

@@ -21,8 +21,12 @@ int length_of(std::span<const int32_t> tokens, size_t found) {
 
 }  // namespace
 
-const LookaheadManager& LookaheadPage::manager() const {
-  return live_.running() ? live_.manager() : serving_->manager;
+const KvCacheManager& LookaheadPage::manager() const {
+  return live_.running() ? live_.server().manager() : serving_->manager;
+}
+
+const BlockPool& LookaheadPage::pool() const {
+  return live_.running() ? live_.server().pool() : serving_->pool;
 }
 
 const LookaheadScheduler* LookaheadPage::scheduler() const {

@@ -22,7 +22,7 @@ std::vector<int32_t> WatchedDrafter::propose(int64_t id, std::span<const int32_t
 Serving::Serving(const PageSettings& settings)
     : pool(settings.num_blocks, settings.block_size, default_serve_options().free_order),
       manager(pool),
-      scheduler(manager, drafter, {}, {.num_guesses = settings.num_guesses}) {}
+      scheduler(manager, pool, drafter, {}, {.num_guesses = settings.num_guesses}) {}
 
 int Serving::give(const Asked& asked, int num_rows) {
   int& drawn = num_drawn[asked.id];
@@ -40,41 +40,27 @@ int Serving::give(const Asked& asked, int num_rows) {
 }
 
 void LiveLookahead::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {
-  stop();
-  scheduler_ = nullptr;
-  pass_ = nullptr;
-  answer_.clear();
-  // Set before the engine's first guess.
-  auto stand_still = std::make_shared<std::function<bool()>>();
-  auto drafter = std::make_unique<WatchedDrafter>([this, stand_still] {
-    pass_ = nullptr;
+  auto drafter = std::make_unique<WatchedDrafter>([this] {
     // The first guess comes before the first pass, and the page does not know the scheduler yet.
-    return scheduler_ == nullptr || (*stand_still)();
+    if (scheduler() == nullptr) return true;
+    guesses_ = true;
+    const bool goes_on = stand_still();
+    guesses_ = false;
+    return goes_on;
   });
-  drafter_ = drafter.get();
+  WatchedDrafter* const watched = drafter.get();
   auto engine = std::make_unique<LookaheadEngine>(
       model(),
       lesson03::PagedOptions{.block_size = settings.block_size, .num_blocks = settings.num_blocks},
       default_serve_options(), LookaheadOptions{.num_guesses = settings.num_guesses},
       std::move(drafter));
-  LookaheadEngine& serving = *engine;
-  start(std::move(engine), {request(prompt, max_tokens)},
-        [this, &serving, stand_still](const kv::TokenCallback& on_token) {
-          *stand_still = [&on_token] { return on_token(0, 0); };  // not a token: a moment
-          serving.serve(
-              requests(), {},
-              [this](size_t, int32_t token) {
-                answer_.push_back(token);
-                return true;
-              },
-              [this, stand_still](const LookaheadScheduler& of, const SchedulerOutput& pass) {
-                scheduler_ = &of;
-                pass_ = &pass;
-                const bool goes_on = (*stand_still)();
-                drafter_->clear();
-                return goes_on;
-              });
-        });
+  LiveServer::serve(std::move(engine), {request(prompt, max_tokens)}, {});
+  drafter_ = watched;
+}
+
+void LiveLookahead::step() {
+  if (pass() != nullptr) drafter_->clear();  // the guesses of the next pass begin
+  LiveServer::step();
 }
 
 }  // namespace lesson09

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine.h"
-#include "viz/live.h"
+#include "lessons/08_scheduler/page/live.h"
 #include "viz/names.h"
 
 namespace lesson09 {
@@ -73,35 +73,33 @@ struct Serving {
   int give(const Asked& asked, int num_rows);
 
   BlockPool pool;
-  LookaheadManager manager;  // borrows the pool
+  KvCacheManager manager;  // borrows the pool
   WatchedDrafter drafter;
-  LookaheadScheduler scheduler;  // borrows both
+  LookaheadScheduler scheduler;  // borrows them all
   std::map<int64_t, int> num_drawn;
   std::vector<int> gains;  // [passes] tokens drawn
 };
 
 /// The engine, watched.
-class LiveLookahead : public viz::Live {
+class LiveLookahead : public lesson08::LiveServer<LookaheadEngine> {
  public:
-  using Live::Live;
+  using LiveServer::LiveServer;
 
   /// One greedy request. Throws UserError for what the engine refuses.
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
+  /// To where the engine stands still next: before a guess, or before a pass.
+  void step();
 
-  const LookaheadManager& manager() const { return *engine<LookaheadEngine>().manager(); }
-  /// The engine's own. Null: the run has ended.
-  const LookaheadScheduler* scheduler() const { return finished() ? nullptr : scheduler_; }
+  const Server& server() const { return *engine<LookaheadEngine>().server(); }
   const WatchedDrafter& drafter() const { return *drafter_; }
   /// The pass that it stands before. Null: it stands before a guess, or has ended.
-  const SchedulerOutput* pass() const { return finished() ? nullptr : pass_; }
+  const SchedulerOutput* pass() const { return finished() || guesses_ ? nullptr : &output(); }
   /// Generated so far.
-  const std::vector<int32_t>& answer() const { return answer_; }
+  const std::vector<int32_t>& answer() const { return answers()[0]; }
 
  private:
-  const LookaheadScheduler* scheduler_ = nullptr;  // while the engine serves
-  const SchedulerOutput* pass_ = nullptr;
   WatchedDrafter* drafter_ = nullptr;  // the engine's
-  std::vector<int32_t> answer_;
+  bool guesses_ = false;               // it stands before a guess
 };
 
 }  // namespace lesson09

@@ -29,7 +29,7 @@ Options adaptive() {
 struct Server : Books, lesson09::LookaheadScheduler {
   explicit Server(FunctionDrafter::Function drafts)
       : Books(32, 16, std::move(drafts)),
-        LookaheadScheduler(books, drafter, {}, adaptive<lesson09::LookaheadOptions>()) {}
+        LookaheadScheduler(books, pool, drafter, {}, adaptive<lesson09::LookaheadOptions>()) {}
 
   /// How many guesses of request 1 run in the next pass; it draws the token 7 each time.
   size_t pass() {

@@ -39,7 +39,7 @@ struct Pair {
       : num_guesses(s.num_guesses),
         pool(s.num_blocks, Settings::kBlockSize, s.free_order),
         manager(pool, {.hasher = lesson06::narrow_hasher(s.bits), .caching = s.caching}),
-        scheduler(manager, drafter, s.options, {s.num_guesses}),
+        scheduler(manager, pool, drafter, s.options, {s.num_guesses}),
         model_pool(s.num_blocks, Settings::kBlockSize, s.free_order, s.caching),
         model(model_pool, drafter, s.options, s.num_guesses) {}
 
@@ -62,7 +62,7 @@ struct Pair {
   int num_guesses;
   AnyGuesses drafter;
   lesson07::BlockPool pool;
-  lesson09::LookaheadManager manager;
+  lesson06::KvCacheManager manager;
   lesson09::LookaheadScheduler scheduler;
   lesson09::SymbolicLookaheadPool model_pool;
   lesson09::SymbolicLookahead model;

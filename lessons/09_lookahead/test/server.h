@@ -42,7 +42,7 @@ struct Books {
         lesson07::FreeOrder order = lesson07::FreeOrder::kUnhashedFirst)
       : pool(num_blocks, block_size, order), books(pool), drafter(std::move(drafts)) {}
   lesson07::BlockPool pool;
-  lesson09::LookaheadManager books;
+  lesson06::KvCacheManager books;
   FunctionDrafter drafter;
 };
 
@@ -51,7 +51,7 @@ struct Server : Books, lesson09::LookaheadScheduler {
          const lesson08::SchedulerOptions& options = {},
          lesson07::FreeOrder order = lesson07::FreeOrder::kUnhashedFirst)
       : Books(num_blocks, block_size, std::move(drafts), order),
-        LookaheadScheduler(books, drafter, options, {.num_guesses = num_guesses}) {}
+        LookaheadScheduler(books, pool, drafter, options, {.num_guesses = num_guesses}) {}
 
   /// A pass: scheduled, written, and token 7 for each request, as often as it wants one.
   Chunks step() {

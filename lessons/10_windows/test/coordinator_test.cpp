@@ -172,7 +172,8 @@ TEST_CASE("the gate asks for what is held at once, not for what is forgotten on 
     CAPTURE(num_blocks);
     Groups g({0, 5}, num_blocks, 4);
     CHECK(g.manager.max_blocks(40) == 13);
-    REQUIRE(g.manager.allocate_slots(1, 4, {}, 40).has_value() == (num_blocks == 13));
+    CHECK(g.manager.num_blocks_to_allocate({}, 40) == 13);
+    REQUIRE(g.manager.allocate_slots(1, 4));
     for (int done = 4; num_blocks == 13 && done < 40; done += 4) {
       CHECK(g.manager.allocate_slots(1, 4));  // and that is enough, to its end
     }
@@ -189,9 +190,11 @@ TEST_CASE("a request that fits the pool alone is never refused there, hits or no
       const Tokens tokens = range(round / 3, 40);  // other tokens from the third round on
       const auto computed = look_up(g.manager, tokens);
       int done = computed.num_tokens;
+      const int rest = static_cast<int>(tokens.size()) - done;
+      CHECK(g.manager.num_blocks_to_allocate(computed, rest) <= g.pool.num_free());
       for (const auto* hits = &computed; done < std::ssize(tokens); hits = &lesson06::kNone) {
         const int next = std::min(4, static_cast<int>(std::ssize(tokens)) - done);
-        REQUIRE(g.manager.allocate_slots(1, next, *hits, static_cast<int>(tokens.size()) - done));
+        REQUIRE(g.manager.allocate_slots(1, next, *hits));
         done += next;
         write(g.manager, 1, {tokens.begin(), tokens.begin() + done});
       }
@@ -305,6 +308,8 @@ TEST_CASE("prompts in turns are found again, all of them or nothing") {
       const Tokens tokens = range(first, first + 65);
       const auto computed = look_up(g.manager, tokens);
       int done = computed.num_tokens;
+      const int rest = static_cast<int>(tokens.size()) - done;
+      CHECK(g.manager.num_blocks_to_allocate(computed, rest) <= g.pool.num_free());
       for (const auto* hits = &computed; done < 65; hits = &lesson06::kNone) {
         const int next = std::min(4, 65 - done);
         REQUIRE(g.manager.allocate_slots(1, next, *hits));

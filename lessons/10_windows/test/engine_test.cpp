@@ -90,23 +90,6 @@ TEST_CASE("a pool of one group's blocks has the memory of the ladder's") {
   CHECK(manager.pool().num_blocks() == 12 * 3);  // of 2 layers in place of 6
 }
 
-TEST_CASE(
-    "a share of the memory is three times as many blocks, if each has a third of the layers") {
-  const kvtest::WindowedModel windowed(32);
-  kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCpu);
-  const kv::Request request = kvtest::request_of(40, 4);
-  const auto token = static_cast<double>(model.config().kv_bytes_per_token(4));
-  const double share = 300 * 16 * token / static_cast<double>(kv::memory_of(kv::Device::kCpu).free);
-  lesson08::ServingEngine before(model, {}, {.memory_utilization = share});
-  WindowsEngine engine(model, {}, {.memory_utilization = share});
-  kvtest::check_equal(engine.generate({&request, 1}), before.generate({&request, 1}));
-  // What is free changes while others run.
-  const double more = static_cast<double>(engine.manager()->pool().num_blocks()) /
-                      before.manager()->pool().num_blocks();
-  CHECK(more > 2);
-  CHECK(more < 4.5);
-}
-
 TEST_CASE("a request that never fits is refused, with what it holds at most") {
   const kvtest::WindowedModel windowed(16);
   kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCpu);

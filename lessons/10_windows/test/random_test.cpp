@@ -65,9 +65,10 @@ class Run : public lesson07::SideBySide<KvCacheCoordinator, SymbolicGroups> {
     const size_t rest = tokens.size() - static_cast<size_t>(computed.num_tokens);
     const size_t now = std::min<size_t>(rest, static_cast<size_t>(1 + random.below(kAtOnce)));
     const size_t must_fit = random.below(2) == 0 ? rest : 0;
-    const bool done =
-        manager_.allocate_slots(next_, static_cast<int>(now), computed, static_cast<int>(must_fit))
-            .has_value();
+    const int64_t needed =  // as lesson 08's scheduler asks
+        manager_.num_blocks_to_allocate(computed, static_cast<int>(must_fit));
+    const bool done = needed <= manager_.pool().num_free() &&
+                      manager_.allocate_slots(next_, static_cast<int>(now), computed).has_value();
     const auto most = [&](size_t group, size_t num_tokens) {
       return most_of(windows_[group], num_tokens);
     };

@@ -12,7 +12,7 @@ constexpr int kPassesBetween = 2, kSecondRound = 1000;  // what is idle is skipp
 
 void LiveTier::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {
   std::vector<kv::Request> requests;
-  std::vector<lesson08::Arrival> arrivals;
+  std::vector<kv::Arrival> arrivals;
   for (int i = 0; i < 2 * kConversations; ++i) {
     const int round = i / kConversations, one = i % kConversations;
     requests.push_back(request(fmt::format("{} {}", kNames[one], prompt), max_tokens));

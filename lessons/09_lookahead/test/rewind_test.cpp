@@ -1,4 +1,4 @@
-// Tests of lesson 09's manager: slots that are taken back.
+// Tests of slots that are taken back.
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lessons/06_prefix_hashing/test/requests.h"
-#include "lookahead_manager.h"
+#include "rewind.h"
 
 namespace {
 
@@ -20,7 +20,8 @@ using lesson06_test::table_of;
 using lesson06_test::write;
 using lesson07::BlockPool;
 using lesson07::FreeOrder;
-using lesson09::LookaheadManager;
+using lesson09::KvCacheManager;
+using lesson09::rewind;
 
 constexpr int kBlockSize = 4;
 
@@ -28,7 +29,7 @@ struct Books {
   explicit Books(int num_blocks = 8, FreeOrder order = FreeOrder::kUnhashedFirst)
       : pool(num_blocks, kBlockSize, order), manager(pool) {}
   BlockPool pool;
-  LookaheadManager manager;
+  KvCacheManager manager;
 };
 
 std::vector<int32_t> queue_of(const BlockPool& pool) {
@@ -45,7 +46,7 @@ TEST_CASE("rewound to 0, 1, block_size - 1, block_size and block_size + 1 tokens
     Books b;
     REQUIRE(start(b.manager, 1, range(0, 10)));  // three blocks, nothing computed
     const Ids before = table_of(b.manager, 1);
-    b.manager.rewind(1, kept);
+    rewind(b.manager, b.pool, 1, kept);
     b.manager.check();
     const int blocks = (kept + kBlockSize - 1) / kBlockSize;
     CHECK(b.manager.table(1).num_tokens() == kept);
@@ -71,7 +72,7 @@ TEST_CASE("blocks that held only guesses go back, and are the next ones taken") 
     Ids with = table_of(b.manager, 1);
     std::ranges::sort(with.begin() + 1, with.end());  // the last one came back first
     CHECK(with == Ids{before[0], queue[0], queue[1]});
-    b.manager.rewind(1, 3);
+    rewind(b.manager, b.pool, 1, 3);
     CHECK(table_of(b.manager, 1) == before);
     b.manager.check();
   }
@@ -86,7 +87,7 @@ TEST_CASE("what guesses displaced is one block, however often they are wrong") {
     REQUIRE(start(b.manager, 2, range(0, 4)));
     for (int round = 0; round < 5; ++round) {
       REQUIRE(b.manager.allocate_slots(2, 2));
-      b.manager.rewind(2, 4);
+      rewind(b.manager, b.pool, 2, 4);
     }
     // At the back of the queue an empty block is taken last, and all others before it.
     CHECK(b.pool.num_cached() == (order == FreeOrder::kUnhashedFirst ? 2 : 0));
@@ -99,10 +100,10 @@ TEST_CASE("a shared block is never rewound: it can be found, so it was computed"
   write(b.manager, 1, range(0, 9));
   REQUIRE(start(b.manager, 2, range(0, 9)));  // shares two blocks
   CHECK(table_of(b.manager, 2)[1] == table_of(b.manager, 1)[1]);
-  CHECK_THROWS_WITH_AS(b.manager.rewind(2, 7),
+  CHECK_THROWS_WITH_AS(rewind(b.manager, b.pool, 2, 7),
                        doctest::Contains("request 2 is rewound to 7 tokens, wanted 8 to 9"),
                        std::invalid_argument);
-  b.manager.rewind(2, 8);
+  rewind(b.manager, b.pool, 2, 8);
   b.manager.check();
   CHECK(b.manager.table(1).num_tokens() == 9);
   CHECK(found(b.manager, range(0, 9)) == 8);
@@ -113,7 +114,7 @@ TEST_CASE("blocks full of rejected guesses can never be found") {
   REQUIRE(start(b.manager, 1, range(0, 3)));
   write(b.manager, 1, range(0, 3));
   REQUIRE(b.manager.allocate_slots(1, 9));  // guesses that fill two blocks and more
-  b.manager.rewind(1, 3);
+  rewind(b.manager, b.pool, 1, 3);
   CHECK(b.pool.num_cached() == 0);
   REQUIRE(b.manager.allocate_slots(1, 2));
   write(b.manager, 1, range(0, 5));
@@ -129,10 +130,11 @@ TEST_CASE("a rewind that is wrong names the request and both bounds, and changes
   const auto queue = queue_of(b.pool);
   for (const int tokens : {-1, 0, 3, 7, 1000}) {
     CAPTURE(tokens);
-    CHECK_THROWS_WITH_AS(b.manager.rewind(1, tokens), doctest::Contains("wanted 4 to 6"),
+    CHECK_THROWS_WITH_AS(rewind(b.manager, b.pool, 1, tokens), doctest::Contains("wanted 4 to 6"),
                          std::invalid_argument);
   }
-  CHECK_THROWS_WITH_AS(b.manager.rewind(2, 0), doctest::Contains("request 2"), std::out_of_range);
+  CHECK_THROWS_WITH_AS(rewind(b.manager, b.pool, 2, 0), doctest::Contains("request 2"),
+                       std::out_of_range);
   CHECK(table_of(b.manager, 1) == before);
   CHECK(b.manager.table(1).num_tokens() == 6);
   CHECK(queue_of(b.pool) == queue);
@@ -141,10 +143,10 @@ TEST_CASE("a rewind that is wrong names the request and both bounds, and changes
 
 TEST_CASE("without caching every token can be rewound") {
   BlockPool pool(4, kBlockSize);
-  LookaheadManager manager(pool, {.caching = false});
+  KvCacheManager manager(pool, {.caching = false});
   REQUIRE(start(manager, 1, range(0, 10)));
   write(manager, 1, range(0, 10));
-  manager.rewind(1, 1);
+  rewind(manager, pool, 1, 1);
   manager.check();
   CHECK(pool.num_used() == 1);
 }

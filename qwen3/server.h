@@ -1,0 +1,35 @@
+#pragma once
+
+// The seam between a server and what serves with it. From lesson 08 on an engine is a server:
+// submit() and abort() requests at any time, and step() runs one pass.
+
+#include <cstdint>
+#include <vector>
+
+#include "qwen3/engine.h"
+
+namespace kv {
+
+/// A token that a request got.
+struct NewToken {
+  int64_t id = 0;
+  int32_t token = 0;
+  uint64_t logits_xxh64 = 0;  // digest of all logits that the request's tokens were drawn from
+};
+
+struct EndedRequest {
+  int64_t id = 0;
+  FinishReason reason = FinishReason::kLength;
+};
+
+/// What one step did. A step without rows ran no pass: the server is idle, or all running requests
+/// were preempted.
+struct StepOutput {
+  std::vector<NewToken> tokens = {};     // in the order of the pass
+  std::vector<EndedRequest> ended = {};  // requests whose last token is among `tokens`; the server
+                                         // has forgotten them
+  std::vector<int64_t> preempted = {};
+  int num_rows = 0;  // rows that ran, without padding
+};
+
+}  // namespace kv
