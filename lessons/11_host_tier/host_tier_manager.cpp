@@ -129,7 +129,6 @@ void HostTierManager::start_load(Load load, std::span<const int32_t> blocks) {
   }
   const Load& started = loads_.back();
   metrics_.num_loaded += std::ssize(started.host_ids);
-  for (const int32_t block : blocks) last_job_[at(block)] = started.job;
   for (size_t i = blocks.size(); i-- > 0;) use(started.host_ids[i]);  // the tail goes first
 }
 

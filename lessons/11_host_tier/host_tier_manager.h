@@ -118,8 +118,8 @@ class HostTierManager {
   void wait_for_load();
   /// Returns when all loads in flight are complete. No load holds a block then.
   void finish_loads();
-  /// Returns the last job in flight that reads or writes blocks given out by allocate_slots() since
-  /// the last call: a pass may write them after that job. 0 means that there is none.
+  /// Returns the last job in flight that reads blocks given out by allocate_slots() since the last
+  /// call: a pass may write them after that job. 0 means that there is none.
   Job take_write_job();
 
   const BlockPool& host() const { return host_; }
@@ -157,7 +157,7 @@ class HostTierManager {
   KvCacheManager manager_;              // over numbered_
   std::deque<Load> loads_;              // in flight, in their order
   std::map<int64_t, Waiting> loading_;  // by request
-  std::vector<Job> last_job_;           // [device ids] that reads or writes the block
+  std::vector<Job> last_job_;           // [device ids] that offloads the block
   std::vector<bool> was_loaded_;        // [device ids] and not yet found by a request
   Job done_ = 0;                        // as complete() knows
   Job write_job_ = 0;                   // see take_write_job()
