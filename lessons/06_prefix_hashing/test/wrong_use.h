@@ -21,6 +21,7 @@ inline void check_wrong_use(lesson06::CachePool& pool, int32_t a) {
   const Ids free_one{a, a + 3}, twice{a, a}, unknown{a + 1, a + 4};
   CHECK_THROWS_WITH_AS(pool.free_blocks(free_one), doctest::Contains("it is free"),
                        std::logic_error);
+  CHECK(pool.ref_cnt(a) == 1);
   CHECK_THROWS_WITH_AS(pool.free_blocks(twice), doctest::Contains("named twice"), std::logic_error);
   pool.touch(Ids{a});  // two tables hold it, and each names it once
   CHECK_THROWS_WITH_AS(pool.free_blocks(twice), doctest::Contains("named twice"), std::logic_error);
