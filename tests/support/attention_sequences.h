@@ -57,22 +57,4 @@ inline Rows last_rows(const Rows& rows, int num_rows, size_t width) {
           rows.end()};
 }
 
-/// Checks attention in bf16 against fp32 attention of the same bf16 inputs. P is rounded to bf16
-/// (each p by at most 2^-8 of itself) and so is the result (2^-8 of itself): with `magnitude`, the
-/// attention over |V|, the error is at most 2^-8 (|want| + magnitude), and 2 % of that for fp32.
-inline void check_attention(const Rows& got, std::span<const float> want,
-                            std::span<const float> magnitude) {
-  REQUIRE(got.size() == want.size());
-  float worst = 0.0f;  // largest error, in units of its bound
-  bool all_numbers = true;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const float error = std::abs(kv::to_float(got[i]) - want[i]);
-    const float bound = 1.02f * 0x1p-8f * (std::abs(want[i]) + magnitude[i]) + 1e-6f;
-    all_numbers = all_numbers && !std::isnan(error);
-    worst = std::max(worst, error / bound);
-  }
-  CHECK(all_numbers);
-  CHECK(worst <= 1.0f);
-}
-
 }  // namespace kvtest

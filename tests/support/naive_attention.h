@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <random>
-#include <span>
 #include <vector>
 
 namespace kvtest {
@@ -35,17 +34,6 @@ inline std::vector<double> naive_attention(const float* q, const float* k, const
     for (size_t d = 0; d < dim; ++d) out[d] += score[t] / sum * double{v[t * stride + d]};
   }
   return out;
-}
-
-/// Largest difference; not a number if any element is not.
-inline double max_error(std::span<const float> got, std::span<const double> wanted) {
-  double error = 0.0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const double difference = std::abs(double{got[i]} - wanted[i]);
-    if (!(difference <= error)) error = difference;
-    if (std::isnan(error)) break;
-  }
-  return error;
 }
 
 }  // namespace kvtest

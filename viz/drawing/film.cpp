@@ -26,10 +26,8 @@ std::string key_of(const Shape& shape) {
                                 shape.text, static_cast<int>(shape.pattern), shape.dashed,
                                 shape.struck, svg_number(shape.size));
   // A path has its size in it.
-  const bool is_bent = shape.kind == Shape::Kind::kLine && !is_straight(shape);
-  if (is_bent || shape.pattern == Pattern::kCrossed) {
-    key += fmt::format("|{}|{}|{}", svg_number(shape.at.w), svg_number(shape.at.h),
-                       svg_number(shape.bend));
+  if (shape.arrow || shape.pattern == Pattern::kCrossed) {
+    key += fmt::format("|{}|{}", svg_number(shape.at.w), svg_number(shape.at.h));
   }
   // A pattern is an own part, whose paint must not change with the box's.
   if (shape.pattern != Pattern::kPlain || shape.arrow) {

@@ -33,9 +33,6 @@ struct Element {
 Element at_home(Element element);
 Element on_the_way(const Element& element);
 
-/// Its ends can go anywhere: it is scaled, and keeps its thickness.
-inline bool is_straight(const Shape& line) { return line.bend == 0 && !line.arrow; }
-
 class Film {
  public:
   explicit Film(const std::vector<Frame>& frames);

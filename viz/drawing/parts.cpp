@@ -107,8 +107,6 @@ Shape& dress(Shape& box, State state, int hue) {
     case State::kEvicted:
       box.fill = paint(Ink::kNone);
       return box.edged(paint(Ink::kDim), 1.2f).patterned(Pattern::kCrossed);
-    case State::kChanged:
-      return box.edged(paint(Ink::kMark), 2.5f);
     default:
       return box;
   }
@@ -187,14 +185,6 @@ TableView PoolView::add(const SequenceView& sequence, std::span<const int32_t> b
   }
   sequences.push_back(sequence);
   return table;
-}
-
-void PoolView::mark_changes(const PoolView& before) {
-  if (before.blocks.size() != blocks.size()) return;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const BlockView& old = before.blocks[i];
-    blocks[i].changed = blocks[i].ref_cnt != old.ref_cnt || blocks[i].tokens != old.tokens;
-  }
 }
 
 std::string described(const PoolView& pool, const BlockView& block) {

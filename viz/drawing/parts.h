@@ -27,7 +27,6 @@ enum class State : uint8_t {
   kDecode,     // plain, in its sequence's hue
   kPreempted,  // crossed, dashed edge
   kEvicted,    // crossed, no hue
-  kChanged,    // a strong edge in the colour of marks: by the last command
 };
 /// Fill, edge and pattern of a box in this state. `hue` < 0: it is no sequence's.
 Shape& dress(Shape& box, State state, int hue = -1);
@@ -96,8 +95,6 @@ struct PoolView {
     }
     return add(sequence, block_ids, num_tokens);
   }
-  /// Marks the blocks that are not as they were, if it is the same pool.
-  void mark_changes(const PoolView& before);
 };
 /// Blocks first, first + 1, .. of a lesson's pool, which nothing is said of but their counts.
 template <class RefCount>

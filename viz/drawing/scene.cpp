@@ -104,10 +104,6 @@ Shape& Shape::pointing() {
   arrow = true;
   return *this;
 }
-Shape& Shape::bent(float points) {
-  bend = points;
-  return *this;
-}
 Shape& Shape::strike() {
   struck = true;
   return *this;

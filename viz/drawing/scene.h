@@ -82,7 +82,6 @@ struct Shape {
   Pattern pattern = Pattern::kPlain;
   bool dashed = false;
   bool arrow = false;  // at the end of a line
-  float bend = 0;      // of a line: how far its middle is off, to its left
   std::string text = {};
   float size = 13;  // of the text, an em in points
   Align align = Align::kLeft;
@@ -113,8 +112,7 @@ struct Shape {
   Shape& patterned(Pattern its_pattern);
   Shape& dashed_edge();
   Shape& on_top();
-  Shape& pointing();          // an arrow
-  Shape& bent(float points);  // a curve
+  Shape& pointing();  // an arrow
   Shape& strike();
 };
 

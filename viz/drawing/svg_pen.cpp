@@ -89,17 +89,11 @@ std::string label(const Shape& shape, const std::string& attributes) {
 std::string line(const Shape& shape, const std::string& attributes) {
   const Place& at = shape.at;
   const float length = std::max(std::hypot(at.w, at.h), 1e-3f);
-  const float pull_x = at.middle_x() + at.h / length * 2 * shape.bend;
-  const float pull_y = at.middle_y() - at.w / length * 2 * shape.bend;
-  const std::string way =
-      shape.bend == 0 ? fmt::format("L{} {}", svg_number(at.right()), svg_number(at.bottom()))
-                      : fmt::format("Q{} {} {} {}", svg_number(pull_x), svg_number(pull_y),
-                                    svg_number(at.right()), svg_number(at.bottom()));
-  std::string all = fmt::format("<path{} d='M{} {}{}' fill='none'{}/>", attributes,
-                                svg_number(at.x), svg_number(at.y), way, stroke_of(shape));
+  const float x = 8 * at.w / length, y = 8 * at.h / length;
+  std::string all = fmt::format("<path{} d='M{} {}L{} {}' fill='none'{}/>", attributes,
+                                svg_number(at.x), svg_number(at.y), svg_number(at.right()),
+                                svg_number(at.bottom()), stroke_of(shape));
   if (!shape.arrow) return all;
-  const float back = std::max(std::hypot(at.right() - pull_x, at.bottom() - pull_y), 1e-3f);
-  const float x = 8 * (at.right() - pull_x) / back, y = 8 * (at.bottom() - pull_y) / back;
   return all + fmt::format("<path{} d='M{} {}L{} {}L{} {}Z' {}/>", attributes,
                            svg_number(at.right()), svg_number(at.bottom()),
                            svg_number(at.right() - x - y / 2), svg_number(at.bottom() - y + x / 2),

@@ -151,18 +151,14 @@ void Painter::line(const Shape& shape, Colour colour) {
   const float thickness = shape.thickness * scale_;
   const ImVec2 a = at(shape.at.x, shape.at.y), b = at(shape.at.right(), shape.at.bottom());
   const float length = std::max(std::hypot(b.x - a.x, b.y - a.y), 1e-3f);
-  // To the left of the way from a to b; y goes down.
-  const float left_x = (b.y - a.y) / length, left_y = -(b.x - a.x) / length;
-  const float off = 2 * shape.bend * scale_;
-  const ImVec2 pull((a.x + b.x) / 2 + left_x * off, (a.y + b.y) / 2 + left_y * off);
   if (shape.dashed) {
     dashes(a, b, colour, thickness);
   } else {
-    list_.AddBezierQuadratic(a, pull, b, colour, thickness);
+    const ImVec2 ends[] = {a, b};
+    list_.AddPolyline(ends, 2, colour, 0, thickness);
   }
   if (!shape.arrow) return;
-  const float back = std::max(std::hypot(b.x - pull.x, b.y - pull.y), 1e-3f), head = 8 * scale_;
-  const float x = (b.x - pull.x) / back, y = (b.y - pull.y) / back;
+  const float head = 8 * scale_, x = (b.x - a.x) / length, y = (b.y - a.y) / length;
   list_.AddTriangleFilled(b, ImVec2(b.x - head * x - head * y / 2, b.y - head * y + head * x / 2),
                           ImVec2(b.x - head * x + head * y / 2, b.y - head * y - head * x / 2),
                           colour);

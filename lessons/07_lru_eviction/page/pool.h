@@ -2,13 +2,8 @@
 
 // The blocks of a pool that is a cache, for the pages of this lesson and the next.
 
-#include <fmt/format.h>
-
-#include <string>
-
 #include "lessons/07_lru_eviction/block_pool.h"
 #include "viz/drawing/parts.h"
-#include "viz/names.h"
 
 namespace lesson07 {
 
@@ -22,11 +17,6 @@ inline viz::PoolView pool_view(const BlockPool& pool) {
     if (block.ref_cnt == 0) block.state = viz::State::kCached;
   }
   return view;
-}
-
-inline std::string pool_heading(const BlockPool& pool) {
-  return fmt::format("Pool: {} of {}; grey: free, still cached",
-                     kv::count_of(pool.num_blocks(), "block"), pool.block_size());
 }
 
 }  // namespace lesson07
