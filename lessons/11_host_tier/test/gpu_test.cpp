@@ -47,7 +47,7 @@ TEST_CASE("swap_blocks: a block of letters is offloaded, another one is loaded" 
 
 TEST_CASE("swap_blocks: pieces of more words than a CTA has in flight, and of fewer" *
           doctest::test_suite("kernel")) {
-  check_swaps_of(4, 64, 67, stream());  // 2,144 words
+  check_swaps_of(4, 64, 83, stream());  // 2,656 words
   check_swaps_of(1, 8, 1, stream());    // 1 word
 }
 
