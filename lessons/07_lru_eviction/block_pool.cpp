@@ -88,7 +88,7 @@ void BlockPool::free_blocks(std::span<const int32_t> ids) {
     if (at(*id).ref_cnt == 0 && !goes_first(*id)) queue_.append(at(*id));
   }
   if (order_ == FreeOrder::kAppend) return;
-  for (const int32_t id : ids) {  // what is put in front last is taken first
+  for (const int32_t id : ids) {  // the block put in front last is taken first
     if (at(id).ref_cnt == 0 && goes_first(id)) queue_.prepend(at(id));
   }
 }

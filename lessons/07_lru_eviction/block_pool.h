@@ -1,7 +1,7 @@
 #pragma once
 
 // A pool that is a cache: a freed block keeps its content until it is the least recently used one
-// and somebody needs room. Source: vLLM's BlockPool (v0.22.1: vllm/v1/core/block_pool.py).
+// and a request needs room. Source: vLLM's BlockPool (v0.22.1: vllm/v1/core/block_pool.py).
 
 #include <cstdint>
 #include <functional>
@@ -26,21 +26,22 @@ using lesson06::PrefixIndex;
 /// Where a freed block goes in the queue.
 enum class FreeOrder {
   kAppend,         // to the back, whatever it holds (vLLM v0.22.1)
-  kUnhashedFirst,  // a block that nobody can find goes to the front: it is worth nothing (newer
-                   // vLLM, which appends all of them if caching is off)
+  kUnhashedFirst,  // a block that no lookup can find goes to the front: it is worth nothing (newer
+                   // vLLM, which appends all blocks if caching is off)
 };
 
-/// What happened to the cache, for whoever routes requests to it. Source: vLLM's KV events.
+/// A change of the cache's content, for a router that sends a request where its prefix is cached.
+/// Source: vLLM's KV events.
 struct CacheEvent {
   enum class Kind { kStored, kRemoved, kCleared };
   Kind kind = Kind::kStored;
-  int32_t block_id = -1;  // kCleared: none
+  int32_t block_id = -1;  // none for kCleared
   uint64_t hash = 0;
-  // kStored: what the block holds, as long as the call lasts, and the number of its prefix.
+  // Only for kStored: the block's key, valid during the call, and the number of its prefix.
   const BlockKey* key = nullptr;
   PrefixId prefix = 0;
 };
-/// Called in the middle of a change: it must not throw, nor call the pool.
+/// Receives each event in the middle of the change: it must neither throw nor call the pool.
 using EventSink = std::function<void(const CacheEvent& event)>;
 
 /// Counts since the pool was made.
@@ -52,14 +53,14 @@ struct CacheMetrics {
 };
 
 /// Block 0 is the *null block*: a place holder for table entries that no token needs. It is never
-/// given out, freed, or cached, and counts in none of the numbers. All other blocks are in the free
-/// queue if and only if their ref_cnt is 0. Allocates nothing after it is made.
+/// given out, freed, cached or counted. All other blocks are in the free queue if and only if their
+/// ref_cnt is 0. Allocates nothing after it is made.
 class BlockPool final : public lesson06::CachePool {
  public:
   static constexpr int32_t kNullBlock = 0;
 
-  /// `num_blocks` blocks and the null block. Throws std::invalid_argument unless both numbers are
-  /// at least 1.
+  /// Makes `num_blocks` blocks and the null block. Throws std::invalid_argument unless num_blocks
+  /// and block_size are at least 1.
   BlockPool(int num_blocks, int block_size, FreeOrder order = FreeOrder::kAppend);
 
   int num_blocks() const override { return static_cast<int>(blocks_.size()) - 1; }
@@ -73,11 +74,11 @@ class BlockPool final : public lesson06::CachePool {
   /// Takes blocks from the front of the queue.
   bool get_new_blocks(std::span<int32_t> ids) override;
   void touch(std::span<const int32_t> ids) override;
-  /// Blocks that become free together keep their order, tail first, wherever in the queue they go.
+  /// Blocks that become free together enter the queue tail first, at either end.
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
   bool reset_prefix_cache() override;
-  /// What these blocks hold cannot be found any more, whoever holds them.
+  /// Takes these blocks out of the index: no lookup finds them any more. Tables keep them.
   void evict_blocks(std::span<const int32_t> ids);
 
   void set_event_sink(EventSink sink) { on_event_ = std::move(sink); }

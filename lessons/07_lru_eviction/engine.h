@@ -21,7 +21,7 @@ class CachingEngine : public kv::Engine {
           pool_ = pool.get();
           return pool;
         }) {}
-  CachingEngine(const CachingEngine&) = delete;  // engine_ refers to it
+  CachingEngine(const CachingEngine&) = delete;  // engine_ refers to this object
   CachingEngine& operator=(const CachingEngine&) = delete;
 
   kv::GenerateResult generate(std::span<const kv::Request> requests,
@@ -32,7 +32,7 @@ class CachingEngine : public kv::Engine {
     return engine_.slots_to_start(requests);
   }
 
-  /// As lesson 06's engine says them.
+  /// See lesson 06's engine.
   const std::vector<int>& num_cached_tokens() const { return engine_.num_cached_tokens(); }
   const KvCacheManager* manager() const { return engine_.manager(); }
   /// Null before the first generate().

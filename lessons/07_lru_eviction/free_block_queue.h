@@ -1,6 +1,6 @@
 #pragma once
 
-// What is known about one block, and the free blocks in the order in which they will be taken.
+// The state of one block, and the queue of free blocks in the order in which they are taken.
 // Source: vLLM's KVCacheBlock and FreeKVCacheBlockQueue (v0.22.1: vllm/v1/core/kv_cache_utils.py).
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace lesson07 {
 
-/// Lives in the pool's array for as long as the pool does, at one address: the queue links blocks
-/// through their own pointers, and so needs no memory of its own.
+/// A block keeps its address as long as the pool lives: the queue links blocks through their own
+/// pointers and needs no memory of its own.
 struct KvBlock {
-  // Only FreeBlockQueue touches these. Null: the block is not in the queue.
+  // Only FreeBlockQueue touches these. Null while the block is not in the queue.
   KvBlock* prev_free = nullptr;
   KvBlock* next_free = nullptr;
   // Only BlockPool touches these.
@@ -37,15 +37,16 @@ class FreeBlockQueue {
 
   /// Takes the front block. Throws std::logic_error if there is none.
   KvBlock& popleft();
-  /// Takes a block out, wherever it is. These three throw std::logic_error, naming the block, for
-  /// one that is not in the queue, or is in it already; nothing has changed then.
+  /// Takes a block out, from any place. Throws std::logic_error, naming the block, if it is not in
+  /// the queue. append() and prepend() throw it if the block is in the queue. A throw changes
+  /// nothing.
   void remove(KvBlock& block);
   void append(KvBlock& block);   // to the back
   void prepend(KvBlock& block);  // to the front
 
   /// Up to n blocks, from the front on.
   std::vector<const KvBlock*> first(size_t n) const;
-  /// However many size() says there are. For pictures and tests.
+  /// All blocks that the links reach, whatever size() says. For pictures and tests.
   std::vector<const KvBlock*> all() const { return first(SIZE_MAX); }
 
  private:

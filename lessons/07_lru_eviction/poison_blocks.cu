@@ -1,5 +1,5 @@
-// The CUDA twin of poison_blocks: a tool for tests. One launch for all blocks, layers, K and V is
-// all its care.
+// The CUDA twin of poison_blocks: a tool for tests. One launch covers all blocks, all layers, K and
+// V; it is not optimized further.
 
 #include "poison_blocks.h"
 

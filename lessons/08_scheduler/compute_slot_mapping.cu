@@ -1,5 +1,5 @@
 // The CUDA twin of compute_slot_mapping. It saves the host's loop over all rows, and the copy of
-// its result. It is launched the plain way, after all work before it.
+// its result. It is a plain launch: it starts after all earlier work of the stream.
 
 #include "compute_slot_mapping.h"
 

@@ -30,17 +30,18 @@ struct ServeOptions {
   /// captured at that size can be replayed.
   int pad_decodes_to = 1;
 };
-/// Returns `serve` if both make sense, and throws UserError if not.
+/// Returns `serve` if both are valid, and throws UserError if not.
 const ServeOptions& checked(const PagedOptions& options, const ServeOptions& serve);
-/// Without caching no block is worth more than another one.
+/// The order to use: kAppend without caching, when no block is worth more than another one.
 inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
   return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
 }
-/// Tells `sink` what happens to the cache of a new pool: first that it is empty.
+/// Sends the events of a new pool to `sink`, after a first one that says that the cache is empty.
 void watch(BlockPool& pool, const lesson07::EventSink& sink);
-/// The table of a padding row: the null block.
+/// The block table of a padding row; its only block is the null block.
 BlockTable padding_table(int block_size);
-/// Blocks of the pool that serves these requests: options.num_blocks, or all that they need.
+/// Blocks of the pool that serves these requests: options.num_blocks, or if that is 0 as many as
+/// they need in all.
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options);
 
 class Server {
@@ -51,19 +52,19 @@ class Server {
   /// no power of two up to 256, and for wrong options.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 
-  /// Throws UserError for a request that submit() refuses, whatever else there is.
+  /// Throws UserError for a request that submit() refuses, whatever other requests there are.
   void check(int64_t id, const kv::Request& request) const;
-  /// The request waits, and runs in one of the next steps. Throws UserError for an id that is
-  /// there, and as check() does.
+  /// Puts a request into the waiting queue. Throws UserError if a request has this id already, and
+  /// as check() does.
   void submit(int64_t id, const kv::Request& request, RequestOptions options = {});
-  /// The request ends, waiting or running, and its blocks are free. Returns false if it is not
-  /// there. Not in the middle of a step.
+  /// Ends a request, waiting or running, and frees its blocks. Returns false if there is no such
+  /// request. Must not be called in the middle of a step.
   bool abort(int64_t id);
   /// One pass. If it throws, every request must be aborted before the next one.
   StepOutput step(const PassObserver<Scheduler>& on_pass = {});
   bool idle() const { return scheduler_.idle(); }
 
-  /// At the next step the cache is forgotten, and running requests are preempted.
+  /// Makes the next step preempt all running requests and empty the cache first.
   void reset_prefix_cache() { reset_wanted_ = true; }
 
   const Scheduler& scheduler() const { return scheduler_; }
@@ -87,7 +88,8 @@ class Server {
   bool reset_wanted_ = false;
 };
 
-/// A server for the ladder. options.num_blocks 0: as many blocks as the requests of a call need.
+/// A server for the ladder. With options.num_blocks 0 the pool is as large as the requests of a
+/// call need.
 class ServingEngine : public kv::ServerEngine<Server> {
  public:
   ServingEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});

@@ -60,11 +60,11 @@ std::string times_text(const std::vector<double>& seconds) {
                      1e3 * percentile(seconds, 99));
 }
 
-/// What a run gives to print.
+/// The numbers of a run that are printed.
 struct Summary {
   int64_t made = 0, prompt_tokens = 0, cached = 0, max_preempted = 0;
   double rate = 0;                       // tokens per second
-  std::vector<double> first, per_token;  // seconds, of each request that has some
+  std::vector<double> first, per_token;  // seconds, one entry for each request that got that far
 };
 
 Summary summary_of(const lesson08::Workload& workload, const ServeResult& result) {
@@ -113,7 +113,7 @@ nlohmann::json print_result(const kv::Console& console, int num_blocks, const Su
           {"waste", result.waste}};
 }
 
-/// A way to serve the workload: a name, blocks (0: as many as all requests need), options.
+/// A way to serve the workload. num_blocks 0 means as many blocks as all requests need.
 struct Way {
   std::string name;
   int num_blocks;
@@ -145,7 +145,7 @@ std::vector<Way> ways_of(const Options& options, int longest) {
               [](ServeOptions& o) { o.scheduler.order = lesson08::Order::kPriority; })};
 }
 
-/// The workload once more, in other ways.
+/// Serves the workload once more, in other ways.
 nlohmann::json compare(const kv::Console& console, kv::Model& model, const Options& options,
                        const lesson08::Workload& workload, const ServeResult& above, int num_blocks,
                        uint64_t wanted) {
@@ -218,7 +218,7 @@ void print_head(const kv::Console& console, const kv::Model& model, const Option
       kv::count_of(options.serve.scheduler.max_tokens_per_pass, "token"));
 }
 
-/// The bits against lesson 02's, and other ways to serve.
+/// Compares the bits with lesson 02's, then the workload served in other ways.
 void check(const kv::Console& console, kv::Model& model, const Options& options,
            const lesson08::Workload& workload, const ServeResult& result, int num_blocks,
            nlohmann::json& document) {
@@ -267,7 +267,7 @@ void run(Options& options) {
                                      return !kv::interrupted();
                                    });
   const std::string course = progress->to_string(72);
-  progress.reset();  // its line makes room
+  progress.reset();  // takes its live line away
   console.write(course + "\n");
   const int num_blocks = engine.manager()->pool().num_blocks();
   nlohmann::json document = print_result(console, num_blocks, summary_of(workload, result), result);

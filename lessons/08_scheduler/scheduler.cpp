@@ -47,12 +47,12 @@ void SchedulerOf<Manager>::submit(int64_t id, std::span<const int32_t> prompt, i
   request.hashes = BlockHashes(std::exchange(request.options.extra_keys, {}));
   request.hashes.reserve(request.tokens.capacity() / static_cast<size_t>(manager_->block_size()));
   requests_.emplace(id, queue.begin());
-  // Nothing from here on allocates for this request, nor can fail.
+  // From here on nothing allocates for this request, and nothing can fail.
   ++num_submitted_;
   wait(queue, queue.begin());
 }
 
-/// Whether a is more important than b.
+/// Returns whether a is more important than b.
 template <KvManager Manager>
 bool SchedulerOf<Manager>::before(const ScheduledRequest& a, const ScheduledRequest& b) const {
   if (options_.order == Order::kPriority && a.options.priority != b.options.priority) {
@@ -170,7 +170,7 @@ template <KvManager Manager>
 void SchedulerOf<Manager>::update(std::span<const Chunk> chunks) {
   for (const Chunk& chunk : chunks) {
     const auto found = requests_.find(chunk.id);
-    // Finished while the pass ran, and perhaps submitted again.
+    // It was finished while the pass ran, and perhaps submitted again.
     if (found == requests_.end() || found->second->state != RequestState::kRunning) continue;
     ScheduledRequest& request = *found->second;
     const int computed = request.num_computed + chunk.num_tokens;

@@ -30,14 +30,14 @@ struct SchedulerOptions {
   int max_running = 64;           // requests that hold blocks
   int max_chunk = 0;              // tokens of one request in one pass; 0 means no limit
   bool chunked_prefill = true;    // false: a prompt runs in one pass, or waits
-  /// The admission gate: a waiting request starts only if all its known tokens fit what is free.
-  /// false: if its first chunk does.
+  /// The admission gate: a waiting request starts only if all its known tokens fit the free blocks.
+  /// If false, it starts as soon as its first chunk fits.
   bool full_sequence_must_fit = true;
   Order order = Order::kFirstCome;
 };
-void check(const SchedulerOptions& options);  // throws UserError for those that make no sense
+void check(const SchedulerOptions& options);  // throws UserError for invalid options
 
-/// What a request may ask for.
+/// Options of one request.
 struct RequestOptions {
   int priority = 0;
   ExtraKeys extra_keys = {};
@@ -83,15 +83,15 @@ template <class M>
 concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
                              std::span<const int32_t> tokens, BlockHashes& hashes,
                              const ComputedBlocks& computed) {
-  // The blocks that the cache has of a request's tokens. Changes nothing.
+  // The cached blocks of a request's first tokens. Changes nothing.
   { c.get_computed_blocks(tokens, hashes) } -> std::same_as<ComputedBlocks>;
-  // Free blocks that num_tokens tokens more take, of a request that starts with `computed`.
+  // Free blocks that a request takes if it starts with `computed` and num_tokens tokens more.
   { c.num_blocks_to_allocate(computed, num_tokens) } -> std::same_as<int64_t>;
-  // Slots for num_tokens tokens more. Empty if the pool has too few free blocks, and nothing has
-  // changed.
+  // Slots for num_tokens tokens more. Empty, with nothing changed, if the pool has too few free
+  // blocks.
   { manager.allocate_slots(id, num_tokens, computed).has_value() } -> std::same_as<bool>;
   { manager.allocate_slots(id, num_tokens).has_value() } -> std::same_as<bool>;
-  // The request's first num_tokens tokens are computed: blocks full of them can be found.
+  // Caches the full blocks of the request's first num_tokens tokens, which are computed.
   manager.cache_blocks(id, tokens, hashes, num_tokens);
   manager.free(id);                                        // gives the request's blocks back
   { c.holds(id) } -> std::same_as<bool>;                   // whether the request holds blocks
@@ -105,43 +105,43 @@ concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
 };
 
 /// Two queues and one pool. Running requests come first; when the pool has no block for one of
-/// them, the least important running request is *preempted*: it gives its blocks back and waits
-/// with its old rank, to be computed again. Waiting ones start as long as budget and pool allow,
-/// and not in a pass that has preempted. In first-come order every request is served in the end.
+/// them, the least important running request is *preempted*: it gives its blocks back, waits at its
+/// old place in the order, and is computed again later. Waiting requests start while budget and
+/// pool allow, except in a pass that has preempted. In first-come order every request is served in
+/// the end.
 template <KvManager Manager>
 class SchedulerOf {
  public:
   /// Borrows the manager.
   SchedulerOf(Manager& manager, const SchedulerOptions& options);
-  SchedulerOf(const SchedulerOf&) = delete;  // its queues point into it
+  SchedulerOf(const SchedulerOf&) = delete;  // requests_ points into the queues
   SchedulerOf& operator=(const SchedulerOf&) = delete;
 
   /// Throws UserError for a request that can never fit the pool or, without chunked prefill, a
   /// pass: "request 7 needs 63 blocks, the pool has 49".
   void check_fits(int64_t id, size_t num_prompt, int max_tokens) const;
-  /// Throws UserError for an id that is there, an empty prompt, or a request that can never fit.
-  /// `max_tokens` tokens are generated at most.
+  /// Adds a waiting request that generates at most `max_tokens` tokens. Throws UserError for an id
+  /// that is in use, an empty prompt, or a request that can never fit.
   void submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
               RequestOptions options = {});
 
-  /// The next pass; each chunk has its slots. No chunks: there is nothing to do, or all of the pass
-  /// was preempted. Every call is followed by one update() with its chunks, or by a finish() for
-  /// each request. The output stays as it is until the next call.
+  /// Returns the next pass; each chunk has its slots. It has no chunks if there is nothing to do or
+  /// all of its requests were preempted. Every call is followed by one update() with its chunks, or
+  /// by a finish() for each request. The output is valid until the next call.
   const SchedulerOutput& schedule();
-  /// The pass is done: K and V of the chunks are written.
+  /// Notes that the pass is done: K and V of the chunks are written.
   void update(std::span<const Chunk> chunks);
-  /// A request that wants its next token gets it, also if it was preempted in between.
+  /// Gives a request the next token that it wants, also if it was preempted in between.
   void add_token(int64_t id, int32_t token);
-  /// The request has ended or was aborted, in any state. Its blocks are free. Returns false if
-  /// there is no such request.
+  /// Ends a request in any state and frees its blocks. Returns false if there is no such request.
   bool finish(int64_t id);
-  /// Forgets what can be found in the cache. Running requests are preempted first, and the next
-  /// output lists them; or else they forbid it (false, and nothing has changed).
+  /// Empties the cache. With preempt_running, running requests are preempted first and the next
+  /// output lists them. Otherwise, if requests are running, returns false and changes nothing.
   bool reset_prefix_cache(bool preempt_running = false);
 
-  /// How many tokens of a request run in a pass that has room for `budget` more, when K and V of
-  /// its first num_computed are there. 0: its next token is still to come, or it has to run in one
-  /// piece and does not fit.
+  /// Tokens of a request that run in a pass with `budget` tokens left, once K and V of its first
+  /// num_computed tokens are written. 0 if its next token is still to come, or if it must run in
+  /// one piece and does not fit.
   int chunk_of(const ScheduledRequest& request, int num_computed, int budget) const;
   const ScheduledRequest& request(int64_t id) const;  // std::out_of_range for an unknown id
   bool wants_token(int64_t id) const { return request(id).wants_token; }
@@ -152,12 +152,12 @@ class SchedulerOf {
   const SchedulerOptions& options() const { return options_; }
   const Manager& manager() const { return *manager_; }
 
-  /// Throws std::logic_error unless every request is in just the queue of its state, only running
-  /// ones hold blocks, and the pool is sound.
+  /// Throws std::logic_error unless every request is in the queue of its state alone, only running
+  /// requests hold blocks, and the pool is sound.
   void check() const;
 
  private:
-  /// A request goes from queue to queue with its node, and that cannot fail.
+  /// A request moves between the queues by splice(), which cannot fail.
   using Queue = std::list<ScheduledRequest>;
 
   static std::vector<int64_t> ids_of(const Queue& queue);

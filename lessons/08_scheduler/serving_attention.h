@@ -11,9 +11,9 @@
 
 namespace lesson08 {
 
-/// Slots are computed in a pass that reads them, before its first layer writes. A pass that makes
-/// its heads itself (kv::Attention::makes_heads()) finds their places through the block tables, and
-/// then there are none to compute.
+/// Computes the slots of a pass once, before its first layer writes. An attention that makes its
+/// heads itself (kv::Attention::makes_heads()) finds slots through the block tables and needs no
+/// mapping.
 class ServingAttention : public kv::Attention {
  public:
   ServingAttention(const kv::ModelConfig& config, lesson03::PagedKvCache& cache)

@@ -1,7 +1,7 @@
 #pragma once
 
-// The pieces of a server's step: the rows of a pass, their tables, the tokens that they give, and
-// which request gets which.
+// The pieces of a server's step: the rows of a pass, their block tables, and the delivery of the
+// new tokens to their requests.
 
 #include <cstdint>
 #include <functional>
@@ -41,10 +41,10 @@ lesson03::BlockTables tables_of(const Manager& manager, std::span<const Chunk> c
   return tables;
 }
 
-/// What a server knows of its requests besides the scheduler.
+/// The token stream of each of a server's requests, by id.
 using TokenStreams = std::unordered_map<int64_t, kv::TokenStream>;
 
-/// Submits a request to the scheduler and opens its stream. Both happen, or nothing.
+/// Submits a request to the scheduler and opens its stream. If it throws, neither has happened.
 template <class Scheduler>
 void submit_to(Scheduler& scheduler, TokenStreams& streams, int64_t id, const kv::Request& request,
                RequestOptions options) {

@@ -1,5 +1,5 @@
-// What the queue costs: taking a block back from the middle of the free blocks, against a deque
-// that has to search for it; and the hit rates of a trace by pool, for the plot.
+// Cost of the queue: taking a block back from the middle of the free blocks, against a deque that
+// has to search for it; and the hit rates of a trace by pool, for the plot.
 //
 //   lesson07_bench [--seed N] [--json FILE]
 
@@ -19,7 +19,7 @@
 
 namespace {
 
-/// Blocks to take back, spread over all.
+/// Indices of 1000 random blocks to take back.
 std::vector<size_t> some(size_t count, uint64_t seed) {
   std::mt19937_64 rng(seed);
   std::vector<size_t> picks(1000);

@@ -5,7 +5,7 @@
 namespace lesson07 {
 namespace {
 
-/// The same numbers with every standard library.
+/// Random numbers that are the same with every standard library.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : rng_(seed) {}

@@ -1,7 +1,7 @@
 #pragma once
 
 // A made-up day of a chat server: users share system prompts, come back, and go on where they were.
-// It is played on the bookkeeping alone, to see how much of it a pool finds.
+// play() runs it through the bookkeeping alone, to measure how much of it a pool finds.
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,7 @@ struct TraceOptions {
   int num_system_prompts = 40;  // the k-th most popular is asked for in proportion to 1 / k (Zipf)
   int system_tokens = 200;      // on average
   int turn_tokens = 30;         // a question, on average; an answer is three times as long
-  int max_turns = 6;            // of one conversation, 1 to this
+  int max_turns = 6;            // of one conversation: 1 to max_turns
   int num_open = 24;            // conversations that go on at the same time
   uint64_t seed = 0;
 };

@@ -45,7 +45,7 @@ class EvictionPage : public viz::PoolPage<Shown, PageSettings> {
   void start_live(const std::string& prompt, int max_tokens);
   std::string live_story();
 
-  // Of the simulator, or of the engine while it runs.
+  // Of the engine during a live run, else of the page's own pool.
   const KvCacheManager& manager() const {
     return live_.running() ? *live_.engine<CachingEngine>().manager() : *manager_;
   }
@@ -57,8 +57,8 @@ class EvictionPage : public viz::PoolPage<Shown, PageSettings> {
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   Requests asked_{8};
-  std::vector<int32_t> evicted_;  // by the command that runs
-  CacheMetrics told_;             // what the story of the live run has told
+  std::vector<int32_t> evicted_;  // by the current command
+  CacheMetrics told_;             // at the end of the last live story
   std::string reason_;            // why the last command took, kept or left what it did
 };
 

@@ -18,7 +18,7 @@ std::string listed(std::span<const int32_t> ids) {
   return fmt::format("{}{}", fmt::join(ids.first(shown), ", "), shown < ids.size() ? " .." : "");
 }
 
-/// Who needs what, and who gives it.
+/// Why blocks leave the queue: a lookup finds them, or the request needs room.
 std::string reason(const std::string& name, int64_t revived, int64_t evicted) {
   std::string text;
   if (revived > 0) {
@@ -165,7 +165,7 @@ std::string EvictionPage::free(const std::vector<std::string>& names) {
   return story;
 }
 
-/// The second one has nothing of the first; the third is the first again.
+/// The second request shares nothing with the first; the third repeats the first.
 void EvictionPage::start_live(const std::string& prompt, int max_tokens) {
   const lesson03::PagedOptions options{.block_size = settings_.block_size,
                                        .num_blocks = settings_.num_blocks};

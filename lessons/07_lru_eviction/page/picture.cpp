@@ -27,7 +27,7 @@ const viz::BlockView& block_of(const Shown& shown, int32_t id) {
   return shown.pool.blocks.at(static_cast<size_t>(id - BlockPool::kNullBlock - 1));
 }
 
-/// When a tile does what, in seconds.
+/// Times of a tile's motion, in seconds.
 struct Move {
   std::optional<Span> struck = {};  // its old words are struck out
   Span travels = {};                // from the queue to a request, or back
@@ -43,7 +43,7 @@ struct Story {
   Span part(const Span& span) const { return {span.begin / seconds, span.end / seconds}; }
 };
 
-/// A block that leaves the queue for something new, or grows where it is.
+/// The motion of a block that leaves the queue for new tokens, or gets more tokens in its table.
 Move taken(const viz::BlockView& was, bool was_free, float at) {
   Move move;
   move.num_kept = was_free ? 0 : was.tokens.size();
@@ -164,7 +164,7 @@ class Picture {
     }
   }
 
-  /// Of a large pool: cells, and tables that name runs of blocks.
+  /// Draws a large pool: cells, and tables that name runs of blocks.
   void draw_cells() {
     const viz::Room& room = scene_.room();
     const float tables = 30 * static_cast<float>(std::max<size_t>(shown_.tables.size(), 3));
@@ -184,7 +184,7 @@ class Picture {
   }
 
  private:
-  /// Who leaves where, and who comes in.
+  /// Draws the labels at the queue's ends and the line below the queue.
   void draw_ends(float bottom) {
     const float w = scene_.room().w, half = w / 2 - 60;
     const viz::Type type{.size = 13, .paint = {viz::Ink::kDim}};
@@ -260,7 +260,7 @@ class Picture {
   viz::Scene& scene_;
   const Shown& shown_;
   const Story& story_;
-  std::set<int32_t> placed_;  // blocks that stand with a request
+  std::set<int32_t> placed_;  // blocks drawn in a table
 };
 
 void draw_picture(viz::Scene& scene, const Shown& shown, const Story& story) {
@@ -272,7 +272,7 @@ void draw_picture(viz::Scene& scene, const Shown& shown, const Story& story) {
   }
 }
 
-/// What a block held goes before its eyes: struck out where it stands, then gone.
+/// Shows the old words of each evicted block, struck out at their old place, before they vanish.
 void strike_out(viz::Scene& scene, const Shown& before, const Story& story) {
   viz::Scene old(scene.room());
   draw_picture(old, before, {.moves = {}, .closes_up = {}, .seconds = 1});
@@ -295,7 +295,7 @@ void strike_out(viz::Scene& scene, const Shown& before, const Story& story) {
   }
 }
 
-/// Beside the legend: how much has no room, in as many words as have.
+/// Writes beside the legend how much the picture leaves out, in the longest text that fits.
 void draw_more(viz::Scene& scene, const Shown& shown) {
   const viz::Room& room = scene.room();
   float used = 0;

@@ -19,7 +19,7 @@ struct Shown {
   std::vector<int> num_found;          // blocks of each table that its lookup found
   int max_queued = 0;                  // places in the queue; 0 means one for each block
   std::vector<std::string> cut = {};   // of tables: "6 of 2,000 blocks" if not all are shown
-  std::vector<std::string> more = {};  // what has no room: a long text, then a short one
+  std::vector<std::string> more = {};  // what the picture leaves out: a long text, then a short one
   std::string front = "\u2190 taken next: used longest ago", back = "freed last \u2190";
   std::string nobody = "no block is free";  // in an empty queue
 };

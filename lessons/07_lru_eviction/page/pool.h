@@ -7,7 +7,7 @@
 
 namespace lesson07 {
 
-/// All blocks but the null block; what is cached is filled. No owners yet, and no words.
+/// All blocks but the null block; cached blocks are filled. The caller adds owners and words.
 inline viz::PoolView pool_view(const BlockPool& pool) {
   viz::PoolView view = viz::pool_view(pool.block_size(), 1, pool.num_blocks(),
                                       [&](int32_t id) { return pool.block(id).ref_cnt; });

@@ -31,13 +31,13 @@ struct Prefix {
   std::vector<int32_t> tokens;
 };
 
-/// The block is used and can be found by `token`.
+/// Puts the block into use and caches `token`'s prefix in it.
 void store(BlockPool& pool, int32_t id, int32_t token) {
   pool.touch(Ids{id});
   pool.cache_full_block(id, Prefix(token).key());
 }
 
-/// The block in which `token` is found; -1: none.
+/// The block that caches `token`'s prefix; -1 means none.
 int32_t found(const BlockPool& pool, int32_t token) {
   const lesson06::CachedBlock* const block = pool.index().find(Prefix(token).key());
   return block == nullptr ? -1 : block->id;
@@ -100,7 +100,7 @@ TEST_CASE("a block that another table holds loses a reference, and is not free y
 TEST_CASE("a free that is refused changes nothing, not even the blocks before the wrong one") {
   BlockPool pool(4, 4);
   pool.touch(Ids{1, 2});
-  // A free block, one that has one reference, the null block, an unknown one.
+  // A free block, a block with one reference that is named twice, the null block, an unknown block.
   for (const Ids& wrong : {Ids{1, 3}, Ids{2, 1, 1}, Ids{1, BlockPool::kNullBlock}, Ids{1, 5}}) {
     CAPTURE(wrong);
     CHECK_THROWS_AS(pool.free_blocks(wrong), std::logic_error);
@@ -180,13 +180,13 @@ TEST_CASE("an eviction is counted, and told with the block and its hash") {
   std::vector<CacheEvent> events;
   store(pool, 1, 10);
   store(pool, 2, 20);
-  pool.touch(Ids{1});  // somebody finds it
+  pool.touch(Ids{1});  // a request finds it
   pool.free_blocks(Ids{1});
   pool.free_blocks(Ids{1, 2});
   pool.set_event_sink([&](const CacheEvent& event) { events.push_back(event); });
   REQUIRE(take(pool, 2) == Ids{2, 1});
   CHECK(pool.metrics().num_evicted == 2);
-  CHECK(pool.metrics().num_evicted_unused == 1);  // nobody has found block 2
+  CHECK(pool.metrics().num_evicted_unused == 1);  // no request has found block 2
   REQUIRE(events.size() == 2);
   CHECK(events[0].kind == CacheEvent::Kind::kRemoved);
   CHECK(events[0].block_id == 2);

@@ -56,7 +56,7 @@ TEST_CASE("poison refuses a block that the cache has not, before anything is wri
 }
 
 TEST_CASE("poison makes a stale read visible") {
-  // A block that is read under a name it has lost: its rows are NaN, and so are the logits.
+  // A poisoned block is read: its rows are NaN, and so are the logits.
   kv::Model& model = shipped_model();
   lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 16);
   cache.fill(0, model.stream());
@@ -70,7 +70,7 @@ TEST_CASE("poison makes a stale read visible") {
   for (int32_t i = 0; i < 20; ++i) tokens[static_cast<size_t>(i)] = 284 + i;
   attention.set_tables({&table});
   kv::PassRows rows;
-  rows.add(0, tokens, 16);  // tokens 0 to 15 are taken as there
+  rows.add(0, tokens, 16);  // tokens 0 to 15 count as computed
   const auto logits = model.forward(rows, attention);
   CHECK(std::isnan(logits[0]));
 }

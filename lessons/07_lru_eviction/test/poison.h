@@ -1,6 +1,6 @@
 #pragma once
 
-// What poison_blocks has to do, on any device.
+// Checks of poison_blocks, for any device.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -47,7 +47,8 @@ class PoisonedCache {
   kv::DeviceBuffer scratch_;
 };
 
-/// Every byte of K and V of the named blocks, in all layers, and no other byte.
+/// Checks that every byte of K and V of the named blocks is poisoned, in all layers, and no other
+/// byte.
 inline void check_poison(const kv::Stream& stream, int head_dim) {
   PoisonedCache cache(stream, head_dim);
   cache.poison({4, 1});
@@ -62,7 +63,7 @@ inline void check_poison(const kv::Stream& stream, int head_dim) {
   }
 }
 
-/// A block that is not in the cache is named, and nothing is written before that.
+/// Checks that the error names a block that is not in the cache, and that nothing has been written.
 inline void check_poison_refuses(const kv::Stream& stream) {
   PoisonedCache cache(stream, 8);
   CHECK_THROWS_WITH_AS(cache.poison({0, 5}), doctest::Contains("no block 5"), std::out_of_range);

@@ -1,7 +1,7 @@
 #pragma once
 
 // Lesson 07's pool in an engine that fills each block with NaN when it is taken: a row that is read
-// before it is written, or under an old name, is seen in the logits.
+// before it is written, or under an old key, shows up in the logits.
 
 #include <functional>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace lesson07_test {
 
-/// Calls a function for the blocks that have been taken. The rest is lesson 07's pool.
+/// Lesson 07's pool, which calls a function with the blocks that have been taken.
 class WatchedPool final : public lesson06::CachePool {
  public:
   using OnTaken = std::function<void(std::span<const int32_t> ids)>;

@@ -87,7 +87,7 @@ TEST_CASE("the victim is the least recently used block, and of one request the t
   CHECK(c.events[1].kind == CacheEvent::Kind::kStored);
 }
 
-// kvcached #362: an evicted block kept the hash of what it had held.
+// kvcached #362: an evicted block kept the hash of its old content.
 TEST_CASE("what is taken for something else is not found under its old name") {
   Cache c(2, 4);
   run_and_free(c.manager, range(0, 4));
@@ -97,7 +97,7 @@ TEST_CASE("what is taken for something else is not found under its old name") {
 }
 
 // vLLM #42948: blocks that a request could have found were given to that request as empty ones.
-// #11310: how hits on free blocks were counted once, and what became of it.
+// #11310: how hits on free blocks were once counted.
 TEST_CASE("a start that does not fit changes nothing: no reference, no order, no event") {
   Cache c(4, 4);
   run_and_free(c.manager, range(0, 8));
@@ -163,7 +163,7 @@ TEST_CASE("metrics: what was stored, revived, evicted, and evicted unused") {
   CHECK(m.num_evicted == 2);
   CHECK(m.num_evicted_unused == 1);
   CHECK(m.num_revived == 1);
-  run_and_free(c.manager, range(70, 78));  // what nobody has found goes, from both blocks
+  run_and_free(c.manager, range(70, 78));  // evicts both blocks, which no request has found
   CHECK(m.num_evicted == 4);
   CHECK(m.num_evicted_unused == 3);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What stands in a free queue, as ids. For tests.
+// The ids in a free queue. For tests.
 
 #include <cstdint>
 #include <vector>

@@ -105,7 +105,7 @@ TEST_CASE("the front block is taken, until none is left") {
   CHECK(queue.popleft().id == 2);
 }
 
-// vLLM #9972: why its free queue is a linked list of its own and no deque.
+// vLLM #9972: why its free queue is a linked list and not a deque.
 TEST_CASE("the queue does what a deque does, in ten thousand random steps") {
   auto blocks = make_blocks(20);
   FreeBlockQueue queue;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Random operations on a manager and on its model: what the random tests of lessons 07 and 10 have
-// in common. KV_RANDOM_OPS sets their number, KV_RANDOM_SEED the seed.
+// Random operations on a manager and on its model, for the random tests of lessons 07 and 10.
+// KV_RANDOM_OPS sets their number, KV_RANDOM_SEED the seed.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ namespace lesson07 {
 using kvtest::require;
 using Tokens = std::vector<int32_t>;
 
-/// Manager and model side by side. Half of the runs have a hash of 3 bits, half of them the other
-/// order of free blocks.
+/// Manager and model side by side. Half of the runs have a hash of 3 bits; half use
+/// FreeOrder::kUnhashedFirst.
 template <class Manager, class Model>
 class SideBySide {
  public:
@@ -65,7 +65,7 @@ class SideBySide {
  protected:
   static constexpr int kBlockSize = 2;
 
-  /// Both functions make from what they are given.
+  /// `manager_of` makes the manager, `model_of` the model.
   SideBySide(uint64_t settings, int num_blocks, const auto& manager_of, const auto& model_of)
       : bits_(settings % 2 == 0 ? 64 : 3),
         order_(settings / 2 % 2 == 0 ? FreeOrder::kAppend : FreeOrder::kUnhashedFirst),
@@ -78,7 +78,7 @@ class SideBySide {
   virtual void extend(int64_t id, kvtest::Random& random) = 0;
   virtual void compare_tables(int64_t id) const = 0;
 
-  /// Few different ones, so that prefixes meet often.
+  /// Only two different tokens, so that prefixes are often equal.
   static Tokens some_tokens(int number, kvtest::Random& random) {
     Tokens tokens(static_cast<size_t>(number));
     for (int32_t& token : tokens) token = random.below(2);
@@ -107,7 +107,7 @@ class SideBySide {
   std::string text_;
 };
 
-/// Empty, or what differs, and how to get there.
+/// Returns an empty string, or the difference and the operations that lead to it.
 template <class Run>
 std::string random_operations() {
 #if defined(KV_SANITIZED)

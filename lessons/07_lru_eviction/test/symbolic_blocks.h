@@ -1,7 +1,7 @@
 #pragma once
 
-// Blocks in plain words and slowly: contents are whole prefixes, compared as they are, and the free
-// blocks are a list. What the models of lessons 07 and 10 are made of.
+// A simple, slow model of blocks, the base of the models of lessons 07 and 10. Contents are whole
+// prefixes, compared token by token; the free blocks are a list.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace lesson07 {
 
-/// Tokens from token 0 on, and what else makes them a request's own.
+/// All tokens from token 0 on, and the request's salt.
 struct SymbolicPrefix {
   std::vector<int32_t> tokens;
   int salt = 0;
   friend bool operator==(const SymbolicPrefix&, const SymbolicPrefix&) = default;
 };
 
-/// Cached has the id of a block, and what it holds.
+/// A `Cached` has a block's id and its content.
 template <class Cached>
 class SymbolicBlocks {
  public:
@@ -29,7 +29,7 @@ class SymbolicBlocks {
 
   size_t block_size() const { return block_size_; }
   const std::deque<int32_t>& queue() const { return queue_; }
-  /// True if blocks and order of the real pool's queue are these.
+  /// Returns whether the real pool's queue has the same blocks in the same order.
   bool same_queue(const BlockPool& pool) const {
     const auto real = pool.queue().all();
     return std::ranges::equal(real, queue_, {}, [](const KvBlock* block) { return block->id; });
@@ -56,11 +56,11 @@ class SymbolicBlocks {
     std::erase_if(cached_, [&](const Cached& block) { return block.id == id; });
     return id;
   }
-  /// One more table names the block.
+  /// Adds one reference to the block.
   void share(int32_t id) {
     if (refs_[at(id)]++ == 0) std::erase(queue_, id);
   }
-  /// Blocks that one table no longer names.
+  /// Drops one reference to each block.
   void release(const Ids& ids) {
     Ids to_front;
     for (auto next = ids.rbegin(); next != ids.rend(); ++next) {

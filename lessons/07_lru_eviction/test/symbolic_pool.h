@@ -1,7 +1,7 @@
 #pragma once
 
-// What a pool that is a cache has to do, in plain words and slowly. For tests: it says which block
-// every operation of the real one finds, takes, and leaves.
+// A simple, slow model of a pool that is a cache. For tests: it predicts which blocks each
+// operation of the real pool finds, takes and leaves.
 
 #include <algorithm>
 #include <cstdint>
@@ -40,8 +40,8 @@ class SymbolicPool : public SymbolicBlocks<CachedBlock> {
     }
     return found;
   }
-  /// A new request: what is found, and slots for `num_new` tokens after it. False: too few blocks
-  /// for these, or for `must_fit` tokens.
+  /// Starts a request with the blocks found and slots for `num_new` tokens after them. Returns
+  /// false if too few blocks are free for these, or for `must_fit` tokens.
   bool start(int64_t id, const Tokens& tokens, int salt, size_t num_new, size_t must_fit = 0,
              bool skips_reading = false) {
     const Ids found = skips_reading ? Ids{} : find(tokens, salt);
@@ -54,7 +54,8 @@ class SymbolicPool : public SymbolicBlocks<CachedBlock> {
     requests_[id] = {table, first(tokens, found.size() * block_size_ + num_new), salt};
     return true;
   }
-  /// Slots for more tokens of a request, or for none of them.
+  /// Gives a request slots for more tokens. Returns false, with nothing changed, if they do not
+  /// fit.
   bool extend(int64_t id, std::span<const int32_t> tokens) {
     Request& r = requests_.at(id);
     const size_t length = blocks(r.tokens.size() + tokens.size());
@@ -63,7 +64,7 @@ class SymbolicPool : public SymbolicBlocks<CachedBlock> {
     r.tokens.insert(r.tokens.end(), tokens.begin(), tokens.end());
     return true;
   }
-  /// K and V of the first `num_tokens` tokens are written.
+  /// Caches the full blocks of a request's first `num_tokens` tokens.
   void cache_blocks(int64_t id, size_t num_tokens) {
     const Request& r = requests_.at(id);
     for (size_t i = 0; caching_ && (i + 1) * block_size_ <= num_tokens; ++i) {

@@ -1,5 +1,5 @@
-// What the bookkeeping costs: nanoseconds of the pool, the index and the scheduler, and how many
-// allocations they make. With --serve also a server's busy time (bench_serve.h).
+// Cost of the bookkeeping: nanoseconds of the pool, the index and the scheduler, and the number of
+// their allocations. With --serve also a server's busy time (serve.h).
 //
 //   lesson08_bench [--model DIR] [--device NAME] [--seed N] [--serve] [--json FILE]
 
@@ -30,7 +30,7 @@ constexpr int kBlockSize = 16;
 constexpr int kNumBlocks = 65'536;
 constexpr int kRun = 256;  // blocks of a request of 4,096 tokens
 
-constexpr int kRounds = 15;  // of which the median counts
+constexpr int kRounds = 15;  // the median of their times is reported
 
 double seconds_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
@@ -38,7 +38,7 @@ double seconds_of(const std::function<void()>& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Of each of `count` things that one call does.
+/// Nanoseconds for each of the `count` operations of one call.
 double nanoseconds(int64_t count, const std::function<void()>& call) {
   return 1e9 * kv::median_seconds(call, kRounds) / static_cast<double>(count);
 }
@@ -49,7 +49,7 @@ std::vector<int32_t> random_tokens(int count, std::mt19937_64& rng) {
   return tokens;
 }
 
-/// All blocks of the pool are taken in tables of kRun, and given back.
+/// Nanoseconds a block: all blocks of the pool are taken in tables of kRun, and given back.
 double take_and_give_back(bool cached, uint64_t seed) {
   std::mt19937_64 rng(seed);
   BlockPool pool(kNumBlocks, kBlockSize);
@@ -94,7 +94,8 @@ double hash_a_block(uint64_t seed) {
   return sum == 0 ? 0 : ns;
 }
 
-/// Prompts that are cached in full, in a pool that is full of such prompts. Also with the hash.
+/// Nanoseconds a block to look up prompts that are cached in full, in a full pool: with the hashes
+/// known, and with the hashing.
 std::pair<double, double> look_up(uint64_t seed) {
   std::mt19937_64 rng(seed);
   BlockPool pool(kNumBlocks, kBlockSize);
@@ -125,7 +126,7 @@ std::pair<double, double> look_up(uint64_t seed) {
   return {lookup, with_hash};
 }
 
-/// Tables of kRun blocks come back from the middle of the queue, and are freed again.
+/// Nanoseconds a block to take tables of kRun blocks back from the middle of the queue.
 double revive(int num_blocks, uint64_t seed) {
   std::mt19937_64 rng(seed);
   BlockPool pool(num_blocks, kBlockSize);
@@ -170,7 +171,7 @@ Decode decode(uint64_t seed) {
     scheduler.update(chunks);
     for (const Chunk& chunk : chunks) scheduler.add_token(chunk.id, static_cast<int32_t>(chunk.id));
   };
-  for (int i = 0; i < 64; ++i) pass();  // prompts, and whatever has to grow
+  for (int i = 0; i < 64; ++i) pass();  // prefills, and containers that still grow
   std::vector<double> seconds(kPasses);
   const int64_t before = kv::num_allocations();
   for (double& each : seconds) each = seconds_of(pass);

@@ -16,8 +16,8 @@ namespace {
 using lesson08::Chunk;
 using lesson08::Scheduler;
 
-/// `count` requests at once, prompts and answers of 100 to 1,024 tokens (if small: of 16 to 128)
-/// that no other request has.
+/// `count` requests that share no prefix, with prompts and answers of 100 to 1,024 tokens, or of 16
+/// to 128 if `small`.
 std::vector<kv::Request> busy_requests(int count, int vocab_size, bool small, uint64_t seed) {
   std::mt19937_64 rng(seed);
   const int longest = small ? 128 : 1024;
@@ -38,8 +38,8 @@ std::vector<kv::Request> busy_requests(int count, int vocab_size, bool small, ui
 
 struct Served {
   double tokens_per_second = 0;
-  double decode_share = 0;  // of the time that reading takes at least, over passes of decodes
-  double host_share = 0;    // of the time of these passes
+  double decode_share = 0;  // shortest reading time / time of passes of decodes
+  double host_share = 0;    // the host's time / time of these passes
   double decode_microseconds = 0, host_microseconds = 0;  // median
   int64_t decodes = 0, replays = 0;
 };
@@ -54,12 +54,13 @@ lesson08::ServingEngine make_server(kv::Model& model, bool caching) {
            .pad_decodes_to = cuda ? 8 : 1}};
 }
 
-/// With an empty cache. A server that has run before has captured its graphs.
+/// Serves the requests once with an empty cache. A server that has run before has captured its
+/// graphs.
 Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
                   const std::vector<kv::Request>& requests, double bandwidth) {
   const int64_t replays = model.graph_replays();
   server.reset_prefix_cache();
-  std::vector<int64_t> bytes;  // that each pass reads at least
+  std::vector<int64_t> bytes;  // that each pass must read
   std::vector<bool> is_decode;
   std::vector<double> host_seconds;  // of each pass
   const auto note_host = [&] { host_seconds.push_back(server.server()->chooser().host_seconds()); };
@@ -102,8 +103,8 @@ Served serve_once(kv::Model& model, lesson08::ServingEngine& server,
   return served;
 }
 
-/// So many requests at once, three times after one to warm up: the last time's passes, and the
-/// median rate.
+/// Serves the requests once to warm up and three times more. Returns the passes of the last time,
+/// with the median rate of the three.
 Served serve_busily(kv::Model& model, lesson08::ServingEngine& server,
                     const std::vector<kv::Request>& requests, double bandwidth) {
   Served served = serve_once(model, server, requests, bandwidth);
@@ -116,7 +117,7 @@ Served serve_busily(kv::Model& model, lesson08::ServingEngine& server,
   return served;
 }
 
-/// From a request's coming to its first token, while the server has nothing else to do: median.
+/// Median seconds from a request's arrival to its first token, on an idle server.
 double first_token_seconds(lesson08::ServingEngine& server, const kv::Request& request) {
   std::vector<double> seconds;
   for (int round = 0; round < 9; ++round) {
@@ -129,8 +130,8 @@ double first_token_seconds(lesson08::ServingEngine& server, const kv::Request& r
   return kv::median(seconds);
 }
 
-/// What such a first token takes at least: each product reads its weights and multiplies, and the
-/// longer of the two counts.
+/// Lower bound of first_token_seconds(): for each product the longer of reading its weights and
+/// multiplying.
 double first_token_floor(const kv::ModelConfig& config, int num_tokens, double bandwidth) {
   constexpr double kPeak = 989e12;  // dense bf16 of the data sheet, operations a second
   const auto product = [&](double outputs, double inputs, double rows) {
@@ -143,7 +144,8 @@ double first_token_floor(const kv::ModelConfig& config, int num_tokens, double b
   return config.num_layers * layer + product(config.vocab_size, hidden, 1);
 }
 
-/// Whether the cache costs anything where it finds nothing: rates with it and without, in turn.
+/// The cost of a cache that finds nothing: the ratio of the rates with and without caching,
+/// measured in turn.
 double caching_ratio(kv::Model& model, lesson08::ServingEngine& with,
                      const std::vector<kv::Request>& requests) {
   auto without = make_server(model, false);

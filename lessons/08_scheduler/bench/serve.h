@@ -7,8 +7,8 @@
 
 namespace bench {
 
-/// A server's busy time: tokens per second, the share of the time that reading takes at least, and
-/// the host's part of each pass; then the first token of a prompt, with nothing else to do.
+/// Measures a busy server: tokens per second, the share of the time that reading takes at least,
+/// and the host's part of each pass. Then measures the first token of a prompt on an idle server.
 nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options);
 
 }  // namespace bench

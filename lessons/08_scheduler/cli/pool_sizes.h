@@ -1,6 +1,6 @@
 #pragma once
 
-// How large a pool shall be.
+// Sizes of pools.
 
 #include <cstdint>
 #include <span>
@@ -9,9 +9,8 @@
 
 namespace lesson08 {
 
-/// Blocks that fit `utilization` of `free_bytes`, but at most as many as can be numbered. Throws
-/// UserError, with both numbers, if that is not one block, or for a share that is not above 0 and
-/// at most 1.
+/// Blocks that fit `utilization` of `free_bytes` beside the null block; at most INT32_MAX - 1.
+/// Throws UserError if that is not one block, or unless 0 < utilization <= 1.
 int blocks_for_memory(int64_t free_bytes, double utilization, int64_t bytes_per_block);
 
 /// Blocks of the longest request at its end.

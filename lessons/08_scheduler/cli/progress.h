@@ -1,6 +1,6 @@
 #pragma once
 
-// What a terminal shows of a served workload: one line while it runs, and its course afterwards.
+// The progress of a served workload on a terminal: one line while it runs, a chart afterwards.
 
 #include <chrono>
 #include <string>
@@ -21,7 +21,7 @@ class ServeProgress {
 
   void pass(const Scheduler& scheduler);
   /// Four lines of at most `width` columns, from the first pass to the last: how full the pool is,
-  /// who runs, who waits, and where requests were preempted.
+  /// running requests, waiting requests, and preemptions.
   std::string to_string(size_t width) const;
 
  private:

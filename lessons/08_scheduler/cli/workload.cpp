@@ -15,7 +15,7 @@
 namespace lesson08 {
 namespace {
 
-/// The same numbers with every standard library.
+/// Random numbers that are the same with every standard library.
 int below(std::mt19937_64& rng, int n) {
   return static_cast<int>(rng() % static_cast<uint64_t>(std::max(n, 1)));
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a server is asked: made up from a seed, or read from a file.
+// Workloads for a server: made up from a seed, or read from a file.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,18 +22,18 @@ struct WorkloadOptions {
   int num_requests = 48;
   int num_bursts = 6;  // they come in bursts, burst_gap passes apart
   int burst_gap = 25;
-  int shortest = 8, longest = 120;  // of a prompt's own part
-  int max_tokens = 64;              // of an answer: 1 to this, short ones more often
+  int shortest = 8, longest = 120;  // tokens of a prompt's own part
+  int max_tokens = 64;              // of an answer: 1 to max_tokens, short ones more often
   int system_tokens = 96;           // in front of two thirds of all prompts
-  kv::SamplingParams sampling;      // of all; its seed also decides what is made up
+  kv::SamplingParams sampling;      // of all requests; its seed also makes up the workload
 };
 
 /// Deterministic: the tokens are ordinary ones of a vocabulary of `vocab_size`.
 Workload make_workload(const WorkloadOptions& options, int vocab_size);
 
 /// A file of JSON lines, one request in each: {"prompt": "...", "max_tokens": 64, "pass": 0,
-/// "priority": 0, "seed": 0}; all but the prompt may be left out: `defaults` says how many tokens
-/// and how to sample. Throws UserError with file, line, found, and wanted.
+/// "priority": 0, "seed": 0}; only the prompt is required. `defaults` supplies max_tokens and the
+/// sampling. Throws UserError that names the file and the line, what was found and what was wanted.
 Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& tokenizer,
                        const kv::Request& defaults);
 

@@ -19,7 +19,7 @@ void Picture::lane(const std::string& id, const Place& at) {
                id);
 }
 
-/// The next one that starts is nearest to the gate.
+/// Draws the lanes. The request that starts next is nearest to the gate.
 void Picture::draw_lanes() {
   lane("waiting", areas_.waiting);
   lane("running", areas_.running);
@@ -52,7 +52,7 @@ void Picture::draw_lanes() {
   }
 }
 
-/// Its name and numbers, its tokens, what it said last, and its blocks.
+/// Draws a request: its name and numbers, its tokens, its last words, and its blocks.
 void Picture::card(const Seen& seen, const Place& at) {
   const Span when = has_ended(seen) ? acts_.ends : acts_.goes;
   const bool waits = std::ranges::count(now_.waiting, seen.id) > 0;
@@ -84,7 +84,7 @@ void Picture::card(const Seen& seen, const Place& at) {
   if (room.h >= 5) entries(seen, room, when);
 }
 
-/// The blocks that it holds, of those that it may need in the end.
+/// Draws the blocks that a request holds, of those that it may need in the end.
 void Picture::entries(const Seen& seen, const Place& at, Span when) {
   const int size = page_.settings_.block_size;
   const int most = lesson03::blocks_for(seen.num_prompt + seen.max_tokens - 1, size);
@@ -137,7 +137,7 @@ void Picture::entries(const Seen& seen, const Place& at, Span when) {
   }
 }
 
-/// The tokens of the last pass, of those that a pass may have.
+/// Draws the tokens of the last pass, and the rest of its budget.
 void Picture::draw_pass() {
   const Place& at = areas_.pass;
   const int passes = now_.num_passes, budget = page_.settings_.budget;
@@ -169,7 +169,7 @@ void Picture::draw_pass() {
   }
 }
 
-/// A row for each request, a column for each pass.
+/// Draws a row for each request and a column for each pass.
 void Picture::draw_times() {
   const Place& at = areas_.times;
   viz::heading(scene_, "times", {at.x, at.y, at.w, kHeading}, "pass by pass");

@@ -1,6 +1,6 @@
 #pragma once
 
-// The engine of this lesson, watched; and what the page's own pool is made of.
+// This lesson's engine, watched by the page, and the settings of the page's own pool.
 
 #include <string>
 

@@ -36,7 +36,7 @@ SchedulerPage::SchedulerPage(const viz::PageContext& context)
   reset();
 }
 
-/// What is refused while the engine runs.
+/// Commands that are refused while the engine runs.
 std::vector<viz::Verb> SchedulerPage::requests() {
   return {
       {"submit",

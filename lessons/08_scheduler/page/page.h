@@ -30,13 +30,13 @@ struct Shortage {
   int num_wanted = 0, num_free = 0;
   size_t num_given = 0;  // blocks of the preempted requests
 };
-/// What the first in line needs to start, and what is free.
+/// Blocks that the first waiting request needs to start, and blocks that are free.
 struct FirstInLine {
   int64_t id = 0;
   int num_needed = 0, num_free = 0;
 };
 
-/// What a picture is made of, of two commands for the motion between them.
+/// The state that a picture shows. The states of two commands give the motion between them.
 struct Shown {
   viz::NamedList<Seen> seen{"request", 16};
   std::vector<int64_t> waiting = {}, running = {};
@@ -86,7 +86,7 @@ class SchedulerPage : public viz::PoolPage<Shown, PageSettings, LiveServing> {
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   std::unique_ptr<Scheduler> scheduler_;     // borrows the manager
-  Shown shown_;                              // as it is, while a command runs
+  Shown shown_;                              // the current state, while a command changes it
   int32_t next_token_ = 1000;
 };
 

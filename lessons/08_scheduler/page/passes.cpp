@@ -85,7 +85,7 @@ void SchedulerPage::run_pass() {
   look();
 }
 
-/// A pass is composed; `shown_.seen` has how it was before.
+/// Notes a composed pass; `shown_.seen` still has the state before it.
 void SchedulerPage::note_pass(const Scheduler& of, const SchedulerOutput& output) {
   shown_.last = output;
   ++shown_.num_passes;
@@ -103,7 +103,7 @@ void SchedulerPage::note_pass(const Scheduler& of, const SchedulerOutput& output
   }
 }
 
-/// Of a live run: what has come before this pass.
+/// Adds the requests of a live run that have arrived before this pass.
 void SchedulerPage::note_arrivals(const Scheduler& of) {
   if (!live_.running()) return;
   for (int64_t id = std::ssize(shown_.seen); id < LiveServing::kRequests && viz::is_there(&of, id);
@@ -126,7 +126,7 @@ void SchedulerPage::note_ends(const Scheduler* of) {
   }
 }
 
-/// Takes over how all requests are now.
+/// Copies the current state of all requests.
 Shown SchedulerPage::look() {
   const Scheduler* const of = scheduler();
   note_ends(of);
@@ -142,7 +142,7 @@ Shown SchedulerPage::look() {
   return shown_;
 }
 
-/// The first that gets no block, when those that ran before the pass ask one after the other.
+/// The first request without a block, if those that ran before the pass ask one after the other.
 std::optional<Shortage> SchedulerPage::shortage_in(const Scheduler& of) const {
   std::set<int32_t> held;
   for (const Seen& seen : shown_.seen) held.insert(seen.ids.begin(), seen.ids.end());
@@ -174,7 +174,7 @@ std::optional<FirstInLine> SchedulerPage::first_in_line() const {
   if (shown_.waiting.empty()) return std::nullopt;
   const Scheduler& of = *scheduler();
   const ScheduledRequest& request = of.request(shown_.waiting.front());
-  lesson06::BlockHashes hashes = request.hashes;  // a look changes nothing
+  lesson06::BlockHashes hashes = request.hashes;  // a copy: looking changes nothing
   const ComputedBlocks computed = manager().get_computed_blocks(request.tokens, hashes);
   const int known =
       !settings_.no_gate

@@ -24,8 +24,8 @@ using viz::soft;
 using viz::Span;
 using viz::State;
 
-/// Where things are: a queue from left to right, its reason below, then the pass, its history, and
-/// the pool.
+/// Places of the parts: the lanes from left to right, the reason below, then the pass, its history,
+/// and the pool.
 struct Areas {
   explicit Areas(const viz::Room& room);
   Place waiting, running, ended, reason, pass, times, pool, legend;
@@ -36,8 +36,8 @@ struct Acts {
   Span gives = {0, 0.4f}, goes = {0, 0.35f}, takes = {0.25f, 0.55f}, runs = {0.5f, 0.8f},
        grows = {0.6f, 0.85f}, ends = {0.8f, 1};
 };
-/// A request wants blocks, the victim gives its own and goes to the waiting line, and they are
-/// taken.
+/// A request wants blocks, the victim gives its own and goes to the waiting queue, and the blocks
+/// are taken.
 constexpr Acts kPreemption = {{0.16f, 0.4f},  {0.36f, 0.6f},  {0.6f, 0.75f},
                               {0.72f, 0.86f}, {0.78f, 0.95f}, {0.85f, 1}};
 /// One scene of the page.

@@ -58,7 +58,7 @@ viz::Scene Picture::drawn() {
   return std::move(scene_);
 }
 
-/// The blocks, and the requests that hold them.
+/// Draws the blocks, and the requests that hold them.
 void Picture::draw_pool() {
   const BlockPool& pool = page_.pool();
   viz::PoolView view = viz::pool_view(pool.block_size(), 1, pool.num_blocks(),
@@ -105,7 +105,7 @@ void Picture::draw_moves() {
   }
 }
 
-/// Everything of a block changes then.
+/// Makes all shapes of a block change during `when`.
 void Picture::hint(int32_t block, Span when) {
   const std::string id = viz::block_id(block), slots = fmt::format("slot {}/", block);
   for (viz::Shape& shape : scene_.since(0)) {
@@ -115,7 +115,7 @@ void Picture::hint(int32_t block, Span when) {
   }
 }
 
-/// Why it is as it is, and the shape that it is about.
+/// The text that explains the picture, and the shape that it is about.
 Picture::Reason Picture::reason() const {
   if (preempts_) return why_preempted();
   if (const Seen* seen = has_found()) {
@@ -152,8 +152,8 @@ Picture::Reason Picture::why_preempted() const {
           about};
 }
 
-/// The request that started in this pass with tokens from the cache; one that comes back is first.
-/// Null: there is none.
+/// A request that started in this pass with tokens from the cache, a resumed one if there is one.
+/// Null if there is none.
 const Seen* Picture::has_found() const {
   for (const auto* ids : {&now_.last.resumed, &now_.last.started}) {
     for (const int64_t id : *ids) {

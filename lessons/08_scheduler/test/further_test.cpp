@@ -22,7 +22,8 @@ constexpr Order shortest_first() {
   }
 }
 
-/// One request runs at a time, and ends with its first token. Returns who ran, in that order.
+/// One request runs at a time, and ends with its first token. Returns their ids in the order in
+/// which they ran.
 Ids served(Server& s) {
   Ids ids;
   while (!s.idle() && ids.size() < 100) {

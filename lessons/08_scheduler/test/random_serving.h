@@ -1,8 +1,8 @@
 #pragma once
 
 // Random arrivals, passes and cancels of a scheduler beside its symbolic one. For tests of this
-// lesson and of later ones: what differs is in `Pair`, a scheduler with its pool and what predicts
-// them.
+// lesson and of later ones, which differ in `Pair`: a scheduler with its pool, and the models that
+// predict them.
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ using lesson08::Chunk;
 using lesson08::Order;
 using Tokens = std::vector<int32_t>;
 
-/// What a run's number chooses: half of the runs have a hash of 3 bits.
+/// The settings of a run, chosen by its number; half of the runs have a hash of 3 bits.
 struct Settings {
   static constexpr int kBlockSize = 2;
 
@@ -96,7 +96,7 @@ class RandomServing : private Pair {
     }
     compare();
   }
-  /// With no more arrivals everything ends.
+  /// Runs passes without arrivals until every request has ended.
   void finish() {
     for (int passes = 0; !scheduler.idle(); ++passes) {
       require(passes < 10'000, "somebody is never served");
@@ -164,7 +164,7 @@ class RandomServing : private Pair {
     require(wants == model.requests().at(id).wants_token, "a token is wanted, or is not");
     return wants;
   }
-  /// As many tokens as the request wants, of the rows of logits that it has.
+  /// Gives a request the tokens that it wants, at most one for each of its rows of logits.
   void give_tokens(int64_t id, size_t num_rows, kvtest::Random& random) {
     for (; num_rows > 0 && wants_token(id); --num_rows) {
       const int32_t token = random.below(2);
@@ -207,7 +207,7 @@ class RandomServing : private Pair {
       give_tokens(id, rows, random);
     }
   }
-  /// The chunk and its guesses; returns how many these are.
+  /// Writes the chunk and its guesses; returns the number of guesses.
   size_t write(const Chunk& chunk) {
     const auto& request = scheduler.request(chunk.id);
     const auto& table = manager.table(chunk.id);

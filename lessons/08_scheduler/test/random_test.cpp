@@ -1,6 +1,6 @@
-// Random arrivals, passes and cancels against the symbolic scheduler: who runs, in which blocks and
-// who gives way is predicted; no slot is read before it is written; every hit holds the request's
-// own prefix. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
+// Random arrivals, passes and cancels against the symbolic scheduler: it predicts the chunks, their
+// blocks and the preempted requests. No slot is read before it is written, and every hit holds the
+// request's own prefix. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
 
 #include <doctest/doctest.h>
 

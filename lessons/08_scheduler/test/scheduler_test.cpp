@@ -54,7 +54,7 @@ TEST_CASE("without chunked prefill a prompt runs in one pass, or waits") {
   s.submit(1, range(0, 6), 5);
   s.submit(2, range(100, 109), 2);
   s.submit(3, range(200, 201), 2);
-  CHECK(s.step() == Chunks{{1, 6}});  // 4 are left: 2 waits, and nobody overtakes
+  CHECK(s.step() == Chunks{{1, 6}});  // 4 are left: 2 waits, and 3 does not overtake it
   CHECK(s.step() == Chunks{{1, 1}, {2, 9}});
   CHECK(s.step() == Chunks{{1, 1}, {2, 1}, {3, 1}});
   CHECK_THROWS_WITH_AS(s.submit(4, range(0, 9), 3),
@@ -63,7 +63,8 @@ TEST_CASE("without chunked prefill a prompt runs in one pass, or waits") {
   CHECK_THROWS_AS(Server(4, 4, {.max_chunk = 2, .chunked_prefill = false}), kv::UserError);
 }
 
-// vLLM #35541, #39734: 63 blocks of 49 were waited for, for ever, and so was everybody after it.
+// vLLM #35541, #39734: a request waited for ever for 63 blocks of 49, and so did every request
+// after it.
 TEST_CASE("a request that can never fit is refused when it is submitted, with both numbers") {
   Server s(49, 16);
   CHECK_THROWS_WITH_AS(s.submit(7, range(0, 900), 101),
@@ -92,7 +93,7 @@ TEST_CASE("the gate counts all known tokens, and what is found in use costs noth
   CHECK(s.waiting() == Ids{2});  // its prompt would fit, but not with what it has generated
 }
 
-// Overtaken while it waited, it would lose what it had computed.
+// If others overtook it while it waits, they would evict what it has computed.
 TEST_CASE("the last one is preempted, waits at the front, and finds its own blocks again") {
   Server s(4, 4);
   s.submit(1, range(0, 8), 8);
@@ -259,7 +260,7 @@ TEST_CASE("a request may skip reading the cache, and others find what it compute
   for (const int64_t id : {1, 3}) s.finish(id);
   CHECK(s.step() == Chunks{{2, 1}});
   CHECK(found(s.books, range(0, 9)) == 8);
-  // Of the two that looked, one found 8 of 9 tokens.
+  // Of the two requests that looked, one found 8 of 9 tokens.
   const auto& stats = s.manager().prefix_cache_stats();
   CHECK(stats.requests == 2);
   CHECK(stats.queries == 18);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Whatever the scheduler does, the bits are those of lesson 02. For a model on any device.
+// Checks that the bits are those of lesson 02, whatever the scheduler does. For any device.
 
 #include <doctest/doctest.h>
 
@@ -53,14 +53,14 @@ inline std::vector<Arrival> waves(size_t count) {
   return arrivals;
 }
 
-/// Serves them in waves, and forgets all K and V every `reset_every` passes at first.
-/// The bits are the wanted ones, the books are right before each pass, and no block is left.
+/// Serves the requests in waves, and empties the cache every `reset_every` passes at first. Checks
+/// the bits, the books before each pass, and that every block is free in the end.
 template <class Engine>
 kv::ServeResult check_served(Engine& engine, std::span<const kv::Request> requests,
                              const kv::GenerateResult& wanted, int reset_every) {
   int pass = 0;
   auto result = engine.serve(requests, waves(requests.size()), {}, [&](const auto&, const auto&) {
-    const bool resets = reset_every > 0 && ++pass < 5 * reset_every;  // and then lets go
+    const bool resets = reset_every > 0 && ++pass < 5 * reset_every;  // and no more after that
     if (resets && pass % reset_every == 0) engine.reset_prefix_cache();
     engine.manager()->check();
     return true;
@@ -71,7 +71,8 @@ kv::ServeResult check_served(Engine& engine, std::span<const kv::Request> reques
   return result;
 }
 
-/// Whatever a callback throws, at any token, every block is free, and the next call is right.
+/// Checks that after a callback has thrown, at any token, every block is free and the next call is
+/// right.
 template <class Engine>
 void check_throwing_callbacks(Engine& engine, std::span<const kv::Request> requests,
                               const kv::GenerateResult& wanted, int most) {
@@ -97,7 +98,8 @@ struct Config {
   int reset_every = 0;  // passes
 };
 
-/// All of these give the bits of a flat cache, preempt, and find prefixes.
+/// Checks that each configuration gives the bits of a flat cache, and that all together preempt and
+/// find prefixes.
 template <class Engine>
 void check_configurations(kv::Model& model, std::span<const Config> configs,
                           std::span<const kv::Request> requests) {
@@ -138,7 +140,7 @@ inline void check_configurations(kv::Model& model, int num_requests) {
   check_configurations<ServingEngine>(model, configs, mixed(num_requests));
 }
 
-/// Padded passes, and tokens that the device chooses.
+/// Checks padded passes, and tokens that the device chooses.
 template <class Engine = ServingEngine>
 void check_padded(kv::Model& model, int num_blocks = 40) {
   std::vector<kv::Request> requests = mixed(14, 11);
@@ -163,7 +165,7 @@ void check_padded(kv::Model& model, int num_blocks = 40) {
   }
 }
 
-/// On a GPU, an engine that has served before replays every pass of decodes as a graph.
+/// Checks that on a GPU an engine that has served before replays every pass of decodes as a graph.
 template <class Engine>
 void check_replays(Engine& engine, const kv::Model& model) {
   std::vector<kv::Request> requests;

@@ -47,7 +47,8 @@ struct Server : Books, lesson08::Scheduler {
     check();
     return chunks;
   }
-  /// Passes until each request has so many tokens more than its prompt, and ends. Returns how many.
+  /// Runs passes until each request has generated `tokens` tokens and ends. Returns the number of
+  /// passes.
   int run_to_end(int tokens) {
     int passes = 0;
     while (!idle() && ++passes < 1000) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What works out slots, on tables that are on the device. For any device, and for the tables of one
-// group or (lesson 10) of several.
+// Runs a computation of slots on block tables in device memory. For any device, and for the tables
+// of one group or (lesson 10) of several.
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "lessons/08_scheduler/compute_slot_mapping.h"
 #include "tests/support/readable.h"
 
-/// What a pass brings along. tables: [num_seqs, width]
+/// The arrays of a pass. tables: [num_seqs, width]
 struct SlotsInput {
   std::vector<int32_t> first_row, seq_len, tables;
   int width = 1, block_size = 1;

@@ -1,5 +1,5 @@
-// Tests of what happens before anybody runs: chunks, the waiting queue, who starts. And of what a
-// preempted request loses and keeps.
+// Tests of chunks, of the waiting queue and of requests that start, and of what a preempted request
+// loses and keeps.
 
 #include <doctest/doctest.h>
 
@@ -137,7 +137,7 @@ TEST_CASE("what the cache has is asked for with the extra keys, and not by one t
   const lesson08::ExtraKeys salt{{lesson06::ExtraKey::Kind::kSalt, "s"}};
   s.submit(1, range(0, 9), 1, {.extra_keys = salt});
   s.step();
-  s.finish(1);  // two full blocks can be found by who has the salt
+  s.finish(1);  // two full blocks can be found, with the salt
   s.submit(2, range(0, 9), 1);
   s.submit(3, range(0, 9), 1, {.extra_keys = salt, .skip_reading_prefix_cache = true});
   s.submit(4, range(0, 9), 1, {.extra_keys = salt});
@@ -185,7 +185,7 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
   s.submit(2, range(100, 109), 4);
   s.step();
   s.submit(3, range(200, 203), 4);
-  s.reset_prefix_cache(true);  // preempts whoever runs
+  s.reset_prefix_cache(true);  // preempts 1 and 2, which run
   CHECK(s.waiting() == Ids{1, 2, 3});
   CHECK(s.running() == Ids{});
   CHECK(s.pool.num_used() == 0);

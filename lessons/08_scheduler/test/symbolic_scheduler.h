@@ -1,7 +1,7 @@
 #pragma once
 
-// What a scheduler has to do, in plain words and slowly, over the symbolic pool of lesson 07. For
-// tests: it says who runs, with how many tokens, in which blocks, and who gives way.
+// A simple, slow model of the scheduler, over the symbolic pool of lesson 07. For tests: it
+// predicts which requests run, with how many tokens, in which blocks, and which are preempted.
 
 #include <algorithm>
 #include <cstdint>
