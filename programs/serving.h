@@ -166,15 +166,20 @@ class ServerEngine : public Engine {
   /// Blocks of the pool that serves these requests.
   using BlocksFor = std::function<int(std::span<const Request>)>;
   using MakeServer = std::function<std::unique_ptr<Server>(int num_blocks)>;
-  /// Borrows the model.
-  ServerEngine(const Model& model, BlocksFor blocks_for, MakeServer make_server)
-      : model_(&model), blocks_for_(std::move(blocks_for)), make_server_(std::move(make_server)) {}
+  /// Borrows the model. `on_new_pool` is called when a larger pool takes the place of another.
+  ServerEngine(const Model& model, BlocksFor blocks_for, MakeServer make_server,
+               std::function<void()> on_new_pool)
+      : model_(&model),
+        blocks_for_(std::move(blocks_for)),
+        make_server_(std::move(make_server)),
+        on_new_pool_(std::move(on_new_pool)) {}
 
   /// The server, with a pool that is large enough for the requests.
   Server& server_for(std::span<const Request> requests) {
     check_requests(requests, model_->config());
     const int num_blocks = blocks_for_(requests);
     if (server_ && server_->manager().pool().num_blocks() >= num_blocks) return *server_;
+    if (server_) on_new_pool_();
     server_.reset();  // the old blocks go before the new ones come
     server_ = make_server_(num_blocks);
     return *server_;
@@ -184,6 +189,7 @@ class ServerEngine : public Engine {
   const Model* model_;
   BlocksFor blocks_for_;
   MakeServer make_server_;
+  std::function<void()> on_new_pool_;
   std::unique_ptr<Server> server_;
 };
 

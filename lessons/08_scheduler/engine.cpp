@@ -16,11 +16,6 @@ const ServeOptions& checked(const PagedOptions& options, const ServeOptions& ser
   return serve;
 }
 
-void watch(BlockPool& pool, const lesson07::EventSink& sink) {
-  pool.set_event_sink(sink);
-  if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
-}
-
 BlockTable padding_table(int block_size) {
   BlockTable table(block_size);
   table.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
@@ -46,7 +41,7 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       scheduler_(manager_, serve.scheduler),
       chooser_(model, serve.choose_on_device),
       padding_(padding_table(options.block_size)) {
-  watch(pool_, serve.on_cache_event);
+  pool_.set_event_sink(serve.on_cache_event);
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
@@ -87,7 +82,8 @@ ServingEngine::ServingEngine(kv::Model& model, const PagedOptions& options,
           [=, &model, sized = options](int num_blocks) mutable {
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve);
-          }) {
+          },
+          tells_cleared(serve.on_cache_event)) {
   checked(options, serve);
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "lessons/03_paged_blocks/engine.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
@@ -23,7 +24,7 @@ struct ServeOptions {
   lesson07::FreeOrder free_order = lesson07::FreeOrder::kAppend;
   lesson06::BlockHasher hasher = {};
   bool caching = true;
-  lesson07::EventSink on_cache_event = {};  // see watch()
+  lesson07::EventSink on_cache_event = {};  // told, too, when a larger, empty pool takes over
   /// Greedy requests only: the device finds the largest logit, and no logits come to the host.
   bool choose_on_device = false;
   /// A pass of decodes is padded to a multiple of this number of rows: a CUDA graph that was
@@ -36,8 +37,12 @@ const ServeOptions& checked(const PagedOptions& options, const ServeOptions& ser
 inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
   return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
 }
-/// Sends the events of a new pool to `sink`, after a first one that says that the cache is empty.
-void watch(BlockPool& pool, const lesson07::EventSink& sink);
+/// Tells `sink`, if there is one, that the cache is empty.
+inline auto tells_cleared(lesson07::EventSink sink) {
+  return [sink = std::move(sink)] {
+    if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
+  };
+}
 /// The block table of a padding row; its only block is the null block.
 BlockTable padding_table(int block_size);
 /// Blocks of the pool that serves these requests: options.num_blocks, or if that is 0 as many as

@@ -47,7 +47,7 @@ Server::Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,
       scheduler_(manager_, pool_, drafter, serve.scheduler, lookahead),
       chooser_(model, serve.choose_on_device),
       padding_(lesson08::padding_table(options.block_size)) {
-  lesson08::watch(pool_, serve.on_cache_event);
+  pool_.set_event_sink(serve.on_cache_event);
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
@@ -106,7 +106,8 @@ LookaheadEngine::LookaheadEngine(kv::Model& model, const PagedOptions& options,
               int num_blocks) mutable {
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, *guesser, sized, serve, lookahead);
-          }) {
+          },
+          lesson08::tells_cleared(serve.on_cache_event)) {
   lesson08::checked(options, serve);
   lesson09::check(lookahead);
 }

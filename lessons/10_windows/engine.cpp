@@ -56,7 +56,7 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       scheduler_(manager_, serve.scheduler),
       chooser_(model, serve.choose_on_device),
       padding_(lesson08::padding_table(options.block_size)) {
-  lesson08::watch(pool_, serve.on_cache_event);
+  pool_.set_event_sink(serve.on_cache_event);
 }
 
 void Server::check(int64_t id, const kv::Request& request) const {
@@ -109,7 +109,8 @@ WindowsEngine::WindowsEngine(kv::Model& model, const PagedOptions& options,
           [=, &model, sized = options](int num_blocks) mutable {
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve);
-          }) {
+          },
+          lesson08::tells_cleared(serve.on_cache_event)) {
   lesson08::checked(options, serve);
 }
 

@@ -61,7 +61,7 @@ Tiers::Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file,
                              : std::make_unique<FileTier>(*file, memory, host_pool_,
                                                           swapper_.checksums(), metrics_, run)),
       manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}) {
-  lesson08::watch(pool_, serve.on_cache_event);
+  pool_.set_event_sink(serve.on_cache_event);
 }
 
 void Tiers::complete() {
@@ -191,7 +191,8 @@ FileTierEngine::FileTierEngine(kv::Model& model, const PagedOptions& options,
                                       : nullptr](int num_blocks) mutable {
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve, tier, memory);
-          }) {
+          },
+          lesson08::tells_cleared(serve.on_cache_event)) {
   lesson08::checked(options, serve);
 }
 
