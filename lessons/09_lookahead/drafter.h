@@ -1,6 +1,6 @@
 #pragma once
 
-// Where guesses come from. Source: vLLM v1's NgramProposer (v0.22.1:
+// The sources of guesses. Source: vLLM v1's NgramProposer (v0.22.1:
 // vllm/v1/spec_decode/ngram_proposer.py).
 
 #include <cstdint>
@@ -21,16 +21,16 @@ class Drafter {
   virtual std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens, int most) = 0;
 };
 
-/// How long a piece of text must come again before its continuation is a guess.
+/// The lengths of the n-grams that the drafter looks for.
 struct NgramOptions {
   int longest = 4;  // tokens
   int shortest = 2;
 };
 
-/// Prompt lookup: the last tokens have come before, and what came after them then is the guess. Of
-/// all lengths from `shortest` to `longest` the longest that has come before counts, and of several
-/// places the first one, as in vLLM: from there on the most text is there to go on with. Keeps
-/// nothing from call to call.
+/// Prompt lookup: finds an earlier place of the text's last tokens, and guesses the tokens that
+/// followed them there. The longest n-gram of `shortest` to `longest` tokens that has come before
+/// counts. Of several places it takes the first one, as vLLM does, because the most text follows
+/// there. Keeps nothing from call to call.
 class NgramDrafter : public Drafter {
  public:
   /// Throws UserError unless 1 <= shortest <= longest.
@@ -41,9 +41,9 @@ class NgramDrafter : public Drafter {
   NgramOptions options_;
 };
 
-/// Where the longest of these n-grams, the last tokens, came first: the index of the token after
-/// it. tokens.size() if it has not come before. Compares each
-/// token with at most `longest` others, and nearly always with one.
+/// Finds the first place of the longest such n-gram. Returns the index of the token after it, or
+/// tokens.size() if no n-gram has come before. Compares each token with at most `longest` others,
+/// and nearly always with one.
 size_t find_continuation(std::span<const int32_t> tokens, const NgramOptions& options);
 
 }  // namespace lesson09

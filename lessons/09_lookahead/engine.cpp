@@ -9,8 +9,8 @@
 namespace lesson09 {
 namespace {
 
-/// For each row of logits the guess that ran in it. A request's first one is that of its last known
-/// token: -1.
+/// For each row of logits the guess that ran in it; -1 for a request's first row, that of its last
+/// known token.
 std::vector<int32_t> guesses_of(const kv::PassRows& rows) {
   std::vector<int32_t> guesses(rows.requests.size(), -1);
   for (size_t i = 1; i < guesses.size(); ++i) {
@@ -86,7 +86,8 @@ StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
   return lesson08::deliver(rows, output, chooser_, scheduler_, streams_);
 }
 
-/// Where the device chooses tokens it strikes out those that were chosen after a wrong guess.
+/// If the device chooses the tokens, it also strikes out those that were chosen after a wrong
+/// guess.
 void Server::judge(const kv::PassRows& rows) {
   if (!chooser_.on_device() || attention_.guesses() == nullptr) return;
   reject_guesses({.guesses = attention_.guesses(),

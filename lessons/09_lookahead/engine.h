@@ -19,8 +19,8 @@ using lesson03::PagedOptions;
 using lesson08::PassObserver;
 using lesson08::ServeOptions;
 
-/// What serving is like if nothing else is wanted: a guess's block that comes back is the next one
-/// to be taken, so that guesses that are wrong again and again do not empty the cache.
+/// The default options: a block of wrong guesses goes to the front of the free queue and is taken
+/// next. So wrong guesses do not empty the cache.
 inline ServeOptions default_serve_options() {
   ServeOptions options;
   options.free_order = lesson07::FreeOrder::kUnhashedFirst;
@@ -85,7 +85,7 @@ class Server {
 /// "guesses_accepted", too.
 class LookaheadEngine : public kv::ServerEngine<Server> {
  public:
-  /// `drafter` null: n-grams. Throws UserError as lesson 08's engine does.
+  /// A null `drafter` means a NgramDrafter. Throws UserError as lesson 08's engine does.
   LookaheadEngine(kv::Model& model, const PagedOptions& options,
                   const ServeOptions& serve = default_serve_options(),
                   const LookaheadOptions& lookahead = {},

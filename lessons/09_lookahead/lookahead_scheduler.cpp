@@ -35,7 +35,7 @@ const SchedulerOutput& LookaheadScheduler::schedule() {
   return output;
 }
 
-/// How many guesses may follow a chunk, in a pass that has room for `budget` more tokens.
+/// The number of guesses that may follow a chunk, in a pass that has room for `budget` more tokens.
 int LookaheadScheduler::room_for_guesses(const Chunk& chunk, int budget,
                                          bool may_take_blocks) const {
   const ScheduledRequest& r = request(chunk.id);
@@ -86,7 +86,7 @@ void LookaheadScheduler::add_token(int64_t id, int32_t token) {
   update({&its_pass, 1});
 }
 
-/// The rest of a request's guesses was wrong. A preempted request has no slots to take back.
+/// Drops the rest of a request's guesses. A preempted request has no slots to take back.
 void LookaheadScheduler::strike_out(int64_t id) {
   guesses_.erase(id);
   if (request(id).state != RequestState::kRunning) return;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A scheduler that knows guesses: a pass runs them after the tokens that are known, and the tokens
-// that are drawn then say which of them were right.
+// A scheduler with guesses: a pass runs them after the known tokens, and the tokens that are drawn
+// then show which guesses were right.
 
 #include <map>
 #include <span>
@@ -21,16 +21,16 @@ using lesson08::SchedulerOptions;
 using lesson08::SchedulerOutput;
 
 struct LookaheadOptions {
-  int num_guesses = 4;  // at most, of one request in one pass; 0: lesson 08
+  int num_guesses = 4;  // at most, of one request in one pass; 0 means none
 };
-void check(const LookaheadOptions& options);  // throws UserError for those that make no sense
+void check(const LookaheadOptions& options);  // throws UserError for invalid options
 
 /// Lesson 08's scheduler, which plans a pass as if there were no guesses, and a second step after
 /// it: guesses get what the pass leaves of its budget and of the pool. So no request waits or is
 /// preempted for a guess.
 ///
-/// Guesses are not among a request's tokens. An accepted one is a token whose pass has run already,
-/// a rejected one was never there.
+/// Guesses are not among a request's tokens. An accepted guess becomes a token that has run
+/// already; a rejected one leaves no trace.
 class LookaheadScheduler {
  public:
   /// Borrows the manager, its pool, and the drafter.

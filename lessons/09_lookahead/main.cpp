@@ -28,7 +28,7 @@ struct Options {
   kv::GenerateOptions generate;
   lesson09::LookaheadOptions lookahead;
   lesson09::NgramOptions ngram;
-  std::string draft_dir;  // empty: n-grams
+  std::string draft_dir;  // empty means n-grams
   int block_size = 16;
   int num_blocks = 0;
   int max_lines = 16;
@@ -42,7 +42,7 @@ struct Guessed {
   std::vector<int32_t> tokens;
 };
 
-/// How many of them are what was generated.
+/// The number of guesses that were generated then.
 int num_right(const Guessed& guessed, const kv::Request& request,
               const kv::Completion& completion) {
   const auto& text = completion.tokens;

@@ -4,7 +4,7 @@ namespace lesson09 {
 
 void reject_guesses_cpu(const RejectGuessesArgs& args) {
   for (int row = 1; row < args.num_rows; ++row) {
-    // No guess is -1, so one wrong guess takes the rest of its sequence with it.
+    // No guess equals a choice of -1, so one wrong guess takes the rest of its sequence with it.
     if (args.guesses[row] >= 0 && args.guesses[row] != args.chosen[row - 1]) args.chosen[row] = -1;
   }
 }

@@ -11,10 +11,10 @@ namespace lesson09 {
 
 /// All arrays are on the stream's device, with one entry for each row of logits. The rows of a
 /// sequence's guesses come right after the row of its last known token, in order. A guess is right
-/// if it is what was chosen from the row before it. In chosen, -1 takes the place of what was
-/// chosen from the row of a wrong guess, and from those of the guesses after it, right or not.
+/// if it is what was chosen from the row before it. In `chosen`, -1 replaces the choice from the
+/// row of a wrong guess, and from the rows of all guesses after it, right or not.
 struct RejectGuessesArgs {
-  const int32_t* guesses = nullptr;  // [num_rows], the row's token; -1 if it was known: no guess
+  const int32_t* guesses = nullptr;  // [num_rows], the row's token; -1 for the row of a known token
   int num_rows = 0;
   int32_t* chosen = nullptr;  // in, out: [num_rows], from 0
 };

@@ -1,5 +1,5 @@
-// What a check of k guesses costs against a pass of one row, and what guessing gains on ordinary
-// text and on text that repeats itself.
+// Cost of a check of k guesses against a pass of one row, and the gain on ordinary text and on text
+// that repeats itself.
 //
 //   lesson09_bench [--model DIR] [--device NAME] [--longest N] [--no-texts] [--judging] [--json
 //   FILE]
@@ -28,9 +28,9 @@ using lesson08::ServeOptions;
 using lesson09::LookaheadEngine;
 
 constexpr int kMostGuesses = 8;
-constexpr int kRounds = 5;  // of which the median counts
+constexpr int kRounds = 5;  // the median of their times is reported
 
-/// The device finds the largest logit: what is measured is passes, not logits on their way to a
+/// The device finds the largest logit, so that passes are measured and not the logits' way to a
 /// digest.
 ServeOptions serve_options() {
   ServeOptions options = lesson09::default_serve_options();
@@ -38,7 +38,7 @@ ServeOptions serve_options() {
   return options;
 }
 
-/// Guesses what it was told before: always right.
+/// Guesses the text that it was given, so it is always right.
 class Told : public lesson09::Drafter {
  public:
   explicit Told(std::vector<int32_t> text) : text_(std::move(text)) {}
@@ -52,7 +52,7 @@ class Told : public lesson09::Drafter {
   std::vector<int32_t> text_;
 };
 
-/// The middle one of the passes that check so many guesses.
+/// Median seconds of the passes of `rows` rows.
 double pass_seconds(const kv::GenerateResult& result, int rows) {
   std::vector<double> seconds;
   for (const kv::PassCost& pass : result.passes) {
@@ -97,10 +97,10 @@ nlohmann::json measure_checks(const kv::Console& console, kv::Model& model, int 
 struct Text {
   std::string name;
   std::vector<kv::Request> requests = {};        // each runs alone
-  std::vector<std::vector<int32_t>> known = {};  // what they say, if the drafter knows
+  std::vector<std::vector<int32_t>> known = {};  // the whole texts, if the drafter knows them
 };
 
-/// What is asked; without a tokenizer any tokens.
+/// The requests for these prompts; without a tokenizer they have any tokens.
 std::vector<kv::Request> requests_for(const std::filesystem::path& model_dir, int max_tokens,
                                       const std::vector<std::string>& prompts) {
   std::vector<kv::Request> requests;
@@ -118,8 +118,8 @@ std::vector<kv::Request> requests_for(const std::filesystem::path& model_dir, in
 }
 
 /// Answers that end where the model ends them; answers that may not end, which say much of it
-/// again; answers to a word said again and again; and the most that guesses can give: the second
-/// ones, by somebody who knows them.
+/// again; answers to a word said again and again; and the second ones with a drafter that knows
+/// them, the most that guesses can give.
 std::vector<Text> texts_of(kv::Model& model, const std::filesystem::path& model_dir) {
   const auto stories = requests_for(
       model_dir, 200,
@@ -143,7 +143,7 @@ std::vector<Text> texts_of(kv::Model& model, const std::filesystem::path& model_
   return {to_the_end, {"on and on", stories}, refrain, all_right};
 }
 
-/// Engines that have served the text before: one for each request, with so many guesses.
+/// Engines with num_guesses guesses, one for each request, that have served the text before.
 struct Way {
   int num_guesses;
   std::vector<std::unique_ptr<LookaheadEngine>> engines = {};
@@ -177,7 +177,8 @@ void run_once(const Text& text, Way& way) {
   way.seconds.push_back(seconds);
 }
 
-/// All ways in turn, round by round: what else the machine does slows down all of them alike.
+/// Runs all ways in turn, round by round, so that other load on the machine slows all of them
+/// alike.
 std::vector<Way> ways_of(kv::Model& model, const Text& text) {
   std::vector<Way> ways;
   for (const int k : {0, 2, 4, kMostGuesses}) ways.push_back({.num_guesses = k});
@@ -223,7 +224,7 @@ nlohmann::json measure_texts(const kv::Console& console, kv::Model& model,
 }
 
 /// Seconds on the GPU of choosing a token for each row, and of judging four guesses of each
-/// sequence right after it. All are right: each is read.
+/// sequence right after it. All guesses are right, so each is read.
 std::pair<double, double> judging_seconds([[maybe_unused]] const kv::Model& model,
                                           [[maybe_unused]] int num_rows) {
 #if KV_HAVE_CUDA

@@ -8,7 +8,8 @@
 namespace lesson09 {
 namespace {
 
-/// Same vocabulary, or its tokens mean nothing to the other model.
+/// Throws UserError unless both models have vocabularies of one size: else the guesses mean
+/// nothing.
 kv::Model checked(kv::Model draft, const kv::ModelConfig& checked_by) {
   if (draft.config().vocab_size != checked_by.vocab_size) {
     kv::user_error(
@@ -31,7 +32,7 @@ ModelDrafter::ModelDrafter(kv::Model draft, const kv::ModelConfig& checked_by, i
 std::vector<int32_t> ModelDrafter::propose(int64_t, std::span<const int32_t> tokens, int most) {
   kv::Request request;
   request.prompt.assign(tokens.begin(), tokens.end());
-  // Where its positions end, it says nothing more.
+  // The draft model guesses nothing beyond its last position.
   const auto room = model_.config().max_position_embeddings - static_cast<int>(tokens.size()) + 1;
   request.max_tokens = std::max(0, std::min(most, room));
   if (request.max_tokens == 0) return {};

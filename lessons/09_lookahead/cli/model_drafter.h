@@ -1,6 +1,6 @@
 #pragma once
 
-// A second, smaller model guesses: its most likely tokens.
+// A drafter that is a second, smaller model: it guesses its most likely tokens.
 
 #include "lessons/09_lookahead/drafter.h"
 #include "lessons/09_lookahead/engine.h"
@@ -9,7 +9,7 @@
 namespace lesson09 {
 
 /// The second model has a cache of its own. It is served as any model is: by lesson 08's engine,
-/// whose prefix cache still has what was guessed before, as far as it was right.
+/// whose prefix cache still holds the earlier guesses that were right.
 class ModelDrafter : public Drafter {
  public:
   static constexpr int kBlockSize = 4;  // of what was right, at most 3 tokens run once more

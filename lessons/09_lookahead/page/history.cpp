@@ -7,7 +7,7 @@ constexpr Span kCounted{0.65f, 0.95f};  // in the motion of a pass
 
 }  // namespace
 
-/// A line for each of the last passes, and for the one that is composed.
+/// Draws a line for each of the last passes, and for the one that is composed.
 void Picture::draw_passes() {
   const Place& at = areas_.passes;
   viz::heading(scene_, "passes", {at.x, at.y, at.w, kHeading}, "pass by pass: rows, tokens");
@@ -23,7 +23,7 @@ void Picture::draw_passes() {
   }
 }
 
-/// Its rows; a guess is dashed until it is judged.
+/// Draws the rows of a pass; a guess is dashed until it is judged.
 void Picture::draw_pass(const std::vector<Part>& parts, int number, bool has_run, const Place& at) {
   viz::Bar bar{.id = fmt::format("pass {}", number),
                .name = std::to_string(number),
@@ -56,7 +56,7 @@ void Picture::draw_pass(const std::vector<Part>& parts, int number, bool has_run
   viz::bar(scene_, bar, at, std::max(units, fit), ran_ || guessed_ ? kCounted : Span{});
 }
 
-/// The same tokens in passes with guesses, and in passes without.
+/// Draws the same tokens in passes with guesses, and in passes without.
 void Picture::draw_times() {
   const Place& at = areas_.times;
   viz::heading(scene_, "times", {at.x, at.y, at.w, kHeading}, "tokens drawn, a box for each pass");

@@ -5,15 +5,16 @@ namespace {
 
 constexpr float kRibbon = 22;
 
-// Of the motion of a guess: the last token takes its slot, the n-gram is seen, and its
+// Parts of a guess's motion: the last token takes its slot, the n-gram is seen, and its
 // continuation travels.
 constexpr Span kRuns{0, 0.25f}, kSeen{0.2f, 0.4f}, kTravels{0.42f, 1};
-// Of the motion of a pass: rows are checked, and tokens drawn.
+// Parts of a pass's motion: rows are checked, and tokens drawn.
 constexpr Span kChecked{0.05f, 0.6f}, kStruck{0.4f, 0.72f};
 
 }  // namespace
 
-/// Blocks that it holds, or may hold in the end, so that the picture keeps its size.
+/// Rows of the blocks that a request holds or may hold in the end, so that the picture keeps its
+/// size.
 int Picture::rows_of(const Asked& asked, int columns) const {
   if (asked.ended) return 2;
   const int blocks = std::max(lesson03::blocks_for(asked.max_slots(), blocks_.block_size),
@@ -54,7 +55,7 @@ void Picture::draw_lanes() {
   }
 }
 
-/// What the request is about, and the token that has no slot yet.
+/// Draws the request's name and state, and the token that has no slot yet.
 void Picture::name(const Asked& asked, const Place& at) {
   const std::string known = kv::count_of(asked.num_known(), "token");
   viz::ribbon(scene_, asked, at, page_.selected() == asked.name,
@@ -77,7 +78,7 @@ void Picture::name(const Asked& asked, const Place& at) {
       .comes_from(from, comes);
 }
 
-/// Its blocks with their slots, and what the last command did to them.
+/// Draws a request's blocks with their slots, and what the last command did to them.
 void Picture::blocks(const Asked& asked, const Place& corner) {
   for (int i = 0; i < std::ssize(asked.ids); ++i) {
     const int32_t number = asked.ids[static_cast<size_t>(i)];
@@ -103,7 +104,8 @@ std::string Picture::slot_id(const Asked& asked, int position) const {
   return fmt::format("slot {}/{}", asked.ids[index], position % blocks_.block_size);
 }
 
-/// Of the token in a slot: kFree is a guess, kReserved runs in this pass. None: there is no token.
+/// The state of the token in a slot: kFree for a guess, kReserved if it runs in this pass. Empty if
+/// there is no token.
 std::optional<State> Picture::state_of(const Asked& asked, int position) const {
   const Part* part = part_of(asked);
   const int guess = part == nullptr ? -1 : position - part->first_guess();
@@ -126,7 +128,7 @@ std::string Picture::word_at(const Asked& asked, int position) const {
   return page_.word(asked.known()[static_cast<size_t>(position)]);
 }
 
-/// When a slot changes.
+/// The part of the motion in which a slot changes.
 Span Picture::when(const Asked& asked, int position) const {
   const Part* part = part_of(asked);
   if (part == nullptr || !(guessed_ || ran_)) return {};
@@ -154,7 +156,7 @@ void Picture::slot(const Asked& asked, int position, const Place& at) {
   scene_.ends(id + "/token", {0, 0.05f});  // what was struck out is written over
 }
 
-/// The n-gram at the end, the same where it came before, and where the guesses are from.
+/// Marks the n-gram at the end and at its earlier place, and points from there to the guesses.
 void Picture::draw_ngrams(const Asked& asked, const Part& part) {
   const int known = part.first_guess();
   for (int i = 0; i < part.length; ++i) {
@@ -177,8 +179,8 @@ void Picture::draw_ngrams(const Asked& asked, const Part& part) {
       .during(kTravels);
 }
 
-/// Rows are checked one after the other. Guesses in blocks that have gone back are struck out where
-/// they were.
+/// Draws the check of the rows, one after the other. Guesses in blocks that have gone back are
+/// struck out where they were.
 void Picture::check_rows(const Asked& asked, const Part& part, const Place& corner) {
   const int first = part.first_guess(), count = part.num_guesses();
   for (int i = -1; i < count; ++i) {

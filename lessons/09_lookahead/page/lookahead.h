@@ -24,8 +24,8 @@ struct Part {
   int first = 0;                      // position of its first token
   int num_rows = 0;                   // of known tokens
   std::vector<int32_t> guesses = {};  // in the rows after them
-  int proposed = 0;                   // by the drafter: there may be no slot for all
-  int most = -1;                      // that it was asked for; -1: it was not asked
+  int proposed = 0;                   // by the drafter; some may have no slot
+  int most = -1;                      // guesses asked for; -1 if the drafter was not asked
   int found = 0, length = 0;          // the n-gram that came before ends before token `found`
   int accepted = 0, drawn = 0;        // known when the pass has run
 
@@ -33,12 +33,12 @@ struct Part {
   int first_guess() const { return first + num_rows; }
 };
 
-/// What a picture is made of, of two commands for the motion between them.
+/// The state that a picture shows. The states of two commands give the motion between them.
 struct Shown {
   viz::NamedList<Asked> asked{"request", 4};
   std::vector<int32_t> free = {};  // blocks, the next one first
   int num_passes = 0;
-  bool composed = false;  // the pass after these
+  bool composed = false;  // whether the next pass is composed
 };
 
 class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {

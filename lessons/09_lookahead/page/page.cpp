@@ -40,7 +40,7 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
   reset();
 }
 
-/// What is refused while the engine runs.
+/// Commands that are refused while the engine runs.
 std::vector<viz::Verb> LookaheadPage::requests() {
   const auto idle = [this](auto&) { return serving_->scheduler.idle() ? "no request runs" : ""; };
   return {{"new",

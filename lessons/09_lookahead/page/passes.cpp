@@ -11,7 +11,7 @@ namespace {
 
 constexpr NgramOptions kNgrams;  // the drafter's
 
-/// How many tokens before `found` are those at the end.
+/// The number of tokens before `found` that equal those at the end.
 int length_of(std::span<const int32_t> tokens, size_t found) {
   const auto before = tokens.first(found);
   const auto most = std::min(std::ssize(before), static_cast<std::ptrdiff_t>(kNgrams.longest));
@@ -70,7 +70,7 @@ std::string LookaheadPage::live_step() {
   return told_of_guesses();
 }
 
-/// What is in the pass that was composed.
+/// Notes the parts of the pass that was composed.
 void LookaheadPage::compose(const LookaheadScheduler& of, const SchedulerOutput& output,
                             const WatchedDrafter& drafter) {
   parts_.clear();
@@ -95,7 +95,7 @@ void LookaheadPage::compose(const LookaheadScheduler& of, const SchedulerOutput&
   composed_ = !parts_.empty();
 }
 
-/// The pass runs; the model says what each request's answer is.
+/// Runs the pass; each request draws the next tokens of its given answer.
 std::string LookaheadPage::pass() {
   if (!composed_) {
     const std::string told = guess();
@@ -109,7 +109,7 @@ std::string LookaheadPage::pass() {
   return told_of_pass();
 }
 
-/// The pass has run, and all that it drew is known: how much of it was guessed?
+/// Notes the tokens that a finished pass has drawn, and how many of them were guessed.
 void LookaheadPage::judge() {
   for (Part& part : parts_) {
     Asked& asked = asked_of(part.id);
@@ -130,7 +130,7 @@ void LookaheadPage::judge() {
   catch_up();
 }
 
-/// The same requests without guesses, until each of them has drawn as many tokens.
+/// Runs the same requests without guesses, until each of them has drawn as many tokens.
 void LookaheadPage::catch_up() {
   LookaheadScheduler& scheduler = without_->scheduler;
   const auto is_behind = [&](const Asked& asked) {
@@ -148,7 +148,7 @@ void LookaheadPage::catch_up() {
   if (live_.finished()) scheduler.finish(0);
 }
 
-/// Takes over how all requests are now.
+/// Copies the current state of all requests.
 Shown LookaheadPage::look() {
   const LookaheadScheduler* const of = scheduler();
   for (Asked& asked : asked_) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// One scene of lesson 09's page. scene.cpp: where things are, the pool, and why it is as it is;
+// One scene of lesson 09's page. scene.cpp: the layout, the pool, and the reason that is shown;
 // lanes.cpp: requests, their blocks, and the tokens in them; history.cpp: the passes.
 
 #include <fmt/format.h>

@@ -46,7 +46,7 @@ viz::Scene Picture::drawn() {
   return std::move(scene_);
 }
 
-/// The free blocks, the next one first.
+/// Draws the free blocks, the next one first.
 void Picture::draw_pool() {
   const Place& at = areas_.pool;
   constexpr float kName = 180;
@@ -133,7 +133,7 @@ Picture::Reason Picture::why_struck(const Part& part) const {
   return {words, about};
 }
 
-/// Of the request of which there is most to say.
+/// The reason of the request with the most to explain.
 Picture::Reason Picture::reason() const {
   if (now_.asked.empty() || page_.parts_.empty()) return {};
   const auto weight = [&](const Part& part) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the page of lesson 09 watches: a scheduler that looks ahead, with its pool; and the engine,
-// which stands still twice in a pass, before it guesses and before it runs.
+// The parts that the page of lesson 09 watches: a scheduler that looks ahead, with its pool, and
+// the engine. The engine stands still twice in a pass, before it guesses and before it runs.
 
 #include <cstdint>
 #include <functional>
@@ -27,11 +27,11 @@ struct PageSettings {
 struct Asked : viz::SequenceView {
   int64_t id = 0;  // the scheduler's
   std::vector<int32_t> prompt = {};
-  std::vector<int32_t> answer = {};  // what the model says; of a live run: so far
+  std::vector<int32_t> answer = {};  // the model's answer; in a live run the part generated so far
   int max_answer = 0;                // tokens
   int num_drawn = 0;                 // of the answer
   bool ended = false;
-  // As the page's look() found it.
+  // As of the page's last look().
   bool waits = false;
   int num_computed = 0, num_slots = 0;  // the latter with guesses
   std::vector<int32_t> ids = {};        // its blocks
@@ -41,7 +41,7 @@ struct Asked : viz::SequenceView {
   std::vector<int32_t> known() const;
 };
 
-/// What a drafter was asked, and what it said.
+/// A drafter's guesses, and the number that it was asked for at most.
 struct Draft {
   int most = 0;
   std::vector<int32_t> tokens;
@@ -50,7 +50,7 @@ struct Draft {
 /// The lesson's drafter, watched.
 class WatchedDrafter : public Drafter {
  public:
-  /// Called before each guess. False: the run is cancelled, and nothing is guessed.
+  /// Called before each guess. Returns false if the run is cancelled; then nothing is guessed.
   using Before = std::function<bool()>;
   explicit WatchedDrafter(Before before = [] { return true; }) : before_(std::move(before)) {}
   std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens, int most) override;
@@ -68,8 +68,8 @@ class WatchedDrafter : public Drafter {
 /// A pool and its scheduler, without a model: the page knows the answers.
 struct Serving {
   explicit Serving(const PageSettings& settings);
-  /// The tokens of `num_rows` rows with logits, as long as the request wants one. Returns how many
-  /// were drawn.
+  /// Draws a token from each of at most `num_rows` rows of logits, while the request wants one.
+  /// Returns the number of tokens drawn.
   int give(const Asked& asked, int num_rows);
 
   BlockPool pool;
@@ -87,12 +87,12 @@ class LiveLookahead : public lesson08::LiveServer<LookaheadEngine> {
 
   /// One greedy request. Throws UserError for what the engine refuses.
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
-  /// To where the engine stands still next: before a guess, or before a pass.
+  /// Runs the engine to its next stop: before a guess, or before a pass.
   void step();
 
   const Server& server() const { return *engine<LookaheadEngine>().server(); }
   const WatchedDrafter& drafter() const { return *drafter_; }
-  /// The pass that it stands before. Null: it stands before a guess, or has ended.
+  /// The pass that runs next. Null if the engine stands before a guess or has ended.
   const SchedulerOutput* pass() const { return finished() || guesses_ ? nullptr : &output(); }
   /// Generated so far.
   const std::vector<int32_t>& answer() const { return answers()[0]; }

@@ -20,7 +20,7 @@ Tokens guesses(const Tokens& tokens, int most, const lesson09::NgramOptions& opt
   return NgramDrafter(options).propose(0, tokens, most);
 }
 
-/// The same in plain words: lengths from the longest down, places from the first on.
+/// A simple, slow find_continuation(): lengths from the longest down, places from the first on.
 size_t slowly(const Tokens& tokens, const lesson09::NgramOptions& options) {
   const auto n = static_cast<int>(tokens.size());
   for (int length = std::min(options.longest, n - 1); length >= options.shortest; --length) {

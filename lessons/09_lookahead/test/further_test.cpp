@@ -31,7 +31,7 @@ struct Server : Books, lesson09::LookaheadScheduler {
       : Books(32, 16, std::move(drafts)),
         LookaheadScheduler(books, pool, drafter, {}, adaptive<lesson09::LookaheadOptions>()) {}
 
-  /// How many guesses of request 1 run in the next pass; it draws the token 7 each time.
+  /// Runs a pass in which request 1 draws only the token 7. Returns the number of its guesses.
   size_t pass() {
     update(schedule().chunks);
     const size_t num_guesses = guesses(1).size();

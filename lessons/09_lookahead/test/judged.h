@@ -1,7 +1,7 @@
 #pragma once
 
-// What the device leaves of its choices: four sequences that can be checked by eye, and many by
-// chance. For any device.
+// The choices that are left after guesses are judged: four sequences that can be checked by eye,
+// and many by chance. For any device.
 
 #include <doctest/doctest.h>
 
@@ -17,8 +17,8 @@ namespace lesson09_test {
 
 using Tokens = std::vector<int32_t>;
 
-/// What is left of the choices. `choose` puts them onto the stream's device last of all, with one
-/// more token after them, and returns their address.
+/// Returns the choices that are left. `choose` puts the choices onto the stream's device, last of
+/// all, with one more token after them, and returns their address.
 template <class Choose>
 Tokens left_after(const kv::Stream& stream, const Tokens& guesses, Choose choose) {
   const auto on_device = kv::to_device<int32_t>(guesses, stream);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Whatever is guessed, the bits are those of lesson 02. For a model on any device.
+// Checks that the bits are those of lesson 02, whatever is guessed. For any device.
 
 #include <doctest/doctest.h>
 
@@ -21,8 +21,8 @@ using kvtest::check_equal;
 using lesson08_test::flat;
 using lesson09::LookaheadEngine;
 
-/// Knows what will be generated, and says that, or every time another token, or a random number of
-/// right ones and then a wrong one.
+/// Knows the text that will be generated. Guesses it, or a wrong token every time, or a random
+/// number of right tokens and then a wrong one.
 class Oracle : public lesson09::Drafter {
  public:
   enum class Kind { kRight, kWrong, kMixed };
@@ -52,8 +52,7 @@ class Oracle : public lesson09::Drafter {
   std::mt19937 random_{1};
 };
 
-/// Requests that say the same thing again and again, and others; half of them after one system
-/// prompt.
+/// Requests that repeat themselves, and others; half of them begin with one system prompt.
 inline std::vector<kv::Request> repetitive(int count, int seed = 1) {
   std::vector<kv::Request> requests = lesson08_test::mixed(count, seed);
   for (size_t i = 0; i < requests.size(); i += 2) {
@@ -65,7 +64,8 @@ inline std::vector<kv::Request> repetitive(int count, int seed = 1) {
   return requests;
 }
 
-/// The device chooses tokens and judges guesses: the same tokens, and the host gets them alone.
+/// Checks that the device may choose tokens and judge guesses: the tokens are the same, and the
+/// host gets no choice after a wrong guess.
 inline void check_judged_on_device(kv::Model& model, const std::vector<int>& nums_guesses) {
   auto requests = repetitive(8, 7);
   for (auto& request : requests) request.sampling.temperature = 0;

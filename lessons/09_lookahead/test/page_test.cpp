@@ -20,7 +20,7 @@ struct Fixture : kvtest::PageFixture {
   Fixture() : PageFixture(std::make_unique<lesson09::LookaheadPage>(kPageContext)) {}
 };
 
-/// Ids of the shapes that begin so.
+/// The number of shapes whose ids begin with `begin`.
 int count(const viz::Scene& scene, const std::string& begin) {
   return static_cast<int>(std::ranges::count_if(
       scene.shapes(), [&](const viz::Shape& one) { return one.id.starts_with(begin); }));

@@ -1,5 +1,5 @@
-// Random arrivals, passes, guesses and cancels against the symbolic scheduler with guesses: who
-// runs, in which blocks, which guesses run, and what is left of them is predicted; no slot is read
+// Random arrivals, passes, guesses and cancels against the symbolic scheduler with guesses: it
+// predicts the chunks, their blocks, the guesses that run and those that are left. No slot is read
 // that holds another prefix. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
 
 #include <doctest/doctest.h>

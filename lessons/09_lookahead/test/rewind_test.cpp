@@ -53,7 +53,7 @@ TEST_CASE("rewound to 0, 1, block_size - 1, block_size and block_size + 1 tokens
     CHECK(table_of(b.manager, 1) == Ids(before.begin(), before.begin() + blocks));
     CHECK(b.pool.num_used() == blocks);
     CHECK(b.manager.holds(1));
-    // And on it goes, as if nothing had been.
+    // The request goes on as if it had never been rewound.
     CHECK(b.manager.allocate_slots(1, 10 - kept).has_value());
     CHECK(b.manager.table(1).num_tokens() == 10);
     b.manager.check();

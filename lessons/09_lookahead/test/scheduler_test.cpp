@@ -1,4 +1,4 @@
-// Tests of lesson 09's scheduler: who guesses, how many, and what becomes of a guess.
+// Tests of lesson 09's scheduler: which requests have guesses, how many, and what becomes of them.
 
 #include <doctest/doctest.h>
 

@@ -17,7 +17,7 @@ using lesson08_test::Chunks;
 using lesson08_test::Ids;
 using Tokens = std::vector<int32_t>;
 
-/// Guesses what a function says.
+/// A drafter that is a function.
 class FunctionDrafter : public lesson09::Drafter {
  public:
   using Function = std::function<Tokens(int64_t id, std::span<const int32_t> tokens, int most)>;
@@ -62,7 +62,8 @@ struct Server : Books, lesson09::LookaheadScheduler {
     check();
     return chunks;
   }
-  /// Tokens that its last pass has rows of logits for. Returns how many it took.
+  /// Gives a request `token` for each row of logits of its last pass, while it wants one. Returns
+  /// the number of tokens given.
   int give(int64_t id, int32_t token = 7) {
     size_t rows = 1 + guesses(id).size();
     int taken = 0;

@@ -1,7 +1,6 @@
 #pragma once
 
-// What a scheduler with guesses has to do, in plain words and slowly, over lesson 08's symbolic
-// one. For tests.
+// A simple, slow model of a scheduler with guesses, over lesson 08's symbolic one. For tests.
 
 #include <algorithm>
 #include <cstdint>
