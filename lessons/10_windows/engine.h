@@ -49,7 +49,7 @@ class Server {
   int max_seq_len_;
   BlockPool pool_;
   KvCacheCoordinator manager_;   // borrows pool_
-  PagedKvCache cache_;           // of as many layers as a group has
+  PagedKvCache cache_;           // with the layers of one group
   WindowedAttention attention_;  // borrows cache_
   Scheduler scheduler_;          // borrows manager_
   kv::TokenChooser chooser_;
@@ -58,14 +58,15 @@ class Server {
   bool reset_wanted_ = false;
 };
 
-/// A server for the ladder. options.num_blocks 0: as many blocks as the requests of a call need.
+/// A server for the ladder. With options.num_blocks 0 the pool is as large as the requests of a
+/// call need.
 class WindowsEngine : public kv::ServerEngine<Server> {
  public:
   WindowsEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 };
 
-/// options.num_blocks are blocks of all layers, as in the other lessons: the pool gets as many
-/// bytes.
+/// options.num_blocks counts blocks of all layers, as in the other lessons: the pool gets the bytes
+/// that these would take.
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 
 }  // namespace lesson10

@@ -1,5 +1,5 @@
-// The CUDA twin of group_slot_mapping. A launch for each group would cost a few microseconds each,
-// and there is next to nothing to do in any of them: one grid has all groups.
+// The CUDA twin of group_slot_mapping. A launch for each group would cost a few microseconds and do
+// next to nothing, so one grid covers all groups.
 
 #include "group_slot_mapping.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a pass writes its K and V, in all groups at once. Source: vLLM's
+// The slots in which a pass writes its K and V, for all groups at once. Source: vLLM's
 // _compute_slot_mappings_kernel (v0.22.1: vllm/v1/worker/gpu/block_table.py).
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 namespace lesson10 {
 namespace {
 
-/// What a group has of the blocks that were found.
+/// A group's part of the blocks that were found.
 std::span<const int32_t> hits_of(const ComputedBlocks& computed, size_t group) {
   const auto num_hits = static_cast<size_t>(computed.chain.num_blocks);
   return std::span(computed.block_ids).subspan(group * num_hits, num_hits);
@@ -42,7 +42,7 @@ ComputedBlocks KvCacheCoordinator::get_computed_blocks(std::span<const int32_t> 
   if (sliding_.empty() || computed.block_ids.empty()) return computed;
   std::vector<int32_t>& full = computed.block_ids;
   std::vector<std::vector<int32_t>> found(sliding_.size());
-  // What a group has found stands until another one finds less: it is looked for again then.
+  // A group's hit stands until another group finds less; then the group is asked again.
   size_t agreed = 0;  // groups in a row that have found just full.size() blocks
   for (size_t i = 0; agreed < sliding_.size(); i = (i + 1) % sliding_.size()) {
     found[i] = sliding_[i].find_longest_cache_hit(full, computed.num_refused);
@@ -70,7 +70,7 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::allocate_slots(
   return start(id, num_new_tokens, computed);
 }
 
-/// What has fallen out is freed, but not before it is clear that the rest fits.
+/// Frees the blocks that have fallen out, once it is clear that the new ones fit.
 std::optional<std::span<const int32_t>> KvCacheCoordinator::grow(int64_t id, int num_new_tokens) {
   const int num_computed = table(id).num_tokens();
   const int needed = table(id).blocks_to_extend(num_new_tokens);
@@ -116,7 +116,7 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::start(int64_t id, in
   return extend(id, num_new_tokens, needed);
 }
 
-/// num_blocks new blocks for each group; they are free.
+/// Takes num_blocks new blocks for each group; the pool has them.
 std::optional<std::span<const int32_t>> KvCacheCoordinator::extend(int64_t id, int num_new_tokens,
                                                                    int num_blocks) {
   const auto full = full_.allocate_slots(id, num_new_tokens);

@@ -21,8 +21,8 @@ using lesson06::ComputedBlocks;
 using lesson07::KvCacheManager;
 
 /// Has lesson 06's manager for group 0, which proves every prefix, and a SlidingWindowManager for
-/// each other group. It has the functions that lesson 08's scheduler asks for (KvManager), and they
-/// keep the promises that lesson 06 makes, for all groups together.
+/// each other group. It meets lesson 08's concept KvManager, and its functions do for all groups
+/// together what lesson 06's do for one.
 ///
 /// ComputedBlocks::block_ids are here [num_groups, chain.num_blocks], group after group.
 class KvCacheCoordinator {
@@ -60,8 +60,8 @@ class KvCacheCoordinator {
   const BlockPool& pool() const { return *pool_; }
   int block_size() const { return full_.block_size(); }
   int64_t max_blocks(int64_t num_tokens) const;
-  /// Later tokens take over the blocks that have fallen out by then, so a group counts at most what
-  /// it holds at once.
+  /// Later tokens reuse the blocks that have fallen out by then, so a group counts at most the
+  /// blocks that it holds at once.
   int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const;
   int64_t num_slots_used() const;
   const lesson06::PrefixCacheStats& prefix_cache_stats() const {

@@ -18,7 +18,7 @@ using lesson07::PrefixId;
 
 /// A block of this group holds K and V of block_size tokens in these layers.
 struct KvCacheGroup {
-  int window = 0;           // how many keys a query sees, its own included; 0: all of them
+  int window = 0;           // keys that a query sees, its own included; 0 means all
   std::vector<int> layers;  // ascending
   friend bool operator==(const KvCacheGroup&, const KvCacheGroup&) = default;
 };
@@ -28,25 +28,26 @@ struct KvCacheGroup {
 /// smallest kind has, or the largest if that has less than a quarter more: better a little unused
 /// memory in each block than a group for the rest. The last group of a kind may have fewer layers.
 ///
-/// A model without windows is one group: lesson 08's pool. So is one in which every layer has a
-/// window, and it keeps everything, as there would be nobody to prove the prefix of what is left.
+/// A model without windows is one group: lesson 08's pool. A model in which every layer has a
+/// window is one group, too, and keeps everything: no group could prove the prefix of blocks that
+/// are left.
 std::vector<KvCacheGroup> make_groups(const kv::ModelConfig& config);
 
 /// Layers that a block has room for.
 int layers_per_group(std::span<const KvCacheGroup> groups);
 
-/// Where a layer's K and V are: layer `index` of the cache, through the table of its group.
+/// A layer's K and V: read layer `index` of the cache through the block table of group `group`.
 struct LayerPlace {
   int group = 0, index = 0;
   friend bool operator==(const LayerPlace&, const LayerPlace&) = default;
 };
 std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups);  // [num_layers]
 
-/// The key of a group's block: the tokens are those of group 0's block, and so is the prefix, whose
-/// number takes the place of the parent. It is the one *with* this block: nothing before the block
-/// need be there in the group, as group 0 has proved all of it.
+/// The key of a group's block. It has the tokens of group 0's block, and the number of that block's
+/// prefix in place of the parent. This prefix includes the block itself: group 0 has proved all of
+/// it, so the group needs none of the blocks before.
 BlockKey in_group(const BlockKey& key, PrefixId prefix, int group);
-/// Never equal for two prefixes or two groups, and never a number that an index gives out.
+/// A number that differs for any two prefixes or groups, and that no index gives out.
 PrefixId in_group(PrefixId prefix, int group);
 
 }  // namespace lesson10

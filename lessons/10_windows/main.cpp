@@ -1,6 +1,6 @@
 // The program of lesson 10: text of a model in which layers forget. It shows the groups of layers,
-// the tables of the first sequence at its end, and what is held against a cache that keeps
-// everything, at equal bits. --held: a sequence of Gemma 3 at many lengths, without a model.
+// the tables of the first sequence at its end, and the memory held against that of a cache that
+// keeps everything, at equal bits. --held: a sequence of Gemma 3 at many lengths, without a model.
 
 #include <fmt/format.h>
 

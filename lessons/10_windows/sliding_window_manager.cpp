@@ -22,7 +22,7 @@ auto& find_in(Requests& requests, int group, int64_t id) {
   return found->second;
 }
 
-/// Of group 0's block, which can be found: the key of the same tokens' block in a group.
+/// The key of the block in `group` with the same tokens as group 0's block, which is cached.
 BlockKey key_of(const lesson06::PrefixIndex& index, int32_t full_block, int group) {
   const lesson06::CachedBlock& full = *index.block(full_block);
   return in_group({.hash = full.hash,
@@ -55,7 +55,7 @@ int64_t SlidingWindowManager::max_blocks(int64_t num_tokens, int max_new_tokens)
   const int64_t size = pool_->block_size();
   const int64_t all = (num_tokens + size - 1) / size;
   if (window_ == 0 || max_new_tokens == 0) return all;
-  // What the first new token sees, and the new ones, from any place in a block on.
+  // The keys that the first new token sees and the new tokens, wherever they begin in a block.
   const int64_t at_once = int64_t{window_} - 1 + max_new_tokens;
   return std::min(all, (at_once + size - 2) / size + 1);
 }
@@ -118,7 +118,7 @@ void SlidingWindowManager::remove_skipped_blocks(int64_t id, int num_computed) {
 void SlidingWindowManager::cache_blocks(int64_t id, std::span<const int32_t> full, int num_blocks) {
   Request& of = request(id);
   for (; of.num_cached < num_blocks; ++of.num_cached) {
-    if (of.num_cached < of.num_null) continue;  // it fell out before anybody cached it
+    if (of.num_cached < of.num_null) continue;  // it fell out before it was cached
     const auto i = static_cast<size_t>(of.num_cached);
     pool_->cache_full_block(of.table.block_ids()[i], key_of(pool_->index(), full[i], group_));
   }

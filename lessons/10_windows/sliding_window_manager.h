@@ -20,45 +20,46 @@ using lesson03::blocks_for;
 using lesson06::BlockTable;
 using lesson07::BlockPool;
 
-/// One group besides group 0. Who calls it has looked whether the pool has enough blocks.
+/// One group besides group 0. The caller has checked that the pool has enough blocks.
 class SlidingWindowManager {
  public:
-  /// Borrows the pool. window 0: nothing falls out. Throws std::invalid_argument for a window that
-  /// is negative, and for group 0.
+  /// Borrows the pool. With window 0 nothing falls out. Throws std::invalid_argument for a window
+  /// that is negative, and for group 0.
   SlidingWindowManager(BlockPool& pool, int group, int window);
 
   int group() const { return group_; }
   int window() const { return window_; }
 
-  /// So many tokens at the beginning are seen by no query that is still to come.
+  /// The number of tokens at the beginning that no later query sees.
   int num_skipped_tokens(int num_computed) const;
   /// Blocks that a request of num_tokens tokens holds at most at once, if no pass computes more
-  /// than max_new_tokens of them. 0: no limit.
+  /// than max_new_tokens of them. 0 means no limit.
   int64_t max_blocks(int64_t num_tokens, int max_new_tokens) const;
 
-  /// The longest prefix that this group can go on after, within the blocks `full`, a run of group
-  /// 0's that was found: table entries for it, null blocks and then those that a next query sees.
-  /// `num_refused` grows by the blocks with a right hash and another content.
+  /// Finds the longest prefix that this group can go on after. `full` is the run of group 0's
+  /// blocks that was found; the prefix ends with one of them. Returns table entries for it: null
+  /// blocks, then the blocks that the next query sees. Adds to `num_refused` the blocks with the
+  /// right hash and other content.
   std::vector<int32_t> find_longest_cache_hit(std::span<const int32_t> full,
                                               int64_t& num_refused) const;
 
-  /// A new request with these entries, and room for num_blocks blocks. Takes no references yet. A
-  /// request that grows no further allocates no memory.
+  /// Adds a request with these table entries, and room in its table for num_blocks blocks: up to
+  /// that size it allocates no more memory. Takes no references yet.
   void add(int64_t id, std::span<const int32_t> entries, int num_blocks);
   /// Takes the references of a request that was added.
   void touch(int64_t id) { pool_->touch(held_blocks(request(id))); }
-  /// Room for num_new_blocks more blocks.
+  /// Makes room in the table for num_new_blocks more blocks.
   void reserve(int64_t id, int num_new_blocks);
-  /// num_tokens more tokens, in these new blocks.
+  /// Adds num_tokens tokens, in these new blocks.
   void extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks);
 
   /// Blocks that have fallen out when num_computed tokens are computed, but are still held.
   std::span<const int32_t> skipped_blocks(int64_t id, int num_computed) const;
-  /// Gives them back. What they hold can be found as long as nobody takes them.
+  /// Gives these blocks back. They stay cached until they are taken for something else.
   void remove_skipped_blocks(int64_t id, int num_computed);
 
-  /// The first num_blocks blocks are full and computed: those that are held can be found from now
-  /// on. `full` is group 0's table, whose blocks can be found already.
+  /// Caches those of the first num_blocks blocks that are held; they are full and computed. `full`
+  /// is group 0's table, whose blocks are cached already.
   void cache_blocks(int64_t id, std::span<const int32_t> full, int num_blocks);
 
   /// Drops the request's references and forgets it. Allocates nothing.
@@ -66,7 +67,7 @@ class SlidingWindowManager {
   /// Forgets a request whose references were never taken.
   void forget(int64_t id) { requests_.erase(id); }
 
-  /// Its entries before first_block() are null blocks.
+  /// The request's table; its entries before first_block() are null blocks.
   const BlockTable& table(int64_t id) const;
   int first_block(int64_t id) const;
   std::vector<int64_t> requests() const;
@@ -80,7 +81,7 @@ class SlidingWindowManager {
     int num_null = 0;    // entries in front that are null blocks
     int num_cached = 0;  // blocks in front that can be found, or could be when they fell out
   };
-  /// Those of a request in the table, without the null blocks.
+  /// The blocks in a request's table, without the null blocks.
   std::span<const int32_t> held_blocks(const Request& request) const;
   Request& request(int64_t id);
   const Request& request(int64_t id) const;

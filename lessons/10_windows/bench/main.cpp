@@ -1,4 +1,4 @@
-// What groups cost: nanoseconds of the coordinator's bookkeeping against lesson 08's one table, and
+// Cost of groups: nanoseconds of the coordinator's bookkeeping against lesson 08's one table, and
 // microseconds of the slots of all groups against a launch for each group.
 //
 //   lesson10_bench [--device NAME] [--seed N] [--json FILE]
@@ -35,7 +35,7 @@ struct Books {
   int64_t num_held = 0;
 };
 
-/// A prompt of kTokens, then tokens one by one; afterwards the prompt is looked up.
+/// Times a prompt of kTokens, then tokens one by one, and then lookups of the prompt.
 Books measure(const std::vector<KvCacheGroup>& groups, uint64_t seed) {
   constexpr int kDecodes = 4096;
   std::mt19937_64 rng(seed);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a sequence holds at a length, by the lesson's own coordinator and a pool without memory: no
-// model is needed.
+// The blocks that a sequence holds at a length, counted with the lesson's own coordinator and a
+// pool without memory: no model is needed.
 
 #include <cstdint>
 #include <vector>
@@ -20,10 +20,12 @@ struct HeldBlocks {
   int64_t all = 0, all_bytes = 0;
 };
 
-/// The model's shape with its windows: of its layers each last one of an even share is without.
+/// The model's shape with its windows: the layers are cut into equal runs, and the last layer of
+/// each run has no window.
 kv::ModelConfig with_windows(const kv::KnownModel& model);
 
-/// A prompt of so many tokens ran in chunks, and its last token is computed. Elements of 2 bytes.
+/// The blocks held after a prompt of num_tokens tokens ran in chunks, its last token alone.
+/// Elements have 2 bytes.
 HeldBlocks held_blocks(const kv::ModelConfig& config, int num_tokens, int block_size, int chunk);
 
 }  // namespace lesson10

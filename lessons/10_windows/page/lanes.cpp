@@ -5,7 +5,7 @@ namespace {
 
 constexpr float kLeastWord = 7;   // points; smaller words are not drawn
 constexpr int kLeastTokens = 32;  // that a lane has room for
-// Of a lane, at most: heights of a table and of the name, and what is between.
+// Largest sizes in a lane: heights of a table and of the name, and the gaps between.
 constexpr float kMostRow = 56, kMostRibbon = 20, kLaneGap = 4, kApart = 10;
 constexpr float kTokens = 0.6f;  // height of the tokens, of that of a table
 
@@ -18,7 +18,7 @@ float Picture::wanted(const WindowsPage& page) {
   return count * (kMostRow * (rows + kTokens) + kMostRibbon + kLaneGap * (rows + 1) + kApart);
 }
 
-/// As large as the room allows. All lanes have one scale, so that they can be compared.
+/// Makes lanes as large as the room allows. All lanes have one scale, so that they can be compared.
 void Picture::fit_lanes() {
   const Place& at = areas_.lanes;
   const int size = block_size();
@@ -51,8 +51,8 @@ void Picture::draw_lanes() {
   }
 }
 
-/// Its name; full attention's table; its tokens; the tables of the sliding groups, and the window
-/// over both.
+/// Draws a request: its name, full attention's table, its tokens, the tables of the sliding groups,
+/// and the window over both.
 float Picture::lane(const Asked& asked, const Place& at) {
   float y = at.y;
   ribbon(asked, {at.x, y, at.w, lane_.ribbon});
@@ -78,7 +78,7 @@ void Picture::ribbon(const Asked& asked, const Place& at) {
   viz::ribbon(scene_, asked, {at.x, at.y, wide, at.h}, page_.selected() == asked.name, words);
 }
 
-/// A cell for each token. Words are drawn if there is room for all of them.
+/// Draws a cell for each token. Words are drawn if there is room for all of them.
 void Picture::tokens(const Asked& asked, const Place& at) {
   const float w = lane_.unit;
   float widest = 0;
@@ -107,7 +107,7 @@ void Picture::tokens(const Asked& asked, const Place& at) {
   }
 }
 
-/// A row: the group's name, and an entry for each block of tokens.
+/// Draws a row: the group's name, and an entry for each block of tokens.
 void Picture::table(const Asked& asked, int group, const Place& at) {
   const std::vector<int32_t>& ids = asked.tables[static_cast<size_t>(group)];
   if (at.h >= 9) {
@@ -143,7 +143,7 @@ void Picture::entry(const Asked& asked, int group, int index, const Place& at) {
       was == nullptr || index >= std::ssize(was->tables.at(static_cast<size_t>(group)));
   const Span when = found ? kFound : kTaken;
   if (fresh) box.comes_from(fmt::format("block {}", number), when);
-  const std::string digits = std::to_string(page_.settings_.num_blocks);  // as many, or fewer
+  const std::string digits = std::to_string(page_.settings_.num_blocks);  // no id has more digits
   const float size = std::min({14.0f, 0.62f * at.h, (at.w - 2) / viz::text_width(digits, 1)});
   if (size < kLeastWord || at.h < 10) return;
   Place place = group == 0 ? at : beside_the_frame(asked, index, at);
@@ -153,7 +153,7 @@ void Picture::entry(const Asked& asked, int group, int index, const Place& at) {
   if (fresh) text.comes_from(fmt::format("block {}/id", number), when);
 }
 
-/// No query to come reads these tokens' K and V here.
+/// Draws a null block: no later query reads these tokens' K and V in this group.
 void Picture::null_entry(const Asked& asked, int group, int index, const Place& at) {
   const std::string id = fmt::format("{}/{}/null {}", asked.name, group, index);
   viz::Shape& box = scene_.box(id, at, {});
@@ -182,7 +182,7 @@ Place Picture::beside_the_frame(const Asked& asked, int index, const Place& at) 
   return part;
 }
 
-/// A frame around what the next token's query sees: the last tokens, and its own.
+/// Draws a frame around the tokens that the next token's query sees: the last ones, and its own.
 void Picture::window(const Asked& asked, const Place& at) {
   const int end = asked.num_tokens() + 1;
   const int first = std::max(0, end - page_.settings_.window);

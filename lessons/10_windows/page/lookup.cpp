@@ -3,11 +3,11 @@
 namespace lesson10 {
 namespace {
 
-constexpr float kResult = 84;  // width of what a row comes to
+constexpr float kResult = 84;  // width of a row's result
 
 }  // namespace
 
-/// What each group had of the prompt that came last, and how much of it they agreed on.
+/// Draws what each group had of the last prompt, and the prefix that they agreed on.
 void Picture::draw_lookup() {
   const Place& at = areas_.lookup;
   const Lookup& lookup = now_.lookup;
@@ -69,7 +69,7 @@ viz::Bar Picture::lookup_row(int group) const {
   return row;
 }
 
-/// The prefix that all of them have what they need of.
+/// The row of the prefix that all groups agreed on.
 viz::Bar Picture::lookup_result() const {
   const Lookup& lookup = now_.lookup;
   return {.id = "lookup/all",

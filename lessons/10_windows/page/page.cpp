@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kMostEntries = 64;  // of a table
 constexpr char kPrompt[] = "we sat by the sea and the sun was low";
-// What a request says when it goes on, from its token of this place on.
+// The words with which a request goes on: number n follows its n-th token, and after the last word
+// the first comes again.
 constexpr const char* kStory[] = {"and", "so",  "it",  "was", "one", "day", "we",  "had",
                                   "the", "sea", "at",  "our", "own", "but", "as",  "the",
                                   "sun", "set", "in",  "the", "fog", "no",  "man", "saw",
@@ -114,7 +115,7 @@ std::string WindowsPage::why_not_add(const std::string& name, int num_tokens) co
   return why.empty() ? shown_.asked.why_not_add(name) : why;
 }
 
-/// The first tokens of what another request had, and then these words.
+/// The first num_tokens tokens of another request (0 means all), and then these words.
 std::vector<int32_t> WindowsPage::begun(const std::string& other, int num_tokens,
                                         const std::string& words) {
   std::vector<int32_t> tokens = said_.at(other);
@@ -174,7 +175,7 @@ std::string WindowsPage::append(const std::string& name, int num_tokens) {
                      blocks_told(taken), back);
 }
 
-/// `fallen` entries became null blocks, and `back` blocks are free by that: other requests may hold
+/// `fallen` entries became null blocks, and `back` of the blocks are free now: other requests hold
 /// the rest.
 void WindowsPage::tell_fallen(const Asked& asked, int64_t fallen, int64_t back) {
   const std::string& name = asked.name;
@@ -206,7 +207,7 @@ std::string WindowsPage::free(const std::string& name) {
   return fmt::format("free {}: {} back", name, blocks_told(before - pool_->num_used()));
 }
 
-/// What the last command was about, and why it is as it is.
+/// Notes the request that the last command was about, and the reason to show.
 void WindowsPage::tell(const std::string& name, std::string reason, std::string points_at) {
   shown_.about = name;
   shown_.reason = std::move(reason);

@@ -1,7 +1,7 @@
 #pragma once
 
-// One scene of lesson 10's page. scene.cpp: where things are, and the pool; lanes.cpp: requests,
-// their tokens, and a table for each group; lookup.cpp: what a lookup found in each group.
+// One scene of lesson 10's page. scene.cpp: the layout, and the pool; lanes.cpp: requests, their
+// tokens, and a table for each group; lookup.cpp: what a lookup found in each group.
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ using viz::State;
 
 constexpr float kGroupName = 68;
 
-// Of the motion of a command: what fell out goes back, found blocks come, then new ones, and the
+// Parts of a command's motion: fallen blocks go back, found blocks come, then new ones, and the
 // window slides.
 constexpr Span kFalls{0.05f, 0.45f}, kFound{0, 0.4f}, kTaken{0.4f, 0.8f}, kSlides{0.45f, 0.95f};
 
@@ -81,7 +81,7 @@ class Picture {
   viz::Bar lookup_row(int group) const;
   viz::Bar lookup_result() const;
 
-  /// What a block looks like that a request holds in this group.
+  /// The state in which a block that is held in this group is drawn.
   static State in_group(int group) { return group == 0 ? State::kInUse : State::kReserved; }
   int num_groups() const { return page_.manager().num_groups(); }
   int block_size() const { return page_.settings_.block_size; }

@@ -39,7 +39,7 @@ viz::Scene Picture::drawn() {
   return std::move(scene_);
 }
 
-/// All blocks, whichever group holds them.
+/// Draws all blocks, whichever group holds them.
 void Picture::draw_pool() {
   const Place& at = areas_.pool;
   const int count = page_.settings_.num_blocks;

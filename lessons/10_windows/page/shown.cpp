@@ -47,12 +47,12 @@ std::string WindowsPage::group_name(int group) const {
   return settings_.num_sliding == 1 ? "window" : fmt::format("window {}", group);
 }
 
-/// The number of its first tokens that no query to come sees, where there is a window.
+/// The number of a request's first tokens that no later query sees in a sliding group.
 int WindowsPage::num_skipped(const Asked& asked) const {
   return SlidingWindowManager(*pool_, 1, settings_.window).num_skipped_tokens(asked.num_tokens());
 }
 
-/// Asks each group alone, and for each block. `computed`: what they agreed on.
+/// Asks each group alone, and for each block. `computed` is the prefix that they agreed on.
 Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) {
   const int size = settings_.block_size;
   Lookup found;
@@ -84,7 +84,7 @@ Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) 
   return found;
 }
 
-/// Takes over how all requests and blocks are now.
+/// Copies the current state of all requests and blocks.
 Shown WindowsPage::look() {
   std::set<int32_t> full;  // blocks of group 0
   for (Held& block : shown_.blocks) block.hues.clear();
@@ -113,7 +113,7 @@ Shown WindowsPage::look() {
   return shown_;
 }
 
-/// What the groups have, and what they agree on.
+/// The text about a lookup: the blocks of each group, and the prefix that they agree on.
 std::string WindowsPage::told_of(const Lookup& lookup) const {
   const int size = settings_.block_size;
   const auto tokens = [&](int blocks) { return kv::count_of(int64_t{blocks} * size, "token"); };

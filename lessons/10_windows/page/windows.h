@@ -37,7 +37,7 @@ struct Asked : viz::SequenceView {
 
 /// What each group had of a prompt, when it came.
 struct Lookup {
-  std::string name;  // of the request; empty: there was none yet
+  std::string name;  // of the request; empty before the first lookup
   int hue = 0;
   int num_blocks = 0;                           // full ones, without the prompt's last token
   std::vector<std::vector<bool>> has = {};      // [groups][num_blocks]
@@ -48,18 +48,18 @@ struct Lookup {
 
 /// A block of the pool.
 struct Held {
-  int group = -1;         // that holds it, or wrote what can be found; -1: none
+  int group = -1;         // that holds it, or wrote its cached content; -1 means none
   std::vector<int> hues;  // of the requests that hold it
   bool can_be_found = false;
 };
 
-/// What a picture is made of, of two commands for the motion between them.
+/// The state that a picture shows. The states of two commands give the motion between them.
 struct Shown {
   viz::NamedList<Asked> asked{"request", 4};
   std::vector<Held> blocks = {};  // [num_blocks + 1], by id
   Lookup lookup = {};
   std::string about = {};  // the request that the last command was about
-  int held = 0, full = 0;  // blocks; what they would be if no layer forgot
+  int held = 0, full = 0;  // blocks; blocks if no layer forgot
   std::string reason = {}, points_at = {};
 };
 
@@ -88,8 +88,7 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::string live(const std::string& prompt, int max_tokens);
   std::string step(int count);
 
-  // shown.cpp
-  // Of the page, or of the engine while it runs.
+  // shown.cpp Of the engine during a live run, else of the page.
   const KvCacheCoordinator& manager() const;
   const BlockPool& pool() const { return manager().pool(); }
   std::string word(int32_t token) const;
@@ -107,7 +106,7 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::map<std::string, std::vector<int32_t>> said_;  // by all requests that there were
   int64_t next_id_ = 0;
   int peak_ = 0;  // blocks held at once
-  Shown shown_;   // as it is, while a command runs
+  Shown shown_;   // the current state, while a command changes it
 };
 
 }  // namespace lesson10

@@ -299,7 +299,7 @@ TEST_CASE("a block that falls out before anybody has cached it stays unknown") {
 // block less nothing of it is found, as the window's group has only its last blocks.
 TEST_CASE("prompts in turns are found again, all of them or nothing") {
   // 65 tokens take 17 blocks in each of 3 groups, and hold 17 + 3 + 3 at the end. The last block of
-  // group 0 is not full: nobody misses it.
+  // group 0 is not full: no lookup needs it.
   constexpr int kTaken = 3 * 17, kHeld = 17 + 2 * 3;
   for (const bool room : {true, false}) {
     CAPTURE(room);

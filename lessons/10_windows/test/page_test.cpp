@@ -24,7 +24,7 @@ struct Fixture : kvtest::PageFixture {
   Fixture() : PageFixture(std::make_unique<lesson10::WindowsPage>(kPageContext)) {}
 };
 
-/// Shapes whose ids begin and end so.
+/// The number of shapes whose ids begin with `begin` and end with `end`.
 int count(const viz::Scene& scene, const std::string& begin, const std::string& end = "") {
   return static_cast<int>(std::ranges::count_if(scene.shapes(), [&](const viz::Shape& one) {
     return one.id.starts_with(begin) && one.id.ends_with(end);

@@ -78,7 +78,7 @@ class Run : public lesson07::SideBySide<KvCacheCoordinator, SymbolicGroups> {
     hashes_[next_] = hashes_of(salt);  // it may go on with other tokens
     is_live(next_++);
   }
-  /// What a window and kAtOnce new tokens touch, from the worst place in a block on.
+  /// The blocks that a window and kAtOnce new tokens touch at most, wherever they begin in a block.
   static size_t most_of(int window, size_t num_tokens) {
     const size_t all = (num_tokens + kBlockSize - 1) / kBlockSize;
     if (window == 0) return all;

@@ -80,7 +80,7 @@ inline SlotsCase random_case(int num_groups, int num_seqs, int block_size, std::
   return c;
 }
 
-/// Each group's slots are those of its tables alone.
+/// Checks that each group's slots are those of its tables alone.
 inline void check_slots(kv::Device device, const std::vector<int>& nums_seqs) {
   std::mt19937 rng(1);
   for (const int block_size : {1, 16, 256}) {

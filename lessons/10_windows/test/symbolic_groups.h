@@ -1,7 +1,7 @@
 #pragma once
 
-// What groups of layers have to do, in plain words and slowly: a hit is tried at every length. For
-// tests: it says which block every operation of the coordinator finds, takes, and leaves.
+// A simple, slow model of groups of layers: it tries a hit at every length. For tests: it predicts
+// which blocks each operation of the coordinator finds, takes and leaves.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace lesson10 {
 
-/// `number` stands for the prefix as long as a block of group 0 holds it: computed again after it
-/// was lost, it is another one.
+/// `number` stands for the prefix as long as a block of group 0 holds it: a prefix that is lost and
+/// computed again gets another number.
 struct CachedInGroup {
   int32_t id;
   size_t group;
@@ -32,7 +32,7 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
     int salt = 0;
   };
 
-  /// windows[0] is 0; most[g]: blocks that a request holds in group g at most at once, of so many.
+  /// windows[0] must be 0: group 0 keeps everything.
   SymbolicGroups(int num_blocks, int block_size, std::vector<int> windows,
                  lesson07::FreeOrder order)
       : SymbolicBlocks(num_blocks, block_size, order), windows_(std::move(windows)) {}
@@ -50,7 +50,8 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
     return std::vector<Table>(windows_.size());
   }
 
-  /// A new request with what is found. `most` is what it may hold in a group that forgets.
+  /// Starts a request with the blocks found. most(group, num_tokens) is the number of blocks that
+  /// it may hold at once in a group that forgets. Returns false if the pool has too few.
   bool start(int64_t id, const Tokens& tokens, int salt, size_t num_new, size_t must_fit,
              const auto& most) {
     const std::vector<Table> found = find(tokens, salt);
@@ -74,7 +75,8 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
     return true;
   }
 
-  /// Slots for more tokens of a request, or for none of them; what it forgets goes back first.
+  /// Gives a request slots for more tokens, or returns false and changes nothing. The blocks that
+  /// it forgets go back first.
   bool extend(int64_t id, std::span<const int32_t> tokens) {
     Request& r = requests_.at(id);
     std::vector<Table> fallen(windows_.size());
@@ -97,7 +99,7 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
     return true;
   }
 
-  /// K and V of the first `num_tokens` tokens are written.
+  /// Caches the full blocks of a request's first `num_tokens` tokens.
   void cache_blocks(int64_t id, size_t num_tokens) {
     const Request& r = requests_.at(id);
     for (size_t group = 0; group < windows_.size(); ++group) {
@@ -126,7 +128,7 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
   const std::map<int64_t, Request>& requests() const { return requests_; }
 
  private:
-  /// No query at position num_computed or later sees a token of the block.
+  /// Returns whether no query at position num_computed or later sees a token of the block.
   bool has_left(size_t group, size_t block, size_t num_computed) const {
     if (windows_[group] == 0) return false;
     const auto last = static_cast<int64_t>((block + 1) * block_size_) - 1;
@@ -141,7 +143,7 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
     });
     return found == cached_.end() ? nullptr : &*found;
   }
-  /// A group's entries for a prefix; empty: it cannot go on after it.
+  /// A group's entries for a prefix; empty if the group cannot go on after it.
   Table hit(size_t group, const Prefix& prefix) const {
     Table table;
     for (size_t i = 0; i < prefix.tokens.size() / block_size_; ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Requests on a KvCacheCoordinator without a model: which blocks they hold, and what is lost.
+// Requests on a KvCacheCoordinator without a model: the blocks that they hold, and blocks that are
+// lost.
 
 #include <doctest/doctest.h>
 
@@ -43,7 +44,7 @@ struct Groups {
     const auto ids = manager.table(id, group).block_ids();
     return {ids.begin(), ids.end()};
   }
-  /// Of all groups.
+  /// The request's tables in all groups.
   std::vector<Ids> tables(int64_t id) const {
     std::vector<Ids> all;
     for (int group = 0; group < manager.num_groups(); ++group) all.push_back(table(id, group));
@@ -54,7 +55,7 @@ struct Groups {
     for (const auto* block : pool.queue().all()) ids.push_back(block->id);
     return ids;
   }
-  /// What a free block holds cannot be found any more: it was taken for something else.
+  /// Evicts a free block, as if it had been taken for something else.
   void lose(int32_t block) {
     REQUIRE(pool.ref_cnt(block) == 0);
     Ids others = queue(), one(1);
@@ -65,7 +66,7 @@ struct Groups {
     pool.free_blocks(one);
     for (auto id = others.rbegin(); id != others.rend(); ++id) pool.free_blocks({&*id, 1});
   }
-  /// Tokens one after the other, each computed before the next one.
+  /// Runs the tokens from `first` on one after the other, each computed before the next one.
   void decode(int64_t id, const Tokens& tokens, size_t first) {
     for (size_t n = first; n < tokens.size(); ++n) {
       REQUIRE(manager.allocate_slots(id, 1));

@@ -1,5 +1,5 @@
-// One group that forgets, by itself: which tokens nobody sees any more, what goes back, and the
-// hits that its window leaves.
+// One group that forgets, alone: the tokens that no later query sees, the blocks that go back, and
+// the hits that its window leaves.
 
 #include "kernels/attention/contract.h"
 #include "tables.h"
@@ -35,7 +35,7 @@ struct Window {
   Ids blocks = Ids(6);  // 1 to 6
 };
 
-/// 26 tokens were computed and can be found, 6 blocks in each group, and nobody holds them.
+/// 26 tokens were computed and can be found, 6 blocks in each group, and no request holds them.
 struct Cached : Groups {
   explicit Cached(int window) : Groups({0, window}), manager(pool, 1, window) {
     REQUIRE(Groups::manager.allocate_slots(1, 26));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Whatever is forgotten, the bits are those of lesson 02. For a model on any device.
+// Checks that the bits are those of lesson 02, whatever is forgotten. For any device.
 
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ inline void check_configurations(kv::Model& model, int num_requests) {
   lesson08_test::check_configurations<WindowsEngine>(model, configs, requests);
 }
 
-/// Padded passes, and tokens that the device chooses.
+/// Checks padded passes, and tokens that the device chooses.
 inline void check_padded(kv::Model& model) {
   lesson08_test::check_padded<WindowsEngine>(model, 100);
 }
