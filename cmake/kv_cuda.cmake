@@ -1,6 +1,6 @@
 # Optional CUDA: sets KV_HAVE_CUDA. With AUTO, CUDA code is built for a GPU that is here, or for an
-# architecture that somebody names (the preset "release" does): without either it would cost a minute and
-# a half, and nothing could run it. check_language never fails the configure; enable_language would.
+# architecture that is named (the preset "release" does). Without either, CUDA code would cost a minute
+# and a half of build time and could not run. check_language never fails the configure; enable_language would.
 
 # What the GPUs of this machine run; empty without one that the course's kernels run on. Each
 # architecture more takes half a minute to build; the preset "release" has all that are tested.
@@ -28,7 +28,7 @@ function(kv_gpu_architectures result)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Which architectures to build for: named by somebody, or those of the GPUs here. CMAKE_CUDA_ARCHITECTURES
+# Sets the architectures to build for: the ones named, or those of the GPUs here. CMAKE_CUDA_ARCHITECTURES
 # goes into the cache, so that a build folder stays as it is when the GPU is taken away.
 macro(kv_choose_architectures)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

@@ -1,6 +1,6 @@
 #pragma once
 
-// What has to be done when a scope ends, however it ends.
+// Runs a function when a scope ends, by a return or by an exception.
 
 namespace kv {
 

@@ -31,11 +31,11 @@ class Console {
   std::FILE* file_;
 };
 
-/// True if what is written to standard error is seen by somebody at once.
+/// True if standard error is a terminal.
 bool stderr_is_terminal();
 
-/// Shows on standard error how many bytes are done, from two seconds on: on a terminal one line
-/// that is rewritten, else a line for each quarter.
+/// Shows on standard error how many bytes are done, once two seconds have passed. A terminal gets
+/// one line that is rewritten; a file or pipe gets a line for each quarter.
 class ProgressLine {
  public:
   /// `doing`: "loading the model".
@@ -52,7 +52,7 @@ class ProgressLine {
   Clock::time_point last_;
   bool terminal_ = stderr_is_terminal();
   int quarter_ = 0;
-  bool open_ = false;  // the line has no end yet
+  bool open_ = false;  // the line on the terminal has no newline yet
 };
 
 }  // namespace kv

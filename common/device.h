@@ -26,8 +26,8 @@ constexpr DType activation_dtype(Device d) {
   return d == Device::kCpu ? DType::kF32 : DType::kBF16;
 }
 
-/// "cpu", "cuda" or "auto" (CUDA if a usable device is there). Throws UserError for another word
-/// and DeviceError when "cuda" was asked for and cannot be had: it never becomes the CPU silently.
+/// The device that "cpu", "cuda" or "auto" names; "auto" is CUDA if a usable device is present.
+/// Throws UserError for another word, and DeviceError for "cuda" without a usable device.
 Device resolve_device(std::string_view wanted);
 
 /// True if this build has CUDA code and a usable device is there.
@@ -47,7 +47,8 @@ struct DeviceMemory {
 /// Throws DeviceError if the device cannot be asked.
 DeviceMemory memory_of(Device device);
 
-/// An ordered queue of work on one device. On the CPU work is done at once, and the handle is null.
+/// An ordered queue of work on one device. On the CPU the work runs immediately, and the handle is
+/// null.
 class Stream {
  public:
   explicit Stream(Device device);
@@ -65,19 +66,19 @@ class Stream {
   CUstream_st* handle_ = nullptr;
 };
 
-/// A point in a stream's work; move-only. On the CPU, where work is done at once, it is a moment.
+/// A point in a stream's work; move-only. On the CPU, where work runs immediately, it is a time.
 class Event {
  public:
   explicit Event(Device device);
-  /// From now on it stands after what is queued on `stream` now, a stream of the same device.
+  /// Moves the event behind the work queued on `stream` so far. `stream` is of the same device.
   void record(const Stream& stream);
-  /// Whether the work before it is done; true also of one that was never recorded.
+  /// True if the work before the event is done, or if the event was never recorded.
   bool done() const;
-  /// Waits until it is.
+  /// Blocks the host until done().
   void wait() const;
-  /// What is queued on `stream` from now on begins after this point. The host does not wait.
+  /// Makes work queued on `stream` after this call wait for the event. The host does not wait.
   void let_wait(const Stream& stream) const;
-  /// Both are done.
+  /// Seconds between the two events. Both must be done.
   double seconds_since(const Event& earlier) const;
 
  private:
@@ -146,8 +147,8 @@ class HostBuffer {
 /// Copies between the host and memory of `stream`'s device, and waits until it is done.
 void copy_to_device(void* device_dst, const void* host_src, size_t bytes, const Stream& stream);
 void copy_to_host(void* host_dst, const void* device_src, size_t bytes, const Stream& stream);
-/// Queues a copy to the device whose source may be reused at once (at most 256 KiB are staged; more
-/// waits). For the small per-pass arrays: token ids, positions, lengths.
+/// Queues a copy to the device. The source may be reused when the call returns: at most 256 KiB are
+/// staged, and a larger copy waits. For the small per-pass arrays: token ids, positions, lengths.
 void copy_to_device_async(void* device_dst, const void* host_src, size_t bytes,
                           const Stream& stream);
 /// Sets every byte, in order with the stream's other work.
@@ -160,12 +161,12 @@ DeviceBuffer to_device(std::span<const T> host, const Stream& stream) {
   return buffer;
 }
 
-/// Queues a copy of a small array into `buffer`, which grows when it is too small. Its owner keeps
-/// it until the stream is done with what reads it.
+/// Queues a copy of a small array into `buffer`, which grows when it is too small. The caller keeps
+/// `buffer` alive until the queued work that reads it is done.
 template <typename T>
 const T* upload_async(std::span<const T> host, DeviceBuffer& buffer, const Stream& stream) {
   if (buffer.bytes() < host.size_bytes()) {
-    stream.synchronize();  // what is queued may still read the old one
+    stream.synchronize();  // queued work may still read the old buffer
     buffer = DeviceBuffer(stream.device(), 2 * host.size_bytes());
   }
   copy_to_device_async(buffer.data(), host.data(), host.size_bytes(), stream);

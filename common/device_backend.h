@@ -1,7 +1,7 @@
 #pragma once
 
-// What device.cpp asks of the CUDA side. device_cuda.cu defines these; a build without CUDA has
-// none of them and never calls them. Internal: programs and lessons include common/device.h.
+// The CUDA functions that device.cpp calls. device_cuda.cu defines them; a build without CUDA does
+// not have them and never calls them. Internal: programs and lessons include common/device.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ struct CUevent_st;
 
 namespace kv::cuda_backend {
 
-/// Empty if a device that this build has code for is there and works, else one line that says why
-/// not (no device, driver too old, architecture too old, ...). Probed once, then remembered.
+/// Empty if this build has code for a present, working device. Otherwise one line with the reason
+/// (no device, driver too old, architecture too old, ...). Probed once, then remembered.
 std::string why_unavailable();
 
 /// "NVIDIA H200, sm_90, 139 GiB". Only called when why_unavailable() is empty.
@@ -28,7 +28,7 @@ CUstream_st* create_stream();  // non-blocking: does not wait for the legacy def
 void destroy_stream(CUstream_st* stream) noexcept;
 void synchronize(CUstream_st* stream);
 
-CUevent_st* create_event();  // that knows its time
+CUevent_st* create_event();  // with timing
 void destroy_event(CUevent_st* event) noexcept;
 void record(CUevent_st* event, CUstream_st* stream);
 bool is_done(CUevent_st* event);
@@ -40,7 +40,7 @@ double seconds_between(CUevent_st* begin, CUevent_st* end);
 /// free.
 void* allocate(size_t bytes);
 void release(void* data) noexcept;
-/// Null if the host has not so much.
+/// Null if the host does not have enough memory.
 void* allocate_pinned(size_t bytes);
 void release_pinned(void* data) noexcept;
 

@@ -205,7 +205,7 @@ void* allocate_pinned(size_t bytes) {
   void* data = nullptr;
   const cudaError_t error = cudaMallocHost(&data, bytes);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // is not sticky: nobody may find it later
+    cudaGetLastError();  // clears the error, so that a later check does not report it
     return nullptr;
   }
   check(error, "allocating pinned host memory");

@@ -1,8 +1,7 @@
 #pragma once
 
-// From a failed CUDA call to one line for people. No CUDA type here: the lines are pure functions
-// of what is known about the failure, so every one of them is tested where there is no GPU.
-// Internal.
+// Turns a failed CUDA call into one line for people. No CUDA type appears here, so every line can
+// be tested without a GPU. Internal.
 
 #include <cstddef>
 #include <string>
@@ -32,7 +31,7 @@ enum CudaCode : int {
   kSystemDriverMismatch = 803,
 };
 
-/// What is known about a failed call. Leave out what is not known.
+/// What is known about a failed call. Unknown fields keep their defaults.
 struct CudaFailure {
   int code = 0;             // cudaError_t
   std::string name;         // "cudaErrorIllegalAddress"

@@ -23,7 +23,8 @@ bool sync_descriptor(int fd) {
   return ::fsync(fd) == 0;
 }
 
-/// Calls pread or pwrite until all is moved, or nothing more is.
+/// Calls pread or pwrite until all bytes are moved or a call moves none. Returns the bytes moved,
+/// or -1 after an error.
 template <class Call>
 int64_t move_all(size_t bytes, Call call) {
   size_t done = 0;
@@ -40,7 +41,7 @@ int64_t move_all(size_t bytes, Call call) {
 }  // namespace
 
 File::File(const std::filesystem::path& path) {
-  // Not blocking: a pipe that nobody reads would wait for ever.
+  // O_NONBLOCK, because opening a pipe could otherwise wait for ever for its other end.
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd_ < 0) {
     user_error("{}: opening failed: {}; wanted a file to read and write, check the path",

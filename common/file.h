@@ -1,6 +1,6 @@
 #pragma once
 
-// A file that is read and written at any place, by one process at a time.
+// A file that is read and written at any offset, by one process at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,38 +11,41 @@
 
 namespace kv {
 
-/// Owns an open file and its lock. Reading and writing never throw: a cache goes on without its
-/// file.
+/// Owns an open file and its lock. Reading and writing never throw, because a cache must go on when
+/// its file fails.
 class File {
  public:
-  /// Opens a file for reading and writing, an empty one if it is not there. Throws UserError: not a
-  /// regular file, not allowed, open in another process (or here, once more).
+  /// Opens a file for reading and writing, and creates it if it does not exist. Throws UserError if
+  /// it is not a regular file, may not be opened, or is already open (here or in another process).
   explicit File(const std::filesystem::path& path);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// How many bytes were read: fewer than wanted if the file ends before; -1: the disk failed.
+  /// Returns the number of bytes read: fewer than wanted if the file ends before, -1 if the disk
+  /// failed.
   int64_t read_at(int64_t offset, std::span<std::byte> bytes) const;
-  /// False: not everything was written (a full disk, a limit).
+  /// Returns false if not everything was written (a full disk, a limit).
   bool write_at(int64_t offset, std::span<const std::byte> bytes);
 
-  /// Asked before each write of this process, to play a disk that loses some: if it returns false,
-  /// nothing is written, and write_at() returns true all the same. Empty: no write is lost.
+  /// For tests: simulates a disk that loses writes. If it returns false, write_at() writes nothing
+  /// and still returns true. Empty means that no write is lost.
   static inline std::function<bool(int64_t offset, std::span<const std::byte> bytes)> reaches_disk;
 
-  int64_t size() const;  // -1: nobody knows
+  int64_t size() const;  // bytes; -1 if the system cannot tell
   bool resize(int64_t bytes);
-  /// True: all of it is on the disk, and stays there without power.
+  /// Waits until all of the file is on the disk, where it survives a power failure. Returns false
+  /// if that failed.
   bool sync();
-  /// For messages: what went wrong last.
+  /// The text of errno, for messages.
   static std::string last_error();
 
  private:
   int fd_ = -1;
 };
 
-/// So is the folder's entry of a file that was just made.
+/// Syncs the folder of `path`, so that the entry of a new file survives a power failure. Returns
+/// false if that failed.
 bool sync_folder_of(const std::filesystem::path& path);
 
 }  // namespace kv

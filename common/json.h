@@ -15,16 +15,15 @@ namespace kv {
 
 using Json = nlohmann::json;
 
-/// What a document may cost. A value takes some 16 to 100 bytes of memory.
+/// Limits of a document. A value takes some 16 to 100 bytes of memory.
 struct JsonLimits {
   size_t max_depth = 64;
   size_t max_values = 8'000'000;
 };
 
-/// Parses strict JSON in UTF-8. Refused with a UserError that names `name` and the line and column:
+/// Parses strict JSON in UTF-8. Throws a UserError with `name`, the line and the column for
 /// anything JSON does not allow, a NUL byte, a key that occurs twice in one object, a number no
-/// double holds (1e400), a lone surrogate, ill-formed UTF-8, and more depth or values than `limits`
-/// say.
+/// double holds (1e400), a lone surrogate, ill-formed UTF-8, or a document beyond `limits`.
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 
 /// Reads a whole regular file of at most `max_bytes`. Throws UserError.
@@ -36,8 +35,8 @@ Json load_json(const std::filesystem::path& path, size_t max_bytes = size_t{128}
 /// A JSON value for a message: its text if it is short, else its kind ("an array of 7 values").
 std::string describe(const Json& value);
 
-/// One JSON object and the place it stands in, so that its errors can say where: "config.json" or
-/// "tokenizer.json: model". Borrows the value.
+/// One JSON object and its place, "config.json" or "tokenizer.json: model", for its error messages.
+/// Borrows the value.
 class JsonObject {
  public:
   /// Throws UserError if `value` is not an object.
@@ -47,7 +46,7 @@ class JsonObject {
   const Json& value() const { return *value_; }
   /// Null if there is no such key, or its value is null.
   const Json* find(const std::string& key) const;
-  /// True if there is such a key, whatever its value.
+  /// True if there is such a key, even if its value is null.
   bool has(const std::string& key) const { return value_->contains(key); }
   /// Throws UserError if there is no such key.
   const Json& at(const std::string& key) const;
@@ -73,7 +72,7 @@ class JsonObject {
   std::string where_;
 };
 
-/// `value` as an integer in [low, high]; none if it is something else.
+/// `value` as an integer in [low, high]; empty if it is something else.
 std::optional<int64_t> integer_in(const Json& value, int64_t low, int64_t high);
 
 /// `value` as an integer in [low, high], or throws UserError: "`where` is .., wanted an integer

@@ -2,8 +2,9 @@
 
 namespace kv {
 
-/// Which kernels attention runs on. Plain ones are for reading and writing, fast ones for use. Both
-/// keep the promise of equal bits, each among its own: between the two a tolerance holds.
+/// The kernels that attention runs on. Plain kernels are for reading and for exercises, fast ones
+/// for use. All plain kernels give equal bits, and so do all fast ones. Plain and fast results
+/// agree within a tolerance.
 enum class Kernel { kPlain, kFast };
 
 }  // namespace kv

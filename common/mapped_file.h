@@ -1,6 +1,6 @@
 #pragma once
 
-// A file as bytes in memory, read only, loaded by the system page by page when it is touched.
+// A file as read-only bytes in memory. The system loads each page when it is first touched.
 
 #include <cstddef>
 #include <filesystem>

@@ -6,8 +6,8 @@
 
 namespace kv {
 
-/// A new folder that no other user can read, write or have made before. It is gone, with all that
-/// it holds, when this object is.
+/// A new folder that no other user can read, write or have made before. The destructor removes it
+/// and its contents.
 class TempFolder {
  public:
   /// Throws UserError if it cannot be made.

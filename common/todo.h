@@ -1,15 +1,14 @@
 #pragma once
 
-// What a learner has still to write. KV_TODO stands where the code of an exercise belongs, in host
-// code or in a kernel; a test that gets there is shown as one that waits, not as one that fails
-// (tests/test_main.cpp, tools/exercise.py).
+// Marks code that a learner still has to write, in host code or in a kernel. A test that reaches a
+// KV_TODO is shown as waiting instead of failed (tests/test_main.cpp, tools/exercise.py).
 
 #include <atomic>
 #include <cstdio>
 
 namespace kv {
 
-/// No std::exception, so that no test which expects an error is content with it.
+/// Not derived from std::exception, so that it cannot pass for the error that a test expects.
 struct Todo {};
 
 inline std::atomic<bool> g_todo_reached = false;
@@ -20,8 +19,8 @@ static __device__ int g_todo_said = 0;
 #define KV_TODO_ANYWHERE
 #endif
 
-/// Says once what is to do and where. On the host, and on the simulated GPU, it throws Todo; on a
-/// GPU it ends the thread that came here.
+/// Prints once which code is missing, and where. On the host, and on the simulated GPU, it throws
+/// Todo. On a GPU it ends the calling thread.
 [[noreturn]] KV_TODO_ANYWHERE inline void todo(const char* what, const char* file, int line) {
 #ifdef __CUDA_ARCH__
   if (atomicExch(&g_todo_said, 1) == 0) printf("to write: %s (%s:%d)\n", what, file, line);

@@ -1,6 +1,6 @@
 #pragma once
 
-// UTF-8, where bytes come from outside: prompts, files, half a stream of tokens.
+// UTF-8 for bytes from outside: prompts, files, a stream of tokens that is not complete yet.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace kv {
 
-/// What starts at one byte of a text.
+/// The character, or the ill-formed part of one, that starts at one byte of a text.
 struct Utf8Step {
   char32_t code_point = 0xFFFD;
   size_t length = 1;        // bytes to step over: a character, or a maximal ill-formed part of one

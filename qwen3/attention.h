@@ -2,8 +2,8 @@
 
 // The seam between the model and a lesson.
 //
-// The forward pass computes Q, K and V for this pass's rows. Where K and V are kept, and how they
-// are read back, is what a lesson is about, so the forward pass hands them to this interface.
+// The forward pass computes Q, K and V for this pass's rows and hands them to this interface. Each
+// lesson decides where K and V are kept and how they are read back.
 
 #include <atomic>
 #include <cstdint>
@@ -32,8 +32,8 @@ struct AttentionRows {
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   const int32_t* seq_len = nullptr;    // [num_seqs]
   Kernel kernel = Kernel::kFast;       // which of an op's kernels to use
-  /// If set, q, k and v are not computed yet: forward() does what qk_norm_rope() would (see
-  /// makes_heads()).
+  /// If set, q, k and v are not computed yet, and forward() does the work of qk_norm_rope() itself
+  /// (see makes_heads()).
   const QkNormRopeArgs* heads = nullptr;
 };
 
@@ -44,14 +44,14 @@ class Attention {
   Attention& operator=(const Attention&) = delete;
   virtual ~Attention() = default;
 
-  /// Called before the layers of each pass. Adds to `arrays` what forward() reads, and says whether
-  /// a CUDA graph may replay the pass and what its launches depend on. Throws for rows that cannot
-  /// be computed; nothing has changed then.
+  /// Called before the layers of each pass. Adds the arrays that forward() reads to `arrays`, and
+  /// tells it whether a CUDA graph may replay the pass and what the launches depend on. Throws for
+  /// rows that cannot be computed, and changes nothing then.
   virtual void begin_pass(const PassRows& rows, PassArrays& arrays) = 0;
   /// Called once per layer, in order, 0 to num_layers - 1.
   virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
-  /// Whether forward() takes rows.heads in place of q, k and v in this pass: norm, rotation and the
-  /// write into the cache are one launch then. Asked on CUDA, for the fast kernels.
+  /// True if forward() takes rows.heads in place of q, k and v in this pass, so that norm, rotation
+  /// and the write into the cache are one launch. Called only on CUDA with the fast kernels.
   virtual bool makes_heads() const { return false; }
 
   /// Unique id, part of the CUDA graph's key: it covers everything that this object never changes.

@@ -1,6 +1,7 @@
 #pragma once
 
-// Which hypotheses of a beam search go on. Knows tokens and log probabilities, and nothing of KV.
+// Chooses the hypotheses of a beam search that continue. Knows tokens and log probabilities, but
+// nothing about KV.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,34 +23,36 @@ struct Beam {
 
 struct BeamSearchParams {
   int num_beams = 4;
-  double length_penalty = 1.0;  // 0: the sum itself; larger favours longer hypotheses
+  double length_penalty = 1.0;  // 0 ranks by the sum itself; larger favours longer hypotheses
 };
 
-/// Of an engine: beams, best first, instead of completions.
+/// An engine's result: beams, best first, instead of completions.
 struct BeamSearchResult : GenerateResult {
   std::vector<Beam> beams;
 };
-/// Called after every step with the live hypotheses, best first. The last token of each has not run
-/// yet. Returning false ends the search.
+/// Called after every step with the live hypotheses, best first. The last token of each has not yet
+/// been through the model. Returning false ends the search.
 using BeamCallback = std::function<bool(std::span<const Beam> beams)>;
 
-/// Every tie has one answer: among candidates of one step the better parent, then the lower token
-/// id; among hypotheses of one score the one with fewer tokens, then the lexicographically smaller.
+/// Ties are broken the same way every time. Among candidates of one step, the better parent wins,
+/// then the lower token id. Among hypotheses of equal score, the one with fewer tokens wins, then
+/// the lexicographically smaller.
 ///
 /// The search ends when num_beams hypotheses are finished and no live one can still reach the worst
-/// of them (log probabilities only fall), or at max_tokens; what is live then counts as it stands.
+/// of them (log probabilities only fall), or at max_tokens. Hypotheses that are live at that point
+/// count with their current score.
 class BeamSearch {
  public:
   /// Throws UserError unless num_beams is at least 1 and length_penalty is a number of at least 0:
-  /// with a negative one an unfinished hypothesis would rank higher the sooner the search ends.
+  /// a negative penalty would rank an unfinished hypothesis higher the sooner the search ends.
   BeamSearch(const BeamSearchParams& params, int max_tokens, std::span<const int32_t> stop_tokens);
 
   bool done() const { return done_; }
-  /// At first the empty hypothesis, later at most num_beams; best first.
+  /// The live hypotheses, best first: at first the empty one, later at most num_beams.
   std::span<const Beam> live() const { return live_; }
 
-  /// One token more. `logits` is [live, vocab]. Returns, for each hypothesis that is live now, the
-  /// index of the one it continues. Throws UserError if a logit is no number.
+  /// Extends the search by one token. `logits` is [live, vocab]. Returns, for each hypothesis live
+  /// after the step, the index of the one it continues. Throws UserError for a NaN or +inf logit.
   std::vector<size_t> step(std::span<const float> logits);
 
   /// Finished and live, best first, num_beams of them (fewer if fewer exist).

@@ -23,8 +23,8 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   int max_position_embeddings = 0;     // longest sequence the model was made for
   std::vector<int32_t> eos_token_ids;  // from config.json / generation_config.json; may be empty
-  /// [num_layers]: how many keys a query sees in this layer, its own included; 0: all of them.
-  /// Empty: all of them in every layer.
+  /// [num_layers]: number of keys that a query sees in each layer, its own included; 0 means no
+  /// limit. An empty list means no limit in any layer.
   std::vector<int> windows;
 
   int window_of(int layer) const {

@@ -22,7 +22,7 @@ struct Request {
   int max_tokens = 0;           // 0: nothing is generated
   SamplingParams sampling;
   std::vector<int32_t> stop_token_ids;  // generation ends after one of these
-  int min_tokens = 0;                   // so many are generated before one of these is drawn
+  int min_tokens = 0;                   // tokens generated before a stop token may be drawn
 };
 
 enum class FinishReason { kLength, kStop, kCancelled };
@@ -40,17 +40,17 @@ struct EngineCounters {
   int64_t max_sequences = 0;      // most sequences in one pass
   int64_t kv_rows_computed = 0;   // rows of K and V computed: one per token per pass
   int64_t kv_bytes_reserved = 0;  // most bytes set aside for KV at any time
-  int64_t kv_bytes_used = 0;      // of these, bytes that held a token's K and V, at that time
-  int64_t kv_bytes_copied = 0;    // bytes of KV moved for bookkeeping's sake
+  int64_t kv_bytes_used = 0;      // reserved bytes that held a token's K and V at that moment
+  int64_t kv_bytes_copied = 0;    // bytes of KV moved for bookkeeping
   double seconds = 0;             // time inside generate()
-  std::map<std::string, int64_t> by_name;  // what one lesson counts besides
+  std::map<std::string, int64_t> by_name;  // counters of one lesson
 
-  /// One of by_name; 0 if it is not there.
+  /// The counter `name`; 0 if it is missing.
   int64_t named(const std::string& name) const {
     const auto found = by_name.find(name);
     return found == by_name.end() ? 0 : found->second;
   }
-  /// Keeps the largest value that one of by_name has had.
+  /// Raises the counter `name` to `value` if `value` is larger.
   void note_peak(const std::string& name, int64_t value) {
     by_name[name] = std::max(by_name[name], value);
   }
@@ -74,12 +74,12 @@ struct GenerateResult {
 /// Tokens generated for all requests together.
 int64_t num_generated_tokens(const GenerateResult& result);
 
-/// What can be set for any lesson's engine. Every lesson has, in its namespace, a function
+/// Options of any lesson's engine. Every lesson has, in its namespace, a function
 ///   std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const Options& options);
 /// whose Options are these, or have them as a member `engine`.
 struct EngineOptions {
   /// Most tokens of one sequence that go through the model: its prompt and all but the last of its
-  /// generated tokens. 0: as many as the requests of a generate() need.
+  /// generated tokens. 0 means the largest number that a request of the generate() needs.
   int max_seq_len = 0;
 };
 

@@ -17,7 +17,7 @@
 namespace kv {
 
 /// Tokens of a request that go through the model: the prompt and every generated token but the
-/// last, whose successor nobody asks for. 0 if nothing is generated.
+/// last, because no token is drawn after that one. 0 if nothing is generated.
 int64_t tokens_to_compute(const Request& request);
 
 /// Throws UserError, naming the request by its number, for an empty prompt, a token id outside the
@@ -31,8 +31,8 @@ void check_requests(std::span<const Request> requests, const ModelConfig& config
 void check_seq_len_limit(const Request& request, int64_t number, int max_seq_len);
 void check_seq_len_limit(std::span<const Request> requests, int max_seq_len);
 
-/// n samples of one request, as requests of their own: they differ in sample_index. Throws
-/// UserError unless n is at least 1.
+/// n samples of one request, as n requests that differ in sample_index. Throws UserError unless n
+/// is at least 1.
 std::vector<Request> samples_of(const Request& request, int n);
 
 /// True if requests[i] is a further sample of the prompt of the one before it, which computes it.
@@ -51,7 +51,7 @@ class PassTimer {
   Clock::time_point last_;
 };
 
-/// A request's next tokens, drawn one after the other. Keeps what it needs of the request.
+/// A request's next tokens, drawn one after the other. The request need not outlive it.
 class TokenStream {
  public:
   explicit TokenStream(const Request& request);
@@ -72,7 +72,7 @@ class TokenStream {
   LogitsDigest digest_;
 };
 
-/// The requests of one generate() on their way. Borrows the requests and the callback.
+/// The state of the requests of one generate(). Borrows the requests and the callback.
 class Generation {
  public:
   /// Checks the requests first (check_requests).
@@ -92,7 +92,7 @@ class Generation {
   /// The same for all requests of a pass. `logits` is [logit rows, vocab].
   void accept(const PassRows& rows, std::span<const float> logits);
 
-  /// The request ends as it is.
+  /// Ends the request with the tokens it has.
   void cancel(size_t request);
 
   /// Hands over the results, in request order.

@@ -13,8 +13,8 @@ struct KnownModel {
   std::string name;
   ModelConfig config;       // hidden_size, num_layers, num_heads, num_kv_heads, head_dim, and
                             // max_position_embeddings only
-  int windowed_layers = 0;  // attend to a window only: they need less KV than the formula
-  int window = 0;           // its tokens
+  int windowed_layers = 0;  // layers with a window: they need less KV than the formula
+  int window = 0;           // tokens in the window
 };
 
 /// In the order in which the lessons show them; the first is Qwen3-0.6B.

@@ -38,9 +38,9 @@ class Model {
   /// The kernels that attention is asked to use, from the next pass on.
   Kernel kernel() const;
   void set_kernel(Kernel kernel);
-  /// As if config.json had given the layers these windows (ModelConfig::windows), from the next
-  /// pass on: another model with the same weights. Throws std::invalid_argument unless there is one
-  /// for each layer, none of them negative, or none at all.
+  /// Replaces the layers' windows (ModelConfig::windows) from the next pass on; the weights stay
+  /// the same. Throws std::invalid_argument unless the list is empty or has one non-negative window
+  /// for each layer.
   void set_windows(std::vector<int> windows);
   /// Bytes of the weights as stored in the files.
   int64_t weight_bytes() const;
@@ -52,7 +52,7 @@ class Model {
   /// until the next call. Throws UserError for a token id outside the vocabulary.
   std::span<const float> forward(const PassRows& rows, Attention& attention);
 
-  /// The same, but only queued: no wait and no copy of logits to the host (for benchmarks).
+  /// Queues the same pass without waiting for it or copying the logits to the host.
   void launch(const PassRows& rows, Attention& attention);
   /// Logits of the last launch, on the device: fp32 [logit rows, vocab_size].
   const float* device_logits() const;

@@ -105,7 +105,7 @@ struct PassGraphs::Impl {
 
 namespace {
 
-/// More shapes of passes than any engine needs at a time; beyond it the graphs start anew.
+/// More shapes of passes than any engine needs at a time. At this number all graphs are dropped.
 constexpr size_t kMaxGraphs = 128;
 
 cudaGraphExec_t capture(const Stream& stream, const std::function<void()>& pass) {
@@ -135,7 +135,7 @@ PassGraphs::~PassGraphs() { impl_->drop_all(); }
 void PassGraphs::run(uint64_t key, const Stream& stream, const std::function<void()>& pass) {
   const auto found = impl_->entries.find(key);
   if (found == impl_->entries.end()) {
-    // As it is: kernels are loaded and their attributes set before anything is captured.
+    // Runs uncaptured: kernels must be loaded and their attributes set before a capture.
     pass();
     if (impl_->entries.size() == kMaxGraphs) drop_all();
     impl_->entries.emplace(key, Impl::Entry{});

@@ -1,8 +1,7 @@
 #pragma once
 
-// What the parts of the model share with each other: the weights as the forward pass wants them,
-// its workspace, and what the CUDA side adds. Internal: programs and lessons include
-// qwen3/model.h.
+// Shared by the parts of the model: the weights in the form that the forward pass reads, its
+// workspace, and the CUDA side. Internal: programs and lessons include qwen3/model.h.
 //
 // clang-format off
 //   model_weights.cpp  folder -> ModelWeights in host memory, every tensor checked by name and shape
@@ -93,11 +92,11 @@ class PassGraphs {
   PassGraphs(const PassGraphs&) = delete;
   PassGraphs& operator=(const PassGraphs&) = delete;
 
-  /// Queues `pass` (a function that only launches work on `stream`): the first time of a key
-  /// (PassArrays::graph_key()) as it is, then captured, from then on replayed. The workspace's
-  /// pointers are not in the key: see drop_all().
+  /// Queues `pass`, a function that only launches work on `stream`. For each key
+  /// (PassArrays::graph_key()) the first call runs it directly, the second captures it as a graph,
+  /// and later calls replay the graph. The key leaves out the workspace's pointers: see drop_all().
   void run(uint64_t key, const Stream& stream, const std::function<void()>& pass);
-  /// Forgets every graph: their pointers are about to be freed.
+  /// Forgets every graph. Called before the memory that their pointers refer to is freed.
   void drop_all();
   int64_t replays() const;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// One forward pass: its rows as an engine composes them, and what kernels read about them.
+// One forward pass: its rows as an engine composes them, and the arrays that kernels read.
 
 #include <cstdint>
 #include <cstring>
@@ -13,8 +13,8 @@
 
 namespace kv {
 
-/// The rows of one pass, sequence after sequence: of each one its tokens that are known but not
-/// computed.
+/// The rows of one pass, sequence after sequence. The rows of a sequence are tokens that are known
+/// but not computed yet.
 struct PassRows {
   std::vector<int32_t> token_ids;  // [num_rows]
   std::vector<int32_t> positions;  // [num_rows], of the row in its own sequence
@@ -26,11 +26,11 @@ struct PassRows {
   int num_padding = 0;              // rows of padding, the last ones
 
   /// Adds tokens[num_computed] .. tokens.back() of a request as one sequence. Its last row predicts
-  /// the request's next token; a chunk in the middle of a prompt wants no logits.
+  /// the request's next token. A chunk in the middle of a prompt needs no logits.
   void add(size_t request, std::span<const int32_t> tokens, int num_computed,
            bool wants_logits = true);
-  /// Makes the sequence that was added last longer by rows of `tokens`, which need not be the
-  /// request's own. Each of these rows predicts a token of the request, too.
+  /// Extends the sequence added last by one row for each of `tokens`, which may be guesses. Each of
+  /// these rows predicts a token of the request, too.
   void extend_last(size_t request, std::span<const int32_t> tokens);
   /// Adds a sequence of one token whose logits are never read, so that the pass has a round number
   /// of rows. Padding comes last.
@@ -48,14 +48,14 @@ struct PassRows {
   int max_seq_len() const;
 };
 
-/// What of a pass lives on the device: its rows, and what an attention adds (tables, slots). It is
-/// packed on the host, then one copy carries all of it: begin(), add() as often as wanted,
-/// upload(). The addresses are the same from pass to pass as long as the sizes are.
+/// A pass's arrays on the device: its rows, and the arrays that an attention adds (tables, slots).
+/// begin() and any number of add() calls pack them on the host, and upload() copies all of them at
+/// once. The addresses stay the same from pass to pass as long as the sizes do.
 class PassArrays {
  public:
   explicit PassArrays(const Stream& stream) : stream_(&stream) {}
 
-  /// A new pass. Forgets the arrays of the last one.
+  /// Begins a new pass and forgets the arrays of the last one.
   void begin(const PassRows& rows);
   /// Packs a copy of `values`; upload() sets `device` to its address.
   template <typename T>
@@ -66,19 +66,20 @@ class PassArrays {
   }
   void upload();
 
-  /// Names a number that launches of this pass get by value. What follows from sizes and bounds in
-  /// PassRows, the arrays' addresses and sizes, and what an attention never changes need not be
-  /// named.
+  /// Adds a number that launches of this pass get by value to the graph's key. Sizes and bounds in
+  /// PassRows, the arrays' addresses and sizes, and anything that an attention never changes are
+  /// covered already.
   void launches_depend_on(uint64_t value) { signature_.push_back(value); }
   /// Makes `buffer` at least so large, and then twice as large: sequences grow with each pass.
   void* make_room(DeviceBuffer& buffer, size_t bytes);
   /// CUDA only (null on the CPU): at least `bytes` for the partial results of attention, shared by
   /// all passes of a model. It is zero at first, and the kernels leave its counters at zero.
   void* workspace(size_t bytes);
-  /// A CUDA graph may replay this pass: its launches depend on nothing but what is named here.
+  /// Lets a CUDA graph replay this pass. The caller promises that the launches depend only on the
+  /// numbers given to launches_depend_on() and on those it covers already.
   void allow_replay() { replay_allowed_ = true; }
-  /// After upload(): equal keys mean equal launches (kernels, grids, arguments). No value: do not
-  /// replay.
+  /// Call after upload(). Equal keys mean equal launches (kernels, grids, arguments). Empty if the
+  /// pass must not be replayed.
   std::optional<uint64_t> graph_key() const;
 
   // On the device, as in PassRows.
@@ -96,7 +97,7 @@ class PassArrays {
   DeviceBuffer device_;            // a copy of them
   DeviceBuffer workspace_;
   std::vector<std::function<void()>> set_addresses_;  // what upload() does for each add()
-  std::vector<uint64_t> signature_;                   // sizes, and what else launches depend on
+  std::vector<uint64_t> signature_;                   // sizes, and numbers that launches get
   bool replay_allowed_ = false;
 };
 

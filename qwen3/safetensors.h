@@ -61,8 +61,8 @@ std::map<std::string, TensorView> parse_safetensors(std::span<const std::byte> b
 /// `model.safetensors.index.json` names. Move-only: views point into the files it holds.
 class Weights {
  public:
-  /// Of both, the single file counts, as in transformers. The index decides which tensors there
-  /// are. Throws UserError.
+  /// If both exist, the single file is used, as in transformers. For shards, the index decides
+  /// which tensors exist. Throws UserError.
   static Weights open(const std::filesystem::path& model_dir);
   Weights(Weights&&) noexcept = default;
   Weights& operator=(Weights&&) noexcept = default;
@@ -88,7 +88,7 @@ class Weights {
 uint64_t tensor_bytes(const std::string& dtype, std::span<const int64_t> shape,
                       const std::string& where);
 
-/// What stands in the header about a tensor.
+/// A tensor's entry in the header.
 struct TensorSpec {
   std::string name;
   std::string dtype;

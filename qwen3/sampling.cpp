@@ -64,7 +64,7 @@ void keep_top_p(std::vector<Candidate>& all, double top_p) {
   all = std::move(kept);
 }
 
-/// The largest logit, and nothing in the row that makes no sense.
+/// The largest logit. Throws UserError if a logit is NaN or +inf, or if all are -inf.
 float checked_maximum(std::span<const float> logits) {
   float largest = -std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < logits.size(); ++i) {

@@ -12,7 +12,7 @@ struct SamplingParams {
   float temperature = 0.0f;  // 0: greedy
   int top_k = 0;             // 0: all tokens
   float top_p = 1.0f;        // smallest set of tokens whose probability reaches top_p
-  // The two that decide a request's draws, together with the token's number:
+  // These two and the token's number decide each draw:
   uint64_t seed = 0;
   int sample_index = 0;  // among the samples of one request
 };
@@ -28,9 +28,9 @@ int32_t argmax(std::span<const float> logits);
 /// number.
 std::vector<double> log_softmax(std::span<const float> logits);
 
-/// Draws token number `step` of a request. The random number depends on (seed, sample_index, step)
-/// alone. So a request gets the same tokens in every lesson, wherever it stands in a batch, forked
-/// or not, and after a preemption.
+/// Draws token number `step` of a request. The random number depends only on (seed, sample_index,
+/// step). So a request gets the same tokens in every lesson and at every place in a batch, also
+/// after a fork or a preemption.
 int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t step);
 
 }  // namespace kv

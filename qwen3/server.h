@@ -1,7 +1,7 @@
 #pragma once
 
-// The seam between a server and what serves with it. From lesson 08 on an engine is a server:
-// submit() and abort() requests at any time, and step() runs one pass.
+// The results of a server's steps. From lesson 08 on an engine is a server: requests may be
+// submitted and aborted at any time, and step() runs one pass.
 
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-// A pass, and a token from each row of its logits: what a server does with the model.
+// Runs the model for a server: a pass, and a token from each row of its logits.
 
 #include <chrono>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace kv {
 
-/// Runs a pass and chooses a token from each row of its logits: the host from the request's draws,
-/// or the device the largest logit.
+/// Runs a pass and chooses a token from each row of its logits. On the host it draws with the
+/// request's sampling parameters; on the device it takes the largest logit.
 class TokenChooser {
  public:
   /// Borrows the model.
@@ -31,15 +31,15 @@ class TokenChooser {
   void launch(const PassRows& rows, Attention& attention);
   void fetch();
 
-  /// The token chosen from a row of logits. `stream` is that of the row's request. Throws
-  /// std::logic_error if the device has struck the token out (-1).
+  /// The token chosen from a row of logits; `stream` belongs to the row's request. Throws
+  /// std::logic_error if the device marked the row's token as rejected (-1).
   int32_t choose(const PassRows& rows, size_t logit_row, TokenStream& stream) const;
 
   // With on_device:
   int32_t* device_chosen() { return device_chosen_.as<int32_t>(); }  // [logit rows], until fetch()
   std::span<const int32_t> chosen() const { return chosen_; }        // [logit rows], after it
-  /// What the host did while the device had nothing to do, from the last fetch() to the end of the
-  /// last launch().
+  /// Seconds that the host worked while the device was idle, from a fetch() to the end of the next
+  /// launch().
   double host_seconds() const { return host_seconds_.count(); }
 
  private:

@@ -5,8 +5,8 @@
 //
 // Built: normalizer NFC or none; pre-tokenizer Split(Regex, Isolated)... + ByteLevel (GPT-2's
 // pattern included); model BPE with merges as "a b" or ["a", "b"]; added tokens without lstrip,
-// rstrip and single_word. Another kind is refused by name. Post-processor, truncation and padding,
-// which act on finished ids, play no part here.
+// rstrip and single_word. Any other kind is refused by name. Post-processor, truncation and padding
+// act on finished ids and are ignored.
 
 #include <cstdint>
 #include <filesystem>

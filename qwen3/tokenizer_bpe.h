@@ -16,8 +16,8 @@ class Bpe {
   /// `byte_ids` [256]: where every word starts; `merges` by rank.
   Bpe(std::vector<int32_t> byte_ids, const std::vector<Merge>& merges);
 
-  /// Appends the ids of `word` (raw bytes). Time grows with n log n for n bytes, so that a megabyte
-  /// without a space is a word like any other.
+  /// Appends the ids of `word` (raw bytes). Takes time n log n for n bytes, so that even a megabyte
+  /// without a space is encoded quickly.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
  private:
