@@ -22,7 +22,7 @@ using kv::attention::first_key;
 template <int kHeadDim>
 constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
 
-/// What is known about one query after some of its keys. m and l are the same in every lane.
+/// The online softmax of one query over the keys so far. m and l are the same in every lane.
 template <int kHeadDim>
 struct LaneSoftmax {
   float m;                        // largest score so far
@@ -45,11 +45,11 @@ __device__ float score_of(const float* q, const bf16* k, float scale) {
   return kv::warp_sum(dot) * scale;
 }
 
-/// Takes in one more key.
+/// Adds one more key.
 template <int kHeadDim>
 __device__ void add_key(LaneSoftmax<kHeadDim>& sum, float score, const bf16* v) {
   const float m = fmaxf(sum.m, score);
-  const float shrink = expf(sum.m - m);  // of what was summed with the old m; 0 at first
+  const float shrink = expf(sum.m - m);  // of the sums made with the old m; 0 at first
   const float p = expf(score - m);
   sum.m = m;
   sum.l = sum.l * shrink + p;

@@ -26,28 +26,29 @@ struct CausalAttentionArgs {
   int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
 };
 
-/// What is known about one query after some of its keys.
+/// The online softmax of one query over the keys so far.
 struct OnlineSoftmax {
   float m;                                // largest score so far
   float l;                                // sum of exp(score - m)
   float acc[kv::attention::kMaxHeadDim];  // sum of exp(score - m) * v, [head_dim]
 };
 
-/// Two pieces of the plain CPU kernel. The score of a key: the dot product of q and k, elements in
-/// ascending order, times scale.
+/// Returns the score of a key: the dot product of q and k, elements in ascending order, times
+/// scale. The plain CPU kernel is made of this and add_key().
 float score_of(const float* q, const float* k, int head_dim, float scale);
-/// Takes in one more key. What was summed with an older, smaller m is shrunk to the new one, once.
+/// Adds one more key. The sums made with an older, smaller m are scaled to the new one, once.
 void add_key(OnlineSoftmax& sum, float score, const float* v, int head_dim);
 
-/// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
-/// say in its bits.
+/// The plain kernel. A query takes its keys one by one, in ascending order; its bits depend on
+/// nothing else.
 void causal_attention_cpu(const CausalAttentionArgs& args);
 void causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
 inline void causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(causal_attention, args, stream);
 }
 
-/// Fast: what an engine runs. Other bits than the plain ones, as equal among themselves.
+/// The fast kernel, which the engines run. Its bits differ from the plain kernel's, but they too
+/// depend on nothing but the query and its keys.
 void fast_causal_attention_cpu(const CausalAttentionArgs& args);
 void fast_causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
 inline void fast_causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {

@@ -33,26 +33,28 @@ struct DecodeAttentionArgs {
   void* workspace = nullptr;
 };
 
-/// Bytes the CUDA twin needs for a pass of this shape (0 if the context fits one group).
+/// Bytes of workspace that the CUDA twin needs for a pass of this shape; 0 if the context fits one
+/// group.
 size_t decode_attention_workspace_bytes(const DecodeAttentionArgs& args);
 
-/// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
-/// say in its bits.
+/// The plain kernel. A query takes its keys one by one, in ascending order; its bits depend on
+/// nothing else.
 void decode_attention_cpu(const DecodeAttentionArgs& args);
 void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream);
 inline void decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(decode_attention, args, stream);
 }
 
-/// Fast: what an engine runs. Other bits than the plain ones, as equal among themselves.
+/// The fast kernel, which the engines run. Its bits differ from the plain kernel's, but they too
+/// depend on nothing but the query and its keys.
 void fast_decode_attention_cpu(const DecodeAttentionArgs& args);
 void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream);
 inline void fast_decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(fast_decode_attention, args, stream);
 }
 
-/// The rows' norm and rotation, and append_kv, as one launch: for the passes that
-/// kv::attention::serves_new_heads(). CUDA only. q goes to heads.q, K and V into the slabs.
+/// Runs the rows' norm and rotation and append_kv as one launch, for passes with
+/// kv::attention::serves_new_heads(). CUDA only. Writes q to heads.q, K and V into the slabs.
 void append_new_heads_cuda(const kv::QkNormRopeArgs& heads, const DecodeAttentionArgs& args,
                            void* k_cache, void* v_cache, const kv::Stream& stream);
 

@@ -14,7 +14,7 @@
 
 namespace lesson02 {
 
-/// What a pass says of decode_attention, in every layer. Where things are is to be added.
+/// The sizes of a pass, the same for every layer. The caller adds the addresses.
 DecodeAttentionArgs sizes_of(const kv::PassRows& rows, const kv::ModelConfig& config);
 
 /// Attention over a flat cache, which it borrows: writes this pass's K and V, then reads all of
@@ -29,13 +29,13 @@ class FlatAttention : public kv::Attention {
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
   bool makes_heads() const override;
-  /// The last layer is done: moves the positions.
+  /// Advances the slabs' positions once the last layer is done.
   void end_pass(const kv::PassRows& rows);
 
  private:
-  /// What forward() asks of decode_attention for these rows.
+  /// The arguments of decode_attention for these rows.
   DecodeAttentionArgs args_of(const kv::AttentionRows& rows) const;
-  /// Puts this pass's K and V into their slots of the layer.
+  /// Writes this pass's K and V into their slots of the layer.
   void append(const kv::AttentionRows& rows, const kv::Stream& stream) const;
   /// Request i lives in slab i. Each sequence of a pass wants logits, so requests[seq] is its own.
   static int slab_of(const kv::PassRows& rows, int seq) {
@@ -49,8 +49,9 @@ class FlatAttention : public kv::Attention {
   DecodeAttentionArgs args_;          // without what forward() adds for a layer
 };
 
-/// Every request gets a slab of max_seq_len slots for the whole of generate(): one that is finished
-/// keeps it until the last one is. The next generate() of the same shape uses the cache again.
+/// Every request gets a slab of max_seq_len slots for the whole of generate(). A finished request
+/// keeps its slab until the last request has finished. The next generate() of the same shape uses
+/// the cache again.
 class FlatCacheEngine : public kv::Engine {
  public:
   FlatCacheEngine(kv::Model& model, const kv::EngineOptions& options)

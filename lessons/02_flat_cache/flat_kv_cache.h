@@ -20,24 +20,25 @@ int64_t kv_cache_bytes(const kv::ModelConfig& config, int64_t batch, int64_t max
 /// [num_layers, batch, max_seq_len, num_kv_heads, head_dim] in activation_dtype(device).
 ///
 /// A slab is one sequence's share: max_seq_len token slots in each layer. Its *position* is the
-/// number of tokens computed: those whose K and V stand in all layers. A pass writes its rows
-/// from the position on, layer by layer, and moves the position with advance() when the last layer
-/// is done. So a pass that stops midway has changed nothing that a reader can see.
+/// number of tokens computed: those whose K and V are in all layers. A pass writes its rows from
+/// the position on, layer by layer, and moves the position with advance() when the last layer is
+/// done. So a pass that stops midway has changed nothing that a reader can see.
 class FlatKvCache {
  public:
-  /// Allocates everything at once. Throws DeviceError if the memory cannot be had, and
+  /// Allocates everything at once. Throws DeviceError if the memory cannot be allocated, and
   /// std::invalid_argument unless batch and max_seq_len are at least 1.
   FlatKvCache(const kv::ModelConfig& config, kv::Device device, int batch, int max_seq_len);
 
   int batch() const { return static_cast<int>(position_.size()); }
   int max_seq_len() const { return max_seq_len_; }
 
-  /// Tokens computed in this slab. These four throw std::out_of_range for one that is not there.
+  /// Tokens computed in this slab. This function and the next three throw std::out_of_range for an
+  /// unknown slab.
   int position(int slab) const;
   /// Throws UserError if num_tokens more do not fit in the slab, or are negative. It names the
   /// slab, the tokens that it holds, and max_seq_len.
   void check_room(int slab, int num_tokens) const;
-  /// The last layer has written num_tokens rows from the position on: now they count. Throws as
+  /// Advances the position by num_tokens, once the last layer has written these rows. Throws as
   /// check_room() does; nothing has changed then.
   void advance(int slab, int num_tokens);
   /// Forgets the slab's tokens. The memory stays reserved.
@@ -49,9 +50,9 @@ class FlatKvCache {
   void* k_layer(int layer) { return k_.as<std::byte>() + layer * bytes_per_layer_; }
   void* v_layer(int layer) { return v_.as<std::byte>() + layer * bytes_per_layer_; }
 
-  /// What was allocated.
+  /// Bytes allocated for K and V.
   int64_t bytes_reserved() const { return static_cast<int64_t>(k_.bytes() + v_.bytes()); }
-  /// Of these, bytes that hold a computed token's K and V.
+  /// Allocated bytes that hold a computed token's K and V.
   int64_t bytes_used() const;
 
  private:
@@ -68,7 +69,7 @@ class FlatKvCache {
 struct AppendKvArgs {
   const void* k = nullptr;                // [num_rows, num_kv_heads, head_dim], activation dtype
   const void* v = nullptr;                // [num_rows, num_kv_heads, head_dim]
-  const int32_t* row_seq = nullptr;       // [num_rows], which sequence of the pass the row is of
+  const int32_t* row_seq = nullptr;       // [num_rows], the row's sequence in the pass
   const int32_t* row_position = nullptr;  // [num_rows]
   const int64_t* slab_begin = nullptr;    // [num_seqs], first token slot of the sequence's slab
   int num_rows = 0;

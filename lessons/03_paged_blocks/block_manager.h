@@ -1,6 +1,7 @@
 #pragma once
 
-// Many sequences, one pool: who holds which blocks. Bookkeeping only; no K, no V, no device.
+// Many sequences, one pool: which sequence holds which blocks. Bookkeeping only; no K, no V, no
+// device.
 
 #include <cstdint>
 #include <map>
@@ -10,7 +11,7 @@
 
 namespace lesson03 {
 
-/// Every used block belongs to exactly one table. A sequence's number is never given again. Unknown
+/// Every used block belongs to exactly one table. A sequence's number is never reused. Unknown
 /// numbers throw std::out_of_range that names them; nothing has changed then.
 class BlockManager {
  public:
@@ -19,7 +20,8 @@ class BlockManager {
 
   /// A new sequence without tokens, and so without blocks.
   int add_sequence();
-  /// Slots for num_tokens more tokens, or none at all: false if the pool has too few free blocks.
+  /// Gives the sequence slots for num_tokens more tokens. Returns false, and changes nothing, if
+  /// the pool has too few free blocks.
   bool extend(int seq, int num_tokens);
   /// Gives all blocks of the sequence back, the last one first, and forgets the sequence.
   void free_sequence(int seq);
@@ -28,7 +30,7 @@ class BlockManager {
   const BlockPool& pool() const { return pool_; }
   int block_size() const { return block_size_; }
   const std::map<int, BlockTable>& tables() const { return tables_; }  // ascending
-  int64_t num_tokens() const;  // that have a slot, over all sequences
+  int64_t num_tokens() const;  // tokens with a slot, over all sequences
 
  private:
   int block_size_;

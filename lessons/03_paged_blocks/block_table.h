@@ -1,7 +1,7 @@
 #pragma once
 
-// The page table of one sequence: which block holds which of its tokens; and what a pass tells the
-// kernels about it. Source: vLLM's BlockTable (v0.22.1: vllm/v1/worker/block_table.py).
+// The page table of one sequence: which block holds which of its tokens; and the arrays that hand
+// it to the kernels of a pass. Source: vLLM's BlockTable (v0.22.1: vllm/v1/worker/block_table.py).
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ constexpr int blocks_for(int num_tokens, int block_size) {
   return num_tokens / block_size + (num_tokens % block_size != 0);
 }
 
-/// num_tokens() counts tokens that have a slot. Those of the running pass are among them: their K
-/// and V are there when the pass has ended.
+/// num_tokens() counts tokens that have a slot. They include those of the running pass, whose K and
+/// V are written when the pass has ended.
 class BlockTable {
  public:
   /// Throws std::invalid_argument unless block_size is at least 1.
@@ -28,22 +28,23 @@ class BlockTable {
   int num_blocks() const { return static_cast<int>(block_ids_.size()); }
   std::span<const int32_t> block_ids() const { return block_ids_; }
 
-  /// Where a token's K and V are: block_id * block_size + offset, with block_id =
-  /// block_ids[token / block_size] and offset = token % block_size. Throws std::out_of_range for a
-  /// token that has no slot.
+  /// The slot of a token's K and V: block_id * block_size + offset, with block_id = block_ids[token
+  /// / block_size] and offset = token % block_size. Throws std::out_of_range for a token that has
+  /// no slot.
   int64_t slot(int token) const;
 
   /// Slots of the last block that are taken: 1 .. block_size, or 0 for an empty table.
   int last_block_fill() const;
-  /// How many blocks more num_tokens more tokens need. Throws std::invalid_argument for fewer than
-  /// none, and for more tokens than an int counts.
+  /// Number of new blocks that num_tokens more tokens need. Throws std::invalid_argument if
+  /// num_tokens is negative, or if the new length does not fit in an int.
   int blocks_to_extend(int num_tokens) const;
-  /// num_tokens more tokens. `new_blocks` are the blocks_to_extend() that they need. Throws as that
-  /// does, and for another number of blocks; nothing has changed then.
+  /// Adds num_tokens tokens. `new_blocks` are the blocks_to_extend() blocks that they need. Throws
+  /// as that function does, and for any other number of blocks; nothing has changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
-  /// Room for at least num_blocks blocks: up to there extend() allocates no memory.
+  /// Reserves capacity for num_blocks blocks, up to which extend() allocates no memory.
   void reserve(size_t num_blocks);
-  /// Points logical block `index` at another block. Throws std::out_of_range if it is not there.
+  /// Points logical block `index` at another block. Throws std::out_of_range if the table has no
+  /// such block.
   void replace(int index, int32_t block_id);
 
  private:
@@ -59,7 +60,8 @@ using BlockTables = std::vector<const BlockTable*>;
 std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables);
 
 /// The blocks of each sequence's seq_len tokens, side by side, padded with -1 to `width` entries:
-/// [num_seqs, width]. Throws std::invalid_argument if that is too narrow, or a table has too few.
+/// [num_seqs, width]. Throws std::invalid_argument if `width` is too small, or a table has too few
+/// blocks.
 std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTables& tables,
                                        int width);
 

@@ -22,7 +22,7 @@ namespace lesson03 {
 
 struct PagedOptions {
   int block_size = 16;  // tokens per KV block, a power of two up to 256
-  int num_blocks = 0;   // blocks of the pool; 0 means as many as the requests of a generate() need
+  int num_blocks = 0;   // blocks of the pool; 0 means just enough for the requests of a generate()
   kv::EngineOptions engine{};
 };
 
@@ -58,7 +58,7 @@ class GatheredAttention : public kv::Attention {
 
   kv::DeviceBuffer k_;  // [num_gathered, num_kv_heads, head_dim]: of one layer, used by all
   kv::DeviceBuffer v_;
-  // What forward() asks of the three kernels; it adds what a layer changes.
+  // Arguments of the three kernels; forward() adds the fields that differ by layer.
   const int64_t* slot_mapping_ = nullptr;  // [num_rows], on the device
   GatherKvArgs gather_;
   lesson02::DecodeAttentionArgs attend_;
@@ -98,7 +98,7 @@ class PagedEngine : public kv::Engine {
   std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
 };
 
-/// Notes what is in use now, if that is the most so far.
+/// Records the memory in use now if it is a new peak.
 void note_blocks(kv::EngineCounters& counters, const BlockManager& manager,
                  const PagedKvCache& cache);
 

@@ -23,7 +23,7 @@ __device__ kv::Word* row_of(const KvBlocks& cache, bool is_k, int64_t block_id, 
 /// Grid: (num_rows, parts of a row, 2): z = 0 writes K, z = 1 writes V. A thread writes one word.
 __global__ void write_kv_kernel(WriteKvArgs args, int row_words) {
   kv::let_successors_start();
-  kv::wait_for_predecessors();  // before it k, v and the slots may not be complete
+  kv::wait_for_predecessors();  // until then k, v and the slots may be incomplete
   const int64_t row = blockIdx.x;
   const int word = static_cast<int>(blockIdx.y) * kThreadsPerCta + static_cast<int>(threadIdx.x);
   const bool is_k = blockIdx.z == 0;
@@ -46,7 +46,7 @@ __global__ void gather_kv_kernel(GatherKvArgs args, int row_words) {
   auto* out = static_cast<kv::Word*>(is_k ? args.k_out : args.v_out);
   out += args.out_begin[seq] * row_words;  // [seq_len, row_words]
   const int64_t stride = int64_t{gridDim.x} * kThreadsPerCta;
-  kv::wait_for_predecessors();  // before it this pass's rows may not be in the cache
+  kv::wait_for_predecessors();  // until then this pass's rows may not be in the cache
   for (int64_t i = int64_t{blockIdx.x} * kThreadsPerCta + threadIdx.x; i < num_words; i += stride) {
     const auto token = static_cast<int>(i / row_words);
     const int32_t block_id = table[token / args.cache.block_size];
@@ -77,8 +77,8 @@ void gather_kv_cuda(const GatherKvArgs& args, const kv::Stream& stream) {
   const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(args.num_seqs), 2);
   kv::launch_dependent(gather_kv_kernel, {grid, dim3(kThreadsPerCta), 0, "launching gather_kv"},
                        stream, args, row_words);
-  // Attention takes the K and V of earlier tokens for old and reads them before it waits, but this
-  // copy of them is new.
+  // Attention reads K and V of earlier tokens before it waits, because in a cache they are old.
+  // This copy of them is new.
   kv::launch_barrier(stream);
 }
 

@@ -48,8 +48,9 @@ KV_HOST_DEVICE inline T* v_row(const KvBlocks& cache, int64_t block_id, int offs
 struct WriteKvArgs {
   const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim], activation dtype
   const void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
-  /// Row r goes to this slot; kNoSlot: nowhere. On the stream's device. A slot out of the cache's
-  /// range is a bug of the caller: an assertion in a debug build, and nothing is written.
+  /// The slot of each row; a row with kNoSlot is not written. On the stream's device. A slot
+  /// outside the cache is a bug of the caller: an assertion fails in a debug build, and otherwise
+  /// nothing is written.
   const int64_t* slot_mapping = nullptr;  // [num_rows]
   int num_rows = 0;
   KvBlocks cache;  // one layer
@@ -63,8 +64,8 @@ inline void write_kv(const WriteKvArgs& args, const kv::Stream& stream) {
 
 struct GatherKvArgs {
   KvBlocks cache;  // one layer
-  /// Row i is the block table of sequence i; what lies after its last block is never read. On the
-  /// stream's device, as the arrays below.
+  /// Row i is the block table of sequence i; entries after its last block are never read. On the
+  /// stream's device, like the arrays below.
   const int32_t* block_tables = nullptr;  // [num_seqs, max_blocks_per_seq]
   const int32_t* seq_len = nullptr;       // [num_seqs], tokens to gather
   const int64_t* out_begin = nullptr;     // [num_seqs], first row of each sequence in k_out, v_out

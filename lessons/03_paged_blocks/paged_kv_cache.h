@@ -1,6 +1,6 @@
 #pragma once
 
-// K and V of all layers in blocks. Which block belongs to whom is the manager's business.
+// K and V of all layers in blocks. The manager knows which sequence holds which block.
 
 #include <cstdint>
 
@@ -14,9 +14,9 @@ namespace lesson03 {
 /// activation_dtype(device). A block id means the same block in every layer.
 class PagedKvCache {
  public:
-  /// Throws DeviceError if the memory cannot be had. num_blocks and block_size are at least 1. With
-  /// `guard_rows` it is a debug pool: guard_rows rows of all bits set, which is NaN, lie before,
-  /// between and after the blocks, so that a kernel that reads or writes beside a block is found.
+  /// Throws DeviceError if the memory cannot be allocated. num_blocks and block_size are at least
+  /// 1. With guard_rows > 0 it is a debug pool: guard_rows rows of NaN (all bits set) lie before,
+  /// between and after the blocks. They reveal a kernel that reads or writes beside a block.
   PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
                int block_size, int guard_rows = 0)
       : num_layers_(config.num_layers),
@@ -61,7 +61,7 @@ class PagedKvCache {
             static_cast<std::byte*>(first_layer_.v) + at};
   }
 
-  /// Sets every byte of K and V, but no guard. A new cache holds anything.
+  /// Sets every byte of K and V, but not of the guards. The content of a new cache is undefined.
   void fill(int byte, const kv::Stream& stream) {
     const int pieces = guard_rows() > 0 ? num_layers_ * num_blocks() : 1;  // else one for all
     const auto bytes = static_cast<size_t>(bytes_reserved() / 2 / pieces);

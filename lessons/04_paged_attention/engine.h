@@ -18,8 +18,8 @@ namespace lesson04 {
 using lesson03::BlockManager;
 using lesson03::PagedOptions;
 
-/// Lesson 03's engine, but for its attention and chunks: at most `chunk_tokens` tokens of a
-/// sequence run in one pass. 0 means no limit. The bits are the same for all.
+/// Lesson 03's engine with paged attention and chunks: at most `chunk_tokens` tokens of a sequence
+/// run in one pass. 0 means no limit. The bits are the same for every limit.
 class PagedEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256.

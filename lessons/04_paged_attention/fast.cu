@@ -1,5 +1,4 @@
-// Where this lesson's rows are, handed to kernels/attention: every row is found through the block
-// table.
+// Tells kernels/attention where this lesson's rows are: every row is found through the block table.
 
 #include <bit>
 #include <stdexcept>

@@ -6,13 +6,13 @@
 
 namespace lesson04 {
 
-/// Where tokens first .. first + num_tokens - 1 of a sequence lie, by its block table. At most
-/// kv::attention::kTileTokens tokens.
+/// Finds the rows of tokens first .. first + num_tokens - 1 of a sequence through its block table.
+/// At most kv::attention::kTileTokens tokens.
 void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int first,
                      int num_tokens, kv::attention::TileRows& rows);
 
-/// The rows' norm and rotation, and write_kv, as one launch: for the passes that
-/// kv::attention::serves_new_heads(). CUDA only. q goes to heads.q, K and V into the blocks.
+/// Runs the rows' norm and rotation and write_kv as one launch, for passes with
+/// kv::attention::serves_new_heads(). CUDA only. Writes q to heads.q, K and V into the blocks.
 void write_new_heads_cuda(const kv::QkNormRopeArgs& heads, const PagedAttentionArgs& args,
                           const kv::Stream& stream);
 

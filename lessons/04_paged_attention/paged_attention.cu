@@ -19,8 +19,8 @@ using kv::attention::first_key;
 using lesson03::k_row;
 using lesson03::v_row;
 
-/// What is known about a warp's query after some of its keys. m and l are the same in every lane,
-/// acc are this lane's elements.
+/// The partial result of a warp's query over the keys so far. m and l are the same in every lane;
+/// acc holds this lane's elements.
 template <int kPerLane>
 struct LanePartial {
   float m = -INFINITY;

@@ -19,7 +19,7 @@ namespace lesson04 {
 using kv::attention::Partial;
 using lesson03::KvBlocks;
 
-/// Largest block size that the kernels serve; every power of two up to it.
+/// Largest block size. The kernels serve every power of two up to it.
 inline constexpr int kMaxBlockSize = 256;
 
 struct PagedAttentionArgs {
@@ -57,15 +57,16 @@ void check_block_size(int block_size);
 /// head_dim elements. The partial result of one key alone is its score, 1, and its row of V.
 void merge(Partial& a, float m, float l, const float* acc, int head_dim);
 
-/// Plain: a query takes its keys one after the other, in ascending order, and nothing else has a
-/// say in its bits.
+/// The plain kernel. A query takes its keys one by one, in ascending order; its bits depend on
+/// nothing else.
 void paged_attention_cpu(const PagedAttentionArgs& args);
 void paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
 inline void paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(paged_attention, args, stream);
 }
 
-/// Fast: what an engine runs. Other bits than the plain ones, as equal among themselves.
+/// The fast kernel, which the engines run. Its bits differ from the plain kernel's, but they too
+/// depend on nothing but the query and its keys.
 void fast_paged_attention_cpu(const PagedAttentionArgs& args);
 void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
 inline void fast_paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {

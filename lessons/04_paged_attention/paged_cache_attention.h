@@ -19,27 +19,27 @@ using lesson03::BlockTables;
 using lesson03::PagedKvCache;
 
 /// One pass over a paged cache, as the kernels see it: its sizes and its block tables. An attention
-/// over blocks has one, and says into which slots the new rows go. Borrows the cache.
+/// over blocks owns one, and hands it the slots of the new rows. Borrows the cache.
 class PagedPass {
  public:
   /// Throws UserError if the attention kernels do not serve the cache's block size.
   PagedPass(const kv::ModelConfig& config, PagedKvCache& cache);
 
-  /// A pass begins: packs the tables of its sequences. A pass with one row for each sequence may be
+  /// Begins a pass: packs the tables of its sequences. A pass with one row for each sequence may be
   /// replayed: the grids depend on the number of sequences and a bound of their lengths, and the
   /// kernels read tables, lengths and slots from device memory.
   void begin(const kv::PassRows& rows, const BlockTables& tables, kv::PassArrays& arrays);
   /// See kv::Attention.
   bool makes_heads() const;
-  /// Puts the rows' K and V into the layer's cache, then attends. `slot_mapping` [num_rows], on the
-  /// device, is read only if `rows.heads` is null.
+  /// Writes the rows' K and V into the layer's cache, then attends. `slot_mapping` [num_rows], on
+  /// the device, is read only if `rows.heads` is null.
   void forward(const kv::AttentionRows& rows, const int64_t* slot_mapping,
                const kv::Stream& stream) const;
-  /// What forward() asks of the attention kernel for these rows.
+  /// The arguments of the attention kernel for these rows.
   PagedAttentionArgs args_of(const kv::AttentionRows& rows) const;
 
  private:
-  /// Puts this pass's K and V into the layer.
+  /// Writes this pass's K and V into the layer.
   static void write(const kv::AttentionRows& rows, const PagedAttentionArgs& args,
                     const int64_t* slot_mapping, const kv::Stream& stream);
 
@@ -48,8 +48,8 @@ class PagedPass {
   PagedAttentionArgs args_;  // of this pass, without what args_of() adds for a layer
 };
 
-/// Attention whose slots the host looks up in the tables. A pass is set_tables(), then the model's
-/// forward().
+/// Attention that looks up the slots in the tables on the host. Call set_tables() before the
+/// model's forward().
 class PagedCacheAttention : public kv::Attention {
  public:
   PagedCacheAttention(const kv::ModelConfig& config, PagedKvCache& cache) : pass_(config, cache) {}

@@ -22,7 +22,7 @@ struct Growth {
   int seq = 0;
   int num_tokens = 0;
 };
-/// What block `source` holds, in all layers, K and V, goes to block `destination`.
+/// A copy of block `source`, K and V of all layers, to block `destination`.
 struct BlockCopy {
   int32_t source = 0;
   int32_t destination = 0;
@@ -30,8 +30,8 @@ struct BlockCopy {
 /// Moves the bytes. No destination is also a source. May throw.
 using CopyBlocks = std::function<void(std::span<const BlockCopy>)>;
 
-/// Every block's ref_cnt is the number of tables that hold it. A sequence's number is never given
-/// again. Unknown numbers throw std::out_of_range that names them; nothing has changed then.
+/// Every block's ref_cnt is the number of tables that hold it. A sequence's number is never reused.
+/// Unknown numbers throw std::out_of_range that names them; nothing has changed then.
 class BlockManager {
  public:
   /// `copy` may be empty where blocks hold nothing (bookkeeping alone). Throws
@@ -41,10 +41,11 @@ class BlockManager {
   int add_sequence();
   /// A sequence with the same tokens in the same blocks. Takes no block and copies no byte.
   int fork(int seq);
-  /// Slots for all of `growths`, or false if too few blocks are free, and nothing has changed. A
-  /// last block that is shared and has room is copied first, all of them in one call of CopyBlocks;
-  /// the last of its holders keeps the block itself. Throws std::invalid_argument for a sequence
-  /// that is named twice, and for a length that no int can hold.
+  /// Gives the sequences slots for all of `growths`. Returns false, and changes nothing, if too few
+  /// blocks are free. First copies every last block that is shared and has room, all in one call of
+  /// CopyBlocks. If all holders of a block grow, the last one keeps it. Throws
+  /// std::invalid_argument for a sequence that is named twice, and for a length that no int can
+  /// hold.
   bool append(std::span<const Growth> growths);
   /// Free blocks that append(growths) takes, copies included.
   int64_t blocks_to_append(std::span<const Growth> growths) const;

@@ -21,11 +21,12 @@ class BlockPool {
   int num_free() const { return blocks_.num_free(); }
   int num_used() const { return blocks_.num_used(); }
   int num_shared() const;          // blocks with two references or more
-  int64_t num_references() const;  // the blocks it would take without sharing
+  int64_t num_references() const;  // blocks that the tables would need without sharing
 
-  /// Takes a free block, with one reference. No value: none is free.
+  /// Takes a free block, with one reference. No value if none is free.
   std::optional<int32_t> allocate();
-  // Throw std::out_of_range for an unknown id; the first two std::logic_error for a free block.
+  // All throw std::out_of_range for an unknown id, add_ref() and release() std::logic_error for a
+  // free block.
   void add_ref(int32_t id);
   void release(int32_t id);  // the last reference frees the block
   int ref_cnt(int32_t id) const;

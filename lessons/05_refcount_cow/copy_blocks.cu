@@ -1,6 +1,6 @@
 // The CUDA twin of copy_blocks. Every byte of a copied block is read once and written once. A block
 // of 16 tokens of Qwen3-0.6B has 1.75 MiB, so a copy-on-write moves 3.5 MiB: under a microsecond at
-// the H200's 4.8 TB/s. What counts is that it is one launch and not one for each layer.
+// the H200's 4.8 TB/s. The gain is one launch instead of one for each layer.
 
 #include "copy_blocks.h"
 
@@ -14,7 +14,7 @@ namespace lesson05 {
 namespace {
 
 constexpr int kThreadsPerCta = 256;
-constexpr size_t kPairsPerLaunch = 256;  // they travel with the launch, which may carry 4 KiB
+constexpr size_t kPairsPerLaunch = 256;  // kernel arguments, which may take 4 KiB
 struct Pairs {
   BlockCopy pair[kPairsPerLaunch];
 };
@@ -23,7 +23,7 @@ struct Pairs {
 /// Grid: (pairs, num_layers, 2): z = 0 copies K, z = 1 copies V.
 __global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs, int block_words) {
   const auto [source, destination] = pairs.pair[blockIdx.x];
-  const int64_t first = int64_t{blockIdx.y} * cache.num_blocks;  // block of the layer
+  const int64_t first = int64_t{blockIdx.y} * cache.num_blocks;  // first block of the layer
   const auto words_of = [&](int32_t block_id) {
     return reinterpret_cast<kv::Word*>(blockIdx.z == 0
                                            ? lesson03::k_row<uint16_t>(cache, first + block_id, 0)

@@ -18,7 +18,7 @@
 namespace lesson05 {
 
 /// Owns a pool of blocks and the sequences in it. Every call leaves all blocks free, also when it
-/// throws. Throws UserError, with both numbers, for what the pool can never hold.
+/// throws. Throws UserError, with both numbers, for requests that the pool can never hold.
 class SharingEngine : public kv::Engine {
  public:
   SharingEngine(kv::Model& model, const lesson03::PagedOptions& options);
@@ -32,7 +32,8 @@ class SharingEngine : public kv::Engine {
   kv::BeamSearchResult beam_search(const kv::Request& request, const kv::BeamSearchParams& params,
                                    const kv::BeamCallback& on_step = {});
 
-  /// Of the running or the last call; null before the first. May be read inside a callback.
+  /// The manager and cache of the running or the last call; null before the first. May be read
+  /// inside a callback.
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
   lesson03::PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
   /// The manager's number of request, sample or beam i of the running call; -1 if it has none.

@@ -1,7 +1,7 @@
 #pragma once
 
-// The name of a block's content: a hash of its tokens, of everything before them, and of whatever
-// else its K and V depend on. Source: vLLM's hash_block_tokens, generate_block_hash_extra_keys and
+// The name of a block's content: a hash of its tokens, of everything before them, and of all else
+// that its K and V depend on. Source: vLLM's hash_block_tokens, generate_block_hash_extra_keys and
 // get_request_block_hasher (v0.22.1: vllm/v1/core/kv_cache_utils.py).
 
 #include <compare>
@@ -13,13 +13,13 @@
 
 namespace lesson06 {
 
-/// One more thing that K and V depend on, or that somebody wants kept apart. The kind is part of
-/// the key: no salt can be written so that it looks like an adapter.
+/// One more thing that K and V depend on, or a salt that keeps requests apart. The kind is part of
+/// the key, so no salt can imitate an adapter.
 struct ExtraKey {
   enum class Kind : uint8_t {
     kAdapter = 1,  // which adapter (LoRA) computes them
-    kContent = 2,  // what the placeholder tokens stand for, an image: its id, never its looks
-    kSalt = 3,     // who may share them
+    kContent = 2,  // the image that the placeholder tokens stand for, by its id, not its pixels
+    kSalt = 3,     // only requests with the same salt share blocks
   };
   Kind kind = Kind::kSalt;
   std::string value;   // any bytes
@@ -28,22 +28,22 @@ struct ExtraKey {
 };
 using ExtraKeys = std::vector<ExtraKey>;  // sorted, wherever a block has them
 
-/// What a block's hash is taken of, all numbers little endian: the parent's hash, 8 bytes, if there
-/// is a parent; each token, 4 bytes; for each extra key its kind, its offset and its value's
-/// length, 8 bytes each, and the value. As the length comes first, no value can imitate another
-/// key.
+/// The bytes that a block's hash covers, all numbers little endian. First the parent's hash, 8
+/// bytes, if there is a parent; then each token, 4 bytes. For each extra key follow its kind, its
+/// offset and its value's length, 8 bytes each, and the value. As the length comes first, no value
+/// can imitate another key.
 std::string hashed_bytes(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                          std::span<const ExtraKey> extra_keys);
 /// XXH64 of these bytes, seed 0.
 uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                      std::span<const ExtraKey> extra_keys = {});
 
-/// A hash of full blocks. The first block has no parent, and that is no value: every number is a
-/// legal hash.
+/// A hash of full blocks. The first block's parent is std::nullopt and not 0, because every number
+/// is a legal hash.
 struct BlockHasher {
   uint64_t (*hash)(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                    std::span<const ExtraKey> extra_keys) = xxh64_block;
-  uint64_t mask = ~uint64_t{0};  // of fewer bits: a hash that collides as often as one likes
+  uint64_t mask = ~uint64_t{0};  // with fewer bits, hashes collide more often
 
   uint64_t operator()(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                       std::span<const ExtraKey> extra_keys) const {
@@ -51,8 +51,8 @@ struct BlockHasher {
   }
 };
 
-/// The hashes of a request's full blocks, each over the one before it. They live with the request,
-/// while it waits, while it runs, and when it was preempted: each of them is made once.
+/// The hashes of a request's full blocks, each over the one before it. They live as long as the
+/// request, also while it waits or is preempted, so each is computed once.
 class BlockHashes {
  public:
   /// The extra keys are those of every block. Their order means nothing.
@@ -61,7 +61,7 @@ class BlockHashes {
 
   /// Hashes the blocks that have become full. `tokens` begin with those of the last call.
   void extend(std::span<const int32_t> tokens, int block_size, const BlockHasher& hasher);
-  /// Up to so many blocks extend() allocates nothing.
+  /// Reserves capacity for num_blocks blocks, up to which extend() allocates nothing.
   void reserve(size_t num_blocks) { hashes_.reserve(num_blocks); }
 
   const std::vector<uint64_t>& all() const { return hashes_; }          // [full blocks]

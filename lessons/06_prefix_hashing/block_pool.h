@@ -1,6 +1,7 @@
 #pragma once
 
-// Pools whose blocks keep their content when they are freed: what can be found is revived as it is.
+// Pools whose blocks keep their content when they are freed: a free block that is found comes back
+// into use as it is.
 
 #include <cstdint>
 #include <span>
@@ -10,10 +11,10 @@
 
 namespace lesson06 {
 
-/// What KvCacheManager asks of a pool. This lesson's keeps its free blocks in a stack, lesson 07's
-/// in a queue. Always num_free() + num_used() == num_blocks(). A block is free if and only if its
-/// ref_cnt is 0. An error names the block and leaves the state as it was: std::out_of_range for an
-/// unknown one, std::logic_error for a broken rule.
+/// The interface of a pool that KvCacheManager uses. This lesson's keeps its free blocks in a
+/// stack, lesson 07's in a queue. Always num_free() + num_used() == num_blocks(). A block is free
+/// if and only if its ref_cnt is 0. An error names the block and leaves the state as it was:
+/// std::out_of_range for an unknown one, std::logic_error for a broken rule.
 class CachePool {
  public:
   virtual ~CachePool() = default;
@@ -24,20 +25,20 @@ class CachePool {
   int num_used() const { return num_blocks() - num_free(); }
   int block_size() const { return index().block_size(); }
 
-  /// Takes ids.size() blocks to write something new into them, each with one reference: what they
-  /// held cannot be found any more. False: fewer are free, and nothing has changed.
+  /// Takes ids.size() blocks for new content, each with one reference. Their old content cannot be
+  /// found any more. Returns false, and changes nothing, if fewer blocks are free.
   virtual bool get_new_blocks(std::span<int32_t> ids) = 0;
-  /// One more reference for each block. A free one comes back into use with what it holds.
+  /// Adds a reference to each block. A free block comes back into use with its content.
   virtual void touch(std::span<const int32_t> ids) = 0;
-  /// One reference less for each block of a table, given from its head to its tail. Of those that
-  /// become free the tail is taken before the head: a head is of use without its tail, a tail
-  /// without its head is of none.
+  /// Drops one reference to each block of a table, named from its head to its tail. Of the blocks
+  /// that become free, the tail is taken before the head: a tail is useless without its head.
   virtual void free_blocks(std::span<const int32_t> ids) = 0;
-  /// The block is full and its K and V are written: it can be found from now on. It is in use.
+  /// Makes a block findable and returns the id of its prefix. The block is in use and full, and its
+  /// K and V are written.
   virtual PrefixId cache_full_block(int32_t id, const BlockKey& key) = 0;
-  /// Forgets all content. False, and nothing has changed, if a block is in use.
+  /// Forgets all content. Returns false, and changes nothing, if a block is in use.
   virtual bool reset_prefix_cache() = 0;
-  /// Throws std::logic_error unless what stands above the class holds.
+  /// Throws std::logic_error unless the rules above the class hold.
   virtual void check() const = 0;
 };
 
@@ -53,7 +54,7 @@ class BlockPool final : public CachePool {
   const PrefixIndex& index() const override { return index_; }
 
   bool get_new_blocks(std::span<int32_t> ids) override;
-  /// Taking a block out of the middle of the stack is a search (lesson 07 does without).
+  /// Searches the stack for each free block (lesson 07 needs no search).
   void touch(std::span<const int32_t> ids) override;
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;

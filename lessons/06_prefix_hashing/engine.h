@@ -1,6 +1,7 @@
 #pragma once
 
-// Generation over a cache of prefixes: what an earlier request has computed is not computed again.
+// Generation over a cache of prefixes: a prefix that an earlier request has computed is not
+// computed again.
 
 #include <functional>
 #include <memory>
@@ -24,8 +25,8 @@ using lesson03::PagedOptions;
 using MakePool = std::function<std::unique_ptr<CachePool>(int num_blocks, int block_size)>;
 std::unique_ptr<CachePool> make_pool(int num_blocks, int block_size);  // this lesson's BlockPool
 
-/// The pool and what its free blocks hold stay from one generate() to the next, unless that one
-/// needs a larger pool. Requests of one generate() start together: none of them finds what another
+/// The pool and the content of its free blocks are kept for the next generate(), unless that needs
+/// a larger pool. Requests of one generate() start together: none of them finds blocks that another
 /// one is about to compute. Further samples of a prompt start one pass later, and find it. After a
 /// generate(), also one that throws, every block is free.
 class PrefixEngine : public kv::Engine {

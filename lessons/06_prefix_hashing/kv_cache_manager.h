@@ -18,11 +18,11 @@ namespace lesson06 {
 using lesson03::blocks_for;
 using lesson03::BlockTable;
 
-/// The blocks of a request that are in the cache, from the first one on: all that the next block's
-/// key needs to know of them.
+/// The leading blocks of a request that are in the cache, as far as the next block's key depends on
+/// them.
 struct PrefixChain {
   int num_blocks = 0;
-  std::optional<PrefixId> prefix;  // with the last one
+  std::optional<PrefixId> prefix;  // up to the end of the last one
 };
 
 /// The blocks that hold a request's first tokens.
@@ -53,35 +53,36 @@ struct CacheManagerOptions {
 };
 
 /// Block tables of the requests that hold blocks, by request id. Unknown ids throw
-/// std::out_of_range that names them. Whatever throws or is refused has changed nothing.
+/// std::out_of_range that names them. A call that throws or refuses changes nothing.
 class KvCacheManager {
  public:
   /// Borrows the pool.
   explicit KvCacheManager(CachePool& pool, const CacheManagerOptions& options = {});
 
-  /// The longest run of full blocks that `tokens` begins with and the cache has, but never the last
-  /// token: it has to run to give logits. `hashes` are the request's, here and in cache_blocks():
-  /// those that are missing are made. Read-only: allocate_slots() takes the references.
+  /// Finds the longest run of full blocks at the start of `tokens` that the cache has. It never
+  /// includes the last token, which has to run to give logits. `hashes` are the request's, here and
+  /// in cache_blocks(); missing ones are computed. allocate_slots() takes the references.
   ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const;
 
-  /// Slots for num_new_tokens more tokens of a request. One that holds nothing yet begins with
-  /// `computed`, which was looked up since anything else changed. Returns the new blocks, which the
-  /// next call overwrites. No value: too few blocks are free, hits on free ones counted, and
-  /// nothing has changed, the order of the free blocks included.
+  /// Gives a request slots for num_new_tokens more tokens. A request without blocks begins with
+  /// `computed`; nothing may change between that lookup and this call. Returns the new blocks; the
+  /// next call overwrites the span. Returns no value if too few blocks are free, where a hit on a
+  /// free block needs that block, too. Then nothing has changed, not even the order of the free
+  /// blocks.
   std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
                                                          const ComputedBlocks& computed = kNone);
 
-  /// K and V of the first num_computed of the request's tokens are written: blocks that are full of
-  /// them can be found from now on.
+  /// Makes the full blocks of the request's first num_computed tokens findable. Their K and V are
+  /// written.
   void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
                     int num_computed);
 
-  /// Drops the request's references and forgets it. What its full blocks hold can be found until
-  /// they are taken for something else. Allocates nothing.
+  /// Drops the request's references and forgets it. Its full blocks can be found until they are
+  /// taken for other content. Allocates nothing.
   void free(int64_t id);
 
-  /// Forgets what can be found, and the statistics: after a change of the weights. False, and
-  /// nothing has changed, while a request holds a block.
+  /// Forgets all cached content and the statistics, after a change of the weights. Returns false,
+  /// and changes nothing, while a request holds a block.
   bool reset_prefix_cache();
 
   bool holds(int64_t id) const { return requests_.contains(id); }
@@ -93,7 +94,7 @@ class KvCacheManager {
   /// Free blocks that a request takes if it begins with `computed` and gets slots for
   /// num_new_tokens more: new blocks, and hits on blocks that no request holds.
   int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const;
-  int64_t num_slots_used() const;  // that hold a token; a shared block's count once
+  int64_t num_slots_used() const;  // slots with a token; a shared block's count once
   /// Since the last reset.
   const PrefixCacheStats& prefix_cache_stats() const { return stats_; }
   /// Throws std::logic_error unless the pool is sound, every table has just the blocks that its
@@ -105,7 +106,7 @@ class KvCacheManager {
     BlockTable table;
     PrefixChain chain;
   };
-  /// Of the block after the chain; `tokens` and `hashes` are the request's.
+  /// The key of the block after the chain; `tokens` and `hashes` are the request's.
   BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
                     const BlockHashes& hashes) const;
   BlockTable& add(int64_t id, const ComputedBlocks& computed, int num_new_tokens);

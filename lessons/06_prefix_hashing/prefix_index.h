@@ -15,34 +15,34 @@
 namespace lesson06 {
 
 /// A prefix that has been seen: token 0 up to the end of some block. Equal numbers mean equal
-/// prefixes; a number is never given again. Blocks with equal content after one parent share a
-/// number as long as one of them is there. A prefix that was lost and is computed again has a new
-/// number, and what is cached after the old one is not found any more.
+/// prefixes; a number is never reused. Blocks with equal content after one parent share a number as
+/// long as one of them is there. A prefix that was lost and is computed again has a new number;
+/// blocks cached after the old one are not found any more.
 using PrefixId = int64_t;
 
-/// What a block is found by.
+/// The key under which a block is found.
 struct BlockKey {
   uint64_t hash = 0;
   std::optional<PrefixId> parent;        // no value: the first block
   std::span<const int32_t> tokens;       // [block_size]
   std::span<const ExtraKey> extra_keys;  // sorted
-  std::optional<PrefixId> prefix = {};   // the number that it gets if it is new; no value: the next
+  std::optional<PrefixId> prefix = {};   // number for a new prefix; no value means the next
 };
-/// Whether two blocks with one hash hold the same, after the same prefix: what a hash cannot prove.
+/// Whether two blocks with one hash have the same content and parent, which a hash cannot prove.
 bool same_content(const BlockKey& a, const BlockKey& b);
 
-/// A block that can be found, and what for. One cache line.
+/// A block that can be found, and its key. One cache line.
 struct alignas(64) CachedBlock {
   uint64_t hash = 0;
   std::optional<PrefixId> parent;
   PrefixId prefix = 0;  // with this block
   ExtraKeys extra_keys;
   int32_t id = 0;
-  int32_t next = kNotCached;  // in the chain of its bucket: another block, or one of these
+  int32_t next = kNotCached;  // next block in its bucket's chain, or one of these
   static constexpr int32_t kEnd = -1, kNotCached = -2;
 };
 
-/// A hash table with its chains in an array. All memory is there from the start; only extra keys,
+/// A hash table with its chains in an array. All memory is allocated at the start; only extra keys,
 /// which are rare, take more.
 class PrefixIndex {
  public:
@@ -53,21 +53,22 @@ class PrefixIndex {
   /// For blocks 0 .. num_ids - 1. Throws std::invalid_argument unless both numbers are at least 1.
   PrefixIndex(int num_ids, int block_size, Check check = Check::kExact);
 
-  /// A block with this content: of several the one that was inserted first. Null: there is none.
-  /// `num_refused` grows by the candidates with this hash and another content.
+  /// Returns the block with this content, of several the one inserted first; null if there is none.
+  /// Adds the number of candidates with this hash and other content to `num_refused`.
   const CachedBlock* find(const BlockKey& key, int64_t* num_refused = nullptr) const;
-  /// The block holds this from now on: its K and V are written. Returns the number of its prefix,
-  /// an old one if another block holds the same. Throws std::logic_error for a block that is in the
-  /// index already, std::invalid_argument for one that is not full; nothing has changed then.
+  /// Records that the block holds this content; its K and V are written. Returns the number of its
+  /// prefix, an old one if another block holds the same content. Throws std::logic_error for a
+  /// block that is in the index already, std::invalid_argument for one that is not full; nothing
+  /// has changed then.
   PrefixId insert(int32_t block_id, const BlockKey& key);
-  /// The block's K and V are about to be overwritten. Returns the hash under which it was found; no
-  /// value: it was not in the index.
+  /// Removes a block whose K and V are about to be overwritten. Returns the hash under which it was
+  /// found; no value if it was not in the index.
   std::optional<uint64_t> erase(int32_t block_id);
 
   int num_ids() const { return static_cast<int>(blocks_.size()); }
   int block_size() const { return block_size_; }
   int size() const { return size_; }
-  /// Null: the block is not in the index. Throws std::out_of_range for an unknown block.
+  /// Returns null if the block is not in the index. Throws std::out_of_range for an unknown block.
   const CachedBlock* block(int32_t id) const;
   std::span<const int32_t> tokens(int32_t id) const;  // [block_size], of a block in the index
   /// Throws std::logic_error unless the chains name just the blocks that are in the index.

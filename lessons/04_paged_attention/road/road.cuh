@@ -1,6 +1,7 @@
 #pragma once
 
-// What the steps share: where a row is, eight elements at a time, and what a partition leaves.
+// Shared by the steps: where a row is, loads of eight elements, and the partial result of a
+// partition.
 
 #include <cuda_bf16.h>
 
@@ -25,7 +26,7 @@ inline constexpr int kTeams = kThreads / kTeamLanes;
 /// Rows that a team asks for before it uses the first of them.
 inline constexpr int kBatch = 4;
 
-/// Throws std::invalid_argument for what the steps do not do.
+/// Throws std::invalid_argument for a pass that the steps do not serve.
 inline void check_decode(const PagedAttentionArgs& args) {
   check_block_size(args.cache.block_size);
   if (args.max_rows_per_seq > 1 || args.cache.head_dim != kHeadDim ||
@@ -61,7 +62,7 @@ struct Rows {
   }
 };
 
-/// Where a query head is in q and out, [num_seqs, num_heads, kHeadDim].
+/// The first element of a query head in q and out, [num_seqs, num_heads, kHeadDim].
 __device__ inline int64_t head_element(const PagedAttentionArgs& args, int seq, int head) {
   return (int64_t{args.first_row[seq]} * args.num_heads + head) * kHeadDim;
 }
@@ -139,7 +140,7 @@ __device__ inline float cta_sum(float x) {
   return sum;
 }
 
-/// What a CTA leaves of one query head and one partition of its keys.
+/// A CTA's partial result for one query head and one partition of its keys.
 struct Partial {
   float acc[kHeadDim];
   float m, l;

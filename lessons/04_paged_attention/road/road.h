@@ -20,14 +20,14 @@ void grouped_heads(const PagedAttentionArgs& args, const kv::Stream& stream);
 void tensor_cores(const PagedAttentionArgs& args, const kv::Stream& stream);
 void copies_ahead(const PagedAttentionArgs& args, const kv::Stream& stream);
 
-/// Workspace of steps 3 to 6: what their CTAs leave for the merge.
+/// Bytes of workspace of steps 3 to 6: the partial results of their CTAs.
 size_t partials_bytes(const PagedAttentionArgs& args);
 
 struct Step {
   const char* idea;
   void (*attend)(const PagedAttentionArgs&, const kv::Stream&);
   size_t (*workspace_bytes)(const PagedAttentionArgs&);  // null: none
-  int longest = 0;                                       // context that it can do; 0: any
+  int longest = 0;                                       // longest context that it serves; 0: any
 };
 
 inline constexpr std::array<Step, 7> kSteps = {{

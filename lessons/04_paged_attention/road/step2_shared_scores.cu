@@ -5,8 +5,8 @@
 // keys are scored at a time, by eight teams; softmax is a pass of its own over the scores; then the
 // teams share the rows of V among them, and add up what they have.
 //
-// Must be read: K and V once, 2 x 256 bytes for each token and KV head. Is asked for: as often as
-// there are query heads for a KV head; the L2 cache answers where two CTAs are near in time.
+// Must be read: K and V once, 2 x 256 bytes for each token and KV head. They are requested once for
+// each query head of a KV head; the L2 cache answers where two CTAs are near in time.
 //
 // The limit: shared memory bounds the context, and one long sequence is 16 CTAs on a chip of 132
 // SMs. The three passes wait for each other: while the softmax runs, nothing is being loaded.
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) shared_scores_kernel(PagedAttentionA
 #pragma unroll
     for (int i = 0; i < 8; ++i) acc[i] = fmaf(p, v[i], acc[i]);
   });
-  __syncthreads();  // all have read their scores
+  __syncthreads();  // all threads have read their scores
 #pragma unroll
   for (int i = 0; i < 8; ++i) scores[team * kHeadDim + 8 * lane + i] = acc[i];
   __syncthreads();

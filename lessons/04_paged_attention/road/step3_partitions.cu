@@ -1,9 +1,9 @@
 // Step 3: the keys of a sequence are cut into partitions, a CTA for each; a second, small kernel
-// merges what they leave. (The shape of vLLM's second paged kernel, v2: split-KV.)
+// merges their partial results. (The shape of vLLM's second paged kernel, v2: split-KV.)
 //
 // The idea: m, l and acc of a part of the keys can be merged with those of another (the README's
-// online softmax). So one long sequence becomes as many CTAs as fill the chip, and the context is
-// no longer bounded by shared memory.
+// online softmax). So one long sequence becomes enough CTAs to fill the chip, and the context is no
+// longer bounded by shared memory.
 //
 // Must be read: K and V once, and 520 bytes are written and read again for each query head and
 // partition: 0.8 % more at 256 tokens a partition if no heads share K and V.
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < 8; ++i) acc[i] = fmaf(p, v[i], acc[i]);
   });
-  __syncthreads();  // all have read their scores
+  __syncthreads();  // all threads have read their scores
 #pragma unroll
   for (int i = 0; i < 8; ++i) shared[team * kHeadDim + 8 * lane + i] = acc[i];
   __syncthreads();

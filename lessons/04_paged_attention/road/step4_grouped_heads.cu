@@ -4,12 +4,12 @@
 // The idea: two, four or eight query heads have the same keys and values. A row that is in a lane's
 // registers for one of them costs the others no load, only products.
 //
-// Must be read: K and V once, 2 x 256 bytes for each token and KV head; and now no more is asked
-// for. Partitions as in step 3.
+// Must be read: K and V once, 2 x 256 bytes for each token and KV head; and now each row is
+// requested only once. Partitions as in step 3.
 //
-// The limit: with two heads, loads in flight, as before. With eight heads the arithmetic: eight
-// products for each loaded element, and a sum over 16 lanes for each head and key (four
-// shuffles, as slow as loads from shared memory).
+// The limit: with two heads it is the loads in flight, as before. With eight heads it is the
+// arithmetic: eight products for each loaded element, and a sum over 16 lanes for each head and key
+// (four shuffles, as slow as loads from shared memory).
 //
 //   thread   team threadIdx.x / 16, and in it lane threadIdx.x % 16: elements 8 lane .. 8 lane + 7
 //            of a key and of all heads' q and acc
@@ -28,7 +28,7 @@ __device__ float warp_max(float x) {
   return x;
 }
 
-/// One head's scores become exp(score - m), by one warp.
+/// Turns one head's scores into exp(score - m), and stores m and l. Called by one warp.
 __device__ void softmax(float* scores, int len, Partial& partial) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float m = -INFINITY;
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int i = 0; i < 8; ++i) acc[h][i] = fmaf(p, v[i], acc[h][i]);
     }
   });
-  __syncthreads();  // all have read the scores
+  __syncthreads();  // all threads have read the scores
 #pragma unroll
   for (int h = 0; h < kGroup; ++h) {
 #pragma unroll

@@ -25,7 +25,7 @@ inline constexpr int kTileTokens = 16;
 inline constexpr int kPieces = 16;  // of 16 bytes, in each lane
 
 /// Calls take(i, address) for a lane's pieces of the tile: K's 4 j' + j at token g + 8 j', then V's
-/// 8 + 4 h + r. Tokens past `last` are `last` once more.
+/// 8 + 4 h + r. A token past `last` gets the address of `last`.
 template <class Take>
 __device__ inline void for_each_piece(const Rows& rows, int first, int last, const Take& take) {
   const int g = static_cast<int>(threadIdx.x) % 32 / 4;
@@ -54,14 +54,14 @@ __device__ inline uint32_t pack(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-/// What the warps of a CTA know of their tokens, when they come together.
+/// The states of a CTA's warps, in shared memory, for the merge.
 struct CtaStates {
   float m[kWarps][kMaxGroup];
   float l[kWarps][kMaxGroup];
   float acc[kWarps][kMaxGroup][kHeadDim];
 };
 
-/// What a warp knows of the tokens so far. Lane 4 g + t: of head g.
+/// A warp's online softmax over its tokens so far. Lane 4 g + t has a part of head g.
 struct WarpState {
   uint4 q[4];               // elements 32 j + 8 t .. of head g; zero if there is no such head
   float m = -INFINITY;      // the same in the four lanes of a head
@@ -80,7 +80,7 @@ struct WarpState {
     }
   }
 
-  /// The tile's first `visible` tokens (at least one).
+  /// Adds the tile's first `visible` tokens (at least one).
   __device__ void attend(const uint4 (&x)[kPieces], int visible) {
     const int t = static_cast<int>(threadIdx.x) % 4;
     float s[2][4] = {};  // [i]: tokens 8 i + 2 t and 8 i + 2 t + 1
@@ -103,7 +103,7 @@ struct WarpState {
     }
     largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
-    const float shrink = __expf(m - largest);  // of what came before
+    const float shrink = __expf(m - largest);  // of the sums so far
     m = largest;
     l *= shrink;
 #pragma unroll

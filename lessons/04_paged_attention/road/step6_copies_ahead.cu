@@ -9,7 +9,7 @@
 // Must be read: K and V once. Partitions as in step 3.
 //
 // The limit: memory, if enough is in flight on the whole chip (Little's law: 2.8 MB; here 128 KB on
-// each SM of an H200). What is left are the ends of partitions, where a ring runs empty, and the
+// each SM of an H200). What remains is the ends of partitions, where a ring runs empty, and the
 // start of the second kernel.
 //
 //   CTA      one KV head of one sequence, one partition
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   const int group = args.num_heads / args.cache.num_kv_heads;
   const Rows rows(args, seq, kv_head);
 
-  /// Of this warp's tile number i: its first token, and its place in the ring for this lane.
+  /// The first token of this warp's tile i, and this lane's place for it in the ring.
   const auto first_token = [&](int i) { return begin + (warp + kWarps * i) * kTileTokens; };
   const auto place = [&](int i) {
     return ring + (warp * kSlots + i % kSlots) * kPieces * 32 + lane;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
         kv::copy_16(to + piece * 32, from, true);
       });
     }
-    kv::commit_copies();  // also when empty: the count of groups is what the wait goes by
+    kv::commit_copies();  // also when empty, because the wait counts groups
   };
   for (int i = 0; i < kSlots - 1; ++i) start_copies(i);
 
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int piece = 0; piece < kPieces; ++piece) x[piece] = place(i)[piece * 32];
     state.attend(x, end - first_token(i));
   }
-  __syncthreads();  // all have read what was in the ring
+  __syncthreads();  // all threads have read the ring
   auto& states = *reinterpret_cast<CtaStates*>(ring);
   state.store(states);
   __syncthreads();
