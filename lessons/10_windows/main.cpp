@@ -1,6 +1,7 @@
-// The program of lesson 10: text of a model in which layers forget. It shows the groups of layers,
-// the tables of the first sequence at its end, and the memory held against that of a cache that
-// keeps everything, at equal bits. --held: a sequence of Gemma 3 at many lengths, without a model.
+// The program of lesson 10: text of a model in which layers forget. It shows the groups of layers
+// and the tables of the first sequence at its end. It compares the memory held with that of a cache
+// that keeps everything, at equal bits. --held: a sequence of Gemma 3 at many lengths, without a
+// model.
 
 #include <fmt/format.h>
 

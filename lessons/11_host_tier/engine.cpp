@@ -12,7 +12,7 @@ template class lesson08::SchedulerOf<lesson11::HostTierManager>;
 namespace lesson11 {
 namespace {
 
-/// Fewer rows say little of what a prompt's tokens take: a pass reads all weights for them.
+/// The smallest pass that is measured: with fewer rows, reading the weights takes most of the time.
 constexpr int kRowsToMeasure = 32;
 
 }  // namespace
@@ -80,7 +80,7 @@ void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOpt
 bool Server::abort(int64_t id) {
   streams_.erase(id);
   const bool was_there = scheduler_.finish(id);
-  if (idle()) manager_.finish_loads();  // of a request that was to begin with them
+  if (idle()) manager_.finish_loads();  // that the request was waiting for
   return was_there;
 }
 

@@ -21,9 +21,9 @@ enum class LoadPolicy {
 };
 
 struct HostTierOptions {
-  int host_blocks = 0;  // 0: see default_host_blocks()
+  int host_blocks = 0;  // 0 means default_host_blocks()
   LoadPolicy policy = LoadPolicy::kQuicker;
-  /// The next victims of the device have copies in the host: this number of them.
+  /// Number of the device's next victims that get copies in the host.
   int offload_ahead = 64;
   /// Requests that must have found a block before it is worth a copy. (vLLM's store_threshold.)
   int min_hits_to_offload = 0;
@@ -38,11 +38,11 @@ bool is_worth_loading(LoadPolicy policy, const Rates& rates, int block_size);
 
 using Scheduler = lesson08::SchedulerOf<HostTierManager>;
 
-/// Blocks of the host that waiting requests could begin with begin to come back: in the order in
-/// which the requests wait, as far as there is room for them.
+/// Starts to load the blocks of the host that waiting requests could begin with, as far as there is
+/// room. The first request in the queue comes first.
 void load_waiting(const Scheduler& scheduler, HostTierManager& manager);
 
-/// Memory for the host's pool of a server with `options`; null if options.num_blocks is not known.
+/// Memory for the host's pool of a server with `options`; null if options.num_blocks is 0.
 std::shared_ptr<const HostBlocks> make_host_blocks(const kv::Model& model,
                                                    const PagedOptions& options,
                                                    const HostTierOptions& tier);

@@ -15,7 +15,7 @@ namespace {
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 
-/// The content of a block, as another pool is told of it.
+/// The key of a block's content, for another pool.
 BlockKey key_of(const BlockPool& pool, const CachedBlock& block) {
   return {.hash = block.hash,
           .parent = block.parent,
@@ -163,7 +163,7 @@ HostTierManager::Victims HostTierManager::split(std::span<const KvBlock* const> 
   return victims;
 }
 
-/// The block of the host becomes the last one to be overwritten.
+/// Makes the block of the host the last one to be overwritten.
 void HostTierManager::use(int32_t host_id) {
   host_.touch({&host_id, 1});
   host_.free_blocks({&host_id, 1});
@@ -185,7 +185,7 @@ void HostTierManager::offload(int num_ahead, int min_hits) {
   if (moves.empty()) return;
   std::vector<int32_t> ids(moves.size());
   const Job job = transfers_.start(Way::kOffload, moves);
-  // Nothing from here on allocates, nor can fail.
+  // From here on nothing allocates, and nothing can fail.
   metrics_.num_offloaded += std::ssize(moves);
   host_.get_new_blocks(ids);  // the targets of the moves
   for (size_t i = 0; i < ids.size(); ++i) {

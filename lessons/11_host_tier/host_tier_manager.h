@@ -60,10 +60,10 @@ struct TierMetrics {
 };
 
 /// Lesson 06's manager over the device's pool, and beside it the host's pool and the copies between
-/// the two. It is what lesson 08's scheduler asks (KvManager), and three functions for a step:
-/// complete(), load() and offload(). No request holds a block of the host: they are all in its free
-/// queue, in the order in which they will be overwritten. What a block of the host will hold when
-/// the jobs in flight are complete can be found at once, because jobs run in their order.
+/// the two. It meets lesson 08's concept KvManager, and has three functions for a step: complete(),
+/// load() and offload(). No request holds a block of the host: they are all in its free queue, in
+/// the order in which they will be overwritten. A block of the host can be found by its new content
+/// as soon as the copy is started, because jobs run in their order.
 class HostTierManager {
  public:
   /// Borrows all three. The host's pool may hold blocks already. Throws std::invalid_argument if
@@ -82,7 +82,7 @@ class HostTierManager {
   int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const {
     return manager_.num_blocks_to_allocate(computed, num_new_tokens);
   }
-  /// Empty, too, as long as blocks of the request are being loaded.
+  /// As in lesson 06. Also empty while blocks of the request are being loaded.
   std::optional<std::span<const int32_t>> allocate_slots(
       int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone);
   void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
@@ -99,20 +99,20 @@ class HostTierManager {
   /// Empties both pools.
   bool reset_prefix_cache();
 
-  /// The run of blocks in the host that follows on those that the device has. The last token's
-  /// block is never among them.
+  /// The run of blocks in the host that continues `computed`, the blocks that the device has. The
+  /// last token's block is never among them.
   std::vector<int32_t> find_in_host(std::span<const int32_t> tokens, const BlockHashes& hashes,
                                     const ComputedBlocks& computed) const;
-  /// A waiting request is about to take some of the `room` free blocks: as many as all of its
-  /// tokens need. Returns false if they are fewer, and changes nothing else then. Blocks of it that
-  /// only the host has, the next ones after those that the device has, begin to come back. They can
-  /// be found when complete() says so, and allocate_slots() refuses the request until then.
+  /// Subtracts the blocks that all tokens of a waiting request need from `room`, the number of free
+  /// blocks. Returns false if that is below 0; then nothing else changes. Otherwise starts to load
+  /// the request's blocks that only the host has, those right after the device's. complete() makes
+  /// them findable on the device, and allocate_slots() refuses the request until then.
   bool load(int64_t id, std::span<const int32_t> tokens, BlockHashes hashes, int64_t& room);
   bool is_loading(int64_t id) const { return loading_.contains(id); }
-  /// Of the device's next `num_ahead` victims those that are cached, were found by at least
-  /// `min_hits` requests and have no copy in the host are copied there, as far as it has room.
+  /// Copies victims to the host, as far as it has room: those of the device's next `num_ahead` that
+  /// are cached, were found by at least `min_hits` requests and have no copy there.
   void offload(int num_ahead, int min_hits = 0);
-  /// Loads whose copies are complete: their blocks can be found on the device.
+  /// Ends the loads whose copies are complete: their blocks can be found on the device now.
   void complete();
   /// Returns when the first load in flight is complete; at once if there is none.
   void wait_for_load();
@@ -159,7 +159,7 @@ class HostTierManager {
   std::map<int64_t, Waiting> loading_;  // by request
   std::vector<Job> last_job_;           // [device ids] that offloads the block
   std::vector<bool> was_loaded_;        // [device ids] and not yet found by a request
-  Job done_ = 0;                        // as complete() knows
+  Job done_ = 0;                        // the last job that complete() has seen
   Job write_job_ = 0;                   // see take_write_job()
   TierMetrics metrics_;
 };

@@ -1,7 +1,7 @@
 // The CUDA twin of swap_blocks. Every byte of a block crosses the bus once: 1.75 MiB of 16 tokens
 // of Qwen3-0.6B, that is 33 us at the 55 GB/s that PCIe 5.0 gives. In the device's cache such a
-// block lies in 56 places, K and V of 28 layers, so what counts is that it is one launch and not 56
-// copies. And that it is a small one: more CTAs than the bus needs only keep the passes waiting.
+// block lies in 56 places, K and V of 28 layers: one launch takes the place of 56 copies. It is a
+// small launch: more CTAs than the bus needs only keep the passes waiting.
 
 #include "swap_blocks.h"
 

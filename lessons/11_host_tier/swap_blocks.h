@@ -12,11 +12,11 @@
 namespace lesson11 {
 
 struct SwapBlocksArgs {
-  PagedKvCache* cache = nullptr;     // whose blocks are the device's
+  PagedKvCache* cache = nullptr;     // the device's blocks
   const HostBlocks* host = nullptr;  // the host's blocks
   Way way = Way::kOffload;
   std::span<const BlockMove> moves;  // on the host; may be reused as soon as the call returns
-  int max_ctas = 0;                  // CUDA: so many CTAs copy; 0: as few as keep the bus busy
+  int max_ctas = 0;                  // CUDA: CTAs that copy; 0 means as few as keep the bus busy
 };
 
 /// Throws std::out_of_range for an id outside the cache or the host's blocks, and

@@ -69,7 +69,7 @@ class Reader {
 
 int64_t whole_pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-/// Everything after the two checksums; false for what no writer writes.
+/// Decodes everything after the two checksums. Returns false for bytes that no writer writes.
 bool decode_key(Reader in, int block_size, RecordKey& key) {
   key.age = in.number();
   key.hash = in.number();
@@ -237,8 +237,8 @@ void BlockFile::open_or_make(const std::filesystem::path& path) {
   } else if (const std::string fault = fault_of_file_header(start, shape_); !fault.empty()) {
     kv::user_error("{}: {}; remove it, or give another path", path.string(), fault);
   }
-  // Prefixes are numbered from those that are found now. Without this a power cut could bring back
-  // what was there before, with numbers that other prefixes have got since.
+  // Prefixes are numbered from those that are found now. Without this sync a power cut could bring
+  // back older records, whose numbers other prefixes have got since.
   if (!file_.sync()) fail("syncing");
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Blocks in a file that survives a restart, also one in the middle of a write. What stands where in
-// it, all numbers little endian:
+// Blocks in a file that survives a restart, also one in the middle of a write. The layout, all
+// numbers little endian:
 //
 // clang-format off
 //   0             file header, one page:
@@ -28,8 +28,8 @@
 //         24 each kind, offset and length of an extra key, then its value: one key after the other
 // clang-format on
 //
-// A file that was cut off, or one with holes, is a file of fewer records. Nothing makes a file
-// shorter but clear().
+// A file that was cut off, or one with holes, is a file of fewer records. Only clear() makes a file
+// shorter.
 
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +49,7 @@ using lesson06::ExtraKey;
 using lesson06::ExtraKeys;
 using lesson06::PrefixId;
 
-/// What the bytes of a file mean. A file of another shape is refused.
+/// The meaning of a file's bytes. A file of another shape is refused.
 struct FileShape {
   /// Stands for all that K and V depend on besides the tokens: the model's weights and config, the
   /// device and its arithmetic. See fingerprint_of().
@@ -59,7 +59,7 @@ struct FileShape {
   friend bool operator==(const FileShape&, const FileShape&) = default;
 };
 
-/// What a record says of its block.
+/// A record's description of its block.
 struct RecordKey {
   uint64_t hash = 0;
   std::optional<PrefixId> parent;
@@ -77,7 +77,7 @@ struct RecordKey {
   }
 };
 
-/// A record's header with the checksum of what follows it.
+/// A record's header, with the checksum of the record's content.
 struct RecordHeader {
   RecordKey key;
   uint64_t content_checksum = 0;
@@ -85,7 +85,7 @@ struct RecordHeader {
 
 constexpr int64_t kPage = 4096;
 
-/// Where things are in a file of this shape.
+/// Offsets and sizes in a file of this shape.
 struct FileLayout {
   /// Throws std::invalid_argument for a shape that no file has.
   explicit FileLayout(const FileShape& shape);
@@ -103,20 +103,20 @@ struct FileLayout {
 };
 
 std::vector<std::byte> encode_file_header(const FileShape& shape);  // [kPage]
-/// What is wrong with these first bytes of a file, and with what they say, in words; empty:
-/// nothing.
+/// Describes the fault in the first bytes of a file; empty if there is none.
 std::string fault_of_file_header(std::span<const std::byte> bytes, const FileShape& wanted);
-/// These are all bytes of a file whose maker ended too early: it holds nothing yet.
+/// Returns whether these are all bytes of a file whose maker ended too early: such a file holds
+/// nothing yet.
 bool is_half_made(std::span<const std::byte> bytes);
 
-/// No value: the extra keys find no room.
+/// Empty if the extra keys find no room.
 std::optional<std::vector<std::byte>> encode_record_header(const RecordHeader& header,
                                                            int64_t header_bytes);
-/// No value: there is none, or not all of it is as it was written. Any bytes may be given.
+/// Empty if there is no header, or if it is damaged. Any bytes may be given.
 std::optional<RecordHeader> decode_record_header(std::span<const std::byte> bytes, int block_size);
 
-/// Records 1, 2, ... of one block each, at fixed places. (Block 0 is lesson 07's null block, and
-/// has no record.) A record is overwritten in place. If any of it is torn, cut off or flipped, its
+/// Records 1, 2, ... of one block each, at fixed places. Block 0 is lesson 07's null block, and has
+/// no record. A record is overwritten in place. If any of it is torn, cut off or flipped, its
 /// checksums tell: the block is lost, and the other records are not.
 class BlockFile {
  public:
@@ -136,11 +136,11 @@ class BlockFile {
   /// Returns the checksum of the content if the record holds this block and nothing is damaged.
   /// Otherwise `content` may hold anything.
   std::optional<uint64_t> read(int32_t record, const BlockKey& key, std::span<std::byte> content);
-  /// The record holds nothing. Returns false if the file cannot be changed.
+  /// Empties the record. Returns false if the file cannot be changed.
   bool erase(int32_t record);
   /// Erases all records. Throws UserError if the file cannot be changed.
   void clear();
-  /// Returns true when all that was written is on the disk.
+  /// Waits until all that was written is on the disk; returns false if that fails.
   bool sync() { return file_.sync(); }
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// The checksum of a block, all layers, K and V: where the block is computed, and wherever it is
-// later. Changing any one word of eight bytes changes the checksum; a change of more words is
-// missed once in 2^64.
+// The checksum of a block, all layers, K and V. It is taken where the block is computed, and again
+// wherever it is copied. Changing any one word of eight bytes changes the checksum; a change of
+// more words is missed once in 2^64.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ using lesson11::BlockMove;
 using lesson11::HostBlocks;
 using lesson11::PagedKvCache;
 
-/// What word `index` of a block adds to its checksum. The checksum is the sum of these modulo 2^64,
-/// so the words may be added in any order, by any number of threads.
+/// The number that word `index` of a block adds to its checksum. The checksum is the sum of these
+/// numbers modulo 2^64, so the words may be added in any order, by any number of threads.
 KV_HOST_DEVICE inline uint64_t mixed(uint64_t word, uint64_t index) {
   uint64_t z = word ^ (index + 1) * 0x9E3779B97F4A7C15;  // the same word elsewhere adds another
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;                // each step can be undone (splitmix64), so
@@ -28,8 +28,8 @@ KV_HOST_DEVICE inline uint64_t mixed(uint64_t word, uint64_t index) {
   return z ^ z >> 31;
 }
 
-/// Of the bytes of a block as they lie in the host's memory and in a record: layer 0's K, its V,
-/// layer 1's K, and so on. Throws std::invalid_argument unless they are whole words.
+/// The checksum of a block's bytes as they lie in the host's memory and in a record: layer 0's K,
+/// its V, layer 1's K, and so on. Throws std::invalid_argument unless they are whole words.
 uint64_t checksum_of(std::span<const std::byte> block);
 
 struct ChecksumBlocksArgs {
@@ -40,12 +40,11 @@ struct ChecksumBlocksArgs {
   uint64_t* checksums = nullptr;  // [host ids] the checksum of block `device` goes to place `host`
 };
 
-/// Throws std::out_of_range for a block that the cache has not, and std::invalid_argument if K or V
-/// of a block in a layer is not whole words.
+/// Throws std::out_of_range for a block that the cache does not have. Throws std::invalid_argument
+/// if K or V of a block in a layer is not whole words.
 void check_blocks(const ChecksumBlocksArgs& args);
 
-/// Both call check_blocks() first, and give the checksum_of() the block's bytes in the host's
-/// order.
+/// Both call check_blocks() first, and give checksum_of() of the block's bytes in the host's order.
 void checksum_blocks_cpu(const ChecksumBlocksArgs& args);
 void checksum_blocks_cuda(const ChecksumBlocksArgs& args, const kv::Stream& stream);
 inline void checksum_blocks(const ChecksumBlocksArgs& args, const kv::Stream& stream) {

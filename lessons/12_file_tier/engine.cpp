@@ -12,7 +12,7 @@
 namespace lesson12 {
 namespace {
 
-/// Fewer rows say little of what a prompt's tokens take: a pass reads all weights for them.
+/// The smallest pass that is measured: with fewer rows, reading the weights takes most of the time.
 constexpr int kRowsToMeasure = 32;
 
 int64_t bytes_per_block(const kv::Model& model, const PagedOptions& options) {
@@ -70,8 +70,8 @@ void Tiers::complete() {
   if (saver_) saver_->complete(swapper_.completed());
 }
 
-/// The place where a block was changed: in the host's memory, or on its way to the device. Such a
-/// block is lost; if it is needed, it is computed.
+/// Evicts the blocks that verify() returns, and counts each by its place: in the host's memory, or
+/// on its way to the device. If such a block is needed, it is computed.
 void Tiers::drop_damaged() {
   for (const BlockMove& move : swapper_.verify()) {
     const bool in_host = checksum_of(memory_.block(move.host)) != swapper_.checksums()[move.host];
@@ -145,7 +145,7 @@ void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOpt
 bool Server::abort(int64_t id) {
   streams_.erase(id);
   const bool was_there = scheduler_.finish(id);
-  if (idle()) tiers_.manager().finish_loads();  // of a request that was to begin with them
+  if (idle()) tiers_.manager().finish_loads();  // that the request was waiting for
   return was_there;
 }
 

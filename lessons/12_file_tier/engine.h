@@ -29,8 +29,8 @@ struct FileTierOptions {
 class Tiers {
  public:
   /// Borrows all four; `file` may be null. The pools have the blocks of the cache and of the
-  /// memory, and what the file holds can be found. Throws UserError for a file that cannot be
-  /// changed.
+  /// memory; blocks of the file can be found in the host's pool. Throws UserError for a file that
+  /// cannot be changed.
   Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file, const kv::Stream& passes,
         const ServeOptions& serve = {}, FileTier::Run run = FileTier::Run::kThread);
 
@@ -39,11 +39,11 @@ class Tiers {
   void complete();
   /// Lesson 11's offload(), with a place in the file for what is copied.
   void offload(int num_ahead, int min_hits);
-  /// Afterwards no copy is in flight, and what has arrived in the host is in the file.
+  /// Waits until no copy is in flight, and the file has the blocks that have arrived in the host.
   void settle();
-  /// Everything that the device has is in the host and in the file, as far as there is room.
+  /// Brings all cached blocks of the device to the host and to the file, as far as there is room.
   void flush(int min_hits);
-  /// Forgets all records of the file. Follows settle().
+  /// Erases all records of the file. settle() comes first.
   void forget_file();
 
   HostTierManager& manager() { return manager_; }

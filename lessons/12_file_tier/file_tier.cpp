@@ -67,7 +67,7 @@ void FileTier::restore() {
 
 bool FileTier::restore_record(int32_t record) {
   const BlockKey key = file_.found()[static_cast<size_t>(record)]->key();
-  if (pool_.index().find(key) != nullptr) return false;  // one of its own content is there
+  if (pool_.index().find(key) != nullptr) return false;  // a record with this content is there
   const auto checksum = file_.read(record, key, host_.block(record));
   if (!checksum) {
     ++metrics_.num_damaged_in_file;
@@ -104,7 +104,7 @@ void FileTier::save(Job job) {
                              .tokens = {tokens.begin(), tokens.end()},
                              .extra_keys = block->extra_keys}});
   }
-  // Nothing from here on allocates, nor can fail.
+  // From here on nothing allocates, and nothing can fail.
   for (const Save& save : saves) pool_.touch({&save.id, 1});
   num_unsaved_ += static_cast<int>(saves.size());
   arriving_.splice(arriving_.end(), saves);
@@ -166,7 +166,7 @@ void FileTier::run() {
   }
 }
 
-/// Whatever fails, memory for the header too, costs this block its place in the file and no more.
+/// Any failure, also of memory for the header, costs this block its place in the file and no more.
 FileTier::Outcome FileTier::write(const Save& save) noexcept {
   try {
     const auto content = std::as_const(host_).block(save.id);

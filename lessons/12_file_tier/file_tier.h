@@ -1,7 +1,7 @@
 #pragma once
 
-// The host's pool in a file: block i of the host is record i. What is offloaded is written by a
-// thread, and the next start begins with what it finds there.
+// The host's pool in a file: block i of the host is record i. A thread writes the blocks that are
+// offloaded, and the next start begins with the blocks that it finds there.
 
 #include <condition_variable>
 #include <list>
@@ -23,7 +23,7 @@ using lesson11::Job;
 /// Counts of blocks since the start.
 struct FileMetrics {
   int64_t num_restored = 0;         // read from the file by this start
-  int64_t num_damaged_in_file = 0;  // found by this start, and not as they were written
+  int64_t num_damaged_in_file = 0;  // found damaged by this start
   int64_t num_saved = 0;
   int64_t num_not_saved = 0;          // the file could not be written: the disk is full, say
   int64_t num_damaged_to_host = 0;    // changed on their way from the device to the host
@@ -44,20 +44,21 @@ class FileTier {
   /// file that cannot be changed.
   FileTier(BlockFile& file, const HostBlocks& host, BlockPool& pool, uint64_t* checksums,
            FileMetrics& metrics, Run run = Run::kThread);
-  /// Writes what has arrived in the host.
+  /// Writes the blocks that have arrived in the host.
   ~FileTier();
   FileTier(const FileTier&) = delete;
   FileTier& operator=(const FileTier&) = delete;
 
-  /// `job` copies all blocks that the host's pool got since the last call. They are not overwritten
-  /// until they are in the file.
+  /// Notes that `job` copies all blocks that the host's pool got since the last call. They are not
+  /// overwritten until they are in the file.
   void save(Job job);
-  /// All jobs up to `done` are complete: their blocks can be written. Takes note of those that are.
+  /// Passes on the blocks of all jobs up to `done`, which are complete, to be written. Takes note
+  /// of the blocks that are written.
   void complete(Job done);
   /// Returns when all blocks that complete() knows of are in the file, and on the disk.
   void finish();
-  /// Forgets all records, also over a restart. Follows finish(). Throws UserError if the file
-  /// cannot be changed.
+  /// Erases all records, so that a restart finds none. finish() comes first. Throws UserError if
+  /// the file cannot be changed.
   void forget_all() { file_.clear(); }
 
   int num_unsaved() const { return num_unsaved_; }

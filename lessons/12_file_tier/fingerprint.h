@@ -1,6 +1,6 @@
 #pragma once
 
-// Which model on which device computed K and V.
+// The identity of the model and of the device that compute K and V.
 
 #include <cstdint>
 

@@ -41,7 +41,7 @@ struct Start {
   uint64_t digest = 0;
 };
 
-/// A server that starts, serves the texts, and ends: what it has is in the file then.
+/// Runs a server that starts, serves the texts, and ends: its blocks are in the file then.
 Start serve(FileTierEngine& engine, const std::vector<kv::Request>& requests) {
   const auto begin = std::chrono::steady_clock::now();
   Start start;

@@ -19,7 +19,7 @@ using lesson11::Way;
 constexpr int kRounds = 5;
 constexpr int kBlockSize = 16;
 
-/// Seconds of one pass over so many tokens of a prompt, after `before` that are cached.
+/// Seconds of one pass over `tokens` tokens of a prompt, after `before` tokens that are cached.
 double compute_seconds(kv::Model& model, int before, int tokens) {
   lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 1 << 20}};
   serve.choose_on_device = true;

@@ -7,8 +7,8 @@
 
 namespace bench {
 
-/// Tokens of a prompt, found in the host's memory: the time to load their blocks, and
-/// the time to compute them in one pass, after no tokens and after `longest`.
+/// For tokens of a prompt that are found in the host's memory, measures the time to load their
+/// blocks. Also measures the time to compute them in one pass, after no tokens and after `longest`.
 nlohmann::json measure_crossing(const kv::Console& console, const kv::BenchOptions& options);
 
 }  // namespace bench

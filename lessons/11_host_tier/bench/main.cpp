@@ -1,5 +1,5 @@
-// How fast blocks are offloaded and loaded, what that costs a pass beside it, and from how many
-// tokens on it is quicker to load them than to compute them.
+// The speed of offloads and loads, their cost for a pass beside them, and the number of tokens from
+// which loading is quicker than computing.
 //
 //   lesson11_bench [--model DIR] [--device NAME] [--longest N] [--seed N] [--json FILE]
 

@@ -35,7 +35,7 @@ constexpr int kBlockSize = 16;
 
 std::string name_of(Way way) { return way == Way::kOffload ? "down" : "up"; }
 
-/// Pools of so many blocks, moves between places of no order, and memory in one piece.
+/// Pools of num_blocks blocks, moves between places in no order, and memory in one piece.
 struct Pools {
   Pools(kv::Device device, int num_blocks, uint64_t seed)
       : stream(device),
@@ -124,7 +124,7 @@ nlohmann::json measure_sizes(const kv::Console& console, Pools& pools,
 
 #if KV_HAVE_CUDA
 
-/// What a model does in a pass: reads its weights (decodes), or multiplies (a prompt).
+/// The work of a model's pass: it reads its weights (decodes), or multiplies (a prompt).
 class Passes {
  public:
   Passes() : stream_(kv::Device::kCuda), x_(kv::Device::kCuda, 2 * kRows * kDepth) {
@@ -165,7 +165,7 @@ class Passes {
 
 struct Beside {
   double rate = 0;    // GB per second of the copies, meanwhile
-  double slower = 0;  // the pass: 0.1 is a tenth
+  double slower = 0;  // the pass; 0.1 means 10% slower
 };
 
 /// A thread copies again and again, while this one measures the pass.

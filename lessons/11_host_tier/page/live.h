@@ -1,6 +1,7 @@
 #pragma once
 
-// The engine of this lesson, watched; and what the page's own pools are made of.
+// This lesson's engine, watched by the page, and the settings and the memory of the page's own
+// pools.
 
 #include <cstdint>
 #include <string>
@@ -40,8 +41,8 @@ class LiveTier : public lesson08::LiveServer<HostTierEngine> {
   const HostTierEngine& tiered() const { return engine<HostTierEngine>(); }
 };
 
-/// What the blocks of the page's own pools hold: the tokens that K and V are of. Copies take their
-/// time.
+/// The contents of the blocks of the page's own pools: tokens in place of their K and V. Copies are
+/// made when they are told to.
 class PageMemory {
  public:
   PageMemory(int device_blocks, int host_blocks);

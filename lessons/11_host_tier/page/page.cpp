@@ -27,7 +27,7 @@ HostTierPage::HostTierPage(const viz::PageContext& context)
   reset();
 }
 
-/// What is refused while the engine runs.
+/// Commands that are refused while the engine runs.
 std::vector<viz::Verb> HostTierPage::requests() {
   return {
       {"submit",
@@ -44,7 +44,7 @@ std::vector<viz::Verb> HostTierPage::requests() {
        [this](auto& w) { return live(w[0].text, w[1].number); }}};
 }
 
-/// But for the first two, each of these begins anew.
+/// Commands that change a setting. All but the first two begin anew.
 std::vector<viz::Verb> HostTierPage::settings() {
   return {{"copies",
            {viz::number("BLOCKS", 1, 64)},
@@ -167,7 +167,7 @@ void HostTierPage::draw(viz::Ui& ui) {
         {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}, {"stop", "Stop", "stop"}});
     return;
   }
-  std::string next = selected();  // whose request comes
+  std::string next = selected();  // the conversation whose request comes
   const Asked* asked = shown_.asked.find(next);
   if (asked == nullptr || asked->is_there()) {
     const auto idle = std::ranges::find(shown_.asked, false, &Asked::is_there);

@@ -21,8 +21,8 @@
 
 namespace lesson11 {
 
-/// A conversation: a text that grows. Whenever a request of it comes, its prompt is how the text
-/// begins.
+/// A conversation: a text that grows. The prompt of each of its requests is a beginning of the
+/// text.
 struct Asked : viz::ServedRequest {
   std::vector<int32_t> text = {};        // also what is still to be generated, if that is known
   BlockHashes hashes = {};               // of the text
@@ -30,7 +30,7 @@ struct Asked : viz::ServedRequest {
   std::optional<viz::State> doing = {};  // in the last pass; kCached: it waits for its blocks
 };
 
-/// What a picture is made of, of two commands for the motion between them.
+/// The state that a picture shows. The states of two commands give the motion between them.
 struct Shown {
   viz::NamedList<Asked> asked{"conversation", 6};
   viz::ShelfBlocks shelves[2] = {};  // the device's, the host's
@@ -71,7 +71,7 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   void live_pass();
 
   // shown.cpp
-  const HostTierManager& manager() const;  // of the page, or of the engine while it runs
+  const HostTierManager& manager() const;  // of the engine during a live run, else of the page
   const Scheduler* scheduler() const;      // null: the live run has ended
   std::vector<int> found_now(std::span<const int32_t> prompt) const;
   Shown look() override;
@@ -91,8 +91,8 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   lesson08::SchedulerOutput last_;                         // the last pass
   std::map<uint64_t, std::pair<int, std::string>> names_;  // of blocks by hash: hue and name
   int64_t next_id_ = 0;
-  bool waited_ = false;  // the last pass, for a copy
-  Shown shown_;          // as it is, while a command runs
+  bool waited_ = false;  // whether the last pass waited for a copy
+  Shown shown_;          // the current state, while a command changes it
 };
 
 }  // namespace lesson11

@@ -8,7 +8,7 @@
 namespace lesson11 {
 
 // Of a live run's two rounds.
-constexpr int kPassesBetween = 2, kSecondRound = 1000;  // what is idle is skipped
+constexpr int kPassesBetween = 2, kSecondRound = 1000;  // idle passes are skipped
 
 void LiveTier::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {
   std::vector<kv::Request> requests;
@@ -52,7 +52,7 @@ std::string HostTierPage::passes(int count) {
                      kv::count_of(std::ssize(last_.chunks), "request"));
 }
 
-/// Without a model: the page knows every text.
+/// Runs a pass without a model: the page knows every text.
 void HostTierPage::run_pass() {
   if (is_worth_loading(settings_.policy, settings_.rates(), kBlockSize)) {
     load_waiting(*scheduler_, *manager_);
@@ -80,7 +80,7 @@ void HostTierPage::run_pass() {
   refresh();
 }
 
-/// A pass is composed.
+/// Notes a pass that is composed.
 void HostTierPage::note_pass() {
   shown_.has_passed = true;
   ++shown_.num_passes;
@@ -107,7 +107,8 @@ std::string HostTierPage::live(const std::string& prompt, int max_tokens) {
                      kv::count_of(LiveTier::kConversations, "conversation"));
 }
 
-/// The engine stands still before a pass, or has ended. Requests may have come since the last one.
+/// Notes the pass before which the engine stands still, and the requests that have come since the
+/// last one.
 void HostTierPage::live_pass() {
   if (live_.finished()) return refresh();
   last_ = live_.output();

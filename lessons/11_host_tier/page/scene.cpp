@@ -14,7 +14,7 @@ using viz::kHeading;
 using viz::Place;
 using viz::State;
 
-/// What a request does, in a word.
+/// A request's state, in words.
 std::string word_of(const Asked& asked) {
   if (asked.id < 0) return "to come";
   if (asked.ended) return "has ended";
@@ -51,7 +51,7 @@ viz::Bar blocks_of(const Asked& asked) {
   return bar;
 }
 
-/// Its name, what it does, what of its text it has, and what it has found.
+/// Draws a request: its name, its state, its tokens with K and V, and the blocks that it found.
 void draw_card(viz::Scene& scene, const Asked& asked, const Place& at, bool is_selected) {
   const bool waits = !asked.is_there() || !asked.doing || asked.doing == State::kFree;
   const bool runs = asked.doing == State::kPrompt || asked.doing == State::kDecode;
@@ -74,7 +74,7 @@ void draw_card(viz::Scene& scene, const Asked& asked, const Place& at, bool is_s
   if (room.h >= 8) viz::bar(scene, bar, room, std::ssize(bar.parts));
 }
 
-/// A row for each conversation, a column for each pass.
+/// Draws a row for each conversation and a column for each pass.
 void draw_times(viz::Scene& scene, const Shown& now, const Place& at) {
   const auto total = static_cast<size_t>(now.num_passes);
   viz::heading(scene, "times", {at.x, at.y, at.w, kHeading},

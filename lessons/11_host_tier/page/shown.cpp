@@ -39,7 +39,7 @@ const Scheduler* HostTierPage::scheduler() const {
   return live_.running() ? live_.scheduler() : scheduler_.get();
 }
 
-/// For each block that would be found now its shelf.
+/// The shelf of each block that a lookup would find now.
 std::vector<int> HostTierPage::found_now(std::span<const int32_t> prompt) const {
   BlockHashes hashes;
   const ComputedBlocks computed = manager().get_computed_blocks(prompt, hashes);
@@ -55,7 +55,7 @@ Shown HostTierPage::look() {
   return now;
 }
 
-/// Takes over how all requests and blocks are now.
+/// Copies the current state of all requests and blocks.
 void HostTierPage::refresh() {
   for (Asked& asked : shown_.asked) refresh(asked);
   const auto name_of = [&](const CachedBlock& content) { return names_.at(content.hash); };
@@ -95,7 +95,8 @@ void HostTierPage::refresh(Asked& asked) {
   }
 }
 
-/// The copies to come. The engine's run beside its passes, and the page does not see them.
+/// Notes the copies to come. The engine's copies run beside its passes, and the page does not see
+/// them.
 void HostTierPage::note_copies() {
   shown_.copies.clear();
   if (live_.running()) return;
@@ -120,7 +121,7 @@ void HostTierPage::tell(std::string reason, const std::string& about) {
   shown_.points_at = about.empty() ? "" : "request " + about;
 }
 
-/// Why the last pass was as it was, told by what it changed.
+/// Tells the reason of the last pass by what it changed.
 void HostTierPage::tell_pass(const Shown& was) {
   std::set<std::string> lost = known_blocks(was);
   for (const std::string& name : known_blocks(shown_)) lost.erase(name);
@@ -140,7 +141,8 @@ std::string HostTierPage::others_run(const Asked& asked) const {
                      names.size() == 1 ? "runs" : "run");
 }
 
-/// Of a request that begins to wait for its blocks, or waits no longer; and of a pass that waits.
+/// Tells of a request that begins to wait for its blocks, or waits no longer; and of a pass that
+/// waits.
 bool HostTierPage::tell_waiting(const Shown& was) {
   for (const Asked& asked : shown_.asked) {
     const Asked* const old = was.asked.find(asked.name);
@@ -165,7 +167,7 @@ bool HostTierPage::tell_waiting(const Shown& was) {
   return waited_;
 }
 
-/// Of blocks of the device that were evicted, or are offloaded.
+/// Tells of blocks of the device that were evicted, or are offloaded.
 bool HostTierPage::tell_blocks(const Shown& was) {
   int64_t num_gone = 0, num_kept = 0;
   const std::set<std::string> known = known_blocks(shown_);

@@ -28,7 +28,7 @@ class SteppedTransfers final : public Transfers {
     while (completed() < job) step(1);
   }
 
-  /// Copies num_blocks blocks more, or as many as wait.
+  /// Copies num_blocks blocks more, or all that wait.
   void step(int num_blocks) {
     for (; num_blocks > 0 && !queue_.empty(); --num_blocks) {
       copy_(queue_.front().way, queue_.front().move);

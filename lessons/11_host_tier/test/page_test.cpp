@@ -28,7 +28,7 @@ struct Fixture : kvtest::PageFixture {
   }
 };
 
-/// The place of the cell in which this is written: "A2" on shelf 1.
+/// The cell on a shelf in which `name` is written, for example "A2".
 const viz::Shape* cell_of(const viz::Scene& scene, int shelf, const std::string& name) {
   for (const viz::Shape& one : scene.shapes()) {
     const std::string begin = std::to_string(shelf) + "/block ", end = "/name " + name;

@@ -1,5 +1,5 @@
-// Random requests, passes and copies that end at any moment: every block that is read holds what
-// its tokens say. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
+// Random requests, passes and copies that end at any moment: every block that is read holds K and V
+// of its tokens. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
 
 #include <fmt/format.h>
 
@@ -17,13 +17,13 @@ constexpr int64_t kNumOps = 100'000;
 constexpr int64_t kNumOps = 2'000'000;
 #endif
 
-/// Of all runs: what no run has seen, no run has tested.
+/// Counts of all runs: a case that no run has seen is not tested.
 struct Seen {
   int64_t loaded = 0, offloaded = 0, hits = 0, preemptions = 0, waits = 0, lost_loads = 0;
 };
 Seen seen;
 
-/// What a run's number chooses: half of the runs have a hash of 3 bits.
+/// The settings of a run, chosen by its number; half of the runs have a hash of 3 bits.
 struct Settings {
   explicit Settings(uint64_t number) {
     kvtest::Random random(number);
@@ -87,7 +87,7 @@ class Run : private Settings {
     }
     pools_.check();
   }
-  /// With no more arrivals everything ends, and no block is in use.
+  /// Runs passes until every request has ended; then no block is in use.
   void finish() {
     text_ = "the end";
     pools_.run_to_end();

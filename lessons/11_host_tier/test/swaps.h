@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests on both devices share: all bytes of a cache and of the host's blocks, and what
-// should be there after moves.
+// Shared by the tests on both devices: all bytes of a cache and of the host's blocks, and the bytes
+// wanted after moves.
 
 #include <doctest/doctest.h>
 
@@ -80,7 +80,7 @@ class Pools {
     return Bytes(begin, begin + block.size());
   }
 
-  /// What the moves should do.
+  /// Applies the moves to the wanted bytes.
   void expect(Way way, const Moves& moves) {
     for (const BlockMove& move : moves) {
       Bytes& up = on_device[static_cast<size_t>(move.device)];
@@ -93,7 +93,7 @@ class Pools {
     expect(way, moves);
   }
 
-  /// The first byte that is not as it should be, guards included; "": none.
+  /// Describes the first wrong byte, guards included; empty if there is none.
   std::string difference() {
     stream_.synchronize();
     for (size_t i = 0; i < on_device.size() + in_host.size(); ++i) {
@@ -123,7 +123,7 @@ class Pools {
   size_t piece_bytes() const {
     return host.bytes_per_block() / static_cast<size_t>(2 * cache.num_layers());
   }
-  /// Calls f(K or V of the block in a layer, where in the block's bytes, how many).
+  /// Calls f(piece, offset in the block's bytes, bytes) for K and V of the block in each layer.
   template <class F>
   void for_each_piece(int32_t id, F f) {
     size_t at = 0;
@@ -197,7 +197,7 @@ inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv:
   }
 }
 
-/// An offloaded block is loaded as it was, whatever was written over it since.
+/// Checks that an offloaded block is loaded as it was, whatever was written over it since.
 inline void check_round_trip(const kv::Stream& stream) {
   Pools pools({.num_device = 4, .num_host = 4, .guard_rows = 1}, stream);
   const Bytes first = pools.read_device(0), last = pools.read_device(3);
@@ -234,7 +234,7 @@ inline void check_refusals(const kv::Stream& stream) {
   CHECK(pools.difference() == "");
 }
 
-/// Batches through one block, which reads what the one before wrote; and their jobs.
+/// Checks batches through one block, each of which reads what the one before wrote, and their jobs.
 inline void check_batches(const kv::Stream& passes) {
   Pools pools({.num_device = 4, .num_host = 4, .guard_rows = 1}, passes);
   BlockSwapper swapper(pools.cache, pools.host, passes);
@@ -261,7 +261,7 @@ inline void check_batches(const kv::Stream& passes) {
   CHECK(pools.difference() == "");
 }
 
-/// What a block takes is measured on the way up.
+/// Checks that the time for a block is measured in loads.
 inline void check_measured(const kv::Stream& passes) {
   Pools pools({.num_layers = 4, .kv_heads = 8, .head_dim = 128, .block_size = 16}, passes);
   BlockSwapper swapper(pools.cache, pools.host, passes);
@@ -274,7 +274,7 @@ inline void check_measured(const kv::Stream& passes) {
   CHECK(first > 0);
   CHECK(first < 1);
   swapper.wait(swapper.start(Way::kLoad, moves));
-  CHECK(swapper.seconds_per_block() > 0.5 * first);  // so much is kept
+  CHECK(swapper.seconds_per_block() > 0.5 * first);  // the average keeps most of the first sample
 }
 
 }  // namespace lesson11_test

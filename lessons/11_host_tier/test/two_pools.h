@@ -1,7 +1,7 @@
 #pragma once
 
-// Two pools and lesson 08's scheduler over them, without a model: blocks hold, in place of K and V,
-// what K and V depend on. A pass writes that, and compares all that it reads.
+// Two pools and lesson 08's scheduler over them, without a model: blocks hold numbers of prefixes
+// in place of K and V. A pass writes them, and compares all that it reads.
 
 #include <doctest/doctest.h>
 
@@ -66,7 +66,7 @@ class TwoPools {
     if (salt == 0) return {};
     return {{lesson07::ExtraKey::Kind::kSalt, std::to_string(salt)}};
   }
-  /// What K and V of the tokens have to be.
+  /// The right K and V of the tokens.
   Kv kv_of(const Tokens& tokens, int salt = 0) {
     Kv kv;
     int64_t prefix = -salt;
@@ -105,7 +105,7 @@ class TwoPools {
     manager.complete();
     manager.check();
   }
-  /// A request waits, and the whole device has room for it.
+  /// Loads for a waiting request, with all free blocks of the device as its room.
   bool load(int64_t id, const Tokens& tokens) {
     int64_t room = device.num_free();
     return manager.load(id, tokens, {}, room);
@@ -142,7 +142,7 @@ class TwoPools {
     scheduler.submit(id, tokens, max_tokens, std::move(options));
     salts_[id] = salt;
   }
-  /// A step, up to where its pass is done. Copies end only if the pass has to wait for them.
+  /// Runs a step, up to where its pass is done. Copies end only if the pass has to wait for them.
   Chunks begin_pass(bool worth_loading = true) {
     manager.complete();
     if (worth_loading) load_waiting(scheduler, manager);
@@ -186,7 +186,8 @@ class TwoPools {
   }
   bool is_there(int64_t id) const { return salts_.contains(id); }
   const std::map<int64_t, int>& salts() const { return salts_; }  // of the requests
-  /// As a server does: with nothing to run it waits for copies. Returns the number of passes.
+  /// Runs passes until all requests have ended; with nothing to run it waits for copies, as a
+  /// server does. Returns the number of passes.
   int run_to_end() {
     int passes = 0;
     for (; !scheduler.idle(); ++passes) {
@@ -209,7 +210,7 @@ class TwoPools {
     Kv &on_device = contents_[0][at(move.device)], &in_host = contents_[1][at(move.host)];
     way == Way::kOffload ? in_host = on_device : on_device = in_host;
   }
-  /// As a pass would write K and V, after the copies that it has to wait for.
+  /// Writes K and V as a pass would, after the copies that it has to wait for.
   void write(int64_t id, const Tokens& tokens, int begin, int salt = 0) {
     copies.wait(manager.take_write_job());
     const Kv kv = kv_of(tokens, salt);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Wherever a block has been, the bits are those of lesson 02. For a model on any device.
+// Checks that the bits are those of lesson 02, wherever a block has been. For any device.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ namespace lesson11_test {
 using lesson11::HostTierEngine;
 
 /// Rounds of the same requests: pools with and without room, caching, chunks, preemption, resets,
-/// weak hashes. In all of them the bits are the wanted ones, and blocks are loaded.
+/// weak hashes. Checks the bits of all of them, and that blocks are loaded.
 inline void check_rounds(kv::Model& model, int num_requests) {
   const auto requests = lesson08_test::mixed(num_requests);
   const auto wanted = lesson08_test::flat(model, requests);

@@ -1,4 +1,4 @@
-// How fast blocks of Qwen3-0.6B are checked, written to a file and read from it.
+// The speed of checking blocks of Qwen3-0.6B, of writing them to a file and of reading them.
 //
 //   lesson12_bench [--device NAME] [--json FILE]
 

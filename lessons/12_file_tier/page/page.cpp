@@ -14,7 +14,7 @@ namespace lesson12 {
 namespace {
 
 constexpr int kOwnTokens = 10'000;  // that a text may have
-/// Where damage is found.
+/// The places where damage is found.
 constexpr struct {
   int64_t FileMetrics::*count;
   const char *name, *where;
@@ -178,7 +178,7 @@ std::string FileTierPage::submit(const viz::Words& words) {
   return tell(name + " comes");
 }
 
-/// A step of the server without a model.
+/// Runs a step of the server without a model.
 void FileTierPage::pass() {
   Tiers& tiers = process_->tiers;
   Server::Scheduler& scheduler = process_->scheduler;
@@ -257,7 +257,7 @@ std::string FileTierPage::damage(const viz::Words& words) {
   return tell("a bit of " + words[1].text + " flips", viz::shelf_block_id(words[0].number, id));
 }
 
-/// What happened, and the damage that was found since this was called last, with its place.
+/// Returns the text of what happened, and of the damage found since the last call, with its place.
 std::string FileTierPage::tell(std::string what, std::string points_at) {
   reason_ = std::move(what);
   points_at_ = std::move(points_at);

@@ -29,7 +29,7 @@ struct Asked : viz::SequenceView {
   int64_t id = 0;
   int num_prompt = 0, max_tokens = 0, generated = 0;
   int num_found = 0;               // tokens, when it started
-  std::vector<int32_t> text = {};  // what is still to be generated, too
+  std::vector<int32_t> text = {};  // with the tokens still to be generated
   bool is_there = true;
   std::string doing = {};
 };
@@ -53,7 +53,7 @@ struct PageSettings {
   int device = 10, host = 14;  // blocks
 };
 
-/// All that is gone with a process. K of a token is its number, and V its place.
+/// All that ends with a process. K of a token is its number, and V its place.
 struct Process {
   Process(const std::filesystem::path& path, const PageSettings& settings);
   void write(const lesson08::Chunk& chunk);
@@ -104,7 +104,7 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
   int64_t next_id_ = 0;
   int num_starts_ = 0;
   int64_t found_ = 0, computed_ = 0;  // tokens since the start
-  FileMetrics told_;                  // the damage that was told
+  FileMetrics told_;                  // as of the last tell()
   std::string reason_, points_at_;
 };
 

@@ -31,7 +31,7 @@ Shown FileTierPage::look() {
 
 namespace {
 
-/// A block whose checksum was looked at.
+/// Notes the checksum of a block; if it is wrong, the block is damaged.
 void add_sum(Shelf& shelf, int32_t id, uint64_t found, uint64_t wanted) {
   viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(id)];
   shelf.sums[id] = fmt::format("{:04x}", found & 0xFFFF);
@@ -64,7 +64,7 @@ void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
   }
 }
 
-/// What stands on the disk. Below a block that is to be written it is shown, too.
+/// Notes the whole records on the disk, and the blocks that are still to be written.
 void FileTierPage::look_at_file(const Shelf& host, Shelf& shelf) const {
   std::ifstream in(path_, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -94,7 +94,7 @@ void FileTierPage::look_at_file(const Shelf& host, Shelf& shelf) const {
 
 namespace {
 
-/// Where a block stood before that was not on this shelf.
+/// The place where a block stood before, if that was on another shelf.
 std::string source(const Shown& before, int shelf, const std::string& name) {
   for (const int from : {1, 0, 2}) {
     const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(from)].blocks;
@@ -105,7 +105,7 @@ std::string source(const Shown& before, int shelf, const std::string& name) {
   return "";
 }
 
-/// Adds to a block what no other page has: its checksum, where it came from, and damage.
+/// Adds to a block the parts that only this page has: its checksum, its source, and its damage.
 void finish(viz::Scene& scene, const Shown& before, int shelf, int32_t id, const Shelf& of) {
   const viz::ShelfBlock& block = of.blocks[static_cast<size_t>(id)];
   const std::string box = viz::shelf_block_id(shelf, id);
@@ -145,7 +145,7 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
     viz::shelf(scene, i, titles[i], shelf.blocks, at);
     for (int32_t id = 1; id < std::ssize(shelf.blocks); ++id) finish(scene, before_, i, id, shelf);
   }
-  if (!now_.reason.empty()) {  // near what it is about
+  if (!now_.reason.empty()) {  // near the shape that it is about
     const float rest = std::max(room.w - viz::text_width(now_.reason, 13) - 20, 0.0f);
     const viz::Shape* const target = scene.find(now_.points_at);
     const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Blocks that follow from a number: what a block of a file has to hold can be told from its prefix.
+// Blocks made from a number: the right content of a block of a file follows from its prefix.
 
 #include <doctest/doctest.h>
 
@@ -59,21 +59,21 @@ inline bool write(BlockFile& file, int32_t record, const Block& block) {
   return file.write(record, block.key.key(), block.content, lesson12::checksum_of(block.content));
 }
 
-/// What is read, if anything is.
+/// The content that is read; empty if the read fails.
 inline std::optional<Bytes> read(BlockFile& file, int32_t record, const RecordKey& key) {
   Bytes content(static_cast<size_t>(file.shape().bytes_per_block));
   if (!file.read(record, key.key(), content)) return std::nullopt;
   return content;
 }
 
-/// The number of the block that a key claims to be; no value: of none.
+/// The number of the block that has this key; empty if none has it.
 inline std::optional<int64_t> number_of(const RecordKey& key, const FileShape& shape = kShape) {
   Block block = block_of(key.prefix, shape);
   const bool same = block.key.hash == key.hash && same_content(block.key.key(), key.key());
   return same ? std::optional(key.prefix) : std::nullopt;
 }
 
-/// The numbers of the blocks found, by record; 0: none.
+/// The numbers of the blocks found, by record; 0 means none, -1 a wrong key.
 inline std::vector<int64_t> numbers_found(const BlockFile& file) {
   std::vector<int64_t> numbers;
   for (const auto& key : file.found()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of checksums on both devices share.
+// Shared by the tests of checksums on both devices.
 
 #include <doctest/doctest.h>
 
@@ -21,8 +21,8 @@ namespace lesson12_test {
 using lesson12::BlockMove;
 using Moves = std::vector<BlockMove>;
 
-/// Blocks of random bytes: the checksum on the device is that of the copy in the host, for some of
-/// the blocks in any order, and the other places stay as they were.
+/// Checks blocks of random bytes: the checksum on the device is that of the copy in the host, for
+/// some of the blocks in any order. The other places stay as they were.
 inline void check_checksums(int kv_heads, int head_dim, int block_size, const kv::Stream& stream,
                             int num_blocks = 9) {
   CAPTURE(head_dim);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What this test program tells the system to do with its files. (file_crash_test.cpp stands between
-// the two.)
+// The changes that this test program makes to its files. file_crash_test.cpp replaces the system's
+// functions to see them.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ struct Change {
   int64_t at = 0;  // of a write; the new size
   Bytes bytes = {};
 };
-/// Called before it is done, by the thread that does it. Empty: nobody wants to know.
+/// Called before each change, by the thread that makes it. May be empty.
 extern std::function<void(const Change&)> on_file_change;
 
 }  // namespace lesson12_test

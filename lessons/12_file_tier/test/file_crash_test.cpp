@@ -52,7 +52,7 @@ int fsync(int) {  // not called: it is slow, and no power is cut here
 namespace {
 
 constexpr int kRecords = 3;
-using Held = std::vector<int64_t>;  // the number of the block in each record; 0: none
+using Held = std::vector<int64_t>;  // the number of the block in each record; 0 means none
 
 void replay(Bytes& image, const Change& change) {
   if (change.kind == Change::Kind::kResize) image.resize(static_cast<size_t>(change.at));
@@ -62,7 +62,8 @@ void replay(Bytes& image, const Change& change) {
   std::ranges::copy(change.bytes, image.begin() + change.at);
 }
 
-/// What is found, all of it written there once; and the number of records that cannot be read.
+/// The blocks found, each of which was once written there, and the number of records that cannot be
+/// read.
 struct Opened {
   Held held;
   int num_unread = 0;
@@ -84,7 +85,7 @@ Opened open_image(const Bytes& image) {
   return opened;
 }
 
-/// A program's changes, and what its records hold after so many of them.
+/// A program's changes of a file, and the blocks in its records by the number of changes made.
 struct Story {
   std::vector<Change> changes;
   std::map<size_t, Held> held;
@@ -98,7 +99,7 @@ struct Story {
     int64_t number = 0;
     for (int session = 0; session < 2; ++session) {
       BlockFile file(dir.path() / "blocks", kShape);
-      REQUIRE(changes.back().kind == Change::Kind::kSync);  // what is found is there to stay
+      REQUIRE(changes.back().kind == Change::Kind::kSync);  // the blocks found are there to stay
       held[changes.size()] = now;
       for (int i = 0; i < 12; ++i) {
         const int record = 1 + random.below(kRecords);
@@ -118,7 +119,8 @@ struct Story {
   }
 };
 
-/// Of the changes after the last sync before `end` some are lost, torn, or done in another order.
+/// The file after a power cut: of the changes after the last sync before `end`, some are lost,
+/// torn, or done in another order.
 Bytes after_a_power_cut(const std::vector<Change>& changes, size_t end, kvtest::Random& random) {
   Bytes image;
   size_t synced = end;
@@ -156,7 +158,7 @@ TEST_CASE("a writer that is killed between two writes leaves what it had written
       const Opened opened = open_image(image);
       CAPTURE(seed);
       CAPTURE(end);
-      REQUIRE(opened.num_unread == 0);  // what is found is there
+      REQUIRE(opened.num_unread == 0);  // the content of each block found is there
       const auto after = story.held.lower_bound(end);
       if (after != story.held.end() && after->first == end) {
         REQUIRE(opened.held == after->second);

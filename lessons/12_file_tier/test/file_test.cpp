@@ -1,4 +1,5 @@
-// A file of blocks: what comes back from it, what is refused, and what damage costs.
+// A file of blocks: the blocks that come back from it, files that are refused, and the cost of
+// damage.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -25,7 +26,7 @@ class FileTest {
  public:
   fs::path path() const { return dir_.path() / "blocks.kv"; }
   BlockFile open(const FileShape& shape = kShape) const { return BlockFile(path(), shape); }
-  /// Refused with a message that says all of `words`, and unchanged.
+  /// Checks that the file is refused with a message that says all of `words`, and is unchanged.
   void check_refused(const std::vector<std::string>& words, const FileShape& shape = kShape) const {
     const Bytes before = bytes_of(path());
     std::string message;
@@ -43,7 +44,7 @@ class FileTest {
   kvtest::TempDir dir_;
 };
 
-/// The exit code of a child process that does this: it may hold a lock, or be somebody else.
+/// Runs f in a child process, which may hold a lock or change its user, and returns the exit code.
 template <class F>
 int in_a_child(const F& f) {
   const pid_t child = ::fork();
@@ -142,7 +143,7 @@ TEST_CASE_FIXTURE(FileTest, "a file of another shape is refused, and both are na
 TEST_CASE_FIXTURE(FileTest, "what is no file of blocks is refused") {
   std::ofstream(path()) << "Dear diary, this is not for you.";
   check_refused({"KVBLOCKS"});
-  put_bytes(path(), Bytes(static_cast<size_t>(kPage) + 1));  // zeros, and somebody's
+  put_bytes(path(), Bytes(static_cast<size_t>(kPage) + 1));  // zeros, but one too many
   check_refused({"KVBLOCKS"});
   fs::remove(path());
   fs::create_directory(path());

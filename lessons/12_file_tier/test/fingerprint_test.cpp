@@ -1,4 +1,4 @@
-// What makes another model, and what does not.
+// Changes that make another model, and changes that do not.
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -86,7 +86,7 @@ TEST_CASE("what the weights do not say is in the fingerprint, too") {
   REQUIRE(eps != std::string::npos);
   std::ofstream(dir.path() / "config.json") << config.replace(eps, 5, "2e-06");
   CHECK(seen.insert(of(dir.path())).second);
-  shape.max_position_embeddings = 2048;  // of what may be asked, not of what comes out
+  shape.max_position_embeddings = 2048;  // limits requests, and changes no K or V
   kvtest::write_config(dir.path(), shape);
   CHECK(of(dir.path()) == first);
 }

@@ -1,5 +1,5 @@
-// Random requests, passes, damage, restarts and power cuts: every row that a request reads holds
-// what its tokens say. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
+// Random requests, passes, damage, restarts and power cuts: every row that a request reads holds K
+// and V of its tokens. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -34,14 +34,14 @@ constexpr int64_t kNumOps = 20'000;
 constexpr int64_t kNumOps = 200'000;
 #endif
 
-/// Of all runs: a case that no run has seen is not tested.
+/// Counts of all runs: a case that no run has seen is not tested.
 struct Seen {
   int64_t hits = 0, restored = 0, restarts = 0, cuts = 0, lost_writes = 0, in_file = 0, to_host = 0,
           in_host = 0, to_device = 0;
 };
 Seen seen;
 
-/// What a run's number chooses: half of the runs have a hash of 3 bits.
+/// The settings of a run, chosen by its number; half of the runs have a hash of 3 bits.
 struct Settings {
   explicit Settings(uint64_t number) {
     kvtest::Random random(number);
@@ -80,7 +80,7 @@ class Prefixes {
   std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
 };
 
-/// What is gone with the process.
+/// All that ends with the process.
 struct Process {
   Process(const std::filesystem::path& path, const Settings& settings)
       : stream(kv::Device::kCpu),
@@ -102,7 +102,7 @@ struct Process {
     }
     return rows;
   }
-  /// What the host's blocks are found by.
+  /// The tokens by which the host's blocks are found.
   std::multiset<Tokens> in_host() const {
     std::multiset<Tokens> all;
     const BlockPool& pool = tiers.manager().host();
@@ -147,7 +147,7 @@ class Run : private Settings {
     }
     check();
   }
-  /// With no more arrivals everything ends, and what is in the host is in the file.
+  /// Runs passes until every request has ended; then the file has the host's blocks.
   void finish() {
     text_ = "the end";
     for (int i = 0; !process_->scheduler.idle(); ++i) {
@@ -193,7 +193,7 @@ class Run : private Settings {
     }
     ids_.push_back(next_++);
   }
-  /// As a server's step.
+  /// Runs a pass, as a server's step does.
   void pass(int32_t token) {
     text_ = "pass";
     Tiers& tiers = process_->tiers;
@@ -243,7 +243,7 @@ class Run : private Settings {
     std::erase(ids_, id);
     if (process_->scheduler.idle()) process_->tiers.manager().finish_loads();
   }
-  /// One bit.
+  /// Flips one bit.
   void damage(kvtest::Random& random) {
     const auto bit = static_cast<std::byte>(1 << random.below(8));
     const int where = random.below(4);
@@ -271,8 +271,9 @@ class Run : private Settings {
       is_hurt_ = true;
     }
   }
-  /// What the host had is found, all of it if nothing was damaged there. A block that the host has
-  /// dropped, as its copy on the device was damaged, may be found again: its record is whole.
+  /// Restarts, and checks that the host's blocks are found again if none was damaged there. A block
+  /// that the host has dropped, as its copy on the device was damaged, may be found again: its
+  /// record is whole.
   void restart() {
     text_ = "restart";
     process_->tiers.flush(0);
@@ -284,7 +285,7 @@ class Run : private Settings {
                     "a block is not restored");
     is_hurt_ = false;
   }
-  /// Any of the writes under way is lost.
+  /// Cuts the power: any of the writes that have not reached the disk may be lost.
   void cut(kvtest::Random& random) {
     text_ = "power cut";
     if (is_threaded) return;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Starts that take over from each other what the file holds: the bits are those of lesson 02. For a
-// model on any device.
+// Checks that servers that start one after the other with one file give the bits of lesson 02. For
+// any device.
 
 #include <doctest/doctest.h>
 
