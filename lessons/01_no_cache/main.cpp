@@ -21,7 +21,7 @@ struct Options {
   bool order = false;
 };
 
-/// The projection to Q, K and V in one step, in one layer, for models that people run.
+/// The projection to Q, K and V in one step, in one layer, for well-known models.
 void print_table(const kv::Console& console) {
   constexpr int kTokens = 512;
   kv::Table table({"model", "hidden", "heads", "KV heads", "head_dim", "QKV width",
@@ -57,8 +57,7 @@ void print_order(const kv::Console& console) {
   show("two partial sums, odd and even", halves[0] + halves[1]);
 }
 
-/// Rows if each token's were computed once: all that is known but the last token, which no pass
-/// needs.
+/// Number of rows if each token ran once: every known token but the last, which no pass needs.
 int64_t rows_needed(std::span<const kv::Request> requests, const kv::GenerateResult& result) {
   int64_t rows = 0;
   for (size_t i = 0; i < requests.size(); ++i) {

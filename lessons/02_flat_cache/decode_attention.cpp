@@ -1,5 +1,5 @@
-// The CPU twins. The plain one is the specification: lesson 01's loop over the keys, in which one
-// thing has changed, where the row of a key is.
+// The CPU twins. The plain one is the specification: lesson 01's loop over the keys, with one
+// change: where the row of a key is.
 
 #include "decode_attention.h"
 

@@ -93,7 +93,7 @@ void FlatCacheEngine::make_cache(std::span<const kv::Request> requests) {
   const int max_seq_len = this->max_seq_len(requests);
   if (!cache_ || cache_->batch() != batch || cache_->max_seq_len() != max_seq_len) {
     attention_.reset();
-    cache_.reset();  // the old slabs go before the new ones come
+    cache_.reset();  // frees the old slabs before the new ones are allocated
     cache_.emplace(model_->config(), model_->device(), batch, max_seq_len);
     attention_.emplace(model_->config(), *cache_);
   }

@@ -22,7 +22,7 @@ struct Options {
   bool fragmentation = false;
 };
 
-/// What sequences of these lengths use of slabs of max_seq_len slots.
+/// Prints how much of its slab of max_seq_len slots each sequence of these lengths uses.
 void print_slabs(const kv::Console& console, const kv::ModelConfig& config, int64_t element_bytes,
                  int64_t max_seq_len, std::span<const int64_t> lengths) {
   constexpr int kBarWidth = 32;

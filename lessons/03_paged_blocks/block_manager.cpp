@@ -19,7 +19,7 @@ bool BlockManager::extend(int seq, int num_tokens) {
   if (wanted > pool_.num_free()) return false;
   BlockTable& grows = tables_.at(seq);
   std::vector<int32_t> blocks(static_cast<size_t>(wanted));
-  grows.reserve(blocks.size() + static_cast<size_t>(grows.num_blocks()));  // what may fail is done
+  grows.reserve(blocks.size() + static_cast<size_t>(grows.num_blocks()));  // may fail: comes first
   for (int32_t& id : blocks) id = pool_.allocate().value();
   grows.extend(num_tokens, blocks);
   return true;

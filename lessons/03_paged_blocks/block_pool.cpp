@@ -12,7 +12,7 @@ BlockPool::BlockPool(int num_blocks) {
   }
   used_.assign(static_cast<size_t>(num_blocks), false);
   free_.reserve(used_.size());
-  for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 goes first
+  for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 is taken first
 }
 
 std::optional<int32_t> BlockPool::allocate() {

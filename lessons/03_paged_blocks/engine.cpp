@@ -100,14 +100,15 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
   const int num_blocks = num_blocks_for(blocks_needed(requests, options_.block_size), options_);
   if (!cache_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
-    cache_.reset();  // the old blocks go before the new ones come
+    cache_.reset();  // frees the old blocks before the new ones are allocated
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
     attention_.emplace(model_->config(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size);
 }
 
-/// The tokens that are known and not computed: first the prompts, then one of each, with slots.
+/// The rows of the next pass, tokens that are known and not computed: first the prompts, then one
+/// of each, with slots.
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;
@@ -153,7 +154,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     note_blocks(result.counters, *manager_, *cache_);
     generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
-      if (!generation.active(i)) free_sequence(i);  // its blocks serve others now
+      if (!generation.active(i)) free_sequence(i);  // its blocks are free for others
     }
     timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }

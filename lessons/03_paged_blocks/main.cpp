@@ -59,7 +59,7 @@ void print_waste(const kv::Console& console) {
   console.write(table.to_string());
 }
 
-/// Where tokens are: the pool after two sequences have grown in turns.
+/// Shows where tokens are in the pool after two sequences have grown in turns.
 void print_translation(const kv::Console& console, int block_size) {
   lesson03::BlockManager manager(64, block_size);
   const int a = manager.add_sequence();

@@ -20,14 +20,15 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
       lesson03::num_blocks_for(lesson03::blocks_needed(requests, options_.block_size), options_);
   if (!cache_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
-    cache_.reset();  // the old blocks go before the new ones come
+    cache_.reset();  // frees the old blocks before the new ones are allocated
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
     attention_.emplace(model_->config(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size);
 }
 
-/// Of each sequence the tokens that are known and not computed, or a chunk of them.
+/// The rows of the next pass: each sequence's tokens that are known and not computed, or a chunk of
+/// them.
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;

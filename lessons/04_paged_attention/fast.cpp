@@ -33,7 +33,7 @@ void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int f
   const int64_t width = int64_t{cache.num_kv_heads} * cache.head_dim;
   int done = 0;
   while (done < num_tokens) {
-    // A run of tokens that lie in one block: one look into the table, then even distances.
+    // A run of tokens that lie in one block: one look into the table, then a constant stride.
     const int token = first + done;
     const int offset = token % cache.block_size;
     const int run = std::min(cache.block_size - offset, num_tokens - done);

@@ -27,7 +27,7 @@ struct Options {
   int head = 0;
 };
 
-/// One engine of the comparison, and what its steps cost.
+/// One engine of the comparison, and the times of its steps.
 struct Contender {
   std::string name;
   std::string how;
@@ -38,7 +38,7 @@ struct Contender {
 
 constexpr int kSteps = 24;  // generated tokens in a run; the first few warm up
 constexpr int kWarmUp = 4;
-constexpr int kRounds = 3;  // the engines take turns, so that all see the same machine
+constexpr int kRounds = 3;  // the engines take turns, so that all meet the same load
 
 /// The same request through the three caches, in one process.
 void print_comparison(const kv::Console& console, kv::Model& model, const Options& options) {

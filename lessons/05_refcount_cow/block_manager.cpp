@@ -8,7 +8,7 @@
 
 namespace lesson05 {
 
-/// What an append is going to do. Made without changing anything.
+/// The steps of an append, planned without changing anything.
 struct BlockManager::Plan {
   struct Step {
     int seq;
@@ -35,11 +35,11 @@ int BlockManager::fork(int seq) {
   return next_seq_++;
 }
 
-/// The sequences that write into a last block which others hold, too. If all holders of a block
+/// The sequences that write into a last block that others hold, too. If all holders of a block
 /// write, the last one of them keeps it.
 std::vector<int> BlockManager::must_copy(std::span<const Growth> growths) const {
   std::vector<int> copying;
-  std::map<int32_t, int> given_up;  // shares of a block, by the sequences in front
+  std::map<int32_t, int> given_up;  // references to a block, by earlier sequences
   for (const auto& [seq, num_tokens] : growths) {
     const BlockTable& table = tables_.at(seq);
     if (num_tokens == 0 || table.num_tokens() % block_size_ == 0) continue;  // the last is full
@@ -90,8 +90,8 @@ bool BlockManager::append(std::span<const Growth> growths) {
   return true;
 }
 
-/// Gives each of these sequences a copy of its last block in place of it. There is a free block for
-/// each of them.
+/// Replaces the last block of each of these sequences by a copy. The pool has a free block for
+/// each.
 void BlockManager::copy_on_write(std::span<const int> seqs) {
   std::vector<BlockCopy> copies;
   copies.reserve(seqs.size());

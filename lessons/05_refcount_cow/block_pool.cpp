@@ -35,7 +35,7 @@ int BlockPool::ref_cnt(int32_t id) const {
   return blocks_.is_used(id) ? ref_cnt_[static_cast<size_t>(id)] : 0;
 }
 
-/// The count of a block that is not free.
+/// The count of a used block. Throws std::logic_error for a free one.
 int& BlockPool::used(int32_t id, const char* action) {
   if (ref_cnt(id) == 0) {
     throw std::logic_error(fmt::format("BlockPool: block {} is {}, but it is free", id, action));

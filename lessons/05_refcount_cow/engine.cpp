@@ -14,7 +14,7 @@ SharingEngine::SharingEngine(kv::Model& model, const lesson03::PagedOptions& opt
   lesson03::check(options);
 }
 
-/// All blocks that they fill. Samples have the full blocks of their prompt in common.
+/// Slots of all blocks that the requests fill. Samples share the full blocks of their prompt.
 int64_t SharingEngine::slots_to_start(std::span<const kv::Request> requests) const {
   int64_t blocks = lesson03::blocks_needed(requests, options_.block_size);
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -29,9 +29,10 @@ void SharingEngine::make_cache(std::span<const kv::Request> requests) {
       lesson03::num_blocks_for(slots_to_start(requests) / options_.block_size, options_);
   if (!attention_ || cache_->num_blocks() != num_blocks) {
     attention_.reset();
-    cache_.reset();  // the old blocks go before the new ones come
+    cache_.reset();  // frees the old blocks before the new ones are allocated
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
-    // Blocks are copied whole: unwritten slots need a value, for tools that look for such reads.
+    // Blocks are copied whole: unwritten slots need a value, because tools report reads of
+    // uninitialized memory.
     if (model_->device() == kv::Device::kCuda) cache_->fill(0, model_->stream());
     attention_.emplace(model_->config(), *cache_);
   }
@@ -57,7 +58,7 @@ void SharingEngine::note_blocks(kv::EngineCounters& counters) const {
                     num_slots * cache_->bytes_per_token());
 }
 
-/// A pass over the tokens that have no slot yet. tokens(i) are those known of sequence i.
+/// Runs a pass over the tokens that have no slot yet. tokens(i) are the known tokens of sequence i.
 template <class TokensOf>
 std::span<const float> SharingEngine::forward(const TokensOf& tokens,
                                               kv::EngineCounters& counters) {
@@ -78,8 +79,8 @@ std::span<const float> SharingEngine::forward(const TokensOf& tokens,
   return model_->forward(rows_, *attention_);
 }
 
-/// From now on sequence i continues what sequence parents[i] was: each forks its parent, then the
-/// old ones go. No byte moves.
+/// Makes sequence i a continuation of the old sequence parents[i]: forks each parent, then frees
+/// the old sequences. No byte moves.
 void SharingEngine::continue_from(std::span<const size_t> parents, kv::EngineCounters& counters) {
   std::vector<int> next;
   for (const size_t parent : parents) next.push_back(manager_->fork(sequences_[parent]));
@@ -114,7 +115,7 @@ kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests
     }
     for (size_t i = 0; i < sequences_.size(); ++i) {
       if (generation.active(i) || sequences_[i] < 0) continue;
-      manager_->free_sequence(std::exchange(sequences_[i], -1));  // the blocks serve others now
+      manager_->free_sequence(std::exchange(sequences_[i], -1));  // its blocks are free for others
     }
     timer.end_pass(rows_.num_rows(), rows_.num_seqs(), result);
   }
@@ -122,8 +123,8 @@ kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests
   return result;
 }
 
-/// The prompts have run. Samples fork their request's sequence, and all draw from its row of
-/// logits.
+/// Called when the prompts have run. Samples fork their request's sequence, and all draw from its
+/// row of logits.
 void SharingEngine::accept_prompts(std::span<const kv::Request> requests,
                                    std::span<const float> logits, kv::Generation& generation,
                                    kv::EngineCounters& counters) {

@@ -19,14 +19,15 @@ namespace {
 struct Options {
   kv::GenerateOptions generate;
   int n = 4;
-  std::optional<int> beams;  // none: samples
+  std::optional<int> beams;  // no value: samples
   double length_penalty = 1.0;
   int block_size = 16;
   int num_blocks = 0;
   bool arithmetic = false;
 };
 
-/// Blocks of `count` sequences that share a prompt and then go their own ways, by the manager.
+/// Adds the blocks of `count` sequences that share a prompt and then diverge, as the manager counts
+/// them.
 void add_example(kv::Table& table, int prompt, int count, int new_tokens, int block_size) {
   const int blocks = count * lesson05::blocks_for(prompt + new_tokens, block_size);
   lesson05::BlockManager manager(blocks, block_size);

@@ -10,7 +10,7 @@ namespace lesson06 {
 
 BlockPool::BlockPool(int num_blocks, int block_size, PrefixIndex::Check check)
     : index_(num_blocks, block_size, check), ref_cnt_(static_cast<size_t>(num_blocks)) {
-  for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 goes first
+  for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 is taken first
 }
 
 int BlockPool::ref_cnt(int32_t id) const {
@@ -51,7 +51,7 @@ void BlockPool::free_blocks(std::span<const int32_t> ids) {
                                        count < 0 ? "named twice" : "free"));
   }
   for (const int32_t id : ids) refs(id) = -refs(id) - 1;
-  // The tail comes last, to the top.
+  // The tail is pushed last, so it is on top.
   for (const int32_t id : ids) {
     if (refs(id) == 0) free_.push_back(id);
   }

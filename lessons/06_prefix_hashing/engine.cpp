@@ -38,10 +38,10 @@ int64_t PrefixEngine::slots_to_start(std::span<const kv::Request> requests) cons
 void PrefixEngine::make_cache(std::span<const kv::Request> requests) {
   const int64_t needed = slots_to_start(requests) / options_.block_size;
   const int num_blocks = lesson03::num_blocks_for(needed, options_);
-  if (manager_ && pool_->num_blocks() >= needed) return;  // what it holds stays
+  if (manager_ && pool_->num_blocks() >= needed) return;  // its content is kept
   manager_.reset();
   attention_.reset();
-  cache_.reset();  // the old blocks go before the new ones come
+  cache_.reset();  // frees the old blocks before the new ones are allocated
   pool_ = make_pool_(num_blocks, options_.block_size);
   cache_.emplace(model_->config(), model_->stream(), pool_->index().num_ids(), options_.block_size);
   attention_.emplace(model_->config(), *cache_);
@@ -56,8 +56,8 @@ void PrefixEngine::start(size_t i, std::span<const int32_t> tokens) {
   num_cached_tokens_[i] = found.num_tokens;
 }
 
-/// The tokens that are known and not computed: first the prompts, afterwards one of each. They get
-/// slots.
+/// The rows of the next pass, tokens that are known and not computed: first the prompts, afterwards
+/// one of each. They get slots.
 kv::PassRows PrefixEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   lesson03::BlockTables tables;

@@ -25,10 +25,10 @@ ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> toke
                                                    BlockHashes& hashes) const {
   ComputedBlocks computed;
   if (!options_.caching) return computed;
-  hashes.extend(tokens, block_size(), options_.hasher);  // again: nothing is left to hash
+  hashes.extend(tokens, block_size(), options_.hasher);  // a repeat has nothing to hash
   computed.num_queried = static_cast<int>(tokens.size());
   const auto size = static_cast<size_t>(block_size());
-  for (size_t end = size; end < tokens.size(); end += size) {  // < : the last token is left
+  for (size_t end = size; end < tokens.size(); end += size) {  // <, as the last token has to run
     const CachedBlock* const match =
         pool_->index().find(next_key(computed.chain, tokens, hashes), &computed.num_refused);
     if (match == nullptr) break;
@@ -54,13 +54,13 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
   }
   if (num_blocks_to_allocate(computed, num_new_tokens) > pool_->num_free()) return std::nullopt;
   BlockTable& table = add(id, computed, num_new_tokens);
-  // From here on nothing can fail: no block is taken that no table names.
-  pool_->touch(computed.block_ids);  // pinned, before anything else is taken
+  // From here on nothing can fail, so a table names every block that is taken.
+  pool_->touch(computed.block_ids);  // pins them before new blocks are taken
   return grow(table, num_new_tokens);
 }
 
-/// The request begins with `computed`, and its table has room for num_new_tokens more. The
-/// references are still to be taken.
+/// Adds a request that begins with `computed`, and whose table has capacity for num_new_tokens
+/// more. The caller takes the references.
 BlockTable& KvCacheManager::add(int64_t id, const ComputedBlocks& computed, int num_new_tokens) {
   BlockTable table(block_size());
   table.extend(computed.num_tokens, computed.block_ids);
@@ -127,14 +127,14 @@ int64_t KvCacheManager::max_blocks(int64_t num_tokens) const {
 int64_t KvCacheManager::num_blocks_to_allocate(const ComputedBlocks& computed,
                                                int num_new_tokens) const {
   const int64_t num_tokens = int64_t{computed.num_tokens} + num_new_tokens;
-  // A hit on a free block takes one from the free ones, too.
+  // A hit on a free block takes a free block, too.
   const auto revived = std::ranges::count_if(
       computed.block_ids, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
   return max_blocks(num_tokens) - std::ssize(computed.block_ids) + revived;
 }
 
 int64_t KvCacheManager::num_slots_used() const {
-  // Only full blocks are shared: what is empty is in last blocks, and each has one holder.
+  // Only full blocks are shared, so empty slots are in last blocks, and each has one holder.
   int64_t empty = 0;
   for (const auto& [id, request] : requests_) {
     if (request.table.num_blocks() > 0) empty += block_size() - request.table.last_block_fill();

@@ -39,7 +39,7 @@ struct Options {
   bool hashes = false;
 };
 
-/// Alone. The seconds until its first token are those of the first pass.
+/// Runs the request alone, so the seconds until its first token are those of the first pass.
 kv::GenerateResult generate(kv::Engine& engine, const kv::Request& request) {
   return engine.generate({&request, 1}, [](size_t, int32_t) { return !kv::interrupted(); });
 }
@@ -90,8 +90,8 @@ nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tok
   return rows;
 }
 
-/// Requests A and B: the same full blocks of text, then the forged block, of which each has its
-/// own, then a word.
+/// Requests A and B: the same full blocks of text, then one block of the forged pair each, then a
+/// word.
 std::array<kv::Request, 2> forge(const kv::Model& model, const kv::Tokenizer& tokenizer,
                                  const Options& options) {
   const int vocab_size = model.config().vocab_size;

@@ -59,7 +59,7 @@ PrefixId PrefixIndex::insert(int32_t block_id, const BlockKey& key) {
   block.prefix = same ? same->prefix : key.prefix ? *key.prefix : next_prefix_++;
   int32_t* end = &buckets_[bucket_of(key.hash)];
   while (*end != CachedBlock::kEnd) end = &blocks_[at(*end)].next;
-  *end = block_id;  // the last of its chain: of equal blocks the oldest is found
+  *end = block_id;  // at the chain's end: of equal blocks the oldest is found
   block.next = CachedBlock::kEnd;
   std::ranges::copy(key.tokens, tokens_.begin() + std::ptrdiff_t{block_id} * block_size_);
   ++size_;

@@ -73,7 +73,7 @@ std::string NoCachePage::story() {
 
 std::vector<viz::Counter> NoCachePage::counters() const {
   const int64_t rows = std::accumulate(passes().begin(), passes().end(), int64_t{0});
-  const int64_t needed = passes().empty() ? 0 : passes().back();  // it runs each token once
+  const int64_t needed = passes().empty() ? 0 : passes().back();  // the last runs each token once
   return {
       {"live", live_.running()},
       {"tokens", live_.running() ? std::ssize(live_.tokens(0)) : 0},

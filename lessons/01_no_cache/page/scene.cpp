@@ -29,14 +29,15 @@ viz::Shape& dress(viz::Shape& box, bool again) {
 /// When a smooth motion has done this part of its way.
 float moment_of(float part) { return 0.5f - std::sin(std::asin(1 - 2 * part) / 3); }
 
-/// Rows that there is room for: not one more at each step, as all would shrink at each step.
+/// Number of rows that get room. It grows by half at a time, so that the cells do not shrink at
+/// every step.
 size_t room_for(size_t rows) {
   size_t room = 6;
   while (room < rows) room += room / 2;
   return room;
 }
 
-/// The first one of 1, 5, 10, 50, .. rows that is at least so high.
+/// The smallest n of 1, 5, 10, 50, ... for which n rows are at least `height` high.
 size_t every_nth(float row, float height) {
   size_t n = 1;
   while (static_cast<float>(n) * row < height) n *= n % 5 == 0 && n % 10 != 0 ? 2 : 5;
@@ -79,7 +80,7 @@ Triangle::Triangle(viz::Scene& scene, const TriangleView& view, const viz::Place
   const size_t rows = room_for(view.passes.size() + 1);
   const auto all = static_cast<float>(prompt() + rows - 1);
   h_ = std::min(at_.h / static_cast<float>(rows), 64.0f);
-  // The words at the ends of the upper rows keep out of the place that is not theirs.
+  // Keeps the words at the ends of the upper rows out of `kept_free`.
   const float beside = kept_free.x - kWord - at_.x, first = static_cast<float>(prompt());
   w_ = std::min({at_.w / all, beside / (first + std::ceil(kept_free.bottom() / h_)), 2.2f * h_});
   if (h_ > kTallest * w_) {
@@ -203,7 +204,7 @@ void Triangle::draw() {
   for (size_t token = prompt(); token < view_.words.size(); ++token) draw_word(token);
 }
 
-/// A big number, what it is, and a bar as long as it says.
+/// A big number, its caption, and a bar of that length.
 void draw_sum(viz::Scene& scene, const std::string& id, const viz::Place& at,
               std::array<int64_t, 2> from_to, int64_t all, const std::string& caption) {
   const float digits = 0.6f * at.h;

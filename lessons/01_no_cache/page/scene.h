@@ -11,7 +11,7 @@ namespace lesson01 {
 
 struct TriangleView {
   std::vector<int> passes;         // rows that each pass has computed: one for each token
-  std::vector<std::string> words;  // of all tokens that are known
+  std::vector<std::string> words;  // of all known tokens
   size_t seen = 0;                 // passes that the scene before had
 };
 

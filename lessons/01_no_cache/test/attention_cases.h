@@ -10,7 +10,7 @@ using lesson01_test::attend_with;
 constexpr auto kPlain = kv::Kernel::kPlain;
 constexpr auto kFast = kv::Kernel::kFast;
 
-// Small ones, of the plain kernel.
+// Small cases, for the plain kernel.
 
 TEST_CASE("keys that a query likes equally give it the mean of their values" *
           doctest::test_suite("kernel")) {
@@ -45,7 +45,7 @@ TEST_CASE("a few random tokens are close to double precision" * doctest::test_su
   kvtest::check_few_random(attend_with(kPlain, kDevice), kDevice, {5, 1, 4});
 }
 
-// Both kernels, at length.
+// Large cases, for both kernels.
 
 TEST_CASE("plain attention is close to double precision and to the fast kernel") {
   kvtest::check_plain_attention(attend_with(kPlain, kDevice), attend_with(kFast, kDevice), kDevice,

@@ -23,7 +23,7 @@ using kvtest::random_floats;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// What add_key() has made of the keys so far.
+/// Checks the sums that add_key() has made of the keys so far.
 void check_sum(const lesson01::OnlineSoftmax& sum, double m, double l, double acc0, double acc1) {
   CHECK(sum.m == doctest::Approx(m));
   CHECK(sum.l == doctest::Approx(l));
@@ -75,7 +75,7 @@ TEST_CASE("a larger score shrinks what was summed before it") {
   lesson01::add_key(sum, 3.0f - std::log(4.0f), first, 2);
   lesson01::add_key(sum, 3.0f, second, 2);
   check_sum(sum, 3.0, 1.25, 25.0 + 10.0, 10.0);
-  lesson01::add_key(sum, 3.0f + std::log(5.0f), third, 2);  // all so far is worth 1/5 now
+  lesson01::add_key(sum, 3.0f + std::log(5.0f), third, 2);  // the sums so far shrink to 1/5
   check_sum(sum, 3.0 + std::log(5.0), 0.25 + 1.0, 7.0 + 1.0, 2.0 + 1.0);
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("a score of thousands neither overflows nor vanishes") {
   lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   lesson01::add_key(sum, -5000.0f, first, 2);
   check_sum(sum, -5000.0, 1.0, 10.0, 2.0);
-  lesson01::add_key(sum, 5000.0f, second, 2);  // the first one is worth nothing beside it
+  lesson01::add_key(sum, 5000.0f, second, 2);  // the first key's weight is 0 beside it
   check_sum(sum, 5000.0, 1.0, 100.0, 40.0);
 }
 

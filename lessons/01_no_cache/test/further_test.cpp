@@ -71,7 +71,7 @@ void check_kernel() {
   }
 }
 
-/// CausalAttention under a watch: which rows does it write in which layer?
+/// CausalAttention that records which rows it writes in each layer.
 class Watched : public kv::Attention {
  public:
   Watched() : causal_(shipped_model().config()) {}
@@ -94,7 +94,7 @@ class Watched : public kv::Attention {
   lesson01::CausalAttention causal_;
 };
 
-/// Attention of all rows in all layers: the lesson's, as it was.
+/// The lesson's attention before the task: all rows in all layers.
 class Whole : public kv::Attention {
  public:
   void begin_pass(const kv::PassRows& rows, kv::PassArrays&) override {

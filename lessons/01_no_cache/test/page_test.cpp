@@ -10,7 +10,7 @@
 
 namespace {
 
-/// As the engine's passes are: a prompt, and one token more in each.
+/// Passes like the engine's: a prompt, and one token more in each.
 lesson01::TriangleView run(int prompt, int passes, size_t seen) {
   lesson01::TriangleView view{
       .passes = std::vector<int>(static_cast<size_t>(passes)),

@@ -15,7 +15,7 @@
 namespace {
 
 constexpr int kRepeats = 9;  // of a pass without a cache
-constexpr int kSteps = 41;   // with one: shorter, so more of them
+constexpr int kSteps = 41;   // of steps with a cache: shorter, so more of them
 
 /// Median time of the pass that gives the token after `length` others, all of them run again.
 double step_without_cache(kv::Engine& engine, int length) {

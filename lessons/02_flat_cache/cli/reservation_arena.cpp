@@ -56,7 +56,7 @@ std::vector<SlotRange> ReservationArena::reserved() const {
 
 std::vector<SlotRange> ReservationArena::holes() const {
   std::vector<SlotRange> ranges;
-  int64_t end = 0;  // of what lies before
+  int64_t end = 0;  // of the range before
   for (const auto& [begin, size] : reserved_) {
     if (begin > end) ranges.push_back({end, begin - end});
     end = begin + size;

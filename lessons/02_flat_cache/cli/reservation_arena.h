@@ -1,8 +1,8 @@
 #pragma once
 
 // What a server does without pages when requests differ in length: it reserves a run of token slots
-// of just the right size for each, out of one contiguous range, and gives it back at the end. The
-// holes that are left do not add up: this class exists to show that.
+// of just the right size for each, out of one contiguous range, and gives it back at the end. This
+// class shows that the holes that are left do not add up.
 
 #include <cstdint>
 #include <map>
@@ -25,8 +25,8 @@ class ReservationArena {
   /// Throws std::invalid_argument unless capacity is at least 1.
   explicit ReservationArena(int64_t capacity);
 
-  /// Takes the first hole, from slot 0 on, that is large enough. No value: there is none, and
-  /// nothing has changed. Throws std::invalid_argument unless size is at least 1.
+  /// Takes the first hole, from slot 0 on, that is large enough. Returns no value, and changes
+  /// nothing, if no hole is. Throws std::invalid_argument unless size is at least 1.
   std::optional<SlotRange> reserve(int64_t size);
 
   /// Gives a range back; it joins the holes next to it. Throws std::invalid_argument, naming the

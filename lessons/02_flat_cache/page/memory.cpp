@@ -40,7 +40,7 @@ std::string SlabSimulator::why_not_clear(int slab) const {
   return cache_.position(slab) == 0 ? "it is empty" : "";
 }
 
-/// Says where it is now, or why it waits.
+/// Returns a sentence: where the request is now, or why it waits.
 std::string Reservations::search(const std::string& name) {
   Reservation& one = all_.at(name);
   const std::vector<SlotRange> holes = arena_.holes();

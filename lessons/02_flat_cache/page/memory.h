@@ -1,7 +1,7 @@
 #pragma once
 
-// What the page of lesson 02 is about, without a picture: slabs of a FlatKvCache, and reservations
-// in a ReservationArena.
+// The state behind the page of lesson 02: slabs of a FlatKvCache, and reservations in a
+// ReservationArena.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,37 +15,38 @@
 
 namespace lesson02 {
 
-/// A FlatKvCache of a very small model: its K and V are really there, and nobody reads them.
+/// A FlatKvCache of a very small model: its K and V are allocated, but never read.
 class SlabSimulator {
  public:
   SlabSimulator(int slabs, int slots);
 
   const FlatKvCache& cache() const { return cache_; }
-  // Each says what happened.
+  // Each returns a sentence that says what happened.
   std::string append(int slab, int num_tokens);
   std::string clear(int slab);
-  /// Why n more tokens cannot be appended; empty: they can.
+  /// Why num_tokens more tokens cannot be appended; empty if they can.
   std::string why_not_append(int slab, int num_tokens) const;
-  /// Why the slab cannot be cleared; empty: it can.
+  /// Why the slab cannot be cleared; empty if it can.
   std::string why_not_clear(int slab) const;
 
  private:
   FlatKvCache cache_;
 };
 
-/// Requests that each reserve just what they need, by name. What fits nowhere waits; whenever slots
-/// are given back, those that wait are tried again, in order, until one still does not fit.
+/// Requests, by name, that each reserve just the slots they need. A request that fits nowhere
+/// waits. Whenever slots are given back, the waiting requests are tried again, in order, until one
+/// still does not fit.
 class Reservations {
  public:
   static constexpr int64_t kCapacity = 4096;
   struct Reservation : viz::SequenceView {
     int64_t size = 0;
-    std::optional<SlotRange> range = {};  // none: it waits
+    std::optional<SlotRange> range = {};  // no value while it waits
   };
-  /// One search for a hole, for who was waiting then or came just then.
+  /// One search for a hole, for a request that was waiting or had just arrived.
   struct Search {
     std::string name;
-    std::vector<SlotRange> too_small;    // holes that it went by
+    std::vector<SlotRange> too_small;    // holes that it passed by
     std::optional<SlotRange> hole = {};  // where it is now, or a part of it
   };
 
@@ -54,14 +55,14 @@ class Reservations {
 
   const ReservationArena& arena() const { return arena_; }
   const viz::NamedList<Reservation>& all() const { return all_; }
-  /// Null: nobody waits.
+  /// Null if no request waits.
   const Reservation* first_waiting() const;
   int64_t num_waiting() const {
     return std::ranges::count_if(all_, [](auto& one) { return !one.range; });
   }
-  /// Those of the last command, in order.
+  /// The searches of the last command, in order.
   const std::vector<Search>& searches() const { return searches_; }
-  /// Whom the last command released; empty: nobody.
+  /// The request that the last command released; empty if there is none.
   const std::string& released() const { return released_; }
 
  private:

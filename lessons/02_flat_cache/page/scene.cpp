@@ -22,7 +22,7 @@ std::string percent(int64_t part, int64_t whole) {
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-/// Part i of so many that follow each other.
+/// Part i of `count` equal parts of `all`.
 viz::Span nth(viz::Span all, size_t i, size_t count) {
   const float each = (all.end - all.begin) / static_cast<float>(count);
   return {all.begin + static_cast<float>(i) * each, all.begin + static_cast<float>(i + 1) * each};
@@ -110,7 +110,7 @@ class SlabRow {
   viz::Place at_;
 };
 
-/// All slabs together: what holds tokens, and what holds nothing.
+/// All slabs together: the slots with tokens, and those without.
 void draw_waste(viz::Scene& scene, const SlabsView& view, const viz::Place& at) {
   const int64_t all = std::ssize(view.slabs) * view.slots;
   const viz::Place bar{at.x, at.bottom() - 0.5f * at.h, at.w, 0.5f * at.h};
@@ -136,7 +136,7 @@ void draw_waste(viz::Scene& scene, const SlabsView& view, const viz::Place& at) 
       .during(kTold);
 }
 
-/// One range, to scale: who waits above it, what is free below it.
+/// One range, to scale: the waiting requests above it, the free slots below it.
 class Range {
  public:
   Range(viz::Scene& scene, const Reservations& range)
@@ -168,7 +168,7 @@ class Range {
   using Reservation = Reservations::Reservation;
   static constexpr viz::Span kRelease{0, 0.35f}, kEnd{0.95f, 1};
 
-  /// To each hole, a stop there, and where it ends.
+  /// Parts of a search's way: to each hole that is too small, a stop there, and to its end.
   static size_t legs_of(const Reservations::Search& search) {
     return 2 * search.too_small.size() + 1;
   }
@@ -237,7 +237,7 @@ class Range {
     }
   }
 
-  /// The holes as if they were one, and below them who would fit then.
+  /// The holes as if they were one, and below them the first waiting request.
   void draw_free() {
     const int64_t free = range_.arena().total_free();
     const float y = 0.78f * h_, bar = 0.1f * h_;

@@ -21,7 +21,7 @@ struct SlabsView {
   std::vector<SlabView> slabs;
 };
 /// Shapes: "slab 2", "slab 2/name", "slab 2/used"; or, with words, "slot 2/17", "slot 2/17/token".
-/// `before`: what the last command began with.
+/// `before`: the view before the last command.
 viz::Scene slabs_scene(const viz::Room& room, const SlabsView& view, const SlabsView& before);
 
 /// Shapes: "request A", in the range or in the "tray"; "hole 1024".

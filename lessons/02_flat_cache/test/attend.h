@@ -12,8 +12,8 @@
 
 namespace lesson02_test {
 
-/// What must not matter: where the slabs are, what stands in slots without a token, how far off the
-/// bounds of the grid are, and that a workspace has been used.
+/// Conditions that must not change the result: where the slabs are, the bytes in slots without a
+/// token, how loose the bounds of the grid are, and that a workspace has been used.
 struct Layout {
   int spare_slots = 3;  // in each slab, after its tokens
   int unused = 0xFF;    // byte in every slot without a token
@@ -25,7 +25,7 @@ struct Layout {
   int window = 0;
 };
 
-/// Where the rows of a pass go: append_kv with this.
+/// append_kv for the rows of a pass, with the slabs and positions that they go to.
 class Append {
  public:
   Append(const kv::Stream& stream, const std::vector<int64_t>& slab_begin,
@@ -36,7 +36,7 @@ class Append {
         row_seq_(kvtest::upload(row_seq, stream)),
         row_position_(kvtest::upload(row_position, stream)) {}
 
-  /// Rows of k and of v to one layer's k_cache and v_cache.
+  /// Appends rows of k and of v to one layer's k_cache and v_cache.
   void operator()(int row_elements, const kv::DeviceBuffer& k, const kv::DeviceBuffer& v,
                   const kv::DeviceBuffer& k_cache, const kv::DeviceBuffer& v_cache) const {
     lesson02::append_kv({.k = k.data(),

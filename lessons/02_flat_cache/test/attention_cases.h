@@ -12,7 +12,7 @@ using lesson02_test::attend_with;
 constexpr auto kPlain = kv::Kernel::kPlain;
 constexpr auto kFast = kv::Kernel::kFast;
 
-// Small ones, of the lesson's own kernels.
+// Small cases, for the lesson's own kernels.
 
 /// K of row r: 16 (r + 1) in its element 0, then one more in each, up to 12 more and from 0 again.
 /// V is the negative.
@@ -96,7 +96,7 @@ TEST_CASE("a few random tokens in slabs are close to double precision" *
   kvtest::check_few_random(attend_with(kPlain, kDevice), kDevice, {2, 1, 4});
 }
 
-// Both kernels, at length.
+// Large cases, for both kernels.
 
 TEST_CASE("plain attention over slabs is close to double precision and to the fast kernel") {
   kvtest::check_plain_attention(attend_with(kPlain, kDevice), attend_with(kFast, kDevice), kDevice,

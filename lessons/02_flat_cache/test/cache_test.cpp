@@ -101,7 +101,7 @@ TEST_CASE("a slab takes tokens up to its last slot") {
   check(0, 0);
   cache.advance(1, 3);
   check(0, 3);
-  cache.check_room(1, 1);  // asks, and changes nothing
+  cache.check_room(1, 1);  // only checks, and changes nothing
   cache.check_room(0, 4);
   check(0, 3);
   cache.advance(1, 1);

@@ -27,7 +27,7 @@ std::vector<kv::Request> five_requests() {
   return requests;
 }
 
-/// What `check` finds in a run of the five requests with so many slabs.
+/// Runs `check` on an engine with num_slabs slabs.
 template <class FlatCacheEngine, class Check>
 void with_slabs(int num_slabs, const Check& check) {
   if constexpr (requires(FlatCacheEngine & engine) { engine.set_num_slabs(2); }) {

@@ -1,5 +1,5 @@
-// What the page of lesson 02 does, without a window: who waits, who is tried where, what fields
-// say.
+// What the page of lesson 02 does, without a window: which requests wait, which holes are tried,
+// what fields say.
 
 #include <doctest/doctest.h>
 

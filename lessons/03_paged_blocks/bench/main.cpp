@@ -92,14 +92,14 @@ Tails tails_of(int block_size, int longest) {
   return tails;
 }
 
-/// What was measured for a block size: the least of kRounds medians, so that what else the machine
-/// did for a while does not look like an effect of the block size.
+/// Times for one block size: the least of kRounds medians, so that other load on the machine does
+/// not look like an effect of the block size.
 struct Times {
   double step = std::numeric_limits<double>::infinity();
   double gather = std::numeric_limits<double>::infinity();
 };
 
-/// By block size; 0: the flat cache, which gathers nothing.
+/// Times by block size; 0 stands for the flat cache, which gathers nothing.
 std::map<int, Times> measure(kv::Model& model, int length) {
   std::map<int, Times> times;
   for (int round = 0; round < kRounds && (round == 0 || !kv::interrupted()); ++round) {

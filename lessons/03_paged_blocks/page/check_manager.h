@@ -1,6 +1,6 @@
 #pragma once
 
-// Whether a manager's tables and its pool say the same: for the page and the tests.
+// Checks that a manager's tables and its pool agree: for the page and the tests.
 
 #include <fmt/format.h>
 

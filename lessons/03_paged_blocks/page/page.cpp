@@ -114,7 +114,7 @@ Shown PagedPage::look() {
   for (int32_t id = 0; id < manager().pool().num_blocks(); ++id) {
     shown.used.push_back(manager().pool().is_used(id));
   }
-  // Nothing points at a token that is gone.
+  // Drops the pointer to a token that is gone.
   if (pointed_ && pointed_->token >= shown.num_tokens(pointed_->name)) pointed_.reset();
   shown.pointed = pointed_;
   return shown;
@@ -141,7 +141,7 @@ std::string PagedPage::why() const {
   }
   int run = 0, longest = 0;  // of free blocks in a row, before
   for (const bool used : before_.used) longest = std::max(longest, run = used ? 0 : run + 1);
-  std::string with_room;  // sequences whose last block had it
+  std::string with_room;  // sequences whose last block had room
   for (const SequenceOnPage& sequence : now_.sequences) {
     const BlockTable& table = sequence.table;
     const std::string& name = sequence.name;

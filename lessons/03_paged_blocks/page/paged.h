@@ -33,7 +33,7 @@ struct Pointed {
   bool operator==(const Pointed&) const = default;
 };
 
-/// What a picture is made of.
+/// The state that a picture shows.
 struct Shown {
   std::vector<SequenceOnPage> sequences;
   int block_size = 0;
@@ -43,7 +43,7 @@ struct Shown {
   std::string reason;
   bool refused = false;
 
-  /// Null: there is no such sequence.
+  /// Null if there is no such sequence.
   const SequenceOnPage* find(const std::string& name) const;
   /// Tokens that the sequence had in its table; 0 if it was not there.
   int num_tokens(const std::string& name) const;

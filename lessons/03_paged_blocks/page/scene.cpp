@@ -22,7 +22,7 @@ constexpr int kMaxDrops = 48;    // tokens that fall one by one
 constexpr int kMaxTexts = 2048;  // slots whose tokens are written in them
 constexpr int kMaxMoves = 512;   // blocks of a pool in which they move one by one
 
-/// Where a token's way leads in the picture.
+/// A token's way through the picture.
 struct Way {
   std::string token, entry, block, slot;  // shapes; that of the token may be missing
   std::vector<std::string> lines = {};    // from one to the next

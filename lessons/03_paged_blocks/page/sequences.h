@@ -29,7 +29,7 @@ class NamedSequences : public viz::NamedTables<BlockManager> {
     return fmt::format("{}: {} new blocks {}{}", what, fresh.size(),
                        fmt::join(fresh.first(shown), ", "), shown < fresh.size() ? " .." : "");
   }
-  /// Empty: there is room.
+  /// Why the tokens cannot be appended; empty if there is room.
   std::string why_not_append(const std::string& name, int num_tokens) const {
     return too_few(table(name).blocks_to_extend(num_tokens));
   }

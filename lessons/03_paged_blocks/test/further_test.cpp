@@ -1,4 +1,4 @@
-// "Two pools of thought": a pool whose free list is a queue. Waits as long as it is a stack.
+// "Two pools of thought": a pool whose free list is a queue. Skipped as long as it is a stack.
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Debug pools: rows of NaN before, between and after the blocks (PagedKvCache, guard_rows). What a
-// kernel reads there is seen in its result, what it writes there by touched_guard().
+// Debug pools: rows of NaN before, between and after the blocks (PagedKvCache, guard_rows). A read
+// of a guard shows in the kernel's result, a write in touched_guard().
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -24,7 +24,7 @@
 
 namespace lesson03_test {
 
-/// The first guard row that is not as the cache made it: something was written there. "": none.
+/// Names the first guard row that was written to; "" if none was.
 inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   const int guards = cache.guard_rows(), stride = cache.block_size() + guards;
   const auto row_bytes = static_cast<size_t>(cache.bytes_per_token() / cache.num_layers() / 2);
@@ -46,7 +46,7 @@ inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream
   return "";
 }
 
-/// A layer as a kernel sees it that is wrong by so many rows of K and of V.
+/// A layer as a kernel sees it, with K off by k_rows rows and V by v_rows.
 inline lesson03::KvBlocks off_by(lesson03::KvBlocks blocks, int k_rows, int v_rows,
                                  kv::Device device) {
   const auto element_bytes = static_cast<int>(size_of(kv::activation_dtype(device)));
@@ -62,7 +62,7 @@ struct Off {
 };
 inline constexpr Off kOffByOne[] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
 
-/// Elements of K or V, in halves of 16 bits: bits are all that counts.
+/// Elements of K or V, in words of 16 bits: only bits are compared.
 using Words = std::vector<uint16_t>;
 inline Words random_words(std::mt19937_64& rng, size_t n) {
   Words words(n);
@@ -78,7 +78,7 @@ inline size_t width_of(const lesson03::KvBlocks& cache, const kv::Stream& stream
          2;
 }
 
-/// Where two lists of rows differ first; "": nowhere.
+/// Where two lists of rows differ first; "" if they are equal.
 inline std::string first_difference(const Words& found, const Words& expected, size_t width) {
   if (found.size() != expected.size()) {
     return fmt::format("{} words, expected {}", found.size(), expected.size());
@@ -99,7 +99,7 @@ inline void write_rows(const lesson03::KvBlocks& cache, const Words& k, const Wo
                       .num_rows = static_cast<int>(slots.size()),
                       .cache = cache},
                      stream);
-  stream.synchronize();  // before the rows go
+  stream.synchronize();  // before the rows are freed
 }
 
 /// A gather of sequences with these tables, to k and v, [lens.size(), width], each from its row
@@ -184,7 +184,7 @@ inline void check_write_and_gather(const kv::Stream& stream) {
     write_rows(cache, new_k, new_v, slots, stream);
     CHECK(first_difference(words_of(d_k, stream), k, width) == "");
     CHECK(first_difference(words_of(d_v, stream), v, width) == "");
-#ifdef NDEBUG  // a debug build rejects a slot that the cache has not
+#ifdef NDEBUG  // a debug build rejects a slot outside the cache
     write_rows(cache, new_k, new_v, {static_cast<int64_t>(num_slots), -2, int64_t{1} << 40},
                stream);
     CHECK(first_difference(words_of(d_k, stream), k, width) == "");
@@ -211,7 +211,8 @@ inline void check_write_and_gather(const kv::Stream& stream) {
 }
 
 /// write_kv and gather_kv of whole blocks, the first of all and the last of all among them: guards
-/// stay as they are and out of what is gathered. Off by one row, and the guards tell.
+/// stay as they are and out of what is gathered. A kernel that is off by one row is found by the
+/// guards.
 inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
   constexpr int kBlocks = 5, kLayers = 2;
   constexpr uint16_t kGuard = 0xFFFF;

@@ -21,7 +21,8 @@ inline Words numbered(const std::vector<int>& numbers, const lesson03::KvBlocks&
   return words;
 }
 
-/// A row: its number; "." if nobody wrote it; "<2 x 12, 6 x .>" if not all elements are the same.
+/// A row: its number; "." if it was not written; "<2 x 12, 6 x .>" if not all elements are the
+/// same.
 inline std::string drawn_row(std::span<const float> row) {
   std::vector<std::string> runs;
   const auto bits = [](float x) { return std::bit_cast<uint32_t>(x); };
@@ -55,7 +56,7 @@ inline std::string drawn(const Words& words, const lesson03::KvBlocks& cache, si
   return text;
 }
 
-/// One layer of blocks of two slots: nothing is written yet.
+/// One layer of blocks of two slots, not yet written.
 inline lesson03::PagedKvCache blocks_of_two(int num_blocks, int num_kv_heads, int head_dim,
                                             const kv::Stream& stream) {
   lesson03::PagedKvCache cache(kvtest::shape(1, num_kv_heads, head_dim), stream, num_blocks, 2);
@@ -63,7 +64,7 @@ inline lesson03::PagedKvCache blocks_of_two(int num_blocks, int num_kv_heads, in
   return cache;
 }
 
-/// What a cache of blocks of two slots holds.
+/// The rows in a cache of blocks of two slots, as text.
 inline std::string held(const void* rows, const lesson03::KvBlocks& cache,
                         const kv::Stream& stream) {
   const size_t words = 2 * static_cast<size_t>(cache.num_blocks) * width_of(cache, stream);
@@ -99,7 +100,7 @@ inline void check_rows_in_order(const kv::Stream& stream) {
   lesson03::PagedKvCache pool = blocks_of_two(4, 2, 8, stream);
   const lesson03::KvBlocks cache = pool.layer(0);
   number_slots(cache, stream);
-  // What lies after a sequence's last block must not be followed.
+  // Entries after a sequence's last block must not be followed.
   const Gathered got = gather_rows(cache, {3, 0, 1, 2, -1, 1 << 30}, {5, 1}, {1, 0}, stream);
   INFO("slot s holds s (K) and 100 + s (V), a block has two slots");
   INFO("sequence 0: table 3 0 1, 5 tokens, to row 1 and on; sequence 1: table 2, 1 token, row 0");
@@ -108,7 +109,7 @@ inline void check_rows_in_order(const kv::Stream& stream) {
   CHECK(v == "104 106 107 100 101 102");
 }
 
-/// Two kernels at once: the rows of the second are what the first one writes.
+/// Two kernels at once: the second reads the rows that the first one writes.
 inline void check_written_in_turn(const kv::Stream& stream) {
   lesson03::PagedKvCache first = blocks_of_two(2, 2, 8, stream);
   lesson03::PagedKvCache second = blocks_of_two(2, 2, 8, stream);
@@ -129,7 +130,7 @@ inline void check_written_in_turn(const kv::Stream& stream) {
   CHECK(v == "11 12 | 10 .");
 }
 
-/// Two kernels at once: the second gathers what the first one writes.
+/// Two kernels at once: the second gathers the rows that the first one writes.
 inline void check_gathered_in_turn(const kv::Stream& stream) {
   lesson03::PagedKvCache pool = blocks_of_two(2, 2, 8, stream);
   const lesson03::KvBlocks cache = pool.layer(0);

@@ -1,6 +1,7 @@
 #pragma once
 
-// What the benchmarks measure on: a decode step of sequences in random blocks, on either device.
+// The pass that the benchmarks measure: a decode step of sequences in random blocks, on either
+// device.
 
 #include <cstdint>
 #include <functional>
@@ -25,8 +26,8 @@ inline std::vector<int> same(int n, int len) {
   return std::vector<int>(static_cast<size_t>(n), len);
 }
 
-/// The memory of a case. On CUDA there are K and V several times, with other values, so that the L2
-/// cache holds nothing of the copy that is read next. The blocks lie in random order.
+/// The memory of a case. On CUDA there are several copies of K and V, with different values, so
+/// that the L2 cache holds nothing of the copy that is read next. The blocks lie in random order.
 class DecodePass {
  public:
   DecodePass(const Case& c, uint64_t seed, kv::Device device);
@@ -35,7 +36,7 @@ class DecodePass {
   const Case& of() const { return case_; }
   /// Bytes of K and V that attention must read.
   double bytes() const;
-  /// Attention over one copy, but for the workspace.
+  /// The arguments of attention over one copy, without the workspace.
   lesson04::PagedAttentionArgs args(int copy) const;
   /// Seconds of one call, whose argument is the copy it works on: the median of many.
   double seconds_of(const std::function<void(int)>& call) const;

@@ -35,7 +35,8 @@ std::vector<int32_t> block_ids_of(const PagedAttentionArgs& args, int seq, int f
   return {table + first / size, table + (first + num_tokens - 1) / size + 1};
 }
 
-/// One query's walk: what kv::attention::attend does, and a step for each tile and merge.
+/// One query's walk: computes as kv::attention::attend does, and records a step for each tile and
+/// merge.
 class Walker {
  public:
   Walker(const PagedAttentionArgs& args, int seq, int row, int head)
@@ -90,7 +91,8 @@ class Walker {
     step.after = summary_of(way_.tile, head_dim);
   }
 
-  /// A tile joins its group, or a group the result: a step about tokens up to `end`.
+  /// Merges a tile into its group, or a group into the result. Records a step about the tokens up
+  /// to `end`.
   void join(Partial& whole, const Partial& part, bool is_first, int end) {
     const bool is_group = &whole == &way_.result;
     const int unit = is_group ? kv::attention::kGroupTokens : kTileTokens;
@@ -111,7 +113,7 @@ class Walker {
   std::vector<WalkStep> steps_;
 };
 
-/// Attention over one table that walks once: when it comes to its layer.
+/// Attention over one table that walks once, in the layer it is given.
 class WalkingAttention : public kv::Attention {
  public:
   WalkingAttention(const kv::Model& model, PagedKvCache& cache, const lesson03::BlockTable& table,

@@ -12,7 +12,8 @@
 
 namespace lesson04 {
 
-/// What is known after some keys; see kernels/attention/contract.h. An empty acc: nothing yet.
+/// The partial result of some keys; see kernels/attention/contract.h. An empty acc means no key
+/// yet.
 struct Summary {
   float m = 0;             // largest score
   float l = 0;             // sum of exp(score - m)
@@ -41,8 +42,9 @@ struct WalkStep {
 };
 
 /// The steps of query row `row` of the pass and query head `head`. `args` are the CPU's; args.out
-/// is not used. The last step's out has the bits that fast_paged_attention_cpu gives. No steps: the
-/// query sees no key. Throws std::out_of_range for a row or a head that does not exist.
+/// is not used. The last step's out has the bits that fast_paged_attention_cpu gives. Returns no
+/// steps if the query sees no key. Throws std::out_of_range for a row or a head that does not
+/// exist.
 std::vector<WalkStep> walk(const PagedAttentionArgs& args, int row, int head);
 
 /// A prompt's last token in one layer of a real model.

@@ -17,7 +17,7 @@ using Kind = WalkStep::Kind;
 constexpr int kHue = 0;  // there is one sequence
 constexpr Span kScale{0.05f, 0.35f}, kDown{0.4f, 0.8f}, kThere{0.75f, 0.95f};
 
-/// One of the three.
+/// One of the three rows of the picture.
 struct Row {
   std::string id;    // whose m, l and acc
   std::string name;  // as it is shown
@@ -64,7 +64,7 @@ class MergePainter {
   }
 
  private:
-  /// What the group of this tile had when the tile came; an empty acc: nothing yet.
+  /// The group's partial result before this tile joins it; an empty acc means none yet.
   Summary group_before() const {
     for (int i = position_ - 1; i >= 0; --i) {
       const WalkStep& s = steps_[static_cast<size_t>(i)];
@@ -73,7 +73,8 @@ class MergePainter {
     return {};
   }
 
-  /// The bars of all steps that join the same thing have one scale, so that what shrinks is seen.
+  /// All steps that join the same group or result share one scale of bars, so that shrinking is
+  /// seen.
   void find_scale() {
     const auto same = [&](const WalkStep& s) {
       if (step_.kind == Kind::kDivide) return &s == &step_;
@@ -110,13 +111,13 @@ class MergePainter {
     draw_row(last, place_of_now_, 2);
   }
 
-  /// When the numbers of a row are seen: those of a tile from scratch when it has been read.
+  /// When the numbers of a row appear; those of a new tile appear when it has been read.
   Span when(const std::string& id, bool is_sum) const {
     if (is_sum) return kThere;
     return step_.kind == Kind::kTile && id == "row 1" ? Span{0.8f, 1} : Span{0, 0.2f};
   }
 
-  /// What is in one column of a row, as shares of the width.
+  /// One column of a row; `from` and `to` are shares of the width.
   Place column(const Place& row, float from, float to) const {
     return {row.x + from * row.w, row.y, (to - from) * row.w - 8, row.h};
   }
@@ -161,7 +162,7 @@ class MergePainter {
         .during({0, 0.15f});
   }
 
-  /// Bars up and down from the middle: of a row that is scaled, what is left of them.
+  /// Bars up and down from the middle; a scaled row shows the part that is left of them.
   void draw_acc(const Row& row, const Place& at, int number, float most) {
     const auto count = static_cast<float>(row.summary.acc.size());
     const float w = at.w / count, half = at.h / 2 - 2;

@@ -20,13 +20,13 @@ namespace {
 constexpr int kMostTokens = 1024, kTokens = 200;
 constexpr const char* kPrompt = "Once upon a time there was a little dog.";
 
-/// The walk runs on the CPU, where every number on its way can be looked at.
+/// The walk runs on the CPU, where every number can be read.
 viz::PageContext on_cpu(viz::PageContext context) {
   context.device = "cpu";
   return context;
 }
 
-/// As a narrow cell shows it: "im_end" for "<|im_end|>".
+/// A word as a narrow cell shows it: "im_end" for "<|im_end|>".
 std::string shown_word(const std::string& text) {
   if (text.starts_with("<|") && text.ends_with("|>")) return text.substr(2, text.size() - 4);
   return text;
@@ -210,7 +210,7 @@ std::vector<viz::Counter> WalkPage::counters() const {
 
 void WalkPage::check_invariants() const {
   if (!walk_) return;
-  // What a merge takes is what the step before it left.
+  // A merge takes the result of the step before it.
   for (size_t i = 1; i < walk_->steps.size(); ++i) {
     const WalkStep& s = walk_->steps[i];
     if (s.kind == WalkStep::Kind::kMergeTile && s.taken.acc != walk_->steps[i - 1].after.acc) {

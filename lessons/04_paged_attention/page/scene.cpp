@@ -109,7 +109,7 @@ class WalkPage::Painter {
           about(Kind::kMergeGroup) || about(Kind::kDivide));
   }
 
-  /// Done: in the sequence's colour.
+  /// Draws one piece; it has the sequence's colour when it is done.
   void piece(const std::string& id, const Place& at, const std::string& text, bool done, bool now) {
     Shape& box = scene_.box(id, at, {}, viz::paint(Ink::kLine));
     dress(box, done || now ? viz::State::kInUse : viz::State::kFree, done || now ? kHue : -1);
@@ -127,7 +127,7 @@ class WalkPage::Painter {
     const float wide = x_of(at, size_) - at.x;
     const int first = tile_.first_token / size_;
     const int end = first + static_cast<int>(tile_.block_ids.size());
-    if (wide < 4) {  // too narrow to be told apart: those of the tile are one ring
+    if (wide < 4) {  // too narrow to be told apart: one ring for the tile's entries
       scene_.box("entries", between(at, at.y, h, 0, num_tokens_), viz::soft(kHue), viz::full(kHue))
           .tip(fmt::format("{} entries", ids.size()));
       ring("ring 0", between(at, at.y, h, tile_.first_token, tile_.first_token + tile_.num_tokens));
@@ -157,7 +157,7 @@ class WalkPage::Painter {
     scene_.box(id, at.inset(-1), {}).edged(viz::paint(Ink::kMark), 2.2f).on_top().during({0, 0.2f});
   }
 
-  /// Where the blocks lie: not in order.
+  /// The pool, in which the blocks do not lie in order.
   void draw_pool(const Place& at) {
     const std::vector<int32_t>& ids = page_.walk_->block_table;
     name("pool/name", at.y, 16 * unit_, "pool");

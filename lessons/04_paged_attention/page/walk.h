@@ -16,7 +16,7 @@
 
 namespace lesson04 {
 
-/// What a walk is about: changing it walks again.
+/// The settings of a walk; a change of them walks again.
 struct WalkOptions {
   int block_size = 16;
   int layer = 0;

@@ -25,14 +25,15 @@ using kvtest::Part;
 using kvtest::Sequence;
 using lesson03_test::Off;
 
-/// Which blocks the sequences get, and what stands in slots without a token: what must not matter.
+/// Conditions that must not change the result: which blocks the sequences get, and the values in
+/// slots without a token.
 struct Blocks {
   int block_size = 16;
   uint64_t shuffle = 1;
   kv::BFloat16 unused{0xFFFF};  // NaN
   int guard_rows = 0;           // of NaN before, between and after the blocks
-  Off off = {0, 0};             // rows by which the kernel is led astray
-  int first_block = 0;          // blocks in front that nobody reads: they take no memory
+  Off off = {0, 0};             // rows by which the kernel is off
+  int first_block = 0;          // blocks in front, never read: they take no memory
   int seq_len_bound = 0;   // 0: the longest sequence; a large one makes the plan expect much work
   bool one_table = false;  // all sequences have the first one's blocks
   int window = 0;
@@ -48,8 +49,8 @@ inline Op op_of(kv::Kernel kernel) {
   return {lesson04::fast_paged_attention, lesson04::paged_attention_workspace_bytes};
 }
 
-/// A pass over sequences in shuffled blocks. Their tables have an entry after the last block that
-/// must not be followed, and entries for blocks before the window that must not be.
+/// A pass over sequences in shuffled blocks. Their tables have entries that must not be followed:
+/// one after the last block, and those of blocks before the window.
 class Pass {
  public:
   Pass(const HeadShape& shape, const std::vector<Part>& parts, const Blocks& blocks,
@@ -92,7 +93,7 @@ class Pass {
  private:
   void fill_blocks(const Blocks& blocks) {
     const int size = blocks.block_size, stride = size + blocks.guard_rows;
-    int num_blocks = 3, max_blocks = 0;  // some that nobody has
+    int num_blocks = 3, max_blocks = 0;  // three belong to no sequence
     for (const Part& part : parts_) {
       const int needed = lesson03::blocks_for(part.sequence->len, size);
       num_blocks += needed;
@@ -179,7 +180,7 @@ inline std::vector<Run> runs_on(kv::Device device) {
   return all;
 }
 
-/// What a pass must give: of lesson 01's result each part's last rows.
+/// The expected output of a pass: each part's last rows of lesson 01's result.
 inline Outputs wanted(const Run& run, const HeadShape& shape, const std::vector<Part>& parts) {
   std::vector<Part> whole;
   for (const Part& part : parts) whole.push_back({part.sequence, part.sequence->len});
@@ -191,7 +192,7 @@ inline Outputs wanted(const Run& run, const HeadShape& shape, const std::vector<
   return rows;
 }
 
-/// Where two outputs differ first; "": nowhere, to the bit.
+/// Where two outputs differ first; "" if they are equal to the bit.
 inline std::string first_difference(const std::vector<float>& found,
                                     const std::vector<float>& expected) {
   if (kvtest::same_bits(found, expected)) return "";
@@ -281,8 +282,8 @@ inline void check_all_layouts(const Run& run) {
   }
 }
 
-/// The table is all that says whose block it is: a shared prefix needs nothing from a kernel. `b`
-/// has the queries of `a` and other K and V, until its table names a's blocks.
+/// Only the table says which sequence has a block, so a shared prefix needs nothing from a kernel.
+/// `b` has the queries of `a` and other K and V, until its table names a's blocks.
 inline void check_shared_blocks(const Run& run) {
   const HeadShape shape{4, 2, 64};
   const Sequence a(shape, 48, 41);

@@ -8,8 +8,8 @@
 
 namespace lesson04_test {
 
-/// V of slot s is numbers[s]; a negative number: NaN, in K too. K is 0 elsewhere, so all scores are
-/// 0, all weights equal, and a query's output is the mean of the values that it sees.
+/// V of slot s is numbers[s]; a negative number stands for NaN, in K too. K is 0 elsewhere, so all
+/// scores are 0, all weights equal, and a query's output is the mean of the values that it sees.
 inline lesson03::PagedKvCache cache_of_means(const std::vector<int>& numbers, int head_dim,
                                              const kv::Stream& stream) {
   const auto num_blocks = static_cast<int>(numbers.size()) / 2;
@@ -32,7 +32,7 @@ inline lesson03::PagedKvCache cache_of_means(const std::vector<int>& numbers, in
 inline void check_means_by_table(const Run& run, int rows, int head_dim) {
   const kv::Stream stream(run.device);
   lesson03::PagedKvCache pool = cache_of_means({9, 1, 7, -1, 9, -1, 2, 4}, head_dim, stream);
-  // What lies after a sequence's last block must not be followed.
+  // Entries after a sequence's last block must not be followed.
   const auto tables = kvtest::upload(std::vector<int32_t>{3, 0, 2, 1 << 30,  //
                                                           1, -1, 1 << 30, -1},
                                      stream);

@@ -1,5 +1,5 @@
 // "Sinks": PagedAttentionArgs::sinks lets a query see the first `sinks` tokens besides its window,
-// in the plain kernels. Waits as long as there is no such member. On CUDA, too, where there is a
+// in the plain kernels. Skipped as long as there is no such member. On CUDA, too, where there is a
 // device.
 
 #include "attend.h"

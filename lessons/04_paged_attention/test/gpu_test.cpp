@@ -48,7 +48,7 @@ std::vector<Part> large_batch(const std::vector<Sequence>& sequences, int copies
   return parts;
 }
 
-/// What each part must give: lesson 01's last rows of its sequence.
+/// The expected output of each part: lesson 01's last rows of its sequence.
 Outputs wanted_of_batch(const HeadShape& shape, const std::vector<Sequence>& sequences,
                         const std::vector<Part>& parts) {
   std::vector<Part> whole;
@@ -72,7 +72,7 @@ std::vector<Sequence> sequences_of(const HeadShape& shape, const std::vector<int
 const std::vector<int> kUneven{1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 1025, 1300};
 
 // On Hopper such a batch is cut into runs, one for each of 132 SMs. 5 copies of the sequences have
-// so many short groups that tiles are counted: runs begin and end anywhere in a sequence.
+// enough short groups that runs are counted in tiles, and begin and end anywhere in a sequence.
 TEST_CASE("a large uneven batch gives the bits of lesson 01") {
   for (const HeadShape shape : {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{32, 8, 128},
                                 HeadShape{64, 8, 128}, HeadShape{16, 8, 64}}) {
@@ -113,8 +113,8 @@ TEST_CASE("a chain of many merges gives the bits of merging one by one") {
   check_bits(pass.run(op_of(kFast.kernel)), one_by_one.run(op_of(kFast.kernel)));
 }
 
-// On Hopper it is cut into runs, and a launch of its own merges the groups: 130, 1, 2 and 128. The
-// simulated GPU has no runs, and would take ten minutes over it: the case before serves there.
+// On Hopper it is cut into runs, and a second launch merges the groups: 130, 1, 2 and 128. The
+// simulated GPU has no runs and would need ten minutes, so it has the case before this one.
 TEST_CASE("one long sequence in runs gives the bits of lesson 01") {
   const HeadShape shape{16, 8, 64};
   std::vector<Sequence> sequences;

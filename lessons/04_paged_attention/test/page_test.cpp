@@ -68,7 +68,7 @@ TEST_CASE_FIXTURE(Fixture, "bars shrink by exp(m - the larger m), and the factor
   const double other = std::stod(shape(scene, "row 1/factor").text.substr(3));
   CHECK(std::max(factor, other) == 1);  // the larger m is one of the two
   CHECK(std::min(factor, other) < 1);
-  CHECK(std::abs(static_cast<double>(now) - std::max(1.0, was * factor)) < 0.1);  // 1: to be seen
+  CHECK(std::abs(static_cast<double>(now) - std::max(1.0, was * factor)) < 0.1);  // 1: visible
   CHECK(scene.ghosts().size() >= 2 * 32);  // acc of both go down into the sum
 }
 

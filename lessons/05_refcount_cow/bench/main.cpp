@@ -1,6 +1,6 @@
 // What another continuation of a prompt costs before its first token: a fork (with the end of what
-// was forked), a private copy of the prompt's blocks, or the prompt computed again. And the copy of
-// one block that a fork may cause later.
+// was forked), a private copy of the prompt's blocks, or the prompt computed again. Also the copy
+// of one block that a fork may cause later.
 //
 //   lesson05_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 
@@ -19,7 +19,8 @@ namespace {
 constexpr int kBlockSize = 16;
 constexpr int kRepeats = 15;
 
-/// A fork of a sequence of so many tokens, and its end. Too short for one call, so many are timed.
+/// Seconds of a fork of a sequence of num_tokens tokens, and its end. One is too short to time, so
+/// kForks are timed together.
 double fork_and_free_seconds(int num_tokens) {
   constexpr int kForks = 200;
   lesson05::BlockManager manager(lesson05::blocks_for(num_tokens, kBlockSize), kBlockSize);
@@ -31,7 +32,7 @@ double fork_and_free_seconds(int num_tokens) {
   return all / kForks;
 }
 
-/// `num_blocks` blocks of the first half of a cache go to its second half.
+/// Seconds to copy `num_blocks` blocks from the first half of a cache to its second half.
 double copy_seconds(const kv::Model& model, int num_blocks) {
   lesson03::PagedKvCache cache(model.config(), model.stream(), 2 * num_blocks, kBlockSize);
   std::vector<lesson05::BlockCopy> copies;

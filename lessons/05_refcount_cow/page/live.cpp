@@ -84,9 +84,9 @@ void LiveSharing::follow() {
   sequences_ = std::move(now);
 }
 
-/// Beams are ranked anew at every step, so the tokens say who continues whom.
+/// Beams are ranked anew at every step, so the tokens say which beam continues which.
 void LiveSharing::name_heirs(std::vector<Sequence>& heirs) const {
-  std::vector<Sequence> named = sequences_;  // no name of theirs is given to another beam
+  std::vector<Sequence> named = sequences_;  // their names are not given to other beams
   std::vector<bool> has_heir(sequences_.size(), false);
   for (Sequence& heir : heirs) {
     const auto parent = std::ranges::find_if(sequences_, [&](const Sequence& old) {

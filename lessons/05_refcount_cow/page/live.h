@@ -32,14 +32,14 @@ class LiveSharing : public viz::Live {
              const lesson03::PagedOptions& pool);
 
   bool beams() const { return beams_; }
-  /// The engine's own. It is empty when the run has ended.
+  /// The engine's manager. It has no sequence when the run has ended.
   const BlockManager& manager() const { return *engine<SharingEngine>().manager(); }
-  /// As they stand after the last step; heirs in the order of their parents.
+  /// The sequences after the last step; heirs in the order of their parents.
   const std::vector<Sequence>& sequences() const { return sequences_; }
   int64_t num_generated() const;
-  /// What happened since it was told last, in plain words. Called after every step.
+  /// Tells in plain words what happened since the last call. Called after every step.
   std::string story();
-  /// From here on origins count anew.
+  /// Makes the current sequences the origins of those to come.
   void settle() {
     for (Sequence& sequence : sequences_) sequence.origin = sequence.name;
   }
@@ -57,7 +57,7 @@ class LiveSharing : public viz::Live {
   size_t n_ = 0;
   std::vector<kv::Beam> best_;  // of the last step, best first
   std::vector<Sequence> sequences_;
-  int64_t copies_told_ = 0;  // the manager's numbers, when they were told
+  int64_t copies_told_ = 0;  // the manager's counts at the last story()
   int used_told_ = 0;
 };
 

@@ -146,7 +146,7 @@ Shown SharingPage::look() {
   return shown;
 }
 
-/// Made by the last command: entries of tables name another block now.
+/// The copies made by the last command: entries of tables name another block now.
 std::vector<BlockCopy> SharingPage::copies() const {
   std::vector<BlockCopy> copies;
   for (const viz::TableCard& table : now_.tables) {
@@ -261,7 +261,7 @@ void SharingPage::draw_simulator(viz::Ui& ui) {
                 viz::Command{.verb = "live", .args = {"beams", n, prompt}}.text()}});
 }
 
-/// For the selected one; a click on a table selects it.
+/// Buttons for the selected sequence; a click on a table selects it.
 void SharingPage::draw_sequence(viz::Ui& ui, const std::string& name) {
   ui.heading("Sequence " + name);
   buttons(ui, append_buttons(name));

@@ -22,8 +22,8 @@ constexpr size_t kMaxBlocks = 128;  // in a larger pool a single block cannot be
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
-/// When what happens. A copy tells: a token comes, the count is looked at, a free block is taken,
-/// copied to, the entry flips, the old count falls, the token lands.
+/// When each thing happens. The order of a copy: a token comes, the count is looked at, a free
+/// block is taken, copied to, the entry flips, the old count falls, the token lands.
 struct Times {
   float seconds;
   Span ask = {}, check = {}, take = {}, copy = {}, flip = {}, count = {}, land = {};
@@ -93,7 +93,7 @@ class Motion {
   }
   void when(const std::string& id, const Span& span) { viz::during(scene_, id, span); }
 
-  /// A shown table that holds the block. Null: there is none.
+  /// A shown table that holds the block; null if there is none.
   const TableCard* holder(const BlockView& block) const {
     const auto found = std::ranges::find_if(now_.tables, [&](const TableCard& table) {
       return std::ranges::count(table.block_ids, block.id) > 0;
@@ -101,7 +101,7 @@ class Motion {
     return found == now_.tables.end() ? nullptr : &*found;
   }
 
-  /// A block whose count or content is another one now.
+  /// Shows a block whose count or content has changed.
   void block(const BlockView& was, const BlockView& is) {
     if (was.owners == is.owners && was.tokens == is.tokens) return;
     const Span span = was.ref_cnt == 0 ? times_.take : times_.count;
@@ -181,7 +181,7 @@ class Motion {
     send(waits, place(copy.destination, count), hue, token, times_.land);
   }
 
-  /// The tokens come, and go back to where they came from.
+  /// The refused tokens come, and go back to where they came from.
   void refusal() {
     scene_.lasts(2.4f);
     for (const auto& [name, token] : now_.refused) {

@@ -25,7 +25,7 @@ struct Shown {
   viz::PoolView pool;
   std::vector<viz::TableCard> tables;
   std::vector<BlockCopy> copies;  // made by the last command
-  // Of the last command if it was refused: why, and the tokens that it would have written.
+  // If the last command was refused: the reason, and the tokens that it would have written.
   std::string refusal;
   std::vector<std::pair<std::string, std::string>> refused;  // a sequence's name, and its token
 };

@@ -35,8 +35,8 @@ class Simulator : public viz::NamedTables<BlockManager> {
                       copies_.assign(copies.begin(), copies.end());
                     }) {}
 
-  /// Each of them grows by num_tokens; there is room for them. Without words for them the tokens
-  /// are called A0, A1, ..
+  /// Grows each of the sequences by num_tokens tokens, for which the pool has room. Without `words`
+  /// the tokens are called A0, A1, ...
   std::string append(const std::vector<std::string>& names, int num_tokens,
                      std::span<const std::string> words = {}) {
     const int free_before = manager_.pool().num_free();
@@ -60,7 +60,7 @@ class Simulator : public viz::NamedTables<BlockManager> {
     }
     return story;
   }
-  /// Why append() would be refused; empty: it would not.
+  /// Why append() would be refused; empty if it would not.
   std::string why_not_append(const std::vector<std::string>& names, int num_tokens) const {
     if (names.empty()) return "there is no sequence";
     return too_few(manager_.blocks_to_append(growths(names, num_tokens)));

@@ -1,4 +1,5 @@
-// Tests of lesson 05's bookkeeping: who holds which block, and what a write may touch.
+// Tests of lesson 05's bookkeeping: which sequence holds which block, and which blocks a write may
+// touch.
 
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>

@@ -103,7 +103,7 @@ TEST_CASE("n samples have the bits of n independent requests") {
 }
 
 TEST_CASE("beam search finds the same hypotheses for any block size") {
-  // Block size 1 never copies a block, 16 copies many: the bits must not know.
+  // Block size 1 never copies a block, 16 copies many: the bits must be the same.
   const kv::Request request = request_of(20, 30);
   SharingEngine ones(model(), {.block_size = 1}), sixteens(model(), {.block_size = 16});
   const auto a = ones.beam_search(request, {});

@@ -31,9 +31,9 @@ constexpr std::array kPoolSizes{1, 2, 3, 5, 8, 13, 24};
 
 struct CopyFailed : std::exception {};
 
-/// A slot holds no K and no V, but the number of one write. A number is written once, after one
-/// prefix, so it stands for that prefix: whoever reads another number than its own sees a block
-/// that somebody else has written, that was copied wrongly, or that was given away too early.
+/// A slot holds the number of one write instead of K and V. A number is written once, after one
+/// prefix, so it stands for that prefix. A sequence that reads another number sees a block that was
+/// written by another sequence, copied wrongly, or freed too early.
 class Run {
  public:
   explicit Run(uint64_t settings)
@@ -67,7 +67,7 @@ class Run {
     }
     compare();
   }
-  /// Nothing may be left.
+  /// Frees all sequences; no used block may be left.
   void finish() {
     while (!sequences_.empty()) free(sequences_.begin()->first);
     compare();
@@ -140,7 +140,7 @@ class Run {
     for (const auto& [seq, num_tokens] : growths) write(seq, num_tokens);
   }
 
-  /// Tokens that the manager has made slots for.
+  /// Writes the tokens that the manager has made slots for.
   void write(int seq, int num_tokens) {
     Sequence& sequence = sequences_.at(seq);
     for (int i = 0; i < num_tokens; ++i) {

@@ -21,7 +21,7 @@ using lesson05::Growth;
 using lesson05_test::append;
 using lesson05_test::new_sequence;
 
-/// How many hold block 0, block 1, and so on: "2 1 0".
+/// The number of holders of block 0, block 1, and so on: "2 1 0".
 std::string holders(const BlockPool& pool) {
   std::vector<int> counts;
   for (int32_t id = 0; id < pool.num_blocks(); ++id) counts.push_back(pool.ref_cnt(id));
@@ -70,7 +70,7 @@ TEST_CASE("append takes the blocks that the tokens need") {
 TEST_CASE("append takes all blocks or none") {
   BlockManager manager(3, 4);
   const int a = new_sequence(manager, 4);
-  CHECK_FALSE(append(manager, a, 9));  // 3 blocks, and 2 are free
+  CHECK_FALSE(append(manager, a, 9));  // needs 3 blocks, and 2 are free
   CHECK(table_of(manager, a) == "4 tokens in 0");
   CHECK(holders(manager.pool()) == "1 0 0");
   CHECK(append(manager, a, 8));  // exactly what is free

@@ -82,7 +82,7 @@ inline Contents contents(lesson03::PagedKvCache& cache, const kv::Stream& stream
   return all;
 }
 
-/// The first byte that is not as wanted; "": none.
+/// The first byte that is not as wanted; "" if there is none.
 inline std::string difference(const lesson03::PagedKvCache& cache, const Contents& found,
                               const Contents& wanted) {
   for (size_t i = 0; i < wanted.parts.size(); ++i) {

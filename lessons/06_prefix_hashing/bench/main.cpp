@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kBlockSize = 16;
 
-/// All full blocks of a prompt of so many tokens are hashed, looked up, compared, taken, and given
-/// back. Too short for one call, so many are timed.
+/// Seconds to hash, look up, compare, take and give back all full blocks of a prompt of num_tokens
+/// tokens. One call is too short to time, so kFinds are timed together.
 double find_seconds(int num_tokens) {
   constexpr int kFinds = 100;
   std::mt19937 rng(1);
@@ -59,7 +59,7 @@ void run(const kv::BenchOptions& options) {
   nlohmann::json points = nlohmann::json::array();
   kv::Table table({"prompt", "blocks found", "found in", "a block", "computed in", "times"});
   for (int length = 64; length <= options.longest && !kv::interrupted(); length *= 2) {
-    const int blocks = (length - 1) / kBlockSize;  // the last token is left
+    const int blocks = (length - 1) / kBlockSize;  // the last token has to run
     const double find = find_seconds(length);
     const double compute = prefill_seconds(model, length);
     table.add({kv::with_commas(length), kv::with_commas(blocks),

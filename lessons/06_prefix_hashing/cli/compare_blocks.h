@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts what differs between blocks, bit for bit: whether a block that was found holds the K and V
-// that computing anew would have written. A tool for tests and for the attack; no cache needs it.
+// Counts the elements that differ between blocks, bit for bit. This shows whether a block that was
+// found holds the K and V that computing anew would have written. For tests and the attack only.
 
 #include <cstdint>
 #include <span>
@@ -18,17 +18,18 @@ struct BlockPair {
 };
 
 struct CompareBlocksArgs {
-  lesson03::PagedKvCache* first = nullptr;  // may be one cache
+  lesson03::PagedKvCache* first = nullptr;  // may be the same cache as `second`
   lesson03::PagedKvCache* second = nullptr;
   std::span<const BlockPair> pairs;  // on the host
 };
 
 /// Throws std::out_of_range for a block that is not in its cache, and std::invalid_argument unless
-/// the blocks of both caches have one shape and as many layers.
+/// both caches have the same shape of blocks and the same number of layers.
 void check_compared(const CompareBlocksArgs& args);
 
-/// [pairs]: elements of K and V, in all layers and all slots, that are not the same bits. 0.0 and
-/// -0.0 differ; a NaN is equal to itself. Checked first; waits for the stream.
+/// Returns for each pair the number of elements of K and V, in all layers and all slots, whose bits
+/// differ. 0.0 and -0.0 differ; a NaN is equal to itself. Calls check_compared() first; waits for
+/// the stream.
 std::vector<int64_t> compare_blocks_cpu(const CompareBlocksArgs& args);
 std::vector<int64_t> compare_blocks_cuda(const CompareBlocksArgs& args, const kv::Stream& stream);
 inline std::vector<int64_t> compare_blocks(const CompareBlocksArgs& args,

@@ -43,8 +43,8 @@ void draw(uint32_t seed, std::span<int32_t> tokens, int32_t vocab) {
   }
 }
 
-/// Millions of beginnings by the lower word of their states: those that nearly agree in it lie side
-/// by side.
+/// Millions of beginnings, sorted by the lower word of their states: those that nearly agree in it
+/// lie side by side.
 std::vector<Beginning> beginnings(size_t num_tokens, int32_t vocab) {
   constexpr uint32_t kCount = 4'000'000;
   const uint64_t divide = inverse(kPrime2);

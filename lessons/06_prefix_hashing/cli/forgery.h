@@ -1,7 +1,7 @@
 #pragma once
 
 // Two different blocks of tokens with the same XXH64, whatever the parent. XXH64 was made to be
-// fast and is not meant to resist anybody: finding such a pair takes about a second.
+// fast and not to resist attacks: finding such a pair takes about a second.
 
 #include <cstdint>
 #include <optional>
@@ -19,9 +19,9 @@ inline const std::vector<int32_t> kForgedA{1000, 1001, 148912, 115505, 1004, 100
 inline const std::vector<int32_t> kForgedB{1000, 1001, 70013, 105460, 1004, 1005, 1006, 1007,
                                            1008, 1009, 0,     0,      1012, 1013, 1014, 1015};
 
-/// A pair of blocks with ids below vocab_size and one hash under every parent. No value: none among
-/// the millions tried. Blocks of 16 tokens want a vocabulary of some ten thousand, blocks of 32 are
-/// content with 2,048. Deterministic. Throws std::invalid_argument for blocks under 16 tokens.
+/// A pair of blocks with ids below vocab_size and one hash under every parent. No value if none of
+/// the millions tried is one. Blocks of 16 tokens need a vocabulary of some ten thousand ids,
+/// blocks of 32 only 2,048. Deterministic. Throws std::invalid_argument for blocks under 16 tokens.
 std::optional<ForgedPair> forge_pair(int32_t vocab_size, int block_size);
 
 }  // namespace lesson06

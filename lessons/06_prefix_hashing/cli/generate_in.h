@@ -8,7 +8,7 @@
 
 namespace lesson06 {
 
-/// Generates, and says in which blocks.
+/// Generates, and sets `blocks` to the request's blocks.
 inline kv::GenerateResult generate_in(std::vector<int32_t>& blocks, PrefixEngine& engine,
                                       const kv::Request& request) {
   return engine.generate({&request, 1}, [&](size_t, int32_t) {

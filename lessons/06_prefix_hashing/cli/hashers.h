@@ -15,7 +15,7 @@ namespace lesson06 {
 /// The first 8 bytes of SHA-256 over hashed_bytes().
 uint64_t sha256_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                       std::span<const ExtraKey> extra_keys = {});
-/// The lowest `bits` bits of xxh64_block, 0 to 64: a hash that collides as often as one likes.
+/// The lowest `bits` bits of xxh64_block, 0 to 64: the fewer, the more often hashes collide.
 BlockHasher narrow_hasher(int bits);
 
 /// "xxh64", "sha256", or a number of bits. Throws UserError for anything else.

@@ -17,7 +17,7 @@ std::string name_of(const std::optional<PrefixId>& prefix) {
   return prefix ? fmt::format("prefix {}", *prefix) : "the start";
 }
 
-/// In the order in which the index looks at them: as they stand in the chain of their bucket.
+/// The blocks with this hash, in the order of their bucket's chain, as the index looks at them.
 std::vector<const CachedBlock*> blocks_with(const PrefixIndex& index, uint64_t hash) {
   std::vector<std::pair<int, const CachedBlock*>> found;  // how many come after it
   for (int32_t id = 0; id < index.num_ids(); ++id) {
@@ -50,7 +50,7 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
   Lookup lookup;
   const Request& request = requests_.ask(
       *manager_, name, std::move(tokens), {}, [&](const auto& wanted, const auto& computed) {
-        lookup = walk(wanted, computed);  // what the candidates hold may be overwritten
+        lookup = walk(wanted, computed);  // before the candidates may be overwritten
       });
   lookup_ = std::move(lookup);
   num_refused_ += lookup_.num_refused;
@@ -70,7 +70,7 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
   return story;
 }
 
-/// The lookup once more, with what it met on its way.
+/// Repeats the lookup, and notes the candidates on its way.
 WordCache::Lookup WordCache::walk(std::span<const int32_t> tokens,
                                   const ComputedBlocks& computed) const {
   Lookup lookup{.num_found = computed.block_ids.size(), .num_refused = computed.num_refused};

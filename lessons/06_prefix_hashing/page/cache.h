@@ -1,7 +1,7 @@
 #pragma once
 
-// Requests in words on a KvCacheManager, and what their blocks really hold: the page of lesson 06
-// without a picture.
+// The page of lesson 06 without a picture: requests in words on a KvCacheManager, and the true
+// content of their blocks.
 
 #include <cstdint>
 #include <memory>
@@ -34,7 +34,7 @@ struct Comparison {
   size_t link = 0;
   std::string after;
   std::vector<Candidate> candidates;  // up to the one that was taken
-  bool trusted = false;               // the last one was taken though it is another
+  bool trusted = false;               // the last one was taken despite other content
 };
 
 /// Every request is served at once: looked up, given its slots, written, cached.
@@ -46,8 +46,7 @@ class WordCache {
   /// Borrows the vocabulary.
   WordCache(const CacheSettings& settings, const viz::Vocabulary& vocabulary);
 
-  // Each says in plain words what it did, and throws UserError if it cannot: nothing has changed
-  // then.
+  // Each says in plain words what it did. Throws UserError, and changes nothing, if it cannot.
   std::string ask(const std::string& name, std::vector<int32_t> tokens);
   std::string free(const std::string& name) {
     requests_.free(*manager_, name);
@@ -57,7 +56,7 @@ class WordCache {
   const KvCacheManager& manager() const { return *manager_; }
   const viz::NamedList<Request>& requests() const { return requests_.all(); }
   int64_t num_refused() const { return num_refused_; }  // candidates with another content
-  /// The last one of the last ask(); none if every candidate was what was wanted.
+  /// The last comparison of the last ask(); no value if every candidate was the wanted block.
   const std::optional<Comparison>& comparison() const { return lookup_.comparison; }
   /// Block `index` of the request holds K and V of another prefix than the request's.
   bool is_wrong(const Request& request, int index) const;

@@ -16,7 +16,7 @@
 namespace lesson06 {
 namespace {
 
-/// Of a long one the end.
+/// A hash as text; of a long one the end.
 std::string short_hash(uint64_t hash) {
   return hash > 0xFFF ? fmt::format("#{:03x}", hash & 0xFFF) : fmt::format("#{:x}", hash);
 }
@@ -169,8 +169,8 @@ Shown PrefixPage::look() {
   return shown;
 }
 
-/// A cached block comes after the block with its parent's prefix, another one after the one before
-/// it in its table.
+/// A cached block comes after the block with its parent's prefix. A block that is not cached comes
+/// after the one before it in its table.
 void PrefixPage::add_nodes(Shown& shown) const {
   const PrefixIndex& index = manager().pool().index();
   const auto node_of = [&](auto matches) -> std::optional<size_t> {

@@ -17,12 +17,12 @@
 
 namespace lesson06 {
 
-/// What the picture is made of.
+/// The state that the picture shows.
 struct Shown {
   /// A block that is in a table or can be found.
   struct Node {
     int32_t id = 0;
-    std::string hash;             // none: it is not full
+    std::string hash;             // empty if it is not full
     std::optional<size_t> after;  // the node of the block before it
     bool is_new = true;           // by the last command
   };
@@ -77,7 +77,7 @@ class PrefixPage : public viz::PoolPage<Shown, CacheSettings> {
   void add_links(Shown& shown, const WordCache::Request& request) const;
 
   std::unique_ptr<WordCache> cache_;
-  std::string asked_;  // by the last command; empty: it was no lookup
+  std::string asked_;  // by the last command; empty if it was no lookup
   std::string reason_;
 };
 

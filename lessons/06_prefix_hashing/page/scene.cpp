@@ -1,5 +1,5 @@
 // The picture: on top the request that asks, a link for each block's worth of its words; below it
-// what can be found, as a tree. A lookup goes down from link to link.
+// the blocks that can be found, as a tree. A lookup goes down from link to link.
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ constexpr size_t kMaxCandidates = 3;
 constexpr float kLongest = 7;  // seconds
 constexpr float kLinkComes = 0.15f, kLook = 0.9f, kToken = 0.05f, kComputed = 0.35f;
 
-/// Where everything is.
+/// The places of all parts of the picture.
 struct Layout {
   float w = 0, h = 0, pitch = 0;  // of a card; from a card to the next one in its chain
   float comparison = 0, tree = 0, reason = 0;
@@ -61,7 +61,7 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   return layout;
 }
 
-/// When the lookup comes where, in seconds.
+/// When the lookup reaches each link and block, in seconds.
 struct Story {
   bool tells = false;               // the last command was a lookup
   std::vector<float> looks;         // at each link
@@ -230,7 +230,7 @@ class Picture {
                  down, when);
   }
 
-  /// Wanted, and below it what the blocks with its hash hold.
+  /// The wanted tokens, and below them the content of the blocks with their hash.
   void draw_comparison(const Comparison& comparison) {
     const auto when = [this](float begin, float length) { return story_.at(begin, length); };
     Place at{0, layout_.comparison, scene_.room().w, kRow - 4};

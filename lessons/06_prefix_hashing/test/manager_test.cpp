@@ -121,7 +121,7 @@ TEST_CASE("a block that holds something else now is not found under its old name
   BlockPool pool(2, 4);
   KvCacheManager manager(pool);
   run_and_free(manager, range(0, 4));
-  CHECK(found(manager, range(0, 5)) == 4);  // nobody uses it any more
+  CHECK(found(manager, range(0, 5)) == 4);  // no request uses it any more
   run_and_free(manager, range(50, 58));
   CHECK(found(manager, range(0, 5)) == 0);
   CHECK(pool.index().size() == 2);

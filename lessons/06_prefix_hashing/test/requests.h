@@ -29,7 +29,7 @@ inline Ids table_of(const auto& manager, int64_t id) {
   return {ids.begin(), ids.end()};
 }
 
-/// What the cache has of these tokens.
+/// The blocks of these tokens that the cache has.
 inline lesson06::ComputedBlocks look_up(const auto& manager, const Tokens& tokens,
                                         const ExtraKeys& keys = {}) {
   BlockHashes hashes(keys);
@@ -39,20 +39,21 @@ inline int found(const auto& manager, const Tokens& tokens, const ExtraKeys& key
   return look_up(manager, tokens, keys).num_tokens;
 }
 
-/// What is found, and slots for the rest; nothing of that is written yet. False: no room.
+/// Gives a request the blocks that are found and slots for the rest, which is not written yet.
+/// False if there is no room.
 inline bool start(auto& manager, int64_t id, const Tokens& tokens, const ExtraKeys& keys = {}) {
   const auto computed = look_up(manager, tokens, keys);
   const int rest = static_cast<int>(tokens.size()) - computed.num_tokens;
   return manager.allocate_slots(id, rest, computed).has_value();
 }
 
-/// The first num_computed tokens of the request are computed.
+/// Makes the blocks of the request's first num_computed tokens findable.
 inline void cache_blocks(auto& manager, int64_t id, const Tokens& tokens, int num_computed,
                          const ExtraKeys& keys = {}) {
   BlockHashes hashes(keys);
   manager.cache_blocks(id, tokens, hashes, num_computed);
 }
-/// All of them are.
+/// The same for all its tokens.
 inline void write(auto& manager, int64_t id, const Tokens& tokens, const ExtraKeys& keys = {}) {
   cache_blocks(manager, id, tokens, static_cast<int>(tokens.size()), keys);
   manager.check();
@@ -66,7 +67,7 @@ inline int run(auto& manager, int64_t id, const Tokens& tokens, const ExtraKeys&
   return num_found;
 }
 
-/// The same, and the request ends.
+/// Runs a request, and ends it.
 inline int run_and_free(auto& manager, const Tokens& tokens, const ExtraKeys& keys = {}) {
   const int num_found = run(manager, -1, tokens, keys);
   manager.free(-1);

@@ -30,7 +30,7 @@ BlockKey key(uint64_t hash, const Tokens& tokens, std::optional<PrefixId> parent
 
 const Tokens kOneTwo{1, 2}, kThreeFour{3, 4}, kFiveSix{5, 6};
 
-/// The block that is found; -1: none.
+/// The block that is found; -1 if there is none.
 int32_t found_in(const PrefixIndex& index, const BlockKey& key) {
   const CachedBlock* const block = index.find(key);
   return block == nullptr ? -1 : block->id;
@@ -38,7 +38,7 @@ int32_t found_in(const PrefixIndex& index, const BlockKey& key) {
 
 int num_hashed = 0;
 
-/// Those of all full blocks of 4 tokens.
+/// The hashes of all full blocks of 4 tokens.
 std::vector<uint64_t> hashes_after(BlockHashes& hashes, const Tokens& tokens) {
   hashes.extend(tokens, 4, {.hash = [](auto parent, auto block, auto extra_keys) {
                   ++num_hashed;

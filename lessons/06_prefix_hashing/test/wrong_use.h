@@ -1,6 +1,6 @@
 #pragma once
 
-// What every pool refuses: for the pools of this lesson and the next one.
+// Calls that every pool refuses: for the pools of this lesson and the next one.
 
 #include <doctest/doctest.h>
 
