@@ -23,7 +23,7 @@ using lesson06::KvCacheManager;
 using lesson06::PrefixId;
 using lesson06::PrefixIndex;
 
-/// Where a freed block goes in the queue.
+/// The place in the queue of a block that is freed.
 enum class FreeOrder {
   kAppend,         // to the back, whatever it holds (vLLM v0.22.1)
   kUnhashedFirst,  // a block that no lookup can find goes to the front: it is worth nothing (newer

@@ -9,7 +9,7 @@
 
 namespace lesson07 {
 
-/// A block keeps its address as long as the pool lives: the queue links blocks through their own
+/// A block keeps its address as long as the pool lives. The queue links blocks through their own
 /// pointers and needs no memory of its own.
 struct KvBlock {
   // Only FreeBlockQueue touches these. Null while the block is not in the queue.

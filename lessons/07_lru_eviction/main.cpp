@@ -1,5 +1,5 @@
-// The program of lesson 07: two people talk to the model in turns over a pool that is a cache, and
-// a day of a chat server on pools of different sizes.
+// The program of lesson 07: two people talk to the model in turns over a pool that is a cache. With
+// --trace, a day of a chat server on pools of different sizes.
 
 #include <fmt/format.h>
 

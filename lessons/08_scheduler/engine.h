@@ -27,7 +27,7 @@ struct ServeOptions {
   lesson07::EventSink on_cache_event = {};  // told, too, when a larger, empty pool takes over
   /// Greedy requests only: the device finds the largest logit, and no logits come to the host.
   bool choose_on_device = false;
-  /// A pass of decodes is padded to a multiple of this number of rows: a CUDA graph that was
+  /// A pass of decodes is padded to a multiple of this number of rows, so that a CUDA graph
   /// captured at that size can be replayed.
   int pad_decodes_to = 1;
 };
@@ -45,8 +45,8 @@ inline auto tells_cleared(lesson07::EventSink sink) {
 }
 /// The block table of a padding row; its only block is the null block.
 BlockTable padding_table(int block_size);
-/// Blocks of the pool that serves these requests: options.num_blocks, or if that is 0 as many as
-/// they need in all.
+/// Blocks of the pool that serves these requests: options.num_blocks, or if that is 0 the blocks
+/// that they need in all.
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options);
 
 class Server {

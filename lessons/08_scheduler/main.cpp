@@ -113,7 +113,7 @@ nlohmann::json print_result(const kv::Console& console, int num_blocks, const Su
           {"waste", result.waste}};
 }
 
-/// A way to serve the workload. num_blocks 0 means as many blocks as all requests need.
+/// A way to serve the workload. num_blocks 0 means a pool for all requests.
 struct Way {
   std::string name;
   int num_blocks;

@@ -78,7 +78,7 @@ struct SchedulerOutput {
   friend bool operator==(const SchedulerOutput&, const SchedulerOutput&) = default;
 };
 
-/// What a scheduler asks of the manager of the K and V cache.
+/// The functions that a scheduler needs from the manager of the K and V cache.
 template <class M>
 concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
                              std::span<const int32_t> tokens, BlockHashes& hashes,
@@ -104,8 +104,8 @@ concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
   c.check();                                               // throws if an invariant is broken
 };
 
-/// Two queues and one pool. Running requests come first; when the pool has no block for one of
-/// them, the least important running request is *preempted*: it gives its blocks back, waits at its
+/// Two queues and one pool. Running requests come first. When the pool has no block for one of
+/// them, the least important running request is *preempted*. It gives its blocks back, waits at its
 /// old place in the order, and is computed again later. Waiting requests start while budget and
 /// pool allow, except in a pass that has preempted. In first-come order every request is served in
 /// the end.

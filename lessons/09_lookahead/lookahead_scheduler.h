@@ -25,9 +25,8 @@ struct LookaheadOptions {
 };
 void check(const LookaheadOptions& options);  // throws UserError for invalid options
 
-/// Lesson 08's scheduler, which plans a pass as if there were no guesses, and a second step after
-/// it: guesses get what the pass leaves of its budget and of the pool. So no request waits or is
-/// preempted for a guess.
+/// Lesson 08's scheduler plans a pass as if there were no guesses. Guesses then get the budget and
+/// the free blocks that the pass leaves. So no request waits or is preempted for a guess.
 ///
 /// Guesses are not among a request's tokens. An accepted guess becomes a token that has run
 /// already; a rejected one leaves no trace.
@@ -44,8 +43,8 @@ class LookaheadScheduler {
   /// row of logits. Empty if it has none.
   std::span<const int32_t> guesses(int64_t id) const;
 
-  /// As Scheduler::add_token(). If the token is the next guess, that one is accepted: its K and V
-  /// are there, and the request wants its next token, from the next row of logits. If not, the
+  /// As Scheduler::add_token(). If the token is the next guess, that guess is accepted: its K and V
+  /// are there. The request then wants its next token, from the next row of logits. If not, the
   /// guesses that are left are struck out.
   void add_token(int64_t id, int32_t token);
   bool finish(int64_t id);

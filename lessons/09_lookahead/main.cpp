@@ -1,5 +1,5 @@
-// The program of lesson 09: text with guesses. It shows what was guessed in each pass and how much
-// of it was right, and compares bits, passes and time with a run that guesses nothing.
+// The program of lesson 09: text with guesses. It shows the guesses of each pass and the number of
+// right ones. It compares bits, passes and time with a run without guesses.
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@ template class lesson08::SchedulerOf<lesson10::KvCacheCoordinator>;
 namespace lesson10 {
 namespace {
 
-/// A model with as many layers as a block has room for.
+/// The config of a model with layers_per_group() layers.
 kv::ModelConfig config_of_group(const kv::ModelConfig& config) {
   kv::ModelConfig in_cache = config;
   in_cache.num_layers = layers_per_group(make_groups(config));

@@ -1,8 +1,8 @@
 #pragma once
 
-// One manager for each group, and what the groups must agree on: a request gets slots in all groups
-// or in none, and begins with what all of them have. Source: vLLM's HybridKVCacheCoordinator
-// (v0.22.1: vllm/v1/core/kv_cache_coordinator.py).
+// One manager for each group. A request gets slots in all groups or in none, and begins with a
+// prefix that all of them have. Source: vLLM's HybridKVCacheCoordinator (v0.22.1:
+// vllm/v1/core/kv_cache_coordinator.py).
 
 #include <cstdint>
 #include <optional>

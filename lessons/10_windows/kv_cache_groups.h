@@ -24,13 +24,14 @@ struct KvCacheGroup {
 };
 
 /// Group 0 keeps whole sequences. A *kind* is all layers of one window; the kind without one comes
-/// first, then the others as they appear. A kind is cut into groups of as many layers as the
-/// smallest kind has, or the largest if that has less than a quarter more: better a little unused
-/// memory in each block than a group for the rest. The last group of a kind may have fewer layers.
+/// first, then the others as they appear. A kind is cut into groups of equal size: the size of the
+/// smallest kind, or of the largest if that has less than a quarter more layers. A little unused
+/// memory in each block is better than a group for the rest. The last group of a kind may have
+/// fewer layers.
 ///
 /// A model without windows is one group: lesson 08's pool. A model in which every layer has a
-/// window is one group, too, and keeps everything: no group could prove the prefix of blocks that
-/// are left.
+/// window is one group, too, and keeps everything. Otherwise no group could prove the prefix of the
+/// blocks that are left.
 std::vector<KvCacheGroup> make_groups(const kv::ModelConfig& config);
 
 /// Layers that a block has room for.

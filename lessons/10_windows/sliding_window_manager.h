@@ -1,6 +1,6 @@
 #pragma once
 
-// Block tables of a group that forgets: a block that no later query reads goes back to the pool at
+// Block tables of a group that forgets. A block that no later query reads goes back to the pool at
 // once, and the null block takes its place in the table. So a token at position p is still found
 // through entry p / block_size. Source: vLLM's SlidingWindowManager (v0.22.1:
 // vllm/v1/core/single_type_kv_cache_manager.py).

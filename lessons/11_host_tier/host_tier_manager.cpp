@@ -146,7 +146,7 @@ void HostTierManager::complete() {
 }
 
 /// Splits victims: those whose content the host lacks, each content once, and the host's copies of
-/// the others, which become the last ones to be overwritten.
+/// the others. These copies become the last ones to be overwritten.
 HostTierManager::Victims HostTierManager::split(std::span<const KvBlock* const> blocks) {
   Victims victims;
   for (const KvBlock* const block : blocks) {

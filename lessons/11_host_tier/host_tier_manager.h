@@ -28,7 +28,7 @@ using lesson07::BlockPool;
 using lesson07::KvCacheManager;
 
 /// The device's pool as lesson 06's manager sees it. A prefix has one number in both pools: a block
-/// that the host has gets the number that it has there, any other one a number never given before.
+/// gets the number of its copy in the host. Without a copy it gets a number never given before.
 class DevicePool final : public lesson06::CachePool {
  public:
   /// Borrows both.
@@ -109,8 +109,8 @@ class HostTierManager {
   /// them findable on the device, and allocate_slots() refuses the request until then.
   bool load(int64_t id, std::span<const int32_t> tokens, BlockHashes hashes, int64_t& room);
   bool is_loading(int64_t id) const { return loading_.contains(id); }
-  /// Copies victims to the host, as far as it has room: those of the device's next `num_ahead` that
-  /// are cached, were found by at least `min_hits` requests and have no copy there.
+  /// Copies the device's next `num_ahead` victims to the host, as far as it has room. Skips those
+  /// that are not cached, were found by fewer than `min_hits` requests, or have a copy there.
   void offload(int num_ahead, int min_hits = 0);
   /// Ends the loads whose copies are complete: their blocks can be found on the device now.
   void complete();

@@ -20,7 +20,7 @@ struct SwapBlocksArgs {
 };
 
 /// Throws std::out_of_range for an id outside the cache or the host's blocks, and
-/// std::invalid_argument for a destination that is named twice: then the order would matter.
+/// std::invalid_argument for a destination that is named twice.
 void check_moves(const SwapBlocksArgs& args);
 
 /// Both call check_moves() first. On CUDA the copies are in order with the stream's other work.

@@ -20,8 +20,8 @@ using lesson11::HostTierOptions;
 using lesson11::Rates;
 
 struct FileTierOptions {
-  HostTierOptions host = {};        // host_blocks 0: at least as many as the file has records
-  std::filesystem::path file = {};  // empty: nothing outlasts the server
+  HostTierOptions host = {};        // host_blocks 0 means at least one for each record of the file
+  std::filesystem::path file = {};  // empty means that nothing outlasts the server
 };
 
 /// The blocks of a server on the device, in the host and in the file, without its model: what
@@ -68,10 +68,10 @@ class Server {
  public:
   using Scheduler = lesson11::Server::Scheduler;
 
-  /// Borrows the model. options.num_blocks is at least 1. With a file the server begins with what
-  /// the file holds, and throws UserError for one that cannot be used (another model's, say) or
-  /// that has more records than the host shall have blocks. `memory` may be null; it is for a
-  /// server without a file.
+  /// Borrows the model. options.num_blocks is at least 1. With a file the server begins with the
+  /// blocks of the file. Throws UserError for a file that cannot be used (another model's, say), or
+  /// that has more records than tier.host.host_blocks. `memory` may be null; it is for a server
+  /// without a file.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
          const FileTierOptions& tier, std::shared_ptr<const HostBlocks> memory);
   /// Writes to the file what the device and the host have.
@@ -103,7 +103,7 @@ class Server {
   ServeOptions options_;
   FileTierOptions tier_;
   int max_seq_len_;
-  std::unique_ptr<BlockFile> file_;  // null: no file
+  std::unique_ptr<BlockFile> file_;  // null without a file
   std::shared_ptr<const HostBlocks> memory_;
   PagedKvCache cache_;
   Tiers tiers_;                           // borrows file_, memory_ and cache_

@@ -15,10 +15,10 @@ namespace {
 /// in tests/ladder adds 1 here.
 constexpr uint64_t kArithmetic = 2;
 
-/// Functions of the C library that K and V depend on, at a few hundred places: the angles of the
-/// rotations, and e^x in the plain kernels of the CPU. The fast ones have an e^x of their own, and
-/// everything else is additions, products and roots, which every machine rounds alike. Another
-/// library may round a last bit differently.
+/// A digest of the C library's functions that K and V depend on, at a few hundred places. They give
+/// the angles of the rotations, and e^x in the plain kernels of the CPU. The fast ones have an e^x
+/// of their own, and everything else is additions, products and roots, which every machine rounds
+/// alike. Another library may round a last bit differently.
 uint64_t library_digest() {
   std::vector<uint64_t> bits;
   for (int i = 0; i < 256; ++i) {

@@ -34,7 +34,7 @@ struct Move {
   Span written = {};                // new words come
   size_t num_kept = SIZE_MAX;       // words that stay
 };
-/// What happened between two pictures.
+/// The motion between two pictures.
 struct Story {
   std::map<int32_t, Move> moves;
   Span closes_up;  // the rest of the queue

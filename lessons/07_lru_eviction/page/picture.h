@@ -11,7 +11,7 @@
 
 namespace lesson07 {
 
-/// What the picture shows at one moment.
+/// The state that a picture shows.
 struct Shown {
   viz::PoolView pool;  // with the words of blocks that are in a table or can be found
   std::vector<int32_t> queue;

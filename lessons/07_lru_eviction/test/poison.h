@@ -26,7 +26,7 @@ class PoisonedCache {
   void poison(const std::vector<int32_t>& ids) {
     lesson07::poison_blocks({.cache = &cache_, .block_ids = ids, .scratch = &scratch_}, *stream_);
   }
-  /// How many bytes of each block's K, or V, are poisoned.
+  /// The number of poisoned bytes in each block's K, or V.
   std::vector<int64_t> poisoned(int layer, bool is_k) {
     std::vector<uint8_t> bytes(static_cast<size_t>(bytes_of_block()));
     std::vector<int64_t> counts;

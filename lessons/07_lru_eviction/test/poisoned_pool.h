@@ -1,6 +1,6 @@
 #pragma once
 
-// Lesson 07's pool in an engine that fills each block with NaN when it is taken: a row that is read
+// Lesson 07's pool in an engine that fills each block with NaN when it is taken. A row that is read
 // before it is written, or under an old key, shows up in the logits.
 
 #include <functional>

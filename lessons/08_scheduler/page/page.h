@@ -70,7 +70,7 @@ class SchedulerPage : public viz::PoolPage<Shown, PageSettings, LiveServing> {
   // passes.cpp
   const KvCacheManager& manager() const;
   const BlockPool& pool() const;
-  const Scheduler* scheduler() const;  // null: the live run has ended
+  const Scheduler* scheduler() const;  // null when the live run has ended
   std::string live(const std::string& prompt, int max_tokens);
   std::string passes(int count);
   void run_pass();

@@ -20,7 +20,7 @@ using lesson08_test::Chunks;
 using lesson08_test::Ids;
 using lesson08_test::Server;
 
-/// Of a request of 20 tokens.
+/// The next chunk of a request of 20 tokens.
 int chunk(const SchedulerOptions& options, int num_computed, int budget, bool wants_token = false) {
   const Server s(8, 4, options);
   lesson08::ScheduledRequest request;

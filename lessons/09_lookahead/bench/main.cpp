@@ -155,7 +155,7 @@ void make_engines(kv::Model& model, const Text& text, Way& way) {
   ServeOptions options = serve_options();
   options.caching = false;
   for (size_t i = 0; i < text.requests.size(); ++i) {
-    std::unique_ptr<lesson09::Drafter> drafter;  // null: n-grams
+    std::unique_ptr<lesson09::Drafter> drafter;  // null means n-grams
     if (!text.known.empty()) drafter = std::make_unique<Told>(text.known[i]);
     way.engines.push_back(std::make_unique<LookaheadEngine>(
         model, lesson09::PagedOptions{.num_blocks = 64}, options,

@@ -73,7 +73,7 @@ class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
   std::string told_of_pass() const;
   const KvCacheManager& manager() const;
   const BlockPool& pool() const;
-  const LookaheadScheduler* scheduler() const;  // null: the live run has ended
+  const LookaheadScheduler* scheduler() const;  // null when the live run has ended
   Asked& asked_of(int64_t id) { return *std::ranges::find(asked_, id, &Asked::id); }
   std::string word(int32_t token) const;
   std::string quoted(std::span<const int32_t> tokens) const;

@@ -130,7 +130,7 @@ void LookaheadPage::judge() {
   catch_up();
 }
 
-/// Runs the same requests without guesses, until each of them has drawn as many tokens.
+/// Runs the same requests without guesses, until each of them has drawn the same number of tokens.
 void LookaheadPage::catch_up() {
   LookaheadScheduler& scheduler = without_->scheduler;
   const auto is_behind = [&](const Asked& asked) {

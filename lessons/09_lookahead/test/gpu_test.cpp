@@ -1,5 +1,5 @@
-// Lesson 09 on a GPU: a pass that checks guesses gives each token the bits that a pass of its own
-// gives it, on the fast kernels and on the plain ones; and guesses are judged on the device.
+// Lesson 09 on a GPU: a pass that checks guesses gives each token the bits of a pass of its own, on
+// the fast kernels and on the plain ones. Guesses are judged on the device.
 
 #include "judged.h"
 #include "kernels/argmax.h"

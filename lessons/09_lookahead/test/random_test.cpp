@@ -1,4 +1,4 @@
-// Random arrivals, passes, guesses and cancels against the symbolic scheduler with guesses: it
+// Random arrivals, passes, guesses and cancels against the symbolic scheduler with guesses. It
 // predicts the chunks, their blocks, the guesses that run and those that are left. No slot is read
 // that holds another prefix. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
 

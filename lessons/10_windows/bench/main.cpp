@@ -1,4 +1,4 @@
-// Cost of groups: nanoseconds of the coordinator's bookkeeping against lesson 08's one table, and
+// Cost of groups: nanoseconds of the coordinator's bookkeeping against lesson 08's one table. Also
 // microseconds of the slots of all groups against a launch for each group.
 //
 //   lesson10_bench [--device NAME] [--seed N] [--json FILE]

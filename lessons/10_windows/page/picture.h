@@ -36,7 +36,7 @@ struct Areas {
   Place lanes, reason, pool, lookup, legend;
 };
 
-/// Where the parts of a request's lane are.
+/// The layout of a request's lane.
 struct Lane {
   float unit = 0;                         // width of a token
   int entries = 0;                        // of the longest table, and some more

@@ -35,7 +35,7 @@ struct Asked : viz::SequenceView {
   int64_t num_null() const;  // entries of all tables that are null blocks
 };
 
-/// What each group had of a prompt, when it came.
+/// The cached blocks of each group when a prompt came.
 struct Lookup {
   std::string name;  // of the request; empty before the first lookup
   int hue = 0;

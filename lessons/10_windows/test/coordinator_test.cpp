@@ -291,12 +291,13 @@ TEST_CASE("a block that falls out before anybody has cached it stays unknown") {
   CHECK(found(g.manager, range(0, 9)) == 0);  // its window's block is one of those
 }
 
-// vLLM #42948: long prompts in turns, each sent again, and not one hit: the groups agree on the
-// shortest, and one of them has lost its first block. There groups with smaller blocks, each in a
-// place of the largest size, took much of the room; here blocks of all groups have one size. But
-// what a later prompt forgets is younger in the queue than what an earlier one needs: a prompt is
-// found as long as the pool has room for its last blocks and for all that came after it. With a
-// block less nothing of it is found, as the window's group has only its last blocks.
+// vLLM #42948: long prompts in turns, each sent again, and not one hit. The groups agree on the
+// shortest prefix, and one of them has lost its first block. There groups with smaller blocks, each
+// in a place of the largest size, took much of the room; here blocks of all groups have one size.
+// But blocks that a later prompt forgets are younger in the queue than blocks that an earlier one
+// needs. So a prompt is found as long as the pool has room for its last blocks and for all blocks
+// taken after them. With a block less nothing of it is found, as the window's group has only its
+// last blocks.
 TEST_CASE("prompts in turns are found again, all of them or nothing") {
   // 65 tokens take 17 blocks in each of 3 groups, and hold 17 + 3 + 3 at the end. The last block of
   // group 0 is not full: no lookup needs it.

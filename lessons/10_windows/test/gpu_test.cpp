@@ -1,5 +1,5 @@
 // Lesson 10 on a GPU: slots of all groups in one launch, the bits of lesson 02 in models with
-// windows, and passes of decodes that are replayed.
+// windows, and replayed decodes.
 
 #include "slots.h"
 #include "windowed.h"

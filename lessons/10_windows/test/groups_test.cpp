@@ -1,4 +1,4 @@
-// How layers are put into groups, and keys of blocks of a group.
+// Tests of the groups of layers, and of the keys of a group's blocks.
 
 #include <doctest/doctest.h>
 

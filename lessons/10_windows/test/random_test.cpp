@@ -27,7 +27,7 @@ std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
 std::vector<int> windows_of(uint64_t settings) {
   kvtest::Random random(settings);
   std::vector<int> windows(static_cast<size_t>(2 + random.below(3)));
-  for (size_t i = 1; i < windows.size(); ++i) windows[i] = random.below(9);  // 0: keeps all
+  for (size_t i = 1; i < windows.size(); ++i) windows[i] = random.below(9);  // 0 keeps all
   return windows;
 }
 

@@ -1,4 +1,4 @@
-// What falls out of a window, and when.
+// Tests of the blocks that fall out of a window, and of the moment when they do.
 
 #include <stdexcept>
 

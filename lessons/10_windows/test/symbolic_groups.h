@@ -14,7 +14,7 @@
 
 namespace lesson10 {
 
-/// `number` stands for the prefix as long as a block of group 0 holds it: a prefix that is lost and
+/// `number` stands for the prefix as long as a block of group 0 holds it. A prefix that is lost and
 /// computed again gets another number.
 struct CachedInGroup {
   int32_t id;
@@ -25,7 +25,7 @@ struct CachedInGroup {
 
 class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
  public:
-  using Table = Ids;  // 0: a null block
+  using Table = Ids;  // 0 is a null block
   struct Request {
     std::vector<Table> tables;  // of each group
     Tokens tokens;              // with a slot

@@ -72,7 +72,7 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
 
   // shown.cpp
   const HostTierManager& manager() const;  // of the engine during a live run, else of the page
-  const Scheduler* scheduler() const;      // null: the live run has ended
+  const Scheduler* scheduler() const;      // null when the live run has ended
   std::vector<int> found_now(std::span<const int32_t> prompt) const;
   Shown look() override;
   void refresh();

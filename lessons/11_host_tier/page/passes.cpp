@@ -7,7 +7,7 @@
 
 namespace lesson11 {
 
-// Of a live run's two rounds.
+// The two rounds of a live run.
 constexpr int kPassesBetween = 2, kSecondRound = 1000;  // idle passes are skipped
 
 void LiveTier::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {

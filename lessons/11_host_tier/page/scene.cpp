@@ -31,7 +31,7 @@ viz::Bar blocks_of(const Asked& asked) {
   for (int i = 0; i < count; ++i) {
     const int token = i * kBlockSize;
     const bool cached = token < asked.num_cached, there = token < asked.num_computed;
-    // What was found and lost on the way is computed: it does not come from there.
+    // A block that was found and then lost is computed: it does not come from there.
     const bool found = i < std::ssize(asked.found) && (cached || !there);
     const State state = there && cached                     ? State::kFound
                         : there && token < asked.num_prompt ? State::kPrompt

@@ -1,7 +1,7 @@
 #pragma once
 
-// Transfers that copy when they are told to: for the page, where a pass takes no time, and for
-// tests, where a copy may end at any moment.
+// Transfers that copy when they are told to. They are for the page, where a pass takes no time, and
+// for tests, where a copy may end at any moment.
 
 #include <deque>
 #include <functional>

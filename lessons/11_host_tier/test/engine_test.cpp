@@ -1,4 +1,5 @@
-// What is offloaded and loaded, and the bits of lesson 02.
+// Tests of lesson 11's engine: blocks are offloaded and loaded, and the bits are those of lesson
+// 02.
 
 #include "two_tiers.h"
 

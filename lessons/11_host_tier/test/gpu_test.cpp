@@ -33,7 +33,7 @@ struct LargeBatch {
   }();
 
   void* last_piece() { return pools.cache.block(27, kBlocks - 1).v; }
-  /// Of the last piece of the last block, which is copied last.
+  /// The last byte of the last piece of a block; that of the last block is copied last.
   uint8_t last_byte_of(const Bytes& block) const { return block.back(); }
   size_t piece_bytes() const { return pools.host.bytes_per_block() / 56; }
 };
@@ -81,7 +81,8 @@ TEST_CASE("the CPU twin and the CUDA twin write the same bytes, however many CTA
                         .num_host = 30,
                         .guard_rows = 2};
   };
-  Pools twin(sizes(32), cpu), pools(sizes(64), stream());  // fp32 and bf16: as many bytes
+  Pools twin(sizes(32), cpu), pools(sizes(64), stream());  // fp32 and bf16: the same number of
+                                                           // bytes
   std::mt19937_64 rng(3);
   for (int round = 0; round < 24; ++round) {
     const Way way = rng() % 2 == 0 ? Way::kOffload : Way::kLoad;

@@ -1,5 +1,5 @@
 // The page: blocks that are offloaded and loaded in the lesson's own pools, requests that wait for
-// their blocks, and that a live run is the engine.
+// their blocks, and a live run of the engine.
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The page of lesson 12: a device, a host and a file of blocks, what is damaged or lost there, and
-// what the next start finds. page.cpp: what its commands do; scene.cpp: what the three hold, and
-// how it looks.
+// The page of lesson 12: a device, a host and a file of blocks, damage and losses there, and the
+// blocks that the next start finds. page.cpp: what its commands do; scene.cpp: what the three hold,
+// and how it looks.
 
 #include <array>
 #include <map>
@@ -98,7 +98,7 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
 
   std::optional<kv::TempFolder> folder_;
   std::filesystem::path path_;
-  std::unique_ptr<Process> process_;  // null: there is no power
+  std::unique_ptr<Process> process_;  // null without power
   viz::NamedList<Asked> asked_{"request", 6};
   std::map<uint64_t, std::pair<int, std::string>> names_;  // of blocks by hash: hue and name
   int64_t next_id_ = 0;

@@ -1,5 +1,5 @@
-// The checksum of a block: the same on the device, in the host's memory and in a record, and
-// another one after any change of a word.
+// The checksum of a block is the same on the device, in the host's memory and in a record. Any
+// change of a word changes it.
 
 #include "checksums.h"
 

@@ -1,4 +1,5 @@
-// What a start finds in the file, and the bits of lesson 02.
+// Tests of lesson 12's engine: a start finds blocks in the file, and the bits are those of lesson
+// 02.
 
 #include <fstream>
 
