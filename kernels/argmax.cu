@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreadsPerCta)
     if (thread < others) best = *cluster.map_shared_rank(&cta_best, thread);
     best = warp_max(best);
   }
-  cluster.sync();  // nobody leaves while its shared memory is read
+  cluster.sync();  // no CTA exits while another one reads its shared memory
   if (cluster.block_rank() != 0) return;
 #endif
   if (thread == 0) out[blockIdx.y] = index_of(best);

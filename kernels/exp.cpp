@@ -9,7 +9,7 @@
 namespace kv {
 namespace {
 
-/// Numbers that go side by side: half as many as fill a register, as they are computed in double.
+/// Vectors of 4 or 8 numbers. They are computed in double, so the doubles fill one register.
 struct Four {
   using Floats = float __attribute__((vector_size(16)));
   using Doubles = double __attribute__((vector_size(32)));

@@ -1,28 +1,28 @@
 #pragma once
 
-// How kernels are launched. launch() is the plain way: the kernel starts when all work queued
-// before it is complete, and needs to know nothing of that. launch_dependent() is programmatic
-// dependent launch (PDL, sm_90 and later): the next kernel's CTAs are already on the chip, with
-// their weights in flight, when this one ends. Both may follow each other in one stream.
+// How kernels are launched. With launch() the kernel starts when all work queued before it is
+// complete. launch_dependent() is programmatic dependent launch (PDL, sm_90 and later): the next
+// kernel's CTAs are already on the chip, with their weights in flight, when this one ends. Both
+// may follow each other in one stream.
 //
-// The rule of the second. A kernel launched with launch_dependent() may start while its
-// predecessors still run, so in every thread it
-//   1. calls let_successors_start() early, at best first: it frees the next kernel's start and
+// The rule for launch_dependent(). Its kernel may start while its predecessors still run, so in
+// every thread it
+//   1. calls let_successors_start() early, at best first: this lets the next kernel start and
 //      promises nothing about memory;
-//   2. before wait_for_predecessors() reads only what was complete when the last launch() before it
-//      began, and what no kernel writes: its weights, the pass's token ids and lengths, K and V of
-//      earlier passes. (A pass begins with a copy to the device and a launch(). Both wait for all
-//      before them.) It writes nothing global: a predecessor may still be reading what it would
-//      overwrite;
+//   2. before wait_for_predecessors() reads only data that was complete when the last launch()
+//      before it began, or that no kernel writes: its weights, the pass's token ids and lengths, K
+//      and V of earlier passes. A pass begins with a copy to the device and a launch(), which both
+//      wait for all work before them. It writes nothing to global memory, because a predecessor may
+//      still be reading there;
 //   3. calls wait_for_predecessors() on every path, also in a CTA that has nothing to do. A kernel
 //      is complete only when all its CTAs have waited, so "my predecessor is complete" means "all
-//      before me are complete". One kernel that skipped the wait would break this chain for its
-//      successors, not for itself, and the fault would be seen far from its cause.
+//      before me are complete". A kernel that skipped the wait would break this chain for its
+//      successors, and the fault would show far from its cause.
 // A kernel that never calls let_successors_start() lets the next one start when its last CTA has
-// ended. That is no promise about memory either: its last writes may still be on their way. Where
+// ended. This promises nothing about memory either: its last writes may not be visible yet. Where
 // the next kernel would read them before it waits, launch_barrier() goes between the two.
 //
-// Both calls are nothing on sm_80, where kernels run one after the other.
+// Both calls do nothing on sm_80, where kernels run one after the other.
 //
 // The edges survive stream capture: a captured pass replays with the same overlap.
 
@@ -69,8 +69,8 @@ inline bool is_hopper() {
   return is;
 }
 #endif
-/// Whether a kernel may start before its predecessor ends. A simulated GPU does not do it, but
-/// knows who would have read too early.
+/// True if a kernel may start before its predecessor ends. A simulated GPU runs kernels one after
+/// the other, but reports reads that would have come too early.
 inline bool overlaps_kernels() {
 #ifdef KV_SIMT
   return true;
@@ -126,11 +126,12 @@ void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Str
       launch.name);
 }
 
-/// Does nothing: what matters is when it starts. (A template, as a kernel cannot be inline.)
+/// Does nothing; it only starts after all work before it. A template, as a kernel cannot be inline.
 template <typename = void>
 __global__ void barrier_kernel() {}
 
-/// What is queued after this may read, also before it waits, whatever was queued before.
+/// Kernels queued after this may read the results of all work queued before it, even before they
+/// call wait_for_predecessors().
 inline void launch_barrier(const Stream& stream) {
   launch(barrier_kernel<>, {dim3(1), dim3(1), 0, "launching a barrier"}, stream);
 }

@@ -192,8 +192,8 @@ void warpgroups(const ProductArgs& product, const Stream& stream) {
   launch_dependent(kernel, launch, stream, product, maps_of<Shape>(product, grid.tile_rows), grid);
 }
 
-/// Tiles of so many outputs, and of 64 rows if there are no more. (Half of 32 outputs hold no pair
-/// of a gate and its up.)
+/// Launches tiles of kOutputs columns, with 64 rows if the product has at most 64, else 128. With
+/// 64 rows each warpgroup has half of the outputs, and 16 hold no pair of a gate and its up.
 template <int kOutputs, int kCtas>
 void warpgroups_of(const ProductArgs& product, const Stream& stream) {
   const bool pairs = product.epilogue == Epilogue::kSiluMul;
@@ -205,18 +205,17 @@ void warpgroups_of(const ProductArgs& product, const Stream& stream) {
   warpgroups<WarpgroupShape<kOutputs, 128, kCtas>>(product, stream);
 }
 
-/// Hopper's own kernel. False: this GPU is another one, or K is not in whole chunks.
+/// Launches Hopper's own kernel. Returns false on another GPU, or if K is not in whole chunks.
 bool by_warpgroups(const ProductArgs& product, const Stream& stream) {
   if (!cuda_backend::is_hopper() || product.k % kChunkCols != 0) return false;
   const auto tiles = [&](int outputs) {
     return divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
   };
-  // Few tiles with many columns are shared by CTAs, eight chunks or a little more for each.
+  // CTAs share the tiles if these are few and have many columns: at least eight chunks for each.
   const int shares = std::min(product.k / (kLaterChunks * kChunkCols), num_sms() / tiles(32));
   if (shares >= 3) return warpgroups_of<32, 3>(product, stream), true;
   if (shares == 2) return warpgroups_of<32, 2>(product, stream), true;
-  // Else the tiles that are soonest done: each round of a CTA costs its outputs, and some for its
-  // start.
+  // Else the tile size with the lowest cost: each round of a CTA costs its outputs plus its start.
   const auto cost = [&](int outputs) {
     return divide_up(tiles(outputs), num_sms()) * (outputs + 40);
   };
@@ -226,7 +225,7 @@ bool by_warpgroups(const ProductArgs& product, const Stream& stream) {
     const bool fits = !few || outputs <= 64;
     if (fits && cost(outputs) < cost(best)) best = outputs;
   }
-  // As many tiles of 64 x 64 as of 32 outputs x 128 rows take in less.
+  // Tiles of 64 x 64 read less than the same number of tiles of 32 outputs x 128 rows.
   const int squares =
       divide_up(product.num_strips * kTileRows, 64) * divide_up(product.num_rows, 64);
   if (best == 32 && !few && squares <= num_sms()) {

@@ -65,7 +65,7 @@ inline size_t matmul_scratch_bytes(Device device, int num_rows, int k) {
 
 void matmul_cpu(const MatmulArgs& args);
 void matmul_cuda(const MatmulArgs& args, const Stream& stream);
-/// matmul_cuda() as any GPU but Hopper runs it, without warpgroups: the same bits.
+/// matmul_cuda() without warpgroups, as GPUs other than Hopper run it. Gives the same bits.
 void matmul_by_warps_cuda(const MatmulArgs& args, const Stream& stream);
 inline void matmul(const MatmulArgs& args, const Stream& stream) {
   KV_DISPATCH(matmul, args, stream);

@@ -137,8 +137,8 @@ inline void tile(const float* x, int64_t x_stride, const float* panel, int steps
   }
 }
 
-/// All rows of the block against one piece of a panel. Meanwhile asks for the `next_bytes` of W
-/// that are unpacked next: unpacking would wait for the memory.
+/// Multiplies all rows of the block by one piece of a panel. Meanwhile prefetches the `next_bytes`
+/// of W that are unpacked next, because unpacking would wait for the memory.
 inline void panel_times_rows(const DotBlock& block, const float* panel, int k_begin, int k_end,
                              float* parked, float* y, int num_cols, const char* next,
                              int64_t next_bytes) {

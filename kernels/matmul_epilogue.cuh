@@ -48,7 +48,7 @@ __device__ inline void store_sums(const ProductArgs& args, int strip, bool has_h
   if (has_hi && output + kTileRows < args.num_outputs) out[output + kTileRows] = old_hi + hi;
 }
 
-/// What is in out now, if the epilogue adds to it, else zero. Same arguments as store_sums.
+/// The present value of `out` if the epilogue adds to it, else zero. Same arguments as store_sums.
 __device__ inline float old_output(const ProductArgs& args, int strip, int row) {
   const int output = strip * kTileRows + static_cast<int>(threadIdx.x) % 32 / 4;
   const bool adds = args.epilogue == Epilogue::kAdd;

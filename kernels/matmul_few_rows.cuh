@@ -12,8 +12,8 @@
 //   4. barrier; one warp per unit and 8 input rows adds the chunks in ascending order and stores
 //
 // From step 2 on every instruction is on the critical path of the whole pass: kernels follow each
-// other every two microseconds, and a division costs a tenth of one. So what can be known at
-// compile time is a template parameter, and addresses are computed before the wait.
+// other every two microseconds, and a division costs a tenth of one. So values that are known at
+// compile time are template parameters, and addresses are computed before the wait.
 
 #include "kernels/launch.cuh"
 #include "kernels/matmul_epilogue.cuh"

@@ -41,13 +41,13 @@ inline constexpr int64_t dot_block_scratch(int num_rows) {
 struct MatmulIsa {
   const char* name;
   void (*dot_block)(const DotBlock& block, DType w_dtype);
-  /// The ceiling of dot_block(): multiply-adds in registers that read no memory. Does `rounds`
-  /// times as many as a step of a tile and returns their number; `sum` keeps them from being
-  /// left out.
+  /// The ceiling of dot_block(): multiply-adds in registers that read no memory. Does the
+  /// multiply-adds of a tile's step `rounds` times and returns their number. Writing `sum` keeps
+  /// the compiler from removing them.
   int64_t (*multiply_adds)(int64_t rounds, float& sum);
 };
 
-// Null where the compiler cannot make it; whether the machine can run it is asked by the caller.
+// Null if the compiler cannot make it. The caller asks whether the machine can run it.
 const MatmulIsa* matmul_isa_avx512();
 const MatmulIsa* matmul_isa_avx2();
 const MatmulIsa* matmul_isa_portable();

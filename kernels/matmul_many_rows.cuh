@@ -203,7 +203,7 @@ __device__ inline void store_or_add(const ProductArgs& args, int strip, int firs
   }
 }
 
-// Grid: as many CTAs as run at a time, or fewer; CTA i makes tiles i, i + grid, ... of (32
+// Grid: at most the CTAs that can run at a time; CTA i makes tiles i, i + grid, ... of (32
 // kRowTiles) outputs x (32 kColTiles) input rows. Lane 4 g + t of a warp ends with outputs g and g
 // + 8 of each 16-output tile for input rows 2 t and 2 t + 1 of each 8-row tile.
 template <typename Shape>

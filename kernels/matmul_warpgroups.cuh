@@ -123,9 +123,9 @@ struct StagePlace {
   }
 };
 
-/// The thread that copies. Strips beyond the matrix and rows beyond the input are zeros, rows
-/// beyond the tile whatever was there before; what they give is never stored. Weights of the first
-/// round need no predecessor.
+/// Run by the thread that copies. Strips beyond the matrix and rows beyond the input are zeros;
+/// rows beyond the tile keep old data. Their results are never stored. Weights of the first round
+/// need no predecessor.
 template <typename Shape>
 __device__ inline void copy_stages(const ProductArgs& args, const ProductMaps& maps,
                                    const TileGrid& grid, char* ring, uint64_t* full,
@@ -302,7 +302,7 @@ ProductMaps maps_of(const ProductArgs& args, int tile_rows) {
   return maps;
 }
 
-// Grid: as many CTAs as there are SMs, or fewer; CTA i makes tiles i, i + grid, ... of kOutputs
+// Grid: at most one CTA for each SM; CTA i makes tiles i, i + grid, ... of kOutputs
 // outputs x kRows input rows, row tiles fastest, kRowTilesTogether of them. Warpgroups 0 and 1
 // multiply, 2 copies. With several kCtas: CTAs kCtas i and those after it, a cluster, make tile i.
 template <typename Shape>

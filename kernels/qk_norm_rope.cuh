@@ -2,8 +2,8 @@
 
 // The device side of QK-norm and RoPE: a warp takes one head of one row and keeps it in registers,
 // so that an element is read once. With many rows it goes on with the row's next heads: their
-// angles are the same, and a sine takes longer than the rest. Whoever calls this gets the same
-// bits.
+// angles are the same, and a sine takes longer than the rest. The number of heads in a warp changes
+// no bit.
 
 #include <cuda_bf16.h>
 
@@ -121,8 +121,8 @@ class HeadInWarp {
   float cosine_[kPairs], sine_[kPairs], weight_a_[kPairs], weight_b_[kPairs];
 };
 
-/// kHeads heads of a row by a warp, from `first_head` on, as far as the row has so many. Head h
-/// goes to place_of(h). The next head is on its way while one is computed.
+/// Makes up to kHeads heads of a row with one warp, from `first_head` to the row's last one at
+/// most. Head h goes to place_of(h). The next head is loaded while one is computed.
 template <int kPairs, int kHeads, class PlaceOf>
 __device__ inline void make_heads(const QkNormRopeArgs& args, int64_t row, int first_head,
                                   const PlaceOf& place_of) {

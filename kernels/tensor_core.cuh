@@ -1,8 +1,8 @@
 #pragma once
 
-// The few instructions that CUDA C++ has no word for: the tensor core step, copies that run on
-// their own from global to shared memory, the barrier at which they arrive. All PTX that a
-// simulated GPU has a form for stands here; tensor_core_simulated.cuh has these forms.
+// Instructions that CUDA C++ has no function for: the tensor core step, asynchronous copies from
+// global to shared memory, the barrier at which they arrive. All PTX that a simulated GPU can run
+// is in this file; tensor_core_simulated.cuh has its simulated form.
 
 #include <cuda_runtime.h>
 
@@ -60,7 +60,7 @@ __device__ inline float exp2_fast(float x) {
   return y;
 }
 
-/// A load that is issued here and not where a compiler would rather have it.
+/// A load that the compiler cannot move: it is issued here.
 __device__ inline float load_now(const float* from) {
   float x;
   asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(from));
@@ -93,7 +93,7 @@ __device__ inline void init_mbarrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
                : "memory");
 }
-/// Arrives when this thread's copies have.
+/// Arrives at the barrier when this thread's copies are complete.
 __device__ inline void arrive_with_copies(uint64_t* barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
                : "memory");

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the copy engine has to know of an array to copy boxes of it (Hopper and later).
+// Describes an array for the copy engine, which copies boxes of it (Hopper and later).
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -38,7 +38,7 @@ CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
   }();
   std::array<cuuint32_t, kDims> steps;
   steps.fill(1);
-  CUtensorMap map;  // through which nothing is written, but the driver's interface has no const
+  CUtensorMap map;  // only for reading `data`, although the driver's interface takes no const
   const CUresult result =
       encode(&map, type, kDims, std::bit_cast<void*>(data), sizes.data(), strides.data(),
              box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,

@@ -1,6 +1,6 @@
 #pragma once
 
-// A number that all lanes of a warp have worked out together.
+// A sum over the lanes of a warp.
 
 namespace kv {
 

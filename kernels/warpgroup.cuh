@@ -58,14 +58,14 @@ template <int kPending>
 __device__ inline void wait_for_steps() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-/// What a finished step wrote is read after this line, not before.
+/// Keeps the compiler from moving reads of a finished step's results before this line.
 template <int kCount>
 __device__ inline void pin(float (&d)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-/// Registers move from the warps that copy to those that multiply.
+/// Register counts per warp: the warps that copy give registers to those that multiply.
 template <int kRegisters>
 __device__ inline void give_registers_back() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -75,8 +75,9 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-/// Two warpgroups that hand in their steps in turn: while one's run the other one does what lies
-/// between. `warpgroup`: 0 or 1, whose turn it is to be. Two barriers of the CTA, 1 and 2.
+/// Lets two warpgroups issue their steps in turn: while one's steps run, the other does its work
+/// between steps. `warpgroup` is 0 or 1, the one that waits for its turn. Uses the CTA's barriers 1
+/// and 2.
 __device__ inline void take_turn(int warpgroup) {
   asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
 }
@@ -84,7 +85,7 @@ __device__ inline void give_turn(int warpgroup) {
   asm volatile("bar.arrive %0, 256;" ::"r"(1 + warpgroup) : "memory");
 }
 
-/// What this thread has copied to shared memory itself may be read by the steps.
+/// Makes this thread's own writes to shared memory visible to the steps.
 __device__ inline void publish_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -96,7 +97,7 @@ __device__ inline void copy_8(uint32_t to, const void* from, bool valid) {
                : "memory");
 }
 
-/// A barrier of all threads of a cluster. What they wrote before it is there for all after it.
+/// A barrier of all threads of a cluster. Writes before it are visible to all of them after it.
 __device__ inline void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
@@ -109,11 +110,11 @@ __device__ inline void store_to_cta(float4* to, int rank, const float4& x) {
       : "memory");
 }
 
-/// Barriers that were just made are there for the copy engine, too.
+/// Makes new barriers visible to the copy engine, too.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-/// Start copying a box of the map, from these coordinates on, to shared memory.
+/// Starts copying a box of the map, from these coordinates on, to shared memory.
 __device__ inline void copy_box(void* shared, const CUtensorMap& map, int x, int y,
                                 uint64_t* barrier) {
   asm volatile(

@@ -11,8 +11,8 @@ namespace kv {
 
 using Word = uint4;  // 16 bytes: 8 bf16
 
-/// Words in so many elements of bf16. Throws std::invalid_argument for a part of one: there is none
-/// for any head_dim that attention serves.
+/// Number of words in `elements` elements of bf16. Throws std::invalid_argument unless it is whole,
+/// as it is for every head_dim that attention serves.
 inline int words_of(int elements) {
   if (elements % 8 == 0) return elements / 8;
   throw std::invalid_argument("copying K and V on CUDA: found " + std::to_string(elements) +

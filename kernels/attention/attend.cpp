@@ -182,9 +182,9 @@ FOR_EVERY_CPU float largest(const float* p, int n) {
   return most;
 }
 
-/// m, l and p of the first queries of a block. Each sum is in the order of the keys, and so every
-/// addition waits for the one before it: the queries' sums go side by side. Places that have no
-/// query are summed, too, and nobody looks.
+/// m, l and p of the first queries of a block. Each sum is in the order of the keys, so every
+/// addition waits for the one before it; the queries' sums therefore run side by side. Places
+/// without a query are summed, too, and their sums are never read.
 void exponentiate(Block& block, int num_queries, int num_keys) {
   for (int r = 0; r < num_queries; ++r) {
     float* const p = block.p[r];

@@ -12,7 +12,7 @@
 
 namespace kv::attention {
 
-/// What is known about one query after some of its keys.
+/// A query's state after some of its keys.
 struct Partial {
   float m = -INFINITY;     // largest score so far
   float l = 0.0f;          // sum of exp(score - m)
@@ -22,40 +22,40 @@ struct Partial {
 /// Appends `b`, the later keys, to `a`. The order matters: a is always the earlier part.
 void merge(Partial& a, const Partial& b, int head_dim);
 
-/// The same, but merging into nothing is copying: `is_first` says that `whole` has nothing yet.
+/// The same, but copies `part` if `is_first`, when `whole` holds nothing yet.
 void join(Partial& whole, const Partial& part, bool is_first, int head_dim);
 
 /// One query's way through its tiles, and the order of its merges: tiles join their group, complete
 /// groups join the result. `join(whole, part, is_first)` does it.
 struct Progress {
   Partial result, group, tile;
-  int first_key = 0;  // that the query sees: before its tile there was nothing
+  int first_key = 0;  // the first key that the query sees; its tile is the first one
 
-  /// The tile that begins at token `first` comes next: the group before it may be complete.
+  /// Call before the tile that begins at token `first`. Merges the group before it if complete.
   template <class Join>
   void begin_tile(int first, const Join& join) {
     if (first % kGroupTokens == 0 && first > first_key) end(first, join);
   }
-  /// `tile` is what the tile that begins at token `first` gave.
+  /// Merges `tile`, the state of the tile that begins at token `first`, into its group.
   template <class Join>
   void take_tile(int first, const Join& join) {
     join(group, tile, first % kGroupTokens == 0 || first <= first_key);
   }
-  /// The group that ends before token `end` is complete.
+  /// Merges the group that ends before token `end` into the result.
   template <class Join>
   void end(int end, const Join& join) {
     if (end > 0) join(result, group, same_group(end - 1, first_key));
   }
 };
 
-/// Where the rows of a tile's tokens are: [head_dim] each. Only those of visible keys are read.
+/// Addresses of the rows of a tile's tokens, [head_dim] each. Only visible keys are read.
 struct TileRows {
   const float* k[kTileTokens];
   const float* v[kTileTokens];
 };
 
 /// Fills in the rows of tokens first .. first + num_tokens - 1, all of one tile, of one sequence
-/// and KV head. Where they lie is all that a lesson changes.
+/// and KV head. A lesson changes nothing but these addresses.
 using FindRows = std::function<void(int first, int num_tokens, TileRows& rows)>;
 
 /// Rows at even distances: a FindRows.
@@ -79,7 +79,7 @@ struct Query {
 /// call, and in which order, changes no bit: it only saves reading K and V again.
 void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale);
 
-/// What one tile gives a query without a window, from scratch: the piece that attend() merges.
+/// Computes one tile of a query without a window from scratch: the part that attend() merges.
 /// `first` is the tile's first token, query.out is not used. Returns the number of visible keys; if
 /// there are any, `tile` is set, and `scores` (q . k * scale) and `weights` (exp(score - m)) of the
 /// visible keys, kTileTokens of room each.
@@ -89,11 +89,11 @@ int attend_tile(const Query& query, const TileRows& rows, int first, int head_di
 /// 1 / sqrt(head_dim).
 float score_scale(int head_dim);
 
-/// Query row `row` of the pass, which is one of sequence `seq`, and head `head`. Its `out` is null
-/// if the pass's is.
+/// Row `row` of the pass, which belongs to sequence `seq`, and head `head`. `out` is null if the
+/// pass's `out` is.
 Query query_of(const Queries& queries, int seq, int row, int head);
 
-/// Attention of a whole pass, in fp32; rows_of(seq, kv_head) says where the keys are.
+/// Attention of a whole pass, in fp32; rows_of(seq, kv_head) finds the keys' rows.
 void attend_pass(const Queries& queries,
                  const std::function<FindRows(int seq, int kv_head)>& rows_of);
 

@@ -12,11 +12,10 @@
 //
 // A key is visible to a query if its position is not after the query's and, in a layer with a
 // window of W tokens, less than W before it. A tile or group without a visible key is skipped: it
-// is never merged, so it leaves no trace, not even a signed zero; the first that has one is copied.
-// In a tile that has some, the others count as if they were not there, whatever finite numbers K
-// and V hold for them. (A fast CUDA kernel weighs them with 0, so a NaN would spread there.) The
-// tiles are *logical*: where a key lies in memory, in which block, and which thread reads it does
-// not matter.
+// is never merged, so it leaves no trace, not even a signed zero. The first one with a visible key
+// is copied. In such a tile, hidden keys change nothing as long as their K and V are finite: a fast
+// CUDA kernel multiplies them by 0, so a NaN would spread. The tiles are *logical*: neither the
+// place of a key in memory, nor its block, nor the thread that reads it matters.
 
 #include "common/host_device.h"
 

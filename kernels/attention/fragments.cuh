@@ -3,8 +3,8 @@
 // The arithmetic contract of attention (contract.h) on the tensor cores. Every fast kernel is made
 // of these pieces, so all of them give the same bits, for one query or for many.
 //
-// One instruction does all products: mma.m16n8k16, bf16 in, fp32 out. Its tall operand are 16
-// *pairs* (pairs.cuh). A warp's lane `4 quad + t` holds
+// One instruction does all products: mma.m16n8k16, bf16 in, fp32 out. The rows of its tall operand
+// are 16 *pairs* (pairs.cuh). A warp's lane `4 quad + t` holds
 //
 // clang-format off
 //   operand A, 16 pairs x 16 k     pairs quad and quad + 8; k-slots 2t, 2t + 1, 2t + 8, 2t + 9
@@ -22,10 +22,10 @@
 //              first (state.cuh).
 // clang-format on
 //
-// An element of a product depends on its own pair, column and k alone, so who computes it (which
-// warp, beside which other pairs) leaves no trace. Keys that a pair does not see have p = 0; where
-// no number may be read (past the end of the sequence, before the window) V is zero or another
-// key's, as 0 * NaN is no zero.
+// An element of a product depends only on its own pair, column and k. So neither the warp that
+// computes it nor the pairs beside it change a bit. Keys that a pair does not see have p = 0. Where
+// V must not be read (past the end of the sequence, before the window), it is zero or another key's
+// V, because 0 * NaN is NaN.
 
 #include <cuda_bf16.h>
 

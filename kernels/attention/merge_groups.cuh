@@ -4,10 +4,10 @@
 // follows stream_queries.cuh, and run_queries.cuh where a sequence has more groups than the warp
 // that comes last should merge (Plan::merges_apart).
 //
-// What a merge multiplies by depends on the largest scores alone, and a running maximum can be had
-// for 32 groups at once. So the factors are computed side by side, a group in each lane, and what
-// is left in order is a multiplication and a fused multiply-add per group, or only the latter as
-// long as no larger score comes. The bits are those of merging one after the other.
+// The factors of a merge depend only on the largest scores, whose running maximum a warp computes
+// for 32 groups at once, a group in each lane. In order there remain a multiplication and a fused
+// multiply-add per group, or only the latter as long as no larger score comes. The bits are those
+// of merging one after the other.
 //
 // A CTA is one warp and needs nothing but registers. So it finds room beside a CTA of
 // run_queries.cuh: it is there when the last run ends, and the copies of the kernel that follows

@@ -1,9 +1,9 @@
 #pragma once
 
-// The new heads of a pass, from the product's output to where attention looks for them: q in the
-// queries, K and V in the cache. qk_norm_rope() and a write into the cache are two launches. Of few
-// rows each is little work, and a launch costs more; of many K and V take a detour. This is one
-// launch without it. Same bits: the arithmetic is that of qk_norm_rope.cuh.
+// Norms and rotates the heads of a pass and writes q to the queries, K and V to the cache, in one
+// launch. qk_norm_rope() and a write into the cache would be two: with few rows a launch costs more
+// than its work, and with many rows K and V pass through memory once more. The bits are the same,
+// because the arithmetic is that of qk_norm_rope.cuh.
 
 #include "kernels/attention/head_dims.cuh"
 #include "kernels/attention/rows.cuh"
@@ -14,7 +14,7 @@ namespace kv::attention {
 
 inline constexpr int kNewHeadsWarps = 4;
 
-/// What an address is for reading: the memory in which its rows are.
+/// The memory in which an address's rows are, for writing.
 struct WritableCache {
   void* k;
   void* v;

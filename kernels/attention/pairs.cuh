@@ -25,22 +25,22 @@ struct Pairs {
   int window;
 
   __device__ int count() const { return num_rows * heads_per_kv; }
-  /// Where the pair's head is in q and out, both [rows, num_heads, head_dim].
+  /// Index of the pair's head in q and out, both [rows, num_heads, head_dim].
   __device__ int64_t element(int pair) const {
     return first_element + pair / heads_per_kv * row_elements +
            static_cast<int64_t>(pair % heads_per_kv) * head_dim;
   }
-  /// Where the keys end that the pair sees: after its own token. 0 if there is no such pair.
+  /// One past the last key that the pair sees, which is its own token. 0 if there is no such pair.
   __device__ int num_keys(int pair) const {
     return pair < count() ? seq_len - num_rows + pair / heads_per_kv + 1 : 0;
   }
-  /// The first of them that it does see, in a layer with a window.
+  /// The first key that the pair sees; more than 0 only in a layer with a window.
   __device__ int first_key(int pair) const {
     return window > 0 ? kv::attention::first_key(num_keys(pair) - 1, window) : 0;
   }
 };
 
-/// windowed: false in a kernel, or in a variant of it, that serves layers without a window only.
+/// `windowed` is false in kernels, or variants of them, that only serve layers without a window.
 __device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head,
                                  bool windowed = false) {
   const int first = queries.first_row[seq];

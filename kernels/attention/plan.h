@@ -11,23 +11,24 @@
 
 namespace kv::attention {
 
-/// Most pairs (query, head) that share a tensor-core operand. Only heads of one KV head can.
+/// Most pairs (query, head) that share a tensor-core operand. They share one KV head.
 inline constexpr int kPairsPerBlock = 16;
 /// Blocks of pairs times groups from which on streaming is faster than spreading a group over 16
 /// warps (on an H200, with 132 SMs).
 inline constexpr int kEnoughGroups = 160;
-/// Groups of a block of pairs that may be one cluster of kSpread's CTAs, and CTAs in a launch of
-/// clusters, at most. An SM holds one such CTA: with more than 48 the next kernel finds no room.
+/// Most groups of a block of pairs in one cluster of kSpread's CTAs, and most CTAs in a launch of
+/// clusters. An SM holds one such CTA; with more than 48 of them the next kernel finds no room.
 inline constexpr int kClusterGroups = 8;
 inline constexpr int kMostClustered = 48;
-/// Counters of the workspace: one for each block of pairs that its last CTA merges.
+/// Number of counters in the workspace: one for each block of pairs that its last CTA merges.
 inline constexpr int kWorkspaceCounters = 1 << 14;
 
-/// Whether new_heads.cuh serves the pass. Its grid gives every sequence the rows of the longest
-/// one, and at least half of these places must be taken.
+/// True if new_heads.cuh serves the pass. Its grid gives every sequence the rows of the longest
+/// one, and at least half of the grid's rows must be in use.
 bool serves_new_heads(const Queries& queries);
 
-/// What run_queries.cuh serves: KV heads, a warp for each, and pairs of a sequence and KV head.
+/// Limits of run_queries.cuh: its number of KV heads, a warp for each, and most pairs of a sequence
+/// and KV head.
 inline constexpr int kRunHeads = 8;
 inline constexpr int kRunPairs = 8;
 
@@ -42,20 +43,20 @@ struct Plan {
   };
   Path path;
   int pairs_per_block;     // pairs (query, head) that share K and V in a warp: 8 or 16
-  int blocks_per_seq;      // of these, of the sequence with the most queries
+  int blocks_per_seq;      // blocks of pairs of the sequence with the most queries
   int max_groups;          // groups of keys that the queries of a sequence see, at most
   int64_t num_blocks;      // blocks of pairs, over all sequences and KV heads
   int groups_per_run;      // groups that a CTA of kStream takes one after the other
-  bool merges_apart;       // of kRuns: groups are merged by a launch of their own
-  bool in_clusters;        // of kSpread, on sm_90: the groups of a block are a cluster
+  bool merges_apart;       // kRuns: a separate launch merges the groups
+  bool in_clusters;        // kSpread on sm_90: the groups of a block of pairs form a cluster
   size_t workspace_bytes;  // counters, then partial results; 0 if no query sees two groups. The
-                           // same on every GPU; a window needs no more than none
+                           // same on every GPU, and never more with a window than without
 
   /// `on_hopper`: whether the kernels for sm_90a can run.
   explicit Plan(const Queries& queries, bool on_hopper);
 };
 
-/// kMany or kWarpgroups: which of them serves a pass of many queries.
+/// The path of a pass of many queries: kMany or kWarpgroups.
 Plan::Path path_of_many(const Queries& queries, bool on_hopper);
 /// "spread", "stream", "runs", "many" or "warpgroups".
 const char* name_of(Plan::Path path);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What attention has to know of a pass, wherever its K and V are.
+// The queries of a pass, for attention over K and V in any layout.
 
 #include <cstdint>
 
@@ -23,8 +23,8 @@ struct Queries {
   int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
 };
 
-/// A lesson's arguments say the same, beside where its K and V are. Heads of K and V are counted
-/// there, or in the arguments' cache.
+/// Takes the queries out of a lesson's arguments, which also say where its K and V are. The number
+/// of KV heads is a member of the arguments or of their `cache`.
 template <class Args>
 Queries queries_of(const Args& args) {
   const auto& keys = [&]() -> const auto& {

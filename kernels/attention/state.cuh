@@ -36,7 +36,7 @@ struct PairState {
   }
 };
 
-/// A group's results of 16 pairs in global memory, for whoever merges the groups.
+/// A group's partial results of 16 pairs in global memory, for the warp or kernel that merges them.
 template <int kHeadDim>
 struct PartialGroup {
   float acc[kMmaPairs][kHeadDim];

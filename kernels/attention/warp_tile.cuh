@@ -72,8 +72,8 @@ __device__ inline void score_tile(const Tile& tile, const QueryRows<kHeadDim>& q
   }
 }
 
-/// Takes the keys before a pair's first one out of the scores: they get p = 0, whatever K has
-/// there. before[h]: how many of the tile's keys pair quad + 8 h does not see at its front.
+/// Removes the keys before a pair's first one from the scores: they get p = 0 for any K.
+/// before[h]: number of keys at the tile's front that pair quad + 8 h does not see.
 template <int kHalves>
 __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&before)[2]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
@@ -85,7 +85,7 @@ __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&bef
 }
 
 /// m of the tile, this lane's part of l (quad_sum() of it is l), and P as operand A of the
-/// quarters' steps. visible[h]: how many of the tile's keys pair quad + 8 h sees.
+/// quarters' steps. visible[h]: number of the tile's keys that pair quad + 8 h sees.
 template <int kHeadDim, int kHalves>
 __device__ inline void softmax_lane(QuarterScores (&s)[kQuarters], const int (&visible)[2],
                                     LaneState<kHeadDim> (&tile)[kHalves],

@@ -24,7 +24,7 @@ struct RunShared {
   uint64_t full[kSlots], empty[kSlots];
 };
 
-/// Where the groups of a sequence and KV head meet.
+/// Where a sequence's partial results meet, for each KV head.
 template <int kHeadDim>
 struct RunWorkspace {
   unsigned int* counters;  // [num_seqs, num_kv_heads] runs that have come, zero before and after
@@ -35,7 +35,7 @@ struct RunWorkspace {
 
 #if KV_WARPGROUPS
 
-/// Goes round the ring.
+/// A position in the ring of slots.
 template <int kSlots>
 struct Ring {
   int slot = 0, phase = 0;
@@ -46,7 +46,7 @@ struct Ring {
   }
 };
 
-/// A store that shall stay in the L2 cache until it is read.
+/// A store whose line should stay in the L2 cache until it is read.
 __device__ inline void store_to_stay(float* to, const float4& x, uint64_t policy) {
   asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(x.x),
                "f"(x.y), "f"(x.z), "f"(x.w), "l"(policy)
@@ -71,9 +71,9 @@ class RunOfHead {
     wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
     return shared_.slots[ring_.slot] + head_ * kHeadDim * 2;
   }
-  /// All lanes' reads come before the first one's arrival, and that before the next copy.
-  /// (racecheck takes no lane but that one to have arrived; with an arrival of every lane it is
-  /// quiet.)
+  /// Orders all lanes' reads before lane 0's arrival, and the arrival before the next copy.
+  /// racecheck reports the other lanes here, because it does not see that lane 0 arrives for them;
+  /// it reports nothing if every lane arrives.
   __device__ void release_slot() {
     __syncwarp();
     if (lane_ == 0) arrive(&shared_.empty[ring_.slot]);
@@ -179,7 +179,7 @@ __device__ inline void RunOfHead<kHeadDim>::weigh(const uint32_t (&p)[kQuarters]
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
       const int key = 2 * t_ + x % 2 + x / 2 * 8;
-      // What was not copied is zero, as 0 * NaN is not.
+      // Keys that were not copied read as zero, because 0 * NaN is NaN.
       const bool there = kQuarterTokens * i + key < num_keys;
       const auto* row = reinterpret_cast<const uint4*>(at + key * Shared::kRowBytes);
       if constexpr (kElements == 16) {  // odd lanes the other way round: fewer meet in a bank
@@ -202,8 +202,8 @@ __device__ inline void RunOfHead<kHeadDim>::weigh(const uint32_t (&p)[kQuarters]
   }
 }
 
-/// The group, whose first key is first_key, joins the result of the groups before it. That is
-/// touched once in four tiles, so it lives in shared memory.
+/// Merges the group that begins at first_key into the result of the groups before it. The result is
+/// used once in four tiles, so it lives in shared memory.
 template <int kHeadDim>
 __device__ inline void RunOfHead<kHeadDim>::join_result(const State& group, int first_key) {
   const bool first = first_key == 0;
@@ -241,7 +241,7 @@ __device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim>::result() const {
   return all;
 }
 
-/// Leaves what some groups, the first of which begins with first_key, give the lane's pairs.
+/// Writes the lane's partial results of some groups; the first group begins at first_key.
 template <int kHeadDim>
 __device__ inline void RunOfHead<kHeadDim>::leave(const State& state,
                                                   PartialGroup<kHeadDim>& partial,
@@ -281,12 +281,12 @@ __device__ inline void RunOfHead<kHeadDim>::store(const State& state, const Pair
   }
 }
 
-/// Counts this piece; the warp that comes last merges what all have left: the first piece, which is
-/// where its last group would be, and the groups after it.
+/// Counts this piece. The warp that comes last merges all partial results: that of the first piece,
+/// which is stored in the place of its last group, and those of the groups after it.
 template <int kHeadDim>
 __device__ inline void RunOfHead<kHeadDim>::merge_pieces(
     const Piece& piece, const Pairs& pairs, const PartialGroup<kHeadDim>* partials) const {
-  __threadfence();  // what was left is out before the counter says so
+  __threadfence();  // the partial results are visible before the counter is raised
   __syncwarp();
   const auto last = static_cast<unsigned>(piece.num_pieces - 1);
   unsigned before = 0;
@@ -301,7 +301,7 @@ __device__ inline void RunOfHead<kHeadDim>::merge_pieces(
     return four_elements(__ldcg(&from.m[pair]), __ldcg(&from.l[pair]),
                          __ldcg(reinterpret_cast<const float4*>(&from.acc[pair][element])));
   };
-  // Two pairs at a time: half as many waits for memory.
+  // Two pairs at a time, which halves the waits for memory.
   for (int pair = 0; pair < pairs.count(); pair += 2) {
     const int other = min(pair + 1, pairs.count() - 1);
     const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;

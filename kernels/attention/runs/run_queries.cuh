@@ -4,10 +4,10 @@
 // computes, with copies by the bulk copy engine.
 //
 // All groups of keys of a pass, sequence by sequence, are cut into runs of equal length, one for
-// each SM. A CTA has a warp for each KV head, and one that copies: 16 tokens at a time, all their
-// heads, which lie side by side; where the tokens lie side by side, too, one instruction copies
-// them all. So a CTA keeps a ring of up to 192 KB in flight, no warp that computes spends a thought
-// on where a row is, and most groups join the result of their sequence where they were computed.
+// each SM. A CTA has a warp for each KV head, and one warp that copies 16 tokens at a time. The
+// heads of a token lie side by side; where the tokens do, too, one instruction copies all of them.
+// So a CTA keeps a ring of up to 192 KB in flight, and the computing warps never look up a row.
+// Most groups are merged into the result of their sequence by the warp that computed them.
 
 #include "kernels/attention/rows.cuh"
 #include "kernels/attention/runs/run_head.cuh"
@@ -17,7 +17,7 @@ namespace kv::attention {
 
 #if KV_WARPGROUPS
 
-/// K and V are read once: they leave the L2 cache first.
+/// A copy of K or V, which are read once: its lines are the first to leave the L2 cache.
 __device__ inline void copy_range_once(void* shared, const void* global, uint32_t bytes,
                                        uint64_t* barrier, uint64_t policy) {
   asm volatile(
@@ -72,7 +72,7 @@ class RunCopies {
         expect_bytes(&shared_.full[ring_.slot], static_cast<uint32_t>(here * Shared::kRowBytes));
       }
       __syncwarp();
-      // A lane that has a row which does not follow the one before copies all that follow.
+      // A lane whose row does not follow the row before copies the whole stretch that begins there.
       const int row = __shfl_sync(kFullWarp, row_of[i / 2], i % 2 * 16 + lane_ % 16);
       const int before = __shfl_up_sync(kFullWarp, row, 1);
       const bool begins = lane_ < here && (lane_ == 0 || row != before + 1);

@@ -2,8 +2,8 @@
 
 // Runs: how run_queries.cuh shares the keys of a pass among the SMs. All tiles, sequence by
 // sequence, are cut into runs of equal length, and a group is in the run in which it begins. The
-// last group of a sequence counts as a whole one, unless there are so many short ones that this
-// would make the runs longer.
+// last group of a sequence counts as a whole one, unless short last groups are so frequent that
+// this would make the runs longer.
 
 #include "kernels/attention/fragments.cuh"
 
@@ -19,7 +19,7 @@ __device__ inline int groups_of(int tiles) { return (tiles + kGroupTiles - 1) / 
 /// `seq_begin` the number of its own first tile.
 struct Run {
   int length;         // of every run but the last: a group or more
-  bool whole_groups;  // what the last tiles of a sequence count as
+  bool whole_groups;  // a sequence's last tiles count as a whole group
   int begin, end;
   int seq, seq_begin;
 
@@ -28,7 +28,7 @@ struct Run {
     return whole_groups ? groups_of(tiles) * kGroupTiles : tiles;
   }
 
-  /// By a warp together.
+  /// Called by a whole warp.
   __device__ explicit Run(const Queries& queries) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     int tiles = 0, groups = 0;
@@ -42,7 +42,7 @@ struct Run {
     const int ctas = static_cast<int>(gridDim.x);
     const int by_groups = max(1, (groups + ctas - 1) / ctas) * kGroupTiles;
     const int by_tiles = max(kGroupTiles, (tiles + ctas - 1) / ctas);
-    // Cut by tiles, a run ends with the whole of its last group.
+    // A run that is cut by tiles still ends with the whole of its last group.
     whole_groups = by_groups < by_tiles + kGroupTiles;
     length = whole_groups ? by_groups : by_tiles;
     const int all = whole_groups ? groups * kGroupTiles : tiles;

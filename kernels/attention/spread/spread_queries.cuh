@@ -9,10 +9,10 @@
 // once, those of earlier passes' tokens even before the predecessors of this kernel are done. And
 // the code is short: each instruction runs once or twice, and fetching it is most of the time.
 //
-// Up to kClusterGroups groups of a block of pairs, on sm_90, are a cluster: each CTA leaves its
-// partial result in its own shared memory, and merges some of the pairs out of everybody's. More
-// groups meet in the workspace: each CTA leaves its partial result there, and the one that comes
-// last merges them all. Who merges, first to last, leaves no trace.
+// On sm_90, up to kClusterGroups groups of a block of pairs form a cluster. Each CTA leaves its
+// partial result in its own shared memory and merges some of the pairs from the memory of all. More
+// groups meet in the workspace: each CTA writes its partial result there, and the last CTA merges
+// them all. The order is first to last either way, so the bits do not depend on the merging CTA.
 
 #include <cooperative_groups.h>
 
@@ -35,7 +35,7 @@ struct SpreadWorkspace {
   /// [blocks of pairs, num_kv_heads, max_groups] of PartialGroup<head_dim>.
   void* partials;
   int max_groups;
-  bool in_clusters;  // they do not meet here
+  bool in_clusters;  // the groups meet in a cluster's shared memory, not here
 };
 
 /// A pair in a lane of the warp that merges it: elements 4 lane .. 4 lane + 3.
@@ -86,7 +86,8 @@ __device__ inline FourElements merge_partials(const PartialGroup<kHeadDim>* grou
   return result;
 }
 
-/// Leaves what a group gives a pair for whoever merges it: in global memory, or in a tile's place.
+/// Writes a group's partial result of a pair for the CTA that merges: to global memory, or in place
+/// of a tile.
 template <class Left>
 __device__ inline void leave_four(const FourElements& state, Left& left, int pair, int element) {
   *reinterpret_cast<float4*>(&left.acc[pair][element]) = {state.acc[0], state.acc[1], state.acc[2],
@@ -113,11 +114,11 @@ __device__ inline void load_around_wait(TileShare<kHeadDim>& share, const Rows& 
   }
 }
 
-/// True in all threads of the CTA that comes last of its block's num_groups. What the others have
-/// left can be read then.
+/// True in all threads of the CTA that comes last of its block's num_groups. That CTA can read the
+/// partial results of the others.
 __device__ inline bool comes_last(unsigned int* counter, int num_groups) {
   __shared__ bool last_group;
-  __threadfence();  // the partial result is out before the counter says so
+  __threadfence();  // the partial result is visible before the counter is raised
   __syncthreads();
   if (threadIdx.x == 0) {
     // Wraps to zero with the last group, so the counter is ready for the next launch.
@@ -138,8 +139,8 @@ struct OwnPair {
   bf16* out;
 };
 
-/// By all threads of a cluster: CTA i has left group i in `left`, and CTA i % num_groups merges
-/// pair i, which sees `seen` groups from group `first` on.
+/// Called by all threads of a cluster. CTA i has left group i in `left`, and CTA i % num_groups
+/// merges pair i, which sees `seen` groups from group `first` on.
 template <int kHeadDim>
 __device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_groups,
                                      const OwnPair& own, int first, int seen) {
@@ -164,7 +165,7 @@ __device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_g
     }
     store_four(groups[0], own.out);
   }
-  cluster.barrier_wait();  // nobody leaves while its shared memory is read
+  cluster.barrier_wait();  // no CTA exits while another one reads its shared memory
 #endif
 }
 

@@ -32,7 +32,7 @@ struct Elements {
 __device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) / 32 % kQuarters; }
 
 /// A warp's share of a tile: K of its quarter's 16 keys, all elements; V of all 64 keys, a quarter
-/// of the elements. What is not loaded is zero.
+/// of the elements. Elements that are not loaded are zero.
 template <int kHeadDim>
 struct TileShare {
   static constexpr int kPieces = kRowPieces<kHeadDim>;
@@ -73,7 +73,7 @@ struct TileShare {
   }
 };
 
-/// What the four warps of a tile tell each other, and what they leave: m, l and acc.
+/// Exchanged by the four warps of a tile; at the end it holds m, l and acc.
 template <int kHeadDim>
 struct SharedTile {
   static constexpr int kStride = kHeadDim + 4;  // spreads the rows of a store over the banks
@@ -181,7 +181,7 @@ __device__ inline void weigh_quarter(const TileShare<kHeadDim>& share, const int
 }
 
 /// A tile from scratch, by four warps. q: the rows of pairs quad and quad + 8. All threads of the
-/// CTA must call it; those whose tile is not `active` only keep the others company.
+/// CTA must call it, because it has barriers; threads whose tile is not `active` do nothing else.
 template <int kHeadDim>
 __device__ inline void attend_to_tile_by_four_warps(const TileShare<kHeadDim>& share,
                                                     const QueryRows<kHeadDim>& q,
