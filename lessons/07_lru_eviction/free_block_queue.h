@@ -17,7 +17,7 @@ struct KvBlock {
   KvBlock* next_free = nullptr;
   // Only BlockPool touches these.
   int32_t id = 0;
-  int32_t ref_cnt = 0;   // tables that hold it; 0: it is in the free queue
+  int32_t ref_cnt = 0;   // tables that hold it; 0 means that it is free
   int32_t num_hits = 0;  // requests that found what it holds
   bool is_cached = false;
 };

@@ -29,7 +29,7 @@ struct SchedulerOptions {
   int max_tokens_per_pass = 512;  // the token budget: rows of one pass, of all requests together
   int max_running = 64;           // requests that hold blocks
   int max_chunk = 0;              // tokens of one request in one pass; 0 means no limit
-  bool chunked_prefill = true;    // false: a prompt runs in one pass, or waits
+  bool chunked_prefill = true;    // if false, a prompt runs in one pass or waits
   /// The admission gate: a waiting request starts only if all its known tokens fit the free blocks.
   /// If false, it starts as soon as its first chunk fits.
   bool full_sequence_must_fit = true;

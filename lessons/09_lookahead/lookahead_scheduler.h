@@ -44,8 +44,8 @@ class LookaheadScheduler {
   std::span<const int32_t> guesses(int64_t id) const;
 
   /// As Scheduler::add_token(). If the token is the next guess, that guess is accepted: its K and V
-  /// are there. The request then wants its next token, from the next row of logits. If not, the
-  /// guesses that are left are struck out.
+  /// are there. The request then wants its next token, from the next row of logits. If the token is
+  /// another one, the guesses that are left are struck out.
   void add_token(int64_t id, int32_t token);
   bool finish(int64_t id);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Lesson 08's server over groups of layers, of which some forget.
+// Lesson 08's server over groups of layers, some of which forget.
 
 #include <memory>
 #include <span>

@@ -43,8 +43,8 @@ inline Tokens left_on(kv::Device device, const Tokens& guesses, Tokens chosen) {
   return left;
 }
 
-/// Of A's three guesses two are right. B has none. C's first one is wrong, and then the others
-/// count for nothing, right or not. D's first one, token 0, is right, and the other is not.
+/// Of A's three guesses two are right. B has none. C's first guess is wrong, so its others are
+/// rejected, right or not. D's first guess, token 0, is right, and the other is wrong.
 struct FourSequences {
   Tokens guesses{-1, 5, 6, 7, /* B */ -1, /* C */ -1, 3, 4, 5, /* D */ -1, 0, 8};
   Tokens chosen{5, 6, 9, 7, /* B */ 7, /* C */ 2, 4, 5, 6, /* D */ 0, 9, 1};

@@ -81,8 +81,7 @@ TEST_CASE("the CPU twin and the CUDA twin write the same bytes, however many CTA
                         .num_host = 30,
                         .guard_rows = 2};
   };
-  Pools twin(sizes(32), cpu), pools(sizes(64), stream());  // fp32 and bf16: the same number of
-                                                           // bytes
+  Pools twin(sizes(32), cpu), pools(sizes(64), stream());  // fp32 and bf16, equal bytes
   std::mt19937_64 rng(3);
   for (int round = 0; round < 24; ++round) {
     const Way way = rng() % 2 == 0 ? Way::kOffload : Way::kLoad;
