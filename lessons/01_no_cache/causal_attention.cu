@@ -2,8 +2,8 @@
 // it beside causal_attention.cpp: the same pieces, in the same order.
 //
 // The 32 lanes of a warp share the elements of a head. Lane i has elements i, i + 32, i + 64, ...
-// of q, k, v, acc and out, so at any time neighbouring lanes read neighbouring addresses. All lanes
-// have the same m and l.
+// of q, k, v, acc and out. So neighbouring lanes always read neighbouring addresses. All lanes have
+// the same m and l.
 
 #include "causal_attention.h"
 

@@ -1,6 +1,6 @@
 // The CUDA twin of append_kv: copies each row of K and V to its slot. It is launched the plain way,
-// after all work before it: the fast path calls it only for a pass of prompts of very different
-// lengths, and for the others append_new_heads_cuda() (fast.cu).
+// after all work before it. The fast path calls it only for a pass of prompts of very different
+// lengths. For all others it calls append_new_heads_cuda() (fast.cu).
 
 #include "flat_kv_cache.h"
 #include "kernels/launch.cuh"

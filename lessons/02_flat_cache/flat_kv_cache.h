@@ -1,7 +1,7 @@
 #pragma once
 
-// A flat KV cache: one slab of max_seq_len token slots for each sequence of the batch, reserved in
-// full before the first token arrives; and append_kv, which writes into it.
+// A flat KV cache, and append_kv, which writes into it. Each sequence of the batch has one slab of
+// max_seq_len token slots, reserved in full before the first token arrives.
 
 #include <cstdint>
 #include <vector>

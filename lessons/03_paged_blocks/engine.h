@@ -95,7 +95,7 @@ class PagedEngine : public kv::Engine {
   std::optional<PagedKvCache> cache_;
   std::optional<GatheredAttention> attention_;  // borrows cache_
   std::optional<BlockManager> manager_;
-  std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
+  std::vector<int> sequences_;  // [requests] the manager's numbers; -1 means none
 };
 
 /// Records the memory in use now if it is a new peak.

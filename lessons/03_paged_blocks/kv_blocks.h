@@ -1,7 +1,7 @@
 #pragma once
 
-// One layer of a paged cache as a kernel sees it, and the two ops that move rows: into their slots,
-// and out of them in token order. Sources: vLLM's reshape_and_cache_flash and
+// One layer of a paged cache as a kernel sees it, and the two ops that move rows into their slots,
+// and out in token order. Sources: vLLM's reshape_and_cache_flash and
 // gather_and_maybe_dequant_cache (v0.22.1: csrc/cache_kernels.cu).
 
 #include <cstdint>

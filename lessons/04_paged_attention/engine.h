@@ -25,8 +25,8 @@ class PagedEngine : public kv::Engine {
   /// Throws UserError for a block size that is no power of two up to 256.
   PagedEngine(kv::Model& model, const PagedOptions& options, int chunk_tokens = 0);
 
-  /// Throws UserError, with both numbers, before anything is computed, if a request is longer than
-  /// max_seq_len or the requests together need more blocks than the pool has.
+  /// Throws UserError, with both numbers, if a request is longer than max_seq_len or the requests
+  /// together need more blocks than the pool has. Nothing is computed then.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
   int64_t slots_to_start(std::span<const kv::Request> requests) const override {
@@ -47,7 +47,7 @@ class PagedEngine : public kv::Engine {
   std::optional<PagedKvCache> cache_;
   std::optional<PagedCacheAttention> attention_;  // borrows cache_
   std::optional<BlockManager> manager_;
-  std::vector<int> sequences_;  // [requests] the manager's numbers, -1: none
+  std::vector<int> sequences_;  // [requests] the manager's numbers; -1 means none
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);

@@ -1,5 +1,5 @@
-// Tells kernels/attention where this lesson's rows are: every row is found through the block table,
-// which is read once for each block that a tile touches, not once for each token.
+// Tells kernels/attention where this lesson's rows are: every row is found through the block table.
+// The table is read once for each block that a tile touches, not once for each token.
 
 #include "fast.h"
 

@@ -1,7 +1,7 @@
 // The plain CPU twin, and the specification of paged attention. The CUDA twin beside it takes the
-// same steps in the same order: what attend_row() does here, a warp does there. Against lesson 02
-// two things have changed. The block table says where the row of a key is; and a key joins those
-// before it by the merge with which the fast kernels join tiles and groups.
+// same steps in the same order: what attend_row() does here, a warp does there. Two things differ
+// from lesson 02. The block table says where the row of a key is. And a key joins the earlier ones
+// by the merge with which the fast kernels join tiles and groups.
 
 #include "paged_attention.h"
 

@@ -1,6 +1,6 @@
 // The plain CUDA twin of paged_attention: a warp for each query, the keys in ascending order. It is
-// lesson 01's kernel, but the row of a key is where the block table says, and the online softmax is
-// written as a merge.
+// lesson 01's kernel with two changes: the block table says where a key's row is, and the online
+// softmax is written as a merge.
 
 #include "paged_attention.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Attention of this pass's queries over K and V that lie in blocks: the kernel translates a token's
-// position through the block table by itself, so nothing is gathered first. Decode steps, prefills
-// and chunks of a prefill are all this one operation.
+// Attention of this pass's queries over K and V that lie in blocks. The kernel translates a token's
+// position through the block table, so nothing is gathered first. Decode steps, prefills and chunks
+// of a prefill are all this one operation.
 //
 // Source: PagedAttention (Kwon et al., 2023), section 4.3; vLLM v0.22.1 keeps the idea in its
 // attention backends (block_table, seq_lens, query_start_loc are the arguments below).

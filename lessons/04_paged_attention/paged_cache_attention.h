@@ -1,7 +1,7 @@
 #pragma once
 
-// The model's Attention on top of a paged cache: write this pass's K and V into their slots, then
-// read all of them through the block tables.
+// The model's Attention on top of a paged cache. It writes this pass's K and V into their slots,
+// then reads all of them through the block tables.
 
 #include <cstdint>
 #include <utility>
@@ -26,7 +26,7 @@ class PagedPass {
   PagedPass(const kv::ModelConfig& config, PagedKvCache& cache);
 
   /// Begins a pass: packs the tables of its sequences. A pass with one row for each sequence may be
-  /// replayed: the grids depend on the number of sequences and a bound of their lengths, and the
+  /// replayed. Its grids depend only on the number of sequences and a bound of their lengths. The
   /// kernels read tables, lengths and slots from device memory.
   void begin(const kv::PassRows& rows, const BlockTables& tables, kv::PassArrays& arrays);
   /// See kv::Attention.

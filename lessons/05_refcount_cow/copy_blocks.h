@@ -18,7 +18,7 @@ struct CopyBlocksArgs {
 };
 
 /// Throws std::out_of_range for an id outside the cache, and std::invalid_argument for a
-/// destination that is named twice or is also a source: then the order of the copies would matter.
+/// destination that is named twice or is also a source. The order of the copies would matter then.
 void check_copies(const CopyBlocksArgs& args);
 
 /// Both call check_copies() first. On CUDA the copies are in order with the stream's other work.

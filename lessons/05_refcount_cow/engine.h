@@ -55,7 +55,7 @@ class SharingEngine : public kv::Engine {
   std::optional<BlockManager> manager_;                     // copies inside cache_
   std::optional<lesson04::PagedCacheAttention> attention_;  // borrows cache_
   kv::PassRows rows_;                                       // of the running pass
-  std::vector<int> sequences_;                              // the manager's numbers, -1: none
+  std::vector<int> sequences_;                              // the manager's numbers; -1 means none
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const lesson03::PagedOptions& options);

@@ -1,9 +1,9 @@
 #pragma once
 
-// Which blocks hold which prefixes. A hash finds candidates and proves nothing: a hit also needs
-// the same tokens, the same extra keys and the same parent, and so, block by block, the same prefix
-// from token 0 on. Source: vLLM's BlockHashToBlockMap (v0.22.1: vllm/v1/core/block_pool.py), which
-// trusts the hash.
+// Which blocks hold which prefixes. A hash finds candidates and proves nothing. A hit also needs
+// the same tokens, the same extra keys and the same parent. So, block by block, it has the same
+// prefix from token 0 on. Source: vLLM's BlockHashToBlockMap (v0.22.1: vllm/v1/core/block_pool.py),
+// which trusts the hash.
 
 #include <cstdint>
 #include <optional>

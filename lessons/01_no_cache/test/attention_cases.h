@@ -1,7 +1,7 @@
 #pragma once
 
-// What both kernels of causal attention promise, on the device kDevice, which the including file
-// has named: attention_test.cpp the CPU, gpu_test.cpp CUDA.
+// Tests of both kernels of causal attention on the device kDevice, which the including file names:
+// the CPU in attention_test.cpp, CUDA in gpu_test.cpp.
 
 #include "attend.h"
 #include "tests/support/small_attention.h"

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a server does without pages when requests differ in length: it reserves a run of token slots
-// of just the right size for each, out of one contiguous range, and gives it back at the end. This
-// class shows that the holes that are left do not add up.
+// Reservations of a server without pages, for requests that differ in length. Each request gets a
+// run of token slots of just the right size, out of one contiguous range, and gives it back at the
+// end. This class shows that the holes that are left do not add up.
 
 #include <cstdint>
 #include <map>

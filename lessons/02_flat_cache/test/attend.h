@@ -12,8 +12,8 @@
 
 namespace lesson02_test {
 
-/// Conditions that must not change the result: where the slabs are, the bytes in slots without a
-/// token, how loose the bounds of the grid are, and that a workspace has been used.
+/// Conditions that must not change the result: where the slabs are, the bytes in unused slots, how
+/// loose the grid's bounds are, and whether the workspace was used before.
 struct Layout {
   int spare_slots = 3;  // in each slab, after its tokens
   int unused = 0xFF;    // byte in every slot without a token

@@ -1,7 +1,7 @@
 #pragma once
 
-// What lesson 02's kernels promise, on the device kDevice, which the including file has named:
-// attention_test.cpp the CPU, gpu_test.cpp CUDA.
+// Tests of lesson 02's kernels on the device kDevice, which the including file names: the CPU in
+// attention_test.cpp, CUDA in gpu_test.cpp.
 
 #include "attend.h"
 #include "lessons/01_no_cache/test/attend.h"

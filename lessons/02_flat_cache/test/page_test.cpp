@@ -1,5 +1,5 @@
-// What the page of lesson 02 does, without a window: which requests wait, which holes are tried,
-// what fields say.
+// The page of lesson 02, without a window: which requests wait, which holes are tried, what fields
+// say.
 
 #include <doctest/doctest.h>
 

@@ -93,7 +93,7 @@ Tails tails_of(int block_size, int longest) {
 }
 
 /// Times for one block size: the least of kRounds medians, so that other load on the machine does
-/// not look like an effect of the block size.
+/// not look like its effect.
 struct Times {
   double step = std::numeric_limits<double>::infinity();
   double gather = std::numeric_limits<double>::infinity();

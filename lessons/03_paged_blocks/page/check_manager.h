@@ -11,8 +11,8 @@
 
 namespace lesson03 {
 
-/// Throws std::logic_error unless every table has just the blocks its tokens need, and every block
-/// is in one table if it is used and in none if it is free.
+/// Throws std::logic_error unless every table has just the blocks its tokens need, every used block
+/// is in one table, and every free block in none.
 inline void check(const BlockManager& manager) {
   const BlockPool& pool = manager.pool();
   std::vector<int> num_tables(static_cast<size_t>(pool.num_blocks()), 0);

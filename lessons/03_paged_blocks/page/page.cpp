@@ -131,7 +131,7 @@ void PagedPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
-/// What the last command did, in one sentence.
+/// Tells in one sentence what the last command did.
 std::string PagedPage::why() const {
   std::vector<std::string> all;
   for (const SequenceOnPage& old : before_.sequences) {

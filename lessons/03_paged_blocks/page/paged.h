@@ -1,7 +1,7 @@
 #pragma once
 
 // The page of lesson 03: a pool of blocks, a table for each sequence, and the way from a token to
-// its slot. page.cpp: what its commands do; scene.cpp: its picture.
+// its slot. page.cpp has its commands, scene.cpp its picture.
 
 #include <memory>
 #include <optional>

@@ -210,9 +210,9 @@ inline void check_write_and_gather(const kv::Stream& stream) {
   }
 }
 
-/// write_kv and gather_kv of whole blocks, the first of all and the last of all among them: guards
-/// stay as they are and out of what is gathered. A kernel that is off by one row is found by the
-/// guards.
+/// write_kv and gather_kv of whole blocks, the first and the last of the pool among them. The
+/// guards stay as they are, and none of them is gathered. A kernel that is off by one row is found
+/// by the guards.
 inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
   constexpr int kBlocks = 5, kLayers = 2;
   constexpr uint16_t kGuard = 0xFFFF;
@@ -242,7 +242,7 @@ inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
   }
 }
 
-/// A prompt in two chunks and three steps of a model, its K and V in small blocks: guards between
+/// A prompt in two chunks and three steps of a model, with K and V in small blocks. Guards between
 /// the blocks change no logit and stay as they are.
 template <class Attention>
 void check_model_in_debug_pool(kv::Model& model) {

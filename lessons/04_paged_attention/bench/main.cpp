@@ -1,5 +1,5 @@
-// What paging costs the attention of a decode step: reading through the block table against reading
-// slabs, against gathering first, and against a plain read of the same bytes.
+// What paging costs the attention of a decode step. Reading through the block table is compared
+// with reading slabs, with gathering first, and with a plain read of the same bytes.
 //
 //   lesson04_bench [--device NAME] [--only TEXT] [--seed N] [--json FILE]
 

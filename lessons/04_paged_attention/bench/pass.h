@@ -27,7 +27,7 @@ inline std::vector<int> same(int n, int len) {
 }
 
 /// The memory of a case. On CUDA there are several copies of K and V, with different values, so
-/// that the L2 cache holds nothing of the copy that is read next. The blocks lie in random order.
+/// that the copy that is read next is not in the L2 cache. The blocks lie in random order.
 class DecodePass {
  public:
   DecodePass(const Case& c, uint64_t seed, kv::Device device);

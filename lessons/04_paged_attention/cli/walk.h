@@ -1,7 +1,7 @@
 #pragma once
 
-// One query's way through its keys, step by step, for the page and the text: the same arithmetic as
-// fast_paged_attention_cpu, stopped after every tile and every merge. CPU only.
+// One query's way through its keys, step by step, for the page and the text. Its arithmetic is that
+// of fast_paged_attention_cpu, stopped after every tile and every merge. CPU only.
 
 #include <cstdint>
 #include <span>

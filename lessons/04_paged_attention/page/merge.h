@@ -1,7 +1,7 @@
 #pragma once
 
-// m, l and acc as the page of lesson 04 shows them: a row for the earlier keys and a row for those
-// that join, both scaled to the larger m, and a row for their merge.
+// m, l and acc as the page of lesson 04 shows them. One row has the earlier keys and one those that
+// join, both scaled to the larger m; a third row has their merge.
 
 #include <string>
 #include <vector>

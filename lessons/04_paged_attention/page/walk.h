@@ -1,8 +1,8 @@
 #pragma once
 
 // The page of lesson 04: one query walks over its keys, tile by tile, through the block table.
-// page.cpp: what its commands do, and its buttons; scene.cpp: its picture; merge.cpp: m,
-// l and acc in it.
+// page.cpp has its commands and buttons, scene.cpp its picture, merge.cpp the picture's m, l and
+// acc.
 
 #include <cstdint>
 #include <optional>

@@ -26,7 +26,7 @@ size_t partials_bytes(const PagedAttentionArgs& args);
 struct Step {
   const char* idea;
   void (*attend)(const PagedAttentionArgs&, const kv::Stream&);
-  size_t (*workspace_bytes)(const PagedAttentionArgs&);  // null: none
+  size_t (*workspace_bytes)(const PagedAttentionArgs&);  // null if it needs none
   int longest = 0;                                       // longest context that it serves; 0: any
 };
 

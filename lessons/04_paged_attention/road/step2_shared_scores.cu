@@ -1,9 +1,9 @@
 // Step 2: a CTA for each query head of each sequence, and the scores of its whole context in shared
-// memory. (The shape of vLLM's first paged kernel, v1.)
+// memory. vLLM's first paged kernel, v1, had this shape.
 //
 // The idea: the plain kernel's warp takes one key after the other, and waits for each. Here eight
-// keys are scored at a time, by eight teams; softmax is a pass of its own over the scores; then the
-// teams share the rows of V among them, and add up what they have.
+// teams score eight keys at a time. Softmax is a second pass, over the scores. In a third pass the
+// teams share the rows of V, and add up their sums.
 //
 // Must be read: K and V once, 2 x 256 bytes for each token and KV head. They are requested once for
 // each query head of a KV head; the L2 cache answers where two CTAs are near in time.

@@ -1,5 +1,5 @@
 // Step 3: the keys of a sequence are cut into partitions, a CTA for each; a second, small kernel
-// merges their partial results. (The shape of vLLM's second paged kernel, v2: split-KV.)
+// merges their partial results. vLLM's second paged kernel, v2, had this shape, split-KV.
 //
 // The idea: m, l and acc of a part of the keys can be merged with those of another (the README's
 // online softmax). So one long sequence becomes enough CTAs to fill the chip, and the context is no
@@ -8,9 +8,9 @@
 // Must be read: K and V once, and 520 bytes are written and read again for each query head and
 // partition: 0.8 % more at 256 tokens a partition if no heads share K and V.
 //
-// The limit: as in step 2 a row is asked for by every query head that needs it, each in a CTA of
-// its own, and a CTA's three passes wait for each other. And the price of filling the chip: where
-// the keys are cut depends on the batch, so a request's bits do, too.
+// The limit: as in step 2 every query head requests the rows that it needs, each in its own CTA,
+// and a CTA's three passes wait for each other. And the price of filling the chip: where the keys
+// are cut depends on the batch, so a request's bits do, too.
 //
 //   thread   team threadIdx.x / 16, and in it lane threadIdx.x % 16: elements 8 lane .. 8 lane + 7
 //   team     tokens begin + team, begin + team + 8, ...

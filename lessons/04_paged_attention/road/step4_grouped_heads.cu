@@ -1,5 +1,5 @@
 // Step 4: a CTA serves all query heads of a KV head, so that a row of K or V is loaded once and
-// used by each of them. (Grouped-query attention, GQA, is made for this.)
+// used by each of them. Grouped-query attention, GQA, is made for this.
 //
 // The idea: two, four or eight query heads have the same keys and values. A row that is in a lane's
 // registers for one of them costs the others no load, only products.
@@ -8,8 +8,8 @@
 // requested only once. Partitions as in step 3.
 //
 // The limit: with two heads it is the loads in flight, as before. With eight heads it is the
-// arithmetic: eight products for each loaded element, and a sum over 16 lanes for each head and key
-// (four shuffles, as slow as loads from shared memory).
+// arithmetic: eight products for each loaded element, and a sum over 16 lanes for each head and
+// key. Such a sum is four shuffles, as slow as loads from shared memory.
 //
 //   thread   team threadIdx.x / 16, and in it lane threadIdx.x % 16: elements 8 lane .. 8 lane + 7
 //            of a key and of all heads' q and acc

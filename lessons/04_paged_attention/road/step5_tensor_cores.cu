@@ -1,10 +1,10 @@
 // Step 5: tensor cores. A warp attends to 16 tokens at a time, for all query heads of a KV head at
-// once; scores never leave its registers, so the softmax is online and needs no barrier.
+// once. Scores never leave its registers, so the softmax is online and needs no barrier.
 //
 // The idea: step 4's arithmetic was in the way with eight heads. The tensor cores do it in a
 // hundredth of the instructions, and then a warp has time for nothing but loads: 16 of 16 bytes in
-// each lane, 8 KB in a warp, all asked for before the first is used. (step5_tensor_cores.cuh is the
-// arithmetic.)
+// each lane, 8 KB in a warp, all requested before the first is used. step5_tensor_cores.cuh has the
+// arithmetic.
 //
 // Must be read: K and V once. Partitions as in step 3.
 //

@@ -8,13 +8,14 @@
 //
 //   scores   rows: heads, columns: tokens, summed over head_dim. Lane: head g, tokens 2 t, 2 t + 1
 //            of the tile's first eight and of its last eight.
-//   output   rows: heads, columns: elements, summed over tokens. The scores' place is where the
-//            next product wants its left operand: p stays in registers.
+//   output   rows: heads, columns: elements, summed over tokens. The scores lie where this
+//            product needs its left operand, so p stays in registers.
 //
 // Which element is summed in which step is free, as long as both operands agree, and so is which
-// element is which column. So a lane takes 16 bytes of a row at once: of K the elements
-// 32 j + 8 t .. + 7 of tokens g and g + 8, two steps of the sum; of V the elements 64 h + 8 g .. +
-// 7 of tokens 2 t, 2 t + 1, 2 t + 8, 2 t + 9, eight columns. That is all it needs: 16 pieces.
+// element is which column. So a lane takes 16 bytes of a row at once. Of K it takes elements 32 j +
+// 8 t .. + 7 of tokens g and g + 8, which are two steps of the sum. Of V it takes elements 64 h + 8
+// g .. + 7 of tokens 2 t, 2 t + 1, 2 t + 8, 2 t + 9, which are eight columns. These 16 pieces are
+// all that it needs.
 
 #include "kernels/tensor_core.cuh"
 #include "road.cuh"

@@ -1,10 +1,10 @@
 // Step 6: copies ahead. cp.async brings the next tiles into shared memory while the warp computes
-// on this one: step 5 with a ring of three tiles between memory and registers.
+// on this one. This is step 5 with a ring of three tiles between memory and registers.
 //
-// The idea: a load to a register has to be waited for before the next use of that register; a copy
-// to shared memory runs by itself. Two tiles, 16 KB, are always on their way for each warp, also
-// while it computes. A lane copies just those pieces that it will read, so no thread waits for
-// another one: there is nothing to synchronise, and no two lanes meet in a bank.
+// The idea: a warp has to wait for a load before it uses the register again, but a copy to shared
+// memory runs in the background. Two tiles, 16 KB, are always on their way for each warp, also
+// while it computes. A lane copies just the pieces that it will read, so no thread waits for
+// another one, and no two lanes meet in a bank.
 //
 // Must be read: K and V once. Partitions as in step 3.
 //

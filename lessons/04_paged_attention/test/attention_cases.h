@@ -1,5 +1,5 @@
-// What must hold of lesson 04's kernels on either device. A file that includes this has named the
-// device kDevice: attention_test.cpp the CPU, gpu_test.cpp CUDA.
+// Tests of lesson 04's kernels on the device kDevice, which the including file names: the CPU in
+// attention_test.cpp, CUDA in gpu_test.cpp.
 
 #include "by_eye.h"
 #include "common/error.h"

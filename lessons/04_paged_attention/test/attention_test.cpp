@@ -1,6 +1,6 @@
-// Lesson 04's CPU kernels: right, and lesson 01's bits whatever the blocks, the batch, the number
-// of queries, the bounds of the lengths and what unused slots hold. And the pieces that they are
-// made of: the rows of a tile, and the merge.
+// Tests of lesson 04's CPU kernels: they give lesson 01's bits for any blocks, batch, number of
+// queries, bounds of the lengths and content of unused slots. Tests also of their pieces, the rows
+// of a tile and the merge.
 
 #include "common/device.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Paged attention over a few tokens in blocks of two slots, whose result can be seen by eye: every
-// row is one number, again and again (lesson 03's numbered rows).
+// Paged attention over a few tokens in blocks of two slots, with results that can be checked by
+// eye. Every row is one number, again and again (lesson 03's numbered rows).
 
 #include "attend.h"
 #include "lessons/03_paged_blocks/test/numbered_rows.h"

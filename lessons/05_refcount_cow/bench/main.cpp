@@ -1,6 +1,6 @@
-// What another continuation of a prompt costs before its first token: a fork (with the end of what
-// was forked), a private copy of the prompt's blocks, or the prompt computed again. Also the copy
-// of one block that a fork may cause later.
+// What another continuation of a prompt costs before its first token: a fork and its end, a private
+// copy of the prompt's blocks, or the prompt computed again. Also the copy of one block that a fork
+// may cause later.
 //
 //   lesson05_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 

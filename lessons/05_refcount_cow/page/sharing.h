@@ -1,7 +1,7 @@
 #pragma once
 
 // The page of lesson 05: every button is an operation of this lesson's BlockManager, or a step of
-// its engine. page.cpp: what its commands do, and its buttons; scene.cpp: its picture.
+// its engine. page.cpp has its commands and buttons, scene.cpp its picture.
 
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ struct PoolSize {
   int block_size = 4;
 };
 
-/// What the page shows at a moment.
+/// The state that the page shows.
 struct Shown {
   viz::PoolView pool;
   std::vector<viz::TableCard> tables;

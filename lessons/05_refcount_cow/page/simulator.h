@@ -1,6 +1,6 @@
 #pragma once
 
-// What the page's buttons do, without a picture: sequences in a BlockManager, and the text of every
+// The page's operations, without a picture: sequences in a BlockManager, and the text of every
 // slot, moved by the manager's own copies. A copy made too late, in the wrong direction or not at
 // all shows as a wrong text.
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests on both devices share: all bytes of a cache, copies with their right answer, and
+// Shared by the tests on both devices: all bytes of a cache, copies with their right answer, and
 // requests for samples.
 
 #include <doctest/doctest.h>

@@ -24,7 +24,7 @@ struct CompareBlocksArgs {
 };
 
 /// Throws std::out_of_range for a block that is not in its cache, and std::invalid_argument unless
-/// both caches have the same shape of blocks and the same number of layers.
+/// both caches have the same number of layers and shape of blocks.
 void check_compared(const CompareBlocksArgs& args);
 
 /// Returns for each pair the number of elements of K and V, in all layers and all slots, whose bits

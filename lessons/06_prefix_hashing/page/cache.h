@@ -29,7 +29,7 @@ struct Candidate {
   std::vector<std::string> words;
   bool is_same = false;  // tokens and parent are those that were wanted
 };
-/// What a lookup did at a link for which it found blocks with other tokens or another parent.
+/// The comparison at a link for which a lookup found blocks with other tokens or another parent.
 struct Comparison {
   size_t link = 0;
   std::string after;

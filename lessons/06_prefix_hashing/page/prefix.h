@@ -1,8 +1,7 @@
 #pragma once
 
 // The page of lesson 06: chains of hashes as a tree, a lookup that walks along it, and what a hash
-// that collides does to it. page.cpp: what its commands do; scene.cpp: its
-// picture.
+// that collides does to it. page.cpp has its commands, scene.cpp its picture.
 
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// The picture: on top the request that asks, a link for each block's worth of its words; below it
-// the blocks that can be found, as a tree. A lookup goes down from link to link.
+// The picture. On top is the request that asks, with a link for each block's worth of its words.
+// Below it are the blocks that can be found, as a tree. A lookup goes down from link to link.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Lesson 06 on a GPU: chunks that start after a cached prefix give the bits of lesson 02, and the
+// Lesson 06 on a GPU. Chunks that start after a cached prefix give the bits of lesson 02. The
 // blocks of a hit hold the bits that computing anew gives.
 
 #include <doctest/doctest.h>
