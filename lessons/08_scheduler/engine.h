@@ -24,7 +24,7 @@ struct ServeOptions {
   lesson07::FreeOrder free_order = lesson07::FreeOrder::kAppend;
   lesson06::BlockHasher hasher = {};
   bool caching = true;
-  lesson07::EventSink on_cache_event = {};  // told, too, when a larger, empty pool takes over
+  lesson07::EventSink on_cache_event = {};  // also told when a larger, empty pool takes over
   /// Greedy requests only: the device finds the largest logit, and no logits come to the host.
   bool choose_on_device = false;
   /// A pass of decodes is padded to a multiple of this number of rows, so that a CUDA graph
@@ -37,7 +37,7 @@ const ServeOptions& checked(const PagedOptions& options, const ServeOptions& ser
 inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
   return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
 }
-/// Tells `sink`, if there is one, that the cache is empty.
+/// Returns a function that tells `sink`, if there is one, that the cache is empty.
 inline auto tells_cleared(lesson07::EventSink sink) {
   return [sink = std::move(sink)] {
     if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
