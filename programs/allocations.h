@@ -9,8 +9,8 @@ namespace kv {
 /// Calls of operator new so far.
 int64_t num_allocations();
 
-/// The nth allocation from now on, counted from 1, throws std::bad_alloc; with `and_all_later` all
-/// after it do, too. 0: none fails.
+/// Makes the nth allocation from now on, counted from 1, throw std::bad_alloc, and all later ones
+/// with `and_all_later`. 0 means that none fails.
 void fail_allocation(int64_t nth, bool and_all_later = false);
 /// For other calls that count as allocations, or stand in for them: true if this one has to fail.
 bool fails_now();

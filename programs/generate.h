@@ -17,15 +17,15 @@
 
 namespace kv {
 
-/// What can be asked of a program that generates text.
+/// Options of a program that generates text.
 struct GenerateOptions {
   std::vector<std::string> prompts;  // as typed: any bytes, never empty
   int max_tokens = 64;
   std::string device = "auto";
   std::string kernel = "fast";
   std::filesystem::path model_dir;
-  int window = 0;      // not 0: layers see so many tokens, whatever config.json says;
-  int full_every = 6;  // but each layer whose number (from 1) this divides sees all of them
+  int window = 0;      // tokens that a layer sees, in place of config.json's; 0 keeps the file's
+  int full_every = 6;  // with a window, layers whose number (from 1) this divides see all tokens
   SamplingParams sampling;
   std::string json_file;  // empty: none; "-": standard output, and people's output goes to stderr
 };
@@ -35,7 +35,7 @@ std::filesystem::path default_model_dir();
 
 /// --model, --device, --kernel, --window and --full-every.
 void add_model_options(CommandLine& command, GenerateOptions& options);
-/// --seed; `help` says of what.
+/// --seed; `help` says what it seeds.
 void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help);
 /// --json.
 void add_json_option(CommandLine& command, GenerateOptions& options);
@@ -43,11 +43,11 @@ void add_json_option(CommandLine& command, GenerateOptions& options);
 /// shows are those in `options`.
 void add_generate_options(CommandLine& command, GenerateOptions& options);
 
-/// What --kernel says.
+/// The kernel that --kernel names.
 Kernel kernel_of(const GenerateOptions& options);
 
-/// Loads the model of options.model_dir on options.device. What takes over two seconds shows
-/// progress on standard error.
+/// Loads the model of options.model_dir on options.device. Shows progress on standard error after
+/// two seconds.
 Model load_model(const GenerateOptions& options);
 
 /// One request per prompt: its tokens, and the model's end-of-text ids as stop tokens. Throws

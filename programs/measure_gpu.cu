@@ -12,7 +12,7 @@ namespace {
 
 using cuda_backend::check;
 
-/// Grid: as many CTAs as help.
+/// Grid: any number of CTAs.
 __global__ void fill_kernel(__nv_bfloat16* data, int64_t n, uint32_t seed) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
@@ -23,7 +23,7 @@ __global__ void fill_kernel(__nv_bfloat16* data, int64_t n, uint32_t seed) {
   }
 }
 
-/// Grid: as many CTAs as help. Reads 16 bytes per thread, four at a time.
+/// Grid: any number of CTAs. Reads 16 bytes per thread, four at a time.
 __global__ void __launch_bounds__(512) read_kernel(const uint4* data, int64_t n, uint32_t* sink) {
   uint32_t sum = 0;
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;

@@ -49,9 +49,9 @@ class CommandLine {
 
   /// True when it is given.
   Option flag(const std::string& name, bool& value, const std::string& help);
-  /// What is in `value` is the default, and the help shows it (not that of a path). T: int,
-  /// uint64_t, float, double, std::string, std::filesystem::path, or std::optional<int>: none when
-  /// not given.
+  /// The present content of `value` is the default, which the help shows unless it is a path. T is
+  /// int, uint64_t, float, double, std::string, std::filesystem::path, or std::optional<int>, which
+  /// stays empty if the option is not given.
   template <typename T>
   Option value(const std::string& name, T& value, const std::string& help);
   /// Can be given several times.

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a program that generated text tells at its end: for people, and as JSON.
+// The report of a program that generated text, for people and as JSON.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -19,7 +19,7 @@ std::string passes_chart(std::span<const PassCost> passes, int max_lines);
 /// The counters' lines that every program ends with.
 std::string counters_text(const EngineCounters& counters, int64_t generated_tokens);
 
-/// Rows if every pass runs every token again: a prompt of p tokens and g generated ones take g
+/// Rows run if every pass runs every token again: a prompt of p tokens and g generated ones take g
 /// passes of p, p + 1, ... rows. From a prompt of one token that is g (g + 1) / 2.
 int64_t rows_without_cache(std::span<const Request> requests, const GenerateResult& result);
 

@@ -20,7 +20,7 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the program at once
 }
 
-/// One line that a terminal can show, however the message came and whatever it quotes.
+/// Prints the message as one line that a terminal can show. Returns `code`.
 int report(std::string message, int code) {
   constexpr size_t kMaxBytes = 1000;
   if (message.size() > kMaxBytes) {

@@ -16,9 +16,9 @@ enum ExitCode : int {
   kExitInterrupted = 130,  // Ctrl-C
 };
 
-/// Parses the command line, runs the body, and turns every way to end into an exit code:
-/// wrong options, UserError, DeviceError -> 2; any other exception -> 1; Ctrl-C -> 130. Each error
-/// is one line on standard error. A closed or full standard output is an error too (2).
+/// Parses the command line, runs the body, and returns the exit code: 2 for wrong options,
+/// UserError and DeviceError, 1 for any other exception, 130 after Ctrl-C. Each error is one line
+/// on standard error. A closed or full standard output is an error, too (2).
 int run_main(CommandLine& command, int argc, char** argv, const std::function<void()>& body);
 
 /// True after Ctrl-C. Programs finish what they print and return; a second Ctrl-C ends at once.

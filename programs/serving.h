@@ -19,7 +19,7 @@
 
 namespace kv {
 
-/// When a request comes, and how important it is.
+/// A request's arrival and its priority.
 struct Arrival {
   int pass = 0;      // it is submitted before this pass (passes without work are skipped)
   int priority = 0;  // by priority: the smallest number first
@@ -28,9 +28,9 @@ struct Arrival {
 /// Seconds since serve() began.
 struct RequestTimes {
   double arrived = 0;
-  double first_token = 0;  // 0: there was none
+  double first_token = 0;  // 0 means that no token came
   double ended = 0;
-  int num_cached_tokens = 0;  // when it started first
+  int num_cached_tokens = 0;  // tokens found in the cache when it first started
   int num_preemptions = 0;
 };
 
@@ -41,7 +41,7 @@ struct ServeResult {
   double waste = 0;  // empty slots of used blocks, as a share; mean over the passes
 };
 
-/// What a scheduler says of the next pass.
+/// The return type of Scheduler::schedule(): the next pass.
 template <class Scheduler>
 using ScheduledPass = std::remove_cvref_t<decltype(std::declval<Scheduler&>().schedule())>;
 
@@ -153,8 +153,8 @@ class ServerEngine : public Engine {
     if (requests.empty()) return {};
     return kv::serve(server_for(requests), requests, arrivals, on_token, on_pass);
   }
-  /// Before the next pass the cache is forgotten, and running requests are preempted. For
-  /// callbacks, too.
+  /// Empties the prefix cache and preempts the running requests before the next pass. May be called
+  /// inside a callback.
   void reset_prefix_cache() {
     if (server_) server_->reset_prefix_cache();
   }
@@ -180,7 +180,7 @@ class ServerEngine : public Engine {
     const int num_blocks = blocks_for_(requests);
     if (server_ && server_->manager().pool().num_blocks() >= num_blocks) return *server_;
     if (server_) on_new_pool_();
-    server_.reset();  // the old blocks go before the new ones come
+    server_.reset();  // frees the old pool before the new one is allocated
     server_ = make_server_(num_blocks);
     return *server_;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Generated text on its way to a terminal.
+// Prints generated text on a terminal as it comes.
 
 #include <cstdint>
 #include <span>

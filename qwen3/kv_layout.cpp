@@ -29,7 +29,7 @@ struct Family {
   const char* model_type;
   Windows windows = Windows::kNone;
   int head_dim = 0;         // 0: hidden_size / num_attention_heads
-  bool kv_is_heads = true;  // no num_key_value_heads: as many as attention heads
+  bool kv_is_heads = true;  // num_key_value_heads defaults to the number of attention heads
   int pattern = 0;
   int window = 0;
   int num_heads = 0, num_kv_heads = 0;  // Gemma 3's folders leave them out
@@ -69,8 +69,8 @@ const Family* family_of(const std::string& model_type) {
   return found == std::end(kFamilies) ? nullptr : found;
 }
 
-// What keeps something else than a row of K and V for each token and layer says so in its keys,
-// whatever its model_type.
+// Throws UserError for a config whose keys show that the model keeps something other than a row of
+// K and V for each token and layer.
 void refuse_other_caches(const JsonObject& config) {
   const std::string& where = config.where();
   const auto refuse = [&](const std::string& key, const char* what) {

@@ -1,8 +1,7 @@
 #pragma once
 
-// What the lanes of a warp hand each other; and what fast kernels say in PTX because CUDA C++ has
-// no word for it, as functions: the tensor core's m16n8k16 step, ldmatrix, the mbarrier that copies
-// arrive at.
+// Exchanges between the lanes of a warp, and functions for the instructions that fast kernels write
+// in PTX: the tensor core's m16n8k16 step, ldmatrix, the mbarrier that copies arrive at.
 
 #include <cstdint>
 

@@ -13,20 +13,20 @@ namespace simt {
 
 class Fiber {
  public:
-  static constexpr size_t kStackBytes = 256 << 10;  // what is never touched costs nothing
-  static constexpr size_t kGuardBytes = 64 << 10;   // to run over the end is a fault
+  static constexpr size_t kStackBytes = 256 << 10;  // untouched pages cost nothing
+  static constexpr size_t kGuardBytes = 64 << 10;   // running over the end is a fault
 
-  Fiber() = default;  // of an OS thread, which has a stack already
-  /// Will begin with first(), which never returns. `number` shifts the top of the stack: tops that
-  /// are many multiples of 4,096 bytes apart would share a set of the cache.
+  Fiber() = default;  // stands for an OS thread, which has a stack already
+  /// Makes a fiber that will begin with first(), which never returns. `number` shifts the top of
+  /// the stack, because tops at multiples of 4,096 bytes would share a set of the cache.
   Fiber(void (*first)(), size_t number);
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  /// Back to the beginning of first(), wherever the fiber is. What its stack held is lost.
+  /// Sets the fiber back to the beginning of first(). The content of its stack is lost.
   void rewind();
-  /// Leaves this fiber, the one that runs, for `to`. Returns when somebody switches back.
+  /// Leaves this fiber, the running one, for `to`. Returns when another fiber switches back.
   void switch_to(Fiber& to);
   /// first() calls it first; `home` is the OS thread's fiber.
   void arrived(Fiber* home);
@@ -53,16 +53,17 @@ inline constexpr bool kFindsRaces = true;
 inline constexpr bool kFindsRaces = false;
 #endif
 
-/// What orders memory, told to the thread sanitizer: whoever acquires an address sees what was
-/// written before the releases of it. A switch of fibers orders nothing.
+/// Tells the thread sanitizer what orders memory: a fiber that acquires an address sees all writes
+/// before the releases of it. A switch of fibers orders nothing.
 void release(void* at);
 void acquire(void* at);
 
-/// What the machine reads or writes for a thread is that thread's access, made at `pc`.
+/// Tells the sanitizer that the running thread read or wrote 16 bytes at `pc`.
 void reads_16(const void* at, void* pc);
 void writes_16(void* at, void* pc);
 
-/// While one exists, this fiber works for the machine: what it allocates is nobody's race.
+/// While one exists, this fiber works for the machine, and its allocations are not checked for
+/// races.
 struct Quiet {
   Quiet();
   ~Quiet();

@@ -4,11 +4,11 @@
 //
 // A worker, one per core, stands for an SM that holds one block of threads (CTA) at a time. A
 // thread runs until it has to wait for others, in __syncthreads() or in an exchange of its warp;
-// then the worker goes on with another one. Nothing but waiting makes a thread give way, so none
-// may spin until another one has written something. A thread that never waits costs a function
-// call.
+// then the worker goes on with another one. A thread gives way only when it waits, so it must not
+// spin until another one has written something. A thread that never waits costs a function call.
 //
-// Threads run in order, or in an order drawn from a seed: a result that changes with it is a race.
+// Threads run in order, or in an order drawn from a seed. A result that depends on the order shows
+// a race.
 //
 //   SIMT_SEED=N      a random order of threads and CTAs; 0, the default: in order
 //   SIMT_WORKERS=N   cores to use
@@ -61,13 +61,13 @@ struct Call {
   Where where;
   unsigned mask = 0;  // the lanes of its warp that meet; 0: all threads of the CTA
   void* operand = nullptr;
-  /// What the last one to come does for all: operands[lane] is what each has brought.
+  /// Called by the last thread to come, for all of them; operands[lane] is each lane's `operand`.
   void (*exchange)(void* const* operands, unsigned lanes) = nullptr;
-  bool orders_memory = true;  // what one wrote before it, the others see after it
+  bool orders_memory = true;  // writes before the meeting are visible to the others after it
 };
-/// Returns when all that `call` names have come.
+/// Returns when all threads that `call` names have come.
 void meet(const Call& call);
-/// Lets others run: for the few loops that wait for what another thread of the CTA writes.
+/// Lets other threads run. For the few loops that wait for a write by another thread of the CTA.
 void yield();
 
 /// The running thread's number in its CTA (x fastest), and its CTA's dynamic shared memory.
@@ -79,8 +79,8 @@ T* dynamic_shared() {
   return static_cast<T*>(dynamic_shared_bytes());
 }
 
-/// A copy to shared memory that runs on its own (cp.async): done as late as the rules allow, so
-/// that whoever reads too early sees the old bytes. `from` is null for zeros.
+/// Starts an asynchronous copy to shared memory (cp.async). The bytes are written as late as the
+/// rules allow, so that a thread that reads too early sees the old ones. `from` is null for zeros.
 void start_copy_16(void* to, const void* from);
 void commit_copies();
 void wait_for_copies(size_t pending_groups);
@@ -105,7 +105,7 @@ void wait_for_predecessors();
 void host_waits();
 
 /// kernel<<<size, block, shared_bytes>>>(args...), done when it returns. The arguments lie on the
-/// host's stack: to hand them over is the machine's work, in which nobody looks for races.
+/// host's stack. Handing them over is the machine's work, which is not checked for races.
 template <class... Params, class... Args>
 __attribute__((no_sanitize_thread, noinline)) void launch(void (*kernel)(Params...), Grid grid,
                                                           Args&&... args) {

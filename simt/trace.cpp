@@ -63,7 +63,8 @@ void for_each_lane(const Request& request, F f) {
   }
 }
 
-/// Sectors of 32 bytes that the request touches, and how few could hold as many bytes.
+/// Counts the sectors of 32 bytes that the request touches, and the fewest that could hold its
+/// bytes.
 void count_sectors(const Request& request, Instruction& i) {
   std::set<Address> sectors, wanted;
   for_each_lane(request, [&](size_t lane) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// A worker runs CTAs, one at a time: which thread runs, who waits for whom, and what is said when
-// they never meet.
+// A worker runs CTAs, one at a time. It chooses the thread that runs, lets threads wait for each
+// other, and reports threads that never meet.
 
 #include <algorithm>
 #include <array>
@@ -149,7 +149,7 @@ class Worker {
       warp_of(thread).alive |= bit(thread);
       make_ready(thread);
     }
-    if (shared_bytes_ != grid.shared_bytes) {  // just so many: a sanitizer knows where it ends
+    if (shared_bytes_ != grid.shared_bytes) {  // exact, so that a sanitizer knows where it ends
       std::free(std::exchange(shared_, nullptr));
       shared_bytes_ = grid.shared_bytes;
       if (posix_memalign(&shared_, 128, shared_bytes_) != 0) throw std::bad_alloc();

@@ -76,7 +76,7 @@ def shown_test(report):
     source, end = path.read_text(encoding="utf-8").splitlines(), int(at[2])
     begin = next((n for n in range(end, max(0, end - 12), -1) if source[n - 1].startswith("TEST_CASE")), max(1, end - 5))
     last = end
-    if begin == end:  # a crash, or no end: nobody knows in which line
+    if begin == end:  # a crash, or no end: the line is unknown
         last = min(len(source), end + 11)
         last = next((n for n in range(end, last) if source[n - 1].startswith(("}", "TEST_CASE")) and source[n - 1].endswith("}")), last)
     return ["", *(f"    {'>' if n == end else ' '} {n:>4} | {source[n - 1]}" for n in range(begin, last + 1))]

@@ -83,7 +83,7 @@ def read(path):
         if "launches" in row:
             kernel.launches += row["launches"]
             continue
-        # The line of the kernel itself, whatever it calls there.
+        # The kernel's own line, even if the access is in a function that it calls there.
         _, at_file, line = next((f for f in reversed(frames[row["program"]][row["at"]]) if is_kernel_code(f[1])),
                                 frames[row["program"]][row["at"]][-1])
         kernel.add(Key(at_file, line, row["space"], row["op"], row["bytes"]), row)

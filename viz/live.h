@@ -40,7 +40,7 @@ class LiveRun {
  private:
   bool on_token(size_t request, int32_t token);
 
-  // Read and written by whoever's turn it is.
+  // Read and written only by the side whose turn it is.
   bool finished_ = false;
   bool cancelled_ = false;
   std::string error_;

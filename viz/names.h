@@ -42,16 +42,16 @@ inline std::string letters(int index) {
   return name;
 }
 
-/// Things with names, in the order in which they came. A name keeps its hue, also if it goes and
-/// comes again; a new one has a hue that no other thing has, as long as there are enough. T is a
-/// SequenceView, and whatever a page adds to it.
+/// Things with names, in the order in which they came. A name keeps its hue even if it goes and
+/// comes again. A new name gets an unused hue as long as there is one. T is a SequenceView or
+/// derives from it.
 template <class T>
 class NamedList {
  public:
   /// `kind` is for messages: "sequence".
   NamedList(std::string kind, size_t most) : kind_(std::move(kind)), most_(most) {}
 
-  /// Why no thing can have one of these names now; empty: all of them can.
+  /// The reason why these names cannot be added now; empty if they can.
   std::string why_not_add(std::span<const std::string> names) const {
     if (things_.size() + names.size() > most_) {
       return fmt::format("there are {} of at most {}", things_.size(),

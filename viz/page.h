@@ -61,7 +61,7 @@ Argument text(std::string name);  // the same, quoted: it mostly has spaces
 Argument number(std::string name, int64_t min, int64_t max);
 Argument power_of_two(std::string name, int64_t max);
 Argument choice(std::string names);                          // "exact|hash"
-Argument words(std::string name, int64_t min, int64_t max);  // last: so many words
+Argument words(std::string name, int64_t min, int64_t max);  // the last argument: min to max words
 
 /// An argument as it was given, or what counts if it was left out.
 struct Word {
@@ -80,15 +80,15 @@ struct Verb {
   /// Does it and says in plain words what happened ("fork B from A: 4 blocks shared, ref 1 -> 2").
   /// Throws kv::UserError if it cannot be done; nothing has changed then.
   std::function<std::string(const Words&)> run;
-  /// Why it would be refused now: its buttons are disabled and say so. Empty: it would not.
+  /// The reason why it would be refused now, shown by its disabled buttons; empty if it would not.
   std::function<std::string(const Words&)> why_not = {};
-  /// With this the page goes on by itself: what the player does without a scenario.
+  /// The player runs this command if there is no scenario.
   bool goes_on = false;
-  /// Whether what is refused now is on its way: playing waits for it.
+  /// True if the command is refused only until something arrives; playing waits for it.
   std::function<bool()> on_its_way = {};
 };
 
-/// Rows that are refused as long as `reason` gives one.
+/// Rows that are refused as long as reason() is not empty.
 std::vector<Verb> unless(std::function<std::string()> reason, std::vector<Verb> verbs);
 
 /// One row of a page's table of counters, with its value at this moment.
@@ -117,13 +117,13 @@ class Page {
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
 
-  /// Back to the state of a new page.
+  /// Sets the page back to its first state.
   virtual void reset() = 0;
   /// All that `expect` can read, and the boxes above the page, in this order.
   virtual std::vector<Counter> counters() const = 0;
   /// Throws std::logic_error if something that must hold does not. Called after every command.
   virtual void check_invariants() const = 0;
-  /// The page as a picture in so much room. Never changes the state.
+  /// The page as a picture that fits in `room`. Never changes the state.
   virtual Scene scene(const Room& room) = 0;
   /// Its buttons and fields. Never changes the state: controls queue commands.
   virtual void draw(Ui& ui) = 0;
@@ -133,7 +133,7 @@ class Page {
   /// nothing has changed then. `say`, `expect`, `fails` and `reset` never come here: the session
   /// knows them. Deterministic: the same commands after reset() give the same state (undo replays).
   std::string apply(const Command& command);
-  /// Why apply() would refuse it; empty: it would not, as far as the table knows.
+  /// The reason why apply() would refuse it; empty if the table knows of none.
   std::string why_not(const Command& command) const;
   bool knows(const Command& command) const { return find(command).first != nullptr; }
   std::optional<int64_t> counter(std::string_view name) const;
@@ -143,7 +143,7 @@ class Page {
   /// The command with which the page goes on by itself, now or as soon as there is something to go
   /// on with. Empty: there is none.
   std::string next_step() const;
-  /// Whether next_step() has to be waited for.
+  /// True if next_step() has to be waited for.
   bool waits() const;
 
   /// Buttons side by side. What they run must be in the table; what it refuses is disabled.

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a pool tells, gathered into the batches that its watchers are sent.
+// Gathers a pool's events into the batches that its watchers are sent.
 //
-// A block of lesson 10's later groups comes after a number that no event has told: group 0 has
-// proved its prefix. No watcher could place it, so it is left out, and so is its removal.
+// In lesson 10, a block of a later group names a parent that no event has told, because group 0 has
+// proved its prefix. A watcher could not place such a block, so its store and removal are left out.
 
 #include <map>
 #include <optional>
@@ -24,8 +24,8 @@ class EventLog {
   lesson07::EventSink sink() {
     return [this](const lesson07::CacheEvent& event) { note(event); };
   }
-  /// What was noted since the last call; no value if that is nothing. Where memory was too short
-  /// to note all, a number is left out, so that a watcher sees a gap.
+  /// The events noted since the last call; empty if there are none. If memory was too short to note
+  /// them all, a batch number is left out, so that a watcher sees a gap.
   std::optional<Frame> take(double ts);
 
  private:
@@ -36,7 +36,7 @@ class EventLog {
   /// The pool names a parent by its prefix's number, watchers by its hash.
   struct Prefix {
     uint64_t hash = 0;
-    int num_blocks = 0;  // that hold it
+    int num_blocks = 0;  // blocks that hold it
   };
   std::map<lesson06::PrefixId, Prefix> prefixes_;
   std::map<int32_t, lesson06::PrefixId> prefix_of_;  // of each block that can be found

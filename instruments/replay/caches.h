@@ -1,8 +1,8 @@
 #pragma once
 
-// A pool of blocks on which a trace is played under one policy, one request after the other. The
-// longest run of its first blocks that the pool has is found, the rest is computed, and all of its
-// full blocks are held until it ends.
+// A pool of blocks on which a trace is played under one policy, one request after the other. Each
+// request finds the longest run of its first blocks that the pool has, computes the rest, and holds
+// all of its full blocks until it ends.
 
 #include <cstdint>
 #include <memory>
@@ -41,7 +41,7 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  /// Runs the next request of the trace. Returns how many of its first blocks were found.
+  /// Runs the next request of the trace. Returns the number of its first blocks that were found.
   int64_t run(std::span<const uint64_t> ids);
   int num_blocks() const { return num_blocks_; }
   const Counts& counts() const { return counts_; }

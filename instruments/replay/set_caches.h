@@ -1,7 +1,7 @@
 #pragma once
 
-// The policies that LRU is compared with. A block is found by its id alone: one that was cut off,
-// because a block before it is gone, is found again when that one has been computed again.
+// The policies that LRU is compared with. A block is found by its id alone. A block that was cut
+// off, because a block before it was evicted, is found again once that one is computed again.
 
 #include <array>
 #include <deque>

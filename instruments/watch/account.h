@@ -1,6 +1,6 @@
 #pragma once
 
-// What a watcher has seen, as text and as JSON.
+// A watcher's account of the events, as text and as JSON.
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The blocks of a server's cache, as far as its events tell. The pool is not in them: how large it
-// is, which request holds a block, and which block is evicted next.
+// The blocks of a server's cache, as far as its events tell. They do not tell the size of the pool,
+// the request that holds a block, or the block that is evicted next.
 
 #include <cstdint>
 #include <list>
@@ -43,7 +43,7 @@ struct Changes {
   Changes& operator+=(const Changes& other);
 };
 
-/// A prefix that is part of no longer one.
+/// A prefix that is not part of a longer one.
 struct Chain {
   std::vector<BlockName> blocks;  // from the first on
   int64_t num_tokens = 0;
@@ -53,7 +53,7 @@ struct Chain {
 
 class EventMirror {
  public:
-  /// `max_remembered` limits how many names of evicted blocks are kept, to know them when they are
+  /// Keeps the names of at most `max_remembered` evicted blocks, to recognise blocks that are
   /// stored again.
   explicit EventMirror(size_t max_remembered = size_t{1} << 20) : max_remembered_(max_remembered) {}
 

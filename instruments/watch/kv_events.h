@@ -27,7 +27,7 @@ using BlockHash = std::string;
 BlockHash hash_of(uint64_t number);
 std::string hex(const BlockHash& hash);
 
-/// Where a block is. Equal content on another medium, or in another group, is another block.
+/// The place of a block. Equal content on another medium, or in another group, is another block.
 struct Place {
   std::string medium = "GPU";
   int group_idx = 0;  // the group of layers, in a model whose layers differ
@@ -64,7 +64,7 @@ struct EventBatch {
 
 /// As vLLM v0.22.1 writes it.
 std::string encode(const EventBatch& batch);
-/// Throws UserError for what is no such batch: "event 2, BlockStored: block_size: ..".
+/// Throws UserError for bytes that are no such batch: "event 2, BlockStored: block_size: ..".
 EventBatch decode(std::string_view payload);
 
 /// An encoded batch and its number.

@@ -18,7 +18,7 @@ class RecordingWriter final : public FrameSink {
  public:
   /// Replaces an existing file. Throws UserError.
   explicit RecordingWriter(const std::filesystem::path& file);
-  /// Each frame is in the file when this returns. Throws UserError.
+  /// Writes the frame to the file before it returns. Throws UserError.
   void send(const Frame& frame) override;
 
  private:
@@ -32,9 +32,9 @@ class RecordingReader {
  public:
   /// Throws UserError for a file that cannot be read, or is no recording.
   explicit RecordingReader(const std::filesystem::path& file);
-  /// False at the end. Throws UserError for a number or a length that no frame has.
+  /// Returns false at the end. Throws UserError for a number or a length that no frame has.
   bool next(Frame& frame);
-  /// At the end: whether the file ends in the middle of a frame.
+  /// After the end: true if the file ends in the middle of a frame.
   bool is_cut() const { return is_cut_; }
 
  private:

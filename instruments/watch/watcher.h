@@ -1,7 +1,7 @@
 #pragma once
 
-// Frames as a watcher gets them: some are missing, some come twice, some make no sense, and a
-// server that is started again counts from 0.
+// Frames as a watcher gets them. Some are missing, some come twice, some cannot be decoded, and a
+// restarted server counts from 0.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ struct Counts {
   int64_t batches = 0;     // applied
   int64_t missing = 0;     // batches that never came; INT64_MAX stands for more
   int64_t repeated = 0;    // batches that came again, and were skipped
-  int64_t unreadable = 0;  // batches that made no sense
+  int64_t unreadable = 0;  // batches that could not be decoded
   int64_t unknown = 0;     // events of unknown kinds
   int64_t restarts = 0;    // times that the server was started again
   Changes changes;
@@ -31,10 +31,10 @@ class Watcher {
   };
   Step take(const Frame& frame);
 
-  /// Whether frames from next_seq() on are missing before this one.
+  /// True if frames from next_seq() on are missing before this one.
   bool misses_before(const Frame& frame) const { return frame.seq > next_seq_; }
   uint64_t next_seq() const { return next_seq_; }
-  /// Batches have come and none is missing: what stands in the mirror stands in the cache.
+  /// True if batches have come and none is missing, so that the mirror equals the cache.
   bool is_complete() const {
     return counts_.batches > 0 && counts_.missing == 0 && counts_.unreadable == 0 &&
            counts_.unknown == 0;

@@ -42,7 +42,7 @@ void run(const Options& options) {
     } else {
       out.print("{}\n", kv::Json(tokenizer.encode(line, options.special)).dump());
     }
-    out.flush();  // whoever feeds us line by line gets each answer at once
+    out.flush();  // a caller that sends line by line gets each answer at once
   }
   if (std::cin.bad()) kv::user_error("standard input: reading failed; wanted lines of text");
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// One thing fails while an engine serves: at once, or everything from then on. Whatever it was, the
-// bookkeeping is sound afterwards, every block is free, and the next call gives the right bits.
+// Makes one call fail while an engine serves, or every call from then on. After any such fault the
+// bookkeeping is sound, every block is free, and the next call gives the right bits.
 
 #include <doctest/doctest.h>
 

@@ -21,8 +21,8 @@ struct TempDir : kvtest::TempDir {
   }
 };
 
-/// The message of the UserError that `action` throws; "no error" if it throws none. A message must
-/// be one line, whatever the bad input holds.
+/// The message of the UserError that `action` throws; "no error" if it throws none. The message
+/// must be one line for any input.
 template <typename Action>
 std::string user_error_of(const Action& action) {
   try {

@@ -1,4 +1,4 @@
-// Encoding and decoding, also of prompts that nobody planned for.
+// Encoding and decoding, also of unusual prompts.
 #include "qwen3/tokenizer.h"
 
 #include <doctest/doctest.h>

@@ -16,7 +16,7 @@ inline void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// A message is one printable line of bounded length, whatever was in the input.
+/// A message must be one printable line of bounded length for any input.
 inline void check_message(std::string_view message) {
   require(!message.empty() && message.size() <= 1500 && is_valid_utf8(message));
   for (const char c : message) require(static_cast<unsigned char>(c) >= 0x20);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs each fuzzer for SECONDS, as many at once as there are processors, from small seeds. A crash
-# ends with an error, and leaves its input in BUILD_DIR/fuzz.
+# Runs each fuzzer for SECONDS from small seeds, one on each processor at a time. A crash ends with an
+# error, and leaves its input in BUILD_DIR/fuzz.
 #
 #   cmake --preset fuzz && cmake --build --preset fuzz --target fuzzers
 #   tests/fuzz/run.sh build/fuzz 60

@@ -16,10 +16,10 @@
 
 namespace ladder {
 
-/// What comes to a server.
+/// The requests that come to a server.
 struct Workload {
   std::vector<kv::Request> requests;
-  size_t num_late = 0;  // the last so many come when all others have ended
+  size_t num_late = 0;  // requests at the end of the list that come when all others have ended
 };
 
 struct Options {
@@ -35,7 +35,7 @@ struct Lesson {
   MakeEngine make_engine;
 };
 
-/// One way to make every lesson's engine, whatever else its options say.
+/// Makes any lesson's engine from the options that all lessons share.
 template <class LessonOptions>
 std::unique_ptr<kv::Engine> make(std::unique_ptr<kv::Engine> (*make_engine)(kv::Model&,
                                                                             const LessonOptions&),
@@ -63,15 +63,15 @@ struct Rung {
   uint64_t digest = 0;          // XXH64 of all logits
 };
 
-/// What a program may want to know while the ladder is climbed; each may be empty.
+/// Callbacks while the ladder is climbed; each may be empty.
 struct Watch {
   std::function<void(const Lesson&)> on_lesson;  // before each lesson
   kv::TokenCallback on_token;                    // each token of each lesson; false cancels
 };
 
 /// Runs the workload through each lesson. A lesson that cannot hold all requests at their longest
-/// serves them in turns: as many of them, in their order, as options.kv_slots hold, and the next
-/// ones when these have ended. If one is cancelled, returns the rungs finished before.
+/// serves them in turns: those that fit in options.kv_slots, in their order, and the next ones when
+/// these have ended. If one is cancelled, returns the rungs finished before.
 std::vector<Rung> climb(kv::Model& model, const Workload& workload, std::span<const Lesson> lessons,
                         const Options& options = {}, const Watch& watch = {});
 

@@ -40,7 +40,7 @@ ladder::Workload some_requests() {
   return workload;
 }
 
-/// What ./course run serves, with answers of at most so many tokens.
+/// The requests that ./course run serves, with answers of at most max_tokens tokens.
 ladder::Workload server_workload(int max_tokens, const kv::Model& model) {
   kv::GenerateOptions options;
   options.max_tokens = max_tokens;

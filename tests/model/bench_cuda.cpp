@@ -55,7 +55,7 @@ struct AttentionRate {
   double seconds = 0, flops = 0;
 };
 
-/// Every product with so many input rows.
+/// The times of every product with `rows` input rows.
 struct ProductRow {
   int rows = 0;
   std::array<double, kProducts.size()> seconds{}, cublas_seconds{};  // 0: not measured
@@ -234,7 +234,7 @@ void measure_by_rows(const kv::ModelConfig& config, Results& r) {
     if (kv::interrupted()) break;
     ProductRow& row = r.by_rows.emplace_back(ProductRow{.rows = rows});
     for (size_t kind = 0; kind < kProducts.size(); ++kind) {
-      if (kind == 4 && rows > kMaxHeadRows) continue;  // nobody wants so many rows of logits
+      if (kind == 4 && rows > kMaxHeadRows) continue;  // no pass wants more rows of logits
       row.seconds[kind] = seconds(kind, [&](size_t i) { products.run(i, rows); });
       if (!cublas.found()) continue;
       row.cublas_seconds[kind] = seconds(kind, [&](size_t i) { products.run(i, rows, cublas); });

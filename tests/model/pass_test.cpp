@@ -81,5 +81,5 @@ TEST_CASE(
   CHECK(key(arrays, 4, 8, 256, 1) != first);
   arrays.begin({});
   arrays.upload();
-  CHECK_FALSE(arrays.graph_key().has_value());  // nobody has allowed it
+  CHECK_FALSE(arrays.graph_key().has_value());  // allow_replay() was not called
 }

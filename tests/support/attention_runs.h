@@ -1,8 +1,8 @@
 #pragma once
 
-// One pass of attention over random sequences, on either device, and what must be true of its
-// result whatever lesson's kernel computed it. A lesson lays the sequences out in its own way
-// (Attend); the checks do not know how.
+// One pass of attention over random sequences, on either device, and checks of its result that hold
+// for every lesson's kernel. A lesson lays the sequences out in its own way (Attend), which the
+// checks do not know.
 
 #include <doctest/doctest.h>
 
@@ -227,8 +227,8 @@ inline void check_extreme_scores(const Attend& attend) {
   CHECK(right);
 }
 
-/// The same bits from each of `others` as from `first`: for whole sequences, and for the last rows
-/// of each, as many as `chunks` say.
+/// Checks that each of `others` gives the same bits as `first`, for whole sequences and for the
+/// last rows of each, whose numbers `chunks` gives.
 inline void check_equal_bits(const Attend& first, const std::vector<Attend>& others,
                              const std::vector<std::vector<int>>& chunks = {}) {
   for (const HeadShape shape : {HeadShape{4, 2, 128}, HeadShape{5, 1, 80}}) {

@@ -70,7 +70,7 @@ TEST_CASE_FIXTURE(Fixture, "what is refused leaves the page and its history as t
       {"expect value ~ 3", "found ~"},
       {"fails add 1", "but it was done"},
       {"fails", "wants a command"},
-      // A command that nobody knows is refused as well: that proves nothing.
+      // An unknown command is refused as well, which proves nothing.
       {"fails fly 2", "has no command"},
       {"fails expect value 77", "has no command"},
       {"fails ad 6", "has no command"},

@@ -27,8 +27,8 @@ inline Outputs whole(const lesson04_test::Run& run, int window, const HeadShape&
   return lesson01_test::attend_with(run.kernel, run.device, window)(shape, parts);
 }
 
-/// The same with so many more sequences in the pass that the fast kernel on CUDA streams: a plan
-/// counts the groups that a window may touch, whatever bound of the lengths it is given.
+/// The same with enough further sequences in the pass that the fast kernel on CUDA streams. A plan
+/// counts the groups that a window may touch, for any bound of the lengths.
 inline kvtest::Attend in_a_crowd(const kvtest::Attend& attend) {
   return [attend](const HeadShape& shape, const std::vector<Part>& parts) {
     const Sequence other(shape, 2, 9);

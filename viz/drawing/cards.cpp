@@ -11,7 +11,7 @@
 namespace viz {
 namespace {
 
-constexpr float kLandscape = 1.5f;        // cards that are wider than so many heights lie
+constexpr float kLandscape = 1.5f;        // wider cards (in heights) have words beside the still
 constexpr float kPad = 12, kWords = 110;  // around a card's content; of the words below a still
 
 bool is_live(const Scenario& scenario) {
@@ -149,7 +149,7 @@ bool Cards::draft(const PageFactory& make_pages) {
     session_->play_on(1);
     if (!session_->at_end()) return true;
   } catch (const kv::UserError&) {
-    // Somebody's own scenario may not hold: its still is what came before.
+    // A user's own scenario may fail; its still shows the state before the failing line.
   }
   stills_[drafted_++] = session_->page().scene(kStill);
   session_.reset();

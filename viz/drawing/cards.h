@@ -38,7 +38,7 @@ class Cards {
   PageInfo page_;
   std::vector<Scenario> scenarios_;
   std::vector<Scene> stills_;         // in the same order; empty: none yet
-  size_t drafted_ = 0;                // so many of them are done
+  size_t drafted_ = 0;                // number of stills that are done
   std::unique_ptr<Session> session_;  // plays the next one
 };
 

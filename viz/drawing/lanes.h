@@ -30,7 +30,7 @@ inline Span in_turn(Span all, std::integral auto i, std::integral auto count) {
 void reason(Scene& scene, const Place& line, const std::string& words, const std::string& about,
             Span when);
 
-/// The first entries of a legend, as many as there is room for.
+/// The first entries of a legend that fit in `width`.
 std::vector<LegendEntry> fitting(std::vector<LegendEntry> entries, float width);
 
 /// "request A" and "request A/name": `words` on the request's hue. A click selects the request.

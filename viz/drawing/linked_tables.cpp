@@ -58,7 +58,7 @@ Cards measured(const std::vector<TableCard>& tables, float em, float& w, float& 
   return cards;
 }
 
-/// Cards with text of that size in so many rows, or none: they do not fit.
+/// Cards with text of size `em` in `rows` rows; empty if they do not fit.
 std::optional<Cards> cards_of(const std::vector<TableCard>& tables, const Place& room, float em,
                               int rows) {
   const auto count = static_cast<int>(tables.size());

@@ -51,7 +51,7 @@ struct CellShape {
   float gap = 6;
   float flattest = 1, widest = 1.6f;   // width by height
   float most_w = 1e6f, most_h = 1e6f;  // no larger than this
-  int round_to = 1;                    // columns are a multiple of it if there are so many
+  int round_to = 1;                    // more columns are a multiple of it, or fill all rows
   bool full_rows = false;              // the last row is as long as the others
 };
 Grid fit(int count, const Place& room, const CellShape& shape);

@@ -187,7 +187,7 @@ class Scene {
   std::optional<size_t> index_of(std::string_view id) const;
 
   std::vector<Shape> shapes_;
-  // Of the first indexed_ shapes: made when somebody looks for one.
+  // Index of the first indexed_ shapes, made by the first search.
   mutable std::unordered_map<std::string, size_t> index_;
   mutable size_t indexed_ = 0;
   std::vector<Leaving> leaving_;

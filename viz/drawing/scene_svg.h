@@ -1,8 +1,8 @@
 #pragma once
 
 // Scenes as SVG: one as a still, or one after the other as an animation. Light or dark as the
-// reader's system wants it, without script, the same bytes on every machine. Motion is CSS: whoever
-// asked for less of it sees the last scene.
+// reader's system wants it, without script, the same bytes on every machine. Motion is CSS; a
+// reader who asked for reduced motion sees the last scene.
 
 #include <string>
 #include <vector>

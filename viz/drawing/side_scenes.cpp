@@ -15,7 +15,7 @@ struct Figures {
   float w = 0;  // of a column
 };
 
-/// As many columns as there are that cut no name.
+/// The largest number of columns that cuts no name.
 Figures laid_out(const Page& page, float width) {
   Figures figures;
   float widest = 0;

@@ -76,8 +76,8 @@ class LanePainter {
                  {.size = 11 * style_.unit, .paint = {Ink::kDim}});
   }
 
-  /// Which entries are shown with their tokens, and in cells of what width: all if they fit, else
-  /// as many as there is room for.
+  /// The entries that are shown with their tokens, and the width of their cells: all entries if
+  /// they fit, else those that there is room for.
   Range open_entries(int entries) {
     if (!style_.tokens) return {};
     for (const float least : {std::max(least_text_, kReadable), kLeastChip}) {

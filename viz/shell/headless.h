@@ -21,7 +21,7 @@ class Headless {
   Headless(const Headless&) = delete;
   Headless& operator=(const Headless&) = delete;
 
-  /// So many seconds after the last one; if none have passed, motions are at their end.
+  /// Draws a frame `seconds` after the last one. 0 draws motions at their end.
   void frame(double seconds = 0);
   /// Presses a key of Dear ImGui's, with Ctrl or without, or types a character.
   void press_key(int key, bool ctrl = false);

@@ -84,7 +84,7 @@ void load_script(const Options& options, viz::Shell& shell) {
   shell.load(std::move(scenario));
 }
 
-/// Plays so many steps of the script. What does not hold is an error with its line.
+/// Plays `steps` steps of the script. A line that fails is an error with its number.
 void play(viz::Session& session, const std::string& file, size_t steps) {
   try {
     session.play_on(steps);

@@ -12,7 +12,7 @@ namespace {
 
 // Dear ImGui names a font's size by its line's height, 1.164 em of DejaVu Sans.
 constexpr float kLinePerEm = 1.164f;
-constexpr float kLeastText = 4;  // pixels: in a miniature, nobody reads it
+constexpr float kLeastText = 4;  // pixels; smaller text, in a miniature, cannot be read
 
 /// Draws shapes at a scale, with (0, 0) at an origin.
 class Painter {

@@ -12,7 +12,7 @@ namespace viz {
 namespace {
 
 constexpr size_t kMaxLogLines = 500;
-constexpr size_t kMaxLogLine = 1000;  // bytes: what somebody typed may be long
+constexpr size_t kMaxLogLine = 1000;  // bytes; a typed line may be longer
 
 /// A command of the page, done or refused.
 bool is_step(const Command& command) { return command.verb != "say" && command.verb != "expect"; }
@@ -153,8 +153,8 @@ std::string Session::do_all(const Done& done) {
   return story;
 }
 
-/// The state after so many entries. A live run may need a device that is gone: then the page is
-/// empty, all can be done again, and the answer is false.
+/// Replays the first `count` entries. A live run may need a device that is gone: then the page is
+/// empty, all entries can be done again, and replay() returns false.
 bool Session::replay(size_t count) {
   ++revision_;
   playing = false;

@@ -66,7 +66,7 @@ class Session {
   bool at_end() const { return !scenario() || position() == scenario()->commands.size(); }
   size_t num_steps() const { return place_.story ? place_.story->ends.size() : 0; }
   size_t steps_done() const;
-  /// Brings the page to where it is after so many steps. Several walks in a row are undone as one.
+  /// Brings the page to its state after `step` steps. Several walks in a row are undone as one.
   void go_to_step(size_t step);
   /// To the step before, or before the last command if that was not the scenario's.
   void step_back();

@@ -38,7 +38,7 @@ void Session::fails(const Command& command) {
   const Command inner{.verb = command.word(0, "a command"),
                       .args = {command.args.begin() + 1, command.args.end()},
                       .line = command.line};
-  // A name that nobody knows is refused as well: that proves nothing.
+  // An unknown name is refused as well, which proves nothing.
   if (!page_->knows(inner)) {
     kv::user_error("{}fails: this page has no command `{}`", command.place(), inner.verb);
   }

@@ -139,8 +139,8 @@ void Shell::pick(const std::string& what) {
   }
 }
 
-/// The same keys on all pages. Dear ImGui's own navigation is off (apply_theme), so a key has one
-/// meaning, whatever was clicked last.
+/// Handles the keys, which are the same on all pages. Dear ImGui's own navigation is off
+/// (apply_theme), so the last click does not change the meaning of a key.
 void Shell::keys() {
   const ImGuiIO& io = ImGui::GetIO();
   if (io.WantTextInput) return;

@@ -132,7 +132,7 @@ void Shell::draw_side(const Place& at) {
   ImGui::EndChild();
 }
 
-/// As many of the last lines as there is room for, the newest first.
+/// Draws the last lines that there is room for, the newest first.
 void Shell::draw_log() {
   const std::vector<Session::LogLine>& log = session().log();
   if (!log.empty()) ui_.hint("What happened");

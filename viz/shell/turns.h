@@ -1,8 +1,9 @@
 #pragma once
 
-// Work that takes turns with whoever began it: it runs when it is let on, and stands still in the
-// middle of a call when it says so. On a desktop it has a thread (turns_thread.cpp); a browser has
-// none without special headers from its server, and gives it a stack of its own (turns_fiber.cpp).
+// Work that takes turns with its starter: it runs when the starter lets it go on, and stops in the
+// middle of a call when it hands back the turn. On a desktop it has a thread (turns_thread.cpp). A
+// browser has threads only with special headers from its server, so there the work has a stack of
+// its own (turns_fiber.cpp).
 
 #include <functional>
 #include <memory>

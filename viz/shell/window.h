@@ -7,7 +7,7 @@ namespace viz {
 struct WindowOptions {
   int width = 1440, height = 900;  // in points
   float scale = 0;                 // pixels per point; 0: the display's
-  int frames = 0;                  // close after so many; 0: when the user does
+  int frames = 0;                  // close after this number; 0 waits for the user to close it
   bool rects = false;              // print where the controls are, for a script that clicks
 };
 

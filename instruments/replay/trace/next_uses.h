@@ -1,6 +1,6 @@
 #pragma once
 
-// When each block of a trace is used again: what the best possible cache would have to know.
+// The next use of each block of a trace, which the best possible cache would have to know.
 
 #include <cstdint>
 #include <filesystem>
@@ -30,7 +30,8 @@ class NextUses {
     LastUses last;
     while (reader.next(batch) && go_on(reader)) add(batch, last);
   }
-  /// Positions count the full blocks of the whole trace. kNever: it is not used again.
+  /// The position of the next use; positions count the full blocks of the whole trace. kNever means
+  /// that the block is not used again.
   int64_t after(int64_t position) const { return *entry(position); }
   int64_t num_uses() const { return num_uses_; }
   int64_t num_different() const { return num_different_; }

@@ -34,20 +34,20 @@ struct Batch {
 /// Every error is a UserError that names the file and the line.
 class TraceReader {
  public:
-  /// `block_size`: 0 for what the lines say, or else 512. Throws UserError if there is no such
-  /// file.
+  /// A block_size of 0 takes the size from the lines, or 512 if they have none. Throws UserError if
+  /// there is no such file.
   explicit TraceReader(const std::filesystem::path& file, int block_size = 0);
   ~TraceReader();
   TraceReader(const TraceReader&) = delete;
   TraceReader& operator=(const TraceReader&) = delete;
 
-  /// Fills the batch with the next requests. False: there are none left. A file without any is an
-  /// error.
+  /// Fills the batch with the next requests. Returns false at the end. A file without any request
+  /// is an error.
   bool next(Batch& batch);
   int block_size() const { return block_size_ > 0 ? block_size_ : kMooncakeBlockSize; }
   int64_t num_requests() const { return num_requests_; }
   int64_t num_tokens() const { return num_tokens_; }  // of all prompts
-  /// Bytes of the file that have been read, and all of them: how far it is.
+  /// Bytes read so far, and bytes of the file, to show progress.
   int64_t bytes_read() const;
   int64_t bytes() const { return bytes_; }
 

@@ -17,7 +17,7 @@ struct TraceLine {
   std::vector<uint64_t> hash_ids;
 };
 
-/// Fills `line`. Throws UserError, which begins with `where`, for what is no such line.
+/// Fills `line`. Throws a UserError that begins with `where` for a line of another format.
 void parse_trace_line(std::string_view text, const std::string& where, TraceLine& line);
 
 }  // namespace replay

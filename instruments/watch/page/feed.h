@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a page has frames from: a recording, or a server that runs. A feed is no state of the page:
-// it keeps what has come, and a step that an undo replays takes the same frames as the first time.
+// The source of a page's frames: a recording or a running server. A feed is not part of the page's
+// state. It keeps the frames that have come, so a step that an undo replays takes the same frames.
 
 #include <cstddef>
 #include <deque>
@@ -31,15 +31,15 @@ class Feed {
   size_t size() const {
     return num_dropped_ + frames_.size() + (listener_ ? listener_->num_waiting() : 0);
   }
-  /// Why no more frames can come; empty while they can.
+  /// The reason why no more frames can come; empty while they can.
   std::string error() const { return listener_ ? listener_->error() : ""; }
 
-  /// Where a step ends that begins at frame `begin`: after `count` frames, or earlier if there are
-  /// fewer. A count of 0 stands for one frame of a recording, and for all that a server has sent.
+  /// The end of a step that begins at frame `begin`: `count` frames later, or earlier if there are
+  /// fewer. A count of 0 means one frame of a recording, or all frames that a server has sent.
   /// Drops frames before `begin` if there are more than `max_bytes` of them.
   size_t end_of_step(size_t begin, int count);
 
-  /// The first frames, which are kept no longer, and the cache as they left it.
+  /// The number of dropped frames at the front, and the cache after them.
   size_t num_dropped() const { return num_dropped_; }
   const Watcher& after_dropped() const { return after_dropped_; }
 

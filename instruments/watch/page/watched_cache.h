@@ -62,7 +62,7 @@ class WatchedCache {
   Excerpt excerpt_;
   std::optional<kv::Tokenizer> tokenizer_;
   // Tile i is block i + 1 of the picture. A tile that a step frees stays free until the next step,
-  // so that no tile changes from one block to another. Therefore twice as many as are shown.
+  // so that no tile changes from one block to another. Therefore there are twice the shown tiles.
   std::vector<Tile> tiles_;
   int block_size_ = 1;
   std::vector<int> letters_;            // of each row; a row keeps its letter as it grows

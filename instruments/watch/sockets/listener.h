@@ -14,16 +14,16 @@ namespace watch {
 
 class Listener {
  public:
-  /// Subscribes like Subscriber. Frames from before, and missing ones, are asked for at
-  /// `replay_endpoint`, if there is one.
+  /// Subscribes like Subscriber. Asks `replay_endpoint`, unless it is empty, for earlier and
+  /// missing frames.
   explicit Listener(const std::string& endpoint, const std::string& replay_endpoint = {});
   ~Listener();
 
-  /// Frames that have come and were not taken yet.
+  /// Number of frames that have come and were not taken yet.
   size_t num_waiting() const;
   /// Takes the first of them, at most `max_frames`. Does not wait.
   std::vector<Frame> take(size_t max_frames);
-  /// Why the thread has ended, and no more frames come; empty while it listens.
+  /// The reason why the thread has ended and no more frames come; empty while it listens.
   std::string error() const;
 
  private:

@@ -42,8 +42,8 @@ class Socket {
     });
   }
 
-  /// Whatever ZeroMQ refuses is a UserError with the endpoint. False for what is no error: nothing
-  /// came, Ctrl-C, or a receiver that has gone away.
+  /// Runs `action` and turns ZeroMQ's errors into a UserError with the endpoint. Returns false if
+  /// nothing came, after Ctrl-C, or if the receiver has gone away.
   template <class Action>
   bool with(const Action& action) {
     try {

@@ -13,7 +13,7 @@
 
 namespace watch {
 
-/// Sends frames to the watchers that are there at that moment, and waits for none of them.
+/// Sends frames to the watchers connected at that moment, and never waits for a watcher.
 class Publisher final : public FrameSink {
  public:
   /// Binds: "tcp://*:5557". `replay_endpoint` may be empty. Throws UserError.
@@ -25,7 +25,7 @@ class Publisher final : public FrameSink {
   /// Sends frames again to watchers that have asked for them: at most 256 in a call, so that a
   /// server between two passes is never held up for long. True if there is more to send.
   bool answer_replays();
-  /// How many have subscribed. Waits up to `time` for the next one that comes or goes.
+  /// Number of subscribers. Waits up to `time` for the next one that comes or goes.
   int num_watchers(std::chrono::milliseconds time);
   const std::string& endpoint() const { return endpoint_; }  // with the port, where it was *
   const std::string& replay_endpoint() const { return replay_endpoint_; }
@@ -43,7 +43,7 @@ class Subscriber {
                       const std::string& replay_endpoint = {});
   ~Subscriber();
 
-  /// False if none came within this time.
+  /// Returns false if no frame came within this time.
   bool receive(Frame& frame, std::chrono::milliseconds time);
   /// Asks for the frames from `seq` on, and hands them on one after the other. False if the server
   /// did not answer within this time.

@@ -1,4 +1,4 @@
-// The wire format: what is written is what vLLM v0.22.1 writes, and whatever comes is read or
+// The wire format: the bytes written are those of vLLM v0.22.1, and any bytes that come are read or
 // refused.
 
 #include "instruments/watch/kv_events.h"

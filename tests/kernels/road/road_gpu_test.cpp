@@ -1,5 +1,5 @@
 // Every step of the road to the engine's matrix product, exactly: with small whole numbers no sum
-// is rounded, in whatever order it is taken.
+// is rounded in any order.
 
 #include <doctest/doctest.h>
 
