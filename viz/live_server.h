@@ -19,7 +19,7 @@ class LiveServer : public Live {
   using Live::Live;
   using Scheduler = typename Engine::Scheduler;
 
-  /// The engine's own, after it has composed a pass. Null: the run has ended.
+  /// The engine's scheduler, after it has composed a pass. Null if the run has ended.
   const Scheduler* scheduler() const { return finished() ? nullptr : scheduler_; }
   const Output& output() const { return *output_; }
   /// [requests] generated so far.

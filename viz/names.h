@@ -93,7 +93,7 @@ class NamedList {
     hues_.clear();
   }
 
-  /// Null: there is none.
+  /// Null if there is no such thing.
   const T* find(std::string_view name) const {
     const auto found = std::ranges::find(things_, name, &T::name);
     return found == things_.end() ? nullptr : &*found;

@@ -32,7 +32,7 @@ std::string usage(const Verb& verb) {
   return text;
 }
 
-/// Where the word stands among "exact|hash"; -1: it does not.
+/// The word's index among "exact|hash"; -1 if it is not there.
 int index_of(const std::string& word, std::string_view choices) {
   for (int i = 0; !choices.empty(); ++i) {
     const size_t end = std::min(choices.find('|'), choices.size());

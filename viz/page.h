@@ -140,8 +140,8 @@ class Page {
   std::vector<std::string> counter_names() const;
   /// "append NAME TOKENS", "NAME grows by TOKENS": for each command.
   std::vector<std::pair<std::string, std::string>> help() const;
-  /// The command with which the page goes on by itself, now or as soon as there is something to go
-  /// on with. Empty: there is none.
+  /// The command that the player runs next without a scenario, now or when something arrives.
+  /// Empty if there is none.
   std::string next_step() const;
   /// True if next_step() has to be waited for.
   bool waits() const;

@@ -56,7 +56,7 @@ bool is_there(const Scheduler* of, int64_t id) {
   return std::ranges::count(waiting, id) + std::ranges::count(running, id) > 0;
 }
 
-/// What a request that is there does in this pass. Empty: it runs, and has nothing to compute.
+/// The state of a present request in this pass. Empty if it runs but has nothing to compute.
 template <class Scheduler, class Output>
 std::optional<State> mark_of(const Scheduler& of, const Output& pass, int64_t id) {
   const auto& request = of.request(id);

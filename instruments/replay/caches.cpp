@@ -10,7 +10,7 @@
 namespace replay {
 
 IdKey::IdKey(uint64_t id)
-    // Neighbours stay neighbours, as they are used together; whatever stands above counts, too.
+    // Neighbouring ids, which are used together, get neighbouring hashes. High bits count, too.
     : hash(id + (id >> 12) * 0x9E3779B97F4A7C15u),
       tokens{static_cast<int32_t>(id & 0xFFFFFFFFu), static_cast<int32_t>(id >> 32)} {}
 

@@ -62,7 +62,7 @@ class Fields {
   Fields(const json& value, std::span<const char* const> names, size_t skipped, std::string where)
       : value_(value), names_(names), skipped_(skipped), where_(std::move(where)) {}
 
-  /// Null: it is not there, or has no value.
+  /// Null if the field is missing or null.
   const json* find(size_t i) const {
     const json* found = nullptr;
     if (value_.is_array()) {
@@ -186,7 +186,7 @@ json json_of(const BlockRemoved& event) {
 
 json json_of(const AllBlocksCleared&) { return json::array({"AllBlocksCleared"}); }
 
-/// No value: an event of another kind.
+/// Empty for an event of another kind.
 std::optional<Event> event_of(const json& value, size_t number) {
   const json* name = nullptr;
   if (value.is_array() && !value.empty()) name = &value[0];

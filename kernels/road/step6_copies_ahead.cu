@@ -3,9 +3,9 @@
 //
 // Must be read: with many rows each weight once for 128 of them.
 //
-// The limit: with many rows, reading shared memory: 6 KB for 16 instructions of a warp. (The
-// engine's weights are packed in the order in which tensor cores take them, and its tiles share the
-// work out differently.) With one row, as in step 5.
+// The limit: with many rows, reading shared memory: 6 KB for 16 instructions of a warp. With one
+// row, as in step 5. The engine's weights are packed in the order in which tensor cores take them,
+// and its tiles share the work out differently.
 //
 //   CTA      outputs 128 blockIdx.x .., rows 128 blockIdx.y ..
 //   ring     [3] stages of 36 KB; one barrier for each stage

@@ -126,7 +126,7 @@ class Step {
     zeros_ = kvtest::upload(std::vector<int64_t>(numbers.size(), 0), stream_);
   }
 
-  /// False: the attention does not want to.
+  /// Returns false if the attention does not make heads in this pass.
   bool fused() {
     if (!lesson_.attention.makes_heads()) return false;
     make_qkv();

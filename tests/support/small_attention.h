@@ -77,8 +77,8 @@ inline void check_means(const Attend& attend, const std::vector<int>& rows) {
 }
 
 /// Key t is large in element 26 t and 0 elsewhere, and query head h is large in element 26 h: it
-/// takes the value of token h alone. (Or of the last one that it sees: element 26 t of its token
-/// t.) The elements are in all parts of a head of 80, and only a whole dot product finds them.
+/// takes the value of token h alone, or of the last token that it sees if token h comes later. The
+/// elements are in all parts of a head of 80, and only a whole dot product finds them.
 inline void check_pointing(const Attend& attend) {
   const HeadShape shape{4, 1, 80};
   const auto wins = [](int token, int head) { return std::min(token, head); };

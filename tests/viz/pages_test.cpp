@@ -86,9 +86,9 @@ int largest_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>
 }
 
 // Dear ImGui takes reciprocal square roots with rsqrtss: good to 1.5 / 4096, and what is left
-// differs between makers of CPUs. So may the offset of a line's edge, by so many pixels,
+// differs between makers of CPUs. A line's edge may therefore be off by kShake pixels,
 constexpr float kShake = 1e-3f;
-// and so a colour of any pixel, by so many of 255.
+// and the colour of a pixel by kTolerance of 255.
 constexpr int kTolerance = 2;
 
 /// Moves every vertex of the last frame by up to `most` pixels each way.

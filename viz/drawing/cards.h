@@ -28,8 +28,8 @@ class Cards {
   /// Scenes to be drawn small into the cards, of a room of kStill.
   static constexpr Room kStill{760, 460};
   const Scene* still(std::string_view name) const;
-  /// Plays one step more of the next scenario that has no still yet, on a page of its own; live
-  /// runs last: they compute. False: all is done.
+  /// Plays one more step of the next scenario without a still, on a page of its own. Live runs come
+  /// last, because they compute. Returns false when all stills are done.
   bool draft(const PageFactory& make_pages);
 
  private:

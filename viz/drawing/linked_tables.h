@@ -35,7 +35,7 @@ void move_card(Scene& scene, const std::vector<TableCard>& before, const TableCa
                const CardTimes& when);
 /// A card that is gone now: its name and its words are struck out.
 void end_card(Scene& scene, const TableCard& card, const Span& when);
-/// Null: there is none.
+/// Null if there is no such card.
 const TableCard* find_card(const std::vector<TableCard>& cards, const std::string& name);
 
 }  // namespace viz

@@ -61,7 +61,7 @@ void add_same(std::vector<Track>& all, const Shape& old, const Shape& shape) {
   all.push_back({placed(shape, old.at), shape, Sight::kFadesIn});
 }
 
-/// Null: the scene says nothing of it.
+/// Null if the scene has no hint for the shape.
 const Scene::Leaving* leaving(const Scene& after, const std::string& id) {
   const auto hint = std::ranges::find(after.leaving(), id, &Scene::Leaving::id);
   return hint == after.leaving().end() ? nullptr : &*hint;

@@ -149,7 +149,7 @@ class Scene {
     Place to;
   };
   const std::vector<Ghost>& ghosts() const { return ghosts_; }
-  /// Null: there is none. The second is for hints to what a part has drawn.
+  /// Null if there is no such shape. The second overload is for hints on shapes already drawn.
   const Shape* find(std::string_view id) const;
   Shape* find(std::string_view id);
   /// Shapes from the first `count` on: what a part has just drawn.

@@ -19,7 +19,7 @@ try:
     import msgpack
     import zmq
 except ImportError as error:
-    system = "/usr/bin/python3"  # has Debian's packages, whatever python3 is
+    system = "/usr/bin/python3"  # has Debian's packages, even if `python3` is another one
     if os.path.exists(system) and not os.environ.get("KV_SYSTEM_PYTHON"):
         os.environ["KV_SYSTEM_PYTHON"] = "1"
         os.execv(system, [system, *sys.argv])

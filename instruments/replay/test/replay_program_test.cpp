@@ -124,8 +124,7 @@ TEST_CASE("replay: a line can be written in any way that JSON allows") {
   }
 }
 
-// Whatever a byte is changed to: what is read is what the JSON library reads, and what that refuses
-// is refused.
+// For any changed byte, the line has the meaning that the JSON library gives it, or both refuse it.
 TEST_CASE("replay: a line with any byte changed is read as JSON means it") {
   const std::string good =
       R"({"timestamp": 10, "input_length": 1030, "output_length": 5, "hash_ids": [1, 20, 3]})";

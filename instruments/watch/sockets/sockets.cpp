@@ -69,7 +69,7 @@ class Socket {
     for (const std::string& part : parts) buffers.push_back(zmq::buffer(part));
     with([&] { zmq::send_multipart(socket_, buffers, zmq::send_flags::dontwait); });
   }
-  /// No value: nothing came within this time.
+  /// Empty if nothing came within `time`.
   std::optional<Parts> receive(milliseconds time) {
     std::vector<zmq::message_t> messages;
     const bool came = with([&] {
