@@ -2,14 +2,14 @@
 # architecture that is named (the preset "release" does). Without either, CUDA code would cost a minute
 # and a half of build time and could not run. check_language never fails the configure; enable_language would.
 
-# What the GPUs of this machine run; empty without one that the course's kernels run on. Each
-# architecture more takes half a minute to build; the preset "release" has all that are tested.
+# The architectures of this machine's GPUs; empty without a GPU that the course's kernels run on. Each further
+# architecture takes half a minute to build; the preset "release" has all that are tested.
 function(kv_gpu_architectures result)
   set(found "")
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
     OUTPUT_VARIABLE gpus RESULT_VARIABLE failed ERROR_QUIET)
   if(failed)
-    set(gpus "")  # no driver, or one that does not fit: it says so with a version number
+    set(gpus "")  # no driver, or one that does not fit and prints a version number instead
   endif()
   execute_process(COMMAND "${KV_NVCC}" --list-gpu-code OUTPUT_VARIABLE compiled ERROR_QUIET)
   string(REGEX MATCHALL "[0-9]+[.][0-9]" gpus "${gpus}")

@@ -32,7 +32,7 @@ endfunction()
 
 # kv_test(NAME LABELS a b... SOURCES ... [LIBS ...]): a doctest binary; each case is a ctest test.
 # EXERCISE: a case that comes to a KV_TODO is skipped.
-# ON_DEMAND: built and run by those who name it (tools/gpu_check.sh), unknown to "all" and to ctest.
+# ON_DEMAND: built and run only by name (tools/gpu_check.sh), unknown to "all" and to ctest.
 function(kv_test name)
   cmake_parse_arguments(T "GPU;EXERCISE;ON_DEMAND" "" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
   if(NOT KV_TESTS OR (T_ON_DEMAND AND NOT KV_HAVE_CUDA))
@@ -70,7 +70,7 @@ function(kv_test name)
     add_dependencies(${group} ${name})
   endforeach()
   doctest_discover_tests(${name} TEST_PREFIX "${name}: "
-    PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)  # a slow machine is no failure
+    PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)  # long enough for a slow machine
   # doctest's PROPERTIES keeps only the first label of a list, so labels are set by a second include
   # file; and a filter that matches no case exits 0, so that is made a failure.
   string(REPLACE "exercise" "cpu" kind "${kind}")
@@ -80,9 +80,9 @@ function(kv_test name)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
 endfunction()
 
-# The lesson's tests over other files than the lesson's: what these objects define, the linker does not
-# take from the lesson's library. Neither "all" nor ctest knows them: what a learner has not finished
-# breaks nothing else. Makes ${t}_${what} and ${t}_gpu_${what}.
+# Makes ${t}_${what} and ${t}_gpu_${what}: the lesson's tests over other files than the lesson's. The linker
+# takes symbols from these objects first, and from the lesson's library only those that they lack. "all" and
+# ctest leave these targets out, so that a learner's unfinished files break nothing else.
 function(kv_tests_over t what files)
   if(NOT KV_HAVE_CUDA)
     list(FILTER files EXCLUDE REGEX "[.]cu$")
@@ -116,9 +116,9 @@ function(kv_exercise num)
   kv_tests_over(lesson${num} solutions "${files}")
 endfunction()
 
-# kv_mine(lesson03): lesson03_mine, the same program on the learner's files. Which of them, of this lesson and
-# those before it, stands in mine.txt of the build folder: a line lessons/03_topic/exercise/file.cpp each.
-# tools/exercise.py writes it.
+# kv_mine(lesson03): lesson03_mine, the same program on the learner's files, of this lesson and those before
+# it. tools/exercise.py lists them in mine.txt of the build folder, a line lessons/03_topic/exercise/file.cpp
+# each.
 set(KV_MINE_LIST "${PROJECT_BINARY_DIR}/mine.txt")
 if(NOT EXISTS "${KV_MINE_LIST}")
   file(WRITE "${KV_MINE_LIST}" "")

@@ -10,8 +10,8 @@ set(CMAKE_PCH_INSTANTIATE_TEMPLATES OFF)
 set(KV_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits>
   <map> <memory> <numeric> <optional> <set> <span> <stdexcept> <string> <string_view> <unordered_map>
   <utility> <vector> <fmt/format.h>)
-# What a test itself does is not timed; what it calls is built like everywhere else. At -O1 GCC warns of
-# strings that are never too short. With sanitizers -O0 halves the time that GCC takes for a test.
+# Tests themselves are not timed, and the code that they call is built as everywhere else. At -O1 GCC warns
+# of strings that are never too short. With sanitizers -O0 halves the time that GCC takes for a test.
 set(KV_TEST_OPTIONS -O1)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
   set(KV_TEST_OPTIONS -O0)

@@ -2,7 +2,7 @@
 #   KV_HAVE_IMGUI   pages and headless pictures
 #   KV_HAVE_WINDOW  a window as well
 if(EMSCRIPTEN)
-  return()  # kv_web.cmake has said it all
+  return()  # kv_web.cmake has set these
 endif()
 set(KV_VIZ AUTO CACHE STRING "AUTO: build the visualizer when Dear ImGui is found; ON: require it; OFF")
 set_property(CACHE KV_VIZ PROPERTY STRINGS AUTO ON OFF)

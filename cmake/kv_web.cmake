@@ -19,7 +19,7 @@ endforeach()
 target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
 target_compile_definitions(PkgConfig::XXHASH INTERFACE XXH_INLINE_ALL=)
 
-# What every file is built with, and linked with: exceptions, and vectors as all browsers have them.
+# Options to compile and link every file with: exceptions, and vectors as all browsers have them.
 add_compile_options(-fexceptions -msimd128)
 add_link_options(-fexceptions -sALLOW_MEMORY_GROWTH=1)
 
@@ -41,7 +41,7 @@ set(KV_HAVE_IMGUI ON)
 set(KV_HAVE_WINDOW OFF)
 set(KV_VIZ_FONT "${KV_WEB_ROOT}/DejaVuSans.ttf")
 
-# Before every file of the course: what this standard library does not have yet.
+# Included before every file of the course: functions that this standard library does not have yet.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-include${PROJECT_SOURCE_DIR}/cmake/web/missing_std.h>)
 
 # kv_web_program(TARGET EXPORT METHODS [link options]): a module that a page or a worker makes by calling EXPORT().

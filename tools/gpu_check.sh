@@ -59,7 +59,7 @@ pack() {
 
 # --- run ---
 
-# step NAME LIMIT_S COMMAND...: runs it, keeps its output in a log, notes what came of it in a table.
+# step NAME LIMIT_S COMMAND...: runs the command, keeps its output in a log, notes the result in a table.
 step() {
   local name=$1 limit=$2 log begin seconds code note
   shift 2
@@ -82,7 +82,7 @@ step() {
   printf '%-44s %5s s  %s\n' "$name" "$seconds" "$note" >>"$logs/table"
 }
 
-# The tests know the folder they were built from; where that is another one, a link stands in for it.
+# The tests know the folder they were built from; if that is another one, a link stands in for it.
 link_source_dir() {
   local built_in
   built_in=$(cat "$bundle/source_dir")
@@ -97,8 +97,8 @@ link_source_dir() {
 # lessons whose kernels only move blocks, these alone are checked: their engines run the kernels of the
 # lessons before. The race check is hundreds of times slower than the rest, so it also leaves out
 # whole generations (the other tools run them), sweeps over shapes that differ in nothing a race
-# depends on, and what is there for runs. The kernel of runs it leaves out everywhere: its warps hand
-# a slot back by one lane, and it takes no lane but that one to have arrived.
+# depends on, and the tests of runs. It leaves out the kernel of runs everywhere: its warps hand a slot
+# back by lane 0, and the race check does not see that lane 0 arrives for the others.
 readonly not_sanitized='*many prompts*,*wherever the slabs are*,*31 elements*,*sticky error*,*out of memory*,*2048 rows*,*however often*,*replayed from a graph*,*the engine gives*,windows: every head*,windows: what lies before them leaves no trace'
 readonly not_raced='*every lesson*,*golden*GQA 2*,*golden*GQA 8*,*what unused slots*,*n samples*,*beam search finds*,*large uneven*,*one long*,*takes several heads*,*17 to 500 rows*'
 
