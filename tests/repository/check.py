@@ -13,6 +13,7 @@
   check.py browser   the visualizer and what it shows use of std::ranges only what a browser's build has
   check.py promise   nothing that would let a compiler change the arithmetic
   check.py further   the solution of each text's further tasks (test/further.patch) fits the lesson's code
+  check.py words     a comment or a text says who does it, not nobody, somebody, whoever or everybody
   check.py figures   the drawn diagrams are what their scripts draw
   check.py selftest  each rule above finds a planted violation
 
@@ -287,6 +288,21 @@ def browser(root):
                     yield f"{rel}:{n}: cmake/web/missing_std.h does not have {name}"
 
 
+def words(root):
+    """The subject of a comment or a sentence is the thing: the request, the pool, the caller."""
+    vague = re.compile(r"\b(?:nobody|somebody|whoever|everybody|anybody)\b", re.IGNORECASE)
+    quoted = re.compile(r'```.*?```|"[^"]{1,200}"', re.DOTALL)  # code, and names of tests
+    for rel in files(root, CODE | {".md"}):
+        if rel.parts[0] == "models":
+            continue
+        text = (root / rel).read_text(encoding="utf-8", errors="replace")
+        if rel.suffix == ".md":
+            text = quoted.sub(lambda block: "\n" * block[0].count("\n"), text)
+        for n, line in enumerate(text.splitlines(), 1):
+            if found := vague.search(line if rel.suffix == ".md" else line.partition("//")[2]):
+                yield f"{rel}:{n}: '{found[0]}': name who it is"
+
+
 def further(root):
     """git apply takes every test/further.patch."""
     for path in sorted(root.glob("lessons/*/test/further.patch")):
@@ -314,7 +330,7 @@ def figures(root):
 
 RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": quantities.numbers, "commands": commands,
          "solutions": solutions, "answers": answers, "promise": promise, "browser": browser, "hooks": hooks.hooks,
-         "further": further, "figures": figures}
+         "further": further, "words": words, "figures": figures}
 
 
 def main():

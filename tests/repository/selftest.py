@@ -112,6 +112,8 @@ def selftest(rules):
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),
         ("hooks", "lessons/02_b/x.h", "struct X {\n  int called(int /*later*/) { return called(1); }\n};\n"),
         ("browser", "viz/x.cpp", "std::ranges::rotate(x, y);\n"),
+        ("words", "docs/x.md", "Nobody frees it.\n"),
+        ("words", "lessons/02_b/x.h", "int a;  // of whoever asks\n"),
         ("promise", "CMakeLists.txt", "add_compile_options(-ffast-math)\n"),
     ]
     clean = {
@@ -132,6 +134,7 @@ def selftest(rules):
                             " private:\n  virtual void v() = 0;\n  int h_{0}, hidden_;\n};\nclass C : A {};\n",
         "lessons/02_b/a.cpp": "void use() { A().g(); v(); }\n",
         "lessons/04_d/README.md": PREDICTIONS,
+        "docs/ok.md": 'The test "nobody\nwaits" holds.\n```\n// nobody\n```\n',
         "docs/figures/data/ok.json": DATA,
         "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
                       "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s\n\n" + FROM + "```\nrow  3.25\n\nrow  4.25\n```\n\n"
