@@ -15,14 +15,14 @@
 namespace kv {
 namespace {
 
-// What only a build with CUDA can do stands in an `if constexpr` of this: nothing else links.
+// Calls that need a CUDA build stand in an `if constexpr` of this; otherwise they would not link.
 #if KV_HAVE_CUDA
 constexpr bool kBuiltWithCuda = true;
 #else
 constexpr bool kBuiltWithCuda = false;
 #endif
 #ifdef KV_SIMT
-constexpr bool kSimulated = true;  // the CPU plays the GPU: only who asks for it gets it
+constexpr bool kSimulated = true;  // the CPU plays the GPU; "auto" does not choose it
 #else
 constexpr bool kSimulated = false;
 #endif
@@ -40,8 +40,8 @@ void* allocate_plain(size_t bytes) {
   return std::aligned_alloc(kHostAlignment, rounded);
 }
 
-/// More than the machine has is refused at once: the system would promise it, and end the program
-/// when it is used.
+/// Refuses more than the machine has: the system would promise it, and end the program when the
+/// memory is used.
 template <class Allocate>
 void* allocate_host(size_t bytes, const char* what, const char* advice, Allocate allocate) {
   void* const data =
@@ -51,7 +51,7 @@ void* allocate_host(size_t bytes, const char* what, const char* advice, Allocate
                                 memory_bytes(_SC_AVPHYS_PAGES), advice));
 }
 
-/// What could be had without swapping, which counts caches of files that can be dropped.
+/// Bytes available without swapping, including file caches that the system can drop.
 int64_t available_host_bytes() {
   std::ifstream info("/proc/meminfo");
   for (std::string word; info >> word;) {

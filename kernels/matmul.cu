@@ -1,4 +1,4 @@
-// out = epilogue( norm(x) * W^T ) on CUDA: which kernel, and cut how.
+// out = epilogue( norm(x) * W^T ) on CUDA: chooses the kernel and cuts the work.
 //
 // Floors, for a matrix of N x K and M rows: 2 N K bytes once from device memory, 2 M N K
 // operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step), with many the tensor cores
@@ -21,7 +21,8 @@ namespace kv {
 namespace {
 
 constexpr int kMaxFewRows = 64;
-/// Up to here the weights are all that counts, and few_rows() is as fast as anything.
+/// Up to this number of rows only the time to read the weights counts, and few_rows() is as fast as
+/// warpgroups.
 constexpr int kMaxRowsWithoutWarpgroups = 32;
 /// Shared memory for weights in flight. Less than an SM has, so that the CTAs of the next kernels
 /// fit beside this one and start their own.
@@ -118,7 +119,7 @@ void launch_few(const ProductArgs& product, FewRowsPlan plan, const Stream& stre
   launch_dependent(kernel, launch, stream, product, plan);
 }
 
-/// How many units or slabs make a batch.
+/// The number of units or slabs in a batch.
 template <int kColTiles, bool kHalf, bool kNorm>
 void batch_few(const ProductArgs& product, const FewRowsPlan& plan, const Stream& stream) {
   const auto run = [&]<bool kWhole, int kUnits, int kSlabs>() {

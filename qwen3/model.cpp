@@ -129,7 +129,7 @@ void Model::Impl::run_pass(Attention& attention) {
            ws.logits.data(), config.vocab_size);
 }
 
-/// Nothing is computed for a pass that is not right as a whole.
+/// Checks the whole pass before anything is computed.
 void Model::Impl::check(const PassRows& pass) const {
   const size_t rows = pass.token_ids.size();
   if (rows == 0) throw std::logic_error("forward: a pass needs at least one row");
@@ -168,7 +168,7 @@ void Model::Impl::reserve(int rows, int logit_rows) {
   graphs.drop_all();
 #endif
   const auto grow = [&](DeviceBuffer& buffer, int64_t elements, size_t element_bytes) {
-    buffer = DeviceBuffer();  // first give back, then ask
+    buffer = DeviceBuffer();  // frees the old buffer before it allocates
     buffer = DeviceBuffer(stream.device(), static_cast<size_t>(elements) * element_bytes);
   };
   const size_t activation = size_of(activation_dtype(stream.device()));

@@ -1,4 +1,4 @@
-// The CPU twin of the contract, and its specification: what contract.h says, in loops over wide
+// The CPU twin of the contract, and its specification: contract.h's arithmetic, in loops over wide
 // registers.
 //
 // Every sum below has a written-down order, and multiply and add stay two operations
@@ -63,7 +63,7 @@ struct Block {
   bool scattered;                // rows of K and V lie apart: they are asked for ahead of time
 };
 
-/// Rows lie pages apart, or anywhere: a CPU does not guess where the next one is.
+/// Rows to prefetch: they may lie pages apart, where the CPU cannot guess the next one.
 constexpr int kRowsAhead = 4;
 ALWAYS_INLINE void prefetch_row(const float* row, int head_dim) {
   for (int i = 0; i < head_dim; i += kLanes) __builtin_prefetch(row + i);
@@ -193,7 +193,7 @@ void exponentiate(Block& block, int num_queries, int num_keys) {
       block.m[r] = largest(p + begin, end - begin);
       exp_each(p, num_keys, block.m[r]);
     }
-    std::fill(p, p + begin, 0.0f);  // what a query does not see adds nothing
+    std::fill(p, p + begin, 0.0f);  // hidden keys add nothing
     std::fill(p + end, p + num_keys, 0.0f);
   }
   float sum[kBlock] = {};

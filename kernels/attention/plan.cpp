@@ -7,7 +7,7 @@
 namespace kv::attention {
 namespace {
 
-/// Up to here a pass has few queries: the keys are what is shared out.
+/// Up to this number a pass has few queries, and the work is split by keys.
 constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
 /// CTAs of kStream that run at once on an H200. If there are a few more groups than that, each CTA
 /// takes two: one full wave is faster than a full and a nearly empty one.
@@ -26,17 +26,17 @@ struct Runs {
   bool merges_apart;
 };
 
-/// Whether the kernels for Hopper have this head_dim. They know no window.
+/// True if the kernels for Hopper serve this head_dim. They do not support windows.
 bool serves_on_hopper(const Queries& queries) {
   return queries.window == 0 && (queries.head_dim == 64 || queries.head_dim == 128);
 }
 
-/// Whether kRuns serves the pass, which has enough groups for streaming.
+/// True if kRuns serves the pass, which has enough groups for streaming.
 Runs runs_of(const Queries& queries, int64_t max_pairs, int max_groups) {
   const int64_t groups = int64_t{queries.num_seqs} * max_groups;  // of all heads at once
   const int length = divide_up(groups, kSms);
-  // The warp that comes last of a sequence merges it, unless that were many more groups than a run
-  // has.
+  // The last warp of a sequence merges its groups, unless there are many more of them than in a
+  // run.
   const bool apart = max_groups > 8 * length;
   const bool most_sms_have_one = apart ? 4 * groups >= 3 * kSms * length : groups >= kSms * 7 / 8;
   const bool serve = most_sms_have_one && serves_on_hopper(queries) &&
