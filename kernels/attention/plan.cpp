@@ -7,7 +7,7 @@
 namespace kv::attention {
 namespace {
 
-/// Up to this number a pass has few queries, and the work is split by keys.
+/// Up to this number of pairs a pass has few queries, and the work is split by keys.
 constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
 /// CTAs of kStream that run at once on an H200. If there are a few more groups than that, each CTA
 /// takes two: one full wave is faster than a full and a nearly empty one.
