@@ -42,9 +42,10 @@ def load(path):
 
 @functools.cache
 def changed_since(commit):
-    """Lines of code that are new or gone since a commit, by file. Moves, comments and includes do not count."""
+    """Lines of code that are new or gone since a commit, by file. Moves, comments and includes do not count.
+    None if this clone lacks the commit."""
     if git("cat-file", "-t", commit, fails="") != "commit":
-        sys.exit(f"error: this clone lacks commit {commit}; wanted the whole history (git fetch --unshallow)")
+        return None
     lines = {}
     for row in git("diff", "--numstat", "-M", "-l0", "-w", "-I^ *//", "-I^ *#include", commit, "HEAD", "--", *CODE).splitlines():
         added, gone, path = row.split("\t")
@@ -57,10 +58,15 @@ def stale():
     """Names each file whose code has changed since its commit, with the texts that show its numbers."""
     files = sorted(DATA.glob("*.json"))
     texts = {text: text.read_text(encoding="utf-8") for text in sorted(ROOT.glob("[!.b]*/**/*.md")) if "node_modules" not in text.parts}
-    num_stale = 0
+    num_stale = num_unknown = 0
     for path in files:
         data = load(path)
-        changed = {name: n for name, n in changed_since(data["commit"]).items() if n and name.startswith(tuple(data["measures"])) and (ROOT / name).exists()}
+        lines = changed_since(data["commit"])
+        if lines is None:
+            num_unknown += 1
+            print(f"{path.relative_to(ROOT)}: this clone lacks its commit, {data['commit']}")
+            continue
+        changed = {name: n for name, n in lines.items() if n and name.startswith(tuple(data["measures"])) and (ROOT / name).exists()}
         if not changed:
             continue
         num_stale += 1
@@ -71,7 +77,9 @@ def stale():
               f"  shown in  {', '.join(shown) or 'a figure'}\n"
               f"  since     {sum(changed.values())} lines, most in {', '.join(most)}")
     print(f"{num_stale} of {len(files)} files are older than the code that they measure")
-    return 1 if num_stale else 0
+    if num_unknown:
+        print(f"{num_unknown} cannot be told: wanted the whole history (git fetch --unshallow)")
+    return 1 if num_stale or num_unknown else 0
 
 
 def fill(name, old, new):

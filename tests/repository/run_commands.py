@@ -25,6 +25,7 @@ NOT_RUN = [  # the first that is found in a line counts
     (r"tcp://", "needs a server"),
     (r"--like qwen3", "writes a model of a gigabyte"),
     (r"course bench", "measures for minutes"),
+    (r"course stale", "exits with 1 while a number is older than its code; the selftest of check.py runs it"),
     (r"course (test|build|setup)\b", "CI's first steps"),
     (r"course (web|site|pictures)\b", "CI's last steps, and the visualizer's tests"),
     (r"course kernel|course planted( --kernels)?$", "CI's steps for the simulated GPU, and hours"),
