@@ -148,6 +148,7 @@ def house(root):
 
 def quotes(root):
     """`<!-- quote: FILE -->` is followed by a code block whose lines stand in FILE, in one piece."""
+    yield from listed_lines(root)
     for rel in files(root, {".md"}):
         lines = numbered_lines(root, rel)
         for i, (n, line) in enumerate(lines):
@@ -170,6 +171,23 @@ def quotes(root):
             have = [text.rstrip() for text in source.read_text(encoding="utf-8").splitlines()]
             if not any(have[k : k + len(wanted)] == wanted for k in range(len(have))):
                 yield f"{rel}:{n}: this quote is not in {mark.group(1)} any more"
+
+
+def listed_lines(root):
+    """A listing of `./course kernel N --traffic` names a line of a kernel's file and shows how it begins."""
+    for rel in files(root, {".md"}):
+        lesson = source = None
+        for n, line in numbered_lines(root, rel):
+            if heading := re.match(r"Lesson (\d+)'s kernels on the simulated GPU", line):
+                lesson = next(iter(root.glob(f"lessons/{int(heading[1]):02d}_*")), None)
+            elif heading := re.match(r"\w+_kernel, (\w+\.cu), \d+ launches", line):
+                source = lesson / heading[1] if lesson else None
+            elif line.startswith("```"):
+                source = None
+            elif source and (row := re.match(r" +(\d+)  (?:load|store) \d+ .* %  (\S.*)", line)):
+                code = source.read_text(encoding="utf-8").splitlines() if source.is_file() else []
+                if not "".join(code[int(row[1]) - 1 : int(row[1])]).strip().startswith(row[2].rstrip()):
+                    yield f"{rel}:{n}: line {row[1]} of {source.name} does not begin so any more; run the command above again"
 
 
 def taken_out(folder):
