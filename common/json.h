@@ -51,7 +51,7 @@ class JsonObject {
   /// Throws UserError if there is no such key.
   const Json& at(const std::string& key) const;
   JsonObject object(const std::string& key) const;
-  /// The elements of an array. Throws UserError if the key is missing or no array.
+  /// The elements of an array. Throws UserError if the key is missing or its value is no array.
   const std::vector<Json>& array(const std::string& key) const;
 
   /// Each throws UserError for a missing key, a wrong type or a value out of range.

@@ -174,7 +174,7 @@ int threads_from_environment() {
 
 std::mutex g_pool_mutex;  // held while a loop runs, so that one pool serves one loop at a time
 std::unique_ptr<Pool> g_pool;
-std::atomic<int> g_num_threads{0};  // 0: not decided yet
+std::atomic<int> g_num_threads{0};  // 0 means not decided yet
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 // lane has its pieces of two input rows in registers, the weights stay in shared memory, where a
 // packed tile is just what the tensor cores want (its four pieces are four matrices of 8 rows x 16
 // bytes). They take turns: while one adds a finished chunk to its total, the other one's steps run.
-// Of the third, one thread asks the copy engine for what comes next: weights as packed, input rows
+// Of the third, one thread starts bulk copies of what comes next: weights as packed, input rows
 // in pieces of 128 bytes. Stages of 64 columns go round in a ring; one barrier says that a stage is
 // full, another that all have read it. What an SM can take in, 64 bytes a cycle, is what bounds the
 // loop: so a box has no row that the input has not.
@@ -73,7 +73,7 @@ struct TileGrid {
   int tile_rows;  // input rows of a tile, at most kRows
 };
 
-/// Both operands as the copy engine sees them, in boxes of a stage.
+/// Both operands as TMA sees them, in boxes of a stage.
 struct ProductMaps {
   CUtensorMap weights;  // [strips][words of 4 bytes], as packed
   CUtensorMap inputs;   // [rows][k], rows of a box in the pattern of 128 bytes

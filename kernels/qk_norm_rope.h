@@ -15,7 +15,7 @@ struct QkNormRopeArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  const float* q_norm_weight = nullptr;  // [head_dim], or null: no QK-norm
+  const float* q_norm_weight = nullptr;  // [head_dim]; null means no QK-norm
   const float* k_norm_weight = nullptr;  // [head_dim], or null
   float norm_eps = 0.0f;
   const float* inv_freq = nullptr;  // [head_dim / 2]: theta^(-2 i / head_dim)

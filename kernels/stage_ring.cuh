@@ -3,7 +3,7 @@
 // A ring of shared memory stages that weights stream through. The CTA keeps every stage that fits
 // in flight, so a small product has all of its weights on the way before its input even exists.
 //
-// sm_90: one thread asks the bulk copy engine for a whole contiguous range. sm_80: all threads copy
+// sm_90: one thread starts a bulk copy of a whole contiguous range. sm_80: all threads copy
 // 16 bytes each. Either way the bytes arrive at an mbarrier, one per stage.
 
 #include <cuda_runtime.h>

@@ -81,7 +81,7 @@ __device__ inline void copy_16_of_128(uint32_t to, const void* from, bool valid)
 }
 /// Closes a group of this thread's copies.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most `kPending` of this thread's groups are under way. Other threads' copies are
+/// Waits until at most `kPending` of this thread's groups are in flight. Other threads' copies are
 /// visible after the barrier that must follow.
 template <int kPending>
 __device__ inline void wait_for_copies() {

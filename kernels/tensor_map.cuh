@@ -1,6 +1,6 @@
 #pragma once
 
-// Describes an array for the copy engine, which copies boxes of it (Hopper and later).
+// Describes an array for TMA, which copies boxes of it (Hopper and later).
 
 #include <cuda.h>
 #include <cuda_runtime.h>

@@ -21,7 +21,7 @@
 
 namespace kv {
 
-/// Swizzled rows, as the copy engine and wgmma know them, are 128 bytes long. Of each eight, which
+/// Swizzled rows, as TMA and wgmma know them, are 128 bytes long. Of each eight, which
 /// begin at a multiple of 1,024, row r has its piece i, 16 bytes, where piece i ^ r would be.
 inline constexpr int kSwizzledRowBytes = 128;
 inline constexpr int kSwizzleBytes = 8 * kSwizzledRowBytes;
@@ -53,7 +53,7 @@ __device__ inline void begin_steps() { asm volatile("wgmma.fence.sync.aligned;" 
 __device__ inline void end_steps() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Waits until at most kPending groups are under way.
+/// Waits until at most kPending groups are in flight.
 template <int kPending>
 __device__ inline void wait_for_steps() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
@@ -110,7 +110,7 @@ __device__ inline void store_to_cta(float4* to, int rank, const float4& x) {
       : "memory");
 }
 
-/// Makes new barriers visible to the copy engine, too.
+/// Makes new barriers visible to bulk copies, too.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }

@@ -27,7 +27,7 @@ struct GenerateOptions {
   int window = 0;      // tokens that a layer sees, in place of config.json's; 0 keeps the file's
   int full_every = 6;  // with a window, layers whose number (from 1) this divides see all tokens
   SamplingParams sampling;
-  std::string json_file;  // empty: none; "-": standard output, and people's output goes to stderr
+  std::string json_file;  // empty means none; "-" is stdout, and people's output goes to stderr
 };
 
 /// The model folder when none is named: $KV_MODEL, or the model that ships with the course.

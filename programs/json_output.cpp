@@ -108,4 +108,13 @@ void write_json(const std::string& file, const nlohmann::json& document) {
   write_text(file, document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
+void refuse_same_file(const char* option, const std::string& written, const std::string& other) {
+  if (written.empty() || written == "-") return;
+  std::error_code none;  // a file that is not there yet has its name alone
+  if (written == other || std::filesystem::equivalent(written, other, none)) {
+    user_error("{} {}: would replace {}, which this command uses; name another file", option,
+               written, other);
+  }
+}
+
 }  // namespace kv

@@ -35,4 +35,8 @@ void write_text(const std::string& file, const std::string& text);
 /// Writes the document and a newline in the same way; does nothing for an empty name.
 void write_json(const std::string& file, const nlohmann::json& document);
 
+/// Throws UserError if the file that `option` writes is one that the program reads or writes
+/// anyway: the same name, or another name or a link of the same file. An empty name is no file.
+void refuse_same_file(const char* option, const std::string& written, const std::string& other);
+
 }  // namespace kv

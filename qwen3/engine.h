@@ -19,7 +19,7 @@ namespace kv {
 
 struct Request {
   std::vector<int32_t> prompt;  // at least one token
-  int max_tokens = 0;           // 0: nothing is generated
+  int max_tokens = 0;           // 0 means that nothing is generated
   SamplingParams sampling;
   std::vector<int32_t> stop_token_ids;  // generation ends after one of these
   int min_tokens = 0;                   // tokens generated before a stop token may be drawn
@@ -92,7 +92,7 @@ class Engine {
   virtual GenerateResult generate(std::span<const Request> requests,
                                   const TokenCallback& on_token = {}) = 0;
   /// Slots for K and V that these requests must find before they start together, so that none of
-  /// them runs out. 0: nothing is kept, or requests that run out give way.
+  /// them runs out. 0 if the lesson keeps nothing, or if requests that run out give way.
   virtual int64_t slots_to_start(std::span<const Request>) const { return 0; }
 };
 

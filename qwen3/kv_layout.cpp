@@ -28,7 +28,7 @@ enum class Windows {
 struct Family {
   const char* model_type;
   Windows windows = Windows::kNone;
-  int head_dim = 0;         // 0: hidden_size / num_attention_heads
+  int head_dim = 0;         // 0 means hidden_size / num_attention_heads
   bool kv_is_heads = true;  // num_key_value_heads defaults to the number of attention heads
   int pattern = 0;
   int window = 0;

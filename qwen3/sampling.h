@@ -9,8 +9,8 @@
 namespace kv {
 
 struct SamplingParams {
-  float temperature = 0.0f;  // 0: greedy
-  int top_k = 0;             // 0: all tokens
+  float temperature = 0.0f;  // 0 means greedy
+  int top_k = 0;             // 0 means all tokens
   float top_p = 1.0f;        // smallest set of tokens whose probability reaches top_p
   // These two and the token's number decide each draw:
   uint64_t seed = 0;

@@ -171,6 +171,8 @@ Json json_of(const Plan& plan, const std::string& dtype) {
 }
 
 void run(const Options& options) {
+  kv::refuse_same_file("--json", options.json_file, options.model);
+  kv::refuse_same_file("--json", options.json_file, options.model + "/config.json");
   Plan plan{.layout = kv::load_kv_layout(options.model), .memory = bytes_of(options.memory)};
   plan.element_bytes = options.kv_dtype == "fp8" ? 1 : 2;
   plan.context = options.context.value_or(plan.layout.max_position_embeddings);

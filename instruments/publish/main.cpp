@@ -93,6 +93,7 @@ lesson08::Workload workload_of(const Options& options, const kv::Model& model) {
 }
 
 void run(const Options& options) {
+  kv::refuse_same_file("to", options.to, options.requests_file);
   const kv::Console console;
   kv::Model model = kv::load_model(options.generate);
   const lesson08::Workload workload = workload_of(options, model);

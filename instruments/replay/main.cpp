@@ -252,6 +252,9 @@ void run(const Options& options) {
     kv::user_error(
         "replay: no trace is given; wanted the name of a file, or --generate N to make one");
   }
+  kv::refuse_same_file("--json", options.json_file, options.trace.string());
+  kv::refuse_same_file("--plot", options.plot_file, options.trace.string());
+  kv::refuse_same_file("--plot", options.plot_file, options.json_file);
   Replay replay(options);
   if (!replay.run()) return;  // Ctrl-C: nothing is written
   replay.print(kv::Console(options.json_file));

@@ -41,8 +41,8 @@ struct BlockStored {
   std::vector<int32_t> token_ids = {};  // of all blocks; none if the server does not say
   int block_size = 0;
   Place place = {};
-  std::string lora_name = {};                             // empty: none
-  std::vector<std::vector<std::string>> extra_keys = {};  // of each block; empty: none
+  std::string lora_name = {};                             // empty means none
+  std::vector<std::vector<std::string>> extra_keys = {};  // of each block; empty means none
   friend bool operator==(const BlockStored&, const BlockStored&) = default;
 };
 struct BlockRemoved {

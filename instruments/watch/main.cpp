@@ -37,14 +37,6 @@ struct Options {
 
 bool is_endpoint(const std::string& source) { return source.find("://") != std::string::npos; }
 
-/// Two names, links too, may be of one file: what is written would replace what is read.
-void refuse_source(const Options& options, const char* option, const std::string& written) {
-  std::error_code none;  // a file that is not there is another one
-  if (std::filesystem::equivalent(options.source, written, none)) {
-    kv::user_error("{} {}: this is the recording that is read", option, written);
-  }
-}
-
 /// Takes frames, records them, and shows each.
 class Show {
  public:
@@ -128,9 +120,10 @@ void run(const Options& options) {
     kv::user_error("--replay and --topic are a server's, and {} is a file", options.source);
   }
   if (!live) {
-    refuse_source(options, "--record", options.record);
-    refuse_source(options, "--json", options.json_file);
+    kv::refuse_same_file("--record", options.record, options.source);
+    kv::refuse_same_file("--json", options.json_file, options.source);
   }
+  kv::refuse_same_file("--json", options.json_file, options.record);
   // The source comes first: a source that cannot be read must not cost the file of --record.
   std::optional<Subscriber> subscriber;
   std::optional<RecordingReader> reader;

@@ -12,7 +12,8 @@ struct Queries {
   /// Sequence i of the pass has the query rows first_row[i] .. first_row[i + 1] - 1. They are its
   /// last tokens: row first_row[i + 1] - 1 is token seq_len[i] - 1. On the stream's device.
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
-  const int32_t* seq_len = nullptr;    // [num_seqs]; null: a sequence is its rows of this pass
+  /// [num_seqs]; null means that a sequence is its rows of this pass.
+  const int32_t* seq_len = nullptr;
   int num_seqs = 0;
   int num_rows = 0;
   int max_rows_per_seq = 0;  // most query rows of one sequence (sizes the grid)

@@ -208,4 +208,7 @@ TEST_CASE("plan: a table, the same as JSON, and one line for what is wrong") {
   refused("--model $S/models --memory 1GiB", "models/config.json: no such file");
   refused("--model GPT-9 --memory 1GiB", "no folder, and no model that is known by name");
   refused("--memory 1GiB", "--model is required");
+  kvtest::check_refused(kvtest::shell("cp $S/models/tiny/config.json $T && "
+                                      "$B/plan --model $T --memory 1GiB --json $T/config.json"),
+                        "would replace");
 }

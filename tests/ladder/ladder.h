@@ -23,8 +23,8 @@ struct Workload {
 };
 
 struct Options {
-  int max_seq_len = 0;  // slots of a sequence in lessons that reserve so; 0: as the longest needs
-  int kv_slots = 0;     // tokens that fit the memory of each lesson; 0: all requests at once
+  int max_seq_len = 0;  // slots of a sequence, where they are reserved; 0 means the longest
+  int kv_slots = 0;     // tokens that fit each lesson's memory; 0 means all requests at once
 };
 
 using MakeEngine = std::unique_ptr<kv::Engine> (*)(kv::Model&, const Options&);

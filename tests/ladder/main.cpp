@@ -24,7 +24,7 @@ struct ProgramOptions {
   std::string lessons;
   bool without_times = false;
   int max_seq_len = 256;
-  std::optional<int> kv_tokens;  // none: what suits the workload
+  std::optional<int> kv_tokens;  // empty means what suits the workload
 };
 
 nlohmann::json json_of_rungs(std::span<const ladder::Rung> rungs, const kv::Model& model) {

@@ -58,8 +58,8 @@ struct AttentionRate {
 /// The times of every product with `rows` input rows.
 struct ProductRow {
   int rows = 0;
-  std::array<double, kProducts.size()> seconds{}, cublas_seconds{};  // 0: not measured
-  double norm_seconds = 0;                                           // 0: part of the products
+  std::array<double, kProducts.size()> seconds{}, cublas_seconds{};  // 0 means not measured
+  double norm_seconds = 0;  // 0 if it is part of the products
 };
 
 struct Results {

@@ -5,7 +5,7 @@ import re
 TEXTS = ("README.md", "lessons/**/*.md", "docs/*.md", "kernels/*/README.md", "instruments/README.md")
 KEYS = {"device", "commit", "date", "command", "measures", "printed"}
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
-UNIT = r"us|µs|ms|ns|s|microseconds|milliseconds|%|x(?! ?\d)|times|[GT]B/s|[GT]FLOP/s|tokens/s"
+UNIT = r"us|µs|ms|ns|s|microseconds|milliseconds|seconds|minutes|hours|cycles|%|x(?! ?\d)|times|[GT]B/s|[GT]FLOP/s|tokens/s"
 QUANTITY = re.compile(rf"(?<![\w.,/-])({NUMBER})(?:(?: |&nbsp;)?(?:{UNIT})(?![\w/]))")
 DECIMAL = re.compile(r"(?<![\w.,/-])(\d[\d,]*\.\d+)(?![\w.])")  # of a paragraph about one unit
 WORDS = re.compile(r"\b(?:(?:more|less) than (?:half|twice)|half as \w+ again|a (?:third|quarter|fifth|tenth) "
@@ -59,8 +59,9 @@ def shows(data, lines):
 
 
 def numbers(root):
-    """A code block or table from docs/figures/data stands there, line by line. A quantity in prose stands there, in what a
-    command of the text printed, or in the paragraph's <!-- number: ... -->, which says where it comes from."""
+    """A code block or table from docs/figures/data stands there, line by line. A quantity in prose stands in
+    the files that the paragraph names, or, if it names none, in what a command of the text printed. Or it stands in
+    the paragraph's <!-- number: ... -->, which says where it comes from."""
     files = {}
     for path in sorted((root / "docs/figures/data").glob("*.json")):
         data = files[path] = json.loads(path.read_text(encoding="utf-8"))
@@ -93,7 +94,8 @@ def numbers(root):
             sources = [files[file] for file in data_of(root, marks) if file in files]
             if kind == "code" or kind == "table" and sources:
                 continue
-            here = known.union(*map(known_by, sources), *(numbers_in(mark) for mark in marks if mark.startswith("number:")))
+            named = (numbers_in(mark) for mark in marks if mark.startswith("number:"))
+            here = (set() if sources else known).union(*map(known_by, sources), *named)
             for at, line in enumerate(lines, n):
                 line = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)|PCIe [\d.]+", "", line)
                 for number in QUANTITY.findall(line) + (DECIMAL.findall(line) if sources else []):

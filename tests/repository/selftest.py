@@ -94,6 +94,8 @@ def selftest(rules):
         ("numbers", "docs/speed.md", FROM + "| row | 4.26 |\n"),
         ("numbers", "docs/speed.md", "```\n" + FROM + "row  3.25\n```\n"),
         ("numbers", "docs/speed.md", FROM + "A row took 5.26 then.\n"),
+        ("numbers", "docs/speed.md", "<!-- output: ./course run 1 -->\n```\n7 us\n```\n\n" + FROM + "A row took 7 us.\n"),
+        ("numbers", "docs/speed.md", "It takes 7 minutes.\n"),
         ("numbers", "docs/speed.md", FROM.replace("ok", "gone") + "A row.\n"),
         ("numbers", "docs/figures/data/new.json", "{}"),
         ("numbers", "docs/figures/data/new.json", DATA.replace("lessons", "gone")),

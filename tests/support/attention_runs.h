@@ -64,7 +64,7 @@ inline Outputs download_outputs(const kv::DeviceBuffer& out, const HeadShape& sh
 }
 
 /// Attention in double precision of the part's rows, over V or over |V|. window: how many keys a
-/// query sees, its own included; 0: all of them.
+/// query sees, its own included; 0 means all of them.
 inline std::vector<double> in_double(const HeadShape& shape, const Part& part, bool magnitude,
                                      int window = 0) {
   const Sequence& s = *part.sequence;

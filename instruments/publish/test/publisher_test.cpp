@@ -102,4 +102,5 @@ TEST_CASE("kv events: what cannot be published to is refused") {
   kvtest::check_refused(kvtest::shell(run), "to");
   kvtest::check_refused(kvtest::shell(run + "$T/no/r"), "No such file or directory");
   kvtest::check_refused(kvtest::shell(run + "$T/r --topic x"), "wanted an endpoint");
+  kvtest::check_refused(kvtest::shell(run + "$T/r --requests $T/r"), "would replace");
 }

@@ -205,6 +205,17 @@ TEST_CASE("replay: what is wrong is one line with its place, and exit code 2") {
   check_refused(shell("$B/replay --generate 5 >/dev/full"), "cannot write");
 }
 
+TEST_CASE("replay: no option writes over the trace") {
+  const std::string same = "cd $T && cp " + kExample + " trace && ln -s trace link; ";
+  for (const char* option : {"--json link", "--plot ./trace"}) {
+    CAPTURE(option);
+    const Outcome out = shell(same + "$B/replay trace " + option + "; cmp trace " + kExample);
+    CHECK(out.code == 0);
+    CHECK(out.err.find("would replace trace, which") != std::string::npos);
+  }
+  check_refused(shell(same + "$B/replay trace --json x --plot x"), "would replace x, which");
+}
+
 TEST_CASE("replay: Ctrl-C ends a trace that never ends, and leaves what was there") {
   const Outcome out = shell(
       "echo old >$T/j; yes '" + std::string(kGood) +

@@ -54,7 +54,7 @@ class Feed {
   size_t num_dropped_ = 0;
   Watcher after_dropped_;
   std::map<std::pair<size_t, int>, size_t> ends_;  // of a server's steps, by `begin` and `count`
-  std::unique_ptr<Listener> listener_;             // null: a recording
+  std::unique_ptr<Listener> listener_;             // null for a recording
 };
 
 }  // namespace watch

@@ -25,14 +25,14 @@ using lesson07::Shown;
 /// blocks above. Of a large cache the page shows a part (see Excerpt).
 class WatchedCache {
  public:
-  /// Shares the feed with the page, which keeps it for an undo. Null: nothing is watched. Tokens
-  /// become words if `model_dir` has a tokenizer, and stay numbers otherwise.
+  /// Shares the feed with the page, which keeps it for an undo. Null means that nothing is watched.
+  /// Tokens become words if `model_dir` has a tokenizer, and stay numbers otherwise.
   WatchedCache(std::shared_ptr<Feed> feed, const std::filesystem::path& model_dir);
 
   /// Takes `count` batches and says what happened. 0 takes one batch of a recording, or all that a
   /// server has sent since the last call.
   std::string next(int count);
-  std::string why_not_next() const;  // empty: there is a batch
+  std::string why_not_next() const;  // empty if there is a batch
   /// Nothing has come yet, and something may.
   bool waits() const { return is_live() && num_taken_ == feed_->size(); }
   bool is_live() const { return feed_ && feed_->is_live(); }
@@ -46,7 +46,7 @@ class WatchedCache {
   struct Tile {
     BlockName name;
     std::vector<int32_t> tokens;
-    bool is_known = false;  // in the picture; false: the tile is free
+    bool is_known = false;  // in the picture; false means that the tile is free
     bool came_again = false;
   };
   using Words = std::map<BlockName, std::vector<int32_t>>;

@@ -65,16 +65,17 @@ TEST_CASE("watch: lost and damaged frames are told, and the rest is read") {
   CHECK(made.out.find(R"("missing_batches": 3)") != std::string::npos);
 }
 
-TEST_CASE("watch: no option writes over the recording that is read") {
+TEST_CASE("watch: no option writes over the recording that is read, or made") {
   const std::string same = "cp " + kExample + " $T/day && cd $T && ln -s day link && ln day hard; ";
   for (const char* name : {"day", "./day", "link", "hard", "$T/day"}) {
     for (const char* option : {" --record ", " --json "}) {
       CAPTURE(name);
       CAPTURE(option);
-      check_refused(shell(same + "$B/watch day" + option + name), "this is the recording");
+      check_refused(shell(same + "$B/watch day" + option + name), "would replace day, which");
       CHECK(shell(same + "$B/watch day" + option + name + "; cmp day " + kExample).code == 0);
     }
   }
+  check_refused(shell(same + "$B/watch day --record new --json new"), "would replace new, which");
   // Nor does a source that cannot be watched cost another recording.
   const std::string other = same + "$B/watch $S/README.md --record day; cmp day " + kExample;
   CHECK(shell(other).code == 0);

@@ -100,7 +100,7 @@ __device__ inline void start_tile(ManyTile<kHeadDim>& tile, const Rows& rows, in
   commit_copies();
 }
 
-/// acc = P V over the tile's keys, from zero. All columns are under way at once.
+/// acc = P V over the tile's keys, from zero. All columns are in flight at once.
 template <int kHeadDim>
 __device__ inline void weigh_all_columns(const ManyTile<kHeadDim>& tile,
                                          const uint32_t (&p)[kQuarters][4],

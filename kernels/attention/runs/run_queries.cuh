@@ -1,7 +1,7 @@
 #pragma once
 
 // Attention for few queries of a sequence over much K and V on Hopper: what stream_queries.cuh
-// computes, with copies by the bulk copy engine.
+// computes, with bulk copies.
 //
 // All groups of keys of a pass, sequence by sequence, are cut into runs of equal length, one for
 // each SM. A CTA has a warp for each KV head, and one warp that copies 16 tokens at a time. The

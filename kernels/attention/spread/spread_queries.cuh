@@ -135,7 +135,7 @@ struct OwnPair {
   int in_block;
   int element;    // and the three after it
   int first_key;  // that it sees
-  int num_keys;   // where they end; 0: there is no such pair, or the lane has no element
+  int num_keys;   // where they end; 0 if there is no such pair, or the lane has no element
   bf16* out;
 };
 

@@ -25,7 +25,7 @@ struct StreamTile {
 };
 
 /// This lane's copies of the tiles of one run of tokens, begin .. end - 1. Two groups of copies are
-/// under way at a time: a tile's K and its V.
+/// in flight at a time: a tile's K and its V.
 template <int kHeadDim, class Rows>
 struct StreamCopies {
   using Tile = StreamTile<kHeadDim>;
@@ -97,7 +97,7 @@ struct StreamCopies {
   }
 };
 
-/// Returns when only the latest group of copies may still be under way; the warp's other lanes'
+/// Returns when only the latest group of copies may still be in flight; the warp's other lanes'
 /// copies are there, too.
 __device__ inline void wait_for_all_but_one() {
   wait_for_copies<1>();

@@ -5,7 +5,7 @@
 // A CTA has one or two warpgroups that compute, each 64 pairs, and one that copies: K and V come
 // as tiles into a ring in shared memory (step_tiles.cuh).
 //
-// While a warpgroup merges tile i into its group, its scores of tile i + 1 are under way; while it
+// While a warpgroup merges tile i into its group, its scores of tile i + 1 are in flight; while it
 // works on its softmax, the other one's steps run, for they take turns. Groups that all its pairs
 // see whole come first, without a question for each tile: a group's first tile is added up where
 // the group will be.
@@ -132,7 +132,7 @@ class WarpgroupOfQueries {
   struct TileState {
     float m[2], l[2];
   };
-  /// From the scores, which are under way, to the tile's state and acc. Starts the next tile's.
+  /// From the scores, which are in flight, to the tile's state and acc. Starts the next tile's.
   template <bool kSeesAll>
   __device__ TileState attend_to(int tile, float (&acc)[kHeadDim / 2]);
   __device__ void merge_whole(const TileState& state);
@@ -199,7 +199,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group(in
     }
     return;
   }
-  float2 result[kHeadDim / 8];  // all loads are under way together
+  float2 result[kHeadDim / 8];  // all loads are in flight together
 #pragma unroll
   for (int n = 0; n < kHeadDim / 8; ++n) result[n] = shared_.result[n][h][threadIdx.x];
 #pragma unroll
