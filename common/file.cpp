@@ -14,7 +14,7 @@
 namespace kv {
 namespace {
 
-constexpr size_t kMostAtOnce = size_t{1} << 30;  // one call moves less than 2 GiB
+constexpr size_t kMaxAtOnce = size_t{1} << 30;  // one call moves less than 2 GiB
 
 bool sync_descriptor(int fd) {
 #ifdef F_FULLFSYNC  // macOS: fsync() leaves it to the disk when to write
@@ -29,7 +29,7 @@ template <class Call>
 int64_t move_all(size_t bytes, Call call) {
   size_t done = 0;
   while (done < bytes) {
-    const ssize_t n = call(done, std::min(bytes - done, kMostAtOnce));
+    const ssize_t n = call(done, std::min(bytes - done, kMaxAtOnce));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return -1;
     if (n == 0) break;

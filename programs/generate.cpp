@@ -48,7 +48,7 @@ void add_json_option(CommandLine& command, GenerateOptions& options) {
 }
 
 void add_generate_options(CommandLine& command, GenerateOptions& options) {
-  constexpr int kMost = std::numeric_limits<int32_t>::max();
+  constexpr int kMax = std::numeric_limits<int32_t>::max();
   SamplingParams& sampling = options.sampling;
   command.list("--prompt TEXT", options.prompts, "text to continue; repeat it for several at once")
       .not_empty();
@@ -59,7 +59,7 @@ void add_generate_options(CommandLine& command, GenerateOptions& options) {
   command.value("--temperature T", sampling.temperature, "0 takes the likeliest token every time")
       .real_between(0, 100);
   command.value("--top-k K", sampling.top_k, "draw from the k likeliest tokens; 0: from all")
-      .between(0, kMost);
+      .between(0, kMax);
   command
       .value("--top-p P", sampling.top_p,
              "draw from the fewest tokens whose probability reaches this")

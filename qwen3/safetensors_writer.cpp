@@ -42,8 +42,8 @@ std::string header_text(const std::vector<TensorSpec>& tensors, const std::files
 
 void write_all(int fd, const char* data, size_t bytes, bool* ok) {
   while (bytes > 0) {
-    constexpr size_t kMost = size_t{1} << 30;  // one call writes at most 2 GiB
-    const ssize_t n = ::write(fd, data, bytes < kMost ? bytes : kMost);
+    constexpr size_t kMax = size_t{1} << 30;  // one call writes at most 2 GiB
+    const ssize_t n = ::write(fd, data, bytes < kMax ? bytes : kMax);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       *ok = false;

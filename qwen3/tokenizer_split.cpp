@@ -128,9 +128,9 @@ void RegexSplitter::split(std::string_view text, std::vector<std::string_view>& 
   const MatchData match(pcre2_match_data_create(1, nullptr), &pcre2_match_data_free);
   const MatchContext context(pcre2_match_context_create(nullptr), &pcre2_match_context_free);
   // A sane pattern takes a few steps a byte, a hostile one exponentially many.
-  constexpr size_t kMostSteps = std::numeric_limits<uint32_t>::max();
+  constexpr size_t kMaxSteps = std::numeric_limits<uint32_t>::max();
   pcre2_set_match_limit(context.get(),
-                        static_cast<uint32_t>(std::min(kMostSteps, 1'000'000 + 16 * text.size())));
+                        static_cast<uint32_t>(std::min(kMaxSteps, 1'000'000 + 16 * text.size())));
 
   const auto find = [&](size_t from, uint32_t options) {
     // The text is valid UTF-8; checking it again for every match would take n^2 steps.

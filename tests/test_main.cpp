@@ -15,18 +15,18 @@
 #ifdef KV_TEST_NEEDS_GPU
 /// The GPU may be small, or another program's: a test that does not fit is skipped, not failed.
 bool enough_memory(int argc, char** argv, doctest::Context& context) {
-  constexpr int64_t kMost = 1024, kPast2To31 = 10 * 1024;  // MiB that tests use; those named so
+  constexpr int64_t kMax = 1024, kPast2To31 = 10 * 1024;  // MiB that tests use; those named so
   const int64_t free = kv::memory_of(kv::Device::kCuda).free / (1024 * 1024);
   bool past = false;  // ctest runs one case at a time, by its name
   for (int i = 1; i < argc; ++i) {
     past |= std::strncmp(argv[i], "--test-case=", 12) == 0 && std::strstr(argv[i], "2^31");
   }
-  if (free >= (past ? kPast2To31 : kMost)) {
+  if (free >= (past ? kPast2To31 : kMax)) {
     if (free < kPast2To31) context.addFilter("test-case-exclude", "*2^31*");
     return true;
   }
   std::printf("SKIP: the GPU has %lld MiB free, this needs %lld\n", static_cast<long long>(free),
-              static_cast<long long>(past ? kPast2To31 : kMost));
+              static_cast<long long>(past ? kPast2To31 : kMax));
   return false;
 }
 #endif

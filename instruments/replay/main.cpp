@@ -55,16 +55,16 @@ std::vector<std::string> parts_of(const std::string& list) {
 }
 
 std::vector<int> pools_of(const std::string& list) {
-  constexpr int kMost = 1 << 28;
+  constexpr int kMax = 1 << 28;
   std::set<int> pools;
   for (const std::string& part : parts_of(list)) {
     int blocks = 0;
     const char* const end = part.data() + part.size();
     const auto [stop, error] = std::from_chars(part.data(), end, blocks);
-    if (error != std::errc() || stop != end || blocks < 1 || blocks > kMost) {
+    if (error != std::errc() || stop != end || blocks < 1 || blocks > kMax) {
       kv::user_error(
           "--pool-blocks {}: '{}' is no number of blocks, wanted 1 to {}, as in 1000,2000", list,
-          part, kMost);
+          part, kMax);
     }
     pools.insert(blocks);
   }

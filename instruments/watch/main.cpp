@@ -117,7 +117,8 @@ void run(const Options& options) {
   const Words words = words_of(options);
   const bool live = is_endpoint(options.source);
   if (!live && (!options.replay.empty() || !options.topic.empty())) {
-    kv::user_error("--replay and --topic are a server's, and {} is a file", options.source);
+    kv::user_error("--replay, --topic: only a server has them, and {} is a file; leave them out",
+                   options.source);
   }
   if (!live) {
     kv::refuse_same_file("--record", options.record, options.source);

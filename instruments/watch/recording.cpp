@@ -15,7 +15,10 @@ constexpr std::string_view kFirstLine = "page-by-page kv-events 1\n";
 
 RecordingWriter::RecordingWriter(const std::filesystem::path& file)
     : name_(file.string()), file_(std::fopen(name_.c_str(), "wb"), &std::fclose) {
-  if (!file_) kv::user_error("{}: {}", name_, std::strerror(errno));
+  if (!file_) {
+    kv::user_error("{}: cannot be written: {}; name a file in a folder that you can write to",
+                   name_, std::strerror(errno));
+  }
   write(std::string(kFirstLine));
 }
 
@@ -30,18 +33,24 @@ void RecordingWriter::send(const Frame& frame) {
 void RecordingWriter::write(const std::string& bytes) {
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size();
   if (!written || std::fflush(file_.get()) != 0) {
-    kv::user_error("{}: {}", name_, std::strerror(errno));
+    kv::user_error("{}: cannot be written: {}; it ends in the middle of a frame", name_,
+                   std::strerror(errno));
   }
 }
 
 RecordingReader::RecordingReader(const std::filesystem::path& file)
     : name_(file.string()), file_(std::fopen(name_.c_str(), "rb"), &std::fclose) {
-  if (!file_) kv::user_error("{}: {}", name_, std::strerror(errno));
+  if (!file_) {
+    kv::user_error("{}: cannot be read: {}; wanted a recording, or an address as tcp://HOST:5557",
+                   name_, std::strerror(errno));
+  }
   std::string line;
   if (!read(line, kFirstLine.size())) is_cut_ = true;
   if (line.empty() || !kFirstLine.starts_with(line)) {
-    kv::user_error("{}: no recording of KV events, which begins with '{}'", name_,
-                   kFirstLine.substr(0, kFirstLine.size() - 1));
+    kv::user_error(
+        "{}: not a recording of KV events, which begins with '{}'; watch --record and "
+        "publish make one",
+        name_, kFirstLine.substr(0, kFirstLine.size() - 1));
   }
 }
 

@@ -6,9 +6,9 @@ TEXTS = ("README.md", "lessons/**/*.md", "docs/*.md", "kernels/*/README.md", "in
 KEYS = {"device", "commit", "date", "command", "measures", "printed"}
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 UNIT = r"us|µs|ms|ns|s|microseconds|milliseconds|seconds|minutes|hours|cycles|%|x(?! ?\d)|times|[GT]B/s|[GT]FLOP/s|tokens/s"
-QUANTITY = re.compile(rf"(?<![\w.,/-])({NUMBER})(?:(?: |&nbsp;)?(?:{UNIT})(?![\w/]))")
+QUANTITY = re.compile(rf"(?<![\w.,/-])({NUMBER})(?:(?:\s|&nbsp;)?(?:{UNIT})(?![\w/]))")
 DECIMAL = re.compile(r"(?<![\w.,/-])(\d[\d,]*\.\d+)(?![\w.])")  # of a paragraph about one unit
-WORDS = re.compile(r"\b(?:(?:more|less) than (?:half|twice)|half as \w+ again|a (?:third|quarter|fifth|tenth) "
+WORDS = re.compile(r"\b(?:(?:more|less)\s+than\s+(?:half|twice)|half\s+as\s+\w+\s+again|a\s+(?:third|quarter|fifth|tenth)\s+"
                    r"(?:longer|shorter|faster|slower|more|less))\b")
 MEASURED = re.compile(r"H100|H200|\bGPU|Nsight|bench|perf |measured on|profiler")
 
@@ -96,11 +96,12 @@ def numbers(root):
                 continue
             named = (numbers_in(mark) for mark in marks if mark.startswith("number:"))
             here = (set() if sources else known).union(*map(known_by, sources), *named)
-            for at, line in enumerate(lines, n):
-                line = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)|PCIe [\d.]+", "", line)
-                for number in QUANTITY.findall(line) + (DECIMAL.findall(line) if sources else []):
-                    digits = len(number.partition(".")[2])
-                    if float(number.replace(",", "")) not in {round(value, digits) for value in here}:
-                        yield f"{rel}:{at}: no command of this text prints {number}, and no file that it names has it"
-                for words in WORDS.findall(line):
-                    yield f"{rel}:{at}: a number in words: {words}"
+            # A number may end a line, and its unit begin the next one.
+            text = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)|PCIe [\d.]+", lambda gone: "\n" * gone[0].count("\n"), "\n".join(lines))
+            for found_at in [*QUANTITY.finditer(text), *(DECIMAL.finditer(text) if sources else [])]:
+                number, at = found_at[1], n + text.count("\n", 0, found_at.start())
+                digits = len(number.partition(".")[2])
+                if float(number.replace(",", "")) not in {round(value, digits) for value in here}:
+                    yield f"{rel}:{at}: no command of this text prints {number}, and no file that it names has it"
+            for words in WORDS.finditer(text):
+                yield f"{rel}:{n + text.count(chr(10), 0, words.start())}: a number in words: {' '.join(words[0].split())}"

@@ -85,6 +85,7 @@ def selftest(rules):
         ("numbers", "docs/speed.md", "It is 3.2 times as fast.\n"),
         ("numbers", "docs/speed.md", "A step takes 7 µs.\n"),
         ("numbers", "docs/speed.md", "It is half as long again.\n"),
+        ("numbers", "docs/speed.md", "A step takes 7\nµs.\n"),
         ("numbers", "docs/speed.md", "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s, or 8 TB/s.\n"),
         ("numbers", "docs/speed.md", "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s.\n\nAnd 7 TB/s again.\n"),
         ("numbers", "docs/speed.md", "<!-- number: 7 us by Nsight Compute -->\n7 us.\n"),

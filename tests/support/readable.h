@@ -13,7 +13,7 @@
 
 namespace kvtest {
 
-constexpr int kMostShown = 64;  // elements of a list
+constexpr int kMaxShown = 64;  // elements of a list
 
 template <class T>
 concept Printable = doctest::detail::has_insertion_operator<T>::value;
@@ -45,10 +45,10 @@ requires(!kvtest::Described<T>) struct StringMaker<T> {
     std::string text = "{";
     int n = 0;
     for (auto&& value : list) {
-      if (n < kvtest::kMostShown) text += (n > 0 ? ", " : "") + kvtest::text_of(value);
+      if (n < kvtest::kMaxShown) text += (n > 0 ? ", " : "") + kvtest::text_of(value);
       ++n;
     }
-    if (n > kvtest::kMostShown) text += ", ... " + std::to_string(n) + " in all";
+    if (n > kvtest::kMaxShown) text += ", ... " + std::to_string(n) + " in all";
     return (text + "}").c_str();
   }
 };

@@ -201,7 +201,7 @@ TEST_CASE("replay: what is wrong is one line with its place, and exit code 2") {
   check_refused(shell("$B/replay $S"), "a folder; wanted a trace");
   check_refused(shell("$B/replay"), "no trace is given");
   check_refused(shell("cat | $B/replay /dev/stdin", kGood), "reads it twice");
-  check_refused(shell("TMPDIR=/no/such $B/replay " + kExample), "TMPDIR names another folder");
+  check_refused(shell("TMPDIR=/no/such $B/replay " + kExample), "set TMPDIR to another folder");
   check_refused(shell("$B/replay --generate 5 >/dev/full"), "cannot write");
 }
 

@@ -23,7 +23,7 @@ int open_unnamed() {
   path.append(6, 'X');  // mkstemp puts in their place what makes the name a new one
   const int file = mkstemp(path.data());
   if (file < 0) {
-    kv::user_error("cannot make a file {} for next uses: {}; TMPDIR names another folder", path,
+    kv::user_error("cannot make a file {} for next uses: {}; set TMPDIR to another folder", path,
                    std::strerror(errno));
   }
   unlink(path.c_str());
@@ -50,7 +50,7 @@ void NextUses::add_piece() {
     if (piece == MAP_FAILED) error = errno;
   }
   if (error != 0) {
-    kv::user_error("no room for the next uses of {}: {}; TMPDIR names another folder",
+    kv::user_error("no room for the next uses of {}: {}; set TMPDIR to another folder",
                    kv::count_of(num_uses_, "block"), std::strerror(error));
   }
   pieces_.push_back(static_cast<int64_t*>(piece));

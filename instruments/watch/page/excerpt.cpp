@@ -56,11 +56,11 @@ class Choice {
     for (const auto& [stored_at, place] : fresh) take(place.first, place.second);
   }
 
-  /// Up to `most` of one chain: its first block, and the last ones.
-  void take_of(size_t c, size_t most) {
+  /// Takes at most `max_blocks` of one chain: its first block, and the last ones.
+  void take_of(size_t c, size_t max_blocks) {
     const size_t count = (*chains_)[c].blocks.size();
-    if (taken_[c].size() < most) take(c, 0);
-    for (size_t i = count; i-- > 0 && room_ > 0 && taken_[c].size() < most;) take(c, i);
+    if (taken_[c].size() < max_blocks) take(c, 0);
+    for (size_t i = count; i-- > 0 && room_ > 0 && taken_[c].size() < max_blocks;) take(c, i);
   }
 
   const std::set<size_t>& taken(size_t c) const { return taken_[c]; }

@@ -20,12 +20,13 @@ Feed::Feed(const std::string& what, const std::string& replay_endpoint, size_t m
     return;
   }
   if (!replay_endpoint.empty()) {
-    kv::user_error("watch {}: a recording has all it has; only a server is asked at {}", what,
+    kv::user_error("watch {}: a recording has no replay endpoint, found {}; leave it out", what,
                    replay_endpoint);
   }
   RecordingReader reader(what);
   for (Frame frame; reader.next(frame);) frames_.push_back(std::move(frame));
-  if (frames_.empty()) kv::user_error("watch {}: there is no batch in it", what);
+  if (frames_.empty())
+    kv::user_error("watch {}: no batch in it, wanted at least one; record again", what);
 }
 
 size_t Feed::end_of_step(size_t begin, int count) {
@@ -35,10 +36,10 @@ size_t Feed::end_of_step(size_t begin, int count) {
   const auto known = ends_.find({begin, count});
   if (known != ends_.end()) return known->second;
   drop_before(begin);
-  const size_t most = count > 0 ? static_cast<size_t>(count) : kMaxAtOnce;
+  const size_t max_frames = count > 0 ? static_cast<size_t>(count) : kMaxAtOnce;
   const size_t num_known = num_dropped_ + frames_.size();
-  if (num_known < begin + most) receive(begin + most - num_known);
-  const size_t end = std::min(begin + most, num_dropped_ + frames_.size());
+  if (num_known < begin + max_frames) receive(begin + max_frames - num_known);
+  const size_t end = std::min(begin + max_frames, num_dropped_ + frames_.size());
   if (end > begin) ends_[{begin, count}] = end;
   return end;
 }

@@ -12,7 +12,7 @@
 namespace watch {
 
 WatchedCache::WatchedCache(std::shared_ptr<Feed> feed, const std::filesystem::path& model_dir)
-    : feed_(std::move(feed)), tiles_(2 * (kMostStanding + kMostEvicted)) {
+    : feed_(std::move(feed)), tiles_(2 * (kMaxStanding + kMaxEvicted)) {
   if (!feed_) {
     happened_ = "Nothing is watched. Name a server's endpoint or a recording, and press Watch.";
     return;
@@ -53,7 +53,7 @@ std::string WatchedCache::next(int count) {
     for (Changes::Evicted& one : step.changes.evicted) gone[one.name] = std::move(one.tokens);
     if (!step.note.empty()) notes += " " + step.note + ".";
   }
-  excerpt_ = excerpt(watcher_.mirror(), stored_before, kMostStanding);
+  excerpt_ = excerpt(watcher_.mirror(), stored_before, kMaxStanding);
   place(gone);
   name_rows();
   happened_ = fmt::format("Batch {}: ", num_taken_);
@@ -92,7 +92,7 @@ void WatchedCache::place(const Words& gone) {
   std::ranges::sort(fresh);
   size_t num_evicted = 0;
   for (auto name = mirror.evicted().rbegin();
-       name != mirror.evicted().rend() && num_evicted < kMostEvicted; ++name, ++num_evicted) {
+       name != mirror.evicted().rend() && num_evicted < kMaxEvicted; ++name, ++num_evicted) {
     const auto words = gone.find(*name);
     if (words != gone.end()) fresh.emplace_back(INT64_MAX, *name);
     wanted[*name] = words == gone.end() ? std::vector<int32_t>() : words->second;
@@ -173,7 +173,7 @@ Shown WatchedCache::shown() const {
               .queue = {},
               .tables = {},
               .num_found = {},
-              .max_queued = kMostEvicted,
+              .max_queued = kMaxEvicted,
               .cut = {},
               .more = {},
               .front = "evicted: forgotten next",

@@ -42,7 +42,7 @@ class WatchedCache {
   static std::vector<viz::LegendEntry> legend();
 
  private:
-  static constexpr size_t kMostStanding = 48, kMostEvicted = 16;
+  static constexpr size_t kMaxStanding = 48, kMaxEvicted = 16;
   struct Tile {
     BlockName name;
     std::vector<int32_t> tokens;

@@ -149,7 +149,7 @@ TEST_CASE_FIXTURE(Fixture,
 
 TEST_CASE_FIXTURE(Fixture, "watched: what cannot be watched is refused") {
   check_refused("watch /nowhere", "No such file");
-  check_refused("watch example tcp://127.0.0.1:1", "a recording has all it has");
+  check_refused("watch example tcp://127.0.0.1:1", "a recording has no replay endpoint");
   check_refused("next", "nothing is watched");
   run({"watch example", "next 5"});
   CHECK(value("batch") == 5);

@@ -62,7 +62,7 @@ TEST_CASE("recording: other files and damaged lengths are refused, with what is 
   const auto file = dir.path() / "r";
   for (const char* other : {"", "x", "page-by-page kv-events 2\n", "page-by-page kv-eventsx"}) {
     write(file, other);
-    CHECK_THROWS_WITH_AS(frames_of(file), doctest::Contains("no recording of KV events"),
+    CHECK_THROWS_WITH_AS(frames_of(file), doctest::Contains("not a recording of KV events"),
                          kv::UserError);
   }
   CHECK_THROWS_WITH_AS(frames_of(dir.path() / "none"), doctest::Contains("No such file"),
