@@ -23,8 +23,8 @@ enum class Windows {
   kBetween,  // all but each "sliding_window_pattern"-th
 };
 
-/// What transformers' configuration class of a family takes for a key that the file leaves out. 0:
-/// the file has to say it.
+/// What transformers' configuration class of a family takes for a key that the file leaves out. 0
+/// means that the file has to say it.
 struct Family {
   const char* model_type;
   Windows windows = Windows::kNone;

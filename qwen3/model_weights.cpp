@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 
 #include "common/error.h"
 #include "qwen3/model_internal.h"

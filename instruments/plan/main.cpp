@@ -2,8 +2,8 @@
 //
 //   plan --model "Gemma 3 27B" --memory 24GiB
 //   plan --model ~/models/Qwen3-0.6B --memory 8GiB --context 4096 --kv-dtype fp8
+
 #include <charconv>
-#include <cmath>
 
 #include "common/console.h"
 #include "common/error.h"

@@ -1,7 +1,6 @@
 #include "instruments/replay/caches.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "instruments/replay/set_caches.h"

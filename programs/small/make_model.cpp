@@ -117,7 +117,7 @@ void fill(std::vector<std::byte>& bytes, int64_t first, int64_t count, bool norm
   });
 }
 
-using Wrote = std::function<void(uint64_t bytes)>;  // so much more
+using Wrote = std::function<void(uint64_t bytes)>;  // bytes written since the last call
 
 // `index`: the tensor's place in the model, so that its weights do not depend on the shards.
 void write_tensor(kv::SafetensorsWriter& writer, const kv::TensorSpec& tensor, size_t index,

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
-#include <map>
 
 #include "common/utf8.h"
 #include "qwen3/tokenizer_split.h"

@@ -3,10 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
-#include <numeric>
-#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>

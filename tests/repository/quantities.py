@@ -2,7 +2,7 @@
 import json
 import re
 
-TEXTS = ("README.md", "lessons/**/*.md", "docs/*.md", "kernels/*/README.md", "instruments/README.md")
+TEXTS = ("*.md", "lessons/**/*.md", "docs/*.md", "kernels/*/README.md", "instruments/README.md", "models/*/README.md")
 KEYS = {"device", "commit", "date", "command", "measures", "printed"}
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 UNIT = r"us|µs|ms|ns|s|microseconds|milliseconds|seconds|minutes|hours|cycles|%|x(?! ?\d)|times|[GT]B/s|[GT]FLOP/s|tokens/s"

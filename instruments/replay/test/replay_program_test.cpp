@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
