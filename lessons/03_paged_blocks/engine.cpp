@@ -56,7 +56,6 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
              .max_seq_len = attend_.max_seq_len};
   arrays.add(slot_mapping_of(rows, tables_), slot_mapping_);
   arrays.add(pack_block_tables(rows, tables_, gather_.max_blocks_per_seq), gather_.block_tables);
-
   std::vector<int64_t> begin;  // where each sequence's rows go in k_ and v_
   num_gathered_ = 0;
   for (const int32_t seq_len : rows.seq_len) {
@@ -64,10 +63,9 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
     num_gathered_ += seq_len;
   }
   arrays.add(begin, attend_.slab_begin);  // lesson 02's kernel: where a sequence begins
-  const int64_t row_bytes =
-      cache_->bytes_per_token() / 2 / config_.num_layers;  // K or V of a token in one layer
-  gather_.k_out = arrays.make_room(k_, static_cast<size_t>(num_gathered_ * row_bytes));
-  gather_.v_out = arrays.make_room(v_, static_cast<size_t>(num_gathered_ * row_bytes));
+  const auto bytes = static_cast<size_t>(bytes_gathered() / 2 / config_.num_layers);  // K, or V
+  gather_.k_out = arrays.make_room(k_, bytes);
+  gather_.v_out = arrays.make_room(v_, bytes);
 }
 
 void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
@@ -83,7 +81,6 @@ void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream&
   gather_.seq_len = rows.seq_len;
   gather_.out_begin = attend_.slab_begin;
   gather_kv(gather_, stream);
-  kv_bytes_copied_ += num_gathered_ * (cache_->bytes_per_token() / config_.num_layers);
 
   attend_.q = rows.q;
   attend_.k_cache = gather_.k_out;
@@ -107,8 +104,7 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.emplace(num_blocks, options_.block_size);
 }
 
-/// The rows of the next pass, tokens that are known and not computed: first the prompts, then one
-/// of each, with slots.
+/// The known tokens that are not computed, with slots: first the prompts, then one of each.
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;
@@ -136,11 +132,10 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
                                          const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
+  if (requests.empty()) return {};
   kv::GenerateResult result;
-  if (requests.empty()) return result;
   kv::PassTimer timer;
   make_cache(requests);
-  const int64_t copied_before = attention_->kv_bytes_copied();
   sequences_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
     sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
@@ -151,6 +146,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
   while (generation.any_active()) {
     const kv::PassRows rows = next_rows(generation);
     const std::span<const float> logits = model_->forward(rows, *attention_);
+    result.counters.kv_bytes_copied += attention_->bytes_gathered();
     note_blocks(result.counters, *manager_, *cache_);
     generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
@@ -158,7 +154,6 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     }
     timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }
-  result.counters.kv_bytes_copied = attention_->kv_bytes_copied() - copied_before;
   result.completions = generation.completions();
   return result;
 }

@@ -47,13 +47,13 @@ class GatheredAttention : public kv::Attention {
   void set_tables(BlockTables tables) { tables_ = std::move(tables); }
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
-  int64_t kv_bytes_copied() const { return kv_bytes_copied_; }  // by gathering, so far
+  /// Bytes of K and V that the last pass gathered, in all layers.
+  int64_t bytes_gathered() const { return num_gathered_ * cache_->bytes_per_token(); }
 
  private:
   kv::ModelConfig config_;
   PagedKvCache* cache_;
   BlockTables tables_;
-  int64_t kv_bytes_copied_ = 0;
   int64_t num_gathered_ = 0;  // tokens of this pass's sequences
 
   kv::DeviceBuffer k_;  // [num_gathered, num_kv_heads, head_dim]: of one layer, used by all

@@ -1,5 +1,4 @@
-// The CUDA twins of write_kv and gather_kv. write_kv is lesson 02's append_kv, but a row goes where
-// the slot mapping says. gather_kv reads K and V of every token once and writes them once.
+// The CUDA twins of write_kv, which is lesson 02's append_kv with a slot mapping, and gather_kv.
 
 #include "kv_blocks.h"
 

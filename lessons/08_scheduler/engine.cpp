@@ -1,26 +1,8 @@
 #include "engine.h"
 
 #include <utility>
-#include <vector>
-
-#include "common/error.h"
 
 namespace lesson08 {
-
-const ServeOptions& checked(const PagedOptions& options, const ServeOptions& serve) {
-  lesson03::check(options);
-  check(serve.scheduler);
-  if (serve.pad_decodes_to < 1) {
-    kv::user_error("pad_decodes_to {}: wanted at least 1", serve.pad_decodes_to);
-  }
-  return serve;
-}
-
-BlockTable padding_table(int block_size) {
-  BlockTable table(block_size);
-  table.extend(1, std::vector<int32_t>{BlockPool::kNullBlock});
-  return table;
-}
 
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options) {
   if (options.num_blocks > 0) return options.num_blocks;

@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "lessons/03_paged_blocks/engine.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "programs/serving.h"
 #include "serving_attention.h"
@@ -14,37 +13,9 @@
 
 namespace lesson08 {
 
-using lesson03::BlockTable;
 using lesson03::PagedKvCache;
-using lesson03::PagedOptions;
 using lesson07::BlockPool;
 
-struct ServeOptions {
-  SchedulerOptions scheduler{};
-  lesson07::FreeOrder free_order = lesson07::FreeOrder::kAppend;
-  lesson06::BlockHasher hasher = {};
-  bool caching = true;
-  lesson07::EventSink on_cache_event = {};  // also told when a larger, empty pool takes over
-  /// Greedy requests only: the device finds the largest logit, and no logits come to the host.
-  bool choose_on_device = false;
-  /// A pass of decodes is padded to a multiple of this number of rows, so that a CUDA graph
-  /// captured at that size can be replayed.
-  int pad_decodes_to = 1;
-};
-/// Returns `serve` if both are valid, and throws UserError if not.
-const ServeOptions& checked(const PagedOptions& options, const ServeOptions& serve);
-/// The order to use: kAppend without caching, when no block is worth more than another one.
-inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
-  return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
-}
-/// Returns a function that tells `sink`, if there is one, that the cache is empty.
-inline auto tells_cleared(lesson07::EventSink sink) {
-  return [sink = std::move(sink)] {
-    if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
-  };
-}
-/// The block table of a padding row; its only block is the null block.
-BlockTable padding_table(int block_size);
 /// Blocks of the pool that serves these requests: options.num_blocks, or if that is 0 the blocks
 /// that they need in all.
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options);
@@ -88,8 +59,8 @@ class Server {
   KvCacheManager manager_;      // borrows pool_
   Scheduler scheduler_;         // borrows manager_
   TokenChooser chooser_;
-  TokenStreams streams_;  // of the scheduler's requests
-  BlockTable padding_;    // the null block
+  TokenStreams streams_;          // of the scheduler's requests
+  lesson03::BlockTable padding_;  // the null block
   bool reset_wanted_ = false;
 };
 

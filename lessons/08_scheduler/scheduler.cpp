@@ -232,13 +232,6 @@ const ScheduledRequest& SchedulerOf<Manager>::request(int64_t id) const {
 }
 
 template <KvManager Manager>
-std::vector<int64_t> SchedulerOf<Manager>::ids_of(const Queue& queue) {
-  std::vector<int64_t> ids;
-  for (const ScheduledRequest& request : queue) ids.push_back(request.id);
-  return ids;
-}
-
-template <KvManager Manager>
 void SchedulerOf<Manager>::check() const {
   manager_->check();
   if (requests_.size() != waiting_.size() + running_.size()) {

@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstdint>
 #include <list>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -160,7 +159,11 @@ class SchedulerOf {
   /// A request moves between the queues by splice(), which cannot fail.
   using Queue = std::list<ScheduledRequest>;
 
-  static std::vector<int64_t> ids_of(const Queue& queue);
+  static std::vector<int64_t> ids_of(const Queue& queue) {
+    std::vector<int64_t> ids;
+    for (const ScheduledRequest& request : queue) ids.push_back(request.id);
+    return ids;
+  }
   bool before(const ScheduledRequest& a, const ScheduledRequest& b) const;
   bool schedule_running(int& budget);
   void schedule_waiting(int& budget);

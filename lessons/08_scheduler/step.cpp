@@ -1,5 +1,7 @@
 #include "step.h"
 
+#include <vector>
+
 #include "common/error.h"
 #include "common/table.h"
 
@@ -16,6 +18,15 @@ void check(const SchedulerOptions& options) {
   }
 }
 
+const ServeOptions& checked(const PagedOptions& options, const ServeOptions& serve) {
+  lesson03::check(options);
+  check(serve.scheduler);
+  if (serve.pad_decodes_to < 1) {
+    kv::user_error("pad_decodes_to {}: wanted at least 1", serve.pad_decodes_to);
+  }
+  return serve;
+}
+
 void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows& rows) {
   const auto end = static_cast<size_t>(request.num_computed + chunk.num_tokens);
   rows.add(static_cast<size_t>(chunk.id), std::span(request.tokens).first(end),
@@ -25,6 +36,12 @@ void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows&
 void pad_decodes(kv::PassRows& rows, int multiple) {
   const bool decodes_only = rows.num_rows() == static_cast<int>(rows.requests.size());
   while (decodes_only && rows.num_rows() % multiple != 0) rows.add_padding();
+}
+
+lesson03::BlockTable padding_table(int block_size) {
+  lesson03::BlockTable table(block_size);
+  table.extend(1, std::vector<int32_t>{lesson07::BlockPool::kNullBlock});
+  return table;
 }
 
 }  // namespace lesson08

@@ -1,7 +1,7 @@
 #pragma once
 
-// The pieces of a server's step: the rows of a pass, their block tables, and the delivery of the
-// new tokens to their requests.
+// The pieces of a server: its options, and what a step is made of. That is the rows of a pass,
+// their block tables, and the delivery of the new tokens to their requests.
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "lessons/03_paged_blocks/block_table.h"
+#include "lessons/03_paged_blocks/engine.h"
 #include "qwen3/generation.h"
 #include "qwen3/server.h"
 #include "qwen3/token_chooser.h"
@@ -19,6 +19,32 @@ namespace lesson08 {
 
 using kv::StepOutput;
 using kv::TokenChooser;
+using lesson03::PagedOptions;
+
+struct ServeOptions {
+  SchedulerOptions scheduler{};
+  lesson07::FreeOrder free_order = lesson07::FreeOrder::kAppend;
+  lesson06::BlockHasher hasher = {};
+  bool caching = true;
+  lesson07::EventSink on_cache_event = {};  // also told when a larger, empty pool takes over
+  /// Greedy requests only: the device finds the largest logit, and no logits come to the host.
+  bool choose_on_device = false;
+  /// A pass of decodes is padded to a multiple of this number of rows, so that a CUDA graph
+  /// captured at that size can be replayed.
+  int pad_decodes_to = 1;
+};
+/// Returns `serve` if both are valid, and throws UserError if not.
+const ServeOptions& checked(const PagedOptions& options, const ServeOptions& serve);
+/// The order to use: kAppend without caching, when no block is worth more than another one.
+inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
+  return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
+}
+/// Returns a function that tells `sink`, if there is one, that the cache is empty.
+inline auto tells_cleared(lesson07::EventSink sink) {
+  return [sink = std::move(sink)] {
+    if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
+  };
+}
 
 /// Called when a pass is composed, before it runs. It must change nothing.
 template <class Scheduler>
@@ -29,6 +55,8 @@ void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows&
 
 /// Pads a pass of decodes to a multiple of `multiple` rows. Any other pass stays as it is.
 void pad_decodes(kv::PassRows& rows, int multiple);
+/// The block table of a padding row; its only block is the null block.
+lesson03::BlockTable padding_table(int block_size);
 
 /// The block tables of a pass of num_seqs sequences: those of the chunks, and `padding` for the
 /// sequences after them.

@@ -18,9 +18,9 @@ size_t find_continuation(std::span<const int32_t> tokens, const NgramOptions& op
   size_t found = n;
   auto longest_found = static_cast<size_t>(options.shortest) - 1;
   for (size_t end = 1; end < n; ++end) {
-    const size_t most = std::min(end, static_cast<size_t>(options.longest));
+    const size_t max_length = std::min(end, static_cast<size_t>(options.longest));
     size_t length = 0;  // of the equal tokens before `end` and at the end of the text
-    while (length < most && tokens[end - 1 - length] == tokens[n - 1 - length]) ++length;
+    while (length < max_length && tokens[end - 1 - length] == tokens[n - 1 - length]) ++length;
     if (length <= longest_found) continue;
     found = end;
     longest_found = length;
@@ -29,9 +29,11 @@ size_t find_continuation(std::span<const int32_t> tokens, const NgramOptions& op
   return found;
 }
 
-std::vector<int32_t> NgramDrafter::propose(int64_t, std::span<const int32_t> tokens, int most) {
+std::vector<int32_t> NgramDrafter::propose(int64_t, std::span<const int32_t> tokens,
+                                           int max_guesses) {
   const auto continuation = tokens.subspan(find_continuation(tokens, options_));
-  const auto guesses = continuation.first(std::min(continuation.size(), static_cast<size_t>(most)));
+  const auto guesses =
+      continuation.first(std::min(continuation.size(), static_cast<size_t>(max_guesses)));
   return {guesses.begin(), guesses.end()};
 }
 

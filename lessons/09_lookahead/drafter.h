@@ -17,8 +17,9 @@ class Drafter {
   Drafter& operator=(const Drafter&) = delete;
   virtual ~Drafter() = default;
 
-  /// At most `most` tokens that may come after a request's tokens, in order.
-  virtual std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens, int most) = 0;
+  /// At most `max_guesses` tokens that may come after a request's tokens, in order.
+  virtual std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens,
+                                       int max_guesses) = 0;
 };
 
 /// The lengths of the n-grams that the drafter looks for.
@@ -35,7 +36,8 @@ class NgramDrafter : public Drafter {
  public:
   /// Throws UserError unless 1 <= shortest <= longest.
   explicit NgramDrafter(const NgramOptions& options = {});
-  std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens, int most) override;
+  std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens,
+                               int max_guesses) override;
 
  private:
   NgramOptions options_;

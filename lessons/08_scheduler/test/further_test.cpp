@@ -49,7 +49,7 @@ TEST_CASE("shortest first: of those that wait the one with the fewest tokens sta
   CHECK(served(s) == Ids{2, 3, 1});
 }
 
-TEST_CASE("shortest first: whoever came first, if they are equally long") {
+TEST_CASE("shortest first: of equally long ones, the first to arrive") {
   Server s = server();
   for (const int id : {5, 2, 9}) s.submit(id, range(10 * id, 10 * id + 7), 1);
   CHECK(served(s) == Ids{5, 2, 9});
@@ -65,7 +65,7 @@ TEST_CASE("shortest first: what the cache has is not left to compute") {
   CHECK(served(s) == Ids{3, 4, 2});
 }
 
-TEST_CASE("shortest first: whoever skips the cache has all its tokens left") {
+TEST_CASE("shortest first: a request that skips the cache has all its tokens left") {
   Server s = server();
   s.submit(1, range(0, 13), 1);
   CHECK(served(s) == Ids{1});

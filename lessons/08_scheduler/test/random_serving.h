@@ -99,12 +99,12 @@ class RandomServing : private Pair {
   /// Runs passes without arrivals until every request has ended.
   void finish() {
     for (int passes = 0; !scheduler.idle(); ++passes) {
-      require(passes < 10'000, "somebody is never served");
+      require(passes < 10'000, "a request is never served");
       kvtest::Random random(static_cast<uint64_t>(passes));
       pass(random, 0);
       compare();
     }
-    require(pool.num_used() == 0, "blocks are in use although nobody is there");
+    require(pool.num_used() == 0, "blocks are in use although no request is there");
     Pair::count();
   }
   const std::string& text() const { return text_; }

@@ -166,7 +166,7 @@ TEST_CASE("by priority, a request that has to give way itself ends the pass's ru
   CHECK(s.waiting() == Ids{1});
 }
 
-TEST_CASE("a pass that has preempted starts nobody, even where there is room") {
+TEST_CASE("a pass that has preempted starts no request, even where there is room") {
   Server s(4, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 8), 8, {.priority = 0});
   s.submit(2, range(100, 107), 8, {.priority = 2});
@@ -178,7 +178,7 @@ TEST_CASE("a pass that has preempted starts nobody, even where there is room") {
   CHECK(s.step() == Chunks{{1, 1}, {3, 3}});
 }
 
-TEST_CASE("a pass lists who started, who was resumed, and who was preempted") {
+TEST_CASE("a pass lists the requests that started, were resumed, and were preempted") {
   Server s(4, 4);
   s.submit(1, range(0, 8), 8);
   s.submit(2, range(100, 107), 8);
@@ -274,7 +274,7 @@ TEST_CASE("a pool of one block serves one after the other") {
   CHECK(s.num_preemptions() == 0);
 }
 
-TEST_CASE("everybody grows into a pool that holds one: progress, and bounded preemptions") {
+TEST_CASE("all requests grow into a pool that holds one: progress, and bounded preemptions") {
   Server s(4, 2);
   constexpr int kRequests = 6;
   for (int id = 0; id < kRequests; ++id) s.submit(id, range(10 * id, 10 * id + 2), 6);
@@ -345,7 +345,7 @@ TEST_CASE("only what is computed can be found, wherever the chunks end") {
   }
 }
 
-TEST_CASE("unknown requests are named, and a token that nobody waits for is refused") {
+TEST_CASE("unknown requests are named, and a token that no request wants is refused") {
   Server s(4, 4);
   CHECK_THROWS_WITH_AS(s.request(5), doctest::Contains("no request 5"), std::out_of_range);
   s.submit(1, range(0, 3), 2);

@@ -98,7 +98,7 @@ TEST_CASE("at most max_running requests hold blocks") {
   CHECK(s.waiting() == Ids{2, 3});
 }
 
-TEST_CASE("a request that does not fit waits, and nobody overtakes it") {
+TEST_CASE("a request that does not fit waits, and no other overtakes it") {
   Server s(4, 4);
   s.submit(1, range(0, 8), 1);
   s.submit(2, range(100, 112), 1);  // three blocks; two are free
@@ -197,7 +197,7 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
   s.check();
 }
 
-TEST_CASE("by priority, who was preempted waits after a more important one") {
+TEST_CASE("by priority, a preempted request waits after a more important one") {
   Server s(16, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 9), 4, {.priority = 1});
   s.step();
@@ -206,7 +206,7 @@ TEST_CASE("by priority, who was preempted waits after a more important one") {
   CHECK(s.waiting() == Ids{2, 1});
 }
 
-TEST_CASE("who was preempted starts again, and is listed as resumed") {
+TEST_CASE("a preempted request starts again, and is listed as resumed") {
   Server s(16, 4);
   s.submit(1, range(0, 9), 4);
   s.step();

@@ -59,7 +59,7 @@ TEST_CASE("a step on an idle server does nothing, before the first request and a
   check_all_free(server);
 }
 
-TEST_CASE("a step says which request got which token, and who ended, and why") {
+TEST_CASE("a step says which request got which token, and which ended, and why") {
   std::vector<kv::Request> requests{request_of(9, 3), request_of(14, 6), request_of(5, 1)};
   auto wanted = lesson08_test::flat(shipped_model(), requests);
   requests[1].stop_token_ids = {wanted.completions[1].tokens[4]};

@@ -42,9 +42,9 @@ ServeOptions serve_options() {
 class Told : public lesson09::Drafter {
  public:
   explicit Told(std::vector<int32_t> text) : text_(std::move(text)) {}
-  std::vector<int32_t> propose(int64_t, std::span<const int32_t> tokens, int most) override {
+  std::vector<int32_t> propose(int64_t, std::span<const int32_t> tokens, int max_guesses) override {
     const auto rest = std::span(text_).subspan(tokens.size());
-    const auto guesses = rest.first(std::min(rest.size(), static_cast<size_t>(most)));
+    const auto guesses = rest.first(std::min(rest.size(), static_cast<size_t>(max_guesses)));
     return {guesses.begin(), guesses.end()};
   }
 

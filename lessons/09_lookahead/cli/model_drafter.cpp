@@ -29,12 +29,13 @@ ModelDrafter::ModelDrafter(kv::Model draft, const kv::ModelConfig& checked_by, i
                        .num_blocks = static_cast<int>((num_slots + kBlockSize - 1) / kBlockSize)}) {
 }
 
-std::vector<int32_t> ModelDrafter::propose(int64_t, std::span<const int32_t> tokens, int most) {
+std::vector<int32_t> ModelDrafter::propose(int64_t, std::span<const int32_t> tokens,
+                                           int max_guesses) {
   kv::Request request;
   request.prompt.assign(tokens.begin(), tokens.end());
   // The draft model guesses nothing beyond its last position.
   const auto room = model_.config().max_position_embeddings - static_cast<int>(tokens.size()) + 1;
-  request.max_tokens = std::max(0, std::min(most, room));
+  request.max_tokens = std::max(0, std::min(max_guesses, room));
   if (request.max_tokens == 0) return {};
   return engine_.generate({&request, 1}).completions[0].tokens;
 }

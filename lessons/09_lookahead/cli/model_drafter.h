@@ -17,7 +17,8 @@ class ModelDrafter : public Drafter {
   /// Takes the model. Throws UserError unless it has the vocabulary of the one that checks.
   /// `num_slots`: tokens that its cache holds.
   ModelDrafter(kv::Model draft, const kv::ModelConfig& checked_by, int64_t num_slots);
-  std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens, int most) override;
+  std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens,
+                               int max_guesses) override;
 
  private:
   kv::Model model_;

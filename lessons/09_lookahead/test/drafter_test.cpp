@@ -16,8 +16,8 @@ using lesson09::find_continuation;
 using lesson09::NgramDrafter;
 using Tokens = std::vector<int32_t>;
 
-Tokens guesses(const Tokens& tokens, int most, const lesson09::NgramOptions& options = {}) {
-  return NgramDrafter(options).propose(0, tokens, most);
+Tokens guesses(const Tokens& tokens, int max_guesses, const lesson09::NgramOptions& options = {}) {
+  return NgramDrafter(options).propose(0, tokens, max_guesses);
 }
 
 /// A simple, slow find_continuation(): lengths from the longest down, places from the first on.

@@ -143,9 +143,10 @@ TEST_CASE("whatever a callback or a drafter throws, every block is free, and the
   int asked = 0;
   LookaheadEngine throwing(shipped_model(), {.num_blocks = 24}, {}, {},
                            std::make_unique<lesson09_test::FunctionDrafter>(
-                               [&](int64_t, auto, int most) -> std::vector<int32_t> {
+                               [&](int64_t, auto, int max_guesses) -> std::vector<int32_t> {
                                  if (++asked == 7) throw std::runtime_error("no idea");
-                                 return lesson09_test::Tokens(static_cast<size_t>(most), 300);
+                                 return lesson09_test::Tokens(static_cast<size_t>(max_guesses),
+                                                              300);
                                }));
   CHECK_THROWS_AS(throwing.generate(requests), std::runtime_error);
   throwing.manager()->check();

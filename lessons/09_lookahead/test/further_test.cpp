@@ -45,7 +45,9 @@ struct Server : Books, lesson09::LookaheadScheduler {
 
 TEST_CASE("adaptive: after wrong guesses one is guessed, until it is right") {
   int32_t guess = 8;
-  Server s([&](int64_t, auto, int most) { return Tokens(static_cast<size_t>(most), guess); });
+  Server s([&](int64_t, auto, int max_guesses) {
+    return Tokens(static_cast<size_t>(max_guesses), guess);
+  });
   s.submit(1, range(0, 6), 60);
   CHECK(s.pass() == 4);
   CHECK(s.pass() == 1);
@@ -59,9 +61,9 @@ TEST_CASE("adaptive: after wrong guesses one is guessed, until it is right") {
 }
 
 TEST_CASE("adaptive: one more than were right, of those that were tried") {
-  Server s([](int64_t, auto, int most) {
+  Server s([](int64_t, auto, int max_guesses) {
     Tokens guesses{7, 7, 8, 8};
-    guesses.resize(static_cast<size_t>(most));
+    guesses.resize(static_cast<size_t>(max_guesses));
     return guesses;
   });
   s.submit(1, range(0, 6), 60);
@@ -72,8 +74,9 @@ TEST_CASE("adaptive: one more than were right, of those that were tried") {
 
 TEST_CASE("adaptive: a pass without guesses changes nothing") {
   bool says = true;
-  Server s(
-      [&](int64_t, auto, int most) { return Tokens(says ? static_cast<size_t>(most) : 0, 8); });
+  Server s([&](int64_t, auto, int max_guesses) {
+    return Tokens(says ? static_cast<size_t>(max_guesses) : 0, 8);
+  });
   s.submit(1, range(0, 6), 60);
   CHECK(s.pass() == 4);
   says = false;

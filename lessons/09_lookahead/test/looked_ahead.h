@@ -34,10 +34,10 @@ class Oracle : public lesson09::Drafter {
       texts_.back().insert(texts_.back().end(), generated.begin(), generated.end());
     }
   }
-  Tokens propose(int64_t id, std::span<const int32_t> tokens, int most) override {
+  Tokens propose(int64_t id, std::span<const int32_t> tokens, int max_guesses) override {
     const Tokens& text = texts_.at(static_cast<size_t>(id));
     Tokens guesses;
-    for (size_t at = tokens.size(); at < text.size() && std::ssize(guesses) < most; ++at) {
+    for (size_t at = tokens.size(); at < text.size() && std::ssize(guesses) < max_guesses; ++at) {
       guesses.push_back(text[at]);
       const bool wrong = kind_ == Kind::kWrong || (kind_ == Kind::kMixed && random_() % 4 == 0);
       if (wrong) guesses.back() = (guesses.back() + 1) % 256;

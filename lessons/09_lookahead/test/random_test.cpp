@@ -24,11 +24,12 @@ int64_t num_preemptions = 0, num_proposed = 0, num_accepted = 0;  // of all runs
 /// The same text, the same guesses: any number of them, right as often as two coins are equal.
 class AnyGuesses : public lesson09::Drafter {
  public:
-  Tokens propose(int64_t, std::span<const int32_t> tokens, int most) override {
+  Tokens propose(int64_t, std::span<const int32_t> tokens, int max_guesses) override {
     uint64_t text = tokens.size();
     for (const int32_t token : tokens) text = text * 31 + static_cast<uint64_t>(token);
     kvtest::Random random(text);
-    Tokens guesses(std::min(static_cast<size_t>(most), static_cast<size_t>(random.below(7))));
+    Tokens guesses(
+        std::min(static_cast<size_t>(max_guesses), static_cast<size_t>(random.below(7))));
     for (int32_t& guess : guesses) guess = random.below(2);
     return guesses;
   }

@@ -90,10 +90,12 @@ TEST_CASE("no guesses in the middle of a prompt") {
 }
 
 TEST_CASE("no guesses in the middle of a prompt, though a preemption left some of the budget") {
-  Server s(
-      9, 4,
-      [](int64_t id, auto, int most) { return Tokens(static_cast<size_t>(id == 2 ? most : 0), 7); },
-      4, {.max_tokens_per_pass = 7, .full_sequence_must_fit = false, .order = Order::kPriority});
+  Server s(9, 4,
+           [](int64_t id, auto, int max_guesses) {
+             return Tokens(static_cast<size_t>(id == 2 ? max_guesses : 0), 7);
+           },
+           4,
+           {.max_tokens_per_pass = 7, .full_sequence_must_fit = false, .order = Order::kPriority});
   s.submit(1, range(0, 4), 20, {.priority = 5});
   s.step();
   s.submit(2, range(100, 132), 2);
@@ -104,9 +106,9 @@ TEST_CASE("no guesses in the middle of a prompt, though a preemption left some o
 
 TEST_CASE("guesses come from what is known, and too many are cut") {
   Tokens seen;
-  Server s(16, 4, [&](auto, auto tokens, int most) {
+  Server s(16, 4, [&](auto, auto tokens, int max_guesses) {
     seen.assign(tokens.begin(), tokens.end());
-    return Tokens(static_cast<size_t>(most) + 5, 9);
+    return Tokens(static_cast<size_t>(max_guesses) + 5, 9);
   });
   s.submit(1, range(0, 6), 20);
   s.schedule();
@@ -123,7 +125,7 @@ TEST_CASE("a drafter that has nothing to say costs nothing") {
   CHECK(s.num_proposed() == 0);
 }
 
-TEST_CASE("0 guesses: nobody is asked") {
+TEST_CASE("0 guesses: the drafter is not asked") {
   Server s(
       16, 4, [](auto, auto, int) -> Tokens { throw std::logic_error("asked"); }, 0);
   s.submit(1, range(0, 6), 20);
@@ -184,7 +186,7 @@ TEST_CASE("too few blocks: fewer guesses, or none") {
   CHECK(s.num_slots(2) == 4);
 }
 
-TEST_CASE("nobody gives way for a guess") {
+TEST_CASE("no request gives way for a guess") {
   Server s(3, 4, always(8), 6);
   s.submit(1, range(0, 3), 9);
   s.submit(2, range(100, 104), 5);
@@ -195,7 +197,7 @@ TEST_CASE("nobody gives way for a guess") {
   CHECK(guesses_of(s, 2).size() == 3);
 }
 
-TEST_CASE("while somebody waits, guesses take no block") {
+TEST_CASE("while a request waits, guesses take no block") {
   Server s(4, 4, always(8));
   s.submit(1, range(0, 6), 11);
   s.submit(2, range(100, 112), 4);  // three blocks; two are free
@@ -210,7 +212,7 @@ TEST_CASE("while somebody waits, guesses take no block") {
   CHECK(full.guesses(1).empty());  // nothing is left of a full one
 }
 
-TEST_CASE("blocks of guesses that nobody has judged are there for who has a token to run") {
+TEST_CASE("blocks of guesses that were not judged are there for a token that must run") {
   Server s(4, 4, always(7), 4);
   s.submit(1, range(0, 4), 8);
   s.submit(2, range(100, 104), 8);

@@ -20,10 +20,11 @@ using Tokens = std::vector<int32_t>;
 /// A drafter that is a function.
 class FunctionDrafter : public lesson09::Drafter {
  public:
-  using Function = std::function<Tokens(int64_t id, std::span<const int32_t> tokens, int most)>;
+  using Function =
+      std::function<Tokens(int64_t id, std::span<const int32_t> tokens, int max_guesses)>;
   explicit FunctionDrafter(Function function) : function_(std::move(function)) {}
-  Tokens propose(int64_t id, std::span<const int32_t> tokens, int most) override {
-    return function_(id, tokens, most);
+  Tokens propose(int64_t id, std::span<const int32_t> tokens, int max_guesses) override {
+    return function_(id, tokens, max_guesses);
   }
 
  private:
@@ -32,8 +33,8 @@ class FunctionDrafter : public lesson09::Drafter {
 
 /// The same token again and again.
 inline FunctionDrafter::Function always(int32_t token) {
-  return [token](int64_t, std::span<const int32_t>, int most) {
-    return Tokens(static_cast<size_t>(most), token);
+  return [token](int64_t, std::span<const int32_t>, int max_guesses) {
+    return Tokens(static_cast<size_t>(max_guesses), token);
   };
 }
 
