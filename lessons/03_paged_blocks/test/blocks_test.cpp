@@ -131,14 +131,6 @@ TEST_CASE("the tokens of a table of blocks 1, 3 and 5 are in their slots") {
   CHECK_THROWS_AS(table.slot(-1), std::out_of_range);
 }
 
-TEST_CASE("a last block that is full is full, not empty") {
-  CHECK(BlockTable(4).last_block_fill() == 0);
-  CHECK(table_of(4, {1}, 1).last_block_fill() == 1);
-  CHECK(table_of(4, {1}, 4).last_block_fill() == 4);
-  CHECK(table_of(4, {1, 3}, 5).last_block_fill() == 1);
-  CHECK(table_of(4, {1, 3}, 8).last_block_fill() == 4);
-}
-
 TEST_CASE("a pool that runs out midway gives all or nothing") {
   BlockManager manager(5, 4);
   const int a = manager.add_sequence();

@@ -39,7 +39,7 @@ TEST_CASE("a prompt runs, then one token of each pass") {
   CHECK(s.pool.num_used() == 0);
 }
 
-TEST_CASE("the token budget: decodes first, then prompts in chunks") {
+TEST_CASE("the token budget: requests as they started, prompts in chunks") {
   Server s(64, 4, {.max_tokens_per_pass = 10, .max_chunk = 8});
   s.submit(1, range(0, 5), 10);
   s.submit(2, range(100, 120), 10);
