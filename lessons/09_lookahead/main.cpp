@@ -189,21 +189,20 @@ int main(int argc, char** argv) {
   kv::add_generate_options(command, options.generate);
   command
       .value("--guesses N", options.lookahead.num_guesses,
-             "tokens that are guessed at most after each one; 0: none, which is lesson 08")
+             "most guesses of a request in one pass; 0 means none, as in lesson 08")
       .between(0, 256);
   command
       .value("--ngram-min N", options.ngram.shortest,
-             "so many last tokens at least must have come before")
+             "tokens of the shortest n-gram that is looked for")
       .between(1, 64);
-  command.value("--ngram-max N", options.ngram.longest, "so many are looked for at most")
-      .between(1, 64);
+  command.value("--ngram-max N", options.ngram.longest, "tokens of the longest one").between(1, 64);
   command.value("--draft DIR", options.draft_dir,
                 "a smaller model of the same vocabulary guesses, instead of n-grams");
   command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
       .between(1, 256);
   command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
       .between(0, 1 << 24);
-  command.value("--lines N", options.max_lines, "lines of guesses that are printed at most")
+  command.value("--lines N", options.max_lines, "lines of guesses to print at most")
       .between(0, 1'000'000);
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }
