@@ -83,20 +83,6 @@ TEST_CASE("the pool names what is wrong and stays as it was") {
   CHECK(pool.num_references() == 0);
 }
 
-TEST_CASE("the last reference frees a block") {
-  BlockPool pool(3);
-  const int32_t id = pool.allocate().value();
-  pool.add_ref(id);
-  CHECK(pool.num_shared() == 1);
-  CHECK(pool.num_references() == 2);
-  pool.release(id);
-  CHECK(pool.num_shared() == 0);
-  CHECK(pool.num_used() == 1);
-  pool.release(id);
-  CHECK(pool.num_used() == 0);
-  CHECK_THROWS_AS(pool.release(id), std::logic_error);  // once too often
-}
-
 TEST_CASE("unknown sequences and impossible lengths are refused and change nothing") {
   BlockManager manager(8, 4);
   const int a = new_sequence(manager, 6);

@@ -42,12 +42,16 @@ TEST_CASE("a block is taken with one holder, and free when the last one is gone"
   CHECK(holders(pool) == "1 0");
   pool.add_ref(0);
   CHECK(holders(pool) == "2 0");
+  CHECK(pool.num_references() == 2);
+  CHECK(pool.num_shared() == 1);
   pool.release(0);
   CHECK(holders(pool) == "1 0");
+  CHECK(pool.num_shared() == 0);
   CHECK(pool.num_free() == 1);
   pool.release(0);
   CHECK(holders(pool) == "0 0");
   CHECK(pool.num_free() == 2);
+  CHECK_THROWS_AS(pool.release(0), std::logic_error);  // once too often
   CHECK(pool.allocate() == 0);
   CHECK(pool.allocate() == 1);
   CHECK(pool.allocate() == std::nullopt);
