@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 
 namespace lesson06 {
@@ -40,20 +39,15 @@ void BlockPool::touch(std::span<const int32_t> ids) {
 }
 
 void BlockPool::free_blocks(std::span<const int32_t> ids) {
-  for (const int32_t id : ids) ref_cnt(id);  // throws for an unknown one
-  // A count below 0 marks a block that this call has named.
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const int count = refs(ids[i]);
-    refs(ids[i]) = -count;
-    if (count > 0) continue;
-    for (const int32_t id : ids.first(i)) refs(id) = std::abs(refs(id));  // nothing has changed
-    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is {}", ids[i],
-                                       count < 0 ? "named twice" : "free"));
+  for (auto id = ids.begin(); id != ids.end(); ++id) {
+    const bool twice = std::find(ids.begin(), id, *id) != id;
+    if (ref_cnt(*id) > 0 && !twice) continue;
+    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is {}", *id,
+                                       twice ? "named twice" : "free"));
   }
-  for (const int32_t id : ids) refs(id) = -refs(id) - 1;
   // The tail is pushed last, so it is on top.
   for (const int32_t id : ids) {
-    if (refs(id) == 0) free_.push_back(id);
+    if (--refs(id) == 0) free_.push_back(id);
   }
 }
 

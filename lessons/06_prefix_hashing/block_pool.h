@@ -56,6 +56,7 @@ class BlockPool final : public CachePool {
   bool get_new_blocks(std::span<int32_t> ids) override;
   /// Searches the stack for each free block (lesson 07 needs no search).
   void touch(std::span<const int32_t> ids) override;
+  /// Compares each id with those before it (lesson 07 marks them).
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
   bool reset_prefix_cache() override;

@@ -8,6 +8,22 @@
 
 namespace lesson06 {
 
+int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits) {
+  return std::ranges::count_if(hits, [&](int32_t block) { return pool.ref_cnt(block) == 0; });
+}
+
+void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables) {
+  for (const auto& [block, count] : num_tables) {
+    if (pool.ref_cnt(block) == count) continue;
+    throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
+                                       pool.ref_cnt(block), count));
+  }
+  if (static_cast<int>(num_tables.size()) != pool.num_used()) {
+    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
+                                       num_tables.size(), pool.num_used()));
+  }
+}
+
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
     : pool_(&pool), new_blocks_(static_cast<size_t>(pool.num_blocks())), options_(options) {}
 
@@ -47,9 +63,7 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
           "KvCacheManager: request {} holds blocks and cannot begin with cached ones", id));
     }
     BlockTable& table = held->second.table;
-    const int needed = table.blocks_to_extend(num_new_tokens);
-    if (needed > pool_->num_free()) return std::nullopt;
-    table.reserve(static_cast<size_t>(table.num_blocks() + needed));
+    if (table.blocks_to_extend(num_new_tokens) > pool_->num_free()) return std::nullopt;
     return grow(table, num_new_tokens);
   }
   if (num_blocks_to_allocate(computed, num_new_tokens) > pool_->num_free()) return std::nullopt;
@@ -59,13 +73,13 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
   return grow(table, num_new_tokens);
 }
 
-/// Adds a request that begins with `computed`, and whose table has capacity for num_new_tokens
-/// more. The caller takes the references.
+/// Adds a request that begins with `computed`, and checks that it can get num_new_tokens more. The
+/// caller takes the references.
 BlockTable& KvCacheManager::add(int64_t id, const ComputedBlocks& computed, int num_new_tokens) {
   BlockTable table(block_size());
+  table.reserve(new_blocks_.size());  // the whole pool: a table that grows allocates nothing
   table.extend(computed.num_tokens, computed.block_ids);
-  const int num_blocks = table.num_blocks() + table.blocks_to_extend(num_new_tokens);
-  table.reserve(static_cast<size_t>(std::max(num_blocks, options_.max_blocks_per_request)));
+  table.blocks_to_extend(num_new_tokens);  // throws for a wrong number
   const auto added = requests_.emplace(id, Request{std::move(table), computed.chain}).first;
   if (computed.num_queried > 0) {
     stats_ = {stats_.requests + 1, stats_.queries + computed.num_queried,
@@ -127,10 +141,8 @@ int64_t KvCacheManager::max_blocks(int64_t num_tokens) const {
 int64_t KvCacheManager::num_blocks_to_allocate(const ComputedBlocks& computed,
                                                int num_new_tokens) const {
   const int64_t num_tokens = int64_t{computed.num_tokens} + num_new_tokens;
-  // A hit on a free block takes a free block, too.
-  const auto revived = std::ranges::count_if(
-      computed.block_ids, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
-  return max_blocks(num_tokens) - std::ssize(computed.block_ids) + revived;
+  return max_blocks(num_tokens) - std::ssize(computed.block_ids) +
+         num_revived(*pool_, computed.block_ids);
 }
 
 int64_t KvCacheManager::num_slots_used() const {
@@ -142,9 +154,7 @@ int64_t KvCacheManager::num_slots_used() const {
   return int64_t{pool_->num_used()} * block_size() - empty;
 }
 
-void KvCacheManager::check() const {
-  pool_->check();
-  std::unordered_map<int32_t, int> num_tables;  // that hold each block
+void KvCacheManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
   for (const auto& [id, request] : requests_) {
     const BlockTable& table = request.table;
     if (table.num_blocks() != blocks_for(table.num_tokens(), block_size())) {
@@ -153,15 +163,13 @@ void KvCacheManager::check() const {
     }
     for (const int32_t block : table.block_ids()) ++num_tables[block];
   }
-  for (const auto& [block, count] : num_tables) {
-    if (pool_->ref_cnt(block) == count) continue;
-    throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
-                                       pool_->ref_cnt(block), count));
-  }
-  if (static_cast<int>(num_tables.size()) != pool_->num_used()) {
-    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
-                                       num_tables.size(), pool_->num_used()));
-  }
+}
+
+void KvCacheManager::check() const {
+  pool_->check();
+  std::unordered_map<int32_t, int> num_tables;
+  count_tables(num_tables);
+  check_ref_counts(*pool_, num_tables);
 }
 
 }  // namespace lesson06

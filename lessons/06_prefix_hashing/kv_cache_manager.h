@@ -47,10 +47,12 @@ struct PrefixCacheStats {
 struct CacheManagerOptions {
   BlockHasher hasher = {};
   bool caching = true;  // false: no block can be found
-  /// Capacity reserved for each block table, in blocks, so that a growing request never allocates.
-  /// 0 reserves nothing.
-  int max_blocks_per_request = 0;
 };
+
+/// Free blocks among those that were found. A hit on a free block takes it from the others.
+int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits);
+/// Throws std::logic_error unless each block's ref_cnt is the number of tables that hold it.
+void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables);
 
 /// Block tables of the requests that hold blocks, by request id. Unknown ids throw
 /// std::out_of_range that names them. A call that throws or refuses changes nothing.
@@ -97,8 +99,10 @@ class KvCacheManager {
   int64_t num_slots_used() const;  // slots with a token; a shared block's count once
   /// Since the last reset.
   const PrefixCacheStats& prefix_cache_stats() const { return stats_; }
-  /// Throws std::logic_error unless the pool is sound, every table has just the blocks that its
-  /// tokens fill, and every ref_cnt is the number of tables that hold the block.
+  /// Counts the tables that hold each block. Throws std::logic_error unless every table has just
+  /// the blocks that its tokens fill.
+  void count_tables(std::unordered_map<int32_t, int>& num_tables) const;
+  /// Throws std::logic_error unless the pool, its counts and all tables are sound.
   void check() const;
 
  private:

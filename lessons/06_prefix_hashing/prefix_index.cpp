@@ -93,17 +93,17 @@ std::span<const int32_t> PrefixIndex::tokens(int32_t id) const {
 }
 
 void PrefixIndex::check() const {
-  int cached = 0, chained = 0;
-  for (const CachedBlock& block : blocks_) cached += block.next != CachedBlock::kNotCached;
+  int chained = 0;
   for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     for (int32_t id = buckets_[bucket]; id != CachedBlock::kEnd; id = block(id)->next) {
-      if (block(id) == nullptr || bucket_of(block(id)->hash) != bucket) {
+      if (block(id) == nullptr || bucket_of(block(id)->hash) != bucket || ++chained > size_) {
         throw std::logic_error(fmt::format("block {} is in the wrong chain", id));
       }
-      if (++chained > cached) throw std::logic_error("the index names a block twice");
     }
   }
-  if (chained != cached || cached != size_) {
+  const auto cached =
+      num_ids() - std::ranges::count(blocks_, CachedBlock::kNotCached, &CachedBlock::next);
+  if (chained != size_ || cached != size_) {
     throw std::logic_error(fmt::format("{} blocks are cached, the index names {} and counts {}",
                                        cached, chained, size_));
   }

@@ -16,10 +16,7 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       attention_(model.config(), cache_),
-      manager_(pool_,
-               {.hasher = serve.hasher,
-                .caching = serve.caching,
-                .max_blocks_per_request = lesson03::blocks_for(max_seq_len_, options.block_size)}),
+      manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}),
       scheduler_(manager_, serve.scheduler),
       chooser_(model, serve.choose_on_device),
       padding_(padding_table(options.block_size)) {

@@ -24,7 +24,7 @@ KvCacheCoordinator::KvCacheCoordinator(BlockPool& pool, std::vector<KvCacheGroup
                                        const CacheManagerOptions& options, int max_new_tokens)
     : pool_(&pool),
       groups_(std::move(groups)),
-      options_(options),
+      caching_(options.caching),
       max_new_tokens_(max_new_tokens),
       full_(pool, options),
       new_blocks_(static_cast<size_t>(pool.num_blocks())) {
@@ -81,9 +81,8 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::grow(int64_t id, int
     });
   }
   if (int64_t{needed} * num_groups() > free) return std::nullopt;
-  for (SlidingWindowManager& group : sliding_) group.reserve(id, needed);
   for (SlidingWindowManager& group : sliding_) group.remove_skipped_blocks(id, num_computed);
-  return extend(id, num_new_tokens, needed);
+  return extend(id, num_new_tokens);
 }
 
 std::optional<std::span<const int32_t>> KvCacheCoordinator::start(int64_t id, int num_new_tokens,
@@ -91,36 +90,28 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::start(int64_t id, in
   const int num_hits = computed.chain.num_blocks;
   const int64_t num_tokens = int64_t{computed.num_tokens} + num_new_tokens;
   const int64_t num_new_blocks = full_.max_blocks(num_tokens) - num_hits;
-  int64_t wanted = 0;
-  for (size_t group = 0; group < groups_.size(); ++group) {
-    wanted += num_new_blocks + num_revived(hits_of(computed, group));
-  }
-  if (wanted > pool_->num_free()) return std::nullopt;
-  const auto needed = static_cast<int>(num_new_blocks);
+  const int64_t revived = lesson06::num_revived(*pool_, computed.block_ids);
+  if (num_new_blocks * num_groups() + revived > pool_->num_free()) return std::nullopt;
   bool done = false;
   const kv::AtEnd undo{[&] {
     for (SlidingWindowManager& group : sliding_) {
       if (!done) group.forget(id);
     }
   }};
-  const int room = std::max(num_hits + needed, options_.max_blocks_per_request);
-  for (size_t i = 0; i < sliding_.size(); ++i) {
-    sliding_[i].add(id, hits_of(computed, i + 1), room);
-  }
+  for (size_t i = 0; i < sliding_.size(); ++i) sliding_[i].add(id, hits_of(computed, i + 1));
   ComputedBlocks in_full = computed;
   in_full.block_ids.resize(static_cast<size_t>(num_hits));
   full_.allocate_slots(id, 0, in_full);
   done = true;
   // Hits of all groups are pinned before anything else is taken.
   for (SlidingWindowManager& group : sliding_) group.touch(id);
-  return extend(id, num_new_tokens, needed);
+  return extend(id, num_new_tokens);
 }
 
-/// Takes num_blocks new blocks for each group; the pool has them.
-std::optional<std::span<const int32_t>> KvCacheCoordinator::extend(int64_t id, int num_new_tokens,
-                                                                   int num_blocks) {
+/// Takes new blocks for each group; the pool has them.
+std::optional<std::span<const int32_t>> KvCacheCoordinator::extend(int64_t id, int num_new_tokens) {
   const auto full = full_.allocate_slots(id, num_new_tokens);
-  const auto fresh = std::span(new_blocks_).first(static_cast<size_t>(num_blocks));
+  const auto fresh = std::span(new_blocks_).first(full->size());
   for (SlidingWindowManager& group : sliding_) {
     pool_->get_new_blocks(fresh);
     group.extend(id, num_new_tokens, fresh);
@@ -131,7 +122,7 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::extend(int64_t id, i
 void KvCacheCoordinator::cache_blocks(int64_t id, std::span<const int32_t> tokens,
                                       BlockHashes& hashes, int num_computed) {
   full_.cache_blocks(id, tokens, hashes, num_computed);
-  if (!options_.caching) return;
+  if (!caching_) return;
   for (SlidingWindowManager& group : sliding_) {
     group.cache_blocks(id, table(id).block_ids(), num_computed / block_size());
   }
@@ -140,11 +131,6 @@ void KvCacheCoordinator::cache_blocks(int64_t id, std::span<const int32_t> token
 void KvCacheCoordinator::free(int64_t id) {
   full_.free(id);
   for (SlidingWindowManager& group : sliding_) group.free(id);
-}
-
-/// Hits on blocks that no request holds: each takes one from the free ones.
-int64_t KvCacheCoordinator::num_revived(std::span<const int32_t> hits) const {
-  return std::ranges::count_if(hits, [&](int32_t block) { return pool_->ref_cnt(block) == 0; });
 }
 
 int64_t KvCacheCoordinator::max_in_group(size_t group, int64_t num_tokens) const {
@@ -164,8 +150,8 @@ int64_t KvCacheCoordinator::num_blocks_to_allocate(const ComputedBlocks& compute
   const int64_t needed = full_.max_blocks(num_tokens) - computed.chain.num_blocks;
   int64_t blocks = 0;
   for (size_t group = 0; group < groups_.size(); ++group) {
-    blocks +=
-        std::min(needed + num_revived(hits_of(computed, group)), max_in_group(group, num_tokens));
+    const int64_t revived = lesson06::num_revived(*pool_, hits_of(computed, group));
+    blocks += std::min(needed + revived, max_in_group(group, num_tokens));
   }
   return blocks;
 }
@@ -176,41 +162,20 @@ int64_t KvCacheCoordinator::num_slots_used() const {
   return slots - num_groups() * (slots - full_.num_slots_used());
 }
 
-const SlidingWindowManager& KvCacheCoordinator::sliding(int group) const {
-  if (group < 1 || group >= num_groups()) {
-    throw std::out_of_range(
-        fmt::format("KvCacheCoordinator: there is no group {} that slides, "
-                    "there are {} with group 0",
-                    group, num_groups()));
-  }
-  return sliding_[static_cast<size_t>(group) - 1];
-}
-
 const BlockTable& KvCacheCoordinator::table(int64_t id, int group) const {
-  return group == 0 ? full_.table(id) : sliding(group).table(id);
+  return group == 0 ? full_.table(id) : sliding_.at(static_cast<size_t>(group) - 1).table(id);
 }
 
 int KvCacheCoordinator::first_block(int64_t id, int group) const {
-  return group == 0 ? 0 : sliding(group).first_block(id);
+  return group == 0 ? 0 : sliding_.at(static_cast<size_t>(group) - 1).first_block(id);
 }
 
 void KvCacheCoordinator::check() const {
-  if (sliding_.empty()) return full_.check();
   pool_->check();
   std::unordered_map<int32_t, int> num_tables;
-  for (const int64_t id : sliding_[0].requests()) {
-    for (const int32_t block : table(id).block_ids()) ++num_tables[block];
-  }
+  full_.count_tables(num_tables);
   for (const SlidingWindowManager& group : sliding_) group.count_tables(num_tables);
-  for (const auto& [block, count] : num_tables) {
-    if (pool_->ref_cnt(block) == count) continue;
-    throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
-                                       pool_->ref_cnt(block), count));
-  }
-  if (static_cast<int>(num_tables.size()) != pool_->num_used()) {
-    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
-                                       num_tables.size(), pool_->num_used()));
-  }
+  lesson06::check_ref_counts(*pool_, num_tables);
 }
 
 }  // namespace lesson10

@@ -51,6 +51,7 @@ class KvCacheCoordinator {
 
   bool holds(int64_t id) const { return full_.holds(id); }
   const BlockTable& table(int64_t id) const { return full_.table(id); }  // group 0's
+  /// Throws std::out_of_range for a group that is not there; so does first_block().
   const BlockTable& table(int64_t id, int group) const;
   /// Entries in front of a group's table that are null blocks.
   int first_block(int64_t id, int group) const;
@@ -64,24 +65,19 @@ class KvCacheCoordinator {
   /// blocks that it holds at once.
   int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const;
   int64_t num_slots_used() const;
-  const lesson06::PrefixCacheStats& prefix_cache_stats() const {
-    return full_.prefix_cache_stats();
-  }
   void check() const;
 
  private:
   std::optional<std::span<const int32_t>> grow(int64_t id, int num_new_tokens);
   std::optional<std::span<const int32_t>> start(int64_t id, int num_new_tokens,
                                                 const ComputedBlocks& computed);
-  std::optional<std::span<const int32_t>> extend(int64_t id, int num_new_tokens, int num_blocks);
+  std::optional<std::span<const int32_t>> extend(int64_t id, int num_new_tokens);
 
   int64_t max_in_group(size_t group, int64_t num_tokens) const;
-  int64_t num_revived(std::span<const int32_t> hits) const;
-  const SlidingWindowManager& sliding(int group) const;
 
   BlockPool* pool_;
   std::vector<KvCacheGroup> groups_;
-  CacheManagerOptions options_;
+  bool caching_;
   int max_new_tokens_;
   KvCacheManager full_;                        // of group 0
   std::vector<SlidingWindowManager> sliding_;  // [num_groups - 1], of group 1 and after

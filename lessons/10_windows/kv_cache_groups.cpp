@@ -1,23 +1,22 @@
 #include "kv_cache_groups.h"
 
 #include <algorithm>
-#include <iterator>
-#include <numeric>
-#include <utility>
 
 namespace lesson10 {
 namespace {
 
-/// All layers of each window, those without one first.
+/// All layers of each window, those without one first. If every layer has a window, all are taken
+/// for layers without one.
 std::vector<KvCacheGroup> kinds_of(const kv::ModelConfig& config) {
+  bool some_keep_all = false;
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    some_keep_all = some_keep_all || config.window_of(layer) == 0;
+  }
   std::vector<KvCacheGroup> kinds(1);
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    const int window = config.window_of(layer);
+    const int window = some_keep_all ? config.window_of(layer) : 0;
     auto kind = std::ranges::find(kinds, window, &KvCacheGroup::window);
-    if (kind == kinds.end()) {
-      kinds.push_back({.window = window, .layers = {}});
-      kind = std::prev(kinds.end());
-    }
+    if (kind == kinds.end()) kind = kinds.insert(kind, {.window = window, .layers = {}});
     kind->layers.push_back(layer);
   }
   return kinds;
@@ -27,11 +26,6 @@ std::vector<KvCacheGroup> kinds_of(const kv::ModelConfig& config) {
 
 std::vector<KvCacheGroup> make_groups(const kv::ModelConfig& config) {
   const std::vector<KvCacheGroup> kinds = kinds_of(config);
-  if (kinds[0].layers.empty()) {  // every layer has a window
-    std::vector<int> all(static_cast<size_t>(config.num_layers));
-    std::iota(all.begin(), all.end(), 0);
-    return {{.window = 0, .layers = std::move(all)}};
-  }
   size_t fewest = kinds[0].layers.size(), most = fewest;
   for (const KvCacheGroup& kind : kinds) {
     fewest = std::min(fewest, kind.layers.size());
@@ -40,11 +34,9 @@ std::vector<KvCacheGroup> make_groups(const kv::ModelConfig& config) {
   const size_t size = 4 * most < 5 * fewest ? most : fewest;
   std::vector<KvCacheGroup> groups;
   for (const KvCacheGroup& kind : kinds) {
-    for (size_t first = 0; first < kind.layers.size(); first += size) {
-      const auto end = std::min(first + size, kind.layers.size());
-      groups.push_back({.window = kind.window,
-                        .layers = {kind.layers.begin() + static_cast<std::ptrdiff_t>(first),
-                                   kind.layers.begin() + static_cast<std::ptrdiff_t>(end)}});
+    for (size_t i = 0; i < kind.layers.size(); ++i) {
+      if (i % size == 0) groups.push_back({.window = kind.window, .layers = {}});
+      groups.back().layers.push_back(kind.layers[i]);
     }
   }
   return groups;
@@ -68,17 +60,18 @@ std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups) {
   return places;
 }
 
-PrefixId in_group(PrefixId prefix, int group) {
+PrefixId prefix_in_group(PrefixId prefix, int group) {
   constexpr PrefixId kMaxGroups = 1 << 16;  // an index would give out 2^47 numbers before two meet
   return -1 - (prefix * kMaxGroups + group);
 }
 
-BlockKey in_group(const BlockKey& key, PrefixId prefix, int group) {
+BlockKey key_in_group(const PrefixIndex& index, int32_t full_block, int group) {
   constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;  // spreads the groups; equal hashes stay equal
-  BlockKey in = key;
-  in.hash = key.hash + kOdd * static_cast<uint64_t>(group);
-  in.parent = in_group(prefix, group);
-  return in;
+  const lesson06::CachedBlock& full = *index.block(full_block);
+  return {.hash = full.hash + kOdd * static_cast<uint64_t>(group),
+          .parent = prefix_in_group(full.prefix, group),
+          .tokens = index.tokens(full_block),
+          .extra_keys = full.extra_keys};
 }
 
 }  // namespace lesson10

@@ -15,6 +15,7 @@ namespace lesson10 {
 
 using lesson07::BlockKey;
 using lesson07::PrefixId;
+using lesson07::PrefixIndex;
 
 /// A block of this group holds K and V of block_size tokens in these layers.
 struct KvCacheGroup {
@@ -44,11 +45,11 @@ struct LayerPlace {
 };
 std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups);  // [num_layers]
 
-/// The key of a group's block. It has the tokens of group 0's block, and the number of that block's
-/// prefix in place of the parent. This prefix includes the block itself: group 0 has proved all of
-/// it, so the group needs none of the blocks before.
-BlockKey in_group(const BlockKey& key, PrefixId prefix, int group);
 /// A number that differs for any two prefixes or groups, and that no index gives out.
-PrefixId in_group(PrefixId prefix, int group);
+PrefixId prefix_in_group(PrefixId prefix, int group);
+/// The key of the block in `group` with the same tokens as group 0's block, which is in the index.
+/// In place of a parent it has the number of that block's prefix. This prefix includes the block
+/// itself: group 0 has proved all of it, so the group needs none of the blocks before.
+BlockKey key_in_group(const PrefixIndex& index, int32_t full_block, int group);
 
 }  // namespace lesson10

@@ -12,26 +12,6 @@ namespace {
 
 constexpr int32_t kNull = BlockPool::kNullBlock;
 
-template <class Requests>
-auto& find_in(Requests& requests, int group, int64_t id) {
-  const auto found = requests.find(id);
-  if (found == requests.end()) {
-    throw std::out_of_range(
-        fmt::format("SlidingWindowManager: request {} has no table in group {}", id, group));
-  }
-  return found->second;
-}
-
-/// The key of the block in `group` with the same tokens as group 0's block, which is cached.
-BlockKey key_of(const lesson06::PrefixIndex& index, int32_t full_block, int group) {
-  const lesson06::CachedBlock& full = *index.block(full_block);
-  return in_group({.hash = full.hash,
-                   .parent = full.parent,
-                   .tokens = index.tokens(full_block),
-                   .extra_keys = full.extra_keys},
-                  full.prefix, group);
-}
-
 }  // namespace
 
 SlidingWindowManager::SlidingWindowManager(BlockPool& pool, int group, int window)
@@ -67,7 +47,7 @@ std::vector<int32_t> SlidingWindowManager::find_longest_cache_hit(std::span<cons
   int in_a_row = 0;  // that were found, the last one of them before `end`
   for (size_t i = full.size(); i > 0 && in_a_row < num_needed_; --i) {
     const auto* const match =
-        pool_->index().find(key_of(pool_->index(), full[i - 1], group_), &num_refused);
+        pool_->index().find(key_in_group(pool_->index(), full[i - 1], group_), &num_refused);
     if (match == nullptr) {
       end = i - 1;
       in_a_row = 0;
@@ -80,24 +60,18 @@ std::vector<int32_t> SlidingWindowManager::find_longest_cache_hit(std::span<cons
   return entries;
 }
 
-void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries, int num_blocks) {
+void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
   const auto size = static_cast<int>(entries.size());
-  Request added{.table = BlockTable(pool_->block_size()), .num_null = 0, .num_cached = size};
-  added.table.reserve(static_cast<size_t>(std::max(size, num_blocks)));
+  // Null blocks stand in front and nowhere else.
+  const auto num_null = static_cast<int>(std::ranges::count(entries, kNull));
+  Request added{.table = BlockTable(pool_->block_size()), .num_null = num_null, .num_cached = size};
+  added.table.reserve(static_cast<size_t>(pool_->num_blocks()));  // group 0 has as many entries
   added.table.extend(size * pool_->block_size(), entries);
-  while (added.num_null < size && entries[static_cast<size_t>(added.num_null)] == kNull) {
-    ++added.num_null;
-  }
   requests_.emplace(id, std::move(added));
 }
 
-void SlidingWindowManager::reserve(int64_t id, int num_new_blocks) {
-  BlockTable& grown = request(id).table;
-  grown.reserve(static_cast<size_t>(grown.num_blocks() + num_new_blocks));
-}
-
 void SlidingWindowManager::extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks) {
-  request(id).table.extend(num_tokens, new_blocks);
+  requests_.at(id).table.extend(num_tokens, new_blocks);
 }
 
 std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int num_computed) const {
@@ -109,18 +83,18 @@ std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int nu
 }
 
 void SlidingWindowManager::remove_skipped_blocks(int64_t id, int num_computed) {
-  Request& of = request(id);
+  Request& of = requests_.at(id);
   const auto blocks = skipped_blocks(id, num_computed);
   pool_->free_blocks(blocks);
   for (size_t left = blocks.size(); left > 0; --left) of.table.replace(of.num_null++, kNull);
 }
 
 void SlidingWindowManager::cache_blocks(int64_t id, std::span<const int32_t> full, int num_blocks) {
-  Request& of = request(id);
+  Request& of = requests_.at(id);
   for (; of.num_cached < num_blocks; ++of.num_cached) {
     if (of.num_cached < of.num_null) continue;  // it fell out before it was cached
     const auto i = static_cast<size_t>(of.num_cached);
-    pool_->cache_full_block(of.table.block_ids()[i], key_of(pool_->index(), full[i], group_));
+    pool_->cache_full_block(of.table.block_ids()[i], key_in_group(pool_->index(), full[i], group_));
   }
 }
 
@@ -137,12 +111,6 @@ const BlockTable& SlidingWindowManager::table(int64_t id) const { return request
 
 int SlidingWindowManager::first_block(int64_t id) const { return request(id).num_null; }
 
-std::vector<int64_t> SlidingWindowManager::requests() const {
-  std::vector<int64_t> ids;
-  for (const auto& [id, of] : requests_) ids.push_back(id);
-  return ids;
-}
-
 void SlidingWindowManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
   for (const auto& [id, of] : requests_) {
     const bool all_null =
@@ -157,11 +125,11 @@ void SlidingWindowManager::count_tables(std::unordered_map<int32_t, int>& num_ta
   }
 }
 
-SlidingWindowManager::Request& SlidingWindowManager::request(int64_t id) {
-  return find_in(requests_, group_, id);
-}
 const SlidingWindowManager::Request& SlidingWindowManager::request(int64_t id) const {
-  return find_in(requests_, group_, id);
+  const auto found = requests_.find(id);
+  if (found != requests_.end()) return found->second;
+  throw std::out_of_range(
+      fmt::format("SlidingWindowManager: request {} has no table in group {}", id, group_));
 }
 
 }  // namespace lesson10

@@ -27,9 +27,6 @@ class SlidingWindowManager {
   /// that is negative, and for group 0.
   SlidingWindowManager(BlockPool& pool, int group, int window);
 
-  int group() const { return group_; }
-  int window() const { return window_; }
-
   /// The number of tokens at the beginning that no later query sees.
   int num_skipped_tokens(int num_computed) const;
   /// Blocks that a request of num_tokens tokens holds at most at once, if no pass computes more
@@ -43,13 +40,11 @@ class SlidingWindowManager {
   std::vector<int32_t> find_longest_cache_hit(std::span<const int32_t> full,
                                               int64_t& num_refused) const;
 
-  /// Adds a request with these table entries, and room in its table for num_blocks blocks: up to
-  /// that size it allocates no more memory. Takes no references yet.
-  void add(int64_t id, std::span<const int32_t> entries, int num_blocks);
+  /// Adds a request with these table entries. Takes no references yet. After this, a request that
+  /// grows allocates no memory.
+  void add(int64_t id, std::span<const int32_t> entries);
   /// Takes the references of a request that was added.
   void touch(int64_t id) { pool_->touch(held_blocks(request(id))); }
-  /// Makes room in the table for num_new_blocks more blocks.
-  void reserve(int64_t id, int num_new_blocks);
   /// Adds num_tokens tokens, in these new blocks.
   void extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks);
 
@@ -70,7 +65,6 @@ class SlidingWindowManager {
   /// The request's table; its entries before first_block() are null blocks.
   const BlockTable& table(int64_t id) const;
   int first_block(int64_t id) const;
-  std::vector<int64_t> requests() const;
   /// Throws std::logic_error unless each table has null blocks in front and blocks after them, as
   /// many as its tokens fill. Counts the tables that hold each block.
   void count_tables(std::unordered_map<int32_t, int>& num_tables) const;
@@ -83,7 +77,6 @@ class SlidingWindowManager {
   };
   /// The blocks in a request's table, without the null blocks.
   std::span<const int32_t> held_blocks(const Request& request) const;
-  Request& request(int64_t id);
   const Request& request(int64_t id) const;
 
   BlockPool* pool_;

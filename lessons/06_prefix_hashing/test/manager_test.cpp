@@ -34,20 +34,6 @@ TEST_CASE("a short request takes tails: what is left of a prefix can be found") 
   CHECK(found(manager, range(0, 12)) == 4);
 }
 
-TEST_CASE("a partly filled block has no hash, and gets one when it is full") {
-  BlockPool pool(8, 4);
-  KvCacheManager manager(pool);
-  run(manager, 1, range(0, 9));
-  CHECK(pool.index().size() == 2);
-  const int32_t tail = table_of(manager, 1)[2];
-  CHECK(pool.index().block(tail) == nullptr);
-  REQUIRE(manager.allocate_slots(1, 3));
-  write(manager, 1, range(0, 12));
-  CHECK(pool.index().block(tail)->hash == lesson06::hash_chain(range(0, 12), 4, {})[2]);
-  write(manager, 1, range(0, 12));  // again: nothing new
-  CHECK(pool.index().size() == 3);
-}
-
 TEST_CASE("a second request begins in the blocks of the first") {
   BlockPool pool(16, 4);
   KvCacheManager manager(pool);
@@ -299,9 +285,6 @@ TEST_CASE("unknown requests are named, and nothing changes") {
   run(manager, 1, range(0, 6));
   CHECK_THROWS_WITH_AS(manager.free(7), doctest::Contains("request 7"), std::out_of_range);
   CHECK_THROWS_WITH_AS(manager.table(7), doctest::Contains("request 7"), std::out_of_range);
-  CHECK_THROWS_AS(cache_blocks(manager, 7, range(0, 6), 6), std::out_of_range);
-  CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 5), 6), std::invalid_argument);
-  CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 7), 7), std::invalid_argument);
   manager.check();
 }
 

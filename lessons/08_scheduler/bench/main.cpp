@@ -160,8 +160,7 @@ Decode decode(uint64_t seed) {
   constexpr int kRequests = 256, kPasses = 512;
   std::mt19937_64 rng(seed);
   BlockPool pool(kNumBlocks, kBlockSize);
-  KvCacheManager manager(pool,
-                         {.max_blocks_per_request = 1024 / kBlockSize + 2 * kPasses / kBlockSize});
+  KvCacheManager manager(pool);
   Scheduler scheduler(manager, {.max_tokens_per_pass = 1 << 20, .max_running = kRequests});
   for (int64_t id = 0; id < kRequests; ++id) {
     scheduler.submit(id, random_tokens(1 + static_cast<int>(rng() % 1024), rng), 2 * kPasses);

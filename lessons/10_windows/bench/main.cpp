@@ -42,8 +42,7 @@ Books measure(const std::vector<KvCacheGroup>& groups, uint64_t seed) {
   std::vector<int32_t> tokens(kTokens + kDecodes);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 151'936);
   BlockPool pool(static_cast<int>(groups.size()) * (kTokens + kDecodes) / kBlockSize, kBlockSize);
-  KvCacheCoordinator manager(pool, groups,
-                             {.max_blocks_per_request = (kTokens + kDecodes) / kBlockSize}, kChunk);
+  KvCacheCoordinator manager(pool, groups, {}, kChunk);
   BlockHashes hashes;
   const auto compute = [&](int done, int more) {
     if (!manager.allocate_slots(0, more)) throw std::logic_error("the pool was made for this");

@@ -187,18 +187,7 @@ TEST_CASE("a request that fits the pool alone is never refused there, hits or no
     Groups g({0, window}, most, 4);
     for (int round = 0; round < 6; ++round) {
       CAPTURE(round);
-      const Tokens tokens = range(round / 3, 40);  // other tokens from the third round on
-      const auto computed = look_up(g.manager, tokens);
-      int done = computed.num_tokens;
-      const int rest = static_cast<int>(tokens.size()) - done;
-      CHECK(g.manager.num_blocks_to_allocate(computed, rest) <= g.pool.num_free());
-      for (const auto* hits = &computed; done < std::ssize(tokens); hits = &lesson06::kNone) {
-        const int next = std::min(4, static_cast<int>(std::ssize(tokens)) - done);
-        REQUIRE(g.manager.allocate_slots(1, next, *hits));
-        done += next;
-        write(g.manager, 1, {tokens.begin(), tokens.begin() + done});
-      }
-      g.manager.free(1);
+      g.serve(range(round / 3, 40));  // other tokens from the third round on
     }
   }
 }
@@ -226,7 +215,7 @@ TEST_CASE("a forged collision: the window's block after it is another prefix's")
   // Two blocks of 16 tokens with one hash, and the same tokens after both. The hashes of the third
   // blocks are equal, and so are their tokens.
   BlockPool pool(64, 16);
-  KvCacheCoordinator manager(pool, Groups::groups_of({0, 8}));
+  KvCacheCoordinator manager(pool, groups_of({0, 8}));
   const auto prompt = [](const std::vector<int32_t>& forged) {
     Tokens tokens = range(0, 16);
     tokens.insert(tokens.end(), forged.begin(), forged.end());
@@ -305,21 +294,7 @@ TEST_CASE("prompts in turns are found again, all of them or nothing") {
   for (const bool room : {true, false}) {
     CAPTURE(room);
     Groups g({0, 8, 8}, kTaken + kHeld - (room ? 1 : 2));
-    const auto serve = [&](int first) {
-      const Tokens tokens = range(first, first + 65);
-      const auto computed = look_up(g.manager, tokens);
-      int done = computed.num_tokens;
-      const int rest = static_cast<int>(tokens.size()) - done;
-      CHECK(g.manager.num_blocks_to_allocate(computed, rest) <= g.pool.num_free());
-      for (const auto* hits = &computed; done < 65; hits = &lesson06::kNone) {
-        const int next = std::min(4, 65 - done);
-        REQUIRE(g.manager.allocate_slots(1, next, *hits));
-        done += next;
-        write(g.manager, 1, {tokens.begin(), tokens.begin() + done});
-      }
-      g.manager.free(1);
-      return computed.num_tokens;
-    };
+    const auto serve = [&](int first) { return g.serve(range(first, first + 65)); };
     CHECK(serve(0) == 0);
     CHECK(serve(1000) == 0);
     for (int round = 0; round < 3; ++round) {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <climits>
 #include <set>
 #include <vector>
@@ -110,7 +111,7 @@ TEST_CASE("the number of a group's prefix is nobody else's") {
   std::set<lesson10::PrefixId> seen;
   for (const lesson10::PrefixId prefix : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{1} << 40}) {
     for (const int group : {1, 2, 3, 65'535}) {
-      const auto in = lesson10::in_group(prefix, group);
+      const auto in = lesson10::prefix_in_group(prefix, group);
       CHECK(in < 0);
       CHECK(seen.insert(in).second);
     }
@@ -119,13 +120,13 @@ TEST_CASE("the number of a group's prefix is nobody else's") {
 
 TEST_CASE("a group's key: the hash is another one, equal hashes stay equal, tokens are the same") {
   const std::vector<int32_t> a{1, 2}, b{3, 4};
-  const auto key = [](uint64_t hash, const std::vector<int32_t>& tokens) {
-    return lesson10::BlockKey{.hash = hash, .parent = 5, .tokens = tokens, .extra_keys = {}};
-  };
-  const auto in = lesson10::in_group(key(7, a), 10, 1);
+  lesson10::PrefixIndex index(2, 2);
+  index.insert(0, {.hash = 7, .parent = {}, .tokens = a, .extra_keys = {}});
+  const auto prefix = index.insert(1, {.hash = 7, .parent = 0, .tokens = b, .extra_keys = {}});
+  const auto in = lesson10::key_in_group(index, 1, 1);
   CHECK(in.hash != 7);
-  CHECK(in.hash == lesson10::in_group(key(7, b), 11, 1).hash);
-  CHECK(in.hash != lesson10::in_group(key(7, a), 10, 2).hash);
-  CHECK(in.parent == lesson10::in_group(10, 1));
-  CHECK(in.tokens.data() == a.data());
+  CHECK(in.hash == lesson10::key_in_group(index, 0, 1).hash);
+  CHECK(in.hash != lesson10::key_in_group(index, 1, 2).hash);
+  CHECK(in.parent == lesson10::prefix_in_group(prefix, 1));
+  CHECK(std::ranges::equal(in.tokens, b));
 }

@@ -3,25 +3,16 @@
 
 #include <algorithm>
 
-#include "kv_cache_coordinator.h"
 #include "lessons/07_lru_eviction/test/side_by_side.h"
 #include "symbolic_groups.h"
+#include "tables.h"
 
 namespace {
 
 using kvtest::require;
 using lesson07::Tokens;
 using lesson10::KvCacheCoordinator;
-using lesson10::KvCacheGroup;
 using lesson10::SymbolicGroups;
-
-std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
-  std::vector<KvCacheGroup> groups;
-  for (size_t i = 0; i < windows.size(); ++i) {
-    groups.push_back({.window = windows[i], .layers = {static_cast<int>(i)}});
-  }
-  return groups;
-}
 
 /// One to three groups that forget, or one that does not.
 std::vector<int> windows_of(uint64_t settings) {
@@ -45,7 +36,7 @@ class Run : public lesson07::SideBySide<KvCacheCoordinator, SymbolicGroups> {
       : SideBySide(
             settings, 8 * static_cast<int>(windows.size()),
             [&](auto& pool, const auto& options) {
-              return KvCacheCoordinator(pool, groups_of(windows), options, kAtOnce);
+              return KvCacheCoordinator(pool, lesson10_test::groups_of(windows), options, kAtOnce);
             },
             [&](int num_blocks, int block_size, auto order) {
               return SymbolicGroups(num_blocks, block_size, windows, order);

@@ -113,7 +113,7 @@ TEST_CASE("wrong use is refused and named") {
   CHECK_THROWS_WITH_AS(SlidingWindowManager(pool, 1, -1), doctest::Contains("a window of -1"),
                        std::invalid_argument);
   CHECK_THROWS_AS(KvCacheCoordinator(pool, {}), std::invalid_argument);
-  CHECK_THROWS_AS(KvCacheCoordinator(pool, Groups::groups_of({4, 0})), std::invalid_argument);
+  CHECK_THROWS_AS(KvCacheCoordinator(pool, groups_of({4, 0})), std::invalid_argument);
   SlidingWindowManager manager(pool, 2, 4);
   CHECK_THROWS_WITH_AS(manager.table(7), doctest::Contains("request 7 has no table in group 2"),
                        std::out_of_range);

@@ -11,6 +11,7 @@
 
 #include "kv_cache_coordinator.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
+#include "lessons/07_lru_eviction/test/queue_of.h"
 
 namespace lesson10_test {
 
@@ -23,9 +24,19 @@ using lesson06_test::run_and_free;
 using lesson06_test::start;
 using lesson06_test::Tokens;
 using lesson06_test::write;
+using lesson07_test::queue_of;
 using lesson10::BlockPool;
 using lesson10::KvCacheCoordinator;
 using lesson10::KvCacheGroup;
+
+/// A group of one layer for each window.
+inline std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
+  std::vector<KvCacheGroup> groups;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    groups.push_back({.window = windows[i], .layers = {static_cast<int>(i)}});
+  }
+  return groups;
+}
 
 /// A pool and a coordinator with a group for each window; the first is 0. Blocks of 4 tokens.
 struct Groups {
@@ -33,13 +44,6 @@ struct Groups {
                   const lesson06::CacheManagerOptions& options = {})
       : pool(num_blocks, 4), manager(pool, groups_of(windows), options, max_new_tokens) {}
 
-  static std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
-    std::vector<KvCacheGroup> groups;
-    for (size_t i = 0; i < windows.size(); ++i) {
-      groups.push_back({.window = windows[i], .layers = {static_cast<int>(i)}});
-    }
-    return groups;
-  }
   Ids table(int64_t id, int group) const {
     const auto ids = manager.table(id, group).block_ids();
     return {ids.begin(), ids.end()};
@@ -50,11 +54,7 @@ struct Groups {
     for (int group = 0; group < manager.num_groups(); ++group) all.push_back(table(id, group));
     return all;
   }
-  Ids queue() const {
-    Ids ids;
-    for (const auto* block : pool.queue().all()) ids.push_back(block->id);
-    return ids;
-  }
+  Ids queue() const { return queue_of(pool); }
   /// Evicts a free block, as if it had been taken for something else.
   void lose(int32_t block) {
     REQUIRE(pool.ref_cnt(block) == 0);
@@ -72,6 +72,23 @@ struct Groups {
       REQUIRE(manager.allocate_slots(id, 1));
       write(manager, id, {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n) + 1});
     }
+  }
+
+  /// Runs a request in chunks of 4 tokens to its end, and frees it. The pool has room for it at
+  /// every moment. Returns the number of tokens that were found.
+  int serve(const Tokens& tokens) {
+    const auto computed = look_up(manager, tokens);
+    const int size = static_cast<int>(tokens.size());
+    int done = computed.num_tokens;
+    CHECK(manager.num_blocks_to_allocate(computed, size - done) <= pool.num_free());
+    for (const auto* hits = &computed; done < size; hits = &lesson06::kNone) {
+      const int next = std::min(4, size - done);
+      REQUIRE(manager.allocate_slots(1, next, *hits));
+      done += next;
+      write(manager, 1, {tokens.begin(), tokens.begin() + done});
+    }
+    manager.free(1);
+    return computed.num_tokens;
   }
 
   BlockPool pool;

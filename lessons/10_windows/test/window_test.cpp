@@ -13,7 +13,7 @@ namespace {
 struct Window {
   explicit Window(int window) : manager(pool, 1, window) {
     REQUIRE(pool.get_new_blocks(blocks));
-    manager.add(1, {}, 8);
+    manager.add(1, {});
     manager.extend(1, 24, blocks);
   }
   Ids skipped_blocks(int num_computed) const {
@@ -24,11 +24,7 @@ struct Window {
     const auto ids = manager.table(1).block_ids();
     return {ids.begin(), ids.end()};
   }
-  Ids queue() const {
-    Ids ids;
-    for (const auto* block : pool.queue().all()) ids.push_back(block->id);
-    return ids;
-  }
+  Ids queue() const { return queue_of(pool); }
 
   BlockPool pool{10, 4};
   SlidingWindowManager manager;
@@ -84,7 +80,7 @@ TEST_CASE("a block has fallen out when all of its tokens are unseen") {
   CHECK(Window(0).skipped_blocks(24).empty());
 
   Window hit(6);  // request 2 begins after a hit: two of its entries are null blocks from the start
-  hit.manager.add(2, Ids{0, 0, 3, 4}, 4);
+  hit.manager.add(2, Ids{0, 0, 3, 4});
   CHECK(hit.manager.skipped_blocks(2, 12).empty());
   CHECK(hit.manager.skipped_blocks(2, 16).empty());
   const auto third = hit.manager.skipped_blocks(2, 17);
