@@ -28,12 +28,12 @@ int max_at_once(const lesson08::SchedulerOptions& options) {
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options,
               const ServeOptions& serve, const kv::Model& model) {
   if (options.num_blocks > 0) return options.num_blocks;
-  BlockPool none(1, options.block_size);
-  const KvCacheCoordinator asked(none, make_groups(model.config()), {},
-                                 max_at_once(serve.scheduler));
   int64_t blocks = 0;
-  for (const kv::Request& request : requests) {
-    blocks += asked.max_blocks(kv::tokens_to_compute(request));
+  for (const KvCacheGroup& group : make_groups(model.config())) {
+    for (const kv::Request& request : requests) {
+      blocks += max_blocks(group, options.block_size, kv::tokens_to_compute(request),
+                           max_at_once(serve.scheduler));
+    }
   }
   return lesson03::num_blocks_for(blocks, options);
 }

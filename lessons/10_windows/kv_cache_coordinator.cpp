@@ -133,14 +133,11 @@ void KvCacheCoordinator::free(int64_t id) {
   for (SlidingWindowManager& group : sliding_) group.free(id);
 }
 
-int64_t KvCacheCoordinator::max_in_group(size_t group, int64_t num_tokens) const {
-  return group == 0 ? full_.max_blocks(num_tokens)
-                    : sliding_[group - 1].max_blocks(num_tokens, max_new_tokens_);
-}
-
 int64_t KvCacheCoordinator::max_blocks(int64_t num_tokens) const {
   int64_t blocks = 0;
-  for (size_t group = 0; group < groups_.size(); ++group) blocks += max_in_group(group, num_tokens);
+  for (const KvCacheGroup& group : groups_) {
+    blocks += lesson10::max_blocks(group, block_size(), num_tokens, max_new_tokens_);
+  }
   return blocks;
 }
 
@@ -151,7 +148,8 @@ int64_t KvCacheCoordinator::num_blocks_to_allocate(const ComputedBlocks& compute
   int64_t blocks = 0;
   for (size_t group = 0; group < groups_.size(); ++group) {
     const int64_t revived = lesson06::num_revived(*pool_, hits_of(computed, group));
-    blocks += std::min(needed + revived, max_in_group(group, num_tokens));
+    blocks += std::min(needed + revived, lesson10::max_blocks(groups_[group], block_size(),
+                                                              num_tokens, max_new_tokens_));
   }
   return blocks;
 }

@@ -73,8 +73,6 @@ class KvCacheCoordinator {
                                                 const ComputedBlocks& computed);
   std::optional<std::span<const int32_t>> extend(int64_t id, int num_new_tokens);
 
-  int64_t max_in_group(size_t group, int64_t num_tokens) const;
-
   BlockPool* pool_;
   std::vector<KvCacheGroup> groups_;
   bool caching_;

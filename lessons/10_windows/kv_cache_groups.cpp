@@ -48,6 +48,15 @@ int layers_per_group(std::span<const KvCacheGroup> groups) {
   return static_cast<int>(most);
 }
 
+int64_t max_blocks(const KvCacheGroup& group, int block_size, int64_t num_tokens,
+                   int max_new_tokens) {
+  const int64_t size = block_size, all = (num_tokens + size - 1) / size;
+  if (group.window == 0 || max_new_tokens == 0) return all;
+  // The keys that the first new token sees and the new tokens, wherever they begin in a block.
+  const int64_t at_once = int64_t{group.window} - 1 + max_new_tokens;
+  return std::min(all, (at_once + size - 2) / size + 1);
+}
+
 std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups) {
   std::vector<LayerPlace> places;
   for (size_t g = 0; g < groups.size(); ++g) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Layers that keep the same tokens of a sequence share a block table. Groups have equally many
-// layers, so that a block of any group takes the same memory and one pool serves them all. Source:
+// Layers that keep the same tokens of a sequence share a block table. Blocks of all groups have
+// room for equally many layers, so they take the same memory and one pool serves them all. Source:
 // vLLM's KVCacheGroupSpec and get_kv_cache_groups (v0.22.1: vllm/v1/core/kv_cache_utils.py).
 
 #include <cstdint>
@@ -37,6 +37,11 @@ std::vector<KvCacheGroup> make_groups(const kv::ModelConfig& config);
 
 /// Layers that a block has room for.
 int layers_per_group(std::span<const KvCacheGroup> groups);
+
+/// Blocks of the group that a request of num_tokens tokens holds at most at once, if no pass
+/// computes more than max_new_tokens of them. 0 means no limit.
+int64_t max_blocks(const KvCacheGroup& group, int block_size, int64_t num_tokens,
+                   int max_new_tokens);
 
 /// A layer's K and V: read layer `index` of the cache through the block table of group `group`.
 struct LayerPlace {

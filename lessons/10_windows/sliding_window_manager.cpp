@@ -31,15 +31,6 @@ int SlidingWindowManager::num_skipped_tokens(int num_computed) const {
   return window_ > 0 ? std::max(0, num_computed - window_ + 1) : 0;
 }
 
-int64_t SlidingWindowManager::max_blocks(int64_t num_tokens, int max_new_tokens) const {
-  const int64_t size = pool_->block_size();
-  const int64_t all = (num_tokens + size - 1) / size;
-  if (window_ == 0 || max_new_tokens == 0) return all;
-  // The keys that the first new token sees and the new tokens, wherever they begin in a block.
-  const int64_t at_once = int64_t{window_} - 1 + max_new_tokens;
-  return std::min(all, (at_once + size - 2) / size + 1);
-}
-
 std::vector<int32_t> SlidingWindowManager::find_longest_cache_hit(std::span<const int32_t> full,
                                                                   int64_t& num_refused) const {
   std::vector<int32_t> entries(full.size(), kNull);

@@ -29,9 +29,6 @@ class SlidingWindowManager {
 
   /// The number of tokens at the beginning that no later query sees.
   int num_skipped_tokens(int num_computed) const;
-  /// Blocks that a request of num_tokens tokens holds at most at once, if no pass computes more
-  /// than max_new_tokens of them. 0 means no limit.
-  int64_t max_blocks(int64_t num_tokens, int max_new_tokens) const;
 
   /// Finds the longest prefix that this group can go on after. `full` is the run of group 0's
   /// blocks that was found; the prefix ends with one of them. Returns table entries for it: null
