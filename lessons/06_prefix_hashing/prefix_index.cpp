@@ -85,7 +85,8 @@ BlockKey PrefixIndex::key_of(const CachedBlock& block) const {
   return {.hash = block.hash,
           .parent = block.parent,
           .tokens = tokens(block.id),
-          .extra_keys = block.extra_keys};
+          .extra_keys = block.extra_keys,
+          .prefix = block.prefix};
 }
 
 std::span<const int32_t> PrefixIndex::tokens(int32_t id) const {

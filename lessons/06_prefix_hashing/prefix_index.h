@@ -71,11 +71,11 @@ class PrefixIndex {
   /// Returns null if the block is not in the index. Throws std::out_of_range for an unknown block.
   const CachedBlock* block(int32_t id) const;
   std::span<const int32_t> tokens(int32_t id) const;  // [block_size], of a block in the index
+  BlockKey key_of(const CachedBlock& block) const;    // points into the index
   /// Throws std::logic_error unless the chains name just the blocks that are in the index.
   void check() const;
 
  private:
-  BlockKey key_of(const CachedBlock& block) const;
   size_t bucket_of(uint64_t hash) const { return hash & (buckets_.size() - 1); }
 
   int block_size_;

@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -10,12 +11,6 @@
 template class lesson08::SchedulerOf<lesson11::HostTierManager>;
 
 namespace lesson11 {
-namespace {
-
-/// The smallest pass that is measured: with fewer rows, reading the weights takes most of the time.
-constexpr int kRowsToMeasure = 32;
-
-}  // namespace
 
 bool is_worth_loading(LoadPolicy policy, const Rates& rates, int block_size) {
   if (policy != LoadPolicy::kQuicker) return policy == LoadPolicy::kAlways;
@@ -33,17 +28,34 @@ void load_waiting(const Scheduler& scheduler, HostTierManager& manager) {
   }
 }
 
+int64_t bytes_per_block(const kv::Model& model, const PagedOptions& options) {
+  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
+  return model.config().kv_bytes_per_token(element) * options.block_size;
+}
+
+int default_host_blocks(const kv::Model& model, const PagedOptions& options, int64_t free_bytes) {
+  const int64_t fit = std::max(free_bytes / 4 / bytes_per_block(model, options), int64_t{1});
+  return static_cast<int>(std::min({int64_t{4} * options.num_blocks, fit, int64_t{INT32_MAX - 1}}));
+}
+
 std::shared_ptr<const HostBlocks> make_host_blocks(const kv::Model& model,
                                                    const PagedOptions& options,
                                                    const HostTierOptions& tier) {
   if (options.num_blocks == 0) return nullptr;
-  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
-  const int64_t bytes = model.config().kv_bytes_per_token(element) * options.block_size;
   const int num_blocks =
-      tier.host_blocks > 0
-          ? tier.host_blocks
-          : default_host_blocks(options.num_blocks, bytes, kv::memory_of(kv::Device::kCpu).free);
-  return std::make_shared<const HostBlocks>(bytes, model.device(), num_blocks + 1);
+      tier.host_blocks > 0 ? tier.host_blocks : default_host_blocks(model, options);
+  return std::make_shared<const HostBlocks>(bytes_per_block(model, options), model.device(),
+                                            num_blocks + 1);
+}
+
+double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows,
+                    lesson08::ServingAttention& attention, double average) {
+  constexpr int kFewest = 32;  // with fewer rows, reading the weights takes most of the time
+  const auto begin = std::chrono::steady_clock::now();
+  chooser.run(rows, attention);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (rows.num_rows() < kFewest) return average;
+  return smoothed(average, took.count() / rows.num_rows());
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
@@ -101,19 +113,11 @@ StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
   swapper_.let_passes_wait(manager_.take_write_job());
-  run(rows);
+  seconds_per_token_ = run_measured(chooser_, rows, attention_, seconds_per_token_);
   scheduler_.update(output.chunks);  // blocks that became full can be found from now on
   StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
   manager_.offload(tier_.offload_ahead, tier_.min_hits_to_offload);  // beside the next pass
   return step;
-}
-
-void Server::run(const kv::PassRows& rows) {
-  const auto begin = std::chrono::steady_clock::now();
-  chooser_.run(rows, attention_);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  if (rows.num_rows() < kRowsToMeasure) return;
-  seconds_per_token_ = smoothed(seconds_per_token_, took.count() / rows.num_rows());
 }
 
 HostTierEngine::HostTierEngine(kv::Model& model, const PagedOptions& options,

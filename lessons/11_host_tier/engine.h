@@ -42,10 +42,21 @@ using Scheduler = lesson08::SchedulerOf<HostTierManager>;
 /// room. The first request in the queue comes first.
 void load_waiting(const Scheduler& scheduler, HostTierManager& manager);
 
+/// Bytes of K and V of a block, all layers.
+int64_t bytes_per_block(const kv::Model& model, const PagedOptions& options);
+/// Blocks of a host pool whose size is not given: four times the device's blocks. A quarter of the
+/// host's free memory must hold them; the least is one block.
+int default_host_blocks(const kv::Model& model, const PagedOptions& options,
+                        int64_t free_bytes = kv::memory_of(kv::Device::kCpu).free);
 /// Memory for the host's pool of a server with `options`; null if options.num_blocks is 0.
 std::shared_ptr<const HostBlocks> make_host_blocks(const kv::Model& model,
                                                    const PagedOptions& options,
                                                    const HostTierOptions& tier);
+
+/// Runs a pass. Returns the average time of a token: if the pass computes a prompt, `average` with
+/// this pass in it.
+double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows,
+                    lesson08::ServingAttention& attention, double average);
 
 class Server {
  public:
@@ -71,8 +82,6 @@ class Server {
   Rates rates() const { return {seconds_per_token_, swapper_.seconds_per_block()}; }
 
  private:
-  void run(const kv::PassRows& rows);
-
   kv::Model& model_;
   ServeOptions options_;
   HostTierOptions tier_;

@@ -38,8 +38,4 @@ class HostBlocks {
   kv::HostBuffer buffer_;
 };
 
-/// Blocks of a host pool whose size is not given: four times the device's blocks. A quarter of the
-/// host's free memory must hold them; the least is one block.
-int default_host_blocks(int device_blocks, int64_t bytes_per_block, int64_t free_bytes);
-
 }  // namespace lesson11

@@ -15,15 +15,6 @@ namespace {
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 
-/// The key of a block's content, for another pool.
-BlockKey key_of(const BlockPool& pool, const CachedBlock& block) {
-  return {.hash = block.hash,
-          .parent = block.parent,
-          .tokens = pool.index().tokens(block.id),
-          .extra_keys = block.extra_keys,
-          .prefix = block.prefix};
-}
-
 }  // namespace
 
 DevicePool::DevicePool(BlockPool& pool, const BlockPool& host) : pool_(pool), host_(host) {
@@ -49,17 +40,7 @@ HostTierManager::HostTierManager(BlockPool& device, BlockPool& host, Transfers& 
       numbered_(device, host),
       manager_(numbered_, options),
       last_job_(at(device.index().num_ids())),
-      was_loaded_(at(device.index().num_ids())) {
-  if (host.block_size() != device.block_size()) {
-    throw std::invalid_argument(
-        fmt::format("HostTierManager: blocks of {} tokens on the device and of {} in the host",
-                    device.block_size(), host.block_size()));
-  }
-}
-
-HostTierManager::~HostTierManager() {
-  if (!loads_.empty()) transfers_.wait(loads_.back().job);
-}
+      was_loaded_(at(device.index().num_ids())) {}
 
 void HostTierManager::finish_loads() {
   if (!loads_.empty()) transfers_.wait(loads_.back().job);
@@ -151,7 +132,7 @@ HostTierManager::Victims HostTierManager::split(std::span<const KvBlock* const> 
   Victims victims;
   for (const KvBlock* const block : blocks) {
     const CachedBlock* const content = device_.index().block(block->id);
-    const CachedBlock* const copy = host_.index().find(key_of(device_, *content));
+    const CachedBlock* const copy = host_.index().find(device_.index().key_of(*content));
     const auto same = std::ranges::find(victims.missing, content->prefix, &CachedBlock::prefix);
     if (copy != nullptr) {
       victims.copies.push_back(copy->id);
@@ -189,7 +170,7 @@ void HostTierManager::offload(int num_ahead, int min_hits) {
   metrics_.num_offloaded += std::ssize(moves);
   host_.get_new_blocks(ids);  // the targets of the moves
   for (size_t i = 0; i < ids.size(); ++i) {
-    host_.cache_full_block(ids[i], key_of(device_, *missing[i]));
+    host_.cache_full_block(ids[i], device_.index().key_of(*missing[i]));
     last_job_[at(missing[i]->id)] = job;
   }
   // Victims stand tail first in the queue, and free_blocks() wants the head first: tails are
@@ -203,23 +184,16 @@ std::optional<std::span<const int32_t>> HostTierManager::allocate_slots(
   if (is_loading(id)) return std::nullopt;
   const auto blocks = manager_.allocate_slots(id, num_new_tokens, computed);
   if (!blocks) return std::nullopt;
-  note_hits(computed);
+  for (const int32_t block : computed.block_ids) {
+    ++(was_loaded_[at(block)] ? metrics_.num_hits_in_host : metrics_.num_hits_on_device);
+    was_loaded_[at(block)] = false;
+  }
   for (const int32_t block : *blocks) {
     was_loaded_[at(block)] = false;
     if (last_job_[at(block)] > done_) write_job_ = std::max(write_job_, last_job_[at(block)]);
   }
   return blocks;
 }
-
-void HostTierManager::note_hits(const ComputedBlocks& computed) {
-  for (const int32_t block : computed.block_ids) {
-    const bool loaded = was_loaded_[at(block)];
-    was_loaded_[at(block)] = false;
-    ++(loaded ? metrics_.num_hits_in_host : metrics_.num_hits_on_device);
-  }
-}
-
-Job HostTierManager::take_write_job() { return std::exchange(write_job_, 0); }
 
 void HostTierManager::wait_for_load() {
   if (!loads_.empty()) transfers_.wait(loads_.front().job);

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lessons/07_lru_eviction/block_pool.h"
@@ -66,12 +67,9 @@ struct TierMetrics {
 /// as soon as the copy is started, because jobs run in their order.
 class HostTierManager {
  public:
-  /// Borrows all three. The host's pool may hold blocks already. Throws std::invalid_argument if
-  /// the two pools have blocks of different sizes.
+  /// Borrows all three. Both pools have blocks of one size; the host's may hold some already.
   HostTierManager(BlockPool& device, BlockPool& host, Transfers& transfers,
                   const CacheManagerOptions& options = {});
-  /// Waits for the copies in flight.
-  ~HostTierManager();
   HostTierManager(const HostTierManager&) = delete;
   HostTierManager& operator=(const HostTierManager&) = delete;
 
@@ -120,7 +118,7 @@ class HostTierManager {
   void finish_loads();
   /// Returns the last job in flight that reads blocks given out by allocate_slots() since the last
   /// call: a pass may write them after that job. 0 means that there is none.
-  Job take_write_job();
+  Job take_write_job() { return std::exchange(write_job_, 0); }
 
   const BlockPool& host() const { return host_; }
   const TierMetrics& metrics() const { return metrics_; }
@@ -142,7 +140,6 @@ class HostTierManager {
     int num_blocks;  // of that load
   };
   void start_load(Load load, std::span<const int32_t> blocks);
-  void note_hits(const ComputedBlocks& computed);
   struct Victims {
     std::vector<const CachedBlock*> missing;
     std::vector<int32_t> copies;  // [host ids]

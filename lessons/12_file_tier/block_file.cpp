@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <stdexcept>
-#include <string_view>
 
 #include "checksum_blocks.h"
 #include "common/error.h"
@@ -15,102 +15,58 @@
 namespace lesson12 {
 namespace {
 
-constexpr std::string_view kFileMagic = "KVBLOCKS";
-constexpr std::string_view kRecordMagic = "KVRECORD";
-constexpr std::array<std::byte, 8> kNoMagic{};
-constexpr uint64_t kVersion = 2;
-constexpr size_t kFileHeader = 48;    // with its checksum
-constexpr size_t kRecordHeader = 72;  // before the tokens
-constexpr size_t kExtraHeader = 24;   // before a value
-// The next number after one from a file must still be a number.
-constexpr uint64_t kMaxAge = uint64_t{1} << 62;
-constexpr PrefixId kMaxPrefix = PrefixId{1} << 62;
+static_assert(std::endian::native == std::endian::little);
 
-bool has_magic(std::span<const std::byte> bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
-}
+using Name = std::array<char, 8>;
+constexpr Name kFileName{'K', 'V', 'B', 'L', 'O', 'C', 'K', '3'};
+constexpr Name kRecordName{'K', 'V', 'R', 'E', 'C', 'O', 'R', 'D'};
+constexpr Name kNoName{};
 
-/// Numbers one after the other, little endian on any machine.
-class Writer {
- public:
-  explicit Writer(std::span<std::byte> bytes) : left_(bytes) {}
-  void number(uint64_t value, size_t size = 8) {
-    for (size_t i = 0; i < size; ++i) left_[i] = static_cast<std::byte>(value >> (8 * i));
-    left_ = left_.subspan(size);
-  }
-  void text(std::string_view value) {
-    if (!value.empty()) std::memcpy(left_.data(), value.data(), value.size());
-    left_ = left_.subspan(value.size());
-  }
-
- private:
-  std::span<std::byte> left_;
+struct FileHeader {
+  Name name = kFileName;
+  FileShape shape;
 };
 
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
-  size_t left() const { return left_.size(); }
-  uint64_t number(size_t size = 8) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; ++i) value |= std::to_integer<uint64_t>(left_[i]) << (8 * i);
-    left_ = left_.subspan(size);
-    return value;
-  }
-  std::string text(size_t size) {
-    std::string value(reinterpret_cast<const char*>(left_.data()), size);
-    left_ = left_.subspan(size);
-    return value;
-  }
-
- private:
-  std::span<const std::byte> left_;
+/// The first bytes of a record's header. The tokens follow.
+struct Fields {
+  Name name = kRecordName;
+  uint64_t checksum = 0;  // of all that comes after it
+  uint64_t content_checksum = 0;
+  uint64_t age = 0, hash = 0;
+  PrefixId prefix = 0;
+  uint64_t has_parent = 0;
+  PrefixId parent = 0;
 };
+constexpr size_t kChecked = offsetof(Fields, content_checksum);
 
 int64_t whole_pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-/// Decodes everything after the two checksums. Returns false for bytes that no writer writes.
-bool decode_key(Reader in, int block_size, RecordKey& key) {
-  key.age = in.number();
-  key.hash = in.number();
-  const uint64_t has_parent = in.number();
-  const auto parent = static_cast<PrefixId>(in.number());
-  key.prefix = static_cast<PrefixId>(in.number());
-  const uint64_t num_extra = in.number();
-  const auto is_prefix = [](PrefixId id) { return id > -kMaxPrefix && id < kMaxPrefix; };
-  if (key.age >= kMaxAge || has_parent > 1 || !is_prefix(parent) || !is_prefix(key.prefix) ||
-      (has_parent == 0 && parent != 0)) {
-    return false;
-  }
-  if (has_parent == 1) key.parent = parent;
-  for (int i = 0; i < block_size; ++i) key.tokens.push_back(static_cast<int32_t>(in.number(4)));
-  for (uint64_t i = 0; i < num_extra; ++i) {  // ends with the bytes, whatever the number
-    if (in.left() < kExtraHeader) return false;
-    const uint64_t kind = in.number();
-    const auto offset = static_cast<int64_t>(in.number());
-    const uint64_t size = in.number();
-    if (kind < 1 || kind > 3 || size > in.left()) return false;
-    key.extra_keys.push_back(
-        {static_cast<ExtraKey::Kind>(kind), in.text(static_cast<size_t>(size)), offset});
-  }
-  return true;
+/// Whether no writer writes these numbers. The next number after one from a file must be one, too.
+bool is_absurd(const Fields& fields) {
+  constexpr auto kMax = uint64_t{1} << 62;
+  const auto number = [](PrefixId id) { return static_cast<uint64_t>(id); };
+  return fields.age >= kMax || number(fields.prefix) >= kMax || number(fields.parent) >= kMax ||
+         fields.has_parent > 1 || (fields.has_parent == 0 && fields.parent != 0);
+}
+
+std::string text_of(const FileShape& shape) {
+  return fmt::format("blocks of {} tokens and {} bytes with fingerprint {:016x}", shape.block_size,
+                     shape.bytes_per_block, shape.fingerprint);
 }
 
 }  // namespace
 
 FileLayout::FileLayout(const FileShape& shape)
-    : header_bytes(whole_pages(static_cast<int64_t>(kRecordHeader) + int64_t{4} * shape.block_size +
-                               kMinExtraBytes)),
+    : header_bytes(whole_pages(static_cast<int64_t>(sizeof(Fields)) + 4 * shape.block_size)),
       content_bytes(shape.bytes_per_block),
-      stride(header_bytes) {
-  constexpr int64_t kMaxBytes = int64_t{1} << 30;  // 2^31 such records are less than 2^62 bytes
-  if (shape.block_size < 1 || content_bytes < 1 || content_bytes > kMaxBytes) {
-    throw std::invalid_argument(fmt::format(
-        "BlockFile: blocks of {} tokens and {} bytes, wanted at least 1 of each, and at "
-        "most {} bytes",
-        shape.block_size, content_bytes, kMaxBytes));
+      stride(header_bytes + whole_pages(content_bytes)) {
+  constexpr int64_t kMax = int64_t{1} << 30;  // 2^31 such records are less than 2^63 bytes
+  if (shape.block_size < 1 || shape.block_size > kMax / 4 || content_bytes < 1 ||
+      content_bytes > kMax) {
+    throw std::invalid_argument(
+        fmt::format("BlockFile: found {}, wanted at least 1 of each, and at most {} bytes",
+                    text_of(shape), kMax));
   }
-  stride += whole_pages(content_bytes);
 }
 
 int FileLayout::num_records(int64_t bytes) const {
@@ -119,185 +75,120 @@ int FileLayout::num_records(int64_t bytes) const {
 }
 
 std::vector<std::byte> encode_file_header(const FileShape& shape) {
+  const FileHeader header{.shape = shape};
   std::vector<std::byte> page(kPage);
-  const std::span checked = std::span(page).first(kFileHeader - 8);
-  Writer out(page);
-  out.text(kFileMagic);
-  out.number(kVersion);
-  out.number(shape.fingerprint);
-  out.number(static_cast<uint64_t>(shape.block_size));
-  out.number(static_cast<uint64_t>(shape.bytes_per_block));
-  out.number(kv::xxh64(checked));
+  std::memcpy(page.data(), &header, sizeof header);
   return page;
 }
 
 std::string fault_of_file_header(std::span<const std::byte> bytes, const FileShape& wanted) {
-  if (bytes.size() < kFileHeader || !has_magic(bytes, kFileMagic)) {
-    return fmt::format("found no '{}' at its start, wanted a file of blocks", kFileMagic);
+  FileHeader found{.name = kNoName, .shape = {}};
+  std::memcpy(&found, bytes.data(), std::min(bytes.size(), sizeof found));
+  if (found.name != kFileName) {
+    return fmt::format("is no file of blocks, which begins with '{}'",
+                       std::string(kFileName.begin(), kFileName.end()));
   }
-  Reader in(bytes.subspan(kFileMagic.size()));
-  const uint64_t version = in.number();
-  if (version != kVersion) return fmt::format("found version {}, wanted {}", version, kVersion);
-  const uint64_t fingerprint = in.number();
-  const uint64_t block_size = in.number();
-  const uint64_t bytes_per_block = in.number();
-  const uint64_t checksum = in.number();
-  if (const uint64_t made = kv::xxh64(bytes.first(kFileHeader - 8)); made != checksum) {
-    return fmt::format("its header is damaged: found checksum {:016x}, wanted {:016x}", checksum,
-                       made);
-  }
-  if (fingerprint != wanted.fingerprint) {
-    return fmt::format(
-        "holds blocks of another model, device or kernel: found fingerprint {:016x}, wanted "
-        "{:016x}",
-        fingerprint, wanted.fingerprint);
-  }
-  if (block_size != static_cast<uint64_t>(wanted.block_size)) {
-    return fmt::format("found blocks of {} tokens, wanted {}", block_size, wanted.block_size);
-  }
-  if (bytes_per_block != static_cast<uint64_t>(wanted.bytes_per_block)) {
-    return fmt::format("found blocks of {} bytes, wanted {}", bytes_per_block,
-                       wanted.bytes_per_block);
-  }
-  return {};
+  if (found.shape == wanted) return {};
+  return fmt::format(
+      "holds {}, wanted {}; the fingerprint stands for the model, the device and the kernel",
+      text_of(found.shape), text_of(wanted));
 }
 
-bool is_half_made(std::span<const std::byte> bytes) {
-  const size_t common = std::min(bytes.size(), kFileMagic.size());
-  return (bytes.size() < kFileHeader && has_magic(bytes, kFileMagic.substr(0, common))) ||
-         std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
-}
-
-std::optional<std::vector<std::byte>> encode_record_header(const RecordHeader& header,
-                                                           int64_t header_bytes) {
-  const RecordKey& key = header.key;
-  size_t needed = kRecordHeader + 4 * key.tokens.size();
-  for (const ExtraKey& extra : key.extra_keys) needed += kExtraHeader + extra.value.size();
-  if (needed > static_cast<size_t>(header_bytes)) return std::nullopt;
+std::vector<std::byte> encode_header(const Record& record, int64_t header_bytes) {
+  Fields fields{.content_checksum = record.content_checksum,
+                .age = record.age,
+                .hash = record.hash,
+                .prefix = record.prefix,
+                .has_parent = record.parent.has_value() ? 1u : 0u,
+                .parent = record.parent.value_or(0)};
   std::vector<std::byte> bytes(static_cast<size_t>(header_bytes));
-  Writer out(std::span<std::byte>(bytes).subspan(16));
-  out.number(header.content_checksum);
-  out.number(key.age);
-  out.number(key.hash);
-  out.number(key.parent.has_value() ? 1 : 0);
-  out.number(static_cast<uint64_t>(key.parent.value_or(0)));
-  out.number(static_cast<uint64_t>(key.prefix));
-  out.number(key.extra_keys.size());
-  for (const int32_t token : key.tokens) out.number(static_cast<uint32_t>(token), 4);
-  for (const ExtraKey& extra : key.extra_keys) {
-    out.number(static_cast<uint64_t>(extra.kind));
-    out.number(static_cast<uint64_t>(extra.offset));
-    out.number(extra.value.size());
-    out.text(extra.value);
-  }
-  Writer start(bytes);
-  start.text(kRecordMagic);
-  start.number(kv::xxh64(std::span(bytes).subspan(16)));
+  std::memcpy(bytes.data(), &fields, sizeof fields);
+  std::ranges::copy(std::as_bytes(std::span(record.tokens)), bytes.begin() + sizeof fields);
+  fields.checksum = kv::xxh64(std::span(bytes).subspan(kChecked));
+  std::memcpy(bytes.data(), &fields, sizeof fields);
   return bytes;
 }
 
-std::optional<RecordHeader> decode_record_header(std::span<const std::byte> bytes, int block_size) {
-  if (bytes.size() < kRecordHeader + 4 * static_cast<size_t>(block_size)) return std::nullopt;
-  if (!has_magic(bytes, kRecordMagic)) return std::nullopt;
-  Reader in(bytes.subspan(kRecordMagic.size()));
-  if (in.number() != kv::xxh64(bytes.subspan(16))) return std::nullopt;
-  RecordHeader header;
-  header.content_checksum = in.number();
-  if (!decode_key(in, block_size, header.key)) return std::nullopt;
-  return header;
+std::optional<Record> decode_header(std::span<const std::byte> bytes, int64_t block_size) {
+  const size_t token_bytes = 4 * static_cast<size_t>(block_size);
+  Fields fields;
+  if (bytes.size() < sizeof fields + token_bytes) return std::nullopt;
+  std::memcpy(&fields, bytes.data(), sizeof fields);
+  if (fields.name != kRecordName || fields.checksum != kv::xxh64(bytes.subspan(kChecked)) ||
+      is_absurd(fields)) {
+    return std::nullopt;
+  }
+  Record record{.content_checksum = fields.content_checksum,
+                .age = fields.age,
+                .hash = fields.hash,
+                .prefix = fields.prefix,
+                .parent = {},
+                .tokens = std::vector<int32_t>(static_cast<size_t>(block_size))};
+  if (fields.has_parent == 1) record.parent = fields.parent;
+  std::memcpy(record.tokens.data(), bytes.data() + sizeof fields, token_bytes);
+  return record;
 }
 
 BlockFile::BlockFile(const std::filesystem::path& path, const FileShape& shape)
     : shape_(shape), layout_(shape), file_(path) {
-  header_.resize(static_cast<size_t>(layout_.header_bytes));
-  open_or_make(path);
-  const int num_records = layout_.num_records(file_.size());
-  found_.resize(static_cast<size_t>(num_records) + 1);
-  for (int32_t record = 1; record <= num_records; ++record) {
-    std::optional<RecordHeader> header = read_header(record);
-    if (!header || layout_.end_of(record) > file_.size()) continue;
-    next_age_ = std::max(next_age_, header->key.age + 1);
-    found_[static_cast<size_t>(record)] = std::move(header->key);
-  }
-}
-
-void BlockFile::open_or_make(const std::filesystem::path& path) {
-  const auto fail = [&](const char* doing) {
+  const auto must = [&](bool succeeds, const char* doing) {
+    if (succeeds) return;
     kv::user_error("{}: {} failed: {}; free the disk, remove the file, or give another path",
                    path.string(), doing, kv::File::last_error());
   };
   std::vector<std::byte> start(kPage);
-  const int64_t size = file_.size();
-  const int64_t read = size < 0 ? -1 : file_.read_at(0, start);
-  if (read < 0) fail("reading");
-  start.resize(static_cast<size_t>(read));
-  if (size <= kPage && is_half_made(start)) {
-    if (!file_.write_at(0, encode_file_header(shape_))) fail("writing");
+  const int64_t size = file_.size(), num_read = file_.read_at(0, start);
+  must(size >= 0 && num_read >= 0, "reading");
+  start.resize(static_cast<size_t>(num_read));
+  const bool is_zero = std::ranges::count(start, std::byte{0}) == num_read;
+  if (size <= kPage && is_zero) {  // a new file, or one whose maker lost its power
+    must(file_.write_at(0, encode_file_header(shape)) && file_.sync(), "writing");
     kv::sync_folder_of(path);
-  } else if (const std::string fault = fault_of_file_header(start, shape_); !fault.empty()) {
+  } else if (const std::string fault = fault_of_file_header(start, shape); !fault.empty()) {
     kv::user_error("{}: {}; remove it, or give another path", path.string(), fault);
   }
-  // Prefixes are numbered from those that are found now. Without this sync a power cut could bring
-  // back older records, whose numbers other prefixes have got since.
-  if (!file_.sync()) fail("syncing");
 }
 
-std::optional<RecordHeader> BlockFile::read_header(int32_t record) {
-  const int64_t read = file_.read_at(layout_.begin_of(record), header_);
-  if (read != layout_.header_bytes) return std::nullopt;
-  return decode_record_header(header_, shape_.block_size);
-}
-
-void BlockFile::check(int32_t record, const BlockKey& key, size_t content_bytes) const {
-  if (record < 1) {
-    throw std::out_of_range(fmt::format("BlockFile: record {}, wanted at least 1", record));
+void BlockFile::check(int32_t record, const Record& header, size_t content_bytes) const {
+  if (record >= 1 && std::ssize(header.tokens) == shape_.block_size &&
+      content_bytes == static_cast<size_t>(shape_.bytes_per_block)) {
+    return;
   }
-  if (std::ssize(key.tokens) != shape_.block_size ||
-      content_bytes != static_cast<size_t>(shape_.bytes_per_block)) {
-    throw std::invalid_argument(
-        fmt::format("BlockFile: a block of {} tokens and {} bytes, wanted {} and {}",
-                    key.tokens.size(), content_bytes, shape_.block_size, shape_.bytes_per_block));
-  }
+  throw std::invalid_argument(fmt::format(
+      "BlockFile: record {} of {} tokens and {} bytes, wanted record 1 or a later one "
+      "of {} tokens and {} bytes",
+      record, header.tokens.size(), content_bytes, shape_.block_size, shape_.bytes_per_block));
 }
 
 // First the record's name is erased, then its content is written, then its header. So a process
 // that is killed leaves no header without its content. A power cut may leave any of the three
 // writes, in any order; then a checksum is wrong.
-bool BlockFile::write(int32_t record, const BlockKey& key, std::span<const std::byte> content,
-                      uint64_t content_checksum) {
-  check(record, key, content.size());
-  RecordHeader header{.key = {}, .content_checksum = content_checksum};
-  header.key = {.hash = key.hash,
-                .parent = key.parent,
-                .prefix = key.prefix.value(),
-                .tokens = {key.tokens.begin(), key.tokens.end()},
-                .extra_keys = {key.extra_keys.begin(), key.extra_keys.end()},
-                .age = next_age_++};
-  const auto bytes = encode_record_header(header, layout_.header_bytes);
-  return erase(record) && bytes.has_value() &&
-         file_.write_at(layout_.content_of(record), content) &&
-         file_.write_at(layout_.begin_of(record), *bytes);
+bool BlockFile::write(int32_t record, const Record& header, std::span<const std::byte> content) {
+  check(record, header, content.size());
+  return erase(record) && file_.write_at(layout_.content_of(record), content) &&
+         file_.write_at(layout_.begin_of(record), encode_header(header, layout_.header_bytes));
 }
 
-std::optional<uint64_t> BlockFile::read(int32_t record, const BlockKey& key,
-                                        std::span<std::byte> content) {
-  check(record, key, content.size());
-  const std::optional<RecordHeader> header = read_header(record);
-  const bool is_whole =
-      header.has_value() && header->key.hash == key.hash && same_content(header->key.key(), key) &&
-      file_.read_at(layout_.content_of(record), content) == shape_.bytes_per_block &&
-      checksum_of(content) == header->content_checksum;
-  if (!is_whole) return std::nullopt;
-  return header->content_checksum;
+std::optional<Record> BlockFile::read_header(int32_t record) const {
+  std::vector<std::byte> bytes(static_cast<size_t>(layout_.header_bytes));
+  const int64_t num_read = file_.read_at(layout_.begin_of(record), bytes);
+  return num_read == std::ssize(bytes) ? decode_header(bytes, shape_.block_size) : std::nullopt;
 }
 
-bool BlockFile::erase(int32_t record) { return file_.write_at(layout_.begin_of(record), kNoMagic); }
+bool BlockFile::read_content(int32_t record, const Record& header,
+                             std::span<std::byte> content) const {
+  check(record, header, content.size());
+  return file_.read_at(layout_.content_of(record), content) == std::ssize(content) &&
+         checksum_of(content) == header.content_checksum;
+}
+
+bool BlockFile::erase(int32_t record) {
+  return file_.write_at(layout_.begin_of(record), std::as_bytes(std::span(kNoName)));
+}
 
 void BlockFile::clear() {
-  if (!file_.resize(kPage) || !file_.sync()) {
-    kv::user_error("the file of blocks cannot be cleared: {}; remove it", kv::File::last_error());
-  }
-  found_.assign(found_.size(), std::nullopt);
+  if (file_.resize(kPage) && file_.sync()) return;
+  kv::user_error("the file of blocks cannot be cleared: {}; remove it", kv::File::last_error());
 }
 
 }  // namespace lesson12

@@ -2,7 +2,7 @@
 
 // Lesson 11's transfers with checksums: each block is checked on the device after it has come back.
 
-#include <deque>
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -27,23 +27,22 @@ class CheckedSwapper final : public lesson11::Transfers {
         passes_(passes),
         swapper_(cache, host, passes),
         computed_(passes.device(), static_cast<size_t>(host.num_ids()) * sizeof(uint64_t)),
-        loaded_(passes.device(), computed_.bytes()) {}
+        loaded_(passes.device(), computed_.bytes()) {
+    loads_.reserve(static_cast<size_t>(cache.num_blocks()));
+  }
 
   /// A block that is offloaded gets its checksum before it is copied. A block of the host that is
   /// loaded is not overwritten before verify() has looked at it.
   Job start(Way way, std::span<const BlockMove> moves) override {
     if (way == Way::kOffload) {
       checksum_blocks({.cache = &cache_, .blocks = moves, .checksums = checksums()}, passes_);
-      return last_ = swapper_.start(way, moves);
     }
-    loads_.push_back({.job = 0, .moves = {moves.begin(), moves.end()}});
-    try {
-      last_ = loads_.back().job = swapper_.start(way, moves);
-    } catch (...) {
-      loads_.pop_back();
-      throw;
+    last_ = swapper_.start(way, moves);
+    if (way == Way::kOffload) return last_;
+    for (const BlockMove& move : moves) {
+      loads_.push_back({last_, move});  // has room: a block of the device is in one load at a time
+      pool_.touch({&move.host, 1});
     }
-    for (const BlockMove& move : moves) pool_.touch({&move.host, 1});
     return last_;
   }
   Job completed() override { return done_ = swapper_.completed(); }
@@ -52,14 +51,14 @@ class CheckedSwapper final : public lesson11::Transfers {
   /// Checks the blocks of the loads that were complete when completed() was called last. Returns
   /// those that are not on the device as they were computed.
   std::vector<BlockMove> verify() {
+    const auto end = std::ranges::upper_bound(loads_, done_, {}, &Load::job);
     std::vector<BlockMove> blocks;
-    for (; !loads_.empty() && loads_.front().job <= done_; loads_.pop_front()) {
-      blocks.insert(blocks.end(), loads_.front().moves.begin(), loads_.front().moves.end());
-    }
-    if (blocks.empty()) return {};
+    for (auto load = loads_.begin(); load != end; ++load) blocks.push_back(load->move);
+    if (blocks.empty()) return blocks;
     auto* const loaded = loaded_.as<uint64_t>();
     checksum_blocks({.cache = &cache_, .blocks = blocks, .checksums = loaded}, passes_);
     passes_.synchronize();
+    loads_.erase(loads_.begin(), end);
     // The tail first: it is overwritten before its head.
     for (size_t i = blocks.size(); i-- > 0;) pool_.free_blocks({&blocks[i].host, 1});
     std::erase_if(
@@ -69,9 +68,9 @@ class CheckedSwapper final : public lesson11::Transfers {
 
   struct Load {
     Job job;
-    std::vector<BlockMove> moves;
+    BlockMove move;
   };
-  const std::deque<Load>& loads() const { return loads_; }  // those that verify() has not looked at
+  std::span<const Load> loads() const { return loads_; }  // those that verify() has not looked at
 
   /// [host ids] of the blocks as they were computed; valid when the job of the offload is complete.
   uint64_t* checksums() const { return computed_.as<uint64_t>(); }
@@ -85,7 +84,7 @@ class CheckedSwapper final : public lesson11::Transfers {
   const kv::Stream& passes_;
   BlockSwapper swapper_;
   kv::HostBuffer computed_, loaded_;  // uint64 [host ids]
-  std::deque<Load> loads_;            // in their order
+  std::vector<Load> loads_;           // in the order of their jobs
   Job last_ = 0, done_ = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -12,41 +11,29 @@
 namespace lesson12 {
 namespace {
 
-/// The smallest pass that is measured: with fewer rows, reading the weights takes most of the time.
-constexpr int kRowsToMeasure = 32;
-
-int64_t bytes_per_block(const kv::Model& model, const PagedOptions& options) {
-  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
-  return model.config().kv_bytes_per_token(element) * options.block_size;
-}
-
 std::unique_ptr<BlockFile> open_file(const kv::Model& model, const PagedOptions& options,
                                      const FileTierOptions& tier) {
   if (tier.file.empty()) return nullptr;
-  return std::make_unique<BlockFile>(tier.file,
-                                     FileShape{.fingerprint = fingerprint_of(model),
-                                               .block_size = options.block_size,
-                                               .bytes_per_block = bytes_per_block(model, options)});
+  const FileShape shape{.fingerprint = fingerprint_of(model),
+                        .block_size = options.block_size,
+                        .bytes_per_block = lesson11::bytes_per_block(model, options)};
+  return std::make_unique<BlockFile>(tier.file, shape);
 }
 
 /// A block for each record of the file, if there is one.
 std::shared_ptr<const HostBlocks> make_memory(const kv::Model& model, const PagedOptions& options,
                                               const FileTierOptions& tier, const BlockFile* file) {
-  if (file == nullptr) return make_host_blocks(model, options, tier.host);
-  const auto num_records = static_cast<int>(file->found().size()) - 1;
-  if (tier.host.host_blocks > 0 && tier.host.host_blocks < num_records) {
+  HostTierOptions host = tier.host;
+  const int num_records = file == nullptr ? 0 : file->num_records();
+  if (host.host_blocks > 0 && host.host_blocks < num_records) {
     kv::user_error(
         "{} has {} records, and the host shall have {} blocks; give it as many, or another file",
-        tier.file.string(), num_records, tier.host.host_blocks);
+        tier.file.string(), num_records, host.host_blocks);
   }
-  const int64_t bytes = bytes_per_block(model, options);
-  const int wanted =
-      std::max({tier.host.host_blocks, num_records,
-                tier.host.host_blocks > 0
-                    ? 0
-                    : lesson11::default_host_blocks(options.num_blocks, bytes,
-                                                    kv::memory_of(kv::Device::kCpu).free)});
-  return std::make_shared<const HostBlocks>(bytes, model.device(), wanted + 1);
+  if (host.host_blocks == 0) {
+    host.host_blocks = std::max(num_records, lesson11::default_host_blocks(model, options));
+  }
+  return make_host_blocks(model, options, host);
 }
 
 }  // namespace
@@ -99,6 +86,7 @@ void Tiers::flush(int min_hits) {
 }
 
 void Tiers::forget_file() {
+  settle();
   if (saver_) saver_->forget_all();
 }
 
@@ -124,12 +112,6 @@ Server::~Server() {
   }
 }
 
-void Server::reset() {
-  tiers_.settle();
-  scheduler_.reset_prefix_cache(true);
-  tiers_.forget_file();
-}
-
 void Server::check(int64_t id, const kv::Request& request) const {
   kv::check_request(request, id, model_.config());
   kv::check_seq_len_limit(request, id, max_seq_len_);
@@ -150,7 +132,10 @@ bool Server::abort(int64_t id) {
 }
 
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
-  if (std::exchange(reset_wanted_, false)) reset();
+  if (std::exchange(reset_wanted_, false)) {
+    tiers_.forget_file();
+    scheduler_.reset_prefix_cache(true);
+  }
   tiers_.complete();
   HostTierManager& manager = tiers_.manager();
   if (is_worth_loading(tier_.host.policy, rates(), manager.block_size())) {
@@ -167,19 +152,11 @@ StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(tables_of(manager, output.chunks, rows.num_seqs(), padding_));
   tiers_.swapper().let_passes_wait(manager.take_write_job());
-  run(rows);
+  seconds_per_token_ = lesson11::run_measured(chooser_, rows, attention_, seconds_per_token_);
   scheduler_.update(output.chunks);  // blocks that became full can be found from now on
   StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
   tiers_.offload(tier_.host.offload_ahead, tier_.host.min_hits_to_offload);  // beside the next pass
   return step;
-}
-
-void Server::run(const kv::PassRows& rows) {
-  const auto begin = std::chrono::steady_clock::now();
-  chooser_.run(rows, attention_);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  if (rows.num_rows() < kRowsToMeasure) return;
-  seconds_per_token_ = lesson11::smoothed(seconds_per_token_, took.count() / rows.num_rows());
 }
 
 FileTierEngine::FileTierEngine(kv::Model& model, const PagedOptions& options,

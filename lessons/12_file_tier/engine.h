@@ -43,7 +43,7 @@ class Tiers {
   void settle();
   /// Brings all cached blocks of the device to the host and to the file, as far as there is room.
   void flush(int min_hits);
-  /// Erases all records of the file. settle() comes first.
+  /// Erases all records of the file. Before that it waits as settle() does.
   void forget_file();
 
   HostTierManager& manager() { return manager_; }
@@ -96,9 +96,6 @@ class Server {
   Rates rates() const { return {seconds_per_token_, tiers_.swapper().seconds_per_block()}; }
 
  private:
-  void reset();
-  void run(const kv::PassRows& rows);
-
   kv::Model& model_;
   ServeOptions options_;
   FileTierOptions tier_;

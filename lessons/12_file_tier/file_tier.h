@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 
 namespace lesson12 {
 
+using lesson06::BlockKey;
 using lesson07::BlockPool;
 using lesson11::HostBlocks;
 using lesson11::Job;
@@ -40,8 +42,8 @@ class FileTier {
   /// Borrows all five. The pool is empty, and has a block for each record; the records that are
   /// whole are read into the host's memory, and can be found in the pool. `checksums` [host ids]
   /// has the checksum of every block that has arrived in the host. Throws std::invalid_argument for
-  /// a pool with fewer blocks than the file has records, or of another shape, and UserError for a
-  /// file that cannot be changed.
+  /// a pool with fewer blocks than the file has records, and UserError for a file that cannot be
+  /// changed.
   FileTier(BlockFile& file, const HostBlocks& host, BlockPool& pool, uint64_t* checksums,
            FileMetrics& metrics, Run run = Run::kThread);
   /// Writes the blocks that have arrived in the host.
@@ -50,7 +52,8 @@ class FileTier {
   FileTier& operator=(const FileTier&) = delete;
 
   /// Notes that `job` copies all blocks that the host's pool got since the last call. They are not
-  /// overwritten until they are in the file.
+  /// overwritten until they are in the file. A block with extra keys is not saved: the fingerprint
+  /// knows nothing of the adapter or the image that they stand for.
   void save(Job job);
   /// Passes on the blocks of all jobs up to `done`, which are complete, to be written. Takes note
   /// of the blocks that are written.
@@ -61,22 +64,22 @@ class FileTier {
   /// the file cannot be changed.
   void forget_all() { file_.clear(); }
 
-  int num_unsaved() const { return num_unsaved_; }
+  int num_unsaved() const { return static_cast<int>(saves_.size()); }
 
  private:
   enum class Outcome { kSaved, kNotSaved, kDamaged };
   struct Save {
     Job job = 0;
     int32_t id = 0;
-    RecordKey key;  // a copy: the thread never looks at the pool
-    Outcome outcome = Outcome::kNotSaved;
+    Record record;  // a copy of the key: the thread never looks at the pool
+    std::optional<Outcome> outcome = {};
   };
-  void check() const;
   void restore();
-  bool restore_record(int32_t record);
+  bool restore_record(int32_t record, const Record& header);
   void run();
-  Outcome write(const Save& save) noexcept;
-  void take_note(const std::list<Save>& saves);
+  Save* next();
+  Outcome write(Save& save) noexcept;
+  void take_note();
 
   BlockFile& file_;
   const HostBlocks& host_;
@@ -84,12 +87,11 @@ class FileTier {
   uint64_t* checksums_;
   FileMetrics& metrics_;
   std::vector<int32_t> fresh_;  // blocks that the pool got since the last save()
-  std::list<Save> arriving_;    // their jobs are not complete
-  int num_unsaved_ = 0;         // in all queues: their blocks are in use in the pool
+  uint64_t next_age_ = 1;
 
-  std::mutex mutex_;  // guards the next three
-  std::list<Save> queue_;
-  std::list<Save> saved_;
+  std::mutex mutex_;       // guards the next three
+  std::list<Save> saves_;  // in the order of their jobs; their blocks are in use in the pool
+  Job arrived_ = 0;        // the last job whose blocks are in the host
   bool stop_ = false;
   std::condition_variable added_, written_;
   std::thread thread_;  // last: it uses the members above

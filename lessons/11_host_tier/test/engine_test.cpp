@@ -61,3 +61,13 @@ TEST_CASE("with a pool of a given size the host's memory is there before the fir
   CHECK(lesson11::make_host_blocks(model, sized, {.host_blocks = 7})->num_ids() == 8);
   CHECK(lesson11::make_host_blocks(model, open, {}) == nullptr);
 }
+
+TEST_CASE("a host pool of no given size fits in a quarter of the free memory") {
+  const kv::Model& model = kvtest::shipped_model();
+  const lesson11::PagedOptions sized{.num_blocks = 10};
+  const int64_t bytes = lesson11::bytes_per_block(model, sized);
+  CHECK(lesson11::default_host_blocks(model, sized, 1'000 * bytes) == 40);
+  CHECK(lesson11::default_host_blocks(model, sized, 100 * bytes) == 25);
+  CHECK(lesson11::default_host_blocks(model, sized, bytes) == 1);
+  CHECK(lesson11::default_host_blocks(model, {.num_blocks = INT32_MAX - 2}, INT64_MAX) > 1 << 30);
+}

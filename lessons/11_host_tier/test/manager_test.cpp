@@ -378,17 +378,3 @@ TEST_CASE("without caching nothing is loaded, and the room counts all the same")
   CHECK(room == 1);
   CHECK(t.copies.started() == 0);
 }
-
-TEST_CASE("pools with blocks of two sizes are refused") {
-  BlockPool device(4, 4), host(4, 8);
-  SteppedTransfers copies({});
-  CHECK_THROWS_WITH_AS(HostTierManager(device, host, copies), doctest::Contains("4 tokens"),
-                       std::invalid_argument);
-}
-
-TEST_CASE("a host pool of no given size fits in a quarter of the free memory") {
-  CHECK(default_host_blocks(10, 1'000, 1'000'000) == 40);
-  CHECK(default_host_blocks(10, 10'000, 1'000'000) == 25);
-  CHECK(default_host_blocks(10, 1'000'000, 1'000'000) == 1);
-  CHECK(default_host_blocks(INT32_MAX - 2, 1, INT64_MAX) == INT32_MAX - 1);
-}

@@ -41,10 +41,9 @@ std::vector<Row> measure(kv::Device device) {
   lesson12::BlockFile file(
       folder.path() / "blocks",
       {.fingerprint = 1, .block_size = kBlockSize, .bytes_per_block = cache.bytes_per_block()});
-  const std::vector<int32_t> tokens(kBlockSize);
-  const lesson12::BlockKey key{
-      .hash = 1, .parent = {}, .tokens = tokens, .extra_keys = {}, .prefix = 1};
-  const uint64_t sum = lesson12::checksum_of(host.block(1));
+  const lesson12::Record record{.content_checksum = lesson12::checksum_of(host.block(1)),
+                                .parent = {},
+                                .tokens = std::vector<int32_t>(kBlockSize)};
   const auto seconds = [](const auto& call) { return kv::median_seconds(call, kRepeats); };
   const auto each = [&](const auto& call) {
     return seconds([&] {
@@ -61,16 +60,17 @@ std::vector<Row> measure(kv::Device device) {
   rows.push_back(
       {"checksum in the host", each([&](int32_t id) { lesson12::checksum_of(host.block(id)); })});
   rows.push_back({"written to the file", each([&](int32_t id) {
-                    if (!file.write(id, key, host.block(id), sum)) throw std::bad_alloc();
+                    if (!file.write(id, record, host.block(id))) throw std::bad_alloc();
                   })});
   rows.push_back({"and synced", seconds([&] {
                     for (int32_t id = 1; id <= kNumBlocks; ++id) {
-                      file.write(id, key, host.block(id), sum);
+                      file.write(id, record, host.block(id));
                     }
                     file.sync();
                   })});
-  rows.push_back(
-      {"read and checked", each([&](int32_t id) { file.read(id, key, host.block(id)); })});
+  rows.push_back({"read and checked", each([&](int32_t id) {
+                    file.read_content(id, file.read_header(id).value(), host.block(id));
+                  })});
   return rows;
 }
 

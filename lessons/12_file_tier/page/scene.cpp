@@ -54,13 +54,11 @@ void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
     if (block.state == State::kInUse) block.state = State::kReserved;
     add_sum(host, id, checksum_of(process_->memory.block(id)), swapper.checksums()[id]);
   }
-  for (const CheckedSwapper::Load& load : swapper.loads()) {
-    for (const BlockMove& move : load.moves) {
-      viz::ShelfBlock& block = device.blocks[static_cast<size_t>(move.device)];
-      block = host.blocks[static_cast<size_t>(move.host)];
-      block.state = State::kReserved;
-      device.sums[move.device] = host.sums[move.host];
-    }
+  for (const auto& [job, move] : swapper.loads()) {
+    viz::ShelfBlock& block = device.blocks[static_cast<size_t>(move.device)];
+    block = host.blocks[static_cast<size_t>(move.host)];
+    block.state = State::kReserved;
+    device.sums[move.device] = host.sums[move.host];
   }
 }
 
@@ -80,11 +78,11 @@ void FileTierPage::look_at_file(const Shelf& host, Shelf& shelf) const {
     if (process_ && host.blocks[i].state == State::kReserved) {
       block = {.state = State::kReserved, .hue = host.blocks[i].hue, .name = host.blocks[i].name};
     }
-    if (layout.end_of(record) > std::ssize(bytes)) continue;
+    if (layout.content_of(record) + layout.content_bytes > std::ssize(bytes)) continue;
     const auto header =
-        decode_record_header(part(layout.begin_of(record), layout.header_bytes), kShape.block_size);
+        decode_header(part(layout.begin_of(record), layout.header_bytes), kShape.block_size);
     if (!header) continue;
-    const auto& [hue, name] = names_.at(header->key.hash);
+    const auto& [hue, name] = names_.at(header->hash);
     if (block.state == State::kReserved && block.name != name) continue;
     block = {.state = State::kCached, .hue = hue, .name = name};
     add_sum(shelf, record, checksum_of(part(layout.content_of(record), layout.content_bytes)),

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,10 +20,8 @@
 namespace lesson12_test {
 
 using lesson12::BlockFile;
-using lesson12::BlockKey;
-using lesson12::ExtraKey;
 using lesson12::FileShape;
-using lesson12::RecordKey;
+using lesson12::Record;
 using Bytes = std::vector<std::byte>;
 
 constexpr FileShape kShape{
@@ -32,52 +29,49 @@ constexpr FileShape kShape{
 constexpr int64_t kRecord = 2 * lesson12::kPage;  // a header and a content of this shape, padded
 
 struct Block {
-  RecordKey key;
+  Record record;
   Bytes content;
 };
 
 inline Block block_of(int64_t number, const FileShape& shape = kShape) {
   kvtest::Random random(static_cast<uint64_t>(number));
   Block block;
-  block.key.hash = random.next();
-  if (number % 3 != 0) block.key.parent = number - 1;
-  block.key.prefix = number;
+  Record& record = block.record;
+  record.age = static_cast<uint64_t>(number);
+  record.hash = random.next();
+  if (number % 3 != 0) record.parent = number - 1;
+  record.prefix = number;
   for (int i = 0; i < shape.block_size; ++i) {
-    block.key.tokens.push_back(static_cast<int32_t>(random.next()));  // negative ones, too
-  }
-  if (number % 2 != 0) {
-    block.key.extra_keys = {{ExtraKey::Kind::kContent, std::string("\0image", 6), number},
-                            {ExtraKey::Kind::kSalt, std::to_string(number), 0}};
+    record.tokens.push_back(static_cast<int32_t>(random.next()));  // negative ones, too
   }
   for (int64_t i = 0; i < shape.bytes_per_block; ++i) {
     block.content.push_back(static_cast<std::byte>(random.next()));
   }
+  record.content_checksum = lesson12::checksum_of(block.content);
   return block;
 }
 
 inline bool write(BlockFile& file, int32_t record, const Block& block) {
-  return file.write(record, block.key.key(), block.content, lesson12::checksum_of(block.content));
+  return file.write(record, block.record, block.content);
 }
 
-/// The content that is read; empty if the read fails.
-inline std::optional<Bytes> read(BlockFile& file, int32_t record, const RecordKey& key) {
-  Bytes content(static_cast<size_t>(file.shape().bytes_per_block));
-  if (!file.read(record, key.key(), content)) return std::nullopt;
-  return content;
+/// The number of the block in a record: 0 means none, -1 a header whose content is not there.
+/// Whatever is read must be what was written for that block.
+inline int64_t number_in(const BlockFile& file, int32_t record) {
+  const auto header = file.read_header(record);
+  if (!header) return 0;
+  const Block block = block_of(header->prefix, file.shape());
+  REQUIRE(*header == block.record);
+  Bytes content(block.content.size());
+  if (!file.read_content(record, *header, content)) return -1;
+  REQUIRE(content == block.content);
+  return header->prefix;
 }
-
-/// The number of the block that has this key; empty if none has it.
-inline std::optional<int64_t> number_of(const RecordKey& key, const FileShape& shape = kShape) {
-  Block block = block_of(key.prefix, shape);
-  const bool same = block.key.hash == key.hash && same_content(block.key.key(), key.key());
-  return same ? std::optional(key.prefix) : std::nullopt;
-}
-
-/// The numbers of the blocks found, by record; 0 means none, -1 a wrong key.
-inline std::vector<int64_t> numbers_found(const BlockFile& file) {
+/// Those of records 1, 2, and so on.
+inline std::vector<int64_t> numbers_in(const BlockFile& file) {
   std::vector<int64_t> numbers;
-  for (const auto& key : file.found()) {
-    numbers.push_back(key ? number_of(*key, file.shape()).value_or(-1) : 0);
+  for (int32_t record = 1; record <= file.num_records(); ++record) {
+    numbers.push_back(number_in(file, record));
   }
   return numbers;
 }

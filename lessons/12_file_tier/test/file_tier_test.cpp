@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checked_swapper.h"
+#include "common/at_end.h"
 #include "file_changes.h"
 #include "file_tier.h"
 #include "tests/support/kv_shape.h"
@@ -52,7 +53,7 @@ struct Places {
 
   /// Block `id` of the device is offloaded: `num` stands for its prefix and its tokens. Returns the
   /// block of the host.
-  int32_t offload(int32_t id, int num) {
+  int32_t offload(int32_t id, int num, const lesson06::ExtraKeys& extra_keys = {}) {
     const int32_t host = pool.queue().first(1)[0]->id;
     const Job job = swapper.start(Way::kOffload, Moves{{id, host}});
     std::vector<int32_t> ids(1);
@@ -61,7 +62,7 @@ struct Places {
     pool.cache_full_block(host, {.hash = static_cast<uint64_t>(num),
                                  .parent = std::nullopt,
                                  .tokens = tokens,
-                                 .extra_keys = {},
+                                 .extra_keys = extra_keys,
                                  .prefix = num});
     pool.free_blocks(ids);
     tier.save(job);
@@ -132,9 +133,9 @@ TEST_CASE_FIXTURE(InFolder, "what is offloaded is in the file, and found by the 
 }
 
 TEST_CASE_FIXTURE(InFolder, "the next start overwrites first what was written first") {
-  {
+  for (const Ids& nums : {Ids{10, 20}, Ids{30}}) {  // two starts
     Places places(path());
-    for (const int num : {10, 20, 30}) {
+    for (const int num : nums) {
       places.offload(num / 10, num);
       places.complete();
     }
@@ -143,6 +144,34 @@ TEST_CASE_FIXTURE(InFolder, "the next start overwrites first what was written fi
   Ids queue;
   for (const auto* const block : again.pool.queue().all()) queue.push_back(block->id);
   CHECK(queue == Ids{3, 2, 1, 6, 5, 4});
+}
+
+TEST_CASE_FIXTURE(InFolder, "a start goes on when all that it found is on the disk") {
+  const auto is_synced = [&] {
+    bool synced = false;
+    on_file_change = [&](const auto& change) {
+      synced = change.kind == lesson12_test::Change::Kind::kSync;
+    };
+    const kv::AtEnd stop{[] { on_file_change = nullptr; }};
+    const Places places(path());
+    return synced;
+  };
+  CHECK(is_synced());
+  {
+    Places places(path());
+    places.offload(1, 10);
+    places.complete();
+  }
+  CHECK(is_synced());
+}
+
+TEST_CASE_FIXTURE(InFolder, "a block with extra keys is not saved, and can be found in the host") {
+  Places places(path());
+  const int32_t host = places.offload(1, 10, {{lesson06::ExtraKey::Kind::kSalt, "a salt"}});
+  places.complete();
+  CHECK(places.pool.index().block(host) != nullptr);
+  CHECK(places.metrics.num_saved == 0);
+  CHECK(places.pool.num_used() == 0);
 }
 
 TEST_CASE_FIXTURE(InFolder, "damage on the way to the host is found before the block is saved") {
@@ -227,22 +256,20 @@ TEST_CASE_FIXTURE(InFolder, "of two records with one content one is kept, and th
     REQUIRE(places.offload(1, 10) == 6);
     places.complete();
     const auto block = places.memory.block(6);
-    RecordKey key;
-    key.hash = 10;
-    key.tokens = {10, 10};
-    key.prefix = 99;
-    REQUIRE(places.file.write(5, key.key(), block, checksum_of(block)));
+    const Record same{.content_checksum = checksum_of(block),
+                      .hash = 10,
+                      .prefix = 99,
+                      .parent = {},
+                      .tokens = {10, 10}};
+    REQUIRE(places.file.write(5, same, block));
   }
   {
     Places places(path());
-    CHECK(places.file.found()[5]);
-    CHECK(places.file.found()[6]);
     CHECK(places.metrics.num_restored == 1);
     CHECK(places.metrics.num_damaged_in_file == 0);
+    CHECK(places.file.read_header(5));
+    CHECK_FALSE(places.file.read_header(6));
   }
-  const Places again(path());
-  CHECK(again.file.found()[5]);
-  CHECK_FALSE(again.file.found()[6]);
 }
 
 TEST_CASE_FIXTURE(InFolder, "a block that cannot be written stays in the host, whatever fails") {
@@ -280,10 +307,8 @@ TEST_CASE_FIXTURE(InFolder, "a pool with fewer blocks than the file has records 
   const kvtest::TempDir other;
   std::filesystem::copy(path(), other.path() / "blocks");
   BlockFile file(other.path() / "blocks", places.file.shape());
-  BlockPool small(1, kBlockSize), odd(kBlocks, kBlockSize + 1);
+  BlockPool small(1, kBlockSize);
   FileMetrics metrics;
-  for (BlockPool* const pool : {&small, &odd}) {
-    CHECK_THROWS_AS(FileTier(file, places.memory, *pool, places.swapper.checksums(), metrics),
-                    std::invalid_argument);
-  }
+  CHECK_THROWS_AS(FileTier(file, places.memory, small, places.swapper.checksums(), metrics),
+                  std::invalid_argument);
 }

@@ -247,9 +247,9 @@ class Run : private Settings {
   void damage(kvtest::Random& random) {
     const auto bit = static_cast<std::byte>(1 << random.below(8));
     const int where = random.below(4);
-    const auto& loads = process_->tiers.swapper().loads();
+    const auto loads = process_->tiers.swapper().loads();
     if (where < 2 && !loads.empty()) {
-      const BlockMove move = loads.front().moves.front();
+      const BlockMove move = loads.front().move;
       text_ = fmt::format("block {} is damaged on its way to the device", move.device);
       *static_cast<std::byte*>(process_->cache.block(1, move.device).v) ^= bit;
     } else if (where < 3) {
@@ -305,9 +305,8 @@ class Run : private Settings {
   }
   void reset() {
     text_ = "reset";
-    process_->tiers.settle();
-    kvtest::require(process_->scheduler.reset_prefix_cache(true), "a reset is refused");
     process_->tiers.forget_file();
+    kvtest::require(process_->scheduler.reset_prefix_cache(true), "a reset is refused");
     kvtest::require(process_->in_host().empty(), "the host keeps blocks");
   }
   void check() const {
