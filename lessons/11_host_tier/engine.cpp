@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
-#include <vector>
 
 // Lesson 08's scheduler, made for this lesson's manager.
 #include "lessons/08_scheduler/scheduler.cpp"
@@ -38,14 +37,11 @@ int default_host_blocks(const kv::Model& model, const PagedOptions& options, int
   return static_cast<int>(std::min({int64_t{4} * options.num_blocks, fit, int64_t{INT32_MAX - 1}}));
 }
 
-std::shared_ptr<const HostBlocks> make_host_blocks(const kv::Model& model,
-                                                   const PagedOptions& options,
-                                                   const HostTierOptions& tier) {
-  if (options.num_blocks == 0) return nullptr;
+HostBlocks make_host_blocks(const kv::Model& model, const PagedOptions& options,
+                            const HostTierOptions& tier) {
   const int num_blocks =
       tier.host_blocks > 0 ? tier.host_blocks : default_host_blocks(model, options);
-  return std::make_shared<const HostBlocks>(bytes_per_block(model, options), model.device(),
-                                            num_blocks + 1);
+  return {bytes_per_block(model, options), model.device(), num_blocks + 1};
 }
 
 double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows,
@@ -59,16 +55,16 @@ double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows,
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
-               const HostTierOptions& tier, std::shared_ptr<const HostBlocks> host)
+               const HostTierOptions& tier)
     : model_(model),
       options_(serve),
       tier_(tier),
       max_seq_len_(options.engine.max_seq_len),
       pool_(options.num_blocks, options.block_size, serve.free_order),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
-      host_(std::move(host)),
-      host_pool_(host_->num_ids() - 1, options.block_size),
-      swapper_(cache_, *host_, model.stream()),
+      host_(make_host_blocks(model, options, tier)),
+      host_pool_(host_.num_ids() - 1, options.block_size),
+      swapper_(cache_, host_, model.stream()),
       attention_(model.config(), cache_),
       manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
       scheduler_(manager_, serve.scheduler),
@@ -124,15 +120,13 @@ HostTierEngine::HostTierEngine(kv::Model& model, const PagedOptions& options,
                                const ServeOptions& serve, const HostTierOptions& tier)
     : ServerEngine(
           model, [=](auto requests) { return lesson08::pool_size(requests, options); },
-          [=, &model, sized = options,
-           host = make_host_blocks(model, options, tier)](int num_blocks) mutable {
+          [=, &model, sized = options](int num_blocks) mutable {
             sized.num_blocks = num_blocks;
-            return std::make_unique<Server>(
-                model, sized, serve, tier,
-                host != nullptr ? host : make_host_blocks(model, sized, tier));
+            return std::make_unique<Server>(model, sized, serve, tier);
           },
           lesson08::tells_cleared(serve.on_cache_event)) {
   lesson08::checked(options, serve);
+  if (options.num_blocks > 0) server_for({});
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {

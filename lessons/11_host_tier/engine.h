@@ -48,10 +48,9 @@ int64_t bytes_per_block(const kv::Model& model, const PagedOptions& options);
 /// host's free memory must hold them; the least is one block.
 int default_host_blocks(const kv::Model& model, const PagedOptions& options,
                         int64_t free_bytes = kv::memory_of(kv::Device::kCpu).free);
-/// Memory for the host's pool of a server with `options`; null if options.num_blocks is 0.
-std::shared_ptr<const HostBlocks> make_host_blocks(const kv::Model& model,
-                                                   const PagedOptions& options,
-                                                   const HostTierOptions& tier);
+/// Memory for the host's pool of a server with `options`.
+HostBlocks make_host_blocks(const kv::Model& model, const PagedOptions& options,
+                            const HostTierOptions& tier);
 
 /// Runs a pass. Returns the average time of a token: if the pass computes a prompt, `average` with
 /// this pass in it.
@@ -62,10 +61,10 @@ class Server {
  public:
   using Scheduler = lesson11::Scheduler;
 
-  /// Borrows the model. options.num_blocks is at least 1. The host's pool has the blocks of
-  /// `host`. Throws UserError as lesson 08's server does.
+  /// Borrows the model. options.num_blocks is at least 1. Throws UserError as lesson 08's server
+  /// does.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
-         const HostTierOptions& tier, std::shared_ptr<const HostBlocks> host);
+         const HostTierOptions& tier);
 
   // As lesson 08's.
   void check(int64_t id, const kv::Request& request) const;
@@ -88,7 +87,7 @@ class Server {
   int max_seq_len_;
   BlockPool pool_;
   PagedKvCache cache_;
-  std::shared_ptr<const HostBlocks> host_;
+  HostBlocks host_;
   BlockPool host_pool_;
   BlockSwapper swapper_;                  // borrows cache_ and host_
   lesson08::ServingAttention attention_;  // borrows cache_
@@ -101,8 +100,8 @@ class Server {
   bool reset_wanted_ = false;
 };
 
-/// A server for the ladder. The host's memory is pinned here if options.num_blocks is given, so
-/// that no request waits for that.
+/// A server for the ladder. If options.num_blocks is given, it is made at once, so that no request
+/// waits until the host's memory is pinned.
 class HostTierEngine : public kv::ServerEngine<Server> {
  public:
   HostTierEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},

@@ -50,11 +50,6 @@ Round serve_round(auto& engine, const std::vector<kv::Request>& requests) {
   return round;
 }
 
-/// Hits of all rounds so far.
-lesson11::TierMetrics metrics_of(const HostTierEngine& engine) {
-  return engine.manager() == nullptr ? lesson11::TierMetrics{} : engine.manager()->metrics();
-}
-
 nlohmann::json json_of(const Round& round) {
   return {{"device_tokens", round.device},
           {"host_tokens", round.host},
@@ -107,9 +102,9 @@ void run(Options& options) {
   nlohmann::json rounds = nlohmann::json::array();
   bool same = true;
   for (int number = 1; number <= options.rounds && !kv::interrupted(); ++number) {
-    const lesson11::TierMetrics before = metrics_of(engine);
+    const lesson11::TierMetrics before = engine.manager()->metrics();
     Round round = serve_round(engine, requests);
-    const lesson11::TierMetrics after = metrics_of(engine);
+    const lesson11::TierMetrics after = engine.manager()->metrics();
     round.device = (after.num_hits_on_device - before.num_hits_on_device) * options.block_size;
     round.host = (after.num_hits_in_host - before.num_hits_in_host) * options.block_size;
     if (kv::interrupted()) break;
@@ -124,10 +119,8 @@ void run(Options& options) {
     rounds.back()["computed_tokens_without"] = without.computed;
   }
   console.write(table.to_string());
-  if (engine.manager() != nullptr) {
-    print_pools(console, engine);
-    print_rates(console, engine);
-  }
+  print_pools(console, engine);
+  print_rates(console, engine);
   if (!same) throw std::logic_error("the bits differ: a block came back changed");
   if (!kv::interrupted()) {
     console.print("\nthe bits of a server with one pool   yes  {}\n",

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <utility>
-#include <vector>
 
 #include "common/error.h"
 #include "fingerprint.h"
@@ -21,8 +20,8 @@ std::unique_ptr<BlockFile> open_file(const kv::Model& model, const PagedOptions&
 }
 
 /// A block for each record of the file, if there is one.
-std::shared_ptr<const HostBlocks> make_memory(const kv::Model& model, const PagedOptions& options,
-                                              const FileTierOptions& tier, const BlockFile* file) {
+HostBlocks make_memory(const kv::Model& model, const PagedOptions& options,
+                       const FileTierOptions& tier, const BlockFile* file) {
   HostTierOptions host = tier.host;
   const int num_records = file == nullptr ? 0 : file->num_records();
   if (host.host_blocks > 0 && host.host_blocks < num_records) {
@@ -91,15 +90,15 @@ void Tiers::forget_file() {
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
-               const FileTierOptions& tier, std::shared_ptr<const HostBlocks> memory)
+               const FileTierOptions& tier)
     : model_(model),
       options_(serve),
       tier_(tier),
       max_seq_len_(options.engine.max_seq_len),
       file_(open_file(model, options, tier)),
-      memory_(memory != nullptr ? memory : make_memory(model, options, tier, file_.get())),
+      memory_(make_memory(model, options, tier, file_.get())),
       cache_(model.config(), model.stream(), options.num_blocks + 1, options.block_size),
-      tiers_(cache_, *memory_, file_.get(), model.stream(), serve),
+      tiers_(cache_, memory_, file_.get(), model.stream(), serve),
       attention_(model.config(), cache_),
       scheduler_(tiers_.manager(), serve.scheduler),
       chooser_(model, serve.choose_on_device),
@@ -163,14 +162,13 @@ FileTierEngine::FileTierEngine(kv::Model& model, const PagedOptions& options,
                                const ServeOptions& serve, const FileTierOptions& tier)
     : ServerEngine(
           model, [=](auto requests) { return lesson08::pool_size(requests, options); },
-          [=, &model, sized = options,
-           memory = tier.file.empty() ? make_host_blocks(model, options, tier.host)
-                                      : nullptr](int num_blocks) mutable {
+          [=, &model, sized = options](int num_blocks) mutable {
             sized.num_blocks = num_blocks;
-            return std::make_unique<Server>(model, sized, serve, tier, memory);
+            return std::make_unique<Server>(model, sized, serve, tier);
           },
           lesson08::tells_cleared(serve.on_cache_event)) {
   lesson08::checked(options, serve);
+  if (options.num_blocks > 0 && tier.file.empty()) server_for({});  // as in lesson 11
 }
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {

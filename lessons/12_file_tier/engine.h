@@ -70,10 +70,9 @@ class Server {
 
   /// Borrows the model. options.num_blocks is at least 1. With a file the server begins with the
   /// blocks of the file. Throws UserError for a file that cannot be used (another model's, say), or
-  /// that has more records than tier.host.host_blocks. `memory` may be null; it is for a server
-  /// without a file.
+  /// that has more records than tier.host.host_blocks.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
-         const FileTierOptions& tier, std::shared_ptr<const HostBlocks> memory);
+         const FileTierOptions& tier);
   /// Writes to the file what the device and the host have.
   ~Server();
   Server(const Server&) = delete;
@@ -91,7 +90,7 @@ class Server {
   const HostTierManager& manager() const { return tiers_.manager(); }
   const PagedKvCache& cache() const { return cache_; }
   const kv::TokenChooser& chooser() const { return chooser_; }
-  const HostBlocks& host_memory() const { return *memory_; }
+  const HostBlocks& host_memory() const { return memory_; }
   const FileMetrics& metrics() const { return tiers_.metrics(); }
   Rates rates() const { return {seconds_per_token_, tiers_.swapper().seconds_per_block()}; }
 
@@ -101,7 +100,7 @@ class Server {
   FileTierOptions tier_;
   int max_seq_len_;
   std::unique_ptr<BlockFile> file_;  // null without a file
-  std::shared_ptr<const HostBlocks> memory_;
+  HostBlocks memory_;
   PagedKvCache cache_;
   Tiers tiers_;                           // borrows file_, memory_ and cache_
   lesson08::ServingAttention attention_;  // borrows cache_

@@ -56,10 +56,13 @@ TEST_CASE("padded passes and tokens that the device chooses change nothing") {
 
 TEST_CASE("with a pool of a given size the host's memory is there before the first request") {
   kv::Model& model = kvtest::shipped_model();
-  const lesson11::PagedOptions sized{.num_blocks = 10}, open{};
-  CHECK(lesson11::make_host_blocks(model, sized, {})->num_ids() == 41);
-  CHECK(lesson11::make_host_blocks(model, sized, {.host_blocks = 7})->num_ids() == 8);
-  CHECK(lesson11::make_host_blocks(model, open, {}) == nullptr);
+  CHECK(HostTierEngine(model, {.num_blocks = 10}).manager()->host().num_blocks() == 40);
+  HostTierEngine seven(model, {.num_blocks = 10}, {}, {.host_blocks = 7});
+  CHECK(seven.manager()->host().num_blocks() == 7);
+  CHECK(HostTierEngine(model, {}).server() == nullptr);
+  const auto* const server = seven.server();
+  seven.generate(lesson08_test::mixed(2));
+  CHECK(seven.server() == server);
 }
 
 TEST_CASE("a host pool of no given size fits in a quarter of the free memory") {
