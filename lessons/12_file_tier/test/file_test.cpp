@@ -195,6 +195,8 @@ TEST_CASE_FIXTURE(FileTest, "a file that was cut has the records before the cut"
       const int64_t number = number_in(file, record);
       if (end <= size) REQUIRE(number == record);
       if (end > size) REQUIRE(number <= 0);
+      Block block = block_of(record);  // has the right bytes, which are not from the file
+      REQUIRE(file.read_content(record, block.record, block.content) == (end <= size));
     }
   }
 }
