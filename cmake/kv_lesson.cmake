@@ -8,6 +8,7 @@
 #   lesson02_further_test  test/further_test.cpp: the text's further tasks, which wait until they are begun
 #   lesson02_exercise    lesson02_test over exercise/*.cpp and *.cu, once a learner has begun: built on demand
 #   lesson02_gpu_exercise  lesson02_gpu_test over them
+#   lesson02_exercise_asan  lesson02_exercise with sanitizers in those files: where a crash, a loop or a leak is
 #   lesson02_mine        the program over those of them that pass (./course run 2 --mine)
 #   lesson02_bench       bench/main.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page/*.cpp: its page in the visualizer
@@ -16,6 +17,7 @@
 #
 # and adds the lesson to KV_LESSONS, from which the ladder is built.
 include(doctest OPTIONAL)
+include(CheckLinkerFlag)
 
 # main() of the test binaries, compiled once for each kind: cpu, gpu, exercise.
 function(kv_test_main kind)
@@ -96,7 +98,8 @@ function(kv_tests_over t what files)
   set_target_properties(${t}_${what}_files PROPERTIES KV_ONLY_WARN ON)
   target_compile_options(${t}_${what}_files PRIVATE  # what is not written uses nothing
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-unused> $<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=177>)
-  kv_precompiled(${t}_${what}_files)
+  # front() of an empty vector ends the program. Precompiled headers are without these checks, so they are not used.
+  target_compile_definitions(${t}_${what}_files PRIVATE $<$<COMPILE_LANGUAGE:CXX>:_GLIBCXX_ASSERTIONS>)
   kv_test_main(exercise)
   foreach(tests ${t} ${t}_gpu)
     if(TARGET ${tests}_test)
@@ -105,12 +108,70 @@ function(kv_tests_over t what files)
       target_link_libraries(${tests}_${what} PRIVATE kv_${t} kv::options doctest::doctest)
     endif()
   endforeach()
+  # Sanitizers have a build of their own where all flags or the simulated GPU's tool name one. Only the learner's
+  # files are instrumented: they compile in seconds, and every array of the heap is watched all the same.
+  list(FILTER files EXCLUDE REGEX "[.]cu$")
+  if(NOT files OR KV_SIMT_TOOL OR CMAKE_CXX_FLAGS MATCHES "-fsanitize=" OR NOT TARGET ${t}_${what})
+    return()
+  endif()
+  check_linker_flag(CXX "-fsanitize=leak" KV_HAVE_LSAN)
+  if(KV_HAVE_LSAN)
+    target_link_options(${t}_${what} PRIVATE -fsanitize=leak)
+  endif()
+  add_library(${t}_${what}_asan_files OBJECT EXCLUDE_FROM_ALL ${files})
+  target_include_directories(${t}_${what}_asan_files PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  target_link_libraries(${t}_${what}_asan_files PRIVATE kv_${t})
+  set_target_properties(${t}_${what}_asan_files PROPERTIES KV_ONLY_WARN ON)
+  target_compile_definitions(${t}_${what}_asan_files PRIVATE _GLIBCXX_ASSERTIONS)
+  target_compile_options(${t}_${what}_asan_files PRIVATE -w -O1 -fno-omit-frame-pointer
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  add_executable(${t}_${what}_asan EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${t}_${what}_asan_files>
+    $<TARGET_OBJECTS:${t}_test> $<TARGET_OBJECTS:kv_test_main_exercise>)
+  target_link_options(${t}_${what}_asan PRIVATE -fsanitize=address,undefined)
+  target_link_libraries(${t}_${what}_asan PRIVATE kv_${t} kv::options doctest::doctest)
+endfunction()
+
+# lesson02_whole: the ladder of lesson 01 and this one (for lesson 01: 02) on the learner's files.
+function(kv_whole num)
+  set(nums 01 ${num})
+  if(num STREQUAL "01")
+    set(nums 01 02)
+  endif()
+  set(includes "")
+  set(entries "")
+  foreach(n IN LISTS nums)
+    file(GLOB folder RELATIVE "${PROJECT_SOURCE_DIR}/lessons" "${PROJECT_SOURCE_DIR}/lessons/${n}_*")
+    string(APPEND includes "#include \"lessons/${folder}/engine.h\"\n")
+    string(APPEND entries "      {\"${n}\", \"${folder}\", [](kv::Model& model, const Options& options) {\n"
+      "         return make(lesson${n}::make_engine, model, options);\n       }},\n")
+  endforeach()
+  set(generated "${CMAKE_CURRENT_BINARY_DIR}/whole_lessons.cpp")
+  file(CONFIGURE OUTPUT "${generated}" CONTENT "// Written by cmake/kv_lesson.cmake.
+#include \"tests/ladder/ladder.h\"
+@includes@
+namespace ladder {
+const std::vector<Lesson>& lessons() {
+  static const std::vector<Lesson> kLessons{
+@entries@  };
+  return kLessons;
+}
+}  // namespace ladder
+" @ONLY)
+  list(TRANSFORM nums PREPEND kv_lesson)
+  list(REVERSE nums)
+  list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/tests/ladder/" OUTPUT_VARIABLE sources)
+  add_executable(lesson${num}_whole EXCLUDE_FROM_ALL $<TARGET_OBJECTS:lesson${num}_exercise_files> ${sources} "${generated}")
+  target_link_libraries(lesson${num}_whole PRIVATE ${nums} kv::programs nlohmann_json::nlohmann_json)
+  kv_precompiled(lesson${num}_whole)
 endfunction()
 
 # The learner's files, and those that tools/exercise.py check writes into the build folder.
 function(kv_exercise num)
   file(GLOB files CONFIGURE_DEPENDS exercise/*.cpp exercise/*.cu)
   kv_tests_over(lesson${num} exercise "${files}")
+  if(TARGET lesson${num}_exercise)
+    kv_whole(${num} main.cpp ladder.cpp workload.cpp)
+  endif()
   set(written "${CMAKE_CURRENT_BINARY_DIR}/solutions")
   file(GLOB files CONFIGURE_DEPENDS ${written}/*.cpp ${written}/*.cu)
   kv_tests_over(lesson${num} solutions "${files}")

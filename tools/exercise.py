@@ -2,13 +2,17 @@
 """The exercises: a lesson's code with its heart taken out, to be written step by step under its tests.
 
   ./course exercise N           what is next; and once it is written, the tests of that step
-      --watch                   again whenever a file is saved; Ctrl-C ends it
-      --hint                    a hint for the next step (it comes by itself after two failures)
+      --watch                   again whenever a file is saved, until all steps pass; Ctrl-C ends it
+      --hint                    a hint for the next step; again: the place, and then a line of the
+                                lesson's own (they come by themselves after 2, 4 and 6 failures)
       --all                     the tests of all steps
       --diff [STEP]             a step that passes, compared with the lesson's code
       --reset FILE              begins a file anew; what was written is kept ("all": every file)
-      --undo                    brings back what the last --reset put aside; again and again
+      --undo                    brings back all that the last --reset put aside; again and again
       --races --bounds --traffic   what the simulated GPU's tools say of the kernels written so far
+
+A kernel counts once its tests, --races and --bounds have found nothing: "?" until then. When all steps count,
+"the whole" runs: all tests of the lesson, and a short ladder on your files, with equal bits.
 
 Exit code: 0 all steps pass, 1 a test fails, 77 something is still to be written, 2 wrong use."""
 import argparse
@@ -19,7 +23,7 @@ import re
 import sys
 import time
 
-from exercises import mine, runs, solutions
+from exercises import checks, mine, runs, solutions
 from exercises.lesson import ROOT, Lesson, Mistake, sentence, wrapped
 from exercises.runs import WAITS, coloured
 
@@ -51,9 +55,28 @@ def show_functions(lesson, step):
     print()
 
 
-def show_hint(step):
+def show_hint(lesson, step, level):
+    """1: the idea. 2: the place. 3: a line of the lesson's own code."""
     say(coloured("Hint", YELLOW))
     paragraph(step.hint)
+    for function, yours in zip(step.functions, lesson.written_functions(step)) if level > 1 else ():
+        uses, line = solutions.beyond_hint(function.text(lesson.own(function.file)), yours)
+        if uses:
+            say(*wrapped(f"The lesson's own {function.name}() also uses {', '.join(uses)}.", runs.width() - 2), "", indent="  ")
+        if level > 2 and line:
+            say("A line of it that yours lacks, at least in these words:", f"    {line}", "", indent="  ")
+    if level < 3:
+        say(f"  More: ./course exercise {lesson.number} --hint, once more", "")
+
+
+def hint_level(lesson, step, options):
+    """How much is said: one level more each time that it is asked for, or after two more failures."""
+    key = str(step.number)
+    asked = min(3, lesson.kept["hints"].get(key, 0) + bool(options.hint))
+    if options.hint:
+        lesson.kept["hints"][key] = asked
+        lesson.keep()
+    return max(asked if options.hint else 0, min(3, lesson.kept["failed"].get(key, 0) // 2))
 
 
 def show_next(lesson, step, options):
@@ -62,7 +85,7 @@ def show_next(lesson, step, options):
     for text in step.text:
         paragraph(text)
     if options.hint:
-        show_hint(step)
+        show_hint(lesson, step, hint_level(lesson, step, options))
     again = "Save the file, and its tests run." if options.watch else f"Then: ./course exercise {lesson.number}"
     say(again + ("" if options.hint else f"      A hint: ./course exercise {lesson.number} --hint"))
 
@@ -89,19 +112,16 @@ def show_failure(lesson, step, results, options):
     say(*result.report, indent="    ")
     say(*shown_test(result.report), "")
     show_functions(lesson, step)
-    failures = lesson.kept["failed"].get(str(step.number), 0)
-    if options.hint or failures >= 2:
-        show_hint(step)
+    if level := hint_level(lesson, step, options):
+        show_hint(lesson, step, level)
     cases = lambda passing: {result.case for result in results if (result.state == "passes") == passing}
     passed = len(cases(True) - cases(False))  # a test of a kernel may have run two times
     tests = len(step.tests + step.gpu_tests)
     say("The step has no other test." if tests == 1 else f"{passed or 'None'} of the step's {tests} tests pass{'' if passed else 'es'}.")
+    others = dict.fromkeys(r.case for r in results if r.state == "fails" and r.case != result.case)
+    say(*(f'  "{case}" fails, too.' for case in others))
     if step.gpu_tests:
-        say(f"What the simulated GPU's tools say: {tools_of(lesson)}")
-
-
-def tools_of(lesson):
-    return f"./course exercise {lesson.number} --races (and --bounds)"
+        say(f"What the simulated GPU's tools say: ./course exercise {lesson.number} --races (and --bounds)")
 
 
 def show_done(lesson):
@@ -109,8 +129,6 @@ def show_done(lesson):
     for text in lesson.done.split("\n\n"):
         paragraph(text)
     n = lesson.number
-    if any(step.gpu_tests for step in lesson.steps):
-        say(f"Look for races     {tools_of(lesson)}: tests rarely see one")
     say(f"See it run         ./course run {n} --mine, ./course viz {n} --mine, ./course run --mine",
         f"Compare a step     ./course exercise {n} --diff 1")
     following = sorted(path for path in ROOT.glob("lessons/[0-9][0-9]_*/README.md") if path.parent.name > lesson.name)
@@ -134,10 +152,15 @@ def try_step(lesson, step, folder):
         return "broken", []
     results = runs.run_step(folder, step, lesson.target)
     state = runs.state_of(results)
+    if state == "passes" and (broken := checks.breaks_wait_rule(lesson, step)):
+        state, results = "fails", [runs.Result("the kernel waits on every path", "fails", broken), *results]
+    if first := next((result for result in results if result.state == "fails"), None):
+        checks.second_look(lesson, step, first, folder)
     key = str(step.number)
     if state == "passes":
         lesson.kept["passed"][key] = lesson.digest(step)
         lesson.kept["failed"].pop(key, None)
+        lesson.kept["hints"].pop(key, None)
     else:
         lesson.kept["passed"].pop(key, None)
         lesson.kept["failed"][key] = lesson.kept["failed"].get(key, 0) + (state == "fails")
@@ -150,18 +173,54 @@ def work(lesson, folder, options):
     made = lesson.make()
     if made:
         say("These files are yours now:", *(f"  {path}" for path in made), "")
-    say(f"Lesson {lesson.number}  {mine.bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass")
-    code, kernels = steps_in_turn(lesson, folder, options, bool(made))
-    if kernels and code != 1:
-        say("", f"The tests rarely see a race. Now look for one in step {' and '.join(kernels)}: {tools_of(lesson)}")
+    code = steps_in_turn(lesson, folder, options, bool(made)) or look_at_kernels(lesson, folder) or whole(lesson, folder, options)
+    if code == 0:
+        show_done(lesson)
+    mark = "; ? : --races and --bounds have not looked yet" if "?" in mine.bar(lesson) else ""
+    say("", f"Lesson {lesson.number}  {mine.bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass{mark}")
+    if code != 0 and sys.stdout.isatty():
+        checks.background(lesson, folder)
     return code
 
 
+def look_at_kernels(lesson, folder, steps=None, must=True):
+    """--races and --bounds for kernels that pass their tests. `must`: also if that builds for minutes."""
+    for step in steps or [step for step in lesson.steps if lesson.tools_left(step)]:
+        if must and not checks.is_ready(lesson, folder, "races"):
+            say("", "Now --races and --bounds look at your kernels; their builds take minutes, once.")
+            sys.stdout.flush()
+        state, lines = checks.look(lesson, step, folder, must)
+        if state == "fails":
+            say("", coloured(f"Step {step.number} passes its tests, and yet: ", RED), "", *(f"  {line}" for line in lines), "")
+            show_functions(lesson, step)
+            return 1
+        say(*lines if state == "mark" else [f"Step {step.number}: --races and --bounds find nothing."])
+    return 0
+
+
+def whole(lesson, folder, options):
+    """The last step: all that the lesson tests, and the ladder."""
+    if lesson.kept["whole"] == lesson.digest() and not options.all:
+        return 0
+    say("", "All steps pass. The whole: every test of the lesson, and a short ladder on your files ...")
+    sys.stdout.flush()
+    lines = checks.whole(lesson, folder)
+    if lines:
+        say("", coloured("All steps pass, but the whole does not:", RED), "", *(f"  {line}" for line in lines))
+        return 1
+    lesson.kept["whole"] = lesson.digest()
+    lesson.keep()
+    say(coloured("The whole passes: all tests, and the bits of the ladder.", GREEN))
+    return 0
+
+
 def steps_in_turn(lesson, folder, options, is_new):
-    """(exit code, which steps with kernels pass that did not before)."""
-    code, kernels = 0, []
+    """The exit code."""
+    code = 0
     for step in lesson.steps:
         if lesson.passes(step) and not options.all:
+            if lesson.tools_left(step) and checks.is_ready(lesson, folder, "races") and look_at_kernels(lesson, folder, [step], False):
+                return 1
             continue
         if lesson.is_unwritten(step):
             if code == 0:
@@ -169,17 +228,18 @@ def steps_in_turn(lesson, folder, options, is_new):
                     show_next(lesson, step, options)
                     sys.stdout.flush()
                 if not compiles(lesson, step, folder):
-                    return 1, kernels
+                    return 1
                 if not is_new:
                     show_next(lesson, step, options)
                 code = WAITS
             if not options.all:
-                return code, kernels
+                return code
             continue
         state, results = try_step(lesson, step, folder)
         if state == "passes":
             say(coloured(f"Step {step.number} passes: {step.title}", GREEN))
-            kernels += [str(step.number)] if step.gpu_tests else []
+            if lesson.tools_left(step) and look_at_kernels(lesson, folder, [step], False):
+                return 1
         elif state == "waits":
             waits = next(result for result in results if result.state == "waits")
             say("", f'Step {step.number}: "{waits.case}" waits for {waits.report[0]}')
@@ -191,11 +251,8 @@ def steps_in_turn(lesson, folder, options, is_new):
         if state in ("broken", "fails"):
             code = 1
         if state == "broken" or (code and not options.all):
-            return code, kernels
-    if code == 0:
-        show_done(lesson)
-        return 0, []  # it says so, too
-    return code, kernels
+            return code
+    return code
 
 
 def watch(lesson, folder, options):
@@ -230,6 +287,7 @@ def diff(lesson, wanted):
         raise Mistake(f"{steps[0] if steps else 'no step'} does not pass yet; --diff shows the lesson's code, which is the answer"
                       if steps else "no step passes yet; --diff shows the lesson's code, which is the answer")
     for function, mine in zip(steps[0].functions, lesson.written_functions(steps[0])):
+        mine = re.sub(r"(?m)^  // Step \d+: .*\n(  //.*\n)*", "", mine)  # the skeleton's
         say(coloured(f"{function.name}(): - yours, + the lesson's", BOLD))
         theirs = function.text(lesson.own(function.file))
         if mine == theirs:
@@ -255,22 +313,30 @@ def with_tool(lesson, folder, options):
     cases = list(dict.fromkeys(case for step in steps for case in step.gpu_tests))
     if options.tool == "traffic":
         pattern = ",".join(case.replace("\\", "\\\\").replace(",", "\\,") for case in cases)
-        return kernel_runs.traffic(binary, [lesson.exercise], folder / f"{lesson.target}_traffic.svg", True, pattern)
-    return kernel_runs.show(kernel_runs.run(binary, options.tool, cases))
+        command = f"./course exercise {lesson.number}"
+        return kernel_runs.traffic(binary, [lesson.exercise], command, folder / f"{lesson.target}_traffic.svg", True, pattern)
+    results = kernel_runs.run(binary, options.tool, cases)
+    checks.note(lesson, options.tool, results)
+    return kernel_runs.show(results)
 
 
 def learn(options):
+    if options.parse_only:  # ./course asks so before it builds anything
+        return 0
     lesson = Lesson(options.folder)
     if not lesson.steps:
         raise Mistake(f"{lesson.place('README.md')} has no steps")
     if options.undo:
-        file, kept = lesson.undo()
-        say(f"{file} is what it was before the last --reset; what stood there is kept in {kept}")
+        for file, kept in lesson.undo():
+            say(f"{file} is what it was before the last --reset; what stood there is kept in {kept}")
         return 0
     if options.reset:
         lesson.make()
-        for file in lesson.files() if options.reset == "all" else [pathlib.Path(options.reset).name]:
-            say(f"{lesson.place(file)} begins anew; what you wrote is kept in {lesson.reset(file)} (--undo brings it back)")
+        done = lesson.reset(options.reset)
+        for file, kept in done:
+            say(f"{file} begins anew; what you wrote is kept in {kept} (--undo brings it back)")
+        if not done:
+            say("Nothing is written there yet, so there is nothing to put aside.")
         return 0
     if options.diff is not None:
         return diff(lesson, options.diff)
@@ -297,7 +363,7 @@ def main():
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     learning.add_argument("folder", type=pathlib.Path, help=argparse.SUPPRESS)
     learning.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    for flag in ("watch", "hint", "all", "undo"):
+    for flag in ("watch", "hint", "all", "undo", "parse-only"):
         learning.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
     learning.add_argument("--diff", nargs="?", type=int, const=0, metavar="STEP", help=argparse.SUPPRESS)
     learning.add_argument("--reset", metavar="FILE", help=argparse.SUPPRESS)

@@ -68,7 +68,7 @@ says: found +1
 #include "lessons/01_toy/toy.h"
 #include "tests/support/readable.h"
 TEST_CASE("the largest of three") { CHECK(largest({1, 3, 2}) == 3); }
-TEST_CASE("of one") { CHECK(largest({7}) == 7); }
+TEST_CASE("of one" * doctest::test_suite("kernel")) { CHECK(largest({7}) == 7); }
 TEST_CASE("each is doubled") { CHECK(twice({1, 2, 3}) == std::vector<int>{2, 4, 6}); }
 int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
@@ -76,14 +76,35 @@ int main(int argc, char** argv) {
   return kv::g_todo_reached ? 77 : failed;
 }
 """,
-    "build/simt/build.ninja": f"""rule cc
-  command = c++ -std=c++20 -g1 -I{ROOT} -I../.. -I../../lessons/01_toy -c $in -o $out
+    "whole.cpp": """#include "lessons/01_toy/toy.h"
+#include <cstdio>
+int main() {
+  if (largest({-5, -2}) == -2) return 0;
+  std::printf("error: lesson 01 gives other bits than lesson 02\\n");
+  return 1;
+}
+""",
+    "build/simt/build.ninja": f"""flags = -std=c++20 -g1 -I{ROOT} -I../.. -I../../lessons/01_toy
+rule cc
+  command = c++ $flags -D_GLIBCXX_ASSERTIONS -c $in -o $out
+rule cc_asan
+  command = c++ $flags -D_GLIBCXX_ASSERTIONS -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -c $in -o $out
 rule ld
   command = c++ $in -o $out
+rule ld_leak
+  command = c++ -fsanitize=leak $in -o $out
+rule ld_asan
+  command = c++ -fsanitize=address,undefined $in -o $out
+build mine_asan.o: cc_asan ../../lessons/01_toy/exercise/toy.cpp
+build bin/lesson01_exercise_asan: ld_asan mine_asan.o test.o
+build lesson01_exercise_asan: phony bin/lesson01_exercise_asan
+build whole.o: cc ../../whole.cpp
+build bin/lesson01_whole: ld mine.o whole.o
+build lesson01_whole: phony bin/lesson01_whole
 build test.o: cc ../../toy_test.cpp
 build mine.o: cc ../../lessons/01_toy/exercise/toy.cpp
 build all.o: cc lessons/01_toy/solutions/toy.cpp
-build bin/lesson01_exercise: ld mine.o test.o
+build bin/lesson01_exercise: ld_leak mine.o test.o
 build bin/lesson01_solutions: ld all.o test.o
 build bin/lesson01_gpu_exercise: ld mine.o test.o
 build bin/lesson01_gpu_solutions: ld all.o test.o
@@ -94,13 +115,15 @@ build lesson01_solutions: phony bin/lesson01_solutions
 """,
     "build/simt/CMakeCache.txt": "KV_CUDA:STRING=OFF\n",
 }
+for preset in ("simt-tsan", "simt-asan"):
+    FILES[f"build/{preset}/build.ninja"] = FILES["build/simt/build.ninja"]
 LARGEST = "int largest(const std::vector<int>& v) {\n%s\n}\n"
 mistakes = []
 
 
 def call(*words, code, says=(), silent=()):
     done = subprocess.run([sys.executable, "tools/exercise.py", *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env={**os.environ, "KV_EXERCISE_SECONDS": "2"})
+                          env={**os.environ, "KV_EXERCISE_SECONDS": "5"})
     wrong = [f"exit code {done.returncode}, wanted {code}"] if done.returncode != code else []
     wrong += [f"no match of /{pattern}/" for pattern in says if not re.search(pattern, done.stdout)]
     wrong += [f"a match of /{pattern}/" for pattern in silent if re.search(pattern, done.stdout)]
@@ -127,7 +150,10 @@ def way_through():
             "lessons/01_toy/exercise/toy.cpp").read_text():
         mistakes.append("the skeleton lacks a paragraph of step 2")
     learn("--hnt", code=2, says=["did you mean --hint", "course exercise --help"], silent=["usage:"])
-    learn("--hint", code=77, says=["Look at each once"])
+    learn("--parse-only", code=0)
+    learn("--hint", code=77, says=["Look at each once", "once more"], silent=["also uses", "A line of it"])
+    learn("--hint", "--hint", code=77, silent=["A line of it"])
+    learn("--hint", code=77, says=["A line of it that yours lacks.*\n +int most = v\\[0\\];"], silent=["once more"])
     learn("--diff", code=2, says=["no step passes yet"])
     write("largest", "  return v[0]")
     learn(code=1, says=[r"lessons/01_toy/exercise/toy\.cpp:\d+:\d+: error: expected", "does not compile"], silent=["FAILED", "-std="])
@@ -135,11 +161,22 @@ def way_through():
     learn(code=1, says=["the largest of three", r"toy_test\.cpp:5", "found +1", "expected +3", "1 of the step's 2 tests"], silent=["Look at"])
     learn(code=1, says=["Look at each once"])
     write("largest", "  for (volatile int i = 0;; i = i + 1) if (v.empty()) return 1;")
-    learn(code=1, says=["did not end within 2 s", r"toy_test\.cpp:5", "None of the step's 2 tests passes"])
-    write("largest", "  return *(int*)nullptr;")
-    learn(code=1, says=["memory access went wrong.*null pointer", r"toy_test\.cpp:5\n"])
+    learn(code=1, says=["did not end within 5 s: a loop", r"toy\.cpp:\d+, in largest", r"toy_test\.cpp:5", "None of the step's 2 tests passes"])
+    write("largest", "  while (v.size() > 0) sleep(1);\n  return 1;")
+    path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
+    path.write_text("#include <unistd.h>\n" + path.read_text())
+    learn(code=1, says=["did not end within 5 s: it waits for something"], silent=["loop"])
+    write("largest", "  volatile int* p = nullptr;\n  return *p;")
+    learn(code=1, says=[r"(an address where no memory is|null pointer)(.|\n)*exercise/toy\.cpp:\d+, in largest", r"toy_test\.cpp:5\n"])
+    write("largest", "  std::vector<int> w;\n  return v[0] == 7 ? 7 : w.front();")
+    learn(code=1, says=[r"front\(?\)? of the standard library needs !this->empty", r"toy\.cpp:\d+, in largest"])
+    write("largest", "  static int* last;\n  last = new int(v[0]);\n  int most = *last;\n  last = nullptr;\n  for (int x : v) most = x > most ? x : most;\n  return most;")
+    learn(code=1, says=[r"A leak: 4 bytes.*\n.*exercise/toy\.cpp:\d+, in largest"])
     write("largest", re.search(r"largest.*?\{\n(.*?)\n\}", right, re.S)[1])
-    learn(code=77, says=["Step 1 passes", "Next: step 2, How many times(.|\n)*look for one in step 1: ./course exercise 1 --races"])
+    learn(code=77, says=["Step 1 passes", "Step 1 counts when --races", "Next: step 2, How many times(.|\n)*Lesson 1  [?][.]  0 of 2 steps pass; [?] : --races"])
+    learn("--races", code=0, says=["1 of 1 pass"])
+    learn("--bounds", code=0)
+    learn(code=77, says=["Lesson 1  #[.]  1 of 2 steps pass"], silent=["[?] :"])
     file = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
     file.write_text(file.read_text() + "int\n")
     learn(code=1, says=["does not compile"], silent=["Next:"])
@@ -152,14 +189,18 @@ def way_through():
     learn("--reset", "toy.cpp", code=0)
     learn("--reset", "toy.cpp", code=0)
     learn(code=77, says=["Next: step 1"])
-    learn("--undo", code=0)
+    learn("--reset", "lessons/01_toy/toy.cpp", code=2, says=["no file of this exercise"])
     learn("--undo", code=0)
     if pathlib.Path("lessons/01_toy/exercise/toy.cpp").read_text() != first:
-        mistakes.append("two times --undo after two times --reset: not what was written")
+        mistakes.append("--undo after --reset of what was written, and of what was new: not what was written")
     call("progress", code=0, says=["1 of 2 steps pass", "lesson 1, step 2, How many times"])
     call("mine", "--build", "build/simt", "--into", "build/simt", code=77, says=["Nothing of yours"])
     watched()
-    learn(code=0, says=["all 2 steps pass", "Look for races +./course exercise 1 --races", "You can loop", "lessons/02_next/README.md"])
+    write("largest", "  int most = 0;\n  for (int x : v) most = x > most ? x : most;\n  return most;")
+    learn(code=1, says=["Now --races and --bounds look", "the whole does not", "lesson 01 gives other bits", "the cause is in yours"],
+          silent=["all 2 steps pass", "[?] :"])
+    write("largest", "  int most = v[0];\n  for (int x : v) most = x > most ? x : most;\n  return most;")
+    learn(code=0, says=["The whole passes", "all 2 steps pass", "Lesson 1  ##  2 of 2", "You can loop", "lessons/02_next/README.md"])
     path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
     path.write_text(path.read_text().replace("return v;\n}", "return v; /* } */ }").replace("v) {\n  for (int& x", "v) { for (int& x"))
     learn("--all", code=0, says=["Step 1 passes", "Step 2 passes"])
@@ -209,7 +250,7 @@ def wrong_solutions():
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for name in ("tools/exercises", "common/todo.h", "tests/support/readable.h"):
+    for name in ("tools/exercises", "tools/kernel_runs.py", "tools/kernel_traffic.py", "tools/warp_trace.py", "common/todo.h", "tests/support/readable.h"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, (path := pathlib.Path(folder, name)).parent.mkdir(
             parents=True, exist_ok=True) or path)
     shutil.copy(ROOT / "tools/exercise.py", pathlib.Path(folder, "tools"))

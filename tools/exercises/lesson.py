@@ -132,7 +132,8 @@ class Lesson:
                     raise Mistake(f"{self.place('README.md')}: {mistake}") from None
             elif title.strip() == "Done":
                 self.done = plain(body.strip())
-        self.kept = {"passed": {}, "failed": {}, "tested": {}}  # what .progress.json holds
+        # What .progress.json holds. "races" and "bounds": kernels in which the tool has found nothing.
+        self.kept = {"passed": {}, "failed": {}, "tested": {}, "races": {}, "bounds": {}, "hints": {}, "whole": ""}
         try:
             self.kept.update(json.loads((self.exercise / ".progress.json").read_text(encoding="utf-8")))
         except (OSError, ValueError):
@@ -178,11 +179,31 @@ class Lesson:
     def passes(self, step):
         return self.kept["passed"].get(str(step.number)) == self.digest(step) and not self.is_unwritten(step)
 
+    def tools_left(self, step):
+        """Tools of the simulated GPU that have not looked at a step's kernels as they are now."""
+        return [tool for tool in ("races", "bounds") if step.gpu_tests and self.kept[tool].get(str(step.number)) != self.digest(step)]
+
+    def counts(self, step):
+        return self.passes(step) and not self.tools_left(step)
+
     def num_passed(self):
-        return sum(self.passes(step) for step in self.steps)
+        return sum(self.counts(step) for step in self.steps)
+
+    def at(self, file, line):
+        """(step, function) of a line of the learner's file; (None, None) if it is in no step's function."""
+        source = self.written(file)
+        for step in self.steps:
+            for function in step.functions:
+                try:
+                    begin, _, end = function.span(source) if function.file == file else (1, 1, 0)
+                except Mistake:
+                    continue
+                if source.count("\n", 0, begin) < line <= source.count("\n", 0, end) + 1 and begin < end:
+                    return step, function
+        return None, None
 
     def next_step(self):
-        return next((step for step in self.steps if not self.passes(step)), None)
+        return next((step for step in self.steps if not self.counts(step)), None)
 
     # --- the learner's files
 
@@ -213,30 +234,41 @@ class Lesson:
         found = (self.exercise / "backup").glob("[0-9]*_*")
         return sorted(path for path in found if path.is_file())
 
-    def reset(self, file):
-        """Begins a file anew. What was there becomes the newest backup."""
-        if file not in self.files():
-            raise Mistake(f"'{file}' is no file of this exercise; these are: {', '.join(self.files())}")
+    def reset(self, wanted):
+        """Begins a file, or "all", anew. What was there becomes the newest backup. Returns (file, what is kept) of each."""
+        path = pathlib.Path(wanted)
+        file = path.name
+        if wanted != "all" and (file not in self.files() or path.parent.parts and path.resolve() != (self.exercise / file).resolve()):
+            raise Mistake(f"'{wanted}' is no file of this exercise; these are: {', '.join(self.files())}, or all")
+        files = [file for file in (self.files() if wanted == "all" else [file]) if self.written(file) not in ("", self.skeleton(file))]
         taken = [int(path.name.split("_")[0]) for path in (self.exercise / "backup").rglob("[0-9]*_*")]
-        backup = self.exercise / "backup" / f"{max(taken, default=0) + 1:04d}_{file}"
-        backup.parent.mkdir(exist_ok=True)
-        (self.exercise / file).rename(backup)
+        done = []
+        for file in files:
+            backup = self.exercise / "backup" / f"{max(taken, default=0) + 1:04d}_{file}"
+            backup.parent.mkdir(exist_ok=True)
+            (self.exercise / file).rename(backup)
+            done.append((self.place(file), backup.relative_to(ROOT)))
         self.make()
-        return backup.relative_to(ROOT)
+        return done
 
     def undo(self):
-        """Brings the newest backup back; what stood in its place is kept as well. Returns (file, what is kept)."""
-        if not self.backups():
+        """Undoes one --reset; what stood in its place is kept as well. Returns (file, what is kept) of each file."""
+        backups = self.backups()
+        if not backups:
             raise Mistake("there is nothing to undo: no --reset since the last --undo")
-        backup = self.backups()[-1]
-        file = backup.name.split("_", 1)[1]
-        aside = self.exercise / "backup" / "undone" / backup.name
-        aside.parent.mkdir(exist_ok=True)
-        if (self.exercise / file).exists():
-            (self.exercise / file).rename(aside)
-        backup.rename(self.exercise / file)
-        (self.exercise / file).touch()  # newer than what was built from the other
-        return self.place(file), aside.relative_to(ROOT)
+        number, done = backups[-1].name.split("_")[0], []
+        for backup in backups:
+            if backup.name.split("_")[0] != number:
+                continue
+            file = backup.name.split("_", 1)[1]
+            aside = self.exercise / "backup" / "undone" / backup.name
+            aside.parent.mkdir(exist_ok=True)
+            if (self.exercise / file).exists():
+                (self.exercise / file).rename(aside)
+            backup.rename(self.exercise / file)
+            (self.exercise / file).touch()  # newer than what was built from the other
+            done.append((self.place(file), aside.relative_to(ROOT)))
+        return done
 
 
 def all_lessons():

@@ -6,10 +6,12 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 from .lesson import ROOT
 
@@ -17,6 +19,7 @@ LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "20"))  # for one test
 WAITS = 77
 NO_GPU = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
 SHOWN = 30  # lines of a compiler's words
+LEAKS = 23  # exit code of a program that has given back too little memory
 GATE = threading.BoundedSemaphore(os.cpu_count() or 1)  # programs at once
 
 
@@ -34,7 +37,7 @@ def build(folder, targets, jobs=None):
     command = ["ninja", "-C", str(folder), "-j", str(jobs or os.environ.get("COURSE_JOBS") or os.cpu_count()), *targets]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                env={**os.environ, "NINJA_STATUS": "[%f/%t] "})
-    said, failed, shown = [], False, False
+    said, failed, shown, told, begun = [], False, False, False, time.monotonic()
     for line in process.stdout:
         line = line.rstrip()
         if failed:  # the command, hundreds of characters long
@@ -42,8 +45,10 @@ def build(folder, targets, jobs=None):
         elif line.startswith("FAILED:"):
             failed = True
         elif status := re.match(r"\[(\d+)/(\d+)\] ", line):
-            if int(status[2]) > 8 and (sys.stderr.isatty() or not shown):
-                words = f"building what the tests need, {status[1]} of {status[2]} files"
+            left = time_left(int(status[1]), int(status[2]), time.monotonic() - begun)
+            if int(status[2]) > 8 and (sys.stderr.isatty() or not shown or left and not told):
+                words = f"building what the tests need, {status[1]} of {status[2]} files{left}"
+                told = told or bool(left)
                 print(*(["\r\033[K ", words] if sys.stderr.isatty() else [words + "\n"]), end="", file=sys.stderr, flush=True)
                 shown = True
         elif not re.match(r"ninja: |-- |The following files were |  [+-]\S+$", line) or "unknown target" in line:
@@ -57,6 +62,14 @@ def build(folder, targets, jobs=None):
         return False, NO_GPU
     cut = len(said) - SHOWN
     return ok, said[:SHOWN] + ([f"... and {cut} more lines"] if cut > 0 else [])
+
+
+def time_left(done, files, seconds):
+    """", about 4 minutes left": at the speed so far, once that is known."""
+    left = seconds / max(done, 1) * (files - done)
+    if done < 5 or seconds < 4 or left < 20:
+        return ""
+    return f", about {left / 60:.0f} minutes left" if left >= 90 else f", about {left:.0f} s left"
 
 
 def linker_words(said):
@@ -78,6 +91,7 @@ class Result:
     case: str
     state: str  # passes, fails, waits
     report: list  # lines for a person
+    crashed: bool = False  # it was ended, by a signal or as it took too long: sanitizers may say more
     endless: bool = False
 
 
@@ -85,20 +99,44 @@ def is_simulated(folder):
     return "KV_CUDA:STRING=SIMT" in (folder / "CMakeCache.txt").read_text(encoding="utf-8")
 
 
-def run_case(binary, case, environment=None):
+def execute(command, environment, limit, at_limit=signal.SIGKILL):
+    """(exit code, None if it did not end, what it said, whether it had something to do at the end)."""
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+                          env={**os.environ, **environment}) as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+            return process.returncode, said, True
+        except subprocess.TimeoutExpired:
+            try:
+                times = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+                busy = sum(map(int, times)) / os.sysconf("SC_CLK_TCK") > limit / 20
+            except OSError:
+                busy = True
+            process.send_signal(at_limit)
+            try:
+                said, _ = process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                said, _ = process.communicate()
+            return None, said, busy
+
+
+def only(case):
+    """doctest's option for one case."""
+    return "--test-case=" + re.sub(r"([,\\])", r"\\\1", case)
+
+
+def run_case(binary, case, environment=None, limit=LIMIT_S):
     """Result of one test case, in a process of its own."""
     build = binary.resolve().parents[1]
-    chosen = "--test-case=" + re.sub(r"([,\\])", r"\\\1", case)
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out.xml"
-        command = [binary, chosen, "--reporters=xml", f"--out={out}", "--no-skipped-summary=true"]
-        try:
-            with GATE:
-                done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-                                      timeout=LIMIT_S, env={**os.environ, **(environment or {})})
-            code, said = done.returncode, done.stdout
-        except subprocess.TimeoutExpired as expired:
-            code, said = None, (expired.stdout or b"").decode(errors="replace")
+        command = [binary, only(case), "--reporters=xml", f"--out={out}", "--no-skipped-summary=true"]
+        with GATE:
+            code, said, busy = execute(command, environment or {}, limit)
+        if "LeakSanitizer has encountered a fatal error" in said:  # in a debugger, or not allowed here: without it
+            os.environ["LSAN_OPTIONS"] = "detect_leaks=0"
+            return run_case(binary, case, environment, limit)
         xml = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
     if waits := re.search(r"^to write: (.*) \((.*)\)$", said, re.M):
         return Result(case, "waits", [f"{waits[1]}, {relative(waits[2], build)}"])
@@ -107,14 +145,29 @@ def run_case(binary, case, environment=None):
         return Result(case, "passes" if there else "fails", [] if there else ["There is no test of this name."])
     lines = relative("\n".join(failure(xml)), build).splitlines()
     if code is None:
-        lines += [f"It did not end within {LIMIT_S:g} s: a loop that never ends, or one far too long."]
+        lines += [f"It did not end within {limit:g} s: " + ("a loop that never ends, or one far too long." if busy else
+                  "it waits for something that does not come, and does nothing.")]
+    elif code == LEAKS and "LeakSanitizer" in said and not lines:
+        lines, said = leak(said, build), ""
     elif code < 0 and code != -6:  # 6: abort, which comes with words
         lines += ["A memory access went wrong, so the program was ended: an index out of range, or a null pointer?"] if code in (
             -11, -7) else [f"The program was ended by signal {-code}."]
     if not re.match(r"\S+:\d+$", lines[0] if lines else ""):  # no check has failed before
-        lines = relative(place_of(binary, chosen), build).splitlines() + lines
+        lines = relative(place_of(binary, only(case)), build).splitlines() + lines
     words = relative(said.strip(), build).splitlines()
-    return Result(case, "fails", lines + (["It said:", *(f"  {line}" for line in words[:12])] if words else []), code is None)
+    lines += ["It said:", *(f"  {line}" for line in words[:12])] if words else []
+    return Result(case, "fails", lines, code is None or code < 0, code is None)
+
+
+def leak(said, build):
+    """What was allocated and never given back, from the leak sanitizer's words."""
+    report = re.search(r"(?:Direct|Indirect) leak of (\d+) byte.*?(?=\n\n|\Z)", said, re.S)
+    if not report:
+        return [said]
+    frames = re.findall(r"#\d+ \S+ in (.+) (\S+):(\d+)$", relative(report[0], build), re.M)
+    own = [frame for frame in frames if not frame[1].startswith("/")]
+    place = next((frame for frame in own if "/exercise/" in frame[1]), own[0] if own else ("", "an unknown place", "?"))
+    return [f"A leak: {report[1]} bytes are allocated and never given back.", f"  {place[1]}:{place[2]}, in {place[0]}"]
 
 
 def place_of(binary, chosen):
@@ -212,6 +265,8 @@ def one_check(kind, xml):
     """Expected and found, of one <Expression>."""
     code, value, thrown = (inside(xml, tag) for tag in ("Original", "Expanded", "Exception"))
     lines = [f"{kind}( {code} )"]
+    if value and "{?}" in value:  # a type that the test has no words for
+        return lines + ["  found      something else; its value cannot be printed"]
     thrown = thrown.strip('"') if thrown is not None else None
     if "THROWS" in kind:
         wanted = inside(xml, "ExpectedException") or "an exception"

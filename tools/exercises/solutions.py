@@ -9,7 +9,8 @@ lessons/NN_topic/test/wrong_solutions.txt has wrong solutions, a paragraph each:
 
 The code after the minus signs is once in the file, in a function of the exercise; what stands after the plus signs
 takes its place. Then one of the step's tests fails, and what the learner is shown matches `says:`. A line
-`found by: races` (bounds, divergence) names the tool of the simulated GPU that finds it, in place of the tests.
+`found by: races` (bounds, divergence) names the tool of the simulated GPU that finds it, in place of the tests;
+`wait rule` is launch.cuh's rule that every path waits, which no test can see.
 
 All of a lesson's solutions are built into one program: each function begins with a switch over its versions, and
 two environment variables say how many steps are written and which wrong solution is active."""
@@ -22,11 +23,11 @@ import re
 import subprocess
 import sys
 
-from . import runs
+from . import checks, runs
 from .lesson import ROOT, Lesson, Mistake, all_lessons
 
 FEWEST, FEWEST_IN_KERNELS = 6, 2
-TOOLS = {"races": "simt-tsan", "bounds": "simt-asan"}
+TOOLS = checks.TOOLS
 DIVERGENCE = re.compile(r"not every thread comes|deadlock|the mask |meet in different calls")
 HEAD = """// Written by tools/exercise.py check.
 #ifndef KV_CHECK_NUMBERS  // a header and the file that includes it both begin with this
@@ -81,8 +82,8 @@ def wrong_solutions(lesson):
             parts[match[1]].append(match[2])
         wrong = Wrong(len(found) + 1, file, what, "\n".join(parts["-"]), "\n".join(parts["+"]), "".join(parts["says:"]),
                       "".join(parts["found by:"]) or "tests")
-        if not what or not wrong.old or not wrong.says or wrong.found_by not in ("tests", "divergence", *TOOLS):
-            raise Mistake(f"'{lines[0]}': wanted 'FILE: WHAT', '- CODE', 'says: ...', and 'found by:' races, bounds or divergence")
+        if not what or not wrong.old or not wrong.says or wrong.found_by not in ("tests", "divergence", "wait rule", *TOOLS):
+            raise Mistake(f"'{lines[0]}': wanted 'FILE: WHAT', '- CODE', 'says: ...', and 'found by:' races, bounds, divergence or wait rule")
         at, _ = wrong.in_place(lesson.own(file))
         for step in lesson.steps:
             for function in step.functions:
@@ -163,13 +164,30 @@ def build_solutions(wrongs_of, options):
             raise Mistake("\n".join(["the solutions do not compile:", *words]))
 
 
+class Changed:
+    """A lesson whose learner has written a wrong solution."""
+
+    def __init__(self, lesson, file, text):
+        self.lesson, self.file, self.text, self.own, self.place = lesson, file, text, lesson.own, lesson.place
+
+    def written(self, file):
+        return self.text if file == self.file else self.lesson.own(file)
+
+    def written_functions(self, step):
+        return [function.text(self.written(function.file)) for function in step.functions]
+
+
 def settings(step, wrong=0):
     return {"KV_CHECK_STEPS": str(step), "KV_CHECK_WRONG": str(wrong)}
 
 
 def judged(lesson, build, wrong):
     """What is wrong with a wrong solution: empty if its tests find it and say so."""
-    if wrong.found_by in TOOLS:
+    if wrong.found_by == "wait rule":
+        _, changed = wrong.in_place(lesson.own(wrong.file))
+        told = "\n".join(checks.breaks_wait_rule(Changed(lesson, wrong.file, changed), wrong.step))
+        state = "fails" if told else "passes"
+    elif wrong.found_by in TOOLS:
         state, told = with_tool(lesson, build, wrong.step, wrong.found_by, wrong.number)
     else:
         results = runs.run_step(build, wrong.step, lesson.target, "solutions", settings(wrong.step.number, wrong.number))
@@ -179,6 +197,8 @@ def judged(lesson, build, wrong):
             return f"'{wrong.what}': the simulated GPU does not name it. It {state}:\n{told}"
     if state != "fails":
         return f"'{wrong.what}': nobody finds it; step {wrong.step.number} {state}"
+    if "{?}" in told:
+        return f"'{wrong.what}': a value is shown as {{?}}:\n{told}"
     if not re.search(wrong.says, told):
         return f"'{wrong.what}': it is found, but what is shown has no match of /{wrong.says}/:\n{told}"
     return ""
@@ -216,6 +236,15 @@ def check_lesson(lesson, wrongs, options):
             found.append(judged(lesson, options.build, wrong))
     missed = [what for what in found if what]
     return [f"lesson {lesson.number}: {problem}" for problem in problems + missed], len(shown), len(shown) - len(missed)
+
+
+def beyond_hint(theirs, yours):
+    """(names that the lesson's function uses and the learner's does not, its first line that the other lacks)."""
+    strip = lambda text: re.sub(r"//[^\n]*", "", text)
+    names = lambda text: dict.fromkeys(re.findall(r"\b[A-Za-z_]\w*(?=[(<.])", strip(text)))
+    uses = [name for name in names(theirs) if name not in names(yours) and name not in ("for", "if", "while", "return", "int64_t")]
+    lines = lambda text: [line.strip() for line in strip(text).splitlines()[1:] if len(line.strip()) > 3]
+    return uses, next((line for line in lines(theirs) if line not in lines(yours)), "")
 
 
 def lines_taken(lesson):

@@ -23,7 +23,13 @@ struct Layout {
   int more_rows = 0;       // in max_rows_per_seq
   int runs = 1;
   int window = 0;
+  int64_t absent = 0;  // slots in front of them all, never used: they take no memory
 };
+
+/// Where a cache begins whose first slots are absent: before its memory.
+inline void* without_first(const kv::DeviceBuffer& cache, int64_t bytes) {
+  return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(cache.data()) - bytes);
+}
 
 /// append_kv for the rows of a pass, with the slabs and positions that they go to.
 class Append {
@@ -38,7 +44,7 @@ class Append {
 
   /// Appends rows of k and of v to one layer's k_cache and v_cache.
   void operator()(int row_elements, const kv::DeviceBuffer& k, const kv::DeviceBuffer& v,
-                  const kv::DeviceBuffer& k_cache, const kv::DeviceBuffer& v_cache) const {
+                  void* k_cache, void* v_cache) const {
     lesson02::append_kv({.k = k.data(),
                          .v = v.data(),
                          .row_seq = row_seq_.as<const int32_t>(),
@@ -46,8 +52,8 @@ class Append {
                          .slab_begin = slab_begin(),
                          .num_rows = num_rows_,
                          .row_elements = row_elements,
-                         .k_cache = k_cache.data(),
-                         .v_cache = v_cache.data()},
+                         .k_cache = k_cache,
+                         .v_cache = v_cache},
                         *stream_);
   }
   const int64_t* slab_begin() const { return slab_begin_.as<const int64_t>(); }
@@ -80,12 +86,16 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
     std::vector<int64_t> slab_begin;
     for (int i = 0; i < num_seqs; ++i) {
       const int place = layout.last_slab_first ? num_seqs - 1 - i : i;
-      slab_begin.push_back(layout.first_slot + int64_t{place} * slots);
+      slab_begin.push_back(layout.absent + layout.first_slot + int64_t{place} * slots);
     }
     const size_t cache_bytes = static_cast<size_t>(layout.first_slot + int64_t{num_seqs} * slots) *
                                shape.kv_width() * kvtest::row_bytes(stream);
-    const auto k_cache = kvtest::poisoned(cache_bytes, stream, layout.unused);
-    const auto v_cache = kvtest::poisoned(cache_bytes, stream, layout.unused);
+    const auto k_memory = kvtest::poisoned(cache_bytes, stream, layout.unused);
+    const auto v_memory = kvtest::poisoned(cache_bytes, stream, layout.unused);
+    const auto absent =
+        layout.absent * static_cast<int64_t>(shape.kv_width() * kvtest::row_bytes(stream));
+    void* const k_cache = without_first(k_memory, absent);
+    void* const v_cache = without_first(v_memory, absent);
     const auto k = kvtest::upload_rows(new_k, stream), v = kvtest::upload_rows(new_v, stream);
     const Append append(stream, slab_begin, row_seq, row_position);
     append(static_cast<int>(shape.kv_width()), k, v, k_cache, v_cache);
@@ -94,8 +104,8 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
     const auto lengths = kvtest::upload(seq_len, stream);
     const auto out = kvtest::poisoned(q.bytes(), stream);
     lesson02::DecodeAttentionArgs args{.q = q.data(),
-                                       .k_cache = k_cache.data(),
-                                       .v_cache = v_cache.data(),
+                                       .k_cache = k_cache,
+                                       .v_cache = v_cache,
                                        .out = out.data(),
                                        .first_row = rows.as<const int32_t>(),
                                        .seq_len = lengths.as<const int32_t>(),

@@ -59,9 +59,27 @@ TEST_CASE("append_kv puts rows into the slots of their slabs, and nothing anywhe
     const auto k_cache = kvtest::poisoned(bytes, stream), v_cache = kvtest::poisoned(bytes, stream);
     // Sequence 0 has slots 5 to 8, sequence 1 slots 0 to 3.
     const lesson02_test::Append append(stream, {5, 0}, {1, 0, 0, 1}, {2, 0, 1, 0});
-    append(row_elements, k, v, k_cache, v_cache);
+    append(row_elements, k, v, k_cache.data(), v_cache.data());
     check_slots("K", k_cache, 1.0f, {3, -1, 0, -1, -1, 1, 2, -1, -1}, stream);
     check_slots("V", v_cache, -1.0f, {3, -1, 0, -1, -1, 1, 2, -1, -1}, stream);
+  }
+}
+
+TEST_CASE("append_kv finds slots whose numbers and elements are past 2^31" *
+          doctest::test_suite("kernel")) {
+  const kv::Stream stream(kDevice);
+  const auto k = kvtest::upload_rows(numbered_rows(1, 8, 1.0f), stream);
+  const auto v = kvtest::upload_rows(numbered_rows(1, 8, -1.0f), stream);
+  for (const int64_t slot : {int64_t{1} << 29, int64_t{1} << 32}) {
+    CAPTURE(slot);
+    const auto k_cache = kvtest::poisoned(2 * k.bytes(), stream);
+    const auto v_cache = kvtest::poisoned(2 * k.bytes(), stream);
+    const auto absent = slot * static_cast<int64_t>(k.bytes());
+    lesson02_test::Append(stream, {slot}, {0}, {1})(
+        8, k, v, lesson02_test::without_first(k_cache, absent),
+        lesson02_test::without_first(v_cache, absent));
+    check_slots("K", k_cache, 1.0f, {-1, 0}, stream);
+    check_slots("V", v_cache, -1.0f, {-1, 0}, stream);
   }
 }
 
@@ -89,6 +107,29 @@ TEST_CASE("neighbouring query heads share K and V of a slot" * doctest::test_sui
 
 TEST_CASE("the slot that a query points at takes all the weight" * doctest::test_suite("kernel")) {
   kvtest::check_pointing(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("scores far below zero still weigh their slots" * doctest::test_suite("kernel")) {
+  kvtest::check_far_below_zero(attend_with(kPlain, kDevice));
+}
+
+TEST_CASE("with a window a query sees the last keys alone" * doctest::test_suite("kernel")) {
+  const kvtest::HeadShape shape{1, 1, 32};
+  const auto s = kvtest::made(shape, 4, kvtest::nothing, kvtest::nothing,
+                              [](int token, int, int) { return 10 * token; });  // 0 10 20 30
+  for (const int window : {1, 2, 3, 9}) {
+    INFO("window ", window, "; the values are 0, 10, 20 and 30");
+    kvtest::check_elements(attend_with(kPlain, kDevice, {.window = window}), shape, {{&s, 4}},
+                           [&](int, int token, int, int) {
+                             return 5 * (token + std::max(0, token - window + 1));
+                           });
+  }
+}
+
+TEST_CASE("slots past 2^31 are found where they are" * doctest::test_suite("kernel")) {
+  for (const int64_t absent : {int64_t{1} << 27, int64_t{1} << 32}) {
+    kvtest::check_means(attend_with(kPlain, kDevice, {.absent = absent}), {4, 3, 1});
+  }
 }
 
 TEST_CASE("a few random tokens in slabs are close to double precision" *

@@ -2,6 +2,9 @@
 // queries, bounds of the lengths and content of unused slots. Tests also of their pieces, the rows
 // of a tile and the merge.
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "common/device.h"
 
 constexpr auto kDevice = kv::Device::kCpu;
@@ -158,4 +161,27 @@ TEST_CASE("the bits of a query depend on its keys alone") {
 
 TEST_CASE("huge scores neither overflow nor lose the largest") {
   kvtest::check_extreme_scores(kPlain.attend());
+}
+
+TEST_CASE("a full table is read to its end, and not beyond") {
+  // The table ends where a page does, and the next page cannot be read.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const memory =
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  REQUIRE(mprotect(static_cast<char*>(memory) + page, page, PROT_NONE) == 0);
+  const HeadShape shape{2, 1, 64};
+  for (const int len : {1, 3, 4, 8}) {
+    const Sequence s(shape, len, 1);
+    Pass pass(shape, {{&s, len}}, {.block_size = 4}, kDevice);
+    const auto n = static_cast<size_t>(lesson03::blocks_for(len, 4));
+    const auto table = reinterpret_cast<int32_t*>(static_cast<char*>(memory) + page) - n;
+    std::copy_n(pass.args.block_tables, n, table);
+    pass.args.block_tables = table;
+    pass.args.max_blocks_per_seq = static_cast<int>(n);
+    for (const Run& run : runs_on(kDevice)) {
+      check_bits(pass.run(op_of(run.kernel)), wanted(run, shape, {{&s, len}}));
+    }
+  }
+  munmap(memory, 2 * page);
 }

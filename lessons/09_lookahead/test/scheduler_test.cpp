@@ -184,6 +184,7 @@ TEST_CASE("too few blocks: fewer guesses, or none") {
   CHECK(guesses_of(s, 2).empty());
   CHECK(s.num_slots(1) == 8);
   CHECK(s.num_slots(2) == 4);
+  CHECK(s.num_proposed() == 5);  // what was guessed, and not what there was room for
 }
 
 TEST_CASE("no request gives way for a guess") {

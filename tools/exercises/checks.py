@@ -1,0 +1,235 @@
+"""What is looked at besides a step's tests: sanitizers after a crash, the simulated GPU's tools, a rule, the whole."""
+import concurrent.futures
+import os
+import re
+import shlex
+import signal
+import subprocess
+
+from . import runs
+from .lesson import ROOT
+
+TOOLS = {"races": "simt-tsan", "bounds": "simt-asan"}
+SANITIZERS = {"ASAN_OPTIONS": "color=never:detect_leaks=0:detect_container_overflow=0:exitcode=67"
+              + "".join(f":handle_{name}=2" for name in ("segv", "abort", "sigfpe", "sigbus")),  # and not doctest's handlers
+              "UBSAN_OPTIONS": "color=never:print_stacktrace=1"}
+KINDS = {"heap-buffer-overflow": "an index out of range", "heap-use-after-free": "memory that was given back is used",
+         "attempting double-free": "memory is given back two times", "SEGV": "an address where no memory is",
+         "stack-buffer-overflow": "an index out of range", "global-buffer-overflow": "an index out of range",
+         "stack-overflow": "the stack is full: functions that call each other without end?"}
+WHOLE = [["--max-tokens", "12"], ["--max-tokens", "8", "--kernel", "plain", "--window", "16", "--full-every", "6"]]
+
+
+# --- after a crash
+
+
+def second_look(lesson, step, result, folder):
+    """Runs a test that has crashed again, under sanitizers. Puts what they say in front of the result's report."""
+    if not result.crashed:
+        return
+    if result.case in step.tests:
+        words = by_sanitizers(lesson, result, folder)
+    elif is_ready(lesson, folder, "bounds"):
+        found = run_tool(lesson, [result.case], folder, "bounds")
+        words = [line for one in found for finding in one.findings for line in finding] if found else []
+        words = words if any(re.search(r"overrun|undefined behaviour", line) for line in words) else []
+    else:
+        words = []
+    if words:
+        begin = [line for line in result.report[:1] if re.match(r"\S+:\d+$", line)]
+        result.report = [*begin, *words, *blame(lesson, step, words)]
+
+
+def by_sanitizers(lesson, result, folder):
+    target = f"{lesson.target}_exercise_asan"
+    ok, _ = runs.build(folder, [target])
+    if not ok:
+        return []
+    binary = folder / "bin" / target
+    command = [str(binary), runs.only(result.case), "--no-colors=true", "--no-intro=true", "--no-version=true"]
+    # After that time it is asked where it is; a crash has ended before, but may take long to be described.
+    _, said, _ = runs.execute(command, SANITIZERS, runs.LIMIT_S * (1 if result.endless else 6), signal.SIGABRT)
+    return words_of(said, binary, next((line for line in result.report if "did not end" in line), ""))
+
+
+def words_of(said, binary, endless=""):
+    """What the sanitizers of a CPU step say, in a few lines. `endless`: what is said if it did not end here either."""
+    import kernel_runs as k
+    ubsan = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)$", said, re.M)
+    asan = re.search(r"ERROR: AddressSanitizer: (attempting double-free|\S+)", said)
+    if not ubsan and not asan:
+        return []
+    frames = k.of_reader(k.frames_of(re.split(r"\n\s*\n", said[(ubsan or asan).start():])[0], binary))
+    frames = [frame for frame in frames if frame[1].parts[0] not in ("build", "tests", "simt")]
+    mine = [frame for frame in frames if "exercise" in frame[1].parts]
+    access = re.search(r"^(READ|WRITE) of size (\d+)", said, re.M)
+    lines = []
+    if endless and asan and asan[1] == "ABRT" and "Assertion" not in said:
+        lines = [endless, "After that time it was at" if mine else "After that time it was in none of your functions."]
+    elif ubsan:
+        lines = [f"Undefined behaviour: {ubsan[3]}"]
+    elif asan[1] == "ABRT":
+        check = re.search(r"Assertion '(.+?)' failed", said)
+        member = re.search(r": ([\w:]+)<[^\n]*?::(\w+\[?\]?)\([^\n]*Assertion", said)
+        why = f"{member[2] if member else 'a function'} of the standard library needs {check[1]}" if check else "it was ended by abort()"
+        words = [line for line in said[: asan.start()].splitlines() if line.strip() and not line.startswith(("=", "AddressSan", "[doctest"))]
+        lines = [f"A check failed: {why}, which does not hold here."] if check else [f"A crash: {why}.", *words[:2]]
+    else:
+        lines = [f"A memory error: {KINDS.get(asan[1], asan[1])}."]
+        if access and "located" in said:
+            lines += [f"  It {access[1].lower()}s {access[2]} bytes {k.distance(said)}"]
+    for frame in dict.fromkeys(frames[:1] + mine[:1]):
+        lines += [f"    {frame[1]}:{frame[2]}, in {short(frame[0])}", k.quoted(*frame[1:])]
+    return [line for line in lines if line.strip()]
+
+
+def short(function):
+    return re.sub(r"<[^<>]*>|\(.*", "", re.sub(r"^.* (?=[\w:]+\()", "", function)) + "()"
+
+
+def blame(lesson, step, words):
+    """If the line is in another step's function, that step is named."""
+    for file, line in re.findall(r"exercise/([\w.]+):(\d+)", "\n".join(words)):
+        other, function = lesson.at(file, int(line))
+        if other and other.number != step.number:
+            return [f"That is in {function.name}(), of step {other.number}: look there, and not at step {step.number}."]
+        if other:
+            return []
+    return []
+
+
+# --- the simulated GPU's tools
+
+
+def builds(folder):
+    return {tool: folder.parent / preset for tool, preset in TOOLS.items()}
+
+
+def target_of(lesson):
+    return f"{lesson.target}_gpu_exercise"
+
+
+def background(lesson, folder):
+    """Builds what --races and --bounds need while the learner writes. One at a time, and last in the queue."""
+    if not any(step.gpu_tests for step in lesson.steps) or not runs.is_simulated(folder) or is_building(folder):
+        return
+    missing = [build for tool, build in builds(folder).items() if not is_ready(lesson, folder, tool)]
+    if missing:
+        command = "\n".join(f"[ -e {shlex.quote(str(b))}/build.ninja ] || cmake --preset {b.name} -B {shlex.quote(str(b))}\n"
+                            f"ninja -C {shlex.quote(str(b))} -k 0 -j {max(1, (os.cpu_count() or 2) // 2)} {target_of(lesson)}" for b in missing)
+        with open(folder.parent / "exercise_tools.log", "w", encoding="utf-8") as log:
+            process = subprocess.Popen(["nice", "-n", "19", "sh", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=log, start_new_session=True)
+        (folder.parent / "exercise_tools.pid").write_text(str(process.pid), encoding="utf-8")
+        print("While you write, what --races and --bounds need is built in the background.")
+
+
+def is_building(folder):
+    try:
+        pid = int((folder.parent / "exercise_tools.pid").read_text(encoding="utf-8"))
+        return "exercise_tools" in os.readlink(f"/proc/{pid}/fd/1") and os.waitpid(pid, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return True  # an earlier command's
+    except (OSError, ValueError):
+        return False
+
+
+def is_ready(lesson, folder, tool):
+    """Whether little is left to build for a tool: a learner's file and its program."""
+    build = builds(folder)[tool]
+    if is_building(folder) or not (build / "bin" / target_of(lesson)).exists():
+        return False
+    said = subprocess.run(["ninja", "-C", str(build), "-n", target_of(lesson)], capture_output=True, text=True).stdout
+    return len(re.findall(r"^\[\d+/\d+\] (?!Re-)", said, re.M)) <= 12
+
+
+def run_tool(lesson, cases, folder, tool):
+    """Results of cases in a tool's build, which is made first; None if it cannot be."""
+    import kernel_runs
+    build = builds(folder)[tool]
+    if not (build / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    ok, words = runs.build(build, [target_of(lesson)])
+    if not ok:
+        print(*words, sep="\n")
+        return None
+    return kernel_runs.run(build / "bin" / target_of(lesson), tool, cases)
+
+
+def note(lesson, tool, results):
+    """A step in which the tool has found nothing need not be looked at again as long as it stays as it is."""
+    states = {result.case: result.state for result in results}
+    for step in lesson.steps:
+        if step.gpu_tests and all(states.get(case) == "passes" for case in step.gpu_tests):
+            lesson.kept[tool][str(step.number)] = lesson.digest(step)
+    lesson.keep()
+
+
+def look(lesson, step, folder, must):
+    """(state, lines) of a kernel that passes its tests: passes, fails, or a mark until the tools' builds are there."""
+    for tool in lesson.tools_left(step):
+        if not must and not is_ready(lesson, folder, tool):
+            return "mark", [f"Step {step.number} counts when --races and --bounds have found nothing in it, too. Their builds are not there yet;",
+                            f"to make them and look now: ./course exercise {lesson.number} --{tool}"]
+        results = run_tool(lesson, step.gpu_tests, folder, tool)
+        bad = next((result for result in results or [] if result.state != "passes"), None)
+        if results is None or bad:
+            return "fails", [f'--{tool} finds something in "{bad.case}":', "", *(line for f in bad.findings for line in f)] if bad else [
+                f"What --{tool} needs does not build."]
+        note(lesson, tool, results)
+    return "passes", []
+
+
+# --- a rule that no test can see
+
+
+def breaks_wait_rule(lesson, step):
+    """launch.cuh's third rule, in a kernel whose own solution waits: lines, or nothing."""
+    for function, text in zip(step.functions, lesson.written_functions(step)):
+        wait = "wait_for_predecessors();"
+        if wait not in function.text(lesson.own(function.file)):
+            continue
+        code = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
+        place = lambda at: f"{lesson.place(function.file)}:{function.line(lesson.written(function.file)) + code.count(chr(10), 0, at)}"
+        at = code.find(wait)
+        if at < 0:
+            return [place(0), f"{function.name} never calls kv::{wait} It may start while the kernel before it still runs,",
+                    "and then reads what is not there yet."]
+        if found := re.search(r"\breturn\b", code[:at]):
+            return [place(found.start()), f"This returns before kv::{wait} Every path waits, also that of a CTA with nothing to do:",
+                    "a kernel that skips it is complete too early, and its successor reads too early (kernels/launch.cuh, rule 3)."]
+        if code.count("{", 0, at) - code.count("}", 0, at) > 1 or re.search(r"\b(if|for|while|else)\b[^;{}]*(kv::)?$", code[:at]):
+            return [place(at), f"kv::{wait} stands where not every path comes (kernels/launch.cuh, rule 3)."]
+    return []
+
+
+# --- the whole
+
+
+def whole(lesson, folder):
+    """The lesson's own tests, all of them, and a short ladder on the learner's files. Lines about what differs, or nothing."""
+    import kernel_runs
+    steps_with = lambda kind: any(getattr(step, kind) for step in lesson.steps)
+    target, ladder = f"{lesson.target}_exercise", f"{lesson.target}_whole"
+    ok, words = runs.build(folder, [target, ladder] + [target_of(lesson)] * (steps_with("gpu_tests") and runs.is_simulated(folder)))
+    if not ok:
+        return words
+    binary = folder / "bin" / target
+    jobs = [(binary, case) for case in kernel_runs.cases_of(binary, "*")]
+    if steps_with("gpu_tests") and runs.is_simulated(folder):
+        jobs += [(folder / "bin" / target_of(lesson), case) for case in kernel_runs.cases_of(folder / "bin" / target_of(lesson))]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda job: runs.run_case(*job, limit=6 * runs.LIMIT_S), jobs))
+    for result in results:
+        if result.state != "passes":
+            return [f'"{result.case}"', *(f"  {line}" for line in result.report)]
+    other = "02" if lesson.number == 1 else "01"
+    for options in WHOLE:
+        command = [str(folder / "bin" / ladder), "--device", "cpu", "--without-times", *options]
+        code, said, _ = runs.execute(command, {}, 10 * runs.LIMIT_S)
+        if code != 0:
+            shown = " ".join(["./course run --mine --lessons", f"{min(int(other), lesson.number)},{max(int(other), lesson.number)}", *options])
+            said = [line for line in said.strip().splitlines() if line.strip()]
+            return [f"The ladder on your files, as in {shown}:", *(f"  {line}" for line in said[-6:]),
+                    "  The lesson's own files give equal bits here, so the cause is in yours."]
+    return []
