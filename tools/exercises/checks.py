@@ -195,7 +195,7 @@ def breaks_wait_rule(lesson, step):
         if at < 0:
             return [place(0), f"{function.name} never calls kv::{wait} It may start while the kernel before it still runs,",
                     "and then reads what is not there yet."]
-        if found := re.search(r"\breturn\b", code[:at]):
+        if found := re.search(r"\breturn\s*;", code[:at]):
             return [place(found.start()), f"This returns before kv::{wait} Every path waits, also that of a CTA with nothing to do:",
                     "a kernel that skips it is complete too early, and its successor reads too early (kernels/launch.cuh, rule 3)."]
         if code.count("{", 0, at) - code.count("}", 0, at) > 1 or re.search(r"\b(if|for|while|else)\b[^;{}]*(kv::)?$", code[:at]):
