@@ -228,7 +228,7 @@ def watched():
     until("found +1  2  3", silent="found +1  9")
     until("Watching")
     process.send_signal(signal.SIGINT)
-    rest = process.communicate(timeout=10)[0]
+    rest = process.communicate(timeout=60)[0]
     if "Traceback" in rest or process.returncode != 1:
         mistakes.append(f"--watch: exit code {process.returncode} after Ctrl-C, and\n{rest}")
     write("twice", "  for (int& x : v) x = x + x;\n  return v;")

@@ -59,8 +59,9 @@ def words_of(said, binary, endless=""):
     asan = re.search(r"ERROR: AddressSanitizer: (attempting double-free|\S+)", said)
     if not ubsan and not asan:
         return []
-    frames = k.of_reader(k.frames_of(re.split(r"\n\s*\n", said[(ubsan or asan).start():])[0], binary))
-    frames = [frame for frame in frames if frame[1].parts[0] not in ("build", "tests", "simt")]
+    frames = k.frames_of(re.split(r"\n\s*\n", said[(ubsan or asan).start():])[0], binary)
+    frames = [frame for frame in frames if not frame[1].is_absolute() and frame[1].parts[0] not in ("build", "tests", "simt")
+              and (ROOT / frame[1]).is_file()]
     mine = [frame for frame in frames if "exercise" in frame[1].parts]
     access = re.search(r"^(READ|WRITE) of size (\d+)", said, re.M)
     lines = []
@@ -70,8 +71,8 @@ def words_of(said, binary, endless=""):
         lines = [f"Undefined behaviour: {ubsan[3]}"]
     elif asan[1] == "ABRT":
         check = re.search(r"Assertion '(.+?)' failed", said)
-        member = re.search(r": ([\w:]+)<[^\n]*?::(\w+\[?\]?)\([^\n]*Assertion", said)
-        why = f"{member[2] if member else 'a function'} of the standard library needs {check[1]}" if check else "it was ended by abort()"
+        member = re.search(r": [^\n]*?::(\w+\[?\]?)\([^\n]*Assertion", said)
+        why = f"{member[1] if member else 'a function'} of the standard library needs {check[1]}" if check else "it was ended by abort()"
         words = [line for line in said[: asan.start()].splitlines() if line.strip() and not line.startswith(("=", "AddressSan", "[doctest"))]
         lines = [f"A check failed: {why}, which does not hold here."] if check else [f"A crash: {why}.", *words[:2]]
     else:

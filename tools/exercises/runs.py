@@ -144,6 +144,8 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
         there = "<TestCase " in xml
         return Result(case, "passes" if there else "fails", [] if there else ["There is no test of this name."])
     lines = relative("\n".join(failure(xml)), build).splitlines()
+    if code == LEAKS and "DEADLYSIGNAL" in said:  # the leak sanitizer has taken the signal
+        code, said = -11, ""
     if code is None:
         lines += [f"It did not end within {limit:g} s: " + ("a loop that never ends, or one far too long." if busy else
                   "it waits for something that does not come, and does nothing.")]

@@ -75,9 +75,9 @@ TEST_CASE("append_kv finds slots whose numbers and elements are past 2^31" *
     const auto k_cache = kvtest::poisoned(2 * k.bytes(), stream);
     const auto v_cache = kvtest::poisoned(2 * k.bytes(), stream);
     const auto absent = slot * static_cast<int64_t>(k.bytes());
-    lesson02_test::Append(stream, {slot}, {0}, {1})(
-        8, k, v, lesson02_test::without_first(k_cache, absent),
-        lesson02_test::without_first(v_cache, absent));
+    lesson02_test::Append(stream, {slot}, {0}, {1})(8, k, v,
+                                                    lesson02_test::without_first(k_cache, absent),
+                                                    lesson02_test::without_first(v_cache, absent));
     check_slots("K", k_cache, 1.0f, {-1, 0}, stream);
     check_slots("V", v_cache, -1.0f, {-1, 0}, stream);
   }
@@ -119,10 +119,9 @@ TEST_CASE("with a window a query sees the last keys alone" * doctest::test_suite
                               [](int token, int, int) { return 10 * token; });  // 0 10 20 30
   for (const int window : {1, 2, 3, 9}) {
     INFO("window ", window, "; the values are 0, 10, 20 and 30");
-    kvtest::check_elements(attend_with(kPlain, kDevice, {.window = window}), shape, {{&s, 4}},
-                           [&](int, int token, int, int) {
-                             return 5 * (token + std::max(0, token - window + 1));
-                           });
+    kvtest::check_elements(
+        attend_with(kPlain, kDevice, {.window = window}), shape, {{&s, 4}},
+        [&](int, int token, int, int) { return 5 * (token + std::max(0, token - window + 1)); });
   }
 }
 

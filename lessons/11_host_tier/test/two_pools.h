@@ -16,7 +16,16 @@
 
 #include "lessons/11_host_tier/engine.h"
 #include "lessons/11_host_tier/page/stepped_transfers.h"
+#include "tests/support/readable.h"
 #include "tests/support/shortened.h"
+
+namespace lesson08 {
+
+inline std::string readable(const Chunk& chunk) {
+  return std::to_string(chunk.id) + ": " + std::to_string(chunk.num_tokens);
+}
+
+}  // namespace lesson08
 
 namespace lesson11_test {
 
