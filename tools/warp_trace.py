@@ -38,22 +38,24 @@ def relative(path):
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
-def requests_of(row, space, most):
-    """The requests that the trace has kept, as lists of 32 places; shared memory from a multiple of 128 bytes on."""
+def requests_of(row, base, most):
+    """The requests that the trace has kept, as lists of 32 places from `base` on."""
     kept = row["shown"][:most]
-    base = min(at for r in kept for at in r["lanes"].values()) // 128 * 128 if space == "shared" else 0
     return [{"block": r["block"], "warp": r["warp"],
              "lanes": [r["lanes"][str(i)] - base if str(i) in r["lanes"] else None for i in range(32)]} for r in kept]
 
 
 def lines_of(kernel, most):
+    # A GPU's shared memory begins with the kernel's first array, in bank 0; here it lies where the compiler put it.
+    shared = min((at for key, row in kernel.rows.items() if key.space == "shared"
+                  for r in row["example"]["shown"][:most] for at in r["lanes"].values()), default=0)
     for key, total in sorted(kernel.rows.items()):
         if key.bytes > MOST_BYTES:
             continue
         yield {"kernel": kernel.name, "file": str(relative(key.file)), "line": key.line,
                "text": kernel_traffic.source_line(key.file, key.line), "space": key.space, "op": key.op, "bytes": key.bytes,
                "requests": total["requests"], "wanted": total["wanted"], "moved": total["moved"], "least": total["best"],
-               "shown": requests_of(total["example"], key.space, most)}
+               "shown": requests_of(total["example"], shared if key.space == "shared" else 0, most)}
 
 
 def text_of(made_by, lines):

@@ -260,8 +260,15 @@ void Page::buttons(Ui& ui, const std::vector<Button>& row) const {
     if (const auto [verb, line] = find(command); verb != nullptr && tooltip.empty()) {
       tooltip = told(*verb, refusal.empty() ? read(line, *verb) : Words());
     }
+    if (button.holds) ui.light();
     ui.button(button.name, button.label, button.command, tooltip, refusal);
   }
+}
+
+void Page::choice(Ui& ui, std::string_view of, const std::vector<Button>& row) const {
+  ui.label(of);
+  ui.same_line();
+  buttons(ui, row);
 }
 
 std::string Page::field(Ui& ui, const std::string& verb, const std::string& argument) {
@@ -282,12 +289,12 @@ std::string Page::field(Ui& ui, const std::string& verb, const std::string& argu
     if (is_number(arg)) held.number = std::stoi(held.text);
   }
   if (!is_number(arg)) {
-    ui.text(name, label, &held.text, fmt::format("{} of `{}`.", argument, usage(row)));
+    ui.text(name, label, &held.text, fmt::format("{}: {}.", argument, row.help));
     return held.text;
   }
   int value = held.number;
   ui.number(name, label, &value, static_cast<int>(arg.min), static_cast<int>(arg.max),
-            fmt::format("{} of `{}`: {} to {}.", argument, usage(row), arg.min, arg.max));
+            fmt::format("{}, {} to {}: {}.", argument, arg.min, arg.max, row.help));
   if (arg.kind == Kind::kPowerOfTwo) {  // + and - lead to the next one
     const auto wanted = static_cast<unsigned>(value);
     value = static_cast<int>(value > held.number ? std::bit_ceil(wanted) : std::bit_floor(wanted));

@@ -108,6 +108,13 @@ struct Button {
   std::string label;
   std::string command;       // a line that it runs
   std::string tooltip = {};  // empty: the help of its verb
+  bool holds = false;        // it is what holds now: lit
+
+  Button when(bool its_value_holds) const {
+    Button changed = *this;
+    changed.holds = its_value_holds;
+    return changed;
+  }
 };
 
 class Page {
@@ -148,6 +155,8 @@ class Page {
 
   /// Buttons side by side. What they run must be in the table; what it refuses is disabled.
   void buttons(Ui& ui, const std::vector<Button>& row) const;
+  /// The same after the name of what they choose: "Window  4  8  16".
+  void choice(Ui& ui, std::string_view of, const std::vector<Button>& row) const;
   /// Fields for the arguments that the button's line leaves open, then the button.
   void form(Ui& ui, Button button);
   /// The field of one argument, called "VERB/ARGUMENT"; fields keep what they hold, apart from the

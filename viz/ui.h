@@ -20,6 +20,8 @@ class Ui {
   /// runs `command`. True if it was clicked in this frame.
   virtual bool button(std::string_view name, std::string_view label, std::string command,
                       std::string_view tooltip, std::string_view disabled_because = {}) = 0;
+  /// The next button is the one of its row that holds now: it is lit.
+  virtual void light() {}
   /// An integer field with - and + that keeps to min..max; true if changed. `value` belongs to the
   /// page and is a mere input (how many tokens "custom" appends), not state.
   virtual bool number(std::string_view name, std::string_view label, int* value, int min, int max,

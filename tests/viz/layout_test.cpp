@@ -132,3 +132,25 @@ TEST_CASE("the picture has most of the window, and the parts do not overlap") {
     CHECK(parts.player.bottom() <= h);
   }
 }
+
+TEST_CASE("the samples of a legend can be seen, and told apart") {
+  const auto legend_of = [](const std::vector<viz::LegendEntry>& entries) {
+    viz::Scene scene({900, 60});
+    viz::legend(scene, {0, 10, 900, 20}, entries);
+    return scene;
+  };
+  using viz::State;
+  viz::Scene scene = legend_of({{State::kFree, "a"},
+                                {State::kInUse, "b"},
+                                {State::kReserved, "c"},
+                                {State::kCached, "d"},
+                                {State::kFound, "e"},
+                                {State::kPrompt, "f"},
+                                {State::kDecode, "g"},
+                                {State::kPreempted, "h"},
+                                {State::kEvicted, "i"}});
+  CHECK(viz::layout_faults(scene).empty());
+  check_fault(legend_of({{State::kPrompt, "a"}, {State::kPrompt, "b"}}), "look alike");
+  scene.find("legend/1")->fill = scene.find("legend/1")->edge = paint(Ink::kCell);
+  check_fault(scene, "the sample legend/1 has a contrast");
+}

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/error.h"
 #include "tests/support/temp_dir.h"
@@ -258,9 +260,73 @@ TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read wha
 }
 
 TEST_CASE_FIXTURE(Fixture, "the log is bounded, whatever fills it") {
-  CHECK(session.try_run("add 1"));
-  for (int i = 0; i < 1200; ++i) i % 2 == 0 ? session.undo() : session.redo();
+  for (int i = 0; i < 1200; ++i) session.try_run(i % 2 == 0 ? "add 0" : "fly");
   CHECK(session.log().size() == 500);
+}
+
+TEST_CASE_FIXTURE(Fixture, "the log and the caption are those of the state that is shown") {
+  session.load(viz::Scenario::parse(
+      "page 99\nsay one\nadd 1\nsay two\nadd 2\nfails add 9\nsay three\nadd 4\n", "steps"));
+  using Words = std::vector<std::string>;
+  const auto log = [&] {
+    Words words;
+    for (const viz::Session::LogLine& line : session.log()) words.push_back(line.text);
+    return words;
+  };
+  std::vector<std::pair<std::string, Words>> played{{session.caption(), log()}};
+  while (session.step()) played.emplace_back(session.caption(), log());
+  REQUIRE(played.size() == 5);
+  for (const size_t step : {4, 0, 3, 1, 2}) {
+    session.go_to_step(step);
+    CHECK(session.caption() == played[step].first);
+    CHECK(log() == played[step].second);
+  }
+  session.step_back();
+  CHECK(log() == Words{"now 1"});
+  CHECK(session.step());
+  CHECK(log() == Words{"now 1", "now 3"});  // once each
+  session.undo();
+  CHECK(log() == Words{"now 1"});
+  session.redo();
+  CHECK(log() == Words{"now 1", "now 3"});
+  session.reset();
+  CHECK(log().empty());
+  CHECK(session.caption() == "one");
+}
+
+TEST_CASE("a live run that is begun in the middle of a scenario is what playing goes on with") {
+  struct Running : kvtest::CountingPage {
+    Running() {
+      declare({{.name = "live", .args = {}, .help = "runs", .run = [this](auto&) {
+                  runs = true;
+                  return "runs";
+                }},
+               {.name = "token",
+                .args = {},
+                .help = "a token",
+                .run = [](auto&) { return "a token"; },
+                .why_not = [this](auto&) { return runs ? "" : "nothing runs"; },
+                .goes_on = true}});
+    }
+    void reset() override {
+      CountingPage::reset();
+      runs = false;
+    }
+    bool runs = false;
+  };
+  viz::Session session(std::make_unique<Running>());
+  session.load(viz::Scenario::parse("page 99\nsay one\nadd 1\nadd 2\nadd 4\n", "story"));
+  session.play_on(1);
+  CHECK(session.try_run("live"));
+  CHECK(session.scenario() == nullptr);
+  CHECK(session.step());
+  CHECK(session.log().back().text == "a token");
+  CHECK(session.page().counter("value") == 1);
+  session.undo(), session.undo();
+  REQUIRE(session.scenario() != nullptr);  // undo brings it back
+  CHECK(session.caption() == "one");
+  CHECK(session.step());
+  CHECK(session.page().counter("value") == 3);
 }
 
 TEST_CASE("a device that fails is reported in the log, and the window stays") {

@@ -123,6 +123,46 @@ TEST_CASE_FIXTURE(Fixture, "keys mean the same on all pages, whatever was clicke
   CHECK(shell.motion);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a key that was down for less than a frame is taken all the same") {
+  shell.load(scenarios()[0]);
+  shell.press(ImGuiKey_RightArrow, false, false);
+  shell.press(ImGuiKey_RightArrow, false, false);
+  CHECK(shell.is_busy());
+  ui.frame();
+  CHECK(value() == 3);
+  shell.press(ImGuiKey_Z, true, false);
+  shell.press(ImGuiKey_Z, true, true);
+  ui.frame();
+  CHECK(value() == 3);
+  CHECK_FALSE(shell.is_busy());  // so a window draws nothing until input comes
+}
+
+TEST_CASE("every page has a key") {
+  const std::pair<const char*, char> keys[] = {{"01", '1'}, {"09", '9'}, {"10", '0'},
+                                               {"11", '-'}, {"12", '='}, {"warp", 'w'},
+                                               {"watch", 'w'}, {"99", '\0'}};
+  for (const auto& [lesson, key] : keys) CHECK(viz::key_of(lesson) == key);
+}
+
+TEST_CASE("cards stand in the order of their scenarios, live runs last") {
+  const auto scenario = [](const std::string& lines, const std::string& name) {
+    return viz::Scenario::parse("page 99\n" + lines, name);
+  };
+  const viz::Cards cards({.lesson = "99", .title = "Count", .summary = "Counts."},
+                         {scenario("order 1\nlive 3\n", "live"), scenario("add 1\n", "a"),
+                          scenario("order 2\nadd 1\n", "b"),
+                          scenario("order 1\ntitle \"Which?\"\nadd 1\n", "c")});
+  std::string names;
+  for (const viz::Scenario& one : cards.scenarios()) names += one.name + " ";
+  CHECK(names == "c b a live ");
+  const viz::Scene scene = cards.scene({900, 600});
+  REQUIRE(scene.find("scenario/c/name 0") != nullptr);
+  CHECK(scene.find("scenario/c/name 0")->text == "Which?");
+  CHECK(viz::Scenario::parse(cards.scenarios()[0].text(), "c").text() ==
+        "page 99\norder 1\ntitle Which?\nadd 1\n");
+  CHECK_THROWS_AS(scenario("order 0\n", "x"), kv::UserError);
+}
+
 TEST_CASE("keys that are typed into a field do nothing else") {
   Fixture f({.open = [](const std::string&) -> viz::Scenario { kv::user_error("none"); }});
   f.ui.click("start");

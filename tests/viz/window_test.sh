@@ -68,8 +68,15 @@ click new
 click "A/append 16"
 click "A/fork 3"
 click "all/append 4"
-xdotool mousemove 1279 799 sleep 1
+xdotool mousemove 1279 799 sleep 2
 import -window root "$folder/window.png"
+# Where nothing moves nothing is drawn: ticks of processor time, 100 a second, while it rests.
+ticks() { awk '{ print $14 + $15 }' "/proc/$window/stat"; }
+before=$(ticks)
+sleep 4
+used=$(($(ticks) - before))
+echo "at rest: $used ticks in 4 seconds"
+[ "$used" -le 20 ] || fail "it draws although nothing moves"
 kill -INT "$window"
 wait "$window" || true
 window=

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <climits>
 #include <cmath>
 #include <utility>
 
@@ -27,7 +28,9 @@ std::string first_sentence(const Scenario& scenario) {
   return end == std::string::npos ? all : all.substr(0, end + 1);
 }
 
-std::string title_of(std::string name) {
+std::string title_of(const Scenario& scenario) {
+  if (!scenario.title.empty()) return scenario.title;
+  std::string name = scenario.name;
   std::ranges::replace(name, '_', ' ');
   if (!name.empty()) name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
   return name;
@@ -51,8 +54,10 @@ void words_of_card(Scene& scene, const Scenario& scenario, const Place& at) {
   disc.radius = r;
   scene.label(id + "/play/sign", play, "\u25B6",
               {.size = r, .paint = paint(Ink::kGround), .align = Align::kCentre});
-  scene.label(id + "/name", {play.right() + 10, at.y, at.w - 2 * r - 10, 2 * r},
-              title_of(scenario.name), {.size = 16});
+  const Place name{play.right() + 10, at.y, at.w - 2 * r - 10, 2 * r};
+  const std::string title = title_of(scenario);
+  const float size = size_for(title, name, 16);
+  scene.paragraph(id + "/name", {name.x, name.middle_y() - 0.7f * size * static_cast<float>(wrapped(title, size, name.w).size()), name.w, name.h}, title, {.size = size});
   const Place below{at.x, play.bottom() + 8, at.w, at.bottom() - play.bottom() - 8};
   const std::string sentence = first_sentence(scenario);
   scene.paragraph(id + "/says", below, sentence,
@@ -103,8 +108,9 @@ Grid grid_of(size_t count, const Place& field) {
 
 Cards::Cards(PageInfo page, std::vector<Scenario> scenarios)
     : page_(std::move(page)), scenarios_(std::move(scenarios)), stills_(scenarios_.size()) {
-  std::stable_partition(scenarios_.begin(), scenarios_.end(),
-                        [](const Scenario& one) { return !is_live(one); });
+  std::ranges::stable_sort(scenarios_, {}, [](const Scenario& one) {
+    return std::pair(is_live(one), one.order > 0 ? one.order : INT_MAX);
+  });
 }
 
 Scene Cards::scene(const Room& room) const {

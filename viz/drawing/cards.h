@@ -18,7 +18,7 @@ using PageFactory = std::function<std::vector<std::unique_ptr<Page>>()>;
 
 class Cards {
  public:
-  /// Scenarios of this page. Live runs come last: they compute, so their stills do.
+  /// Scenarios of this page, by their order. Live runs come last: they compute, so their stills do.
   Cards(PageInfo page, std::vector<Scenario> scenarios);
 
   const std::vector<Scenario>& scenarios() const { return scenarios_; }

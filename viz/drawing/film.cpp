@@ -14,6 +14,7 @@ namespace viz {
 namespace {
 
 constexpr float kCaption = 17;   // points of its text
+constexpr float kSteps = 12;     // points of the line with the steps
 constexpr float kBlink = 0.01f;  // seconds: as good as at once
 
 Look look_of(const Shape& shape, float opacity) {
@@ -78,9 +79,38 @@ Film::Film(const std::vector<Frame>& frames) {
       end_ += frame.motion;
     }
     end_ += frame.hold;
+    ends_.push_back(end_);
   }
   add_captions(frames);
+  const Room& room = frames.front().scene.room();
+  if (frames.size() > 2) add_steps(room.w, room.h + caption_height_ + 6);
 }
+
+/// Below all: a line that fills as time goes by, with a mark where each step begins.
+void Film::add_steps(float wide, float y) {
+  const auto x_of = [&](float second) { return wide * second / end_; };
+  Scene line({wide, y + kSteps});
+  line.box("film/time", {0, y, wide, 3}, paint(Ink::kCell)).radius = 1;
+  Shape done = line.box("film/done", {0, y, wide, 3}, paint(Ink::kDim));
+  done.radius = 1;
+  key(line.shapes()[0], 0, 1);
+  float begin = 0;
+  for (const float end : ends_) {
+    done.at.w = x_of(begin);
+    key(done, begin, 1);
+    if (begin > 0) {
+      key(line.box(fmt::format("film/step {}", begin), {x_of(begin) - 1, y - 2, 2, 7},
+                   paint(Ink::kDim)),
+          0, 1);
+    }
+    begin = end;
+  }
+  done.at.w = wide;
+  key(done, end_, 1);
+  caption_height_ += kSteps;
+}
+
+bool is_in_files(const Shape& shape) { return !shape.only_lit && !shape.id.starts_with("hint/"); }
 
 /// The place of a shape's element among the others: after what is below it in its scene, and a box
 /// before what stands in it, wherever that was until now.
@@ -88,7 +118,7 @@ void Film::add_order(const Scene& scene) {
   auto next = order_.begin();
   const std::vector<Shape>& shapes = scene.shapes();
   for (size_t i = 0; i < shapes.size(); ++i) {
-    if (shapes[i].only_lit) continue;
+    if (!is_in_files(shapes[i])) continue;
     std::string key = key_of(shapes[i]);
     if (const auto found = placed_.find(key); found != placed_.end()) {
       next = std::next(found->second);
@@ -123,7 +153,7 @@ Element& Film::element(const Shape& shape) {
 }
 
 void Film::key(const Shape& shape, float second, float opacity) {
-  if (!shape.only_lit) element(shape).keys[second] = look_of(shape, opacity);
+  if (is_in_files(shape)) element(shape).keys[second] = look_of(shape, opacity);
 }
 
 void Film::add(const Track& track, float from, float seconds) {

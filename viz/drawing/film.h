@@ -33,6 +33,9 @@ struct Element {
 Element at_home(Element element);
 Element on_the_way(const Element& element);
 
+/// Whether a file has the shape: not what only the mouse shows, nor "hint/...", what to click.
+bool is_in_files(const Shape& shape);
+
 class Film {
  public:
   explicit Film(const std::vector<Frame>& frames);
@@ -40,6 +43,8 @@ class Film {
   std::vector<const Element*> elements() const;
   float seconds() const { return end_; }
   float caption_height() const { return caption_height_; }  // points below the scene
+  /// The moment that stands for the film where nothing may move: at rest after this frame's motion.
+  float moment_of(size_t frame) const { return ends_.at(frame) - 0.1f; }
 
  private:
   Element& element(const Shape& shape);
@@ -48,8 +53,10 @@ class Film {
   void add(const Track& track, float from, float seconds);
   void add_travel(const Track& track, float begin, float end);
   void add_captions(const std::vector<Frame>& frames);
+  void add_steps(float wide, float y);
 
   float end_ = 0;
+  std::vector<float> ends_;  // of the frames
   std::list<std::string> order_;
   std::unordered_map<std::string, std::list<std::string>::iterator> placed_;
   std::unordered_map<std::string, Element> elements_;

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "viz/drawing/palette.h"
+#include "viz/drawing/svg_pen.h"
 #include "viz/page.h"
 
 namespace viz {
@@ -108,6 +110,7 @@ class Check {
     }
     for (const Item& item : items_) {
       if (is_text(item)) legible(item);
+      if (is_sample(*item.shape)) sample(item);
     }
     return std::move(faults_);
   }
@@ -199,6 +202,34 @@ class Check {
       if (least < kLeastContrast) {
         tell("the text {} has a contrast of {:.1f} in the {} theme, wanted {}", name(text), least,
              theme == &kDark ? "dark" : "light", kLeastContrast);
+      }
+    }
+  }
+
+  /// Of a legend.
+  static bool is_sample(const Shape& shape) {
+    return shape.id.starts_with("legend/") && shape.id.find('/', 7) == std::string::npos;
+  }
+
+  /// A sample's edge, or its fill, stands out from the ground, and no other sample looks the same.
+  void sample(const Item& item) {
+    const Shape& shape = *item.shape;
+    for (const Theme* theme : {&kDark, &kLight}) {
+      const Light ground = light_of(theme->ground);
+      const double edge = contrast(blended(ground, (*theme)(shape.edge), 1), ground);
+      const double fill = contrast(blended(ground, (*theme)(shape.fill), 1), ground);
+      if (std::max(edge, fill) < kLeastContrast) {
+        tell("the sample {} has a contrast of {:.1f} in the {} theme, wanted {}", shape.id,
+             std::max(edge, fill), theme == &kDark ? "dark" : "light", kLeastContrast);
+      }
+    }
+    const auto look = [](const Shape& one) {
+      return std::tuple(svg_name(one.fill), one.fill.strength, svg_name(one.edge), one.pattern,
+                        one.dashed, one.thickness);
+    };
+    for (const Shape& other : scene_.shapes()) {
+      if (is_sample(other) && other.id < shape.id && look(other) == look(shape)) {
+        tell("the samples {} and {} look alike", other.id, shape.id);
       }
     }
   }

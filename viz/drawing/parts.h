@@ -20,11 +20,11 @@ namespace viz {
 enum class State : uint8_t {
   kFree,       // dashed edge, empty
   kInUse,      // plain, in its sequence's hue
-  kReserved,   // hatched: taken, nothing in it
+  kReserved,   // hatched; in a sequence's hue with a dashed edge: taken, nothing in it yet
   kCached,     // dotted: free, and its content can still be found
   kFound,      // a tick and a strong edge: a lookup found it
   kPrompt,     // hatched, in its sequence's hue
-  kDecode,     // plain, in its sequence's hue
+  kDecode,     // full of its sequence's hue
   kPreempted,  // crossed, dashed edge
   kEvicted,    // crossed, no hue
 };
@@ -32,7 +32,8 @@ enum class State : uint8_t {
 Shape& dress(Shape& box, State state, int hue = -1);
 /// "\u2713 " before the text of a state that has a glyph; else empty.
 std::string glyph(State state);
-/// Samples with their names in a row: "legend/0", ... `names`: other words than the usual ones.
+/// Samples with their names in a row: "legend/0", ... An entry without a hue is drawn in the first
+/// one if sequences' things can be in its state; kFree, kReserved and kEvicted have none.
 struct LegendEntry {
   State state;
   std::string name;

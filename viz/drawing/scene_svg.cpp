@@ -17,7 +17,7 @@ namespace {
 class Writer {
  public:
   explicit Writer(const std::vector<Frame>& frames) : film_(frames) {}
-  std::string text(const Room& room, const std::string& title);
+  std::string text(const Room& room, const std::string& title, size_t still);
 
  private:
   std::string percent(float second) const;
@@ -91,8 +91,8 @@ std::string Writer::keyframes(const Element& element) const {
     if (fades) rule += fmt::format("opacity:{};", svg_number(look.opacity));
     const auto paint_rule = [&](const char* property, const Paint& paint) {
       rule += paint.ink == Ink::kNone ? fmt::format("{}-opacity:0;", property)
-                                      : fmt::format("{0}:{1};{0}-opacity:{2:.2f};", property,
-                                                    svg_colour(paint), paint.strength);
+                                      : fmt::format("{0}:var(--{1});{0}-opacity:{2:.2f};", property,
+                                                    svg_name(paint), paint.strength);
     };
     if (refills) paint_rule("fill", look.fill);
     if (redraws) paint_rule("stroke", look.edge);
@@ -137,7 +137,7 @@ std::string Writer::drawn(SvgPen& pen, const Element& element) {
          "\n";
 }
 
-std::string Writer::text(const Room& room, const std::string& title) {
+std::string Writer::text(const Room& room, const std::string& title, size_t still) {
   SvgPen pen;
   std::string below, travelling, above;
   for (const Element* each : film_.elements()) {
@@ -153,8 +153,9 @@ std::string Writer::text(const Room& room, const std::string& title) {
       ".a{{animation:{0}s ease-in-out infinite}}"
       "@keyframes all{{0%,100%{{opacity:0}}1%,99%{{opacity:1}}}}"
       ".all{{animation:all {0}s infinite}}{1}"
-      "@media(prefers-reduced-motion:reduce){{.a,.all{{animation:none}}}}",
-      svg_number(film_.seconds()), style_);
+      "@media(prefers-reduced-motion:reduce){{.a,.all{{animation-play-state:paused;"
+      "animation-delay:-{2:.2f}s}}}}",
+      svg_number(film_.seconds()), style_, film_.moment_of(still));
   return svg_document(
       room, film_.caption_height(), title, style,
       pen.definitions() + "<g class='all'>\n" + below + travelling + above + "</g>\n");
@@ -166,13 +167,15 @@ std::string svg_still(const Scene& scene, const std::string& title) {
   SvgPen pen;
   std::string body;
   for (const Drawn& one : at_rest(scene)) {
-    if (!one.shape.only_lit) body += pen.draw(one.shape, "") + "\n";
+    if (is_in_files(one.shape)) body += pen.draw(one.shape, "") + "\n";
   }
   return svg_document(scene.room(), 0, title, "", pen.definitions() + body);
 }
 
-std::string svg_animation(const std::vector<Frame>& frames, const std::string& title) {
-  return Writer(frames).text(frames.front().scene.room(), title);
+std::string svg_animation(const std::vector<Frame>& frames, const std::string& title,
+                          size_t still) {
+  const Room& room = frames.front().scene.room();
+  return Writer(frames).text(room, title, std::min(still, frames.size() - 1));
 }
 
 }  // namespace viz

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include "viz/drawing/palette.h"
 
@@ -35,16 +36,31 @@ std::string escaped(std::string_view text) {
   return all;
 }
 
-std::string variables(const Theme& theme) {
-  std::string all;
+/// Every colour that a file can have.
+std::vector<Paint> all_paints() {
+  std::vector<Paint> all;
   for (int ink = static_cast<int>(Ink::kGround); ink < static_cast<int>(Ink::kHue); ++ink) {
-    const Paint one = paint(static_cast<Ink>(ink));
-    all += fmt::format("--{}:{};", svg_name(one), hex(theme(one)));
+    all.push_back(paint(static_cast<Ink>(ink)));
   }
-  for (int hue = 0; hue < static_cast<int>(kHues.size()); ++hue) {
-    all += fmt::format("--h{}:{};", hue, hex(theme(full(hue))));
-  }
+  for (int hue = 0; hue < static_cast<int>(kHues.size()); ++hue) all.push_back(full(hue));
   return all;
+}
+
+/// The rules that make a light file dark. Attributes have the light colours, which programs without
+/// style sheets draw. Variables are for keyframes, where no attribute is.
+std::string dark_rules(const std::string& body, bool animated) {
+  std::string rules, light, dark;
+  for (const Paint& one : all_paints()) {
+    for (const char* attribute : {"fill", "stroke"}) {
+      const std::string is = fmt::format("{}='{}'", attribute, svg_colour(one));
+      if (body.find(is) == std::string::npos) continue;
+      rules += fmt::format("[{}]{{{}:{}}}", is, attribute, hex(kDark(one)));
+    }
+    light += fmt::format("--{}:{};", svg_name(one), svg_colour(one));
+    dark += fmt::format("--{}:{};", svg_name(one), hex(kDark(one)));
+  }
+  if (!animated) return "@media(prefers-color-scheme:dark){" + rules + "}";
+  return fmt::format("svg{{{}}}@media(prefers-color-scheme:dark){{svg{{{}}}{}}}", light, dark, rules);
 }
 
 constexpr std::array<const char*, 9> kInkNames = {"", "g", "p", "c", "l", "d", "t", "m", "e"};
@@ -110,6 +126,8 @@ std::string svg_number(float value) {
   return text == "-0" ? "0" : text;
 }
 
+std::string svg_colour(const Paint& paint) { return hex(kLight({paint.ink, paint.hue, 1})); }
+
 std::string svg_name(const Paint& paint) {
   if (paint.ink != Ink::kHue) return kInkNames[static_cast<size_t>(paint.ink)];
   const auto n = static_cast<int>(kHues.size());
@@ -142,7 +160,7 @@ std::string SvgPen::pattern(const Shape& shape, const std::string& attributes) {
                        svg_number(at.bottom()), svg_number(at.x), svg_number(at.bottom()),
                        svg_number(at.right()), svg_number(at.y), svg_colour(ink));
   }
-  patterns_.emplace(shape.pattern, svg_name(ink));
+  patterns_.emplace(shape.pattern, std::pair(svg_name(ink), svg_colour(ink)));
   return fmt::format("{}{} fill='url(#{}-{})'/>", rectangle(shape.at, shape.radius), attributes,
                      shape.pattern == Pattern::kHatched ? "hatched" : "dotted", svg_name(ink));
 }
@@ -150,17 +168,18 @@ std::string SvgPen::pattern(const Shape& shape, const std::string& attributes) {
 std::string SvgPen::definitions() const {
   std::string all;
   for (const auto& [pattern, ink] : patterns_) {
+    const auto& [name, colour] = ink;
     if (pattern == Pattern::kHatched) {
       all += fmt::format(
           "<pattern id='hatched-{0}' width='6' height='6' patternUnits='userSpaceOnUse' "
-          "patternTransform='rotate(45)'><path d='M0 0V6' stroke='var(--{0})' stroke-width='2.4' "
+          "patternTransform='rotate(45)'><path d='M0 0V6' stroke='{1}' stroke-width='2.4' "
           "stroke-opacity='.45'/></pattern>",
-          ink);
+          name, colour);
     } else {
       all += fmt::format(
           "<pattern id='dotted-{0}' width='8' height='8' patternUnits='userSpaceOnUse'>"
-          "<circle cx='4' cy='4' r='1.3' fill='var(--{0})' fill-opacity='.6'/></pattern>",
-          ink);
+          "<circle cx='4' cy='4' r='1.3' fill='{1}' fill-opacity='.6'/></pattern>",
+          name, colour);
     }
   }
   return all.empty() ? "" : "<defs>" + all + "</defs>\n";
@@ -169,14 +188,15 @@ std::string SvgPen::definitions() const {
 std::string svg_document(const Room& room, float below, const std::string& title,
                          const std::string& style, const std::string& body) {
   const float w = room.w + 2 * kMargin, h = room.h + 2 * kMargin + below;
+  const std::string drawn =
+      fmt::format("<rect width='{}' height='{}' rx='10' fill='{}'/>\n<g transform='translate({} {})'>\n{}</g>\n",
+                  svg_number(w), svg_number(h), svg_colour(paint(Ink::kGround)), svg_number(kMargin),
+                  svg_number(kMargin), body);
   return fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
       "role='img' aria-label=\"{2}\" font-family='\"DejaVu Sans\",Verdana,sans-serif'>\n"
-      "<title>{2}</title>\n<style>svg{{{3}}}@media(prefers-color-scheme:dark){{svg{{{4}}}}}{5}"
-      "</style>\n<rect width='{0}' height='{1}' rx='10' fill='var(--g)'/>\n"
-      "<g transform='translate({6} {6})'>\n{7}</g>\n</svg>\n",
-      svg_number(w), svg_number(h), escaped(title), variables(kLight), variables(kDark), style,
-      svg_number(kMargin), body);
+      "<title>{2}</title>\n<style>{3}{4}</style>\n{5}</svg>\n",
+      svg_number(w), svg_number(h), escaped(title), dark_rules(drawn, !style.empty()), style, drawn);
 }
 
 }  // namespace viz

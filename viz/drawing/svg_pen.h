@@ -13,9 +13,10 @@ namespace viz {
 /// One decimal, without a zero that says nothing. A little more than a tie, so that the last bit of
 /// a sum decides nothing.
 std::string svg_number(float value);
-/// "h3", "t": the name of a paint's colour, which is a variable of the file's style.
+/// "h3", "t": the name of a paint's colour.
 std::string svg_name(const Paint& paint);
-inline std::string svg_colour(const Paint& paint) { return "var(--" + svg_name(paint) + ")"; }
+/// "#0072b2": the paint's colour on a light ground. The file's style replaces it on a dark one.
+std::string svg_colour(const Paint& paint);
 
 /// Draws shapes, and remembers which patterns they use.
 class SvgPen {
@@ -28,7 +29,7 @@ class SvgPen {
   std::string box(const Shape& shape, const std::string& attributes);
   std::string pattern(const Shape& shape, const std::string& attributes);
 
-  std::set<std::pair<Pattern, std::string>> patterns_;
+  std::set<std::pair<Pattern, std::pair<std::string, std::string>>> patterns_;  // name and colour
 };
 
 /// `below`: room under the scene, in points. `style`: rules besides the colours.

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <string>
+#include <system_error>
 
 #include "common/error.h"
 
@@ -16,20 +19,39 @@ std::vector<Scenario> load_shipped(const std::filesystem::path& project) {
   return all;
 }
 
-Outside on_disk(const std::filesystem::path& record_file) {
-  const std::string name = record_file.string();
+Outside on_disk(const std::filesystem::path& folder) {
+  const auto keep = [folder](const Scenario& recorded) {
+    std::filesystem::path file;
+    for (int number = 1; file.empty() || std::filesystem::exists(file); ++number) {
+      file = folder / fmt::format("recorded-{}-{:03}.txt", recorded.page, number);
+    }
+    std::ofstream out(file);
+    out << recorded.text();
+    out.close();
+    if (!out) kv::user_error("cannot write {}", file.string());
+    return std::filesystem::absolute(file).lexically_normal().string();
+  };
+  const auto list = [folder] {
+    constexpr size_t kMost = 12;
+    std::vector<std::string> names;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+      std::string first;
+      if (entry.path().extension() != ".txt" || !entry.is_regular_file(none)) continue;
+      std::ifstream in(entry.path());
+      if (std::getline(in, first) && first.starts_with("page ")) {
+        names.push_back(entry.path().lexically_normal().string());
+      }
+    }
+    std::ranges::sort(names);
+    if (names.size() > kMost) names.erase(names.begin(), names.end() - kMost);
+    return names;
+  };
   return {.save = "Save",
-          .save_tooltip = "Write what was done here as a scenario to " + name,
-          .keep =
-              [record_file, name](const Scenario& recorded) {
-                std::ofstream out(record_file);
-                out << recorded.text();
-                out.close();
-                if (!out) kv::user_error("cannot write {}", name);
-                return "saved to " + name;
-              },
-          .open = [](const std::string& path) { return Scenario::load(path); },
-          .open_first = name};
+          .save_tooltip = "Write what was done here as a scenario, into a new file",
+          .keep = keep,
+          .list = list,
+          .open = [](const std::string& path) { return Scenario::load(path); }};
 }
 
 }  // namespace viz

@@ -11,7 +11,8 @@ namespace viz {
 
 /// Those that ship with the project.
 std::vector<Scenario> load_shipped(const std::filesystem::path& project);
-/// Save writes `record_file`, Open reads any path.
-Outside on_disk(const std::filesystem::path& record_file = "recorded.txt");
+/// Save writes a new file into `folder`, "recorded-05-001.txt" for page 05. Open lists the
+/// scenarios of this folder, and reads any path.
+Outside on_disk(const std::filesystem::path& folder = ".");
 
 }  // namespace viz

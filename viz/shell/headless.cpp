@@ -64,6 +64,7 @@ void Headless::press(bool down) {
 void Headless::press_key(int key, bool ctrl) {
   ImGui::SetCurrentContext(context_);
   ImGuiIO& io = ImGui::GetIO();
+  shell_->press(key, ctrl, false);
   for (const bool down : {true, false}) {
 #if IMGUI_VERSION_NUM < 18700
     io.KeyCtrl = ctrl && down;

@@ -14,6 +14,7 @@ namespace viz {
 namespace {
 
 constexpr float kFontPoints = 15, kSmallPoints = 13;
+constexpr double kTooltipAfter = 0.6;  // seconds that the mouse rests on a control
 
 void show_tooltip(std::string_view text) {
   ImGui::BeginTooltip();
@@ -61,6 +62,7 @@ void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_butt
                         std::string_view disabled_because) {
   const ImVec2 min = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
   const bool hovered = ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled);
+  if (hovered && rests_on_ != name) rests_on_ = name, rests_since_ = ImGui::GetTime();
   note(name,
        {.x = min.x,
         .y = min.y,
@@ -70,7 +72,16 @@ void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_butt
         .disabled_because = std::string(disabled_because)},
        hovered);
   if (!disabled_because.empty()) tooltip += fmt::format("\n\nNot now: {}.", disabled_because);
-  if (hovered) show_tooltip(tooltip);
+  if (!hovered || ImGui::GetTime() - rests_since_ < kTooltipAfter) return;
+  // Beside what comes next: to the left of the side, above the player, else below.
+  const ImVec2 all = ImGui::GetIO().DisplaySize;
+  const bool left = min.x > 0.6f * all.x && min.y < 0.9f * all.y, above = min.y > 0.9f * all.y;
+  const float gap = 6 * scale_;
+  ImGui::SetNextWindowPos(ImVec2(left ? min.x - gap : min.x, left    ? min.y
+                                                             : above ? min.y - gap
+                                                                     : min.y + size.y + gap),
+                          ImGuiCond_Always, ImVec2(left ? 1.0f : 0.0f, above ? 1.0f : 0.0f));
+  show_tooltip(tooltip);
 }
 
 /// Beside the last item if same_line() asked for it and there is room; else on a line of its own.
@@ -83,9 +94,13 @@ void ImGuiUi::place(float width) {
 bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
                            std::string_view disabled_because, float width) {
   place(width_of(label) + 2 * ImGui::GetStyle().FramePadding.x);
+  const bool lit = std::exchange(lit_, false);
+  if (lit) ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
+  if (lit) ImGui::PushStyleVar(ImGuiStyleVar_DisabledAlpha, 1.0f);
   ImGui::BeginDisabled(!disabled_because.empty());
   const bool clicked = ImGui::Button(id_of(label, name).c_str(), ImVec2(width, 0));
   ImGui::EndDisabled();
+  if (lit) ImGui::PopStyleVar(), ImGui::PopStyleColor();
   note_item(name, std::string(tooltip), true, disabled_because);
   return clicked;
 }
@@ -245,7 +260,8 @@ void apply_theme(float scale) {
       {ImGuiCol_TabHovered, rgb(0x3C4A5C)},   {ImGuiCol_TabActive, rgb(0x31536E)},
       {ImGuiCol_Header, rgb(0x2B3440)},       {ImGuiCol_HeaderHovered, rgb(0x3C4A5C)},
       {ImGuiCol_HeaderActive, rgb(0x4A6A88)}, {ImGuiCol_Separator, kLine},
-      {ImGuiCol_SliderGrab, rgb(0x4A6A88)},   {ImGuiCol_NavHighlight, kAccent}};
+      {ImGuiCol_SliderGrab, rgb(0x4A6A88)},   {ImGuiCol_NavHighlight, kAccent},
+      {ImGuiCol_TitleBg, kPanel},             {ImGuiCol_TitleBgActive, rgb(0x31536E)}};
   for (const auto& [index, value] : colours) style.Colors[index] = colour(value);
   style.ScaleAllSizes(scale);
 }

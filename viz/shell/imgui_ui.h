@@ -47,6 +47,7 @@ class ImGuiUi : public Ui {
               std::string_view tooltip) override;
   bool text(std::string_view name, std::string_view label, std::string* value,
             std::string_view tooltip) override;
+  void light() override { lit_ = true; }
   void same_line() override;
   void heading(std::string_view text) override;
   void label(std::string_view text) override;
@@ -65,6 +66,9 @@ class ImGuiUi : public Ui {
 
   float scale_ = 1;
   bool same_line_ = false;  // asked for: what comes next decides if it has room
+  bool lit_ = false;        // the next button
+  std::string rests_on_ = {};  // what the mouse is over, and since when
+  double rests_since_ = 0;
   std::vector<std::string> commands_;
   Probe probe_;
 };

@@ -22,10 +22,15 @@ PageContext context_of(const std::filesystem::path& project) {
   return {.model_dir = project / "models" / "tiny", .device = "cpu", .seed = 0};
 }
 
-/// "STEPS", "play" or "play:STEPS".
+/// "STEPS", "play" or "play:STEPS"; the last two with "@STEP" after them.
 void read_steps(Picture& picture, const Command& line) {
   Command steps{.verb = line.verb, .args = {line.word(1, "steps")}, .line = line.line};
   std::string& text = steps.args[0];
+  if (const size_t at = text.find('@'); at != std::string::npos) {
+    const Command still{.verb = line.verb, .args = {text.substr(at + 1)}, .line = line.line};
+    picture.still = static_cast<size_t>(still.number(0, "a step", 1, 1 << 20));
+    text.resize(at);
+  }
   picture.plays = text == "play" || text.starts_with("play:");
   if (picture.plays) text = text == "play" ? "0" : text.substr(5);
   picture.steps = static_cast<size_t>(steps.number(0, "steps", 0, 1 << 20));
@@ -40,28 +45,6 @@ void read_room(Picture& picture, const Command& line) {
                       .line = line.line};
   picture.room = {static_cast<float>(sides.number(0, "a width", 100, kMostSide)),
                   static_cast<float>(sides.number(1, "a height", 100, kMostSide))};
-}
-
-std::vector<Frame> play(Session& session, size_t steps, const Room& room) {
-  std::vector<Frame> frames(1);
-  frames[0].scene = session.page().scene(room);
-  frames[0].hold = 0.6f;
-  for (size_t i = 0; i < steps && !session.at_end(); ++i) {
-    const size_t before = session.position();
-    session.play_on(1);
-    Frame& frame = frames.emplace_back();
-    frame.scene = session.page().scene(room);
-    frame.caption = session.caption();
-    frame.motion = 2 * frame.scene.seconds();
-    const bool told = frames[frames.size() - 2].caption == frame.caption;
-    frame.hold = std::max(
-        0.7f, told ? 0 : static_cast<float>(seconds_to_read(frame.caption)) - frame.motion);
-    if (session.position() == before) break;
-    if (frame.caption.empty()) frames.erase(frames.begin(), frames.end() - 1);  // set-up
-  }
-  if (frames.size() > 1) frames.front().caption = frames[1].caption;
-  frames.back().hold += 2;
-  return frames;
 }
 
 }  // namespace
@@ -96,8 +79,7 @@ std::vector<uint8_t> draw_picture(const Picture& picture, const std::filesystem:
   return headless.picture();
 }
 
-std::string draw_svg(const PageContext& context, Scenario scenario, size_t steps, bool plays,
-                     const Room& room) {
+Session session_of(const PageContext& context, Scenario scenario) {
   std::vector<std::unique_ptr<Page>> pages = make_pages(context);
   const auto page = std::ranges::find_if(
       pages, [&](const auto& one) { return one->info().lesson == scenario.page; });
@@ -105,17 +87,51 @@ std::string draw_svg(const PageContext& context, Scenario scenario, size_t steps
     kv::user_error("{}: there is no page {}", scenario.name, scenario.page);
   }
   Session session(std::move(*page));
-  const std::string title = session.page().info().title + ": " + scenario.name;
   session.load(std::move(scenario));
+  return session;
+}
+
+std::vector<Frame> frames_of(Session& session, size_t steps, const Room& room, size_t& still) {
+  const size_t wanted = std::exchange(still, SIZE_MAX);
+  std::vector<Frame> frames(1);
+  frames[0].scene = session.page().scene(room);
+  frames[0].hold = 0.6f;
+  for (size_t i = 0; i < steps && !session.at_end(); ++i) {
+    const size_t before = session.position();
+    session.play_on(1);
+    Frame& frame = frames.emplace_back();
+    frame.scene = session.page().scene(room);
+    frame.caption = session.caption();
+    frame.motion = 2 * frame.scene.seconds();
+    const bool told = frames[frames.size() - 2].caption == frame.caption;
+    frame.hold = std::max(
+        0.7f, told ? 0 : static_cast<float>(seconds_to_read(frame.caption)) - frame.motion);
+    if (session.position() == before) break;
+    if (frame.caption.empty()) frames.erase(frames.begin(), frames.end() - 1);  // set-up
+    if (i + 1 == wanted) still = frames.size() - 1;
+  }
+  if (frames.size() > 1) frames.front().caption = frames[1].caption;
+  frames.back().hold += 2;
+  return frames;
+}
+
+std::string draw_svg(const PageContext& context, Scenario scenario, size_t steps, bool plays,
+                     const Room& room, size_t still) {
+  const std::string name = scenario.name;
+  Session session = session_of(context, std::move(scenario));
+  const std::string title = session.page().info().title + ": " + name;
   const size_t most = steps > 0 ? steps : SIZE_MAX;
-  if (plays) return svg_animation(play(session, most, room), title);
+  if (plays) {
+    const std::vector<Frame> frames = frames_of(session, most, room, still);
+    return svg_animation(frames, title, still);
+  }
   session.play_on(most);
   return svg_still(session.page().scene(room), title);
 }
 
 std::string draw_svg(const Picture& picture, const std::filesystem::path& project) {
   return draw_svg(context_of(project), Scenario::load(project / picture.scenario), picture.steps,
-                  picture.plays, picture.room);
+                  picture.plays, picture.room, picture.still);
 }
 
 void write_text(const std::filesystem::path& file, const std::string& text) {

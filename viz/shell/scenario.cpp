@@ -113,7 +113,12 @@ Scenario Scenario::parse(std::string_view text, std::string name) {
     }
     begin = end + 1;
     if (command.verb.empty()) continue;
-    if (!scenario.page.empty()) {
+    const bool in_head = !scenario.page.empty() && scenario.commands.empty();
+    if (in_head && command.verb == "order") {
+      scenario.order = static_cast<int>(command.number(0, "a place", 1, 99));
+    } else if (in_head && command.verb == "title") {
+      scenario.title = command.word(0, "a title");
+    } else if (!scenario.page.empty()) {
       scenario.commands.push_back(std::move(command));
     } else if (command.verb == "page" && command.args.size() == 1) {
       scenario.page = command.args[0];
@@ -146,6 +151,8 @@ Scenario Scenario::load(const std::filesystem::path& file) {
 
 std::string Scenario::text() const {
   std::string all = "page " + page + "\n";
+  if (order > 0) all += fmt::format("order {}\n", order);
+  if (!title.empty()) all += Command{.verb = "title", .args = {title}}.text() + "\n";
   for (const Command& command : commands) all += command.text() + "\n";
   return all;
 }

@@ -82,11 +82,15 @@ void Session::apply(const Command& command, bool of_scenario) {
     fails(command);
   } else {
     Done done{.what = command.text(), .anew = command.verb == "reset"};
+    const bool went_on = !page_->next_step().empty();
     std::string story = do_on_page(command);
     if (!done.anew) done.commands.push_back(command);
     done.before = place_;
-    if (!done.anew && !of_scenario && position() == 0) go_to({});
+    // A scenario goes on from its own state only: playing then goes on with what is shown.
+    const bool goes_on = !went_on && !page_->next_step().empty();
+    if (!done.anew && !of_scenario && (position() == 0 || goes_on)) go_to({});
     done.after = place_;
+    if (done.anew) log_.clear();
     note(std::move(done));
     undone_.clear();
     tell(std::move(story), false);
@@ -134,23 +138,22 @@ bool Session::try_run(const std::string& text) {
   }
 }
 
-/// What the last command tells.
-std::string Session::do_all(const Done& done) {
-  std::string story = done.what;
+/// Does it again, and tells it as it was told.
+void Session::do_all(const Done& done) {
   if (done.anew) {
     ++revision_;
     page_->reset();
+    log_.clear();
   }
   for (int64_t i = 0; i < done.times; ++i) {
     for (const Command& command : done.commands) {
       if (command.verb == "fails") {
         fails(command);
       } else {
-        story = do_on_page(command);
+        tell(do_on_page(command), false);
       }
     }
   }
-  return story;
 }
 
 /// Replays the first `count` entries. A live run may need a device that is gone: then the page is
@@ -163,6 +166,7 @@ bool Session::replay(size_t count) {
   }
   try {
     page_->reset();
+    log_.clear();  // what happened is what has happened up to here
     for (size_t i = first; i < count; ++i) do_all(done_[i]);
     moves_on_ = false;
     return true;
@@ -183,9 +187,7 @@ void Session::undo() {
   last.times = 1;
   if (--done_.back().times == 0) done_.pop_back();
   undone_.push_back(last);
-  if (!replay(done_.size())) return;
-  tell("undo: " + last.what, false);
-  go_to(last.before);
+  if (replay(done_.size())) go_to(last.before);
 }
 
 void Session::redo() {
@@ -193,11 +195,11 @@ void Session::redo() {
   const Done& next = undone_.back();
   playing = false;
   try {
-    tell("redo: " + do_all(next), false);
+    do_all(next);
   } catch (const std::runtime_error& error) {
-    tell(fmt::format("redo: {}", error.what()), true);
+    const std::string why = fmt::format("redo: {}", error.what());
     if (next.anew) replay(done_.size());
-    return;
+    return tell(why, true);
   }
   moves_on_ = !next.anew;
   go_to(next.after);
@@ -211,6 +213,7 @@ void Session::begin_anew(std::string what, const Place& place) {
   moves_on_ = playing = false;
   page_->reset();
   page_->check_invariants();
+  log_.clear();
   done_.push_back({.what = std::move(what), .anew = true, .before = place_, .after = place});
   undone_.clear();
   go_to(place);
@@ -218,7 +221,6 @@ void Session::begin_anew(std::string what, const Place& place) {
 
 void Session::reset() {
   begin_anew("reset", {place_.story, 0});
-  tell("reset: a new page", false);
 }
 
 void Session::go_to(const Place& place) {
@@ -253,9 +255,9 @@ void Session::go_to_step(size_t step) {
   try {
     do_all(walk);
   } catch (const std::runtime_error& error) {
-    tell(fmt::format("{}: {}", walk.what, error.what()), true);
+    const std::string why = fmt::format("{}: {}", walk.what, error.what());
     replay(done_.size());
-    return;
+    return tell(why, true);
   }
   moves_on_ = playing = false;
   go_to(walk.after);
@@ -299,7 +301,6 @@ void Session::load(Scenario scenario) {
     story->ends.push_back(end = end_of_step(commands, end));
   }
   begin_anew("load " + story->scenario.name, {story, 0});
-  log_.clear();
 }
 
 /// One step. False at the end of the scenario.

@@ -3,6 +3,7 @@
 // A page and its history. Everything that changes a page goes through run(), so a session can be
 // recorded, undone, and played from a file.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,8 +24,8 @@ class Session {
   /// Runs a command of the page, or `say`, `expect`, `fails`, `reset`. Throws UserError if it is
   /// refused, an expectation does not hold, or the device fails: the log says why, and but for a
   /// device that failed midway the page is as it was. A scenario that stands at its beginning is
-  /// put away when the page is changed, as it would begin on another page than it expects; undo
-  /// brings it back.
+  /// put away when the page is changed, as it would begin on another page than it expects; and so
+  /// is one during which a live run is begun. Undo brings it back.
   void run(const Command& command) { run(command, false); }
   /// The same for a click: what is refused is told in the log, not thrown. True if it was done.
   bool try_run(const std::string& command);
@@ -53,6 +54,8 @@ class Session {
   bool moves_on() const { return moves_on_; }
   /// Nothing has been done yet.
   bool is_new() const { return done_.empty() && undone_.empty() && !scenario(); }
+  /// What the commands told that led to the state that is shown, since the page was new; and what
+  /// was refused since the last walk back.
   const std::vector<LogLine>& log() const { return log_; }
   const std::string& caption() const { return caption_; }  // the last `say`
 
@@ -82,6 +85,8 @@ class Session {
   /// Called once a frame. Plays, when it is time: shows a sentence, and when it has been read does
   /// what it announces.
   void advance(double seconds);
+  /// How much of the wait before the next step of playing is over, 0 to 1.
+  double waited() const { return wait_ > 0 ? std::min(1.0, waited_ / wait_) : 1; }
 
  private:
   struct Story {
@@ -110,7 +115,7 @@ class Session {
   void fails(const Command& command);
   void note(Done done);
   std::string do_on_page(const Command& command);
-  std::string do_all(const Done& done);
+  void do_all(const Done& done);
   void begin_anew(std::string what, const Place& place);
   bool replay(size_t count);
   void go_to(const Place& place);

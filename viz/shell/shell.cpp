@@ -3,13 +3,24 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
+#include <cstdlib>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "common/error.h"
 #include "viz/drawing/side_scenes.h"
 
 namespace viz {
+
+char key_of(const std::string& lesson) {
+  constexpr std::string_view kAfterNine = "0-=";  // as they follow 9 on a keyboard
+  const int number = std::atoi(lesson.c_str());
+  if (number == 0) return lesson.empty() ? '\0' : lesson.front();  // warp, watch: their letter
+  if (number < 10) return static_cast<char>('0' + number);
+  const auto after = static_cast<size_t>(number - 10);
+  return after < kAfterNine.size() ? kAfterNine[after] : '\0';
+}
 
 Shell::Shell(PageFactory make_pages, std::vector<Scenario> scenarios, Outside outside)
     : make_pages_(std::move(make_pages)), outside_(std::move(outside)) {
@@ -30,11 +41,20 @@ void Shell::select(const std::string& lesson) {
   for (size_t i = 0; i < tabs_.size(); ++i) {
     const std::string& name = tabs_[i].session->page().info().lesson;
     known += " " + name;
-    if (name != lesson) continue;
-    current_ = i;
-    return;
+    if (name == lesson) return go_to_tab(i);
   }
   kv::user_error("there is no page {}; there are{}", lesson, known);
+}
+
+/// What was said on another page is not said here.
+void Shell::go_to_tab(size_t index) {
+  if (std::exchange(current_, index) != index) notice_.clear();
+}
+
+bool Shell::is_busy() const {
+  const Tab& here = tabs_[current_];
+  return here.session->playing || here.stage.moving() || here.figures.moving() || drafting_ ||
+         !pressed_.empty();
 }
 
 void Shell::load(Scenario scenario) {
@@ -54,7 +74,8 @@ void Shell::open(const std::string& name) {
 
 void Shell::keep() {
   try {
-    notice_ = outside_.keep(session().recorded("recorded"));
+    open_name_ = outside_.keep(session().recorded("recorded"));
+    notice_ = "saved to " + open_name_;
   } catch (const kv::UserError& error) {
     notice_ = error.what();
   }
@@ -143,24 +164,37 @@ void Shell::pick(const std::string& what) {
 /// (apply_theme), so the last click does not change the meaning of a key.
 void Shell::keys() {
   const ImGuiIO& io = ImGui::GetIO();
+  const std::vector<Pressed> all = std::exchange(pressed_, {});
   if (io.WantTextInput) return;
   for (const ImWchar c : io.InputQueueCharacters) {
     if (c < 128) typed(static_cast<char>(c));
   }
-#if IMGUI_VERSION_NUM < 18700
-  const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(ImGui::GetKeyIndex(key)); };
-#else
-  const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(key); };
-#endif
+  for (const Pressed& pressed : all) key(pressed);
+}
+
+void Shell::key(const Pressed& pressed) {
   Session& s = session();
-  if (pressed(ImGuiKey_RightArrow)) s.step();
-  if (pressed(ImGuiKey_LeftArrow)) s.step_back();
-  if (pressed(ImGuiKey_Home)) s.go_to_step(0);
-  if (pressed(ImGuiKey_End)) s.go_to_step(s.num_steps());
-  if (pressed(ImGuiKey_Escape)) help_ = opening_ = tab().shows_cards = false;
-  if (!io.KeyCtrl) return;
-  if (pressed(ImGuiKey_Z)) io.KeyShift ? s.redo() : s.undo();
-  if (pressed(ImGuiKey_Y)) s.redo();
+  switch (pressed.key) {
+    case ImGuiKey_RightArrow:
+      return static_cast<void>(s.step());
+    case ImGuiKey_LeftArrow:
+      return s.step_back();
+    case ImGuiKey_Home:
+      return s.go_to_step(0);
+    case ImGuiKey_End:
+      return s.go_to_step(s.num_steps());
+    case ImGuiKey_Escape:
+      help_ = opening_ = tab().shows_cards = false;
+      return;
+    case ImGuiKey_Z:
+      if (pressed.ctrl) pressed.shift ? s.redo() : s.undo();
+      return;
+    case ImGuiKey_Y:
+      if (pressed.ctrl) s.redo();
+      return;
+    default:
+      return;
+  }
 }
 
 void Shell::typed(char c) {
@@ -169,8 +203,9 @@ void Shell::typed(char c) {
       {'R', [&] { session().reset(); }}, {'m', [&] { motion = !motion; }},
       {'M', [&] { motion = !motion; }},  {'?', [&] { help_ = !help_; }}};
   if (const auto found = actions.find(c); found != actions.end()) found->second();
-  for (size_t i = 0; i < tabs_.size(); ++i) {
-    if (tabs_[i].session->page().info().lesson == fmt::format("0{}", c)) current_ = i;
+  for (size_t i = 1; i < tabs_.size(); ++i) {  // again: the next page with the same key
+    const size_t other = (current_ + i) % tabs_.size();
+    if (key_of(tabs_[other].session->page().info().lesson) == c) return go_to_tab(other);
   }
 }
 

@@ -20,10 +20,15 @@ namespace viz {
 struct Outside {
   std::string save = "Save";  // the button that keeps what was done
   std::string save_tooltip = {};
-  std::function<std::string(const Scenario& recorded)> keep = {};  // says where; none: no button
+  std::function<std::string(const Scenario& recorded)> keep = {};  // returns where; none: no button
+  std::function<std::vector<std::string>()> list = {};  // names that open() takes, for a choice
   std::function<Scenario(const std::string& name)> open = {};      // none: no field for a name
   std::string open_first = {};                                     // in the field at first
 };
+
+/// The key that opens a page, '\0' if there is none: "07" has '7', "10" to "12" have '0', '-', '='.
+/// Pages without a number have their first letter.
+char key_of(const std::string& lesson);
 
 class Shell {
  public:
@@ -41,6 +46,11 @@ class Shell {
   /// time has passed, nothing is on its way: the picture shows the end of each motion.
   void frame(float width, float height, float scale, double seconds);
   const Probe& probe() const { return ui_.probe(); }
+  /// A key went down: an ImGuiKey that is an arrow, Home, End, Escape, or a letter with Ctrl. It is
+  /// taken in the next frame, however short the press was.
+  void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
+  /// Something moves or plays, so the next frame is another picture without any input.
+  bool is_busy() const;
   /// Stills of the first screen are still being made, one step a frame.
   bool is_drafting() const { return drafting_; }
   /// Whether the picture moves from state to state; else it changes at once.
@@ -60,12 +70,18 @@ class Shell {
     int64_t revision = 0;       // of the session, when it was shown last
     std::string selected = {};  // on the page, then
   };
+  struct Pressed {
+    int key;
+    bool ctrl, shift;
+  };
   Tab& tab() { return tabs_[current_]; }
+  void go_to_tab(size_t index);
   bool shows_cards() { return tab().shows_cards && !tab().cards.scenarios().empty(); }
   void show(Stage& stage, Scene scene, bool moves);
   void follow_page(const Room& room, const Room& figures, double seconds);
   void press_play();
   void keys();
+  void key(const Pressed& pressed);
   void typed(char c);
   void pick(const std::string& what);
   void keep();
@@ -92,6 +108,7 @@ class Shell {
   float speed_ = 1, held_ = -1;
   std::string open_name_;
   std::string notice_;
+  std::vector<Pressed> pressed_;
 };
 
 }  // namespace viz

@@ -62,8 +62,9 @@ void Shell::draw_tabs(const Place& at) {
     const bool selected = i == current_;
     if (selected) ImGui::PushStyleColor(ImGuiCol_Button, style.Colors[ImGuiCol_TabActive]);
     const std::string label = all_fit || selected ? label_of(info) : info.lesson;
-    if (ui_.shell_button("tab " + info.lesson, label, info.title + ": " + info.summary)) {
-      current_ = i;
+    const std::string key = key_of(info.lesson) == '\0' ? "" : fmt::format(" (key {})", key_of(info.lesson));
+    if (ui_.shell_button("tab " + info.lesson, label, info.title + key + ": " + info.summary)) {
+      go_to_tab(i);
     }
     if (selected) ImGui::PopStyleColor();
     ImGui::SameLine();
@@ -183,6 +184,12 @@ void Shell::draw_player(const Place& at) {
                        button_width("Pause"))) {
     press_play();
   }
+  if (s.playing) {  // how much of the time to read is over
+    const ImVec2 a = ImGui::GetItemRectMin(), b = ImGui::GetItemRectMax();
+    ImGui::GetWindowDrawList()->AddRectFilled(
+        ImVec2(a.x, b.y - 3 * ui_.scale()),
+        ImVec2(a.x + static_cast<float>(s.waited()) * (b.x - a.x), b.y), kAccent);
+  }
   ui_.same_line();
   if (ui_.shell_button("back", "Back", "One step back (Left arrow)",
                        s.can_undo() ? "" : "nothing has been done")) {
@@ -195,8 +202,9 @@ void Shell::draw_player(const Place& at) {
   }
   ImGui::SameLine();
   const std::string name = s.scenario() ? s.scenario()->name : "Scenarios";
-  const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 6.5f * ImGui::GetFontSize();
-  float rest = slider + 4 * spacing;
+  const std::string speed = fmt::format("speed {:.2g}", speed_);
+  const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
+  float rest = slider + ImGui::CalcTextSize("speed 0.25").x + 5 * spacing;
   for (const char* label : {"Undo", "Redo", "Reset"}) rest += button_width(label);
   if (!tab().cards.scenarios().empty()) rest += button_width(name);
   draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
@@ -213,8 +221,10 @@ void Shell::draw_player(const Place& at) {
   if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) s.reset();
   ImGui::SameLine();
   ImGui::SetNextItemWidth(slider);
-  ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "speed %.2g",
+  ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
                      ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
+  ImGui::SameLine();
+  ImGui::TextUnformatted(speed.c_str());
   if (!tab().cards.scenarios().empty()) {
     ui_.same_line();
     if (ui_.shell_button("cards", name, "The scenarios of this page")) {
@@ -264,16 +274,27 @@ void Shell::draw_help() {
   ImGui::Begin("Keys and commands", &help_,
                ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoSavedSettings |
                    ImGuiWindowFlags_NoCollapse);
-  ImGui::TextUnformatted(
-      "Space       play or pause\nRight, Left step on, step back\nHome, End   first and last step\n"
-      "Ctrl+Z, Ctrl+Y  undo, redo\nR           reset\nM           motion on or off\n"
-      "1 to 9      page\n?, Esc      this help\n");
+  const auto table = [](const char* name, const std::vector<std::pair<std::string, std::string>>& rows) {
+    if (!ImGui::BeginTable(name, 2, ImGuiTableFlags_SizingFixedFit)) return;
+    for (const auto& [left, right] : rows) {
+      ImGui::TableNextColumn();
+      ImGui::TextUnformatted(left.c_str());
+      ImGui::TableNextColumn();
+      ImGui::TextUnformatted(right.c_str());
+    }
+    ImGui::EndTable();
+  };
+  table("keys", {{"Space", "play or pause"},
+                 {"Right, Left", "a step on, a step back"},
+                 {"Home, End", "to the first step, to the last one"},
+                 {"Ctrl+Z, Ctrl+Y", "undo, redo"},
+                 {"R", "reset"},
+                 {"M", "motion on or off"},
+                 {"1 to 9, 0, -, =", "page 01 to 09, 10, 11, 12"},
+                 {"W", "the pages warp and watch"},
+                 {"?, Esc", "this help"}});
   ui_.heading("Commands of this page, as scenarios write them");
-  for (const auto& [command, help] : session().page().help()) {
-    ImGui::TextUnformatted(command.c_str());
-    ImGui::SameLine(17 * ImGui::GetFontSize());
-    ImGui::TextUnformatted(help.c_str());
-  }
+  table("commands", session().page().help());
   ImGui::End();
 }
 
@@ -284,6 +305,10 @@ void Shell::draw_open() {
   ImGui::Begin(
       "Open a scenario", &opening_,
       ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoCollapse);
+  const std::vector<std::string> names = outside_.list ? outside_.list() : std::vector<std::string>();
+  for (const std::string& name : names) {
+    if (ui_.shell_button("load/" + name, name, "Its page opens")) open(name);
+  }
   ui_.text("load/file", "file", &open_name_, "A scenario: a path. Its page opens.");
   if (ui_.shell_button("load", "Load", "Load the scenario from this file",
                        open_name_.empty() ? "no file is named" : "")) {

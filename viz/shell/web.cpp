@@ -139,7 +139,10 @@ EMSCRIPTEN_KEEPALIVE void web_key(const char* name, int down, int control, int s
   ImGuiIO& io = ImGui::GetIO();
   io.KeyCtrl = control != 0;
   io.KeyShift = shift != 0;
-  if (const auto key = kKeys.find(name); key != kKeys.end()) io.KeysDown[key->second] = down != 0;
+  const auto key = kKeys.find(name);
+  if (key == kKeys.end()) return;
+  io.KeysDown[key->second] = down != 0;
+  if (down != 0) g_shell->press(key->second, control != 0, shift != 0);
 }
 
 EMSCRIPTEN_KEEPALIVE void web_text(const char* text) {

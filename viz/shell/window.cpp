@@ -11,7 +11,9 @@
 #endif
 #include <GLFW/glfw3.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -21,6 +23,9 @@
 
 namespace viz {
 namespace {
+
+constexpr double kLongestFrame = 0.1, kRest = 0.25, kBlink = 0.05;  // seconds
+constexpr double kLively = 1;  // after input: a tooltip may open, a button light up
 
 std::string& last_error() {
   static std::string text;
@@ -74,22 +79,45 @@ class Window {
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  /// Files that are dropped on the window are opened.
+  /// Files that are dropped on the window are opened, and keys are taken as they go down: a press
+  /// may be over before the next frame looks.
   void opens_for(Shell& shell) {
     glfwSetWindowUserPointer(window_, &shell);
+    static GLFWkeyfun imgui_key = nullptr;  // of the one window that there is
+    imgui_key = glfwSetKeyCallback(window_, [](GLFWwindow* window, int key, int code, int action,
+                                               int mods) {
+      static const std::map<int, int> kKeys{
+          {GLFW_KEY_RIGHT, ImGuiKey_RightArrow}, {GLFW_KEY_LEFT, ImGuiKey_LeftArrow},
+          {GLFW_KEY_HOME, ImGuiKey_Home},        {GLFW_KEY_END, ImGuiKey_End},
+          {GLFW_KEY_ESCAPE, ImGuiKey_Escape},    {GLFW_KEY_Z, ImGuiKey_Z},
+          {GLFW_KEY_Y, ImGuiKey_Y}};
+      imgui_key(window, key, code, action, mods);
+      const auto known = kKeys.find(key);
+      if (known == kKeys.end() || action == GLFW_RELEASE) return;
+      static_cast<Shell*>(glfwGetWindowUserPointer(window))
+          ->press(known->second, (mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0);
+    });
     glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
       auto& its_shell = *static_cast<Shell*>(glfwGetWindowUserPointer(window));
       for (int i = 0; i < count; ++i) its_shell.open(paths[i]);
     });
   }
   bool open() const { return !glfwWindowShouldClose(window_); }
+  /// Waits for input, for so long. False if none came.
+  static bool wait_for_input(double seconds) {
+    const double begin = glfwGetTime();
+    glfwWaitEventsTimeout(seconds);
+    return glfwGetTime() - begin < 0.95 * seconds;
+  }
+  static void poll() { glfwPollEvents(); }
   void frame(Shell& shell) {
-    glfwPollEvents();
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
     ImGui::NewFrame();
     const ImGuiIO& io = ImGui::GetIO();
-    shell.frame(io.DisplaySize.x, io.DisplaySize.y, scale_, static_cast<double>(io.DeltaTime));
+    // After a rest the time since the last frame is no part of a motion.
+    const double seconds = std::min(static_cast<double>(io.DeltaTime), kLongestFrame);
+    shell.frame(io.DisplaySize.x, io.DisplaySize.y, scale_, seconds);
     ImGui::Render();
     int width = 0, height = 0;
     glfwGetFramebufferSize(window_, &width, &height);
@@ -124,12 +152,25 @@ void run_window(Shell& shell, const WindowOptions& options) {
   window.opens_for(shell);
   size_t seen = 0;  // changes with the log, and with the controls that there are
   int settle = 3;
-  for (int n = 1; window.open() && !kv::interrupted(); ++n) {
+  double lively_until = 0;
+  for (int n = 1; window.open() && !kv::interrupted();) {
+    // Where nothing moves no frame is drawn until input comes; a text cursor blinks.
+    const bool types = ImGui::GetIO().WantTextInput;
+    const bool rests = options.frames == 0 && settle == 0 && !shell.is_busy() &&
+                       glfwGetTime() > lively_until;
+    if (!rests) {
+      Window::poll();
+    } else if (Window::wait_for_input(types ? kBlink : kRest)) {
+      lively_until = glfwGetTime() + kLively;
+    } else if (!types) {
+      continue;
+    }
     window.frame(shell);
+    ++n;
     const size_t now = 1000 * shell.session().log().size() + shell.probe().controls.size();
     if (std::exchange(seen, now) != now) settle = 3;
-    if (options.rects && settle > 0 && --settle == 0) print_rects(shell);
-    if (options.frames > 0 && n >= options.frames) break;
+    if (settle > 0 && --settle == 0 && options.rects) print_rects(shell);
+    if (options.frames > 0 && n > options.frames) break;
   }
 }
 

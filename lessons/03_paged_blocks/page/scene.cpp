@@ -107,7 +107,7 @@ class Picture {
       scene_.label(id + "/head", {inside.x, inside.y, inside.w, 0.4f * inside.h}, kHeads[i],
                    {.size = 11.5f * unit_, .paint = {Ink::kDim}}, 7);
       scene_
-          .label(id + "/value", {inside.x, inside.y + 0.4f * inside.h, inside.w, 0.6f * inside.h},
+          .label(now_.pointed || i > 0 ? id + "/value" : "hint/token", {inside.x, inside.y + 0.4f * inside.h, inside.w, 0.6f * inside.h},
                  values[i], {.size = 15 * unit_}, 7)
           .during({kWhen[i], kWhen[i] + 0.2f});
       x += at.w * kShares[i];
@@ -117,7 +117,7 @@ class Picture {
   /// The sequence in focus shows its tokens; the others, too, if there is room.
   void draw_lanes(const Place& at) {
     if (now_.sequences.empty()) {
-      scene_.label("none", {at.x, at.y, at.w, 40 * unit_},
+      scene_.label("hint/none", {at.x, at.y, at.w, 40 * unit_},
                    now_.live ? "The run has ended: every block is free again."
                              : "No sequence yet: press New sequence, then append some tokens.",
                    {.size = 14 * unit_, .paint = {Ink::kDim}});

@@ -279,9 +279,10 @@ void PrefixPage::draw(viz::Ui& ui) {
   }
   form(ui, {"set bits", "Weaken the hash", "bits"});
   const bool trusts = settings_.trust_hash;
-  buttons(ui, {{"check", trusts ? "Compare again" : "Trust the hash",
-                trusts ? "check exact" : "check hash"},
-               settings_.block_size == 16
+  choice(ui, "Lookup",
+         {viz::Button{"check exact", "Compare tokens", "check exact"}.when(!trusts),
+          viz::Button{"check hash", "Trust the hash", "check hash"}.when(trusts)});
+  buttons(ui, {settings_.block_size == 16
                    ? viz::Button{"forge", "Forge", "forge " + names[0] + " " + names[1]}
                    : viz::Button{"blocks of 16", "Blocks of 16", "resize 24 16",
                                  "The forged pair needs them."}});

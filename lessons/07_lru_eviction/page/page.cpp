@@ -274,15 +274,17 @@ void EvictionPage::draw(viz::Ui& ui) {
                  {which + "/free", "Free " + which, "free " + which}});
   }
   const bool append = settings_.order == FreeOrder::kAppend;
-  buttons(ui, {{"forget", "Forget all", "forget"},
-               {"order", append ? "Unhashed first" : "Append all",
-                append ? "order unhashed" : "order append"}});
+  buttons(ui, {{"forget", "Forget all", "forget"}});
+  choice(ui, "Taken first",
+         {viz::Button{"order unhashed", "what holds nothing", "order unhashed"}.when(!append),
+          viz::Button{"order append", "what was freed first", "order append"}.when(append)});
   std::vector<viz::Button> row;
   for (const int blocks : {8, 16, 64}) {
-    row.push_back({fmt::format("pool {}", blocks), fmt::format("{} blocks", blocks),
-                   fmt::format("resize {} {}", blocks, settings_.block_size)});
+    row.push_back(viz::Button{fmt::format("pool {}", blocks), std::to_string(blocks),
+                              fmt::format("resize {} {}", blocks, settings_.block_size)}
+                      .when(settings_.num_blocks == blocks));
   }
-  buttons(ui, row);
+  choice(ui, "Blocks in the pool", row);
   form(ui, {"live/start", "Watch the engine", "live"});
 }
 

@@ -177,14 +177,15 @@ void SchedulerPage::draw(viz::Ui& ui) {
   const bool first = settings_.order == Order::kFirstCome;
   buttons(ui, {{"step", "Pass", "step"},
                {"step 10", "10 passes", "step 10"},
-               {"shrink", "Shrink the pool by 4",
+               {"forget", "Forget the cache", "forget"}});
+  buttons(ui, {{"shrink", "Shrink the pool by 4",
                 fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4))},
-               {"grow", "Give them back", "grow"},
-               {"forget", "Forget the cache", "forget"},
-               {"order", first ? "By priority" : "First come",
-                first ? "order priority" : "order first"},
-               {"gate", settings_.no_gate ? "Admission gate" : "No admission gate",
-                settings_.no_gate ? "gate on" : "gate off"}});
+               {"grow", "Give them back", "grow"}});
+  choice(ui, "Served first",
+         {viz::Button{"order first", "who came first", "order first"}.when(first),
+          viz::Button{"order priority", "by priority", "order priority"}.when(!first)});
+  buttons(ui, {viz::Button{"gate on", "Admission gate", "gate on"}.when(!settings_.no_gate),
+               viz::Button{"gate off", "No admission gate", "gate off"}.when(settings_.no_gate)});
   if (const Seen* seen = shown_.seen.find(selected())) {
     buttons(ui, {{seen->name + "/kill", "Kill " + seen->name, "kill " + seen->name}});
   }

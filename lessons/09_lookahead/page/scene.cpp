@@ -34,7 +34,7 @@ viz::Scene Picture::drawn() {
   viz::reason(scene_, areas_.reason, words, about, ran_ ? Span{0.6f, 0.7f} : Span{0.2f, 0.4f});
   viz::legend(scene_, areas_.legend,
               {{State::kInUse, "has K and V"},
-               {State::kReserved, "runs in this pass"},
+               {State::kReserved, "runs in this pass", 0},
                {State::kFree, "guess"},
                {State::kFound, "right; or came before"},
                {State::kEvicted, "struck out"}});
@@ -159,15 +159,20 @@ void LookaheadPage::draw(viz::Ui& ui) {
                {"pass", "Run the pass", "pass"},
                {"step 10", "10 steps", "step 10"}});
   form(ui, {"new", "New request", "new " + asked_.free_name()});
-  buttons(ui, {{"guesses 0", "No guesses", "guesses 0"},
-               {"guesses 2", "Up to 2", "guesses 2"},
-               {"guesses 4", "Up to 4", "guesses 4"},
-               {"guesses 8", "Up to 8", "guesses 8"}});
+  std::vector<viz::Button> guesses;
+  for (const int most : {0, 2, 4, 8}) {
+    guesses.push_back(viz::Button{fmt::format("guesses {}", most),
+                                  most == 0 ? "No guesses" : fmt::format("Up to {}", most),
+                                  fmt::format("guesses {}", most)}
+                          .when(settings_.num_guesses == most));
+  }
+  buttons(ui, guesses);
   const auto pool_of = [&](int blocks) -> viz::Button {
-    return {fmt::format("pool {}", blocks), fmt::format("{} blocks", blocks),
-            fmt::format("pool {} {}", blocks, settings_.block_size)};
+    return viz::Button{fmt::format("pool {}", blocks), std::to_string(blocks),
+                       fmt::format("pool {} {}", blocks, settings_.block_size)}
+        .when(settings_.num_blocks == blocks);
   };
-  buttons(ui, {pool_of(8), pool_of(12), pool_of(24)});
+  choice(ui, "Blocks in the pool", {pool_of(8), pool_of(12), pool_of(24)});
   if (!asked_.empty()) {
     const std::string name = chosen(asked_);
     buttons(ui, {{name + "/finish", "Finish " + name, "finish " + name}});

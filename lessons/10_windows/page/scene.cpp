@@ -30,7 +30,7 @@ viz::Scene Picture::drawn() {
   viz::reason(scene_, areas_.reason, now_.reason, now_.points_at, {0, 0.15f});
   viz::legend(scene_, areas_.legend,
               {{State::kInUse, "full attention"},
-               {State::kReserved, "sliding"},
+               {State::kReserved, "sliding", 0},
                {State::kFound, "found"},
                {State::kPreempted, "fell out"},
                {State::kCached, "free, can be found"},
@@ -89,17 +89,22 @@ void WindowsPage::draw(viz::Ui& ui) {
                   fmt::format("continue {} {} \"so go on\"", shown_.asked.free_name(), name)},
                  {name + "/free", "Free " + name, "free " + name}});
   }
-  buttons(ui, {{"window 4", "Window 4", "window 4"},
-               {"window 8", "Window 8", "window 8"},
-               {"window 16", "Window 16", "window 16"}});
-  buttons(ui, {{"groups 1", "1 sliding", "groups 1"},
-               {"groups 2", "2 sliding", "groups 2"},
-               {"groups 3", "3 sliding", "groups 3"}});
-  const auto pool_of = [&](int blocks) -> viz::Button {
-    return {fmt::format("pool {}", blocks), fmt::format("{} blocks", blocks),
-            fmt::format("pool {} {}", blocks, settings_.block_size)};
+  const auto row_of = [](const std::string& verb, std::initializer_list<int> values, int holds) {
+    std::vector<viz::Button> row;
+    for (const int value : values) {
+      const std::string line = fmt::format("{} {}", verb, value);
+      row.push_back(viz::Button{line, std::to_string(value), line}.when(value == holds));
+    }
+    return row;
   };
-  buttons(ui, {pool_of(16), pool_of(32), pool_of(64)});
+  choice(ui, "Window in tokens", row_of("window", {4, 8, 16}, settings_.window));
+  choice(ui, "Groups with a window", row_of("groups", {1, 2, 3}, settings_.num_sliding));
+  const auto pool_of = [&](int blocks) -> viz::Button {
+    return viz::Button{fmt::format("pool {}", blocks), std::to_string(blocks),
+                       fmt::format("pool {} {}", blocks, settings_.block_size)}
+        .when(settings_.num_blocks == blocks);
+  };
+  choice(ui, "Blocks in the pool", {pool_of(16), pool_of(32), pool_of(64)});
   form(ui, {"live", "Live run", "live"});
 }
 

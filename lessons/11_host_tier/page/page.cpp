@@ -31,13 +31,13 @@ HostTierPage::HostTierPage(const viz::PageContext& context)
 std::vector<viz::Verb> HostTierPage::requests() {
   return {
       {"submit",
-       {viz::word("NAME"), viz::number("PROMPT", 1, 256).field("prompt", "16"),
+       {viz::word("NAME"), viz::number("PROMPT", 1, 256).field("prompt tokens", "16"),
         viz::number("MAX", 1, 256).field("to generate", "4")},
        "a request of NAME's comes: the first PROMPT tokens of its text, MAX to generate",
        [this](auto& w) { return submit(w[0].text, w[1].number, w[2].number); },
        [this](auto& w) { return why_not_submit(w[0].text, w[1].number, w[2].number); }},
       {"live",
-       {viz::text("PROMPT").field("prompt", "had a red ball and a little dog"),
+       {viz::text("PROMPT").field("text", "had a red ball and a little dog"),
         viz::number("TOKENS", 1, 100).or_else("8")},
        "the engine serves 4 conversations that go on with PROMPT, and then all of them again; a "
        "pass at a time",
@@ -175,14 +175,24 @@ void HostTierPage::draw(viz::Ui& ui) {
     next = is_full && idle != shown_.asked.end() ? idle->name : shown_.asked.free_name();
   }
   form(ui, {"submit", "Submit " + next, "submit " + next});
-  buttons(ui, {{"pass", "Pass", "pass"}, {"pass 10", "10", "pass 10"}});
-  buttons(ui, {{"copies 1", "1 copy a pass", "copies 1"},
-               {"copies 2", "2", "copies 2"},
-               {"copies 6", "6", "copies 6"}});
-  buttons(ui, {{"policy quicker", "What is quicker", "policy quicker"},
-               {"policy always", "Load", "policy always"},
-               {"policy never", "Never", "policy never"}});
-  buttons(ui, {{"pool 12", "12, 16", "pool 12 16"}, {"pool 24", "24, 48", "pool 24 48"}});
+  buttons(ui, {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}});
+  std::vector<viz::Button> rates, policies;
+  for (const int blocks : {1, 2, 6}) {
+    const std::string line = fmt::format("copies {}", blocks);
+    rates.push_back(viz::Button{line, std::to_string(blocks), line}.when(settings_.copies == blocks));
+  }
+  choice(ui, "Link: blocks a pass", rates);
+  for (const auto& [word, policy] : {std::pair{"quicker", LoadPolicy::kQuicker},
+                                     {"always", LoadPolicy::kAlways},
+                                     {"never", LoadPolicy::kNever}}) {
+    const std::string line = fmt::format("policy {}", word);
+    policies.push_back(viz::Button{line, policy == LoadPolicy::kQuicker ? "if quicker" : word, line}
+                           .when(settings_.policy == policy));
+  }
+  choice(ui, "Load", policies);
+  choice(ui, "Blocks: device, host",
+         {viz::Button{"pool 12", "12, 16", "pool 12 16"}.when(settings_.device == 12),
+          viz::Button{"pool 24", "24, 48", "pool 24 48"}.when(settings_.device == 24)});
   form(ui, {"live", "Live run", "live"});
 }
 

@@ -38,6 +38,7 @@ struct Shown {
   int64_t offloaded = 0;             // blocks, on their way or there
   int num_passes = 0, num_rows = 0;  // rows: of the last pass
   int64_t computed = 0;              // rows of all passes
+  int64_t loaded = 0;                // tokens that the host had, not computed again
   int64_t lost = 0;                  // blocks of which no pool has a copy any more
   std::string reason = {}, points_at = {};
   bool has_passed = false;  // by the last command

@@ -5,6 +5,7 @@
 
 #include "page.h"
 #include "viz/drawing/lanes.h"
+#include "viz/drawing/progress.h"
 
 namespace lesson11 {
 namespace {
@@ -70,59 +71,62 @@ void draw_card(viz::Scene& scene, const Asked& asked, const Place& at, bool is_s
     room = {room.x, room.y + 17, room.w, room.h - 17};
   }
   const viz::Bar bar = blocks_of(asked);
-  room.h = std::min(room.h, 34.0f);
+  const Place passes{room.x, room.bottom() - 9, room.w, 9};
+  const bool has_passes = room.h >= 22;
+  room.h = std::min(has_passes ? room.h - 13 : room.h, 34.0f);
   if (room.h >= 8) viz::bar(scene, bar, room, std::ssize(bar.parts));
+  if (!has_passes) return;
+  const auto total = asked.marks.size();
+  viz::pass_row(scene, asked, asked.marks, viz::pass_columns(passes, total, 16, 64), passes.y,
+                passes.h, kFills);
 }
 
-/// Draws a row for each conversation and a column for each pass.
-void draw_times(viz::Scene& scene, const Shown& now, const Place& at) {
-  const auto total = static_cast<size_t>(now.num_passes);
-  viz::heading(scene, "times", {at.x, at.y, at.w, kHeading},
-               total == 0
-                   ? "no pass yet"
-                   : fmt::format("pass {} had {}", total, kv::count_of(now.num_rows, "token")));
-  const float top = at.y + kHeading + 4, left = viz::names_width(now.asked);
-  const Place bars{at.x + left, top, at.w - left, at.bottom() - top};
-  const float pitch = bars.h / static_cast<float>(std::max<size_t>(now.asked.size(), 4));
-  viz::pass_rows(scene, now.asked, viz::pass_columns(bars, total, 16, 64), left, top,
-                 std::min(pitch, 64.0f), kFills);
+/// The number that the link is there for, and what it counts.
+void draw_number(viz::Scene& scene, const Shown& before, const Shown& now, const Place& at) {
+  const float size = std::clamp(0.7f * at.h, 18.0f, 40.0f), wide = viz::text_width("000", size);
+  viz::count_up(scene, "loaded", {at.x, at.y, wide, at.h}, before.loaded, now.loaded,
+                {.size = size, .align = viz::Align::kRight}, viz::kLands);
+  const Place words{at.x + wide + 10, at.middle_y() - 17, at.w - wide - 10, 34};
+  scene.paragraph("loaded/name", words, "tokens loaded, and not computed again",
+                  {.size = 12, .paint = {viz::Ink::kDim}});
 }
 
 }  // namespace
 
-/// Requests above; below them the pools, one above the other, and what the passes were.
+/// Requests above, and what each did in the passes; below them two floors and the link between.
 viz::Scene HostTierPage::scene(const viz::Room& room) {
   constexpr float kGap = 8, kNote = 32, kLegend = 18;
   viz::Scene scene(room);
-  const float tall = std::clamp(0.24f * room.h, 92.0f, 210.0f);
+  const float tall = std::clamp(0.22f * room.h, 92.0f, 170.0f);
   if (now_.asked.empty()) viz::heading(scene, "empty", {0, 0, room.w, kHeading}, "no request yet");
-  const float pitch = room.w / static_cast<float>(std::max<size_t>(now_.asked.size(), 4));
+  const float pitch = room.w / static_cast<float>(std::max<size_t>(now_.asked.size(), 3));
   float x = 0;
   for (const Asked& asked : now_.asked) {
     draw_card(scene, asked, {x, 0, pitch - 8, tall}, selected() == asked.name);
     x += pitch;
   }
-  const float left = std::floor(0.64f * room.w), top = tall + kNote + 2 * kGap;
-  const float h = room.h - kLegend - kGap - top, link = std::clamp(0.12f * h, 24.0f, 48.0f);
-  const float shelf = (h - link - 2 * kGap) / 2;
-  const Place device{0, top, left, shelf}, between{0, device.bottom() + kGap, left, link};
+  const float top = tall + kNote + 2 * kGap, h = room.h - kLegend - kGap - top;
+  const float link = std::clamp(0.2f * h, 36.0f, 72.0f), floor = (h - link - 2 * kGap) / 2;
+  const Place device{0, top, room.w, floor}, between{0, device.bottom() + kGap, room.w, link};
   viz::shelf(scene, 0,
-             fmt::format("the device: {}; a bar: the host has a copy",
+             fmt::format("device: {}; a bar below: the host has a copy",
                          kv::count_of(std::ssize(now_.shelves[0]) - 1, "block")),
              now_.shelves[0], device);
   viz::shelf(scene, 1,
-             "the host's memory: " + kv::count_of(std::ssize(now_.shelves[1]) - 1, "block"),
-             now_.shelves[1], {0, between.bottom() + kGap, left, shelf});
-  viz::copies(scene, before_.copies, now_.copies, between);
-  draw_times(scene, now_, {left + 2 * kGap, top, room.w - left - 2 * kGap, h});
+             "host memory: " + kv::count_of(std::ssize(now_.shelves[1]) - 1, "block"),
+             now_.shelves[1], {0, between.bottom() + kGap, room.w, floor});
+  const float link_w = std::floor(0.6f * room.w);
+  viz::copies(scene, before_.copies, now_.copies, {0, between.y, link_w, link});
+  draw_number(scene, before_, now_, {link_w + 2 * kGap, between.y, room.w - link_w - 2 * kGap, link});
   viz::reason(scene, {0, tall + kGap, room.w, kNote}, now_.reason, now_.points_at, {0, 0.15f});
   viz::legend(scene, {0, room.h - kLegend, room.w, kLegend},
               viz::fitting({{State::kInUse, "in use"},
-                            {State::kReserved, "being copied"},
+                            {State::kReserved, "being copied", 0},
                             {State::kCached, "free, can be found"},
                             {State::kFree, "empty"},
                             {State::kFound, "found"},
-                            {State::kPrompt, "computed"}},
+                            {State::kPrompt, "computed"},
+                            {State::kDecode, "generated"}},
                            room.w));
   scene.lasts(now_.has_passed ? 1.1f : 0.5f);
   return scene;

@@ -76,6 +76,7 @@ void HostTierPage::refresh() {
   }
   note_copies();
   shown_.offloaded = manager().metrics().num_offloaded;
+  shown_.loaded = manager().metrics().num_hits_in_host * kBlockSize;
 }
 
 void HostTierPage::refresh(Asked& asked) {

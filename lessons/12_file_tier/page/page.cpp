@@ -300,12 +300,14 @@ void FileTierPage::check_invariants() const {
 void FileTierPage::draw(viz::Ui& ui) {
   form(ui, {"submit", "Submit", "submit"});
   buttons(ui, {{"pass", "Pass", "pass"}, {"write", "Write", "write"}});
-  buttons(ui, {{"cut 2", "Cut the power after 2 writes", "cut 2"},
-               {"cut 3 2", "3, one lost", "cut 3 2"}});
+  choice(ui, "Cut the power after",
+         {{"cut 2", "2 writes", "cut 2"}, {"cut 3 2", "3, one lost", "cut 3 2"}});
   if (const size_t space = selected().find(' '); space != std::string::npos) {  // a block
     buttons(ui, {{"damage", "Damage" + selected().substr(space), "damage " + selected()}});
   }
-  buttons(ui, {{"restart", "Restart", "restart"}, {"pool", "16, 24", "pool 16 24"}});
+  buttons(ui, {{"restart", "Restart", "restart"}});
+  choice(ui, "Blocks: device, host", {viz::Button{"pool 10", "10, 14", "pool 10 14"}.when(settings_.device == 10),
+          viz::Button{"pool", "16, 24", "pool 16 24"}.when(settings_.device == 16)});
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -46,6 +46,7 @@ inline const std::array<std::string, 3> kShelves{"device", "host", "file"};
 struct Shown {
   viz::NamedList<Asked> asked{"request", 6};
   std::array<Shelf, 3> shelves = {};
+  int64_t found = 0;  // tokens since the start
   std::string reason = {}, points_at = {};
 };
 

@@ -22,6 +22,7 @@ Shown FileTierPage::look() {
                                                : "waits";
   }
   Shown now{.asked = asked_,
+            .found = found_,
             .reason = std::exchange(reason_, {}),
             .points_at = std::exchange(points_at_, {})};
   if (process_) look_at_memory(now.shelves[kDevice], now.shelves[kHost]);
@@ -122,9 +123,9 @@ void finish(viz::Scene& scene, const Shown& before, int shelf, int32_t id, const
 
 }  // namespace
 
-/// Requests above; below them the device, the host and the file.
+/// Requests above, and what the file saved them; below the device, the host and the file.
 viz::Scene FileTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kRequests = 48, kTop = kRequests + kGap + 36;
+  constexpr float kGap = 8, kRequests = 48, kNumber = 240, kTop = kRequests + kGap + 36;
   viz::Scene scene(room);
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
@@ -133,7 +134,11 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
                      .hue = asked.hue,
                      .state = asked.is_there ? State::kInUse : State::kFree});
   }
-  viz::chips(scene, "request", {0, 0, room.w, kRequests}, chips);
+  viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
+  viz::count_up(scene, "found", {room.w - kNumber, 0, 80, kRequests}, before_.found, now_.found,
+                {.size = 30, .align = viz::Align::kRight}, viz::kFills);
+  scene.paragraph("found/name", {room.w - kNumber + 90, 7, kNumber - 90, 34},
+                  "tokens found, and not computed again", {.size = 12, .paint = {Ink::kDim}});
   const float legend = room.h - 18, pitch = (legend - kTop) / 3;
   const char* const titles[] = {"the device", "the host's memory",
                                 "the file: record i is block i of the host"};
@@ -153,7 +158,7 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
   viz::legend(scene, {0, legend, room.w, 18},
               {{State::kInUse, "in use"},
                {State::kCached, "valid"},
-               {State::kReserved, "on its way"},
+               {State::kReserved, "on its way", 0},
                {State::kEvicted, "damaged"},
                {State::kFree, "empty"}});
   scene.lasts(0.8f);
