@@ -6,10 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "common/console.h"
 #include "common/error.h"
+#include "common/terminal.h"
 
 namespace kv {
 namespace {
@@ -47,6 +50,36 @@ CLI::Validator real_validator(const std::string& range, const Allowed& allowed) 
     double value = 0;
     return parses_as(text, value) && allowed(value);
   });
+}
+
+/// Insertions, deletions and replacements of a character that make `b` of `a`.
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);  // distances of a's first i characters to each start of b
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+/// "unknown option '--max-token'; did you mean --max-tokens? "
+std::string refusal(const CLI::App& app, const std::string& word) {
+  if (!word.starts_with('-')) return fmt::format("unexpected '{}'; ", word);
+  const std::string name = word.substr(0, word.find('='));
+  std::string nearest;
+  size_t least = name.size() < 5 ? 0 : 1 + name.size() / 4;  // more is no typo
+  for (const CLI::Option* option : app.get_options()) {
+    const size_t distance = edit_distance(name, option->get_name());
+    if (distance > least || (distance == least && !nearest.empty())) continue;
+    nearest = option->get_name();
+    least = distance;
+  }
+  const std::string guess = nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest);
+  return fmt::format("unknown option '{}'; {}", name, guess);
 }
 
 /// "--name TYPE" in its two parts.
@@ -150,13 +183,17 @@ Option CommandLine::list(const std::string& name, std::vector<std::string>& valu
 }
 
 bool CommandLine::parse(int argc, char** argv) {
+  if (const char* const typed = std::getenv("COURSE_COMMAND")) app_->name(typed);
   if (app_->get_name().empty()) app_->name(std::filesystem::path(argv[0]).filename().string());
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const Console out("");
-    out.write(app_->help());
+    out.write(wrapped(app_->help(), output_columns()));
     return false;
+  } catch (const CLI::ExtrasError&) {
+    user_error("{}{} --help lists the options", refusal(*app_, app_->remaining().front()),
+               app_->get_name());
   } catch (const CLI::ParseError& error) {
     user_error("{}; {} --help lists the options", error.what(), app_->get_name());
   }

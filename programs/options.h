@@ -41,7 +41,8 @@ class Option {
 /// What a program takes. A name is "--name TYPE", and for what is given without one "name TYPE".
 class CommandLine {
  public:
-  /// `about` begins the help. `program` is what messages call it; by default its file name.
+  /// `about` begins the help. Messages call the program what its user typed: $COURSE_COMMAND, which
+  /// ./course sets, or else `program`, or else the name of its file.
   explicit CommandLine(const std::string& about, const std::string& program = {});
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;

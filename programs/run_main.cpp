@@ -8,6 +8,7 @@
 
 #include "common/console.h"
 #include "common/error.h"
+#include "common/terminal.h"
 #include "common/utf8.h"
 
 namespace kv {
@@ -32,7 +33,9 @@ int report(std::string message, int code) {
   }
   std::ranges::replace(message, '\n', ' ');
   std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", printable(message).c_str());
+  const bool red = stderr_has_colour();
+  std::fprintf(stderr, "%serror:%s %s\n", red ? "\x1b[31m" : "", red ? "\x1b[m" : "",
+               printable(message).c_str());
   return code;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/table.h"
+#include "common/terminal.h"
 #include "programs/run_main.h"
 
 namespace kv {
@@ -10,7 +11,7 @@ namespace kv {
 StreamPrinter::StreamPrinter(const Console& console, const Tokenizer& tokenizer,
                              std::span<const std::string> prompts,
                              std::span<const Request> requests)
-    : console_(&console), prompts_(prompts), requests_(requests) {
+    : console_(&console), prompts_(prompts), requests_(requests), columns_(output_columns()) {
   for (size_t i = 0; i < requests.size(); ++i) {
     texts_.push_back({.decoder = StreamingDecoder(tokenizer),
                       .waiting = {},
@@ -34,8 +35,13 @@ bool StreamPrinter::on_token(size_t request, int32_t token) {
 void StreamPrinter::write_wrapped(std::string_view text) {
   constexpr int kFullLine = 88;  // from here on, the next space becomes a line break
   std::string wrapped;
-  for (char c : text) {
-    if (c == ' ' && column_ >= kFullLine) c = '\n';
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == ' ') {  // or one before a word that would not fit the terminal
+      const size_t length = std::min(text.find_first_of(" \n", i + 1), text.size()) - i;
+      const auto end = column_ + static_cast<int>(display_width(text.substr(i, length)));
+      if (column_ >= kFullLine || end > columns_) c = '\n';
+    }
     if (c == '\n') {
       column_ = 0;
     } else if (display_width({&c, 1}) > 0) {

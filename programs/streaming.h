@@ -43,6 +43,7 @@ class StreamPrinter {
   size_t live_ = 0;      // the text that is printed as it comes
   bool opened_ = false;  // its prompt has been printed
   int column_ = 0;       // of the next character
+  int columns_;          // of the terminal
 };
 
 }  // namespace kv

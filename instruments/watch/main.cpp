@@ -77,17 +77,49 @@ void replay(Subscriber& subscriber, Show& show) {
   if (!answered) show.console().write("! the server does not answer at --replay\n");
 }
 
+/// Tells whether the server is there, whenever that changes.
+class Connection {
+ public:
+  Connection(const kv::Console& console, const std::string& server)
+      : console_(&console), server_(server) {}
+
+  void look(Subscriber& subscriber) {
+    const bool stands = subscriber.is_connected();
+    const bool soon = !stood_ && Clock::now() - begin_ < milliseconds(1000);
+    if (told_ == stands || (!stands && soon)) return;
+    told_ = stands;
+    console_->print("{} {}\n",
+                    stands   ? "connected to"
+                    : stood_ ? "! the connection is lost; waiting for"
+                             : "! no answer yet; waiting for",
+                    server_);
+    console_->flush();
+    stood_ |= stands;
+  }
+  bool stood() const { return stood_; }
+
+ private:
+  const kv::Console* console_;
+  std::string server_;
+  Clock::time_point begin_ = Clock::now();
+  std::optional<bool> told_;
+  bool stood_ = false;
+};
+
 void listen(const Options& options, Subscriber& subscriber, Show& show) {
   show.console().print("watching {}; Ctrl-C ends it\n", options.source);
   show.console().flush();
+  Connection connection(show.console(), options.source);
   if (subscriber.can_replay()) replay(subscriber, show);
   const auto end = Clock::now() + std::chrono::duration<double>(options.seconds);
   Frame frame;
   while (!kv::interrupted() && (options.seconds == 0 || Clock::now() < end)) {
+    connection.look(subscriber);
     if (!subscriber.receive(frame, milliseconds(100))) continue;
     if (subscriber.can_replay() && show.watcher().misses_before(frame)) replay(subscriber, show);
     show.take(frame);
   }
+  if (!connection.stood()) show.console().print("! {} never answered\n", options.source);
   if (subscriber.num_refused() > 0) {
     show.console().print("! {} that were no frames of events\n",
                          kv::count_of(subscriber.num_refused(), "message"));

@@ -9,8 +9,24 @@ const read = (file) => fs.readFileSync(path.join(root, file), 'utf8')
 const folders = (folder) =>
   fs.readdirSync(path.join(root, folder)).filter((name) => fs.existsSync(path.join(root, folder, name, 'README.md')))
 
-/** "/lessons/01_no_cache/" for lessons/01_no_cache/README.md, "/docs/glossary.html" for docs/glossary.md. */
-export const urlOf = (file) => '/' + file.replace(/README\.md$/, '').replace(/\.md$/, '.html')
+/** "/lessons/01_no_cache/" for lessons/01_no_cache/README.md, "/docs/glossary.html" for docs/glossary.md; the front page is
+ *  the site's own, and the README a page beside it. */
+export const urlOf = (file) => (file === 'README.md' ? '/readme.html' : '/' + file.replace(/README\.md$/, '').replace(/\.md$/, '.html'))
+
+const readme = read('README.md')
+
+/** What the README's table says of a lesson. */
+function row(file) {
+  const found = readme.match(new RegExp(`^\\| \\d\\d \\[[^\\]]+\\]\\(${file}\\) \\| (.+?) \\| .* \\| (\\d+) min, (\\d+) lines \\|$`, 'm'))
+  if (!found) throw new Error(`README.md: its table has no row "| NN [...](${file}) | idea | gain | N min, N lines |"`)
+  return { idea: found[1], minutes: Number(found[2]), lines: Number(found[3]) }
+}
+
+/** The README's first sentence, and its paths: [{name, text}]. */
+export const front = {
+  sentence: readme.match(/^# .*\n+([^]*?\.)\s/)[1].replace(/\s+/g, ' '),
+  paths: [...readme.match(/^## Three paths\n+([^]*?)\n## /m)[1].matchAll(/^- \*\*(.+?)\*\*: (.*)$/gm)].map(([, name, text]) => ({ name, text })),
+}
 
 /** A chapter: where it is, its heading before any colon, and how many steps its exercise has. */
 function chapter(file, text) {
@@ -39,7 +55,7 @@ function lessons() {
     const lesson = chapter(`lessons/${name}/README.md`)
     const exercise = `lessons/${name}/exercise/README.md`
     const own = fs.existsSync(path.join(root, exercise)) ? [chapter(exercise, `Exercise ${number}`)] : []
-    return [{ ...lesson, text: `${number}  ${lesson.text}` }, ...own]
+    return [{ ...lesson, ...row(lesson.file), steps: 0, text: `${number}  ${lesson.text}` }, ...own]
   })
 }
 
@@ -50,10 +66,15 @@ function roads() {
 
 /** Groups of chapters, as the sidebar shows them. */
 export const groups = [
-  { text: 'Begin', chapters: [chapter('README.md', 'Page by Page')] },
+  { text: 'Begin', chapters: [chapter('README.md', 'The README')] },
   { text: 'Lessons', chapters: lessons() },
   { text: 'Kernels', chapters: [...folders('kernels').sort().map((name) => `kernels/${name}/README.md`), ...roads()].map((file) => chapter(file)) },
   { text: 'To look up', chapters: [chapter('instruments/README.md'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
 ]
+
+/** The films of the visualizer that a lesson's text shows, by its number. */
+export const films = Object.fromEntries(
+  folders('lessons').map((name) => [name.slice(0, 2), read(`lessons/${name}/README.md`).match(/docs\/figures\/viz_\d\d_\w+\.svg/)?.[0]]),
+)
 
 export const chapters = groups.flatMap((group) => group.chapters)

@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
-import { groups, root } from './chapters.mjs'
+import { chapters, films, front, groups, root } from './chapters.mjs'
 import { links } from './markdown/links.mjs'
 import { visualizer } from './markdown/pages.mjs'
 import { questions } from './markdown/questions.mjs'
@@ -10,6 +10,9 @@ import { terms } from './markdown/terms.mjs'
 
 const base = process.env.SITE_BASE ?? '/'
 const hasVisualizer = process.env.SITE_VISUALIZER === '1'
+// Where the code of this copy is: known to a workflow of GitHub, else not.
+const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository } = process.env
+const source = repository ? `${server}/${repository}` : ''
 const out = process.env.SITE_OUT ?? path.join(root, 'build/site')
 
 // Anchors as GitHub makes them, so that a link works in both places.
@@ -34,6 +37,16 @@ function nested(chapters) {
   return items
 }
 
+/** A lesson leads to the next lesson, as its exercise does, which stands beside it. */
+function neighbours(link) {
+  const lessons = chapters.filter(({ minutes }) => minutes)
+  const at = lessons.findIndex((lesson) => link.startsWith(lesson.link))
+  if (at < 0) return {}
+  const isLesson = lessons[at].link === link
+  const names = (chapter) => chapter && { text: chapter.text, link: chapter.link }
+  return { prev: names(isLesson ? lessons[at - 1] : lessons[at]) ?? names(chapters[0]), next: names(lessons[at + 1]) }
+}
+
 /** What the search looks through: the chapters, not the pages of source code. */
 function searched(text, env, md) {
   const html = md.render(text, env)
@@ -52,14 +65,19 @@ export default defineConfig({
   base,
   head: [['link', { rel: 'icon', href: icon }]],
   srcDir: root,
-  srcExclude: ['build/**', 'out/**', 'shared/**', 'tests/**', 'tools/**', 'site/*.md', 'site/node_modules/**'],
+  srcExclude: ['build/**', 'out/**', 'shared/**', 'tests/**', 'tools/**', 'site/node_modules/**'],
   outDir: out,
   cacheDir: path.join(path.dirname(out), path.basename(out) + '.cache'),
-  rewrites: (file) => file.replace(/^site\/source\//, 'source/').replace(/(^|\/)README\.md$/, '$1index.md'),
+  rewrites: (file) =>
+    file.replace(/^README\.md$/, 'readme.md').replace(/^site\/front\.md$/, 'index.md').replace(/^site\/source\//, 'source/').replace(/\/README\.md$/, '/index.md'),
+  transformPageData(page) {
+    const { prev, next } = neighbours('/' + page.relativePath.replace(/index\.md$/, ''))
+    if (prev) Object.assign(page.frontmatter, { prev, next })
+  },
   router: { prefetchLinks: false },
   vite: {
     publicDir: false,
-    define: { __VISUALIZER__: JSON.stringify(hasVisualizer) },
+    define: { __VISUALIZER__: JSON.stringify(hasVisualizer), __SOURCE__: JSON.stringify(source) },
     plugins: [importsFromHere],
     build: { chunkSizeWarningLimit: 2000 },
   },
@@ -76,7 +94,9 @@ export default defineConfig({
     },
   },
   themeConfig: {
-    chapters: groups.flatMap((group) => group.chapters.map(({ link, text, steps }) => ({ link, text, steps }))),
+    chapters: chapters.map(({ file, ...chapter }) => chapter),
+    front,
+    films,
     sidebar: groups.map(({ text, chapters }) => ({ text, items: nested(chapters) })),
     nav: [
       { text: 'Glossary', link: '/docs/glossary.html' },
@@ -84,6 +104,20 @@ export default defineConfig({
     ],
     outline: [2, 3],
     notFound: { title: 'There is no such page', quote: 'The menu has the chapters, and the search finds words in them.', linkText: 'To the first page', linkLabel: 'To the first page' },
-    search: { provider: 'local', options: { _render: searched } },
+    search: {
+      provider: 'local',
+      options: {
+        _render: searched,
+        detailedView: true,
+        miniSearch: {
+          searchOptions: {
+            // Lessons first, then what explains; "on" is no word to look for, and no part of "lesson".
+            boostDocument: (id) => (/\/lessons\/[^/]+\/(#|$)/.test(id) ? 3 : /\/exercise\/|vllm-map|CONTRIBUTING/.test(id) ? 0.5 : 1),
+            processTerm: (term) => (/^(an?|and|are|as|at|by|for|in|is|it|of|on|or|the|to|with)$/i.test(term) ? null : term.toLowerCase()),
+            prefix: (term) => term.length > 2,
+          },
+        },
+      },
+    },
   },
 })

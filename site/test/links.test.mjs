@@ -37,12 +37,26 @@ test('every picture says what it shows', () => {
   for (const [page, text] of texts) assert.ok(!/<img(?![^>]*\salt="[^"]+")/.test(text), `${page}: a picture without words`)
 })
 
-test('the chapters follow each other', () => {
-  const next = (link) => values(texts.get(path.posix.join(link.slice(1), link.endsWith('.html') ? '' : 'index.html')) ?? '', 'href')
-  chapters.slice(1).forEach(({ link }, i) => {
-    assert.ok(next(chapters[i].link).includes(base + link.slice(1)), `${chapters[i].link} does not lead to ${link}`)
-  })
-  assert.ok(chapters.length >= 27)
+test('a lesson leads to the next lesson, and to its exercise beside it', () => {
+  const text = ({ link }) => texts.get(path.posix.join(link.slice(1), 'index.html'))
+  const next = (chapter) => text(chapter).match(/<a[^>]*pager-link next[^>]*href="([^"]*)"/)?.[1]
+  const lessons = chapters.filter(({ minutes }) => minutes)
+  lessons.slice(1).forEach((lesson, i) => assert.equal(next(lessons[i]), base + lesson.link.slice(1), lessons[i].link))
+  for (const exercise of chapters.filter(({ steps }) => steps)) {
+    const lesson = lessons.find(({ link }) => exercise.link.startsWith(link))
+    assert.ok(text(lesson).match(/class="beside"[^]*?<\/p>/)[0].includes(exercise.link), lesson.link)
+    assert.equal(next(exercise), next(lesson) ?? next(exercise), exercise.link)
+  }
+  assert.ok(lessons.length >= 12)
+})
+
+test('the front page has a card for each lesson, as the README has it', () => {
+  const front = texts.get('index.html')
+  for (const { link, minutes, lines } of chapters.filter(({ minutes }) => minutes)) {
+    assert.ok(front.includes(`href="${base}${link.slice(1)}"`), link)
+    assert.ok(front.includes(`${minutes} min to read, ${lines} lines to write`), link)
+  }
+  assert.match(front, /from nothing[^]*Begin with lesson 01[^]*Click it[^]*Run the ladder[^]*An evening/)
 })
 
 test("the repository's own marks do not show", () => {

@@ -125,7 +125,21 @@ test('the search finds a chapter, code is copied, the dark stays', async () => {
   await page.locator('.result').first().waitFor()
   await page.locator('.result', { hasText: 'scheduler' }).first().click()
   await page.waitForURL(/08_scheduler/)
+  await page.locator('.VPNavBarSearch button').click()
+  await page.locator('#localsearch-input').fill('copy on write')
+  await page.locator('.result mark').first().waitFor()
+  assert.match(await page.locator('.result').first().getAttribute('href'), /lessons\/05_refcount_cow\/(#|$)/, 'a lesson comes first')
+  assert.ok((await page.locator('.result .excerpt').count()) > 0, 'lines of the text show')
   assert.deepEqual(errors, [])
+})
+
+test('code and tables have the width that they need', async () => {
+  for (const width of [1280, 1440, 1600]) {
+    const { page } = await browser.open('/readme.html', { viewport: { width, height: 900 } })
+    const cut = await page.locator('.vp-doc pre').evaluateAll((blocks) => blocks.filter((pre) => pre.scrollWidth > pre.clientWidth + 1).length)
+    assert.equal(cut, 0, `${width} pixels`)
+    await page.context().close()
+  }
 })
 
 test('where the text says "Click it" there is the page, or why there is none', async () => {
@@ -145,5 +159,5 @@ test('where the text says "Click it" there is the page, or why there is none', a
   assert.ok(box.width > 800 && box.x + box.width < 1280, `from ${box.x}, ${box.width} pixels`)
   await page.setViewportSize({ width: 390, height: 844 })
   await page.waitForFunction(() => document.querySelector('.visualizer iframe').getBoundingClientRect().right < 390)
-  assert.match(await page.locator('.visualizer').innerText(), /laid out for 1024 x 640/)
+  assert.match(await page.locator('.visualizer').innerText(), /made for a larger screen/)
 })

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/table.h"
+#include "common/terminal.h"
 #include "ladder.h"
 #include "programs/generate.h"
 #include "programs/report.h"
@@ -48,24 +49,58 @@ nlohmann::json json_of_rungs(std::span<const ladder::Rung> rungs, const kv::Mode
   return {{"lessons", list}};
 }
 
-std::string table_of_rungs(std::span<const ladder::Rung> rungs, bool without_times) {
-  std::vector<std::string> columns{"lesson",   "rows",  "passes", "at once",
-                                   "reserved", "waste", "copied", "logits xxh64"};
-  if (!without_times) columns.insert(columns.end(), {"1st token", "tokens/s"});
-  kv::Table table(std::move(columns));  // cuts what a row has beyond them
+/// The table without some of its columns, and with the first digits of each digest.
+std::string table_of_rungs(std::span<const ladder::Rung> rungs,
+                           const std::vector<std::string>& left_out, size_t num_digits) {
+  const std::vector<std::string> columns{"lesson",    "rows",    "passes", "at once",
+                                         "reserved",  "waste",   "copied", "logits xxh64",
+                                         "1st token", "tokens/s"};
+  const auto kept = [&](const std::vector<std::string>& cells) {
+    std::vector<std::string> row;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (std::ranges::find(left_out, columns[c]) == left_out.end()) row.push_back(cells[c]);
+    }
+    return row;
+  };
+  kv::Table table(kept(columns));
   for (const ladder::Rung& rung : rungs) {
     const kv::EngineCounters& c = rung.counters;
     const double rate = c.seconds > 0 ? static_cast<double>(rung.tokens) / c.seconds : 0.0;
     const auto wasted = static_cast<double>(c.kv_bytes_reserved - c.kv_bytes_used);
     const auto bytes = [](int64_t n) { return n > 0 ? kv::human_bytes(n) : "-"; };
-    table.add({rung.number + " " + rung.topic, kv::with_commas(c.kv_rows_computed),
-               kv::with_commas(c.passes), kv::with_commas(c.max_sequences),
-               bytes(c.kv_bytes_reserved),
-               kv::percent(wasted, static_cast<double>(c.kv_bytes_reserved)),
-               bytes(c.kv_bytes_copied), kv::hex64(rung.digest),
-               fmt::format("{:.1f} ms", 1e3 * rung.first_token), fmt::format("{:.0f}", rate)});
+    table.add(kept(
+        {rung.number + " " + rung.topic, kv::with_commas(c.kv_rows_computed),
+         kv::with_commas(c.passes), kv::with_commas(c.max_sequences), bytes(c.kv_bytes_reserved),
+         kv::percent(wasted, static_cast<double>(c.kv_bytes_reserved)), bytes(c.kv_bytes_copied),
+         kv::hex64(rung.digest).substr(0, num_digits),
+         fmt::format("{:.1f} ms", 1e3 * rung.first_token), fmt::format("{:.0f}", rate)}));
   }
   return table.to_string();
+}
+
+int columns_of(const std::string& table) {  // its rule, the second line, is as wide as the table
+  const size_t rule = table.find('\n') + 1;
+  return static_cast<int>(table.find('\n', rule) - rule);
+}
+
+/// The table, in a narrow terminal with fewer digits and columns, and a line that says so.
+std::string fitted_table(std::span<const ladder::Rung> rungs, bool without_times, int width) {
+  std::vector<std::string> left_out;
+  if (without_times) left_out = {"1st token", "tokens/s"};
+  std::string table = table_of_rungs(rungs, left_out, 16);
+  const int wanted = columns_of(table);
+  if (wanted <= width) return table;
+  std::string named = "half of each digest";
+  table = table_of_rungs(rungs, left_out, 8);
+  for (const char* column : {"at once", "tokens/s", "1st token", "copied", "passes"}) {
+    if (columns_of(table) <= width) break;
+    left_out.emplace_back(column);
+    named += fmt::format(", {}", column);
+    table = table_of_rungs(rungs, left_out, 8);
+  }
+  return table + kv::wrapped(fmt::format("Left out: {}. A terminal of {} columns has room for all.",
+                                         named, wanted),
+                             width);
 }
 
 /// "3,4": these lessons; nothing: all.
@@ -103,6 +138,7 @@ int run(const ProgramOptions& program) {
   kv::StreamPrinter printer(console, tokenizer, texts, workload.requests);
   const std::string first = lessons.front().number;
   std::string current;
+  const bool terminal = kv::stderr_is_terminal();  // which shows one line, rewritten
   const ladder::Watch watch{
       .on_lesson =
           [&](const ladder::Lesson& lesson) {
@@ -111,7 +147,9 @@ int run(const ProgramOptions& program) {
               console.print("\n");
             }
             current = lesson.number;
-            if (current != first) fmt::print(stderr, "running lesson {} ...\n", current);
+            if (current == first) return;
+            fmt::print(stderr, "{}running lesson {} ...{}", terminal ? "\r" : "", current,
+                       terminal ? "" : "\n");
           },
       .on_token =
           [&](size_t request, int32_t token) {
@@ -120,7 +158,9 @@ int run(const ProgramOptions& program) {
   const auto rungs =
       ladder::climb(model, workload, lessons, {program.max_seq_len, kv_tokens}, watch);
   if (kv::interrupted()) printer.finish();
-  if (!rungs.empty()) console.write(table_of_rungs(rungs, program.without_times));
+  if (terminal) fmt::print(stderr, "\r\x1b[K");
+  if (!rungs.empty())
+    console.write(fitted_table(rungs, program.without_times, kv::output_columns()));
   kv::write_json(options.json_file, json_of_rungs(rungs, model));
   console.flush();
   if (const auto mismatch = ladder::first_mismatch(rungs)) {

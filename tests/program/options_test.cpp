@@ -124,6 +124,22 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
   CHECK(contains(said({"--need", "1", "--flag", "--json", "f"}), "--json excludes --flag"));
   CHECK(contains(said({}), "--need is required"));
   CHECK(contains(said({"--need"}), "--need"));
-  CHECK(contains(said({"--need", "1", "--fly"}), "--fly"));
-  CHECK(contains(said({"--need", "1", "stray"}), "stray"));
+  CHECK(said({"--need", "1", "stray", "--fly"}) ==
+        "unexpected 'stray'; ./course x --help lists the options");
+  CHECK(said({"--need", "1", "--fly"}) ==
+        "unknown option '--fly'; ./course x --help lists the options");
+  CHECK(said({"--need", "1", "--nmae=a"}) ==
+        "unknown option '--nmae'; did you mean --name? ./course x --help lists the options");
+  CHECK(said({"--need", "1", "--flags", "3"}) ==
+        "unknown option '--flags'; did you mean --flag? ./course x --help lists the options");
+}
+
+TEST_CASE("a program that ./course runs is called what its user typed") {
+  kv::CommandLine by_hand("");
+  CHECK(complaint(by_hand, {"--fly"}) ==
+        "unknown option '--fly'; program --help lists the options");
+  ::setenv("COURSE_COMMAND", "./course run 5", 1);
+  kv::CommandLine command("");
+  CHECK(contains(complaint(command, {"--fly"}), "; ./course run 5 --help lists"));
+  ::unsetenv("COURSE_COMMAND");
 }

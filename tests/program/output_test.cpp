@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/table.h"
+#include "common/terminal.h"
 #include "programs/report.h"
 #include "qwen3/generation.h"
 #include "qwen3/known_models.h"
@@ -60,6 +61,19 @@ TEST_CASE("a table is aligned even with text beyond ASCII") {
         "größe      1\n"
         "█▌     1,000\n"
         "short\n");
+}
+
+TEST_CASE("lines are broken at spaces, and what follows stands below the last column") {
+  const std::string text =
+      "A line that is too long for thirty columns.\n\n"
+      "  --option X  what it does, in größer words\n"
+      "a_word_that_is_longer_than_thirty_columns stays\nshort\n";
+  CHECK(kv::wrapped(text, 1000) == text);
+  CHECK(kv::wrapped(text, 30) ==
+        "A line that is too long for\nthirty columns.\n\n"
+        "  --option X  what it does, in\n              größer words\n"
+        "a_word_that_is_longer_than_thirty_columns\nstays\nshort\n");
+  CHECK(kv::output_columns() > 0);
 }
 
 TEST_CASE("a bar is as long as its share in eighths of a column") {

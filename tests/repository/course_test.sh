@@ -18,7 +18,25 @@ expect 0 'lessons/01_no_cache/README.md'
 expect 0 'lessons/02_flat_cache/README.md' help
 expect 0 './course test \[N\]' --help
 expect 0 'Begin with +./course run'
-for command in setup build test bench stale web pictures; do # none of them does what it explains
+expect 0 'Page by Page, [0-9]+ lessons, ' --version
+expect 0 '^  ./course test ' help test
+expect 2 "error: unknown command 'fly'" help fly
+expect 0 'again whenever a file is saved' help exercise 3
+expect 0 'complete .*_course course' completion bash
+expect 0 'bashcompinit' completion zsh
+expect 2 'wanted bash or zsh' completion fish
+expect 0 '^exercise$' completion words ex
+expect 0 '^12$' completion words run ''
+expect 0 '^--watch$' completion words exercise 3 --w
+if bash -c "source <('$course' completion bash); COMP_WORDS=('$course' exercise 3 --wa) COMP_CWORD=3; _course; [ \"\${COMPREPLY[*]}\" != --watch ]"; then
+  echo "completion: wanted --watch for --wa"
+  fails=1
+fi
+if "$course" | grep -n '^.\{81\}'; then
+  echo "course: lines of more than 80 columns"
+  fails=1
+fi
+for command in setup build test bench stale web pictures completion; do # none of them does what it explains
   COURSE_BUILD=/proc/none expect 0 "^  ./course $command " $command --help
 done
 expect 2 "error: unknown command 'fly'; ./course alone" fly

@@ -7,50 +7,70 @@ const status = document.getElementById('status')
 const text = document.getElementById('text')
 const table = document.querySelector('table')
 
-/** In the worker. */
+// As part of the site it stands in its folder viz.
+if (location.pathname.endsWith('/viz/ladder.html')) document.getElementById('home').href = '../index.html'
+
+/** In the worker: a run for each lesson, in a program of its own. Lesson 01 keeps nothing and takes longest: it comes last. */
 async function work({ data: { script, wasm, model } }) {
   importScripts(script)
-  const print = (kind) => (line) => postMessage({ [kind]: line })
-  const program = await createLadder({ wasmBinary: wasm, print: print('line'), printErr: print('progress'), noExitRuntime: true })
-  writeFiles(program.FS, model)
-  const code = program.callMain(['--device', 'cpu', '--model', '/course/models/tiny', '--json', '/ladder.json'])
-  postMessage(code ? { failed: code } : { rungs: JSON.parse(program.FS.readFile('/ladder.json', { encoding: 'utf8' })).lessons })
+  const quiet = () => {}
+  async function climb(number, print) {
+    const program = await createLadder({ wasmBinary: wasm, print, printErr: quiet, noExitRuntime: true })
+    writeFiles(program.FS, model)
+    postMessage({ running: number })
+    const code = program.callMain(['--device', 'cpu', '--model', '/course/models/tiny', '--lessons', `${number}`, '--json', '/ladder.json'])
+    if (code === 0) postMessage({ rung: JSON.parse(program.FS.readFile('/ladder.json', { encoding: 'utf8' })).lessons[0] })
+    return code
+  }
+  let number = 2
+  let code = await climb(number, (line) => postMessage({ line }))  // all lessons write the same
+  while (code === 0) code = await climb(++number, quiet)
+  // Code 2 refuses the number after the last lesson.
+  if (code === 2 && number > 2) code = await climb(1, quiet)
+  postMessage({ ended: code })
 }
 
 const bytes = (n) => n === 0 ? '-' : n < 1 << 20 ? `${(n / 1024).toFixed(0)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`
 
-function show(rungs) {
+const rungs = []
+
+function show(rung) {
+  rungs.push(rung)
+  rungs.sort((a, b) => a.lesson - b.lesson)
   table.hidden = false
-  table.tBodies[0].replaceChildren(...rungs.map((rung) => {
-    const row = document.createElement('tr')
-    const cells = [`${rung.lesson} ${rung.topic}`, rung.kv_rows_computed.toLocaleString('en'), rung.passes, rung.max_sequences,
-      bytes(rung.kv_bytes_reserved), bytes(rung.kv_bytes_used), bytes(rung.kv_bytes_copied), rung.logits_xxh64,
-      `${(1e3 * rung.first_token_seconds).toFixed(0)} ms`, rung.seconds.toFixed(1)]
-    for (const cell of cells) row.insertCell().textContent = cell
-    row.cells[7].className = 'digest'
-    return row
-  }))
+  const row = table.tBodies[0].insertRow(rungs.indexOf(rung))
+  const cells = [`${rung.lesson} ${rung.topic}`, rung.kv_rows_computed.toLocaleString('en'), rung.passes, rung.max_sequences,
+    bytes(rung.kv_bytes_reserved), bytes(rung.kv_bytes_used), bytes(rung.kv_bytes_copied), rung.logits_xxh64,
+    `${(1e3 * rung.first_token_seconds).toFixed(0)} ms`, rung.seconds.toFixed(1)]
+  for (const cell of cells) row.insertCell().textContent = cell
+  row.cells[7].className = 'digest'
+}
+
+function sumUp(code) {
   const same = new Set(rungs.map((rung) => rung.logits_xxh64)).size === 1
-  status.textContent = same ? `All ${rungs.length} lessons have the same bits: ${rungs[0].logits_xxh64}` : 'The bits differ. This must not be.'
+  status.textContent = code ? `The ladder ended with ${code} after ${rungs.length} lessons.`
+    : same ? `All ${rungs.length} lessons have the same bits: ${rungs[0].logits_xxh64}` : 'The bits differ. This must not be.'
 }
 
 async function run() {
   button.disabled = true
   text.textContent = ''
+  rungs.length = 0
+  table.tBodies[0].replaceChildren()
   status.textContent = 'Loading ...'
   const [files, model] = await Promise.all([readPack('ladder'), readPack('model')])
   const code = URL.createObjectURL(new Blob([`${writeFiles}\nonmessage = ${work}`], { type: 'text/javascript' }))
   const worker = new Worker(code)
   worker.onmessage = ({ data }) => {
     if (data.line !== undefined) text.textContent += `${data.line}\n`
-    if (data.progress !== undefined) status.textContent = data.progress
-    if (data.rungs) show(data.rungs)
-    if (data.failed) status.textContent += ` (the ladder ended with ${data.failed})`
-    if (data.rungs || data.failed) worker.terminate()
-    button.disabled = !(data.rungs || data.failed)
+    if (data.running) status.textContent = `running lesson ${String(data.running).padStart(2, '0')} ...`
+    if (data.rung) show(data.rung)
+    if (data.ended === undefined) return
+    sumUp(data.ended)
+    worker.terminate()
+    button.disabled = false
   }
   worker.onerror = (error) => { status.textContent = `The ladder stopped: ${error.message}` }
-  status.textContent = 'running lesson 01 ...'
   worker.postMessage({ script: scriptOf(files, 'ladder'), wasm: files.get('ladder.wasm'), model })
 }
 

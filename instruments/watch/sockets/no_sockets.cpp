@@ -37,6 +37,7 @@ bool Subscriber::replay(uint64_t, std::chrono::milliseconds,
   missing();
 }
 bool Subscriber::can_replay() const { missing(); }
+bool Subscriber::is_connected() { missing(); }
 
 class Listener::Thread {};
 Listener::Listener(const std::string&, const std::string&) { missing(); }

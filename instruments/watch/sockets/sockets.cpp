@@ -1,6 +1,9 @@
 #include "instruments/watch/sockets/sockets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <iterator>
 #include <optional>
@@ -59,8 +62,16 @@ class Socket {
     with([&] { socket_.bind(endpoint_); });
     return socket_.get(zmq::sockopt::last_endpoint);
   }
+  const std::string& endpoint() const { return endpoint_; }
   void connect() {
     with([&] { socket_.connect(endpoint_); });
+  }
+  /// Binds a PAIR socket at `address` to which ZeroMQ tells connections that begin and end.
+  void tell_connections(const std::string& address) {
+    with([&] {
+      constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
+      if (zmq_socket_monitor(socket_.handle(), address.c_str(), kEvents) != 0) throw zmq::error_t();
+    });
   }
   void subscribe(const std::string& topic) { socket_.set(zmq::sockopt::subscribe, topic); }
   void tell_all_subscriptions() { socket_.set(zmq::sockopt::xpub_verboser, 1); }
@@ -167,15 +178,25 @@ int Publisher::num_watchers(milliseconds time) {
 
 struct Subscriber::Sockets {
   Socket subscribe;
+  Socket connections;  // news of the subscriber's
   std::string replay_endpoint;
+  bool is_connected = false;
+
+  Sockets(const std::string& endpoint, const std::string& topic, const std::string& replay)
+      : subscribe(zmq::socket_type::sub, "watch", endpoint),
+        connections(zmq::socket_type::pair, "watch",
+                    fmt::format("inproc://{}", static_cast<void*>(this))),
+        replay_endpoint(replay) {
+    subscribe.tell_connections(connections.endpoint());
+    connections.connect();
+    subscribe.subscribe(topic);
+    subscribe.connect();
+  }
 };
 
 Subscriber::Subscriber(const std::string& endpoint, const std::string& topic,
                        const std::string& replay_endpoint)
-    : sockets_(new Sockets{.subscribe = {zmq::socket_type::sub, "watch", endpoint},
-                           .replay_endpoint = replay_endpoint}) {
-  sockets_->subscribe.subscribe(topic);
-  sockets_->subscribe.connect();
+    : sockets_(std::make_unique<Sockets>(endpoint, topic, replay_endpoint)) {
   // An endpoint that is none is refused now.
   if (can_replay()) Socket(zmq::socket_type::dealer, "--replay", replay_endpoint).connect();
 }
@@ -183,6 +204,15 @@ Subscriber::Subscriber(const std::string& endpoint, const std::string& topic,
 Subscriber::~Subscriber() = default;
 
 bool Subscriber::can_replay() const { return !sockets_->replay_endpoint.empty(); }
+
+bool Subscriber::is_connected() {
+  while (const auto parts = sockets_->connections.receive(milliseconds(0))) {
+    uint16_t event = 0;  // the first 16 bits of a message, in this machine's byte order
+    std::memcpy(&event, parts->at(0).data(), sizeof event);
+    sockets_->is_connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+  }
+  return sockets_->is_connected;
+}
 
 bool Subscriber::receive(Frame& frame, milliseconds time) {
   auto parts = sockets_->subscribe.receive(time);

@@ -60,6 +60,21 @@ TEST_CASE("sockets: frames come as they were sent, to those of the topic") {
   }
 }
 
+TEST_CASE("sockets: a subscriber knows whether its server is there") {
+  const auto stands = [](Subscriber& subscriber, bool wanted) {
+    for (int i = 0; i < 2000 && subscriber.is_connected() != wanted; ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return subscriber.is_connected() == wanted;
+  };
+  auto publisher = std::make_unique<Publisher>("tcp://127.0.0.1:*");
+  Subscriber subscriber(publisher->endpoint()), other("tcp://127.0.0.1:1");
+  CHECK(stands(subscriber, true));
+  CHECK_FALSE(other.is_connected());
+  publisher.reset();
+  CHECK(stands(subscriber, false));
+}
+
 TEST_CASE("sockets: a late watcher asks for what was before, and misses nothing") {
   Publisher publisher("tcp://127.0.0.1:*", "", "tcp://127.0.0.1:*");
   for (uint64_t seq = 0; seq < 50; ++seq) publisher.send(frame(seq));

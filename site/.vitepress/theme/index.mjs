@@ -1,9 +1,10 @@
 // VitePress's own theme, without its web fonts, and what a course needs besides.
 import { h } from 'vue'
 import DefaultTheme from 'vitepress/theme-without-fonts'
+import ChapterHead from './ChapterHead.vue'
 import ChapterMarks from './ChapterMarks.vue'
+import FrontPage from './FrontPage.vue'
 import OwnAnswer from './OwnAnswer.vue'
-import Progress from './Progress.vue'
 import Resolution from './Resolution.vue'
 import StepMark from './StepMark.vue'
 import TermTip from './TermTip.vue'
@@ -14,12 +15,12 @@ export default {
   extends: DefaultTheme,
   Layout: () =>
     h(DefaultTheme.Layout, null, {
-      'doc-before': () => h(Progress),
+      'doc-before': () => h(ChapterHead),
       'doc-footer-before': () => h(ChapterMarks),
       'layout-bottom': () => h(TermTip),
     }),
   enhanceApp({ app }) {
-    for (const [name, component] of Object.entries({ OwnAnswer, Resolution, StepMark, VisualizerPage })) {
+    for (const [name, component] of Object.entries({ FrontPage, OwnAnswer, Resolution, StepMark, VisualizerPage })) {
       app.component(name, component)
     }
   },

@@ -1,0 +1,50 @@
+#include "common/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+
+#include "common/console.h"
+#include "common/table.h"
+
+namespace kv {
+
+int output_columns() {
+  if (isatty(STDOUT_FILENO) != 1) return INT_MAX;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool stderr_has_colour() {
+  const char* const refused = std::getenv("NO_COLOR");
+  return stderr_is_terminal() && (refused == nullptr || *refused == '\0');
+}
+
+std::string wrapped(std::string_view text, int columns) {
+  const auto limit = static_cast<size_t>(std::max(columns, 20));
+  std::string out;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t gap = line.rfind("  ");
+    const size_t column = gap == line.npos || gap + 2 > limit / 2 ? 0 : gap + 2;
+    for (size_t indent = 0; indent + display_width(line) > limit; indent = column) {
+      size_t end = line.npos;  // of the part that fits
+      for (size_t space = line.find(' ', indent == 0 ? column : 0);
+           space != line.npos && (end == line.npos || indent + space <= limit);
+           space = line.find(' ', space + 1)) {
+        end = space;
+      }
+      if (end == line.npos) break;
+      out.append(line.substr(0, end)).append(1, '\n').append(column, ' ');
+      line.remove_prefix(end + 1);
+    }
+    out.append(line).append(1, '\n');
+  }
+  return out;
+}
+
+}  // namespace kv
