@@ -45,7 +45,7 @@ test('a lesson leads to the next lesson, and to its exercise beside it', () => {
   for (const exercise of chapters.filter(({ steps }) => steps)) {
     const lesson = lessons.find(({ link }) => exercise.link.startsWith(link))
     assert.ok(text(lesson).match(/class="beside"[^]*?<\/p>/)[0].includes(exercise.link), lesson.link)
-    assert.equal(next(exercise), next(lesson) ?? next(exercise), exercise.link)
+    if (lesson !== lessons.at(-1)) assert.equal(next(exercise), next(lesson), exercise.link)
   }
   assert.ok(lessons.length >= 12)
 })

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# ./course without building anything: its list, its help, and what it refuses.
+# ./course without building anything: its list, its help, its completion, and what it refuses; and files that other
+# programs read: the workflows, the editor's tasks.
 set -u
 course=$1
 fails=0
@@ -54,4 +55,5 @@ expect 0 'only bugs in CUDA kernels' planted --help
 expect 2 'error: web: --out needs a folder' web --out
 expect 0 'again whenever a file is saved' exercise 3 --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
+python3 "$(dirname "$course")/.github/check.py" || fails=1
 exit $fails

@@ -131,6 +131,13 @@ TEST_CASE("the picture has most of the window, and the parts do not overlap") {
     CHECK(parts.sentence.bottom() <= parts.player.y);
     CHECK(parts.player.bottom() <= h);
   }
+  const viz::WindowLayout phone = viz::window_layout(560, 1000);
+  CHECK(phone.main.w == phone.side.w);
+  CHECK(phone.main.w == 540);
+  CHECK(phone.main.bottom() < phone.side.y);
+  CHECK(phone.main.h > phone.side.h);
+  CHECK(phone.side.h > 300);
+  CHECK(phone.side.bottom() < phone.sentence.y);
 }
 
 TEST_CASE("the samples of a legend can be seen, and told apart") {

@@ -128,6 +128,16 @@ test('inside a text: no tabs; a touch clicks; a dense screen is sharp', async ()
   await close()
 })
 
+test('on a phone held upright the controls stand below the picture, as wide as it', async () => {
+  const { page, close } = await tab({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
+  await open(page, '#page=05&embed')
+  const controls = Object.entries(await page.evaluate(() => visualizer.controls()))
+  const side = controls.filter(([name]) => !/^(scenario|tab) /.test(name))
+  assert.ok(side.some(([, { x, y }]) => x < 3 * 195 && y > 3 * 400), JSON.stringify(side))
+  await shoot(page, 'upright')
+  await close()
+})
+
 test('opened as a file it works as well', async () => {
   const { page, close } = await tab()
   await page.goto(`${pathToFileURL(path.join(out, 'index.html'))}#page=03&play=1`)

@@ -265,6 +265,11 @@ WindowLayout window_layout(float width, float height, bool tabs) {
   layout.sentence = {kEdge, layout.player.y - kGap - sentence, inner, sentence};
   const float top = tabs ? layout.tabs.bottom() + kGap : kGap;
   const float tall = layout.sentence.y - kGap - top;
+  if (width < 700 && height > width) {  // a phone's: the picture, and the rest below it
+    layout.main = {kEdge, top, inner, std::round(0.55f * tall)};
+    layout.side = {kEdge, layout.main.bottom() + kGap, inner, tall - kGap - layout.main.h};
+    return layout;
+  }
   layout.side = {kEdge + inner - side, top, side, tall};
   layout.main = {kEdge, top, inner - side - 12, tall};
   return layout;

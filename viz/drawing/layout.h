@@ -11,11 +11,12 @@
 namespace viz {
 
 /// The page's picture has most of the window; what is beside and below it has one height and one
-/// width, so that nothing jumps while a scenario plays. In points.
+/// width, so that nothing jumps while a scenario plays. In a window as narrow as a phone's nothing
+/// is beside it. In points.
 struct WindowLayout {
   Place tabs;      // on top
   Place main;      // the page's picture
-  Place side;      // counters, controls, log
+  Place side;      // counters, controls, log; below the picture in a narrow window
   Place sentence;  // what the scenario says
   Place player;    // at the bottom
 };

@@ -9,7 +9,9 @@
 
 const canvas = document.getElementById('canvas')
 const message = document.getElementById('message')
-const kLeast = { width: 960, height: 600 }  // points that a page needs; a smaller window shrinks it
+
+/** Points that a page needs; a smaller window shrinks it. On a phone held upright the controls stand below the picture. */
+const least = () => (canvas.clientWidth < 700 && canvas.clientHeight > canvas.clientWidth ? { width: 560, height: 900 } : { width: 960, height: 600 })
 
 const encode = (text) =>
   btoa(String.fromCharCode(...new TextEncoder().encode(text))).replace(/[+]/g, '-').replace(/[/]/g, '_').replace(/=+$/, '')
@@ -103,7 +105,8 @@ function frame(now) {
   const height = Math.max(1, Math.round(canvas.clientHeight * sharp))
   if (canvas.width !== width) canvas.width = width
   if (canvas.height !== height) canvas.height = height
-  const shrunk = Math.min(1, canvas.clientWidth / kLeast.width, canvas.clientHeight / kLeast.height)
+  const needs = least()
+  const shrunk = Math.min(1, canvas.clientWidth / needs.width, canvas.clientHeight / needs.height)
   takeEvents()
   try {
     program._web_frame(Math.min((now - before) / 1000 || 0.016, 0.1), width, height, Math.max(sharp * shrunk, 0.25))

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <iterator>
@@ -30,6 +31,12 @@ constexpr int kMaxWaiting = 100'000;     // frames for a watcher that does not k
 zmq::context_t& context() {
   static zmq::context_t made;
   return made;
+}
+
+/// ZeroMQ closes a socket some time after its owner, so no address is used twice.
+std::string unused_address() {
+  static std::atomic<int> num_used = 0;
+  return fmt::format("inproc://connections-{}", ++num_used);
 }
 
 class Socket {
@@ -184,8 +191,7 @@ struct Subscriber::Sockets {
 
   Sockets(const std::string& endpoint, const std::string& topic, const std::string& replay)
       : subscribe(zmq::socket_type::sub, "watch", endpoint),
-        connections(zmq::socket_type::pair, "watch",
-                    fmt::format("inproc://{}", static_cast<void*>(this))),
+        connections(zmq::socket_type::pair, "watch", unused_address()),
         replay_endpoint(replay) {
     subscribe.tell_connections(connections.endpoint());
     connections.connect();
