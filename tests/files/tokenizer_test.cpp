@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
-
 #include "common/utf8.h"
 #include "qwen3/tokenizer_split.h"
 #include "tests/files/small_tokenizer.h"
