@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "checked_swapper.h"
 #include "file_tier.h"
 #include "lessons/11_host_tier/engine.h"
+#include "lessons/12_file_tier/checked_swapper.h"
 
 namespace lesson12 {
 
