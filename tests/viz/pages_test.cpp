@@ -308,9 +308,8 @@ TEST_CASE("a caption of a film is true at each of its moments") {
     if (!picture.plays) continue;
     CAPTURE(picture.file);
     const std::filesystem::path project = KV_SOURCE_DIR;
-    viz::Session session =
-        viz::session_of({.model_dir = project / "models/tiny", .device = "cpu"},
-                        viz::Scenario::load(project / picture.scenario));
+    viz::Session session = viz::session_of({.model_dir = project / "models/tiny", .device = "cpu"},
+                                           viz::Scenario::load(project / picture.scenario));
     const size_t steps = picture.steps > 0 ? picture.steps : session.num_steps();
     CHECK(picture.still <= steps);
     viz::Scene before = session.page().scene(picture.room);

@@ -297,10 +297,14 @@ TEST_CASE_FIXTURE(Fixture, "the log and the caption are those of the state that 
 TEST_CASE("a live run that is begun in the middle of a scenario is what playing goes on with") {
   struct Running : kvtest::CountingPage {
     Running() {
-      declare({{.name = "live", .args = {}, .help = "runs", .run = [this](auto&) {
-                  runs = true;
-                  return "runs";
-                }},
+      declare({{.name = "live",
+                .args = {},
+                .help = "runs",
+                .run =
+                    [this](auto&) {
+                      runs = true;
+                      return "runs";
+                    }},
                {.name = "token",
                 .args = {},
                 .help = "a token",

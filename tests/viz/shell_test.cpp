@@ -138,8 +138,8 @@ TEST_CASE_FIXTURE(Fixture, "a key that was down for less than a frame is taken a
 }
 
 TEST_CASE("every page has a key") {
-  const std::pair<const char*, char> keys[] = {{"01", '1'}, {"09", '9'}, {"10", '0'},
-                                               {"11", '-'}, {"12", '='}, {"warp", 'w'},
+  const std::pair<const char*, char> keys[] = {{"01", '1'},    {"09", '9'}, {"10", '0'},
+                                               {"11", '-'},    {"12", '='}, {"warp", 'w'},
                                                {"watch", 'w'}, {"99", '\0'}};
   for (const auto& [lesson, key] : keys) CHECK(viz::key_of(lesson) == key);
 }
@@ -148,10 +148,10 @@ TEST_CASE("cards stand in the order of their scenarios, live runs last") {
   const auto scenario = [](const std::string& lines, const std::string& name) {
     return viz::Scenario::parse("page 99\n" + lines, name);
   };
-  const viz::Cards cards({.lesson = "99", .title = "Count", .summary = "Counts."},
-                         {scenario("order 1\nlive 3\n", "live"), scenario("add 1\n", "a"),
-                          scenario("order 2\nadd 1\n", "b"),
-                          scenario("order 1\ntitle \"Which?\"\nadd 1\n", "c")});
+  const viz::Cards cards(
+      {.lesson = "99", .title = "Count", .summary = "Counts."},
+      {scenario("order 1\nlive 3\n", "live"), scenario("add 1\n", "a"),
+       scenario("order 2\nadd 1\n", "b"), scenario("order 1\ntitle \"Which?\"\nadd 1\n", "c")});
   std::string names;
   for (const viz::Scenario& one : cards.scenarios()) names += one.name + " ";
   CHECK(names == "c b a live ");

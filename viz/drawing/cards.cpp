@@ -57,7 +57,12 @@ void words_of_card(Scene& scene, const Scenario& scenario, const Place& at) {
   const Place name{play.right() + 10, at.y, at.w - 2 * r - 10, 2 * r};
   const std::string title = title_of(scenario);
   const float size = size_for(title, name, 16);
-  scene.paragraph(id + "/name", {name.x, name.middle_y() - 0.7f * size * static_cast<float>(wrapped(title, size, name.w).size()), name.w, name.h}, title, {.size = size});
+  scene.paragraph(
+      id + "/name",
+      {name.x,
+       name.middle_y() - 0.7f * size * static_cast<float>(wrapped(title, size, name.w).size()),
+       name.w, name.h},
+      title, {.size = size});
   const Place below{at.x, play.bottom() + 8, at.w, at.bottom() - play.bottom() - 8};
   const std::string sentence = first_sentence(scenario);
   scene.paragraph(id + "/says", below, sentence,

@@ -99,9 +99,6 @@ Shape& dress(Shape& box, State state, int hue) {
       return box.patterned(Pattern::kHatched);
     case State::kPrompt:
       return box.patterned(Pattern::kHatched);
-    case State::kDecode:
-      if (hue >= 0) box.fill = rim;
-      return box;
     case State::kCached:
       if (hue < 0) box.edged(paint(Ink::kDim), 1.2f);
       return box.patterned(Pattern::kDotted);
@@ -127,10 +124,12 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
     const std::string id = fmt::format("legend/{}", i);
     const Place sample{x, at.middle_y() - 7, 20, 14};
     const State state = entries[i].state;
-    const bool has_hue = state != State::kFree && state != State::kReserved && state != State::kEvicted;
+    const bool has_hue =
+        state != State::kFree && state != State::kReserved && state != State::kEvicted;
     const int hue = entries[i].hue >= 0 ? entries[i].hue : has_hue ? 0 : -1;
     Shape& box = dress(scene.box(id, sample, {}), state, hue);
     if (hue < 0) box.edged(paint(Ink::kDim), 1.2f);  // a lone sample must be seen
+    if (state == State::kDecode) box.fill = full(hue);
     box.radius = 3;
     const float w = text_width(entries[i].name, 12) + 2;
     scene.label(id + "/name", {x + 26, at.y, w, at.h}, entries[i].name,

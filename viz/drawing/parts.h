@@ -24,7 +24,7 @@ enum class State : uint8_t {
   kCached,     // dotted: free, and its content can still be found
   kFound,      // a tick and a strong edge: a lookup found it
   kPrompt,     // hatched, in its sequence's hue
-  kDecode,     // full of its sequence's hue
+  kDecode,     // plain, in its sequence's hue; a legend's sample is full of it
   kPreempted,  // crossed, dashed edge
   kEvicted,    // crossed, no hue
 };

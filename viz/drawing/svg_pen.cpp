@@ -60,7 +60,8 @@ std::string dark_rules(const std::string& body, bool animated) {
     dark += fmt::format("--{}:{};", svg_name(one), hex(kDark(one)));
   }
   if (!animated) return "@media(prefers-color-scheme:dark){" + rules + "}";
-  return fmt::format("svg{{{}}}@media(prefers-color-scheme:dark){{svg{{{}}}{}}}", light, dark, rules);
+  return fmt::format("svg{{{}}}@media(prefers-color-scheme:dark){{svg{{{}}}{}}}", light, dark,
+                     rules);
 }
 
 constexpr std::array<const char*, 9> kInkNames = {"", "g", "p", "c", "l", "d", "t", "m", "e"};
@@ -188,15 +189,17 @@ std::string SvgPen::definitions() const {
 std::string svg_document(const Room& room, float below, const std::string& title,
                          const std::string& style, const std::string& body) {
   const float w = room.w + 2 * kMargin, h = room.h + 2 * kMargin + below;
-  const std::string drawn =
-      fmt::format("<rect width='{}' height='{}' rx='10' fill='{}'/>\n<g transform='translate({} {})'>\n{}</g>\n",
-                  svg_number(w), svg_number(h), svg_colour(paint(Ink::kGround)), svg_number(kMargin),
-                  svg_number(kMargin), body);
+  const std::string drawn = fmt::format(
+      "<rect width='{}' height='{}' rx='10' fill='{}'/>\n<g transform='translate({} "
+      "{})'>\n{}</g>\n",
+      svg_number(w), svg_number(h), svg_colour(paint(Ink::kGround)), svg_number(kMargin),
+      svg_number(kMargin), body);
   return fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
       "role='img' aria-label=\"{2}\" font-family='\"DejaVu Sans\",Verdana,sans-serif'>\n"
       "<title>{2}</title>\n<style>{3}{4}</style>\n{5}</svg>\n",
-      svg_number(w), svg_number(h), escaped(title), dark_rules(drawn, !style.empty()), style, drawn);
+      svg_number(w), svg_number(h), escaped(title), dark_rules(drawn, !style.empty()), style,
+      drawn);
 }
 
 }  // namespace viz

@@ -75,7 +75,7 @@ void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_butt
   if (!hovered || ImGui::GetTime() - rests_since_ < kTooltipAfter) return;
   // Beside what comes next: to the left of the side, above the player, else below.
   const ImVec2 all = ImGui::GetIO().DisplaySize;
-  const bool left = min.x > 0.6f * all.x && min.y < 0.9f * all.y, above = min.y > 0.9f * all.y;
+  const bool left = min.x > 0.6f * all.x && min.y<0.9f * all.y, above = min.y> 0.9f * all.y;
   const float gap = 6 * scale_;
   ImGui::SetNextWindowPos(ImVec2(left ? min.x - gap : min.x, left    ? min.y
                                                              : above ? min.y - gap
@@ -250,18 +250,28 @@ void apply_theme(float scale) {
   style.ScrollbarSize = 12;
   style.WindowBorderSize = style.ChildBorderSize = 0;
   style.DisabledAlpha = 0.38f;
-  const std::pair<ImGuiCol, Colour> colours[] = {
-      {ImGuiCol_WindowBg, kGround},           {ImGuiCol_ChildBg, kGround},
-      {ImGuiCol_PopupBg, rgb(0x2A303A)},      {ImGuiCol_Text, kText},
-      {ImGuiCol_TextDisabled, kDim},          {ImGuiCol_FrameBg, rgb(0x262C35)},
-      {ImGuiCol_FrameBgHovered, kCellUsed},   {ImGuiCol_FrameBgActive, kLine},
-      {ImGuiCol_Button, rgb(0x2B3440)},       {ImGuiCol_ButtonHovered, rgb(0x3C4A5C)},
-      {ImGuiCol_ButtonActive, rgb(0x4A6A88)}, {ImGuiCol_Tab, kPanel},
-      {ImGuiCol_TabHovered, rgb(0x3C4A5C)},   {ImGuiCol_TabActive, rgb(0x31536E)},
-      {ImGuiCol_Header, rgb(0x2B3440)},       {ImGuiCol_HeaderHovered, rgb(0x3C4A5C)},
-      {ImGuiCol_HeaderActive, rgb(0x4A6A88)}, {ImGuiCol_Separator, kLine},
-      {ImGuiCol_SliderGrab, rgb(0x4A6A88)},   {ImGuiCol_NavHighlight, kAccent},
-      {ImGuiCol_TitleBg, kPanel},             {ImGuiCol_TitleBgActive, rgb(0x31536E)}};
+  const std::pair<ImGuiCol, Colour> colours[] = {{ImGuiCol_WindowBg, kGround},
+                                                 {ImGuiCol_ChildBg, kGround},
+                                                 {ImGuiCol_PopupBg, rgb(0x2A303A)},
+                                                 {ImGuiCol_Text, kText},
+                                                 {ImGuiCol_TextDisabled, kDim},
+                                                 {ImGuiCol_FrameBg, rgb(0x262C35)},
+                                                 {ImGuiCol_FrameBgHovered, kCellUsed},
+                                                 {ImGuiCol_FrameBgActive, kLine},
+                                                 {ImGuiCol_Button, rgb(0x2B3440)},
+                                                 {ImGuiCol_ButtonHovered, rgb(0x3C4A5C)},
+                                                 {ImGuiCol_ButtonActive, rgb(0x4A6A88)},
+                                                 {ImGuiCol_Tab, kPanel},
+                                                 {ImGuiCol_TabHovered, rgb(0x3C4A5C)},
+                                                 {ImGuiCol_TabActive, rgb(0x31536E)},
+                                                 {ImGuiCol_Header, rgb(0x2B3440)},
+                                                 {ImGuiCol_HeaderHovered, rgb(0x3C4A5C)},
+                                                 {ImGuiCol_HeaderActive, rgb(0x4A6A88)},
+                                                 {ImGuiCol_Separator, kLine},
+                                                 {ImGuiCol_SliderGrab, rgb(0x4A6A88)},
+                                                 {ImGuiCol_NavHighlight, kAccent},
+                                                 {ImGuiCol_TitleBg, kPanel},
+                                                 {ImGuiCol_TitleBgActive, rgb(0x31536E)}};
   for (const auto& [index, value] : colours) style.Colors[index] = colour(value);
   style.ScaleAllSizes(scale);
 }

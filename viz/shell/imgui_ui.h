@@ -65,8 +65,8 @@ class ImGuiUi : public Ui {
                  std::string_view disabled_because);
 
   float scale_ = 1;
-  bool same_line_ = false;  // asked for: what comes next decides if it has room
-  bool lit_ = false;        // the next button
+  bool same_line_ = false;     // asked for: what comes next decides if it has room
+  bool lit_ = false;           // the next button
   std::string rests_on_ = {};  // what the mouse is over, and since when
   double rests_since_ = 0;
   std::vector<std::string> commands_;

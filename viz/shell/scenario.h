@@ -45,10 +45,10 @@ struct Command {
 Command parse_command(std::string_view line, int number = 0);
 
 struct Scenario {
-  std::string name;  // file name without its ending
-  std::string page;  // "05"
-  int order = 0;             // of its card, from 1 on; 0: after those that have one
-  std::string title = {};    // of its card; empty: its name
+  std::string name;        // file name without its ending
+  std::string page;        // "05"
+  int order = 0;           // of its card, from 1 on; 0: after those that have one
+  std::string title = {};  // of its card; empty: its name
   std::vector<Command> commands;
 
   /// Throws kv::UserError, with file and line, for a file that cannot be read, is empty, does not

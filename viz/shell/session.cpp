@@ -219,9 +219,7 @@ void Session::begin_anew(std::string what, const Place& place) {
   go_to(place);
 }
 
-void Session::reset() {
-  begin_anew("reset", {place_.story, 0});
-}
+void Session::reset() { begin_anew("reset", {place_.story, 0}); }
 
 void Session::go_to(const Place& place) {
   if (place == place_) return;

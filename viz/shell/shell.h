@@ -22,8 +22,8 @@ struct Outside {
   std::string save_tooltip = {};
   std::function<std::string(const Scenario& recorded)> keep = {};  // returns where; none: no button
   std::function<std::vector<std::string>()> list = {};  // names that open() takes, for a choice
-  std::function<Scenario(const std::string& name)> open = {};      // none: no field for a name
-  std::string open_first = {};                                     // in the field at first
+  std::function<Scenario(const std::string& name)> open = {};  // none: no field for a name
+  std::string open_first = {};                                 // in the field at first
 };
 
 /// The key that opens a page, '\0' if there is none: "07" has '7', "10" to "12" have '0', '-', '='.

@@ -62,7 +62,8 @@ void Shell::draw_tabs(const Place& at) {
     const bool selected = i == current_;
     if (selected) ImGui::PushStyleColor(ImGuiCol_Button, style.Colors[ImGuiCol_TabActive]);
     const std::string label = all_fit || selected ? label_of(info) : info.lesson;
-    const std::string key = key_of(info.lesson) == '\0' ? "" : fmt::format(" (key {})", key_of(info.lesson));
+    const std::string key =
+        key_of(info.lesson) == '\0' ? "" : fmt::format(" (key {})", key_of(info.lesson));
     if (ui_.shell_button("tab " + info.lesson, label, info.title + key + ": " + info.summary)) {
       go_to_tab(i);
     }
@@ -274,7 +275,8 @@ void Shell::draw_help() {
   ImGui::Begin("Keys and commands", &help_,
                ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoSavedSettings |
                    ImGuiWindowFlags_NoCollapse);
-  const auto table = [](const char* name, const std::vector<std::pair<std::string, std::string>>& rows) {
+  const auto table = [](const char* name,
+                        const std::vector<std::pair<std::string, std::string>>& rows) {
     if (!ImGui::BeginTable(name, 2, ImGuiTableFlags_SizingFixedFit)) return;
     for (const auto& [left, right] : rows) {
       ImGui::TableNextColumn();
@@ -305,7 +307,8 @@ void Shell::draw_open() {
   ImGui::Begin(
       "Open a scenario", &opening_,
       ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoCollapse);
-  const std::vector<std::string> names = outside_.list ? outside_.list() : std::vector<std::string>();
+  const std::vector<std::string> names =
+      outside_.list ? outside_.list() : std::vector<std::string>();
   for (const std::string& name : names) {
     if (ui_.shell_button("load/" + name, name, "Its page opens")) open(name);
   }

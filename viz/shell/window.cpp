@@ -84,19 +84,21 @@ class Window {
   void opens_for(Shell& shell) {
     glfwSetWindowUserPointer(window_, &shell);
     static GLFWkeyfun imgui_key = nullptr;  // of the one window that there is
-    imgui_key = glfwSetKeyCallback(window_, [](GLFWwindow* window, int key, int code, int action,
-                                               int mods) {
-      static const std::map<int, int> kKeys{
-          {GLFW_KEY_RIGHT, ImGuiKey_RightArrow}, {GLFW_KEY_LEFT, ImGuiKey_LeftArrow},
-          {GLFW_KEY_HOME, ImGuiKey_Home},        {GLFW_KEY_END, ImGuiKey_End},
-          {GLFW_KEY_ESCAPE, ImGuiKey_Escape},    {GLFW_KEY_Z, ImGuiKey_Z},
-          {GLFW_KEY_Y, ImGuiKey_Y}};
-      imgui_key(window, key, code, action, mods);
-      const auto known = kKeys.find(key);
-      if (known == kKeys.end() || action == GLFW_RELEASE) return;
-      static_cast<Shell*>(glfwGetWindowUserPointer(window))
-          ->press(known->second, (mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0);
-    });
+    imgui_key = glfwSetKeyCallback(
+        window_, [](GLFWwindow* window, int key, int code, int action, int mods) {
+          static const std::map<int, int> kKeys{{GLFW_KEY_RIGHT, ImGuiKey_RightArrow},
+                                                {GLFW_KEY_LEFT, ImGuiKey_LeftArrow},
+                                                {GLFW_KEY_HOME, ImGuiKey_Home},
+                                                {GLFW_KEY_END, ImGuiKey_End},
+                                                {GLFW_KEY_ESCAPE, ImGuiKey_Escape},
+                                                {GLFW_KEY_Z, ImGuiKey_Z},
+                                                {GLFW_KEY_Y, ImGuiKey_Y}};
+          imgui_key(window, key, code, action, mods);
+          const auto known = kKeys.find(key);
+          if (known == kKeys.end() || action == GLFW_RELEASE) return;
+          static_cast<Shell*>(glfwGetWindowUserPointer(window))
+              ->press(known->second, (mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0);
+        });
     glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
       auto& its_shell = *static_cast<Shell*>(glfwGetWindowUserPointer(window));
       for (int i = 0; i < count; ++i) its_shell.open(paths[i]);
@@ -156,8 +158,8 @@ void run_window(Shell& shell, const WindowOptions& options) {
   for (int n = 1; window.open() && !kv::interrupted();) {
     // Where nothing moves no frame is drawn until input comes; a text cursor blinks.
     const bool types = ImGui::GetIO().WantTextInput;
-    const bool rests = options.frames == 0 && settle == 0 && !shell.is_busy() &&
-                       glfwGetTime() > lively_until;
+    const bool rests =
+        options.frames == 0 && settle == 0 && !shell.is_busy() && glfwGetTime() > lively_until;
     if (!rests) {
       Window::poll();
     } else if (Window::wait_for_input(types ? kBlink : kRest)) {

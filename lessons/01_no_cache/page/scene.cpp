@@ -21,7 +21,7 @@ constexpr viz::Span kZoom{0, 0.2f}, kCompute{0.2f, 0.85f};
 
 /// New rows are bright; the others are grey, and hatched.
 viz::Shape& dress(viz::Shape& box, bool again) {
-  if (again) return viz::dress(box, viz::State::kReserved).edged(viz::paint(viz::Ink::kDim, 0.7f));
+  if (again) return viz::dress(box, viz::State::kReserved).edged(viz::paint(viz::Ink::kDim));
   viz::dress(box, viz::State::kInUse, kHue).fill = viz::full(kHue);
   return box;
 }

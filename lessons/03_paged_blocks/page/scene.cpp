@@ -107,8 +107,9 @@ class Picture {
       scene_.label(id + "/head", {inside.x, inside.y, inside.w, 0.4f * inside.h}, kHeads[i],
                    {.size = 11.5f * unit_, .paint = {Ink::kDim}}, 7);
       scene_
-          .label(now_.pointed || i > 0 ? id + "/value" : "hint/token", {inside.x, inside.y + 0.4f * inside.h, inside.w, 0.6f * inside.h},
-                 values[i], {.size = 15 * unit_}, 7)
+          .label(now_.pointed || i > 0 ? id + "/value" : "hint/token",
+                 {inside.x, inside.y + 0.4f * inside.h, inside.w, 0.6f * inside.h}, values[i],
+                 {.size = 15 * unit_}, 7)
           .during({kWhen[i], kWhen[i] + 0.2f});
       x += at.w * kShares[i];
     }

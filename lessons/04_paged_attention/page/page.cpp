@@ -42,7 +42,9 @@ WalkPage::WalkPage(viz::PageContext context)
       model_(on_cpu(std::move(context))) {
   declare(
       {{"walk",
-        {viz::text("PROMPT").field("prompt", kPrompt).follows([this] { return prompt_.empty() ? std::string(kPrompt) : prompt_; }),
+        {viz::text("PROMPT").field("prompt", kPrompt).follows([this] {
+           return prompt_.empty() ? std::string(kPrompt) : prompt_;
+         }),
          viz::number("TOKENS", 1, kMostTokens)
              .or_else("1")
              .field("tokens", std::to_string(kTokens))

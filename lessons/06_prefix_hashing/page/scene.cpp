@@ -142,7 +142,9 @@ class Picture {
     const std::string whose =
         shown_.asker.empty() ? "No request runs: ask something"
                              : shown_.asker + ", block by block: each hash goes into the next one";
-    scene_.label(shown_.asker.empty() ? "hint/asker" : "asker", {0, 0, room.w, kHead - 2}, whose, {.size = 13, .paint = {Ink::kDim}})
+    scene_
+        .label(shown_.asker.empty() ? "hint/asker" : "asker", {0, 0, room.w, kHead - 2}, whose,
+               {.size = 13, .paint = {Ink::kDim}})
         .during({0, 0.05f});
     const auto held = static_cast<int64_t>(shown_.nodes.size());
     const int64_t rest = std::ssize(shown_.pool.blocks) - held;

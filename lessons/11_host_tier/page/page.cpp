@@ -179,15 +179,17 @@ void HostTierPage::draw(viz::Ui& ui) {
   std::vector<viz::Button> rates, policies;
   for (const int blocks : {1, 2, 6}) {
     const std::string line = fmt::format("copies {}", blocks);
-    rates.push_back(viz::Button{line, std::to_string(blocks), line}.when(settings_.copies == blocks));
+    rates.push_back(
+        viz::Button{line, std::to_string(blocks), line}.when(settings_.copies == blocks));
   }
   choice(ui, "Link: blocks a pass", rates);
   for (const auto& [word, policy] : {std::pair{"quicker", LoadPolicy::kQuicker},
                                      {"always", LoadPolicy::kAlways},
                                      {"never", LoadPolicy::kNever}}) {
     const std::string line = fmt::format("policy {}", word);
-    policies.push_back(viz::Button{line, policy == LoadPolicy::kQuicker ? "if quicker" : word, line}
-                           .when(settings_.policy == policy));
+    policies.push_back(
+        viz::Button{line, policy == LoadPolicy::kQuicker ? "if quicker" : word, line}.when(
+            settings_.policy == policy));
   }
   choice(ui, "Load", policies);
   choice(ui, "Blocks: device, host",

@@ -112,12 +112,12 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
              fmt::format("device: {}; a bar below: the host has a copy",
                          kv::count_of(std::ssize(now_.shelves[0]) - 1, "block")),
              now_.shelves[0], device);
-  viz::shelf(scene, 1,
-             "host memory: " + kv::count_of(std::ssize(now_.shelves[1]) - 1, "block"),
+  viz::shelf(scene, 1, "host memory: " + kv::count_of(std::ssize(now_.shelves[1]) - 1, "block"),
              now_.shelves[1], {0, between.bottom() + kGap, room.w, floor});
   const float link_w = std::floor(0.6f * room.w);
   viz::copies(scene, before_.copies, now_.copies, {0, between.y, link_w, link});
-  draw_number(scene, before_, now_, {link_w + 2 * kGap, between.y, room.w - link_w - 2 * kGap, link});
+  draw_number(scene, before_, now_,
+              {link_w + 2 * kGap, between.y, room.w - link_w - 2 * kGap, link});
   viz::reason(scene, {0, tall + kGap, room.w, kNote}, now_.reason, now_.points_at, {0, 0.15f});
   viz::legend(scene, {0, room.h - kLegend, room.w, kLegend},
               viz::fitting({{State::kInUse, "in use"},

@@ -306,7 +306,8 @@ void FileTierPage::draw(viz::Ui& ui) {
     buttons(ui, {{"damage", "Damage" + selected().substr(space), "damage " + selected()}});
   }
   buttons(ui, {{"restart", "Restart", "restart"}});
-  choice(ui, "Blocks: device, host", {viz::Button{"pool 10", "10, 14", "pool 10 14"}.when(settings_.device == 10),
+  choice(ui, "Blocks: device, host",
+         {viz::Button{"pool 10", "10, 14", "pool 10 14"}.when(settings_.device == 10),
           viz::Button{"pool", "16, 24", "pool 16 24"}.when(settings_.device == 16)});
 }
 
