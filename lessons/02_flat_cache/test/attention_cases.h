@@ -75,9 +75,9 @@ TEST_CASE("append_kv finds slots whose numbers and elements are past 2^31" *
     const auto k_cache = kvtest::poisoned(2 * k.bytes(), stream);
     const auto v_cache = kvtest::poisoned(2 * k.bytes(), stream);
     const auto absent = slot * static_cast<int64_t>(k.bytes());
-    lesson02_test::Append(stream, {slot}, {0}, {1})(8, k, v,
-                                                    lesson02_test::without_first(k_cache, absent),
-                                                    lesson02_test::without_first(v_cache, absent));
+    const lesson02_test::Append append(stream, {slot}, {0}, {1});  // lives until the rows are read
+    append(8, k, v, lesson02_test::without_first(k_cache, absent),
+           lesson02_test::without_first(v_cache, absent));
     check_slots("K", k_cache, 1.0f, {-1, 0}, stream);
     check_slots("V", v_cache, -1.0f, {-1, 0}, stream);
   }
