@@ -15,7 +15,6 @@
 #include "tests/support/temp_dir.h"
 #include "tests/viz/example_page.h"
 #include "tests/viz/fake_ui.h"
-#include "viz/live.h"
 #include "viz/names.h"
 
 namespace {
@@ -360,46 +359,4 @@ TEST_CASE("a device that fails is reported in the log, and the window stays") {
   failing.broken = true;
   session.load(viz::Scenario::parse("page 99\n\nadd 1\n", "live"));
   CHECK_THROWS_WITH_AS(session.play_on(), "line 3: the device is gone", kv::UserError);
-}
-
-TEST_CASE("a live run stands still between tokens and ends with its owner") {
-  int made = 0;
-  bool returned = false;
-  {
-    viz::LiveRun run([&](const kv::TokenCallback& on_token) {
-      while (on_token(0, made)) ++made;
-      returned = true;
-    });
-    CHECK(run.tokens().empty());
-    CHECK(run.step());
-    CHECK(run.tokens().size() == 1);
-    CHECK(run.step());
-    CHECK(made == 1);
-    CHECK_FALSE(run.finished());
-  }
-  CHECK(returned);  // the destructor cancelled it and waited
-  viz::LiveRun done([](const kv::TokenCallback& on_token) { on_token(0, 5); });
-  CHECK(done.step());
-  CHECK(done.step());
-  CHECK(done.finished());
-  CHECK_FALSE(done.step());
-  CHECK(done.error().empty());
-}
-
-TEST_CASE("a live run that fails midway is reported as a failure, not as its end") {
-  struct Failing : kv::Engine {
-    kv::GenerateResult generate(std::span<const kv::Request>,
-                                const kv::TokenCallback& on_token) override {
-      for (int32_t token = 0; token < 2; ++token) on_token(0, token);
-      throw kv::DeviceError("the device is gone");
-    }
-  };
-  viz::Live live{viz::PageContext{}};
-  live.start(std::make_unique<Failing>(), {kv::Request{}});
-  CHECK(live.step());
-  CHECK(live.generated().size() == 2);
-  CHECK_THROWS_WITH_AS(live.step(), "the run failed: the device is gone", kv::UserError);
-  CHECK(live.finished());
-  live.stop();
-  CHECK(live.generated().empty());
 }

@@ -1,0 +1,119 @@
+// The pictures of the texts: drawn as they are kept, with captions that hold at each moment, in
+// real colours.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <stb_image.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+#include "viz/drawing/layout.h"
+#include "viz/pages.h"
+#include "viz/shell/pictures.h"
+#include "viz/shell/session.h"
+
+TEST_CASE("the scenes of the texts are drawn byte for byte as they are kept") {
+  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
+    if (!picture.is_svg()) continue;
+    CAPTURE(picture.file);
+    std::ifstream in(KV_SOURCE_DIR "/docs/figures/" + picture.file, std::ios::binary);
+    const std::string kept{std::istreambuf_iterator<char>(in), {}};
+    CHECK(kept.size() <= 200'000);
+    CHECK(viz::draw_svg(picture, KV_SOURCE_DIR) == kept);  // ./course pictures draws them again
+  }
+}
+
+namespace {
+
+bool is_in(const viz::Scene& scene, const std::string& name) {
+  return std::ranges::any_of(scene.shapes(), [&](const viz::Shape& shape) {
+    const std::string text = " " + shape.text + " ";
+    return text.find(" " + name + " ") != std::string::npos || shape.id == "request " + name;
+  });
+}
+
+/// "B and D end" has "B" and "D". The word "A" may be no name.
+std::vector<std::string> names_in(std::string words) {
+  for (char& c : words) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : ' ';
+  std::istringstream in(words);
+  std::vector<std::string> names;
+  for (std::string word; in >> word;) {
+    if (word.size() == 1 && word[0] >= 'B' && word[0] <= 'H') names.push_back(word);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a caption of a film is true at each of its moments") {
+  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
+    if (!picture.plays) continue;
+    CAPTURE(picture.file);
+    const std::filesystem::path project = KV_SOURCE_DIR;
+    viz::Session session = viz::session_of({.model_dir = project / "models/tiny", .device = "cpu"},
+                                           viz::Scenario::load(project / picture.scenario));
+    const size_t steps = picture.steps > 0 ? picture.steps : session.num_steps();
+    CHECK(picture.still <= steps);
+    viz::Scene before = session.page().scene(picture.room);
+    for (size_t step = 1; step <= steps; ++step) {
+      CAPTURE(step);
+      const auto from = static_cast<std::ptrdiff_t>(session.position());
+      CHECK_NOTHROW(session.play_on(1));  // compares the counters with what is expected
+      viz::Scene now = session.page().scene(picture.room);
+      for (const std::string& fault : viz::layout_faults(now)) FAIL_CHECK(fault);
+      const std::vector<viz::Command>& all = session.scenario()->commands;
+      const auto count = [&](const char* verb) {
+        return std::count_if(all.begin() + from,
+                             all.begin() + static_cast<std::ptrdiff_t>(session.position()),
+                             [&](const viz::Command& command) { return command.verb == verb; });
+      };
+      if (!session.caption().empty()) {  // else it is no frame
+        CAPTURE(session.caption());
+        CHECK(count("expect") >= 1);
+        CHECK(count("say") <= 1);  // of two only the second would be seen
+        for (const std::string& name : names_in(session.caption())) {
+          CAPTURE(name);
+          CHECK((is_in(before, name) || is_in(now, name)));
+        }
+      }
+      before = std::move(now);
+    }
+  }
+}
+
+TEST_CASE("pictures have real colours, for programs without style sheets") {
+  const bool renders = std::system("command -v rsvg-convert >/dev/null") == 0;
+  const kvtest::TempDir dir;
+  for (const auto& entry : std::filesystem::directory_iterator(KV_SOURCE_DIR "/docs/figures")) {
+    if (entry.path().extension() != ".svg") continue;
+    CAPTURE(entry.path().filename().string());
+    std::ifstream in(entry.path(), std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (const size_t style = text.find("<style>"); style != std::string::npos) {
+      text.erase(style, text.find("</style>") - style);
+    }
+    CHECK(text.find("var(") == std::string::npos);
+    if (!renders) continue;
+    const std::string png = (dir.path() / "x.png").string();
+    REQUIRE(std::system(fmt::format("rsvg-convert -w 160 '{}' -o '{}'", entry.path().string(), png)
+                            .c_str()) == 0);
+    int width = 0, height = 0, channels = 0;
+    stbi_uc* const pixels = stbi_load(png.c_str(), &width, &height, &channels, 3);
+    REQUIRE(pixels != nullptr);
+    int black = 0;
+    for (int i = 0; i < width * height; ++i) {
+      black += pixels[3 * i] + pixels[3 * i + 1] + pixels[3 * i + 2] < 90;
+    }
+    stbi_image_free(pixels);
+    CHECK(black < width * height / 4);
+  }
+}
