@@ -177,15 +177,15 @@ void SchedulerPage::draw(viz::Ui& ui) {
   const bool first = settings_.order == Order::kFirstCome;
   buttons(ui, {{"step", "Pass", "step"},
                {"step 10", "10 passes", "step 10"},
-               {"forget", "Forget the cache", "forget"}});
-  buttons(ui, {{"shrink", "Shrink the pool by 4",
+               {"forget", "Forget the cache", "forget"},
+               {"shrink", "Shrink the pool",
                 fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4))},
                {"grow", "Give them back", "grow"}});
-  choice(ui, "Served first",
-         {viz::Button{"order first", "who came first", "order first"}.when(first),
-          viz::Button{"order priority", "by priority", "order priority"}.when(!first)});
-  buttons(ui, {viz::Button{"gate on", "Admission gate", "gate on"}.when(!settings_.no_gate),
-               viz::Button{"gate off", "No admission gate", "gate off"}.when(settings_.no_gate)});
+  choice(ui, "Rules",
+         {viz::Button{"order first", "first come", "order first"}.when(first),
+          viz::Button{"order priority", "priority", "order priority"}.when(!first),
+          viz::Button{"gate on", "gate", "gate on"}.when(!settings_.no_gate),
+          viz::Button{"gate off", "no gate", "gate off"}.when(settings_.no_gate)});
   if (const Seen* seen = shown_.seen.find(selected())) {
     buttons(ui, {{seen->name + "/kill", "Kill " + seen->name, "kill " + seen->name}});
   }
