@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <string>
 
@@ -243,7 +244,8 @@ TEST_CASE("a header with the right checksum and absurd numbers is no header") {
   };
   constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
   CHECK(decoded(24, 0));
-  for (const size_t at : {24, 40, 56}) {  // age, prefix, parent: there would be no next one
+  for (const size_t at : std::initializer_list<size_t>{24, 40, 56}) {
+    // Age, prefix and parent: there would be no next one.
     CHECK_FALSE(decoded(at, kHuge));
     CHECK_FALSE(decoded(at, kHuge >> 1));
   }
