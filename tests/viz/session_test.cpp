@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -275,7 +276,7 @@ TEST_CASE_FIXTURE(Fixture, "the log and the caption are those of the state that 
   std::vector<std::pair<std::string, Words>> played{{session.caption(), log()}};
   while (session.step()) played.emplace_back(session.caption(), log());
   REQUIRE(played.size() == 5);
-  for (const size_t step : {4, 0, 3, 1, 2}) {
+  for (const size_t step : std::initializer_list<size_t>{4, 0, 3, 1, 2}) {
     session.go_to_step(step);
     CHECK(session.caption() == played[step].first);
     CHECK(log() == played[step].second);
