@@ -31,20 +31,22 @@ die() {
 only=${GPU_CHECK_ONLY:-.}
 
 gpu_programs() { (cd "$1" && ls -d ./*_gpu_test) | sed 's|^\./||' | grep -E "$only"; }
+tools=(ladder bench_cuda make_model logits lesson{04,06,08,09,10,11,12}_bench {lesson04,kernels}_road_bench)
 wanted() { grep -qE "$only" <<<"$1"; }
 
 pack() {
-  local programs file
+  local programs file targets
   mkdir -p "$here/build"
   cmake --preset cuda -B "$build" -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90a-real}" \
     >"$here/build/gpu_check_configure.log" 2>&1 ||
     die "configuring failed, see build/gpu_check_configure.log"
-  cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" --target all {lesson04,kernels}_road_{gpu_test,bench} ||
-    die "the build failed"
+  mapfile -t targets < <(cmake --build "$build" --target help | grep -oE '^[a-z0-9_]+: ' | tr -d ': ' |
+    grep -E '_gpu_test$' | grep -v '^cmake_')
+  cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" --target "${targets[@]}" "${tools[@]}" || die "the build failed"
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(only=. gpu_programs "$build/bin")
-  for file in $programs ladder bench_cuda make_model logits lesson{04,06,08,09,10,11,12}_bench {lesson04,kernels}_road_bench; do
+  for file in $programs "${tools[@]}"; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
