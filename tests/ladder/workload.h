@@ -21,8 +21,8 @@ struct Requests {
 };
 
 /// A server's busy moment, with something to gain for every lesson: most requests begin with the
-/// same system prompt, one wants four samples, and two come late and begin with a text that was there
-/// before. options.max_tokens bounds each answer.
+/// same system prompt, one wants four samples, and two come late and begin as earlier ones did.
+/// options.max_tokens bounds each answer.
 Requests server_requests(const kv::GenerateOptions& options, const kv::Tokenizer& tokenizer,
                          const kv::ModelConfig& config);
 
