@@ -21,7 +21,7 @@ struct Requests {
 };
 
 /// A server's busy moment, with something to gain for every lesson: most requests begin with the
-/// same system prompt, one wants four samples, and two come late and repeat what was there before.
+/// same system prompt, one wants four samples, and two come late and begin as earlier ones did.
 /// options.max_tokens bounds each answer.
 Requests server_requests(const kv::GenerateOptions& options, const kv::Tokenizer& tokenizer,
                          const kv::ModelConfig& config);

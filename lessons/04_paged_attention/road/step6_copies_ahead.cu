@@ -8,9 +8,9 @@
 //
 // Must be read: K and V once. Partitions as in step 3.
 //
-// The limit: memory, if enough is in flight on the whole chip (Little's law: 2.8 MB; here 128 KB on
-// each SM of an H200). What remains is the ends of partitions, where a ring runs empty, and the
-// start of the second kernel.
+// The limit: memory, if enough is in flight on each SM (Little's law: 11 KB on an idle H200, more
+// under load; here 128 KB). What remains is the ends of partitions, where a ring runs empty, and
+// the start of the second kernel.
 //
 //   CTA      one KV head of one sequence, one partition
 //   warp     tiles of 16 tokens: warp, warp + 4, ...

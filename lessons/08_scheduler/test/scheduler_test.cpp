@@ -112,7 +112,7 @@ TEST_CASE("the last one is preempted, waits at the front, and finds its own bloc
 }
 
 // vLLM #41951: by priority, a preempted request was overtaken by others of its own priority.
-TEST_CASE("by priority, a preempted request waits before its equals and after its betters") {
+TEST_CASE("by priority, only a higher priority overtakes a preempted request") {
   Server s(4, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 8), 8, {.priority = 0});
   s.submit(2, range(100, 107), 8, {.priority = 1});
