@@ -95,7 +95,8 @@ def numbers(root):
             if kind == "code" or kind == "table" and sources:
                 continue
             named = (numbers_in(mark) for mark in marks if mark.startswith("number:"))
-            here = (set() if sources else known).union(*map(known_by, sources), *named)
+            own = sources or any(mark.startswith("number:") for mark in marks)
+            here = (set() if own else known).union(*map(known_by, sources), *named)
             # A number may end a line, and its unit begin the next one.
             text = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)|PCIe [\d.]+", lambda gone: "\n" * gone[0].count("\n"), "\n".join(lines))
             for found_at in [*QUANTITY.finditer(text), *(DECIMAL.finditer(text) if sources else [])]:
