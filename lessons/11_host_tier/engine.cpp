@@ -60,7 +60,7 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       options_(serve),
       tier_(tier),
       max_seq_len_(options.engine.max_seq_len),
-      pool_(options.num_blocks, options.block_size, serve.free_order),
+      pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       host_(make_host_blocks(model, options, tier)),
       host_pool_(host_.num_ids() - 1, options.block_size),

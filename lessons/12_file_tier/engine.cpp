@@ -40,7 +40,7 @@ HostBlocks make_memory(const kv::Model& model, const PagedOptions& options,
 Tiers::Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file,
              const kv::Stream& passes, const ServeOptions& serve, FileTier::Run run)
     : memory_(memory),
-      pool_(cache.num_blocks() - 1, cache.block_size(), serve.free_order),
+      pool_(cache.num_blocks() - 1, cache.block_size(), free_order(serve)),
       host_pool_(memory.num_ids() - 1, cache.block_size(), lesson07::FreeOrder::kUnhashedFirst),
       swapper_(cache, memory, host_pool_, passes),
       saver_(file == nullptr ? nullptr
