@@ -100,7 +100,7 @@ TEST_CASE("load: every kind of failure is counted, and the requests beside it go
         TinyServer::chunk("data: [DONE]\n\n") + "0\r\n\r\n"}},
       {"broken stream", {begun + TinyServer::chunk("data: {\n\n") + "0\r\n\r\n"}},
       {"broken HTTP", {"this is no HTTP\r\n\r\n", true}},
-      {"broken HTTP", {TinyServer::stream_head() + "zz\r\n", true}},
+      {"connection lost", {TinyServer::stream_head() + "zz\r\n", true}},
   };
   for (const auto& [kind, reply] : kinds) {
     CAPTURE(kind);

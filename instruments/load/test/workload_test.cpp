@@ -141,8 +141,9 @@ TEST_CASE("load: a trace keeps its times, its lengths and what its prompts share
   CHECK(std::equal(one.begin(), one.end(), other.begin()));  // two blocks of 4
   for (const int token : other) CHECK((token >= 0 && token < 256));
 
-  const std::vector<Ask> example = trace_workload(KV_SOURCE_DIR "/instruments/replay/example.jsonl",
-                                                  {.num_requests = 100, .shrink = 32});
+  options.num_requests = 100;
+  const std::vector<Ask> example =
+      trace_workload(KV_SOURCE_DIR "/instruments/replay/example.jsonl", options);
   CHECK(example.size() == 100);
 
   check_refused("", true, "no request in it");
