@@ -27,6 +27,12 @@ std::vector<double> lengths_up_to(int most) {
   }
 }
 
+/// As Python's clients write it: 1.0, and not 1.
+std::string real(double value) {
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_not_of("0123456789-") == text.npos ? text + ".0" : text;
+}
+
 std::string head(const std::string& name, const char* kind, const char* help) {
   return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, kind);
 }
@@ -48,7 +54,7 @@ std::string Histogram::lines(const std::string& name, const std::string& labels)
   int64_t up_to = 0;
   for (size_t i = 0; i < counts_.size(); ++i) {
     up_to += counts_[i];
-    const std::string bound = i < bounds_.size() ? fmt::format("{}", bounds_[i]) : "+Inf";
+    const std::string bound = i < bounds_.size() ? real(bounds_[i]) : "+Inf";
     text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bound, up_to);
   }
   return text +

@@ -18,10 +18,14 @@ std::optional<std::filesystem::path> file_in(const std::filesystem::path& folder
 
 const char* content_type_of(const std::filesystem::path& file) {
   constexpr std::pair<const char*, const char*> kTypes[] = {
-      {".html", "text/html; charset=utf-8"},      {".js", "text/javascript; charset=utf-8"},
-      {".mjs", "text/javascript; charset=utf-8"}, {".css", "text/css; charset=utf-8"},
-      {".json", "application/json"},              {".svg", "image/svg+xml"},
-      {".png", "image/png"},                      {".wasm", "application/wasm"}};
+      {".html", "text/html; charset=utf-8"},
+      {".js", "text/javascript; charset=utf-8"},
+      {".mjs", "text/javascript; charset=utf-8"},
+      {".css", "text/css; charset=utf-8"},
+      {".json", "application/json"},
+      {".svg", "image/svg+xml"},
+      {".png", "image/png"},
+      {".wasm", "application/wasm"}};
   const std::string extension = file.extension().string();
   for (const auto& [ending, type] : kTypes) {
     if (extension == ending) return type;
