@@ -65,8 +65,9 @@ std::string described(const Options& options) {
   return fmt::format("{} at a time", options.concurrency);
 }
 
-/// "equal requests: 32 of 32 pairs got equal answers".
+/// "equal requests in company: 32 of 32 pairs got equal answers"; nothing if there is no pair.
 void print_comparison(const kv::Console& console, const char* what, const Comparison& comparison) {
+  if (comparison.compared == 0) return;
   console.print("{}: {} of {} got equal answers\n", what, kv::with_commas(comparison.equal),
                 kv::count_of(comparison.compared, "pair"));
   if (!comparison.first_difference.empty()) console.print("! {}\n", comparison.first_difference);
