@@ -14,8 +14,9 @@ namespace serve {
 
 class CacheEvents {
  public:
-  /// Keeps the last frames, up to `max_kept` of them and `max_bytes` of text.
-  explicit CacheEvents(size_t max_kept = 10'000, size_t max_bytes = size_t{8} << 20)
+  /// Keeps the last frames, up to `max_kept` of them and `max_bytes` of text: less than a client
+  /// may leave unread, so that what it missed can be sent at once.
+  explicit CacheEvents(size_t max_kept = 10'000, size_t max_bytes = size_t{768} << 10)
       : max_kept_(max_kept), max_bytes_(max_bytes) {}
 
   /// Returns the frame as an event: "id: 7\ndata: {"seq":7,"ts":..,"events":[..]}\n\n". Each of its

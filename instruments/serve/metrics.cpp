@@ -33,14 +33,17 @@ std::string real(double value) {
   return text.find_first_not_of("0123456789-") == text.npos ? text + ".0" : text;
 }
 
-std::string head(const std::string& name, const char* kind, const char* help) {
+std::string head(const std::string& name, const char* kind, const std::string& help) {
   return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, kind);
 }
 
 }  // namespace
 
-Histogram::Histogram(std::vector<double> bounds)
-    : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
+Histogram::Histogram(std::string name, std::string help, std::vector<double> bounds)
+    : name_(std::move(name)),
+      help_(std::move(help)),
+      bounds_(std::move(bounds)),
+      counts_(bounds_.size() + 1) {}
 
 void Histogram::observe(double value) {
   const auto bucket = std::ranges::lower_bound(bounds_, value) - bounds_.begin();
@@ -49,16 +52,16 @@ void Histogram::observe(double value) {
   ++count_;
 }
 
-std::string Histogram::lines(const std::string& name, const std::string& labels) const {
-  std::string text;
+std::string Histogram::text(const std::string& labels) const {
+  std::string text = head(name_, "histogram", help_);
   int64_t up_to = 0;
   for (size_t i = 0; i < counts_.size(); ++i) {
     up_to += counts_[i];
     const std::string bound = i < bounds_.size() ? real(bounds_[i]) : "+Inf";
-    text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bound, up_to);
+    text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name_, labels, bound, up_to);
   }
   return text +
-         fmt::format("{0}_sum{{{1}}} {2}\n{0}_count{{{1}}} {3}\n", name, labels, sum_, count_);
+         fmt::format("{0}_sum{{{1}}} {2}\n{0}_count{{{1}}} {3}\n", name_, labels, sum_, count_);
 }
 
 std::string escaped(const std::string& value) {
@@ -71,16 +74,22 @@ std::string escaped(const std::string& value) {
 }
 
 Metrics::Metrics(const std::string& model_name, int max_model_len, int block_size, int num_blocks)
-    : time_to_first_token(kFirstToken),
-      inter_token_latency(kBetweenTokens),
-      e2e_latency(kOfRequest),
-      queue_time(kOfRequest),
-      prefill_time(kOfRequest),
-      decode_time(kOfRequest),
-      inference_time(kOfRequest),
-      iteration_tokens(kOfPass),
-      prompt_lengths(lengths_up_to(max_model_len)),
-      generation_lengths(lengths_up_to(max_model_len)),
+    : time_to_first_token("vllm:time_to_first_token_seconds", "From arrival to first token.",
+                          kFirstToken),
+      inter_token_latency("vllm:inter_token_latency_seconds", "From a token to the next.",
+                          kBetweenTokens),
+      e2e_latency("vllm:e2e_request_latency_seconds", "From arrival to last token.", kOfRequest),
+      queue_time("vllm:request_queue_time_seconds", "From arrival to first pass.", kOfRequest),
+      prefill_time("vllm:request_prefill_time_seconds", "From first pass to first token.",
+                   kOfRequest),
+      decode_time("vllm:request_decode_time_seconds", "From first token to last.", kOfRequest),
+      inference_time("vllm:request_inference_time_seconds", "From first pass to last token.",
+                     kOfRequest),
+      iteration_tokens("vllm:iteration_tokens_total", "Rows of a pass.", kOfPass),
+      prompt_lengths("vllm:request_prompt_tokens", "Tokens of a prompt.",
+                     lengths_up_to(max_model_len)),
+      generation_lengths("vllm:request_generation_tokens", "Tokens of an answer.",
+                         lengths_up_to(max_model_len)),
       labels_(fmt::format("engine=\"0\",model_name=\"{}\"", escaped(model_name))),
       cache_config_(fmt::format("block_size=\"{}\",engine=\"0\",num_gpu_blocks=\"{}\"", block_size,
                                 num_blocks)) {}
@@ -93,9 +102,6 @@ std::string Metrics::text() const {
   };
   const auto counter = [&](const std::string& name, const char* help, int64_t value) {
     text += head(name, "counter", help) + fmt::format("{}{{{}}} {}\n", name, labels_, value);
-  };
-  const auto histogram = [&](const char* name, const char* help, const Histogram& values) {
-    text += head(name, "histogram", help) + values.lines(name, labels_);
   };
   gauge("vllm:num_requests_running", "Requests that hold blocks.", num_running, labels_);
   gauge("vllm:num_requests_waiting", "Requests that wait for blocks.", num_waiting, labels_);
@@ -111,19 +117,11 @@ std::string Metrics::text() const {
     text += fmt::format("vllm:request_success_total{{{},finished_reason=\"{}\"}} {}\n", labels_,
                         reason, count);
   }
-  histogram("vllm:time_to_first_token_seconds", "From arrival to first token.",
-            time_to_first_token);
-  histogram("vllm:inter_token_latency_seconds", "From a token to the next.", inter_token_latency);
-  histogram("vllm:e2e_request_latency_seconds", "From arrival to last token.", e2e_latency);
-  histogram("vllm:request_queue_time_seconds", "From arrival to first pass.", queue_time);
-  histogram("vllm:request_prefill_time_seconds", "From first pass to first token.", prefill_time);
-  histogram("vllm:request_decode_time_seconds", "From first token to last.", decode_time);
-  histogram("vllm:request_inference_time_seconds", "From first pass to last token.",
-            inference_time);
-  histogram("vllm:iteration_tokens_total", "Rows of a pass.", iteration_tokens);
-  histogram("vllm:request_prompt_tokens", "Tokens of a prompt.", prompt_lengths);
-  histogram("vllm:request_generation_tokens", "Tokens generated for a request.",
-            generation_lengths);
+  for (const Histogram* one :
+       {&time_to_first_token, &inter_token_latency, &e2e_latency, &queue_time, &prefill_time,
+        &decode_time, &inference_time, &iteration_tokens, &prompt_lengths, &generation_lengths}) {
+    text += one->text(labels_);
+  }
   counter("course:requests_refused_total", "Requests that came when the queue was full.", refused);
   counter("course:equal_bits_checked_total", "Requests that were computed twice.",
           equal_bits_checked);

@@ -12,13 +12,13 @@ namespace serve {
 /// Observed values, counted in buckets.
 class Histogram {
  public:
-  explicit Histogram(std::vector<double> bounds);
+  Histogram(std::string name, std::string help, std::vector<double> bounds);
   void observe(double value);
-  int64_t count() const { return count_; }
-  /// The lines of all buckets, the sum and the count. `labels` has no braces.
-  std::string lines(const std::string& name, const std::string& labels) const;
+  /// All of its lines. `labels` has no braces.
+  std::string text(const std::string& labels) const;
 
  private:
+  std::string name_, help_;
   std::vector<double> bounds_;   // ascending
   std::vector<int64_t> counts_;  // [bounds + 1], values up to each bound; the last one has no bound
   double sum_ = 0;
@@ -40,9 +40,8 @@ class Metrics {
   int64_t refused = 0;  // requests that came when the queue was full
   int64_t equal_bits_checked = 0, equal_bits_failed = 0;
   // Histograms.
-  Histogram time_to_first_token, inter_token_latency, e2e_latency;
-  Histogram queue_time, prefill_time, decode_time, inference_time;
-  Histogram iteration_tokens, prompt_lengths, generation_lengths;
+  Histogram time_to_first_token, inter_token_latency, e2e_latency, queue_time, prefill_time,
+      decode_time, inference_time, iteration_tokens, prompt_lengths, generation_lengths;
 
   std::string text() const;
 

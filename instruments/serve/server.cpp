@@ -10,7 +10,6 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/utf8.h"
-#include "instruments/serve/api/conversation.h"
 #include "instruments/serve/api/fields.h"
 #include "instruments/serve/http/framing.h"
 #include "instruments/serve/pages.h"
@@ -219,29 +218,17 @@ void Server::version(const Shared& exchange) {
 }
 
 void Server::models(const Shared& exchange) {
-  const ordered_json permission = {{"id", "modelperm-" + options_.model_name},
-                                   {"object", "model_permission"},
-                                   {"created", 0},
-                                   {"allow_create_engine", false},
-                                   {"allow_sampling", true},
-                                   {"allow_logprobs", true},
-                                   {"allow_search_indices", false},
-                                   {"allow_view", true},
-                                   {"allow_fine_tuning", false},
-                                   {"organization", "*"},
-                                   {"group", nullptr},
-                                   {"is_blocking", false}};
-  const ordered_json model = {{"id", options_.model_name},
-                              {"object", "model"},
-                              {"created", 0},
-                              {"owned_by", "page-by-page"},
-                              {"root", options_.model_dir.string()},
-                              {"parent", nullptr},
-                              {"max_model_len", max_model_len()},
-                              {"permission", {permission}},
-                              {"chat_template", chat_template()},
-                              {"block_size", options_.engine.block_size}};
-  exchange->reply(200, dump({{"object", "list"}, {"data", {model}}}));
+  exchange->reply(
+      200,
+      fmt::format(R"({{"object":"list","data":[{{"id":{0},"object":"model","created":0,)"
+                  R"("owned_by":"page-by-page","root":{0},"parent":null,"max_model_len":{1},)"
+                  R"("permission":[{{"id":"modelperm","object":"model_permission","created":0,)"
+                  R"("allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,)"
+                  R"("allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,)"
+                  R"("organization":"*","group":null,"is_blocking":false}}],)"
+                  R"("chat_template":"{2}","block_size":{3}}}]}})",
+                  json_text(options_.model_name), max_model_len(), chat_template(),
+                  options_.engine.block_size));
 }
 
 void Server::metrics(const Shared& exchange) {

@@ -16,6 +16,8 @@
 
 namespace serve {
 
+class Fields;
+
 /// A completion's prompt: text, or token ids.
 using Prompt = std::variant<std::string, std::vector<int32_t>>;
 
@@ -60,9 +62,11 @@ struct ApiRequest {
   int num_choices() const { return n * (chat ? 1 : static_cast<int>(prompts.size())); }
 };
 
-/// Throw ApiError.
+// These throw ApiError.
 ApiRequest parse_completion(std::string_view body, const ApiRules& rules);
 ApiRequest parse_chat(std::string_view body, const ApiRules& rules);
+/// The messages of a chat's body, and what else its prompt is made from.
+Conversation parse_conversation(Fields& fields);
 /// "The model `x` does not exist." (404) if the body names another model.
 void check_model(const std::string& name, const ApiRules& rules);
 

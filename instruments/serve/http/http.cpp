@@ -27,11 +27,6 @@ namespace {
 
 /// Bytes of the next requests that are read while a reply is being made.
 constexpr size_t kMaxReadAhead = size_t{64} << 10;
-constexpr std::pair<evhttp_cmd_type, const char*> kMethods[] = {
-    {EVHTTP_REQ_GET, "GET"},       {EVHTTP_REQ_POST, "POST"},       {EVHTTP_REQ_HEAD, "HEAD"},
-    {EVHTTP_REQ_PUT, "PUT"},       {EVHTTP_REQ_DELETE, "DELETE"},   {EVHTTP_REQ_OPTIONS, "OPTIONS"},
-    {EVHTTP_REQ_PATCH, "PATCH"}};
-
 using Buffer = std::unique_ptr<evbuffer, void (*)(evbuffer*)>;
 Buffer buffer_of(std::string_view bytes) {
   Buffer buffer(evbuffer_new(), evbuffer_free);
@@ -44,11 +39,20 @@ std::string text_of(evbuffer* buffer) {
   return {reinterpret_cast<const char*>(evbuffer_pullup(buffer, -1)), size};
 }
 
+/// The methods that a route may have; any other is empty, and no route's.
 std::string method_of(evhttp_request* request) {
-  for (const auto& [command, name] : kMethods) {
-    if (evhttp_request_get_command(request) == command) return name;
+  switch (evhttp_request_get_command(request)) {
+    case EVHTTP_REQ_GET:
+      return "GET";
+    case EVHTTP_REQ_POST:
+      return "POST";
+    case EVHTTP_REQ_HEAD:
+      return "HEAD";
+    case EVHTTP_REQ_OPTIONS:
+      return "OPTIONS";
+    default:
+      return {};
   }
-  return {};
 }
 
 bufferevent* socket_of(evhttp_connection* connection) {
@@ -128,13 +132,11 @@ struct HttpServer::Impl {
     evhttp_set_max_body_size(http, static_cast<ev_ssize_t>(options.max_body));
     evhttp_set_max_headers_size(http, static_cast<ev_ssize_t>(options.max_headers));
     evhttp_set_timeout(http, options.idle_seconds);
-    uint16_t methods = 0;
-    for (const auto& [command, name] : kMethods) methods = static_cast<uint16_t>(methods | command);
-    evhttp_set_allowed_methods(http, methods);
-    evhttp_set_gencb(http, &Impl::on_request, this);
+    evhttp_set_allowed_methods(http, 0xFFFF);  // routes refuse them, in JSON
+    evhttp_set_gencb(http, &call<&Impl::begin, evhttp_request>, this);
     evhttp_set_bevcb(http, &Impl::on_connection, this);
-    wake = event_new(base, -1, EV_PERSIST, &Impl::on_wake, this);
-    reopen = evtimer_new(base, &Impl::on_reopen, this);
+    wake = event_new(base, -1, EV_PERSIST, &call<&Impl::run_posted>, this);
+    reopen = evtimer_new(base, &call<&Impl::open_if_room>, this);
     listen();
   }
 
@@ -191,9 +193,6 @@ struct HttpServer::Impl {
     const timeval soon{0, 50'000};
     event_add(reopen, &soon);
   }
-  static void on_reopen(evutil_socket_t, short, void* self) {
-    static_cast<Impl*>(self)->open_if_room();
-  }
   void open_if_room() {
     if (listener == nullptr) return;
     forget_closed();
@@ -226,16 +225,12 @@ struct HttpServer::Impl {
     });
   }
 
-  static void on_request(evhttp_request* request, void* self) {
-    auto& impl = *static_cast<Impl*>(self);
-    impl.guarded([&] { impl.begin(request); });
-  }
   void begin(evhttp_request* request) {
     evhttp_connection* connection = evhttp_request_get_connection(request);
     const auto exchange = std::make_shared<Exchange>(request);
     exchanges[connection] = exchange;
-    evhttp_connection_set_closecb(connection, &Impl::on_close, this);
-    evhttp_request_set_on_complete_cb(request, &Impl::on_complete, this);
+    evhttp_connection_set_closecb(connection, &call<&Impl::close, evhttp_connection>, this);
+    evhttp_request_set_on_complete_cb(request, &call<&Impl::complete, evhttp_request>, this);
     watch_for_end(socket_of(connection));
     exchange->fault_ = framing_error(headers_of(request));
     if (listener == nullptr || !exchange->fault_.empty()) {
@@ -258,17 +253,12 @@ struct HttpServer::Impl {
     bufferevent_enable(socket, EV_READ);
   }
   /// The reply has left, and evhttp reads the next request.
-  static void on_complete(evhttp_request* request, void* self) {
-    auto& impl = *static_cast<Impl*>(self);
+  void complete(evhttp_request* request) {
     evhttp_connection* connection = evhttp_request_get_connection(request);
-    const timeval idle{impl.options.idle_seconds, 0};
+    const timeval idle{options.idle_seconds, 0};
     bufferevent_set_timeouts(socket_of(connection), &idle, &idle);
     bufferevent_setwatermark(socket_of(connection), EV_READ, 0, 0);
-    impl.forget(connection);
-  }
-  static void on_close(evhttp_connection* connection, void* self) {
-    auto& impl = *static_cast<Impl*>(self);
-    impl.guarded([&] { impl.close(connection); });
+    forget(connection);
   }
   void close(evhttp_connection* connection) {
     const auto found = exchanges.find(connection);
@@ -292,17 +282,14 @@ struct HttpServer::Impl {
     if (listener == nullptr && exchanges.empty()) event_base_loopexit(base, nullptr);
   }
 
-  static void on_wake(evutil_socket_t, short, void* self) {
-    auto& impl = *static_cast<Impl*>(self);
+  void run_posted() {
     std::vector<std::function<void()>> functions;
     {
-      const std::lock_guard lock(impl.mutex);
-      functions.swap(impl.posted);
+      const std::lock_guard lock(mutex);
+      functions.swap(posted);
     }
-    impl.guarded([&] {
-      for (const auto& function : functions) function();
-      impl.cut_slow_readers();
-    });
+    cut_slow_readers();  // by what was sent before: what follows had no time to leave yet
+    for (const auto& function : functions) function();
   }
   void cut_slow_readers() {
     std::vector<evhttp_connection*> slow;
@@ -314,14 +301,29 @@ struct HttpServer::Impl {
     for (evhttp_connection* connection : slow) evhttp_connection_free(connection);
   }
 
-  /// No exception may pass through libevent.
-  void guarded(const std::function<void()>& function) {
+  void signal() {
+    if (!on_signal) return static_cast<void>(event_base_loopbreak(base));
+    std::exchange(on_signal, nullptr)();
+  }
+
+  /// libevent's callbacks call a member function. No exception may pass through libevent.
+  template <auto Member, class... What>
+  static void guarded(void* self, What*... what) {
+    auto& impl = *static_cast<Impl*>(self);
     try {
-      function();
+      (impl.*Member)(what...);
     } catch (...) {
-      error = std::current_exception();
-      event_base_loopbreak(base);
+      impl.error = std::current_exception();
+      event_base_loopbreak(impl.base);
     }
+  }
+  template <auto Member>
+  static void call(evutil_socket_t, short, void* self) {
+    guarded<Member>(self);
+  }
+  template <auto Member, class What>
+  static void call(What* what, void* self) {
+    guarded<Member>(self, what);
   }
 
   HttpOptions options;
@@ -382,12 +384,8 @@ void HttpServer::stop() { event_base_loopexit(impl_->base, nullptr); }
 void HttpServer::on_first_signal(std::function<void()> on_signal) {
   impl_->on_signal = std::move(on_signal);
   for (const int number : {SIGTERM, SIGINT}) {
-    const auto call = [](evutil_socket_t, short, void* self) {
-      auto& impl = *static_cast<Impl*>(self);
-      if (!impl.on_signal) return static_cast<void>(event_base_loopbreak(impl.base));
-      impl.guarded([&] { std::exchange(impl.on_signal, nullptr)(); });
-    };
-    impl_->signals.push_back(evsignal_new(impl_->base, number, call, impl_.get()));
+    impl_->signals.push_back(
+        evsignal_new(impl_->base, number, &Impl::call<&Impl::signal>, impl_.get()));
     event_add(impl_->signals.back(), nullptr);
   }
 }

@@ -310,9 +310,10 @@ TEST_CASE("api: the end of a request is beyond doubt") {
 
 TEST_CASE("metrics: the text that Prometheus reads") {
   CHECK(serve::escaped("a\"b\\c\nd") == "a\\\"b\\\\c\\nd");
-  serve::Histogram histogram({1, 2.5});
+  serve::Histogram histogram("h", "Help.", {1, 2.5});
   for (const double value : {0.5, 1.0, 2.0, 7.0}) histogram.observe(value);
-  CHECK(histogram.lines("h", "m=\"x\"") ==
+  CHECK(histogram.text("m=\"x\"") ==
+        "# HELP h Help.\n# TYPE h histogram\n"
         "h_bucket{m=\"x\",le=\"1.0\"} 2\nh_bucket{m=\"x\",le=\"2.5\"} 3\n"
         "h_bucket{m=\"x\",le=\"+Inf\"} 4\nh_sum{m=\"x\"} 10.5\nh_count{m=\"x\"} 4\n");
   serve::Metrics metrics("a\"b", 100, 16, 8);
