@@ -26,6 +26,7 @@ struct Client::Call {
 namespace {
 
 constexpr const char* kNobody = "nobody answers";
+constexpr double kListSeconds = 10;   // in which a server must answer a GET
 constexpr size_t kMaxBody = 1 << 20;  // of an answer that is no stream
 
 std::string failure_of(int error) {
@@ -178,7 +179,7 @@ void Client::on_done(evhttp_request* request, void* arg) {
 }
 
 std::string Client::get(const std::string& path) {
-  start(std::make_unique<Call>(), path, nullptr, std::min(options_.timeout, 10.0));
+  start(std::make_unique<Call>(), path, nullptr, kListSeconds);
   std::vector<Outcome> ended;
   while (ended.empty()) ended = wait(1);
   const Outcome& outcome = ended.front();

@@ -88,7 +88,11 @@ TEST_CASE("load: requests at a rate, at a trace's times, and with a key") {
 
 TEST_CASE("load: every kind of failure is counted, and the requests beside it go on") {
   const std::string begun = TinyServer::stream_head() + TinyServer::chunk(TinyServer::event("x"));
-  const std::vector<std::pair<std::string, Reply>> kinds{
+  struct Failure {
+    std::string kind;
+    Reply reply;
+  };
+  const std::vector<Failure> failures{
       {"HTTP 503", {TinyServer::with_length(503, R"({"error":{"message":"the queue is full"}})")}},
       {"connection lost", {begun, true}},                         // it dies in the middle
       {"connection lost", {begun + "40\r\ndata: {\"cho", true}},  // of a chunk
@@ -102,15 +106,16 @@ TEST_CASE("load: every kind of failure is counted, and the requests beside it go
       {"broken HTTP", {"this is no HTTP\r\n\r\n", true}},
       {"connection lost", {TinyServer::stream_head() + "zz\r\n", true}},
   };
-  for (const auto& [kind, reply] : kinds) {
-    CAPTURE(kind);
-    CAPTURE(reply.bytes);
-    const TinyServer server(
-        [&](const Request& request) { return request.number % 2 == 0 ? reply : answer(request); });
+  for (const Failure& failure : failures) {
+    CAPTURE(failure.kind);
+    CAPTURE(failure.reply.bytes);
+    const TinyServer server([&](const Request& request) {
+      return request.number % 2 == 0 ? failure.reply : answer(request);
+    });
     const json all = numbers(server, "--requests 10 --turns 1 --concurrency 2");
     CHECK(all["requests"] == 10);
     CHECK(all["whole"] == 5);
-    CHECK(all["errors"] == json{{kind, 5}});
+    CHECK(all["errors"] == json{{failure.kind, 5}});
   }
 }
 
@@ -122,7 +127,7 @@ TEST_CASE("load: a server that is silent, a turn that failed, and Ctrl-C") {
     const json all = numbers(server, "--requests 2 --turns 2 --copies 1 --timeout 0.3");
     CHECK(all["errors"] == json{{"time-out", 1}, {"not sent", 1}});
     const Outcome out =
-        shell("timeout -s INT 1 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
+        shell("timeout -s INT 3 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
     CHECK(shows(out.out, "! stopped: 0 of 30 had ended"));
   }
   const TinyServer dies([](const Request& request) {
