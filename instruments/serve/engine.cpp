@@ -49,7 +49,8 @@ class EngineOf final : public Engine {
   int64_t max_tokens() const override {
     const auto& manager = server_->manager();
     int64_t fits = 0, too_many = int64_t{num_blocks()} * manager.block_size() + 1;
-    while (manager.max_blocks(too_many) <= num_blocks()) too_many *= 2;  // windows forget
+    // With windows in all layers any length fits.
+    while (manager.max_blocks(too_many) <= num_blocks() && too_many < INT32_MAX) too_many *= 2;
     while (too_many - fits > 1) {
       const int64_t middle = (fits + too_many) / 2;
       (manager.max_blocks(middle) <= num_blocks() ? fits : too_many) = middle;

@@ -46,7 +46,7 @@ Histogram::Histogram(std::string name, std::string help, std::vector<double> bou
       counts_(bounds_.size() + 1) {}
 
 void Histogram::observe(double value) {
-  const auto bucket = std::ranges::lower_bound(bounds_, value) - bounds_.begin();
+  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
   ++counts_[static_cast<size_t>(bucket)];
   sum_ += value;
   ++count_;

@@ -41,7 +41,6 @@ class Requests {
              const std::vector<std::vector<int32_t>>& prompts, const AnswerHead& head);
   void take(const PassReport& report);
 
-  int num_open() const { return static_cast<int>(choices_.size()); }
   /// Why the engine is dead; empty as long as it lives.
   const std::string& failure() const { return failure_; }
 

@@ -39,7 +39,7 @@ bool same_secret(const std::string& found, const std::string& wanted) {
   return different == 0;
 }
 
-/// The frames of a cache are told before the pass that fills its blocks is over, as in vLLM.
+/// The options of an engine whose cache tells `log` its events.
 EngineOptions with_log(EngineOptions options, watch::EventLog& log) {
   options.serve.on_cache_event = log.sink();
   return options;
@@ -245,13 +245,17 @@ std::vector<int32_t> Server::tokens_of(const Prompt& prompt) const {
     return *ids;
   }
   const std::string& text = std::get<std::string>(prompt);
-  if (text.size() / longest_token_ > static_cast<size_t>(max_model_len())) {
-    throw ApiError(400,
-                   fmt::format("{} bytes of text exceed model's maximum context length ({}).",
-                               text.size(), max_model_len()),
-                   "prompt");
-  }
+  check_size(text.size(), "prompt");
   return tokenizer_.encode(text, true);
+}
+
+/// A text that is surely too long is refused before it is tokenised.
+void Server::check_size(size_t num_bytes, const char* field) const {
+  if (num_bytes / longest_token_ <= static_cast<size_t>(max_model_len())) return;
+  throw ApiError(400,
+                 fmt::format("{} bytes of text exceed model's maximum context length ({}).",
+                             num_bytes, max_model_len()),
+                 field);
 }
 
 void Server::tokenize(const Shared& exchange) {
@@ -299,6 +303,11 @@ void Server::generate(const Shared& exchange, const ApiRequest& request) {
   warn_unknown(request.unknown);
   std::vector<std::vector<int32_t>> prompts;
   if (request.chat) {
+    size_t num_bytes = 0;
+    for (const Message& message : request.conversation.messages) {
+      num_bytes += message.content.size();
+    }
+    check_size(num_bytes, "messages");
     prompts.push_back(render(request.conversation, chat_template_, tokenizer_));
     if (prompts.front().empty()) throw ApiError(400, "the messages are empty", "messages");
   }

@@ -36,8 +36,7 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   const std::string& method() const { return method_; }
-  const std::string& path() const { return path_; }    // decoded, without the query
-  const std::string& query() const { return query_; }  // as it came
+  const std::string& path() const { return path_; }  // decoded, without the query
   std::string_view body() const { return body_; }
   /// Why the end of the request is in doubt; empty if it is clear. Such a request must be refused.
   /// Its connection ends with the reply.
@@ -61,7 +60,7 @@ class Exchange {
   size_t num_unread() const;
 
   evhttp_request* request_;
-  std::string method_, path_, query_, body_, fault_;
+  std::string method_, path_, body_, fault_;
   bool ended_ = false;  // libevent has all of the reply, and frees the request
 };
 
@@ -75,7 +74,6 @@ class HttpServer {
   ~HttpServer();
 
   int port() const;
-  int num_exchanges() const;  // with a reply that has not left in full
 
   /// Serves until stop(), or until drain() is done. Rethrows what a posted function has thrown.
   void run();

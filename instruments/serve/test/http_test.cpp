@@ -109,6 +109,10 @@ TEST_CASE("http: routes, methods, keys, content types, and errors as JSON") {
   CHECK(status(post("/v1/completions", "{\"prompt\":", key)) == 400);
   CHECK(status(post("/v1/completions", "\xFF\xFE", key)) == 400);
   CHECK(status(post("/v1/completions", R"({"prompt":[999999]})", key)) == 400);
+  const std::string endless(200'000, 'x');
+  CHECK(status(post("/v1/completions", R"({"prompt":")" + endless + "\"}", key)) == 400);
+  CHECK(status(post("/v1/chat/completions",
+                    R"({"messages":[{"role":"user","content":")" + endless + "\"}]}", key)) == 400);
   CHECK(status(post("/v1/completions", R"({"prompt":"x","model":"gpt"})", key)) == 404);
   CHECK(status("POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + key +
                "Content-Type: text/plain\r\n"
@@ -130,6 +134,19 @@ TEST_CASE("http: routes, methods, keys, content types, and errors as JSON") {
       running.ask(post("/detokenize", json{{"tokens", tokens.parsed()["tokens"]}}.dump(), key));
   CHECK(text.parsed()["prompt"] == "Once upon");
   CHECK(status(post("/tokenize", R"({"messages":[{"role":"user","content":"x"}]})", key)) == 200);
+}
+
+TEST_CASE("http: tokens leave one by one, and do not wait for the client's acknowledgement") {
+  Running running;
+  Client client(running.port());
+  bool came_alone = false;
+  for (int i = 0; i < 20 && !came_alone; ++i) {
+    client.send(post("/v1/completions", kStream));
+    REQUIRE(client.wait_for("data: "));
+    came_alone = client.received().find("[DONE]") == std::string::npos;
+    client.reply();
+  }
+  CHECK(came_alone);
 }
 
 TEST_CASE("http: a page of another origin may use the server if it was asked to allow that") {
