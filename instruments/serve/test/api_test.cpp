@@ -281,6 +281,13 @@ TEST_CASE("api: log probabilities in both forms") {
       chats["choices"][0]["logprobs"]["content"][0].dump() ==
       R"({"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"a","logprob":-0.5,"bytes":[97]}]})");
   CHECK(chats["choices"][0]["logprobs"]["content"][1]["bytes"] == nlohmann::json{0xC3});
+  // The token itself is one of the likeliest, and stands there once.
+  const auto two =
+      nlohmann::json::parse(body(chat(R"(,"logprobs":true,"top_logprobs":2)"), tokens));
+  const auto& top = two["choices"][0]["logprobs"]["content"][2]["top_logprobs"];
+  REQUIRE(top.size() == 2);
+  CHECK(top[0]["bytes"] == nlohmann::json{0xA9});
+  CHECK(top[1]["token"] == "b");
   // A chunk for every token, also for one without text.
   const std::string events = stream(completion(R"(,"stream":true,"logprobs":0)"), tokens);
   CHECK(events.find(R"("text":"","logprobs":{"text_offset":[1],"token_logprobs":[-9999.0])") !=
