@@ -91,7 +91,8 @@ Account::Account(std::vector<Outcome> outcomes, double its_seconds)
     }
     ++num_whole;
     prompt_tokens += outcome.prompt_tokens;
-    cached_tokens += outcome.cached_tokens;
+    tells_cached |= outcome.cached_tokens >= 0;
+    cached_tokens += std::max<int64_t>(0, outcome.cached_tokens);
     generated_tokens += outcome.generated_tokens;
     first_token.push_back(outcome.first_token);
     end_to_end.push_back(outcome.total);

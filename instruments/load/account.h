@@ -38,6 +38,7 @@ struct Account {
   double seconds = 0;  // of the whole run
   int64_t num_requests = 0, num_whole = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  bool tells_cached = false;  // the server counts the tokens that it found in its cache
   std::vector<double> first_token, between_tokens, end_to_end;  // seconds, sorted
   std::map<std::string, std::pair<int64_t, std::string>> error_kinds;
 };

@@ -97,7 +97,9 @@ void AnswerReader::end_event(Clock::time_point now) {
   if (const Json& usage = at(event, {"usage"}); usage.is_object()) {
     outcome_.prompt_tokens = count_at(usage, {"prompt_tokens"});
     outcome_.generated_tokens = count_at(usage, {"completion_tokens"});
-    outcome_.cached_tokens = count_at(usage, {"prompt_tokens_details", "cached_tokens"});
+    if (at(usage, {"prompt_tokens_details"}).is_object()) {
+      outcome_.cached_tokens = count_at(usage, {"prompt_tokens_details", "cached_tokens"});
+    }
   }
 }
 

@@ -23,7 +23,8 @@ struct Outcome {
   double first_token = 0;     // seconds from sending to the first text
   double total = 0;           // seconds from sending to the end
   std::vector<double> gaps;   // seconds between two texts
-  int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  int64_t prompt_tokens = 0, generated_tokens = 0;
+  int64_t cached_tokens = -1;  // of the prompt, found in the cache; -1 if the server does not say
 };
 
 /// Server-sent events, as their bytes come.

@@ -65,6 +65,15 @@ std::string described(const Options& options) {
   return fmt::format("{} at a time", options.concurrency);
 }
 
+std::string cached_part(const Account& account) {
+  if (!account.tells_cached) {
+    return " (how many were found, a server tells with --enable-prompt-tokens-details)";
+  }
+  return fmt::format(", {} of them found in the cache",
+                     kv::percent(static_cast<double>(account.cached_tokens),
+                                 static_cast<double>(account.prompt_tokens)));
+}
+
 /// "equal requests in company: 32 of 32 pairs got equal answers"; nothing if there is no pair.
 void print_comparison(const kv::Console& console, const char* what, const Comparison& comparison) {
   if (comparison.compared == 0) return;
@@ -96,13 +105,10 @@ void run(const Options& options) {
     console.print("! stopped: {} of {} had ended\n", account.num_requests, result.num_planned);
   }
   console.print("\n{}\n", account.table());
-  console.print(
-      "{} tokens generated, {:.0f} a second; of {} prompt tokens {} were found in the cache\n",
-      kv::with_commas(account.generated_tokens),
-      static_cast<double>(account.generated_tokens) / std::max(result.seconds, 1e-9),
-      kv::with_commas(account.prompt_tokens),
-      kv::percent(static_cast<double>(account.cached_tokens),
-                  static_cast<double>(account.prompt_tokens)));
+  console.print("{} tokens generated, {:.0f} a second; {} prompt tokens{}\n",
+                kv::with_commas(account.generated_tokens),
+                static_cast<double>(account.generated_tokens) / std::max(result.seconds, 1e-9),
+                kv::with_commas(account.prompt_tokens), cached_part(account));
   console.write(account.errors());
   nlohmann::json document = account.json();
   document["url"] = server;

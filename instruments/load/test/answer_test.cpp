@@ -132,6 +132,9 @@ TEST_CASE("load: quantiles, tables and plots of no value, one and many") {
   outcomes[2].error = "HTTP 503", outcomes[2].error_message = "full again";
   const Account account(outcomes, 2);
   CHECK(account.num_whole == 1);
+  CHECK(!account.tells_cached);
+  outcomes[0].cached_tokens = 0;
+  CHECK(Account(outcomes, 2).tells_cached);
   CHECK(account.errors() == "! 2 x HTTP 503: full\n");
   CHECK(account.table().find("1.50 s") != std::string::npos);
   CHECK(account.json()["tokens_per_second"] == 1.5);
