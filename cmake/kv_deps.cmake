@@ -34,6 +34,15 @@ if(KV_ZMQ AND ZMQ_FOUND AND KV_CPPZMQ)
   set(KV_HAVE_ZMQ ON)
 endif()
 
+option(KV_LIBEVENT "Build ./course serve, where libevent is found" ON)
+if(KV_LIBEVENT)
+  pkg_check_modules(LIBEVENT IMPORTED_TARGET libevent libevent_pthreads)
+endif()
+set(KV_HAVE_LIBEVENT OFF)
+if(KV_LIBEVENT AND LIBEVENT_FOUND)
+  set(KV_HAVE_LIBEVENT ON)
+endif()
+
 if(KV_TESTS)
   FetchContent_Declare(doctest
     URL https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz

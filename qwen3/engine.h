@@ -23,6 +23,8 @@ struct Request {
   SamplingParams sampling;
   std::vector<int32_t> stop_token_ids;  // generation ends after one of these
   int min_tokens = 0;                   // tokens generated before a stop token may be drawn
+  int num_logprobs = -1;  // most likely tokens whose log probabilities come with each token, beside
+                          // its own; -1 means that none comes
 };
 
 enum class FinishReason { kLength, kStop, kCancelled };

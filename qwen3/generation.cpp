@@ -92,10 +92,12 @@ TokenStream::TokenStream(const Request& request)
     : sampling_(request.sampling),
       stop_token_ids_(request.stop_token_ids),
       min_tokens_(request.min_tokens),
-      max_tokens_(request.max_tokens) {}
+      max_tokens_(request.max_tokens),
+      num_logprobs_(request.num_logprobs) {}
 
 int32_t TokenStream::draw(std::span<const float> logits) {
   digest_.add(logits);
+  const std::span<const float> all = logits;
   std::vector<float> without_stops;
   if (num_tokens_ < min_tokens_) {
     without_stops.assign(logits.begin(), logits.end());
@@ -105,7 +107,9 @@ int32_t TokenStream::draw(std::span<const float> logits) {
     }
     logits = without_stops;
   }
-  return sample(logits, sampling_, static_cast<uint64_t>(num_tokens_));
+  const int32_t token = sample(logits, sampling_, static_cast<uint64_t>(num_tokens_));
+  if (num_logprobs_ >= 0) logprobs_ = logprobs_of(all, token, num_logprobs_);
+  return token;
 }
 
 std::optional<FinishReason> TokenStream::add(int32_t token) {

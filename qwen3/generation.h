@@ -63,12 +63,16 @@ class TokenStream {
   std::optional<FinishReason> add(int32_t token);
   /// Digest of all logits that tokens were drawn from, in order.
   uint64_t logits_xxh64() const { return digest_.value(); }
+  /// Log probabilities of the token drawn last, as logprobs_of() returns them; empty if the request
+  /// wants none.
+  const std::vector<TokenLogprob>& logprobs() const { return logprobs_; }
 
  private:
   SamplingParams sampling_;
   std::vector<int32_t> stop_token_ids_;
-  int min_tokens_, max_tokens_;
+  int min_tokens_, max_tokens_, num_logprobs_;
   int num_tokens_ = 0;
+  std::vector<TokenLogprob> logprobs_;
   LogitsDigest digest_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "common/error.h"
@@ -115,6 +116,23 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   std::vector<double> log_probs;
   for (const float logit : logits) log_probs.push_back(static_cast<double>(logit) - log_sum);
   return log_probs;
+}
+
+std::vector<TokenLogprob> logprobs_of(std::span<const float> logits, int32_t token, int num_top) {
+  const std::vector<double> all = log_softmax(logits);
+  const auto entry = [&](int32_t id) {
+    return TokenLogprob{id, static_cast<float>(all[static_cast<size_t>(id)])};
+  };
+  std::vector<int32_t> ids(all.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto end = ids.begin() + std::min<std::ptrdiff_t>(num_top, std::ssize(ids));
+  std::partial_sort(ids.begin(), end, ids.end(), [&](int32_t a, int32_t b) {
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  std::vector<TokenLogprob> logprobs{entry(token)};
+  for (auto id = ids.begin(); id != end; ++id) logprobs.push_back(entry(*id));
+  return logprobs;
 }
 
 int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t step) {

@@ -28,6 +28,17 @@ int32_t argmax(std::span<const float> logits);
 /// number.
 std::vector<double> log_softmax(std::span<const float> logits);
 
+/// A token and the logarithm of its probability, before temperature, top_k and top_p.
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
+/// `token`, then the num_top most likely tokens (it may be one of them), the most likely one first
+/// and the lowest id among equals.
+std::vector<TokenLogprob> logprobs_of(std::span<const float> logits, int32_t token, int num_top);
+
 /// Draws token number `step` of a request. The random number depends only on (seed, sample_index,
 /// step). So a request gets the same tokens in every lesson and at every place in a batch, also
 /// after a fork or a preemption.

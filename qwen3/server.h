@@ -15,6 +15,7 @@ struct NewToken {
   int64_t id = 0;
   int32_t token = 0;
   uint64_t logits_xxh64 = 0;  // digest of all logits that the request's tokens were drawn from
+  std::vector<TokenLogprob> logprobs = {};  // if the request wants them; its own comes first
 };
 
 struct EndedRequest {

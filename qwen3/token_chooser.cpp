@@ -12,6 +12,12 @@ namespace kv {
 
 void TokenChooser::check(int64_t id, const Request& request) const {
   const bool masks = request.min_tokens > 0 && !request.stop_token_ids.empty();
+  if (on_device_ && request.num_logprobs >= 0) {
+    user_error(
+        "request {} wants log probabilities; the device chooses the largest logit, and no logits "
+        "come to the host",
+        id);
+  }
   if (!on_device_ || (request.sampling.temperature == 0 && !masks)) return;
   user_error(
       "request {} has temperature {} and wants at least {}; the device chooses the largest logit, "

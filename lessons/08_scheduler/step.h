@@ -95,7 +95,7 @@ StepOutput deliver(const kv::PassRows& rows, const SchedulerOutput& pass,
     if (found == streams.end() || !scheduler.wants_token(id)) continue;
     const int32_t token = chooser.choose(rows, row, found->second);
     const auto reason = found->second.add(token);
-    output.tokens.push_back({id, token, found->second.logits_xxh64()});
+    output.tokens.push_back({id, token, found->second.logits_xxh64(), found->second.logprobs()});
     if (!reason) {
       scheduler.add_token(id, token);
       continue;

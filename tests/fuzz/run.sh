@@ -13,7 +13,7 @@ build=$(cd "$1" && pwd)
 seconds=$2
 reader=${3:-}
 if [ -z "$reader" ]; then
-  printf '%s\n' safetensors config tokenizer kv_events block_file |
+  printf '%s\n' safetensors config tokenizer kv_events block_file api_request |
     xargs -n 1 -P "$(nproc)" sh "$0" "$build" "$seconds"
   exit
 fi

@@ -1,0 +1,133 @@
+#include "instruments/load/answer.h"
+
+#include <nlohmann/json.hpp>
+
+namespace load {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The value at a path of keys; null if there is none.
+const Json& at(const Json& json, std::initializer_list<const char*> keys) {
+  static const Json kNull;
+  const Json* value = &json;
+  for (const char* key : keys) {
+    const auto found = value->is_object() ? value->find(key) : value->end();
+    if (!value->is_object() || found == value->end()) return kNull;
+    value = &*found;
+  }
+  return *value;
+}
+
+std::string text_at(const Json& json, std::initializer_list<const char*> keys) {
+  const Json& value = at(json, keys);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+int64_t count_at(const Json& json, std::initializer_list<const char*> keys) {
+  const Json& value = at(json, keys);
+  return value.is_number_integer() ? value.get<int64_t>() : 0;
+}
+
+/// Tokens and log probabilities of a chunk, in a form that does not depend on how the stream was
+/// cut into chunks. Chat lists objects, completions two arrays.
+std::string logprobs_of(const Json& choice) {
+  std::string all;
+  const Json& content = at(choice, {"logprobs", "content"});
+  for (const Json& token : content)
+    all += token.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const Json &tokens = at(choice, {"logprobs", "tokens"}),
+             &values = at(choice, {"logprobs", "token_logprobs"});
+  for (size_t i = 0; tokens.is_array() && values.is_array() && i < tokens.size(); ++i) {
+    all += tokens[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (i < values.size()) all += values[i].dump() + ";";
+  }
+  return all;
+}
+
+}  // namespace
+
+void AnswerReader::take(std::string_view bytes, Clock::time_point now) {
+  for (const char c : bytes) {
+    if (c == '\n') {
+      end_line(now);
+      line_.clear();
+    } else if (c != '\r') {
+      line_ += c;
+    }
+  }
+}
+
+void AnswerReader::end_line(Clock::time_point now) {
+  if (line_.empty()) {
+    end_event(now);
+    data_.clear();
+  } else if (line_.starts_with("data:")) {
+    data_ += line_.substr(line_.starts_with("data: ") ? 6 : 5);
+  }
+}
+
+void AnswerReader::end_event(Clock::time_point now) {
+  if (data_.empty() || done_) return;
+  if (data_ == "[DONE]") {
+    done_ = true;
+    return;
+  }
+  const Json event = Json::parse(data_, nullptr, false);
+  if (!event.is_object()) return fail("broken stream", "an event is no JSON object: " + data_);
+  if (event.contains("error")) return fail("error in a stream", error_message_of(data_));
+  bool has_text = false;
+  for (const Json& choice : at(event, {"choices"})) {
+    Choice& mine = choices_[count_at(choice, {"index"})];
+    const std::string text = text_at(choice, {"text"}) + text_at(choice, {"delta", "content"});
+    mine.text += text;
+    mine.logprobs += logprobs_of(choice);
+    mine.finish_reason += text_at(choice, {"finish_reason"});
+    has_text |= !text.empty();
+  }
+  if (has_text) {
+    if (any_text_) {
+      outcome_.gaps.push_back(std::chrono::duration<double>(now - last_).count());
+    } else {
+      outcome_.first_token = since_sent(now);
+    }
+    any_text_ = true;
+    last_ = now;
+  }
+  if (const Json& usage = at(event, {"usage"}); usage.is_object()) {
+    outcome_.prompt_tokens = count_at(usage, {"prompt_tokens"});
+    outcome_.generated_tokens = count_at(usage, {"completion_tokens"});
+    if (at(usage, {"prompt_tokens_details"}).is_object()) {
+      outcome_.cached_tokens = count_at(usage, {"prompt_tokens_details", "cached_tokens"});
+    }
+  }
+}
+
+void AnswerReader::fail(const std::string& kind, const std::string& message) {
+  if (!outcome_.error.empty()) return;  // the first error says the most
+  outcome_.error = kind;
+  outcome_.error_message = message.substr(0, 200);
+}
+
+void AnswerReader::finish(Outcome& outcome, Clock::time_point now) {
+  if (!done_) fail("stream without its end", "the answer stopped before data: [DONE]");
+  const size_t request = outcome.request;
+  outcome = outcome_;
+  outcome.request = request;
+  outcome.total = since_sent(now);
+  if (!any_text_) outcome.first_token = outcome.total;
+  for (const auto& [index, choice] : choices_) {
+    outcome.answer += choice.text + '\n' + choice.finish_reason + '\n' + choice.logprobs + '\n';
+  }
+  if (!choices_.empty()) outcome.text = choices_.begin()->second.text;
+}
+
+std::string error_message_of(const std::string& body) {
+  const Json json = Json::parse(body, nullptr, false);
+  const std::string message = text_at(json, {"error", "message"});
+  if (!message.empty()) return message;
+  const std::string text = text_at(json, {"error"});
+  return text.empty() ? body.substr(0, 200) : text;
+}
+
+}  // namespace load

@@ -1,0 +1,61 @@
+#pragma once
+
+// One answer of a server with OpenAI's API, read from its stream of events while it comes.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace load {
+
+using Clock = std::chrono::steady_clock;
+
+/// What came of one request.
+struct Outcome {
+  size_t request = 0;         // its index in the workload
+  std::string text;           // of the first choice
+  std::string answer;         // of all choices: texts, finish reasons, log probabilities
+  std::string error;          // the kind, "HTTP 503"; empty if the answer is whole
+  std::string error_message;  // what the server said, or what to do
+  double first_token = 0;     // seconds from sending to the first text
+  double total = 0;           // seconds from sending to the end
+  std::vector<double> gaps;   // seconds between two texts
+  int64_t prompt_tokens = 0, generated_tokens = 0;
+  int64_t cached_tokens = -1;  // of the prompt, found in the cache; -1 if the server does not say
+};
+
+/// Server-sent events, as their bytes come.
+class AnswerReader {
+ public:
+  explicit AnswerReader(Clock::time_point sent) : sent_(sent) {}
+
+  /// Reads the next bytes of the stream, which came at `now`.
+  void take(std::string_view bytes, Clock::time_point now);
+  /// Fills texts, times and errors of `outcome`. A stream without its end is an error.
+  void finish(Outcome& outcome, Clock::time_point now);
+
+ private:
+  struct Choice {
+    std::string text, finish_reason, logprobs;
+  };
+  void end_line(Clock::time_point now);
+  void end_event(Clock::time_point now);
+  void fail(const std::string& kind, const std::string& message);
+  double since_sent(Clock::time_point now) const {
+    return std::chrono::duration<double>(now - sent_).count();
+  }
+
+  Clock::time_point sent_, last_ = {};
+  std::string line_, data_;
+  std::map<int64_t, Choice> choices_;  // by index
+  Outcome outcome_;
+  bool any_text_ = false, done_ = false;
+};
+
+/// The message of an error body, {"error": {"message": ..}}; else the beginning of the body.
+std::string error_message_of(const std::string& body);
+
+}  // namespace load

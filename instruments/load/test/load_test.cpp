@@ -1,0 +1,158 @@
+// ./course load as a user runs it, against servers that answer, that do not, and that break.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "instruments/load/test/tiny_server.h"
+#include "tests/support/shell.h"
+
+namespace {
+
+using kvtest::check_refused;
+using kvtest::Outcome;
+using kvtest::shell;
+using kvtest::TinyServer;
+using nlohmann::json;
+using Reply = TinyServer::Reply;
+using Request = TinyServer::Request;
+
+Outcome load(const TinyServer& server, const std::string& options) {
+  return shell("$B/load --url " + server.url() + " " + options);
+}
+
+json numbers(const TinyServer& server, const std::string& options) {
+  const Outcome out = load(server, "--json - " + options);
+  INFO(out.err);
+  REQUIRE(out.code == 0);
+  return json::parse(out.out);
+}
+
+/// The answer depends on the request alone.
+Reply answer(const Request& request) {
+  return {TinyServer::stream(std::to_string(std::hash<std::string>()(request.body)))};
+}
+
+bool shows(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("load: a table, a plot and numbers of a server whose answers are equal") {
+  const TinyServer server(answer);
+  const Outcome out = load(
+      server, "--requests 40 --concurrency 8 --alone-too --plot $T/p --json $T/j && cat $T/p $T/j");
+  CAPTURE(out.err);
+  REQUIRE(out.code == 0);
+  CHECK(shows(out.out, "40 requests to " + server.url() + " (tiny), 8 at a time: "));
+  CHECK(shows(out.out, "\nfirst token "));
+  CHECK(shows(out.out, "80 tokens generated"));
+  CHECK(shows(out.out, "equal requests in company: 20 of 20 pairs got equal answers"));
+  CHECK(shows(out.out, "each request in company and alone: 40 of 40 pairs got equal answers"));
+  CHECK(shows(out.out, "</svg>\n{"));
+  CHECK(!shows(out.out, "!"));
+  CHECK(server.num_posts() == 80);
+}
+
+TEST_CASE("load: other answers to equal requests are counted, and the first difference is shown") {
+  const TinyServer server([](const Request& request) {
+    return Reply{TinyServer::stream(std::to_string(request.number))};
+  });
+  const Outcome out = load(server, "--requests 8 --turns 1 --alone-too");
+  CHECK(out.code == 0);
+  CHECK(shows(out.out, "equal requests in company: 0 of 4 pairs got equal answers\n! request "));
+  CHECK(shows(out.out,
+              "each request in company and alone: 0 of 8 pairs got equal answers\n! request "));
+}
+
+TEST_CASE("load: requests at a rate, at a trace's times, and with a key") {
+  const TinyServer server([](const Request& request) {
+    if (!shows(request.head, "Authorization: Bearer key")) {
+      return Reply{TinyServer::with_length(401, R"({"error":"Unauthorized"})")};
+    }
+    return answer(request);
+  });
+  json all = numbers(server, "--requests 20 --rate 200 --api-key key");
+  CHECK(all["whole"] == 20);
+  CHECK(all["seconds"] < 5);
+  all = numbers(server,
+                "--requests 6 --speed 10 --shrink 64 --api-key key --trace "
+                "$S/instruments/replay/example.jsonl");
+  CHECK(all["whole"] == 6);
+  CHECK(all["seconds"] > 0.03);
+  all = numbers(server, "--requests 3 --turns 1");
+  CHECK(all["errors"]["HTTP 401"] == 3);
+  CHECK(all["model"] == "tiny");
+}
+
+TEST_CASE("load: every kind of failure is counted, and the requests beside it go on") {
+  const std::string begun = TinyServer::stream_head() + TinyServer::chunk(TinyServer::event("x"));
+  struct Failure {
+    std::string kind;
+    Reply reply;
+  };
+  const std::vector<Failure> failures{
+      {"HTTP 503", {TinyServer::with_length(503, R"({"error":{"message":"the queue is full"}})")}},
+      {"connection lost", {begun, true}},                         // it dies in the middle
+      {"connection lost", {begun + "40\r\ndata: {\"cho", true}},  // of a chunk
+      {"connection lost", {"", true}},                            // before the head
+      {"connection lost", {"HTTP/1.1 200 OK\r\nContent-Le", true}},
+      {"stream without its end", {begun + "0\r\n\r\n"}},
+      {"error in a stream",
+       {begun + TinyServer::chunk("data: {\"error\":{\"message\":\"it broke\"}}\n\n") +
+        TinyServer::chunk("data: [DONE]\n\n") + "0\r\n\r\n"}},
+      {"broken stream", {begun + TinyServer::chunk("data: {\n\n") + "0\r\n\r\n"}},
+      {"broken HTTP", {"this is no HTTP\r\n\r\n", true}},
+      {"connection lost", {TinyServer::stream_head() + "zz\r\n", true}},
+  };
+  for (const Failure& failure : failures) {
+    CAPTURE(failure.kind);
+    CAPTURE(failure.reply.bytes);
+    const TinyServer server([&](const Request& request) {
+      return request.number % 2 == 0 ? failure.reply : answer(request);
+    });
+    const json all = numbers(server, "--requests 10 --turns 1 --concurrency 2");
+    CHECK(all["requests"] == 10);
+    CHECK(all["whole"] == 5);
+    CHECK(all["errors"] == json{{failure.kind, 5}});
+  }
+}
+
+TEST_CASE("load: a server that is silent, a turn that failed, and Ctrl-C") {
+  {
+    const TinyServer server([](const Request&) {
+      return Reply{TinyServer::stream("x"), false, 5000};
+    });
+    const json all = numbers(server, "--requests 2 --turns 2 --copies 1 --timeout 0.3");
+    CHECK(all["errors"] == json{{"time-out", 1}, {"not sent", 1}});
+    const Outcome out =
+        shell("timeout -s INT 3 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
+    CHECK(shows(out.out, "! stopped: 0 of 30 had ended"));
+  }
+  const TinyServer dies([](const Request& request) {
+    return request.number < 3 ? answer(request) : Reply{"", true};
+  });
+  const Outcome out = load(dies, "--requests 8 --turns 1 --concurrency 1");
+  CHECK(out.code == 0);
+  CHECK(shows(out.out, "! 5 x connection lost: no answer came"));
+}
+
+TEST_CASE("load: options and servers that do not fit are refused in one line") {
+  check_refused(
+      shell("$B/load --url http://127.0.0.1:1"),
+      "nobody answers at http://127.0.0.1:1; start a server, in another terminal: ./course serve");
+  check_refused(shell("$B/load --url https://127.0.0.1"), "no TLS");
+  for (const char* url : {"127.0.0.1:8000", "http://", "ftp://x", "nonsense"}) {
+    check_refused(shell(std::string("$B/load --url ") + url), "wanted http://HOST:PORT");
+  }
+  check_refused(shell("$B/load --rate 2 --concurrency 3"), "--concurrency");
+  check_refused(shell("$B/load --prompts /nowhere"), "/nowhere");
+  check_refused(shell("$B/load --requests 0"), "--requests");
+  const TinyServer web(
+      [](const Request&) { return Reply{TinyServer::with_length(404, "<html>")}; });
+  check_refused(shell("$B/load --url " + web.url() + "/other"),
+                "/v1/models: HTTP 404, <html>; wanted a server with OpenAI's API");
+  const TinyServer server(answer);
+  CHECK(shell("$B/load --requests 1 --url " + server.url() + "/v1/").code == 0);
+}

@@ -1,0 +1,51 @@
+#pragma once
+
+// The fields of a request's body. A wrong one is an ApiError with its name.
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/json.h"
+
+namespace serve {
+
+/// A JSON object whose fields are read one after the other. null means "not given". Borrows the
+/// object.
+class Fields {
+ public:
+  /// `where` stands before the names of its fields: "stream_options.".
+  explicit Fields(const kv::Json& object, std::string where = {});
+
+  /// Null if the field is missing, or null.
+  const kv::Json* find(const std::string& name);
+  bool boolean(const std::string& name, bool missing);
+  std::string text(const std::string& name, const std::string& missing = {});
+  std::optional<int64_t> integer(const std::string& name, int64_t low, int64_t high);
+  std::optional<double> number(const std::string& name, double low, double high);
+  /// A list of token ids.
+  std::vector<int32_t> token_ids(const std::string& name);
+
+  /// The course lacks what the field asks for. Throws unless it has one of `values` (in JSON),
+  /// which ask for nothing.
+  void refuse(const std::string& name, const std::vector<const char*>& values = {});
+  /// A field that changes nothing here.
+  void ignore(const std::string& name) { known_.insert(name); }
+  /// Names that were not asked for.
+  std::vector<std::string> unknown() const;
+
+  /// "`name` is .., wanted `wanted`"
+  [[noreturn]] void wrong(const std::string& name, const std::string& wanted) const;
+
+ private:
+  const kv::Json* object_;
+  std::string where_;
+  std::set<std::string> known_;
+};
+
+/// Parses a body: one JSON object. Throws ApiError.
+kv::Json parse_body(std::string_view body);
+
+}  // namespace serve

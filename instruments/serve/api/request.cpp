@@ -1,0 +1,307 @@
+#include "instruments/serve/api/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "common/json.h"
+#include "instruments/serve/api/fields.h"
+
+namespace serve {
+namespace {
+
+constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
+constexpr size_t kMaxStops = 64, kMaxStopBytes = 1024;
+
+/// Fields of vLLM's API that the course has nothing for, and the values that ask for nothing.
+void refuse_unsupported(Fields& fields) {
+  for (const char* name :
+       {"prompt_logprobs", "prompt_embeds", "truncate_prompt_tokens", "allowed_token_ids",
+        "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+        "logits_processors", "kv_transfer_params", "vllm_xargs", "thinking_token_budget"}) {
+    fields.refuse(name);
+  }
+  for (const char* name : {"presence_penalty", "frequency_penalty", "min_p"}) {
+    fields.refuse(name, {"0"});
+  }
+  for (const char* name : {"repetition_penalty", "length_penalty"}) fields.refuse(name, {"1"});
+  fields.refuse("use_beam_search", {"false"});
+  fields.refuse("logit_bias", {"{}"});
+  fields.refuse("bad_words", {"[]"});
+  fields.refuse("spaces_between_special_tokens", {"true"});
+  fields.refuse("response_format", {R"({"type":"text"})"});
+  fields.refuse("return_tokens_as_token_ids", {"false"});
+  // They name the client, or order a service that is not here.
+  for (const char* name :
+       {"user", "metadata", "service_tier", "request_id", "add_special_tokens"}) {
+    fields.ignore(name);
+  }
+}
+
+std::vector<std::string> stops_of(Fields& fields) {
+  const kv::Json* value = fields.find("stop");
+  if (value == nullptr) return {};
+  std::vector<std::string> stops;
+  const auto add = [&](const kv::Json& one) {
+    const bool fits = one.is_string() && one.get_ref<const std::string&>().size() <= kMaxStopBytes;
+    if (!fits || stops.size() == kMaxStops) {
+      fields.wrong("stop", fmt::format("a string, or up to {} of them, each of up to {} bytes",
+                                       kMaxStops, kMaxStopBytes));
+    }
+    if (one == "") throw ApiError(400, "stop cannot contain an empty string.", "stop");
+    stops.push_back(one);
+  };
+  if (value->is_array()) {
+    for (const kv::Json& one : *value) add(one);
+  } else {
+    add(*value);
+  }
+  return stops;
+}
+
+void parse_stream(Fields& fields, ApiRequest& request) {
+  request.stream = fields.boolean("stream", false);
+  const kv::Json* given = fields.find("stream_options");
+  if (given == nullptr) return;
+  if (!given->is_object()) fields.wrong("stream_options", "an object");
+  if (!request.stream) {
+    throw ApiError(400, "Stream options can only be defined when `stream=True`.", "stream_options");
+  }
+  Fields options(*given, "stream_options.");
+  request.include_usage = options.boolean("include_usage", true);
+  options.refuse("continuous_usage_stats", {"false"});
+}
+
+void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {
+  constexpr double kMax = 1e6;
+  kv::SamplingParams& sampling = request.sampling;
+  sampling.temperature =
+      static_cast<float>(fields.number("temperature", 0, kMax).value_or(defaults.temperature));
+  sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(defaults.top_p));
+  if (sampling.top_p == 0) fields.wrong("top_p", "a number above 0 and up to 1");
+  const int64_t top_k = fields.integer("top_k", -1, kMaxInt).value_or(defaults.top_k);
+  sampling.top_k = static_cast<int>(std::max<int64_t>(top_k, 0));
+  const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(),
+                                   std::numeric_limits<int64_t>::max());
+  sampling.seed = seed ? static_cast<uint64_t>(*seed) : defaults.seed;
+}
+
+/// What completions and chats have in common.
+void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
+  check_model(fields.text("model", rules.model_name), rules);
+  parse_stream(fields, request);
+  parse_sampling(fields, rules.defaults, request);
+  request.n = static_cast<int>(fields.integer("n", 1, kMaxInt).value_or(1));
+  request.stop = stops_of(fields);
+  request.stop_token_ids = fields.token_ids("stop_token_ids");
+  request.ignore_eos = fields.boolean("ignore_eos", false);
+  request.min_tokens = static_cast<int>(fields.integer("min_tokens", 0, kMaxInt).value_or(0));
+  request.include_stop = fields.boolean("include_stop_str_in_output", false);
+  request.skip_special = fields.boolean("skip_special_tokens", true);
+  request.return_token_ids = fields.boolean("return_token_ids", false);
+  request.priority = static_cast<int>(
+      fields.integer("priority", std::numeric_limits<int32_t>::min(), kMaxInt).value_or(0));
+  if (request.priority != 0 && !rules.by_priority) {
+    throw ApiError(400, "priority needs a server that was started with --order priority",
+                   "priority");
+  }
+  const kv::Json* salt = fields.find("cache_salt");
+  request.cache_salt = fields.text("cache_salt");
+  if (salt != nullptr && (request.cache_salt.empty() || request.cache_salt.size() > 4096)) {
+    fields.wrong("cache_salt", "1 to 1024 characters");
+  }
+  refuse_unsupported(fields);
+}
+
+void check_choices(const ApiRequest& request, const ApiRules& rules) {
+  const int64_t prompts = request.chat ? 1 : std::ssize(request.prompts);
+  if (request.n > rules.max_choices || request.n * prompts > rules.max_choices) {
+    throw ApiError(400,
+                   fmt::format("n is {}, for {} prompts; wanted at most {} answers in all",
+                               request.n, prompts, rules.max_choices),
+                   "n");
+  }
+}
+
+std::vector<Prompt> prompts_of(Fields& fields) {
+  constexpr const char* kWanted = "a string, token ids, or a list of strings or of token ids";
+  const kv::Json* value = fields.find("prompt");
+  const auto ids_of = [&](const kv::Json& list) {
+    std::vector<int32_t> ids;
+    for (const kv::Json& one : list) {
+      const auto id = kv::integer_in(one, 0, kMaxInt);
+      if (!id) fields.wrong("prompt", kWanted);
+      ids.push_back(static_cast<int32_t>(*id));
+    }
+    return ids;
+  };
+  std::vector<Prompt> prompts;
+  if (value == nullptr) fields.wrong("prompt", kWanted);
+  if (value->is_string()) {
+    prompts.emplace_back(value->get<std::string>());
+  } else if (value->is_array() && !value->empty() && value->front().is_number()) {
+    prompts.emplace_back(ids_of(*value));
+  } else if (value->is_array() && !value->empty()) {
+    for (const kv::Json& one : *value) {
+      if (one.is_string()) {
+        prompts.emplace_back(one.get<std::string>());
+      } else if (one.is_array()) {
+        prompts.emplace_back(ids_of(one));
+      } else {
+        fields.wrong("prompt", kWanted);
+      }
+    }
+  } else {
+    fields.wrong("prompt", kWanted);
+  }
+  for (const Prompt& prompt : prompts) {
+    if (std::visit([](const auto& p) { return p.empty(); }, prompt)) {
+      throw ApiError(400, "prompt is empty, wanted at least one token", "prompt");
+    }
+  }
+  return prompts;
+}
+
+std::optional<int> to_int(std::optional<int64_t> value) {
+  if (!value) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+/// A string, or parts of text, which stand on lines of their own.
+std::string content_of(const kv::Json& message, const std::string& where) {
+  const auto content = message.find("content");
+  if (content == message.end() || content->is_null()) return {};
+  if (content->is_string()) return *content;
+  std::string text;
+  bool good = content->is_array();
+  for (size_t i = 0; good && i < content->size(); ++i) {
+    const kv::Json& part = (*content)[i];
+    good = part.is_object() && part.value("type", kv::Json()) == "text" && part.contains("text") &&
+           part["text"].is_string();
+    if (good) text += (i > 0 ? "\n" : "") + part["text"].get<std::string>();
+  }
+  if (good) return text;
+  throw ApiError(400, where + ".content: wanted a string, or a list of parts of type \"text\"",
+                 "messages");
+}
+
+Message message_of(const kv::Json& json, const std::string& where) {
+  if (!json.is_object()) throw ApiError(400, where + " is no object", "messages");
+  const kv::Json role = json.value("role", kv::Json());
+  for (const char* name : {"tool_calls", "function_call"}) {
+    if (json.contains(name) && !json[name].empty()) {
+      throw ApiError(400, fmt::format("{}.{}: tools are not supported", where, name), "messages");
+    }
+  }
+  if (role == "developer") return {"system", content_of(json, where)};
+  if (role == "system" || role == "user" || role == "assistant") {
+    return {role, content_of(json, where)};
+  }
+  throw ApiError(400,
+                 fmt::format("{}.role is {}, wanted \"system\", \"user\" or \"assistant\"", where,
+                             kv::describe(role)),
+                 "messages");
+}
+
+}  // namespace
+
+Conversation parse_conversation(Fields& fields) {
+  Conversation conversation;
+  const kv::Json* messages = fields.find("messages");
+  if (messages == nullptr || !messages->is_array() || messages->empty()) {
+    fields.wrong("messages", "a list of at least one message");
+  }
+  for (size_t i = 0; i < messages->size(); ++i) {
+    conversation.messages.push_back(message_of((*messages)[i], fmt::format("messages[{}]", i)));
+  }
+  conversation.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+  fields.refuse("continue_final_message", {"false"});
+  fields.refuse("chat_template");
+  if (const kv::Json* given = fields.find("chat_template_kwargs")) {
+    if (!given->is_object()) fields.wrong("chat_template_kwargs", "an object");
+    Fields arguments(*given, "chat_template_kwargs.");
+    conversation.enable_thinking = arguments.boolean("enable_thinking", true);
+    for (const std::string& name : arguments.unknown()) arguments.refuse(name);
+  }
+  return conversation;
+}
+
+void check_model(const std::string& name, const ApiRules& rules) {
+  if (name == rules.model_name) return;
+  throw ApiError(404, fmt::format("The model `{}` does not exist.", name), "model");
+}
+
+Defaults defaults_of(const std::string& model_dir) {
+  Defaults defaults;
+  const auto file = std::filesystem::path(model_dir) / "generation_config.json";
+  if (!std::filesystem::exists(file)) return defaults;
+  const kv::Json json = kv::load_json(file);
+  const kv::JsonObject config(json, file.string());
+  if (config.find("temperature")) defaults.temperature = config.number("temperature");
+  if (config.find("top_p")) defaults.top_p = config.number("top_p");
+  if (config.find("top_k")) {
+    defaults.top_k = static_cast<int>(config.integer("top_k", 0, kMaxInt));
+  }
+  return defaults;
+}
+
+ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
+  const kv::Json json = parse_body(body);
+  Fields fields(json);
+  ApiRequest request;
+  parse_common(fields, rules, request);
+  request.prompts = prompts_of(fields);
+  check_choices(request, rules);
+  request.echo = fields.boolean("echo", false);
+  request.max_tokens = to_int(fields.integer("max_tokens", 0, kMaxInt)).value_or(16);
+  if (request.max_tokens == 0 && !request.echo) {
+    throw ApiError(400, "max_tokens must be at least 1, got 0.", "max_tokens");
+  }
+  if (const auto logprobs = fields.integer("logprobs", 0, 20)) {
+    request.num_logprobs = static_cast<int>(*logprobs);
+    if (request.echo) throw ApiError(400, "logprobs of the prompt are not supported", "logprobs");
+  }
+  fields.refuse("best_of", {"1"});
+  fields.refuse("suffix", {R"("")"});
+  request.unknown = fields.unknown();
+  return request;
+}
+
+ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
+  const kv::Json json = parse_body(body);
+  Fields fields(json);
+  ApiRequest request{.chat = true};
+  parse_common(fields, rules, request);
+  check_choices(request, rules);
+  request.conversation = parse_conversation(fields);
+  request.max_tokens = to_int(fields.integer("max_completion_tokens", 1, kMaxInt));
+  const auto older_name = to_int(fields.integer("max_tokens", 1, kMaxInt));
+  if (!request.max_tokens) request.max_tokens = older_name;
+  const auto top = fields.integer("top_logprobs", 0, 20);
+  if (fields.boolean("logprobs", false)) {
+    request.num_logprobs = static_cast<int>(top.value_or(0));
+  } else if (top.value_or(0) > 0) {
+    throw ApiError(400, "when using `top_logprobs`, `logprobs` must be set to true.",
+                   "top_logprobs");
+  }
+  fields.refuse("echo", {"false"});
+  for (const char* name : {"tools", "functions", "documents", "mm_processor_kwargs"}) {
+    fields.refuse(name, {"[]", "{}"});
+  }
+  for (const char* name : {"tool_choice", "function_call"}) {
+    fields.refuse(name, {R"("none")", R"("auto")"});
+  }
+  fields.refuse("modalities", {R"(["text"])"});
+  for (const char* name : {"audio", "prediction", "web_search_options", "verbosity"}) {
+    fields.refuse(name);
+  }
+  fields.refuse("reasoning_effort", {R"("none")"});
+  fields.refuse("store", {"false"});
+  for (const char* name : {"parallel_tool_calls", "include_reasoning"}) fields.ignore(name);
+  request.unknown = fields.unknown();
+  return request;
+}
+
+}  // namespace serve

@@ -1,0 +1,121 @@
+#include "instruments/serve/chat_template.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/json.h"
+
+namespace serve {
+namespace {
+
+/// The text of the folder's template; empty if it has none.
+std::string template_text(const std::filesystem::path& dir) {
+  if (std::filesystem::exists(dir / "chat_template.jinja")) {
+    return kv::read_file(dir / "chat_template.jinja", size_t{1} << 20);
+  }
+  if (!std::filesystem::exists(dir / "tokenizer_config.json")) return {};
+  const kv::Json json = kv::load_json(dir / "tokenizer_config.json");
+  return kv::JsonObject(json, "tokenizer_config.json").string_or("chat_template", "");
+}
+
+/// Turns between these two tokens, and no system prompt of the template's own.
+bool is_chat_ml(const std::string& text) {
+  const auto has = [&](const char* part) { return text.find(part) != text.npos; };
+  return has("<|im_start|>") && has("<|im_end|>") && !has("You are");
+}
+
+/// What an earlier turn of the assistant said after its thoughts.
+std::string without_thoughts(const std::string& content) {
+  constexpr std::string_view kEnd = "</think>";
+  const size_t end = content.rfind(kEnd);
+  if (end == content.npos) return content;
+  const size_t begin = content.find_first_not_of('\n', end + kEnd.size());
+  return begin == content.npos ? "" : content.substr(begin);
+}
+
+/// Appends text and control tokens.
+class Writer {
+ public:
+  explicit Writer(const kv::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  /// Text between two control tokens is encoded in one piece.
+  void text(const std::string& more) { pending_ += more; }
+  /// A token of the template. It is text if the tokenizer has no such token.
+  void control(const std::string& name) {
+    const auto id = tokenizer_.id_of_special(name);
+    if (!id) return text(name);
+    flush();
+    ids_.push_back(*id);
+  }
+  std::vector<int32_t> finish() {
+    flush();
+    return std::move(ids_);
+  }
+
+ private:
+  void flush() {
+    const std::vector<int32_t> more = tokenizer_.encode(pending_);
+    ids_.insert(ids_.end(), more.begin(), more.end());
+    pending_.clear();
+  }
+
+  const kv::Tokenizer& tokenizer_;
+  std::string pending_;
+  std::vector<int32_t> ids_;
+};
+
+std::vector<int32_t> render_chat_ml(const Conversation& conversation,
+                                    const kv::Tokenizer& tokenizer) {
+  Writer writer(tokenizer);
+  const auto& messages = conversation.messages;
+  const auto last_user = std::find_if(messages.rbegin(), messages.rend(),
+                                      [](const Message& m) { return m.role == "user"; });
+  const auto num_earlier = messages.rend() - last_user;
+  for (std::ptrdiff_t i = 0; i < std::ssize(messages); ++i) {
+    const auto& [role, content] = messages[static_cast<size_t>(i)];
+    const bool cut = role == "assistant" && i < num_earlier;
+    writer.control("<|im_start|>");
+    writer.text(role + "\n" + (cut ? without_thoughts(content) : content));
+    writer.control("<|im_end|>");
+    writer.text("\n");
+  }
+  if (!conversation.add_generation_prompt) return writer.finish();
+  writer.control("<|im_start|>");
+  writer.text("assistant\n");
+  if (!conversation.enable_thinking) {
+    writer.control("<think>");
+    writer.text("\n\n");
+    writer.control("</think>");
+    writer.text("\n\n");
+  }
+  return writer.finish();
+}
+
+}  // namespace
+
+const char* name_of(ChatTemplate chat_template) {
+  return chat_template == ChatTemplate::kChatMl ? "chatml" : "none";
+}
+
+ChatTemplate chat_template_of(const std::filesystem::path& model_dir, const std::string& wanted) {
+  if (wanted == "chatml") return ChatTemplate::kChatMl;
+  if (wanted == "none") return ChatTemplate::kNone;
+  const std::string text = template_text(model_dir);
+  if (text.empty()) return ChatTemplate::kNone;
+  if (is_chat_ml(text)) return ChatTemplate::kChatMl;
+  kv::user_error(
+      "{}: its chat template is not the ChatML that the server has built in; choose what chats "
+      "become with --chat-template chatml or --chat-template none",
+      model_dir.string());
+}
+
+std::vector<int32_t> render(const Conversation& conversation, ChatTemplate chat_template,
+                            const kv::Tokenizer& tokenizer) {
+  if (chat_template == ChatTemplate::kChatMl) return render_chat_ml(conversation, tokenizer);
+  std::string text;
+  for (const Message& message : conversation.messages) {
+    text += (text.empty() ? "" : "\n") + message.content;
+  }
+  return tokenizer.encode(text);
+}
+
+}  // namespace serve

@@ -1,0 +1,115 @@
+#include "instruments/serve/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/error.h"
+#include "lessons/08_scheduler/cli/pool_sizes.h"
+#include "lessons/09_lookahead/engine.h"
+#include "lessons/10_windows/engine.h"
+#include "lessons/12_file_tier/engine.h"
+
+namespace serve {
+namespace {
+
+template <class Server>
+class EngineOf final : public Engine {
+ public:
+  /// `kept` lives as long as the server, which borrows it.
+  explicit EngineOf(std::unique_ptr<Server> server, std::shared_ptr<void> kept = nullptr)
+      : kept_(std::move(kept)), server_(std::move(server)) {}
+
+  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) override {
+    server_->submit(id, request, std::move(options));
+  }
+  bool abort(int64_t id) override { return server_->abort(id); }
+  bool idle() const override { return server_->idle(); }
+  Pass step() override {
+    Pass pass;
+    pass.step = server_->step([&](const auto& scheduler, const auto& output) {
+      for (const int64_t id : output.started) {
+        const auto& request = scheduler.request(id);
+        pass.started.push_back({id, request.num_prompt, request.num_cached});
+      }
+    });
+    pass.state = state();
+    return pass;
+  }
+  EngineState state() const override {
+    const auto& scheduler = server_->scheduler();
+    EngineState state{.num_running = static_cast<int>(scheduler.running().size()),
+                      .num_blocks_used = static_cast<int>(server_->manager().pool().num_used())};
+    for (const int64_t id : scheduler.waiting()) {
+      ++state.num_waiting;
+      state.num_waiting_tokens += std::ssize(scheduler.request(id).tokens);
+    }
+    return state;
+  }
+  int num_blocks() const override { return server_->manager().pool().num_blocks(); }
+  int64_t max_tokens() const override {
+    const auto& manager = server_->manager();
+    int64_t fits = 0, too_many = int64_t{num_blocks()} * manager.block_size() + 1;
+    // With windows in all layers any length fits.
+    while (manager.max_blocks(too_many) <= num_blocks() && too_many < INT32_MAX) too_many *= 2;
+    while (too_many - fits > 1) {
+      const int64_t middle = (fits + too_many) / 2;
+      (manager.max_blocks(middle) <= num_blocks() ? fits : too_many) = middle;
+    }
+    return fits;
+  }
+
+ private:
+  std::shared_ptr<void> kept_;
+  std::unique_ptr<Server> server_;
+};
+
+/// Blocks of all layers: what memory_utilization gives, but not more than max_running of the
+/// longest requests can use.
+int blocks_for(const kv::Model& model, const EngineOptions& options) {
+  if (options.num_blocks > 0) return options.num_blocks;
+  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
+  const int64_t longest =
+      options.max_model_len > 0 ? options.max_model_len : model.config().max_position_embeddings;
+  const int64_t of_one = (longest + options.block_size - 1) / options.block_size;
+  const int fit =
+      lesson08::blocks_for_memory(kv::memory_of(model.device()).free, options.memory_utilization,
+                                  model.config().kv_bytes_per_token(element) * options.block_size);
+  return static_cast<int>(std::min<int64_t>(fit, of_one * options.serve.scheduler.max_running));
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& options) {
+  lesson03::PagedOptions paged{.block_size = options.block_size,
+                               .num_blocks = blocks_for(model, options)};
+  lesson08::ServeOptions serve = options.serve;
+  const lesson11::HostTierOptions host{.host_blocks = options.host_blocks};
+  switch (options.lesson) {
+    case 8:
+      return std::make_unique<EngineOf<lesson08::Server>>(
+          std::make_unique<lesson08::Server>(model, paged, serve));
+    case 9: {
+      const auto drafter = std::make_shared<lesson09::NgramDrafter>();
+      serve.free_order = lesson09::default_serve_options().free_order;
+      return std::make_unique<EngineOf<lesson09::Server>>(
+          std::make_unique<lesson09::Server>(model, *drafter, paged, serve), drafter);
+    }
+    case 10: {  // blocks of a group of layers, of the same bytes
+      const int per_block = lesson10::layers_per_group(lesson10::make_groups(model.config()));
+      paged.num_blocks =
+          static_cast<int>(int64_t{paged.num_blocks} * model.config().num_layers / per_block);
+      return std::make_unique<EngineOf<lesson10::Server>>(
+          std::make_unique<lesson10::Server>(model, paged, serve));
+    }
+    case 11:
+      return std::make_unique<EngineOf<lesson11::Server>>(
+          std::make_unique<lesson11::Server>(model, paged, serve, host));
+    case 12:
+      return std::make_unique<EngineOf<lesson12::Server>>(std::make_unique<lesson12::Server>(
+          model, paged, serve, lesson12::FileTierOptions{.host = host, .file = options.file}));
+    default:
+      kv::user_error("--lesson {}: wanted 8, 9, 10, 11 or 12", options.lesson);
+  }
+}
+
+}  // namespace serve

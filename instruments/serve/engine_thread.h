@@ -1,0 +1,88 @@
+#pragma once
+
+// The thread that owns the engine. Submits and aborts take effect between two passes, and what a
+// pass did is handed over once.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "instruments/publish/event_log.h"
+#include "instruments/serve/engine.h"
+#include "instruments/watch/sockets/sockets.h"
+
+namespace serve {
+
+/// A request on its way to the engine. Its id is larger than those before.
+struct Submission {
+  int64_t id = 0;
+  kv::Request request;
+  lesson08::RequestOptions options = {};
+};
+
+using Clock = std::chrono::steady_clock;
+
+/// What the thread hands over after a pass, or after submits and aborts without one.
+struct PassReport {
+  Pass pass = {};
+  Clock::time_point began = {}, ended = {};
+  struct Refused {
+    int64_t id = 0;
+    std::string message;
+  };
+  std::vector<Refused> refused = {};              // requests that can never run
+  std::optional<watch::Frame> cache_events = {};  // of the cache
+  std::string failure = {};                       // the engine is dead, and this is why
+};
+
+class EngineThread {
+ public:
+  /// `on_report` is called on the thread when there is something to take(). The engine's cache
+  /// tells `log` its events, which the publisher sends, too, if there is one. All are borrowed.
+  EngineThread(Engine& engine, watch::EventLog& log, std::function<void()> on_report,
+               watch::Publisher* publisher = nullptr);
+  /// Ends the thread after the pass that runs.
+  ~EngineThread();
+
+  /// Samples of one prompt: those after the first are submitted when the first has its first token,
+  /// so that they find the prompt in the cache.
+  void submit(std::vector<Submission> samples);
+  void abort(int64_t id);
+  std::vector<PassReport> take();
+
+ private:
+  using Command = std::variant<std::vector<Submission>, int64_t>;  // submit, or abort
+
+  void run();
+  bool wait(std::vector<Command>& commands);
+  void pass(PassReport& report);
+  void obey(std::vector<Command>& commands, PassReport& report);
+  void submit_now(const Submission& submission, PassReport& report);
+  void submit_followers(const kv::StepOutput& step, PassReport& report);
+  void hand_over(PassReport report);
+
+  Engine& engine_;
+  watch::EventLog& log_;
+  std::function<void()> on_report_;
+  watch::Publisher* publisher_;
+  std::map<int64_t, std::vector<Submission>> followers_;  // by the first sample's id
+  bool dead_ = false;
+
+  std::mutex mutex_;  // of the rest
+  std::condition_variable news_;
+  std::vector<Command> commands_;
+  std::vector<PassReport> reports_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace serve

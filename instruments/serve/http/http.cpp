@@ -1,0 +1,394 @@
+#include "instruments/serve/http/http.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <event2/listener.h>
+#include <event2/thread.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <unordered_map>
+
+#include "common/error.h"
+#include "instruments/serve/http/framing.h"
+
+namespace serve {
+namespace {
+
+/// Bytes of the next requests that are read while a reply is being made.
+constexpr size_t kMaxReadAhead = size_t{64} << 10;
+using Buffer = std::unique_ptr<evbuffer, void (*)(evbuffer*)>;
+Buffer buffer_of(std::string_view bytes) {
+  Buffer buffer(evbuffer_new(), evbuffer_free);
+  evbuffer_add(buffer.get(), bytes.data(), bytes.size());
+  return buffer;
+}
+
+std::string text_of(evbuffer* buffer) {
+  const size_t size = evbuffer_get_length(buffer);
+  return {reinterpret_cast<const char*>(evbuffer_pullup(buffer, -1)), size};
+}
+
+/// The methods that a route may have; any other is empty, and no route's.
+std::string method_of(evhttp_request* request) {
+  switch (evhttp_request_get_command(request)) {
+    case EVHTTP_REQ_GET:
+      return "GET";
+    case EVHTTP_REQ_POST:
+      return "POST";
+    case EVHTTP_REQ_HEAD:
+      return "HEAD";
+    case EVHTTP_REQ_OPTIONS:
+      return "OPTIONS";
+    default:
+      return {};
+  }
+}
+
+bufferevent* socket_of(evhttp_connection* connection) {
+  return evhttp_connection_get_bufferevent(connection);
+}
+
+Headers headers_of(evhttp_request* request) {
+  Headers headers;
+  const evkeyvalq* list = evhttp_request_get_input_headers(request);
+  for (const evkeyval* one = list->tqh_first; one != nullptr; one = one->next.tqe_next) {
+    headers.emplace_back(one->key, one->value);
+  }
+  return headers;
+}
+
+}  // namespace
+
+Exchange::Exchange(evhttp_request* request) : request_(request), method_(method_of(request)) {
+  const evhttp_uri* uri = evhttp_request_get_evhttp_uri(request);
+  const char* path = uri == nullptr ? nullptr : evhttp_uri_get_path(uri);
+  size_t size = 0;
+  if (char* decoded = path == nullptr ? nullptr : evhttp_uridecode(path, 0, &size)) {
+    path_.assign(decoded, size);
+    std::free(decoded);
+  }
+  body_ = text_of(evhttp_request_get_input_buffer(request));
+}
+
+std::string Exchange::header(const char* name) const {
+  if (request_ == nullptr) return {};
+  const char* value = evhttp_find_header(evhttp_request_get_input_headers(request_), name);
+  return value == nullptr ? "" : value;
+}
+
+void Exchange::add_header(const char* name, const std::string& value) {
+  if (is_open()) {
+    evhttp_add_header(evhttp_request_get_output_headers(request_), name, value.c_str());
+  }
+}
+
+void Exchange::reply(int status, std::string_view body, const char* type) {
+  if (!is_open()) return;
+  if (!body.empty()) add_header("Content-Type", type);
+  if (status != HTTP_NOCONTENT) add_header("Content-Length", std::to_string(body.size()));
+  ended_ = true;
+  evhttp_send_reply(request_, status, nullptr, buffer_of(method_ == "HEAD" ? "" : body).get());
+}
+
+void Exchange::begin_stream(const char* type) {
+  add_header("Content-Type", type);
+  if (is_open()) evhttp_send_reply_start(request_, HTTP_OK, "OK");
+}
+
+void Exchange::write(std::string_view bytes) {
+  if (is_open() && !bytes.empty()) evhttp_send_reply_chunk(request_, buffer_of(bytes).get());
+}
+
+void Exchange::end_stream() {
+  if (!is_open()) return;
+  ended_ = true;
+  evhttp_send_reply_end(request_);
+}
+
+size_t Exchange::num_unread() const {
+  evhttp_connection* connection = evhttp_request_get_connection(request_);
+  return evbuffer_get_length(bufferevent_get_output(socket_of(connection)));
+}
+
+struct HttpServer::Impl {
+  Impl(const HttpOptions& given, Handler to) : options(given), handler(std::move(to)) {
+    evthread_use_pthreads();
+    event_set_log_callback([](int, const char*) {});  // its warnings are of broken clients
+    base = event_base_new();
+    http = evhttp_new(base);
+    evhttp_set_max_body_size(http, static_cast<ev_ssize_t>(options.max_body));
+    evhttp_set_max_headers_size(http, static_cast<ev_ssize_t>(options.max_headers));
+    evhttp_set_timeout(http, options.idle_seconds);
+    evhttp_set_allowed_methods(http, 0xFFFF);  // routes refuse them, in JSON
+    evhttp_set_gencb(http, &call<&Impl::begin, evhttp_request>, this);
+    evhttp_set_bevcb(http, &Impl::on_connection, this);
+    wake = event_new(base, -1, EV_PERSIST, &call<&Impl::run_posted>, this);
+    reopen = evtimer_new(base, &call<&Impl::open_if_room>, this);
+    listen();
+  }
+
+  ~Impl() {
+    for (const auto& [connection, exchange] : exchanges) {
+      exchange->request_ = nullptr;
+      exchange->on_gone = nullptr;
+    }
+    exchanges.clear();
+    evhttp_free(http);
+    forget_closed();
+    for (event* one : signals) event_free(one);
+    event_free(reopen);
+    event_free(wake);
+    event_base_free(base);
+  }
+
+  /// evhttp's own bind call listens with a backlog of 128. With more clients at once, some would
+  /// wait a second until they try again.
+  void listen() {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE;
+    addrinfo* found = nullptr;
+    const std::string port = std::to_string(options.port);
+    const int failed = getaddrinfo(options.host.c_str(), port.c_str(), &hints, &found);
+    if (failed != 0) {
+      kv::user_error("--host {}: {}; wanted an address of this machine, as 127.0.0.1 or 0.0.0.0",
+                     options.host, gai_strerror(failed));
+    }
+    listener = evconnlistener_new_bind(
+        base, nullptr, nullptr, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
+        4096, found->ai_addr, static_cast<int>(found->ai_addrlen));
+    const int reason = errno;
+    freeaddrinfo(found);
+    if (listener == nullptr && reason == EADDRINUSE) {
+      kv::user_error(
+          "port {} of {} is in use; stop the program that listens there, or choose another port "
+          "with --port",
+          options.port, options.host);
+    }
+    if (listener == nullptr) {
+      kv::user_error("cannot listen at {}:{}: {}; choose others with --host and --port",
+                     options.host, options.port, std::strerror(reason));
+    }
+    // Accepted sockets inherit it. Else each token after the first would wait for the client's
+    // delayed acknowledgement, 40 ms.
+    const int one = 1;
+    setsockopt(evconnlistener_get_fd(listener), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    bound = evhttp_bind_listener(http, listener);
+    // Out of descriptors: wait, or the loop would do nothing but fail to accept.
+    evconnlistener_set_error_cb(
+        listener, [](evconnlistener*, void* self) { static_cast<Impl*>(self)->pause_listening(); });
+  }
+
+  void pause_listening() {
+    evconnlistener_disable(listener);
+    const timeval soon{0, 50'000};
+    event_add(reopen, &soon);
+  }
+  void open_if_room() {
+    if (listener == nullptr) return;
+    forget_closed();
+    if (std::ssize(sockets) < options.max_connections) {
+      evconnlistener_enable(listener);
+    } else {
+      pause_listening();
+    }
+  }
+
+  /// evhttp does not tell when a connection ends. So each has a reference here; without callbacks
+  /// it is the last one.
+  static bufferevent* on_connection(event_base* base, void* self) {
+    auto& impl = *static_cast<Impl*>(self);
+    bufferevent* socket = bufferevent_socket_new(base, -1, 0);
+    if (socket == nullptr) return nullptr;
+    bufferevent_incref(socket);
+    impl.forget_closed();
+    impl.sockets.push_back(socket);
+    if (std::ssize(impl.sockets) >= impl.options.max_connections) impl.pause_listening();
+    return socket;
+  }
+  void forget_closed() {
+    // The newest one gets its callbacks after on_connection().
+    std::erase_if(sockets, [](bufferevent* socket) {
+      bufferevent_event_cb on_event = nullptr;
+      bufferevent_getcb(socket, nullptr, nullptr, &on_event, nullptr);
+      if (on_event == nullptr) bufferevent_decref(socket);
+      return on_event == nullptr;
+    });
+  }
+
+  void begin(evhttp_request* request) {
+    evhttp_connection* connection = evhttp_request_get_connection(request);
+    const auto exchange = std::make_shared<Exchange>(request);
+    exchanges[connection] = exchange;
+    evhttp_connection_set_closecb(connection, &call<&Impl::close, evhttp_connection>, this);
+    evhttp_request_set_on_complete_cb(request, &call<&Impl::complete, evhttp_request>, this);
+    watch_for_end(socket_of(connection));
+    exchange->fault_ = framing_error(headers_of(request));
+    if (listener == nullptr || !exchange->fault_.empty()) {
+      exchange->add_header("Connection", "close");
+    }
+    handler(exchange);
+  }
+
+  /// evhttp stops to read while a request is answered, and would not see the client's end. What
+  /// comes is read, up to a limit, and waits; evhttp's own callback would end the process.
+  void watch_for_end(bufferevent* socket) const {
+    bufferevent_data_cb on_write = nullptr;
+    bufferevent_event_cb on_event = nullptr;
+    void* argument = nullptr;
+    bufferevent_getcb(socket, nullptr, &on_write, &on_event, &argument);
+    bufferevent_setcb(socket, nullptr, on_write, on_event, argument);
+    bufferevent_setwatermark(socket, EV_READ, 0, kMaxReadAhead);
+    const timeval idle{options.idle_seconds, 0};
+    bufferevent_set_timeouts(socket, nullptr, &idle);  // an answer may take any time
+    bufferevent_enable(socket, EV_READ);
+  }
+  /// The reply has left, and evhttp reads the next request.
+  void complete(evhttp_request* request) {
+    evhttp_connection* connection = evhttp_request_get_connection(request);
+    const timeval idle{options.idle_seconds, 0};
+    bufferevent_set_timeouts(socket_of(connection), &idle, &idle);
+    bufferevent_setwatermark(socket_of(connection), EV_READ, 0, 0);
+    forget(connection);
+  }
+  void close(evhttp_connection* connection) {
+    const auto found = exchanges.find(connection);
+    if (found == exchanges.end()) return;
+    const std::shared_ptr<Exchange> exchange = found->second;
+    evhttp_request* request = exchange->request_;
+    forget(connection);
+    if (exchange->ended_) return;
+    if (exchange->on_gone) std::exchange(exchange->on_gone, nullptr)();
+    // evhttp has let go of a request that had no whole reply when its client went.
+    if (evhttp_request_get_connection(request) == nullptr) evhttp_request_free(request);
+  }
+  void forget(evhttp_connection* connection) {
+    const auto found = exchanges.find(connection);
+    if (found == exchanges.end()) return;
+    found->second->request_ = nullptr;
+    exchanges.erase(found);
+    stop_if_drained();
+  }
+  void stop_if_drained() {
+    if (listener == nullptr && exchanges.empty()) event_base_loopexit(base, nullptr);
+  }
+
+  void run_posted() {
+    std::vector<std::function<void()>> functions;
+    {
+      const std::lock_guard lock(mutex);
+      functions.swap(posted);
+    }
+    cut_slow_readers();  // by what was sent before: what follows had no time to leave yet
+    for (const auto& function : functions) function();
+  }
+  void cut_slow_readers() {
+    std::vector<evhttp_connection*> slow;
+    for (const auto& [connection, exchange] : exchanges) {
+      if (!exchange->ended_ && exchange->num_unread() > options.max_unread) {
+        slow.push_back(connection);
+      }
+    }
+    for (evhttp_connection* connection : slow) evhttp_connection_free(connection);
+  }
+
+  void signal() {
+    if (!on_signal) return static_cast<void>(event_base_loopbreak(base));
+    std::exchange(on_signal, nullptr)();
+  }
+
+  /// libevent's callbacks call a member function. No exception may pass through libevent.
+  template <auto Member, class... What>
+  static void guarded(void* self, What*... what) {
+    auto& impl = *static_cast<Impl*>(self);
+    try {
+      (impl.*Member)(what...);
+    } catch (...) {
+      impl.error = std::current_exception();
+      event_base_loopbreak(impl.base);
+    }
+  }
+  template <auto Member>
+  static void call(evutil_socket_t, short, void* self) {
+    guarded<Member>(self);
+  }
+  template <auto Member, class What>
+  static void call(What* what, void* self) {
+    guarded<Member>(self, what);
+  }
+
+  HttpOptions options;
+  Handler handler;
+  event_base* base = nullptr;
+  evhttp* http = nullptr;
+  evconnlistener* listener = nullptr;  // null when draining
+  evhttp_bound_socket* bound = nullptr;
+  event *wake = nullptr, *reopen = nullptr;
+  std::vector<event*> signals;
+  std::vector<bufferevent*> sockets;  // a reference to each connection's
+  std::unordered_map<evhttp_connection*, std::shared_ptr<Exchange>> exchanges;
+  std::mutex mutex;
+  std::vector<std::function<void()>> posted;
+  std::function<void()> on_signal;
+  std::exception_ptr error;
+};
+
+HttpServer::HttpServer(const HttpOptions& options, Handler handler)
+    : impl_(std::make_unique<Impl>(options, std::move(handler))) {}
+HttpServer::~HttpServer() = default;
+
+int HttpServer::port() const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  getsockname(evhttp_bound_socket_get_fd(impl_->bound), reinterpret_cast<sockaddr*>(&address),
+              &size);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+void HttpServer::run() {
+  event_base_loop(impl_->base, EVLOOP_NO_EXIT_ON_EMPTY);
+  if (impl_->error) std::rethrow_exception(std::exchange(impl_->error, nullptr));
+}
+
+void HttpServer::post(std::function<void()> function) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->posted.push_back(std::move(function));
+  }
+  event_active(impl_->wake, 0, 0);
+}
+
+void HttpServer::drain(std::chrono::milliseconds grace) {
+  if (impl_->listener == nullptr) return;
+  impl_->listener = nullptr;
+  evhttp_del_accept_socket(impl_->http, impl_->bound);
+  const timeval limit{grace.count() / 1000, grace.count() % 1000 * 1000};
+  event_base_loopexit(impl_->base, &limit);
+  impl_->stop_if_drained();
+}
+
+void HttpServer::stop() { event_base_loopexit(impl_->base, nullptr); }
+
+void HttpServer::on_first_signal(std::function<void()> on_signal) {
+  impl_->on_signal = std::move(on_signal);
+  for (const int number : {SIGTERM, SIGINT}) {
+    impl_->signals.push_back(
+        evsignal_new(impl_->base, number, &Impl::call<&Impl::signal>, impl_.get()));
+    event_add(impl_->signals.back(), nullptr);
+  }
+}
+
+}  // namespace serve

@@ -1,0 +1,161 @@
+// An HTTP server with OpenAI's API on one of the course's engines.
+//
+//   serve --port 8000
+//   curl localhost:8000/v1/completions -H 'Content-Type: application/json' -d '{"prompt": "Once"}'
+
+#include <string>
+
+#include "common/console.h"
+#include "common/error.h"
+#include "common/table.h"
+#include "instruments/serve/server.h"
+#include "programs/generate.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  serve::ServerOptions server;
+  std::string order = "first-come";
+  int max_body_mib = 8;
+  int max_queued_tokens = 0;
+  bool no_caching = false;
+  bool no_chunked_prefill = false;
+};
+
+void add_http_options(kv::CommandLine& command, Options& options) {
+  serve::ServerOptions& server = options.server;
+  command
+      .value("--host ADDRESS", server.http.host,
+             "where to listen; 0.0.0.0: for other machines, too")
+      .not_empty();
+  command.value("--port N", server.http.port, "0: any free one").between(0, 65535);
+  command.value("--api-key KEY", server.api_key,
+                "what clients must send as \"Authorization: Bearer KEY\"");
+  command.flag("--cors", server.cors, "lets pages of other origins use the server");
+  command.value("--max-connections N", server.http.max_connections, "open at once; others wait")
+      .between(1, 60'000);
+  command.value("--max-body-mib N", options.max_body_mib, "largest body of a request")
+      .between(1, 1024);
+  command
+      .value("--max-queued-requests N", server.limits.max_queued,
+             "requests that wait for their first pass; others are refused with 503")
+      .between(1, 1 << 20);
+  command
+      .value("--max-queued-tokens N", options.max_queued_tokens,
+             "the same for the tokens of their prompts; 0: no limit")
+      .between(0, 1 << 30);
+  command
+      .value("--drain-seconds X", server.drain_seconds,
+             "after Ctrl-C or SIGTERM: how long answers may still take; a second one ends at once")
+      .real_between(0, 86'400);
+}
+
+void add_engine_options(kv::CommandLine& command, Options& options) {
+  serve::EngineOptions& engine = options.server.engine;
+  command.value("--lesson N", engine.lesson, "whose engine: 8, 9, 10, 11 or 12").between(8, 12);
+  command.value("--block-size N", engine.block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", engine.num_blocks, "blocks in the pool; 0: as memory allows")
+      .between(0, 1 << 24);
+  command
+      .value("--memory-utilization X", engine.memory_utilization,
+             "with --num-blocks 0: the share of the free memory that the pool may take")
+      .over(0, 1);
+  command
+      .value("--max-model-len N", engine.max_model_len,
+             "tokens of a prompt and its answer; 0: as the model and the pool allow")
+      .between(0, 1 << 24);
+  lesson08::SchedulerOptions& scheduler = engine.serve.scheduler;
+  command.value("--max-tokens-per-pass N", scheduler.max_tokens_per_pass, "rows of one pass")
+      .between(1, 1 << 20);
+  command.value("--max-running N", scheduler.max_running, "requests that hold blocks")
+      .between(1, 1 << 20);
+  command.flag("--no-chunked-prefill", options.no_chunked_prefill,
+               "a prompt runs in one pass, or waits");
+  command.flag("--no-caching", options.no_caching, "find no prefixes");
+  command.value("--order NAME", options.order, "first-come or priority")
+      .one_of({"first-come", "priority"});
+  command.flag("--greedy", options.server.limits.greedy,
+               "the device chooses the likeliest token; no other sampling, no logprobs");
+  command
+      .value("--host-blocks N", engine.host_blocks,
+             "lessons 11 and 12: blocks in the host's memory")
+      .between(0, 1 << 24);
+  command.value("--file FILE", engine.file,
+                "lesson 12: the file in which blocks outlast the server");
+}
+
+void add_api_options(kv::CommandLine& command, Options& options) {
+  serve::ServerOptions& server = options.server;
+  command.value("--served-model-name NAME", server.model_name,
+                "the model's name in requests; without it the name of its folder");
+  command.value("--chat-template NAME", server.chat_template, "auto: as the model's folder says")
+      .one_of({"auto", "chatml", "none"});
+  command.flag("--enable-prompt-tokens-details", server.tell_cached,
+               "answers say how many of the prompt's tokens were found in the cache");
+  command
+      .value("--check-equal-bits X", server.limits.check_equal_bits,
+             "the share of the requests that are computed twice, and compared (/metrics)")
+      .real_between(0, 1);
+  command.value("--kv-events ENDPOINT", server.kv_events,
+                "publishes the cache's events over ZeroMQ, too, as tcp://*:5557");
+  command.value("--kv-events-replay ENDPOINT", server.kv_events_replay,
+                "where watchers ask for events that they have missed");
+}
+
+void run(Options& options) {
+  serve::ServerOptions& server = options.server;
+  if (!server.engine.file.empty() && server.engine.lesson != 12) {
+    kv::user_error("--file {}: only lesson 12 has a file; add --lesson 12",
+                   server.engine.file.string());
+  }
+  if (!server.kv_events_replay.empty() && server.kv_events.empty()) {
+    kv::user_error("--kv-events-replay needs --kv-events");
+  }
+  kv::Model model = kv::load_model(options.generate);
+  server.model_dir = options.generate.model_dir;
+  if (server.model_name.empty()) {
+    server.model_name = std::filesystem::canonical(server.model_dir).filename().string();
+  }
+  server.seed = options.generate.sampling.seed;
+  server.http.max_body = static_cast<size_t>(options.max_body_mib) << 20;
+  server.limits.max_queued_tokens = options.max_queued_tokens;
+  lesson08::ServeOptions& serve = server.engine.serve;
+  serve.caching = !options.no_caching;
+  serve.scheduler.chunked_prefill = !options.no_chunked_prefill;
+  if (options.order == "priority") serve.scheduler.order = lesson08::Order::kPriority;
+  serve.choose_on_device = server.limits.greedy;
+  serve.pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1;
+  server.page = KV_SERVE_PAGE;
+  server.pages = KV_WEB_FOLDER;
+
+  serve::Server running(model, server);
+  const kv::Console console;
+  console.print("{} on {}, lesson {:02}: {} of {}, {} for a request\n", server.model_name,
+                kv::describe(model.device()), server.engine.lesson,
+                kv::count_of(running.num_blocks(), "block"),
+                kv::count_of(server.engine.block_size, "token"),
+                kv::count_of(running.max_model_len(), "token"));
+  console.print("http://{}:{}  (chat template: {}; Ctrl-C ends it)\n", server.http.host,
+                running.port(), running.chat_template());
+  console.flush();
+  running.run(true);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.server.engine.serve.scheduler.max_tokens_per_pass = 512;
+  kv::CommandLine command(
+      "An HTTP server with OpenAI's API. The same request gets the same bytes, whatever else the "
+      "server is doing.",
+      "./course serve");
+  add_http_options(command, options);
+  kv::add_model_options(command, options.generate);
+  kv::add_seed_option(command, options.generate, "of requests that give none");
+  add_engine_options(command, options);
+  add_api_options(command, options);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
+}

@@ -1,0 +1,361 @@
+#include "instruments/serve/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/utf8.h"
+#include "instruments/serve/api/fields.h"
+#include "instruments/serve/http/framing.h"
+#include "instruments/serve/pages.h"
+
+namespace serve {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+/// A number that no other answer has, also of an earlier start of the server.
+std::string new_id() {
+  static std::mt19937_64 random{std::random_device{}()};
+  return fmt::format("{:016x}{:016x}", random(), random());
+}
+
+/// Takes the same time wherever the two differ, so that a key cannot be guessed letter by letter.
+bool same_secret(const std::string& found, const std::string& wanted) {
+  size_t different = found.size() ^ wanted.size();
+  for (size_t i = 0; i < found.size(); ++i) {
+    const char other = wanted.empty() ? '\0' : wanted[i % wanted.size()];
+    different |= static_cast<size_t>(static_cast<unsigned char>(found[i] ^ other));
+  }
+  return different == 0;
+}
+
+/// The options of an engine whose cache tells `log` its events.
+EngineOptions with_log(EngineOptions options, watch::EventLog& log) {
+  options.serve.on_cache_event = log.sink();
+  return options;
+}
+
+RequestLimits with_length(RequestLimits limits, const kv::Model& model, const Engine& engine,
+                          const EngineOptions& options) {
+  int64_t longest = std::min<int64_t>(model.config().max_position_embeddings, engine.max_tokens());
+  if (options.max_model_len > longest) {
+    kv::user_error(
+        "--max-model-len {}: the model has {} positions, and the pool room for {} tokens",
+        options.max_model_len, model.config().max_position_embeddings, engine.max_tokens());
+  }
+  if (options.max_model_len > 0) longest = options.max_model_len;
+  limits.max_model_len = static_cast<int>(longest);
+  return limits;
+}
+
+ApiRules rules_of(const ServerOptions& options) {
+  ApiRules rules{.model_name = options.model_name,
+                 .defaults = defaults_of(options.model_dir.string()),
+                 .by_priority = options.engine.serve.scheduler.order == lesson08::Order::kPriority,
+                 .max_choices = options.limits.max_queued};
+  rules.defaults.seed = options.seed;
+  return rules;
+}
+
+}  // namespace
+
+const std::vector<Server::Route> Server::kRoutes = {
+    {"POST", "/v1/completions", true, &Server::completions},
+    {"POST", "/v1/chat/completions", true, &Server::chat_completions},
+    {"GET", "/v1/models", true, &Server::models},
+    {"POST", "/tokenize", true, &Server::tokenize},
+    {"POST", "/detokenize", true, &Server::detokenize},
+    {"GET", "/kv_events", true, &Server::kv_events},
+    {"GET", "/kv_snapshot", true, &Server::kv_snapshot},
+    {"GET", "/metrics", false, &Server::metrics},
+    {"GET", "/health", false, &Server::health},
+    {"GET", "/ping", false, &Server::health},
+    {"GET", "/version", false, &Server::version},
+    {"GET", "/", false, &Server::page},
+    {"GET", "/pages/", false, &Server::page},
+};
+
+Server::Server(kv::Model& model, const ServerOptions& options)
+    : model_(model),
+      options_(options),
+      tokenizer_(kv::Tokenizer::load(options.model_dir)),
+      chat_template_(chat_template_of(options.model_dir, options.chat_template)),
+      engine_(make_engine(model, with_log(options.engine, log_))),
+      limits_(with_length(options.limits, model, *engine_, options.engine)),
+      rules_(rules_of(options)),
+      metrics_(options.model_name, limits_.max_model_len, options.engine.block_size,
+               engine_->num_blocks()),
+      requests_(tokenizer_, model.config().eos_token_ids, limits_, metrics_),
+      http_(options.http, [this](const Shared& exchange) { handle(exchange); }) {
+  for (int32_t id = 0; id < tokenizer_.vocab_size(); ++id) {
+    if (tokenizer_.has(id))
+      longest_token_ = std::max(longest_token_, tokenizer_.token_bytes(id).size());
+  }
+  if (!options.kv_events.empty()) {
+    publisher_ =
+        std::make_unique<watch::Publisher>(options.kv_events, "", options.kv_events_replay);
+  }
+  thread_ = std::make_unique<EngineThread>(
+      *engine_, log_, [this] { http_.post([this] { take_reports(); }); }, publisher_.get());
+  requests_.set_engine(thread_.get());
+}
+
+Server::~Server() { thread_.reset(); }
+
+void Server::run(bool with_signals) {
+  if (with_signals) http_.on_first_signal([this] { begin_drain(); });
+  http_.run();
+}
+
+void Server::drain() {
+  http_.post([this] { begin_drain(); });
+}
+void Server::stop() {
+  http_.post([this] { http_.stop(); });
+}
+
+void Server::begin_drain() {
+  draining_ = true;
+  for (const Shared& reader : std::exchange(event_readers_, {})) {
+    reader->on_gone = nullptr;
+    reader->end_stream();
+  }
+  http_.drain(std::chrono::milliseconds(static_cast<int64_t>(1000 * options_.drain_seconds)));
+}
+
+void Server::take_reports() {
+  for (const PassReport& report : thread_->take()) {
+    num_blocks_used_ = report.pass.state.num_blocks_used;
+    metrics_.kv_usage = static_cast<double>(report.pass.state.num_blocks_used) /
+                        static_cast<double>(engine_->num_blocks());
+    if (report.cache_events) {
+      const std::string event = events_.add(*report.cache_events);
+      for (const Shared& reader : event_readers_) reader->write(event);
+    }
+    requests_.take(report);
+  }
+}
+
+void Server::handle(const Shared& exchange) {
+  try {
+    if (options_.cors) exchange->add_header("Access-Control-Allow-Origin", "*");
+    dispatch(exchange);
+  } catch (const ApiError& error) {
+    if (error.status == 503) exchange->add_header("Retry-After", "1");
+    if (error.status == 401) exchange->add_header("WWW-Authenticate", "Bearer");
+    exchange->reply(error.status, body_of(error));
+  } catch (const std::exception& error) {
+    exchange->reply(500, body_of(ApiError(500, error.what())));
+  }
+}
+
+const Server::Route* Server::route_of(const Exchange& exchange) const {
+  const Route* other_method = nullptr;
+  for (const Route& route : kRoutes) {
+    const std::string path = route.path;
+    const bool is_folder = path == "/pages/";
+    if (is_folder ? !exchange.path().starts_with(path) : exchange.path() != path) continue;
+    const bool head = exchange.method() == "HEAD" && path != "/kv_events";
+    if (exchange.method() == route.method || (head && route.method == std::string("GET"))) {
+      return &route;
+    }
+    other_method = &route;
+  }
+  if (other_method != nullptr) {
+    throw ApiError(405, fmt::format("{} takes {} alone", other_method->path, other_method->method));
+  }
+  throw ApiError(404, fmt::format("There is no route {}.", exchange.path()));
+}
+
+bool Server::answer_preflight(Exchange& exchange) const {
+  if (!options_.cors || exchange.method() != "OPTIONS") return false;
+  exchange.add_header("Access-Control-Allow-Methods", "GET, POST");
+  exchange.add_header("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID");
+  exchange.reply(204, "");
+  return true;
+}
+
+void Server::check_key(const Exchange& exchange) const {
+  if (options_.api_key.empty()) return;
+  const std::string given = exchange.header("Authorization");
+  if (same_secret(given, "Bearer " + options_.api_key)) return;
+  throw ApiError(401, "Unauthorized: wanted the header \"Authorization: Bearer KEY\"");
+}
+
+void Server::dispatch(const Shared& exchange) {
+  if (!exchange->fault().empty()) throw ApiError(400, exchange->fault());
+  if (answer_preflight(*exchange)) return;
+  const Route* route = route_of(*exchange);
+  if (route->needs_key) check_key(*exchange);
+  if (route->method == std::string("POST")) {
+    const std::string type = exchange->header("Content-Type");
+    // A browser asks before it sends JSON to another origin, so no foreign page can make this
+    // server compute.
+    if (!same_ignoring_case(type.substr(0, type.find(';')), "application/json")) {
+      throw ApiError(415, "Unsupported Media Type: Only 'application/json' is allowed");
+    }
+    if (draining_) throw ApiError(503, "the server is shutting down");
+  }
+  (this->*route->handle)(exchange);
+}
+
+void Server::health(const Shared& exchange) {
+  exchange->reply(draining_ || !requests_.failure().empty() ? 503 : 200, "");
+}
+
+void Server::version(const Shared& exchange) {
+  exchange->reply(200, R"({"version":"page-by-page 0.1"})");
+}
+
+void Server::models(const Shared& exchange) {
+  exchange->reply(
+      200,
+      fmt::format(R"({{"object":"list","data":[{{"id":{0},"object":"model","created":0,)"
+                  R"("owned_by":"page-by-page","root":{0},"parent":null,"max_model_len":{1},)"
+                  R"("permission":[{{"id":"modelperm","object":"model_permission","created":0,)"
+                  R"("allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,)"
+                  R"("allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,)"
+                  R"("organization":"*","group":null,"is_blocking":false}}],)"
+                  R"("chat_template":"{2}","block_size":{3}}}]}})",
+                  json_text(options_.model_name), max_model_len(), chat_template(),
+                  options_.engine.block_size));
+}
+
+void Server::metrics(const Shared& exchange) {
+  exchange->reply(200, metrics_.text(), "text/plain; version=0.0.4; charset=utf-8");
+}
+
+std::vector<int32_t> Server::tokens_of(const Prompt& prompt) const {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
+    for (const int32_t id : *ids) {
+      if (id >= model_.config().vocab_size) {
+        throw ApiError(400, fmt::format("Token id {} is out of vocabulary", id), "prompt");
+      }
+    }
+    return *ids;
+  }
+  const std::string& text = std::get<std::string>(prompt);
+  check_size(text.size(), "prompt");
+  return tokenizer_.encode(text, true);
+}
+
+/// A text that is surely too long is refused before it is tokenised.
+void Server::check_size(size_t num_bytes, const char* field) const {
+  if (num_bytes / longest_token_ <= static_cast<size_t>(max_model_len())) return;
+  throw ApiError(400,
+                 fmt::format("{} bytes of text exceed model's maximum context length ({}).",
+                             num_bytes, max_model_len()),
+                 field);
+}
+
+void Server::tokenize(const Shared& exchange) {
+  const kv::Json json = parse_body(exchange->body());
+  Fields fields(json);
+  check_model(fields.text("model", rules_.model_name), rules_);
+  std::vector<int32_t> ids;
+  if (fields.find("messages") != nullptr) {
+    ids = render(parse_conversation(fields), chat_template_, tokenizer_);
+  } else {
+    ids = tokenizer_.encode(fields.text("prompt"), true);
+  }
+  exchange->reply(200, dump({{"count", ids.size()},
+                             {"max_model_len", max_model_len()},
+                             {"tokens", ids},
+                             {"token_strs", nullptr}}));
+}
+
+void Server::detokenize(const Shared& exchange) {
+  const kv::Json json = parse_body(exchange->body());
+  Fields fields(json);
+  check_model(fields.text("model", rules_.model_name), rules_);
+  const std::vector<int32_t> ids = fields.token_ids("tokens");
+  for (const int32_t id : ids) {
+    if (!tokenizer_.has(id)) fields.wrong("tokens", "ids of the vocabulary");
+  }
+  exchange->reply(200, dump({{"prompt", tokenizer_.decode(ids)}}));
+}
+
+void Server::completions(const Shared& exchange) {
+  requests_.check_room(1);
+  generate(exchange, parse_completion(exchange->body(), rules_));
+}
+
+void Server::chat_completions(const Shared& exchange) {
+  requests_.check_room(1);
+  generate(exchange, parse_chat(exchange->body(), rules_));
+}
+
+void Server::generate(const Shared& exchange, const ApiRequest& request) {
+  if (!requests_.failure().empty()) {
+    throw ApiError(500, "the engine has failed: " + requests_.failure());
+  }
+  requests_.check_room(request.num_choices());
+  warn_unknown(request.unknown);
+  std::vector<std::vector<int32_t>> prompts;
+  if (request.chat) {
+    size_t num_bytes = 0;
+    for (const Message& message : request.conversation.messages) {
+      num_bytes += message.content.size();
+    }
+    check_size(num_bytes, "messages");
+    prompts.push_back(render(request.conversation, chat_template_, tokenizer_));
+    if (prompts.front().empty()) throw ApiError(400, "the messages are empty", "messages");
+  }
+  for (const Prompt& prompt : request.prompts) prompts.push_back(tokens_of(prompt));
+  const AnswerHead head{.id = (request.chat ? "chatcmpl-" : "cmpl-") + new_id(),
+                        .model_name = options_.model_name,
+                        .created = std::time(nullptr),
+                        .tell_cached = options_.tell_cached};
+  requests_.start(exchange, request, prompts, head);
+}
+
+void Server::warn_unknown(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (warned_.size() >= 100 || !warned_.insert(name).second) continue;
+    fmt::print(stderr, "warning: requests have a field {} that is unknown, and ignored\n",
+               kv::quote(name));
+  }
+}
+
+void Server::kv_events(const Shared& exchange) {
+  const std::string last = exchange->header("Last-Event-ID");
+  exchange->begin_stream("text/event-stream; charset=utf-8");
+  exchange->write(": events of the KV cache\n\n");
+  if (!last.empty() && last.size() < 19 &&
+      std::ranges::all_of(last, [](char c) { return c >= '0' && c <= '9'; })) {
+    exchange->write(events_.after(std::stoull(last)));
+  }
+  event_readers_.push_back(exchange);
+  exchange->on_gone = [this, reader = exchange.get()] {
+    std::erase_if(event_readers_, [&](const Shared& one) { return one.get() == reader; });
+  };
+}
+
+void Server::kv_snapshot(const Shared& exchange) {
+  exchange->reply(200, events_.snapshot(options_.engine.block_size, engine_->num_blocks()));
+}
+
+void Server::page(const Shared& exchange) {
+  const std::string kPages = "/pages/";
+  std::optional<std::filesystem::path> file = options_.page;
+  if (exchange->path() != "/")
+    file = file_in(options_.pages, exchange->path().substr(kPages.size()));
+  if (!file || !std::filesystem::is_regular_file(*file)) {
+    throw ApiError(404, exchange->path() == "/"
+                            ? "This build has no page."
+                            : "There is no such page; ./course web makes them.");
+  }
+  exchange->reply(200, kv::read_file(*file, size_t{64} << 20), content_type_of(*file));
+}
+
+}  // namespace serve

@@ -1,0 +1,113 @@
+#pragma once
+
+// The server: its routes, and the two threads behind them. The loop's thread reads requests, makes
+// prompts and writes answers; the engine's thread runs passes.
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "instruments/serve/engine_thread.h"
+#include "instruments/serve/events.h"
+#include "instruments/serve/http/http.h"
+#include "instruments/serve/requests.h"
+#include "qwen3/model.h"
+
+namespace serve {
+
+struct ServerOptions {
+  HttpOptions http = {};
+  EngineOptions engine = {};
+  RequestLimits limits = {};  // but for max_model_len, which the engine gives
+  std::string model_name;     // as clients name it
+  std::filesystem::path model_dir;
+  std::string chat_template = "auto";
+  std::string api_key = {};  // empty means that none is needed
+  bool cors = false;
+  bool tell_cached = false;  // usage has prompt_tokens_details
+  uint64_t seed = 0;         // of requests that give none
+  double drain_seconds = 30;
+  std::filesystem::path page = {}, pages = {};        // the page at /, and the folder at /pages/
+  std::string kv_events = {}, kv_events_replay = {};  // ZeroMQ endpoints; empty means none
+};
+
+class Server {
+ public:
+  /// Borrows the model. Listens from now on. Throws UserError.
+  Server(kv::Model& model, const ServerOptions& options);
+  ~Server();
+
+  int port() const { return http_.port(); }
+  int max_model_len() const { return limits_.max_model_len; }
+  int num_blocks() const { return engine_->num_blocks(); }
+  const char* chat_template() const { return name_of(chat_template_); }
+
+  /// Serves until stop(), or until a signal has drained it (with_signals). Returns normally then.
+  void run(bool with_signals = false);
+  /// Lets the answers end and then run() return. May be called from any thread.
+  void drain();
+  /// Makes run() return soon. May be called from any thread.
+  void stop();
+  /// Blocks in use after the last pass. May be called from any thread.
+  int num_blocks_used() const { return num_blocks_used_; }
+
+ private:
+  using Shared = std::shared_ptr<Exchange>;
+  struct Route {
+    const char* method;
+    const char* path;
+    bool needs_key;
+    void (Server::*handle)(const Shared&);
+  };
+  static const std::vector<Route> kRoutes;
+
+  void handle(const Shared& exchange);
+  void dispatch(const Shared& exchange);
+  const Route* route_of(const Exchange& exchange) const;
+  void check_key(const Exchange& exchange) const;
+  bool answer_preflight(Exchange& exchange) const;
+
+  void health(const Shared& exchange);
+  void models(const Shared& exchange);
+  void version(const Shared& exchange);
+  void metrics(const Shared& exchange);
+  void tokenize(const Shared& exchange);
+  void detokenize(const Shared& exchange);
+  void completions(const Shared& exchange);
+  void chat_completions(const Shared& exchange);
+  void kv_events(const Shared& exchange);
+  void kv_snapshot(const Shared& exchange);
+  void page(const Shared& exchange);
+
+  void generate(const Shared& exchange, const ApiRequest& request);
+  std::vector<int32_t> tokens_of(const Prompt& prompt) const;
+  void check_size(size_t num_bytes, const char* field) const;
+  void take_reports();
+  void warn_unknown(const std::vector<std::string>& names);
+  void begin_drain();
+
+  kv::Model& model_;
+  ServerOptions options_;
+  kv::Tokenizer tokenizer_;
+  ChatTemplate chat_template_;
+  size_t longest_token_ = 1;  // bytes
+  watch::EventLog log_;       // the engine's cache tells it
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<watch::Publisher> publisher_;
+  RequestLimits limits_;
+  ApiRules rules_;
+  Metrics metrics_;
+  Requests requests_;
+  CacheEvents events_;
+  std::vector<Shared> event_readers_;
+  std::set<std::string> warned_;
+  HttpServer http_;
+  bool draining_ = false;
+  std::atomic<int> num_blocks_used_ = 0;
+  std::unique_ptr<EngineThread> thread_;  // last: it posts to http_
+};
+
+}  // namespace serve

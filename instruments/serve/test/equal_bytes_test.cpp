@@ -1,0 +1,217 @@
+// The promise over HTTP: a request's answer is the same alone and among others, whatever the server
+// does meanwhile, and it is the answer of ./course run for that seed.
+#define KV_SERVE_TESTS_SERVER
+#include "instruments/serve/test/support.h"
+#include "lessons/08_scheduler/engine.h"
+#include "tests/support/same_bits.h"
+
+using namespace serve_test;
+
+namespace {
+
+/// Requests of many kinds; half of them begin with the same text.
+std::vector<json> mixed(int count) {
+  std::vector<json> requests;
+  for (int i = 0; i < count; ++i) {
+    json request = {{"max_tokens", 4 + i % 17},
+                    {"seed", i},
+                    {"temperature", i % 3 == 0 ? 0.0 : 0.9},
+                    {"return_token_ids", true}};
+    std::string text = i % 2 == 0
+                           ? "Once upon a time there was a little robot who lived in a small "
+                             "house near the sea with a dog. "
+                           : "";
+    for (int word = 0; word <= i % 9; ++word) text += " friend " + std::to_string(i * 7 + word);
+    request["prompt"] = text;
+    if (i % 4 == 1) request["n"] = 4;
+    if (i % 5 == 2) request["logprobs"] = 3;
+    if (i % 5 == 3) request["stop"] = {"e", " the"};
+    if (i % 6 == 4) request["cache_salt"] = "tenant";
+    if (i % 7 == 5) request["top_k"] = 9, request["top_p"] = 0.8;
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+/// A choice: its text, tokens, log probabilities and end.
+using Answers = std::vector<std::string>;  // of each request, choice after choice
+
+std::string answer_of(const Client::Reply& reply) {
+  REQUIRE(reply.status == 200);
+  return reply.parsed()["choices"].dump();
+}
+
+/// The same from the events of a stream.
+std::string answer_of_stream(const Client::Reply& reply) {
+  std::map<int, json> choices;
+  for (const json& event : events_of(reply.body)) {
+    for (const json& part : event["choices"]) {
+      const auto [found, is_new] = choices.emplace(part["index"].get<int>(), part);
+      if (is_new) continue;
+      json& whole = found->second;
+      whole["text"] = whole["text"].get<std::string>() + part["text"].get<std::string>();
+      for (const json& id : part["token_ids"]) whole["token_ids"].push_back(id);
+      for (const auto& [name, values] : part["logprobs"].items()) {
+        for (const json& value : values) whole["logprobs"][name].push_back(value);
+      }
+      whole["finish_reason"] = part["finish_reason"];
+      whole["stop_reason"] = part["stop_reason"];
+    }
+  }
+  json list = json::array();
+  for (const auto& [index, choice] : choices) list.push_back(choice);
+  return list.dump();
+}
+
+Answers one_by_one(const Running& running, const std::vector<json>& requests) {
+  Answers answers;
+  for (const json& request : requests) answers.push_back(answer_of(running.complete(request)));
+  return answers;
+}
+
+/// All at once; every other one as a stream.
+Answers together(const Running& running, std::vector<json> requests) {
+  std::vector<std::unique_ptr<Client>> clients;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (i % 2 == 1) requests[i]["stream"] = true;
+    clients.push_back(std::make_unique<Client>(running.port()));
+    clients.back()->send(post("/v1/completions", requests[i].dump()));
+  }
+  Answers answers;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Client::Reply reply = clients[i]->reply();
+    answers.push_back(i % 2 == 1 ? answer_of_stream(reply) : answer_of(reply));
+  }
+  return answers;
+}
+
+void check_same(const Answers& found, const Answers& wanted, const std::vector<json>& requests) {
+  REQUIRE(found.size() == wanted.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    INFO("request ", i, ": ", requests[i].dump());
+    CHECK(found[i] == wanted[i]);
+  }
+}
+
+serve::ServerOptions small_pool() {
+  serve::ServerOptions options = serve_test::options();
+  options.engine.block_size = 4;
+  options.engine.num_blocks = 40;
+  options.engine.max_model_len = 120;
+  options.engine.serve.scheduler.max_tokens_per_pass = 48;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("equal bytes: alone, and among others with preemptions, chunks and hits") {
+  const std::vector<json> requests = mixed(48);
+  const Answers wanted = one_by_one(Running(), requests);
+  {
+    Running running(small_pool());
+    check_same(together(running, requests), wanted, requests);
+    CHECK(running.metric("vllm:num_preemptions_total") > 0);
+    check_same(together(running, requests), wanted, requests);  // with what the cache has now
+    CHECK(running.metric("vllm:prefix_cache_hits_total") > 0);
+    CHECK(running.becomes_idle());
+  }
+  {
+    serve::ServerOptions options = serve_test::options();
+    options.engine.serve.scheduler.chunked_prefill = false;
+    options.engine.serve.caching = false;
+    check_same(together(Running(options), requests), wanted, requests);
+  }
+}
+
+TEST_CASE("equal bytes: on every lesson's engine") {
+  const std::vector<json> requests = mixed(16);
+  const Answers wanted = one_by_one(Running(), requests);
+  for (const int lesson : {9, 10, 11, 12}) {
+    CAPTURE(lesson);
+    serve::ServerOptions options = small_pool();
+    options.engine.lesson = lesson;
+    options.engine.host_blocks = 64;
+    Running running(options);
+    check_same(together(running, requests), wanted, requests);
+    CHECK(running.becomes_idle());
+  }
+}
+
+TEST_CASE("equal bytes: the tokens are those of lesson 08's engine for that seed") {
+  std::vector<kv::Request> samples;
+  const std::string prompt = "Once upon a time";
+  const kv::Tokenizer tokenizer = kv::Tokenizer::load(KV_SOURCE_DIR "/models/tiny");
+  kv::Model& model = kvtest::shipped_model();
+  const kv::Request request{
+      .prompt = tokenizer.encode(prompt),
+      .max_tokens = 24,
+      .sampling = {.temperature = 0.8f, .top_k = 50, .top_p = 0.9f, .seed = 11},
+      .stop_token_ids = model.config().eos_token_ids};
+  const std::vector<kv::Request> four = kv::samples_of(request, 4);
+  const auto wanted = lesson08::make_engine(model, {})->generate(four);
+  Running running;
+  const json body = {{"prompt", prompt},
+                     {"max_tokens", 24},
+                     {"temperature", 0.8},
+                     {"top_k", 50},
+                     {"top_p", 0.9},
+                     {"seed", 11},
+                     {"n", 4},
+                     {"return_token_ids", true}};
+  const json answer = running.complete(body).parsed();
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(answer["choices"][i]["token_ids"] == json(wanted.completions[i].tokens));
+    kv::StreamingDecoder decoder(tokenizer);
+    std::string text;
+    for (const int32_t token : wanted.completions[i].tokens) text += decoder.push(token);
+    CHECK(answer["choices"][i]["text"] == text + decoder.finish());
+  }
+  // Token ids in place of the text; and the chat of a model without a template.
+  json ids = body;
+  ids["prompt"] = request.prompt;
+  CHECK(running.complete(ids).parsed()["choices"] == answer["choices"]);
+  json chat = body;
+  chat.erase("prompt");
+  chat["messages"] = {{{"role", "user"}, {"content", prompt}}};
+  const json said = running.ask(post("/v1/chat/completions", chat.dump())).parsed();
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(said["choices"][i]["message"]["content"] == answer["choices"][i]["text"]);
+  }
+}
+
+TEST_CASE("equal bytes: the server computes requests a second time, and counts") {
+  serve::ServerOptions options = small_pool();
+  options.limits.check_equal_bits = 0.5;
+  Running running(options);
+  together(running, mixed(20));
+  CHECK(running.becomes_idle());
+  CHECK(running.metric("course:equal_bits_checked_total") == 17);  // half of 5 x 4 + 15
+  CHECK(running.metric("course:equal_bits_failed_total") == 0);
+}
+
+TEST_CASE("equal bytes: a second computation that differs is seen") {
+  serve::EqualBits check(1);
+  const serve::Submission submission{.id = 3, .request = kvtest::request_of(4, 9)};
+  const auto second = [&](std::vector<kv::NewToken> tokens) {
+    check.note(submission);
+    check.note_token({.id = 3, .token = 5, .logits_xxh64 = 1});
+    check.note_token({.id = 3, .token = 6, .logits_xxh64 = 2});
+    const auto again = check.repeat(3, 4);
+    REQUIRE(again);
+    CHECK(again->request.max_tokens == 2);
+    std::optional<bool> equal;
+    for (size_t i = 0; i < tokens.size() && !equal; ++i) {
+      tokens[i].id = 4;
+      equal = check.compare(tokens[i], i + 1 == tokens.size());
+    }
+    return equal;
+  };
+  CHECK(second({{0, 5, 1}, {0, 6, 2}}) == true);
+  CHECK(second({{0, 5, 1}, {0, 7, 2}}) == false);
+  CHECK(second({{0, 4, 1}, {0, 6, 2}}) == false);
+  CHECK(second({{0, 5, 1}, {0, 6, 3}}) == false);  // the same token from other logits
+  CHECK(second({{0, 5, 1}}) == false);
+  check.note(submission);
+  check.forget(3);
+  CHECK(!check.repeat(3, 4));
+}

@@ -1,0 +1,34 @@
+// ./course serve as a user starts it.
+#include <doctest/doctest.h>
+
+#include "tests/support/shell.h"
+
+using kvtest::check_refused;
+using kvtest::shell;
+
+TEST_CASE("serve: help, and options that are wrong") {
+  const auto help = shell("$B/serve --help");
+  CHECK(help.code == 0);
+  for (const char* name : {"--port", "--api-key", "--lesson", "--drain-seconds", "--seed"}) {
+    CHECK(help.out.find(name) != std::string::npos);
+  }
+  check_refused(shell("$B/serve --lesson 7"), "8 to 12");
+  check_refused(shell("$B/serve --port 70000"), "--port");
+  check_refused(shell("$B/serve --host nowhere.invalid"), "--host");
+  check_refused(shell("$B/serve --file f"), "--lesson 12");
+  check_refused(shell("$B/serve --num-blocks 4 --max-model-len 2000"), "--max-model-len 2000");
+}
+
+TEST_CASE("serve: a port in use, a signal that drains, and a second server after it") {
+  // The first server writes its address; the second finds the port in use.
+  const auto out = shell(
+      "$B/serve --port 0 >$T/out & pid=$!; "
+      "until grep -q http $T/out; do sleep 0.05; done; "
+      "port=$(sed -n 's,^http://127.0.0.1:\\([0-9]*\\) .*,\\1,p' $T/out); "
+      "$B/serve --port $port; echo second $?; "
+      "kill -TERM $pid; wait $pid; echo first $?");
+  CAPTURE(out.err);
+  CHECK(out.out == "second 2\nfirst 0\n");
+  CHECK(out.err.find("is in use") != std::string::npos);
+  CHECK(out.err.find("--port") != std::string::npos);
+}
