@@ -170,9 +170,9 @@ std::vector<Verb> Live::without_run(std::vector<Verb> verbs) const {
                 std::move(verbs));
 }
 
-void Live::draw_steps(Ui& ui, const Page& page) {
-  page.buttons(ui, {{"live/step", "Step", "step"},
-                    {"live/step 10", "Step 10", "step 10"},
+void Live::draw_steps(Ui& ui, const Page& page, const std::string& step, const std::string& label) {
+  page.buttons(ui, {{"live/step", label, step},
+                    {"live/step 10", label + " 10", step + " 10"},
                     {"live/stop", "Stop", "stop"}});
 }
 

@@ -102,8 +102,9 @@ class Live {
   std::vector<Verb> step_and_stop(Story story);
   /// Rows that are refused as long as there is a run.
   std::vector<Verb> without_run(std::vector<Verb> verbs) const;
-  /// Buttons for `step`, `step 10` and `stop`.
-  static void draw_steps(Ui& ui, const Page& page);
+  /// Buttons for `step`, `step 10` and `stop`; a page may call its `step` by another name.
+  static void draw_steps(Ui& ui, const Page& page, const std::string& step = "step",
+                         const std::string& label = "Step");
 
  private:
   struct Loaded {

@@ -22,6 +22,7 @@ class LiveServer : public Live {
   /// The engine's scheduler, after it has composed a pass. Null if the run has ended.
   const Scheduler* scheduler() const { return finished() ? nullptr : scheduler_; }
   const Output& output() const { return *output_; }
+  const auto& server() const { return *this->template engine<Engine>().server(); }
   /// [requests] generated so far.
   const std::vector<std::vector<int32_t>>& answers() const { return answers_; }
 

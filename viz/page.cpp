@@ -169,6 +169,16 @@ Counter share(std::string name, int64_t part, int64_t whole, std::string label, 
   return counter;
 }
 
+std::vector<Button> one_of(const std::string& verb, const std::vector<int>& values, int holds,
+                           const std::string& rest) {
+  std::vector<Button> row;
+  for (const int value : values) {
+    const std::string line = fmt::format("{} {}", verb, value);
+    row.push_back(Button{line, std::to_string(value), line + rest}.when(value == holds));
+  }
+  return row;
+}
+
 void Page::declare(std::vector<Verb> verbs) {
   std::move(verbs.begin(), verbs.end(), std::back_inserter(verbs_));
 }

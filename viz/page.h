@@ -117,6 +117,11 @@ struct Button {
   }
 };
 
+/// A button for each value of a command's first word, "window 8"; the one that holds is lit.
+/// `rest`: the words that follow.
+std::vector<Button> one_of(const std::string& verb, const std::vector<int>& values, int holds,
+                           const std::string& rest = "");
+
 class Page {
  public:
   explicit Page(PageInfo info) : info_(std::move(info)) {}

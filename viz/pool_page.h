@@ -108,7 +108,7 @@ class PoolPage : public Page {
 
   /// Texts of tokens: of the model that runs, or of the words that requests of the page came with.
   std::string word(int32_t token) const {
-    return live_.running() ? live_.text(token) : vocabulary_.word(token);
+    return live_.running() ? live_.word(token) : vocabulary_.word(token);
   }
   std::vector<std::string> words(std::span<const int32_t> tokens) const {
     std::vector<std::string> words;

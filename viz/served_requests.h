@@ -2,12 +2,15 @@
 
 // Requests of a lesson's scheduler, by name: what they have, and what they did in each pass.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/table.h"
 #include "viz/drawing/progress.h"
 #include "viz/names.h"
 
@@ -38,6 +41,13 @@ std::string names_of(const Requests& requests, const std::vector<int64_t>& ids) 
     names += " " + std::ranges::find(requests, id, &ServedRequest::id)->name;
   }
   return names;
+}
+
+/// What the mouse is told of a request.
+inline std::string described(const ServedRequest& request) {
+  return fmt::format("prompt of {}, up to {} to generate\n{} of {} have a slot\n{}",
+                     kv::count_of(request.num_prompt, "token"), request.max_tokens,
+                     request.num_computed, request.num_prompt + request.generated, request.words);
 }
 
 /// Tokens of a pass.
@@ -83,6 +93,24 @@ void follow(ServedRequest& request, const Scheduler* of, const Manager& manager)
   if (!manager.holds(request.id)) return;
   const auto ids = manager.table(request.id).block_ids();
   request.ids.assign(ids.begin(), ids.end());
+}
+
+/// Each request that wants a token gets next(request). It ends with its last one.
+template <class Requests, class Scheduler, class Next>
+void answer(Requests& requests, Scheduler& of, Next next) {
+  for (auto& request : requests) {
+    if (!request.is_there() || !of.wants_token(request.id)) continue;
+    of.add_token(request.id, next(request));
+    if (++request.generated == request.max_tokens) of.finish(request.id);
+  }
+}
+
+/// Why a request never fits in the pool; empty if it does.
+inline std::string too_large(int num_prompt, int max_tokens, int block_size, int num_blocks,
+                             const char* what = "the pool") {
+  const int needed = (num_prompt + max_tokens - 1 + block_size - 1) / block_size;
+  if (needed <= num_blocks) return "";
+  return fmt::format("it needs {}, {} has {}", kv::count_of(needed, "block"), what, num_blocks);
 }
 
 /// Takes over what a live run has generated for a request.

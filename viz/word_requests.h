@@ -44,14 +44,6 @@ class WordRequests {
     return all_.add(name,
                     {{}, next_id_++, computed.num_tokens, std::move(tokens), std::move(hashes)});
   }
-  /// The request goes on with these tokens; there is room for them.
-  void more(Manager& manager, const std::string& name, const std::vector<int32_t>& tokens) {
-    Request& request = all_.at(name);
-    manager.allocate_slots(request.id, static_cast<int>(tokens.size()));
-    request.tokens.insert(request.tokens.end(), tokens.begin(), tokens.end());
-    manager.cache_blocks(request.id, request.tokens, request.hashes,
-                         static_cast<int>(request.tokens.size()));
-  }
   void free(Manager& manager, const std::string& name) {
     manager.free(all_.at(name).id);
     all_.erase(name);

@@ -59,12 +59,28 @@ std::vector<Op> shortened(std::vector<Op> ops, const Fails& fails) {
   }
 }
 
+/// The value of an environment variable, or `otherwise`.
+inline int64_t number_from(const char* variable, int64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoll(text);
+}
+
+/// The number of random operations: KV_RANDOM_OPS, or `usual`, or `sanitized` in a build with
+/// sanitizers.
+inline int64_t num_random_ops(int64_t usual, [[maybe_unused]] int64_t sanitized) {
+#if defined(KV_SANITIZED)
+  usual = sanitized;
+#endif
+  return number_from("KV_RANDOM_OPS", usual);
+}
+
 /// Runs of `ops_per_run` operations, each a number, until `num_ops` are done. Run is made from
 /// (settings of the run: a number) and has operation(number), which throws for what is wrong, and
-/// text() of the last one. Empty, or a report: seed, run, what is wrong, and the shortest sequence
-/// that still shows it.
+/// text() of the last one. KV_RANDOM_SEED sets the seed. Empty, or a report: seed, run, what is
+/// wrong, and the shortest sequence that still shows it.
 template <class Run>
-std::string search(int64_t num_ops, int ops_per_run, uint64_t seed) {
+std::string search(int64_t num_ops, int ops_per_run) {
+  const auto seed = static_cast<uint64_t>(number_from("KV_RANDOM_SEED", 1));
   const auto failure = [](uint64_t settings, const std::vector<uint64_t>& ops, std::string* told) {
     try {
       Run run(settings);
@@ -98,12 +114,6 @@ std::string search(int64_t num_ops, int ops_per_run, uint64_t seed) {
            Run(settings).settings() + ": " + what + "\n" + told;
   }
   return "";
-}
-
-/// The value of an environment variable, or `otherwise`.
-inline int64_t number_from(const char* variable, int64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::stoll(text);
 }
 
 }  // namespace kvtest

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "viz/drawing/lanes.h"
+
 namespace viz {
 namespace {
 
@@ -29,6 +31,33 @@ Span staggered(const Span& span, int64_t i, int64_t n) {
 
 void during(Scene& scene, const std::string& id, const Span& span) {
   if (Shape* shape = scene.find(id)) shape->during(span);
+}
+
+void block_changes(Scene& scene, int32_t block, const Span& span) {
+  const std::string id = block_id(block), slots = fmt::format("slot {}/", block);
+  for (Shape& shape : scene.since(0)) {
+    if (shape.id == id || shape.id.starts_with(id + "/") || shape.id.starts_with(slots)) {
+      shape.during(span);
+    }
+  }
+}
+
+void leave_table(Scene& scene, const std::string& table, std::span<const int32_t> before,
+                 std::span<const int32_t> now, const Span& span) {
+  std::vector<size_t> gone;
+  for (size_t i = before.size(); i-- > 0;) {
+    if (i >= now.size() || now[i] != before[i]) gone.push_back(i);
+  }
+  for (size_t k = 0; k < gone.size(); ++k) {
+    const int32_t block = before[gone[k]];
+    const Shape* const home = scene.find(block_id(block));
+    if (home == nullptr) continue;
+    const Span when = in_turn(span, k, gone.size());
+    const std::string entry = fmt::format("{}/entry {}", table, gone[k]);
+    scene.leaves(entry, home->at, when);
+    scene.leaves(entry + "/id", home->at, when);
+    block_changes(scene, block, when);
+  }
 }
 
 void send(Scene& scene, const std::string& id, const Place& from, const Place& to,

@@ -4,6 +4,7 @@
 // them, rings around what is looked at. A page says when; these say which shapes move.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ Span staggered(const Span& span, int64_t i, int64_t n);
 
 /// A shape's motion, if there is such a shape.
 void during(Scene& scene, const std::string& id, const Span& span);
+/// All shapes of a block change then.
+void block_changes(Scene& scene, int32_t block, const Span& span);
+/// Entries that have left a table, "A/entry 3" with "A/entry 3/id", go to their blocks, the last
+/// one first.
+void leave_table(Scene& scene, const std::string& table, std::span<const int32_t> before,
+                 std::span<const int32_t> now, const Span& span);
 
 /// A box and its text ("id/text") travel from the middle of one place to the middle of another.
 void send(Scene& scene, const std::string& id, const Place& from, const Place& to,

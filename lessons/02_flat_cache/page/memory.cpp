@@ -21,23 +21,11 @@ std::string SlabSimulator::append(int slab, int num_tokens) {
                      cache_.position(slab), kv::count_of(cache_.max_seq_len(), "slot"));
 }
 
-std::string SlabSimulator::clear(int slab) {
-  const int tokens = cache_.position(slab);
-  cache_.clear(slab);
-  return fmt::format("clear slab {}: {} forgotten, {} reserved as before", slab,
-                     kv::count_of(tokens, "token"), kv::count_of(cache_.max_seq_len(), "slot"));
-}
-
 std::string SlabSimulator::why_not_append(int slab, int num_tokens) const {
   if (slab >= cache_.batch()) return fmt::format("there are slabs 0 to {}", cache_.batch() - 1);
   const int room = cache_.max_seq_len() - cache_.position(slab);
   if (num_tokens <= room) return "";
   return fmt::format("{} left of {}", kv::count_of(room, "slot"), cache_.max_seq_len());
-}
-
-std::string SlabSimulator::why_not_clear(int slab) const {
-  if (slab >= cache_.batch()) return fmt::format("there are slabs 0 to {}", cache_.batch() - 1);
-  return cache_.position(slab) == 0 ? "it is empty" : "";
 }
 
 /// Returns a sentence: where the request is now, or why it waits.

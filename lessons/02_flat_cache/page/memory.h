@@ -23,11 +23,8 @@ class SlabSimulator {
   const FlatKvCache& cache() const { return cache_; }
   // Each returns a sentence that says what happened.
   std::string append(int slab, int num_tokens);
-  std::string clear(int slab);
   /// Why num_tokens more tokens cannot be appended; empty if they can.
   std::string why_not_append(int slab, int num_tokens) const;
-  /// Why the slab cannot be cleared; empty if it can.
-  std::string why_not_clear(int slab) const;
 
  private:
   FlatKvCache cache_;

@@ -83,14 +83,6 @@ void FlatCachePage::declare_slabs() {
           return slabs_->append(w[0].number, w[1].number);
         },
         [this](auto& w) { return slabs_->why_not_append(w[0].number, w[1].number); }},
-       {"clear",
-        {slab},
-        "the sequence in slab SLAB ends; its slots stay reserved",
-        [this](auto& w) {
-          view_ = kSlabs;
-          return slabs_->clear(w[0].number);
-        },
-        [this](auto& w) { return slabs_->why_not_clear(w[0].number); }},
        {"resize",
         {viz::number("SLABS", 1, kMostSlabs).field("slabs", "4").follows([this] {
            return cache().batch();
@@ -239,7 +231,6 @@ void FlatCachePage::draw_slabs(viz::Ui& ui) {
   }
   const int room = cache().max_seq_len() - cache().position(slab);
   row.push_back({id + "/fill", "fill", fmt::format("append {} {}", slab, std::max(room, 1))});
-  row.push_back({id + "/clear", "clear", fmt::format("clear {}", slab)});
   buttons(ui, row);
   form(ui, {"resize", "New cache", "resize"});
 }

@@ -70,11 +70,7 @@ std::vector<viz::Verb> WalkPage::moves() {
            {count},
            "go back by COUNT",
            [this](auto& w) { return move(-w[0].number); },
-           [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }},
-          {"close", {}, "back to the choice of a prompt", [this](auto&) {
-             reset();
-             return "the walk is closed";
-           }}};
+           [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }}};
 }
 
 std::vector<viz::Verb> WalkPage::changes() {
@@ -224,18 +220,13 @@ void WalkPage::check_invariants() const {
 void WalkPage::draw(viz::Ui& ui) {
   form(ui, {"walk/start", "Walk", "walk"});
   if (!walk_) return;
-  buttons(ui, {{"back", "Back", "back"},
-               {"next", "Next", "next"},
-               {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge."},
-               {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step."},
-               {"walk/close", "Close", "close"}});
+  buttons(ui,
+          {{"back", "Back", "back"},
+           {"next", "Next", "next"},
+           {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge."},
+           {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step."}});
   form(ui, {"head/set", "Look there", "head"});
-  std::vector<viz::Button> sizes;
-  for (const int size : {1, 4, 16, 64}) {
-    sizes.push_back({fmt::format("blocks {}", size), fmt::format("blocks of {}", size),
-                     fmt::format("blocks {}", size)});
-  }
-  buttons(ui, sizes);
+  choice(ui, "Blocks of", viz::one_of("blocks", {1, 4, 16, 64}, options_.block_size));
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -19,12 +19,6 @@ using kvtest::require;
 using lesson05::BlockCopy;
 using lesson05::Growth;
 
-#if defined(KV_SANITIZED)
-constexpr int64_t kNumOps = 300'000;
-#else
-constexpr int64_t kNumOps = 10'000'000;
-#endif
-
 constexpr size_t kMaxSequences = 8;  // live at a time
 constexpr std::array kBlockSizes{1, 2, 3, 16};
 constexpr std::array kPoolSizes{1, 2, 3, 5, 8, 13, 24};
@@ -211,7 +205,6 @@ class Run {
 }  // namespace
 
 TEST_CASE("random operations: every table and every slot is the predicted one") {
-  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
-  const auto report = kvtest::search<Run>(kvtest::number_from("KV_RANDOM_OPS", kNumOps), 250, seed);
+  const auto report = kvtest::search<Run>(kvtest::num_random_ops(10'000'000, 300'000), 250);
   CHECK_MESSAGE(report.empty(), report);
 }

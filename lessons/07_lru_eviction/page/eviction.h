@@ -38,10 +38,8 @@ class EvictionPage : public viz::PoolPage<Shown, PageSettings> {
   void refused(const viz::Command& command, const std::string& why) override;
   void declare_pool();
   std::string ask(const std::string& name, const std::string& text, const std::string& salt);
-  std::string more(const std::string& name, const std::string& text);
   std::string free(const std::vector<std::string>& names);
   std::string what_happened(const std::string& name, int64_t revived_before);
-  std::string why_not_more(const std::string& name, int num_tokens) const;
   void start_live(const std::string& prompt, int max_tokens);
   std::string live_story();
 

@@ -54,11 +54,6 @@ EvictionPage::EvictionPage(const viz::PageContext& context)
           if (viz::words_in(w[1].text) == 0) return std::string("there are no words");
           return asked_.all().why_not_add(w[0].text);
         }},
-       {"more",
-        {name, words},
-        "the answer of NAME goes on: WORDS",
-        [this](auto& w) { return more(w[0].text, w[1].text); },
-        [this](auto& w) { return why_not_more(w[0].text, viz::words_in(w[1].text)); }},
        {"free",
         {name},
         "NAME ends; what its full blocks hold stays until the room is needed",
@@ -123,13 +118,6 @@ std::string EvictionPage::what_happened(const std::string& name, int64_t revived
   return story;
 }
 
-std::string EvictionPage::why_not_more(const std::string& name, int num_tokens) const {
-  const int num_free = pool_->num_free();
-  const int needed = manager_->table(asked_.all().at(name).id).blocks_to_extend(num_tokens);
-  if (num_tokens == 0) return "there are no words";
-  return needed <= num_free ? "" : fmt::format("too few blocks are free ({})", num_free);
-}
-
 std::string EvictionPage::ask(const std::string& name, const std::string& text,
                               const std::string& salt) {
   ExtraKeys keys;
@@ -140,14 +128,6 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
                  [](const auto&, const auto&) {});
   return fmt::format("{}: {} of {} from the cache{}", name, request.num_cached_tokens,
                      kv::count_of(std::ssize(request.tokens), "token"),
-                     what_happened(name, revived_before));
-}
-
-std::string EvictionPage::more(const std::string& name, const std::string& text) {
-  const std::vector<int32_t> tokens = vocabulary_.tokens(text);
-  const int64_t revived_before = pool_->metrics().num_revived;
-  asked_.more(*manager_, name, tokens);
-  return fmt::format("{}: {} more{}", name, kv::count_of(std::ssize(tokens), "token"),
                      what_happened(name, revived_before));
 }
 
@@ -270,21 +250,16 @@ void EvictionPage::draw(viz::Ui& ui) {
                {"free all", "Free all", "free all"}});
   if (!asked_.all().empty()) {
     const std::string which = chosen(asked_.all());
-    buttons(ui, {{which + "/more", which + " goes on", fmt::format("more {} \"and so on\"", which)},
-                 {which + "/free", "Free " + which, "free " + which}});
+    buttons(ui, {{which + "/free", "Free " + which, "free " + which}});
   }
   const bool append = settings_.order == FreeOrder::kAppend;
   buttons(ui, {{"forget", "Forget all", "forget"}});
   choice(ui, "Taken first",
          {viz::Button{"order unhashed", "what holds nothing", "order unhashed"}.when(!append),
           viz::Button{"order append", "what was freed first", "order append"}.when(append)});
-  std::vector<viz::Button> row;
-  for (const int blocks : {8, 16, 64}) {
-    row.push_back(viz::Button{fmt::format("pool {}", blocks), std::to_string(blocks),
-                              fmt::format("resize {} {}", blocks, settings_.block_size)}
-                      .when(settings_.num_blocks == blocks));
-  }
-  choice(ui, "Blocks in the pool", row);
+  choice(ui, "Blocks in the pool",
+         viz::one_of("resize", {8, 16, 64}, settings_.num_blocks,
+                     fmt::format(" {}", settings_.block_size)));
   form(ui, {"live/start", "Watch the engine", "live"});
 }
 

@@ -110,13 +110,7 @@ class SideBySide {
 /// Returns an empty string, or the difference and the operations that lead to it.
 template <class Run>
 std::string random_operations() {
-#if defined(KV_SANITIZED)
-  constexpr int64_t kNumOps = 500'000;
-#else
-  constexpr int64_t kNumOps = 10'000'000;
-#endif
-  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
-  return kvtest::search<Run>(kvtest::number_from("KV_RANDOM_OPS", kNumOps), 500, seed);
+  return kvtest::search<Run>(kvtest::num_random_ops(10'000'000, 500'000), 500);
 }
 
 }  // namespace lesson07

@@ -45,10 +45,12 @@ void Picture::draw_lanes() {
     at.x += areas_.running.x - areas_.waiting.x;
     card(now_.of(now_.running[i]), at);
   }
-  const viz::Grid ended = viz::fit(std::max(static_cast<int>(now_.ended.size()), 6),
-                                   inside(areas_.ended), {.most_w = 130, .most_h = 34});
-  for (size_t i = 0; i < now_.ended.size(); ++i) {
-    card(now_.of(now_.ended[i]), ended.cell(static_cast<int>(i)));
+  const auto num_ended = static_cast<int>(std::ranges::count(now_.seen, true, &Seen::ended));
+  const viz::Grid ended =
+      viz::fit(std::max(num_ended, 6), inside(areas_.ended), {.most_w = 130, .most_h = 34});
+  int cell = 0;
+  for (const Seen& seen : now_.seen) {
+    if (seen.ended) card(seen, ended.cell(cell++));
   }
 }
 
@@ -62,12 +64,8 @@ void Picture::card(const Seen& seen, const Place& at) {
   const std::string numbers =
       seen.ended ? fmt::format("+{}", seen.generated)
                  : fmt::format(fmt::runtime(words), prompt, seen.num_prompt, seen.generated);
-  Place room = viz::request_card(
-      scene_, seen, at, state, page_.selected() == seen.name, numbers,
-      fmt::format("prompt of {}, up to {} to generate\n{} of {} have a slot\n{}",
-                  kv::count_of(seen.num_prompt, "token"), seen.max_tokens, seen.num_computed,
-                  seen.num_prompt + seen.generated, seen.words),
-      when);
+  Place room = viz::request_card(scene_, seen, at, state, page_.selected() == seen.name, numbers,
+                                 viz::described(seen), when);
   if (seen.ended || room.h < 6) return;
   const float bar = std::clamp(0.18f * room.h, 4.0f, 18.0f), pad = 0.06f * at.h;
   const viz::Progress tokens{.num_prompt = seen.num_prompt,
@@ -127,7 +125,7 @@ void Picture::entries(const Seen& seen, const Place& at, Span when) {
                  {.size = std::min(12.0f, 0.6f * grid.h), .align = viz::Align::kCentre}, 7)
           .comes_from(source, one);
     }
-    if (fresh) hint(number, one);
+    if (fresh) viz::block_changes(scene_, number, one);
   }
   if (!preempts_ || now_.shortage->id != seen.id) return;
   for (int i = had; i < std::min(had + now_.shortage->num_wanted, most); ++i) {

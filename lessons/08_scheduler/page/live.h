@@ -34,8 +34,6 @@ class LiveServing : public LiveServer<ServingEngine> {
   /// Requests that begin with the prompt and come one after the other, each with a seed of its own.
   /// Throws UserError for what the engine refuses.
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
-
-  const ServingEngine& serving() const { return engine<ServingEngine>(); }
 };
 
 }  // namespace lesson08

@@ -47,13 +47,9 @@ std::vector<viz::Verb> SchedulerPage::requests() {
        "important, and the first tokens of its prompt, SHARED, are those of all others",
        [this](auto& w) { return submit(w); },
        [this](auto& w) {
-         const int needed =
-             lesson03::blocks_for(w[1].number + w[2].number - 1, settings_.block_size);
-         if (needed > settings_.num_blocks) {
-           return fmt::format("it needs {}, the pool has {}", kv::count_of(needed, "block"),
-                              settings_.num_blocks);
-         }
-         return shown_.seen.why_not_add(w[0].text);
+         const std::string why =
+             viz::too_large(w[1].number, w[2].number, settings_.block_size, settings_.num_blocks);
+         return why.empty() ? shown_.seen.why_not_add(w[0].text) : why;
        }},
       {"kill",
        {viz::word("NAME")},
@@ -109,11 +105,8 @@ std::string SchedulerPage::begin() {
   shown_ = {};
   next_token_ = 1000;
   look();
-  const bool first = settings_.order == Order::kFirstCome;
-  return fmt::format("{} of {}, {} a pass, {}{}", kv::count_of(settings_.num_blocks, "block"),
-                     settings_.block_size, kv::count_of(settings_.budget, "token"),
-                     first ? "first come, first served" : "the most important first",
-                     settings_.no_gate ? ", no admission gate" : "");
+  return fmt::format("{} of {}, {} a pass", kv::count_of(settings_.num_blocks, "block"),
+                     settings_.block_size, kv::count_of(settings_.budget, "token"));
 }
 
 std::string SchedulerPage::submit(const viz::Words& words) {
@@ -162,10 +155,8 @@ std::vector<viz::Counter> SchedulerPage::counters() const {
        "Tokens that came from the cache when a request started or resumed.",
        fmt::format("{} / {}", shown_.num_found, shown_.num_looked_up)},
       {"ended", std::ranges::count(shown_.seen, true, &Seen::ended)},
-      {"total", pool.num_blocks()},
   };
   for (const Seen& seen : shown_.seen) {
-    all.push_back({seen.name + ".generated", seen.generated});
     all.push_back({seen.name + ".ended", seen.ended});
     all.push_back({seen.name + ".preempted", seen.num_preemptions});
   }

@@ -40,13 +40,11 @@ struct FirstInLine {
 struct Shown {
   viz::NamedList<Seen> seen{"request", 16};
   std::vector<int64_t> waiting = {}, running = {};
-  std::vector<int64_t> ended = {};  // in the order of their ends
-  SchedulerOutput last = {};        // the last pass
+  SchedulerOutput last = {};  // the last pass
   int num_passes = 0;
   int64_t num_found = 0, num_looked_up = 0;  // tokens, of requests that start or resume
   std::optional<Shortage> shortage = {};     // the last one
 
-  Seen& of(int64_t id) { return *std::ranges::find(seen, id, &Seen::id); }
   const Seen& of(int64_t id) const { return *std::ranges::find(seen, id, &Seen::id); }
 };
 
@@ -67,16 +65,22 @@ class SchedulerPage : public viz::PoolPage<Shown, PageSettings, LiveServing> {
   std::string submit(const viz::Words& words);
   std::string kill(const std::string& name);
 
+  // Of the engine during a live run, else of the page.
+  const KvCacheManager& manager() const {
+    return live_.running() ? live_.server().manager() : *manager_;
+  }
+  const BlockPool& pool() const { return live_.running() ? live_.server().pool() : *pool_; }
+  /// Null when the live run has ended.
+  const Scheduler* scheduler() const {
+    return live_.running() ? live_.scheduler() : scheduler_.get();
+  }
+
   // passes.cpp
-  const KvCacheManager& manager() const;
-  const BlockPool& pool() const;
-  const Scheduler* scheduler() const;  // null when the live run has ended
   std::string live(const std::string& prompt, int max_tokens);
   std::string passes(int count);
   void run_pass();
   void note_pass(const Scheduler& of, const SchedulerOutput& output);
   void note_arrivals(const Scheduler& of);
-  void note_ends(const Scheduler* of);
   Shown look() override;
   std::optional<Shortage> shortage_in(const Scheduler& of) const;
   std::optional<FirstInLine> first_in_line() const;

@@ -26,18 +26,6 @@ void LiveServing::serve(const PageSettings& settings, const std::string& prompt,
   LiveServer::serve(std::move(engine), std::move(requests), std::move(arrivals));
 }
 
-const KvCacheManager& SchedulerPage::manager() const {
-  return live_.running() ? *live_.serving().manager() : *manager_;
-}
-
-const BlockPool& SchedulerPage::pool() const {
-  return live_.running() ? live_.serving().server()->pool() : *pool_;
-}
-
-const Scheduler* SchedulerPage::scheduler() const {
-  return live_.running() ? live_.scheduler() : scheduler_.get();
-}
-
 std::string SchedulerPage::live(const std::string& prompt, int max_tokens) {
   live_.serve(settings_, prompt, max_tokens);  // may refuse
   begin();
@@ -47,24 +35,11 @@ std::string SchedulerPage::live(const std::string& prompt, int max_tokens) {
 }
 
 std::string SchedulerPage::passes(int count) {
-  size_t ended_before = shown_.ended.size();
-  for (int i = 0; i < count && scheduler() != nullptr && !(scheduler_->idle() && !live_.running());
-       ++i) {
-    ended_before = shown_.ended.size();
-    run_pass();
-  }
-  std::string story = fmt::format("pass {}: {} of {}", shown_.num_passes,
-                                  kv::count_of(viz::num_rows(shown_.last), "token"),
-                                  kv::count_of(std::ssize(shown_.last.chunks), "request"));
-  const auto tell = [&](const char* what, const std::vector<int64_t>& ids) {
-    if (!ids.empty()) story += what + viz::names_of(shown_.seen, ids);
-  };
-  tell("; started:", shown_.last.started);
-  tell("; resumed:", shown_.last.resumed);
-  tell("; preempted:", shown_.last.preempted);
-  tell("; ended:", std::vector(shown_.ended.begin() + static_cast<std::ptrdiff_t>(ended_before),
-                               shown_.ended.end()));
-  return story;
+  const auto has_work = [&] { return live_.running() ? !live_.finished() : !scheduler_->idle(); };
+  for (int i = 0; i < count && has_work(); ++i) run_pass();
+  return fmt::format("pass {}: {} of {}", shown_.num_passes,
+                     kv::count_of(viz::num_rows(shown_.last), "token"),
+                     kv::count_of(std::ssize(shown_.last.chunks), "request"));
 }
 
 /// One pass: of the engine, or of the page's scheduler without a model.
@@ -72,15 +47,10 @@ void SchedulerPage::run_pass() {
   if (live_.running()) {
     live_.step();
     if (!live_.finished()) note_pass(*live_.scheduler(), live_.output());
-    look();
-    return;
-  }
-  note_pass(*scheduler_, scheduler_->schedule());
-  scheduler_->update(shown_.last.chunks);
-  for (Seen& seen : shown_.seen) {
-    if (seen.ended || !scheduler_->wants_token(seen.hue)) continue;
-    scheduler_->add_token(seen.hue, next_token_++);
-    if (++seen.generated == seen.max_tokens) scheduler_->finish(seen.hue);
+  } else {
+    note_pass(*scheduler_, scheduler_->schedule());
+    scheduler_->update(shown_.last.chunks);
+    viz::answer(shown_.seen, *scheduler_, [&](const Seen&) { return next_token_++; });
   }
   look();
 }
@@ -90,7 +60,6 @@ void SchedulerPage::note_pass(const Scheduler& of, const SchedulerOutput& output
   shown_.last = output;
   ++shown_.num_passes;
   note_arrivals(of);
-  note_ends(&of);
   for (const auto* ids : {&shown_.last.started, &shown_.last.resumed}) {
     for (const int64_t id : *ids) {
       shown_.num_found += of.request(id).num_cached;
@@ -99,7 +68,8 @@ void SchedulerPage::note_pass(const Scheduler& of, const SchedulerOutput& output
   }
   if (!shown_.last.preempted.empty()) shown_.shortage = shortage_in(of);
   for (Seen& seen : shown_.seen) {
-    seen.marks.push_back(seen.ended ? std::nullopt : viz::mark_of(of, shown_.last, seen.id));
+    const bool is_there = viz::is_there(&of, seen.id);
+    seen.marks.push_back(is_there ? viz::mark_of(of, shown_.last, seen.id) : std::nullopt);
   }
 }
 
@@ -117,19 +87,9 @@ void SchedulerPage::note_arrivals(const Scheduler& of) {
   }
 }
 
-void SchedulerPage::note_ends(const Scheduler* of) {
-  for (Seen& seen : shown_.seen) {
-    if (seen.ended || viz::is_there(of, seen.id)) continue;
-    seen.ended = true;
-    seen.ids.clear();
-    shown_.ended.push_back(seen.hue);
-  }
-}
-
 /// Copies the current state of all requests.
 Shown SchedulerPage::look() {
   const Scheduler* const of = scheduler();
-  note_ends(of);
   shown_.waiting = of != nullptr ? of->waiting() : std::vector<int64_t>();
   shown_.running = of != nullptr ? of->running() : std::vector<int64_t>();
   for (Seen& seen : shown_.seen) {
@@ -155,7 +115,7 @@ std::optional<Shortage> SchedulerPage::shortage_in(const Scheduler& of) const {
   int budget = settings_.budget;
   for (const int64_t id : shown_.running) {
     const Seen& seen = shown_.of(id);
-    if (seen.ended) continue;
+    if (!viz::is_there(&of, id)) continue;
     const int tokens = of.chunk_of(of.request(id), seen.num_computed, budget);
     const int wanted = lesson03::blocks_for(seen.num_computed + tokens, settings_.block_size) -
                        static_cast<int>(seen.ids.size());

@@ -50,7 +50,6 @@ class Picture {
   // scene.cpp
   void draw_pool();
   void draw_moves();
-  void hint(int32_t block, Span when);
   struct Reason {
     std::string words, about;
   };
@@ -81,7 +80,6 @@ class Picture {
   Areas areas_;
   bool ran_, preempts_;  // in the last command
   Acts acts_;
-  viz::Grid blocks_;
 };
 
 }  // namespace lesson08

@@ -1,3 +1,4 @@
+#include "lessons/07_lru_eviction/page/pool.h"
 #include "picture.h"
 #include "viz/ui.h"
 
@@ -61,14 +62,8 @@ viz::Scene Picture::drawn() {
 /// Draws the blocks, and the requests that hold them.
 void Picture::draw_pool() {
   const BlockPool& pool = page_.pool();
-  viz::PoolView view = viz::pool_view(pool.block_size(), 1, pool.num_blocks(),
-                                      [&](int32_t id) { return pool.block(id).ref_cnt; });
+  viz::PoolView view = lesson07::pool_view(pool);
   view.show_refs = false;  // a block that is shared has several hues
-  for (viz::BlockView& block : view.blocks) {
-    if (!pool.block(block.id).is_cached || block.ref_cnt > 0) continue;
-    block.state = State::kCached;
-    block.filled = pool.block_size();
-  }
   for (const int64_t id : now_.running) {
     const Seen& seen = now_.of(id);
     view.add(seen, seen.ids, seen.num_computed);
@@ -82,36 +77,19 @@ void Picture::draw_pool() {
   viz::heading(scene_, "pool", {at.x, at.y, at.w, kHeading},
                fmt::format("the pool: {} of {} free", pool.num_free(),
                            kv::count_of(pool.num_blocks(), "block")));
-  blocks_ = viz::pool(scene_, view, {at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2});
+  viz::pool(scene_, view, {at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2});
   draw_moves();
 }
 
 /// Blocks that were given back go from the cards to the pool.
 void Picture::draw_moves() {
   for (const Seen& old : before_.seen) {
-    const Seen* now = now_.seen.find(old.name);
-    const size_t kept = now != nullptr ? now->ids.size() : 0;
+    const Seen* const now = now_.seen.find(old.name);
     const bool late = ran_ && now != nullptr && now->ended;
     const Span when = late ? Span{acts_.ends.begin - 0.15f, acts_.ends.end} : acts_.gives;
-    for (size_t i = old.ids.size(); i-- > kept;) {
-      const Place to = blocks_.cell(old.ids[i] - 1);
-      const std::string id = fmt::format("{}/entry {}", old.name, i);
-      const Span one = viz::in_turn(when, old.ids.size() - 1 - i, old.ids.size() - kept);
-      for (const char* part : {"", "/id"}) {
-        scene_.leaves(id + part, {to.middle_x() - 8, to.middle_y() - 8, 16, 16}, one);
-      }
-      hint(old.ids[i], one);
-    }
-  }
-}
-
-/// Makes all shapes of a block change during `when`.
-void Picture::hint(int32_t block, Span when) {
-  const std::string id = viz::block_id(block), slots = fmt::format("slot {}/", block);
-  for (viz::Shape& shape : scene_.since(0)) {
-    if (shape.id == id || shape.id.starts_with(id + "/") || shape.id.starts_with(slots)) {
-      shape.during(when);
-    }
+    const auto kept =
+        now != nullptr ? std::span<const int32_t>(now->ids) : std::span<const int32_t>();
+    viz::leave_table(scene_, old.name, old.ids, kept, when);
   }
 }
 
@@ -167,12 +145,7 @@ const Seen* Picture::has_found() const {
 viz::Scene SchedulerPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
 
 void SchedulerPage::draw(viz::Ui& ui) {
-  if (live_.running()) {
-    buttons(
-        ui,
-        {{"step", "Pass", "step"}, {"step 10", "10 passes", "step 10"}, {"stop", "Stop", "stop"}});
-    return;
-  }
+  if (live_.running()) return viz::Live::draw_steps(ui, *this);
   form(ui, {"submit", "Submit", "submit " + shown_.seen.free_name()});
   const bool first = settings_.order == Order::kFirstCome;
   buttons(ui, {{"step", "Pass", "step"},

@@ -114,7 +114,8 @@ TEST_CASE_FIXTURE(Fixture, "the pool and the cards show the same blocks") {
 TEST_CASE_FIXTURE(Fixture, "a live run is the engine, pass by pass") {
   run({"pool 14 4 8", "live \"Once upon a time, there was a little\" 20"});
   CHECK(value("running") == 1);
-  CHECK(ui.has("step"));
+  ui.select("A");  // drawn again
+  CHECK(ui.has("live/step"));
   check_refused("submit A 8 8", "the engine is running");
   while (page.next_step() == "step") run({"step 10"});
   CHECK(value("ended") == lesson08::LiveServing::kRequests);

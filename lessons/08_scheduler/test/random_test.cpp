@@ -11,12 +11,6 @@ namespace {
 using lesson08_test::Settings;
 using lesson08_test::Tokens;
 
-#if defined(KV_SANITIZED)
-constexpr int64_t kNumOps = 50'000;
-#else
-constexpr int64_t kNumOps = 4'000'000;
-#endif
-
 int64_t num_preemptions = 0;  // of all runs
 
 struct Pair {
@@ -45,9 +39,8 @@ struct Pair {
 }  // namespace
 
 TEST_CASE("random arrivals, passes and cancels: all of it is as predicted") {
-  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
-  const int64_t num_ops = kvtest::number_from("KV_RANDOM_OPS", kNumOps);
-  const auto report = kvtest::search<lesson08_test::RandomServing<Pair>>(num_ops, 250, seed);
+  const int64_t num_ops = kvtest::num_random_ops(4'000'000, 50'000);
+  const auto report = kvtest::search<lesson08_test::RandomServing<Pair>>(num_ops, 250);
   CHECK_MESSAGE(report.empty(), report);
   CHECK(num_preemptions > num_ops / 100);
 }

@@ -2,19 +2,69 @@
 
 // The page of lesson 09: guesses laid into slots, accepted or struck out. page.cpp: what its
 // commands do; passes.cpp: what a guess and a pass have done, of its own scheduler or of a live
-// engine; scene.cpp, lanes.cpp and history.cpp: what it shows.
+// engine; scene.cpp: what it shows.
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "serving.h"
+#include "engine.h"
+#include "lessons/08_scheduler/page/live.h"
 #include "viz/pool_page.h"
+#include "viz/served_requests.h"
 
 namespace lesson09 {
+
+struct PageSettings {
+  int num_blocks = 12;
+  int block_size = 4;
+  int num_guesses = 4;
+};
+
+/// A request on the page, also after its end.
+struct Asked : viz::ServedRequest {
+  std::vector<int32_t> text = {};  // prompt and answer; of a live run what is known of it
+  int num_slots = 0;               // with those of guesses
+
+  bool waits() const { return !ended && ids.empty(); }
+  int num_known() const { return num_prompt + generated; }
+  std::span<const int32_t> known() const {
+    return std::span(text).first(static_cast<size_t>(num_known()));
+  }
+  /// Its last token is never run.
+  int max_slots() const { return num_prompt + max_tokens - 1; }
+};
+
+/// A pool and its scheduler, without a model: the page knows the answers.
+struct Serving {
+  explicit Serving(const PageSettings& settings);
+  /// Draws a token from each of at most `num_rows` rows of logits, while the request wants one.
+  void draw(const Asked& asked, int num_rows);
+
+  BlockPool pool;
+  KvCacheManager manager;  // borrows the pool
+  NgramDrafter drafter;
+  LookaheadScheduler scheduler;  // borrows them all
+  std::map<int64_t, int> num_drawn;
+};
+
+/// The engine, watched. It stands still twice in a pass: before it guesses, and before it runs.
+class LiveLookahead : public lesson08::LiveServer<LookaheadEngine> {
+ public:
+  using LiveServer::LiveServer;
+
+  /// One greedy request. Throws UserError for what the engine refuses.
+  void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
+  /// The pass that runs next. Null if the engine stands before a guess or has ended.
+  const SchedulerOutput* pass() const { return finished() || guesses_ ? nullptr : &output(); }
+
+ private:
+  bool guesses_ = false;  // it stands before a guess
+};
 
 /// A request's share of a pass.
 struct Part {
@@ -24,9 +74,8 @@ struct Part {
   int first = 0;                      // position of its first token
   int num_rows = 0;                   // of known tokens
   std::vector<int32_t> guesses = {};  // in the rows after them
-  int proposed = 0;                   // by the drafter; some may have no slot
-  int most = -1;                      // guesses asked for; -1 if the drafter was not asked
   int found = 0, length = 0;          // the n-gram that came before ends before token `found`
+  int proposed = 0;                   // tokens that came after it; some may have no slot
   int accepted = 0, drawn = 0;        // known when the pass has run
 
   int num_guesses() const { return static_cast<int>(guesses.size()); }
@@ -37,8 +86,13 @@ struct Part {
 struct Shown {
   viz::NamedList<Asked> asked{"request", 4};
   std::vector<int32_t> free = {};  // blocks, the next one first
-  int num_passes = 0;
-  bool composed = false;  // whether the next pass is composed
+  std::vector<std::vector<Part>> passes = {};
+  bool composed = false;  // whether the last of the passes is still to run
+  int num_without = 0;    // passes that draw the same tokens without guesses
+  std::string reason = {}, points_at = {};
+
+  int64_t num_run() const { return std::ssize(passes) - composed; }
+  Asked& of(int64_t id) { return *std::ranges::find(asked, id, &Asked::id); }
 };
 
 class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
@@ -56,7 +110,6 @@ class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
   std::string begin() override;
   std::string why_not_add(const std::string& name, int num_prompt, int num_answer) const;
   std::string add(const std::string& name, const std::string& prompt, const std::string& answer);
-  std::string finish(const std::string& name);
   std::string live(const std::string& prompt, int max_tokens);
 
   // passes.cpp
@@ -64,29 +117,33 @@ class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
   std::string pass();
   std::string step(int count);
   std::string live_step();
-  void compose(const LookaheadScheduler& of, const SchedulerOutput& output,
-               const WatchedDrafter& drafter);
-  void judge();
+  std::string compose(const SchedulerOutput& output);
+  Part part_of(const Chunk& chunk) const;
+  std::string judge();
+  void judge(Part& part);
   void catch_up();
+  void refresh();
   Shown look() override;
-  std::string told_of_guesses() const;
-  std::string told_of_pass() const;
-  const KvCacheManager& manager() const;
-  const BlockPool& pool() const;
-  const LookaheadScheduler* scheduler() const;  // null when the live run has ended
-  Asked& asked_of(int64_t id) { return *std::ranges::find(asked_, id, &Asked::id); }
-  std::string word(int32_t token) const;
-  std::string quoted(std::span<const int32_t> tokens) const;
+  std::string tell(std::string reason, std::string points_at);
+  std::string tell_guess(const Part& part);
+  std::string tell_pass(const Part& part, const Shown& was);
+  std::string slot_id(const Asked& asked, int position) const;
 
-  friend class Picture;  // picture.h
+  // Of the engine during a live run, else of the page.
+  const KvCacheManager& manager() const {
+    return live_.running() ? live_.server().manager() : serving_->manager;
+  }
+  const BlockPool& pool() const { return live_.running() ? live_.server().pool() : serving_->pool; }
+  const LookaheadScheduler& scheduler() const {
+    return live_.running() ? live_.server().scheduler() : serving_->scheduler;
+  }
+
+  friend class Picture;  // scene.cpp
 
   std::unique_ptr<Serving> serving_;
   std::unique_ptr<Serving> without_;  // the same requests, and no guesses
-  viz::NamedList<Asked> asked_{"request", 4};
-  bool composed_ = false;
-  std::vector<Part> parts_;  // of the pass that is composed, or of the last one that ran
-  std::vector<std::vector<Part>> passes_;  // that ran
-  int64_t num_proposed_ = 0, num_accepted_ = 0;
+  Shown shown_;                       // the current state, while a command changes it
+  int64_t num_accepted_ = 0;          // as the pictures show it
 };
 
 }  // namespace lesson09

@@ -12,8 +12,6 @@ namespace lesson09 {
 namespace {
 
 constexpr int kMostWords = 48;  // of a prompt, and of an answer
-constexpr char kPrompt[] = "the red cat sat on the mat and the red";
-constexpr char kAnswer[] = "cat sat on the hat and slept";
 
 }  // namespace
 
@@ -44,8 +42,9 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
 std::vector<viz::Verb> LookaheadPage::requests() {
   const auto idle = [this](auto&) { return serving_->scheduler.idle() ? "no request runs" : ""; };
   return {{"new",
-           {viz::word("NAME"), viz::text("PROMPT").field("prompt", kPrompt),
-            viz::text("ANSWER").field("the model will say", kAnswer)},
+           {viz::word("NAME"),
+            viz::text("PROMPT").field("prompt", "the red cat sat on the mat and the red"),
+            viz::text("ANSWER").field("the model will say", "cat sat on the hat and slept")},
            "request NAME comes with PROMPT; the model's answer, a word a token, will be ANSWER",
            [this](auto& w) { return add(w[0].text, w[1].text, w[2].text); },
            [this](auto& w) {
@@ -56,18 +55,13 @@ std::vector<viz::Verb> LookaheadPage::requests() {
            "compose the next pass: what came after the last words before is laid into slots",
            [this](auto&) { return guess(); },
            [this, idle](auto& w) {
-             return composed_ ? "the guesses are laid: run the pass" : idle(w);
+             return shown_.composed ? "the guesses are laid: run the pass" : idle(w);
            }},
           {"pass",
            {},
            "run the pass: each row gives a token, and they say which guesses were right",
            [this](auto&) { return pass(); },
            idle},
-          {"finish",
-           {viz::word("NAME")},
-           "NAME ends now: its blocks are free",
-           [this](auto& w) { return finish(w[0].text); },
-           [this](auto& w) { return asked_.at(w[0].text).ended ? "it has ended" : ""; }},
           {"live",
            {viz::text("PROMPT").field("prompt", "quack quack quack quack quack quack"),
             viz::number("TOKENS", 1, 60).or_else("26")},
@@ -79,11 +73,8 @@ std::string LookaheadPage::begin() {
   serving_ = std::make_unique<Serving>(settings_);
   without_ = std::make_unique<Serving>(
       PageSettings{settings_.num_blocks, settings_.block_size, /*num_guesses=*/0});
-  asked_.clear();
-  composed_ = false;
-  parts_.clear();
-  passes_.clear();
-  num_proposed_ = num_accepted_ = 0;
+  shown_ = {};
+  num_accepted_ = 0;
   return fmt::format("{} of {}, at most {}", kv::count_of(settings_.num_blocks, "block"),
                      settings_.block_size, kv::count_of(settings_.num_guesses, "guess"));
 }
@@ -94,100 +85,91 @@ std::string LookaheadPage::why_not_add(const std::string& name, int num_prompt,
   if (std::max(num_prompt, num_answer) > kMostWords) {
     return fmt::format("prompt and answer have at most {} words each", kMostWords);
   }
-  const int needed = lesson03::blocks_for(num_prompt + num_answer - 1, settings_.block_size);
-  if (needed > settings_.num_blocks) {
-    return fmt::format("it needs {}, the pool has {}", kv::count_of(needed, "block"),
-                       settings_.num_blocks);
-  }
-  return asked_.why_not_add(name);
+  const std::string why =
+      viz::too_large(num_prompt, num_answer, settings_.block_size, settings_.num_blocks);
+  return why.empty() ? shown_.asked.why_not_add(name) : why;
 }
 
 std::string LookaheadPage::add(const std::string& name, const std::string& prompt,
                                const std::string& answer) {
-  Asked& asked = asked_.add(name, {});
-  asked.id = std::ssize(asked_) - 1;
-  asked.prompt = vocabulary_.tokens(prompt);
-  asked.answer = vocabulary_.tokens(answer);
-  asked.max_answer = static_cast<int>(asked.answer.size());
+  Asked& asked = shown_.asked.add(name, {});
+  asked.id = std::ssize(shown_.asked) - 1;
+  asked.num_prompt = viz::words_in(prompt);
+  asked.max_tokens = viz::words_in(answer);
+  asked.text = vocabulary_.tokens(prompt + " " + answer);
   // A request that finds another's blocks would share them: that is lesson 06's page.
   for (Serving* serving : {serving_.get(), without_.get()}) {
-    serving->scheduler.submit(asked.id, asked.prompt, asked.max_answer,
+    serving->scheduler.submit(asked.id, asked.known(), asked.max_tokens,
                               {.skip_reading_prefix_cache = true});
   }
-  return fmt::format("{}: a prompt of {}; it waits", name,
-                     kv::count_of(std::ssize(asked.prompt), "token"));
-}
-
-std::string LookaheadPage::finish(const std::string& name) {
-  Asked& asked = asked_.at(name);
-  asked.ended = true;
-  serving_->scheduler.finish(asked.id);
-  without_->scheduler.finish(asked.id);
-  if (composed_) std::erase_if(parts_, [&](const Part& part) { return part.id == asked.id; });
-  composed_ = composed_ && !parts_.empty();
-  return fmt::format("{} is gone, and its blocks are free", name);
+  return fmt::format("{}: a prompt of {}; it waits", name, kv::count_of(asked.num_prompt, "token"));
 }
 
 std::string LookaheadPage::live(const std::string& prompt, int max_tokens) {
   live_.serve(settings_, prompt, max_tokens);  // may refuse
   begin();
-  Asked& asked = asked_.add("A", {});
-  asked.prompt = live_.requests()[0].prompt;
-  asked.max_answer = max_tokens;
-  without_->scheduler.submit(0, asked.prompt, max_tokens, {.skip_reading_prefix_cache = true});
-  compose(*live_.scheduler(), *live_.pass(), live_.drafter());
+  Asked& asked = shown_.asked.add("A", {});
+  asked.id = 0;
+  asked.text = live_.requests()[0].prompt;
+  asked.num_prompt = static_cast<int>(asked.text.size());
+  asked.max_tokens = max_tokens;
+  without_->scheduler.submit(0, asked.text, max_tokens, {.skip_reading_prefix_cache = true});
+  compose(*live_.pass());
   return fmt::format("the engine begins with \"{}\"", prompt);
 }
 
 void LookaheadPage::check_invariants() const {
   manager().check();
+  scheduler().check();
   without_->scheduler.check();
-  const LookaheadScheduler* const of = scheduler();
-  if (of == nullptr) return;
-  of->check();
-  if (of->num_proposed() != num_proposed_ || of->num_accepted() != num_accepted_) {
-    throw std::logic_error(
-        fmt::format("{} of {} guesses are right, and the scheduler counts {} of {}", num_accepted_,
-                    num_proposed_, of->num_accepted(), of->num_proposed()));
-  }
+  if (num_accepted_ == scheduler().num_accepted()) return;
+  throw std::logic_error(fmt::format("{} guesses are right, and the scheduler counts {}",
+                                     num_accepted_, scheduler().num_accepted()));
 }
 
 std::vector<viz::Counter> LookaheadPage::counters() const {
-  const BlockPool& pool = this->pool();
-  const auto num_passes = std::ssize(passes_), without = std::ssize(without_->gains);
-  int drawn = 0, rows = 0, proposed = 0;
-  int64_t preemptions = 0;
-  for (const Asked& asked : asked_) drawn += asked.num_drawn;
-  for (const Part& part : parts_) {
-    rows += part.num_rows + part.num_guesses();
-    proposed += part.num_guesses();
+  int drawn = 0, laid = 0;
+  for (const Asked& asked : shown_.asked) drawn += asked.generated;
+  if (shown_.composed) {
+    for (const Part& part : shown_.passes.back()) laid += part.num_guesses();
   }
-  if (const auto* of = scheduler()) preemptions = of->num_preemptions();
+  const int64_t num_passes = shown_.num_run();
   std::vector<viz::Counter> all{
       {"passes", num_passes, "passes", "Forward passes so far."},
-      {"without", without, "without guesses",
+      {"without", shown_.num_without, "without guesses",
        "Passes that it takes to draw as many tokens without guesses."},
       {"tokens", drawn, "tokens a pass", "Tokens drawn so far, over the passes that drew them.",
        num_passes == 0
            ? "-"
            : fmt::format("{:.2f}", static_cast<double>(drawn) / static_cast<double>(num_passes))},
-      {"accepted", num_accepted_, "right", "Guesses that were right, of those that ran.",
-       fmt::format("{} / {}", num_accepted_, num_proposed_)},
-      viz::free_counter(pool),
-      {"used", pool.num_used()},
-      {"proposed", num_proposed_},
-      {"preemptions", preemptions},
-      {"rows", rows},
-      {"laid", composed_ ? proposed : 0},
-      {"ended", std::ranges::count(asked_, true, &Asked::ended)},
+      {"accepted", num_accepted_, "right", "Guesses that were right, of those so far.",
+       fmt::format("{} / {}", num_accepted_, scheduler().num_proposed())},
+      viz::free_counter(pool()),
+      {"proposed", scheduler().num_proposed()},
+      {"preemptions", scheduler().num_preemptions()},
+      {"laid", laid},
+      {"ended", std::ranges::count(shown_.asked, true, &Asked::ended)},
   };
-  for (const Asked& asked : asked_) {
+  for (const Asked& asked : shown_.asked) {
     all.push_back({asked.name + ".tokens", asked.num_known()});
     all.push_back({asked.name + ".slots", asked.num_slots});
     all.push_back({asked.name + ".blocks", std::ssize(asked.ids)});
     all.push_back({asked.name + ".ended", asked.ended});
   }
   return all;
+}
+
+void LookaheadPage::draw(viz::Ui& ui) {
+  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  buttons(ui, {{"guess", "Guess", "guess"},
+               {"pass", "Run the pass", "pass"},
+               {"step 10", "10 steps", "step 10"}});
+  form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
+  choice(ui, "Guesses at most", viz::one_of("guesses", {0, 2, 4, 8}, settings_.num_guesses));
+  choice(ui, "Blocks in the pool",
+         viz::one_of("pool", {8, 12, 24}, settings_.num_blocks,
+                     fmt::format(" {}", settings_.block_size)));
+  form(ui, {"live", "Live run", "live"});
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -1,198 +1,258 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <utility>
 
-#include "common/table.h"
 #include "lookahead.h"
+#include "viz/drawing/pool_motion.h"
 
 namespace lesson09 {
 namespace {
 
-constexpr NgramOptions kNgrams;  // the drafter's
+/// The lesson's drafter. It guesses nothing if before() returns false.
+class WatchedDrafter : public NgramDrafter {
+ public:
+  explicit WatchedDrafter(std::function<bool()> before) : before_(std::move(before)) {}
+  std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens,
+                               int max_guesses) override {
+    if (!before_()) return {};
+    return NgramDrafter::propose(id, tokens, max_guesses);
+  }
 
-/// The number of tokens before `found` that equal those at the end.
-int length_of(std::span<const int32_t> tokens, size_t found) {
-  const auto before = tokens.first(found);
-  const auto most = std::min(std::ssize(before), static_cast<std::ptrdiff_t>(kNgrams.longest));
-  const auto [end, _] = std::mismatch(before.rbegin(), before.rbegin() + most, tokens.rbegin());
-  return static_cast<int>(end - before.rbegin());
-}
+ private:
+  std::function<bool()> before_;
+};
 
 }  // namespace
 
-const KvCacheManager& LookaheadPage::manager() const {
-  return live_.running() ? live_.server().manager() : serving_->manager;
+Serving::Serving(const PageSettings& settings)
+    : pool(settings.num_blocks, settings.block_size, default_serve_options().free_order),
+      manager(pool),
+      scheduler(manager, pool, drafter, {}, {.num_guesses = settings.num_guesses}) {}
+
+void Serving::draw(const Asked& asked, int num_rows) {
+  int& drawn = num_drawn[asked.id];
+  for (int row = 0; row < num_rows; ++row) {
+    const auto next = static_cast<size_t>(asked.num_prompt + drawn);
+    if (next == asked.text.size() || !scheduler.wants_token(asked.id)) return;
+    scheduler.add_token(asked.id, asked.text[next]);
+    if (++drawn == asked.max_tokens) scheduler.finish(asked.id);
+  }
 }
 
-const BlockPool& LookaheadPage::pool() const {
-  return live_.running() ? live_.server().pool() : serving_->pool;
-}
-
-const LookaheadScheduler* LookaheadPage::scheduler() const {
-  return live_.running() ? live_.scheduler() : &serving_->scheduler;
-}
-
-std::string LookaheadPage::word(int32_t token) const {
-  return live_.running() ? live_.word(token) : vocabulary_.word(token);
-}
-
-/// Tokens in a sentence: words, or the model's text with its own spaces.
-std::string LookaheadPage::quoted(std::span<const int32_t> tokens) const {
-  if (!live_.running()) return fmt::format("\"{}\"", vocabulary_.text(tokens));
-  std::string text;
-  for (const int32_t token : tokens) text += text.empty() ? live_.word(token) : live_.text(token);
-  return fmt::format("\"{}\"", text);
+void LiveLookahead::serve(const PageSettings& settings, const std::string& prompt, int max_tokens) {
+  auto drafter = std::make_unique<WatchedDrafter>([this] {
+    // The first guess comes before the first pass, and the page does not know the scheduler yet.
+    if (scheduler() == nullptr) return true;
+    guesses_ = true;
+    const bool goes_on = stand_still();
+    guesses_ = false;
+    return goes_on;
+  });
+  auto engine = std::make_unique<LookaheadEngine>(
+      model(),
+      lesson03::PagedOptions{.block_size = settings.block_size, .num_blocks = settings.num_blocks},
+      default_serve_options(), LookaheadOptions{.num_guesses = settings.num_guesses},
+      std::move(drafter));
+  LiveServer::serve(std::move(engine), {request(prompt, max_tokens)}, {});
 }
 
 std::string LookaheadPage::step(int count) {
   std::string told;
   for (int i = 0; i < count; ++i) {
     if (live_.running() ? live_.finished() : serving_->scheduler.idle()) break;
-    told = live_.running() ? live_step() : composed_ ? pass() : guess();
+    told = live_.running() ? live_step() : shown_.composed ? pass() : guess();
   }
   return told;
 }
 
-std::string LookaheadPage::guess() {
-  serving_->drafter.clear();
-  const SchedulerOutput& output = serving_->scheduler.schedule();
-  compose(serving_->scheduler, output, serving_->drafter);
-  return told_of_guesses();
+std::string LookaheadPage::guess() { return compose(serving_->scheduler.schedule()); }
+
+/// Runs the pass; each request draws the next tokens of its given answer.
+std::string LookaheadPage::pass() {
+  if (!shown_.composed) guess();
+  if (!shown_.composed) return shown_.reason;
+  const std::vector<Part>& parts = shown_.passes.back();
+  std::vector<Chunk> chunks;
+  for (const Part& part : parts) chunks.push_back({part.id, part.num_rows});
+  serving_->scheduler.update(chunks);
+  for (const Part& part : parts) serving_->draw(shown_.of(part.id), 1 + part.num_guesses());
+  return judge();
 }
 
 /// The engine goes on to its next stop: before a guess, or before a pass.
 std::string LookaheadPage::live_step() {
   live_.step();
-  if (composed_) judge();
-  if (live_.pass() == nullptr) return told_of_pass();
-  compose(*live_.scheduler(), *live_.pass(), live_.drafter());
-  return told_of_guesses();
+  std::string told = shown_.composed ? judge() : "";
+  return live_.pass() == nullptr ? told : compose(*live_.pass());
 }
 
-/// Notes the parts of the pass that was composed.
-void LookaheadPage::compose(const LookaheadScheduler& of, const SchedulerOutput& output,
-                            const WatchedDrafter& drafter) {
-  parts_.clear();
-  for (const Chunk& chunk : output.chunks) {
-    const Asked& asked = asked_of(chunk.id);
-    Part part{.id = chunk.id, .hue = asked.hue, .name = asked.name};
-    part.first = of.request(chunk.id).num_computed;
-    part.num_rows = chunk.num_tokens;
-    const auto guesses = of.guesses(chunk.id);
-    part.guesses.assign(guesses.begin(), guesses.end());
-    num_proposed_ += std::ssize(guesses);
-    if (const auto draft = drafter.drafts().find(chunk.id); draft != drafter.drafts().end()) {
-      const std::vector<int32_t>& known = of.request(chunk.id).tokens;
-      const size_t found = find_continuation(known, kNgrams);
-      part.most = draft->second.most;
-      part.proposed = static_cast<int>(draft->second.tokens.size());
-      part.found = static_cast<int>(found);
-      part.length = found < known.size() ? length_of(known, found) : 0;
-    }
-    parts_.push_back(std::move(part));
-  }
-  composed_ = !parts_.empty();
+/// Notes the parts of the next pass.
+std::string LookaheadPage::compose(const SchedulerOutput& output) {
+  std::vector<Part> parts;
+  for (const Chunk& chunk : output.chunks) parts.push_back(part_of(chunk));
+  if (parts.empty()) return tell("the pass is empty: all that ran has to wait", "");
+  shown_.passes.push_back(parts);
+  shown_.composed = true;
+  refresh();
+  return tell_guess(*std::ranges::max_element(parts, {}, &Part::proposed));
 }
 
-/// Runs the pass; each request draws the next tokens of its given answer.
-std::string LookaheadPage::pass() {
-  if (!composed_) {
-    const std::string told = guess();
-    if (!composed_) return told;
+Part LookaheadPage::part_of(const Chunk& chunk) const {
+  constexpr NgramOptions kNgrams;  // the drafter's
+  const Asked& asked = *std::ranges::find(shown_.asked, chunk.id, &Asked::id);
+  const std::span<const int32_t> known = asked.known();
+  const size_t found = find_continuation(known, kNgrams);
+  const auto guesses = scheduler().guesses(chunk.id);
+  Part part{.id = chunk.id,
+            .hue = asked.hue,
+            .name = asked.name,
+            .first = scheduler().request(chunk.id).num_computed,
+            .num_rows = chunk.num_tokens,
+            .guesses = {guesses.begin(), guesses.end()}};
+  if (found == known.size()) return part;
+  const int room = std::min(settings_.num_guesses, asked.max_slots() - asked.num_known());
+  part.found = static_cast<int>(found);
+  part.proposed = std::clamp(asked.num_known() - part.found, 0, std::max(room, 0));
+  while (part.length < std::min(part.found, kNgrams.longest) &&
+         known[found - 1 - static_cast<size_t>(part.length)] ==
+             known[known.size() - 1 - static_cast<size_t>(part.length)]) {
+    ++part.length;
   }
-  std::vector<Chunk> chunks;
-  for (const Part& part : parts_) chunks.push_back({part.id, part.num_rows});
-  serving_->scheduler.update(chunks);
-  for (const Part& part : parts_) serving_->give(asked_of(part.id), 1 + part.num_guesses());
-  judge();
-  return told_of_pass();
+  return part;
 }
 
 /// Notes the tokens that a finished pass has drawn, and how many of them were guessed.
-void LookaheadPage::judge() {
-  for (Part& part : parts_) {
-    Asked& asked = asked_of(part.id);
-    const int before = asked.num_drawn;
-    if (live_.running()) asked.answer = live_.answer();
-    asked.num_drawn =
-        live_.running() ? static_cast<int>(asked.answer.size()) : serving_->num_drawn[part.id];
-    part.drawn = asked.num_drawn - before;
-    const auto drawn = std::span(asked.answer).subspan(static_cast<size_t>(before));
-    const auto wrong = std::mismatch(part.guesses.begin(), part.guesses.end(), drawn.begin(),
-                                     drawn.begin() + part.drawn);
-    part.accepted = static_cast<int>(wrong.first - part.guesses.begin());
-    num_accepted_ += part.accepted;
-    asked.ended = live_.running() ? live_.finished() : asked.num_drawn == asked.max_answer;
-  }
-  passes_.push_back(parts_);
-  composed_ = false;
+std::string LookaheadPage::judge() {
+  const Shown was = shown_;
+  std::vector<Part>& parts = shown_.passes.back();
+  for (Part& part : parts) judge(part);
+  shown_.composed = false;
   catch_up();
+  refresh();
+  return tell_pass(*std::ranges::max_element(parts, {}, &Part::num_guesses), was);
+}
+
+void LookaheadPage::judge(Part& part) {
+  Asked& asked = shown_.of(part.id);
+  const int before = asked.num_known();
+  if (live_.running()) {
+    viz::follow_answer(asked, live_);
+    asked.text = live_.requests()[0].prompt;
+    asked.text.insert(asked.text.end(), live_.answers()[0].begin(), live_.answers()[0].end());
+  } else {
+    asked.generated = serving_->num_drawn[part.id];
+  }
+  part.drawn = asked.num_known() - before;
+  const std::span<const int32_t> known = asked.known();
+  const auto wrong =
+      std::mismatch(part.guesses.begin(), part.guesses.end(), known.begin() + before, known.end());
+  part.accepted = static_cast<int>(wrong.first - part.guesses.begin());
+  num_accepted_ += part.accepted;
 }
 
 /// Runs the same requests without guesses, until each of them has drawn the same number of tokens.
 void LookaheadPage::catch_up() {
   LookaheadScheduler& scheduler = without_->scheduler;
   const auto is_behind = [&](const Asked& asked) {
-    return without_->num_drawn[asked.id] < asked.num_drawn;
+    return without_->num_drawn[asked.id] < asked.generated;
   };
-  while (std::ranges::any_of(asked_, is_behind)) {
+  while (std::ranges::any_of(shown_.asked, is_behind)) {
     const std::vector<Chunk> chunks = scheduler.schedule().chunks;
     if (chunks.empty()) continue;  // all of it was preempted
     scheduler.update(chunks);
-    int gain = 0;
-    for (const Chunk& chunk : chunks) gain += without_->give(asked_of(chunk.id), 1);
-    without_->gains.push_back(gain);
+    for (const Chunk& chunk : chunks) without_->draw(shown_.of(chunk.id), 1);
+    ++shown_.num_without;
   }
-  // The engine may have ended its request before the last token.
-  if (live_.finished()) scheduler.finish(0);
 }
 
 /// Copies the current state of all requests.
+void LookaheadPage::refresh() {
+  for (Asked& asked : shown_.asked) {
+    viz::follow(asked, &scheduler(), manager());
+    asked.num_slots = asked.ids.empty() ? 0 : manager().table(asked.id).num_tokens();
+  }
+  shown_.free.clear();
+  for (const lesson07::KvBlock* block : pool().queue().all()) shown_.free.push_back(block->id);
+}
+
 Shown LookaheadPage::look() {
-  const LookaheadScheduler* const of = scheduler();
-  for (Asked& asked : asked_) {
-    const bool holds = of != nullptr && !asked.ended && manager().holds(asked.id);
-    asked.waits = !asked.ended && !holds;
-    asked.num_computed = asked.num_slots = 0;
-    asked.ids.clear();
-    if (!holds) continue;
-    const lesson03::BlockTable& table = manager().table(asked.id);
-    asked.num_computed = of->request(asked.id).num_computed;
-    asked.num_slots = table.num_tokens();
-    asked.ids.assign(table.block_ids().begin(), table.block_ids().end());
-  }
-  Shown shown{
-      .asked = asked_, .num_passes = static_cast<int>(passes_.size()), .composed = composed_};
-  for (const lesson07::KvBlock* block : pool().queue().all()) shown.free.push_back(block->id);
-  return shown;
+  refresh();
+  Shown now = shown_;
+  tell("", "");
+  return now;
 }
 
-std::string LookaheadPage::told_of_guesses() const {
-  if (parts_.empty()) return "the pass is empty: all that ran has to wait";
-  std::string told;
-  for (const Part& part : parts_) {
-    told += told.empty() ? "" : "; ";
-    if (part.guesses.empty()) {
-      told += part.name + ": no guess";
-      continue;
-    }
-    told += fmt::format("{} guesses {}", part.name, quoted(part.guesses));
-  }
-  return told;
+std::string LookaheadPage::tell(std::string reason, std::string points_at) {
+  shown_.reason = std::move(reason);
+  shown_.points_at = std::move(points_at);
+  return shown_.reason;
 }
 
-std::string LookaheadPage::told_of_pass() const {
-  std::string told;
-  for (const Part& part : parts_) {
-    told += told.empty() ? "" : "; ";
-    told += fmt::format("{}: {}", part.name, kv::count_of(part.drawn, "token"));
-    if (!part.guesses.empty()) {
-      told += fmt::format(", {} of {} right", part.accepted,
-                          kv::count_of(std::ssize(part.guesses), "guess"));
-    }
+std::string LookaheadPage::slot_id(const Asked& asked, int position) const {
+  const auto index = static_cast<size_t>(position / settings_.block_size);
+  if (index >= asked.ids.size()) return {};
+  return viz::slot_id(asked.ids[index], position % settings_.block_size);
+}
+
+/// Why a request has its guesses, or none.
+std::string LookaheadPage::tell_guess(const Part& part) {
+  const Asked& asked = shown_.of(part.id);
+  const int known = asked.num_known(), laid = part.num_guesses();
+  const std::string last = slot_id(asked, known - 1), first = slot_id(asked, known);
+  if (laid > 0 && laid == part.proposed) {
+    const auto ngram = words(std::span(asked.known()).last(static_cast<size_t>(part.length)));
+    return tell(fmt::format("{} ends with \"{}\", as before: what came after it then is the guess",
+                            part.name, fmt::join(ngram, " ")),
+                first);
   }
-  return told;
+  std::string why;
+  if (settings_.num_guesses == 0) {
+    why = "without guesses a pass gives a token";
+  } else if (known >= asked.max_slots()) {
+    why = fmt::format("the next token of {} is its last: nothing to guess", part.name);
+  } else if (part.proposed == 0) {
+    why = fmt::format("the last two tokens of {} have not come before: no guess", part.name);
+  } else if (!scheduler().waiting().empty()) {
+    why = fmt::format("a request waits for blocks: {} takes none for guesses", part.name);
+  }
+  if (!why.empty()) return tell(why, last);
+  const std::string some =
+      laid == 0 ? "no guess" : fmt::format("{} of {} guesses", laid, part.proposed);
+  return tell(fmt::format("no block is free: {} of {} {} a slot. No request gives way for a guess",
+                          some, part.name, laid > 1 ? "have" : "has"),
+              laid == 0 ? last : first);
+}
+
+/// What a pass said of a request's guesses.
+std::string LookaheadPage::tell_pass(const Part& part, const Shown& was) {
+  const Asked& asked = shown_.of(part.id);
+  const int first = part.first_guess(), count = part.num_guesses();
+  const std::string drawn = kv::count_of(part.drawn, "token");
+  const std::string request = "request " + part.name;
+  if (count == 0) return tell(fmt::format("no guess: {} from one pass", drawn), request);
+  if (part.accepted == count) {
+    const std::string all =
+        count == 1 ? "the guess was" : fmt::format("all {} guesses were", count);
+    return tell(fmt::format("{} right: {} from one pass", all, drawn),
+                asked.ended ? request : slot_id(asked, first + count - 1));
+  }
+  const int after = count - part.accepted - 1;
+  std::string words =
+      fmt::format("\"{}\" was wrong: {} struck out, {} drawn",
+                  word(part.guesses[static_cast<size_t>(part.accepted)]),
+                  after > 0 ? fmt::format("it and the {} after it are", after) : "it is", drawn);
+  if (asked.ended || asked.waits()) return tell(words, request);
+  std::string about = slot_id(asked, first + part.accepted);
+  for (const int32_t id : was.asked.at(part.name).ids) {  // taken for guesses alone
+    if (std::ranges::count(asked.ids, id) > 0) continue;
+    words += fmt::format("; block {} goes back", id);
+    about = viz::block_id(id);
+  }
+  return tell(words, about);
 }
 
 }  // namespace lesson09

@@ -20,8 +20,6 @@ constexpr const char* kStory[] = {"and", "so",  "it",  "was", "one", "day", "we"
                                   "sun", "set", "in",  "the", "fog", "no",  "man", "saw",
                                   "how", "far", "off", "it",  "lay", "to",  "us",  "all"};
 
-std::string blocks_told(int64_t count) { return kv::count_of(count, "block"); }
-
 }  // namespace
 
 WindowsPage::WindowsPage(const viz::PageContext& context)
@@ -32,10 +30,7 @@ WindowsPage::WindowsPage(const viz::PageContext& context)
                context) {
   declare_own(requests());
   declare_own(
-      {anew("window", {viz::number("KEYS", 1, 64)},
-            "start anew: a query of a sliding group sees KEYS keys, its own included",
-            &PageSettings::window),
-       anew("groups", {viz::number("COUNT", 0, 3)},
+      {anew("groups", {viz::number("COUNT", 0, 3)},
             "start anew, with COUNT sliding groups of layers beside that of full attention",
             &PageSettings::num_sliding),
        anew("pool", {viz::number("BLOCKS", 1, 128), viz::number("SIZE", 1, 16)},
@@ -97,7 +92,7 @@ std::string WindowsPage::begin() {
   shown_.blocks.resize(static_cast<size_t>(settings_.num_blocks) + 1);
   look();
   return fmt::format("{} of {}, for full attention and {} with a window of {}",
-                     blocks_told(settings_.num_blocks), settings_.block_size,
+                     kv::count_of(settings_.num_blocks, "block"), settings_.block_size,
                      kv::count_of(settings_.num_sliding, "group"), settings_.window);
 }
 
@@ -132,7 +127,6 @@ std::string WindowsPage::add(const std::string& name, std::vector<int32_t> token
   const ComputedBlocks computed = manager_->get_computed_blocks(asked.tokens, asked.hashes);
   asked.num_found = computed.num_tokens;
   Lookup lookup = look_up(asked, computed);
-  const int64_t evicted = pool_->metrics().num_evicted;
   if (!manager_->allocate_slots(asked.id, asked.num_tokens() - computed.num_tokens, computed)) {
     kv::user_error("new {}: too few blocks are free ({}); nothing has changed", name,
                    pool_->num_free());
@@ -144,22 +138,16 @@ std::string WindowsPage::add(const std::string& name, std::vector<int32_t> token
   lookup.name = name;
   lookup.hue = added.hue;
   shown_.lookup = std::move(lookup);
-  tell(name, told_of(shown_.lookup));
-  const int64_t gone = pool_->metrics().num_evicted - evicted;
-  return fmt::format("{}: {} of {} from the cache{}", name, added.num_found,
-                     kv::count_of(added.num_tokens(), "token"),
-                     gone > 0 ? fmt::format("; {} evicted", blocks_told(gone)) : "");
+  return tell(told_of(shown_.lookup));
 }
 
 std::string WindowsPage::append(const std::string& name, int num_tokens) {
   Asked& asked = shown_.asked.at(name);
-  const int num_before = pool_->num_used();
   const int64_t was_null = asked.num_null();
   std::vector<int32_t> grown = asked.tokens;
   for (int i = 0; i < num_tokens; ++i) {
     grown.push_back(vocabulary_.tokens(kStory[grown.size() % std::size(kStory)])[0]);
   }
-  const auto entries = std::ssize(asked.tables[0]);
   if (!manager_->allocate_slots(asked.id, num_tokens)) {
     kv::user_error("append {}: too few blocks are free ({}); nothing has changed", name,
                    pool_->num_free());
@@ -168,50 +156,40 @@ std::string WindowsPage::append(const std::string& name, int num_tokens) {
   manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
   said_[name] = asked.tokens;
   look();
-  const auto taken = (std::ssize(asked.tables[0]) - entries) * manager_->num_groups();
-  const auto back = num_before + taken - pool_->num_used();
-  tell_fallen(asked, asked.num_null() - was_null, back);
-  return fmt::format("{}: {} more, {} taken, {} back", name, kv::count_of(num_tokens, "token"),
-                     blocks_told(taken), back);
+  return tell_fallen(asked, asked.num_null() - was_null);
 }
 
-/// `fallen` entries became null blocks, and `back` of the blocks are free now: other requests hold
-/// the rest.
-void WindowsPage::tell_fallen(const Asked& asked, int64_t fallen, int64_t back) {
+/// `fallen` entries became null blocks.
+std::string WindowsPage::tell_fallen(const Asked& asked, int64_t fallen) {
   const std::string& name = asked.name;
   if (fallen > 0) {
-    const std::string where = back == fallen
-                                  ? "back to the pool"
-                                  : fmt::format("{} back to the pool, others hold the rest", back);
-    return tell(name,
-                fmt::format("{} of {} fell out of the window: {}, the null block instead",
-                            blocks_told(fallen), name, where),
+    return tell(fmt::format("{} of {} fell out of the window: the null block instead",
+                            kv::count_of(fallen, "block"), name),
                 fmt::format("{}/1/null {}", name, manager_->first_block(asked.id, 1) - 1));
   }
   int waiting = 0;  // blocks
   for (int group = 1; group < manager_->num_groups(); ++group) {
     waiting += num_skipped(asked) / settings_.block_size - manager_->first_block(asked.id, group);
   }
-  tell(name,
-       waiting == 0
-           ? fmt::format("the next token of {} sees something of every block", name)
-           : fmt::format("the next token of {} does not see {} any more: {} back when that comes",
-                         name, blocks_told(waiting), waiting == 1 ? "it goes" : "they go"));
+  return tell(
+      waiting == 0
+          ? fmt::format("the next token of {} sees something of every block", name)
+          : fmt::format("the next token of {} does not see {} any more: {} back when that comes",
+                        name, kv::count_of(waiting, "block"),
+                        waiting == 1 ? "it goes" : "they go"));
 }
 
 std::string WindowsPage::free(const std::string& name) {
-  const int before = pool_->num_used();
   manager_->free(shown_.asked.at(name).id);
   shown_.asked.erase(name);
-  tell(name, fmt::format("{} ends: its full blocks can be found until they are taken", name));
-  return fmt::format("free {}: {} back", name, blocks_told(before - pool_->num_used()));
+  return tell(fmt::format("{} ends: its full blocks can be found until they are taken", name));
 }
 
-/// Notes the request that the last command was about, and the reason to show.
-void WindowsPage::tell(const std::string& name, std::string reason, std::string points_at) {
-  shown_.about = name;
+/// Notes the reason to show.
+std::string WindowsPage::tell(std::string reason, std::string points_at) {
   shown_.reason = std::move(reason);
   shown_.points_at = std::move(points_at);
+  return shown_.reason;
 }
 
 /// With one sliding group each second layer forgets, with more two of three do. The model's own
@@ -242,8 +220,7 @@ std::string WindowsPage::live(const std::string& prompt, int max_tokens) {
 
 std::string WindowsPage::step(int count) {
   for (int i = 0; i < count && live_.step(); ++i) follow_engine();
-  if (live_.finished()) return "the run has ended: every block is free";
-  return fmt::format("A draws \"{}\"", live_.text(live_.generated().back().id));
+  return shown_.reason;
 }
 
 void WindowsPage::check_invariants() const { manager().check(); }

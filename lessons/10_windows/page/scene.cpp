@@ -1,50 +1,29 @@
-#include "picture.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "viz/drawing/pool_motion.h"
 #include "viz/ui.h"
+#include "windows.h"
 
 namespace lesson10 {
+namespace {
 
-Areas::Areas(const viz::Room& room, float wanted) {
-  constexpr float kGap = 8, kNote = 34;
-  legend = {0, room.h - 18, room.w, 18};
-  const float least = std::clamp(0.34f * room.h, 130.0f, 300.0f);  // of what is below
-  lanes = {0, 0, room.w, std::min(wanted, legend.y - least - kNote - 2 * kGap - 4)};
-  reason = {0, lanes.bottom() + 4, room.w, kNote};
-  const float top = reason.bottom() + kGap + 4, low = legend.y - kGap - top;
-  const float half = 0.52f * room.w;
-  pool = {0, top, half - 2 * kGap, low};
-  lookup = {half, top, room.w - half, low};
-}
+using viz::Ink;
+using viz::kHeading;
+using viz::Place;
+using viz::State;
 
-Picture::Picture(const WindowsPage& page, const viz::Room& room)
-    : page_(page),
-      now_(page.now_),
-      before_(page.before_),
-      scene_(room),
-      areas_(room, wanted(page)) {}
+constexpr float kResult = 84;  // width of a row's result
 
-viz::Scene Picture::drawn() {
-  draw_lanes();
-  draw_pool();
-  draw_lookup();
-  let_fall();
-  viz::reason(scene_, areas_.reason, now_.reason, now_.points_at, {0, 0.15f});
-  viz::legend(scene_, areas_.legend,
-              {{State::kInUse, "full attention"},
-               {State::kReserved, "sliding", 0},
-               {State::kFound, "found"},
-               {State::kPreempted, "fell out"},
-               {State::kCached, "free, can be found"},
-               {State::kFree, "free; null block"}});
-  scene_.lasts(now_.about.empty() ? 0.45f : 1.6f);
-  return std::move(scene_);
-}
+}  // namespace
 
 /// Draws all blocks, whichever group holds them.
-void Picture::draw_pool() {
-  const Place& at = areas_.pool;
-  const int count = page_.settings_.num_blocks;
-  scene_.line("floor", 0, at.y - 5, scene_.room().w, at.y - 5, paint(Ink::kLine));
-  viz::heading(scene_, "pool", {at.x, at.y, at.w, kHeading},
+void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
+  const int count = settings_.num_blocks;
+  scene.line("floor", 0, at.y - 5, scene.room().w, at.y - 5, viz::paint(Ink::kLine));
+  viz::heading(scene, "pool", {at.x, at.y, at.w, kHeading},
                fmt::format("one pool for all groups: {} of {} held; {} if no layer forgot",
                            now_.held, kv::count_of(count, "block"), now_.full));
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
@@ -57,54 +36,120 @@ void Picture::draw_pool() {
                                    .round_to = 4});
   for (int32_t id = 1; id <= count; ++id) {
     const Held& held = now_.blocks.at(static_cast<size_t>(id));
+    const bool is_free = held.hues.empty();
     viz::NumberedBlock block{.id = id, .hues = held.hues};
-    if (held.group >= 0) block.badge = page_.group_name(held.group);
-    if (!held.hues.empty()) {
-      block.state = in_group(held.group);
-      block.tooltip = ": held in group " + block.badge;
-    } else if (held.can_be_found) {
-      block.state = State::kCached;
-      block.tooltip = ": free, and what group " + block.badge + " wrote can be found";
-    } else {
-      block.tooltip = ": free";
-    }
-    if (held.hues.size() > 1) block.tooltip += fmt::format(" by {} requests", held.hues.size());
-    viz::numbered_block(scene_, block, grid.cell(id - 1), held.hues.empty() ? kFalls : kTaken);
+    if (held.group >= 0) block.badge = group_name(held.group);
+    if (!is_free) block.state = in_group(held.group);
+    if (is_free && held.can_be_found) block.state = State::kCached;
+    viz::numbered_block(scene, block, grid.cell(id - 1), is_free ? kFalls : kTaken);
   }
 }
 
-viz::Scene WindowsPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
+/// Draws what each group had of the last prompt, and the prefix that they agreed on; of a live run
+/// its text.
+void WindowsPage::draw_lookup(viz::Scene& scene, const Place& at) const {
+  const Lookup& lookup = now_.lookup;
+  std::string title = fmt::format("what each group has of {}'s prompt", lookup.name);
+  if (lookup.num_blocks == 0) title = lookup.name + " is too short: only full blocks are found";
+  if (lookup.name.empty()) title = "no lookup yet";
+  if (live_.running()) title = "what the engine's tokens say";
+  viz::heading(scene, "lookup", {at.x, at.y, at.w, kHeading}, title);
+  const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
+  if (live_.running() && !now_.asked.empty()) {
+    const Asked& asked = *now_.asked.begin();
+    viz::words(
+        scene, "said", room, asked.tokens, [&](int32_t token) { return word(token); }, asked.hue,
+        12);
+  }
+  if (live_.running() || lookup.num_blocks == 0) return;
+  const int num_groups = manager().num_groups();
+  const float pitch = std::min(room.h / static_cast<float>(num_groups + 1), 42.0f);
+  const float beside = kGroupName + kResult, count = static_cast<float>(lookup.num_blocks);
+  const float cell = std::min((at.w - beside) / count, 1.6f * pitch);
+  Place row{room.x, room.y, beside + cell * count, pitch - 4};
+  for (int group = 0; group <= num_groups; ++group) {
+    viz::bar(scene, lookup_row(group), row, lookup.num_blocks, kFound);
+    row.y += pitch;
+  }
+}
+
+/// A part for each full block of the prompt that a group has. After the groups comes the prefix
+/// that all agreed on.
+viz::Bar WindowsPage::lookup_row(int group) const {
+  const Lookup& lookup = now_.lookup;
+  const bool is_all = group == manager().num_groups();
+  const auto g = static_cast<size_t>(group);
+  const int64_t blocks = is_all ? lookup.num_hit : lookup.alone[g];
+  viz::Bar row{.id = is_all ? "lookup/all" : fmt::format("lookup/{}", group),
+               .name = is_all ? "all" : group_name(group),
+               .total = kv::count_of(blocks * settings_.block_size, "token"),
+               .name_width = kGroupName,
+               .total_width = kResult};
+  if (is_all) row.parts = {{.id = row.id, .size = blocks, .hue = lookup.hue}};
+  for (int i = 0; i < lookup.num_blocks && !is_all; ++i) {
+    const auto block = static_cast<size_t>(i);
+    const bool used = i < lookup.num_hit && lookup.used[g][block] != BlockPool::kNullBlock;
+    const State state = lookup.has[g][block] ? State::kCached : State::kFree;
+    row.parts.push_back({.id = fmt::format("{}/block {}", row.id, i),
+                         .size = 1,
+                         .state = used ? State::kFound : state,
+                         .hue = used ? lookup.hue : -1});
+  }
+  return row;
+}
+
+/// Blocks that left a table travel to where they are in the pool.
+void WindowsPage::let_fall(viz::Scene& scene) const {
+  for (const Asked& was : before_.asked) {
+    const Asked* const now = now_.asked.find(was.name);
+    for (size_t group = 0; group < was.tables.size(); ++group) {
+      const bool stays = now != nullptr && group < now->tables.size();
+      viz::leave_table(scene, fmt::format("{}/{}", was.name, group), was.tables[group],
+                       stays ? now->tables[group] : std::vector<int32_t>(), kFalls);
+    }
+  }
+}
+
+viz::Scene WindowsPage::scene(const viz::Room& room) {
+  constexpr float kGap = 8, kNote = 34;
+  viz::Scene scene(room);
+  const Place legend{0, room.h - 18, room.w, 18};
+  const float least = std::clamp(0.34f * room.h, 130.0f, 300.0f);  // of what is below
+  const Place lanes{0, 0, room.w,
+                    std::min(lanes_height(manager().num_groups(), now_.asked.size()),
+                             legend.y - least - kNote - 2 * kGap - 4)};
+  const Place note{0, lanes.bottom() + 4, room.w, kNote};
+  const float top = note.bottom() + kGap + 4, low = legend.y - kGap - top, half = 0.52f * room.w;
+  draw_lanes(scene, *this, lanes);
+  draw_pool(scene, {0, top, half - 2 * kGap, low});
+  draw_lookup(scene, {half, top, room.w - half, low});
+  let_fall(scene);
+  viz::reason(scene, note, now_.reason, now_.points_at, {0, 0.15f});
+  viz::legend(scene, legend,
+              {{State::kInUse, "full attention"},
+               {State::kReserved, "sliding", 0},
+               {State::kFound, "found"},
+               {State::kPreempted, "fell out"},
+               {State::kCached, "free, can be found"},
+               {State::kFree, "free; null block"}});
+  scene.lasts(now_.reason.empty() ? 0.45f : 1.6f);
+  return scene;
+}
 
 void WindowsPage::draw(viz::Ui& ui) {
   if (live_.running()) return viz::Live::draw_steps(ui, *this);
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   if (!shown_.asked.empty()) {
     const std::string name = chosen(shown_.asked);
-    const auto append = [&](int count) -> viz::Button {
-      return {fmt::format("{}/append {}", name, count), fmt::format("{} +{}", name, count),
-              fmt::format("append {} {}", name, count)};
-    };
-    buttons(ui, {append(1), append(4), append(16)});
+    choice(ui, "Tokens for " + name, viz::one_of("append " + name, {1, 4, 16}, 0));
     buttons(ui, {{name + "/continue", "Next turn of " + name,
                   fmt::format("continue {} {} \"so go on\"", shown_.asked.free_name(), name)},
                  {name + "/free", "Free " + name, "free " + name}});
   }
-  const auto row_of = [](const std::string& verb, std::initializer_list<int> values, int holds) {
-    std::vector<viz::Button> row;
-    for (const int value : values) {
-      const std::string line = fmt::format("{} {}", verb, value);
-      row.push_back(viz::Button{line, std::to_string(value), line}.when(value == holds));
-    }
-    return row;
-  };
-  choice(ui, "Window in tokens", row_of("window", {4, 8, 16}, settings_.window));
-  choice(ui, "Groups with a window", row_of("groups", {1, 2, 3}, settings_.num_sliding));
-  const auto pool_of = [&](int blocks) -> viz::Button {
-    return viz::Button{fmt::format("pool {}", blocks), std::to_string(blocks),
-                       fmt::format("pool {} {}", blocks, settings_.block_size)}
-        .when(settings_.num_blocks == blocks);
-  };
-  choice(ui, "Blocks in the pool", {pool_of(16), pool_of(32), pool_of(64)});
+  choice(ui, "Groups with a window", viz::one_of("groups", {1, 2, 3}, settings_.num_sliding));
+  choice(ui, "Blocks in the pool",
+         viz::one_of("pool", {16, 32, 64}, settings_.num_blocks,
+                     fmt::format(" {}", settings_.block_size)));
   form(ui, {"live", "Live run", "live"});
 }
 

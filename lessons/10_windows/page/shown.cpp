@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -6,21 +7,6 @@
 #include "windows.h"
 
 namespace lesson10 {
-int64_t Asked::num_null() const {
-  int64_t count = 0;
-  for (const std::vector<int32_t>& table : tables) {
-    count += std::ranges::count(table, BlockPool::kNullBlock);
-  }
-  return count;
-}
-
-const KvCacheCoordinator& WindowsPage::manager() const {
-  return live_.running() ? *live_.engine<WindowsEngine>().manager() : *manager_;
-}
-
-std::string WindowsPage::word(int32_t token) const {
-  return live_.running() ? live_.word(token) : vocabulary_.word(token);
-}
 
 /// The engine stands still after a token: its slot comes with the next pass.
 void WindowsPage::follow_engine() {
@@ -28,18 +14,14 @@ void WindowsPage::follow_engine() {
   while (!live_.finished() && !manager().holds(0)) live_.step();
   if (live_.finished()) {
     shown_.asked.erase("A");
-    return tell("A", "the run has ended: what its full blocks hold can be found");
+    tell("the run has ended: what its full blocks hold can be found");
+    return;
   }
   Asked& asked = shown_.asked.at("A");
   asked.tokens = live_.tokens(0);
   asked.tokens.resize(static_cast<size_t>(manager().table(asked.id).num_tokens()));
-  const int64_t was_null = asked.num_null();
   look();
-  const int64_t fallen = asked.num_null() - was_null;
-  tell("A", fmt::format("A draws \"{}\"{}", live_.word(live_.generated().back().id),
-                        fallen == 0 ? ""
-                                    : fmt::format("; {} fell out of the window",
-                                                  kv::count_of(fallen, "block"))));
+  tell(fmt::format("A draws \"{}\"", live_.word(live_.generated().back().id)));
 }
 
 std::string WindowsPage::group_name(int group) const {
@@ -113,26 +95,18 @@ Shown WindowsPage::look() {
   return shown_;
 }
 
-/// The text about a lookup: the blocks of each group, and the prefix that they agree on.
+/// The text about a lookup: what each group has, and the prefix that they agree on.
 std::string WindowsPage::told_of(const Lookup& lookup) const {
-  const int size = settings_.block_size;
-  const auto tokens = [&](int blocks) { return kv::count_of(int64_t{blocks} * size, "token"); };
-  const int full = lookup.alone[0];
-  if (full == 0) return lookup.name + " finds nothing: all of it is computed";
-  if (lookup.num_hit == full) {
-    const bool gone = std::ranges::any_of(
-        lookup.has, [&](const std::vector<bool>& has) { return !has.empty() && !has.front(); });
-    return fmt::format("every group has what it needs of {}{}", tokens(full),
-                       gone ? ": of a window only the last blocks" : "");
+  const auto tokens = [&](int blocks) {
+    return kv::count_of(int64_t{blocks} * settings_.block_size, "token");
+  };
+  if (lookup.alone[0] == 0) return lookup.name + " finds nothing: all of it is computed";
+  std::vector<std::string> groups;
+  for (size_t g = 0; g < lookup.alone.size(); ++g) {
+    groups.push_back(group_name(static_cast<int>(g)) + " has " + tokens(lookup.alone[g]));
   }
-  std::string words = fmt::format("full attention has {}", tokens(full));
-  for (size_t g = 1; g < lookup.alone.size(); ++g) {
-    if (lookup.alone[g] == full) continue;
-    words += fmt::format(", {} {}", group_name(static_cast<int>(g)),
-                         lookup.alone[g] == 0 ? "nothing" : tokens(lookup.alone[g]));
-  }
-  return words + fmt::format(": {} finds {}", lookup.name,
-                             lookup.num_hit == 0 ? "nothing" : tokens(lookup.num_hit));
+  return fmt::format("{}: {} finds {}", fmt::join(groups, ", "), lookup.name,
+                     tokens(lookup.num_hit));
 }
 
 }  // namespace lesson10

@@ -2,17 +2,18 @@
 
 // The page of lesson 10: a table for each group of layers, the window that slides over the tokens,
 // and what falls out of it. page.cpp: what its commands do; shown.cpp: what the groups hold and
-// have found; scene.cpp, lanes.cpp and lookup.cpp: what it shows.
+// have found; lanes.cpp and scene.cpp: what it shows.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine.h"
+#include "viz/drawing/lanes.h"
 #include "viz/pool_page.h"
 
 namespace lesson10 {
@@ -32,7 +33,12 @@ struct Asked : viz::SequenceView {
   BlockHashes hashes = {};
   std::vector<std::vector<int32_t>> tables = {};  // [groups][entries], as look() found them
   int num_tokens() const { return static_cast<int>(tokens.size()); }
-  int64_t num_null() const;  // entries of all tables that are null blocks
+  /// Entries of all tables that are null blocks.
+  int64_t num_null() const {
+    int64_t count = 0;
+    for (const auto& table : tables) count += std::ranges::count(table, BlockPool::kNullBlock);
+    return count;
+  }
 };
 
 /// The cached blocks of each group when a prompt came.
@@ -58,7 +64,6 @@ struct Shown {
   viz::NamedList<Asked> asked{"request", 4};
   std::vector<Held> blocks = {};  // [num_blocks + 1], by id
   Lookup lookup = {};
-  std::string about = {};  // the request that the last command was about
   int held = 0, full = 0;  // blocks; blocks if no layer forgot
   std::string reason = {}, points_at = {};
 };
@@ -80,18 +85,21 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::string too_long(int num_tokens) const;
   std::string add(const std::string& name, std::vector<int32_t> tokens);
   std::string append(const std::string& name, int num_tokens);
-  void tell_fallen(const Asked& asked, int64_t fallen, int64_t back);
+  std::string tell_fallen(const Asked& asked, int64_t fallen);
   std::string free(const std::string& name);
-  void tell(const std::string& name, std::string reason, std::string points_at = {});
+  std::string tell(std::string reason, std::string points_at = {});
   std::vector<int32_t> begun(const std::string& other, int num_tokens, const std::string& words);
 
   std::string live(const std::string& prompt, int max_tokens);
   std::string step(int count);
 
-  // shown.cpp Of the engine during a live run, else of the page.
-  const KvCacheCoordinator& manager() const;
+  // Of the engine during a live run, else of the page.
+  const KvCacheCoordinator& manager() const {
+    return live_.running() ? *live_.engine<WindowsEngine>().manager() : *manager_;
+  }
   const BlockPool& pool() const { return manager().pool(); }
-  std::string word(int32_t token) const;
+
+  // shown.cpp
   void follow_engine();
   Lookup look_up(const Asked& asked, const ComputedBlocks& computed);
   Shown look() override;
@@ -99,7 +107,13 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::string told_of(const Lookup& lookup) const;
   std::string group_name(int group) const;
 
-  friend class Picture;  // picture.h
+  // scene.cpp
+  void draw_pool(viz::Scene& scene, const viz::Place& at) const;
+  void draw_lookup(viz::Scene& scene, const viz::Place& at) const;
+  viz::Bar lookup_row(int group) const;
+  void let_fall(viz::Scene& scene) const;
+
+  friend class Lanes;  // lanes.cpp
 
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<KvCacheCoordinator> manager_;       // borrows the pool
@@ -108,5 +122,20 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   int peak_ = 0;  // blocks held at once
   Shown shown_;   // the current state, while a command changes it
 };
+
+// Parts of a command's motion: fallen blocks go back, found blocks come, then new ones, and the
+// window slides.
+constexpr viz::Span kFalls{0.05f, 0.45f}, kFound{0, 0.4f}, kTaken{0.4f, 0.8f},
+    kSlides{0.45f, 0.95f};
+constexpr float kGroupName = 68;  // width
+
+/// The state in which a block that is held in this group is drawn.
+inline viz::State in_group(int group) {
+  return group == 0 ? viz::State::kInUse : viz::State::kReserved;
+}
+/// Requests, their tokens, and a table for each group; and the height that they have if there is
+/// room.
+void draw_lanes(viz::Scene& scene, const WindowsPage& page, const viz::Place& at);
+float lanes_height(int num_groups, size_t num_requests);
 
 }  // namespace lesson10

@@ -38,7 +38,6 @@ class LiveTier : public lesson08::LiveServer<HostTierEngine> {
 
   /// Throws UserError for what the engine refuses.
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
-  const HostTierEngine& tiered() const { return engine<HostTierEngine>(); }
 };
 
 /// The contents of the blocks of the page's own pools: tokens in place of their K and V. Copies are

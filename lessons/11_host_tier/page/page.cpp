@@ -93,11 +93,9 @@ std::string HostTierPage::why_not_submit(const std::string& name, int num_prompt
                                          int max_tokens) const {
   const Asked* const known = shown_.asked.find(name);
   if (known != nullptr && known->is_there()) return "a request of " + name + " is there already";
-  const int needed = lesson03::blocks_for(num_prompt + max_tokens - 1, kBlockSize);
-  if (needed > settings_.device) {
-    return fmt::format("it needs {}, the device has {}", kv::count_of(needed, "block"),
-                       settings_.device);
-  }
+  const std::string why =
+      viz::too_large(num_prompt, max_tokens, kBlockSize, settings_.device, "the device");
+  if (!why.empty()) return why;
   return known == nullptr ? shown_.asked.why_not_add(name) : "";
 }
 
@@ -161,12 +159,7 @@ std::vector<viz::Counter> HostTierPage::counters() const {
 }
 
 void HostTierPage::draw(viz::Ui& ui) {
-  if (live_.running()) {
-    buttons(
-        ui,
-        {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}, {"stop", "Stop", "stop"}});
-    return;
-  }
+  if (live_.running()) return viz::Live::draw_steps(ui, *this, "pass", "Pass");
   std::string next = selected();  // the conversation whose request comes
   const Asked* asked = shown_.asked.find(next);
   if (asked == nullptr || asked->is_there()) {
@@ -176,22 +169,15 @@ void HostTierPage::draw(viz::Ui& ui) {
   }
   form(ui, {"submit", "Submit " + next, "submit " + next});
   buttons(ui, {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}});
-  std::vector<viz::Button> rates, policies;
-  for (const int blocks : {1, 2, 6}) {
-    const std::string line = fmt::format("copies {}", blocks);
-    rates.push_back(
-        viz::Button{line, std::to_string(blocks), line}.when(settings_.copies == blocks));
-  }
-  choice(ui, "Link: blocks a pass", rates);
-  for (const auto& [word, policy] : {std::pair{"quicker", LoadPolicy::kQuicker},
-                                     {"always", LoadPolicy::kAlways},
-                                     {"never", LoadPolicy::kNever}}) {
+  choice(ui, "Link: blocks a pass", viz::one_of("copies", {1, 2, 6}, settings_.copies));
+  const auto policy = [&](const char* word, const char* label, LoadPolicy one) {
     const std::string line = fmt::format("policy {}", word);
-    policies.push_back(
-        viz::Button{line, policy == LoadPolicy::kQuicker ? "if quicker" : word, line}.when(
-            settings_.policy == policy));
-  }
-  choice(ui, "Load", policies);
+    return viz::Button{line, label, line}.when(settings_.policy == one);
+  };
+  choice(ui, "Load",
+         {policy("quicker", "if quicker", LoadPolicy::kQuicker),
+          policy("always", "always", LoadPolicy::kAlways),
+          policy("never", "never", LoadPolicy::kNever)});
   choice(ui, "Blocks: device, host",
          {viz::Button{"pool 12", "12, 16", "pool 12 16"}.when(settings_.device == 12),
           viz::Button{"pool 24", "24, 48", "pool 24 48"}.when(settings_.device == 24)});

@@ -71,9 +71,16 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   std::string live(const std::string& prompt, int max_tokens);
   void live_pass();
 
+  // Of the engine during a live run, else of the page.
+  const HostTierManager& manager() const {
+    return live_.running() ? live_.server().manager() : *manager_;
+  }
+  /// Null when the live run has ended.
+  const Scheduler* scheduler() const {
+    return live_.running() ? live_.scheduler() : scheduler_.get();
+  }
+
   // shown.cpp
-  const HostTierManager& manager() const;  // of the engine during a live run, else of the page
-  const Scheduler* scheduler() const;      // null when the live run has ended
   std::vector<int> found_now(std::span<const int32_t> prompt) const;
   Shown look() override;
   void refresh();

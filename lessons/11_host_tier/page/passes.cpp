@@ -69,12 +69,9 @@ void HostTierPage::run_pass() {
   }
   memory_->copies().step(settings_.copies);
   scheduler_->update(last_.chunks);
-  for (Asked& asked : shown_.asked) {
-    if (!asked.is_there() || !scheduler_->wants_token(asked.id)) continue;
-    const int next = asked.num_prompt + asked.generated;
-    scheduler_->add_token(asked.id, asked.text[static_cast<size_t>(next)]);
-    if (++asked.generated == asked.max_tokens) scheduler_->finish(asked.id);
-  }
+  viz::answer(shown_.asked, *scheduler_, [](const Asked& asked) {
+    return asked.text[static_cast<size_t>(asked.num_prompt + asked.generated)];
+  });
   manager_->offload(settings_.ahead);
   manager_->complete();  // what has been loaded is seen at once
   refresh();

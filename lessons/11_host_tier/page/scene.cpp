@@ -57,11 +57,8 @@ void draw_card(viz::Scene& scene, const Asked& asked, const Place& at, bool is_s
   const bool waits = !asked.is_there() || !asked.doing || asked.doing == State::kFree;
   const bool runs = asked.doing == State::kPrompt || asked.doing == State::kDecode;
   const State state = waits ? State::kFree : runs ? State::kInUse : *asked.doing;
-  const std::string tooltip =
-      fmt::format("prompt of {}, up to {} to generate\n{} of {} have their K and V\n{}",
-                  kv::count_of(asked.num_prompt, "token"), asked.max_tokens, asked.num_computed,
-                  asked.num_prompt + asked.generated, asked.words);
-  Place room = viz::request_card(scene, asked, at, state, is_selected, word_of(asked), tooltip);
+  Place room = viz::request_card(scene, asked, at, state, is_selected, word_of(asked),
+                                 viz::described(asked));
   if (asked.id < 0) return;
   const std::string tokens = fmt::format("prompt {}, found {}, {} new", asked.num_prompt,
                                          asked.num_cached, asked.generated);

@@ -31,14 +31,6 @@ std::string are(int64_t count, const char* what) {
 
 }  // namespace
 
-const HostTierManager& HostTierPage::manager() const {
-  return live_.running() ? *live_.tiered().manager() : *manager_;
-}
-
-const Scheduler* HostTierPage::scheduler() const {
-  return live_.running() ? live_.scheduler() : scheduler_.get();
-}
-
 /// The shelf of each block that a lookup would find now.
 std::vector<int> HostTierPage::found_now(std::span<const int32_t> prompt) const {
   BlockHashes hashes;

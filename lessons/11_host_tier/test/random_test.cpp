@@ -11,12 +11,6 @@ namespace {
 
 using namespace lesson11_test;
 
-#if defined(KV_SANITIZED)
-constexpr int64_t kNumOps = 100'000;
-#else
-constexpr int64_t kNumOps = 2'000'000;
-#endif
-
 /// Counts of all runs: a case that no run has seen is not tested.
 struct Seen {
   int64_t loaded = 0, offloaded = 0, hits = 0, preemptions = 0, waits = 0, lost_loads = 0;
@@ -150,10 +144,9 @@ class Run : private Settings {
 }  // namespace
 
 TEST_CASE("random operations: a request that reads a block reads K and V of its own tokens") {
-  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
-  const int64_t num_ops = kvtest::number_from("KV_RANDOM_OPS", kNumOps);
+  const int64_t num_ops = kvtest::num_random_ops(2'000'000, 100'000);
   seen = {};
-  const auto report = kvtest::search<Run>(num_ops, 200, seed);
+  const auto report = kvtest::search<Run>(num_ops, 200);
   CHECK_MESSAGE(report.empty(), report);
   if (num_ops < 50'000 || !report.empty()) return;
   for (const int64_t count :

@@ -28,12 +28,6 @@ namespace {
 using namespace lesson12;
 using Tokens = std::vector<int32_t>;
 
-#if defined(KV_SANITIZED)
-constexpr int64_t kNumOps = 20'000;
-#else
-constexpr int64_t kNumOps = 200'000;
-#endif
-
 /// Counts of all runs: a case that no run has seen is not tested.
 struct Seen {
   int64_t hits = 0, restored = 0, restarts = 0, cuts = 0, lost_writes = 0, in_file = 0, to_host = 0,
@@ -327,10 +321,9 @@ class Run : private Settings {
 }  // namespace
 
 TEST_CASE("random operations: a request that reads a block reads K and V of its own tokens") {
-  const auto seed = static_cast<uint64_t>(kvtest::number_from("KV_RANDOM_SEED", 1));
-  const int64_t num_ops = kvtest::number_from("KV_RANDOM_OPS", kNumOps);
+  const int64_t num_ops = kvtest::num_random_ops(200'000, 20'000);
   seen = {};
-  const auto report = kvtest::search<Run>(num_ops, 200, seed);
+  const auto report = kvtest::search<Run>(num_ops, 200);
   CHECK_MESSAGE(report.empty(), report);
   if (num_ops < 10'000 || !report.empty()) return;
   for (const int64_t count : {seen.hits, seen.restored, seen.restarts, seen.cuts, seen.lost_writes,
