@@ -80,8 +80,8 @@ TEST_CASE("what is gone fades out, or goes where it is sent") {
   viz::Scene before = scene(), after = scene();
   for (const char* id : {"a", "b"}) box(before, id, 100);
   after.leaves("b", {300, 0, 0, 0}, {0.5f, 1}, true);
-  CHECK(Moment(before, after, 0.25f).find("a")->shape.opacity == doctest::Approx(0.5));
-  CHECK_FALSE(Moment(before, after, 0.5f).has("a"));
+  CHECK(Moment(before, after, 0.125f).find("a")->shape.opacity == doctest::Approx(0.5));
+  CHECK_FALSE(Moment(before, after, 0.25f).has("a"));
   CHECK(Moment(before, after, 0.5f).x("b") == 100);  // waits for its moment
   CHECK(Moment(before, after, 0.75f).x("b") == doctest::Approx(200));
   CHECK(Moment(before, after, 0.75f).find("b")->shape.struck);

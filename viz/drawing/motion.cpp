@@ -9,7 +9,7 @@
 namespace viz {
 namespace {
 
-constexpr Span kGone{0, 0.5f};  // when a shape fades out that says nothing of it
+constexpr Span kGone{0, 0.25f};  // when a shape fades out that says nothing of it
 
 float between(float a, float b, float u) { return a + (b - a) * u; }
 

@@ -102,16 +102,23 @@ std::vector<Frame> frames_of(Session& session, size_t steps, const Room& room, s
     Frame& frame = frames.emplace_back();
     frame.scene = session.page().scene(room);
     frame.caption = session.caption();
-    frame.motion = 2 * frame.scene.seconds();
-    const bool told = frames[frames.size() - 2].caption == frame.caption;
-    frame.hold = std::max(
-        0.7f, told ? 0 : static_cast<float>(seconds_to_read(frame.caption)) - frame.motion);
+    frame.motion = 1.2f * frame.scene.seconds();
+    frame.hold = 0.3f;
     if (session.position() == before) break;
     if (frame.caption.empty()) frames.erase(frames.begin(), frames.end() - 1);  // set-up
     if (i + 1 == wanted) still = frames.size() - 1;
   }
   if (frames.size() > 1) frames.front().caption = frames[1].caption;
-  frames.back().hold += 2;
+  float shown = 0;  // for how long the caption stands; it is read while its steps are done
+  for (size_t i = 1; i < frames.size(); ++i) {
+    shown += frames[i].motion + frames[i].hold;
+    if (i + 1 < frames.size() && frames[i + 1].caption == frames[i].caption) continue;
+    // It comes again: a moment less than in the window.
+    const float read = static_cast<float>(seconds_to_read(frames[i].caption)) - 0.5f;
+    frames[i].hold += std::max(0.3f, read - shown);
+    shown = 0;
+  }
+  frames.back().hold += 1;
   return frames;
 }
 
