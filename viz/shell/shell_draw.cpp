@@ -15,6 +15,7 @@
 namespace viz {
 namespace {
 
+constexpr float kPhone = 700;  // points: in a narrower window the rows above and below have less
 constexpr int kFixed = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
 
 ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
@@ -48,7 +49,9 @@ void Shell::draw_tabs(const Place& at) {
   begin("tabs", at, false, kFixed);
   const ImGuiStyle& style = ImGui::GetStyle();
   const std::string sign = motion ? "Motion on" : "Motion off";
-  float right = button_width(sign) + button_width("?") + style.ItemSpacing.x;
+  const bool narrow = at.w < kPhone;
+  float right = button_width("?") + style.ItemSpacing.x;
+  if (!narrow) right += button_width(sign);
   if (outside_.keep) right += button_width(outside_.save) + style.ItemSpacing.x;
   if (outside_.open) right += button_width("Open") + style.ItemSpacing.x;
   const float help_at = ImGui::GetContentRegionMax().x - right;
@@ -58,6 +61,7 @@ void Shell::draw_tabs(const Place& at) {
   }
   const bool all_fit = width <= help_at;
   for (size_t i = 0; i < tabs_.size(); ++i) {
+    if (narrow && (i + 1 < current_ || i > current_ + 1)) continue;  // its neighbours alone
     const PageInfo info = tabs_[i].session->page().info();
     const bool selected = i == current_;
     if (selected) ImGui::PushStyleColor(ImGuiCol_Button, style.Colors[ImGuiCol_TabActive]);
@@ -83,7 +87,8 @@ void Shell::draw_tabs(const Place& at) {
     if (ui_.shell_button("open", "Open", "Open a scenario")) opening_ = !opening_;
     ui_.same_line();
   }
-  if (ui_.shell_button("motion", sign, "Whether the picture moves from state to state (M)")) {
+  if (!narrow &&
+      ui_.shell_button("motion", sign, "Whether the picture moves from state to state (M)")) {
     motion = !motion;
   }
   ui_.same_line();
@@ -211,34 +216,42 @@ void Shell::draw_player(const Place& at) {
   const std::string name = s.scenario() ? s.scenario()->name : "Scenarios";
   const std::string speed = fmt::format("speed {:.2g}", speed_);
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
-  float rest = slider + ImGui::CalcTextSize("speed 0.25").x + 5 * spacing;
-  for (const char* label : {"Undo", "Redo", "Reset", ">_"}) rest += button_width(label) + spacing;
-  if (!tab().cards.scenarios().empty()) rest += button_width(name);
+  const bool narrow = at.w < kPhone;
+  float rest = button_width("Reset") + 2 * spacing;
+  if (!narrow) {
+    rest += slider + ImGui::CalcTextSize("speed 0.25").x + 4 * spacing;
+    for (const char* label : {"Undo", "Redo", ">_"}) rest += button_width(label) + spacing;
+  }
+  if (!tab().cards.scenarios().empty()) rest += button_width(narrow ? "Scenarios" : name);
   draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
-  if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
-                       s.can_undo() ? "" : "nothing has been done")) {
-    s.undo();
+  if (!narrow) {
+    if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
+                         s.can_undo() ? "" : "nothing has been done")) {
+      s.undo();
+    }
+    ui_.same_line();
+    if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
+                         s.can_redo() ? "" : "nothing was taken back")) {
+      s.redo();
+    }
+    ui_.same_line();
   }
-  ui_.same_line();
-  if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
-                       s.can_redo() ? "" : "nothing was taken back")) {
-    s.redo();
-  }
-  ui_.same_line();
   if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) s.reset();
-  ui_.same_line();
-  if (ui_.shell_button("type", ">_", "Type a command, as scenarios have it (:)")) {
-    command_line_.open();
+  if (!narrow) {
+    ui_.same_line();
+    if (ui_.shell_button("type", ">_", "Type a command, as scenarios have it (:)")) {
+      command_line_.open();
+    }
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(slider);
+    ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
+                       ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
+    ImGui::SameLine();
+    ImGui::TextUnformatted(speed.c_str());
   }
-  ImGui::SameLine();
-  ImGui::SetNextItemWidth(slider);
-  ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
-                     ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
-  ImGui::SameLine();
-  ImGui::TextUnformatted(speed.c_str());
   if (!tab().cards.scenarios().empty()) {
     ui_.same_line();
-    if (ui_.shell_button("cards", name, "The scenarios of this page")) {
+    if (ui_.shell_button("cards", narrow ? "Scenarios" : name, "The scenarios of this page")) {
       tab().shows_cards = !tab().shows_cards;
     }
   }
