@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "viz/drawing/palette.h"
 #include "viz/shell/imgui_ui.h"
@@ -31,7 +32,7 @@ std::string completed(const Help& help, const std::string& typed) {
   std::string all = verb_of(found[0].first);
   for (const auto& [usage, words] : found) {
     const std::string verb = verb_of(usage);
-    all.erase(std::ranges::mismatch(all, verb).in1, all.end());
+    all.erase(std::mismatch(all.begin(), all.end(), verb.begin(), verb.end()).first, all.end());
   }
   return all == verb_of(found.front().first) && all == verb_of(found.back().first) ? all + " "
                                                                                    : all;
