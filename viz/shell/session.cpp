@@ -247,7 +247,8 @@ void Session::go_to(const Place& place) {
 
 size_t Session::num_steps() const {
   if (place_.story) return place_.story->ends.size();
-  const auto fresh = std::ranges::find(undone_.rbegin(), undone_.rend(), true, &Done::anew);
+  const auto fresh =
+      std::find_if(undone_.rbegin(), undone_.rend(), [](auto& one) { return one.anew; });
   return steps_done() + static_cast<size_t>(fresh - undone_.rbegin());
 }
 
