@@ -96,9 +96,11 @@ template <class R, class Less = ordered, class By = same>
 constexpr auto max_element(R&& range, Less less = {}, By projection = {}) {
   return std::max_element(std::begin(range), std::end(range), by(less, projection));
 }
-template <class R, class T>
-constexpr auto upper_bound(R&& range, const T& value) {
-  return std::upper_bound(std::begin(range), std::end(range), value);
+template <class R, class T, class Less = ordered, class By = same>
+constexpr auto upper_bound(R&& range, const T& value, Less less = {}, By projection = {}) {
+  return std::upper_bound(
+      std::begin(range), std::end(range), value,
+      [&](const T& a, const auto& b) { return less(a, std::invoke(projection, b)); });
 }
 template <class R, class Out>
 constexpr void copy(R&& range, Out out) {

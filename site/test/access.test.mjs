@@ -1,4 +1,4 @@
-// Every chapter: no serious finding of axe in the light or the dark, nothing wider than a phone, a quiet console.
+// The front page and every chapter: no serious finding of axe in the light or the dark, nothing wider than a phone, a quiet console.
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { after, before, test } from 'node:test'
@@ -25,7 +25,7 @@ const tooWide = (page) =>
     return scrollWidth > clientWidth ? [`${scrollWidth} pixels in a window of ${clientWidth}`] : []
   })
 
-for (const { link } of [...chapters, { link: '/source/kernels/matmul.h.html' }]) {
+for (const { link } of [{ link: '/' }, ...chapters, { link: '/source/kernels/matmul.h.html' }]) {
   test(`${link} is accessible, and fits a phone`, async () => {
     const { page, errors } = await browser.open(link, { colorScheme: 'light', reducedMotion: 'reduce' })
     await page.evaluate(() => document.querySelectorAll('details').forEach((details) => (details.open = true)))

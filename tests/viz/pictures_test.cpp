@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "viz/drawing/film.h"
 #include "viz/drawing/layout.h"
 #include "viz/pages.h"
 #include "viz/shell/pictures.h"
@@ -87,6 +88,21 @@ TEST_CASE("a caption of a film is true at each of its moments") {
       }
       before = std::move(now);
     }
+  }
+}
+
+TEST_CASE("a film is over in 20 seconds, and says where it stands still") {
+  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
+    if (!picture.plays) continue;
+    CAPTURE(picture.file);
+    const std::filesystem::path project = KV_SOURCE_DIR;
+    viz::Session session = viz::session_of({.model_dir = project / "models/tiny", .device = "cpu"},
+                                           viz::Scenario::load(project / picture.scenario));
+    size_t still = 0;
+    const size_t steps = picture.steps > 0 ? picture.steps : SIZE_MAX;
+    const std::vector<viz::Frame> frames = viz::frames_of(session, picture, steps, still);
+    CHECK(viz::Film(frames).seconds() <= 20.1f);
+    CHECK(still < frames.size());
   }
 }
 

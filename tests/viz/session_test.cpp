@@ -229,6 +229,22 @@ TEST_CASE_FIXTURE(Fixture, "a step back takes back the last command, whoever gav
   CHECK(value() == 3);
 }
 
+TEST_CASE_FIXTURE(Fixture, "what was done without a scenario is walked through like one") {
+  for (const char* command : {"add 1", "add 2", "add 2", "add 5"}) CHECK(session.try_run(command));
+  CHECK(session.num_steps() == 4);
+  for (const auto& [step, wanted] : {std::pair<size_t, int64_t>{1, 1}, {3, 5}, {0, 0}, {9, 10}}) {
+    session.go_to_step(step);
+    CHECK(session.steps_done() == std::min<size_t>(step, 4));
+    CHECK(session.num_steps() == 4);
+    CHECK(value() == wanted);
+  }
+  session.go_to_step(2);
+  CHECK(session.try_run("add 4"));  // what was taken back is gone
+  CHECK(session.num_steps() == 3);
+  session.reset();
+  CHECK(session.num_steps() == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read what it announces") {
   CHECK(session.is_new());
   session.load(viz::Scenario::parse(
@@ -239,15 +255,15 @@ TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read wha
   session.playing = true;
   const double read = viz::seconds_to_read("four words are here");
   CHECK(read == doctest::Approx(1.2 + 4 * 0.28));
-  session.advance(read - 0.01);
-  CHECK(value() == 0);
-  session.advance(0.02);
+  session.advance(0.01);  // the first one is read while it is done
   CHECK(value() == 1);
   session.advance(session.seconds_per_step - 0.01);
   CHECK(value() == 1);
   session.advance(0.02);
   CHECK(value() == 3);
-  session.advance(session.seconds_per_step + 0.01);
+  session.advance(read - session.seconds_per_step - 0.05);
+  CHECK(session.caption() == "four words are here");
+  session.advance(0.1);
   CHECK(session.caption() == "two");  // first the sentence
   CHECK(value() == 3);
   session.advance(viz::seconds_to_read("two") + 0.01);

@@ -53,8 +53,7 @@ TEST_CASE_FIXTURE(Fixture, "a new page shows its scenarios as cards, with stills
   CHECK(ui.picture() != before);
   CHECK(shell.session().playing);
   CHECK(shell.session().caption() == "first comes one");
-  ui.frame(viz::seconds_to_read("first comes one") + 0.1);
-  CHECK(value() == 1);
+  CHECK(value() == 1);  // at once
   ui.frame();
   ui.click("one 0");  // the picture has taken the cards' place
   CHECK(shell.session().page().selected() == "one 0");
@@ -114,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "keys mean the same on all pages, whatever was clicke
   ui.type('r');
   CHECK(value() == 0);
   key(ImGuiKey_Z, true);
-  CHECK(value() == 1);
+  CHECK(value() == 3);  // one by playing, two by the key
   ui.type('3');
   CHECK(lesson() == "03");
   ui.type('m');
@@ -135,6 +134,71 @@ TEST_CASE_FIXTURE(Fixture, "a key that was down for less than a frame is taken a
   ui.frame();
   CHECK(value() == 3);
   CHECK_FALSE(shell.is_busy());  // so a window draws nothing until input comes
+}
+
+TEST_CASE("the command line completes what it can, and says what there is") {
+  const viz::Help help{{"fork OLD NEW", "..."}, {"free NAME", "..."}, {"live TEXT", "..."}};
+  CHECK(viz::completed(help, "l") == "live ");
+  CHECK(viz::completed(help, "f") == "f");
+  CHECK(viz::completed(help, "fo") == "fork ");
+  CHECK(viz::completed(help, "x") == "x");
+  CHECK(viz::completed(help, "fork A") == "fork A");
+  CHECK(viz::matching(help, "f").size() == 2);
+  CHECK(viz::matching(help, "fork A").size() == 1);
+  CHECK(viz::matching(help, "forks A").empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a command is typed below the page, and told like a click") {
+  ui.click("start");
+  ui.type(':');
+  ui.frame();
+  ui.frame();
+  for (const char c : std::string("ad")) ui.type(c);
+  key(ImGuiKey_Tab);
+  ui.type('4');
+  key(ImGuiKey_Enter);
+  CHECK(value() == 4);
+  ui.frame();
+  ui.frame();
+  key(ImGuiKey_UpArrow);  // the same again
+  key(ImGuiKey_Enter);
+  CHECK(value() == 8);
+  CHECK(shell.session().num_steps() == 2);
+  ui.frame();
+  key(ImGuiKey_Escape);
+  ui.frame();
+  CHECK(shell.probe().controls.contains("play"));
+  ui.click("type");
+  CHECK(shell.probe().controls.contains("command"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "Ctrl with + and - zooms, with C copies the picture") {
+  for (const int pressed : {'+', '+', '-'}) shell.press(pressed, true, false);
+  ui.frame();
+  CHECK(shell.zoom == 1.125f);
+  shell.press('0', true, false);
+  shell.press('+', false, false);
+  shell.load(scenarios()[0]);
+  shell.press(ImGuiKey_C, true, false);
+  ui.frame();
+  CHECK(shell.zoom == 1);
+  CHECK(std::string(ImGui::GetClipboardText()).starts_with("<svg"));
+}
+
+TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
+  viz::Shell shell(make_pages, scenarios());
+  shell.load(scenarios()[0]);
+  viz::Headless ui(shell, 560, 900, 1);
+  float end = 0;
+  for (const char* name : {"play", "back", "step", "step 0", "step 3", "reset", "cards"}) {
+    CAPTURE(name);
+    REQUIRE(shell.probe().controls.contains(name));
+    const viz::Probe::Control& control = shell.probe().controls.at(name);
+    CHECK(control.x >= end - 7);  // marks of the line reach a little beyond it
+    end = control.x + control.w;
+  }
+  CHECK(end <= 560);
+  CHECK_FALSE(shell.probe().controls.contains("undo"));
 }
 
 TEST_CASE("every page has a key") {

@@ -8,7 +8,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { serve } from '../../site/server.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const { chromium } = createRequire(path.join(root, 'site/package.json'))('playwright-core')
+const fromSite = createRequire(path.join(root, 'site/package.json'))
+const { chromium } = fromSite('playwright-core')
 const out = process.env.WEB_OUT ?? path.join(root, 'build/web')
 const shots = process.env.WEB_SHOTS  // a folder for pictures of the pages
 
@@ -136,6 +137,37 @@ test('on a phone held upright the controls stand below the picture, as wide as i
   assert.ok(side.some(([, { x, y }]) => x < 3 * 195 && y > 3 * 400), JSON.stringify(side))
   await shoot(page, 'upright')
   await close()
+})
+
+test('a command is typed below the page, and Tab completes it', async () => {
+  const { page, close } = await tab()
+  await open(page, '#page=05')
+  await click(page, 'start')
+  await page.keyboard.type(':')
+  await until(page, 'command')
+  await page.waitForTimeout(300)  // the field takes the keys a frame later
+  await page.keyboard.type('ne', { delay: 60 })
+  await page.keyboard.press('Tab', { delay: 60 })
+  await page.keyboard.type('A', { delay: 60 })
+  await page.keyboard.press('Enter', { delay: 60 })
+  await page.waitForFunction(() => visualizer.state().counters.total > 0 && Object.keys(visualizer.controls()).some((name) => name.startsWith("A/")))
+  assert.deepEqual((await state(page)).errors, [])
+  await close()
+})
+
+test('both pages are accessible', async () => {
+  for (const name of ['index.html', 'ladder.html']) {
+    for (const colorScheme of ['light', 'dark']) {
+      const { page, close } = await tab({ colorScheme })
+      await page.goto(address + name)
+      if (name === 'index.html') await ready(page)
+      await page.evaluate(() => { document.querySelector('table')?.removeAttribute('hidden') })
+      await page.addScriptTag({ path: fromSite.resolve('axe-core/axe.min.js') })
+      const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ['violations'] }))
+      assert.deepEqual(violations.filter(({ impact }) => /serious|critical/.test(impact)).map(({ id }) => id), [], `${name} ${colorScheme}`)
+      await close()
+    }
+  }
 })
 
 test('opened as a file it works as well', async () => {

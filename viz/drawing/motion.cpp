@@ -9,7 +9,7 @@
 namespace viz {
 namespace {
 
-constexpr Span kGone{0, 0.5f};  // when a shape fades out that says nothing of it
+constexpr Span kGone{0, 0.25f};  // when a shape fades out that says nothing of it
 
 float between(float a, float b, float u) { return a + (b - a) * u; }
 
@@ -44,7 +44,9 @@ Index index_of(const Scene& scene) {
 void add_new(std::vector<Track>& all, const Index& before, const Shape& shape) {
   const auto from = shape.from.empty() ? before.end() : before.find(shape.from);
   if (from == before.end()) {
-    all.push_back({shape, shape, Sight::kFadesIn});
+    Shape fresh = shape;  // a text where others may be leaving waits until they have left
+    if (shape.kind == Shape::Kind::kText && shape.when == Span{}) fresh.when = {kGone.end, 1};
+    all.push_back({shape, std::move(fresh), Sight::kFadesIn});
   } else {
     all.push_back({placed(shape, moved(shape, from->second->at)), shape, Sight::kSetsOut});
   }
@@ -55,10 +57,13 @@ void add_same(std::vector<Track>& all, const Shape& old, const Shape& shape) {
     all.push_back({old, shape, Sight::kStays});
     return;
   }
-  Shape gone = placed(old, shape.at);
+  Shape gone = placed(old, shape.at), fresh = shape;
   gone.when = shape.when;
+  if (shape.kind == Shape::Kind::kText) {  // two on one another cannot be read
+    gone.when.end = fresh.when.begin = (shape.when.begin + shape.when.end) / 2;
+  }
   all.push_back({old, std::move(gone), Sight::kFadesOut});
-  all.push_back({placed(shape, old.at), shape, Sight::kFadesIn});
+  all.push_back({placed(shape, old.at), std::move(fresh), Sight::kFadesIn});
 }
 
 /// Null if the scene has no hint for the shape.

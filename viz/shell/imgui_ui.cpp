@@ -217,6 +217,8 @@ bool ImGuiUi::mouse_clicked() const {
 void apply_theme(float scale) {
   ImGuiIO& io = ImGui::GetIO();
   io.IniFilename = nullptr;
+  io.Fonts->Clear();
+  ImGui::GetStyle() = ImGuiStyle();
   const char* font = KV_VIZ_FONT;
   if (*font != '\0' && std::filesystem::exists(font)) {
     static const ImWchar kRanges[] = {0x20,   0x17F,  0x2010, 0x2044, 0x2190, 0x2193,

@@ -73,7 +73,8 @@ class ImGuiUi : public Ui {
   Probe probe_;
 };
 
-/// The style, and the font at this scale: call once after ImGui::CreateContext().
+/// The style, and the font at this scale: after ImGui::CreateContext(), and when the scale changes,
+/// which asks for a new texture.
 void apply_theme(float scale);
 
 }  // namespace viz

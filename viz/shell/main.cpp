@@ -194,9 +194,13 @@ void write_svg(const Options& options, const std::string& file, bool plays) {
   if (options.script.empty()) kv::user_error("--svg and --animate draw scenes of a --script");
   int width = 860, height = 420;
   if (!options.size.empty()) parse_size(options.size, width, height);
-  viz::write_text(file, viz::draw_svg(context_of(options), viz::Scenario::load(options.script),
-                                      static_cast<size_t>(options.steps), plays,
-                                      {static_cast<float>(width), static_cast<float>(height)}));
+  viz::write_text(file,
+                  viz::draw_svg(context_of(options), viz::Scenario::load(options.script),
+                                {.file = file,
+                                 .scenario = options.script,
+                                 .steps = static_cast<size_t>(options.steps),
+                                 .plays = plays,
+                                 .room = {static_cast<float>(width), static_cast<float>(height)}}));
 }
 
 void run(const Options& options) {

@@ -22,7 +22,7 @@ PageContext context_of(const std::filesystem::path& project) {
   return {.model_dir = project / "models" / "tiny", .device = "cpu", .seed = 0};
 }
 
-/// "STEPS", "play" or "play:STEPS"; the last two with "@STEP" after them.
+/// "STEPS", "play", "play:STEPS" or "play:FROM-STEPS"; these with "@STEP" after them.
 void read_steps(Picture& picture, const Command& line) {
   Command steps{.verb = line.verb, .args = {line.word(1, "steps")}, .line = line.line};
   std::string& text = steps.args[0];
@@ -33,6 +33,11 @@ void read_steps(Picture& picture, const Command& line) {
   }
   picture.plays = text == "play" || text.starts_with("play:");
   if (picture.plays) text = text == "play" ? "0" : text.substr(5);
+  if (const size_t at = text.find('-'); picture.plays && at != std::string::npos) {
+    const Command from{.verb = line.verb, .args = {text.substr(0, at)}, .line = line.line};
+    picture.from = static_cast<size_t>(from.number(0, "a step", 1, 1 << 20));
+    text.erase(0, at + 1);
+  }
   picture.steps = static_cast<size_t>(steps.number(0, "steps", 0, 1 << 20));
 }
 
@@ -91,8 +96,10 @@ Session session_of(const PageContext& context, Scenario scenario) {
   return session;
 }
 
-std::vector<Frame> frames_of(Session& session, size_t steps, const Room& room, size_t& still) {
-  const size_t wanted = std::exchange(still, SIZE_MAX);
+std::vector<Frame> frames_of(Session& session, const Picture& picture, size_t steps,
+                             size_t& still) {
+  still = SIZE_MAX;
+  const Room& room = picture.room;
   std::vector<Frame> frames(1);
   frames[0].scene = session.page().scene(room);
   frames[0].hold = 0.6f;
@@ -102,36 +109,44 @@ std::vector<Frame> frames_of(Session& session, size_t steps, const Room& room, s
     Frame& frame = frames.emplace_back();
     frame.scene = session.page().scene(room);
     frame.caption = session.caption();
-    frame.motion = 2 * frame.scene.seconds();
-    const bool told = frames[frames.size() - 2].caption == frame.caption;
-    frame.hold = std::max(
-        0.7f, told ? 0 : static_cast<float>(seconds_to_read(frame.caption)) - frame.motion);
+    frame.motion = 1.2f * frame.scene.seconds();
+    frame.hold = 0.3f;
     if (session.position() == before) break;
-    if (frame.caption.empty()) frames.erase(frames.begin(), frames.end() - 1);  // set-up
-    if (i + 1 == wanted) still = frames.size() - 1;
+    if (frame.caption.empty() || i + 1 < picture.from) {  // set-up
+      frames.erase(frames.begin(), frames.end() - 1);
+    }
+    if (i + 1 == picture.still) still = frames.size() - 1;
   }
   if (frames.size() > 1) frames.front().caption = frames[1].caption;
-  frames.back().hold += 2;
+  float shown = 0;  // for how long the caption stands; it is read while its steps are done
+  for (size_t i = 1; i < frames.size(); ++i) {
+    shown += frames[i].motion + frames[i].hold;
+    if (i + 1 < frames.size() && frames[i + 1].caption == frames[i].caption) continue;
+    // It comes again: a moment less than in the window.
+    const float read = static_cast<float>(seconds_to_read(frames[i].caption)) - 0.5f;
+    frames[i].hold += std::max(0.3f, read - shown);
+    shown = 0;
+  }
+  frames.back().hold += 1;
   return frames;
 }
 
-std::string draw_svg(const PageContext& context, Scenario scenario, size_t steps, bool plays,
-                     const Room& room, size_t still) {
+std::string draw_svg(const PageContext& context, Scenario scenario, const Picture& picture) {
   const std::string name = scenario.name;
   Session session = session_of(context, std::move(scenario));
   const std::string title = session.page().info().title + ": " + name;
-  const size_t most = steps > 0 ? steps : SIZE_MAX;
-  if (plays) {
-    const std::vector<Frame> frames = frames_of(session, most, room, still);
+  const size_t most = picture.steps > 0 ? picture.steps : SIZE_MAX;
+  if (picture.plays) {
+    size_t still = 0;
+    const std::vector<Frame> frames = frames_of(session, picture, most, still);
     return svg_animation(frames, title, still);
   }
   session.play_on(most);
-  return svg_still(session.page().scene(room), title);
+  return svg_still(session.page().scene(picture.room), title);
 }
 
 std::string draw_svg(const Picture& picture, const std::filesystem::path& project) {
-  return draw_svg(context_of(project), Scenario::load(project / picture.scenario), picture.steps,
-                  picture.plays, picture.room, picture.still);
+  return draw_svg(context_of(project), Scenario::load(project / picture.scenario), picture);
 }
 
 void write_text(const std::filesystem::path& file, const std::string& text) {

@@ -19,6 +19,7 @@ struct Picture {
   std::filesystem::path scenario;                     // relative to the project
   size_t steps = 0;                                   // of the scenario; 0: all
   bool plays = false;                                 // an animation of these steps
+  size_t from = 1;                                    // its first step; those before prepare it
   size_t still = 0;  // after this step it stands where nothing may move; 0: after the last one
   Room room = {860, 420};  // of an SVG
 
@@ -34,13 +35,12 @@ std::vector<uint8_t> draw_picture(const Picture& picture, const std::filesystem:
 
 /// The page of a new picture, and its scenario loaded.
 Session session_of(const PageContext& context, Scenario scenario);
-/// Scenes of the steps that have a caption, and of what they begin with; `still` becomes the number
-/// of the frame after that step.
-std::vector<Frame> frames_of(Session& session, size_t steps, const Room& room, size_t& still);
-/// A new page plays the scenario, or `steps` steps of it (0: all); its scenes as SVG: the last one,
-/// or all of them one after the other.
-std::string draw_svg(const PageContext& context, Scenario scenario, size_t steps, bool plays,
-                     const Room& room, size_t still = 0);
+/// Scenes of the steps that have a caption, and of what they begin with: steps picture.from to
+/// `steps`. `still` becomes the number of the frame after step picture.still.
+std::vector<Frame> frames_of(Session& session, const Picture& picture, size_t steps, size_t& still);
+/// A new page plays the scenario, or picture.steps steps of it; its scenes as SVG: the last one, or
+/// all of them one after the other.
+std::string draw_svg(const PageContext& context, Scenario scenario, const Picture& picture);
 std::string draw_svg(const Picture& picture, const std::filesystem::path& project);
 
 /// Throws UserError if it cannot be written in full.

@@ -181,13 +181,29 @@ bool Session::replay(size_t count) {
   return false;
 }
 
-void Session::undo() {
-  if (done_.empty()) return;
+/// Moves what was done last, once, to what can be redone. The page is as it was until a replay.
+Session::Done Session::take_back() {
   Done last = done_.back();
   last.times = 1;
   if (--done_.back().times == 0) done_.pop_back();
   undone_.push_back(last);
+  return last;
+}
+
+void Session::undo() {
+  if (done_.empty()) return;
+  const Done last = take_back();
   if (replay(done_.size())) go_to(last.before);
+}
+
+void Session::go_to_own(size_t step) {
+  Place before = place_;
+  const size_t here = steps_done();
+  for (size_t i = here; i > step; --i) before = take_back().before;
+  if (step < here && replay(done_.size())) go_to(before);
+  for (size_t left = undone_.size() + 1; steps_done() < step && undone_.size() < left; redo()) {
+    left = undone_.size();
+  }
 }
 
 void Session::redo() {
@@ -225,19 +241,32 @@ void Session::go_to(const Place& place) {
   if (place == place_) return;
   place_ = place;
   caption_ = scenario() ? sentence_at(*scenario(), position()) : "";
-  waited_ = 0;
+  waited_ = shown_ = 0;
   wait_ = seconds_to_read(caption_);
 }
 
+size_t Session::num_steps() const {
+  if (place_.story) return place_.story->ends.size();
+  const auto fresh =
+      std::find_if(undone_.rbegin(), undone_.rend(), [](auto& one) { return one.anew; });
+  return steps_done() + static_cast<size_t>(fresh - undone_.rbegin());
+}
+
 size_t Session::steps_done() const {
-  if (!place_.story) return 0;
+  if (!place_.story) {
+    size_t done = 0;
+    for (size_t i = done_.size(); i > 0 && !done_[i - 1].anew; --i) {
+      done += static_cast<size_t>(done_[i - 1].times);
+    }
+    return done;
+  }
   const std::vector<size_t>& ends = place_.story->ends;
   return static_cast<size_t>(std::ranges::upper_bound(ends, position()) - ends.begin());
 }
 
 void Session::go_to_step(size_t step) {
-  if (!place_.story) return;
   step = std::min(step, num_steps());
+  if (!place_.story) return go_to_own(step);
   const size_t end = step == 0 ? 0 : place_.story->ends[step - 1];
   if (end == position()) return;
   Done walk{.what = fmt::format("to step {} of {}", step, num_steps()),
@@ -331,7 +360,11 @@ bool Session::step() {
   }
   if (!can_step() || !done) playing = false;
   waited_ = 0;
-  wait_ = caption_ == caption ? seconds_per_step : seconds_to_read(caption_);
+  const bool says_more = !at_end() && scenario()->commands[position()].verb == "say";
+  if (caption_ != caption) shown_ = 0;
+  wait_ = caption_ == caption && !says_more
+              ? seconds_per_step
+              : std::max(seconds_per_step, seconds_to_read(caption_) - shown_);
   return done;
 }
 
@@ -347,14 +380,16 @@ bool Session::announce() {
   if (next.verb != "say" || next.args.empty() || next.args[0] == caption_) return false;
   caption_ = next.args[0];
   ++place_.position;
-  waited_ = 0;
+  waited_ = shown_ = 0;
   wait_ = seconds_to_read(caption_);
   return true;
 }
 
 void Session::advance(double seconds) {
   waited_ += seconds;
-  if (playing && waited_ >= wait_ && !announce()) step();
+  shown_ += seconds;
+  const bool begins = scenario() && steps_done() == 0;
+  if (playing && (begins || waited_ >= wait_) && !announce()) step();
 }
 
 }  // namespace viz

@@ -67,9 +67,11 @@ class Session {
   }
   size_t position() const { return place_.position; }  // commands of the scenario that have run
   bool at_end() const { return !scenario() || position() == scenario()->commands.size(); }
-  size_t num_steps() const { return place_.story ? place_.story->ends.size() : 0; }
+  // Without a scenario: what was done since the page was new, with what can be redone.
+  size_t num_steps() const;
   size_t steps_done() const;
-  /// Brings the page to its state after `step` steps. Several walks in a row are undone as one.
+  /// Brings the page to its state after `step` steps. Several walks in a row are undone as one;
+  /// without a scenario it undoes or redoes.
   void go_to_step(size_t step);
   /// To the step before, or before the last command if that was not the scenario's.
   void step_back();
@@ -83,7 +85,8 @@ class Session {
   bool playing = false;
   double seconds_per_step = 0.6;  // if there is nothing to read
   /// Called once a frame. Plays, when it is time: shows a sentence, and when it has been read does
-  /// what it announces.
+  /// what it announces. The first one is read while its steps are done, so that playing begins at
+  /// once.
   void advance(double seconds);
   /// How much of the wait before the next step of playing is over, 0 to 1.
   double waited() const { return wait_ > 0 ? std::min(1.0, waited_ / wait_) : 1; }
@@ -114,6 +117,8 @@ class Session {
   void expect(const Command& command) const;
   void fails(const Command& command);
   void note(Done done);
+  Done take_back();
+  void go_to_own(size_t step);
   std::string do_on_page(const Command& command);
   void do_all(const Done& done);
   void begin_anew(std::string what, const Place& place);
@@ -127,7 +132,7 @@ class Session {
   std::vector<LogLine> log_;
   std::string caption_;
   Place place_;
-  double waited_ = 0, wait_ = 0;  // seconds
+  double waited_ = 0, wait_ = 0, shown_ = 0;  // seconds; shown_: for which the sentence has stood
   int64_t revision_ = 0;
   bool moves_on_ = false;
 };

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "common/error.h"
+#include "viz/drawing/scene_svg.h"
 #include "viz/drawing/side_scenes.h"
 
 namespace viz {
@@ -81,6 +83,17 @@ void Shell::keep() {
   }
 }
 
+/// The picture alone, as the texts have it.
+void Shell::copy() {
+  const std::string svg = svg_still(tab().stage.scene(), session().page().info().title);
+  if (outside_.copy) {
+    notice_ = outside_.copy(svg);
+  } else {
+    ImGui::SetClipboardText(svg.c_str());
+    notice_ = "The picture was copied, as the text of an SVG.";
+  }
+}
+
 void Shell::frame(float width, float height, float scale, double seconds) {
   ui_.begin_frame(scale);
   const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
@@ -129,7 +142,7 @@ void Shell::follow_page(const Room& room, const Room& figures, double seconds) {
   const Room shown = here.stage.scene().room();
   const bool same_room = shown.w == room.w && shown.h == room.h;
   if (here.revision != here.session->revision() || !same_room) {
-    if (here.revision != here.session->revision()) here.shows_cards = false;
+    if (here.revision != here.session->revision()) here.shows_cards = false, notice_.clear();
     const bool moves = motion && (seconds > 0 || held_ >= 0);
     show(here.stage, page.scene(room), moves);
     show(here.figures, figures_of(page, figures), moves);
@@ -192,6 +205,17 @@ void Shell::key(const Pressed& pressed) {
     case ImGuiKey_Y:
       if (pressed.ctrl) s.redo();
       return;
+    case ImGuiKey_C:
+      if (pressed.ctrl) copy();
+      return;
+    case '+':
+    case '-':
+      if (pressed.ctrl)
+        zoom = std::clamp(zoom + (pressed.key == '+' ? 0.125f : -0.125f), 0.5f, 2.0f);
+      return;
+    case '0':
+      if (pressed.ctrl) zoom = 1;
+      return;
     default:
       return;
   }
@@ -199,9 +223,10 @@ void Shell::key(const Pressed& pressed) {
 
 void Shell::typed(char c) {
   const std::map<char, std::function<void()>> actions = {
-      {' ', [&] { press_play(); }},      {'r', [&] { session().reset(); }},
-      {'R', [&] { session().reset(); }}, {'m', [&] { motion = !motion; }},
-      {'M', [&] { motion = !motion; }},  {'?', [&] { help_ = !help_; }}};
+      {' ', [&] { press_play(); }},        {'r', [&] { session().reset(); }},
+      {'R', [&] { session().reset(); }},   {'m', [&] { motion = !motion; }},
+      {'M', [&] { motion = !motion; }},    {'?', [&] { help_ = !help_; }},
+      {':', [&] { command_line_.open(); }}};
   if (const auto found = actions.find(c); found != actions.end()) found->second();
   for (size_t i = 1; i < tabs_.size(); ++i) {  // again: the next page with the same key
     const size_t other = (current_ + i) % tabs_.size();

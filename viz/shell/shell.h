@@ -11,6 +11,7 @@
 #include "viz/drawing/layout.h"
 #include "viz/drawing/stage.h"
 #include "viz/page.h"
+#include "viz/shell/command_line.h"
 #include "viz/shell/imgui_ui.h"
 #include "viz/shell/session.h"
 
@@ -24,6 +25,8 @@ struct Outside {
   std::function<std::vector<std::string>()> list = {};  // names that open() takes, for a choice
   std::function<Scenario(const std::string& name)> open = {};  // none: no field for a name
   std::string open_first = {};                                 // in the field at first
+  /// Copies the picture, which is an SVG here too; returns what was done. None: the SVG's text.
+  std::function<std::string(const std::string& svg)> copy = {};
 };
 
 /// The key that opens a page, '\0' if there is none: "07" has '7', "10" to "12" have '0', '-', '='.
@@ -46,8 +49,8 @@ class Shell {
   /// time has passed, nothing is on its way: the picture shows the end of each motion.
   void frame(float width, float height, float scale, double seconds);
   const Probe& probe() const { return ui_.probe(); }
-  /// A key went down: an ImGuiKey that is an arrow, Home, End, Escape, or a letter with Ctrl. It is
-  /// taken in the next frame, however short the press was.
+  /// A key went down: an ImGuiKey that is an arrow, Home, End, Escape, or a letter with Ctrl; or
+  /// '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
   /// Something moves or plays, so the next frame is another picture without any input.
   bool is_busy() const;
@@ -55,6 +58,8 @@ class Shell {
   bool is_drafting() const { return drafting_; }
   /// Whether the picture moves from state to state; else it changes at once.
   bool motion = true;
+  /// How much larger than usual everything is; a window makes its letters so.
+  float zoom = 1;
   /// Whether the row on top is there; a text that shows one page has none.
   bool tabs = true;
   /// From the next motion on the picture stands still at this part of it: for pictures of a moment.
@@ -85,6 +90,7 @@ class Shell {
   void typed(char c);
   void pick(const std::string& what);
   void keep();
+  void copy();
 
   // In shell_draw.cpp.
   bool begin(const char* name, const Place& at, bool framed, int flags) const;
@@ -106,6 +112,7 @@ class Shell {
   ImGuiUi ui_;
   bool help_ = false, opening_ = false, drafting_ = false;
   float speed_ = 1, held_ = -1;
+  CommandLine command_line_;
   std::string open_name_;
   std::string notice_;
   std::vector<Pressed> pressed_;

@@ -15,6 +15,7 @@
 namespace viz {
 namespace {
 
+constexpr float kPhone = 700;  // points: in a narrower window the rows above and below have less
 constexpr int kFixed = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
 
 ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
@@ -48,7 +49,9 @@ void Shell::draw_tabs(const Place& at) {
   begin("tabs", at, false, kFixed);
   const ImGuiStyle& style = ImGui::GetStyle();
   const std::string sign = motion ? "Motion on" : "Motion off";
-  float right = button_width(sign) + button_width("?") + style.ItemSpacing.x;
+  const bool narrow = at.w < kPhone;
+  float right = button_width("?") + style.ItemSpacing.x;
+  if (!narrow) right += button_width(sign);
   if (outside_.keep) right += button_width(outside_.save) + style.ItemSpacing.x;
   if (outside_.open) right += button_width("Open") + style.ItemSpacing.x;
   const float help_at = ImGui::GetContentRegionMax().x - right;
@@ -58,6 +61,7 @@ void Shell::draw_tabs(const Place& at) {
   }
   const bool all_fit = width <= help_at;
   for (size_t i = 0; i < tabs_.size(); ++i) {
+    if (narrow && (i + 1 < current_ || i > current_ + 1)) continue;  // its neighbours alone
     const PageInfo info = tabs_[i].session->page().info();
     const bool selected = i == current_;
     if (selected) ImGui::PushStyleColor(ImGuiCol_Button, style.Colors[ImGuiCol_TabActive]);
@@ -83,7 +87,8 @@ void Shell::draw_tabs(const Place& at) {
     if (ui_.shell_button("open", "Open", "Open a scenario")) opening_ = !opening_;
     ui_.same_line();
   }
-  if (ui_.shell_button("motion", sign, "Whether the picture moves from state to state (M)")) {
+  if (!narrow &&
+      ui_.shell_button("motion", sign, "Whether the picture moves from state to state (M)")) {
     motion = !motion;
   }
   ui_.same_line();
@@ -137,7 +142,8 @@ void Shell::draw_side(const Place& at) {
 /// Draws the last lines that there is room for, the newest first.
 void Shell::draw_log() {
   const std::vector<Session::LogLine>& log = session().log();
-  if (!log.empty()) ui_.hint("What happened");
+  if (log.empty() || ImGui::GetContentRegionAvail().y < 2 * ImGui::GetFrameHeight()) return;
+  ui_.hint("What happened");
   const float left = ImGui::GetContentRegionAvail().y, wide = ImGui::GetContentRegionAvail().x;
   float used = 0;
   for (size_t i = log.size(); i-- > 0;) {
@@ -177,6 +183,11 @@ void Shell::draw_sentence(const Place& at) {
 void Shell::draw_player(const Place& at) {
   begin("player", at, false, kFixed);
   Session& s = session();
+  if (command_line_.is_open()) {
+    const std::string line = command_line_.draw(ui_, s.page().help());
+    if (!line.empty()) notice_.clear(), s.try_run(line);
+    return ImGui::EndChild();
+  }
   const char* none = s.can_step()   ? ""
                      : s.scenario() ? "the scenario is at its end"
                                     : "load a scenario, or begin a live run";
@@ -205,37 +216,49 @@ void Shell::draw_player(const Place& at) {
   const std::string name = s.scenario() ? s.scenario()->name : "Scenarios";
   const std::string speed = fmt::format("speed {:.2g}", speed_);
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
-  float rest = slider + ImGui::CalcTextSize("speed 0.25").x + 5 * spacing;
-  for (const char* label : {"Undo", "Redo", "Reset"}) rest += button_width(label);
-  if (!tab().cards.scenarios().empty()) rest += button_width(name);
+  const bool narrow = at.w < kPhone;
+  float rest = button_width("Reset") + 2 * spacing;
+  if (!narrow) {
+    rest += slider + ImGui::CalcTextSize("speed 0.25").x + 4 * spacing;
+    for (const char* label : {"Undo", "Redo", ">_"}) rest += button_width(label) + spacing;
+  }
+  if (!tab().cards.scenarios().empty()) rest += button_width(narrow ? "Scenarios" : name);
   draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
-  if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
-                       s.can_undo() ? "" : "nothing has been done")) {
-    s.undo();
+  if (!narrow) {
+    if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
+                         s.can_undo() ? "" : "nothing has been done")) {
+      s.undo();
+    }
+    ui_.same_line();
+    if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
+                         s.can_redo() ? "" : "nothing was taken back")) {
+      s.redo();
+    }
+    ui_.same_line();
   }
-  ui_.same_line();
-  if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
-                       s.can_redo() ? "" : "nothing was taken back")) {
-    s.redo();
-  }
-  ui_.same_line();
   if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) s.reset();
-  ImGui::SameLine();
-  ImGui::SetNextItemWidth(slider);
-  ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
-                     ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
-  ImGui::SameLine();
-  ImGui::TextUnformatted(speed.c_str());
+  if (!narrow) {
+    ui_.same_line();
+    if (ui_.shell_button("type", ">_", "Type a command, as scenarios have it (:)")) {
+      command_line_.open();
+    }
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(slider);
+    ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
+                       ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
+    ImGui::SameLine();
+    ImGui::TextUnformatted(speed.c_str());
+  }
   if (!tab().cards.scenarios().empty()) {
     ui_.same_line();
-    if (ui_.shell_button("cards", name, "The scenarios of this page")) {
+    if (ui_.shell_button("cards", narrow ? "Scenarios" : name, "The scenarios of this page")) {
       tab().shows_cards = !tab().shows_cards;
     }
   }
   ImGui::EndChild();
 }
 
-/// Where the scenario is: a tick for each step, "step 3". Dragging goes there.
+/// Where the scenario is, or what was done without one: a tick for each step. Dragging goes there.
 void Shell::draw_scrubber(float width) {
   Session& s = session();
   const float u = ui_.scale(), high = ImGui::GetFrameHeight();
@@ -247,7 +270,7 @@ void Shell::draw_scrubber(float width) {
     return left + (right - left) * static_cast<float>(step) / std::max(steps, 1.0f);
   };
   ImGui::InvisibleButton("scrubber", ImVec2(std::max(1.0f, right - corner.x + 10 * u), high));
-  if (ImGui::IsItemActive() && s.scenario()) {
+  if (ImGui::IsItemActive() && s.num_steps() > 0) {
     const float part = (ImGui::GetIO().MousePos.x - left) / std::max(right - left, 1.0f);
     const auto to = static_cast<size_t>(std::lround(std::clamp(part, 0.0f, 1.0f) * steps));
     if (to != s.steps_done()) s.go_to_step(to);
@@ -255,9 +278,10 @@ void Shell::draw_scrubber(float width) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float here = x_of(s.steps_done());
   list.AddLine(ImVec2(left, y), ImVec2(right, y), kLine, 4 * u);
-  if (s.scenario()) {
+  if (s.num_steps() > 0) {
     list.AddLine(ImVec2(left, y), ImVec2(here, y), kAccent, 4 * u);
-    for (size_t step = 0; step <= s.num_steps(); ++step) {
+    const size_t stride = 1 + s.num_steps() / 64;  // of a long run not every step
+    for (size_t step = 0; step <= s.num_steps(); step += stride) {
       const float x = x_of(step);
       ui_.region(fmt::format("step {}", step), x - 6 * u, corner.y, 12 * u, high);
       list.AddCircleFilled(ImVec2(x, y), 4 * u, step <= s.steps_done() ? kAccent : kDim);
@@ -265,7 +289,7 @@ void Shell::draw_scrubber(float width) {
     list.AddCircleFilled(ImVec2(here, y), 8 * u, kText);
   }
   const std::string count =
-      s.scenario() ? fmt::format("{} of {}", s.steps_done(), s.num_steps()) : "";
+      s.num_steps() > 0 ? fmt::format("{} of {}", s.steps_done(), s.num_steps()) : "";
   list.AddText(ImVec2(right + 14 * u, y - ImGui::GetFontSize() / 2), kDim, count.c_str());
   ImGui::SameLine(corner.x - ImGui::GetWindowPos().x + width);
 }
@@ -291,6 +315,9 @@ void Shell::draw_help() {
                  {"Home, End", "to the first step, to the last one"},
                  {"Ctrl+Z, Ctrl+Y", "undo, redo"},
                  {"R", "reset"},
+                 {":", "type a command"},
+                 {"Ctrl and +, -, 0", "larger, smaller, as it was"},
+                 {"Ctrl+C", "copy the picture"},
                  {"M", "motion on or off"},
                  {"1 to 9, 0, -, =", "page 01 to 09, 10, 11, 12"},
                  {"W", "the pages warp and watch"},

@@ -22,6 +22,7 @@
 
 // Puts a link to the scenario into the address bar and the clipboard.
 EM_JS(void, share_link, (const char* text), { Module.share(UTF8ToString(text)); });
+EM_JS(void, copy_picture, (), { Module.copyPicture(); });
 
 namespace {
 
@@ -34,6 +35,10 @@ viz::Outside in_browser() {
           .keep = [](const viz::Scenario& recorded) -> std::string {
             share_link(recorded.text().c_str());
             return "The address bar has a link to what was done here; it was copied, too.";
+          },
+          .copy = [](const std::string&) -> std::string {
+            copy_picture();
+            return "The page was copied as a picture.";
           }};
 }
 
@@ -54,8 +59,6 @@ void open_canvas() {
 void use_scale(float scale) {
   if (scale == g_scale) return;
   g_scale = scale;
-  ImGui::GetIO().Fonts->Clear();
-  ImGui::GetStyle() = ImGuiStyle();
   viz::apply_theme(scale);
   ImGui_ImplOpenGL3_DestroyFontsTexture();
   ImGui_ImplOpenGL3_CreateFontsTexture();
@@ -118,8 +121,8 @@ EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
 
 EMSCRIPTEN_KEEPALIVE void web_wheel(float lines) { ImGui::GetIO().MouseWheel += lines; }
 
-/// `name`: KeyboardEvent.key; letters are those of shortcuts.
-EMSCRIPTEN_KEEPALIVE void web_key(const char* name, int down, int control, int shift) {
+/// `name`: KeyboardEvent.key; letters are those of shortcuts. Returns whether a field has the keys.
+EMSCRIPTEN_KEEPALIVE int web_key(const char* name, int down, int control, int shift) {
   static const std::map<std::string, ImGuiKey> kKeys{{"ArrowLeft", ImGuiKey_LeftArrow},
                                                      {"ArrowRight", ImGuiKey_RightArrow},
                                                      {"ArrowUp", ImGuiKey_UpArrow},
@@ -129,6 +132,7 @@ EMSCRIPTEN_KEEPALIVE void web_key(const char* name, int down, int control, int s
                                                      {"Delete", ImGuiKey_Delete},
                                                      {"Backspace", ImGuiKey_Backspace},
                                                      {"Enter", ImGuiKey_Enter},
+                                                     {"Tab", ImGuiKey_Tab},
                                                      {"Escape", ImGuiKey_Escape},
                                                      {"a", ImGuiKey_A},
                                                      {"c", ImGuiKey_C},
@@ -140,9 +144,9 @@ EMSCRIPTEN_KEEPALIVE void web_key(const char* name, int down, int control, int s
   io.KeyCtrl = control != 0;
   io.KeyShift = shift != 0;
   const auto key = kKeys.find(name);
-  if (key == kKeys.end()) return;
-  io.KeysDown[key->second] = down != 0;
-  if (down != 0) g_shell->press(key->second, control != 0, shift != 0);
+  if (key != kKeys.end()) io.KeysDown[key->second] = down != 0;
+  if (key != kKeys.end() && down != 0) g_shell->press(key->second, control != 0, shift != 0);
+  return io.WantTextInput ? 1 : 0;
 }
 
 EMSCRIPTEN_KEEPALIVE void web_text(const char* text) {

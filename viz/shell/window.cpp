@@ -12,6 +12,7 @@
 #include <GLFW/glfw3.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -25,7 +26,8 @@ namespace viz {
 namespace {
 
 constexpr double kLongestFrame = 0.1, kRest = 0.25, kBlink = 0.05;  // seconds
-constexpr double kLively = 1;  // after input: a tooltip may open, a button light up
+constexpr float kRoomy = 1600, kTall = 1000;  // points: a larger window has larger letters
+constexpr double kLively = 1;                 // after input: a tooltip may open, a button light up
 
 std::string& last_error() {
   static std::string text;
@@ -65,9 +67,9 @@ class Window {
     glfwMakeContextCurrent(window_);
     glfwSwapInterval(1);
     ImGui::CreateContext();
-    apply_theme(scale_);
     ImGui_ImplGlfw_InitForOpenGL(window_, true);
     ImGui_ImplOpenGL3_Init("#version 330");
+    use_scale(scale_);
   }
   ~Window() {
     ImGui_ImplOpenGL3_Shutdown();
@@ -92,7 +94,14 @@ class Window {
                                                 {GLFW_KEY_END, ImGuiKey_End},
                                                 {GLFW_KEY_ESCAPE, ImGuiKey_Escape},
                                                 {GLFW_KEY_Z, ImGuiKey_Z},
-                                                {GLFW_KEY_Y, ImGuiKey_Y}};
+                                                {GLFW_KEY_Y, ImGuiKey_Y},
+                                                {GLFW_KEY_C, ImGuiKey_C},
+                                                {GLFW_KEY_EQUAL, '+'},
+                                                {GLFW_KEY_KP_ADD, '+'},
+                                                {GLFW_KEY_MINUS, '-'},
+                                                {GLFW_KEY_KP_SUBTRACT, '-'},
+                                                {GLFW_KEY_0, '0'},
+                                                {GLFW_KEY_KP_0, '0'}};
           imgui_key(window, key, code, action, mods);
           const auto known = kKeys.find(key);
           if (known == kKeys.end() || action == GLFW_RELEASE) return;
@@ -113,13 +122,15 @@ class Window {
   }
   static void poll() { glfwPollEvents(); }
   void frame(Shell& shell) {
+    const ImGuiIO& io = ImGui::GetIO();
+    const float fit = std::min(io.DisplaySize.x / kRoomy, io.DisplaySize.y / kTall) / scale_;
+    use_scale(scale_ * shell.zoom * std::clamp(std::floor(8 * fit) / 8, 1.0f, 2.0f));
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
     ImGui::NewFrame();
-    const ImGuiIO& io = ImGui::GetIO();
     // After a rest the time since the last frame is no part of a motion.
     const double seconds = std::min(static_cast<double>(io.DeltaTime), kLongestFrame);
-    shell.frame(io.DisplaySize.x, io.DisplaySize.y, scale_, seconds);
+    shell.frame(io.DisplaySize.x, io.DisplaySize.y, drawn_at_, seconds);
     ImGui::Render();
     int width = 0, height = 0;
     glfwGetFramebufferSize(window_, &width, &height);
@@ -132,8 +143,15 @@ class Window {
   }
 
  private:
+  void use_scale(float scale) {
+    if (std::exchange(drawn_at_, scale) == scale) return;
+    apply_theme(scale);
+    ImGui_ImplOpenGL3_DestroyFontsTexture();
+    ImGui_ImplOpenGL3_CreateFontsTexture();
+  }
+
   GLFWwindow* window_ = nullptr;
-  float scale_ = 1;
+  float scale_ = 1, drawn_at_ = 0;  // the display's; with the zoom
 };
 
 /// "RECT x y name" for every control that can be seen, after what a click made has been laid out.

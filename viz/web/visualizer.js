@@ -45,6 +45,15 @@ function share(text) {
   navigator.clipboard?.writeText(link).catch(() => {})  // the address bar has it in any case
 }
 
+/** In the next frame: what is drawn can be read before the browser shows it. */
+let copying = false
+const copyPicture = () => { copying = true }
+function copyNow() {
+  copying = false
+  const png = new Promise((resolve) => canvas.toBlob(resolve, 'image/png'))
+  navigator.clipboard?.write([new ClipboardItem({ 'image/png': png })]).catch((error) => console.warn(error))
+}
+
 // ---- what is clicked and typed
 
 function pointer(event, down) {
@@ -73,10 +82,11 @@ canvas.addEventListener('wheel', (event) => {
 function key(event, down) {
   if (!program) return
   const control = event.ctrlKey || event.metaKey
-  program.ccall('web_key', null, ['string', 'number', 'number', 'number'], [event.key, down, control ? 1 : 0, event.shiftKey ? 1 : 0])
+  const typing = program.ccall('web_key', 'number', ['string', 'number', 'number', 'number'], [event.key, down, control ? 1 : 0, event.shiftKey ? 1 : 0])
   const isText = [...event.key].length === 1 && !control
   if (down && isText) program.ccall('web_text', null, ['string'], [event.key])
-  if (isText || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[zy]$/.test(event.key))) event.preventDefault()
+  // Tab leaves the page, but for a field that it completes.
+  if (isText || (typing && event.key === 'Tab') || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[zyc]$/.test(event.key))) event.preventDefault()
 }
 canvas.addEventListener('keydown', (event) => key(event, 1))
 canvas.addEventListener('keyup', (event) => key(event, 0))
@@ -106,10 +116,13 @@ function frame(now) {
   if (canvas.width !== width) canvas.width = width
   if (canvas.height !== height) canvas.height = height
   const needs = least()
-  const shrunk = Math.min(1, canvas.clientWidth / needs.width, canvas.clientHeight / needs.height)
+  const fits = Math.min(canvas.clientWidth / needs.width, canvas.clientHeight / needs.height)
+  const grown = Math.floor(8 * Math.min(canvas.clientWidth / 1600, canvas.clientHeight / 1000)) / 8  // a large window: larger letters
+  const size = fits < 1 ? fits : Math.max(1, grown)
   takeEvents()
   try {
-    program._web_frame(Math.min((now - before) / 1000 || 0.016, 0.1), width, height, Math.max(sharp * shrunk, 0.25))
+    program._web_frame(Math.min((now - before) / 1000 || 0.016, 0.1), width, height, Math.max(sharp * size, 0.25))
+    if (copying) copyNow()
   } catch (error) {
     console.error(error)
     tell('The visualizer has stopped: an error that is no fault of yours. Reload the page to begin anew.')
@@ -129,7 +142,7 @@ async function start() {
     script.onerror = () => reject(new Error('its program cannot be read'))
     document.head.append(script)
   })
-  program = await createVisualizer({ wasmBinary: files.get('visualizer.wasm'), canvas, share })
+  program = await createVisualizer({ wasmBinary: files.get('visualizer.wasm'), canvas, share, copyPicture })
   writeFiles(program.FS, files)
   writeFiles(program.FS, model)
   program._web_start(matchMedia('(prefers-reduced-motion: reduce)').matches ? 0 : 1)
