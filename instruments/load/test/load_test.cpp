@@ -123,12 +123,13 @@ TEST_CASE("load: every kind of failure is counted, and the requests beside it go
 TEST_CASE("load: a server that is silent, a turn that failed, and Ctrl-C") {
   {
     const TinyServer server([](const Request&) {
-      return Reply{TinyServer::stream("x"), false, 5000};
+      return Reply{TinyServer::stream("x"), false, 60'000};
     });
     const json all = numbers(server, "--requests 2 --turns 2 --copies 1 --timeout 0.3");
     CHECK(all["errors"] == json{{"time-out", 1}, {"not sent", 1}});
     const Outcome out =
-        shell("timeout -s INT 3 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
+        shell("timeout -s INT 5 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
+    CAPTURE(out.err);
     CHECK(shows(out.out, "! stopped: 0 of 30 had ended"));
   }
   const TinyServer dies([](const Request& request) {
