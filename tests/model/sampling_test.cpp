@@ -180,7 +180,9 @@ TEST_CASE("log probabilities: the token's own, then the likeliest, the lowest id
   CHECK(kv::logprobs_of(logits, 2, 3) ==
         std::vector<kv::TokenLogprob>{entry(2), entry(1), entry(3), entry(0)});
   CHECK(kv::logprobs_of(logits, 1, 9).size() == 5);  // no more than there are
-  const kv::Request request{.prompt = {1}, .max_tokens = 2, .num_logprobs = 1};
+  kv::Request request;
+  request.max_tokens = 2;
+  request.num_logprobs = 1;
   kv::TokenStream stream(request);
   CHECK(stream.draw(logits) == 1);
   CHECK(stream.logprobs() == kv::logprobs_of(logits, 1, 1));
