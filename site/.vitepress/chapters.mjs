@@ -41,7 +41,7 @@ function chapter(file, text) {
 }
 
 // What a reader needs first stands first; pages that are not named here follow.
-const docsInOrder = ['using', 'exercises', 'gpu', 'glossary', 'vllm-map', 'how-to-measure', 'serving-costs', 'launches', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
+const docsInOrder = ['using', 'exercises', 'gpu', 'glossary', 'vllm-map', 'how-to-measure', 'serving-costs', 'equal-bits', 'launches', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
 
 function docs() {
   const names = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md')).map((name) => name.slice(0, -3))
@@ -69,7 +69,7 @@ export const groups = [
   { text: 'Begin', chapters: [chapter('README.md', 'The README')] },
   { text: 'Lessons', chapters: lessons() },
   { text: 'Kernels', chapters: [...folders('kernels').sort().map((name) => `kernels/${name}/README.md`), ...roads()].map((file) => chapter(file)) },
-  { text: 'To look up', chapters: [chapter('instruments/README.md'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
+  { text: 'To look up', chapters: [chapter('instruments/README.md'), chapter('instruments/serve/README.md', 'The server'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
 ]
 
 /** The films of the visualizer that a lesson's text shows, by its number. */

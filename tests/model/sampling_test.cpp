@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "qwen3/generation.h"
 
 namespace {
 
@@ -167,4 +168,22 @@ TEST_CASE("sampling: logits that are not numbers are refused and the first one i
     CHECK_THROWS_AS(kv::sample(std::vector<float>{-kInf, -kInf}, params(temperature), 0),
                     kv::UserError);
   }
+}
+
+TEST_CASE("log probabilities: the token's own, then the likeliest, the lowest id among equals") {
+  const std::vector<float> logits = {0.5f, 2.0f, -1.0f, 2.0f};
+  const std::vector<double> all = kv::log_softmax(logits);
+  const auto entry = [&](int32_t id) {
+    return kv::TokenLogprob{id, static_cast<float>(all[static_cast<size_t>(id)])};
+  };
+  CHECK(kv::logprobs_of(logits, 2, 0) == std::vector<kv::TokenLogprob>{entry(2)});
+  CHECK(kv::logprobs_of(logits, 2, 3) ==
+        std::vector<kv::TokenLogprob>{entry(2), entry(1), entry(3), entry(0)});
+  CHECK(kv::logprobs_of(logits, 1, 9).size() == 5);  // no more than there are
+  kv::Request request;
+  request.max_tokens = 2;
+  request.num_logprobs = 1;
+  kv::TokenStream stream(request);
+  CHECK(stream.draw(logits) == 1);
+  CHECK(stream.logprobs() == kv::logprobs_of(logits, 1, 1));
 }

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "instruments/load/run.h"
 #include "instruments/load/test/tiny_server.h"
 #include "tests/support/shell.h"
 
@@ -17,12 +18,12 @@ using nlohmann::json;
 using Reply = TinyServer::Reply;
 using Request = TinyServer::Request;
 
-Outcome load(const TinyServer& server, const std::string& options) {
+Outcome run_load(const TinyServer& server, const std::string& options) {
   return shell("$B/load --url " + server.url() + " " + options);
 }
 
 json numbers(const TinyServer& server, const std::string& options) {
-  const Outcome out = load(server, "--json - " + options);
+  const Outcome out = run_load(server, "--json - " + options);
   INFO(out.err);
   REQUIRE(out.code == 0);
   return json::parse(out.out);
@@ -41,7 +42,7 @@ bool shows(const std::string& text, const std::string& part) {
 
 TEST_CASE("load: a table, a plot and numbers of a server whose answers are equal") {
   const TinyServer server(answer);
-  const Outcome out = load(
+  const Outcome out = run_load(
       server, "--requests 40 --concurrency 8 --alone-too --plot $T/p --json $T/j && cat $T/p $T/j");
   CAPTURE(out.err);
   REQUIRE(out.code == 0);
@@ -59,7 +60,7 @@ TEST_CASE("load: other answers to equal requests are counted, and the first diff
   const TinyServer server([](const Request& request) {
     return Reply{TinyServer::stream(std::to_string(request.number))};
   });
-  const Outcome out = load(server, "--requests 8 --turns 1 --alone-too");
+  const Outcome out = run_load(server, "--requests 8 --turns 1 --alone-too");
   CHECK(out.code == 0);
   CHECK(shows(out.out, "equal requests in company: 0 of 4 pairs got equal answers\n! request "));
   CHECK(shows(out.out,
@@ -122,20 +123,47 @@ TEST_CASE("load: every kind of failure is counted, and the requests beside it go
 TEST_CASE("load: a server that is silent, a turn that failed, and Ctrl-C") {
   {
     const TinyServer server([](const Request&) {
-      return Reply{TinyServer::stream("x"), false, 5000};
+      return Reply{TinyServer::stream("x"), false, 60'000};
     });
     const json all = numbers(server, "--requests 2 --turns 2 --copies 1 --timeout 0.3");
     CHECK(all["errors"] == json{{"time-out", 1}, {"not sent", 1}});
     const Outcome out =
-        shell("timeout -s INT 3 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
+        shell("timeout -s INT 5 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
+    CAPTURE(out.err);
     CHECK(shows(out.out, "! stopped: 0 of 30 had ended"));
   }
   const TinyServer dies([](const Request& request) {
     return request.number < 3 ? answer(request) : Reply{"", true};
   });
-  const Outcome out = load(dies, "--requests 8 --turns 1 --concurrency 1");
+  const Outcome out = run_load(dies, "--requests 8 --turns 1 --concurrency 1");
   CHECK(out.code == 0);
   CHECK(shows(out.out, "! 5 x connection lost: no answer came"));
+}
+
+TEST_CASE("load: a turn is not sent after one that failed, and a request waits for its moment") {
+  const TinyServer server([](const Request& request) {
+    return request.number == 0 ? Reply{TinyServer::with_length(503, "full")} : answer(request);
+  });
+  load::ClientOptions options;
+  options.url = load::parse_url(server.url());
+  load::Client client(options);
+  load::WorkloadOptions two;
+  two.num_requests = two.turns = 2;
+  two.copies = 1;
+  std::vector<load::Ask> asks = load::chat_workload(two);
+  load::RunResult result = load::run(client, asks, "tiny", {});
+  REQUIRE(result.outcomes.size() == 2);
+  CHECK(result.outcomes[0].error == "HTTP 503");
+  CHECK(result.outcomes[0].error_message == "full");
+  CHECK(result.outcomes[1].error == "not sent");
+  CHECK(server.num_posts() == 1);
+
+  asks[1].follows.reset();
+  asks[1].timestamp = 0.25;
+  result = load::run(client, asks, "tiny", {});
+  CHECK(server.num_posts() == 3);
+  CHECK(result.seconds >= 0.25);
+  CHECK(load::run_alone(client, asks, result).outcomes.size() == 2);
 }
 
 TEST_CASE("load: options and servers that do not fit are refused in one line") {
