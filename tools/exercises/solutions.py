@@ -56,6 +56,7 @@ class Wrong:
     found_by: str = "tests"
     step: object = None
     function: object = None
+    shown_as = ""  # what the compiler calls its file; empty: by the file's name
 
     def in_place(self, source):
         pattern = re.compile(r"\s+".join(map(re.escape, self.old.split())))
@@ -121,14 +122,14 @@ def with_all_solutions(lesson, file, wrongs):
     source = lesson.own(file)
     functions = [(function.span(source), function, step) for step in lesson.steps for function in step.functions
                  if function.file == file]
-    mark = lambda at: f'#line {source.count(chr(10), 0, at) + 1} "{lesson.folder / file}"\n'
+    mark = lambda at, name="": f'#line {source.count(chr(10), 0, at) + 1} "{name or lesson.folder / file}"\n'
     for (_, begin, end), function, step in sorted(functions, key=lambda f: -f[0][0]):
         text = f'  if (kv_check::steps < {step.number}) KV_TODO("{function.name}");\n  switch (kv_check::wrong) {{\n'
         for wrong in wrongs:
             if wrong.function == function:
                 _, changed = wrong.in_place(lesson.own(file))
                 _, b, e = function.span(changed)
-                text += f"case {wrong.number}: {{\n{mark(begin)}{changed[b:e]}}} break;\n"
+                text += f"case {wrong.number}: {{\n{mark(begin, wrong.shown_as)}{changed[b:e]}}} break;\n"
         text += f"default: {{\n{mark(begin)}{source[begin:end]}}}\n}}\n{mark(end)}"
         source = source[:begin] + text + source[end:]
     return f'{HEAD}#line 1 "{lesson.folder / file}"\n{source}'
