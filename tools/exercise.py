@@ -310,7 +310,7 @@ def with_tool(lesson, folder, options):
         say(*words)
         return 1
     binary = folder / "bin" / f"{lesson.target}_gpu_exercise"
-    cases = list(dict.fromkeys(case for step in steps for case in step.gpu_tests))
+    cases = list(dict.fromkeys(case for step in steps for case in step.tool_tests))
     if options.tool == "traffic":
         pattern = ",".join(case.replace("\\", "\\\\").replace(",", "\\,") for case in cases)
         command = f"./course exercise {lesson.number}"
@@ -384,6 +384,7 @@ def main():
     solutions.add_arguments(verbs)
     mutants.add_arguments(verbs)
     options = parser.parse_args()
+    os.environ.setdefault("SIMT_MEMORY", "16")  # GiB, for tests past 2^31 elements; what is not touched takes no memory
     return {"check": solutions.check, "mutants": mutants.run, "learn": learn, "progress": mine.progress, "mine": mine.choose, "blame": mine.blame}[options.verb](options)
 
 

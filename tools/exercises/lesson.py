@@ -69,6 +69,11 @@ class Step:
     def __str__(self):
         return f"step {self.number}, {self.title}"
 
+    @property
+    def tool_tests(self):
+        """GPU tests for --races and --bounds, which note something for each byte: without those of many gigabytes."""
+        return [case for case in self.gpu_tests if "2^31" not in case]
+
 
 def sentence(title):
     """With a full stop, unless it is a question."""

@@ -25,11 +25,11 @@ from .lesson import Lesson, Mistake, all_lessons
 
 OF_STEP, OF_FUNCTION = 18, 7  # how many mutants: of a step, and of each of its functions at least
 LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "10"))
-MEMORY = 4 << 30  # a loop that never ends may fill a vector
+MEMORY = 6 << 30  # a loop that never ends may fill a vector; kernels' tests reserve more, and use little of it
 KINDS = ("equal", "tools", "missed")
 STATEMENT = (r"(?m)^ {2,}(?!return|else|case|using|for|if|while|default|const |auto\b|[\w:]+(?:<[^;]*>)?[&*]? \w+ ?[={(;])"
              r"[\w*(+-][\w:*>.\-\[\]()+]*[^;{}\n]*;")
-WIDE = r"\bint64_t(?=[{>])|(?<=const )int64_t(?! (?:width|row|rows|num_\w+|stride|begin|end)\b)"  # counts are never so large
+WIDE = r"\bint64_t(?=[{>])(?!>\(\w+\.size)|(?<=const )int64_t(?! (?:width|row|rows|num_\w+|stride|begin|end)\b)"  # counts are never so large
 # Tried always; spread over a function; and where there are too few.
 CHANGES = [
     [(r"(?:kv::)?wait_for_predecessors\(\);", ""), (r"(?:kv::)?sync_\w+\([^()]*\);|__sync\w+\([^()]*\);", ""), (r"-INFINITY", "0.0f"),
@@ -37,15 +37,15 @@ CHANGES = [
     [(r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "), (r" && ", " || "),
      (r" \|\| ", " && "), (r" \+ 1\b", ""), (r" - 1\b", ""), (r" \+ (?=[\w(])", " - "), (r" - (?=[\w(])", " + "),
      (r"(?<=[\w)\]]) \* (?=[\w(])", " + "), (r" / ", " * "), (r" % ", " / "), (r" \+= ", " = "), (r" -= ", " += "), (WIDE, "int32_t"),
-     (r"(?<=; )\+\+(\w+)\)", r"\1 += 2)"), (r"\bstd::min\b", "std::max"), (r"\bstd::max\b", "std::min"), (r"= 0;", "= 1;"), (r"\[0\]", "[1]"),
+     (r"(?<=; )\+\+(\w+)\)", r"\1 += 2)"), (r"\bstd::min\b", "std::max"), (r"\bstd::max\b", "std::min"), (r"(?<=[\w\])] )= 0;", "= 1;"), (r"\[0\]", "[1]"),
      (r"\btrue\b", "false"), (r"\bfalse\b", "true"), (r"\breturn (?!false|std::nullopt)(?=[\w!(*][^;]*;)", "return {}; "),
-     (r"(?<=[(,] )([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"), (r"(?<=\()([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"),
+     (r"(?<=[(,] )([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"), (r"(?<=\()(?!args\.cache|cache)([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"),
      (r"\bif \((?!const|auto|int)", "if (false && "), (r"\bif \(!", "if ("), (r"\.begin\(\)", ".end()"), (r"\.back\(\)", ".front()"),
      (r"\.front\(\)", ".back()"), (r"push_back\(", "push_back({}), void("), (r"\bk_row", "v_row"), (r"\bv_row", "k_row"),
      (r"\bcontinue;", "break;"), (STATEMENT, "")],
     [(STATEMENT.replace("[^;{}\\n]*;", "(?:(?! = )[^;{}\\n])*;"), r"\g<0> \g<0>"), (r"\b1\b", "2"), (r"\b0\b", "1"), (r"(?<=[\w)\]]) \* [\w.]+", ""), (r"\bprev\b", "next"), (r"\bnext\b", "prev"),
-     (r" && [^;&|)]+", ""), (r" \|\| [^;&|)]+", ""), (r"\bif \((?!const|auto|int)", "if (true || "), (r"!(?=\w)", ""), (r" - [\w.()]+", ""),
-     (r" \+ [\w.()]+", ""), (r"\?([^:;?]+) :([^;?]+);", r"?\2 :\1;"), (r"\breturn (?=[\w!(*][^;]*;)", "return 1 + "), (r" = (?=[\w(*])", " = 1 + "),
+     (r" &&\s+[^;&|]+;", ";"), (r"\breturn [^;&|]+ &&\s", "return "), (r" == ", " <= "), (r" == ", " >= "), (r" && [^;&|)]+", ""), (r" \|\| [^;&|)]+", ""), (r"\bif \((?!const|auto|int)", "if (true || "), (r"!(?=\w)", ""), (r" - [\w.()]+", ""),
+     (r" \+ [\w.()]+", ""), (r"\?([^:;?]+) :([^;?]+);", r"?\2 :\1;"), (r"\breturn (?=[\w!(*][^;]*;)", "return 1 + "), (r" = (?!true|false)(?=[\w(*])", " = 1 + "),
      (r"\breturn (?=[\w!(*][^;]*;)", "return !")]]
 
 
@@ -69,8 +69,9 @@ class Mutant(solutions.Wrong):
 
 def code_of(text):
     """The text with blanks in place of comments, strings, asserts, and what only makes a kernel faster; so places stay."""
-    passed_over = r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|\bassert\([^;]*;|(?:kv::)?let_successors_start\(\);|#pragma[^\n]*"
-    return re.sub(passed_over, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
+    blank = lambda pattern, text: re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
+    text = blank(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|#pragma[^\n]*", text)
+    return blank(r"\bassert\([^;]*;|(?:kv::)?let_successors_start\(\);|\bfmt::format\([^;]*|[\w.]+\.reserve\([^;]*;", text)
 
 
 def spread(found, most):
@@ -85,9 +86,12 @@ def mutants_of(source, begin, end, most):
         for pattern, new in changes:
             for match in re.compile(pattern).finditer(code, begin, end):
                 whole = not pattern.startswith("(?m)^") or re.search(r"[;{})]\s*$", code[:match.start()])  # and no end of one
+                blanks = len(match[0]) - len(match[0].lstrip()) if pattern.startswith("(?m)^") else 0
                 if whole and ("\\" not in new or match[0] == source[match.start():match.end()]):
-                    found.setdefault((match.start(), match.end(), match.expand(new)))
-        found = sorted(set(found) - set(chosen))
+                    found.setdefault((match.start() + blanks, match.end(), match.expand(new)[blanks:]))
+        known = {source[:at] + new + source[to:] for at, to, new in chosen}
+        found = sorted({source[:at] + new + source[to:]: (at, to, new) for at, to, new in found}.items(), key=lambda f: f[1])
+        found = [change for text, change in found if text not in known]
         chosen += found if changes is CHANGES[0] else spread(found, max(0, most - len(chosen)))
     return sorted(chosen)
 
@@ -164,7 +168,7 @@ def is_found(lesson, mutant, build, tools):
 
 def check_lesson(lesson, options):
     """Prints what is found and what survives; returns (problems, mutants, found, equal)."""
-    wanted = [m for m in of_lesson(lesson) if not (options.cpu and m.step.gpu_tests) and options.step in (0, m.step.number)]
+    wanted = [m for m in of_lesson(lesson) if options.step in (0, m.step.number) and solutions.is_wanted(m.step, options)]
     mutants = compiled(lesson, wanted, options)
     kept, problems = reasons(lesson), 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -172,7 +176,12 @@ def check_lesson(lesson, options):
                      for r in runs.run_step(options.build, step, lesson.target, "solutions", solutions.settings(step.number)) if r.state != "passes"]
         if reference:
             raise Mistake(f'lesson {lesson.number} without an error: "{reference[0].case}" {reference[0].state}\n' + "\n".join(reference[0].report))
-        found = list(pool.map(lambda m: is_found(lesson, m, options.build, False), mutants))
+        found = {}
+        for kernels in (False, True):
+            resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY if kernels else MEMORY, resource.RLIM_INFINITY))
+            chosen = [m for m in mutants if bool(m.step.gpu_tests) == kernels]
+            found |= zip((m.number for m in chosen), pool.map(lambda m: is_found(lesson, m, options.build, False), chosen))
+        found = [found[m.number] for m in mutants]
     if options.tools:
         tool_builds(lesson, [m for m in mutants], options)
         found = [f or is_found(lesson, m, options.build, True) for m, f in zip(mutants, found)]
@@ -188,7 +197,7 @@ def check_lesson(lesson, options):
             if mutant.key not in kept:
                 problems += 1
                 print(f"    no reason, line {mutant.line}\n{mutant.key}")
-    gone = set(kept) - {m.key for m, f in zip(mutants, found) if not f or f in checks.TOOLS} if not (options.cpu or options.step) else set()
+    gone = set(kept) - {m.key for m, f in zip(mutants, found) if not f or f in checks.TOOLS} if not (options.cpu or options.kernels or options.step) else set()
     for key in gone:
         print(f"    listed, but found or not there: {key}")
     total = [sum(column) for column in zip(*rows)] or [0, 0, 0]
@@ -227,7 +236,7 @@ def add_arguments(verbs):
     parser = verbs.add_parser("mutants", help="small errors in the lessons' own solutions: do the tests find them?")
     parser.add_argument("folders", nargs="*", type=pathlib.Path, help="lessons/NN_topic; default: all")
     parser.add_argument("--build", type=pathlib.Path, default=runs.ROOT / "build" / "simt", help="default: build/simt")
-    parser.add_argument("--cpu", action="store_true", help="only steps without kernels")
+    solutions.add_halves(parser)
     parser.add_argument("--step", type=int, default=0, help="only this step")
     parser.add_argument("--tools", action="store_true", help="--races and --bounds look at kernels' survivors")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="only lessons with N mutants in all")

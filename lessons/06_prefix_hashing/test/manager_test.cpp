@@ -40,6 +40,9 @@ TEST_CASE("a second request begins in the blocks of the first") {
   run(manager, 1, range(0, 11));
   Tokens other = range(0, 8);
   other.insert(other.end(), {90, 91, 92});
+  const auto computed = look_up(manager, other);
+  CHECK(computed.num_tokens == 8);
+  CHECK(computed.num_queried == 11);  // also those that cannot be found
   CHECK(run(manager, 2, other) == 8);
   const Ids a = table_of(manager, 1), b = table_of(manager, 2);
   CHECK(b[0] == a[0]);
