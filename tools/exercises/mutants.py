@@ -8,8 +8,8 @@ What no test finds is listed. lessons/NN_topic/test/surviving_mutants.txt has tw
       equal: both branches do the same for equal values
 
 The first word of the reason is `equal` (no program can tell the mutant from the solution), `tools` (--races or --bounds
-finds it, without which a kernel does not count) or `missed` (a fault that no test finds). --sample N takes whole lessons,
-chosen by --seed, until they have N mutants."""
+finds it, without which a kernel does not count), `later` (the tests of a later step find it) or `missed` (a fault that
+no test finds). --sample N takes whole lessons, chosen by --seed, until they have N mutants."""
 import concurrent.futures
 import dataclasses
 import math
@@ -26,9 +26,9 @@ from .lesson import Lesson, Mistake, all_lessons
 OF_STEP, OF_FUNCTION = 18, 7  # how many mutants: of a step, and of each of its functions at least
 LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "10"))
 MEMORY = 6 << 30  # a loop that never ends may fill a vector; kernels' tests reserve more, and use little of it
-KINDS = ("equal", "tools", "missed")
+KINDS = ("equal", "tools", "later", "missed")
 STATEMENT = (r"(?m)^ {2,}(?!return|else|case|using|for|if|while|default|const |auto\b|[\w:]+(?:<[^;]*>)?[&*]? \w+ ?[={(;])"
-             r"[\w*(+-][\w:*>.\-\[\]()+]*[^;{}\n]*;")
+             r"[\w*(+-][\w:*>.\-\[\]()+]*(?:[^;{}\n]|\{[^;{}\n]*\})*;")
 WIDE = r"\bint64_t(?=[{>])(?!>\(\w+\.size)|(?<=const )int64_t(?! (?:width|row|rows|num_\w+|stride|begin|end)\b)"  # counts are never so large
 # Tried always; spread over a function; and where there are too few.
 CHANGES = [
@@ -38,12 +38,13 @@ CHANGES = [
      (r" \|\| ", " && "), (r" \+ 1\b", ""), (r" - 1\b", ""), (r" \+ (?=[\w(])", " - "), (r" - (?=[\w(])", " + "),
      (r"(?<=[\w)\]]) \* (?=[\w(])", " + "), (r" / ", " * "), (r" % ", " / "), (r" \+= ", " = "), (r" -= ", " += "), (WIDE, "int32_t"),
      (r"(?<=; )\+\+(\w+)\)", r"\1 += 2)"), (r"\bstd::min\b", "std::max"), (r"\bstd::max\b", "std::min"), (r"(?<=[\w\])] )= 0;", "= 1;"), (r"\[0\]", "[1]"),
-     (r"\btrue\b", "false"), (r"\bfalse\b", "true"), (r"\breturn (?!false|std::nullopt)(?=[\w!(*][^;]*;)", "return {}; "),
-     (r"(?<=[(,] )([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"), (r"(?<=\()(?!args\.cache|cache)([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"),
+     (r"\btrue\b", "false"), (r"\bfalse\b", "true"), (r"\breturn (?!false|0;|std::nullopt)(?=[\w!(*][^;]*;)", "return {}; "),
+     (r"(?<=[(,] )([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"), (r"(?<=\()(?<!min\()(?<!max\()(?!args\.cache|cache)([\w.>-]+), ([\w.>-]+)(?=[,)])", r"\2, \1"),
      (r"\bif \((?!const|auto|int)", "if (false && "), (r"\bif \(!", "if ("), (r"\.begin\(\)", ".end()"), (r"\.back\(\)", ".front()"),
      (r"\.front\(\)", ".back()"), (r"push_back\(", "push_back({}), void("), (r"\bk_row", "v_row"), (r"\bv_row", "k_row"),
-     (r"\bcontinue;", "break;"), (STATEMENT, "")],
-    [(STATEMENT.replace("[^;{}\\n]*;", "(?:(?! = )[^;{}\\n])*;"), r"\g<0> \g<0>"), (r"\b1\b", "2"), (r"\b0\b", "1"), (r"(?<=[\w)\]]) \* [\w.]+", ""), (r"\bprev\b", "next"), (r"\bnext\b", "prev"),
+     (r"\bcontinue;", "break;"), (STATEMENT, ""),
+     (r"(?<=\) )(?!return|throw|continue|break)[a-z_][\w.:\[\]*()>-]*[^;{}\n]*;", ";")],
+    [(STATEMENT.replace(")[\\w*(+-]", ")(?=[^;]*(?:\\+\\+|\\+=|--|push|insert|append|emplace|remove|free|release|add))(?![^;]* = )[\\w*(+-]"), r"\g<0> \g<0>"), (r"\b1\b", "2"), (r"\b0\b", "1"), (r"(?<=[\w)\]]) \* [\w.]+", ""), (r"\bprev\b", "next"), (r"\bnext\b", "prev"),
      (r" &&\s+[^;&|]+;", ";"), (r"\breturn [^;&|]+ &&\s", "return "), (r" == ", " <= "), (r" == ", " >= "), (r" && [^;&|)]+", ""), (r" \|\| [^;&|)]+", ""), (r"\bif \((?!const|auto|int)", "if (true || "), (r"!(?=\w)", ""), (r" - [\w.()]+", ""),
      (r" \+ [\w.()]+", ""), (r"\?([^:;?]+) :([^;?]+);", r"?\2 :\1;"), (r"\breturn (?=[\w!(*][^;]*;)", "return 1 + "), (r" = (?!true|false)(?=[\w(*])", " = 1 + "),
      (r"\breturn (?=[\w!(*][^;]*;)", "return !")]]
@@ -140,7 +141,9 @@ def compiled(lesson, mutants, options):
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
         if done.returncode == 0:
             break
-        broken = {int(number) for number in re.findall(r"mutant_(\d+):\d+:\d+: (?:fatal )?error:", done.stdout)}
+        # An error in a template of the standard library is in the mutant that needs it, named before it.
+        needed_by = r"(?:mutant_(\d+):\d+:\d+: +required from.*\n(?:(?!.*error:).*\n){0,9}/\S+:\d+:\d+: error:)"
+        broken = {int(a or b) for a, b in re.findall(rf"mutant_(\d+):\d+:\d+: (?:fatal )?error:|{needed_by}", done.stdout)}
         if not broken:
             raise Mistake("the mutants do not compile:\n" + done.stdout[-3000:])
         mutants = [m for m in mutants if m.number not in broken]
