@@ -58,6 +58,17 @@ TEST_CASE("a block with a copy in the host is not copied again") {
   t.end_copies();
   t.offload();
   CHECK(t.copies.started() == 1);
+  t.run(2, t.prompt(1, 4));
+  t.offload();
+  CHECK(t.manager.metrics().num_offloaded == 5);
+}
+
+TEST_CASE("a block that is copied is given out with the job that reads it") {
+  TwoPools t({.device = 2, .host = 4});
+  t.run(1, t.prompt(0, 8));
+  t.offload();
+  REQUIRE(t.manager.allocate_slots(2, 8));
+  CHECK(t.manager.take_write_job() == 1);
 }
 
 TEST_CASE("two blocks with the same content are copied once") {
@@ -194,6 +205,39 @@ TEST_CASE("blocks that are loaded are found when all of them are there, and free
   CHECK(t.manager.metrics().num_hits_on_device == 0);
 }
 
+TEST_CASE("each load ends with its own job") {
+  TwoPools t({.device = 6, .host = 16});
+  for (const int text : {0, 1}) {
+    t.run(1, t.prompt(text, 8));
+    t.offload_all();
+  }
+  t.run(2, t.prompt(5, 24));  // evicts both
+  REQUIRE(t.load(3, t.prompt(0, 9)));
+  REQUIRE(t.load(4, t.prompt(1, 9)));
+  t.copies.step(2);  // all of the first load, and nothing of the second
+  t.manager.complete();
+  CHECK_FALSE(t.manager.is_loading(3));
+  CHECK(t.manager.is_loading(4));
+  CHECK(t.num_on_device(t.prompt(0, 9)) == 8);
+  CHECK(t.num_on_device(t.prompt(1, 9)) == 0);
+}
+
+TEST_CASE("what is loaded keeps its extra keys") {
+  TwoPools t;
+  const Tokens tokens = t.prompt(0, 9);
+  BlockHashes hashes(t.keys_of(1)), again(t.keys_of(1));
+  REQUIRE(t.manager.allocate_slots(1, 8));
+  t.manager.cache_blocks(1, t.prompt(0, 8), hashes, 8);
+  t.manager.free(1);
+  t.offload_all();
+  t.run(2, t.prompt(1, 16));
+  int64_t room = 4;
+  REQUIRE(t.manager.load(3, tokens, BlockHashes(t.keys_of(1)), room));
+  t.finish_all();
+  CHECK(t.manager.get_computed_blocks(tokens, again).num_tokens == 8);
+  CHECK(t.num_on_device(tokens) == 0);  // without a key
+}
+
 TEST_CASE("a load holds the blocks that the device has, and loads those after them") {
   TwoPools t({.device = 5});
   t.run(1, t.prompt(0, 16));
@@ -273,6 +317,8 @@ TEST_CASE("a request that is loading has its blocks, and needs room for the othe
   CHECK(t.manager.load(3, t.prompt(0, 13), {}, room));
   CHECK(room == 1);
   CHECK(t.in_flight(Way::kLoad).size() == 3);
+  CHECK(t.manager.load(3, t.prompt(0, 13), {}, room));
+  CHECK(room == 0);  // just enough
 }
 
 TEST_CASE("two requests that want the same blocks load them once") {
@@ -282,6 +328,17 @@ TEST_CASE("two requests that want the same blocks load them once") {
   t.run(2, t.prompt(1, 24));
   CHECK(t.load(3, t.prompt(0, 9)));
   CHECK(t.load(4, t.prompt(0, 12)));
+  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.manager.is_loading(4));
+}
+
+TEST_CASE("a request that wants more than another one loads waits for it first") {
+  TwoPools t({.device = 6});
+  t.run(1, t.prompt(0, 12));
+  t.offload_all();
+  t.run(2, t.prompt(1, 24));
+  CHECK(t.load(3, t.prompt(0, 9)));
+  CHECK(t.load(4, t.prompt(0, 13)));
   CHECK(t.in_flight(Way::kLoad).size() == 2);
   CHECK(t.manager.is_loading(4));
 }
@@ -376,5 +433,8 @@ TEST_CASE("without caching nothing is loaded, and the room counts all the same")
   int64_t room = 4;
   CHECK(t.manager.load(1, t.prompt(0, 9), {}, room));
   CHECK(room == 1);
+  room = 3;
+  CHECK(t.manager.load(2, t.prompt(0, 9), {}, room));
+  CHECK(room == 0);  // just enough
   CHECK(t.copies.started() == 0);
 }
