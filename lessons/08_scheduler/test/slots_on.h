@@ -27,9 +27,9 @@ std::vector<int64_t> slots_on(kv::Device device, const SlotsInput& in, int num_s
     values.push_back(value);
     return kv::to_device<int32_t>(values, stream);
   };
-  const auto tables = and_one_more(in.tables, 0);
-  const auto first = and_one_more(in.first_row, in.first_row.back() + 1);
-  const auto lengths = and_one_more(in.seq_len, 1);
+  const kv::DeviceBuffer tables = and_one_more(in.tables, 0);
+  const kv::DeviceBuffer first = and_one_more(in.first_row, in.first_row.back() + 1);
+  const kv::DeviceBuffer lengths = and_one_more(in.seq_len, 1);
   const auto where = reinterpret_cast<intptr_t>(tables.data()) - in.absent * intptr_t{4};
   std::vector<int64_t> slots(static_cast<size_t>(num_slots) + 1, -7);  // one after them
   const auto out = kv::to_device<int64_t>(slots, stream);
