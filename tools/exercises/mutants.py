@@ -72,7 +72,7 @@ def code_of(text):
     """The text with blanks in place of comments, strings, asserts, and what only makes a kernel faster; so places stay."""
     blank = lambda pattern, text: re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
     text = blank(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|#pragma[^\n]*", text)
-    return blank(r"\bassert\([^;]*;|(?:kv::)?let_successors_start\(\);|\bfmt::format\([^;]*|[\w.]+\.reserve\([^;]*;", text)
+    return blank(r"\bassert\([^;]*;|(?:kv::)?let_successors_start\(\);|\b(?:fmt::format|user_error)\([^;]*|[\w.]+\.reserve\([^;]*;", text)
 
 
 def spread(found, most):

@@ -154,7 +154,7 @@ def build_solutions(wrongs_of, options):
         builds[options.build][lesson] = {
             target for step in lesson.steps if is_wanted(step, options) for target in runs.targets_of(step, lesson.target, "solutions")}
         for wrong in wrongs:
-            if wrong.found_by in TOOLS and options.only in wrong.what and is_wanted(wrong.step, options):
+            if wrong.found_by in TOOLS and is_shown(wrong, options):
                 builds[options.build.parent / TOOLS[wrong.found_by]][lesson] = {f"{lesson.target}_gpu_solutions"}
     for build, targets in builds.items():
         if not (build / "build.ninja").exists():
@@ -181,6 +181,10 @@ class Changed:
 
 def is_wanted(step, options):
     return not (options.cpu and step.gpu_tests or options.kernels and not step.gpu_tests)
+
+
+def is_shown(wrong, options):
+    return options.only in wrong.what and is_wanted(wrong.step, options) and not (options.without_tools and wrong.found_by in TOOLS)
 
 
 def add_halves(parser):
@@ -229,7 +233,7 @@ def with_tool(lesson, build, step, tool, wrong):
 
 def check_lesson(lesson, wrongs, options):
     """(problems, wrong solutions, how many of them were told apart)."""
-    shown = [wrong for wrong in wrongs if options.only in wrong.what and is_wanted(wrong.step, options)]
+    shown = [wrong for wrong in wrongs if is_shown(wrong, options)]
     steps = [step for step in lesson.steps if is_wanted(step, options) and not options.only]
 
     def reference(step):
@@ -295,4 +299,5 @@ def add_arguments(verbs):
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "simt", help="default: build/simt")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the wrong solutions whose first line has this")
     add_halves(parser)
+    parser.add_argument("--without-tools", action="store_true", help="without --races and --bounds, which need builds of their own")
     parser.add_argument("--places", action="store_true", help="only whether all that the texts name is there; builds nothing")
