@@ -111,7 +111,7 @@ TEST_CASE("a request that does not fit waits, and no other overtakes it") {
 TEST_CASE("without chunked prefill a prompt waits for a pass that has room for all of it") {
   Server s(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
   s.submit(1, range(0, 6), 5);
-  s.submit(2, range(100, 108), 5);
+  s.submit(2, range(100, 108), 2);
   CHECK(s.schedule().chunks == Chunks{{1, 6}});
   CHECK(s.running() == Ids{1});
   CHECK(s.waiting() == Ids{2});
