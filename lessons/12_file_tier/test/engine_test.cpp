@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "restarts.h"
+#include "tests/support/kv_shape.h"
 #include "tests/support/windowed_model.h"
 
 using namespace lesson12_test;
