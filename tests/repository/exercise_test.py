@@ -119,6 +119,8 @@ for preset in ("simt-tsan", "simt-asan"):
     FILES[f"build/{preset}/build.ninja"] = FILES["build/simt/build.ninja"]
 SURVIVORS = """toy.cpp: for (int x : v) most = x<< > => >= >>most ? x : most;
   equal: equal numbers
+toy.cpp: for (int x : v) most<< = => = 1 + >>x > most ? x : most;
+  equal: of whole numbers that is the same
 """
 LARGEST = "int largest(const std::vector<int>& v) {\n%s\n}\n"
 mistakes = []
