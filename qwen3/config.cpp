@@ -180,10 +180,14 @@ ModelConfig parse_config(std::string_view text, const std::string& name) {
 ModelConfig load_config(const std::filesystem::path& dir) {
   constexpr size_t kMaxBytes = size_t{16} << 20;
   const std::filesystem::path path = dir / "config.json";
+  std::error_code error;
+  if (std::filesystem::exists(dir, error) && !std::filesystem::is_directory(dir, error)) {
+    user_error("{}: found a file, wanted the folder that it is in; try --model {}", dir.string(),
+               dir.has_parent_path() ? dir.parent_path().string() : ".");
+  }
   ModelConfig config = parse_config(read_file(path, kMaxBytes), path.string());
 
   const std::filesystem::path generation = dir / "generation_config.json";
-  std::error_code error;
   if (std::filesystem::exists(generation, error)) {
     const Json json = load_json(generation, kMaxBytes);
     add_eos_ids(JsonObject(json, generation.string()), config.eos_token_ids);

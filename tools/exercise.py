@@ -8,7 +8,7 @@
       --all                     the tests of all steps
       --diff [STEP]             a step that passes, compared with the lesson's code
       --reset FILE              begins a file anew; what was written is kept ("all": every file)
-      --undo                    brings back all that the last --reset put aside; again and again
+      --undo --redo             brings back all that the last --reset put aside; again and again, and forth
       --races --bounds --traffic   what the simulated GPU's tools say of the kernels written so far
 
 A kernel counts once its tests, --races and --bounds have found nothing: "?" until then. When all steps count,
@@ -23,7 +23,7 @@ import re
 import sys
 import time
 
-from exercises import checks, mine, runs, solutions
+from exercises import checks, mine, mutants, runs, solutions
 from exercises.lesson import ROOT, Lesson, Mistake, sentence, wrapped
 from exercises.runs import WAITS, coloured
 
@@ -310,7 +310,7 @@ def with_tool(lesson, folder, options):
         say(*words)
         return 1
     binary = folder / "bin" / f"{lesson.target}_gpu_exercise"
-    cases = list(dict.fromkeys(case for step in steps for case in step.gpu_tests))
+    cases = list(dict.fromkeys(case for step in steps for case in step.tool_tests))
     if options.tool == "traffic":
         pattern = ",".join(case.replace("\\", "\\\\").replace(",", "\\,") for case in cases)
         command = f"./course exercise {lesson.number}"
@@ -329,6 +329,10 @@ def learn(options):
     if options.undo:
         for file, kept in lesson.undo():
             say(f"{file} is what it was before the last --reset; what stood there is kept in {kept}")
+        return 0
+    if options.redo:
+        for file, kept in lesson.redo():
+            say(f"{file} is what it was before the last --undo; what stood there is kept in {kept}")
         return 0
     if options.reset:
         lesson.make()
@@ -363,22 +367,25 @@ def main():
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     learning.add_argument("folder", type=pathlib.Path, help=argparse.SUPPRESS)
     learning.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    for flag in ("watch", "hint", "all", "undo", "parse-only"):
+    for flag in ("watch", "hint", "all", "undo", "redo", "parse-only"):
         learning.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
     learning.add_argument("--diff", nargs="?", type=int, const=0, metavar="STEP", help=argparse.SUPPRESS)
     learning.add_argument("--reset", metavar="FILE", help=argparse.SUPPRESS)
     for tool in ("races", "bounds", "traffic"):
         learning.add_argument(f"--{tool}", dest="tool", action="store_const", const=tool, help=argparse.SUPPRESS)
     verbs.add_parser("progress", help="a line over all lessons")
+    blaming = verbs.add_parser("blame", help="in which lesson's files of the learner is an error?")
+    blaming.add_argument("--build", type=pathlib.Path, required=True)
+    blaming.add_argument("--up-to", type=int, default=99, metavar="N")
     choosing = verbs.add_parser("mine", help="chooses the learner's files for the programs of a build folder")
     choosing.add_argument("--build", type=pathlib.Path, required=True, help="the build folder in which they are tested")
     choosing.add_argument("--up-to", type=int, default=99, metavar="N", help="the program's lesson: none after it")
     choosing.add_argument("--into", type=pathlib.Path, required=True, help="that of the programs")
     solutions.add_arguments(verbs)
+    mutants.add_arguments(verbs)
     options = parser.parse_args()
-    if options.verb == "check":
-        return solutions.check(options)
-    return {"learn": learn, "progress": mine.progress, "mine": mine.choose}[options.verb](options)
+    os.environ.setdefault("SIMT_MEMORY", "16")  # GiB, for tests past 2^31 elements; what is not touched takes no memory
+    return {"check": solutions.check, "mutants": mutants.run, "learn": learn, "progress": mine.progress, "mine": mine.choose, "blame": mine.blame}[options.verb](options)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ namespace lesson03 {
 void check(const PagedOptions& options) {
   const int size = options.block_size;
   if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error("block size {}: wanted a power of two from 1 to 256", size);
+    kv::user_error("--block-size {}: wanted a power of two from 1 to 256, such as 16", size);
   }
   if (options.num_blocks < 0) kv::user_error("num_blocks {}: wanted 0 or more", options.num_blocks);
 }

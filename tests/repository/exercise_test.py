@@ -117,6 +117,11 @@ build lesson01_solutions: phony bin/lesson01_solutions
 }
 for preset in ("simt-tsan", "simt-asan"):
     FILES[f"build/{preset}/build.ninja"] = FILES["build/simt/build.ninja"]
+SURVIVORS = """toy.cpp: for (int x : v) most = x<< > => >= >>most ? x : most;
+  equal: equal numbers
+toy.cpp: for (int x : v) most<< = => = 1 + >>x > most ? x : most;
+  equal: of whole numbers that is the same
+"""
 LARGEST = "int largest(const std::vector<int>& v) {\n%s\n}\n"
 mistakes = []
 
@@ -193,6 +198,12 @@ def way_through():
     learn("--undo", code=0)
     if pathlib.Path("lessons/01_toy/exercise/toy.cpp").read_text() != first:
         mistakes.append("--undo after --reset of what was written, and of what was new: not what was written")
+    learn("--redo", code=0)
+    learn(code=77, says=["Next: step 1"])
+    learn("--redo", code=2, says=["nothing to redo"])
+    learn("--undo", code=0)
+    if pathlib.Path("lessons/01_toy/exercise/toy.cpp").read_text() != first:
+        mistakes.append("--undo after --redo: not what was written")
     call("progress", code=0, says=["1 of 2 steps pass", "lesson 1, step 2, How many times"])
     call("mine", "--build", "build/simt", "--into", "build/simt", code=77, says=["Nothing of yours"])
     watched()
@@ -206,6 +217,7 @@ def way_through():
     learn("--all", code=0, says=["Step 1 passes", "Step 2 passes"])
     call("mine", "--build", "build/simt", "--into", "build/simt", "--up-to", "0", code=77, says=["up to lesson 0"])
     call("mine", "--build", "build/simt", "--into", "build/simt", code=0, says=["Yours:\n +lessons/01_toy/exercise/toy.cpp"])
+    call("blame", "--build", "build/simt", code=0, says=["lesson 1: all its tests pass", "None of them fails alone"])
     if "exercise/toy.cpp" not in pathlib.Path("build/simt/mine.txt").read_text():
         mistakes.append("mine: the file is not in mine.txt")
 
@@ -244,6 +256,16 @@ def wrong_solutions():
     path.write_text(text + "\ntoy.cpp: nowhere\n- return most + most;\n+ return 0;\nsays: found\n")
     call("check", "--places", code=1, says=["'nowhere': its code is 0 times"])
     path.write_text(text)
+    call("mutants", "--cpu", code=1, says=["0 mutants of 1 lessons"])  # every step of the toy has a kernel's test
+    call("mutants", code=1, says=["no reason, line 4\ntoy.cpp: .*most = x<< > => >= >>most"])
+    listed = pathlib.Path("lessons/01_toy/test/surviving_mutants.txt")
+    listed.write_text(SURVIVORS)
+    call("mutants", code=0, says=["100.0 %"], silent=["no reason", "not there"])
+    listed.write_text(SURVIVORS + "toy.cpp: gone\n  equal: nothing\n")
+    call("mutants", code=1, says=["listed, but found or not there: toy.cpp: gone"])
+    listed.write_text("toy.cpp: gone\n  whatever\n")
+    call("mutants", code=2, says=["wanted '  KIND: REASON'"])
+    listed.unlink()
     readme = pathlib.Path("lessons/01_toy/exercise/README.md")
     readme.write_text(readme.read_text().replace('"of one"', '"of none"').replace('"each is doubled"', '"of one"'))
     call("check", code=1, says=['"of none" fails', "no test of this name", '"of one" passes'])

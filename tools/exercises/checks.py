@@ -161,7 +161,7 @@ def note(lesson, tool, results):
     """A step in which the tool has found nothing need not be looked at again as long as it stays as it is."""
     states = {result.case: result.state for result in results}
     for step in lesson.steps:
-        if step.gpu_tests and all(states.get(case) == "passes" for case in step.gpu_tests):
+        if step.gpu_tests and all(states.get(case) == "passes" for case in step.tool_tests):
             lesson.kept[tool][str(step.number)] = lesson.digest(step)
     lesson.keep()
 
@@ -172,7 +172,7 @@ def look(lesson, step, folder, must):
         if not must and not is_ready(lesson, folder, tool):
             return "mark", [f"Step {step.number} counts when --races and --bounds have found nothing in it, too. Their builds are not there yet;",
                             f"to make them and look now: ./course exercise {lesson.number} --{tool}"]
-        results = run_tool(lesson, step.gpu_tests, folder, tool)
+        results = run_tool(lesson, step.tool_tests, folder, tool)
         bad = next((result for result in results or [] if result.state != "passes"), None)
         if results is None or bad:
             return "fails", [f'--{tool} finds something in "{bad.case}":', "", *(line for f in bad.findings for line in f)] if bad else [

@@ -69,6 +69,11 @@ class Step:
     def __str__(self):
         return f"step {self.number}, {self.title}"
 
+    @property
+    def tool_tests(self):
+        """GPU tests for --races and --bounds, which note something for each byte: without those of many gigabytes."""
+        return [case for case in self.gpu_tests if "2^31" not in case]
+
 
 def sentence(title):
     """With a full stop, unless it is a question."""
@@ -268,6 +273,21 @@ class Lesson:
             backup.rename(self.exercise / file)
             (self.exercise / file).touch()  # newer than what was built from the other
             done.append((self.place(file), aside.relative_to(ROOT)))
+        return done
+
+    def redo(self):
+        """Undoes the last --undo, if no --reset came after it. Returns (file, what is kept) of each file."""
+        taken = max((path.name.split("_")[0] for path in self.backups()), default="")
+        undone = sorted(path for path in (self.exercise / "backup" / "undone").glob("[0-9]*_*") if path.name.split("_")[0] > taken)
+        if not undone:
+            raise Mistake("there is nothing to redo: no --undo since the last --reset")
+        done = []
+        for aside in [path for path in undone if path.name.split("_")[0] == undone[0].name.split("_")[0]]:
+            file, backup = aside.name.split("_", 1)[1], self.exercise / "backup" / aside.name
+            (self.exercise / file).rename(backup)
+            aside.rename(self.exercise / file)
+            (self.exercise / file).touch()
+            done.append((self.place(file), backup.relative_to(ROOT)))
         return done
 
 

@@ -1,5 +1,5 @@
 """What the learner has so far: over all lessons, and for programs that run on it."""
-from . import runs
+from . import checks, runs
 from .lesson import all_lessons
 
 
@@ -75,4 +75,20 @@ def choose(options):
     listed = options.into / "mine.txt"
     if not listed.exists() or listed.read_text(encoding="utf-8") != text:
         listed.write_text(text, encoding="utf-8")
+    return 0
+
+
+def blame(options):
+    """After a program on the learner's files has ended with an error: in which lesson's files is the cause?"""
+    print("\nThat may be an error in your files. Each lesson of yours alone, against the lesson's own files:", flush=True)
+    for lesson in begun():
+        if lesson.number > options.up_to or not lesson.kept["tested"].get("steps"):
+            continue
+        lines = [] if lesson.kept["whole"] == lesson.digest() else checks.whole(lesson, options.build)
+        if lines:
+            print(f"The error is in your lesson {lesson.number}: {', '.join(str(lesson.place(file)) for file in lesson.files())}")
+            print(*(f"  {line}" for line in lines), f"More: ./course exercise {lesson.number} --all", sep="\n")
+            return 1
+        print(f"  lesson {lesson.number}: all its tests pass, and a short ladder has the lesson's bits")
+    print("None of them fails alone.")
     return 0

@@ -140,6 +140,8 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
         xml = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
     if waits := re.search(r"^to write: (.*) \((.*)\)$", said, re.M):
         return Result(case, "waits", [f"{waits[1]}, {relative(waits[2], build)}"])
+    if code == WAITS and "SKIP:" in said:  # a GPU with too little memory for a test past 2^31
+        return Result(case, "passes", [])
     if code == 0:
         there = "<TestCase " in xml
         return Result(case, "passes" if there else "fails", [] if there else ["There is no test of this name."])
@@ -277,6 +279,8 @@ def one_check(kind, xml):
         return lines + [f"  found      {'nothing was thrown' if thrown is None else f'an exception: {thrown}'}", f"  expected   {wanted}"]
     if thrown is not None:
         return lines + ["  it threw an exception:", *(f"    {line}" for line in thrown.splitlines())]
+    if sought := re.fullmatch(r"(.+)\.find\((.+)\) (!=|==) [\w:]*npos", code, re.S):  # and not the number that npos is
+        return lines + [f"  {sought[2]} is {'not ' if sought[3] == '!=' else ''}in {sought[1]}"]
     for operator in ("==", "!=", "<=", ">=", "<", ">"):
         written, values = parts_of(code, f" {operator} "), parts_of(value or "", f" {operator} ")
         if len(written) == 2 and len(values) == 2:

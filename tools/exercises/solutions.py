@@ -56,6 +56,7 @@ class Wrong:
     found_by: str = "tests"
     step: object = None
     function: object = None
+    shown_as = ""  # what the compiler calls its file; empty: by the file's name
 
     def in_place(self, source):
         pattern = re.compile(r"\s+".join(map(re.escape, self.old.split())))
@@ -121,14 +122,14 @@ def with_all_solutions(lesson, file, wrongs):
     source = lesson.own(file)
     functions = [(function.span(source), function, step) for step in lesson.steps for function in step.functions
                  if function.file == file]
-    mark = lambda at: f'#line {source.count(chr(10), 0, at) + 1} "{lesson.folder / file}"\n'
+    mark = lambda at, name="": f'#line {source.count(chr(10), 0, at) + 1} "{name or lesson.folder / file}"\n'
     for (_, begin, end), function, step in sorted(functions, key=lambda f: -f[0][0]):
         text = f'  if (kv_check::steps < {step.number}) KV_TODO("{function.name}");\n  switch (kv_check::wrong) {{\n'
         for wrong in wrongs:
             if wrong.function == function:
                 _, changed = wrong.in_place(lesson.own(file))
                 _, b, e = function.span(changed)
-                text += f"case {wrong.number}: {{\n{mark(begin)}{changed[b:e]}}} break;\n"
+                text += f"case {wrong.number}: {{\n{mark(begin, wrong.shown_as)}{changed[b:e]}}} break;\n"
         text += f"default: {{\n{mark(begin)}{source[begin:end]}}}\n}}\n{mark(end)}"
         source = source[:begin] + text + source[end:]
     return f'{HEAD}#line 1 "{lesson.folder / file}"\n{source}'
@@ -150,9 +151,10 @@ def build_solutions(wrongs_of, options):
     """All lessons' at once: one after the other they would leave a processor idle at the end of each. `wrongs_of`: by lesson."""
     builds = collections.defaultdict(dict)  # by folder and lesson: targets
     for lesson, wrongs in wrongs_of.items():
-        builds[options.build][lesson] = {target for step in lesson.steps for target in runs.targets_of(step, lesson.target, "solutions")}
+        builds[options.build][lesson] = {
+            target for step in lesson.steps if is_wanted(step, options) for target in runs.targets_of(step, lesson.target, "solutions")}
         for wrong in wrongs:
-            if wrong.found_by in TOOLS and options.only in wrong.what:
+            if wrong.found_by in TOOLS and is_shown(wrong, options):
                 builds[options.build.parent / TOOLS[wrong.found_by]][lesson] = {f"{lesson.target}_gpu_solutions"}
     for build, targets in builds.items():
         if not (build / "build.ninja").exists():
@@ -175,6 +177,19 @@ class Changed:
 
     def written_functions(self, step):
         return [function.text(self.written(function.file)) for function in step.functions]
+
+
+def is_wanted(step, options):
+    return not (options.cpu and step.gpu_tests or options.kernels and not step.gpu_tests)
+
+
+def is_shown(wrong, options):
+    return options.only in wrong.what and is_wanted(wrong.step, options) and not (options.without_tools and wrong.found_by in TOOLS)
+
+
+def add_halves(parser):
+    parser.add_argument("--cpu", action="store_true", help="only steps without kernels, also in a build without a GPU")
+    parser.add_argument("--kernels", action="store_true", help="only steps with kernels")
 
 
 def settings(step, wrong=0):
@@ -209,7 +224,7 @@ def with_tool(lesson, build, step, tool, wrong):
     import kernel_runs
     os.environ.update(settings(step.number, wrong))
     binary = build.parent / TOOLS[tool] / "bin" / f"{lesson.target}_gpu_solutions"
-    for case in step.gpu_tests:  # until one finds it: these programs are slow, and use all cores
+    for case in step.tool_tests:  # until one finds it: these programs are slow, and use all cores
         result, = kernel_runs.run(binary, tool, [case])
         if result.state != "passes":
             return result.state, "\n".join(line for finding in result.findings for line in finding)
@@ -218,7 +233,8 @@ def with_tool(lesson, build, step, tool, wrong):
 
 def check_lesson(lesson, wrongs, options):
     """(problems, wrong solutions, how many of them were told apart)."""
-    shown = [wrong for wrong in wrongs if options.only in wrong.what]
+    shown = [wrong for wrong in wrongs if is_shown(wrong, options)]
+    steps = [step for step in lesson.steps if is_wanted(step, options) and not options.only]
 
     def reference(step):
         for steps, wanted in ((step.number, "passes"), (step.number - 1, "waits")):
@@ -228,7 +244,7 @@ def check_lesson(lesson, wrongs, options):
                     yield "\n".join([f"step {step.number}, {what}: \"{result.case}\" {result.state}", *result.report])
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        problems = [p for found in pool.map(lambda step: list(reference(step)), [] if options.only else lesson.steps) for p in found]
+        problems = [p for found in pool.map(lambda step: list(reference(step)), steps) for p in found]
         quick = [wrong for wrong in shown if wrong.found_by not in TOOLS]
         found = list(pool.map(lambda wrong: judged(lesson, options.build, wrong), quick))
     for wrong in shown:
@@ -282,4 +298,6 @@ def add_arguments(verbs):
     parser.add_argument("folders", nargs="*", type=pathlib.Path, help="lessons/NN_topic; default: all")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "simt", help="default: build/simt")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the wrong solutions whose first line has this")
+    add_halves(parser)
+    parser.add_argument("--without-tools", action="store_true", help="without --races and --bounds, which need builds of their own")
     parser.add_argument("--places", action="store_true", help="only whether all that the texts name is there; builds nothing")

@@ -52,12 +52,13 @@ TEST_CASE("a score is scaled once, after the sum") {
 }
 
 TEST_CASE("the first key has weight 1") {
-  const float v[] = {10.0f, -3.0f};
+  const float v[] = {10.0f, -3.0f, 99.0f};  // 99 is the next head's
   for (const float score : {2.0f, 0.0f, -700.0f, 700.0f}) {
     CAPTURE(score);
     lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
     lesson01::add_key(sum, score, v, 2);
     check_sum(sum, score, 1.0, 10.0, -3.0);
+    CHECK(sum.acc[2] == 0.0f);
   }
 }
 

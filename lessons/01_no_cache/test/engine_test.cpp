@@ -76,6 +76,8 @@ TEST_CASE("every pass runs every token so far") {
   CHECK(result.counters.kv_rows_computed == 3 + 4 + 5 + 6);
   CHECK(result.counters.kv_bytes_reserved == 0);  // nothing is kept from pass to pass
   CHECK(result.counters.kv_bytes_used == 0);
+  engine.generate({&request, 1});
+  CHECK(engine.rows_of_passes().size() == 4);  // of the last call alone
 }
 
 TEST_CASE("rows computed are what the formula says") {

@@ -65,7 +65,7 @@ TEST_CASE("append_kv puts rows into the slots of their slabs, and nothing anywhe
   }
 }
 
-TEST_CASE("append_kv finds slots whose numbers and elements are past 2^31" *
+TEST_CASE("append_kv finds slots whose numbers and elements need more than 31 bits" *
           doctest::test_suite("kernel")) {
   const kv::Stream stream(kDevice);
   const auto k = kvtest::upload_rows(numbered_rows(1, 8, 1.0f), stream);
@@ -125,7 +125,7 @@ TEST_CASE("with a window a query sees the last keys alone" * doctest::test_suite
   }
 }
 
-TEST_CASE("slots past 2^31 are found where they are" * doctest::test_suite("kernel")) {
+TEST_CASE("slots of more than 31 bits are found where they are" * doctest::test_suite("kernel")) {
   for (const int64_t absent : {int64_t{1} << 27, int64_t{1} << 32}) {
     kvtest::check_means(attend_with(kPlain, kDevice, {.absent = absent}), {4, 3, 1});
   }

@@ -114,6 +114,7 @@ TEST_CASE("a table refuses wrong blocks and stays as it was") {
     CHECK_THROWS_AS(table.blocks_to_extend(impossible), std::invalid_argument);
     CHECK_THROWS_AS(table.extend(impossible, {}), std::invalid_argument);
   }
+  CHECK(table.blocks_to_extend(std::numeric_limits<int>::max() - 3) == (1 << 29) - 1);
   CHECK(table.num_tokens() == 3);
   CHECK(drawn(table) == "7");
   table.extend(2, one);

@@ -43,6 +43,14 @@ TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere
   lesson03_test::check_write_and_gather(kv::Stream(kv::Device::kCpu));
 }
 
+TEST_CASE("slots of more than 31 bits are written") {
+  lesson03_test::check_written_past_2_to_31(kv::Stream(kv::Device::kCpu));
+}
+
+TEST_CASE("slots and table entries of more than 31 bits are gathered") {
+  lesson03_test::check_gathered_past_2_to_31(kv::Stream(kv::Device::kCpu));
+}
+
 TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
   lesson03_test::check_write_and_gather_in_debug_pool(kv::Stream(kv::Device::kCpu));
 }

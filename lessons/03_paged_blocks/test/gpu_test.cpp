@@ -43,6 +43,14 @@ TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere
   lesson03_test::check_write_and_gather(stream());
 }
 
+TEST_CASE("slots of more than 31 bits are written" * kSmall) {
+  lesson03_test::check_written_past_2_to_31(stream());
+}
+
+TEST_CASE("slots and table entries of more than 31 bits are gathered" * kSmall) {
+  lesson03_test::check_gathered_past_2_to_31(stream());
+}
+
 TEST_CASE("rows are written after the kernel before has made them" * kSmall) {
   lesson03_test::check_written_in_turn(stream());
 }

@@ -102,6 +102,13 @@ inline void write_rows(const lesson03::KvBlocks& cache, const Words& k, const Wo
   stream.synchronize();  // before the rows are freed
 }
 
+/// What is after the last sequence: read by mistake it is one more, whose rows go over the first.
+template <class T>
+std::vector<T> and_one_more(std::vector<T> values, T value, size_t count = 1) {
+  values.insert(values.end(), count, value);
+  return values;
+}
+
 /// A gather of sequences with these tables, to k and v, [lens.size(), width], each from its row
 /// out_begin on. start() queues it and does not wait, so a test can put kernels around it.
 struct Gather {
@@ -109,9 +116,10 @@ struct Gather {
          const std::vector<int32_t>& lens, const std::vector<int64_t>& out_begin,
          const kv::Stream& stream)
       : cache(from),
-        tables(kvtest::upload(block_tables, stream)),
-        seq_len(kvtest::upload(lens, stream)),
-        begin(kvtest::upload(out_begin, stream)),
+        tables(kvtest::upload(and_one_more(block_tables, 0, block_tables.size() / lens.size()),
+                              stream)),
+        seq_len(kvtest::upload(and_one_more(lens, 1), stream)),
+        begin(kvtest::upload(and_one_more<int64_t>(out_begin, 0), stream)),
         num_seqs(static_cast<int>(lens.size())),
         max_blocks(static_cast<int>(block_tables.size()) / num_seqs),
         max_seq_len(*std::ranges::max_element(lens)) {

@@ -109,6 +109,73 @@ inline void check_rows_in_order(const kv::Stream& stream) {
   CHECK(v == "104 106 107 100 101 102");
 }
 
+/// Where an array begins whose first bytes are absent: before its memory.
+inline void* without_first(const kv::DeviceBuffer& memory, int64_t bytes) {
+  return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(memory.data()) - bytes);
+}
+
+/// A cache of 2^30 + 1 blocks of two slots, of which only the last has memory.
+struct FarBlock {
+  static constexpr int32_t kId = 1 << 30;
+  static constexpr int64_t kSlot = int64_t{2} * kId;
+  explicit FarBlock(const kv::Stream& stream)
+      : cache{.num_blocks = kId + 1,
+              .block_size = 2,
+              .block_stride = 2,
+              .num_kv_heads = 1,
+              .head_dim = 8},
+        rows(kvtest::upload(numbered({10, 11}, cache, stream), stream)),
+        k(kvtest::poisoned(rows.bytes(), stream)),
+        v(kvtest::poisoned(rows.bytes(), stream)) {
+    cache.k = without_first(k, kId * static_cast<int64_t>(rows.bytes()));
+    cache.v = without_first(v, kId * static_cast<int64_t>(rows.bytes()));
+  }
+  lesson03::KvBlocks cache;
+  kv::DeviceBuffer rows, k, v;
+};
+
+inline void check_written_past_2_to_31(const kv::Stream& stream) {
+  const FarBlock far(stream);
+  const auto slots =
+      kvtest::upload(std::vector<int64_t>{FarBlock::kSlot + 1, FarBlock::kSlot}, stream);
+  lesson03::write_kv({.k = far.rows.data(),
+                      .v = far.rows.data(),
+                      .slot_mapping = slots.as<const int64_t>(),
+                      .num_rows = 2,
+                      .cache = far.cache},
+                     stream);
+  INFO("rows 10 11 go to slots 2^31 + 1 and 2^31");
+  CHECK(drawn(words_of(far.k, stream), far.cache, 2, stream) == "11 10");
+  CHECK(drawn(words_of(far.v, stream), far.cache, 2, stream) == "11 10");
+}
+
+/// The third of three tables of 2^30 entries; no other has memory, or a token.
+inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
+  const FarBlock far(stream);
+  const auto table = kvtest::upload(std::vector<int32_t>{FarBlock::kId}, stream);
+  const auto seq_len = kvtest::upload(std::vector<int32_t>{0, 0, 2}, stream);
+  const auto begin = kvtest::upload(std::vector<int64_t>{0, 0, 0}, stream);
+  const auto k = kvtest::poisoned(far.rows.bytes(), stream),
+             v = kvtest::poisoned(k.bytes(), stream);
+  lesson03::KvBlocks cache = far.cache;
+  cache.v = without_first(far.rows, FarBlock::kId * static_cast<int64_t>(k.bytes()));
+  cache.k = cache.v;
+  const void* const tables = without_first(table, int64_t{2} * FarBlock::kId * 4);
+  lesson03::gather_kv({.cache = cache,
+                       .block_tables = static_cast<const int32_t*>(tables),
+                       .seq_len = seq_len.as<const int32_t>(),
+                       .out_begin = begin.as<const int64_t>(),
+                       .max_blocks_per_seq = FarBlock::kId,
+                       .num_seqs = 3,
+                       .max_seq_len = 2,
+                       .k_out = k.data(),
+                       .v_out = v.data()},
+                      stream);
+  INFO("rows 10 11 come out of block 2^30, which is entry 2^31 of all tables");
+  CHECK(drawn(words_of(k, stream), cache, 2, stream) == "10 11");
+  CHECK(drawn(words_of(v, stream), cache, 2, stream) == "10 11");
+}
+
 /// Two kernels at once: the second reads the rows that the first one writes.
 inline void check_written_in_turn(const kv::Stream& stream) {
   lesson03::PagedKvCache first = blocks_of_two(2, 2, 8, stream);

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
@@ -101,6 +102,13 @@ inline void check_compare_blocks(kv::Device device) {
     const lesson06::BlockPair same{3, 3};  // a NaN is equal to itself
     CHECK(lesson06::compare_blocks({.first = &b, .second = &b, .pairs = {&same, 1}}, stream) ==
           std::vector<int64_t>{0});
+    std::vector<lesson06::BlockPair> many;  // more than a machine has cores
+    for (int i = 0; i < 100; ++i) many.push_back({i % 4, i % 7});
+    const auto counts =
+        lesson06::compare_blocks({.first = &a, .second = &b, .pairs = many}, stream);
+    std::vector<int64_t> wanted;  // of b's blocks: the others are zero, as all of a's
+    for (int i = 0; i < 100; ++i) wanted.push_back(std::array{1, 0, 0, 1, 0, 1, 2}[i % 7]);
+    CHECK(counts == wanted);
     const lesson06::BlockPair missing{4, 0};
     CHECK_THROWS_WITH_AS(
         lesson06::compare_blocks({.first = &a, .second = &b, .pairs = {&missing, 1}}, stream),

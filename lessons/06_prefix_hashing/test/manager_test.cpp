@@ -40,6 +40,9 @@ TEST_CASE("a second request begins in the blocks of the first") {
   run(manager, 1, range(0, 11));
   Tokens other = range(0, 8);
   other.insert(other.end(), {90, 91, 92});
+  const auto computed = look_up(manager, other);
+  CHECK(computed.num_tokens == 8);
+  CHECK(computed.num_queried == 11);  // also those that cannot be found
   CHECK(run(manager, 2, other) == 8);
   const Ids a = table_of(manager, 1), b = table_of(manager, 2);
   CHECK(b[0] == a[0]);
@@ -87,6 +90,7 @@ TEST_CASE("the last token is never taken from the cache") {
     KvCacheManager manager(pool);
     run(manager, 1, range(0, 12));
     CHECK(found(manager, range(0, n)) == (n - 1) / 4 * 4);
+    CHECK(found(manager, Tokens{}) == 0);
   }
 }
 
@@ -224,9 +228,9 @@ TEST_CASE("the forged pair: one hash, and no false hit") {
     BlockPool pool(16, 16, exact ? PrefixIndex::Check::kExact : PrefixIndex::Check::kHashOnly);
     KvCacheManager manager(pool);
     run(manager, 1, after_first(kForgedA));
-    const auto computed = look_up(manager, after_first(kForgedB));
+    const auto computed = look_up(manager, after_first(kForgedB, range(2000, 2032)));
     CHECK(computed.num_tokens == (exact ? 16 : 32));
-    CHECK(computed.num_refused == (exact ? 1 : 0));
+    CHECK(computed.num_refused == (exact ? 1 : 0));  // what comes after it is not looked for
   }
 }
 

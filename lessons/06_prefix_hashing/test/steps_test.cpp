@@ -63,6 +63,9 @@ TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent")
   const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
   CHECK(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, salt)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{1, 3}, 5)));
+  const Tokens one_two_three{1, 2, 3};  // longer, and shorter
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, one_two_three, 5)));
+  CHECK_FALSE(same_content(key(7, one_two_three, 5), key(7, kOneTwo, 5)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 6)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, other)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5)));
@@ -135,6 +138,10 @@ TEST_CASE("equal blocks have one number, and the oldest of them is found") {
   CHECK(found_in(index, key(7, kOneTwo)) == 2);
   CHECK(index.insert(1, key(7, kOneTwo, number)) != number);  // after a parent: another prefix
   index.check();
+  PrefixIndex other(4, 2);
+  BlockKey brings = key(7, kOneTwo);
+  brings.prefix = 41;  // its number
+  CHECK(other.insert(0, brings) == 41);
 }
 
 TEST_CASE("a block that is cached already, or not full, is refused") {
@@ -142,6 +149,8 @@ TEST_CASE("a block that is cached already, or not full, is refused") {
   index.insert(0, key(7, kOneTwo));
   CHECK_THROWS_AS(index.insert(0, key(8, kThreeFour)), std::logic_error);
   CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1})), std::invalid_argument);
+  CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1, 2, 3})), std::invalid_argument);
+  CHECK(index.block(1) == nullptr);  // nothing has changed
   CHECK(index.size() == 1);
   CHECK(found_in(index, key(7, kOneTwo)) == 0);
   index.check();
@@ -173,6 +182,10 @@ TEST_CASE("of equal blocks only the one that is named is taken out") {
   CHECK(index.erase(0) == 7);
   CHECK(found_in(index, key(7, kOneTwo)) == 1);
   CHECK(index.insert(2, key(7, kOneTwo)) == number);
+  CHECK(index.erase(2) == 7);  // the younger one
+  CHECK(index.block(2) == nullptr);
+  CHECK(index.block(1) != nullptr);
+  CHECK(found_in(index, key(7, kOneTwo)) == 1);
   index.check();
 }
 

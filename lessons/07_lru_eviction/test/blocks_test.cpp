@@ -176,23 +176,22 @@ TEST_CASE("of two blocks with the same content the one that is not taken stays")
 }
 
 TEST_CASE("an eviction is counted, and told with the block and its hash") {
-  BlockPool pool(2, 4);
+  BlockPool pool(3, 4);
   std::vector<CacheEvent> events;
-  store(pool, 1, 10);
-  store(pool, 2, 20);
+  for (const int32_t id : {1, 2, 3}) store(pool, id, 10 * id);
   pool.touch(Ids{1});  // a request finds it
   pool.free_blocks(Ids{1});
-  pool.free_blocks(Ids{1, 2});
+  pool.free_blocks(Ids{1, 2, 3});
   pool.set_event_sink([&](const CacheEvent& event) { events.push_back(event); });
-  REQUIRE(take(pool, 2) == Ids{2, 1});
-  CHECK(pool.metrics().num_evicted == 2);
-  CHECK(pool.metrics().num_evicted_unused == 1);  // no request has found block 2
-  REQUIRE(events.size() == 2);
+  REQUIRE(take(pool, 3) == Ids{3, 2, 1});
+  CHECK(pool.metrics().num_evicted == 3);
+  CHECK(pool.metrics().num_evicted_unused == 2);  // no request has found blocks 2 and 3
+  REQUIRE(events.size() == 3);
   CHECK(events[0].kind == CacheEvent::Kind::kRemoved);
-  CHECK(events[0].block_id == 2);
-  CHECK(events[0].hash == 120);
-  CHECK(events[1].block_id == 1);
-  pool.free_blocks(Ids{1, 2});
-  take(pool, 2);  // they held nothing
-  CHECK(pool.metrics().num_evicted == 2);
+  CHECK(events[0].block_id == 3);
+  CHECK(events[0].hash == 130);
+  CHECK(events[2].block_id == 1);
+  pool.free_blocks(Ids{1, 2, 3});
+  take(pool, 3);  // they held nothing
+  CHECK(pool.metrics().num_evicted == 3);
 }

@@ -160,10 +160,11 @@ TEST_CASE("by priority, a request that has to give way itself ends the pass's ru
   CHECK(s.step() == Chunks{{1, 3}});
   s.submit(2, range(100, 112), 4);
   CHECK(s.step() == Chunks{{1, 1}, {2, 12}});
+  s.submit(3, range(200, 203), 4);  // has room when 1 is gone, and starts in a later pass
   INFO("1 gives way itself. Any number but 1 and 2 was read at the end of a queue");
   CHECK(s.step() == Chunks{});  // 1 needs a block and is the least important; 2 runs in the next
   CHECK(s.schedule().preempted.empty());
-  CHECK(s.waiting() == Ids{1});
+  CHECK(s.waiting() == Ids{3, 1});
 }
 
 TEST_CASE("a pass that has preempted starts no request, even where there is room") {
@@ -360,6 +361,9 @@ TEST_CASE("a running request with nothing to compute is skipped") {
   // 1 has logits, and its token is still to come.
   CHECK(s.schedule().chunks == Chunks{{2, 3}});
   s.update(Chunks{{2, 3}});
+  s.add_token(2, 8);
+  CHECK(s.schedule().chunks == Chunks{{2, 1}});
+  s.update(Chunks{{2, 1}});
   s.add_token(1, 7);
   CHECK(s.schedule().chunks == Chunks{{1, 1}});
 }

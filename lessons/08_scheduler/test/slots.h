@@ -54,7 +54,8 @@ inline void check_three_slots(kv::Device device) {
   CHECK(slots_on(device, three_sequences(), 10, lesson08::compute_slot_mapping) == kThreeSlots);
 }
 
-/// Block 1,000,000,000 of 4 tokens: its first slot is past 2^31.
+/// Block 1,000,000,000 of 4 tokens: its first slot is past 2^31. And the third of tables of 2^30
+/// entries, the only one that has memory.
 inline void check_large_slots(kv::Device device) {
   CHECK(slots_on(device,
                  {.first_row = {0, 1},
@@ -63,6 +64,14 @@ inline void check_large_slots(kv::Device device) {
                   .width = 1,
                   .block_size = 4},
                  1, lesson08::compute_slot_mapping) == std::vector<int64_t>{4'000'000'001});
+  CHECK(slots_on(device,
+                 {.first_row = {0, 0, 0, 1},
+                  .seq_len = {0, 0, 1},
+                  .tables = {5},
+                  .width = 1 << 30,
+                  .block_size = 4,
+                  .absent = int64_t{1} << 31},
+                 1, lesson08::compute_slot_mapping) == std::vector<int64_t>{20});
 }
 
 inline void check_slots(kv::Device device, const std::vector<int>& nums_seqs) {

@@ -11,10 +11,11 @@
 #include "lessons/08_scheduler/compute_slot_mapping.h"
 #include "tests/support/readable.h"
 
-/// The arrays of a pass. tables: [num_seqs, width]
+/// The arrays of a pass. tables: [num_seqs, width], without the first `absent` entries.
 struct SlotsInput {
   std::vector<int32_t> first_row, seq_len, tables;
   int width = 1, block_size = 1;
+  int64_t absent = 0;
 };
 
 /// The num_slots slots that `compute` works out on the device.
@@ -22,14 +23,19 @@ template <class Compute>
 std::vector<int64_t> slots_on(kv::Device device, const SlotsInput& in, int num_slots,
                               Compute compute) {
   const kv::Stream stream(device);
-  const auto tables = kv::to_device<int32_t>(in.tables, stream);
-  const auto first = kv::to_device<int32_t>(in.first_row, stream);
-  const auto lengths = kv::to_device<int32_t>(in.seq_len, stream);
+  const auto and_one_more = [&](std::vector<int32_t> values, int32_t value) {  // not to be read
+    values.push_back(value);
+    return kv::to_device<int32_t>(values, stream);
+  };
+  const kv::DeviceBuffer tables = and_one_more(in.tables, 0);
+  const kv::DeviceBuffer first = and_one_more(in.first_row, in.first_row.back() + 1);
+  const kv::DeviceBuffer lengths = and_one_more(in.seq_len, 1);
+  const auto where = reinterpret_cast<intptr_t>(tables.data()) - in.absent * intptr_t{4};
   std::vector<int64_t> slots(static_cast<size_t>(num_slots) + 1, -7);  // one after them
   const auto out = kv::to_device<int64_t>(slots, stream);
   compute(lesson08::ComputeSlotMappingArgs{.first_row = first.as<int32_t>(),
                                            .seq_len = lengths.as<int32_t>(),
-                                           .block_tables = tables.as<int32_t>(),
+                                           .block_tables = reinterpret_cast<const int32_t*>(where),
                                            .num_seqs = static_cast<int>(in.seq_len.size()),
                                            .num_rows = in.first_row.back(),
                                            .max_blocks_per_seq = in.width,

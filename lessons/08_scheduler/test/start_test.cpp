@@ -108,6 +108,15 @@ TEST_CASE("a request that does not fit waits, and no other overtakes it") {
   CHECK(s.pool.num_free() == 2);
 }
 
+TEST_CASE("without chunked prefill a prompt waits for a pass that has room for all of it") {
+  Server s(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
+  s.submit(1, range(0, 6), 5);
+  s.submit(2, range(100, 108), 2);
+  CHECK(s.schedule().chunks == Chunks{{1, 6}});
+  CHECK(s.running() == Ids{1});
+  CHECK(s.waiting() == Ids{2});
+}
+
 // vLLM's scheduler_reserve_full_isl.
 TEST_CASE(
     "the gate: a request starts if all its tokens fit, and without it if its first chunk does") {
@@ -213,6 +222,8 @@ TEST_CASE("a preempted request starts again, and is listed as resumed") {
   s.reset_prefix_cache(true);
   s.submit(2, range(100, 103), 4);
   const lesson08::SchedulerOutput& output = s.schedule();
+  CHECK(s.manager().prefix_cache_stats().queries == 3);  // 1 was counted before the reset
+  CHECK(output.preempted == Ids{1});
   CHECK(output.resumed == Ids{1});
   CHECK(output.started == Ids{2});
   CHECK(output.chunks == Chunks{{1, 10}, {2, 3}});

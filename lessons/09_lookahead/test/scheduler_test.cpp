@@ -125,6 +125,25 @@ TEST_CASE("a drafter that has nothing to say costs nothing") {
   CHECK(s.num_proposed() == 0);
 }
 
+TEST_CASE("a pass whose drafter had nothing to say gives one token") {
+  Server s(16, 4, [](auto, auto, int) { return Tokens{}; });
+  s.submit(1, range(0, 6), 20);
+  for (int pass = 0; pass < 3; ++pass) s.step();
+  CHECK(s.num_known(1) == 9);
+}
+
+TEST_CASE("a drafter is asked only where there is room") {
+  std::vector<int> asked_for;
+  Server s(16, 4, [&](auto, auto, int max_guesses) {
+    asked_for.push_back(max_guesses);
+    return Tokens{};
+  });
+  s.submit(1, range(0, 6), 1);  // its first token is its last one, too
+  s.submit(2, range(100, 103), 2);
+  s.schedule();
+  CHECK(asked_for == std::vector<int>{1});
+}
+
 TEST_CASE("0 guesses: the drafter is not asked") {
   Server s(
       16, 4, [](auto, auto, int) -> Tokens { throw std::logic_error("asked"); }, 0);
@@ -154,6 +173,7 @@ TEST_CASE("the budget counts guesses") {
   CHECK(guesses_of(s, 1).size() == 4);
   CHECK(guesses_of(s, 2).size() == 2);
   CHECK(guesses_of(s, 3).empty());
+  CHECK(s.num_proposed() == 4 + 2);
 }
 
 TEST_CASE("tokens that are known come first, those of a new request too") {

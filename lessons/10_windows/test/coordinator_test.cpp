@@ -135,6 +135,26 @@ TEST_CASE("two windows that disagree are asked until nothing changes") {
   CHECK(found(g.manager, range(0, 25)) == 24);
 }
 
+TEST_CASE("groups agree on all or on nothing, however many they are") {
+  for (const auto& windows : {std::vector{0}, {0, 100}, {0, 100, 100, 100}}) {
+    CAPTURE(windows.size());
+    Groups g(windows);
+    run(g.manager, 1, range(0, 12));
+    const auto tables = g.tables(1);
+    g.manager.free(1);
+    const auto computed = look_up(g.manager, range(0, 13));
+    CHECK(computed.num_tokens == 12);
+    CHECK(computed.num_queried == 13);
+    CHECK(computed.block_ids.size() == 3 * windows.size());
+    CHECK(look_up(g.manager, range(50, 63)).num_queried == 13);  // nothing is found
+    g.lose(tables.back()[0]);
+    const auto nothing = look_up(g.manager, range(0, 13));
+    CHECK(nothing.num_tokens == 0);
+    CHECK(nothing.block_ids.empty());
+    CHECK(nothing.chain.prefix == std::nullopt);
+  }
+}
+
 TEST_CASE("hits of all groups are pinned before anything is taken") {
   Groups g({0, 9}, 10);
   run(g.manager, 1, range(0, 12));  // 6 blocks

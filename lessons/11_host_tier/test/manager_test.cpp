@@ -1,5 +1,5 @@
-// Which blocks are copied, where they are found, and in which order they are overwritten: without a
-// byte of K and V.
+// Which blocks are copied to the host, and in which order they are overwritten: without a byte of K
+// and V.
 
 #include "tests/support/readable.h"  // before the checks
 
@@ -58,6 +58,17 @@ TEST_CASE("a block with a copy in the host is not copied again") {
   t.end_copies();
   t.offload();
   CHECK(t.copies.started() == 1);
+  t.run(2, t.prompt(1, 4));
+  t.offload();
+  CHECK(t.manager.metrics().num_offloaded == 5);
+}
+
+TEST_CASE("a block that is copied is given out with the job that reads it") {
+  TwoPools t({.device = 2, .host = 4});
+  t.run(1, t.prompt(0, 8));
+  t.offload();
+  REQUIRE(t.manager.allocate_slots(2, 8));
+  CHECK(t.manager.take_write_job() == 1);
 }
 
 TEST_CASE("two blocks with the same content are copied once") {
@@ -108,117 +119,6 @@ TEST_CASE("in a small host the copies of the next victims keep their places") {
   CHECK(t.content(Way::kLoad, 2) == t.content(Way::kOffload, 3));
 }
 
-TEST_CASE("a small host has what the device evicts next") {
-  TwoPools t({.device = 4, .host = 2});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 8));  // takes the two that have copies
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 8);
-  CHECK(t.find_in_host(t.prompt(0, 17)) == Ids{2, 1});
-}
-
-TEST_CASE("full blocks of the host are found, but never the last token") {
-  TwoPools t;
-  t.run(1, t.prompt(0, 12));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));  // evicts it
-  for (const int n : {1, 4, 5, 8, 9, 13, 16, 17, 19}) {
-    CAPTURE(n);
-    CHECK(std::ssize(t.find_in_host(t.prompt(0, n))) == std::min(3, (n - 1) / 4));
-  }
-}
-
-TEST_CASE("what the host has is asked for from where the device ends") {
-  TwoPools t({.device = 5});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();            // the host's blocks 1 to 4 hold the tail first
-  t.run(2, t.prompt(1, 12));  // takes the free block and the last two of text 0
-  REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
-  CHECK(t.find_in_host(t.prompt(0, 17)) == Ids{2, 1});
-}
-
-TEST_CASE("the same tokens after another prefix are another block") {
-  TwoPools t({.cache = {.hasher = {.mask = 0}}});  // all hashes are equal
-  const auto joined = [](Tokens a, const Tokens& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-  };
-  const Tokens head = t.prompt(0, 4), other = t.prompt(1, 4), tail = t.prompt(2, 4);
-  t.run(1, joined(head, tail));
-  t.offload_all();
-  t.run(2, t.prompt(3, 16));
-  t.run(3, other);
-  CHECK(t.find_in_host(joined(joined(other, tail), {7})).empty());
-  CHECK(t.find_in_host(joined(joined(head, tail), {7})).size() == 2);
-}
-
-TEST_CASE("a prefix has one number in both pools, so what comes after it is found") {
-  TwoPools t({.device = 3, .host = 4});
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 12));
-  t.run(3, t.prompt(0, 4));  // computes the first block again
-  CHECK(t.find_in_host(t.prompt(0, 9)).size() == 1);
-}
-
-TEST_CASE("what the device has evicted is loaded from the host") {
-  TwoPools t;
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));  // evicts it
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);
-  CHECK(t.load(3, t.prompt(0, 16)));  // the last token is computed, and with it its block
-  CHECK(t.in_flight(Way::kLoad).size() == 3);
-  CHECK(t.device.num_used() == 3);
-  CHECK(t.manager.is_loading(3));
-  CHECK_FALSE(t.manager.allocate_slots(3, 16));
-  t.manager.check();
-}
-
-TEST_CASE("blocks that are loaded are found when all of them are there, and free") {
-  TwoPools t;
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));
-  REQUIRE(t.load(3, t.prompt(0, 16)));
-  t.copies.step(2);
-  t.manager.complete();
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 0);  // a job is complete as a whole
-  CHECK(t.manager.is_loading(3));
-  t.finish_all();
-  CHECK_FALSE(t.manager.is_loading(3));
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 12);
-  CHECK(t.device.num_used() == 0);
-  t.compute(3, t.prompt(0, 16));
-  CHECK(t.manager.metrics().num_hits_in_host == 3);
-  CHECK(t.manager.metrics().num_hits_on_device == 0);
-}
-
-TEST_CASE("a load holds the blocks that the device has, and loads those after them") {
-  TwoPools t({.device = 5});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 12));  // takes the free block and the last two of text 0
-  REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
-  CHECK(t.load(3, t.prompt(0, 17)));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
-  CHECK(t.device.num_used() == 4);
-}
-
-TEST_CASE("a prompt that was loaded in part stands together in the queue, the tail first") {
-  TwoPools t({.device = 5});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 12));
-  REQUIRE(t.load(3, t.prompt(0, 17)));
-  t.finish_all();
-  CHECK(t.num_on_device(t.prompt(0, 17)) == 16);
-  const Ids queue = t.queue(t.device);
-  for (size_t i = 1; i < 4; ++i) {
-    CHECK(t.content(Way::kOffload, queue[i]) > t.content(Way::kOffload, queue[i + 1]));
-  }
-}
-
 TEST_CASE("numbers of prefixes begin beyond those that the host's pool has") {
   BlockPool device(2, 4), host(2, 4);
   std::vector<int32_t> ids(1);
@@ -233,68 +133,6 @@ TEST_CASE("numbers of prefixes begin beyond those that the host's pool has") {
   REQUIRE(manager.allocate_slots(1, 4));
   manager.cache_blocks(1, tokens, hashes, 4);
   CHECK(device.index().block(1)->prefix == 42);
-}
-
-TEST_CASE("a load for which too few blocks are free changes nothing") {
-  TwoPools t;
-  t.run(1, t.prompt(0, 12));
-  t.offload_all();
-  t.run(1, t.prompt(5, 16));
-  t.compute(2, t.prompt(1, 4));
-  CHECK_FALSE(t.load(3, t.prompt(0, 13)));  // 3 blocks, and one for the token after them
-  CHECK_FALSE(t.manager.is_loading(3));
-  CHECK(t.copies.queue().empty());
-  CHECK(t.device.num_used() == 1);
-  t.manager.free(2);
-  CHECK(t.load(3, t.prompt(0, 13)));
-}
-
-TEST_CASE("a load has the room that the requests before it leave") {
-  TwoPools t({.device = 5, .host = 16});
-  for (const int text : {0, 1}) {
-    t.run(1, t.prompt(text, 8));
-    t.offload_all();
-  }
-  t.run(2, t.prompt(5, 20));  // evicts both
-  int64_t room = 5;
-  CHECK(t.manager.load(3, t.prompt(0, 9), {}, room));  // two blocks are loaded, one is computed
-  CHECK(room == 2);
-  CHECK_FALSE(t.manager.load(4, t.prompt(1, 9), {}, room));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
-}
-
-TEST_CASE("a request that is loading has its blocks, and needs room for the others alone") {
-  TwoPools t;
-  t.run(1, t.prompt(0, 12));
-  t.offload_all();
-  t.run(2, t.prompt(5, 16));
-  CHECK(t.load(3, t.prompt(0, 13)));  // three of four blocks are loaded
-  int64_t room = 2;
-  CHECK(t.manager.load(3, t.prompt(0, 13), {}, room));
-  CHECK(room == 1);
-  CHECK(t.in_flight(Way::kLoad).size() == 3);
-}
-
-TEST_CASE("two requests that want the same blocks load them once") {
-  TwoPools t({.device = 6});
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 24));
-  CHECK(t.load(3, t.prompt(0, 9)));
-  CHECK(t.load(4, t.prompt(0, 12)));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
-  CHECK(t.manager.is_loading(4));
-}
-
-TEST_CASE("two requests that wait for one load wait no longer when it is complete") {
-  TwoPools t({.device = 6});
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 24));
-  for (const int64_t id : {3, 4}) REQUIRE(t.load(id, t.prompt(0, 9)));
-  t.finish_all();
-  CHECK_FALSE(t.manager.is_loading(3));
-  CHECK_FALSE(t.manager.is_loading(4));
 }
 
 TEST_CASE("blocks in flight are given out: they are written after the job") {
@@ -337,44 +175,4 @@ TEST_CASE("an offload that cannot be started leaves both pools as they were") {
   t.offload_all();
   CHECK(t.host.num_cached() == 2);
   t.manager.check();
-}
-
-TEST_CASE("a load that cannot be started leaves both pools as they were") {
-  TwoPools t;
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));
-  t.copies.refuses = true;
-  CHECK_THROWS(t.load(3, t.prompt(0, 9)));
-  CHECK_FALSE(t.manager.is_loading(3));
-  CHECK(t.device.num_used() == 0);
-  CHECK(t.host.num_cached() == 2);
-  t.manager.check();
-}
-
-TEST_CASE("a reset forgets both pools, after the loads in flight") {
-  TwoPools t;
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));
-  t.load(3, t.prompt(0, 9));
-  CHECK(t.manager.reset_prefix_cache());
-  CHECK(t.copies.queue().empty());
-  CHECK(t.host.num_cached() == 0);
-  CHECK(t.num_on_device(t.prompt(0, 9)) == 0);
-  t.compute(3, t.prompt(0, 9));
-  CHECK_FALSE(t.manager.reset_prefix_cache());
-}
-
-TEST_CASE("without caching nothing is found in the host") {
-  const TwoPools t({.cache = {.caching = false}});
-  CHECK(t.find_in_host(t.prompt(0, 9)).empty());
-}
-
-TEST_CASE("without caching nothing is loaded, and the room counts all the same") {
-  TwoPools t({.cache = {.caching = false}});
-  int64_t room = 4;
-  CHECK(t.manager.load(1, t.prompt(0, 9), {}, room));
-  CHECK(room == 1);
-  CHECK(t.copies.started() == 0);
 }

@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "restarts.h"
+#include "tests/support/kv_shape.h"
 #include "tests/support/windowed_model.h"
 
 using namespace lesson12_test;
@@ -104,6 +105,41 @@ TEST_CASE_FIXTURE(InFolder, "a flipped bit in the host's memory is found, and ch
   kvtest::check_equal(engine.generate(requests), first);
   CHECK(engine.server()->metrics().num_damaged_in_host > 0);
   CHECK(engine.server()->metrics().num_damaged_to_device == 0);
+}
+
+TEST_CASE("a block that was damaged is counted at its place, and found nowhere") {
+  for (const bool in_host : {false, true}) {
+    CAPTURE(in_host);
+    const kv::Stream stream(kv::Device::kCpu);
+    lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 4, 2);
+    const lesson11::HostBlocks memory(cache.bytes_per_block(), kv::Device::kCpu, 4);
+    lesson12::Tiers tiers(cache, memory, nullptr, stream, {}, lesson12::FileTier::Run::kAtOnce);
+    auto& manager = tiers.manager();
+    const std::vector<int32_t> tokens{1, 2, 3, 4, 5};
+    lesson11::BlockHashes hashes;
+    REQUIRE(manager.allocate_slots(1, 5));
+    manager.cache_blocks(1, tokens, hashes, 5);
+    manager.free(1);
+    tiers.flush(0);
+    REQUIRE(manager.metrics().num_offloaded == 2);
+    REQUIRE(manager.allocate_slots(2, 6));  // takes all blocks of the device
+    manager.free(2);
+    const auto found_in_host = [&] {
+      return manager.find_in_host(tokens, hashes, manager.get_computed_blocks(tokens, hashes));
+    };
+    const auto ids = found_in_host();
+    REQUIRE(ids.size() == 2);
+    if (in_host) memory.block(ids[0])[0] ^= std::byte{1};
+    int64_t room = 3;
+    REQUIRE(manager.load(3, tokens, hashes, room));
+    const auto on_device = cache.block(0, tiers.swapper().loads()[0].move.device);
+    if (!in_host) *static_cast<std::byte*>(on_device.v) ^= std::byte{1};
+    tiers.settle();
+    CHECK(tiers.metrics().num_damaged_to_device == (in_host ? 0 : 1));
+    CHECK(tiers.metrics().num_damaged_in_host == (in_host ? 1 : 0));
+    CHECK(manager.get_computed_blocks(tokens, hashes).num_tokens == 0);
+    CHECK(found_in_host().empty());
+  }
 }
 
 TEST_CASE_FIXTURE(InFolder, "another model's file is refused, and stays as it was") {

@@ -17,5 +17,7 @@ struct Change {
 };
 /// Called before each change, by the thread that makes it. May be empty.
 extern std::function<void(const Change&)> on_file_change;
+/// Set by on_file_change: this write fails, as on a disk with an error.
+extern bool file_change_fails;
 
 }  // namespace lesson12_test

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "file_changes.h"
 
 std::function<void(const lesson12_test::Change&)> lesson12_test::on_file_change;
+bool lesson12_test::file_change_fails = false;
 
 namespace {
 
@@ -35,6 +37,7 @@ extern "C" {
 ssize_t pwrite(int fd, const void* data, size_t size, off_t at) {
   const auto* bytes = static_cast<const std::byte*>(data);
   if (on_file_change) on_file_change({Change::Kind::kWrite, at, {bytes, bytes + size}});
+  if (std::exchange(file_change_fails, false)) return errno = EIO, -1;
   static const auto next = next_of(&pwrite, "pwrite");
   return next(fd, data, size, at);
 }
@@ -134,6 +137,22 @@ Bytes after_a_power_cut(const std::vector<Change>& changes, size_t end, kvtest::
 }
 
 }  // namespace
+
+TEST_CASE("a write that fails is the last one, and costs no other record") {
+  for (const int failing : {1, 2, 3}) {  // of the name, the content and the header
+    CAPTURE(failing);
+    const kvtest::TempDir dir;
+    BlockFile file(dir.path() / "blocks", kShape);
+    for (const int32_t record : {1, 2}) REQUIRE(write(file, record, block_of(record)));
+    int num_writes = 0;
+    on_file_change = [&](const Change&) { file_change_fails = ++num_writes == failing; };
+    const kv::AtEnd stop{[] { on_file_change = nullptr; }};
+    CHECK_FALSE(write(file, 1, block_of(3)));
+    CHECK(num_writes == failing);
+    CHECK(number_in(file, 1) == (failing == 1 ? 1 : 0));  // as long as the name is there
+    CHECK(number_in(file, 2) == 2);
+  }
+}
 
 TEST_CASE("a writer that is killed between two writes leaves what it had written") {
   for (uint64_t seed = 1; seed <= 6; ++seed) {

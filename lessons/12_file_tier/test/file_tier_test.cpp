@@ -8,6 +8,7 @@
 #include <new>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "checked_swapper.h"
@@ -127,6 +128,7 @@ TEST_CASE_FIXTURE(InFolder, "what is offloaded is in the file, and found by the 
     CHECK(again.metrics.num_restored == 2);
     CHECK(again.can_be_found(30));
     CHECK(again.can_be_found(40));
+    CHECK(again.pool.index().block(host)->prefix == 30);  // its number, and not a new one
     CHECK(std::ranges::equal(again.memory.block(host), content));
     CHECK(again.load(host, 6).empty());
   }
@@ -273,15 +275,22 @@ TEST_CASE_FIXTURE(InFolder, "of two records with one content one is kept, and th
 }
 
 TEST_CASE_FIXTURE(InFolder, "a block that cannot be written stays in the host, whatever fails") {
-  for (const auto run : {FileTier::Run::kAtOnce, FileTier::Run::kThread}) {
-    Places places(path(), run);
+  using lesson12_test::Change;
+  const std::function<void(const Change&)> failures[] = {
+      [](const Change&) { throw std::bad_alloc(); },  // as if memory had run out
+      [](const Change&) { throw std::runtime_error("something else"); },
+      [](const Change&) { lesson12_test::file_change_fails = true; }};
+  for (int i = 0; i < 6; ++i) {
+    CAPTURE(i);
+    Places places(path(), i < 3 ? FileTier::Run::kAtOnce : FileTier::Run::kThread);
     places.offload(1, 10);
-    on_file_change = [](const auto& change) {  // as if memory had run out
-      if (change.kind == lesson12_test::Change::Kind::kWrite) throw std::bad_alloc();
+    on_file_change = [fail = failures[i % 3]](const Change& change) {
+      if (change.kind == Change::Kind::kWrite) fail(change);
     };
     places.complete();
     on_file_change = nullptr;
     CHECK(places.metrics.num_not_saved == 1);
+    CHECK(places.metrics.num_damaged_to_host == 0);
     CHECK(places.can_be_found(10));
     CHECK(places.pool.num_used() == 0);
     places.tier.forget_all();
