@@ -127,8 +127,8 @@ TEST_CASE("load: a server that is silent, a turn that failed, and Ctrl-C") {
     });
     const json all = numbers(server, "--requests 2 --turns 2 --copies 1 --timeout 0.3");
     CHECK(all["errors"] == json{{"time-out", 1}, {"not sent", 1}});
-    const Outcome out =
-        shell("timeout -s INT 5 $B/load --url " + server.url() + " --requests 30 --concurrency 10");
+    const Outcome out = shell("timeout --foreground -s INT 5 $B/load --url " + server.url() +
+                              " --requests 30 --concurrency 10");
     CAPTURE(out.err);
     CHECK(shows(out.out, "! stopped: 0 of 30 had ended"));
   }

@@ -247,6 +247,7 @@ TEST_CASE("http: a full queue refuses before it reads the prompt, and says when 
 
 TEST_CASE("http: a client that goes takes its request along, at every point of a stream") {
   Running running;
+  running.complete({{"prompt", "Once"}, {"max_tokens", 1}});  // the engine has all its threads then
   CHECK(running.becomes_idle());
   const int descriptors = num_descriptors(), threads = num_threads();
   const std::string request =

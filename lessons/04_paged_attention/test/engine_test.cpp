@@ -116,14 +116,14 @@ TEST_CASE("random models of other shapes agree with lesson 01") {
 
 TEST_CASE("a block size that the kernels do not serve is refused by name") {
   for (const int size : {0, -1, 3, 48, 512}) {
-    const std::string found = "block size " + std::to_string(size);
+    const std::string found = "block-size " + std::to_string(size);
     CHECK_THROWS_WITH_AS(lesson04::make_engine(shipped_model(), {.block_size = size}),
                          doctest::Contains(found.c_str()), kv::UserError);
   }
   const kv::Model& model = shipped_model();
   lesson04::PagedKvCache odd(model.config(), model.stream(), 2, 12);
   CHECK_THROWS_WITH_AS(lesson04::PagedCacheAttention(model.config(), odd),
-                       doctest::Contains("block size 12"), kv::UserError);
+                       doctest::Contains("block-size 12"), kv::UserError);
 }
 
 TEST_CASE("only passes with one row for each sequence may be replayed") {
