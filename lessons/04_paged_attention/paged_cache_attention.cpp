@@ -12,9 +12,8 @@ PagedPass::PagedPass(const kv::ModelConfig& config, PagedKvCache& cache)
     : num_heads_(config.num_heads), cache_(&cache) {
   const int size = cache.block_size();
   if (size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
-    kv::user_error(
-        "--block-size {}: the attention kernels want a power of two from 1 to {}, such as 16", size,
-        kMaxBlockSize);
+    kv::user_error("--block-size {}: wanted a power of two from 1 to {}, such as 16", size,
+                   kMaxBlockSize);
   }
 }
 
