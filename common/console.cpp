@@ -1,5 +1,6 @@
 #include "common/console.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,8 +35,11 @@ void ProgressLine::show(int64_t done, int64_t all) {
   last_ = now;
   quarter_ = quarter;
   open_ = terminal_ && done < all;
-  std::fprintf(stderr, "%s%s: %s of %s%s", terminal_ ? "\r\x1b[K" : "", doing_.c_str(),
-               human_bytes(done).c_str(), human_bytes(all).c_str(), open_ ? "" : "\n");
+  const std::string text =
+      counted_.empty() ? fmt::format("{} of {}", human_bytes(done), human_bytes(all))
+                       : fmt::format("{} of {} {}", with_commas(done), with_commas(all), counted_);
+  std::fprintf(stderr, "%s%s: %s%s", terminal_ ? "\r\x1b[K" : "", doing_.c_str(), text.c_str(),
+               open_ ? "" : "\n");
 }
 
 ProgressLine::~ProgressLine() {

@@ -34,12 +34,13 @@ class Console {
 /// True if standard error is a terminal.
 bool stderr_is_terminal();
 
-/// Shows on standard error how many bytes are done, once two seconds have passed. A terminal gets
-/// one line that is rewritten; a file or pipe gets a line for each quarter.
+/// Shows on standard error how much is done, once two seconds have passed. A terminal gets one line
+/// that is rewritten; a file or pipe gets a line for each quarter.
 class ProgressLine {
  public:
-  /// `doing`: "loading the model".
-  explicit ProgressLine(std::string doing) : doing_(std::move(doing)) {}
+  /// `doing`: "loading the model". `counted`: "requests"; empty for bytes.
+  explicit ProgressLine(std::string doing, std::string counted = {})
+      : doing_(std::move(doing)), counted_(std::move(counted)) {}
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -47,7 +48,7 @@ class ProgressLine {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string doing_;
+  std::string doing_, counted_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_;
   bool terminal_ = stderr_is_terminal();

@@ -200,4 +200,11 @@ bool CommandLine::parse(int argc, char** argv) {
   return true;
 }
 
+void add_pool_options(CommandLine& command, int& block_size, int& num_blocks,
+                      const std::string& num_blocks_help) {
+  command.value("--block-size N", block_size, "tokens per KV block, a power of two")
+      .between(1, 256);
+  command.value("--num-blocks N", num_blocks, num_blocks_help).between(0, 1 << 24);
+}
+
 }  // namespace kv

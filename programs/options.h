@@ -65,4 +65,9 @@ class CommandLine {
   std::unique_ptr<CLI::App> app_;
 };
 
+/// --block-size and --num-blocks, of a program with a pool of KV blocks.
+void add_pool_options(
+    CommandLine& command, int& block_size, int& num_blocks,
+    const std::string& num_blocks_help = "blocks in the pool; 0: as many as needed");
+
 }  // namespace kv

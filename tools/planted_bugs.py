@@ -274,7 +274,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
         for bug, found in zip(bugs, pool.map(lambda bug: try_bug(builds[bug.preset()], bug, options), bugs)):
             missed += not found or found.startswith("ERROR")
-            print(f"{bug.what:<66}  {bug.place:<24}  {found or 'NOBODY'}", flush=True)
+            print(f"{bug.what:<66}  {bug.place:<24}  {found or 'NO TEST'}", flush=True)
     print(f"\n{len(bugs) - missed} of {len(bugs)} planted bugs found")
     return 1 if missed else 0
 

@@ -25,9 +25,9 @@ struct Client::Call {
 
 namespace {
 
-constexpr const char* kNobody = "nobody answers";
-constexpr double kListSeconds = 10;   // in which a server must answer a GET
-constexpr size_t kMaxBody = 1 << 20;  // of an answer that is no stream
+constexpr const char* kNoServer = "no server";  // nothing listens there
+constexpr double kListSeconds = 10;             // in which a server must answer a GET
+constexpr size_t kMaxBody = 1 << 20;            // of an answer that is no stream
 
 std::string failure_of(int error) {
   switch (error) {
@@ -158,7 +158,7 @@ void Client::on_done(evhttp_request* request, void* arg) {
   if (request != nullptr && evhttp_request_get_response_code(request) != 0) {
     on_chunk(request, arg);  // the last bytes
   } else if (call.failure.empty()) {
-    call.failure = kNobody;
+    call.failure = kNoServer;
   }
   Outcome& outcome = call.outcome;
   if (call.is_stream) call.reader.finish(outcome, now);
@@ -184,8 +184,8 @@ std::string Client::get(const std::string& path) {
   while (ended.empty()) ended = wait(1);
   const Outcome& outcome = ended.front();
   const std::string& server = options_.url.text;
-  if (outcome.error == kNobody) {
-    kv::user_error("nobody answers at {}; start a server, in another terminal: ./course serve",
+  if (outcome.error == kNoServer) {
+    kv::user_error("no server answers at {}; start one, in another terminal: ./course serve",
                    server);
   }
   if (outcome.error == "HTTP 401") {

@@ -1,9 +1,6 @@
 #include "instruments/load/run.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
-#include <cstdio>
 #include <random>
 #include <set>
 
@@ -12,31 +9,6 @@
 
 namespace load {
 namespace {
-
-/// A line on standard error once two seconds have passed; a terminal's line is rewritten.
-class Progress {
- public:
-  Progress(const char* doing, size_t all) : doing_(doing), all_(all) {}
-  ~Progress() {
-    if (open_) std::fputc('\n', stderr);
-  }
-  void show(size_t done, size_t failed) {
-    const Clock::time_point now = Clock::now();
-    if (now < next_) return;
-    const bool terminal = kv::stderr_is_terminal();
-    next_ = now + (terminal ? std::chrono::milliseconds(200) : std::chrono::seconds(10));
-    open_ = terminal;
-    std::fprintf(stderr, "%s%s: %zu of %zu answered%s%s", terminal ? "\r\x1b[K" : "", doing_, done,
-                 all_, failed > 0 ? fmt::format(", {} failed", failed).c_str() : "",
-                 terminal ? "" : "\n");
-  }
-
- private:
-  const char* doing_;
-  size_t all_;
-  bool open_ = false;  // the line on the terminal has no newline yet
-  Clock::time_point next_ = Clock::now() + std::chrono::seconds(2);
-};
 
 /// When each request is to be sent at the earliest, in seconds after the start.
 std::vector<double> moments_of(const std::vector<Ask>& asks, const Pace& pace) {
@@ -66,7 +38,7 @@ class Runner {
         answers_(asks.size()),
         messages_(asks.size()),
         followers_(asks.size()),
-        progress_("sending", asks.size()) {
+        progress_("sending", "requests") {
     result_.bodies.resize(asks.size());
     result_.num_planned = asks.size();
     for (size_t i = 0; i < asks.size(); ++i) {
@@ -82,7 +54,7 @@ class Runner {
     while ((!ready_.empty() || client_.num_open() > 0) && !kv::interrupted()) {
       const double until_next = send_what_is_due();
       for (Outcome& outcome : client_.wait(std::min(0.1, until_next))) end(std::move(outcome));
-      progress_.show(result_.outcomes.size(), num_failed_);
+      progress_.show(std::ssize(result_.outcomes), std::ssize(asks_));
     }
     result_.seconds = since_start();
     return std::move(result_);
@@ -111,7 +83,6 @@ class Runner {
   void end(Outcome&& outcome) {
     const size_t index = outcome.request;
     const bool whole = outcome.error.empty();
-    num_failed_ += whole ? 0 : 1;
     answers_[index] = outcome.text;
     result_.outcomes.push_back(std::move(outcome));
     for (const size_t next : followers_[index]) {
@@ -137,9 +108,8 @@ class Runner {
   std::vector<nlohmann::ordered_json> messages_;
   std::vector<std::vector<size_t>> followers_;
   std::set<size_t> ready_;  // may be sent when their moment comes
-  Progress progress_;
+  kv::ProgressLine progress_;
   Clock::time_point start_ = Clock::now();
-  size_t num_failed_ = 0;
   RunResult result_;
 };
 
@@ -154,7 +124,7 @@ RunResult run_alone(Client& client, const std::vector<Ask>& asks, const RunResul
   RunResult result;
   result.bodies = before.bodies;
   result.num_planned = before.outcomes.size();
-  Progress progress("sending again, one at a time", before.outcomes.size());
+  kv::ProgressLine progress("sending again, one at a time", "requests");
   const Clock::time_point start = Clock::now();
   for (const Outcome& outcome : before.outcomes) {
     if (kv::interrupted()) break;
@@ -165,7 +135,7 @@ RunResult run_alone(Client& client, const std::vector<Ask>& asks, const RunResul
     while (client.num_open() > 0 && !kv::interrupted()) {
       for (Outcome& its : client.wait(0.1)) result.outcomes.push_back(std::move(its));
     }
-    progress.show(result.outcomes.size(), 0);
+    progress.show(std::ssize(result.outcomes), std::ssize(before.outcomes));
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;

@@ -144,9 +144,7 @@ int main(int argc, char** argv) {
       .between(1, 100'000);
   command.value("--requests FILE", options.requests_file,
                 "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}");
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as all need")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks,
+                       "blocks in the pool; 0: as many as all need");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -37,13 +37,9 @@ class EngineOf final : public Engine {
   }
   EngineState state() const override {
     const auto& scheduler = server_->scheduler();
-    EngineState state{.num_running = static_cast<int>(scheduler.running().size()),
-                      .num_blocks_used = static_cast<int>(server_->manager().pool().num_used())};
-    for (const int64_t id : scheduler.waiting()) {
-      ++state.num_waiting;
-      state.num_waiting_tokens += std::ssize(scheduler.request(id).tokens);
-    }
-    return state;
+    return {.num_running = static_cast<int>(std::ssize(scheduler.running())),
+            .num_waiting = static_cast<int>(std::ssize(scheduler.waiting())),
+            .num_blocks_used = static_cast<int>(server_->manager().pool().num_used())};
   }
   int num_blocks() const override { return server_->manager().pool().num_blocks(); }
   int64_t max_tokens() const override {

@@ -32,7 +32,6 @@ struct Started {
 
 struct EngineState {
   int num_running = 0, num_waiting = 0;
-  int64_t num_waiting_tokens = 0;
   int num_blocks_used = 0;
 };
 

@@ -54,10 +54,8 @@ void add_http_options(kv::CommandLine& command, Options& options) {
 void add_engine_options(kv::CommandLine& command, Options& options) {
   serve::EngineOptions& engine = options.server.engine;
   command.value("--lesson N", engine.lesson, "whose engine: 8, 9, 10, 11 or 12").between(8, 12);
-  command.value("--block-size N", engine.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command.value("--num-blocks N", engine.num_blocks, "blocks in the pool; 0: as memory allows")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, engine.block_size, engine.num_blocks,
+                       "blocks in the pool; 0: as memory allows");
   command
       .value("--memory-utilization X", engine.memory_utilization,
              "with --num-blocks 0: the share of the free memory that the pool may take")

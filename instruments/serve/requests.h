@@ -33,8 +33,8 @@ class Requests {
   /// Must be called before the first request.
   void set_engine(EngineThread* engine) { engine_ = engine; }
 
-  /// Throws ApiError (503) if so many requests, or tokens, wait that `num_choices` more are
-  /// refused.
+  /// Throws ApiError (503) if the queue has no room for `num_choices` more requests, or has all the
+  /// tokens that it may have.
   void check_room(int num_choices);
   /// Throws ApiError for a prompt that is too long, and other values that do not fit together.
   void start(const std::shared_ptr<Exchange>& exchange, const ApiRequest& request,

@@ -98,8 +98,8 @@ Server::Server(kv::Model& model, const ServerOptions& options)
       requests_(tokenizer_, model.config().eos_token_ids, limits_, metrics_),
       http_(options.http, [this](const Shared& exchange) { handle(exchange); }) {
   for (int32_t id = 0; id < tokenizer_.vocab_size(); ++id) {
-    if (tokenizer_.has(id))
-      longest_token_ = std::max(longest_token_, tokenizer_.token_bytes(id).size());
+    if (!tokenizer_.has(id)) continue;
+    longest_token_ = std::max(longest_token_, tokenizer_.token_bytes(id).size());
   }
   if (!options.kv_events.empty()) {
     publisher_ =
@@ -346,10 +346,10 @@ void Server::kv_snapshot(const Shared& exchange) {
 }
 
 void Server::page(const Shared& exchange) {
-  const std::string kPages = "/pages/";
   std::optional<std::filesystem::path> file = options_.page;
-  if (exchange->path() != "/")
-    file = file_in(options_.pages, exchange->path().substr(kPages.size()));
+  if (exchange->path() != "/") {
+    file = file_in(options_.pages, exchange->path().substr(std::string("/pages/").size()));
+  }
   if (!file || !std::filesystem::is_regular_file(*file)) {
     throw ApiError(404, exchange->path() == "/"
                             ? "This build has no page."

@@ -144,10 +144,7 @@ int main(int argc, char** argv) {
   kv::CommandLine command(
       "Lesson 03: generates text with a paged KV cache, and shows what paging wastes.");
   kv::add_generate_options(command, options.generate);
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks);
   command
       .flag("--waste", options.waste,
             "print what slabs and blocks of every size waste, and nothing else")

@@ -183,10 +183,7 @@ int main(int argc, char** argv) {
       "Lesson 04: generates text with attention that reads through the block table, and compares\n"
       "it with the slab of lesson 02 and the gather of lesson 03.");
   kv::add_generate_options(command, options.generate);
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks);
   command
       .value("--context N", options.context,
              "tokens before the compared step, or of the walk; 0: no comparison")

@@ -167,10 +167,7 @@ int main(int argc, char** argv) {
       .value("--length-penalty X", options.length_penalty,
              "score = log probability / tokens ^ penalty; 0: the sum itself")
       .real_between(0, 100);
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks);
   command
       .flag("--arithmetic", options.arithmetic,
             "print blocks shared and copied for a few examples, and nothing else")

@@ -247,10 +247,7 @@ int main(int argc, char** argv) {
   command.value("--system TEXT", options.system, "the text in front of every prompt");
   command.value("--hash NAME", options.hash,
                 "xxh64, sha256, or a number of bits of xxh64, 0 to 64");
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks);
   command.flag("--attack", options.attack,
                "forge two blocks with one hash, and serve both (--block-size 32)");
   command.flag("--hashes", options.hashes, "print what the hashes cost, and nothing else");

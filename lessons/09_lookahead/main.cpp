@@ -198,10 +198,7 @@ int main(int argc, char** argv) {
   command.value("--ngram-max N", options.ngram.longest, "tokens of the longest one").between(1, 64);
   command.value("--draft DIR", options.draft_dir,
                 "a smaller model of the same vocabulary guesses, instead of n-grams");
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command.value("--num-blocks N", options.num_blocks, "blocks in the pool; 0: as many as needed")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks);
   command.value("--lines N", options.max_lines, "lines of guesses to print at most")
       .between(0, 1'000'000);
   return kv::run_main(command, argc, argv, [&] { run(options); });

@@ -196,12 +196,8 @@ int main(int argc, char** argv) {
   kv::add_generate_options(command, options.generate);
   command.flag("--held", options.held,
                "the blocks that a sequence of Gemma 3 holds at 4k to 128k tokens; runs no model");
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command
-      .value("--num-blocks N", options.num_blocks,
-             "blocks in the pool, each of one group; 0: as many as needed")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks,
+                       "blocks in the pool, each of one group; 0: as many as needed");
   command
       .value("--max-chunk N", options.max_chunk,
              "tokens of one request in one pass; 0: as the budget of 512 allows")

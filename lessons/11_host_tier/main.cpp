@@ -150,12 +150,8 @@ int main(int argc, char** argv) {
   kv::add_generate_options(command, options.generate);
   command.value("--rounds N", options.rounds, "how often the same texts are asked for")
       .between(1, 1000);
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command
-      .value("--num-blocks N", options.num_blocks,
-             "blocks on the device; 0: twice those of the longest text")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks,
+                       "blocks on the device; 0: twice those of the longest text");
   command
       .value("--host-blocks N", options.tier.host_blocks,
              "blocks in the host's memory; 0: four times those of the device, in a quarter of the "

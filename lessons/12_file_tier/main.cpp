@@ -147,12 +147,8 @@ int main(int argc, char** argv) {
   kv::CommandLine command("Lesson 12: a server that starts again finds its cache in a file.");
   kv::add_generate_options(command, options.generate);
   command.value("--starts N", options.starts, "how often the server starts").between(1, 1000);
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
-      .between(1, 256);
-  command
-      .value("--num-blocks N", options.num_blocks,
-             "blocks on the device; 0: twice those of the longest text")
-      .between(0, 1 << 24);
+  kv::add_pool_options(command, options.block_size, options.num_blocks,
+                       "blocks on the device; 0: twice those of the longest text");
   command
       .value("--host-blocks N", options.tier.host.host_blocks,
              "blocks in the host's memory and in the file; 0: four times those of the device, and "

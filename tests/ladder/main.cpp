@@ -193,10 +193,10 @@ int main(int argc, char** argv) {
              "token slots reserved for each sequence by lessons that reserve; 0: as needed")
       .between(0, 1 << 20);
   command
-      .value(
-          "--kv-tokens N", options.kv_tokens,
-          "tokens that fit each lesson's KV memory; whoever does not fit waits for a turn; 0: all "
-          "fit (default: 832, simple: 0)")
+      .value("--kv-tokens N", options.kv_tokens,
+             "tokens that fit each lesson's KV memory; a request that does not fit waits for a "
+             "turn; 0: all "
+             "fit (default: 832, simple: 0)")
       .between(0, 1 << 24);
   int code = kv::kExitOk;
   const int ended = kv::run_main(command, argc, argv, [&] { code = run(options); });

@@ -252,7 +252,7 @@ def wrong_solutions():
     path = pathlib.Path("lessons/01_toy/test/wrong_solutions.txt")
     text = path.read_text()
     path.write_text(text + "\ntoy.cpp: harmless\n- x *= 2\n+ x += x\nsays: found\n\ntoy.cpp: other words\n- x *= 2\n+ x *= 3\nsays: abracadabra\n")
-    call("check", code=1, says=["'harmless': nobody finds it", "'other words': it is found, but", "6 of 8"])
+    call("check", code=1, says=["'harmless': no test finds it", "'other words': it is found, but", "6 of 8"])
     path.write_text(text + "\ntoy.cpp: nowhere\n- return most + most;\n+ return 0;\nsays: found\n")
     call("check", "--places", code=1, says=["'nowhere': its code is 0 times"])
     path.write_text(text)

@@ -118,6 +118,7 @@ def selftest(rules):
         ("browser", "viz/x.cpp", "std::ranges::rotate(x, y);\n"),
         ("words", "docs/x.md", "Nobody frees it.\n"),
         ("words", "lessons/02_b/x.h", "int a;  // of whoever asks\n"),
+        ("words", "lessons/02_b/x.cpp", "say(\"nobody answers\");\n"),
         ("promise", "CMakeLists.txt", "add_compile_options(-ffast-math)\n"),
     ]
     clean = {

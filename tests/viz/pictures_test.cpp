@@ -53,15 +53,24 @@ std::vector<std::string> names_in(std::string words) {
   return names;
 }
 
+std::vector<viz::Picture> films() {
+  auto pictures = viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt");
+  std::erase_if(pictures, [](const viz::Picture& picture) { return !picture.plays; });
+  return pictures;
+}
+
+viz::Session session_of(const viz::Picture& film) {
+  const std::filesystem::path project = KV_SOURCE_DIR;
+  return viz::session_of({.model_dir = project / "models/tiny", .device = "cpu"},
+                         viz::Scenario::load(project / film.scenario));
+}
+
 }  // namespace
 
 TEST_CASE("a caption of a film is true at each of its moments") {
-  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
-    if (!picture.plays) continue;
+  for (const viz::Picture& picture : films()) {
     CAPTURE(picture.file);
-    const std::filesystem::path project = KV_SOURCE_DIR;
-    viz::Session session = viz::session_of({.model_dir = project / "models/tiny", .device = "cpu"},
-                                           viz::Scenario::load(project / picture.scenario));
+    viz::Session session = session_of(picture);
     const size_t steps = picture.steps > 0 ? picture.steps : session.num_steps();
     CHECK(picture.still <= steps);
     viz::Scene before = session.page().scene(picture.room);
@@ -92,12 +101,9 @@ TEST_CASE("a caption of a film is true at each of its moments") {
 }
 
 TEST_CASE("a film is over in 20 seconds, and says where it stands still") {
-  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
-    if (!picture.plays) continue;
+  for (const viz::Picture& picture : films()) {
     CAPTURE(picture.file);
-    const std::filesystem::path project = KV_SOURCE_DIR;
-    viz::Session session = viz::session_of({.model_dir = project / "models/tiny", .device = "cpu"},
-                                           viz::Scenario::load(project / picture.scenario));
+    viz::Session session = session_of(picture);
     size_t still = 0;
     const size_t steps = picture.steps > 0 ? picture.steps : SIZE_MAX;
     const std::vector<viz::Frame> frames = viz::frames_of(session, picture, steps, still);

@@ -14,7 +14,7 @@ def bar(lesson):
 
 
 def progress(_):
-    """One line over all lessons, and what is next; nothing for somebody who has not begun."""
+    """One line over all lessons, and what is next; nothing before an exercise is begun."""
     if not begun():
         return 0
     lessons = all_lessons()

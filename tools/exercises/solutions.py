@@ -211,7 +211,7 @@ def judged(lesson, build, wrong):
         if wrong.found_by == "divergence" and not DIVERGENCE.search(told):
             return f"'{wrong.what}': the simulated GPU does not name it. It {state}:\n{told}"
     if state != "fails":
-        return f"'{wrong.what}': nobody finds it; step {wrong.step.number} {state}"
+        return f"'{wrong.what}': no test finds it; step {wrong.step.number} {state}"
     if "{?}" in told:
         return f"'{wrong.what}': a value is shown as {{?}}:\n{told}"
     if not re.search(wrong.says, told):

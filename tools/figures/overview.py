@@ -129,7 +129,7 @@ def windows(svg, x, y):
             if not fill:
                 svg.text(left + 13, top + 14, "0", 11, MUTED, anchor="middle")
     svg.path([(x + 117, y + 22), (x + 180, y + 22), (x + 180, y + 82), (x + 117, y + 82), (x + 117, y + 22)], ORANGE, 1.8)
-    svg.text(x + 57, y + 98, "nobody will read it", 11, MUTED, anchor="middle")
+    svg.text(x + 57, y + 98, "no query reads it", 11, MUTED, anchor="middle")
     svg.text(x + 149, y + 98, "the window", 11, ORANGE, 600, "middle")
     return "layers that forget"
 

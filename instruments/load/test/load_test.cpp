@@ -169,7 +169,7 @@ TEST_CASE("load: a turn is not sent after one that failed, and a request waits f
 TEST_CASE("load: options and servers that do not fit are refused in one line") {
   check_refused(
       shell("$B/load --url http://127.0.0.1:1"),
-      "nobody answers at http://127.0.0.1:1; start a server, in another terminal: ./course serve");
+      "no server answers at http://127.0.0.1:1; start one, in another terminal: ./course serve");
   check_refused(shell("$B/load --url https://127.0.0.1"), "no TLS");
   for (const char* url : {"127.0.0.1:8000", "http://", "ftp://x", "nonsense"}) {
     check_refused(shell(std::string("$B/load --url ") + url), "wanted http://HOST:PORT");

@@ -178,7 +178,7 @@ Shown WatchedCache::shown() const {
               .more = {},
               .front = "evicted: forgotten next",
               .back = "evicted last \u2190",
-              .nobody = "nothing has been evicted"};
+              .none = "nothing has been evicted"};
   shown.pool.show_refs = false;
   std::map<BlockName, int32_t> id_of;
   for (size_t i = 0; i < tiles_.size(); ++i) {

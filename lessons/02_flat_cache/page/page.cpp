@@ -175,14 +175,14 @@ std::vector<viz::Counter> FlatCachePage::counters() const {
       {"slots", cache().max_seq_len()},
       {"reserved", reserved, label(!range, "slots reserved"),
        "Slabs times slots: what was allocated."},
-      {"used", used, label(!range, "hold a token"), "Slots whose K and V somebody computed."},
+      {"used", used, label(!range, "hold a token"), "Slots whose K and V were computed."},
       {"wasted", reserved - used, label(!range, "empty"),
        "Slots that are reserved and hold nothing."},
       waste,
       {"requests", std::ssize(range_->all().names())},
       {"waiting", range_->num_waiting(), label(range, "waiting"), "Requests that fit nowhere."},
       {"range_free", range_->arena().total_free(), label(range, "slots free"),
-       "Slots that nobody has reserved."},
+       "Slots that no request has reserved."},
       {"range_hole", range_->arena().largest_hole(), label(range, "largest hole"),
        "The most that a request can get."},
       {"live", live_.running()},
@@ -207,7 +207,7 @@ void FlatCachePage::check_invariants() const {
 void FlatCachePage::draw(viz::Ui& ui) {
   if (live_.running()) {
     viz::Live::draw_steps(ui, *this);
-    ui.hint("A request that is done keeps its slab until the last one is: nobody else may use it.");
+    ui.hint("A request that is done keeps its slab until the last one is: no other may use it.");
     return;
   }
   buttons(ui, {{"show/slabs", "Slabs", "show slabs"}, {"show/range", "One range", "show range"}});

@@ -150,8 +150,8 @@ class Picture {
     draw_ends(tiles.bottom_of_queue());
     if (shown_.queue.empty()) {
       Place at = tiles.in_queue(0);
-      at.w = std::max(at.w, viz::text_width(shown_.nobody, 14) + 14);
-      scene_.label("queue/none", at, shown_.nobody, {.size = 14, .paint = {viz::Ink::kDim}}, 6)
+      at.w = std::max(at.w, viz::text_width(shown_.none, 14) + 14);
+      scene_.label("queue/none", at, shown_.none, {.size = 14, .paint = {viz::Ink::kDim}}, 6)
           .during({0.8f, 1});
     }
     for (size_t i = 0; i < shown_.queue.size(); ++i) {

@@ -21,7 +21,7 @@ struct Shown {
   std::vector<std::string> cut = {};   // of tables: "6 of 2,000 blocks" if not all are shown
   std::vector<std::string> more = {};  // what the picture leaves out: a long text, then a short one
   std::string front = "\u2190 taken next: used longest ago", back = "freed last \u2190";
-  std::string nobody = "no block is free";  // in an empty queue
+  std::string none = "no block is free";  // in an empty queue
 };
 
 /// The picture of `now`, with the motion that leads there from `before`. `reason` is the note

@@ -8,18 +8,14 @@ using namespace lesson11_test;
 
 TEST_CASE("a small host has what the device evicts next") {
   TwoPools t({.device = 4, .host = 2});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 8));  // takes the two that have copies
+  t.evict_to_host(16, t.prompt(1, 8));  // takes the two that have copies
   CHECK(t.num_on_device(t.prompt(0, 17)) == 8);
   CHECK(t.find_in_host(t.prompt(0, 17)) == Ids{2, 1});
 }
 
 TEST_CASE("full blocks of the host are found, but never the last token") {
   TwoPools t;
-  t.run(1, t.prompt(0, 12));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));  // evicts it
+  t.evict_to_host(12, t.prompt(1, 16));  // evicts it
   for (const int n : {1, 4, 5, 8, 9, 13, 16, 17, 19}) {
     CAPTURE(n);
     CHECK(std::ssize(t.find_in_host(t.prompt(0, n))) == std::min(3, (n - 1) / 4));
@@ -28,9 +24,8 @@ TEST_CASE("full blocks of the host are found, but never the last token") {
 
 TEST_CASE("what the host has is asked for from where the device ends") {
   TwoPools t({.device = 5});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();            // the host's blocks 1 to 4 hold the tail first
-  t.run(2, t.prompt(1, 12));  // takes the free block and the last two of text 0
+  // The host's blocks 1 to 4 hold the tail first.
+  t.evict_to_host(16, t.prompt(1, 12));  // takes the free block and the last two of text 0
   REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
   CHECK(t.find_in_host(t.prompt(0, 17)) == Ids{2, 1});
 }
@@ -52,18 +47,14 @@ TEST_CASE("the same tokens after another prefix are another block") {
 
 TEST_CASE("a prefix has one number in both pools, so what comes after it is found") {
   TwoPools t({.device = 3, .host = 4});
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 12));
+  t.evict_to_host(8, t.prompt(1, 12));
   t.run(3, t.prompt(0, 4));  // computes the first block again
   CHECK(t.find_in_host(t.prompt(0, 9)).size() == 1);
 }
 
 TEST_CASE("what the device has evicted is loaded from the host") {
   TwoPools t;
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));  // evicts it
+  t.evict_to_host(16, t.prompt(1, 16));  // evicts it
   CHECK(t.num_on_device(t.prompt(0, 17)) == 0);
   CHECK(t.load(3, t.prompt(0, 16)));  // the last token is computed, and with it its block
   CHECK(t.in_flight(Way::kLoad).size() == 3);
@@ -75,9 +66,7 @@ TEST_CASE("what the device has evicted is loaded from the host") {
 
 TEST_CASE("blocks that are loaded are found when all of them are there, and free") {
   TwoPools t;
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));
+  t.evict_to_host(16, t.prompt(1, 16));
   REQUIRE(t.load(3, t.prompt(0, 16)));
   t.copies.step(2);
   t.manager.complete();
@@ -127,9 +116,7 @@ TEST_CASE("what is loaded keeps its extra keys") {
 
 TEST_CASE("a load holds the blocks that the device has, and loads those after them") {
   TwoPools t({.device = 5});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 12));  // takes the free block and the last two of text 0
+  t.evict_to_host(16, t.prompt(1, 12));  // takes the free block and the last two of text 0
   REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
   CHECK(t.load(3, t.prompt(0, 17)));
   CHECK(t.in_flight(Way::kLoad).size() == 2);
@@ -138,9 +125,7 @@ TEST_CASE("a load holds the blocks that the device has, and loads those after th
 
 TEST_CASE("a prompt that was loaded in part stands together in the queue, the tail first") {
   TwoPools t({.device = 5});
-  t.run(1, t.prompt(0, 16));
-  t.offload_all();
-  t.run(2, t.prompt(1, 12));
+  t.evict_to_host(16, t.prompt(1, 12));
   REQUIRE(t.load(3, t.prompt(0, 17)));
   t.finish_all();
   CHECK(t.num_on_device(t.prompt(0, 17)) == 16);
@@ -180,9 +165,7 @@ TEST_CASE("a load has the room that the requests before it leave") {
 
 TEST_CASE("a request that is loading has its blocks, and needs room for the others alone") {
   TwoPools t;
-  t.run(1, t.prompt(0, 12));
-  t.offload_all();
-  t.run(2, t.prompt(5, 16));
+  t.evict_to_host(12, t.prompt(5, 16));
   CHECK(t.load(3, t.prompt(0, 13)));  // three of four blocks are loaded
   int64_t room = 2;
   CHECK(t.manager.load(3, t.prompt(0, 13), {}, room));
@@ -194,9 +177,7 @@ TEST_CASE("a request that is loading has its blocks, and needs room for the othe
 
 TEST_CASE("two requests that want the same blocks load them once") {
   TwoPools t({.device = 6});
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 24));
+  t.evict_to_host(8, t.prompt(1, 24));
   CHECK(t.load(3, t.prompt(0, 9)));
   CHECK(t.load(4, t.prompt(0, 12)));
   CHECK(t.in_flight(Way::kLoad).size() == 2);
@@ -205,9 +186,7 @@ TEST_CASE("two requests that want the same blocks load them once") {
 
 TEST_CASE("a request that wants more than another one loads waits for it first") {
   TwoPools t({.device = 6});
-  t.run(1, t.prompt(0, 12));
-  t.offload_all();
-  t.run(2, t.prompt(1, 24));
+  t.evict_to_host(12, t.prompt(1, 24));
   CHECK(t.load(3, t.prompt(0, 9)));
   CHECK(t.load(4, t.prompt(0, 13)));
   CHECK(t.in_flight(Way::kLoad).size() == 2);
@@ -216,9 +195,7 @@ TEST_CASE("a request that wants more than another one loads waits for it first")
 
 TEST_CASE("two requests that wait for one load wait no longer when it is complete") {
   TwoPools t({.device = 6});
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 24));
+  t.evict_to_host(8, t.prompt(1, 24));
   for (const int64_t id : {3, 4}) REQUIRE(t.load(id, t.prompt(0, 9)));
   t.finish_all();
   CHECK_FALSE(t.manager.is_loading(3));
@@ -227,9 +204,7 @@ TEST_CASE("two requests that wait for one load wait no longer when it is complet
 
 TEST_CASE("a load that cannot be started leaves both pools as they were") {
   TwoPools t;
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));
+  t.evict_to_host(8, t.prompt(1, 16));
   t.copies.refuses = true;
   CHECK_THROWS(t.load(3, t.prompt(0, 9)));
   CHECK_FALSE(t.manager.is_loading(3));
@@ -240,9 +215,7 @@ TEST_CASE("a load that cannot be started leaves both pools as they were") {
 
 TEST_CASE("a reset forgets both pools, after the loads in flight") {
   TwoPools t;
-  t.run(1, t.prompt(0, 8));
-  t.offload_all();
-  t.run(2, t.prompt(1, 16));
+  t.evict_to_host(8, t.prompt(1, 16));
   t.load(3, t.prompt(0, 9));
   CHECK(t.manager.reset_prefix_cache());
   CHECK(t.copies.queue().empty());

@@ -107,6 +107,12 @@ class TwoPools {
     offload();
     end_copies();
   }
+  /// The host gets text 0, before another text runs and evicts some or all of it.
+  void evict_to_host(int num_tokens, const Tokens& other) {
+    run(1, prompt(0, num_tokens));
+    offload_all();
+    run(2, other);
+  }
   /// All copies in flight end, and the manager has not been told.
   void end_copies() { copies.step(1 << 20); }
   void finish_all() {
