@@ -117,9 +117,16 @@ void Exchange::end_stream() {
   evhttp_send_reply_end(request_);
 }
 
-size_t Exchange::num_unread() const {
-  evhttp_connection* connection = evhttp_request_get_connection(request_);
-  return evbuffer_get_length(bufferevent_get_output(socket_of(connection)));
+/// Whether the client has left more than that unread for longer than kMaxBehind.
+bool Exchange::is_behind(size_t max_unread) {
+  bufferevent* socket = socket_of(evhttp_request_get_connection(request_));
+  if (ended_ || evbuffer_get_length(bufferevent_get_output(socket)) <= max_unread) {
+    behind_since_.reset();
+    return false;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!behind_since_) behind_since_ = now;
+  return now - *behind_since_ >= HttpOptions::kMaxBehind;
 }
 
 struct HttpServer::Impl {
@@ -291,15 +298,13 @@ struct HttpServer::Impl {
       const std::lock_guard lock(mutex);
       functions.swap(posted);
     }
-    cut_slow_readers();  // by what was sent before: what follows had no time to leave yet
+    cut_slow_readers();
     for (const auto& function : functions) function();
   }
   void cut_slow_readers() {
     std::vector<evhttp_connection*> slow;
     for (const auto& [connection, exchange] : exchanges) {
-      if (!exchange->ended_ && exchange->num_unread() > options.max_unread) {
-        slow.push_back(connection);
-      }
+      if (exchange->is_behind(options.max_unread)) slow.push_back(connection);
     }
     for (evhttp_connection* connection : slow) evhttp_connection_free(connection);
   }

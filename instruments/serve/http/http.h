@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,8 +24,10 @@ struct HttpOptions {
   size_t max_body = size_t{8} << 20;
   size_t max_headers = size_t{64} << 10;
   int idle_seconds = 30;  // a connection without a request that sends or takes nothing is closed
-  /// Bytes that a client may leave unread. One that is further behind is cut off.
+  /// Bytes that a client may leave unread. One that is further behind, and still so after
+  /// kMaxBehind, is cut off. A burst is no reason: its bytes need some turns of the loop to leave.
   size_t max_unread = size_t{1} << 20;
+  static constexpr std::chrono::milliseconds kMaxBehind{100};
 };
 
 /// A request and its reply: reply(), or begin_stream(), any number of write() and end_stream().
@@ -57,11 +60,12 @@ class Exchange {
 
  private:
   friend class HttpServer;
-  size_t num_unread() const;
+  bool is_behind(size_t max_unread);
 
   evhttp_request* request_;
   std::string method_, path_, body_, fault_;
   bool ended_ = false;  // libevent has all of the reply, and frees the request
+  std::optional<std::chrono::steady_clock::time_point> behind_since_;
 };
 
 class HttpServer {
