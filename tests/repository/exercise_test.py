@@ -165,7 +165,7 @@ def way_through():
     write("largest", "  return v[0];")
     learn(code=1, says=["the largest of three", r"toy_test\.cpp:5", "found +1", "expected +3", "1 of the step's 2 tests"], silent=["Look at"])
     learn(code=1, says=["Look at each once"])
-    write("largest", "  for (volatile int i = 0;; i = i + 1) if (v.empty()) return 1;")
+    write("largest", "  for (volatile bool on = true; on;)\n    if (v.empty()) return 1;")
     learn(code=1, says=["did not end within 5 s: a loop", r"toy\.cpp:\d+, in largest", r"toy_test\.cpp:5", "None of the step's 2 tests passes"])
     write("largest", "  while (v.size() > 0) sleep(1);\n  return 1;")
     path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
