@@ -71,7 +71,8 @@ void parse_stream(Fields& fields, ApiRequest& request) {
   }
   Fields options(*given, "stream_options.");
   request.include_usage = options.boolean("include_usage", true);
-  options.refuse("continuous_usage_stats", {"false"});
+  request.continuous_usage =
+      options.boolean("continuous_usage_stats", false) && request.include_usage;
 }
 
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {

@@ -219,6 +219,30 @@ TEST_CASE("api: a stream of a chat") {
           kDone);
 }
 
+TEST_CASE("api: each chunk has the usage of its choice, if that is asked for") {
+  const std::string asked = R"(,"stream":true,"n":2,"stream_options":{"continuous_usage_stats":true)";
+  const std::vector<Token> tokens = {{0, 'a'},
+                                     {1, 'b'},
+                                     {0, 'c', FinishReason::kLength},
+                                     {1, 'd', FinishReason::kLength}};
+  const auto usages_of = [&](const std::string& events) {
+    std::vector<std::string> usages;
+    for (size_t at = 0; (at = events.find(R"("usage":)", at)) != events.npos; ++at) {
+      usages.push_back(events.substr(at + 8, events.find('}', at) - at - 7));
+    }
+    return usages;
+  };
+  const auto usage = [](int tokens_so_far) {
+    return R"({"prompt_tokens":2,"total_tokens":)" + std::to_string(2 + tokens_so_far) +
+           R"(,"completion_tokens":)" + std::to_string(tokens_so_far) + "}";
+  };
+  CHECK(usages_of(stream(completion(asked + "}"), tokens)) ==
+        std::vector{usage(1), usage(1), usage(2), usage(2), usage(4)});
+  CHECK(usages_of(stream(chat(asked + "}"), tokens)) ==
+        std::vector{usage(0), usage(0), usage(1), usage(1), usage(2), usage(2), usage(4)});
+  CHECK(usages_of(stream(completion(asked + R"(,"include_usage":false})"), tokens)).empty());
+}
+
 TEST_CASE("api: a stream of a completion, its stop token and its echo") {
   const int32_t eos = *tokenizer().id_of_special("<|im_end|>");
   const auto text = [](const std::string& content, const std::string& end) {
@@ -347,6 +371,7 @@ TEST_CASE("metrics: the text that Prometheus reads") {
   CHECK(samples["vllm:time_to_first_token_seconds"] == 22 + 3);
   CHECK(samples["vllm:request_prompt_tokens"] == 7 + 3);  // 1 2 5 10 20 50 100
   CHECK(samples["vllm:request_success_total"] == 3);
+  CHECK(samples["vllm:external_prefix_cache_hits_total"] == 1);
 }
 
 TEST_CASE("events: frames as server-sent events, what was missed, and a snapshot") {

@@ -113,6 +113,9 @@ TEST_CASE("http: routes, methods, keys, content types, and errors as JSON") {
   CHECK(status(post("/v1/completions", R"({"prompt":")" + endless + "\"}", key)) == 400);
   CHECK(status(post("/v1/chat/completions",
                     R"({"messages":[{"role":"user","content":")" + endless + "\"}]}", key)) == 400);
+  CHECK(status(post("/tokenize", R"({"prompt":")" + endless + "\"}", key)) == 400);
+  CHECK(status(post("/tokenize", R"({"messages":[{"role":"user","content":")" + endless + "\"}]}",
+                    key)) == 400);
   CHECK(status(post("/v1/completions", R"({"prompt":"x","model":"gpt"})", key)) == 404);
   CHECK(status("POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + key +
                "Content-Type: text/plain\r\n"
