@@ -148,9 +148,8 @@ std::string Answer::take_chunks() {
 /// stream_options.continuous_usage_stats: what a chunk tells of its choice.
 std::string Answer::usage_so_far(const Choice& choice, int num_tokens) const {
   if (!request_.continuous_usage) return {};
-  return fmt::format(
-      R"(,"usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}}})",
-      choice.num_prompt, choice.num_prompt + num_tokens, num_tokens);
+  return fmt::format(R"(,"usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}}})",
+                     choice.num_prompt, choice.num_prompt + num_tokens, num_tokens);
 }
 
 std::string Answer::usage(bool in_stream) const {

@@ -220,11 +220,10 @@ TEST_CASE("api: a stream of a chat") {
 }
 
 TEST_CASE("api: each chunk has the usage of its choice, if that is asked for") {
-  const std::string asked = R"(,"stream":true,"n":2,"stream_options":{"continuous_usage_stats":true)";
-  const std::vector<Token> tokens = {{0, 'a'},
-                                     {1, 'b'},
-                                     {0, 'c', FinishReason::kLength},
-                                     {1, 'd', FinishReason::kLength}};
+  const std::string asked =
+      R"(,"stream":true,"n":2,"stream_options":{"continuous_usage_stats":true)";
+  const std::vector<Token> tokens = {
+      {0, 'a'}, {1, 'b'}, {0, 'c', FinishReason::kLength}, {1, 'd', FinishReason::kLength}};
   const auto usages_of = [&](const std::string& events) {
     std::vector<std::string> usages;
     for (size_t at = 0; (at = events.find(R"("usage":)", at)) != events.npos; ++at) {

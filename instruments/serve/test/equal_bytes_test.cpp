@@ -157,9 +157,9 @@ TEST_CASE("serve: what the host's memory gives is counted apart, and all counts 
       found += usage["prompt_tokens_details"]["cached_tokens"].get<int64_t>();
     };
     ask(300);
-    ask(300);                                                   // found on the device
+    ask(300);                                                  // found on the device
     for (const int first : {500, 700, 900, 1100}) ask(first);  // evict it
-    ask(300);                                                   // only the host still has it
+    ask(300);                                                  // only the host still has it
     const auto count = [&](const std::string& name) {
       return static_cast<int64_t>(running.metric("vllm:" + name + "_total"));
     };
