@@ -142,7 +142,7 @@ struct HttpServer::Impl {
     evhttp_set_gencb(http, &call<&Impl::begin, evhttp_request>, this);
     evhttp_set_bevcb(http, &Impl::on_connection, this);
     wake = event_new(base, -1, EV_PERSIST, &call<&Impl::run_posted>, this);
-    reopen = evtimer_new(base, &call<&Impl::open_if_room>, this);
+    tick = evtimer_new(base, &call<&Impl::look_around>, this);
     listen();
   }
 
@@ -155,7 +155,7 @@ struct HttpServer::Impl {
     evhttp_free(http);
     forget_closed();
     for (event* one : signals) event_free(one);
-    event_free(reopen);
+    event_free(tick);
     event_free(wake);
     event_base_free(base);
   }
@@ -192,29 +192,33 @@ struct HttpServer::Impl {
 
   void pause_listening() {
     evconnlistener_disable(listener);
-    const timeval soon{0, 50'000};
-    event_add(reopen, &soon);
+    look_soon();
   }
-  void open_if_room() {
-    if (listener == nullptr) return;
+  void look_soon() {
+    const timeval soon{0, 50'000};
+    event_add(tick, &soon);
+  }
+  /// As long as there are connections: frees those that are closed, and accepts others again.
+  void look_around() {
     forget_closed();
-    if (std::ssize(sockets) < options.max_connections) {
+    if (listener != nullptr && std::ssize(sockets) < options.max_connections) {
       evconnlistener_enable(listener);
-    } else {
-      pause_listening();
     }
+    if (!sockets.empty()) look_soon();
   }
 
   /// evhttp does not tell when a connection ends. So each has a reference here; without callbacks
-  /// it is the last one.
+  /// it is the last one. The descriptor is closed with it. If evhttp closed it, an event that is
+  /// due already could read from what has the same number by then.
   static bufferevent* on_connection(event_base* base, void* self) {
     auto& impl = *static_cast<Impl*>(self);
-    bufferevent* socket = bufferevent_socket_new(base, -1, 0);
+    bufferevent* socket = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (socket == nullptr) return nullptr;
     bufferevent_incref(socket);
     impl.forget_closed();
     impl.sockets.push_back(socket);
     if (std::ssize(impl.sockets) >= impl.options.max_connections) impl.pause_listening();
+    impl.look_soon();
     return socket;
   }
   void forget_closed() {
@@ -263,6 +267,7 @@ struct HttpServer::Impl {
     forget(connection);
   }
   void close(evhttp_connection* connection) {
+    bufferevent_disable(socket_of(connection), EV_READ | EV_WRITE);
     const auto found = exchanges.find(connection);
     if (found == exchanges.end()) return;
     const std::shared_ptr<Exchange> exchange = found->second;
@@ -332,7 +337,7 @@ struct HttpServer::Impl {
   evhttp* http = nullptr;
   evconnlistener* listener = nullptr;  // null when draining
   evhttp_bound_socket* bound = nullptr;
-  event *wake = nullptr, *reopen = nullptr;
+  event *wake = nullptr, *tick = nullptr;
   std::vector<event*> signals;
   std::vector<bufferevent*> sockets;  // a reference to each connection's
   std::unordered_map<evhttp_connection*, std::shared_ptr<Exchange>> exchanges;
