@@ -30,7 +30,7 @@ def command_of(words, binaries):
     if binaries is None:
         return words
     words = re.sub(r"\./course run (\d+)", lambda m: f"{binaries}/lesson{int(m[1]):02d}", words)
-    words = re.sub(r"\./course (plan|replay|watch|publish)\b", lambda m: f"{binaries}/{m[1]}", words)
+    words = re.sub(r"\./course (plan|replay|watch|publish|route)\b", lambda m: f"{binaries}/{m[1]}", words)
     return re.sub(r"\./course run\b", f"{binaries}/ladder", words)
 
 

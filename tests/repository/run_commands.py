@@ -23,7 +23,7 @@ import refresh_outputs  # noqa: E402
 NOT_RUN = [  # the first that is found in a line counts
     (r"--device cuda|bench-cuda|--judging|--road", "needs a GPU"),
     (r"tcp://", "needs a server"),
-    (r"course (serve|load)\b", "a server, which does not end, and what asks it: ./course serve --test"),
+    (r"course (serve|load|route --server)\b", "a server, which does not end, and what asks it: ./course serve --test"),
     (r"--like qwen3", "writes a model of a gigabyte"),
     (r"course bench", "measures for minutes"),
     (r"course stale", "exits with 1 while a number is older than its code; the selftest of check.py runs it"),
