@@ -11,7 +11,9 @@
 #include "common/error.h"
 #include "common/table.h"
 #include "instruments/route/plot.h"
+#include "instruments/route/router.h"
 #include "instruments/route/simulate.h"
+#include "programs/generate.h"
 #include "programs/report.h"
 #include "programs/run_main.h"
 
@@ -20,8 +22,8 @@ namespace {
 using namespace route;
 
 struct Options {
+  RouterOptions router;
   std::string policy;
-  uint64_t seed = 0;
   std::filesystem::path trace;
   Fleet fleet;
   int pool_blocks = 3000;
@@ -53,7 +55,7 @@ void run_simulation(const Options& options) {
   kv::ProgressLine progress("playing the trace", "policies");
   const std::vector<Policy> policies = policies_of(options);
   for (const Policy policy : policies) {
-    results.push_back(simulate(trace, fleet, policy, options.seed));
+    results.push_back(simulate(trace, fleet, policy, options.router.seed));
     progress.show(std::ssize(results), std::ssize(policies));
     if (kv::interrupted()) return;
   }
@@ -70,6 +72,46 @@ void run_simulation(const Options& options) {
                                      {"decode_rate", fleet.decode_rate},
                                      {"policies", rows}});
   if (!options.plot_file.empty()) kv::write_text(options.plot_file, plot(title, results));
+}
+
+void run_router(Options& options) {
+  RouterOptions& router = options.router;
+  if (router.servers.empty()) {
+    kv::user_error("wanted --server http://HOST:PORT for each server, or --simulate TRACE");
+  }
+  if (!options.policy.empty()) router.policy = *policy_of(options.policy);
+  if (router.model_dir.empty()) router.model_dir = kv::default_model_dir();
+  Router running(router);
+  const kv::Console console;
+  console.print("http://{}:{}  ({} in front of {}; Ctrl-C ends it)\n", router.http.host,
+                running.port(), name_of(router.policy),
+                kv::count_of(std::ssize(router.servers), "server"));
+  console.flush();
+  running.run(true);
+}
+
+void add_router_options(kv::CommandLine& command, Options& options) {
+  RouterOptions& router = options.router;
+  command.list("--server URL", router.servers,
+               "a ./course serve, as http://127.0.0.1:8001; repeat it for each one");
+  command
+      .value("--host ADDRESS", router.http.host,
+             "where to listen; 0.0.0.0: for other machines, too")
+      .not_empty();
+  command.value("--port N", router.http.port, "0: any free one").between(0, 65535);
+  command.value(
+      "--model DIR", router.model_dir,
+      "the servers' model, for its tokenizer; without it $KV_MODEL or the one that ships");
+  command.value("--chat-template NAME", router.chat_template, "as the servers have it")
+      .one_of({"auto", "chatml", "none"});
+  command.value("--api-key KEY", router.api_key,
+                "the servers' key, to follow their caches; clients send their own");
+  command.value("--timeout SECONDS", router.timeout, "ends an answer on which nothing comes")
+      .over(0, 1e6);
+  command
+      .value("--drain-seconds X", router.drain_seconds,
+             "after Ctrl-C or SIGTERM: how long answers may still take; a second one ends at once")
+      .real_between(0, 86'400);
 }
 
 void add_simulation_options(kv::CommandLine& command, Options& options) {
@@ -94,18 +136,22 @@ void add_simulation_options(kv::CommandLine& command, Options& options) {
 int main(int argc, char** argv) {
   Options options;
   kv::CommandLine command(
-      "Sends each request to the server where its first token will come first. With --simulate it "
-      "plays a trace and prints what each policy would find in the caches.",
+      "One address for several ./course serve: each request goes to the server where its first "
+      "token "
+      "will come first. With --simulate it plays a trace instead, and prints what each policy "
+      "would "
+      "find in the caches.",
       "./course route");
   command
       .value("--policy NAME", options.policy,
              "how a server is chosen; by default seconds, and in a simulation all of " +
                  fmt::format("{}", fmt::join(kPolicyNames, ", ")))
       .one_of({std::begin(kPolicyNames), std::end(kPolicyNames)});
-  command.value("--seed N", options.seed, "breaks ties, and chooses at random");
+  command.value("--seed N", options.router.seed, "breaks ties, and chooses at random");
+  add_router_options(command, options);
   add_simulation_options(command, options);
   return kv::run_main(command, argc, argv, [&] {
-    if (options.trace.empty()) kv::user_error("wanted --simulate TRACE");
-    run_simulation(options);
+    if (!options.trace.empty()) return run_simulation(options);
+    run_router(options);
   });
 }

@@ -363,6 +363,8 @@ int HttpServer::port() const {
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
 
+event_base* HttpServer::loop() const { return impl_->base; }
+
 void HttpServer::run() {
   event_base_loop(impl_->base, EVLOOP_NO_EXIT_ON_EMPTY);
   if (impl_->error) std::rethrow_exception(std::exchange(impl_->error, nullptr));
