@@ -103,7 +103,8 @@ TEST_CASE("route: a block that is stored twice is there until it is removed twic
 TEST_CASE("route: after a lost connection the missing events are replayed") {
   Cache cache;
   CacheMirror mirror = following(cache);
-  mirror.take(cache.store({1}) + cache.store({2}));
+  mirror.take(cache.store({1}));
+  mirror.take(cache.store({2}));
   cache.store({3});
   cache.remove({1});
   mirror.take("id: 9\ndata: {cut");
@@ -150,7 +151,8 @@ TEST_CASE("route: another server at the same address is seen") {
 TEST_CASE("route: a gap that the server has forgotten needs a snapshot") {
   Cache cache(1, 3);
   CacheMirror mirror = following(cache);
-  mirror.take(cache.store({1}) + cache.store({2}));
+  mirror.take(cache.store({1}));
+  mirror.take(cache.store({2}));
   for (uint64_t block = 3; block < 9; ++block) cache.store({block});
   mirror.take(cache.after(mirror.begin_stream()));
   CHECK(mirror.wants_snapshot());
@@ -164,7 +166,8 @@ TEST_CASE("route: a number that is left out needs a snapshot, too") {
   CacheMirror mirror = following(cache);
   mirror.take(cache.store({1}));
   cache.skip_a_number();
-  mirror.take(cache.store({2}) + cache.store({3}));
+  mirror.take(cache.store({2}));
+  mirror.take(cache.store({3}));
   CHECK(mirror.wants_snapshot());
   CHECK(blocks_of(mirror) == Blocks{1});
   mirror.take_snapshot(cache.snapshot());

@@ -17,6 +17,15 @@ namespace {
 
 std::string url_of(int port) { return "http://127.0.0.1:" + std::to_string(port); }
 
+/// The sum of a metric over its lines.
+double sum_of(const std::string& text, const std::string& name) {
+  double sum = 0;
+  for (size_t at = 0; (at = text.find("\n" + name + "{", at)) != text.npos; ++at) {
+    sum += std::stod(text.substr(text.find("} ", at) + 2));
+  }
+  return sum;
+}
+
 /// A router that runs as long as this object.
 class Routing {
  public:
@@ -33,14 +42,8 @@ class Routing {
   Client::Reply complete(const json& body) const {
     return ask(post("/v1/completions", body.dump()));
   }
-  /// The sum of a metric over its lines.
   double metric(const std::string& name) const {
-    const std::string text = ask(get("/metrics")).body, begin = "\ncourse:route_" + name + "{";
-    double sum = 0;
-    for (size_t at = 0; (at = text.find(begin, at)) != text.npos; ++at) {
-      sum += std::stod(text.substr(text.find("} ", at) + 2));
-    }
-    return sum;
+    return sum_of(ask(get("/metrics")).body, "course:route_" + name);
   }
   bool becomes_exact(double servers) const {
     return eventually([&] { return metric("up") == servers && metric("exact") == servers; });
@@ -58,7 +61,8 @@ class Routing {
   std::thread thread_;
 };
 
-/// ./course serve as a process of its own, which can be killed.
+/// ./course serve as a process of its own, which can be killed. (Servers inside this process would
+/// share the model, and with it the memory of a pass.)
 class Program {
  public:
   explicit Program(int port = 0) {
@@ -87,6 +91,17 @@ class Program {
   ~Program() { kill(); }
   Program(const Program&) = delete;
   int port() const { return port_; }
+  Client::Reply ask(const std::string& request) const { return serve_test::ask(port_, request); }
+  Client::Reply complete(const json& body) const {
+    return ask(post("/v1/completions", body.dump()));
+  }
+  /// The sum of a metric over its lines.
+  double metric(const std::string& name) const { return sum_of(ask(get("/metrics")).body, name); }
+  bool becomes_idle() const {
+    return eventually([&] {
+      return metric("vllm:num_requests_running") + metric("vllm:num_requests_waiting") == 0;
+    });
+  }
   void kill() {
     if (process_ <= 0) return;
     ::kill(process_, SIGKILL);
@@ -158,7 +173,7 @@ TEST_CASE("route: three servers give one server's answers, and find what it woul
     const Running alone;
     for (const json& request : requests) wanted.push_back(choices_of(alone.complete(request)));
   }
-  const Running a, b, c;
+  const Program a, b, c;
   const Routing routing({url_of(a.port()), url_of(b.port()), url_of(c.port())});
   REQUIRE(routing.becomes_exact(3));
   const auto check = [&](const std::vector<Client::Reply>& replies) {
@@ -166,7 +181,7 @@ TEST_CASE("route: three servers give one server's answers, and find what it woul
   };
   check(together(routing.port(), requests));
   check(together(routing.port(), requests));  // from their caches
-  for (const Running* one : {&a, &b, &c}) {
+  for (const Program* one : {&a, &b, &c}) {
     CHECK(one->metric("vllm:request_success_total") > 0);
     CHECK(one->becomes_idle());
   }
@@ -177,7 +192,7 @@ TEST_CASE("route: three servers give one server's answers, and find what it woul
   CHECK(routing.metric("waiting_tokens") == 0);
   CHECK(routing.metric("failed_total") == 0);
   // Its mirrors have the blocks that the servers say they have.
-  const auto blocks = [](const Running& one) {
+  const auto blocks = [](const Program& one) {
     return static_cast<double>(one.ask(get("/kv_snapshot")).parsed()["blocks"].size());
   };
   CHECK(eventually(
@@ -185,7 +200,7 @@ TEST_CASE("route: three servers give one server's answers, and find what it woul
 }
 
 TEST_CASE("route: a conversation stays where its cache is") {
-  const Running a, b;
+  const Program a, b;
   const Routing routing({url_of(a.port()), url_of(b.port())});
   REQUIRE(routing.becomes_exact(2));
   std::string text;
@@ -194,25 +209,21 @@ TEST_CASE("route: a conversation stays where its cache is") {
     CHECK(routing.complete({{"prompt", text}, {"max_tokens", 2}}).status == 200);
     std::this_thread::sleep_for(50ms);
   }
-  const double on_a = a.metric(
-                   "vllm:request_success_total{engine=\"0\",model_name=\"tiny\",finished_reason="
-                   "\"length\"}"),
-               on_b = b.metric(
-                   "vllm:request_success_total{engine=\"0\",model_name=\"tiny\",finished_reason="
-                   "\"length\"}");
+  const double on_a = a.metric("vllm:request_success_total"),
+               on_b = b.metric("vllm:request_success_total");
   CHECK(on_a + on_b == 6);
   CHECK(on_a * on_b == 0);
 }
 
 TEST_CASE("route: streams are passed on as they come, and a client that goes ends its request") {
-  const Running a, b;
+  const Program a, b;
   const Routing routing({url_of(a.port()), url_of(b.port())});
   REQUIRE(routing.becomes_exact(2));
   const json request{{"prompt", "Once upon a time"}, {"max_tokens", 20}, {"stream", true}};
   const auto texts = [](const Client::Reply& reply) {
-    std::vector<std::string> texts;
-    for (const json& event : events_of(reply.body)) texts.push_back(event["choices"].dump());
-    return texts;
+    std::vector<std::string> all;
+    for (const json& event : events_of(reply.body)) all.push_back(event["choices"].dump());
+    return all;
   };
   const Client::Reply reply = routing.complete(request);
   CHECK(reply.head.find("text/event-stream") != reply.head.npos);
@@ -326,7 +337,7 @@ TEST_CASE("route: what a server cannot take goes elsewhere, before the first byt
     CHECK(routing.metric("sent_elsewhere_total") == 0);
     return;
   }
-  CHECK(routing.metric("sent_elsewhere_total") == 1);
+  CHECK(routing.metric("sent_elsewhere_total") >= 1);
   CHECK(routing.metric("failed_total") == 0);
 }
 
@@ -376,7 +387,8 @@ TEST_CASE("route: a signal to the router lets its answers end") {
   const Running a;
   Routing routing({url_of(a.port())});
   REQUIRE(routing.becomes_exact(1));
-  Client client(routing.port());
+  const int port = routing.port();
+  Client client(port);
   client.send(
       post("/v1/completions",
            json{{"prompt", "Once"}, {"max_tokens", 200}, {"ignore_eos", true}, {"stream", true}}
@@ -386,5 +398,5 @@ TEST_CASE("route: a signal to the router lets its answers end") {
   const Client::Reply reply = client.reply();
   CHECK(reply.body.ends_with("data: [DONE]\n\n"));
   routing.join();
-  CHECK(!Client(routing.port()).connected());
+  CHECK(!Client(port).connected());
 }
