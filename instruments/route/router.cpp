@@ -242,6 +242,7 @@ void Router::follow_all() {
     if (server->streams && ++server->ticks >= kReplayTicks) mirror.give_up_replay();
     if (server->streams && mirror.wants_snapshot()) take_snapshot(*server);
   }
+  http_.post([] {});  // which is when it cuts off clients that leave too much unread
 }
 
 /// A stream of events that begins tells that the server is there. One that ends may begin again;

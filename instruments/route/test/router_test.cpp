@@ -341,6 +341,42 @@ TEST_CASE("route: what a server cannot take goes elsewhere, before the first byt
   CHECK(routing.metric("failed_total") == 0);
 }
 
+TEST_CASE("route: a stream of events that is lost is continued where it ended") {
+  const auto event = [](int seq, const std::string& events) {
+    return TinyServer::chunk("id: " + std::to_string(seq) + "\ndata: {\"seq\":" +
+                             std::to_string(seq) + ",\"ts\":1.5,\"events\":[" + events + "]}\n\n");
+  };
+  const auto change = [](const std::string& type, int block) {
+    return R"({"type":")" + type + R"(","block_hashes":["000000000000000)" + std::to_string(block) +
+           R"("]})";
+  };
+  const std::string events[] = {
+      event(0, change("BlockStored", 1)), event(1, change("BlockStored", 2)),
+      event(2, change("BlockStored", 3) + "," + change("BlockRemoved", 1) + "," +
+                   change("BlockStored", 4))};
+  std::atomic<int> num_streams = 0;
+  std::string asked_for;
+  const TinyServer server([&](const TinyServer::Request& request) -> TinyServer::Reply {
+    const std::string head = TinyServer::stream_head() + TinyServer::chunk(": events\n\n");
+    if (request.head.starts_with("GET /kv_snapshot ")) {
+      return {TinyServer::with_length(200,
+                                      R"({"seq":-1,"block_size":16,"num_blocks":10,"blocks":[]})")};
+    }
+    if (num_streams++ == 0) return {head + events[0] + events[1], true, 0};
+    const size_t at = request.head.find("Last-Event-ID: ");
+    if (at != request.head.npos) asked_for = request.head.substr(at, 16);
+    return {head + events[1] + events[2]};
+  });
+  const Routing routing({server.url()});
+  CHECK(eventually([&] { return routing.metric("replays_total") == 1; }));
+  CHECK(eventually([&] { return routing.metric("cached_blocks") == 3; }));
+  CHECK(asked_for == "Last-Event-ID: 0");
+  CHECK(routing.metric("exact") == 1);
+  CHECK(routing.metric("snapshots_total") == 1);
+  CHECK(routing.metric("restarts_total") == 0);
+  CHECK(routing.metric("up") == 1);
+}
+
 TEST_CASE("route: all servers without room give the client their answer") {
   const auto full = [](const TinyServer::Request&) {
     return TinyServer::Reply{TinyServer::with_length(503, R"({"error":"no room"})")};
