@@ -223,7 +223,7 @@ void Router::finish(const SharedJob& job, const std::string& failure) {
   const std::string error = serve::body_of(serve::ApiError(
       502, fmt::format("{} has not answered to the end: {}", server.url.text, failure)));
   if (!job->passes) return exchange.reply(502, error);
-  exchange.write("data: " + error + "\n\n");
+  exchange.write("data: " + error + "\n\ndata: [DONE]\n\n");
   exchange.end_stream();
 }
 

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <queue>
 
 #include "common/error.h"
 #include "common/table.h"
@@ -17,41 +15,34 @@
 namespace route {
 namespace {
 
-/// Things that end, the first to end on top.
-using Ends = std::priority_queue<double, std::vector<double>, std::greater<>>;
-struct Held {
-  double end = 0;
-  int64_t blocks = 0;
-  bool operator>(const Held& other) const { return end > other.end; }
-};
-
 class SimulatedServer {
  public:
   explicit SimulatedServer(const Fleet& fleet)
       : fleet_(fleet), pool_(fleet.pool_blocks), sent_(kMaxSentBlocks) {}
 
   ServerView view(const TraceRequest& request) {
-    settle(request.seconds);
-    const double wait = std::max(0.0, busy_until_ - request.seconds);
-    return {.cached_blocks = pool_.num_found(request.blocks),
-            .sent_blocks = sent_.num_found(request.blocks),
-            .tree_blocks = sent_.num_blocks(),
-            .waiting_tokens = std::llround(wait * fleet_.prefill_rate),
-            .held_blocks = held_blocks_,
-            .pool_blocks = fleet_.pool_blocks,
-            .waiting = std::ssize(prefills_),
-            .running = std::ssize(held_),
-            .rate = fleet_.prefill_rate};
+    const double now = request.seconds;
+    std::erase_if(flights_, [&](const Flight& one) { return one.end <= now; });
+    ServerView view{.cached_blocks = pool_.num_found(request.blocks),
+                    .sent_blocks = sent_.num_found(request.blocks),
+                    .tree_blocks = sent_.num_blocks(),
+                    .pool_blocks = fleet_.pool_blocks,
+                    .running = std::ssize(flights_),
+                    .rate = fleet_.prefill_rate};
+    view.waiting_tokens = std::llround(std::max(0.0, busy_until_ - now) * fleet_.prefill_rate);
+    for (const Flight& one : flights_) {
+      view.waiting += one.first_token > now;
+      view.held_blocks += one.blocks;
+    }
+    return view;
   }
 
   /// Returns the time of the first token.
   double send(const TraceRequest& request, int64_t computed_tokens) {
     busy_until_ = std::max(busy_until_, request.seconds) +
                   static_cast<double>(computed_tokens) / fleet_.prefill_rate;
-    prefills_.push(busy_until_);
     const double answer = static_cast<double>(request.output_tokens) / fleet_.decode_rate;
-    held_.push({busy_until_ + answer, std::ssize(request.blocks)});
-    held_blocks_ += std::ssize(request.blocks);
+    flights_.push_back({busy_until_, busy_until_ + answer, std::ssize(request.blocks)});
     pool_.use(request.blocks);
     sent_.use(request.blocks);
     return busy_until_;
@@ -60,21 +51,15 @@ class SimulatedServer {
  private:
   /// SGLang's trees are cut now and then; here the oldest blocks leave them.
   static constexpr int64_t kMaxSentBlocks = 1 << 20;
-
-  void settle(double now) {
-    while (!prefills_.empty() && prefills_.top() <= now) prefills_.pop();
-    while (!held_.empty() && held_.top().end <= now) {
-      held_blocks_ -= held_.top().blocks;
-      held_.pop();
-    }
-  }
+  struct Flight {
+    double first_token = 0, end = 0;
+    int64_t blocks = 0;
+  };
 
   Fleet fleet_;
   LruBlocks pool_, sent_;
   double busy_until_ = 0;
-  Ends prefills_;
-  std::priority_queue<Held, std::vector<Held>, std::greater<>> held_;
-  int64_t held_blocks_ = 0;
+  std::vector<Flight> flights_;
 };
 
 }  // namespace
