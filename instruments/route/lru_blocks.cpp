@@ -1,16 +1,15 @@
 #include "instruments/route/lru_blocks.h"
 
 #include <algorithm>
-#include <ranges>
 
 namespace route {
 
 void LruBlocks::use(std::span<const uint64_t> prompt) {
   prompt = prompt.first(std::min(prompt.size(), static_cast<size_t>(capacity_)));
-  for (const uint64_t block : prompt | std::views::reverse) {
-    const auto [found, is_new] = places_.try_emplace(block);
+  for (auto block = prompt.rbegin(); block != prompt.rend(); ++block) {
+    const auto [found, is_new] = places_.try_emplace(*block);
     if (is_new) {
-      found->second = order_.insert(order_.end(), block);
+      found->second = order_.insert(order_.end(), *block);
     } else {
       order_.splice(order_.end(), order_, found->second);
     }

@@ -102,7 +102,8 @@ double PolicyResult::first_token_at(double share) const {
 
 double PolicyResult::busiest() const {
   const auto sum = std::accumulate(computed.begin(), computed.end(), int64_t{0});
-  return static_cast<double>(std::ranges::max(computed) * std::ssize(computed)) /
+  return static_cast<double>(*std::max_element(computed.begin(), computed.end()) *
+                             std::ssize(computed)) /
          static_cast<double>(std::max<int64_t>(1, sum));
 }
 
@@ -119,8 +120,7 @@ PolicyResult simulate(const Trace& trace, const Fleet& fleet, Policy policy, uin
     const Prompt prompt{.tokens = request.input_tokens,
                         .blocks = std::ssize(request.blocks),
                         .block_size = trace.block_size};
-    std::ranges::transform(servers, views.begin(),
-                           [&](SimulatedServer& server) { return server.view(request); });
+    for (size_t i = 0; i < servers.size(); ++i) views[i] = servers[i].view(request);
     const size_t index = chooser.choose(prompt, views);
     const int64_t found = views[index].cached_blocks;
     // The last token always runs: it gives the logits.

@@ -353,6 +353,7 @@ struct HttpServer::Impl {
 HttpServer::HttpServer(const HttpOptions& options, Handler handler)
     : impl_(std::make_unique<Impl>(options, std::move(handler))) {}
 HttpServer::~HttpServer() = default;
+event_base* HttpServer::loop() const { return impl_->base; }
 
 int HttpServer::port() const {
   sockaddr_storage address{};
@@ -362,8 +363,6 @@ int HttpServer::port() const {
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
-
-event_base* HttpServer::loop() const { return impl_->base; }
 
 void HttpServer::run() {
   event_base_loop(impl_->base, EVLOOP_NO_EXIT_ON_EMPTY);
