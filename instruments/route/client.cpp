@@ -73,7 +73,7 @@ Client::Id Client::send(const Call& call, CallHandlers handlers) {
   evhttp_request* const request = evhttp_request_new(on_done, &open);
   evhttp_request_set_chunked_cb(request, on_chunk);
   evhttp_request_set_error_cb(request, [](evhttp_request_error error, void* self) {
-    static_cast<Open*>(self)->end(error == EVREQ_HTTP_TIMEOUT ? "time-out" : "connection lost");
+    static_cast<Open*>(self)->end(error == EVREQ_HTTP_TIMEOUT ? kTimedOut : "connection lost");
   });
   evkeyvalq* const headers = evhttp_request_get_output_headers(request);
   const std::string host = fmt::format("{}:{}", call.server.host, call.server.port);

@@ -27,6 +27,8 @@ struct Call {
   double timeout = 10;  // seconds in which the server sends nothing
 };
 
+inline constexpr const char* kTimedOut = "time-out";  // a failure
+
 /// What is called while the answer comes, in this order.
 struct CallHandlers {
   std::function<void(int status, const std::string& type)> on_head = nullptr;

@@ -15,6 +15,8 @@ constexpr double kTick = 0.2;            // seconds between two attempts to reac
 constexpr double kEver = 1e8;            // a stream of events may be silent for years
 constexpr double kSnapshotTimeout = 30;  // seconds
 constexpr int kMaxLost = 2;              // a request that ends two servers is not sent to a third
+constexpr int kHealthTicks = 10;         // between two looks at a server's health
+constexpr double kHealthTimeout = 5;     // seconds
 constexpr int kReplayTicks = 5;          // in which a replay must begin
 constexpr const char* kJson = "application/json";
 
@@ -25,8 +27,9 @@ bool is_events(const std::string& type) { return type.starts_with("text/event-st
 struct Router::Server {
   load::Url url;
   Upstream state = {};
-  bool up = false;
-  std::optional<Client::Id> events = {}, snapshot = {};  // the calls in flight
+  bool up = false;                                                    // it is sent requests
+  bool well = true;                                                   // at its last GET /health
+  std::optional<Client::Id> events = {}, snapshot = {}, health = {};  // in flight
   int64_t num_requests = 0, num_failures = 0;
   bool streams = false;   // the call for events has a head
   int ticks = 0;          // since then
@@ -241,7 +244,9 @@ void Router::follow_all() {
     if (!server->events) follow(*server);
     if (server->streams && ++server->ticks >= kReplayTicks) mirror.give_up_replay();
     if (server->streams && mirror.wants_snapshot()) take_snapshot(*server);
+    if (num_ticks_ % kHealthTicks == 0) ask_health(*server);
   }
+  ++num_ticks_;
   http_.post([] {});  // which is when it cuts off clients that leave too much unread
 }
 
@@ -256,8 +261,7 @@ void Router::follow(Server& server) {
     }
     server.streams = true;
     server.ticks = 0;
-    if (!std::exchange(server.up, true)) say(server, "up");
-    server.said.clear();
+    take_in(server);
     if (server.state.mirror.wants_snapshot()) take_snapshot(server);
   };
   const auto on_bytes = [this, &server](std::string_view bytes) {
@@ -298,6 +302,30 @@ void Router::take_snapshot(Server& server) {
                         },
                     .on_bytes = [body](std::string_view bytes) { *body += bytes; },
                     .on_end = on_end});
+}
+
+/// A server whose engine is dead, or that hangs, has no queue and would get all requests.
+void Router::ask_health(Server& server) {
+  if (server.health) return;
+  const auto status = std::make_shared<int>(0);
+  const auto on_end = [this, &server, status](const std::string& failure) {
+    server.health.reset();
+    if (*status == 0 && failure != kTimedOut) return;  // that nothing listens is seen elsewhere
+    server.well = *status == 200;
+    if (server.up && !server.well) {
+      fail(server, "GET /health: " + (failure.empty() ? std::to_string(*status) : failure));
+    }
+    take_in(server);
+  };
+  server.health = client_.send(
+      {.server = server.url, .path = "/health", .timeout = kHealthTimeout},
+      {.on_head = [status](int code, const std::string&) { *status = code; }, .on_end = on_end});
+}
+
+void Router::take_in(Server& server) {
+  if (!server.streams || !server.well) return;
+  if (!std::exchange(server.up, true)) say(server, "up");
+  server.said.clear();
 }
 
 std::string Router::bearer() const {

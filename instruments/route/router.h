@@ -66,6 +66,8 @@ class Router {
   void follow_all();
   void follow(Server& server);
   void take_snapshot(Server& server);
+  void ask_health(Server& server);
+  void take_in(Server& server);
   void cache_changed(Server& server);
   std::string bearer() const;
   void fail(Server& server, const std::string& why);
@@ -77,6 +79,7 @@ class Router {
   std::vector<std::unique_ptr<Server>> servers_;
   serve::HttpServer http_;
   bool draining_ = false;
+  int64_t num_ticks_ = 0;
   int64_t num_sent_elsewhere_ = 0, num_failed_ = 0, blocks_asked_ = 0, blocks_found_ = 0;
   Client client_;  // last: its calls use all of the above
 };

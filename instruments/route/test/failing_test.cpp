@@ -63,6 +63,22 @@ TEST_CASE("route: what a server cannot take goes elsewhere, before the first byt
   CHECK(routing.metric("failed_total") == failed);
 }
 
+TEST_CASE("route: a server that is not well gets no requests until it is") {
+  const auto whole = [](const TinyServer::Request&) {
+    return TinyServer::Reply{TinyServer::with_length(200, "{}")};
+  };
+  std::atomic<int> health = 503;
+  const TinyServer sick = fake_server(whole, &health), good = fake_server(whole);
+  const Routing routing({sick.url(), good.url()});
+  CHECK(eventually([&] { return routing.metric("up") == 1 && routing.metric("exact") == 2; }));
+  for (int i = 0; i < 5; ++i) CHECK(routing.complete({{"prompt", "Once"}}).status == 200);
+  CHECK(sick.num_posts() == 0);
+  health = 200;
+  CHECK(eventually([&] { return routing.metric("up") == 2; }));
+  for (int i = 0; i < 50; ++i) routing.complete({{"prompt", "Once"}});
+  CHECK(sick.num_posts() > 0);
+}
+
 TEST_CASE("route: a stream of events that is lost is continued where it ended") {
   const auto event = [](int seq, const std::string& events) {
     return TinyServer::chunk("id: " + std::to_string(seq) + "\ndata: {\"seq\":" +
@@ -84,6 +100,7 @@ TEST_CASE("route: a stream of events that is lost is continued where it ended") 
       return {TinyServer::with_length(200,
                                       R"({"seq":-1,"block_size":16,"num_blocks":10,"blocks":[]})")};
     }
+    if (request.head.starts_with("GET /health ")) return {TinyServer::with_length(200, "")};
     if (num_streams++ == 0) return {head + events[0] + events[1], true, 0};
     const size_t at = request.head.find("Last-Event-ID: ");
     if (at != request.head.npos) asked_for = request.head.substr(at, 16);

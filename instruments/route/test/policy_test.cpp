@@ -99,5 +99,6 @@ TEST_CASE("route: ties are broken at random, by the seed") {
 TEST_CASE("route: round-robin takes one after the other") {
   Chooser chooser(Policy::kRoundRobin, 0);
   const std::vector<ServerView> servers{{.running = 5}, {}, {}};
-  for (const size_t wanted : {0, 1, 2, 0, 1}) CHECK(chooser.choose(kPrompt, servers) == wanted);
+  for (const size_t wanted : {0u, 1u, 2u, 0u, 1u})
+    CHECK(chooser.choose(kPrompt, servers) == wanted);
 }

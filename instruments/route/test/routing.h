@@ -153,14 +153,18 @@ inline std::vector<Client::Reply> together(int port, const std::vector<json>& re
 }
 
 /// A server for the router alone: its cache is empty, and its answers are what the test says.
-inline TinyServer fake_server(TinyServer::Handler answer) {
-  return TinyServer([answer](const TinyServer::Request& request) -> TinyServer::Reply {
+inline TinyServer fake_server(TinyServer::Handler answer,
+                              const std::atomic<int>* health = nullptr) {
+  return TinyServer([answer, health](const TinyServer::Request& request) -> TinyServer::Reply {
     if (request.head.starts_with("GET /kv_events ")) {
       return {TinyServer::stream_head() + TinyServer::chunk(": events\n\n")};
     }
     if (request.head.starts_with("GET /kv_snapshot ")) {
       return {TinyServer::with_length(200,
                                       R"({"seq":-1,"block_size":16,"num_blocks":10,"blocks":[]})")};
+    }
+    if (request.head.starts_with("GET /health ")) {
+      return {TinyServer::with_length(health == nullptr ? 200 : health->load(), "")};
     }
     return answer(request);
   });
