@@ -46,7 +46,7 @@ SMALLER = [  # what stands for something of the reader's, and what would take lo
     (r"(course viz(?: \w+)?)$", r"\1 --commands"),
     (r"course viz --commands", "course viz 1 --commands"),
     (r"(course planted .*)", r"\1 --programs"),
-    (r"(course (?:plan|replay|watch|publish|logits))( --record)?$", r"\1 --help"),
+    (r"(course (?:plan|replay|watch|publish|route|logits))( --record)?$", r"\1 --help"),
     (r"--max-tokens \d+", "--max-tokens 8"),
     (r"(course run(?: \d+)?)(?!.*--max-tokens)", r"\1 --max-tokens 8"),
 ]
