@@ -204,10 +204,11 @@ bool CommandLine::parse(int argc, char** argv) {
     user_error("{}{} --help lists the options", refusal(*app_, app_->remaining().front()),
                app_->get_name());
   } catch (const CLI::RequiredError& error) {
-    std::string what =
-        error.what();  // "what is required": the name of what has no dashes in capitals
-    for (size_t i = 0; what[0] != '-' && i < what.find(' '); ++i)
+    // "what is required": what has no dashes is named in capitals, as in the help
+    std::string what = error.what();
+    for (size_t i = 0; what[0] != '-' && i < what.find(' '); ++i) {
       what[i] = static_cast<char>(std::toupper(static_cast<unsigned char>(what[i])));
+    }
     user_error("{}; {} --help lists the options", what, app_->get_name());
   } catch (const CLI::ParseError& error) {
     user_error("{}; {} --help lists the options", error.what(), app_->get_name());

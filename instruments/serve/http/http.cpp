@@ -350,6 +350,7 @@ struct HttpServer::Impl {
 HttpServer::HttpServer(const HttpOptions& options, Handler handler)
     : impl_(std::make_unique<Impl>(options, std::move(handler))) {}
 HttpServer::~HttpServer() = default;
+event_base* HttpServer::loop() const { return impl_->base; }
 
 int HttpServer::port() const {
   sockaddr_storage address{};
