@@ -188,7 +188,9 @@ def look_at_kernels(lesson, folder, steps=None, must=True):
     for step in steps or [step for step in lesson.steps if lesson.tools_left(step)]:
         if must and not checks.is_ready(lesson, folder, "races"):
             say("", "Now --races and --bounds look at your kernels; their builds take minutes, once.")
-            sys.stdout.flush()
+        elif checks.is_ready(lesson, folder, "races"):
+            say(f"Step {step.number}: --races and --bounds look at it. That takes a minute or so ...")
+        sys.stdout.flush()
         state, lines = checks.look(lesson, step, folder, must)
         if state == "fails":
             say("", coloured(f"Step {step.number} passes its tests, and yet: ", RED), "", *(f"  {line}" for line in lines), "")
