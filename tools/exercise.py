@@ -155,7 +155,7 @@ def try_step(lesson, step, folder):
     if state == "passes" and (broken := checks.breaks_wait_rule(lesson, step)):
         state, results = "fails", [runs.Result("the kernel waits on every path", "fails", broken), *results]
     if first := next((result for result in results if result.state == "fails"), None):
-        checks.second_look(lesson, step, first, folder)
+        checks.second_look(lesson, step, first, folder, {result.case for result in results if result.state == "passes"})
     key = str(step.number)
     if state == "passes":
         lesson.kept["passed"][key] = lesson.digest(step)

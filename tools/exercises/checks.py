@@ -23,18 +23,25 @@ WHOLE = [["--max-tokens", "12"], ["--max-tokens", "8", "--kernel", "plain", "--w
 # --- after a crash
 
 
-def second_look(lesson, step, result, folder, on_cpu=True):
-    """Runs a test that has crashed again, under sanitizers. Puts what they say in front of the result's report."""
+def second_look(lesson, step, result, folder, passing=(), on_cpu=True):
+    """Runs a test that has crashed again, under sanitizers. Puts what they say in front of the result's report.
+
+    `passing`: the step's tests that pass. No step: the test is one of the whole, of a program on the CPU or not."""
     if not result.crashed:
         return
     if on_cpu if step is None else result.case in step.tests:
         words = by_sanitizers(lesson, result, folder)
-    elif is_ready(lesson, folder, "bounds"):
-        found = run_tool(lesson, [result.case], folder, "bounds")
-        words = [line for one in found for finding in one.findings for line in finding] if found else []
-        words = words if any(re.search(r"overrun|undefined behaviour", line) for line in words) else []
     else:
+        # What all threads do again and again takes too long where there is much of it: --races names it in a small test.
+        looks = [("races", [case for case in step.tool_tests if case in passing])] if result.endless and step else []
+        looks += [("bounds", [result.case])] if not looks or result.case in step.tool_tests else []
         words = []
+        for tool, cases in looks:
+            if not words and cases and is_ready(lesson, folder, tool):
+                words = [line for one in run_tool(lesson, cases, folder, tool) or [] for finding in one.findings for line in finding]
+                words = words if any(re.search(r"a race |overrun|undefined behaviour", line) for line in words) else []
+                if words and tool == "races":
+                    words = [*(line for line in result.report if "did not end" in line), "In another test of this step --races finds", *words]
     if words:
         begin = [line for line in result.report[:1] if re.match(r"\S+:\d+$", line)]
         result.report = [*begin, *words, *blame(lesson, step, words)]
@@ -230,7 +237,7 @@ def whole(lesson, folder):
         results = list(pool.map(lambda job: runs.run_case(*job, limit=6 * runs.LIMIT_S), jobs))
     for (program, _), result in zip(jobs, results):
         if result.state != "passes":
-            second_look(lesson, None, result, folder, program == binary)
+            second_look(lesson, None, result, folder, (), program == binary)
             steps = " and ".join(str(step.number) for step in lesson.steps if result.case in step.tests + step.gpu_tests)
             return [f'"{result.case}"{f", a test of step {steps}" if steps else ""}', *(f"  {line}" for line in result.report)]
     other = "02" if lesson.number == 1 else "01"
