@@ -124,15 +124,18 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     REQUIRE(manager.metrics().num_offloaded == 2);
     REQUIRE(manager.allocate_slots(2, 6));  // takes all blocks of the device
     manager.free(2);
+    REQUIRE(manager.allocate_slots(4, 1));  // so that a block has another id on the device
     const auto found_in_host = [&] {
       return manager.find_in_host(tokens, hashes, manager.get_computed_blocks(tokens, hashes));
     };
     const auto ids = found_in_host();
     REQUIRE(ids.size() == 2);
     if (in_host) memory.block(ids[0])[0] ^= std::byte{1};
-    int64_t room = 3;
+    int64_t room = 2;
     REQUIRE(manager.load(3, tokens, hashes, room));
-    const auto on_device = cache.block(0, tiers.swapper().loads()[0].move.device);
+    const lesson11::BlockMove move = tiers.swapper().loads()[0].move;
+    REQUIRE(move.device != move.host);
+    const auto on_device = cache.block(0, move.device);
     if (!in_host) *static_cast<std::byte*>(on_device.v) ^= std::byte{1};
     tiers.settle();
     CHECK(tiers.metrics().num_damaged_to_device == (in_host ? 0 : 1));
