@@ -108,6 +108,15 @@ def seconds_used(pid):
         return None
 
 
+def wants_to_run(pid):
+    """Whether one of its threads has something to do, although the machine may not let it."""
+    try:
+        stats = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return False
+    return any(stat.rsplit(")", 1)[1].split()[0] in "RD" for stat in stats)
+
+
 def execute(command, environment, limit, at_limit=signal.SIGKILL):
     """(exit code, None if it did not end, what it said, whether it had something to do at the end).
 
@@ -121,8 +130,8 @@ def execute(command, environment, limit, at_limit=signal.SIGKILL):
                 return process.returncode, said, True
             except subprocess.TimeoutExpired:
                 used = seconds_used(process.pid)
-                busy = used is None or used > limit / 20
-                if used is None or not limit / 20 < used < 0.8 * limit:
+                busy = used is None or used > limit / 20 or wants_to_run(process.pid)
+                if used is None or not busy or used > 0.8 * limit:
                     break
         process.send_signal(at_limit)
         try:

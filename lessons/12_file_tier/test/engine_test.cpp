@@ -111,7 +111,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
   for (const bool in_host : {false, true}) {
     CAPTURE(in_host);
     const kv::Stream stream(kv::Device::kCpu);
-    lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 4, 2);
+    lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 5, 2);
     const lesson11::HostBlocks memory(cache.bytes_per_block(), kv::Device::kCpu, 4);
     lesson12::Tiers tiers(cache, memory, nullptr, stream, {}, lesson12::FileTier::Run::kAtOnce);
     auto& manager = tiers.manager();
@@ -122,7 +122,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     manager.free(1);
     tiers.flush(0);
     REQUIRE(manager.metrics().num_offloaded == 2);
-    REQUIRE(manager.allocate_slots(2, 6));  // takes all blocks of the device
+    REQUIRE(manager.allocate_slots(2, 8));  // takes all blocks of the device
     manager.free(2);
     REQUIRE(manager.allocate_slots(4, 1));  // so that a block has another id on the device
     const auto found_in_host = [&] {
@@ -131,7 +131,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     const auto ids = found_in_host();
     REQUIRE(ids.size() == 2);
     if (in_host) memory.block(ids[0])[0] ^= std::byte{1};
-    int64_t room = 2;
+    int64_t room = 3;
     REQUIRE(manager.load(3, tokens, hashes, room));
     const lesson11::BlockMove move = tiers.swapper().loads()[0].move;
     REQUIRE(move.device != move.host);
