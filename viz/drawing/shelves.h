@@ -18,20 +18,21 @@ namespace viz {
 // copies set out.
 inline constexpr Span kLands{0, 0.45f}, kFills{0.35f, 0.6f}, kSetsOut{0.5f, 1};
 
+/// Of a file: a header and below it a content, and which of the two are there.
+struct ShelfRecord {
+  bool header = false, content = false;
+};
+
 struct ShelfBlock {
-  State state = State::kFree;  // kReserved: it is being copied to
-  bool cached = false;         // can be found
-  bool has_copy = false;       // on the shelf below, or on its way there
-  int order = -1;              // in the free queue; 0: overwritten next
-  int hue = -1;                // of the sequence that its content is of
-  std::string name = {};       // "A2": of A's text the block after two others
-  std::string tooltip = {};    // further lines
-  std::string foot = {};       // below the name: a checksum's last digits
-  /// Of a file: a header and below it a content, and which of the two are there.
-  struct Record {
-    bool header = false, content = false;
-  };
-  std::optional<Record> record = {};
+  State state = State::kFree;              // kReserved: it is being copied to
+  bool cached = false;                     // can be found
+  bool has_copy = false;                   // on the shelf below, or on its way there
+  int order = -1;                          // in the free queue; 0: overwritten next
+  int hue = -1;                            // of the sequence that its content is of
+  std::string name = {};                   // "A2": of A's text the block after two others
+  std::string tooltip = {};                // further lines
+  std::string foot = {};                   // below the name: a checksum's last digits
+  std::optional<ShelfRecord> record = {};  // of a file
 };
 /// By id. There is none with the id 0.
 using ShelfBlocks = std::vector<ShelfBlock>;

@@ -109,7 +109,9 @@ TEST_CASE_FIXTURE(InFolder, "a flipped bit in the host's memory is found, and ch
 
 TEST_CASE("a block that was damaged is counted at its place, and found nowhere") {
   int num_moved = 0;  // blocks with another id on the device than in the host
-  for (const auto& [in_host, num_held] : {std::pair{false, 1}, {true, 1}, {false, 2}, {true, 2}}) {
+  for (const auto& way : {std::pair{false, 1}, {true, 1}, {false, 2}, {true, 2}}) {
+    const bool in_host = way.first;  // no structured binding: CAPTURE refers to it in a lambda
+    const int num_held = way.second;
     CAPTURE(in_host);
     CAPTURE(num_held);
     const kv::Stream stream(kv::Device::kCpu);
