@@ -47,11 +47,17 @@ class Svg:
         self.parts.append(part)
 
     def text(self, x, y, words, size=14, colour=INK, weight=400, anchor="start"):
+        """Returns where the words end."""
         length = width_of(words, size, weight)
         left = x - length * {"start": 0, "middle": 0.5, "end": 1}[anchor]
         self.texts.append((words, size, self.frames, (left, y - 0.73 * size, left + length, y + 0.2 * size)))
         self.add(f"<text x='{num(x)}' y='{num(y)}' font-size='{num(size)}' font-weight='{weight}' "
                  f"fill='{colour}' text-anchor='{anchor}'>{html.escape(words)}</text>")
+        return left + length
+
+    def named(self, x, y, name, words, colour=INK):
+        """A name in bold, and words beside it."""
+        self.text(self.text(x, y, name, 14, colour, 700) + 10, y, words, 13, MUTED)
 
     def wrap(self, x, y, words, width, size=14, colour=INK, weight=400):
         """Lines of at most `width` from the baseline `y` on; returns the baseline after the last one."""
@@ -127,7 +133,8 @@ class Svg:
             if x1 < 0 or y1 < 0 or x2 > self.width or y2 > self.height:
                 yield f"out of the picture: {words}"
             for other, _, shown, (a1, b1, a2, b2) in self.texts[:n]:
-                together = not frames or not shown or frames[0] <= shown[1] and shown[0] <= frames[1]
+                # Frames may draw the same words again, on an area of another colour.
+                together = words != other and (not frames or not shown or frames[0] <= shown[1] and shown[0] <= frames[1])
                 if together and min(x2, a2) - max(x1, a1) > 1 and min(y2, b2) - max(y1, b1) > 1:
                     yield f"over another text: {words}; {other}"
 
