@@ -337,7 +337,7 @@ def figures(root):
     with tempfile.TemporaryDirectory() as out:
         done = subprocess.run([sys.executable, str(script), "--out", out], cwd=root, text=True, stdout=subprocess.PIPE)
         yield from done.stdout.splitlines()
-        if done.returncode and not done.stdout:
+        if done.returncode:
             yield f"{script.relative_to(root)}:1: failed"
         drawn = sorted(pathlib.Path(out).glob("*.svg"))
         if not drawn:
