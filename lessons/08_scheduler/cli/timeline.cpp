@@ -23,15 +23,17 @@ void Timeline::pass(const Scheduler& scheduler, std::span<const Chunk> chunks) {
 }
 
 std::string Timeline::to_svg() const {
-  constexpr double kLeft = 70, kTop = 60, kWidth = 820, kRow = 11, kPool = 70;
+  constexpr double kLeft = 52, kTop = 76, kWidth = 572, kRow = 11, kPool = 70;
   const auto columns = std::max<size_t>(used_.size(), 1);
   const double w = kWidth / static_cast<double>(columns);
   const double bottom = kTop + kRow * static_cast<double>(rows_.size());
   const double height = bottom + kPool + 50;
   std::string svg = fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 920 {0:.0f}' width='920' "
+      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 {0:.0f}' width='640' "
       "height='{0:.0f}' font-family='system-ui, sans-serif'>\n"
-      "<rect width='920' height='{0:.0f}' rx='14' fill='#f7f9fb'/>\n"
+      "<style>@media(prefers-color-scheme:dark){{rect[fill='#f7f9fb']{{fill:#14171c}}"
+      "rect[fill='#cbd2d9']{{fill:#56606c}}text{{fill:#e8ecf1}}}}</style>\n"
+      "<rect width='640' height='{0:.0f}' rx='14' fill='#f7f9fb'/>\n"
       "<text x='24' y='34' font-size='17' font-weight='700' fill='#1f2933'>Requests over {1} "
       "passes</text>\n",
       height, used_.size());
@@ -39,15 +41,15 @@ std::string Timeline::to_svg() const {
   constexpr const char* kNames[] = {"", "waits", "prompt", "decodes", "preempted"};
   for (int mark = 1; mark <= 4; ++mark) {
     svg += fmt::format(
-        "<rect x='{}' y='22' width='14' height='14' fill='{}'/><text x='{}' y='34' "
+        "<rect x='{}' y='48' width='14' height='14' fill='{}'/><text x='{}' y='60' "
         "font-size='13' fill='#52606d'>{}</text>\n",
-        430 + 110 * mark - 110, kColours[mark], 450 + 110 * mark - 110, kNames[mark]);
+        24 + 110 * mark - 110, kColours[mark], 44 + 110 * mark - 110, kNames[mark]);
   }
   for (size_t r = 0; r < rows_.size(); ++r) {
     const double y = kTop + kRow * static_cast<double>(r);
     if (r % 8 == 0) {
       svg += fmt::format(
-          "<text x='{:.0f}' y='{:.1f}' font-size='10.5' fill='#52606d' "
+          "<text x='{:.0f}' y='{:.1f}' font-size='12' fill='#52606d' "
           "text-anchor='end'>{}</text>\n",
           kLeft - 8, y + 9, r);
     }
@@ -65,7 +67,7 @@ std::string Timeline::to_svg() const {
   }
   const double base = bottom + kPool + 16;
   svg += fmt::format(
-      "<text x='{:.0f}' y='{:.1f}' font-size='10.5' fill='#52606d' text-anchor='end'>pool</text>\n"
+      "<text x='{:.0f}' y='{:.1f}' font-size='12' fill='#52606d' text-anchor='end'>pool</text>\n"
       "<path d='M{:.2f} {:.2f}",
       kLeft - 8, base - kPool / 2, kLeft, base);
   for (size_t c = 0; c < used_.size(); ++c) {
