@@ -1,0 +1,101 @@
+#pragma once
+
+// Trips to the store, on a thread of their own: whoever starts one never waits for the network.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "block_store.h"
+#include "lessons/11_host_tier/host_blocks.h"
+
+namespace lesson13 {
+
+using lesson11::HostBlocks;
+
+/// A request's blocks, in the order of its tokens. First they are only looked up; with host blocks
+/// to receive them they are fetched.
+struct Fetch {
+  int64_t number = 0;
+  std::vector<BlockName> names;
+  std::vector<int32_t> tokens;         // [names, block_size]
+  std::vector<int32_t> host_ids = {};  // [names], or none
+  bool wants_digests = false;
+
+  // The answer.
+  size_t num_found = 0;                  // of a lookup
+  bool unreachable = false;              // nobody answered the lookup
+  std::vector<uint64_t> checksums = {};  // of the blocks that came whole, the first ones
+  std::vector<Digest> digests = {};      // of their contents, if they are wanted
+  int num_damaged = 0;                   // 1 if the block after them was damaged
+  double seconds = 0;
+};
+
+/// A block of the host that goes to the store.
+struct Put {
+  BlockName name{};
+  std::vector<int32_t> tokens;
+  int32_t host_id = 0;
+  uint64_t checksum = 0;              // as the device made it
+  std::optional<Digest> stored = {};  // of the content that the store had under this name
+
+  enum class Outcome {
+    kPut,
+    kNotPut,   // nobody answers, or there is no room
+    kDamaged,  // it changed on its way to the host, and was not put
+  };
+  Outcome outcome = Outcome::kNotPut;
+  bool poisoned = false;  // the store had other content: it has been replaced
+};
+
+class StoreWorker {
+ public:
+  enum class Run {
+    kThread,
+    kAtOnce,  // start() makes the trip: for platforms without threads, and for tests
+  };
+  /// Borrows the store and the host's blocks.
+  StoreWorker(BlockStore& store, const ValueFormat& format, const HostBlocks& host, Run run);
+  /// Waits for the trip under way, and forgets all others.
+  ~StoreWorker();
+  StoreWorker(const StoreWorker&) = delete;
+  StoreWorker& operator=(const StoreWorker&) = delete;
+
+  /// Nobody else writes the host blocks of a job until it has been taken back.
+  void start(Fetch fetch);
+  void start(Put put);
+  /// The jobs that are done, in their order.
+  std::vector<Fetch> take_fetches();
+  std::vector<Put> take_puts();
+  /// Whether there is no job, and none to be taken back.
+  bool idle();
+  /// Returns when a job is done, after `longest`, or at once if there is no job.
+  void wait(std::chrono::milliseconds longest);
+
+ private:
+  void run();
+  void attempt(auto& job) noexcept;
+  void make(Fetch& fetch);
+  void make(Put& put);
+
+  BlockStore& store_;
+  const ValueFormat format_;
+  const HostBlocks& host_;
+
+  std::mutex mutex_;  // guards the next six
+  std::deque<Fetch> fetches_;
+  std::deque<Put> puts_;
+  std::vector<Fetch> done_fetches_;
+  std::vector<Put> done_puts_;
+  bool is_busy_ = false;
+  bool stop_ = false;
+  std::condition_variable added_, done_;
+  std::thread thread_;  // last: it uses the members above
+};
+
+}  // namespace lesson13
