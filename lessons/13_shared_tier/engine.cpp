@@ -125,7 +125,7 @@ SharedTierEngine::SharedTierEngine(kv::Model& model, const PagedOptions& options
 kv::GenerateResult SharedTierEngine::generate(std::span<const kv::Request> requests,
                                               const kv::TokenCallback& on_token) {
   auto result = ServerEngine::generate(requests, on_token);
-  if (!requests.empty()) server_for(requests).settle();
+  if (!requests.empty()) settle();
   return result;
 }
 

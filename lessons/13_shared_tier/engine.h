@@ -107,6 +107,7 @@ class SharedTierEngine : public kv::ServerEngine<Server> {
   /// Ends when the store has what was computed, so that another server finds it.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
+  void settle() { server_for({}).settle(); }
 };
 
 /// Two servers in turn over one store in this process: what one has computed, the other one loads.

@@ -48,6 +48,7 @@ SharedTier::~SharedTier() {
 }
 
 void SharedTier::set_fingerprint(uint64_t fingerprint) {
+  begin_pass();
   if (worker_) settle();
   for (auto& [id, request] : requests_) request.is_shared = false;
   fingerprint_ = fingerprint;
@@ -277,6 +278,7 @@ void SharedTier::end_pass() {
 }
 
 void SharedTier::settle() {
+  swapper_.wait(swapper_.last());
   for (const Outgoing& out : outgoing_) out.end.wait();
   for (take_note(); !worker_->idle(); take_note()) worker_->wait(std::chrono::milliseconds(100));
 }
