@@ -17,7 +17,7 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       cache_(model.config(), model.stream(), options.num_blocks + 1, options.block_size),
       memory_(lesson11::make_host_blocks(model, options, tier.host)),
       tier_(cache_, memory_, store, lesson12::fingerprint_of(model), model.stream(), serve,
-            tier.shared),
+            tier.shared, tier.run),
       attention_(model.config(), cache_, tier_),
       scheduler_(tier_.manager(), serve.scheduler),
       chooser_(model, serve.choose_on_device),
@@ -131,10 +131,12 @@ kv::GenerateResult SharedTierEngine::generate(std::span<const kv::Request> reque
 
 namespace {
 
+/// The store is memory, so that its answers come at once: every run has the same passes.
 class TwoServers final : public kv::Engine {
  public:
   TwoServers(kv::Model& model, const PagedOptions& options)
-      : first_(model, options, store_), second_(model, options, store_) {}
+      : first_(model, options, store_, {}, kOptions),
+        second_(model, options, store_, {}, kOptions) {}
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token) override {
     std::swap(next_, other_);
@@ -142,6 +144,7 @@ class TwoServers final : public kv::Engine {
   }
 
  private:
+  static inline const SharedTierOptions kOptions{.run = StoreWorker::Run::kAtOnce};
   MemoryStore store_;
   SharedTierEngine first_, second_;  // borrow store_
   SharedTierEngine* next_ = &first_;

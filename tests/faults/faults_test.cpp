@@ -5,6 +5,7 @@
 #include "lessons/09_lookahead/test/looked_ahead.h"
 #include "lessons/10_windows/engine.h"
 #include "lessons/12_file_tier/engine.h"
+#include "lessons/13_shared_tier/engine.h"
 #include "tests/support/windowed_model.h"
 
 TEST_CASE("each allocation fails once: no block is lost, and the next answer is right") {
