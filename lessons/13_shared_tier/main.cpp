@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "cli/redis_server.h"
 #include "common/table.h"
 #include "engine.h"
 #include "programs/generate.h"
 #include "programs/report.h"
-#include "redis/redis_server.h"
 
 namespace {
 

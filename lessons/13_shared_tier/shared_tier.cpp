@@ -277,9 +277,13 @@ void SharedTier::end_pass() {
   outgoing_.push_back(std::move(out));
 }
 
+void SharedTier::wait_for_copies() const {
+  for (const Outgoing& out : outgoing_) out.end.wait();
+}
+
 void SharedTier::settle() {
   swapper_.wait(swapper_.last());
-  for (const Outgoing& out : outgoing_) out.end.wait();
+  wait_for_copies();
   for (take_note(); !worker_->idle(); take_note()) worker_->wait(std::chrono::milliseconds(100));
 }
 

@@ -80,6 +80,8 @@ class SharedTier {
 
   /// Returns after a trip that is under way, after a millisecond, or at once if there is none.
   void wait() { worker_->wait(std::chrono::milliseconds(1)); }
+  /// Waits until the blocks of all passes are in the host.
+  void wait_for_copies() const;
   /// Waits for all copies and trips; complete() returns afterwards which requests that concerns.
   void settle();
   /// The weights have changed: new requests get other names, and those of now are not shared.

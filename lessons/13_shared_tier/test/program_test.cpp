@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "redis/redis_server.h"
+#include "cli/redis_server.h"
 #include "tests/support/shell.h"
 
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "redis/redis_server.h"
+#include "cli/redis_server.h"
 #include "servers.h"
 #include "tests/support/shell.h"
 
