@@ -21,13 +21,14 @@ namespace lesson13 {
 class BlockStore {
  public:
   virtual ~BlockStore() = default;
-  /// Number of these blocks, from the first one on, that the store has. Empty: nobody answers.
+  /// Number of these blocks, from the first one on, that the store has. Empty if the store
+  /// does not answer.
   virtual std::optional<size_t> find(std::span<const BlockName> names) = 0;
   /// Hands over the values of those blocks, first to last, up to the first one that is missing or
   /// does not come. A value is valid during the call.
   using OnValue = std::function<void(size_t index, std::string_view value)>;
   virtual void get(std::span<const BlockName> names, const OnValue& on_value) = 0;
-  /// Returns false if the value is not kept: nobody answers, or there is no room.
+  /// Returns false if the store does not keep the value: it does not answer, or has no room.
   virtual bool put(const BlockName& name, std::string_view value) = 0;
 };
 
@@ -67,7 +68,7 @@ class MemoryStore final : public BlockStore {
     std::string value;
     uint64_t last_use = 0;
   };
-  /// Nobody else may use the store meanwhile.
+  /// Only while no other thread uses the store.
   const std::map<BlockName, Entry>& values() const { return values_; }
   void erase(const BlockName& name) {
     const std::lock_guard lock(mutex_);

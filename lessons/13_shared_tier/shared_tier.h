@@ -39,7 +39,7 @@ struct SharedMetrics {
   int64_t num_found = 0;        // of these
   int64_t num_fetched = 0;      // came whole
   int64_t num_damaged = 0;      // came, and were not what their name says
-  int64_t num_unreachable = 0;  // lookups that nobody answered
+  int64_t num_unreachable = 0;  // lookups without an answer
   int64_t num_put = 0;
   int64_t num_not_put = 0;
   int64_t num_checked = 0;       // of the store's, computed again

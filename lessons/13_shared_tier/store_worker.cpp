@@ -88,7 +88,7 @@ void StoreWorker::wait(std::chrono::milliseconds longest) {
   });
 }
 
-/// Fetches come first: a request waits for them, and nobody waits for a put.
+/// Fetches come first: a request waits for them, and none waits for a put.
 void StoreWorker::run() {
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Trips to the store, on a thread of their own: whoever starts one never waits for the network.
+// Trips to the store, on a thread of their own: the caller never waits for the network.
 
 #include <chrono>
 #include <condition_variable>
@@ -29,7 +29,7 @@ struct Fetch {
 
   // The answer.
   size_t num_found = 0;                  // of a lookup
-  bool unreachable = false;              // nobody answered the lookup
+  bool unreachable = false;              // the lookup had no answer
   std::vector<uint64_t> checksums = {};  // of the blocks that came whole, the first ones
   std::vector<Digest> digests = {};      // of their contents, if they are wanted
   int num_damaged = 0;                   // 1 if the block after them was damaged
@@ -46,7 +46,7 @@ struct Put {
 
   enum class Outcome {
     kPut,
-    kNotPut,   // nobody answers, or there is no room
+    kNotPut,   // the store does not answer, or has no room
     kDamaged,  // it changed on its way to the host, and was not put
   };
   Outcome outcome = Outcome::kNotPut;
@@ -66,7 +66,7 @@ class StoreWorker {
   StoreWorker(const StoreWorker&) = delete;
   StoreWorker& operator=(const StoreWorker&) = delete;
 
-  /// Nobody else writes the host blocks of a job until it has been taken back.
+  /// The host blocks of a job belong to the worker until the job has been taken back.
   void start(Fetch fetch);
   void start(Put put);
   /// The jobs that are done, in their order.

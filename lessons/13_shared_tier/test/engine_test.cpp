@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(TwoServers, "two servers at once, which write the same: equal 
   }
 }
 
-TEST_CASE_FIXTURE(TwoServers, "nobody answers: all is computed") {
+TEST_CASE_FIXTURE(TwoServers, "a store that does not answer: all is computed") {
   bad.answers = [] { return false; };
   const SharedMetrics metrics = serve(bad);
   CHECK(metrics.num_unreachable == 8);

@@ -50,7 +50,7 @@ TEST_CASE("servers of two runs find each other's blocks in Redis") {
   CHECK(checked.at("poisoned_blocks") == 0);
 }
 
-TEST_CASE("a store that nobody serves costs nothing, and a wrong address is refused") {
+TEST_CASE("a store that is not there costs nothing, and a wrong address is refused") {
   const auto json = run("--store unix:/nowhere/redis.sock");
   CHECK(json.at("same_bits") == true);
   for (const auto& server : json.at("servers")) CHECK(server.at("unreachable") == 6);

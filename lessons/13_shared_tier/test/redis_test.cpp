@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "common/error.h"
 #include "cli/redis_server.h"
+#include "common/error.h"
 #include "servers.h"
 #include "tests/support/shell.h"
 
@@ -108,7 +108,7 @@ TEST_CASE("blocks are put, looked up and fetched, each call in one trip") {
   CHECK(got(*store, names(2)).size() == 5 + 1 + 3'000'000 + 1);
 }
 
-TEST_CASE("nobody there: every call fails at once, and so does the server's start") {
+TEST_CASE("where there is no store every call fails at once") {
   const auto store = make_redis_store({.host = "/nowhere/redis.sock", .port = 0, .password = ""});
   const double took = seconds_of([&] {
     for (int i = 0; i < 50; ++i) {
