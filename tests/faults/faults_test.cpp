@@ -69,3 +69,18 @@ TEST_CASE("each allocation fails while blocks are offloaded and loaded") {
     CHECK(kvtest::fail_each(model, and_all_later, true, with_checksums) > 50);
   }
 }
+
+TEST_CASE("each allocation fails while blocks go to a store and come back") {
+  kv::Model& model = kvtest::shipped_model();
+  const lesson03::PagedOptions paged{.block_size = 8, .num_blocks = 4};
+  const lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 12}};
+  const lesson13::SharedTierOptions tier{.policy = lesson11::LoadPolicy::kAlways,
+                                         .run = lesson13::StoreWorker::Run::kAtOnce};
+  lesson13::MemoryStore store;
+  const auto with_store = [&](kv::Model& its_model) {
+    return std::make_unique<lesson13::SharedTierEngine>(its_model, paged, store, serve, tier);
+  };
+  for (const bool and_all_later : {false, true}) {
+    CHECK(kvtest::fail_each(model, and_all_later, true, with_store) > 50);
+  }
+}

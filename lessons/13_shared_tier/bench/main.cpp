@@ -68,7 +68,7 @@ nlohmann::json measure_stores(const kv::Console& console) {
   kv::Table table({"store", "block", "in a trip", "put GB/s", "get GB/s"});
   nlohmann::json rows = nlohmann::json::array();
   const auto add = [&](const char* name, BlockStore& store) {
-    for (const size_t kib : {64, 448, 1792, 3584}) {
+    for (const size_t kib : {64, 448, 1792}) {
       // One value in a trip, and what a server asks for at once.
       for (const size_t depth : {size_t{1}, std::max((size_t{4} << 10) / kib, size_t{2})}) {
         const Speed speed = measure(store, kib << 10, depth);
