@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "common/at_end.h"
+
 namespace lesson13 {
 
 using lesson06::BlockKey;
@@ -78,13 +80,17 @@ bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKey
     const auto names = std::span(request.names).subspan(here);
     const auto missing = prompt.subspan(here * size, names.size() * size);
     metrics_.num_queried += std::ssize(names);
-    waiting_[++num_asked_] = id;
-    worker_->start(Fetch{.number = num_asked_,
-                         .names = {names.begin(), names.end()},
-                         .tokens = {missing.begin(), missing.end()}});
+    std::list<Fetch> one;
+    one.push_back({.number = ++num_asked_,
+                   .names = {names.begin(), names.end()},
+                   .tokens = {missing.begin(), missing.end()}});
+    waiting_[num_asked_] = id;
+    requests_.insert_or_assign(id, std::move(request));
+    worker_->start(std::move(one));
+    return true;
   }
   requests_.insert_or_assign(id, std::move(request));
-  return here < last;
+  return false;
 }
 
 void SharedTier::remove(int64_t id) {
@@ -104,15 +110,12 @@ void SharedTier::take_note() {
   for (; !outgoing_.empty() && outgoing_.front().end.done(); outgoing_.pop_front()) {
     for (Put& put : outgoing_.front().puts) {
       put.checksum = swapper_.checksums()[put.host_id];
-      worker_->start(std::move(put));
     }
+    worker_->start(std::move(outgoing_.front().puts));
   }
   for (const Put& put : worker_->take_puts()) take_put(put);
-  for (auto answers = worker_->take_fetches(); !answers.empty();
-       answers = worker_->take_fetches()) {  // a lookup may be followed by its blocks at once
-    for (Fetch& fetch : answers) {
-      fetch.host_ids.empty() ? take_lookup(std::move(fetch)) : take_blocks(fetch);
-    }
+  for (auto one = worker_->take_fetch(); !one.empty(); one = worker_->take_fetch()) {
+    one.front().host_ids.empty() ? take_lookup(std::move(one)) : take_blocks(one.front());
   }
 }
 
@@ -126,7 +129,8 @@ void SharedTier::drop_damaged() {
 }
 
 /// Fetches what was found, as far as the host has room.
-void SharedTier::take_lookup(Fetch fetch) {
+void SharedTier::take_lookup(std::list<Fetch> one) {
+  Fetch& fetch = one.front();
   const auto wait = waiting_.find(fetch.number);
   if (wait == waiting_.end()) return;  // the request has ended
   metrics_.num_unreachable += fetch.unreachable;
@@ -144,10 +148,11 @@ void SharedTier::take_lookup(Fetch fetch) {
   const int every = options_.check_every;
   fetch.wants_digests = every > 0 && ++num_answered_ % every == 0;
   host_pool_.get_new_blocks(fetch.host_ids);
-  worker_->start(std::move(fetch));
+  worker_->start(std::move(one));
 }
 
 void SharedTier::take_blocks(const Fetch& fetch) {
+  const kv::AtEnd free_blocks{[&] { host_pool_.free_blocks(fetch.host_ids); }};
   metrics_.num_fetched += std::ssize(fetch.checksums);
   metrics_.num_damaged += fetch.num_damaged;
   if (!fetch.checksums.empty()) {
@@ -159,7 +164,6 @@ void SharedTier::take_blocks(const Fetch& fetch) {
     ready_.push_back(wait->second);
     waiting_.erase(wait);
   }
-  host_pool_.free_blocks(fetch.host_ids);
 }
 
 /// Makes the blocks that came findable in the host, after those that device or host had before. If
@@ -228,18 +232,20 @@ void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begi
   extend_names(request.names, request.root, tokens.first(static_cast<size_t>(end)), size);
   const auto blocks = manager_.table(id).block_ids();
   for (int i = begin / size; i < end / size; ++i) {
-    int32_t host_id = 0;
-    if (2 * num_held_ >= host_pool_.num_blocks() || !host_pool_.get_new_blocks({&host_id, 1})) {
+    if (2 * num_held_ >= host_pool_.num_blocks() || host_pool_.num_free() == 0) {
       ++metrics_.num_not_put;
       continue;
     }
-    ++num_held_;
     const auto index = static_cast<size_t>(i);
     const auto own = tokens.subspan(index * static_cast<size_t>(size), static_cast<size_t>(size));
-    Put put{.name = request.names[index], .tokens = {own.begin(), own.end()}, .host_id = host_id};
+    Put put{.name = request.names[index], .tokens = {own.begin(), own.end()}};
     if (const auto wanted = request.to_check.extract(put.name)) put.stored = wanted.mapped();
+    filling_.moves.push_back({.device = blocks[index]});
     filling_.puts.push_back(std::move(put));
-    filling_.moves.push_back({blocks[index], host_id});
+    // From here on nothing allocates, and nothing can fail.
+    host_pool_.get_new_blocks({&filling_.puts.back().host_id, 1});
+    filling_.moves.back().host = filling_.puts.back().host_id;
+    ++num_held_;
   }
 }
 
@@ -259,22 +265,23 @@ void SharedTier::end_pass() {
   while (num_gathered_ < cache_.num_layers()) gather(num_gathered_);
   lesson12::checksum_blocks(
       {.cache = &cache_, .blocks = filling_.moves, .checksums = swapper_.checksums()}, gathers_);
-  Outgoing out{.puts = {}, .moves = {}, .end = kv::Event(passes_.device())};
+  Outgoing& out =
+      outgoing_.emplace_back(Outgoing{.puts = {}, .moves = {}, .end = kv::Event(passes_.device())});
   out.end.record(gathers_);
   out.end.let_wait(passes_);
-  for (size_t i = 0; i < filling_.puts.size(); ++i) {
-    const CachedBlock* const block = pool_.index().block(filling_.moves[i].device);
+  for (const BlockMove& move : filling_.moves) {
+    const CachedBlock* const block = pool_.index().block(move.device);
     const bool is_new =
         block != nullptr && host_pool_.index().find(pool_.index().key_of(*block)) == nullptr;
     if (is_new) {
-      host_pool_.cache_full_block(filling_.puts[i].host_id, pool_.index().key_of(*block));
-      out.puts.push_back(std::move(filling_.puts[i]));
+      host_pool_.cache_full_block(move.host, pool_.index().key_of(*block));
+      out.puts.splice(out.puts.end(), filling_.puts, filling_.puts.begin());
     } else {
-      drop(filling_.puts[i]);
+      drop(filling_.puts.front());
+      filling_.puts.pop_front();
     }
   }
-  filling_.puts.clear();
-  outgoing_.push_back(std::move(out));
+  filling_.moves.clear();
 }
 
 void SharedTier::wait_for_copies() const {

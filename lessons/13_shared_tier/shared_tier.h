@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <span>
@@ -109,13 +110,13 @@ class SharedTier {
   };
   /// Blocks that a pass fills, in host blocks of their own.
   struct Outgoing {
-    std::vector<Put> puts;
+    std::list<Put> puts;
     std::vector<BlockMove> moves;  // [puts]
     kv::Event end;
   };
   void take_note();
   void drop_damaged();
-  void take_lookup(Fetch fetch);
+  void take_lookup(std::list<Fetch> one);
   void take_blocks(const Fetch& fetch);
   void receive(Request& request, const Fetch& fetch);
   void take_put(const Put& put);

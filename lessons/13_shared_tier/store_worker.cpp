@@ -1,6 +1,7 @@
 #include "store_worker.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "lessons/12_file_tier/checksum_blocks.h"
@@ -34,42 +35,45 @@ StoreWorker::~StoreWorker() {
   thread_.join();
 }
 
-/// Whatever fails, also memory for a value, costs this job its answer and no more.
-void StoreWorker::attempt(auto& job) noexcept {
+/// Makes the first job. Whatever fails, also memory for a value, costs this job its answer and no
+/// more.
+void StoreWorker::attempt(auto& jobs, auto& done, std::unique_lock<std::mutex>& lock) noexcept {
+  std::remove_reference_t<decltype(jobs)> job;
+  job.splice(job.end(), jobs, jobs.begin());
+  is_busy_ = true;
+  lock.unlock();
   try {
-    make(job);
+    make(job.front());
   } catch (...) {
   }
+  lock.lock();
+  is_busy_ = false;
+  done.splice(done.end(), job);
+  done_.notify_all();
 }
 
-void StoreWorker::start(Fetch fetch) {
-  if (!thread_.joinable()) {
-    attempt(fetch);
-    done_fetches_.push_back(std::move(fetch));
-    return;
-  }
-  const std::lock_guard lock(mutex_);
-  fetches_.push_back(std::move(fetch));
+void StoreWorker::start(std::list<Fetch> fetches) noexcept {
+  std::unique_lock lock(mutex_);
+  fetches_.splice(fetches_.end(), fetches);
+  while (!thread_.joinable() && !fetches_.empty()) attempt(fetches_, done_fetches_, lock);
   added_.notify_one();
 }
 
-void StoreWorker::start(Put put) {
-  if (!thread_.joinable()) {
-    attempt(put);
-    done_puts_.push_back(std::move(put));
-    return;
-  }
-  const std::lock_guard lock(mutex_);
-  puts_.push_back(std::move(put));
+void StoreWorker::start(std::list<Put> puts) noexcept {
+  std::unique_lock lock(mutex_);
+  puts_.splice(puts_.end(), puts);
+  while (!thread_.joinable() && !puts_.empty()) attempt(puts_, done_puts_, lock);
   added_.notify_one();
 }
 
-std::vector<Fetch> StoreWorker::take_fetches() {
+std::list<Fetch> StoreWorker::take_fetch() noexcept {
   const std::lock_guard lock(mutex_);
-  return std::exchange(done_fetches_, {});
+  std::list<Fetch> first;
+  if (!done_fetches_.empty()) first.splice(first.end(), done_fetches_, done_fetches_.begin());
+  return first;
 }
 
-std::vector<Put> StoreWorker::take_puts() {
+std::list<Put> StoreWorker::take_puts() noexcept {
   const std::lock_guard lock(mutex_);
   return std::exchange(done_puts_, {});
 }
@@ -94,18 +98,7 @@ void StoreWorker::run() {
   for (;;) {
     added_.wait(lock, [&] { return stop_ || !fetches_.empty() || !puts_.empty(); });
     if (stop_) return;
-    is_busy_ = true;
-    const auto make_first = [&](auto& jobs, auto& done) {
-      auto job = std::move(jobs.front());
-      jobs.pop_front();
-      lock.unlock();
-      attempt(job);
-      lock.lock();
-      done.push_back(std::move(job));
-    };
-    fetches_.empty() ? make_first(puts_, done_puts_) : make_first(fetches_, done_fetches_);
-    is_busy_ = false;
-    done_.notify_all();
+    fetches_.empty() ? attempt(puts_, done_puts_, lock) : attempt(fetches_, done_fetches_, lock);
   }
 }
 

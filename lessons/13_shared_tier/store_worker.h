@@ -5,7 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -66,12 +66,13 @@ class StoreWorker {
   StoreWorker(const StoreWorker&) = delete;
   StoreWorker& operator=(const StoreWorker&) = delete;
 
-  /// The host blocks of a job belong to the worker until the job has been taken back.
-  void start(Fetch fetch);
-  void start(Put put);
-  /// The jobs that are done, in their order.
-  std::vector<Fetch> take_fetches();
-  std::vector<Put> take_puts();
+  /// Takes over these jobs. Their host blocks belong to the worker until they have been taken back.
+  /// Jobs only move from list to list, so neither function can fail.
+  void start(std::list<Fetch> fetches) noexcept;
+  void start(std::list<Put> puts) noexcept;
+  /// The first fetch that is done, or none; and all puts that are done.
+  std::list<Fetch> take_fetch() noexcept;
+  std::list<Put> take_puts() noexcept;
   /// Whether there is no job, and none to be taken back.
   bool idle();
   /// Returns when a job is done, after `longest`, or at once if there is no job.
@@ -79,7 +80,7 @@ class StoreWorker {
 
  private:
   void run();
-  void attempt(auto& job) noexcept;
+  void attempt(auto& jobs, auto& done, std::unique_lock<std::mutex>& lock) noexcept;
   void make(Fetch& fetch);
   void make(Put& put);
 
@@ -88,10 +89,8 @@ class StoreWorker {
   const HostBlocks& host_;
 
   std::mutex mutex_;  // guards the next six
-  std::deque<Fetch> fetches_;
-  std::deque<Put> puts_;
-  std::vector<Fetch> done_fetches_;
-  std::vector<Put> done_puts_;
+  std::list<Fetch> fetches_, done_fetches_;
+  std::list<Put> puts_, done_puts_;
   bool is_busy_ = false;
   bool stop_ = false;
   std::condition_variable added_, done_;

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 
-#if defined(__linux__)
+#if defined(__linux__) && !defined(__EMSCRIPTEN__)
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>

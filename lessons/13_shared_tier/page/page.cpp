@@ -72,7 +72,7 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
                 .summary = "A block has a name that means the same on every server. What one "
                            "server has computed, the other one loads from the store."},
                context) {
-  const auto which = viz::choice("one|two");
+  const auto which = viz::choice("one|two").field("server", "one");
   declare(
       {{"submit",
         {which, viz::word("NAME").field("name", "A"),
