@@ -240,7 +240,7 @@ struct Cluster {
         }
         const auto made =
             kvtest::shell("IFS=' '; redis-cli --cluster create" + all + " --cluster-yes");
-        if (made.code == 0) return;
+        if (made.code == 0 && agrees()) return;
         said = made.out + made.err;
       } catch (const kv::UserError& error) {  // a port is in use
         said = error.what();
@@ -248,6 +248,17 @@ struct Cluster {
       nodes.clear();
     }
     FAIL("no cluster: ", said);
+  }
+  /// Waits until each node knows that the others are there.
+  bool agrees() const {
+    for (const auto& node : nodes) {
+      int tries = 300;
+      while (cli(*node, "CLUSTER INFO").find("cluster_state:ok") == std::string::npos) {
+        if (--tries == 0) return false;
+        std::this_thread::sleep_for(milliseconds(100));
+      }
+    }
+    return true;
   }
   RedisAddress address() const { return {.host = "127.0.0.1", .port = port, .password = ""}; }
   std::vector<std::unique_ptr<RedisServer>> nodes;
