@@ -173,7 +173,7 @@ class RedisStore final : public BlockStore {
           ++next;
         });
   }
-  /// By hand: hiredis would copy a value three times before it is sent (./course bench 13).
+  /// By hand: hiredis would copy the value three times before it is sent.
   bool put(const BlockName& name, std::string_view value) override {
     if (!knows_nodes_) learn_nodes();
     const std::string key = key_of(name);
