@@ -351,7 +351,18 @@ TEST_CASE_FIXTURE(TwoServers, "after a change of the model no block of before is
   const auto now = engine.generate(requests);
   model.set_kernel(kv::Kernel::kFast);
   kvtest::check_equal(now, plain);
+  CHECK(serve(store).num_damaged == 0);  // nothing was put under a name of before
   CHECK(now.counters.kv_rows_computed == wanted.counters.kv_rows_computed);
+}
+
+TEST_CASE_FIXTURE(TwoServers, "a server that ends has put its blocks") {
+  MemoryStore common;
+  {
+    lesson13::Server server(model, {.num_blocks = 40}, {}, always(), common);
+    server.submit(0, requests[0]);
+    while (!server.idle()) server.step();
+  }
+  CHECK(common.values().size() == 3);
 }
 
 TEST_CASE("callbacks that throw at any token leave no block in use") {
