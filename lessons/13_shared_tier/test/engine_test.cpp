@@ -355,6 +355,14 @@ TEST_CASE_FIXTURE(TwoServers, "after a change of the model no block of before is
   CHECK(now.counters.kv_rows_computed == wanted.counters.kv_rows_computed);
 }
 
+TEST_CASE_FIXTURE(TwoServers, "the last token is computed, also where it ends a block") {
+  lesson13::Server server(model, {.num_blocks = 40}, {}, always(), store);
+  server.submit(0, kvtest::request_of(48, 3));
+  run(server);
+  CHECK(server.tier().metrics().num_queried == 2);
+  CHECK(server.tier().metrics().num_fetched == 2);
+}
+
 TEST_CASE_FIXTURE(TwoServers, "a server that ends has put its blocks") {
   MemoryStore common;
   {
