@@ -57,6 +57,12 @@ class BadStore final : public BlockStore {
   BlockStore& store_;
 };
 
+/// Runs a server to the end of its requests.
+void run(lesson13::Server& server) {
+  while (!server.idle()) server.step();
+  server.settle();
+}
+
 /// A server has put its texts into the store, and another one, whose store is bad, serves them.
 struct TwoServers {
   TwoServers() {
@@ -242,16 +248,6 @@ TEST_CASE_FIXTURE(TwoServers, "poison is found by computing a sample again, and 
   CHECK(sound.num_checked == 4 * 3);
   CHECK(sound.num_poisoned == 0);
 }
-
-namespace {
-
-/// Runs a server to the end of its requests.
-void run(lesson13::Server& server) {
-  while (!server.idle()) server.step();
-  server.settle();
-}
-
-}  // namespace
 
 TEST_CASE_FIXTURE(TwoServers, "another tenant finds nothing, and an adapter's blocks stay here") {
   MemoryStore common;
