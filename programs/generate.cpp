@@ -43,8 +43,9 @@ void add_seed_option(CommandLine& command, GenerateOptions& options, const std::
 }
 
 void add_json_option(CommandLine& command, GenerateOptions& options) {
-  command.value("--json FILE", options.json_file,
-                "also write results as JSON; - for standard output");
+  command
+      .value("--json FILE", options.json_file, "also write results as JSON; - for standard output")
+      .output_file();
 }
 
 void add_generate_options(CommandLine& command, GenerateOptions& options) {

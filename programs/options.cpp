@@ -131,6 +131,15 @@ Option& Option::not_empty() {
   return *this;
 }
 
+Option& Option::output_file() {
+  option_->check(validator("a file in a folder that is there", "", [](const std::string& text) {
+    std::error_code none;
+    const std::filesystem::path folder = std::filesystem::path(text).parent_path();
+    return folder.empty() || std::filesystem::is_directory(folder, none);
+  }));
+  return *this;
+}
+
 Option& Option::excludes(const std::string& other) {
   option_->excludes(app_->get_option(other));
   return *this;
@@ -194,6 +203,13 @@ bool CommandLine::parse(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     user_error("{}{} --help lists the options", refusal(*app_, app_->remaining().front()),
                app_->get_name());
+  } catch (const CLI::RequiredError& error) {
+    // "what is required": what has no dashes is named in capitals, as in the help
+    std::string what = error.what();
+    for (size_t i = 0; what[0] != '-' && i < what.find(' '); ++i) {
+      what[i] = static_cast<char>(std::toupper(static_cast<unsigned char>(what[i])));
+    }
+    user_error("{}; {} --help lists the options", what, app_->get_name());
   } catch (const CLI::ParseError& error) {
     user_error("{}; {} --help lists the options", error.what(), app_->get_name());
   }

@@ -27,6 +27,8 @@ class Option {
   Option& over(double limit, double largest);
   Option& one_of(const std::vector<std::string>& names);
   Option& not_empty();
+  /// A file to be written: its folder must be there. So no work is done and then lost.
+  Option& output_file();
   /// The two cannot be given together. The other one has been added already.
   Option& excludes(const std::string& other);
   Option& required();

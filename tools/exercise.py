@@ -155,7 +155,7 @@ def try_step(lesson, step, folder):
     if state == "passes" and (broken := checks.breaks_wait_rule(lesson, step)):
         state, results = "fails", [runs.Result("the kernel waits on every path", "fails", broken), *results]
     if first := next((result for result in results if result.state == "fails"), None):
-        checks.second_look(lesson, step, first, folder)
+        checks.second_look(lesson, step, first, folder, {result.case for result in results if result.state == "passes"})
     key = str(step.number)
     if state == "passes":
         lesson.kept["passed"][key] = lesson.digest(step)
@@ -186,9 +186,10 @@ def work(lesson, folder, options):
 def look_at_kernels(lesson, folder, steps=None, must=True):
     """--races and --bounds for kernels that pass their tests. `must`: also if that builds for minutes."""
     for step in steps or [step for step in lesson.steps if lesson.tools_left(step)]:
-        if must and not checks.is_ready(lesson, folder, "races"):
-            say("", "Now --races and --bounds look at your kernels; their builds take minutes, once.")
-            sys.stdout.flush()
+        ready = checks.is_ready(lesson, folder, "races")
+        if ready or must:
+            takes = "a minute or so" if ready else "minutes: their builds are made, once"
+            print(f"Step {step.number}: now --races and --bounds look at it, for {takes} ...", flush=True)
         state, lines = checks.look(lesson, step, folder, must)
         if state == "fails":
             say("", coloured(f"Step {step.number} passes its tests, and yet: ", RED), "", *(f"  {line}" for line in lines), "")
@@ -202,8 +203,7 @@ def whole(lesson, folder, options):
     """The last step: all that the lesson tests, and the ladder."""
     if lesson.kept["whole"] == lesson.digest() and not options.all:
         return 0
-    say("", "All steps pass. The whole: every test of the lesson, and a short ladder on your files ...")
-    sys.stdout.flush()
+    print("\nAll steps pass. The whole: every test of the lesson, and a short ladder on your files ...", flush=True)
     lines = checks.whole(lesson, folder)
     if lines:
         say("", coloured("All steps pass, but the whole does not:", RED), "", *(f"  {line}" for line in lines))
@@ -321,7 +321,7 @@ def with_tool(lesson, folder, options):
 
 
 def learn(options):
-    if options.parse_only:  # ./course asks so before it builds anything
+    if options.parse_only:  # ./course asks before it builds
         return 0
     lesson = Lesson(options.folder)
     if not lesson.steps:

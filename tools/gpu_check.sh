@@ -41,12 +41,12 @@ pack() {
     >"$here/build/gpu_check_configure.log" 2>&1 ||
     die "configuring failed, see build/gpu_check_configure.log"
   mapfile -t targets < <(cmake --build "$build" --target help | grep -oE '^[a-z0-9_]+: ' | tr -d ': ' |
-    grep -E '_gpu_test$' | grep -v '^cmake_')
+    grep -E '_gpu_test$|^(serve|load)$' | grep -v '^cmake_')  # these two need libevent
   cmake --build "$build" -j "${GPU_CHECK_JOBS:-$(nproc)}" --target "${targets[@]}" "${tools[@]}" || die "the build failed"
   rm -rf "$bundle"
   mkdir -p "$bundle/bin" "$bundle/lib"
   programs=$(only=. gpu_programs "$build/bin")
-  for file in $programs "${tools[@]}"; do
+  for file in $programs "${tools[@]}" serve load; do
     [ -x "$build/bin/$file" ] || continue
     strip -o "$bundle/bin/$file" "$build/bin/$file"
   done
@@ -139,6 +139,11 @@ bench() {
     step "serving" 200 "$bundle/bin/lesson08_bench" --device cuda --serve --model "$folder/model" \
       --json "$logs/lesson08_cuda.json"
     cat "$logs/serving.log"
+  fi
+  if wanted serve_bench && [ -x "$bundle/bin/serve" ]; then
+    step "over HTTP" 240 tools/serve_bench.sh --bin "$bundle/bin" --device cuda --model "$folder/model" \
+      --json "$logs/serve_cuda.json"
+    cat "$logs/over_HTTP.log"
   fi
   if wanted lesson09_bench; then
     step "guesses" 240 "$bundle/bin/lesson09_bench" --device cuda --model "$folder/model" \

@@ -5,6 +5,7 @@ Reading: the words of a lesson's text at 170 a minute. Writing: the lines that i
 --check changes nothing, and exits with 1 if the table is wrong by more than two minutes.
 """
 
+import argparse
 import pathlib
 import re
 import sys
@@ -29,6 +30,9 @@ def lines(folder):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if the table is wrong")
+    check = parser.parse_args().check
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     read = written = 0
@@ -43,7 +47,7 @@ def main():
     text, found = re.subn(r"\d+ minutes and [\d,]+ lines, about \d+ hours", counted, text)
     if found != 1:
         raise SystemExit(f"error: README.md has {found} places like `{counted}`, wanted one")
-    if sys.argv[1:] == ["--check"]:
+    if check:
         told, now = (re.findall(r"(\d+) min, (\d+) lines \|", rows) for rows in (readme.read_text(encoding="utf-8"), text))
         far = [pair for pair in zip(told, now) if pair[0][1] != pair[1][1] or abs(int(pair[0][0]) - int(pair[1][0])) > 2]
         for old, new in far:

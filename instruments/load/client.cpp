@@ -51,16 +51,16 @@ timeval time_of(double seconds) {
 
 }  // namespace
 
-Url parse_url(const std::string& text) {
+Url parse_url(const std::string& text, const char* option) {
   if (text.starts_with("https://")) {
-    kv::user_error("--url {}: this client speaks no TLS, wanted http://HOST:PORT", text);
+    kv::user_error("{} {}: this client speaks no TLS, wanted http://HOST:PORT", option, text);
   }
   const std::unique_ptr<evhttp_uri, void (*)(evhttp_uri*)> uri(evhttp_uri_parse(text.c_str()),
                                                                evhttp_uri_free);
   const char* const scheme = uri ? evhttp_uri_get_scheme(uri.get()) : nullptr;
   const char* const host = uri ? evhttp_uri_get_host(uri.get()) : nullptr;
   if (!scheme || std::string(scheme) != "http" || !host || *host == '\0') {
-    kv::user_error("--url {}: wanted http://HOST:PORT, as http://127.0.0.1:8000", text);
+    kv::user_error("{} {}: wanted http://HOST:PORT, as http://127.0.0.1:8000", option, text);
   }
   Url url;
   // Its IPv6 address comes first on many machines, and servers listen on the other one.

@@ -23,8 +23,8 @@ struct Url {
   std::string path;  // before /v1; no slash at its end
   std::string text;  // as messages show it
 };
-/// Throws UserError for anything else; https is refused by name.
-Url parse_url(const std::string& text);
+/// Throws UserError, which names the option, for anything else; https is refused by name.
+Url parse_url(const std::string& text, const char* option = "--url");
 
 struct ClientOptions {
   Url url;

@@ -166,8 +166,9 @@ void add_options(kv::CommandLine& command, Options& options) {
                "afterwards sends each request again with nothing beside it, and compares");
   command.value("--timeout SECONDS", options.timeout, "ends a request on which nothing comes")
       .over(0, 1e6);
-  command.value("--json FILE", options.json_file, "the numbers as JSON; - is standard output");
-  command.value("--plot FILE", options.plot_file, "draws the times as an SVG");
+  command.value("--json FILE", options.json_file, "the numbers as JSON; - is standard output")
+      .output_file();
+  command.value("--plot FILE", options.plot_file, "draws the times as an SVG").output_file();
 }
 
 }  // namespace

@@ -288,7 +288,8 @@ int main(int argc, char** argv) {
       .value("--generate N", options.generate,
              "prints a made-up trace of N requests in this format, and plays nothing")
       .between(1, 1 << 30);
-  command.value("--json FILE", options.json_file, "the numbers as JSON; - is standard output");
-  command.value("--plot FILE", options.plot_file, "draws an SVG");
+  command.value("--json FILE", options.json_file, "the numbers as JSON; - is standard output")
+      .output_file();
+  command.value("--plot FILE", options.plot_file, "draws an SVG").output_file();
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

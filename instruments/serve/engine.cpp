@@ -26,11 +26,18 @@ class EngineOf final : public Engine {
   bool idle() const override { return server_->idle(); }
   Pass step() override {
     Pass pass;
+    const std::optional<int64_t> before = num_loaded_tokens();
     pass.step = server_->step([&](const auto& scheduler, const auto& output) {
       for (const int64_t id : output.started) {
         const auto& request = scheduler.request(id);
+        if (request.options.skip_reading_prefix_cache) continue;  // it looks nothing up
         pass.started.push_back({id, request.num_prompt, request.num_cached});
       }
+      if (!before) return;
+      // The manager counts for the whole pass, so what could be of resumed requests is theirs.
+      int64_t num_external = *num_loaded_tokens() - *before;
+      for (const int64_t id : output.resumed) num_external -= scheduler.request(id).num_cached;
+      pass.num_external = std::max<int64_t>(num_external, 0);
     });
     pass.state = state();
     return pass;
@@ -55,6 +62,15 @@ class EngineOf final : public Engine {
   }
 
  private:
+  /// Tokens that requests began with after they had been loaded from the host's memory.
+  std::optional<int64_t> num_loaded_tokens() const {
+    const auto& manager = server_->manager();
+    if constexpr (requires { manager.metrics().num_hits_in_host; }) {
+      return manager.metrics().num_hits_in_host * manager.block_size();
+    }
+    return std::nullopt;
+  }
+
   std::shared_ptr<void> kept_;
   std::unique_ptr<Server> server_;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lessons/08_scheduler/step.h"
@@ -39,6 +40,9 @@ struct EngineState {
 struct Pass {
   kv::StepOutput step = {};
   std::vector<Started> started = {};
+  /// Tokens of `started` that had been loaded from the host's memory, or from a file. Empty in an
+  /// engine that has neither.
+  std::optional<int64_t> num_external = {};
   EngineState state = {};
 };
 

@@ -22,18 +22,10 @@ EngineThread::~EngineThread() {
   thread_.join();
 }
 
-void EngineThread::submit(std::vector<Submission> samples) {
+void EngineThread::order(Command command) {
   {
     const std::lock_guard lock(mutex_);
-    commands_.emplace_back(std::move(samples));
-  }
-  news_.notify_one();
-}
-
-void EngineThread::abort(int64_t id) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.emplace_back(id);
+    commands_.push_back(std::move(command));
   }
   news_.notify_one();
 }

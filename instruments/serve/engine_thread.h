@@ -55,13 +55,14 @@ class EngineThread {
 
   /// Samples of one prompt: those after the first are submitted when the first has its first token,
   /// so that they find the prompt in the cache.
-  void submit(std::vector<Submission> samples);
-  void abort(int64_t id);
+  void submit(std::vector<Submission> samples) { order(std::move(samples)); }
+  void abort(int64_t id) { order(id); }
   std::vector<PassReport> take();
 
  private:
   using Command = std::variant<std::vector<Submission>, int64_t>;  // submit, or abort
 
+  void order(Command command);
   void run();
   bool wait(std::vector<Command>& commands);
   void pass(PassReport& report);

@@ -108,7 +108,11 @@ std::string Metrics::text() const {
   gauge("vllm:kv_cache_usage_perc", "Share of the blocks in use, 0 to 1.", kv_usage, labels_);
   gauge("vllm:cache_config_info", "The pool.", 1, cache_config_);
   counter("vllm:prefix_cache_queries_total", "Tokens looked up in the cache.", prefix_queries);
-  counter("vllm:prefix_cache_hits_total", "Tokens found in the cache.", prefix_hits);
+  counter("vllm:prefix_cache_hits_total", "Tokens found on the device.", prefix_hits);
+  counter("vllm:external_prefix_cache_queries_total", "Tokens not found on the device.",
+          external_queries);
+  counter("vllm:external_prefix_cache_hits_total", "Tokens of these found in host memory or file.",
+          external_hits);
   counter("vllm:num_preemptions_total", "Preemptions.", preemptions);
   counter("vllm:prompt_tokens_total", "Tokens of prompts.", prompt_tokens);
   counter("vllm:generation_tokens_total", "Tokens generated.", generation_tokens);

@@ -34,7 +34,9 @@ class Metrics {
   int num_running = 0, num_waiting = 0;
   double kv_usage = 0;  // share of the blocks in use
   // Counters.
-  int64_t prefix_queries = 0, prefix_hits = 0;  // tokens
+  // Tokens looked up and found: on the device, and of the rest in the host's memory or a file.
+  int64_t prefix_queries = 0, prefix_hits = 0;
+  int64_t external_queries = 0, external_hits = 0;
   int64_t preemptions = 0, prompt_tokens = 0, generation_tokens = 0;
   std::map<std::string, int64_t> finished = {{"stop", 0}, {"length", 0}, {"abort", 0}};
   int64_t refused = 0;  // requests that came when the queue was full

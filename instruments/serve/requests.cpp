@@ -110,6 +110,7 @@ void Requests::start(const std::shared_ptr<Exchange>& exchange, const ApiRequest
 void Requests::take(const PassReport& report) {
   const kv::StepOutput& step = report.pass.step;
   for (const Started& one : report.pass.started) note_started(one, report.began);
+  count_lookups(report.pass);
   std::unordered_map<int64_t, kv::FinishReason> ended;
   for (const kv::EndedRequest& one : step.ended) ended.emplace(one.id, one.reason);
   for (size_t i = 0; i < step.tokens.size(); ++i) {
@@ -150,9 +151,21 @@ void Requests::note_started(const Started& started, Clock::time_point began) {
   leave_queue(choice);
   choice.started = began;
   metrics_.queue_time.observe(seconds(began - std::min(choice.live->arrived, began)));
-  metrics_.prefix_queries += started.num_prompt;
-  metrics_.prefix_hits += started.num_cached;
   choice.live->answer.note_cached(started.num_cached);
+}
+
+void Requests::count_lookups(const Pass& pass) {
+  int64_t queries = 0, found = 0;
+  for (const Started& one : pass.started) {
+    queries += one.num_prompt;
+    found += one.num_cached;
+  }
+  const int64_t external = std::min(pass.num_external.value_or(0), found);
+  metrics_.prefix_queries += queries;
+  metrics_.prefix_hits += found - external;
+  if (!pass.num_external) return;
+  metrics_.external_queries += queries - (found - external);
+  metrics_.external_hits += external;
 }
 
 void Requests::take_token(const kv::NewToken& token, bool last_of_pass,

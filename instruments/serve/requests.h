@@ -64,6 +64,7 @@ class Requests {
 
   kv::Request request_for(const ApiRequest& request, const std::vector<int32_t>& prompt) const;
   void note_started(const Started& started, Clock::time_point began);
+  void count_lookups(const Pass& pass);
   void take_token(const kv::NewToken& token, bool last_of_pass,
                   std::optional<kv::FinishReason> ended, Clock::time_point now);
   void note_times(Choice& choice, bool last_of_pass, Clock::time_point now);

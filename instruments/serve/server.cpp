@@ -235,6 +235,13 @@ void Server::metrics(const Shared& exchange) {
   exchange->reply(200, metrics_.text(), "text/plain; version=0.0.4; charset=utf-8");
 }
 
+std::vector<int32_t> Server::tokens_of(const Conversation& conversation) const {
+  size_t num_bytes = 0;
+  for (const Message& message : conversation.messages) num_bytes += message.content.size();
+  check_size(num_bytes, "messages");
+  return render(conversation, chat_template_, tokenizer_);
+}
+
 std::vector<int32_t> Server::tokens_of(const Prompt& prompt) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
     for (const int32_t id : *ids) {
@@ -262,12 +269,9 @@ void Server::tokenize(const Shared& exchange) {
   const kv::Json json = parse_body(exchange->body());
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
-  std::vector<int32_t> ids;
-  if (fields.find("messages") != nullptr) {
-    ids = render(parse_conversation(fields), chat_template_, tokenizer_);
-  } else {
-    ids = tokenizer_.encode(fields.text("prompt"), true);
-  }
+  const std::vector<int32_t> ids = fields.find("messages") != nullptr
+                                       ? tokens_of(parse_conversation(fields))
+                                       : tokens_of(fields.text("prompt"));
   exchange->reply(200, dump({{"count", ids.size()},
                              {"max_model_len", max_model_len()},
                              {"tokens", ids},
@@ -303,12 +307,7 @@ void Server::generate(const Shared& exchange, const ApiRequest& request) {
   warn_unknown(request.unknown);
   std::vector<std::vector<int32_t>> prompts;
   if (request.chat) {
-    size_t num_bytes = 0;
-    for (const Message& message : request.conversation.messages) {
-      num_bytes += message.content.size();
-    }
-    check_size(num_bytes, "messages");
-    prompts.push_back(render(request.conversation, chat_template_, tokenizer_));
+    prompts.push_back(tokens_of(request.conversation));
     if (prompts.front().empty()) throw ApiError(400, "the messages are empty", "messages");
   }
   for (const Prompt& prompt : request.prompts) prompts.push_back(tokens_of(prompt));

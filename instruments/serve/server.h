@@ -84,6 +84,7 @@ class Server {
 
   void generate(const Shared& exchange, const ApiRequest& request);
   std::vector<int32_t> tokens_of(const Prompt& prompt) const;
+  std::vector<int32_t> tokens_of(const Conversation& conversation) const;
   void check_size(size_t num_bytes, const char* field) const;
   void take_reports();
   void warn_unknown(const std::vector<std::string>& names);

@@ -16,7 +16,7 @@ namespace watch {
 using Words = std::function<std::string(std::span<const int32_t>)>;
 
 std::string batch_header();
-/// One line for a batch, under batch_header().
+/// A line for a batch, under batch_header(); then the note, if there is one.
 std::string batch_line(const Watcher& watcher, const Frame& frame, const Watcher::Step& step);
 
 /// The totals, and the longest prefixes in the cache, at most `max_prefixes`.

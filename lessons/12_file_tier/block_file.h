@@ -96,8 +96,8 @@ class BlockFile {
   /// Number of the last record in the file.
   int num_records() const { return layout_.num_records(file_.size()); }
 
-  /// Overwrites a record. Returns false if it cannot be written (a full disk, say), and then the
-  /// record holds nothing.
+  /// Overwrites a record. Returns false if it cannot be written (a full disk, say); then the
+  /// record holds nothing, or still what it held if even its name could not be erased.
   bool write(int32_t record, const Record& header, std::span<const std::byte> content);
   /// Empty if the record is empty, or its header is missing or damaged.
   std::optional<Record> read_header(int32_t record) const;

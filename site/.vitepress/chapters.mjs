@@ -69,7 +69,7 @@ export const groups = [
   { text: 'Begin', chapters: [chapter('README.md', 'The README')] },
   { text: 'Lessons', chapters: lessons() },
   { text: 'Kernels', chapters: [...folders('kernels').sort().map((name) => `kernels/${name}/README.md`), ...roads()].map((file) => chapter(file)) },
-  { text: 'To look up', chapters: [chapter('instruments/README.md'), chapter('instruments/serve/README.md', 'The server'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
+  { text: 'To look up', chapters: [chapter('instruments/README.md'), chapter('instruments/serve/README.md', 'The server'), chapter('instruments/route/README.md', 'The router'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
 ]
 
 /** The films of the visualizer that a lesson's text shows, by its number. */

@@ -112,7 +112,7 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
   bool flag = false;
   const auto said = [&](std::vector<std::string> words) {
     kv::CommandLine command("", "./course x");
-    command.value("--json FILE", json, "");
+    command.value("--json FILE", json, "").output_file();
     command.value("--name NAME", name, "").one_of({"a", "b", "c"}).not_empty();
     command.flag("--flag", flag, "").excludes("--json");
     command.value("--need N", name, "").required();
@@ -123,6 +123,8 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
         "--name: 'd' is not allowed, wanted a, b or c; ./course x --help lists the options");
   CHECK(contains(said({"--need", "1", "--flag", "--json", "f"}), "--json excludes --flag"));
   CHECK(contains(said({}), "--need is required"));
+  CHECK(contains(said({"--need", "1", "--json", "/no/such/f"}),
+                 "--json: '/no/such/f' is not allowed, wanted a file in a folder that is there"));
   CHECK(contains(said({"--need"}), "--need"));
   CHECK(said({"--need", "1", "stray", "--zigzag"}) ==
         "unexpected 'stray'; ./course x --help lists the options");

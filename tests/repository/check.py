@@ -58,7 +58,7 @@ def numbered_lines(root, rel):
 # From below: a file includes its own floor and those below it, and a target links them.
 FLOORS = ["common", "kernels", "qwen3", "programs", "viz", "simt", "lessons", "instruments", "tests tools site"]
 TARGETS = {"common": "common/", "kernels": "kernels/", "qwen3": "qwen3/", "programs": "programs/",
-           "viz": "viz/", "pages": "viz/", "watch": "instruments/", "publish": "instruments/", "serve": "instruments/", "load": "instruments/", "traces": "instruments/", "ladder": "tests/"}
+           "viz": "viz/", "pages": "viz/", "watch": "instruments/", "publish": "instruments/", "serve": "instruments/", "load": "instruments/", "route": "instruments/", "traces": "instruments/", "ladder": "tests/"}
 
 
 def floor_of(path):
@@ -75,7 +75,7 @@ def targets_of(line, is_cmake):
     if not is_cmake:
         return re.findall(r'^\s*#\s*include\s+"([^"]+)"', line)
     line = line.split("#")[0]
-    libraries = re.findall(r"\bkv(?:::|_)(common|kernels|qwen3|programs|viz|pages|watch|publish|serve|load|traces|ladder)\b", line)
+    libraries = re.findall(r"\bkv(?:::|_)(common|kernels|qwen3|programs|viz|pages|watch|publish|serve|load|route|traces|ladder)\b", line)
     lessons = re.findall(r"\bkv_lesson(\d\d)\b", line)
     return [TARGETS[name] for name in libraries] + [f"lessons/{number}_" for number in lessons] + re.findall(
         r"\b(?:tests|tools)/", line)

@@ -41,7 +41,10 @@ for command in setup build test bench stale web pictures completion; do # none o
   COURSE_BUILD=/proc/none expect 0 "^  ./course $command " $command --help
 done
 expect 2 "error: unknown command 'fly'; ./course alone" fly
-expect 2 "error: unknown command 'tset'; did you mean 'test'\?" tset
+expect 2 "error: unknown command 'tset'; did you mean ./course test\?" tset
+expect 2 "error: unknown command '5'; did you mean ./course run 5\?" 5
+expect 2 "error: unknown option '--lnog'; did you mean --long\?" test 5 --lnog
+expect 2 "error: unexpected 'abc'; ./course test 5" test abc
 expect 2 'error: there is no lesson 99' run 99
 expect 2 'error: there is no lesson 0' test 0
 expect 2 'error: lesson 03 has no road' bench 3 --road

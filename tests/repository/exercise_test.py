@@ -208,7 +208,7 @@ def way_through():
     call("mine", "--build", "build/simt", "--into", "build/simt", code=77, says=["Nothing of yours"])
     watched()
     write("largest", "  int most = 0;\n  for (int x : v) most = x > most ? x : most;\n  return most;")
-    learn(code=1, says=["Now --races and --bounds look", "the whole does not", "lesson 01 gives other bits", "the cause is in yours"],
+    learn(code=1, says=["now --races and --bounds look", "the whole does not", "lesson 01 gives other bits", "the cause is in yours"],
           silent=["all 2 steps pass", "[?] :"])
     write("largest", "  int most = v[0];\n  for (int x : v) most = x > most ? x : most;\n  return most;")
     learn(code=0, says=["The whole passes", "all 2 steps pass", "Lesson 1  ##  2 of 2", "You can loop", "lessons/02_next/README.md"])

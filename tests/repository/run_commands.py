@@ -22,8 +22,8 @@ import refresh_outputs  # noqa: E402
 
 NOT_RUN = [  # the first that is found in a line counts
     (r"--device cuda|bench-cuda|--judging|--road", "needs a GPU"),
-    (r"tcp://", "needs a server"),
-    (r"course (serve|load)\b", "a server, which does not end, and what asks it: ./course serve --test"),
+    (r"tcp://|attach http", "needs a server, and the second a window"),
+    (r"course (serve|load|route --server)\b", "a server, which does not end, and what asks it: ./course serve --test"),
     (r"--like qwen3", "writes a model of a gigabyte"),
     (r"course bench", "measures for minutes"),
     (r"course stale", "exits with 1 while a number is older than its code; the selftest of check.py runs it"),
@@ -46,7 +46,7 @@ SMALLER = [  # what stands for something of the reader's, and what would take lo
     (r"(course viz(?: \w+)?)$", r"\1 --commands"),
     (r"course viz --commands", "course viz 1 --commands"),
     (r"(course planted .*)", r"\1 --programs"),
-    (r"(course (?:plan|replay|watch|publish|logits))( --record)?$", r"\1 --help"),
+    (r"(course (?:plan|replay|watch|publish|route|logits))( --record)?$", r"\1 --help"),
     (r"--max-tokens \d+", "--max-tokens 8"),
     (r"(course run(?: \d+)?)(?!.*--max-tokens)", r"\1 --max-tokens 8"),
 ]

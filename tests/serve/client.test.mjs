@@ -177,7 +177,7 @@ test('an end while a request waits, and while its prompt is computed', async () 
 test('a full queue is refused with 503, and a client that tries again is served', async () => {
   const narrow = await Server.start('--max-running', 1, '--max-queued-requests', 1)
   const its = clientOf(narrow)
-  const open = [its.completions.create({ model, ...long, max_tokens: 600 })]
+  const open = [its.completions.create({ model, ...long })]  // it still runs when the others have come
   await until('one that runs', async () => (await narrow.metrics())['vllm:num_requests_running'] === 1)
   open.push(its.completions.create({ model, ...long, max_tokens: 2 }))
   await until('one that waits', async () => (await narrow.metrics())['vllm:num_requests_waiting'] === 1)

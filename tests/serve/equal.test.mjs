@@ -122,7 +122,8 @@ for (const { how, options, preempted, hits } of ways) {
     if (hits) {
       const before = await server.metrics()
       compare([await answer(server, request(0))], how)
-      assert.ok((await server.metrics())['vllm:prefix_cache_hits_total'] > before['vllm:prefix_cache_hits_total'], 'the file had its blocks')
+      const name = 'vllm:external_prefix_cache_hits_total'
+      assert.ok((await server.metrics())[name] > before[name], 'the file had its blocks')
     }
     compare(await inCompany(server), how)
     await server.idle()

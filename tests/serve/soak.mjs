@@ -76,6 +76,7 @@ for (const name of ['e2e_request_latency_seconds', 'request_prompt_tokens', 'req
 assert.ok(value('vllm:time_to_first_token_seconds_count') <= total)
 assert.ok(value('vllm:request_generation_tokens_sum') <= value('vllm:generation_tokens_total'))
 assert.ok(value('vllm:prefix_cache_hits_total') <= value('vllm:prefix_cache_queries_total'))
+assert.ok(value('vllm:external_prefix_cache_hits_total') <= value('vllm:external_prefix_cache_queries_total'))
 assert.ok(value('course:equal_bits_checked_total') > 0)
 assert.equal(value('course:equal_bits_failed_total'), 0)
 

@@ -98,6 +98,11 @@ TEST_CASE("what may lie over others is measured among its kind") {
   scene = good();
   scene.label("loose", {40, 22, 100, 20}, "because").on_top();  // no bubble under it
   check_fault(scene, "the texts");
+  scene = good();
+  viz::legend(scene, {10, 150, 380, 18}, {{viz::State::kInUse, "in use"}});
+  CHECK(viz::layout_faults(scene).empty());
+  scene.box("bubble", {10, 140, 120, 60}, paint(Ink::kPanel), paint(Ink::kText)).on_top();
+  check_fault(scene, "of the legend");
 }
 
 TEST_CASE("a number that counts up is one number at every moment of its motion") {

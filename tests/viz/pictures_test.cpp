@@ -100,6 +100,18 @@ TEST_CASE("a caption of a film is true at each of its moments") {
   }
 }
 
+TEST_CASE("a picture that stands still can be read") {
+  for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
+    if (picture.plays || !picture.is_svg()) continue;
+    CAPTURE(picture.file);
+    viz::Session session = session_of(picture);
+    session.play_on(picture.steps > 0 ? picture.steps : SIZE_MAX);
+    for (const std::string& fault : viz::layout_faults(session.page().scene(picture.room))) {
+      FAIL_CHECK(fault);
+    }
+  }
+}
+
 TEST_CASE("a film is over in 20 seconds, and says where it stands still") {
   for (const viz::Picture& picture : films()) {
     CAPTURE(picture.file);

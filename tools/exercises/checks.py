@@ -23,18 +23,25 @@ WHOLE = [["--max-tokens", "12"], ["--max-tokens", "8", "--kernel", "plain", "--w
 # --- after a crash
 
 
-def second_look(lesson, step, result, folder):
-    """Runs a test that has crashed again, under sanitizers. Puts what they say in front of the result's report."""
+def second_look(lesson, step, result, folder, passing=(), on_cpu=True):
+    """Runs a test that has crashed again, under sanitizers. Puts what they say in front of the result's report.
+
+    `passing`: the step's tests that pass. No step: the test is one of the whole, of a program on the CPU or not."""
     if not result.crashed:
         return
-    if result.case in step.tests:
+    if on_cpu if step is None else result.case in step.tests:
         words = by_sanitizers(lesson, result, folder)
-    elif is_ready(lesson, folder, "bounds"):
-        found = run_tool(lesson, [result.case], folder, "bounds")
-        words = [line for one in found for finding in one.findings for line in finding] if found else []
-        words = words if any(re.search(r"overrun|undefined behaviour", line) for line in words) else []
     else:
+        # What all threads do again and again takes too long where there is much of it: --races names it in a small test.
+        looks = [("races", [case for case in step.tool_tests if case in passing])] if result.endless and step else []
+        looks += [("bounds", [result.case])] if not looks or result.case in step.tool_tests else []
         words = []
+        for tool, cases in looks:
+            if not words and cases and is_ready(lesson, folder, tool):
+                words = [line for one in run_tool(lesson, cases, folder, tool) or [] for finding in one.findings for line in finding]
+                words = words if any(re.search(r"a race |overrun|undefined behaviour", line) for line in words) else []
+                if words and tool == "races":
+                    words = [*(line for line in result.report if "did not end" in line), "In another test of this step --races finds", *words]
     if words:
         begin = [line for line in result.report[:1] if re.match(r"\S+:\d+$", line)]
         result.report = [*begin, *words, *blame(lesson, step, words)]
@@ -89,9 +96,11 @@ def short(function):
 
 
 def blame(lesson, step, words):
-    """If the line is in another step's function, that step is named."""
+    """If the line is in another step's function, that step is named. No step: any is."""
     for file, line in re.findall(r"exercise/([\w.]+):(\d+)", "\n".join(words)):
         other, function = lesson.at(file, int(line))
+        if other and not step:
+            return [f"That is in {function.name}(), of step {other.number}."]
         if other and other.number != step.number:
             return [f"That is in {function.name}(), of step {other.number}: look there, and not at step {step.number}."]
         if other:
@@ -157,9 +166,14 @@ def run_tool(lesson, cases, folder, tool):
     return kernel_runs.run(build / "bin" / target_of(lesson), tool, cases)
 
 
+def is_late(result):
+    """Whether a tool only took too long. A kernel that has passed its tests has no endless loop: the machine is slow, or busy."""
+    return [finding[0].startswith("not done in ") for finding in result.findings if finding] == [True]
+
+
 def note(lesson, tool, results):
     """A step in which the tool has found nothing need not be looked at again as long as it stays as it is."""
-    states = {result.case: result.state for result in results}
+    states = {result.case: "passes" if is_late(result) else result.state for result in results}
     for step in lesson.steps:
         if step.gpu_tests and all(states.get(case) == "passes" for case in step.tool_tests):
             lesson.kept[tool][str(step.number)] = lesson.digest(step)
@@ -173,7 +187,7 @@ def look(lesson, step, folder, must):
             return "mark", [f"Step {step.number} counts when --races and --bounds have found nothing in it, too. Their builds are not there yet;",
                             f"to make them and look now: ./course exercise {lesson.number} --{tool}"]
         results = run_tool(lesson, step.tool_tests, folder, tool)
-        bad = next((result for result in results or [] if result.state != "passes"), None)
+        bad = next((result for result in results or [] if result.state != "passes" and not is_late(result)), None)
         if results is None or bad:
             return "fails", [f'--{tool} finds something in "{bad.case}":', "", *(line for f in bad.findings for line in f)] if bad else [
                 f"What --{tool} needs does not build."]
@@ -221,9 +235,11 @@ def whole(lesson, folder):
         jobs += [(folder / "bin" / target_of(lesson), case) for case in kernel_runs.cases_of(folder / "bin" / target_of(lesson))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda job: runs.run_case(*job, limit=6 * runs.LIMIT_S), jobs))
-    for result in results:
+    for (program, _), result in zip(jobs, results):
         if result.state != "passes":
-            return [f'"{result.case}"', *(f"  {line}" for line in result.report)]
+            second_look(lesson, None, result, folder, (), program == binary)
+            steps = " and ".join(str(step.number) for step in lesson.steps if result.case in step.tests + step.gpu_tests)
+            return [f'"{result.case}"{f", a test of step {steps}" if steps else ""}', *(f"  {line}" for line in result.report)]
     other = "02" if lesson.number == 1 else "01"
     for options in WHOLE:
         command = [str(folder / "bin" / ladder), "--device", "cpu", "--without-times", *options]

@@ -4,12 +4,12 @@ from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, PAPER, SKY, Svg
 LEFT, WIDTH, HEIGHT, GAP = 24, 700, 74, 10
 SEAM_X = LEFT + WIDTH + 150  # the column of the seams
 LESSONS = ["01 compute", "02 keep", "03 blocks", "04 walk", "05 share", "06 find", "07 evict", "08 serve",
-           "09 guess", "10 forget", "11 offload"]
+           "09 guess", "10 forget", "11 offload", "12 save"]
 # From above: name, what it is, colour of its edge.
 FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden values, fuzzers, rules of the",
                          "repository; figures, planted bugs, the GPU check; site/"], MUTED),
-    ("instruments/", ["what people use on real caches: logits, plan, replay, watch;", "with their pages and tests"], GREEN),
+    ("instruments/", ["what people use on real caches: plan, replay, watch, publish,", "serve, load, route; with their pages and tests"], GREEN),
     ("lessons/", [], ORANGE),
     ("viz/   simt/", ["scenes and motion, scenarios, the shell; window, browser, SVG.",
                       "A GPU made of fibers, and its page. Both know no lesson"], GREEN),

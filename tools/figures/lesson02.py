@@ -113,8 +113,8 @@ def decode_grid():
             svg.rect(slots_left + t * (slot + 2), y + 22, slot, 34, fill)
             svg.text(slots_left + t * (slot + 2) + slot / 2, y + 44, str(t) if t < tokens else "", 12,
                      "#ffffff" if seen else INK, anchor="middle")
-    svg.legend(44, 420, ((SKY, "heads 0 and 1 read KV head 0", 230), (BLUE, "heads 2 and 3 read KV head 1", 230),
-                         (EMPTY, "no such row: leaves at once", 220), (ORANGE, "row 1 of B, head 2; its keys", 140)))
+    svg.legend(44, 420, ((SKY, "heads 0, 1: KV head 0", 210), (BLUE, "heads 2, 3: KV head 1", 210),
+                         (EMPTY, "no such row: ends at once", 230), (ORANGE, "row 1 of B, head 2", 140)))
     return svg.done()
 
 

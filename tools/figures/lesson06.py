@@ -70,9 +70,9 @@ def chain():
             begin = 16 * i
             svg.text(x + 14, y + 25, f"tokens {begin} to {begin + 15}", 13.5, INK, 600)
             if r == 1 and i == 1:
-                svg.text(x + 134, y + 25, "20 differs", 12.5, ORANGE, 600)
+                svg.text(x + 150, y + 25, "20 differs", 12.5, ORANGE, 600)
             if r == 1 and i == 2:
-                svg.text(x + 134, y + 25, "equal tokens", 12.5, MUTED)
+                svg.text(x + 150, y + 25, "equal", 12.5, MUTED)
             svg.text(x + 14, y + 50, "hash", 12.5, MUTED)
             svg.text(x + 52, y + 50, f"{h:016x}", 13.5, BLUE if not same else GREEN, 600)
             svg.text(x + 14, y + 71, "found: A's block" if same else

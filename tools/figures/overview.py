@@ -103,7 +103,7 @@ def scheduler(svg, x, y):
     for i, parts in enumerate(bars):
         for begin, end, fill in parts:
             svg.rect(x + begin * 16, y + i * 24 + 4, (end - begin) * 16, CELL, fill)
-    svg.text(x + 8 * 16, y + 24, "preempted", 11, MUTED, anchor="middle")
+    svg.text(x + 6.5 * 16, y + 4 * 24 + 16, "the second is preempted", 11, MUTED, anchor="middle")
     return "more requests than fit"
 
 
@@ -146,7 +146,7 @@ def host_tier(svg, x, y):
     svg.line(x + 54, y + 17, x + 54, y + 42, INK, 1.8, tip=True)
     svg.line(x + 78, y + 43, x + 78, y + 18, GREEN, 1.8, tip=True)
     svg.text(x + 90, y + 34, "offload, load", 11.5, GREEN, 600)
-    return "evicted is not lost"
+    return "a second pool in host memory"
 
 
 def file_tier(svg, x, y):
@@ -154,7 +154,7 @@ def file_tier(svg, x, y):
     shelf(svg, x, y + 46, "file", [SKY] * 4 + [EMPTY] * 2)
     svg.line(x + 78, y + 43, x + 78, y + 18, GREEN, 1.8, tip=True)
     svg.text(x + 90, y + 34, "after a restart", 11.5, GREEN, 600)
-    return "what was computed stays computed"
+    return "a restart finds it again"
 
 
 def shared_tier(svg, x, y):
@@ -171,8 +171,8 @@ PANELS = [("01  No cache", no_cache), ("02  A flat cache", flat_cache), ("03  Pa
           ("04  Paged attention", paged_attention), ("05  Share and copy", refcount_cow),
           ("06  Prefix hashing", prefix_hashing), ("07  LRU eviction", lru_eviction),
           ("08  The scheduler", scheduler), ("09  Lookahead", lookahead),
-          ("10  Windows", windows), ("11  A host tier", host_tier),
-          ("12  A file", file_tier), ("13  A shared store", shared_tier)]
+          ("10  Windows", windows), ("11  Evicted is not lost", host_tier),
+          ("12  A file that survives", file_tier), ("13  One cache for many", shared_tier)]
 
 
 def draw():

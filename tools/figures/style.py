@@ -1,10 +1,18 @@
-"""The one look of all figures: an SVG builder, colours that colour-blind eyes tell apart, and text
-that is legible on light and dark pages (each figure brings its own light background)."""
+"""The one look of all figures: an SVG builder, colours that colour-blind eyes tell apart, and a dark style
+for dark pages. Colours stand in attributes, for programs that read no style sheets."""
 import html
+import re
 
 INK, MUTED, FAINT = "#1f2933", "#52606d", "#9aa5b1"
 PAGE, PAPER, LINE = "#f7f9fb", "#ffffff", "#cbd2d9"
 ORANGE, BLUE, SKY, GREEN, EMPTY = "#d55e00", "#0072b2", "#8cc5e8", "#009e73", "#f0f3f5"
+# The same colours on a dark page: of letters and lines, and of areas, on which letters lie.
+DARK_INK = {INK: "#e8ecf1", MUTED: "#a7b1bd", FAINT: "#6b7683", LINE: "#3a424e", ORANGE: "#ff8a4c", BLUE: "#56b4e9",
+            GREEN: "#2bc49a", EMPTY: "#23282f", PAPER: "#ffffff"}
+DARK_AREA = {PAGE: "#14171c", PAPER: "#1c2027", LINE: "#3a424e", EMPTY: "#23282f", MUTED: "#a7b1bd", FAINT: "#56606c",
+             ORANGE: "#a84a00", BLUE: "#00609a", GREEN: "#007455", SKY: "#1d4f72", "#56b4e9": "#2b6f99",
+             "#5b6b8c": "#4a5875", "#5fa9d6": "#2b6f99", "#8c6bb1": "#6b4d90", "#a8a2c4": "#575075", "#cc79a7": "#8f4f74",
+             "#f2b48c": "#7a4a2a"}
 FONT = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif"
 
 
@@ -73,5 +81,16 @@ class Svg:
             self.text(x + 24, y, words, 13.5, MUTED)
             x += width
 
+    def dark(self):
+        """The rules of the dark style for the colours that are there."""
+        drawn, rules = "".join(self.parts), []
+        for selector, attribute, colours in (("text", "fill", DARK_INK), ("", "stroke", DARK_INK),
+                                             ("rect,circle,path", "fill", DARK_AREA)):
+            for colour in sorted(set(re.findall(f"{attribute}='(#[0-9a-f]{{6}})'", drawn))):
+                # A light colour of one figure alone becomes a shade of the page.
+                dark = colours.get(colour) or f"#{''.join(f'{int(colour[i:i + 2], 16) // 3:02x}' for i in (1, 3, 5))}"
+                rules.append(",".join(f"{tag}[{attribute}='{colour}']" for tag in selector.split(",")) + f"{{{attribute}:{dark}}}")
+        return f"<style>@media(prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
+
     def done(self):
-        return "\n".join(self.parts + ["</svg>"]) + "\n"
+        return "\n".join([self.parts[0], self.dark(), *self.parts[1:], "</svg>"]) + "\n"

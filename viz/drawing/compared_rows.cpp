@@ -9,6 +9,39 @@ namespace {
 
 constexpr float kLabel = 104, kLead = 100, kVerdict = 104;  // widths
 
+/// The widths of the cells, and whether a row differs in it; all are equal if all words fit.
+struct Columns {
+  Columns(const ComparedRow& wanted, float width)
+      : count(std::min(wanted.cells.size(), kMaxCompared)), widths(count), differs(count) {
+    constexpr float kSize = 9, kPad = 8;
+    const float equal = width / static_cast<float>(std::max<size_t>(count, 4));
+    float rest = width;
+    size_t num_equal = 0;
+    bool all_fit = true;
+    for (size_t i = 0; i < count; ++i) {
+      float widest = text_width(wanted.cells[i], kSize);
+      for (const std::vector<std::string>& other : wanted.others) {
+        differs[i] = differs[i] || other[i] != wanted.cells[i];
+        widest = std::max(widest, text_width(other[i], kSize));
+      }
+      all_fit = all_fit && widest + kPad <= equal;
+      widths[i] = widest + kPad;
+      if (differs[i]) rest -= widths[i];
+      num_equal += !differs[i];
+    }
+    words_in_all = all_fit || rest <= 0;
+    const float each = rest / static_cast<float>(std::max<size_t>(num_equal, 1));
+    for (size_t i = 0; i < count; ++i) {
+      if (words_in_all || !differs[i]) widths[i] = words_in_all ? equal : std::min(each, equal);
+    }
+  }
+
+  size_t count;
+  std::vector<float> widths;
+  std::vector<bool> differs;
+  bool words_in_all = true;
+};
+
 }  // namespace
 
 void compared_row(Scene& scene, const std::string& id, const Place& at, const ComparedRow& row,
@@ -26,14 +59,15 @@ void compared_row(Scene& scene, const std::string& id, const Place& at, const Co
       .during(when(row.begin, 0.2f));
   cell(id + "/after", {at.x + kLabel, at.y, kLead - 6, at.h}, row.lead, paint(Ink::kCell),
        against != nullptr && against->lead != row.lead, row.begin);
-  const size_t count = std::min(row.cells.size(), kMaxCompared);
-  const float width = at.w - kLabel - kLead - kVerdict;
-  const float w = width / static_cast<float>(std::max<size_t>(count, 4));
-  for (size_t i = 0; i < count; ++i) {
+  const Columns columns(against != nullptr ? *against : row, at.w - kLabel - kLead - kVerdict);
+  float x = at.x + kLabel + kLead;
+  for (size_t i = 0; i < columns.count; ++i) {
     const bool differs = against != nullptr && against->cells[i] != row.cells[i];
-    const auto before = static_cast<float>(i);
-    cell(fmt::format("{}/{}", id, i), {at.x + kLabel + kLead + before * w, at.y, w - 2, at.h},
-         row.cells[i], row.fill, differs, row.begin + row.step * before);
+    const bool has_word = columns.words_in_all || columns.differs[i];
+    cell(fmt::format("{}/{}", id, i), {x, at.y, columns.widths[i] - 2, at.h},
+         has_word ? row.cells[i] : "", row.fill, differs,
+         row.begin + row.step * static_cast<float>(i));
+    x += columns.widths[i];
   }
 }
 

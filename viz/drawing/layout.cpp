@@ -147,6 +147,11 @@ class Check {
 
   /// Two that overlap.
   void pair(const Item& a, const Item& b) {
+    const Item &above = a.shape->over ? a : b, &below = a.shape->over ? b : a;
+    if (above.shape->over && below.shape->id.starts_with("legend/")) {
+      tell("{} covers {} of the legend", name(above), name(below));
+      return;
+    }
     if (is_text(a) && is_text(b)) {
       if (a.shape->over == b.shape->over || !on_a_bubble(a.shape->over ? a : b)) {
         tell("the texts {} and {} overlap", name(a), name(b));

@@ -9,8 +9,67 @@
 namespace viz {
 namespace {
 
+/// The header of a record, or its content, if the record is not whole; else a line between them.
+void draw_parts(Scene& scene, const std::string& id, const ShelfBlock& block, const Place& at) {
+  const auto [header, content] = *block.record;
+  if (!header && !content) return;
+  const float middle = at.middle_y();
+  if (block.state == State::kCached) {
+    scene.line(id + "/middle", at.x, middle, at.right(), middle, full(block.hue), 1).during(kFills);
+    return;
+  }
+  const auto part = [&](const char* name, float y, State state) {
+    Shape& box = scene.box(id + name, {at.x + 2, y, at.w - 4, at.h / 2 - 3}, {});
+    dress(box, state, block.hue).during(kFills).radius = 2;
+  };
+  if (header) part("/header", at.y + 2, State::kCached);
+  if (content) part("/content", middle + 1, State::kPreempted);
+  if (header && !content) part("/content", middle + 1, State::kEvicted);
+}
+
+/// A block's name; below it the foot; in the corner, or before the name, its place in the queue.
+void draw_words(Scene& scene, const std::string& id, const ShelfBlock& block, const Place& at) {
+  const std::string corner = block.record       ? id.substr(id.rfind(' ')).replace(0, 1, "#")
+                             : block.order >= 0 ? fmt::format("{}.", block.order + 1)
+                                                : "";
+  const std::string name = block.state == State::kFree ? "" : block.name;
+  const float large = std::max(15.0f, 0.2f * at.h), small = std::clamp(0.16f * at.h, 9.5f, 14.0f);
+  const float line = 1.2f * small, wide = text_width(corner, small) + 2;
+  const bool has_foot = at.h >= 30 && at.w >= 4 + text_width(block.foot, 8) && !block.foot.empty();
+  const bool above = !block.record && at.h >= (has_foot ? 48 : 36);
+  Place room{at.x + 2, at.y + 1, at.w - 4, at.h - 7};
+  if (block.record || has_foot) room.h = at.h / 2 - 1;
+  const bool beside = wide + 8 + text_width(name, 9) <= at.w;
+  if (at.w >= 26 && at.h >= 28 && !corner.empty() && (above || beside)) {
+    const Place place{at.x + 4, above ? at.y + 2 : room.y, wide, above ? line : room.h};
+    const Type type{.size = small, .paint = {name.empty() ? Ink::kDim : Ink::kText}};
+    scene.label(id + "/order", place, corner, type, 7).during(kFills);
+    if (above) {
+      const float end = has_foot ? at.bottom() - line - 4 : at.bottom() - 6;
+      room = {room.x, at.y + line + 1, room.w, end - at.y - line - 1};
+    } else {  // in the middle, if that is free
+      const bool fits = text_width(name, large) + 2 * wide + 8 <= at.w;
+      room = {room.x + wide + 3, room.y, room.w - (fits ? 2 : 1) * (wide + 3), room.h};
+    }
+  }
+  if (has_foot) {
+    const float tall = block.record ? at.h / 2 - 3 : std::max(line, 12.0f);
+    const Place place{at.x + 2, at.bottom() - tall - 2, at.w - 4, tall};
+    scene
+        .label(id + "/foot " + block.foot, place, block.foot,
+               {.size = std::max(10.0f, small), .align = Align::kCentre}, 8)
+        .during(kFills);
+  }
+  if (name.empty() || text_width(name, 8) > room.w) return;
+  const float size = std::min(large, std::max(9.0f, (above ? 0.7f : 0.6f) * room.h));
+  scene.label(id + "/name " + name, room, name, {.size = size, .align = Align::kCentre}, 8)
+      .during(kFills);
+}
+
 void draw_block(Scene& scene, const std::string& id, const ShelfBlock& block, const Place& at) {
-  dress(scene.box(id, at, {}), block.state, block.state == State::kFree ? -1 : block.hue)
+  const bool is_empty =
+      block.state == State::kFree || (block.record && block.state == State::kEvicted);
+  dress(scene.box(id, at, {}), is_empty ? State::kFree : block.state, is_empty ? -1 : block.hue)
       .tip(id.substr(id.find('/') + 1) + (block.name.empty() ? "" : ": ") + block.name +
            (block.state == State::kReserved ? "\nit is being copied" : "") +
            (block.order < 0
@@ -23,21 +82,8 @@ void draw_block(Scene& scene, const std::string& id, const ShelfBlock& block, co
     const Place bar{at.x + 3, at.bottom() - 5, at.w - 6, 3};
     scene.box(id + "/copy", bar, paint(Ink::kText)).during(kFills).radius = 1;
   }
-  if (at.w < 18 || at.h < 17) return;
-  const bool ordered = at.h >= 32 && at.w >= 26 && block.order >= 0;
-  if (ordered) {
-    scene
-        .label(id + "/order", {at.x + 4, at.y + 2, at.w - 8, 11},
-               fmt::format("{}.", block.order + 1),
-               {.size = 9.5f, .paint = {block.cached ? Ink::kText : Ink::kDim}}, 7)
-        .during(kFills);
-  }
-  if (block.state == State::kFree || text_width(block.name, 8) > at.w - 4) return;
-  const float top = ordered ? 11.0f : 1.0f;
-  scene
-      .label(id + "/name " + block.name, {at.x + 2, at.y + top, at.w - 4, at.h - top - 6},
-             block.name, {.size = std::clamp(0.4f * at.h, 9.0f, 15.0f), .align = Align::kCentre}, 8)
-      .during(kFills);
+  if (block.record) draw_parts(scene, id, block, at);
+  if (at.w >= 18 && at.h >= 17) draw_words(scene, id, block, at);
 }
 
 void draw_chip(Scene& scene, const Copying& copy, const Place& at, bool is_new) {
@@ -70,8 +116,8 @@ void shelf(Scene& scene, int number, const std::string& title, const ShelfBlocks
                         {.gap = count > 48 ? 2.0f : 4.0f,
                          .flattest = 0.9f,
                          .widest = 2.4f,
-                         .most_w = 110,
-                         .most_h = 60,
+                         .most_w = 300,
+                         .most_h = 150,
                          .round_to = 4});
   for (int32_t block = 1; block <= count; ++block) {
     draw_block(scene, shelf_block_id(number, block), blocks[static_cast<size_t>(block)],
@@ -79,17 +125,23 @@ void shelf(Scene& scene, int number, const std::string& title, const ShelfBlocks
   }
 }
 
+void arrow(Scene& scene, const std::string& id, const Place& at, bool down, bool moves,
+           const std::string& name) {
+  const float top = at.y + 2, bottom = at.bottom() - 2;
+  const Paint ink = paint(moves ? Ink::kText : Ink::kDim);
+  scene.line(id, at.x, down ? top : bottom, at.x, down ? bottom : top, ink, moves ? 3.0f : 2.0f)
+      .pointing();
+  scene.label(id + "/name", {at.x + 8, at.y, at.w - 8, at.h}, name, {.size = 12, .paint = ink});
+}
+
 void copies(Scene& scene, std::span<const Copying> before, std::span<const Copying> now,
             const Place& at) {
   for (const bool down : {true, false}) {
     const std::string id = down ? "link/offload" : "link/load";
     const Place half{down ? at.x : at.middle_x(), at.y, at.w / 2, at.h};
-    const float x = half.x + 14, top = half.y + 2, bottom = half.bottom() - 2;
-    scene.line(id, x, down ? top : bottom, x, down ? bottom : top, paint(Ink::kDim), 2).pointing();
-    scene.label(id + "/name", {x + 8, half.y, 46, half.h}, down ? "offload" : "load",
-                {.size = 12, .paint = {Ink::kDim}});
+    arrow(scene, id, {half.x + 14, half.y, 54, half.h}, down, false, down ? "offload" : "load");
     const auto count = std::ranges::count(now, down, &Copying::down);
-    const float left = x + 58, room = half.right() - left - 6;
+    const float left = half.x + 72, room = half.right() - left - 6;
     const float wide = std::min(44.0f, room / static_cast<float>(std::max<int64_t>(count, 1)));
     Place chip{left, half.y + 1, wide - 3, half.h - 2};
     for (const Copying& copy : now) {

@@ -4,6 +4,7 @@
 // be overwritten, and copies on their way between two shelves.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -17,14 +18,21 @@ namespace viz {
 // copies set out.
 inline constexpr Span kLands{0, 0.45f}, kFills{0.35f, 0.6f}, kSetsOut{0.5f, 1};
 
+/// Of a file: a header and below it a content, and which of the two are there.
+struct ShelfRecord {
+  bool header = false, content = false;
+};
+
 struct ShelfBlock {
-  State state = State::kFree;  // kReserved: it is being copied to
-  bool cached = false;         // can be found
-  bool has_copy = false;       // on the shelf below, or on its way there
-  int order = -1;              // in the free queue; 0: overwritten next
-  int hue = -1;                // of the sequence that its content is of
-  std::string name = {};       // "A2": of A's text the block after two others
-  std::string tooltip = {};    // further lines
+  State state = State::kFree;              // kReserved: it is being copied to
+  bool cached = false;                     // can be found
+  bool has_copy = false;                   // on the shelf below, or on its way there
+  int order = -1;                          // in the free queue; 0: overwritten next
+  int hue = -1;                            // of the sequence that its content is of
+  std::string name = {};                   // "A2": of A's text the block after two others
+  std::string tooltip = {};                // further lines
+  std::string foot = {};                   // below the name: a checksum's last digits
+  std::optional<ShelfRecord> record = {};  // of a file
 };
 /// By id. There is none with the id 0.
 using ShelfBlocks = std::vector<ShelfBlock>;
@@ -53,9 +61,16 @@ ShelfBlocks shelf_blocks(const Pool& pool, NameOf name_of) {
 std::string shelf_block_id(int shelf, int32_t block);
 
 /// "shelf 0" with "shelf 0/name"; its blocks "0/block 7" with "0/block 7/name A2", their place in
-/// the queue "0/block 7/order", and a bar "0/block 7/copy" if they have a copy.
+/// the queue "0/block 7/order", "0/block 7/foot 9b49", and a bar "0/block 7/copy" if they have a
+/// copy. A record has its number "#7", and "0/block 7/header" or "0/block 7/content" if only one of
+/// the two is there, or they do not belong together.
 void shelf(Scene& scene, int number, const std::string& title, const ShelfBlocks& blocks,
            const Place& at);
+
+/// An arrow "id" with a name "id/name" between two shelves, from the left on; it stands out while
+/// blocks move that way.
+void arrow(Scene& scene, const std::string& id, const Place& at, bool down, bool moves,
+           const std::string& name);
 
 /// A block that is to be copied from one shelf to another.
 struct Copying {

@@ -5,6 +5,7 @@
 #include <imgui_internal.h>
 #include <stb_image_write.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
@@ -115,6 +116,20 @@ std::vector<std::string> Headless::crowded() {
   }
   for (const auto& [name, control] : shell_->probe().controls) {
     if (control.cut) all.push_back(name + " is cut");
+  }
+  const ImDrawData& data = *ImGui::GetDrawData();
+  for (const ImFont* font : ImGui::GetIO().Fonts->Fonts) {
+    const ImFontGlyph* const instead = font->FallbackGlyph;
+    if (instead == nullptr || font->FallbackChar == '?') continue;  // that may be meant
+    for (int n = 0; n < data.CmdListsCount; ++n) {
+      const auto& vertices = data.CmdLists[n]->VtxBuffer;
+      const auto missing = std::count_if(vertices.begin(), vertices.end(), [&](const auto& vertex) {
+        return vertex.uv.x == instead->U0 && vertex.uv.y == instead->V0;
+      });
+      if (missing == 0) continue;
+      all.push_back(fmt::format("a font of {:.0f} pixels lacks {} characters of a text",
+                                font->FontSize, missing));
+    }
   }
   return all;
 }

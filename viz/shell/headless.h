@@ -29,8 +29,8 @@ class Headless {
   /// Moves the mouse to a control, presses and releases. Throws std::runtime_error if there is no
   /// such control, or it is clipped, covered, or disabled.
   void click(const std::string& name);
-  /// What has too little room in the last frame: parts of the window that scroll up and down, and
-  /// controls that end beyond their part.
+  /// What cannot be read in the last frame: parts of the window that scroll up and down, controls
+  /// that end beyond their part, and characters that their font does not have.
   std::vector<std::string> crowded();
   /// The last frame as [height, width, 3] bytes.
   std::vector<uint8_t> picture();

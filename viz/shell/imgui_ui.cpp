@@ -227,9 +227,9 @@ void apply_theme(float scale) {
     io.Fonts->AddFontFromFileTTF(font, kFontPoints * scale, nullptr, kRanges);
     io.Fonts->AddFontFromFileTTF(font, 1.5f * kFontPoints * scale, nullptr, kRanges);
     // Of big numbers and titles: few characters, as each is large.
-    static const ImWchar kBigRanges[] = {0x20,   0x7E,   0xD7,   0xD7,   0x2026,
-                                         0x2026, 0x2192, 0x2192, 0x25B6, 0x25B6,
-                                         0x2713, 0x2713, 0x2717, 0x2717, 0};
+    static const ImWchar kBigRanges[] = {0x20,   0x7E,   0xB7,   0xB7,   0xD7,   0xD7,   0x2026,
+                                         0x2026, 0x2192, 0x2192, 0x221A, 0x221A, 0x25B6, 0x25B6,
+                                         0x2713, 0x2713, 0x2717, 0x2717, 0xFFFD, 0xFFFD, 0};
     ImFontConfig big;
     big.OversampleH = 1;
     io.Fonts->AddFontFromFileTTF(font, 4 * kFontPoints * scale, &big, kBigRanges);

@@ -129,8 +129,14 @@ void open_trace(viz::Shell& shell, const Options& options) {
 }
 
 /// With a command, and what the page does of itself after it.
-void begin(viz::Session& session, const std::string& command) {
-  session.run(viz::parse_command(command));
+void begin(viz::Shell& shell, const std::string& line) {
+  viz::Session& session = shell.session();
+  const viz::Command command = viz::parse_command(line);
+  if (const std::string other = shell.other_page_with(command.verb); !other.empty()) {
+    kv::user_error("{}: page {} has no such command, page {} has it: ./course viz {} --do '{}'",
+                   command.verb, session.page().info().lesson, other, other, line);
+  }
+  session.run(command);
   session.playing = session.can_step();
 }
 
@@ -222,7 +228,7 @@ void run(const Options& options) {
   }
   if (!options.script.empty()) load_script(options, shell);
   if (!options.trace.empty()) open_trace(shell, options);
-  if (!options.first.empty()) begin(shell.session(), options.first);
+  if (!options.first.empty()) begin(shell, options.first);
   if (options.commands) return print_commands(shell.session().page());
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW

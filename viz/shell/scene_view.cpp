@@ -1,6 +1,7 @@
 #include "viz/shell/scene_view.h"
 
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -114,11 +115,24 @@ void Painter::pattern(const Shape& shape, const ImVec2& a, const ImVec2& b) {
   list_.PopClipRect();
 }
 
+/// Whether a font has all characters of a text: the largest one has few.
+bool has_all(const ImFont& font, const std::string& text) {
+  const char *at = text.data(), *const end = at + text.size();
+  while (at < end) {
+    unsigned character = 0;
+    at += std::max(ImTextCharFromUtf8(&character, at, end), 1);
+    if (character >= 0x80 && !font.FindGlyphNoFallback(static_cast<ImWchar>(character)))
+      return false;
+  }
+  return true;
+}
+
 /// The smallest font that is not smaller than that: shrinking is sharper than enlarging.
-const ImFont& font_for(float pixels) {
+const ImFont& font_for(float pixels, const std::string& text) {
   const ImVector<ImFont*>& fonts = ImGui::GetIO().Fonts->Fonts;
   const ImFont* best = ImGui::GetFont();
   for (const ImFont* font : fonts) {
+    if (!has_all(*font, text)) continue;
     const bool fits = font->FontSize >= pixels - 0.5f;
     if (fits ? best->FontSize < pixels - 0.5f || font->FontSize < best->FontSize
              : best->FontSize < font->FontSize && best->FontSize < pixels) {
@@ -131,7 +145,7 @@ const ImFont& font_for(float pixels) {
 void Painter::label(const Shape& shape, Colour colour) {
   const float pixels = shape.size * kLinePerEm * scale_;
   if (pixels < kLeastText) return;
-  const ImFont& font = font_for(pixels);
+  const ImFont& font = font_for(pixels, shape.text);
   const char *begin = shape.text.data(), *end = begin + shape.text.size();
   const float wide = font.CalcTextSizeA(pixels, FLT_MAX, 0, begin, end).x;
   const float room = shape.at.w * scale_;

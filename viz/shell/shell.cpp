@@ -48,6 +48,16 @@ void Shell::select(const std::string& lesson) {
   kv::user_error("there is no page {}; there are{}", lesson, known);
 }
 
+std::string Shell::other_page_with(const std::string& verb) const {
+  const auto has = [&](const Tab& one) {
+    return std::ranges::any_of(one.session->page().help(), [&](const auto& command) {
+      return command.first == verb || command.first.starts_with(verb + " ");
+    });
+  };
+  const auto found = has(tabs_[current_]) ? tabs_.end() : std::ranges::find_if(tabs_, has);
+  return found == tabs_.end() ? "" : found->session->page().info().lesson;
+}
+
 /// What was said on another page is not said here.
 void Shell::go_to_tab(size_t index) {
   if (std::exchange(current_, index) != index) notice_.clear();

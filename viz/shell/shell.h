@@ -40,6 +40,8 @@ class Shell {
 
   /// Selects a page by its lesson's number. Throws UserError if there is none.
   void select(const std::string& lesson);
+  /// The first page that has the command, if this one lacks it; else empty.
+  std::string other_page_with(const std::string& verb) const;
   Session& session() { return *tabs_[current_].session; }
   /// Loads a scenario: its page opens. Throws UserError if there is no such page.
   void load(Scenario scenario);

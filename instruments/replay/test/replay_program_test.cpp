@@ -193,7 +193,8 @@ TEST_CASE("replay: what is wrong is one line with its place, and exit code 2") {
   check_refused(play(kGood, "--block-size 16"), "in blocks of 16, wanted 65");
   check_refused(play(kGood, "--pool-blocks 0"), "'0' is no number of blocks, wanted 1 to");
   check_refused(play(kGood, "--pool-blocks 5,,6"), "'' is no number of blocks");
-  check_refused(play(kGood, "--plot /no/such/folder/p.svg"), "cannot write /no/such/folder/p.svg");
+  check_refused(play(kGood, "--plot /no/such/folder/p.svg"),
+                "--plot: '/no/such/folder/p.svg' is not allowed");
   check_refused(shell("$B/replay " + kExample + " --policy lru,mru"),
                 "'mru' is unknown, wanted some of");
   check_refused(shell("$B/replay /no/such/file"), "/no/such/file: no such file");

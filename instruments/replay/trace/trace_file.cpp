@@ -36,6 +36,7 @@ void refuse_twins(std::span<const uint64_t> ids, const std::string& where) {
 void Batch::clear() {
   ids.clear();
   ends.clear();
+  sizes.clear();
 }
 
 std::span<const uint64_t> Batch::request(size_t i) const {
@@ -148,6 +149,7 @@ void TraceReader::add_request(Batch& batch) {
   refuse_twins(ids, at);
   batch.ids.insert(batch.ids.end(), ids.begin(), ids.begin() + full);
   batch.ends.push_back(batch.ids.size());
+  batch.sizes.push_back({line_.timestamp, tokens, line_.output_length});
   ++num_requests_;
   num_tokens_ += tokens;
 }

@@ -25,6 +25,11 @@ inline constexpr int kMooncakeBlockSize = 512;
 struct Batch {
   std::vector<uint64_t> ids;  // of the full blocks of all requests, one after the other
   std::vector<size_t> ends;   // [requests] where the ids of each one end
+  struct Size {
+    double timestamp = 0;  // milliseconds; -1 if the line has none
+    int64_t input_tokens = 0, output_tokens = 0;
+  };
+  std::vector<Size> sizes;  // [requests]
 
   void clear();
   std::span<const uint64_t> request(size_t i) const;

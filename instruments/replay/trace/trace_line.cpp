@@ -42,7 +42,9 @@ class PlainLine {
     skip_space();
     if (at_ != end_ || (seen & 14) != 14) return false;
     if (input > kMaxTokens || output > kMaxTokens || block_size > kMaxBlockSize) return false;
+    line.timestamp = (seen & 1) != 0 ? static_cast<double>(timestamp) : -1;
     line.input_length = static_cast<int64_t>(input);
+    line.output_length = static_cast<int64_t>(output);
     line.block_size = static_cast<int64_t>(block_size);
     return true;
   }
@@ -103,11 +105,12 @@ void parse_trace_line(std::string_view text, const std::string& where, TraceLine
   if (PlainLine(text).read(line)) return;
   const kv::Json json = kv::parse_json(text, where);
   const kv::JsonObject request(json, where);
-  if (request.has("timestamp") && !(request.number("timestamp") >= 0)) {
+  line.timestamp = request.has("timestamp") ? request.number("timestamp") : -1;
+  if (request.has("timestamp") && !(line.timestamp >= 0)) {
     request.wrong("timestamp", "a number from 0 on");
   }
   line.input_length = request.integer("input_length", 0, kMaxTokens);
-  request.integer("output_length", 0, kMaxTokens);
+  line.output_length = request.integer("output_length", 0, kMaxTokens);
   line.block_size =
       request.find("block_size") == nullptr ? 0 : request.integer("block_size", 1, kMaxBlockSize);
   line.hash_ids.clear();

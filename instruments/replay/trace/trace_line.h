@@ -12,7 +12,8 @@ namespace replay {
 inline constexpr int64_t kMaxBlockSize = int64_t{1} << 20;
 
 struct TraceLine {
-  int64_t input_length = 0;
+  double timestamp = -1;  // milliseconds; -1 if the line has none
+  int64_t input_length = 0, output_length = 0;
   int64_t block_size = 0;  // 0 if the line has none
   std::vector<uint64_t> hash_ids;
 };

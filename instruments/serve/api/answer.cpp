@@ -38,7 +38,8 @@ Answer::Answer(const ApiRequest& request, const AnswerHead& head,
       choices_.push_back(
           {.text = TextStream(tokenizer, options),
            .delta = echo,
-           .logprobs = Logprobs(request.chat, request.num_logprobs, num_characters(echo))});
+           .logprobs = Logprobs(request.chat, request.num_logprobs, num_characters(echo)),
+           .num_prompt = static_cast<int>(prompts[p].size())});
       if (request.return_token_ids) {
         choices_.back().prompt_ids = fmt::format("{}", fmt::join(prompts[p], ","));
       }
@@ -57,6 +58,7 @@ void Answer::end(Choice& choice, const std::string& reason) {
 bool Answer::add(int index, const kv::NewToken& token, std::optional<kv::FinishReason> ended) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   ++num_completion_;
+  ++choice.num_tokens;
   ++choice.num_new;
   if (request_.num_logprobs >= 0) choice.logprobs.add(token, *tokenizer_);
   if (request_.return_token_ids) {
@@ -119,12 +121,14 @@ std::string Answer::take_chunks() {
   // The role comes with the first result, of any choice: a client takes it for the first token.
   const bool first = request_.chat && !std::exchange(has_begun_, true);
   for (int i = 0; first && i < num_choices(); ++i) {
-    const std::string& ids = choices_[static_cast<size_t>(i)].prompt_ids;
+    const Choice& choice = choices_[static_cast<size_t>(i)];
+    const std::string& ids = choice.prompt_ids;
     events += event(
         fmt::format(R"({{"index":{},"delta":{{"role":"assistant","content":""}},"logprobs":null,)"
                     R"("finish_reason":null}})",
                     i),
-        ids.empty() ? "" : fmt::format(R"(,"prompt_token_ids":[{}])", ids));
+        usage_so_far(choice, 0) +
+            (ids.empty() ? "" : fmt::format(R"(,"prompt_token_ids":[{}])", ids)));
   }
   const bool every_token = request_.num_logprobs >= 0 || request_.return_token_ids;
   for (int i = 0; i < num_choices(); ++i) {
@@ -134,11 +138,18 @@ std::string Answer::take_chunks() {
     if (!ends && !news) continue;
     choice.has_ended = ends;
     choice.num_new = 0;
-    events += event(part_of(i, choice, false));
+    events += event(part_of(i, choice, false), usage_so_far(choice, choice.num_tokens));
   }
   if (!is_complete()) return events;
   if (request_.include_usage) events += event("", "," + usage(true));
   return events + "data: [DONE]\n\n";
+}
+
+/// stream_options.continuous_usage_stats: what a chunk tells of its choice.
+std::string Answer::usage_so_far(const Choice& choice, int num_tokens) const {
+  if (!request_.continuous_usage) return {};
+  return fmt::format(R"(,"usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}}})",
+                     choice.num_prompt, choice.num_prompt + num_tokens, num_tokens);
 }
 
 std::string Answer::usage(bool in_stream) const {

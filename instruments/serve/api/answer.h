@@ -56,7 +56,8 @@ class Answer {
     std::string prompt_ids = {};
     std::string finish = {};           // empty as long as tokens come
     std::string stop_reason = "null";  // in JSON
-    int num_new = 0;                   // tokens that have not been sent
+    int num_prompt = 0;                // tokens
+    int num_tokens = 0, num_new = 0;   // generated; of these, not sent yet
     bool has_ended = false;            // in the stream
   };
 
@@ -64,6 +65,7 @@ class Answer {
   std::string event(const std::string& choices, const std::string& more = {}) const;
   std::string part_of(int index, Choice& choice, bool whole) const;
   std::string usage(bool in_stream) const;
+  std::string usage_so_far(const Choice& choice, int num_tokens) const;
 
   const kv::Tokenizer* tokenizer_;
   ApiRequest request_;

@@ -2,26 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace serve {
 namespace {
 
 const char* type_of(int status) {
-  switch (status) {
-    case 401:
-      return "AuthenticationError";
-    case 404:
-      return "NotFoundError";
-    case 500:
-      return "InternalServerError";
-    case 501:
-      return "NotImplementedError";
-    case 503:
-      return "ServiceUnavailableError";
-    default:
-      return "BadRequestError";
-  }
+  static const std::map<int, const char*> kTypes = {{401, "AuthenticationError"},
+                                                    {404, "NotFoundError"},
+                                                    {500, "InternalServerError"},
+                                                    {503, "ServiceUnavailableError"}};
+  const auto found = kTypes.find(status);
+  return found == kTypes.end() ? "BadRequestError" : found->second;
 }
 
 }  // namespace

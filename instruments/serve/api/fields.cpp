@@ -57,6 +57,11 @@ std::optional<int64_t> Fields::integer(const std::string& name, int64_t low, int
   return number;
 }
 
+std::optional<int> Fields::small(const std::string& name, int low) {
+  const auto value = integer(name, low, INT32_MAX);
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
 std::optional<double> Fields::number(const std::string& name, double low, double high) {
   const kv::Json* value = find(name);
   if (value == nullptr) return std::nullopt;
@@ -69,11 +74,14 @@ std::optional<double> Fields::number(const std::string& name, double low, double
 
 std::vector<int32_t> Fields::token_ids(const std::string& name) {
   const kv::Json* value = find(name);
-  if (value == nullptr) return {};
-  const std::string wanted = "a list of token ids";
-  if (!value->is_array()) wrong(name, wanted);
+  return value == nullptr ? std::vector<int32_t>() : token_ids(name, *value);
+}
+
+std::vector<int32_t> Fields::token_ids(const std::string& name, const kv::Json& list,
+                                       const std::string& wanted) const {
+  if (!list.is_array()) wrong(name, wanted);
   std::vector<int32_t> ids;
-  for (const kv::Json& one : *value) {
+  for (const kv::Json& one : list) {
     const auto id = kv::integer_in(one, 0, INT32_MAX);
     if (!id) wrong(name, wanted);
     ids.push_back(static_cast<int32_t>(*id));

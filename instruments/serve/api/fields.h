@@ -24,9 +24,14 @@ class Fields {
   bool boolean(const std::string& name, bool missing);
   std::string text(const std::string& name, const std::string& missing = {});
   std::optional<int64_t> integer(const std::string& name, int64_t low, int64_t high);
+  /// Up to the largest int.
+  std::optional<int> small(const std::string& name, int low);
   std::optional<double> number(const std::string& name, double low, double high);
-  /// A list of token ids.
+  /// A list of token ids; none if the field is missing.
   std::vector<int32_t> token_ids(const std::string& name);
+  /// The field `name` has such a list, which must be one of `wanted`.
+  std::vector<int32_t> token_ids(const std::string& name, const kv::Json& list,
+                                 const std::string& wanted = "a list of token ids") const;
 
   /// The course lacks what the field asks for. Throws unless it has one of `values` (in JSON),
   /// which ask for nothing.

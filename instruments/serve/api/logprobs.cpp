@@ -1,34 +1,24 @@
 #include "instruments/serve/api/logprobs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "common/utf8.h"
-#include "instruments/serve/api/error.h"
 #include "instruments/serve/text.h"
 
 namespace serve {
 namespace {
 
-/// vLLM's value for a token that cannot come, since JSON has no infinity.
-constexpr float kLeast = -9999.0f;
-
-std::string number(float logprob) {
-  return nlohmann::json(static_cast<double>(std::max(logprob, kLeast))).dump();
-}
+/// JSON has no infinity. This is vLLM's value for a token that cannot come.
+double finite(float logprob) { return std::max(logprob, -9999.0f); }
 
 /// A token's bytes; none for an id that the tokenizer lacks.
 std::string bytes_of(const kv::Tokenizer& tokenizer, int32_t token) {
   return tokenizer.has(token) ? std::string(tokenizer.token_bytes(token)) : std::string();
 }
-
-void append(std::string& list, const std::string& value) {
-  if (!list.empty()) list += ',';
-  list += value;
+std::string text_of(const kv::Tokenizer& tokenizer, int32_t token) {
+  return kv::replace_invalid_utf8(bytes_of(tokenizer, token));
 }
 
 /// The token itself, then the most likely ones, without repeating it: at most num_entries.
@@ -41,16 +31,22 @@ std::vector<kv::TokenLogprob> entries_of(const kv::NewToken& token, int num_entr
   return entries;
 }
 
-/// {"token":" the","logprob":-0.5,"bytes":[32,116,104,101], without the closing brace.
-std::string chat_entry(const kv::Tokenizer& tokenizer, const kv::TokenLogprob& entry) {
+/// {"token":" the","logprob":-0.5,"bytes":[32,116,104,101]}
+nlohmann::ordered_json chat_entry(const kv::Tokenizer& tokenizer, const kv::TokenLogprob& entry) {
   const std::string bytes = bytes_of(tokenizer, entry.token);
-  std::string list;
-  for (const char c : bytes) append(list, std::to_string(static_cast<unsigned char>(c)));
-  return fmt::format(R"({{"token":{},"logprob":{},"bytes":[{}])",
-                     json_text(kv::replace_invalid_utf8(bytes)), number(entry.logprob), list);
+  return {{"token", text_of(tokenizer, entry.token)},
+          {"logprob", finite(entry.logprob)},
+          {"bytes", std::vector<uint8_t>(bytes.begin(), bytes.end())}};
 }
 
 }  // namespace
+
+Logprobs::Json Logprobs::none() const {
+  const Json list = Json::array();
+  if (chat_) return {{"content", list}};
+  return {
+      {"text_offset", list}, {"token_logprobs", list}, {"tokens", list}, {"top_logprobs", list}};
+}
 
 void Logprobs::add(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
   if (token.logprobs.empty()) return;
@@ -58,35 +54,27 @@ void Logprobs::add(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
 }
 
 void Logprobs::add_chat(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
-  std::string top;
-  for (const kv::TokenLogprob& entry : entries_of(token, num_top_)) {
-    append(top, chat_entry(tokenizer, entry) + "}");
+  Json entry = chat_entry(tokenizer, token.logprobs.front());
+  entry["top_logprobs"] = Json::array();
+  for (const kv::TokenLogprob& one : entries_of(token, num_top_)) {
+    entry["top_logprobs"].push_back(chat_entry(tokenizer, one));
   }
-  append(content_, fmt::format(R"({},"top_logprobs":[{}]}})",
-                               chat_entry(tokenizer, token.logprobs.front()), top));
+  tokens_["content"].push_back(std::move(entry));
 }
 
 void Logprobs::add_completion(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
-  const auto text_of = [&](int32_t id) {
-    return kv::replace_invalid_utf8(bytes_of(tokenizer, id));
-  };
-  nlohmann::ordered_json top = nlohmann::ordered_json::object();
-  for (const kv::TokenLogprob& entry : entries_of(token, num_top_ + 1)) {
-    top[text_of(entry.token)] = static_cast<double>(std::max(entry.logprob, kLeast));
+  Json top = Json::object();
+  for (const kv::TokenLogprob& one : entries_of(token, num_top_ + 1)) {
+    top[text_of(tokenizer, one.token)] = finite(one.logprob);
   }
-  append(offsets_, std::to_string(offset_));
-  append(values_, number(token.logprobs.front().logprob));
-  append(tokens_, json_text(text_of(token.token)));
-  append(tops_, top.dump());
-  offset_ += num_characters(text_of(token.token));
+  const std::string text = text_of(tokenizer, token.token);
+  tokens_["text_offset"].push_back(offset_);
+  tokens_["token_logprobs"].push_back(finite(token.logprobs.front().logprob));
+  tokens_["tokens"].push_back(text);
+  tokens_["top_logprobs"].push_back(std::move(top));
+  offset_ += num_characters(text);
 }
 
-std::string Logprobs::take() {
-  if (chat_) return fmt::format(R"({{"content":[{}]}})", std::exchange(content_, {}));
-  return fmt::format(
-      R"({{"text_offset":[{}],"token_logprobs":[{}],"tokens":[{}],"top_logprobs":[{}]}})",
-      std::exchange(offsets_, {}), std::exchange(values_, {}), std::exchange(tokens_, {}),
-      std::exchange(tops_, {}));
-}
+std::string Logprobs::take() { return std::exchange(tokens_, none()).dump(); }
 
 }  // namespace serve

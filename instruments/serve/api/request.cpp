@@ -12,7 +12,6 @@
 namespace serve {
 namespace {
 
-constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 constexpr size_t kMaxStops = 64, kMaxStopBytes = 1024;
 
 /// Fields of vLLM's API that the course has nothing for, and the values that ask for nothing.
@@ -71,7 +70,8 @@ void parse_stream(Fields& fields, ApiRequest& request) {
   }
   Fields options(*given, "stream_options.");
   request.include_usage = options.boolean("include_usage", true);
-  options.refuse("continuous_usage_stats", {"false"});
+  request.continuous_usage =
+      options.boolean("continuous_usage_stats", false) && request.include_usage;
 }
 
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {
@@ -81,8 +81,7 @@ void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& reques
       static_cast<float>(fields.number("temperature", 0, kMax).value_or(defaults.temperature));
   sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(defaults.top_p));
   if (sampling.top_p == 0) fields.wrong("top_p", "a number above 0 and up to 1");
-  const int64_t top_k = fields.integer("top_k", -1, kMaxInt).value_or(defaults.top_k);
-  sampling.top_k = static_cast<int>(std::max<int64_t>(top_k, 0));
+  sampling.top_k = std::max(fields.small("top_k", -1).value_or(defaults.top_k), 0);
   const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(),
                                    std::numeric_limits<int64_t>::max());
   sampling.seed = seed ? static_cast<uint64_t>(*seed) : defaults.seed;
@@ -93,16 +92,15 @@ void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   check_model(fields.text("model", rules.model_name), rules);
   parse_stream(fields, request);
   parse_sampling(fields, rules.defaults, request);
-  request.n = static_cast<int>(fields.integer("n", 1, kMaxInt).value_or(1));
+  request.n = fields.small("n", 1).value_or(1);
   request.stop = stops_of(fields);
   request.stop_token_ids = fields.token_ids("stop_token_ids");
   request.ignore_eos = fields.boolean("ignore_eos", false);
-  request.min_tokens = static_cast<int>(fields.integer("min_tokens", 0, kMaxInt).value_or(0));
+  request.min_tokens = fields.small("min_tokens", 0).value_or(0);
   request.include_stop = fields.boolean("include_stop_str_in_output", false);
   request.skip_special = fields.boolean("skip_special_tokens", true);
   request.return_token_ids = fields.boolean("return_token_ids", false);
-  request.priority = static_cast<int>(
-      fields.integer("priority", std::numeric_limits<int32_t>::min(), kMaxInt).value_or(0));
+  request.priority = fields.small("priority", std::numeric_limits<int32_t>::min()).value_or(0);
   if (request.priority != 0 && !rules.by_priority) {
     throw ApiError(400, "priority needs a server that was started with --order priority",
                    "priority");
@@ -128,45 +126,22 @@ void check_choices(const ApiRequest& request, const ApiRules& rules) {
 std::vector<Prompt> prompts_of(Fields& fields) {
   constexpr const char* kWanted = "a string, token ids, or a list of strings or of token ids";
   const kv::Json* value = fields.find("prompt");
-  const auto ids_of = [&](const kv::Json& list) {
-    std::vector<int32_t> ids;
-    for (const kv::Json& one : list) {
-      const auto id = kv::integer_in(one, 0, kMaxInt);
-      if (!id) fields.wrong("prompt", kWanted);
-      ids.push_back(static_cast<int32_t>(*id));
-    }
-    return ids;
-  };
-  std::vector<Prompt> prompts;
   if (value == nullptr) fields.wrong("prompt", kWanted);
-  if (value->is_string()) {
-    prompts.emplace_back(value->get<std::string>());
-  } else if (value->is_array() && !value->empty() && value->front().is_number()) {
-    prompts.emplace_back(ids_of(*value));
-  } else if (value->is_array() && !value->empty()) {
-    for (const kv::Json& one : *value) {
-      if (one.is_string()) {
-        prompts.emplace_back(one.get<std::string>());
-      } else if (one.is_array()) {
-        prompts.emplace_back(ids_of(one));
-      } else {
-        fields.wrong("prompt", kWanted);
-      }
+  std::vector<Prompt> prompts;
+  const auto add = [&](const kv::Json& one) {
+    if (one.is_string()) {
+      prompts.emplace_back(one.get<std::string>());
+    } else {
+      prompts.emplace_back(fields.token_ids("prompt", one, kWanted));
     }
-  } else {
-    fields.wrong("prompt", kWanted);
-  }
-  for (const Prompt& prompt : prompts) {
-    if (std::visit([](const auto& p) { return p.empty(); }, prompt)) {
+    if (std::visit([](const auto& prompt) { return prompt.empty(); }, prompts.back())) {
       throw ApiError(400, "prompt is empty, wanted at least one token", "prompt");
     }
-  }
+  };
+  const bool several = value->is_array() && !value->empty() && !value->front().is_number();
+  if (!several) add(*value);
+  for (size_t i = 0; several && i < value->size(); ++i) add((*value)[i]);
   return prompts;
-}
-
-std::optional<int> to_int(std::optional<int64_t> value) {
-  if (!value) return std::nullopt;
-  return static_cast<int>(*value);
 }
 
 /// A string, or parts of text, which stand on lines of their own.
@@ -242,7 +217,7 @@ Defaults defaults_of(const std::string& model_dir) {
   if (config.find("temperature")) defaults.temperature = config.number("temperature");
   if (config.find("top_p")) defaults.top_p = config.number("top_p");
   if (config.find("top_k")) {
-    defaults.top_k = static_cast<int>(config.integer("top_k", 0, kMaxInt));
+    defaults.top_k = static_cast<int>(config.integer("top_k", 0, INT32_MAX));
   }
   return defaults;
 }
@@ -255,7 +230,7 @@ ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
   request.prompts = prompts_of(fields);
   check_choices(request, rules);
   request.echo = fields.boolean("echo", false);
-  request.max_tokens = to_int(fields.integer("max_tokens", 0, kMaxInt)).value_or(16);
+  request.max_tokens = fields.small("max_tokens", 0).value_or(16);
   if (request.max_tokens == 0 && !request.echo) {
     throw ApiError(400, "max_tokens must be at least 1, got 0.", "max_tokens");
   }
@@ -276,8 +251,8 @@ ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
   parse_common(fields, rules, request);
   check_choices(request, rules);
   request.conversation = parse_conversation(fields);
-  request.max_tokens = to_int(fields.integer("max_completion_tokens", 1, kMaxInt));
-  const auto older_name = to_int(fields.integer("max_tokens", 1, kMaxInt));
+  request.max_tokens = fields.small("max_completion_tokens", 1);
+  const auto older_name = fields.small("max_tokens", 1);
   if (!request.max_tokens) request.max_tokens = older_name;
   const auto top = fields.integer("top_logprobs", 0, 20);
   if (fields.boolean("logprobs", false)) {

@@ -7,7 +7,6 @@
 #include <event2/keyvalq_struct.h>
 #include <event2/listener.h>
 #include <event2/thread.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -131,6 +130,7 @@ bool Exchange::is_behind(size_t max_unread) {
 
 struct HttpServer::Impl {
   Impl(const HttpOptions& given, Handler to) : options(given), handler(std::move(to)) {
+    std::signal(SIGPIPE, SIG_IGN);  // of a client that has gone; writing to it fails
     evthread_use_pthreads();
     event_set_log_callback([](int, const char*) {});  // its warnings are of broken clients
     base = event_base_new();
@@ -142,7 +142,7 @@ struct HttpServer::Impl {
     evhttp_set_gencb(http, &call<&Impl::begin, evhttp_request>, this);
     evhttp_set_bevcb(http, &Impl::on_connection, this);
     wake = event_new(base, -1, EV_PERSIST, &call<&Impl::run_posted>, this);
-    reopen = evtimer_new(base, &call<&Impl::open_if_room>, this);
+    tick = evtimer_new(base, &call<&Impl::look_around>, this);
     listen();
   }
 
@@ -155,44 +155,36 @@ struct HttpServer::Impl {
     evhttp_free(http);
     forget_closed();
     for (event* one : signals) event_free(one);
-    event_free(reopen);
+    event_free(tick);
     event_free(wake);
     event_base_free(base);
   }
 
-  /// evhttp's own bind call listens with a backlog of 128. With more clients at once, some would
-  /// wait a second until they try again.
   void listen() {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_PASSIVE;
-    addrinfo* found = nullptr;
-    const std::string port = std::to_string(options.port);
-    const int failed = getaddrinfo(options.host.c_str(), port.c_str(), &hints, &found);
-    if (failed != 0) {
-      kv::user_error("--host {}: {}; wanted an address of this machine, as 127.0.0.1 or 0.0.0.0",
-                     options.host, gai_strerror(failed));
-    }
-    listener = evconnlistener_new_bind(
-        base, nullptr, nullptr, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
-        4096, found->ai_addr, static_cast<int>(found->ai_addrlen));
-    const int reason = errno;
-    freeaddrinfo(found);
-    if (listener == nullptr && reason == EADDRINUSE) {
+    errno = 0;
+    bound = evhttp_bind_socket_with_handle(http, options.host.c_str(),
+                                           static_cast<uint16_t>(options.port));
+    if (bound == nullptr && errno == EADDRINUSE) {
       kv::user_error(
           "port {} of {} is in use; stop the program that listens there, or choose another port "
           "with --port",
           options.port, options.host);
     }
-    if (listener == nullptr) {
-      kv::user_error("cannot listen at {}:{}: {}; choose others with --host and --port",
-                     options.host, options.port, std::strerror(reason));
+    if (bound == nullptr) {
+      kv::user_error(
+          "cannot listen at {}:{} ({}); choose others with --host, an address of this machine, and "
+          "--port",
+          options.host, options.port, errno == 0 ? "no such host" : std::strerror(errno));
     }
+    listener = evhttp_bound_socket_get_listener(bound);
+    const int socket = evconnlistener_get_fd(listener);
+    // evhttp's backlog is 128. With more clients at once, some would wait a second until they try
+    // again.
+    ::listen(socket, 4096);
     // Accepted sockets inherit it. Else each token after the first would wait for the client's
     // delayed acknowledgement, 40 ms.
     const int one = 1;
-    setsockopt(evconnlistener_get_fd(listener), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    bound = evhttp_bind_listener(http, listener);
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     // Out of descriptors: wait, or the loop would do nothing but fail to accept.
     evconnlistener_set_error_cb(
         listener, [](evconnlistener*, void* self) { static_cast<Impl*>(self)->pause_listening(); });
@@ -200,29 +192,33 @@ struct HttpServer::Impl {
 
   void pause_listening() {
     evconnlistener_disable(listener);
-    const timeval soon{0, 50'000};
-    event_add(reopen, &soon);
+    look_soon();
   }
-  void open_if_room() {
-    if (listener == nullptr) return;
+  void look_soon() {
+    const timeval soon{0, 50'000};
+    event_add(tick, &soon);
+  }
+  /// As long as there are connections: frees those that are closed, and accepts others again.
+  void look_around() {
     forget_closed();
-    if (std::ssize(sockets) < options.max_connections) {
+    if (listener != nullptr && std::ssize(sockets) < options.max_connections) {
       evconnlistener_enable(listener);
-    } else {
-      pause_listening();
     }
+    if (!sockets.empty()) look_soon();
   }
 
   /// evhttp does not tell when a connection ends. So each has a reference here; without callbacks
-  /// it is the last one.
+  /// it is the last one. The descriptor is closed with it. If evhttp closed it, an event that is
+  /// due already could read from what has the same number by then.
   static bufferevent* on_connection(event_base* base, void* self) {
     auto& impl = *static_cast<Impl*>(self);
-    bufferevent* socket = bufferevent_socket_new(base, -1, 0);
+    bufferevent* socket = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (socket == nullptr) return nullptr;
     bufferevent_incref(socket);
     impl.forget_closed();
     impl.sockets.push_back(socket);
     if (std::ssize(impl.sockets) >= impl.options.max_connections) impl.pause_listening();
+    impl.look_soon();
     return socket;
   }
   void forget_closed() {
@@ -271,6 +267,7 @@ struct HttpServer::Impl {
     forget(connection);
   }
   void close(evhttp_connection* connection) {
+    bufferevent_disable(socket_of(connection), EV_READ | EV_WRITE);
     const auto found = exchanges.find(connection);
     if (found == exchanges.end()) return;
     const std::shared_ptr<Exchange> exchange = found->second;
@@ -340,7 +337,7 @@ struct HttpServer::Impl {
   evhttp* http = nullptr;
   evconnlistener* listener = nullptr;  // null when draining
   evhttp_bound_socket* bound = nullptr;
-  event *wake = nullptr, *reopen = nullptr;
+  event *wake = nullptr, *tick = nullptr;
   std::vector<event*> signals;
   std::vector<bufferevent*> sockets;  // a reference to each connection's
   std::unordered_map<evhttp_connection*, std::shared_ptr<Exchange>> exchanges;
@@ -353,6 +350,7 @@ struct HttpServer::Impl {
 HttpServer::HttpServer(const HttpOptions& options, Handler handler)
     : impl_(std::make_unique<Impl>(options, std::move(handler))) {}
 HttpServer::~HttpServer() = default;
+event_base* HttpServer::loop() const { return impl_->base; }
 
 int HttpServer::port() const {
   sockaddr_storage address{};

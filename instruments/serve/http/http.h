@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+struct event_base;
 struct evhttp_request;
 
 namespace serve {
@@ -78,6 +79,8 @@ class HttpServer {
   ~HttpServer();
 
   int port() const;
+  /// libevent's loop, for what else is to run on this thread.
+  event_base* loop() const;
 
   /// Serves until stop(), or until drain() is done. Rethrows what a posted function has thrown.
   void run();

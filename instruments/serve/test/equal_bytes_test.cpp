@@ -1,6 +1,8 @@
 // The promise over HTTP: a request's answer is the same alone and among others, whatever the server
 // does meanwhile, and it is the answer of ./course run for that seed.
 #define KV_SERVE_TESTS_SERVER
+#include <numeric>
+
 #include "instruments/serve/test/support.h"
 #include "lessons/08_scheduler/engine.h"
 #include "tests/support/same_bits.h"
@@ -134,6 +136,40 @@ TEST_CASE("equal bytes: on every lesson's engine") {
     Running running(options);
     check_same(together(running, requests), wanted, requests);
     CHECK(running.becomes_idle());
+  }
+}
+
+TEST_CASE("serve: what the host's memory gives is counted apart, and all counts add up") {
+  for (const int lesson : {8, 11, 12}) {
+    CAPTURE(lesson);
+    serve::ServerOptions options = small_pool();
+    options.engine.lesson = lesson;
+    options.engine.host_blocks = 400;
+    options.tell_cached = true;
+    Running running(options);
+    int64_t looked_up = 0, found = 0;
+    const auto ask = [&](int first) {
+      std::vector<int32_t> prompt(90);
+      std::iota(prompt.begin(), prompt.end(), first);
+      const json usage =
+          running.complete({{"prompt", prompt}, {"max_tokens", 2}}).parsed()["usage"];
+      looked_up += usage["prompt_tokens"].get<int64_t>();
+      found += usage["prompt_tokens_details"]["cached_tokens"].get<int64_t>();
+    };
+    ask(300);
+    ask(300);                                                  // found on the device
+    for (const int first : {500, 700, 900, 1100}) ask(first);  // evict it
+    ask(300);                                                  // only the host still has it
+    const auto count = [&](const std::string& name) {
+      return static_cast<int64_t>(running.metric("vllm:" + name + "_total"));
+    };
+    const int64_t hits = count("prefix_cache_hits"), rest = count("external_prefix_cache_queries"),
+                  loaded = count("external_prefix_cache_hits");
+    CHECK(count("prefix_cache_queries") == looked_up);
+    CHECK(hits == 88);
+    CHECK(hits + loaded == found);
+    CHECK(loaded == (lesson == 8 ? 0 : 88));
+    CHECK(rest == (lesson == 8 ? 0 : looked_up - hits));
   }
 }
 

@@ -113,6 +113,9 @@ TEST_CASE("http: routes, methods, keys, content types, and errors as JSON") {
   CHECK(status(post("/v1/completions", R"({"prompt":")" + endless + "\"}", key)) == 400);
   CHECK(status(post("/v1/chat/completions",
                     R"({"messages":[{"role":"user","content":")" + endless + "\"}]}", key)) == 400);
+  CHECK(status(post("/tokenize", R"({"prompt":")" + endless + "\"}", key)) == 400);
+  CHECK(status(post("/tokenize", R"({"messages":[{"role":"user","content":")" + endless + "\"}]}",
+                    key)) == 400);
   CHECK(status(post("/v1/completions", R"({"prompt":"x","model":"gpt"})", key)) == 404);
   CHECK(status("POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + key +
                "Content-Type: text/plain\r\n"
@@ -339,25 +342,4 @@ TEST_CASE("http: a reader that is too far behind is cut off") {
   CHECK(gone);
   server.post([&] { server.stop(); });
   thread.join();
-}
-
-TEST_CASE("http: what happens to the cache, live, and what was missed") {
-  serve::ServerOptions options = serve_test::options();
-  options.engine.block_size = 4;
-  Running running(options);
-  Client reader(running.port());
-  reader.send(get("/kv_events"));
-  CHECK(reader.wait_for(": events"));
-  running.complete(json::parse(kShort));
-  CHECK(reader.wait_for("id: 0\ndata: {\"seq\":0"));
-  CHECK(reader.wait_for("\"BlockStored\""));
-  const json snapshot = running.ask(get("/kv_snapshot")).parsed();
-  CHECK(snapshot["block_size"] == 4);
-  CHECK(!snapshot["blocks"].empty());
-  Client later(running.port());
-  later.send(get("/kv_events", "Last-Event-ID: 0\r\n"));
-  if (snapshot["seq"] > 0) CHECK(later.wait_for("id: 1\n"));
-  reader.close();
-  running.complete(json::parse(kStream));
-  CHECK(running.becomes_idle());
 }

@@ -36,7 +36,7 @@ class Feed {
 
   /// The end of a step that begins at frame `begin`: `count` frames later, or earlier if there are
   /// fewer. A count of 0 means one frame of a recording, or all frames that a server has sent.
-  /// Drops frames before `begin` if there are more than `max_bytes` of them.
+  /// A server's frames before `begin` are dropped when all that are kept have over `max_bytes`.
   size_t end_of_step(size_t begin, int count);
 
   /// The number of dropped frames at the front, and the cache after them.

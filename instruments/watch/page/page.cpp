@@ -52,19 +52,25 @@ WatchPage::WatchPage(const viz::PageContext& context)
                        "evicted goes up, and comes down if it is stored again."}),
       model_dir_(context.model_dir),
       watched_(nullptr, model_dir_) {
-  declare({{"watch",
-            {viz::text("WHAT").field("a server, tcp://HOST:PORT, or a recording", "example"),
-             viz::word("REPLAY").or_else("")},
-            "the cache of a server: WHAT is its endpoint, or a recording that ./course watch made, "
-            "or example; a server is asked for what is missing at REPLAY",
-            [this](auto& w) { return watch(w[0].text, w[1].text); }},
-           {"next",
-            {viz::number("COUNT", 1, 100'000).or_else("0")},
-            "the next COUNT batches; without it one of a recording, all that a server has sent",
-            [this](auto& w) { return note_ = watched_.next(w[0].number); },
-            [this](auto&) { return watched_.why_not_next(); },
-            true,
-            [this] { return watched_.waits(); }}});
+  declare(
+      {{"watch",
+        {viz::text("WHAT").field("a server, tcp:// or http://HOST:PORT, or a recording", "example"),
+         viz::word("REPLAY").or_else("")},
+        "the cache of a server: WHAT is its endpoint, or a recording that ./course watch made, "
+        "or example; a server is asked for what is missing at REPLAY",
+        [this](auto& w) { return watch(w[0].text, w[1].text); }},
+       {"attach",
+        {viz::text("URL")},
+        "the cache of ./course serve at URL, as http://127.0.0.1:8000: what stands in it, and "
+        "what happens to it",
+        [this](auto& w) { return watch(w[0].text, ""); }},
+       {"next",
+        {viz::number("COUNT", 1, 100'000).or_else("0")},
+        "the next COUNT batches; without it one of a recording, all that a server has sent",
+        [this](auto& w) { return note_ = watched_.next(w[0].number); },
+        [this](auto&) { return watched_.why_not_next(); },
+        true,
+        [this] { return watched_.waits(); }}});
   WatchPage::reset();
 }
 
@@ -82,7 +88,8 @@ std::string WatchPage::watch(const std::string& what, const std::string& replay_
                                   replay_endpoint);
   } else {
     std::shared_ptr<Feed>& kept = feeds_[what + " " + replay_endpoint];
-    if (!kept) kept = std::make_shared<Feed>(what, replay_endpoint);
+    const bool has_ended = kept && what.starts_with("http://") && !kept->error().empty();
+    if (!kept || has_ended) kept = std::make_shared<Feed>(what, replay_endpoint);
     feed = kept;
   }
   watched_ = WatchedCache(std::move(feed), model_dir_);

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "instruments/watch/sockets/http_source.h"
 #include "instruments/watch/sockets/sockets.h"
 #include "instruments/watch/watcher.h"
 
@@ -23,12 +26,56 @@ constexpr milliseconds kAnswer{2000};  // for a server that is asked for frames
 constexpr size_t kMaxWaiting = 100'000;
 constexpr size_t kMaxWaitingBytes = size_t{256} << 20;
 
+/// Frames of a publisher, and those that it sends again.
+class Subscription {
+ public:
+  Subscription(const std::string& endpoint, const std::string& replay_endpoint)
+      : subscriber_(endpoint, {}, replay_endpoint) {}
+
+  /// Waits for a frame. Returns it after those that were missed.
+  std::vector<Frame> receive(milliseconds time) {
+    std::vector<Frame> frames;
+    if (!std::exchange(has_begun_, true)) replay(frames);
+    Frame frame;
+    if (!subscriber_.receive(frame, time)) return frames;
+    if (order_.misses_before(frame)) replay(frames);
+    add(frame, frames);
+    return frames;
+  }
+
+ private:
+  void replay(std::vector<Frame>& frames) {
+    if (!subscriber_.can_replay()) return;
+    subscriber_.replay(order_.next_seq(), kAnswer, [&](const Frame& frame) { add(frame, frames); });
+  }
+  void add(const Frame& frame, std::vector<Frame>& frames) {
+    order_.take(frame);
+    frames.push_back(frame);
+  }
+
+  Subscriber subscriber_;
+  Watcher order_;  // knows what is missing, and when a server began anew
+  bool has_begun_ = false;
+};
+
+/// Returns the frames that have come within a time.
+using Source = std::function<std::vector<Frame>(milliseconds)>;
+
+template <class Made>
+Source as_source(std::shared_ptr<Made> made) {
+  return [made](milliseconds time) { return made->receive(time); };
+}
+
+Source source_of(const std::string& endpoint, const std::string& replay_endpoint) {
+  if (endpoint.starts_with("http://")) return as_source(std::make_shared<HttpSource>(endpoint));
+  return as_source(std::make_shared<Subscription>(endpoint, replay_endpoint));
+}
+
 }  // namespace
 
 class Listener::Thread {
  public:
-  Thread(const std::string& endpoint, const std::string& replay_endpoint)
-      : subscriber_(endpoint, {}, replay_endpoint), thread_([this] { run(); }) {}
+  explicit Thread(Source source) : source_(std::move(source)), thread_([this] { run(); }) {}
   ~Thread() {
     ends_ = true;
     thread_.join();
@@ -65,34 +112,25 @@ class Listener::Thread {
     }
   }
   void listen() {
-    if (subscriber_.can_replay()) replay();
-    Frame frame;
     while (!ends_) {
       if (is_full()) {
         std::this_thread::sleep_for(kLook);
         continue;
       }
-      if (!subscriber_.receive(frame, kLook)) continue;
-      if (subscriber_.can_replay() && order_.misses_before(frame)) replay();
-      hand_on(frame);
+      for (Frame& frame : source_(kLook)) hand_on(std::move(frame));
     }
   }
   bool is_full() const {
     const std::lock_guard lock(mutex_);
     return waiting_.size() >= kMaxWaiting || waiting_bytes_ >= kMaxWaitingBytes;
   }
-  void replay() {
-    subscriber_.replay(order_.next_seq(), kAnswer, [this](const Frame& frame) { hand_on(frame); });
-  }
-  void hand_on(const Frame& frame) {
-    order_.take(frame);
+  void hand_on(Frame frame) {
     const std::lock_guard lock(mutex_);
-    waiting_.push_back(frame);
     waiting_bytes_ += frame.payload.size();
+    waiting_.push_back(std::move(frame));
   }
 
-  Subscriber subscriber_;     // of the thread alone once it runs
-  Watcher order_;             // knows what is missing, and when a server began anew
+  Source source_;             // of the thread alone once it runs
   mutable std::mutex mutex_;  // guards the next three
   std::deque<Frame> waiting_;
   size_t waiting_bytes_ = 0;
@@ -102,7 +140,7 @@ class Listener::Thread {
 };
 
 Listener::Listener(const std::string& endpoint, const std::string& replay_endpoint)
-    : thread_(std::make_unique<Thread>(endpoint, replay_endpoint)) {}
+    : thread_(std::make_unique<Thread>(source_of(endpoint, replay_endpoint))) {}
 Listener::~Listener() = default;
 size_t Listener::num_waiting() const { return thread_->num_waiting(); }
 std::vector<Frame> Listener::take(size_t max_frames) { return thread_->take(max_frames); }

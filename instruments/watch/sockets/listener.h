@@ -1,7 +1,8 @@
 #pragma once
 
-// A server's frames, received by a thread of their own, so that a window never waits for them. In a
-// build without ZeroMQ the constructor throws UserError, as that of Subscriber does.
+// A server's frames, over ZeroMQ or HTTP, received by a thread of their own, so that a window never
+// waits for them. In a build without ZeroMQ the constructor throws UserError, as that of Subscriber
+// does.
 
 #include <cstddef>
 #include <memory>
@@ -14,8 +15,8 @@ namespace watch {
 
 class Listener {
  public:
-  /// Subscribes like Subscriber. Asks `replay_endpoint`, unless it is empty, for earlier and
-  /// missing frames.
+  /// Subscribes like Subscriber, or attaches to http://HOST:PORT like HttpSource. Asks
+  /// `replay_endpoint`, unless it is empty, for earlier and missing frames.
   explicit Listener(const std::string& endpoint, const std::string& replay_endpoint = {});
   ~Listener();
 

@@ -46,7 +46,7 @@ class Subscriber {
   /// Returns false if no frame came within this time.
   bool receive(Frame& frame, std::chrono::milliseconds time);
   /// Asks for the frames from `seq` on, and hands them on one after the other. False if the server
-  /// did not answer within this time.
+  /// was silent for this time.
   bool replay(uint64_t seq, std::chrono::milliseconds time,
               const std::function<void(const Frame&)>& take);
   bool can_replay() const;

@@ -1,6 +1,7 @@
 // Tests of lesson 03's kernels and engine: bytes where they belong, and the bits of lesson 02.
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,10 @@ TEST_CASE("four rows go to their slots, and slot -1 is nowhere") {
   lesson03_test::check_rows_in_slots(1, 8, kv::Stream(kv::Device::kCpu));
 }
 
+TEST_CASE("a row of a slot that the cache does not have goes nowhere") {
+  lesson03_test::check_slots_outside(kv::Stream(kv::Device::kCpu));
+}
+
 TEST_CASE("two sequences come out of their blocks in order") {
   lesson03_test::check_rows_in_order(kv::Stream(kv::Device::kCpu));
 }
@@ -49,6 +54,26 @@ TEST_CASE("slots of more than 31 bits are written") {
 
 TEST_CASE("slots and table entries of more than 31 bits are gathered") {
   lesson03_test::check_gathered_past_2_to_31(kv::Stream(kv::Device::kCpu));
+}
+
+TEST_CASE("a full table is read to its end, and not beyond") {
+  // The table ends where a page does, and the next page cannot be read.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const memory =
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  REQUIRE(mprotect(static_cast<char*>(memory) + page, page, PROT_NONE) == 0);
+  const auto table = reinterpret_cast<int32_t*>(static_cast<char*>(memory) + page) - 2;
+  table[0] = 1, table[1] = 0;
+  const kv::Stream stream(kv::Device::kCpu);
+  lesson03::PagedKvCache pool = lesson03_test::blocks_of_two(2, 1, 8, stream);
+  lesson03_test::number_slots(pool.layer(0), stream);
+  const lesson03_test::Gather gather(pool.layer(0), {1, 0}, {4}, {0}, stream, table);
+  gather.start(stream);
+  INFO("slot s holds s, the table is 1 0, a block has two slots, and there are 4 tokens");
+  CHECK(lesson03_test::drawn(lesson03_test::words_of(gather.k, stream), pool.layer(0), 99,
+                             stream) == "2 3 0 1");
+  munmap(memory, 2 * page);
 }
 
 TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {

@@ -35,6 +35,10 @@ TEST_CASE("a row is written whole, also one that is wider than a CTA" * kSmall) 
   lesson03_test::check_rows_in_slots(24, 96, stream());
 }
 
+TEST_CASE("a row of a slot that the cache does not have goes nowhere" * kSmall) {
+  lesson03_test::check_slots_outside(stream());
+}
+
 TEST_CASE("two sequences come out of their blocks in order" * kSmall) {
   lesson03_test::check_rows_in_order(stream());
 }

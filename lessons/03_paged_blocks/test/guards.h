@@ -110,12 +110,14 @@ std::vector<T> and_one_more(std::vector<T> values, T value, size_t count = 1) {
 }
 
 /// A gather of sequences with these tables, to k and v, [lens.size(), width], each from its row
-/// out_begin on. start() queues it and does not wait, so a test can put kernels around it.
+/// out_begin on. start() queues it and does not wait, so a test can put kernels around it. The
+/// tables are read at `at`, if that is given.
 struct Gather {
   Gather(const lesson03::KvBlocks& from, const std::vector<int32_t>& block_tables,
          const std::vector<int32_t>& lens, const std::vector<int64_t>& out_begin,
-         const kv::Stream& stream)
+         const kv::Stream& stream, const int32_t* at = nullptr)
       : cache(from),
+        tables_at(at),
         tables(kvtest::upload(and_one_more(block_tables, 0, block_tables.size() / lens.size()),
                               stream)),
         seq_len(kvtest::upload(and_one_more(lens, 1), stream)),
@@ -128,19 +130,21 @@ struct Gather {
     v = kvtest::poisoned(k.bytes(), stream);
   }
   void start(const kv::Stream& stream) const {
-    lesson03::gather_kv({.cache = cache,
-                         .block_tables = tables.as<const int32_t>(),
-                         .seq_len = seq_len.as<const int32_t>(),
-                         .out_begin = begin.as<const int64_t>(),
-                         .max_blocks_per_seq = max_blocks,
-                         .num_seqs = num_seqs,
-                         .max_seq_len = max_seq_len,
-                         .k_out = k.data(),
-                         .v_out = v.data()},
-                        stream);
+    lesson03::gather_kv(
+        {.cache = cache,
+         .block_tables = tables_at != nullptr ? tables_at : tables.as<const int32_t>(),
+         .seq_len = seq_len.as<const int32_t>(),
+         .out_begin = begin.as<const int64_t>(),
+         .max_blocks_per_seq = max_blocks,
+         .num_seqs = num_seqs,
+         .max_seq_len = max_seq_len,
+         .k_out = k.data(),
+         .v_out = v.data()},
+        stream);
   }
 
   lesson03::KvBlocks cache;
+  const int32_t* tables_at;
   kv::DeviceBuffer tables, seq_len, begin, k, v;
   int num_seqs, max_blocks, max_seq_len;
 };

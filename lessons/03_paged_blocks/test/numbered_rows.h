@@ -83,6 +83,31 @@ inline void check_rows_in_slots(int num_kv_heads, int head_dim, const kv::Stream
   CHECK(v == ". 112 | . 113 | . 110");
 }
 
+/// Blocks 1 and 2 of a debug pool of four, as a cache of two. What goes to a slot that it does not
+/// have is seen in the others, and what takes no account of the guards in a guard.
+inline void check_slots_outside(const kv::Stream& stream) {
+  lesson03::PagedKvCache pool(kvtest::shape(1, 2, 8), stream, 4, 2, 1);
+  pool.fill(0xFF, stream);
+  const lesson03::KvBlocks all = pool.layer(0);
+  lesson03::KvBlocks cache = off_by(all, all.block_stride, all.block_stride, stream.device());
+  cache.num_blocks = 2;
+  std::vector<int64_t> slots{3, lesson03::kNoSlot};
+#ifdef NDEBUG  // a debug build rejects a slot outside the cache
+  slots.insert(slots.end(), {4, -2});
+#endif
+  const Words rows = numbered({10, 11, 12, 13}, cache, stream);
+  write_rows(cache, rows, rows, slots, stream);
+  INFO("rows 10 11 12 13 go to slots 3 -1 4 -2 of the two blocks in the middle, slots 0 to 3");
+  INFO("each block has two slots, and a guard row after them");
+  const size_t words = 4 * static_cast<size_t>(all.block_stride) * width_of(all, stream);
+  const auto text = [&](const void* rows_of) {
+    return drawn(kvtest::download<uint16_t>(rows_of, words, stream), all, 3, stream);
+  };
+  const std::string k = text(all.k), v = text(all.v);
+  CHECK(k == ". . . | . . . | . 10 . | . . .");
+  CHECK(v == ". . . | . . . | . 10 . | . . .");
+}
+
 /// Slot s of K holds number s, of V 100 + s.
 inline void number_slots(const lesson03::KvBlocks& cache, const kv::Stream& stream) {
   std::vector<int> k(static_cast<size_t>(cache.num_blocks * cache.block_size));

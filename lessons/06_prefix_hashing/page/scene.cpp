@@ -45,19 +45,19 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   Layout layout{.forest = viz::forest_of(parents)};
   const int links = std::max(static_cast<int>(shown.links.size()), 3);
   const int columns = std::max(links, layout.forest.columns), rows = layout.forest.rows;
-  float compared = 0;
-  if (shown.comparison) {
-    const size_t count = std::min(shown.comparison->candidates.size(), kMaxCandidates) + 1;
-    compared = static_cast<float>(count) * kRow + kGap;
-  }
+  const size_t candidates = shown.comparison ? shown.comparison->candidates.size() : 0;
+  const auto count = static_cast<float>(std::min(candidates, kMaxCandidates) + 1);
+  const float compared = shown.comparison ? count * kRow + kGap : 0;
   layout.pitch = room.w / static_cast<float>(columns);
   layout.w = layout.pitch - std::clamp(0.22f * layout.pitch, 8.0f, 60.0f);
-  const float fixed = 2 * kHead + compared + kReason + kLegend;
+  const size_t lines = viz::wrapped(shown.reason, 13, room.w - 18).size();
+  const float reason = kReason + 19 * static_cast<float>(std::max<size_t>(lines, 1) - 1);
+  const float fixed = 2 * kHead + compared + reason + kLegend;
   layout.h = (room.h - fixed) / static_cast<float>(1 + std::max(rows, 2)) - kGap;
   layout.h = std::max(std::min(layout.h, 1.1f * layout.w), 2.0f);
   layout.comparison = kHead + (shown.links.empty() ? 0 : layout.h + kGap);
   layout.tree = layout.comparison + compared;
-  layout.reason = room.h - kLegend - kReason;
+  layout.reason = room.h - kLegend - reason;
   return layout;
 }
 
@@ -236,10 +236,13 @@ class Picture {
   void draw_comparison(const Comparison& comparison) {
     const auto when = [this](float begin, float length) { return story_.at(begin, length); };
     Place at{0, layout_.comparison, scene_.room().w, kRow - 4};
+    std::vector<std::vector<std::string>> others;
+    for (const Candidate& one : comparison.candidates) others.push_back(one.words);
     const viz::ComparedRow wanted{.label = fmt::format("{} asks", shown_.asker),
                                   .lead = "after " + comparison.after,
                                   .cells = shown_.links[comparison.link].words,
                                   .fill = viz::soft(shown_.hue),
+                                  .others = std::move(others),
                                   .begin = story_.compares - 0.4f,
                                   .step = 0.02f};
     viz::compared_row(scene_, "compare/asked", at, wanted, nullptr, when);

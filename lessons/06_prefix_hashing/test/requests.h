@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lessons/06_prefix_hashing/kv_cache_manager.h"
+#include "tests/support/readable.h"
 
 namespace lesson06_test {
 

@@ -96,6 +96,9 @@ TEST_CASE("blocks of one bucket are all found") {
   CHECK(found_in(index, key(15, kThreeFour)) == 2);
   CHECK(found_in(index, key(23, kFiveSix)) == 1);
   CHECK(found_in(index, key(15, kOneTwo)) == -1);
+  int64_t num_refused = 0;
+  CHECK(index.find(key(23, kFiveSix), &num_refused) != nullptr);
+  CHECK(num_refused == 0);  // a block with another hash was no candidate
   index.check();
 }
 
@@ -173,6 +176,19 @@ TEST_CASE("a block is taken out, and the others of its bucket stay") {
     CHECK(found_in(index, keys[id]) == id);
     index.check();
   }
+}
+
+TEST_CASE("a block that comes back has nothing of the key that it had") {
+  PrefixIndex index(4, 2);
+  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
+  index.insert(0, key(7, kOneTwo, 5, salt));
+  CHECK(index.erase(0) == 7);
+  INFO("erase() has taken block 0 out, and insert() gives it another key");
+  index.insert(0, key(7, kOneTwo, {}, other));
+  CHECK(found_in(index, key(7, kOneTwo, 5, salt)) == -1);
+  CHECK(found_in(index, key(7, kOneTwo, {}, other)) == 0);
+  CHECK(index.block(0)->extra_keys.size() == 1);
+  index.check();
 }
 
 TEST_CASE("of equal blocks only the one that is named is taken out") {
@@ -276,8 +292,10 @@ TEST_CASE("without caching nothing gets a name") {
   BlockPool pool(8, 4);
   KvCacheManager manager(pool, {.caching = false});
   REQUIRE(manager.allocate_slots(1, 8));
-  cache_blocks(manager, 1, range(0, 8), 8);
+  BlockHashes hashes;
+  manager.cache_blocks(1, range(0, 8), hashes, 8);
   CHECK(pool.index().size() == 0);
+  CHECK(hashes.all().empty());  // and nothing is hashed
 }
 
 TEST_CASE("without caching nothing is looked up") {
@@ -285,9 +303,11 @@ TEST_CASE("without caching nothing is looked up") {
   KvCacheManager with(pool), without(pool, {.caching = false});
   run(with, 1, range(0, 9));
   CHECK(look_up(with, range(0, 9)).num_tokens == 8);
-  const auto computed = look_up(without, range(0, 9));
+  BlockHashes hashes;
+  const auto computed = without.get_computed_blocks(range(0, 9), hashes);
   CHECK(computed.num_tokens == 0);
   CHECK(computed.num_queried == 0);
+  CHECK(hashes.all().empty());  // and nothing is hashed
 }
 
 TEST_CASE("more tokens computed than there are, or than have slots, are refused") {

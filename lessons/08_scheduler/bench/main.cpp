@@ -1,7 +1,8 @@
 // Cost of the bookkeeping: nanoseconds of the pool, the index and the scheduler, and the number of
 // their allocations. With --serve also a server's busy time (serve.h).
 //
-//   lesson08_bench [--model DIR] [--device NAME] [--seed N] [--serve] [--json FILE]
+//   lesson08_bench [--model DIR] [--device NAME] [--seed N] [--serve] [--write-requests DIR]
+//                  [--json FILE]
 
 #include <algorithm>
 #include <chrono>
@@ -205,10 +206,12 @@ nlohmann::json measure_books(const kv::Console& console, uint64_t seed) {
   return {{"books", books}, {"allocations_per_pass", d.allocations}};
 }
 
-void run(const kv::BenchOptions& options, bool serve) {
+void run(const kv::BenchOptions& options, bool serve, const std::filesystem::path& requests) {
   const kv::Console console(options.model.json_file);
   nlohmann::json document = measure_books(console, options.model.sampling.seed);
-  if (serve && !kv::interrupted()) document["serving"] = bench::measure_serving(console, options);
+  if (serve && !kv::interrupted()) {
+    document["serving"] = bench::measure_serving(console, options, requests);
+  }
   document["lesson"] = "08";
   kv::write_json(options.model.json_file, document);
 }
@@ -218,8 +221,11 @@ void run(const kv::BenchOptions& options, bool serve) {
 int main(int argc, char** argv) {
   kv::BenchOptions options;
   bool serve = false;
+  std::filesystem::path requests;
   kv::CommandLine command("Lesson 08: what the bookkeeping costs, and a server's busy time.");
   kv::add_bench_options(command, options);
   command.flag("--serve", serve, "also serve many requests with the model");
-  return kv::run_main(command, argc, argv, [&] { run(options, serve); });
+  command.value("--write-requests DIR", requests,
+                "with --serve: writes its requests, so that ./course load can send the same ones");
+  return kv::run_main(command, argc, argv, [&] { run(options, serve, requests); });
 }

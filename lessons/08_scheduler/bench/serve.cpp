@@ -117,6 +117,23 @@ Served serve_busily(kv::Model& model, lesson08::ServingEngine& server,
   return served;
 }
 
+/// Writes the requests as OpenAI's API has them, one on each line, so that a server can be measured
+/// with the same ones.
+void write_requests(const std::filesystem::path& folder, const std::string& name,
+                    const std::vector<kv::Request>& requests) {
+  if (folder.empty()) return;
+  std::string lines;
+  for (const kv::Request& request : requests) {
+    const nlohmann::json line = {{"prompt", request.prompt},
+                                 {"max_tokens", request.max_tokens},
+                                 {"temperature", 0},
+                                 {"ignore_eos", true}};
+    lines += line.dump() + "\n";
+  }
+  std::filesystem::create_directories(folder);
+  kv::write_text((folder / (name + ".jsonl")).string(), lines);
+}
+
 /// Median seconds from a request's arrival to its first token, on an idle server.
 double first_token_seconds(lesson08::ServingEngine& server, const kv::Request& request) {
   std::vector<double> seconds;
@@ -160,7 +177,8 @@ double caching_ratio(kv::Model& model, lesson08::ServingEngine& with,
 
 }  // namespace
 
-nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options) {
+nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options,
+                               const std::filesystem::path& folder) {
   kv::Model model = kv::load_model(options.model);
   const bool cuda = model.device() == kv::Device::kCuda;
   double bandwidth = 0;
@@ -179,6 +197,7 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
   const std::vector<int> counts = cuda ? std::vector{32, 64, 256} : std::vector{32};
   for (const int count : counts) {
     if (kv::interrupted()) break;
+    write_requests(folder, fmt::format("requests_{}", count), requests(count));
     const Served s = serve_busily(model, server, requests(count), bandwidth);
     table.add({fmt::format("{}", count), fmt::format("{:.0f}", s.tokens_per_second),
                fmt::format("{}", s.decodes), fmt::format("{}", s.replays),
@@ -203,19 +222,22 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
                       {"caching_ratio", ratio},
                       {"bandwidth", bandwidth},
                       {"device", kv::describe(model.device())}};
-  if (bandwidth > 0) {
-    kv::Request prompt = requests(1)[0];
-    prompt.prompt.resize(512, 1);
-    prompt.max_tokens = 1;
-    const double first = first_token_seconds(server, prompt);
-    const double floor = first_token_floor(model.config(), 512, bandwidth);
-    console.print(
-        "floor: reading weights, K and V at {:.0f} GB/s\n"
-        "first token of a prompt of 512, nothing else to do: {:.2f} ms; at least {:.2f} ms\n",
-        bandwidth / 1e9, 1e3 * first, 1e3 * floor);
-    json["first_token_seconds"] = first;
-    json["first_token_floor_seconds"] = floor;
+  kv::Request prompt = requests(1)[0];
+  prompt.prompt.resize(512, 1);
+  prompt.max_tokens = 1;
+  write_requests(folder, "first_token", {prompt});
+  const double first = first_token_seconds(server, prompt);
+  json["first_token_seconds"] = first;
+  if (bandwidth == 0) {
+    console.print("first token of a prompt of 512, nothing else to do: {:.2f} ms\n", 1e3 * first);
+    return json;
   }
+  const double floor = first_token_floor(model.config(), 512, bandwidth);
+  console.print(
+      "floor: reading weights, K and V at {:.0f} GB/s\n"
+      "first token of a prompt of 512, nothing else to do: {:.2f} ms; at least {:.2f} ms\n",
+      bandwidth / 1e9, 1e3 * first, 1e3 * floor);
+  json["first_token_floor_seconds"] = floor;
   return json;
 }
 

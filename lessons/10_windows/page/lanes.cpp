@@ -191,7 +191,7 @@ class Lanes {
     const float x = x_of(first) - 2, right = x_of(end) - 1;
     viz::Shape& frame =
         scene_.box(asked.name + "/window", {x, top - 2, right - x, h + 4}, {}, paint(Ink::kMark));
-    frame.edged(paint(Ink::kMark), 2).on_top().during(kSlides).radius = 5;
+    frame.edged(paint(Ink::kMark), 2).dashed_edge().on_top().during(kSlides).radius = 5;
     frame.tip(
         fmt::format("the next token sees {} of {} tokens where there is a window, itself included",
                     end - first, end));

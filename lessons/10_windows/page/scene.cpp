@@ -129,7 +129,7 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
               {{State::kInUse, "full attention"},
                {State::kReserved, "sliding", 0},
                {State::kFound, "found"},
-               {State::kPreempted, "fell out"},
+               {State::kPreempted, "leaves next"},
                {State::kCached, "free, can be found"},
                {State::kFree, "free; null block"}});
   scene.lasts(now_.reason.empty() ? 0.45f : 1.6f);

@@ -106,7 +106,7 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
   const float link = std::clamp(0.2f * h, 36.0f, 72.0f), floor = (h - link - 2 * kGap) / 2;
   const Place device{0, top, room.w, floor}, between{0, device.bottom() + kGap, room.w, link};
   viz::shelf(scene, 0,
-             fmt::format("device: {}; a bar below: the host has a copy",
+             fmt::format("device: {}; 1. is overwritten first; a bar: the host has a copy",
                          kv::count_of(std::ssize(now_.shelves[0]) - 1, "block")),
              now_.shelves[0], device);
   viz::shelf(scene, 1, "host memory: " + kv::count_of(std::ssize(now_.shelves[1]) - 1, "block"),

@@ -13,7 +13,6 @@
 namespace lesson12 {
 namespace {
 
-constexpr int kOwnTokens = 10'000;  // that a text may have
 /// The places where damage is found.
 constexpr struct {
   int64_t FileMetrics::*count;
@@ -216,13 +215,16 @@ void FileTierPage::pass() {
 std::string FileTierPage::cut_power(int num_writes, int lost) {
   const FileLayout layout(kShape);
   std::vector<std::string> writes{"none"};  // what each of them is for
+  int32_t last_record = 0;
   kv::File::reaches_disk = [&](int64_t at, std::span<const std::byte> bytes) {
     const auto record = static_cast<int32_t>(1 + (at - kPage) / layout.stride);
     const char* const part = at == layout.content_of(record)           ? "content"
                              : std::ssize(bytes) < layout.header_bytes ? "name"
                                                                        : "header";
     writes.push_back(fmt::format("record {}'s {}", record, part));
-    return std::ssize(writes) <= num_writes + 1 && std::ssize(writes) != lost + 1;
+    const bool is_written = std::ssize(writes) <= num_writes + 1;
+    if (is_written) last_record = record;
+    return is_written && std::ssize(writes) != lost + 1;
   };
   const kv::AtEnd no_more{[] { kv::File::reaches_disk = nullptr; }};
   process_->tiers.complete();
@@ -230,16 +232,17 @@ std::string FileTierPage::cut_power(int num_writes, int lost) {
   const auto num_all = static_cast<int>(writes.size()) - 1, last = std::min(num_writes, num_all);
   const auto name_of = [&](int write) { return writes[static_cast<size_t>(write)]; };
   return tell(fmt::format("power cut after {} of {} writes; the last: {}; lost: {}", last, num_all,
-                          name_of(last), name_of(lost <= last ? lost : 0)));
+                          name_of(last), name_of(lost <= last ? lost : 0)),
+              viz::shelf_block_id(kFile, last_record));
 }
 
 /// The block of this name; 0 if there is none that can be damaged.
 int32_t FileTierPage::find(size_t shelf, const std::string& name) const {
-  for (const auto& [id, sum] : now_.shelves[shelf].sums) {
-    const viz::ShelfBlock& block = now_.shelves[shelf].blocks[static_cast<size_t>(id)];
-    if (block.name == name && block.state != viz::State::kEvicted) return id;
-  }
-  return 0;
+  const viz::ShelfBlocks& blocks = now_.shelves[shelf].blocks;
+  const auto found = std::ranges::find_if(blocks, [&](const viz::ShelfBlock& block) {
+    return block.name == name && !block.foot.empty() && block.state != viz::State::kEvicted;
+  });
+  return found == blocks.end() ? 0 : static_cast<int32_t>(found - blocks.begin());
 }
 
 std::string FileTierPage::damage(const viz::Words& words) {

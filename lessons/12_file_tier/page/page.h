@@ -20,7 +20,8 @@
 namespace lesson12 {
 
 /// K and V of a token are a number each.
-constexpr int kBlockSize = 4;  // tokens
+constexpr int kBlockSize = 4;       // tokens
+constexpr int kOwnTokens = 10'000;  // that a text may have
 constexpr FileShape kShape{
     .fingerprint = 12, .block_size = kBlockSize, .bytes_per_block = 2 * kBlockSize * sizeof(float)};
 
@@ -35,10 +36,9 @@ struct Asked : viz::SequenceView {
 };
 
 /// The device's blocks, the host's, or the records of the file. kReserved: a block is being loaded,
-/// or written to the file. kEvicted: it is damaged.
+/// or saved to the file. kEvicted: it is damaged.
 struct Shelf {
-  viz::ShelfBlocks blocks = {};              // none without power
-  std::map<int32_t, std::string> sums = {};  // the last digits of checksums, by id
+  viz::ShelfBlocks blocks = {};  // none without power; a checksum's last digits are at the foot
 };
 enum : size_t { kDevice, kHost, kFile };
 inline const std::array<std::string, 3> kShelves{"device", "host", "file"};
@@ -46,6 +46,8 @@ inline const std::array<std::string, 3> kShelves{"device", "host", "file"};
 struct Shown {
   viz::NamedList<Asked> asked{"request", 6};
   std::array<Shelf, 3> shelves = {};
+  int num_starts = 0;
+  bool has_power = false;
   int64_t found = 0;  // tokens since the start
   std::string reason = {}, points_at = {};
 };
@@ -95,7 +97,7 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
   // scene.cpp
   Shown look() override;
   void look_at_memory(Shelf& device, Shelf& host) const;
-  void look_at_file(const Shelf& host, Shelf& shelf) const;
+  void look_at_file(Shelf& shelf) const;
 
   std::optional<kv::TempFolder> folder_;
   std::filesystem::path path_;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -22,20 +23,30 @@ Shown FileTierPage::look() {
                                                : "waits";
   }
   Shown now{.asked = asked_,
+            .num_starts = num_starts_,
+            .has_power = process_ != nullptr,
             .found = found_,
             .reason = std::exchange(reason_, {}),
             .points_at = std::exchange(points_at_, {})};
   if (process_) look_at_memory(now.shelves[kDevice], now.shelves[kHost]);
-  look_at_file(now.shelves[kHost], now.shelves[kFile]);
+  look_at_file(now.shelves[kFile]);
   return now;
 }
 
 namespace {
 
+/// The hue of the text that a content is of.
+int hue_of(std::span<const std::byte> content) {
+  float token = 0;
+  std::memcpy(&token, content.data(), sizeof(token));
+  return static_cast<int>(token) / kOwnTokens;
+}
+
+std::string digits(uint64_t sum) { return fmt::format("{:04x}", sum & 0xFFFF); }
+
 /// Notes the checksum of a block; if it is wrong, the block is damaged.
-void add_sum(Shelf& shelf, int32_t id, uint64_t found, uint64_t wanted) {
-  viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(id)];
-  shelf.sums[id] = fmt::format("{:04x}", found & 0xFFFF);
+void add_sum(viz::ShelfBlock& block, uint64_t found, uint64_t wanted) {
+  block.foot = digits(found);
   block.tooltip =
       fmt::format("\nchecksum of its bytes: {:016x}\nwhen it was computed: {:016x}", found, wanted);
   if (found != wanted) block.state = State::kEvicted;
@@ -53,18 +64,17 @@ void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
     viz::ShelfBlock& block = host.blocks[static_cast<size_t>(id)];
     if (!block.cached) continue;
     if (block.state == State::kInUse) block.state = State::kReserved;
-    add_sum(host, id, checksum_of(process_->memory.block(id)), swapper.checksums()[id]);
+    add_sum(block, checksum_of(process_->memory.block(id)), swapper.checksums()[id]);
   }
   for (const auto& [job, move] : swapper.loads()) {
     viz::ShelfBlock& block = device.blocks[static_cast<size_t>(move.device)];
     block = host.blocks[static_cast<size_t>(move.host)];
     block.state = State::kReserved;
-    device.sums[move.device] = host.sums[move.host];
   }
 }
 
-/// Notes the whole records on the disk, and the blocks that are still to be written.
-void FileTierPage::look_at_file(const Shelf& host, Shelf& shelf) const {
+/// Notes what the records hold on the disk.
+void FileTierPage::look_at_file(Shelf& shelf) const {
   std::ifstream in(path_, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const auto bytes = std::as_bytes(std::span(text));
@@ -74,20 +84,25 @@ void FileTierPage::look_at_file(const Shelf& host, Shelf& shelf) const {
   };
   shelf.blocks.resize(static_cast<size_t>(settings_.host) + 1);
   for (int32_t record = 1; record <= settings_.host; ++record) {
-    const auto i = static_cast<size_t>(record);
-    viz::ShelfBlock& block = shelf.blocks[i];
-    if (process_ && host.blocks[i].state == State::kReserved) {
-      block = {.state = State::kReserved, .hue = host.blocks[i].hue, .name = host.blocks[i].name};
-    }
+    viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(record)];
+    block.record.emplace();
     if (layout.content_of(record) + layout.content_bytes > std::ssize(bytes)) continue;
+    const auto content = part(layout.content_of(record), layout.content_bytes);
+    const bool has_content =
+        std::ranges::any_of(content, [](std::byte b) { return b != std::byte{}; });
     const auto header =
         decode_header(part(layout.begin_of(record), layout.header_bytes), kShape.block_size);
-    if (!header) continue;
-    const auto& [hue, name] = names_.at(header->hash);
-    if (block.state == State::kReserved && block.name != name) continue;
-    block = {.state = State::kCached, .hue = hue, .name = name};
-    add_sum(shelf, record, checksum_of(part(layout.content_of(record), layout.content_bytes)),
-            header->content_checksum);
+    block.record = {.header = header.has_value(), .content = has_content};
+    if (header) {
+      block.state = State::kCached;
+      std::tie(block.hue, block.name) = names_.at(header->hash);
+      add_sum(block, checksum_of(content), header->content_checksum);
+      if (!has_content) block.foot.clear();
+    } else if (has_content) {
+      block.hue = hue_of(content);
+      block.foot = digits(checksum_of(content));
+      block.tooltip = "\na content without a header: it holds nothing";
+    }
   }
 }
 
@@ -104,21 +119,53 @@ std::string source(const Shown& before, int shelf, const std::string& name) {
   return "";
 }
 
-/// Adds to a block the parts that only this page has: its checksum, its source, and its damage.
-void finish(viz::Scene& scene, const Shown& before, int shelf, int32_t id, const Shelf& of) {
-  const viz::ShelfBlock& block = of.blocks[static_cast<size_t>(id)];
+/// Adds to a block what only this page has: what a click selects, its source, and its damage.
+void finish(viz::Scene& scene, const Shown& before, int shelf, int32_t id,
+            const viz::ShelfBlock& block) {
   const std::string box = viz::shelf_block_id(shelf, id);
   if (block.name.empty()) return;
   scene.find(box)->selecting(
       fmt::format("{} {}", kShelves[static_cast<size_t>(shelf)], block.name));
-  if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2);
+  if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2).dashed = false;
   viz::Shape* const name = scene.find(box + "/name " + block.name);
   if (name != nullptr) name->comes_from(source(before, shelf, block.name));
-  const Place at = scene.find(box)->at;
-  const auto sum = of.sums.find(id);
-  if (sum == of.sums.end() || at.h < 48 || viz::text_width("0000", 9) > at.w - 4) return;
-  scene.label(box + "/sum " + sum->second, {at.x + 2, at.bottom() - 14, at.w - 4, 12}, sum->second,
-              {.size = 10, .align = viz::Align::kCentre});
+}
+
+/// Whether a block came to this shelf from another one.
+bool has_come(const Shown& before, const Shown& now, int shelf) {
+  const auto i = static_cast<size_t>(shelf);
+  return std::ranges::any_of(now.shelves[i].blocks, [&](const viz::ShelfBlock& block) {
+    return !block.foot.empty() && !block.name.empty() &&
+           std::ranges::count(before.shelves[i].blocks, block.name, &viz::ShelfBlock::name) == 0;
+  });
+}
+
+/// The ways between the shelf and the one below: down on the left, up in the middle.
+void draw_ways(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
+               const Place& at) {
+  const bool starts = before.num_starts != now.num_starts, is_first = shelf == 0;
+  const bool copied = has_come(before, now, 1) && !starts;
+  const bool down = is_first ? copied : has_come(before, now, 2);
+  const bool up = is_first ? has_come(before, now, 0) : starts && has_come(before, now, 1);
+  const Place left{at.x + 14, at.y, at.w / 2 - 20, at.h};
+  const std::string id = fmt::format("way {}", shelf);
+  viz::arrow(scene, id + "/down", left, true, down, is_first ? "copied" : "written");
+  viz::arrow(scene, id + "/up", {at.middle_x(), at.y, left.w, at.h}, false, up,
+             is_first ? "loaded" : "read when a server starts");
+}
+
+/// Near the shape that the note is about, with an arrow or, across other shelves, a ring.
+void draw_note(viz::Scene& scene, const Shown& now, const Place& at) {
+  const float rest = std::max(at.w - viz::text_width(now.reason, 13) - 20, 0.0f);
+  const viz::Shape* const target = scene.find(now.points_at);
+  const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);
+  const bool is_near = now.points_at.starts_with("0/");
+  if (target != nullptr && !is_near && target->edge.ink != Ink::kError) {
+    const Place ring = target->at.inset(-2);
+    scene.box("note/ring", ring, {}).edged(paint(Ink::kMark), 2.5f).on_top();
+  }
+  viz::note(scene, "note", {left, at.y, at.w - left, at.h}, now.reason,
+            is_near ? now.points_at : "");
 }
 
 }  // namespace
@@ -139,26 +186,33 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
                 {.size = 30, .align = viz::Align::kRight}, viz::kFills);
   scene.paragraph("found/name", {room.w - kNumber + 90, 7, kNumber - 90, 34},
                   "tokens found, and not computed again", {.size = 12, .paint = {Ink::kDim}});
-  const float legend = room.h - 18, pitch = (legend - kTop) / 3;
-  const char* const titles[] = {"the device", "the host's memory",
-                                "the file: record i is block i of the host"};
+  constexpr float kWay = 22;
+  const float legend = room.h - 18, tall = (legend - kGap - kTop - 2 * kWay) / 3;
+  const char* const titles[] = {"the device; 1. is overwritten first",
+                                "the host's memory; 1. is overwritten first",
+                                "the file: record #i is block i of the host; header above content"};
   for (int i = 0; i < 3; ++i) {
     const Shelf& shelf = now_.shelves[static_cast<size_t>(i)];
-    const Place at{0, kTop + pitch * static_cast<float>(i), room.w, pitch - kGap};
-    viz::shelf(scene, i, titles[i], shelf.blocks, at);
-    for (int32_t id = 1; id < std::ssize(shelf.blocks); ++id) finish(scene, before_, i, id, shelf);
+    const Place at{0, kTop + (tall + kWay) * static_cast<float>(i), room.w, tall};
+    const bool is_off = i < 2 && !now_.has_power;
+    viz::shelf(scene, i, is_off ? i == 0 ? "the device" : "the host's memory" : titles[i],
+               shelf.blocks, at);
+    if (is_off) {
+      scene.find(fmt::format("shelf {}", i))->edged(paint(Ink::kLine)).dashed_edge();
+      scene.label(fmt::format("shelf {}/off", i), at, "no power: nothing survives here",
+                  {.size = 15, .paint = {Ink::kDim}, .align = viz::Align::kCentre});
+    }
+    for (int32_t id = 1; id < std::ssize(shelf.blocks); ++id) {
+      finish(scene, before_, i, id, shelf.blocks[static_cast<size_t>(id)]);
+    }
+    if (i < 2) draw_ways(scene, before_, now_, i, {0, at.bottom(), room.w, kWay});
   }
-  if (!now_.reason.empty()) {  // near the shape that it is about
-    const float rest = std::max(room.w - viz::text_width(now_.reason, 13) - 20, 0.0f);
-    const viz::Shape* const target = scene.find(now_.points_at);
-    const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);
-    viz::note(scene, "note", {left, kRequests + kGap, room.w - left, 32}, now_.reason,
-              now_.points_at);
-  }
+  if (!now_.reason.empty()) draw_note(scene, now_, {0, kRequests + kGap, room.w, 32});
   viz::legend(scene, {0, legend, room.w, 18},
               {{State::kInUse, "in use"},
                {State::kCached, "valid"},
                {State::kReserved, "on its way", 0},
+               {State::kPreempted, "torn"},
                {State::kEvicted, "damaged"},
                {State::kFree, "empty"}});
   scene.lasts(0.8f);

@@ -108,10 +108,14 @@ TEST_CASE_FIXTURE(InFolder, "a flipped bit in the host's memory is found, and ch
 }
 
 TEST_CASE("a block that was damaged is counted at its place, and found nowhere") {
-  for (const bool in_host : {false, true}) {
+  int num_moved = 0;  // blocks with another id on the device than in the host
+  for (const auto& way : {std::pair{false, 1}, {true, 1}, {false, 2}, {true, 2}}) {
+    const bool in_host = way.first;  // no structured binding: CAPTURE refers to it in a lambda
+    const int num_held = way.second;
     CAPTURE(in_host);
+    CAPTURE(num_held);
     const kv::Stream stream(kv::Device::kCpu);
-    lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 4, 2);
+    lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 6, 2);
     const lesson11::HostBlocks memory(cache.bytes_per_block(), kv::Device::kCpu, 4);
     lesson12::Tiers tiers(cache, memory, nullptr, stream, {}, lesson12::FileTier::Run::kAtOnce);
     auto& manager = tiers.manager();
@@ -122,8 +126,9 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     manager.free(1);
     tiers.flush(0);
     REQUIRE(manager.metrics().num_offloaded == 2);
-    REQUIRE(manager.allocate_slots(2, 6));  // takes all blocks of the device
+    REQUIRE(manager.allocate_slots(2, 10));  // takes all blocks of the device
     manager.free(2);
+    REQUIRE(manager.allocate_slots(4, 2 * num_held));  // moves the ids that the next ones get
     const auto found_in_host = [&] {
       return manager.find_in_host(tokens, hashes, manager.get_computed_blocks(tokens, hashes));
     };
@@ -132,7 +137,9 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     if (in_host) memory.block(ids[0])[0] ^= std::byte{1};
     int64_t room = 3;
     REQUIRE(manager.load(3, tokens, hashes, room));
-    const auto on_device = cache.block(0, tiers.swapper().loads()[0].move.device);
+    const lesson11::BlockMove move = tiers.swapper().loads()[0].move;
+    num_moved += move.device != move.host;
+    const auto on_device = cache.block(0, move.device);
     if (!in_host) *static_cast<std::byte*>(on_device.v) ^= std::byte{1};
     tiers.settle();
     CHECK(tiers.metrics().num_damaged_to_device == (in_host ? 0 : 1));
@@ -140,6 +147,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     CHECK(manager.get_computed_blocks(tokens, hashes).num_tokens == 0);
     CHECK(found_in_host().empty());
   }
+  CHECK(num_moved > 0);
 }
 
 TEST_CASE_FIXTURE(InFolder, "another model's file is refused, and stays as it was") {

@@ -205,6 +205,26 @@ TEST_CASE_FIXTURE(InFolder, "damage in the host's memory, or on the way to the d
   CHECK(places.pool.num_used() == 0);
 }
 
+TEST_CASE_FIXTURE(InFolder, "a restored block has its parent and its number") {
+  {
+    Places places(path());
+    const std::vector<std::byte> content(static_cast<size_t>(places.file.shape().bytes_per_block),
+                                         std::byte{9});
+    REQUIRE(places.file.write(1,
+                              {.content_checksum = lesson12::checksum_of(content),
+                               .age = 1,
+                               .hash = 7,
+                               .prefix = 41,
+                               .parent = 40,
+                               .tokens = std::vector<int32_t>(kBlockSize, 3)},
+                              content));
+  }
+  Places again(path());
+  REQUIRE(again.metrics.num_restored == 1);
+  CHECK(again.pool.index().block(1)->parent == 40);
+  CHECK(again.pool.index().block(1)->prefix == 41);
+}
+
 TEST_CASE_FIXTURE(InFolder, "damage in the file is found by the start, and never comes back") {
   int32_t host = 0;
   {

@@ -82,6 +82,25 @@ TEST_CASE_FIXTURE(Fixture, "a content that never reached the disk is told by its
   CHECK(value("damaged") == 0);  // erased
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "of a torn record only the half that reached the disk is drawn as filled") {
+  offload_a();
+  run("cut 5");
+  viz::Scene scene = picture();
+  CHECK(shape(scene, "2/block 13/order").text == "#13");
+  CHECK(scene.find("2/block 13/header") == nullptr);
+  CHECK(shape(scene, "2/block 13/content").fill.ink == viz::Ink::kHue);
+  CHECK(scene.find("2/block 14/content") == nullptr);  // whole
+  CHECK(scene.find("2/block 12/content") == nullptr);  // empty
+  for (const char* shelf : {"shelf 0/off", "shelf 1/off"}) CHECK(scene.find(shelf) != nullptr);
+  run({"restart", "pool 10 14"});
+  offload_a();
+  run("cut 9 5");
+  scene = picture();
+  CHECK(shape(scene, "2/block 13/header").fill.ink == viz::Ink::kHue);
+  CHECK(shape(scene, "2/block 13/content").fill.ink == viz::Ink::kNone);
+}
+
 TEST_CASE_FIXTURE(Fixture, "damage is found, and named with its place") {
   offload_a();
   run("damage host A1");
