@@ -35,8 +35,7 @@ Digest digest_of(std::string_view bytes);
 
 /// The digest of all that K and V of a block depend on: model, device, and every token up to the
 /// block's end. Lesson 06's numbers of prefixes mean something in one process; a name means the
-/// same in all of them. No two
-/// contents with one name are known for SHA-256.
+/// same in all of them. No two contents with one name are known for SHA-256.
 using BlockName = Digest;
 
 /// Whether blocks with these keys may be shared: an adapter or an image is known by an id that

@@ -1,6 +1,5 @@
 #include "engine.h"
 
-#include <chrono>
 #include <utility>
 
 #include "common/error.h"
@@ -31,7 +30,8 @@ void Server::check(int64_t id, const kv::Request& request) const {
 }
 
 /// Whether the store is asked at all is decided before a byte has moved: if the model computes a
-/// block faster than the store has brought one, it is not.
+/// block faster than the store has brought one, it is not. The scheduler gets the request in a
+/// step.
 void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
   check(id, request);
   if (waiting_.contains(id)) kv::user_error("there is a request {} already", id);
@@ -41,13 +41,11 @@ void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOpt
     lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));  // which refuses it
     return;
   }
-  Waiting waiting{request, std::move(options)};
-  const bool waits = tier_.add(id, request.prompt, waiting.options.extra_keys, look_up);
-  waiting_.emplace(id, std::move(waiting));
-  if (!waits) submit_ready(id);
+  tier_.add(id, request.prompt, options.extra_keys, look_up);
+  waiting_.emplace(id, Waiting{request, std::move(options)});
 }
 
-/// The request need not wait for the store any longer.
+/// The request need not wait for the store, or not any longer.
 void Server::submit_ready(int64_t id) {
   Waiting waiting = std::move(waiting_.at(id));
   waiting_.erase(id);
@@ -92,22 +90,12 @@ StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(tables_of(manager, output.chunks, rows.num_seqs(), padding_));
   tier_.swapper().let_passes_wait(manager.take_write_job());
-  run_measured(rows);
+  seconds_per_token_ = lesson11::run_measured(chooser_, rows, attention_, seconds_per_token_);
   scheduler_.update(output.chunks);  // blocks that became full can be found from now on
   tier_.end_pass();                  // and go to the host and the store
   StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
   for (const kv::EndedRequest& ended : step.ended) tier_.remove(ended.id);
   return step;
-}
-
-/// As lesson 11's, with this lesson's attention.
-void Server::run_measured(const kv::PassRows& rows) {
-  constexpr int kFewest = 32;
-  const auto begin = std::chrono::steady_clock::now();
-  chooser_.run(rows, attention_);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  if (rows.num_rows() < kFewest) return;
-  seconds_per_token_ = lesson11::smoothed(seconds_per_token_, took.count() / rows.num_rows());
 }
 
 SharedTierEngine::SharedTierEngine(kv::Model& model, const PagedOptions& options, BlockStore& store,

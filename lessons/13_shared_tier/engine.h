@@ -81,7 +81,6 @@ class Server {
     lesson08::RequestOptions options;
   };
   void submit_ready(int64_t id);
-  void run_measured(const kv::PassRows& rows);
 
   kv::Model& model_;
   ServeOptions options_;
@@ -94,7 +93,7 @@ class Server {
   Scheduler scheduler_;           // borrows the manager of tier_
   kv::TokenChooser chooser_;
   lesson08::TokenStreams streams_;
-  std::map<int64_t, Waiting> waiting_;  // for an answer of the store; the scheduler knows nothing
+  std::map<int64_t, Waiting> waiting_;  // new, or waiting for the store
   lesson06::BlockTable padding_;        // the null block
   double seconds_per_token_ = 0;
   bool reset_wanted_ = false;

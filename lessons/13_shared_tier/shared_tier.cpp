@@ -63,7 +63,8 @@ void SharedTier::set_fingerprint(uint64_t fingerprint) {
 
 bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKeys& extra_keys,
                      bool look_up) {
-  Request request{.root = root_name(fingerprint_, extra_keys),
+  Request request{.arrival = num_requests_++,
+                  .root = root_name(fingerprint_, extra_keys),
                   .is_shared = caching_ && can_be_shared(extra_keys)};
   const auto size = static_cast<size_t>(cache_.block_size());
   const size_t last = (prompt.size() - 1) / size;  // the last token has to run
@@ -74,23 +75,23 @@ bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKey
     here =
         computed.block_ids.size() + manager_.find_in_host(prompt, request.hashes, computed).size();
   }
+  std::list<Fetch> one;  // or none
   if (here < last) {
     extend_names(request.names, request.root, prompt.first(last * size), cache_.block_size());
     request.prompt.assign(prompt.begin(), prompt.end());
     const auto names = std::span(request.names).subspan(here);
     const auto missing = prompt.subspan(here * size, names.size() * size);
     metrics_.num_queried += std::ssize(names);
-    std::list<Fetch> one;
     one.push_back({.number = ++num_asked_,
                    .names = {names.begin(), names.end()},
                    .tokens = {missing.begin(), missing.end()}});
     waiting_[num_asked_] = id;
-    requests_.insert_or_assign(id, std::move(request));
-    worker_->start(std::move(one));
-    return true;
+  } else {
+    ready_.push_back(id);
   }
   requests_.insert_or_assign(id, std::move(request));
-  return false;
+  worker_->start(std::move(one));
+  return here < last;
 }
 
 void SharedTier::remove(int64_t id) {
@@ -101,6 +102,7 @@ void SharedTier::remove(int64_t id) {
 
 std::vector<int64_t> SharedTier::complete() {
   take_note();
+  std::ranges::sort(ready_, {}, [&](int64_t id) { return requests_.at(id).arrival; });
   return std::exchange(ready_, {});
 }
 

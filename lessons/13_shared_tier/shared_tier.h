@@ -59,13 +59,14 @@ class SharedTier {
   SharedTier(const SharedTier&) = delete;
   SharedTier& operator=(const SharedTier&) = delete;
 
-  /// A new request. If `look_up`, the store is asked for those of its blocks that neither device
-  /// nor host has. Returns whether the request has to wait for the answer.
+  /// A new request, which complete() returns when it may start. If `look_up`, the store is asked
+  /// for those of its blocks that neither device nor host has. Returns whether it is asked.
   bool add(int64_t id, std::span<const int32_t> prompt, const ExtraKeys& extra_keys, bool look_up);
   /// The request has ended.
   void remove(int64_t id);
-  /// Takes note of all copies and trips that are complete. Returns the requests that need not wait
-  /// any longer: what came of their prefix can be found in the host.
+  /// Takes note of all copies and trips that are complete. Returns the new requests that need not
+  /// wait for the store (any longer), in the order of their arrival: what came of their prefix can
+  /// be found in the host.
   std::vector<int64_t> complete();
 
   // Around a pass.
@@ -101,6 +102,7 @@ class SharedTier {
 
  private:
   struct Request {
+    int64_t arrival = 0;
     BlockName root{};
     bool is_shared = true;
     std::vector<BlockName> names = {};          // of its first blocks
@@ -143,7 +145,7 @@ class SharedTier {
   int num_gathered_ = 0;                // layers of it
   std::deque<Outgoing> outgoing_;       // of earlier passes, on their way to the host
   int num_held_ = 0;  // host blocks in filling_, in outgoing_, and with the worker
-  int64_t num_asked_ = 0, num_answered_ = 0;
+  int64_t num_requests_ = 0, num_asked_ = 0, num_answered_ = 0;
   lesson06::PrefixId next_prefix_;
   double seconds_per_block_ = 0;
   std::unique_ptr<StoreWorker> worker_;  // last: its thread reads memory_

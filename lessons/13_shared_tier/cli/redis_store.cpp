@@ -148,32 +148,22 @@ class RedisStore final : public BlockStore {
   std::optional<size_t> find(std::span<const BlockName> names) override {
     std::vector<bool> is_there(names.size());
     bool answered = false;
-    trip(
-        names,
-        [](redisContext* context, const std::string& key) {
-          redisAppendCommand(context, "EXISTS %b", key.data(), key.size());
-        },
-        [&](size_t i, const redisReply& reply) {
-          answered = true;
-          is_there[i] = reply.type == REDIS_REPLY_INTEGER && reply.integer == 1;
-        });
+    trip("EXISTS", names, [&](size_t i, const redisReply& reply) {
+      answered = true;
+      is_there[i] = reply.type == REDIS_REPLY_INTEGER && reply.integer == 1;
+    });
     if (!answered) return {};
     return static_cast<size_t>(std::ranges::find(is_there, false) - is_there.begin());
   }
   void get(std::span<const BlockName> names, const OnValue& on_value) override {
     size_t next = 0;  // those before it have come
-    trip(
-        names,
-        [](redisContext* context, const std::string& key) {
-          redisAppendCommand(context, "GET %b", key.data(), key.size());
-        },
-        [&](size_t i, const redisReply& reply) {
-          if (i != next || reply.type != REDIS_REPLY_STRING) return;
-          on_value(i, {reply.str, static_cast<size_t>(reply.len)});
-          ++next;
-        });
+    trip("GET", names, [&](size_t i, const redisReply& reply) {
+      if (i != next || reply.type != REDIS_REPLY_STRING) return;
+      on_value(i, {reply.str, static_cast<size_t>(reply.len)});
+      ++next;
+    });
   }
-  /// By hand: hiredis would copy the value three times before it is sent.
+  /// By hand: hiredis copies a value into two buffers of its own before it sends the first byte.
   bool put(const BlockName& name, std::string_view value) override {
     if (!knows_nodes_) learn_nodes();
     const std::string key = key_of(name);
@@ -188,12 +178,11 @@ class RedisStore final : public BlockStore {
   }
 
  private:
-  using Append = std::function<void(redisContext*, const std::string& key)>;
   using OnReply = std::function<void(size_t index, const redisReply&)>;
 
-  /// Sends a command for each name to the node that has it, to all nodes before the first answer is
-  /// read. A name whose node fails has no answer. Answers come in the order of the names.
-  void trip(std::span<const BlockName> names, const Append& append, const OnReply& on_reply) {
+  /// Sends `command` with each name to the node that has it, to all nodes before the first answer
+  /// is read. A name whose node fails has no answer. Answers come in the order of the names.
+  void trip(const char* command, std::span<const BlockName> names, const OnReply& on_reply) {
     if (!knows_nodes_) learn_nodes();
     std::vector<Node*> asked(names.size());
     for (size_t i = 0; i < names.size(); ++i) {
@@ -201,7 +190,7 @@ class RedisStore final : public BlockStore {
       Node& node = node_of(key);
       redisContext* const context = node.context();
       if (context == nullptr) continue;
-      append(context, key);
+      redisAppendCommand(context, "%s %b", command, key.data(), key.size());
       asked[i] = &node;
     }
     for (const auto& node : nodes_) node->send();

@@ -170,7 +170,6 @@ std::string SharedTierPage::submit(const viz::Words& words) {
   const int64_t before = server.tier.metrics().num_queried;
   const auto prompt = std::span(asked.text).first(static_cast<size_t>(asked.num_prompt));
   const bool waits = server.tier.add(asked.id, prompt, {}, true);
-  if (!waits) start(server, asked.id);
   const int64_t queried = server.tier.metrics().num_queried - before;
   return tell(waits ? fmt::format("{} comes; the store is asked for {}", name,
                                   kv::count_of(queried, "block"))

@@ -212,9 +212,9 @@ class Run : private Settings {
       return;
     }
     const bool look_up = random.below(8) > 0;
-    request.waits = machine.tier.add(next_, request.prompt, keys_of(request.salt), look_up);
+    machine.tier.add(next_, request.prompt, keys_of(request.salt), look_up);
+    request.waits = true;
     machine.requests[next_] = request;
-    if (!request.waits) submit_ready(machine, next_);
     ++next_;
   }
   static void submit_ready(Machine& machine, int64_t id) {
