@@ -172,7 +172,7 @@ Grid slots_in(const Place& at, int count) {
   return fit(count, at,
              {.gap = 2,
               .flattest = 0.9f,
-              .widest = few ? 6.5f : 3.2f,
+              .widest = few ? 10.0f : 3.2f,
               .most_h = few ? 60.0f : 48.0f,
               .round_to = 4,
               .full_rows = true});

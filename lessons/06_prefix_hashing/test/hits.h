@@ -107,7 +107,7 @@ inline void check_compare_blocks(kv::Device device) {
     const auto counts =
         lesson06::compare_blocks({.first = &a, .second = &b, .pairs = many}, stream);
     std::vector<int64_t> wanted;  // of b's blocks: the others are zero, as all of a's
-    for (int i = 0; i < 100; ++i) wanted.push_back(std::array{1, 0, 0, 1, 0, 1, 2}[i % 7]);
+    for (size_t i = 0; i < 100; ++i) wanted.push_back(std::array{1, 0, 0, 1, 0, 1, 2}[i % 7]);
     CHECK(counts == wanted);
     const lesson06::BlockPair missing{4, 0};
     CHECK_THROWS_WITH_AS(

@@ -34,7 +34,7 @@ void Picture::draw_lanes() {
   const auto active = static_cast<int>(now_.waiting.size() + now_.running.size());
   const Place line = inside(areas_.waiting);
   const viz::Grid grid = viz::fit(std::max(active, 4), line,
-                                  {.gap = 7, .flattest = 0.7f, .widest = 2.4f, .most_w = 260});
+                                  {.gap = 7, .flattest = 0.7f, .widest = 2.4f, .most_w = 420});
   for (size_t i = 0; i < now_.waiting.size(); ++i) {
     Place at = grid.cell(static_cast<int>(i));
     at.x = line.x + line.right() - at.right();
@@ -47,7 +47,7 @@ void Picture::draw_lanes() {
   }
   const auto num_ended = static_cast<int>(std::ranges::count(now_.seen, true, &Seen::ended));
   const viz::Grid ended =
-      viz::fit(std::max(num_ended, 6), inside(areas_.ended), {.most_w = 130, .most_h = 34});
+      viz::fit(std::max(num_ended, 6), inside(areas_.ended), {.most_w = 240, .most_h = 60});
   int cell = 0;
   for (const Seen& seen : now_.seen) {
     if (seen.ended) card(seen, ended.cell(cell++));

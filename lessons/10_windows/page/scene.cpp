@@ -31,8 +31,8 @@ void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
                                   {.gap = count > 64 ? 2.0f : 4.0f,
                                    .flattest = 0.9f,
                                    .widest = 2.2f,
-                                   .most_w = 110,
-                                   .most_h = 56,
+                                   .most_w = 300,
+                                   .most_h = 110,
                                    .round_to = 4});
   for (int32_t id = 1; id <= count; ++id) {
     const Held& held = now_.blocks.at(static_cast<size_t>(id));
@@ -63,7 +63,7 @@ void WindowsPage::draw_lookup(viz::Scene& scene, const Place& at) const {
   }
   if (live_.running() || lookup.num_blocks == 0) return;
   const int num_groups = manager().num_groups();
-  const float pitch = std::min(room.h / static_cast<float>(num_groups + 1), 42.0f);
+  const float pitch = std::min(room.h / static_cast<float>(num_groups + 1), 80.0f);
   const float beside = kGroupName + kResult, count = static_cast<float>(lookup.num_blocks);
   const float cell = std::min((at.w - beside) / count, 1.6f * pitch);
   Place row{room.x, room.y, beside + cell * count, pitch - 4};

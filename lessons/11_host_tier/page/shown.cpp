@@ -178,8 +178,8 @@ bool HostTierPage::tell_blocks(const Shown& was) {
   const int64_t to_go = shown_.num_to_offload();
   const int64_t copied = shown_.offloaded - was.offloaded + was.num_to_offload() - to_go;
   if (copied == 0 && to_go == 0) return false;
-  tell(fmt::format("the next victims are copied to the host: {} this pass, {} to go",
-                   kv::count_of(copied, "block"), to_go));
+  tell(copied == 0 ? are(to_go, "block") + " next on the link to the host"
+                   : fmt::format("{} copied to the host, {} to go", are(copied, "block"), to_go));
   return true;
 }
 

@@ -45,7 +45,7 @@ TEST_CASE_FIXTURE(Fixture, "a block that is offloaded travels down, and its copy
   run({"submit A 16 4", "submit B 12 24", "pass 5"});
   CHECK(value("A.ended") == 1);
   pass_until("host.offloaded", 4);
-  CHECK(note(picture()).starts_with("the next victims are copied to the host"));
+  CHECK(note(picture()).find("copied to the host") != std::string::npos);
   pass_until("moving", 0);
   const viz::Scene scene = picture();
   const viz::Shape* const source = cell_of(scene, 0, "A3");
