@@ -25,10 +25,7 @@ SharedTier::SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore
     : cache_(cache),
       memory_(memory),
       passes_(passes),
-      store_(store),
       options_(options),
-      run_(run),
-      fingerprint_(fingerprint),
       pool_(cache.num_blocks() - 1, cache.block_size(), free_order(serve)),
       host_pool_(memory.num_ids() - 1, cache.block_size(), lesson07::FreeOrder::kUnhashedFirst),
       swapper_(cache, memory, host_pool_, passes),
@@ -37,7 +34,8 @@ SharedTier::SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore
       written_(passes.device()),
       caching_(serve.caching),
       filling_{.puts = {}, .moves = {}, .end = kv::Event(passes.device())},
-      next_prefix_(kFirstPrefix) {
+      next_prefix_(kFirstPrefix),
+      worker_(store, memory, run) {
   pool_.set_event_sink(serve.on_cache_event);
   set_fingerprint(fingerprint);
 }
@@ -51,14 +49,12 @@ SharedTier::~SharedTier() {
 
 void SharedTier::set_fingerprint(uint64_t fingerprint) {
   begin_pass();
-  if (worker_) settle();
+  settle();
   for (auto& [id, request] : requests_) request.is_shared = false;
   fingerprint_ = fingerprint;
-  const ValueFormat format{.fingerprint = fingerprint,
-                           .bytes_per_block = memory_.bytes_per_block(),
-                           .secret = options_.secret};
-  worker_.reset();  // its thread ends before another one begins
-  worker_ = std::make_unique<StoreWorker>(store_, format, memory_, run_);
+  worker_.set_format({.fingerprint = fingerprint,
+                      .bytes_per_block = memory_.bytes_per_block(),
+                      .secret = options_.secret});
 }
 
 bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKeys& extra_keys,
@@ -90,7 +86,7 @@ bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKey
     ready_.push_back(id);
   }
   requests_.insert_or_assign(id, std::move(request));
-  worker_->start(std::move(one));
+  worker_.start(std::move(one));
   return here < last;
 }
 
@@ -113,10 +109,10 @@ void SharedTier::take_note() {
     for (Put& put : outgoing_.front().puts) {
       put.checksum = swapper_.checksums()[put.host_id];
     }
-    worker_->start(std::move(outgoing_.front().puts));
+    worker_.start(std::move(outgoing_.front().puts));
   }
-  for (const Put& put : worker_->take_puts()) take_put(put);
-  for (auto one = worker_->take_fetch(); !one.empty(); one = worker_->take_fetch()) {
+  for (const Put& put : worker_.take_puts()) take_put(put);
+  for (auto one = worker_.take_fetch(); !one.empty(); one = worker_.take_fetch()) {
     one.front().host_ids.empty() ? take_lookup(std::move(one)) : take_blocks(one.front());
   }
 }
@@ -150,7 +146,7 @@ void SharedTier::take_lookup(std::list<Fetch> one) {
   const int every = options_.check_every;
   fetch.wants_digests = every > 0 && ++num_answered_ % every == 0;
   host_pool_.get_new_blocks(fetch.host_ids);
-  worker_->start(std::move(one));
+  worker_.start(std::move(one));
 }
 
 void SharedTier::take_blocks(const Fetch& fetch) {
@@ -228,7 +224,7 @@ void SharedTier::begin_pass() {
 /// At most half of the host waits for a slow store; after that, blocks are not put.
 void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begin, int end) {
   const auto found = requests_.find(id);
-  if (found == requests_.end() || !found->second.is_shared || !caching_) return;
+  if (found == requests_.end() || !found->second.is_shared) return;
   Request& request = found->second;
   const int size = cache_.block_size();
   extend_names(request.names, request.root, tokens.first(static_cast<size_t>(end)), size);
@@ -293,7 +289,7 @@ void SharedTier::wait_for_copies() const {
 void SharedTier::settle() {
   swapper_.wait(swapper_.last());
   wait_for_copies();
-  for (take_note(); !worker_->idle(); take_note()) worker_->wait(std::chrono::milliseconds(100));
+  for (take_note(); !worker_.idle(); take_note()) worker_.wait(std::chrono::milliseconds(100));
 }
 
 }  // namespace lesson13

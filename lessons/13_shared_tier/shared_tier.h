@@ -9,7 +9,6 @@
 #include <deque>
 #include <list>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,7 +80,7 @@ class SharedTier {
   void end_pass();
 
   /// Returns after a trip that is under way, after a millisecond, or at once if there is none.
-  void wait() { worker_->wait(std::chrono::milliseconds(1)); }
+  void wait() { worker_.wait(std::chrono::milliseconds(1)); }
   /// Waits until the blocks of all passes are in the host.
   void wait_for_copies() const;
   /// Waits for all copies and trips; complete() returns afterwards which requests that concerns.
@@ -127,10 +126,8 @@ class SharedTier {
   PagedKvCache& cache_;
   const HostBlocks& memory_;
   const kv::Stream& passes_;
-  BlockStore& store_;
   SharedOptions options_;
-  StoreWorker::Run run_;
-  uint64_t fingerprint_;
+  uint64_t fingerprint_ = 0;
   SharedMetrics metrics_;
   BlockPool pool_, host_pool_;
   lesson12::CheckedSwapper swapper_;  // borrows host_pool_
@@ -148,7 +145,7 @@ class SharedTier {
   int64_t num_requests_ = 0, num_asked_ = 0, num_answered_ = 0;
   lesson06::PrefixId next_prefix_;
   double seconds_per_block_ = 0;
-  std::unique_ptr<StoreWorker> worker_;  // last: its thread reads memory_
+  StoreWorker worker_;  // last: its thread reads memory_
 };
 
 }  // namespace lesson13

@@ -19,9 +19,8 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-StoreWorker::StoreWorker(BlockStore& store, const ValueFormat& format, const HostBlocks& host,
-                         Run run)
-    : store_(store), format_(format), host_(host) {
+StoreWorker::StoreWorker(BlockStore& store, const HostBlocks& host, Run run)
+    : store_(store), host_(host) {
   if (run == Run::kThread) thread_ = std::thread([this] { this->run(); });
 }
 

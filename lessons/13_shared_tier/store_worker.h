@@ -60,12 +60,14 @@ class StoreWorker {
     kAtOnce,  // start() makes the trip: for platforms without threads, and for tests
   };
   /// Borrows the store and the host's blocks.
-  StoreWorker(BlockStore& store, const ValueFormat& format, const HostBlocks& host, Run run);
+  StoreWorker(BlockStore& store, const HostBlocks& host, Run run);
   /// Waits for the trip under way, and forgets all others.
   ~StoreWorker();
   StoreWorker(const StoreWorker&) = delete;
   StoreWorker& operator=(const StoreWorker&) = delete;
 
+  /// How values look from now on. There is no job.
+  void set_format(const ValueFormat& format) { format_ = format; }
   /// Takes over these jobs. Their host blocks belong to the worker until they have been taken back.
   /// Jobs only move from list to list, so neither function can fail.
   void start(std::list<Fetch> fetches) noexcept;
@@ -85,8 +87,8 @@ class StoreWorker {
   void make(Put& put);
 
   BlockStore& store_;
-  const ValueFormat format_;
   const HostBlocks& host_;
+  ValueFormat format_;  // is read for a job, and set while there is none
 
   std::mutex mutex_;  // guards the next six
   std::list<Fetch> fetches_, done_fetches_;
