@@ -126,6 +126,7 @@ void Server::stop() {
 
 void Server::begin_drain() {
   draining_ = true;
+  tell_cache_events();
   for (const Shared& reader : std::exchange(event_readers_, {})) {
     reader->on_gone = nullptr;
     reader->end_stream();
@@ -138,11 +139,17 @@ void Server::take_reports() {
     num_blocks_used_ = report.pass.state.num_blocks_used;
     metrics_.kv_usage = static_cast<double>(report.pass.state.num_blocks_used) /
                         static_cast<double>(engine_->num_blocks());
-    if (report.cache_events) {
-      const std::string event = events_.add(*report.cache_events);
-      for (const Shared& reader : event_readers_) reader->write(event);
-    }
     requests_.take(report);
+    if (report.cache_events) new_events_.push_back(*report.cache_events);
+  }
+  // Tokens first: the events of a prompt of 512 tokens take 0.2 ms.
+  if (!new_events_.empty()) http_.after_writing([this] { tell_cache_events(); });
+}
+
+void Server::tell_cache_events() {
+  for (const watch::Frame& frame : std::exchange(new_events_, {})) {
+    const std::string event = events_.add(frame);
+    for (const Shared& reader : event_readers_) reader->write(event);
   }
 }
 
@@ -327,6 +334,7 @@ void Server::warn_unknown(const std::vector<std::string>& names) {
 }
 
 void Server::kv_events(const Shared& exchange) {
+  tell_cache_events();
   const std::string last = exchange->header("Last-Event-ID");
   exchange->begin_stream("text/event-stream; charset=utf-8");
   exchange->write(": events of the KV cache\n\n");
@@ -341,6 +349,7 @@ void Server::kv_events(const Shared& exchange) {
 }
 
 void Server::kv_snapshot(const Shared& exchange) {
+  tell_cache_events();
   exchange->reply(200, events_.snapshot(options_.engine.block_size, engine_->num_blocks()));
 }
 

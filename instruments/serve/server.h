@@ -87,6 +87,7 @@ class Server {
   std::vector<int32_t> tokens_of(const Conversation& conversation) const;
   void check_size(size_t num_bytes, const char* field) const;
   void take_reports();
+  void tell_cache_events();
   void warn_unknown(const std::vector<std::string>& names);
   void begin_drain();
 
@@ -103,6 +104,7 @@ class Server {
   Metrics metrics_;
   Requests requests_;
   CacheEvents events_;
+  std::vector<watch::Frame> new_events_;  // that events_ does not have yet
   std::vector<Shared> event_readers_;
   std::set<std::string> warned_;
   HttpServer http_;

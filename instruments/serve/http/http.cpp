@@ -143,6 +143,7 @@ struct HttpServer::Impl {
     evhttp_set_bevcb(http, &Impl::on_connection, this);
     wake = event_new(base, -1, EV_PERSIST, &call<&Impl::run_posted>, this);
     tick = evtimer_new(base, &call<&Impl::look_around>, this);
+    written = evtimer_new(base, &call<&Impl::run_postponed>, this);
     listen();
   }
 
@@ -155,6 +156,7 @@ struct HttpServer::Impl {
     evhttp_free(http);
     forget_closed();
     for (event* one : signals) event_free(one);
+    event_free(written);
     event_free(tick);
     event_free(wake);
     event_base_free(base);
@@ -298,6 +300,9 @@ struct HttpServer::Impl {
     cut_slow_readers();
     for (const auto& function : functions) function();
   }
+  void run_postponed() {
+    for (const auto& function : std::exchange(postponed, {})) function();
+  }
   void cut_slow_readers() {
     std::vector<evhttp_connection*> slow;
     for (const auto& [connection, exchange] : exchanges) {
@@ -337,12 +342,13 @@ struct HttpServer::Impl {
   evhttp* http = nullptr;
   evconnlistener* listener = nullptr;  // null when draining
   evhttp_bound_socket* bound = nullptr;
-  event *wake = nullptr, *tick = nullptr;
+  event *wake = nullptr, *tick = nullptr, *written = nullptr;
   std::vector<event*> signals;
   std::vector<bufferevent*> sockets;  // a reference to each connection's
   std::unordered_map<evhttp_connection*, std::shared_ptr<Exchange>> exchanges;
   std::mutex mutex;
-  std::vector<std::function<void()>> posted;
+  std::vector<std::function<void()>> posted;  // under the mutex
+  std::vector<std::function<void()>> postponed;
   std::function<void()> on_signal;
   std::exception_ptr error;
 };
@@ -372,6 +378,13 @@ void HttpServer::post(std::function<void()> function) {
     impl_->posted.push_back(std::move(function));
   }
   event_active(impl_->wake, 0, 0);
+}
+
+/// A turn of the loop writes to the sockets first, and looks at timers then.
+void HttpServer::after_writing(std::function<void()> function) {
+  impl_->postponed.push_back(std::move(function));
+  const timeval now{};
+  event_add(impl_->written, &now);
 }
 
 void HttpServer::drain(std::chrono::milliseconds grace) {
