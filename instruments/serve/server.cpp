@@ -115,8 +115,6 @@ Server::Server(kv::Model& model, const ServerOptions& options)
   requests_.set_engine(thread_.get());
 }
 
-Server::~Server() { thread_.reset(); }
-
 void Server::run(bool with_signals) {
   if (with_signals) http_.on_first_signal([this] { begin_drain(); });
   http_.run();

@@ -39,7 +39,6 @@ class Server {
  public:
   /// Borrows the model. Listens from now on. Throws UserError.
   Server(kv::Model& model, const ServerOptions& options);
-  ~Server();
 
   int port() const { return http_.port(); }
   int max_model_len() const { return limits_.max_model_len; }

@@ -34,25 +34,16 @@ Buffer buffer_of(std::string_view bytes) {
   return buffer;
 }
 
-std::string text_of(evbuffer* buffer) {
-  const size_t size = evbuffer_get_length(buffer);
-  return {reinterpret_cast<const char*>(evbuffer_pullup(buffer, -1)), size};
-}
-
 /// The methods that a route may have; any other is empty, and no route's.
 std::string method_of(evhttp_request* request) {
-  switch (evhttp_request_get_command(request)) {
-    case EVHTTP_REQ_GET:
-      return "GET";
-    case EVHTTP_REQ_POST:
-      return "POST";
-    case EVHTTP_REQ_HEAD:
-      return "HEAD";
-    case EVHTTP_REQ_OPTIONS:
-      return "OPTIONS";
-    default:
-      return {};
+  constexpr std::pair<evhttp_cmd_type, const char*> kMethods[] = {{EVHTTP_REQ_GET, "GET"},
+                                                                  {EVHTTP_REQ_POST, "POST"},
+                                                                  {EVHTTP_REQ_HEAD, "HEAD"},
+                                                                  {EVHTTP_REQ_OPTIONS, "OPTIONS"}};
+  for (const auto& [command, name] : kMethods) {
+    if (command == evhttp_request_get_command(request)) return name;
   }
+  return {};
 }
 
 bufferevent* socket_of(evhttp_connection* connection) {
@@ -78,7 +69,9 @@ Exchange::Exchange(evhttp_request* request) : request_(request), method_(method_
     path_.assign(decoded, size);
     std::free(decoded);
   }
-  body_ = text_of(evhttp_request_get_input_buffer(request));
+  evbuffer* body = evhttp_request_get_input_buffer(request);
+  body_.resize(evbuffer_get_length(body));
+  evbuffer_copyout(body, body_.data(), body_.size());
 }
 
 std::string Exchange::header(const char* name) const {
@@ -166,17 +159,14 @@ struct HttpServer::Impl {
     errno = 0;
     bound = evhttp_bind_socket_with_handle(http, options.host.c_str(),
                                            static_cast<uint16_t>(options.port));
-    if (bound == nullptr && errno == EADDRINUSE) {
-      kv::user_error(
-          "port {} of {} is in use; stop the program that listens there, or choose another port "
-          "with --port",
-          options.port, options.host);
-    }
     if (bound == nullptr) {
       kv::user_error(
           "cannot listen at {}:{} ({}); choose others with --host, an address of this machine, and "
           "--port",
-          options.host, options.port, errno == 0 ? "no such host" : std::strerror(errno));
+          options.host, options.port,
+          errno == EADDRINUSE ? "the port is in use"
+          : errno == 0        ? "no such host"
+                              : std::strerror(errno));
     }
     listener = evhttp_bound_socket_get_listener(bound);
     const int socket = evconnlistener_get_fd(listener);
