@@ -56,8 +56,8 @@ class Engine {
   virtual bool idle() const = 0;
   virtual EngineState state() const = 0;
   virtual int num_blocks() const = 0;
-  /// Tokens of the longest sequence that fits the pool.
-  virtual int64_t max_tokens() const = 0;
+  /// Tokens of the longest sequence that fits the pool, at most `limit`.
+  virtual int64_t max_tokens(int64_t limit) const = 0;
 };
 
 /// Borrows the model. Throws UserError for options that do not fit it.

@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "instruments/publish/event_log.h"
@@ -55,21 +54,18 @@ class EngineThread {
 
   /// Samples of one prompt: those after the first are submitted when the first has its first token,
   /// so that they find the prompt in the cache.
-  void submit(std::vector<Submission> samples) { order(std::move(samples)); }
-  void abort(int64_t id) { order(id); }
+  void submit(std::vector<Submission> samples);
+  void abort(int64_t id);
   std::vector<PassReport> take();
 
  private:
-  using Command = std::variant<std::vector<Submission>, int64_t>;  // submit, or abort
+  using Command = std::function<void(PassReport&)>;  // runs on the thread, before a pass
 
   void order(Command command);
   void run();
   bool wait(std::vector<Command>& commands);
   void pass(PassReport& report);
-  void obey(std::vector<Command>& commands, PassReport& report);
   void submit_now(const Submission& submission, PassReport& report);
-  void submit_followers(const kv::StepOutput& step, PassReport& report);
-  void hand_over(PassReport report);
 
   Engine& engine_;
   watch::EventLog& log_;

@@ -18,7 +18,6 @@ struct Options {
   serve::ServerOptions server;
   std::string order = "first-come";
   int max_body_mib = 8;
-  int max_queued_tokens = 0;
   bool no_caching = false;
   bool no_chunked_prefill = false;
 };
@@ -42,7 +41,7 @@ void add_http_options(kv::CommandLine& command, Options& options) {
              "requests that wait for their first pass; others are refused with 503")
       .between(1, 1 << 20);
   command
-      .value("--max-queued-tokens N", options.max_queued_tokens,
+      .value("--max-queued-tokens N", server.limits.max_queued_tokens,
              "the same for the tokens of their prompts; 0: no limit")
       .between(0, 1 << 30);
   command
@@ -118,7 +117,6 @@ void run(Options& options) {
   }
   server.seed = options.generate.sampling.seed;
   server.http.max_body = static_cast<size_t>(options.max_body_mib) << 20;
-  server.limits.max_queued_tokens = options.max_queued_tokens;
   lesson08::ServeOptions& serve = server.engine.serve;
   serve.caching = !options.no_caching;
   serve.scheduler.chunked_prefill = !options.no_chunked_prefill;

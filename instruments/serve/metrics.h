@@ -2,6 +2,7 @@
 
 // Counters, gauges and histograms under vLLM's names, in the text format of Prometheus (0.0.4).
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,6 +15,7 @@ class Histogram {
  public:
   Histogram(std::string name, std::string help, std::vector<double> bounds);
   void observe(double value);
+  void observe(std::chrono::duration<double> time) { observe(time.count()); }
   /// All of its lines. `labels` has no braces.
   std::string text(const std::string& labels) const;
 

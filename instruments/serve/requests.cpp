@@ -6,16 +6,6 @@
 #include <utility>
 
 namespace serve {
-namespace {
-
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-
-std::string error_event(const ApiError& error) {
-  return "data: " + body_of(error) + "\n\ndata: [DONE]\n\n";
-}
-
-}  // namespace
-
 Requests::Requests(const kv::Tokenizer& tokenizer, std::vector<int32_t> eos,
                    const RequestLimits& limits, Metrics& metrics)
     : tokenizer_(&tokenizer),
@@ -150,7 +140,7 @@ void Requests::note_started(const Started& started, Clock::time_point began) {
   Choice& choice = found->second;
   leave_queue(choice);
   choice.started = began;
-  metrics_.queue_time.observe(seconds(began - std::min(choice.live->arrived, began)));
+  metrics_.queue_time.observe(began - std::min(choice.live->arrived, began));
   choice.live->answer.note_cached(started.num_cached);
 }
 
@@ -193,10 +183,10 @@ void Requests::note_times(Choice& choice, bool last_of_pass, Clock::time_point n
   if (choice.last_token == Clock::time_point{}) {
     choice.first_token = now;
     metrics_.prompt_tokens += choice.num_prompt;
-    metrics_.time_to_first_token.observe(seconds(now - choice.live->arrived));
-    metrics_.prefill_time.observe(seconds(now - choice.started));
+    metrics_.time_to_first_token.observe(now - choice.live->arrived);
+    metrics_.prefill_time.observe(now - choice.started);
   } else {
-    metrics_.inter_token_latency.observe(seconds(now - choice.last_token));
+    metrics_.inter_token_latency.observe(now - choice.last_token);
   }
   choice.last_token = now;
 }
@@ -213,9 +203,9 @@ void Requests::complete(Choices::iterator found, bool by_engine) {
     engine_->submit(std::move(alone));
   }
   ++metrics_.finished[answer.finish_reason(static_cast<int>(id - choice.live->first_id))];
-  metrics_.e2e_latency.observe(seconds(choice.last_token - choice.live->arrived));
-  metrics_.decode_time.observe(seconds(choice.last_token - choice.first_token));
-  metrics_.inference_time.observe(seconds(choice.last_token - choice.started));
+  metrics_.e2e_latency.observe(choice.last_token - choice.live->arrived);
+  metrics_.decode_time.observe(choice.last_token - choice.first_token);
+  metrics_.inference_time.observe(choice.last_token - choice.started);
   metrics_.prompt_lengths.observe(choice.num_prompt);
   metrics_.generation_lengths.observe(choice.num_tokens);
   choices_.erase(found);
@@ -239,7 +229,7 @@ void Requests::fail(const std::shared_ptr<Live>& live, const ApiError& error) {
   abandon(*live);
   live->exchange->on_gone = nullptr;
   if (!live->stream) return live->exchange->reply(error.status, body_of(error));
-  live->exchange->write(error_event(error));
+  live->exchange->write("data: " + body_of(error) + "\n\ndata: [DONE]\n\n");
   live->exchange->end_stream();
 }
 

@@ -19,10 +19,10 @@ namespace serve {
 
 struct RequestLimits {
   int max_model_len = 0;
-  int max_queued = 1024;          // requests that wait for their first pass
-  int64_t max_queued_tokens = 0;  // tokens of their prompts; 0 means unlimited
-  bool greedy = false;            // the device chooses the tokens: no temperature, no logprobs
-  double check_equal_bits = 0;    // share of the requests that are computed twice
+  int max_queued = 1024;        // requests that wait for their first pass
+  int max_queued_tokens = 0;    // tokens of their prompts; 0 means unlimited
+  bool greedy = false;          // the device chooses the tokens: no temperature, no logprobs
+  double check_equal_bits = 0;  // share of the requests that are computed twice
 };
 
 class Requests {

@@ -36,7 +36,6 @@ class Answer {
   void note_cached(int num_tokens) { num_cached_ += num_tokens; }
 
   bool is_complete() const { return num_open_ == 0; }
-  bool is_open(int choice) const { return choices_[static_cast<size_t>(choice)].finish.empty(); }
   const std::string& finish_reason(int choice) const {
     return choices_[static_cast<size_t>(choice)].finish;
   }
@@ -56,16 +55,15 @@ class Answer {
     std::string prompt_ids = {};
     std::string finish = {};           // empty as long as tokens come
     std::string stop_reason = "null";  // in JSON
-    int num_prompt = 0;                // tokens
-    int num_tokens = 0, num_new = 0;   // generated; of these, not sent yet
+    bool has_news = false;             // tokens that have not been sent
     bool has_ended = false;            // in the stream
   };
 
   void end(Choice& choice, const std::string& reason);
+  std::string head(const char* object) const;
   std::string event(const std::string& choices, const std::string& more = {}) const;
   std::string part_of(int index, Choice& choice, bool whole) const;
   std::string usage(bool in_stream) const;
-  std::string usage_so_far(const Choice& choice, int num_tokens) const;
 
   const kv::Tokenizer* tokenizer_;
   ApiRequest request_;
@@ -75,8 +73,5 @@ class Answer {
   int num_open_ = 0;
   int num_prompt_ = 0, num_completion_ = 0, num_cached_ = 0;  // tokens
 };
-
-/// "stop", "length" or "abort".
-const char* name_of_finish(kv::FinishReason reason);
 
 }  // namespace serve

@@ -46,7 +46,6 @@ struct ApiRequest {
   kv::SamplingParams sampling = {};
   int n = 1;
   bool stream = false, include_usage = false;
-  bool continuous_usage = false;  // in each chunk: of its choice, up to now
   std::vector<std::string> stop = {};
   std::vector<int32_t> stop_token_ids = {};
   bool ignore_eos = false;

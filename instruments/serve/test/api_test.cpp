@@ -151,6 +151,9 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   CHECK(of(R"("stop":7)") == "400 stop");
   CHECK(of(R"("logprobs":21)") == "400 logprobs");
   CHECK(of(R"("stream_options":{})") == "400 stream_options");
+  const std::string usage = R"("stream":true,"stream_options":{"continuous_usage_stats":)";
+  CHECK(of(usage + "false}") == "accepted");
+  CHECK(of(usage + "true}") == "400 stream_options.continuous_usage_stats");
   CHECK(of(R"("priority":1)") == "400 priority");
   CHECK(of(R"("priority":0)") == "accepted");
   CHECK(of(R"("cache_salt":"")") == "400 cache_salt");
@@ -214,29 +217,6 @@ TEST_CASE("api: a stream of a chat") {
           R"("usage":{"prompt_tokens":2,"total_tokens":7,"completion_tokens":5}})"
           "\n\n" +
           kDone);
-}
-
-TEST_CASE("api: each chunk has the usage of its choice, if that is asked for") {
-  const std::string asked =
-      R"(,"stream":true,"n":2,"stream_options":{"continuous_usage_stats":true)";
-  const std::vector<Token> tokens = {
-      {0, 'a'}, {1, 'b'}, {0, 'c', FinishReason::kLength}, {1, 'd', FinishReason::kLength}};
-  const auto usages_of = [&](const std::string& events) {
-    std::vector<std::string> usages;
-    for (size_t at = 0; (at = events.find(R"("usage":)", at)) != events.npos; ++at) {
-      usages.push_back(events.substr(at + 8, events.find('}', at) - at - 7));
-    }
-    return usages;
-  };
-  const auto usage = [](int tokens_so_far) {
-    return R"({"prompt_tokens":2,"total_tokens":)" + std::to_string(2 + tokens_so_far) +
-           R"(,"completion_tokens":)" + std::to_string(tokens_so_far) + "}";
-  };
-  CHECK(usages_of(stream(completion(asked + "}"), tokens)) ==
-        std::vector{usage(1), usage(1), usage(2), usage(2), usage(4)});
-  CHECK(usages_of(stream(chat(asked + "}"), tokens)) ==
-        std::vector{usage(0), usage(0), usage(1), usage(1), usage(2), usage(2), usage(4)});
-  CHECK(usages_of(stream(completion(asked + R"(,"include_usage":false})"), tokens)).empty());
 }
 
 TEST_CASE("api: a stream of a completion, its stop token and its echo") {
