@@ -8,6 +8,7 @@
 #include "lessons/09_lookahead/engine.h"
 #include "lessons/10_windows/engine.h"
 #include "lessons/12_file_tier/engine.h"
+#include "lessons/13_shared_tier/engine.h"
 
 namespace serve {
 namespace {
@@ -22,7 +23,11 @@ class EngineOf final : public Engine {
     server_.submit(id, request, std::move(options));
   }
   bool abort(int64_t id) override { return server_.abort(id); }
-  bool idle() const override { return server_.idle(); }
+  /// Blocks of the last pass go to the store in later steps.
+  bool idle() const override {
+    const EngineState now = state();
+    return server_.idle() && now.num_puts_confirmed == now.num_puts_issued;
+  }
   Pass step() override {
     Pass pass;
     const std::optional<int64_t> before = num_loaded_tokens();
@@ -42,9 +47,11 @@ class EngineOf final : public Engine {
   }
   EngineState state() const override {
     const auto& scheduler = server_.scheduler();
-    return {.num_running = static_cast<int>(std::ssize(scheduler.running())),
-            .num_waiting = static_cast<int>(std::ssize(scheduler.waiting())),
-            .num_blocks_used = static_cast<int>(server_.manager().pool().num_used())};
+    EngineState state{.num_running = static_cast<int>(std::ssize(scheduler.running())),
+                      .num_waiting = static_cast<int>(std::ssize(scheduler.waiting())),
+                      .num_blocks_used = static_cast<int>(server_.manager().pool().num_used())};
+    if constexpr (std::is_same_v<Server, lesson13::Server>) add_store(state);
+    return state;
   }
   int num_blocks() const override { return server_.manager().pool().num_blocks(); }
   int64_t max_tokens(int64_t limit) const override {
@@ -57,6 +64,16 @@ class EngineOf final : public Engine {
   }
 
  private:
+  void add_store(EngineState& state) const {
+    const lesson13::SharedTier& tier = server_.tier();
+    const lesson13::SharedMetrics& blocks = tier.metrics();
+    state.num_waiting += server_.num_waiting();
+    state.num_puts_issued = tier.num_puts_issued();
+    state.num_puts_confirmed = tier.num_puts_confirmed();
+    state.store_blocks = {{"queried", blocks.num_queried}, {"found", blocks.num_found},
+                          {"fetched", blocks.num_fetched}, {"damaged", blocks.num_damaged},
+                          {"put", blocks.num_put},         {"not_put", blocks.num_not_put}};
+  }
   /// Tokens that requests began with after they had been loaded from the host's memory.
   std::optional<int64_t> num_loaded_tokens() const {
     const auto& manager = server_.manager();
@@ -109,8 +126,15 @@ std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& optio
     case 12:
       return std::make_unique<EngineOf<lesson12::Server>>(
           model, paged, serve, lesson12::FileTierOptions{.host = host, .file = options.file});
+    case 13: {
+      if (options.store == nullptr) kv::user_error("--lesson 13 needs --store");
+      lesson13::SharedTierOptions tier = options.tier;
+      tier.host.host_blocks = options.host_blocks;
+      return std::make_unique<EngineOf<lesson13::Server>>(model, paged, serve, tier,
+                                                          *options.store);
+    }
     default:
-      kv::user_error("--lesson {}: wanted 8, 9, 10, 11 or 12", options.lesson);
+      kv::user_error("--lesson {}: wanted 8 to 13", options.lesson);
   }
 }
 

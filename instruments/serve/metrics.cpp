@@ -111,8 +111,8 @@ std::string Metrics::text() const {
   counter("vllm:prefix_cache_hits_total", "Tokens found on the device.", prefix_hits);
   counter("vllm:external_prefix_cache_queries_total", "Tokens not found on the device.",
           external_queries);
-  counter("vllm:external_prefix_cache_hits_total", "Tokens of these found in host memory or file.",
-          external_hits);
+  counter("vllm:external_prefix_cache_hits_total",
+          "Tokens of these found in host memory, file or store.", external_hits);
   counter("vllm:num_preemptions_total", "Preemptions.", preemptions);
   counter("vllm:prompt_tokens_total", "Tokens of prompts.", prompt_tokens);
   counter("vllm:generation_tokens_total", "Tokens generated.", generation_tokens);
@@ -131,6 +131,11 @@ std::string Metrics::text() const {
           equal_bits_checked);
   counter("course:equal_bits_failed_total", "Requests whose second answer was another.",
           equal_bits_failed);
+  if (store_blocks.empty()) return text;
+  text += head("course:store_blocks_total", "counter", "Blocks of the shared store.");
+  for (const auto& [event, count] : store_blocks) {
+    text += fmt::format("course:store_blocks_total{{{},event=\"{}\"}} {}\n", labels_, event, count);
+  }
   return text;
 }
 

@@ -121,6 +121,7 @@ void Requests::take(const PassReport& report) {
   if (step.num_rows > 0) metrics_.iteration_tokens.observe(step.num_rows);
   metrics_.num_running = report.pass.state.num_running;
   metrics_.num_waiting = report.pass.state.num_waiting;
+  metrics_.store_blocks = report.pass.state.store_blocks;
   if (report.failure.empty()) return;
   failure_ = report.failure;
   while (!choices_.empty()) {

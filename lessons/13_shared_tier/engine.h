@@ -63,6 +63,8 @@ class Server {
   bool abort(int64_t id);
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
   bool idle() const { return scheduler_.idle() && waiting_.empty(); }
+  /// Requests that wait for the store.
+  int num_waiting() const { return static_cast<int>(waiting_.size()); }
   void reset_prefix_cache() { reset_wanted_ = true; }
 
   /// Waits until the store has, or has refused, every block that is full.

@@ -198,6 +198,7 @@ void SharedTier::receive(Request& request, const Fetch& fetch) {
 }
 
 void SharedTier::take_put(const Put& put) {
+  ++num_puts_confirmed_;
   metrics_.num_put += put.outcome == Put::Outcome::kPut;
   metrics_.num_not_put += put.outcome == Put::Outcome::kNotPut;
   metrics_.num_checked += put.stored.has_value();
@@ -274,6 +275,7 @@ void SharedTier::end_pass() {
     if (is_new) {
       host_pool_.cache_full_block(move.host, pool_.index().key_of(*block));
       out.puts.splice(out.puts.end(), filling_.puts, filling_.puts.begin());
+      ++num_puts_issued_;
     } else {
       drop(filling_.puts.front());
       filling_.puts.pop_front();

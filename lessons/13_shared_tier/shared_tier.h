@@ -93,6 +93,10 @@ class SharedTier {
   lesson12::CheckedSwapper& swapper() { return swapper_; }
   const lesson12::CheckedSwapper& swapper() const { return swapper_; }
   const SharedMetrics& metrics() const { return metrics_; }
+  // Puts that were issued, and those of them that the store has confirmed or refused, in the order
+  // in which they were issued.
+  int64_t num_puts_issued() const { return num_puts_issued_; }
+  int64_t num_puts_confirmed() const { return num_puts_confirmed_; }
   /// Time to fetch a block: the exponential moving average over fetches; 0 means none yet.
   double seconds_per_block() const { return seconds_per_block_; }
   uint64_t fingerprint() const { return fingerprint_; }
@@ -143,6 +147,7 @@ class SharedTier {
   std::deque<Outgoing> outgoing_;       // of earlier passes, on their way to the host
   int num_held_ = 0;  // host blocks in filling_, in outgoing_, and with the worker
   int64_t num_requests_ = 0, num_asked_ = 0, num_answered_ = 0;
+  int64_t num_puts_issued_ = 0, num_puts_confirmed_ = 0;
   lesson06::PrefixId next_prefix_;
   double seconds_per_block_ = 0;
   StoreWorker worker_;  // last: its thread reads memory_
