@@ -17,7 +17,7 @@ namespace {
 struct Options {
   kv::GenerateOptions generate;
   serve::ServerOptions server;
-  std::string order = "first-come", store, load = "quicker";
+  std::string order = "first-come", store, load = "quicker", role = "both";
   int lesson = 0;
   int max_body_mib = 8;
   bool no_caching = false;
@@ -92,6 +92,11 @@ void add_engine_options(kv::CommandLine& command, Options& options) {
       .value("--load NAME", options.load,
              "load what the store has: always, never, or if it is quicker than computing it")
       .one_of({"always", "never", "quicker"});
+  command
+      .value("--role NAME", options.role,
+             "prefill: compute prompts up to their first token, for other servers over the store; "
+             "decode: load them, as --load always; both")
+      .one_of({"both", "prefill", "decode"});
 }
 
 void add_api_options(kv::CommandLine& command, Options& options) {
@@ -117,15 +122,21 @@ int lesson_of(const Options& options) {
     kv::user_error("--store: only lesson 13 has a store; leave out --lesson {}", options.lesson);
   }
   const bool tells_how = options.lesson == 13 || options.load != "quicker" ||
+                         options.role != "both" ||
                          !options.server.engine.tier.shared.secret.empty();
   if (options.store.empty() && tells_how) {
-    kv::user_error("--lesson 13, --load and --store-secret need --store");
+    kv::user_error("--lesson 13, --load, --role and --store-secret need --store");
   }
   return options.lesson != 0 ? options.lesson : options.store.empty() ? 8 : 13;
 }
 
 void open_store(Options& options) {
   serve::EngineOptions& engine = options.server.engine;
+  if (options.role == "decode") {
+    if (options.load == "never") kv::user_error("--role decode loads; leave out --load never");
+    options.load = "always";
+  }
+  options.server.prefill = options.role == "prefill";
   engine.store = serve::open_store(options.store);
   engine.tier.policy = serve::load_policy_of(options.load);
   if (options.load == "always") engine.tier.host.policy = engine.tier.policy;

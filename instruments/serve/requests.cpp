@@ -111,7 +111,7 @@ void Requests::take(const PassReport& report) {
     take_token(step.tokens[i], last,
                reason == ended.end() ? std::nullopt : std::optional(reason->second), report.ended);
   }
-  for (const std::shared_ptr<Live>& live : std::exchange(touched_, {})) flush(*live);
+  flush_all(report);
   for (const auto& [id, message] : report.refused) {
     const auto found = choices_.find(id);
     equal_bits_.drop_second(id);
@@ -232,6 +232,23 @@ void Requests::fail(const std::shared_ptr<Live>& live, const ApiError& error) {
   if (!live->stream) return live->exchange->reply(error.status, body_of(error));
   live->exchange->write("data: " + body_of(error) + "\n\ndata: [DONE]\n\n");
   live->exchange->end_stream();
+}
+
+/// Nothing waits for the store but answers that need it: the engine's thread runs on.
+void Requests::flush_all(const PassReport& report) {
+  const EngineState& state = report.pass.state;
+  for (const std::shared_ptr<Live>& live : std::exchange(touched_, {})) {
+    if (live->answer.needs_store() && live->answer.is_complete()) {
+      held_.push_back({live, state.num_puts_issued});
+    } else {
+      flush(*live);
+    }
+  }
+  while (!held_.empty() &&
+         (held_.front().num_puts_issued <= state.num_puts_confirmed || !report.failure.empty())) {
+    flush(*held_.front().live);
+    held_.pop_front();
+  }
 }
 
 void Requests::flush(Live& live) {

@@ -61,6 +61,8 @@ ApiRules rules_of(const ServerOptions& options) {
   ApiRules rules{.model_name = options.model_name,
                  .defaults = defaults_of(options.model_dir.string()),
                  .by_priority = options.engine.serve.scheduler.order == lesson08::Order::kPriority,
+                 .has_store = options.engine.store != nullptr,
+                 .prefill = options.prefill,
                  .max_choices = options.limits.max_queued};
   rules.defaults.seed = options.seed;
   return rules;
@@ -92,6 +94,7 @@ const std::vector<Server::Route> Server::kRoutes = {
 
 Server::Server(kv::Model& model, const ServerOptions& options)
     : model_(model),
+      engine_id_(new_id()),
       options_(options),
       tokenizer_(kv::Tokenizer::load(options.model_dir)),
       chat_template_(chat_template_of(options.model_dir, options.chat_template)),
@@ -106,6 +109,7 @@ Server::Server(kv::Model& model, const ServerOptions& options)
     if (!tokenizer_.has(id)) continue;
     longest_token_ = std::max(longest_token_, tokenizer_.token_bytes(id).size());
   }
+  metrics_.store_blocks = engine_->state().store_blocks;
   if (!options.kv_events.empty()) {
     publisher_ =
         std::make_unique<watch::Publisher>(options.kv_events, "", options.kv_events_replay);
@@ -297,6 +301,7 @@ void Server::generate(const Shared& exchange, Parse parse) {
   for (const Prompt& prompt : request.prompts) prompts.push_back(tokens_of(prompt));
   const AnswerHead head{.id = (request.chat ? "chatcmpl-" : "cmpl-") + new_id(),
                         .model_name = options_.model_name,
+                        .engine_id = engine_id_,
                         .created = std::time(nullptr),
                         .tell_cached = options_.tell_cached};
   requests_.start(exchange, request, prompts, head);

@@ -29,6 +29,7 @@ struct ServerOptions {
   std::string api_key = {};  // empty means that none is needed
   bool cors = false;
   bool tell_cached = false;  // usage has prompt_tokens_details
+  bool prefill = false;      // each request is computed up to its first token, for another server
   uint64_t seed = 0;         // of requests that give none
   double drain_seconds = 30;
   std::filesystem::path page = {}, pages = {};        // the page at /, and the folder at /pages/
@@ -86,6 +87,7 @@ class Server {
   void begin_drain();
 
   kv::Model& model_;
+  std::string engine_id_;  // another one after each start
   ServerOptions options_;
   kv::Tokenizer tokenizer_;
   ChatTemplate chat_template_;

@@ -155,7 +155,13 @@ std::string Answer::body() {
   for (int i = 0; i < num_choices(); ++i) {
     choices += (i > 0 ? "," : "") + part_of(i, choices_[static_cast<size_t>(i)], true);
   }
-  return head("chat.completion") + choices + "]," + usage(false) + "}";
+  std::string transfer;
+  if (request_.remote_decode) {
+    transfer = fmt::format(R"(,"kv_transfer_params":{{"do_remote_prefill":true,)"
+                           R"("do_remote_decode":false,"remote_engine_id":"{}"}})",
+                           head_.engine_id);
+  }
+  return head("chat.completion") + choices + "]," + usage(false) + transfer + "}";
 }
 
 }  // namespace serve

@@ -18,8 +18,9 @@ namespace serve {
 struct AnswerHead {
   std::string id;  // "cmpl-.." or "chatcmpl-.."
   std::string model_name;
-  int64_t created = 0;       // seconds since 1970
-  bool tell_cached = false;  // the usage has the prompt's tokens that were found in the cache
+  std::string engine_id = {};  // of the server, for the one that goes on
+  int64_t created = 0;         // seconds since 1970
+  bool tell_cached = false;    // the usage has the prompt's tokens that were found in the cache
 };
 
 class Answer {
@@ -36,6 +37,9 @@ class Answer {
   void note_cached(int num_tokens) { num_cached_ += num_tokens; }
 
   bool is_complete() const { return num_open_ == 0; }
+  /// Another server loads the prompt's blocks, so the store must have them before the answer
+  /// leaves.
+  bool needs_store() const { return request_.remote_decode; }
   const std::string& finish_reason(int choice) const {
     return choices_[static_cast<size_t>(choice)].finish;
   }

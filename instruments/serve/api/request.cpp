@@ -21,7 +21,7 @@ const kv::Json& unsupported(const char* where) {
       "prompt_logprobs": [], "prompt_embeds": [], "truncate_prompt_tokens": [],
       "allowed_token_ids": [], "structured_outputs": [], "guided_json": [], "guided_regex": [],
       "guided_choice": [], "guided_grammar": [], "logits_processors": [],
-      "kv_transfer_params": [], "vllm_xargs": [], "thinking_token_budget": [],
+      "vllm_xargs": [], "thinking_token_budget": [],
       "presence_penalty": [0], "frequency_penalty": [0], "min_p": [0],
       "repetition_penalty": [1], "length_penalty": [1], "use_beam_search": [false],
       "logit_bias": [{}], "bad_words": [[]], "spaces_between_special_tokens": [true],
@@ -69,6 +69,27 @@ void parse_stream(Fields& fields, ApiRequest& request) {
   options.refuse({{"continuous_usage_stats", {false}}});
 }
 
+/// vLLM's words for prefill and decode apart. do_remote_prefill asks for nothing: a server over a
+/// store looks into it in any case.
+void parse_transfer(Fields& fields, const ApiRules& rules, ApiRequest& request) {
+  request.remote_decode = rules.prefill;
+  const kv::Json* given = fields.find("kv_transfer_params");
+  if (given == nullptr) return;
+  if (!given->is_object()) fields.wrong("kv_transfer_params", "an object");
+  Fields transfer(*given, "kv_transfer_params.");
+  request.remote_decode |= transfer.boolean("do_remote_decode", false);
+  transfer.boolean("do_remote_prefill", false);
+  if (!request.remote_decode || rules.has_store) return;
+  throw ApiError(400, "do_remote_decode needs a server that was started with --store",
+                 "kv_transfer_params");
+}
+
+void only_first_token(ApiRequest& request) {
+  if (!request.remote_decode || request.max_tokens == 0) return;
+  request.max_tokens = 1;
+  request.min_tokens = std::min(request.min_tokens, 1);
+}
+
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {
   constexpr double kMax = 1e6;
   kv::SamplingParams& sampling = request.sampling;
@@ -86,6 +107,7 @@ void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& reques
 void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   check_model(fields.text("model", rules.model_name), rules);
   parse_stream(fields, request);
+  parse_transfer(fields, rules, request);
   parse_sampling(fields, rules.defaults, request);
   request.n = fields.small("n", 1).value_or(1);
   request.stop = stops_of(fields);
@@ -235,6 +257,7 @@ ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
     request.num_logprobs = static_cast<int>(*logprobs);
     if (request.echo) throw ApiError(400, "logprobs of the prompt are not supported", "logprobs");
   }
+  only_first_token(request);
   request.unknown = fields.unknown();
   return request;
 }
@@ -256,6 +279,7 @@ ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
     throw ApiError(400, "when using `top_logprobs`, `logprobs` must be set to true.",
                    "top_logprobs");
   }
+  only_first_token(request);
   request.unknown = fields.unknown();
   return request;
 }

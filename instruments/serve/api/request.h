@@ -35,6 +35,8 @@ struct ApiRules {
   std::string model_name;
   Defaults defaults = {};
   bool by_priority = false;  // else a priority is an error
+  bool has_store = false;    // else do_remote_decode is an error
+  bool prefill = false;      // each request asks for do_remote_decode
   int max_choices = 256;     // prompts x n of one request
 };
 
@@ -57,6 +59,9 @@ struct ApiRequest {
   bool return_token_ids = false;
   int priority = 0;
   std::string cache_salt = {};
+  /// kv_transfer_params.do_remote_decode: the prompt is computed, up to the first token, and
+  /// another server loads its blocks from the store.
+  bool remote_decode = false;
   std::vector<std::string> unknown = {};  // fields that no rule knows
 
   int num_choices() const { return n * (chat ? 1 : static_cast<int>(prompts.size())); }

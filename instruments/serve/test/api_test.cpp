@@ -132,6 +132,33 @@ TEST_CASE("api: prompts are text, token ids, or several of either") {
   }
 }
 
+TEST_CASE("api: kv_transfer_params asks for the first token alone, and needs a store") {
+  const std::string asks = R"("kv_transfer_params":{"do_remote_decode":true,"remote_host":null})";
+  ApiRules rules = kRules;
+  const auto parse = [&](const std::string& fields) {
+    return serve::parse_completion(R"({"prompt":"x","max_tokens":9,"min_tokens":4)" + fields + "}",
+                                   rules);
+  };
+  CHECK(refused([&] { parse("," + asks); }) == "400 kv_transfer_params");
+  CHECK(parse(R"(,"kv_transfer_params":{"do_remote_prefill":true})").max_tokens == 9);
+  CHECK(parse(R"(,"kv_transfer_params":null)").max_tokens == 9);
+  rules.has_store = true;
+  CHECK(refused([&] { parse(R"(,"kv_transfer_params":[])"); }) == "400 kv_transfer_params");
+  CHECK(refused([&] { parse(R"(,"kv_transfer_params":{"do_remote_decode":1})"); }) ==
+        "400 kv_transfer_params.do_remote_decode");
+  CHECK(!parse("").remote_decode);
+  const ApiRequest request = parse("," + asks);
+  CHECK(request.remote_decode);
+  CHECK(request.max_tokens == 1);
+  CHECK(request.min_tokens == 1);
+  Answer answer(request, {.id = "I", .model_name = "M", .engine_id = "E"}, {{1, 2}}, tokenizer());
+  answer.add(0, {.id = 0, .token = 'a'}, FinishReason::kLength);
+  CHECK(answer.body().ends_with(R"(,"kv_transfer_params":{"do_remote_prefill":true,)"
+                                R"("do_remote_decode":false,"remote_engine_id":"E"}})"));
+  rules.prefill = true;
+  CHECK(parse("").remote_decode);
+}
+
 TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   const auto of = [](const std::string& field) {
     return refused([&] { completion("," + field); });

@@ -1,9 +1,12 @@
 // Servers over one store: the bytes of one server, and less to compute.
 #define KV_SERVE_TESTS_SERVER
+#include <atomic>
 #include <csignal>
+#include <numeric>
 
 #include "instruments/serve/store.h"
 #include "instruments/serve/test/support.h"
+#include "lessons/12_file_tier/fingerprint.h"
 #include "lessons/13_shared_tier/cli/redis_server.h"
 
 using namespace serve_test;
@@ -92,6 +95,44 @@ void check_two_servers(const Store& store) {
   CHECK(blocks(second, "put") < put);
   CHECK(blocks(second, "damaged") == 0);
 }
+
+serve::ServerOptions prefill_over(const Store& store) {
+  serve::ServerOptions options = over(store);
+  options.prefill = true;
+  return options;
+}
+
+std::vector<lesson13::BlockName> names_of(const std::vector<int32_t>& tokens) {
+  std::vector<lesson13::BlockName> names;
+  const uint64_t fingerprint = lesson12::fingerprint_of(kvtest::shipped_model());
+  lesson13::extend_names(names, lesson13::root_name(fingerprint), tokens, 8);
+  return names;
+}
+
+std::vector<int32_t> tokens_from(int first, int count) {
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+/// A store that keeps nothing, and whose puts wait as long as the test says.
+class SlowStore final : public lesson13::BlockStore {
+ public:
+  explicit SlowStore(bool waits) : waits_(waits) {}
+  std::optional<size_t> find(std::span<const lesson13::BlockName>) override { return 0; }
+  void get(std::span<const lesson13::BlockName>, const OnValue&) override {}
+  bool put(const lesson13::BlockName&, std::string_view) override {
+    waits_.wait(true);
+    return false;
+  }
+  void answer() {
+    waits_ = false;
+    waits_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> waits_;
+};
 
 bool has_redis() {
   if (lesson13::RedisServer::is_installed()) return true;
@@ -200,4 +241,123 @@ TEST_CASE("store: it is killed in the middle, hangs, or was never there, and the
     CHECK(together(second, requests) == wanted);
     CHECK(second.becomes_idle());
   }
+}
+
+TEST_CASE("prefill: the answer has one token, and leaves when the store has the prompt's blocks") {
+  const Store store = serve::open_store("memory");
+  const Running prefill(prefill_over(store));
+  const std::vector<int32_t> prompt = tokens_from(300, 100);
+  json request{{"prompt", prompt}, {"max_tokens", 30}, {"min_tokens", 5}, {"ignore_eos", true}};
+  const auto is_there = [&] { return store->find(names_of(prompt)) == 12; };
+  SUBCASE("a completion") {
+    const json answer = prefill.complete(request).parsed();
+    CHECK(is_there());
+    CHECK(answer["usage"]["completion_tokens"] == 1);
+    const json transfer = answer["kv_transfer_params"];
+    CHECK(transfer["do_remote_prefill"] == true);
+    CHECK(transfer["do_remote_decode"] == false);
+    CHECK(transfer["remote_engine_id"].get<std::string>().size() == 32);
+  }
+  SUBCASE("several samples, in a stream") {
+    request["n"] = 2, request["stream"] = true;
+    CHECK(events_of(prefill.complete(request).body).size() >= 2);
+    CHECK(is_there());
+  }
+  SUBCASE("any server that is asked for it") {
+    const Running other(over(store));
+    CHECK(other.complete(request).parsed()["usage"]["completion_tokens"] == 30);
+    request["kv_transfer_params"] = {{"do_remote_decode", true}, {"remote_engine_id", nullptr}};
+    const json answer = other.complete(request).parsed();
+    CHECK(answer["usage"]["completion_tokens"] == 1);
+    CHECK(answer["kv_transfer_params"]["do_remote_prefill"] == true);
+  }
+  SUBCASE("a chat") {
+    const json chat{{"messages", {{{"role", "user"}, {"content", "Once upon a time"}}}}};
+    const json answer = prefill.ask(post("/v1/chat/completions", chat.dump())).parsed();
+    CHECK(answer["usage"]["completion_tokens"] == 1);
+    CHECK(answer.contains("kv_transfer_params"));
+  }
+}
+
+TEST_CASE("prefill: an answer waits for a slow store, and no other request does") {
+  const auto store = std::make_shared<SlowStore>(true);
+  serve::ServerOptions options = over(store);
+  options.engine.tier.policy = lesson13::LoadPolicy::kNever;  // a lookup waits for the store, too
+  Running server(options);
+  json request{{"prompt", tokens_from(300, 40)}, {"max_tokens", 4}};
+  const Client::Reply first = server.complete(request);
+  CHECK(first.status == 200);
+  request["kv_transfer_params"] = {{"do_remote_decode", true}};
+  Client held(server.port()), gone(server.port());
+  for (Client* one : {&held, &gone}) one->send(post("/v1/completions", request.dump()));
+  CHECK(server.complete({{"prompt", tokens_from(500, 40)}, {"max_tokens", 4}}).status == 200);
+  CHECK(!held.wait_for("HTTP", 200ms));
+  gone.close();
+  SUBCASE("until it has refused") {
+    store->answer();
+    CHECK(held.reply().parsed().contains("kv_transfer_params"));
+  }
+  SUBCASE("also when the server ends") {
+    server.server().drain();
+    CHECK(!held.wait_for("HTTP", 200ms));
+    store->answer();
+    CHECK(held.reply().status == 200);
+  }
+  store->answer();
+}
+
+TEST_CASE("prefill and decode: the bytes of one server, for every split of a prompt") {
+  const auto store = std::make_shared<lesson13::MemoryStore>();
+  const Running alone;
+  const auto request = [](const std::vector<int32_t>& prompt, int seed) {
+    return json{{"prompt", prompt},   {"max_tokens", 6},         {"seed", seed},
+                {"n", 1 + seed % 2},  {"logprobs", 1},           {"temperature", seed % 3 * 0.5},
+                {"ignore_eos", true}, {"return_token_ids", true}};
+  };
+  const Running prefill(prefill_over(store)), decode(over(store));
+  for (const int length : {1, 7, 8, 9, 15, 16, 17, 24, 33}) {
+    const auto prompt = tokens_from(300 + 40 * length, length);
+    for (const int split : {1, 7, 8, 9, 16, 17, 33}) {
+      if (split > length) break;
+      CAPTURE(length);
+      CAPTURE(split);
+      // Each split has a prompt of its own, so that no server has it before.
+      std::vector<int32_t> own = prompt;
+      own.front() = 3000 + split;
+      const json whole = request(own, length + split);
+      const json part = request({own.begin(), own.begin() + split}, split);
+      const double fetched = blocks(decode, "fetched");
+      CHECK(prefill.complete(part).status == 200);
+      CHECK(choices_of(decode.complete(whole)) == choices_of(alone.complete(whole)));
+      CHECK(blocks(decode, "fetched") - fetched == std::min(split / 8, (length - 1) / 8));
+    }
+  }
+}
+
+TEST_CASE("prefill and decode: with half of the blocks gone, or before they are there") {
+  const auto store = std::make_shared<lesson13::MemoryStore>();
+  const std::vector<json> requests = mixed(12);
+  const Answers wanted = one_by_one(Running(), requests);
+  {
+    const Running prefill(prefill_over(store));
+    for (const json& request : requests) CHECK(prefill.complete(request).status == 200);
+  }
+  SUBCASE("each second one") {
+    std::vector<lesson13::BlockName> names;
+    for (const auto& [name, entry] : store->values()) names.push_back(name);
+    for (size_t i = 0; i < names.size(); i += 2) store->erase(names[i]);
+  }
+  SUBCASE("the later ones") {
+    const auto first = std::make_shared<lesson13::MemoryStore>(200'000);
+    const Running prefill(prefill_over(first)), decode(over(first));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      CHECK(prefill.complete(requests[i]).status == 200);
+      CHECK(choices_of(decode.complete(requests[i])) == wanted[i]);
+    }
+  }
+  SUBCASE("all") {
+    while (!store->values().empty()) store->erase(store->values().begin()->first);
+  }
+  const Running decode(over(store));
+  CHECK(together(decode, requests) == wanted);
 }
