@@ -6,6 +6,7 @@
 #include <utility>
 
 namespace serve {
+
 Requests::Requests(const kv::Tokenizer& tokenizer, std::vector<int32_t> eos,
                    const RequestLimits& limits, Metrics& metrics)
     : tokenizer_(&tokenizer),

@@ -150,6 +150,7 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   CHECK(of(R"("stop":[""])") == "400 stop");
   CHECK(of(R"("stop":7)") == "400 stop");
   CHECK(of(R"("logprobs":21)") == "400 logprobs");
+  CHECK(of(R"("logprobs":1,"echo":true)") == "400 logprobs");
   CHECK(of(R"("stream_options":{})") == "400 stream_options");
   const std::string usage = R"("stream":true,"stream_options":{"continuous_usage_stats":)";
   CHECK(of(usage + "false}") == "accepted");
