@@ -7,7 +7,7 @@
 
 namespace serve {
 
-EngineThread::EngineThread(Engine& engine, watch::EventLog& log, std::function<void()> on_report,
+EngineThread::EngineThread(Engine& engine, watch::EventLog& log, Reporter on_report,
                            watch::Publisher* publisher)
     : engine_(engine), log_(log), on_report_(std::move(on_report)), publisher_(publisher) {
   thread_ = std::thread([this] { run(); });
@@ -45,11 +45,6 @@ void EngineThread::abort(int64_t id) {
   });
 }
 
-std::vector<PassReport> EngineThread::take() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(reports_, {});
-}
-
 /// Waits until there is something to do. Returns false at the end.
 bool EngineThread::wait(std::vector<Command>& commands) {
   std::unique_lock lock(mutex_);
@@ -79,11 +74,7 @@ void EngineThread::run() {
       dead_ = true;
     }
     report.ended = Clock::now();
-    {
-      const std::lock_guard lock(mutex_);
-      reports_.push_back(std::move(report));
-    }
-    on_report_();
+    on_report_(std::move(report));
   }
 }
 

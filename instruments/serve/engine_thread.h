@@ -45,10 +45,12 @@ struct PassReport {
 
 class EngineThread {
  public:
-  /// `on_report` is called on the thread when there is something to take(). The engine's cache
-  /// tells `log` its events, which the publisher sends, too, if there is one. All are borrowed.
-  EngineThread(Engine& engine, watch::EventLog& log, std::function<void()> on_report,
-               watch::Publisher* publisher = nullptr);
+  using Reporter = std::function<void(PassReport)>;
+
+  /// The thread calls `on_report`. The engine's cache tells `log` its events, which the publisher
+  /// sends, too, if there is one. All are borrowed.
+  EngineThread(Engine& engine, watch::EventLog& log, Reporter on_report,
+               watch::Publisher* publisher);
   /// Ends the thread after the pass that runs.
   ~EngineThread();
 
@@ -56,7 +58,6 @@ class EngineThread {
   /// so that they find the prompt in the cache.
   void submit(std::vector<Submission> samples);
   void abort(int64_t id);
-  std::vector<PassReport> take();
 
  private:
   using Command = std::function<void(PassReport&)>;  // runs on the thread, before a pass
@@ -69,7 +70,7 @@ class EngineThread {
 
   Engine& engine_;
   watch::EventLog& log_;
-  std::function<void()> on_report_;
+  Reporter on_report_;
   watch::Publisher* publisher_;
   std::map<int64_t, std::vector<Submission>> followers_;  // by the first sample's id
   bool dead_ = false;
@@ -77,7 +78,6 @@ class EngineThread {
   std::mutex mutex_;  // of the rest
   std::condition_variable news_;
   std::vector<Command> commands_;
-  std::vector<PassReport> reports_;
   bool stop_ = false;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 namespace serve {
+
 Requests::Requests(const kv::Tokenizer& tokenizer, std::vector<int32_t> eos,
                    const RequestLimits& limits, Metrics& metrics)
     : tokenizer_(&tokenizer),
@@ -37,7 +38,7 @@ kv::Request Requests::request_for(const ApiRequest& request,
                    .max_tokens = std::min(request.max_tokens.value_or(room), room),
                    .sampling = request.sampling,
                    .stop_token_ids = request.stop_token_ids,
-                   .min_tokens = request.min_tokens,
+                   .min_tokens = request.text.min_tokens,
                    .num_logprobs = request.num_logprobs};
   if (!request.ignore_eos) {
     made.stop_token_ids.insert(made.stop_token_ids.end(), eos_.begin(), eos_.end());
@@ -48,7 +49,7 @@ kv::Request Requests::request_for(const ApiRequest& request,
                                made.max_tokens, made.min_tokens),
                    "min_tokens");
   }
-  const bool draws = request.sampling.temperature != 0 || request.min_tokens > 0;
+  const bool draws = request.sampling.temperature != 0 || made.min_tokens > 0;
   if (limits_.greedy && (draws || request.num_logprobs >= 0)) {
     throw ApiError(400,
                    "this server was started with --greedy: temperature must be 0, and neither "

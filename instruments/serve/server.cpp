@@ -114,8 +114,10 @@ Server::Server(kv::Model& model, const ServerOptions& options)
     publisher_ =
         std::make_unique<watch::Publisher>(options.kv_events, "", options.kv_events_replay);
   }
-  thread_ = std::make_unique<EngineThread>(
-      *engine_, log_, [this] { http_.post([this] { take_reports(); }); }, publisher_.get());
+  const auto on_report = [this](PassReport report) {
+    http_.post([this, report = std::move(report)] { take(report); });
+  };
+  thread_ = std::make_unique<EngineThread>(*engine_, log_, on_report, publisher_.get());
   requests_.set_engine(thread_.get());
 }
 
@@ -141,16 +143,15 @@ void Server::begin_drain() {
   http_.drain(std::chrono::milliseconds(static_cast<int64_t>(1000 * options_.drain_seconds)));
 }
 
-void Server::take_reports() {
-  for (const PassReport& report : thread_->take()) {
-    num_blocks_used_ = report.pass.state.num_blocks_used;
-    metrics_.kv_usage = static_cast<double>(report.pass.state.num_blocks_used) /
-                        static_cast<double>(engine_->num_blocks());
-    requests_.take(report);
-    if (report.cache_events) new_events_.push_back(*report.cache_events);
-  }
+void Server::take(const PassReport& report) {
+  num_blocks_used_ = report.pass.state.num_blocks_used;
+  metrics_.kv_usage = static_cast<double>(report.pass.state.num_blocks_used) /
+                      static_cast<double>(engine_->num_blocks());
+  requests_.take(report);
+  if (!report.cache_events) return;
+  new_events_.push_back(*report.cache_events);
   // Tokens first: the events of a prompt of 512 tokens take 0.2 ms.
-  if (!new_events_.empty()) http_.after_writing([this] { tell_cache_events(); });
+  http_.after_writing([this] { tell_cache_events(); });
 }
 
 void Server::tell_cache_events() {

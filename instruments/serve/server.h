@@ -81,7 +81,7 @@ class Server {
   std::vector<int32_t> tokens_of(const Prompt& prompt) const;
   std::vector<int32_t> tokens_of(const Conversation& conversation) const;
   void check_size(size_t num_bytes, const char* field) const;
-  void take_reports();
+  void take(const PassReport& report);
   void tell_cache_events();
   void warn_unknown(const std::vector<std::string>& names);
   void begin_drain();

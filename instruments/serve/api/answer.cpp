@@ -22,16 +22,12 @@ std::string text_of(const Prompt& prompt, const kv::Tokenizer& tokenizer) {
 Answer::Answer(const ApiRequest& request, const AnswerHead& head,
                const std::vector<std::vector<int32_t>>& prompts, const kv::Tokenizer& tokenizer)
     : tokenizer_(&tokenizer), request_(request), head_(head) {
-  const TextOptions options{.stops = request.stop,
-                            .include_stop = request.include_stop,
-                            .skip_special = request.skip_special,
-                            .min_tokens = request.min_tokens};
   for (size_t p = 0; p < prompts.size(); ++p) {
     const std::string echo = request.echo ? text_of(request.prompts[p], tokenizer) : "";
     num_prompt_ += static_cast<int>(prompts[p].size());
     for (int sample = 0; sample < request.n; ++sample) {
       choices_.push_back(
-          {.text = TextStream(tokenizer, options),
+          {.text = TextStream(tokenizer, request.text),
            .delta = echo,
            .logprobs = Logprobs(request.chat, request.num_logprobs, num_characters(echo))});
       if (request.return_token_ids) {
@@ -59,7 +55,7 @@ bool Answer::add(int index, const kv::NewToken& token, std::optional<kv::FinishR
   }
   const bool by_token = ended == kv::FinishReason::kStop;
   // A stop token is no part of the text, as a stop string is none.
-  if (!by_token || request_.include_stop) choice.delta += choice.text.push(token.token);
+  if (!by_token || request_.text.include_stop) choice.delta += choice.text.push(token.token);
   if (choice.text.stop()) {
     choice.stop_reason = json_text(*choice.text.stop());
     end(choice, "stop");

@@ -10,7 +10,6 @@
 
 #include "instruments/serve/api/logprobs.h"
 #include "instruments/serve/api/request.h"
-#include "instruments/serve/text.h"
 #include "qwen3/server.h"
 
 namespace serve {

@@ -110,12 +110,12 @@ void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   parse_transfer(fields, rules, request);
   parse_sampling(fields, rules.defaults, request);
   request.n = fields.small("n", 1).value_or(1);
-  request.stop = stops_of(fields);
+  request.text = {.stops = stops_of(fields),
+                  .include_stop = fields.boolean("include_stop_str_in_output", false),
+                  .skip_special = fields.boolean("skip_special_tokens", true),
+                  .min_tokens = fields.small("min_tokens", 0).value_or(0)};
   request.stop_token_ids = fields.token_ids("stop_token_ids");
   request.ignore_eos = fields.boolean("ignore_eos", false);
-  request.min_tokens = fields.small("min_tokens", 0).value_or(0);
-  request.include_stop = fields.boolean("include_stop_str_in_output", false);
-  request.skip_special = fields.boolean("skip_special_tokens", true);
   request.return_token_ids = fields.boolean("return_token_ids", false);
   request.priority = fields.small("priority", std::numeric_limits<int32_t>::min()).value_or(0);
   if (request.priority != 0 && !rules.by_priority) {

@@ -12,6 +12,7 @@
 
 #include "instruments/serve/api/error.h"
 #include "instruments/serve/chat_template.h"
+#include "instruments/serve/text.h"
 #include "qwen3/engine.h"
 
 namespace serve {
@@ -48,12 +49,9 @@ struct ApiRequest {
   kv::SamplingParams sampling = {};
   int n = 1;
   bool stream = false, include_usage = false;
-  std::vector<std::string> stop = {};
+  TextOptions text = {};
   std::vector<int32_t> stop_token_ids = {};
   bool ignore_eos = false;
-  int min_tokens = 0;
-  bool include_stop = false;  // a stop string or token stays in the text
-  bool skip_special = true;
   int num_logprobs = -1;  // as kv::Request's
   bool echo = false;
   bool return_token_ids = false;

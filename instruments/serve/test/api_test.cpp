@@ -105,7 +105,7 @@ TEST_CASE("api: defaults are vLLM's, after those of the model's folder") {
   CHECK(chat(R"(,"max_tokens":3,"max_completion_tokens":4)").max_tokens == 4);
   CHECK(completion(R"(,"seed":-1)").sampling.seed == ~uint64_t{0});
   CHECK(completion(R"(,"top_k":-1)").sampling.top_k == 0);
-  CHECK(completion(R"(,"stop":"a")").stop == std::vector<std::string>{"a"});
+  CHECK(completion(R"(,"stop":"a")").text.stops == std::vector<std::string>{"a"});
   CHECK(completion(R"(,"stream":true,"stream_options":{})").include_usage);
   CHECK(!completion(R"(,"stream":true,"stream_options":{"include_usage":false})").include_usage);
   CHECK(completion(R"(,"new_field":1,"user":"u")").unknown ==
@@ -177,6 +177,7 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   CHECK(of(R"("stop":[""])") == "400 stop");
   CHECK(of(R"("stop":7)") == "400 stop");
   CHECK(of(R"("logprobs":21)") == "400 logprobs");
+  CHECK(of(R"("logprobs":1,"echo":true)") == "400 logprobs");
   CHECK(of(R"("stream_options":{})") == "400 stream_options");
   const std::string usage = R"("stream":true,"stream_options":{"continuous_usage_stats":)";
   CHECK(of(usage + "false}") == "accepted");
