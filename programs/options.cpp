@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <regex>
 #include <utility>
 
 #include "common/console.h"
@@ -206,10 +207,19 @@ bool CommandLine::parse(int argc, char** argv) {
   } catch (const CLI::RequiredError& error) {
     // "what is required": what has no dashes is named in capitals, as in the help
     std::string what = error.what();
-    for (size_t i = 0; what[0] != '-' && i < what.find(' '); ++i) {
+    const std::string name = what.substr(0, what.find(' '));
+    for (size_t i = 0; what[0] != '-' && i < name.size(); ++i) {
       what[i] = static_cast<char>(std::toupper(static_cast<unsigned char>(what[i])));
     }
+    const CLI::Option* const missing = app_->get_option_no_throw(name);
+    if (missing != nullptr) what += ": " + missing->get_description();
     user_error("{}; {} --help lists the options", what, app_->get_name());
+  } catch (const CLI::ArgumentMismatch& error) {
+    // "--max-tokens: 1 required N:0 to 10 missing"
+    static const std::regex kMissing("^(.*): 1 required (.*) missing$");
+    user_error("{}; {} --help lists the options",
+               std::regex_replace(error.what(), kMissing, "$1: a value is missing, wanted $2"),
+               app_->get_name());
   } catch (const CLI::ParseError& error) {
     user_error("{}; {} --help lists the options", error.what(), app_->get_name());
   }

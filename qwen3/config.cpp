@@ -182,8 +182,10 @@ ModelConfig load_config(const std::filesystem::path& dir) {
   const std::filesystem::path path = dir / "config.json";
   std::error_code error;
   if (std::filesystem::exists(dir, error) && !std::filesystem::is_directory(dir, error)) {
-    user_error("{}: found a file, wanted the folder that it is in; try --model {}", dir.string(),
-               dir.has_parent_path() ? dir.parent_path().string() : ".");
+    const std::filesystem::path folder = dir.has_parent_path() ? dir.parent_path() : ".";
+    const bool is_model = std::filesystem::exists(folder / "config.json", error);
+    user_error("{}: found a file, wanted a model's folder, with config.json{}", dir.string(),
+               is_model ? "; try --model " + folder.string() : "");
   }
   ModelConfig config = parse_config(read_file(path, kMaxBytes), path.string());
 

@@ -45,7 +45,7 @@ struct EngineCounters {
   int64_t kv_bytes_used = 0;      // reserved bytes that held a token's K and V at that moment
   int64_t kv_bytes_copied = 0;    // bytes of KV moved for bookkeeping
   double seconds = 0;             // time inside generate()
-  std::map<std::string, int64_t> by_name;  // counters of one lesson
+  std::map<std::string, int64_t> by_name;  // counters of some lessons
 
   /// The counter `name`; 0 if it is missing.
   int64_t named(const std::string& name) const {

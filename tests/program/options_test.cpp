@@ -115,17 +115,17 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
     command.value("--json FILE", json, "").output_file();
     command.value("--name NAME", name, "").one_of({"a", "b", "c"}).not_empty();
     command.flag("--flag", flag, "").excludes("--json");
-    command.value("--need N", name, "").required();
+    command.value("--need N", name, "what is needed").required();
     return complaint(command, std::move(words));
   };
   CHECK(said({"--need", "1"}).empty());
   CHECK(said({"--need", "1", "--name", "d"}) ==
         "--name: 'd' is not allowed, wanted a, b or c; ./course x --help lists the options");
   CHECK(contains(said({"--need", "1", "--flag", "--json", "f"}), "--json excludes --flag"));
-  CHECK(contains(said({}), "--need is required"));
+  CHECK(contains(said({}), "--need is required: what is needed; ./course x"));
   CHECK(contains(said({"--need", "1", "--json", "/no/such/f"}),
                  "--json: '/no/such/f' is not allowed, wanted a file in a folder that is there"));
-  CHECK(contains(said({"--need"}), "--need"));
+  CHECK(contains(said({"--need"}), "--need: a value is missing, wanted N; ./course x"));
   CHECK(said({"--need", "1", "stray", "--zigzag"}) ==
         "unexpected 'stray'; ./course x --help lists the options");
   CHECK(said({"--need", "1", "--zigzag"}) ==

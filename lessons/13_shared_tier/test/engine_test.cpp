@@ -317,6 +317,19 @@ TEST_CASE_FIXTURE(TwoServers, "a store that hangs keeps waiting only those who a
   server.settle();
 }
 
+TEST_CASE_FIXTURE(TwoServers, "requests start in the order of their arrival") {
+  MemoryStore empty;
+  auto options = always();
+  options.run = lesson13::StoreWorker::Run::kAtOnce;
+  lesson13::Server server(model, {.num_blocks = 40}, {}, options, empty);
+  server.submit(5, requests[0]);
+  server.submit(3, kvtest::request_of(12, 5));  // asks for no block
+  server.submit(4, requests[1]);
+  server.step();
+  CHECK(server.scheduler().running() == std::vector<int64_t>{5, 3, 4});
+  run(server);
+}
+
 TEST_CASE_FIXTURE(TwoServers, "a store that is slower than computing is not asked any more") {
   bool first = true;
   bad.changed = [&](size_t, std::string_view value) {
@@ -363,7 +376,7 @@ TEST_CASE_FIXTURE(TwoServers, "a server that ends has put its blocks") {
   MemoryStore common;
   {
     lesson13::Server server(model, {.num_blocks = 40}, {}, always(), common);
-    server.submit(0, requests[0]);
+    server.submit(0, kvtest::request_of(50, 1));  // a pass fills three blocks, and is the last
     while (!server.idle()) server.step();
   }
   CHECK(common.values().size() == 3);
