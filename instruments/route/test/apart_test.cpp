@@ -1,6 +1,7 @@
 // Prefill and decode on servers of their own, over one store.
 #include "instruments/route/test/routing.h"
 #include "lessons/13_shared_tier/cli/redis_server.h"
+#include "tests/support/shell.h"
 
 using namespace route_test;
 

@@ -87,7 +87,7 @@ void parse_transfer(Fields& fields, const ApiRules& rules, ApiRequest& request) 
 void only_first_token(ApiRequest& request) {
   if (!request.remote_decode || request.max_tokens == 0) return;
   request.max_tokens = 1;
-  request.min_tokens = std::min(request.min_tokens, 1);
+  request.text.min_tokens = std::min(request.text.min_tokens, 1);
 }
 
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {

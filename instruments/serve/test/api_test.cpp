@@ -150,7 +150,7 @@ TEST_CASE("api: kv_transfer_params asks for the first token alone, and needs a s
   const ApiRequest request = parse("," + asks);
   CHECK(request.remote_decode);
   CHECK(request.max_tokens == 1);
-  CHECK(request.min_tokens == 1);
+  CHECK(request.text.min_tokens == 1);
   Answer answer(request, {.id = "I", .model_name = "M", .engine_id = "E"}, {{1, 2}}, tokenizer());
   answer.add(0, {.id = 0, .token = 'a'}, FinishReason::kLength);
   CHECK(answer.body().ends_with(R"(,"kv_transfer_params":{"do_remote_prefill":true,)"

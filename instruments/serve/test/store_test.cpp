@@ -323,7 +323,7 @@ TEST_CASE("prefill and decode: the bytes of one server, for every split of a pro
       CAPTURE(split);
       // Each split has a prompt of its own, so that no server has it before.
       std::vector<int32_t> own = prompt;
-      own.front() = 3000 + split;
+      own.front() = 2000 + split;
       const json whole = request(own, length + split);
       const json part = request({own.begin(), own.begin() + split}, split);
       const double fetched = blocks(decode, "fetched");
