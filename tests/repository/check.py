@@ -14,7 +14,7 @@
   check.py promise   nothing that would let a compiler change the arithmetic
   check.py further   the solution of each text's further tasks (test/further.patch) fits the lesson's code
   check.py words     a comment or a text says who does it, not nobody, somebody, whoever or everybody
-  check.py figures   the drawn diagrams are what their scripts draw
+  check.py figures   the drawn diagrams are what their scripts draw, and can be read on a phone
   check.py selftest  each rule above finds a planted violation
 
 A rule prints one line per violation, `file:line: what`, and the script exits with 1.
@@ -335,8 +335,10 @@ def figures(root):
     if not script.exists():
         return
     with tempfile.TemporaryDirectory() as out:
-        subprocess.run([sys.executable, str(script), "--out", out], check=True, cwd=root,
-                       stdout=subprocess.DEVNULL)
+        done = subprocess.run([sys.executable, str(script), "--out", out], cwd=root, text=True, stdout=subprocess.PIPE)
+        yield from done.stdout.splitlines()
+        if done.returncode:
+            yield f"{script.relative_to(root)}:1: failed"
         drawn = sorted(pathlib.Path(out).glob("*.svg"))
         if not drawn:
             yield f"{script.relative_to(root)}:1: drew nothing"

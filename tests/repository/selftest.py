@@ -111,6 +111,8 @@ def selftest(rules):
         ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("The predictions", "Predictions")),
         ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("2. ", "3. ")),
         ("answers", "lessons/03_c/README.md", "## Predict before you run\n\nNothing.\n"),
+        ("figures", "tools/figures/all.py", "import sys\nfor folder in 'docs/figures', sys.argv[2]:\n"
+         "    open(folder + '/x.svg', 'w').close()\nprint('docs/figures/x.svg:1: out of the picture: x')\n"),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void later();\n};\n"),
         ("hooks", "lessons/02_b/x.h", "struct X {\n  int of_a_later_lesson = 0;  // of_a_later_lesson\n};\n"),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),

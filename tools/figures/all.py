@@ -3,7 +3,8 @@
 
 Each module beside this one may have FIGURES, from file name to a function that returns the SVG's
 text, or None where the numbers to plot have not been measured yet. The same input gives the same
-bytes."""
+bytes. Prints what could not be read on a phone: wide pictures, small letters, texts over borders or over
+other texts."""
 import argparse
 import importlib
 import pathlib
@@ -19,6 +20,7 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, str(HERE))
     sys.dont_write_bytecode = True
+    faults = importlib.import_module("style").Svg.faults
     for module in sorted(HERE.glob("*.py")):
         if module.stem == "all":
             continue
@@ -27,6 +29,9 @@ def main():
             if svg is not None:
                 (out / name).write_text(svg, encoding="utf-8")
                 print(f"drew {name}", file=sys.stderr)
+            for fault in faults:
+                print(f"docs/figures/{name}:1: {fault}")
+            faults.clear()
 
 
 if __name__ == "__main__":

@@ -12,26 +12,26 @@ def steps(svg, y, rows, barriers):
         svg.text(x, bottom + 22, words, 12.5, GREEN, 600, "middle")
     for i, row in enumerate(rows):
         top = y + 58 * i
-        svg.text(44, top + 27, f"warp {i}", 14, INK, 600)
+        svg.text(22, top + 27, f"warp {i}", 14, INK, 600)
         for begin, width, words, fill in row:
             too_early = fill == ORANGE
             svg.rect(begin, top, width, 44, WRITE if too_early else fill, ORANGE if too_early else LINE, 6)
             svg.text(begin + width / 2, top + 27, words, 13, ORANGE if too_early else INK, 600 if too_early else 400, "middle")
-    svg.line(120, bottom + 34, 872, bottom + 34, FAINT, 1.3, tip=True)
-    svg.text(872, bottom + 52, "time", 12.5, MUTED, anchor="end")
+    svg.line(80, bottom + 34, 612, bottom + 34, FAINT, 1.3, tip=True)
+    svg.text(612, bottom + 52, "time", 12.5, MUTED, anchor="end")
 
 
 def used_twice():
-    svg = Svg(920, 560, "Two warps use one shared buffer twice: without a second barrier warp 0 writes again before warp 1 has read; "
+    svg = Svg(640, 580, "Two warps use one shared buffer twice: without a second barrier warp 0 writes again before warp 1 has read; "
                         "with it, it waits.")
-    svg.panel(20, 20, 880, 250, "One barrier", "warp 0 is ahead: its second sum overwrites the first, which warp 1 has yet to read")
-    steps(svg, 100, [[(130, 110, "writes sum 1", WRITE), (330, 90, "reads both", READ), (430, 120, "writes sum 2", ORANGE)],
-                    [(170, 110, "writes sum 1", WRITE), (560, 90, "reads both", READ), (660, 120, "writes sum 2", WRITE)]],
-          [(305, "barrier")])
-    svg.panel(20, 290, 880, 250, "A second barrier", "no warp writes before both have read")
-    steps(svg, 370, [[(130, 110, "writes sum 1", WRITE), (330, 90, "reads both", READ), (700, 120, "writes sum 2", WRITE)],
-                     [(170, 110, "writes sum 1", WRITE), (560, 90, "reads both", READ), (700, 120, "writes sum 2", WRITE)]],
-          [(305, "barrier"), (675, "barrier")])
+    svg.panel(8, 8, 624, 278, "One barrier", "warp 0 is ahead: its second sum overwrites the first, which warp 1 has yet to read")
+    steps(svg, 110, [[(84, 98, "writes sum 1", WRITE), (228, 82, "reads both", READ), (316, 104, "writes sum 2", ORANGE)],
+                    [(104, 98, "writes sum 1", WRITE), (426, 82, "reads both", READ), (514, 104, "writes sum 2", WRITE)]],
+          [(214, "barrier")])
+    svg.panel(8, 294, 624, 278, "A second barrier", "no warp writes before both have read")
+    steps(svg, 396, [[(84, 98, "writes sum 1", WRITE), (228, 82, "reads both", READ), (514, 104, "writes sum 2", WRITE)],
+                     [(104, 98, "writes sum 1", WRITE), (396, 82, "reads both", READ), (514, 104, "writes sum 2", WRITE)]],
+          [(214, "barrier"), (494, "barrier")])
     return svg.done()
 
 

@@ -35,34 +35,28 @@ def translation():
         return None
     tiles = token_ranges(steps)
     table = [int(block) for _, _, blocks in tiles for block in blocks]
-    svg = Svg(920, 430, "Tile 1 is tokens 64 to 127; its four table entries name blocks anywhere in the pool.")
-    svg.panel(20, 20, 880, 390, "A tile is logical, a block is a place",
-              "300 tokens in blocks of 16; the kernel is at tile 1")
-    left, width = 150, 720 / len(table)
-    svg.text(44, 122, "tiles", 13, MUTED)
+    svg = Svg(640, 366, "Tile 1 is tokens 64 to 127; its four table entries name blocks anywhere in the pool.",
+              "A tile is logical, a block is a place", "300 tokens in blocks of 16; the kernel is at tile 1")
+    left, width = 24, 592 / len(table)
+    for y, words in ((90, "tiles"), (154, "block table"), (252, "pool")):
+        svg.text(left, y, words, 13.5, MUTED)
     for i, (first, last, blocks) in enumerate(tiles):
         x = left + width * 4 * i
-        svg.rect(x, 100, width * len(blocks) - 4, 34, ORANGE if i == 1 else SKY)
-        svg.text(x + (width * len(blocks) - 4) / 2, 122, f"tile {i}", 13, "#ffffff" if i == 1 else INK, 600, "middle")
-    svg.text(44, 178, "block table", 13, MUTED)
+        svg.rect(x, 97, width * len(blocks) - 3, 34, ORANGE if i == 1 else SKY)
+        svg.text(x + (width * len(blocks) - 3) / 2, 119, f"tile {i}", 13.5, "#ffffff" if i == 1 else INK, 600, "middle")
+    middle = lambda place: left + width * place + (width - 3) / 2
     for i, block in enumerate(table):
         chosen = 4 <= i < 8
-        svg.rect(left + width * i, 156, width - 4, 34, PAPER, ORANGE if chosen else LINE)
-        svg.text(left + width * i + (width - 4) / 2, 178, str(block), 13, INK if chosen else MUTED,
-                 700 if chosen else 400, "middle")
-    svg.text(44, 300, "pool", 13, MUTED)
+        svg.rect(left + width * i, 161, width - 3, 34, PAPER, ORANGE if chosen else LINE)
+        svg.text(middle(i), 183, str(block), 13.5, INK if chosen else MUTED, 700 if chosen else 400, "middle")
+        if chosen:
+            svg.line(middle(i), 197, middle(block), 255, ORANGE, 1.6, tip=True)
     for block in range(len(table)):
         chosen = block in table[4:8]
-        x = left + width * block
-        svg.rect(x, 268, width - 4, 52, ORANGE if chosen else SKY)
-        svg.text(x + (width - 4) / 2, 299, str(block), 13, "#ffffff" if chosen else INK, 600, "middle")
-    for i in range(4, 8):
-        x, to = left + width * i + (width - 4) / 2, left + width * table[i] + (width - 4) / 2
-        svg.line(x, 192, to, 264, ORANGE, 1.6, tip=True)
-    svg.text(44, 356, "One look into the table gives the address of 16 rows of K and 16 of V. The scores come out in token",
-             13.5, INK)
-    svg.text(44, 378, "order, tile by tile, as if the rows lay side by side: where a block lies cannot reach the result.",
-             13.5, INK)
+        svg.rect(left + width * block, 259, width - 3, 42, ORANGE if chosen else SKY)
+        svg.text(middle(block), 285, str(block), 13.5, "#ffffff" if chosen else INK, 600, "middle")
+    svg.wrap(left, 326, "An entry gives the address of 16 rows of K and of V. Scores come out in token order, "
+                        "so a block's place cannot change the result.", 592, 14)
     return svg.done()
 
 
@@ -74,45 +68,41 @@ def one_key():
     key, block_size, kv_head, lane = 37, 16, 2, 5
     entry, offset = divmod(key, block_size)
     block = table[entry]
-    svg = Svg(920, 600, f"Key {key}: entry {entry} of the block table names block {block}, its slot {offset} holds the rows of "
-                        "all KV heads, and a warp of 32 lanes reads one head of it.")
-    svg.panel(20, 20, 880, 560, f"Where key {key} is, and who reads it",
+    svg = Svg(640, 504, f"Key {key}: entry {entry} of the block table names block {block}, its slot {offset} holds the rows of "
+                        "all KV heads, and a warp of 32 lanes reads one head of it.", f"Where key {key} is, and who reads it",
               f"blocks of {block_size}, 8 KV heads of 128; the warp's query head reads KV head {kv_head}")
-    left, width = 200, 676
+    left, width = 132, 486
 
     def level(y, height, name, words, count, chosen, label, before=None):
         """A row of `count` cells; two lines lead here from the chosen cell of the row `before`."""
         cell = width / count
-        svg.text(44, y + height / 2 - 3, name, 14, INK, 700)
-        svg.text(44, y + height / 2 + 15, words, 12.5, MUTED)
+        gap = 3 if count < 32 else 2
+        svg.text(24, y + height / 2 - 3, name, 14, INK, 700)
+        svg.text(24, y + height / 2 + 15, words, 13, MUTED)
         if before:
             above, x1, x2 = before
             svg.line(x1, above, left, y - 3, ORANGE, 1.3)
-            svg.line(x2, above, left + width, y - 3, ORANGE, 1.3)
+            svg.line(x2, above, left + width - gap, y - 3, ORANGE, 1.3)
         for n in range(count):
-            svg.rect(left + n * cell, y, cell - 3, height, ORANGE if n == chosen else SKY)
-            if label(n):
-                svg.text(left + n * cell + (cell - 3) / 2, y + height / 2 + 5, label(n), 12.5,
+            svg.rect(left + n * cell, y, cell - gap, height, ORANGE if n == chosen else SKY)
+            if label:
+                svg.text(left + n * cell + (cell - gap) / 2, y + height / 2 + 5, label(n), 13,
                          "#ffffff" if n == chosen else INK, 600 if n == chosen else 400, "middle")
-        return y + height + 3, left + chosen * cell, left + (chosen + 1) * cell - 3
+        return y + height + 3, left + chosen * cell, left + (chosen + 1) * cell - gap
 
-    level(100, 30, "block table", f"{key} / {block_size} = {entry}", len(table), entry, lambda n: str(table[n]))
-    x, to = (left + (n + 0.5) * width / len(table) for n in (entry, block))
-    svg.line(x, 134, to, 170, ORANGE, 1.6, tip=True)
-    below = level(174, 34, "pool", f"block {block}", len(table), block, str)
-    below = level(248, 34, f"block {block}", f"{key} % {block_size} = {offset}", block_size, offset, str, below)
-    below = level(322, 34, "slot", f"KV head {kv_head}", 8, kv_head, lambda n: f"head {n}", below)
+    level(84, 34, "block table", f"{key} / {block_size} = {entry}", len(table), entry, lambda n: str(table[n]))
+    x, to = (left + (n + 0.5) * width / len(table) - 1.5 for n in (entry, block))
+    svg.line(x, 121, to, 152, ORANGE, 1.6, tip=True)
+    below = level(156, 34, "pool", f"block {block}", len(table), block, str)
+    below = level(228, 34, f"block {block}", f"{key} % {block_size} = {offset}", block_size, offset, str, below)
+    below = level(300, 34, "slot", f"KV head {kv_head}", 8, kv_head, lambda n: f"head {n}", below)
     for row in range(4):
-        level(396 + 20 * row, 17, "row of the head" if row == 0 else "", "", 32, lane, lambda n: "",
-              below if row == 0 else None)
-        svg.text(188, 409 + 20 * row, f"{32 * row}-{32 * row + 31}", 11, MUTED, anchor="end")
-    svg.text(44, 438, f"lane {lane} reads", 12.5, MUTED)
-    svg.text(44, 455, "4 of the 128", 12.5, MUTED)
-    svg.text(44, 516, "All lanes look up the same entry: the memory sends it once. Then each reads its own elements of the row.",
-             13.5, INK)
-    svg.text(44, 540, "A head's row is one piece of memory, in a block as in a slab: that the next key may lie in another block",
-             13.5, INK)
-    svg.text(44, 562, "changes nothing about this one.", 13.5, INK)
+        level(372 + 18 * row, 16, "", "", 32, lane, None, below if row == 0 else None)
+    svg.text(24, 391, f"head {kv_head}", 14, INK, 700)
+    svg.text(24, 409, f"lane {lane} reads", 13, MUTED)
+    svg.text(24, 427, ", ".join(str(lane + 32 * row) for row in range(4)), 13, MUTED)
+    svg.wrap(24, 466, "All lanes look up the same entry: the memory sends it once. A head's row is one piece of memory, "
+                      "in a block as in a slab.", 592, 14)
     return svg.done()
 
 
@@ -122,43 +112,39 @@ class Frames:
     def __init__(self, svg, count, seconds, hold):
         self.svg, self.count, self.seconds, self.total = svg, count, seconds, count * seconds + hold
 
-    def begin(self, frame, last=None):
-        """Shown from `frame` on, through frame `last` (the same one if none is given)."""
-        last = frame if last is None else last
-        start = frame * self.seconds / self.total
-        end = 1.0 if last >= self.count - 1 else (last + 1) * self.seconds / self.total
-        points = [(0.0, 1 if start == 0 else 0)]
-        if start > 0:
-            points.append((start, 1))
-        if end < 1.0:
-            points.append((end, 0))
-        values = ";".join(str(v) for _, v in points)
-        times = ";".join(f"{t:.4f}".rstrip("0").rstrip(".") for t, _ in points)
-        self.svg.add(f"<g opacity='{1 if end == 1.0 else 0}'><animate attributeName='opacity' values='{values}' "
-                     f"keyTimes='{times}' dur='{self.total:g}s' calcMode='discrete' repeatCount='indefinite'/>")
+    def begin(self, frame):
+        self.svg.frames = frame, frame
+        times, values = [frame * self.seconds / self.total], [1]
+        if frame > 0:
+            times, values = [0, *times], [0, *values]
+        if frame < self.count - 1:
+            times, values = [*times, (frame + 1) * self.seconds / self.total], [*values, 0]
+        self.svg.add(f"<g opacity='{values[-1]}'><animate attributeName='opacity' values='{';'.join(map(str, values))}' "
+                     f"keyTimes='{';'.join(f'{t:.4f}'.rstrip('0').rstrip('.') for t in times)}' dur='{self.total:g}s' "
+                     "calcMode='discrete' repeatCount='indefinite'/>")
 
     def end(self):
+        self.svg.frames = None
         self.svg.add("</g>")
 
 
 def card(svg, x, title, numbers, colour):
     """m, l and the first elements of acc; acc as bars around a middle line."""
-    svg.rect(x, 196, 260, 150, PAPER, colour, 8)
-    svg.text(x + 16, 222, title, 14, INK, 700)
+    svg.rect(x, 184, 190, 142, PAPER, colour, 8)
+    svg.text(x + 12, 206, title, 14, INK, 700)
     if not numbers:
-        svg.text(x + 16, 252, "nothing yet", 13, FAINT)
+        svg.text(x + 12, 234, "nothing yet", 13, MUTED)
         return
     has_sum = len(numbers) > 3  # else: the quotient
     if has_sum:
-        svg.text(x + 16, 254, "m", 13, MUTED)
-        svg.text(x + 130, 254, f"{numbers[0]:.4f}", 14, INK, 600, "end")
-        svg.text(x + 164, 254, "l", 13, MUTED)
-        svg.text(x + 238, 254, f"{numbers[1]:.4f}", 14, INK, 600, "end")
+        for left, right, name, number in ((12, 97, "m", numbers[0]), (109, 180, "l", numbers[1])):
+            svg.text(x + left, 234, name, 13, MUTED)
+            svg.text(x + right, 234, f"{number:.4f}", 14, INK, 600, "end")
     for i, value in enumerate(numbers[2:] if has_sum else numbers):
-        y = 268 + i * 25
-        svg.text(x + 16, y + 13, f"{'acc' if has_sum else 'out'} {i}", 13, MUTED)
-        svg.text(x + 130, y + 13, f"{value:.4f}", 14, INK, 600, "end")
-        middle, length = x + 192, 46 * min(1.0, abs(value) / 0.12)
+        y = 246 + i * 25
+        svg.text(x + 12, y + 13, f"{'acc' if has_sum else 'out'} {i}", 13, MUTED)
+        svg.text(x + 124, y + 13, f"{value:.4f}", 14, INK, 600, "end")
+        middle, length = x + 157, 28 * min(1.0, abs(value) / 0.12)
         svg.rect(middle if value >= 0 else middle - length, y + 3, max(length, 0.5), 11,
                  GREEN if value >= 0 else BLUE, "none", 2)
         svg.line(middle, y, middle, y + 17, FAINT, 1)
@@ -210,70 +196,65 @@ def online_softmax():
     if not steps:
         return None
     frames = story(steps)
-    svg = Svg(920, 420, "An animation: tiles of 64 keys give m, l and acc; they are merged into groups, and groups into "
-                        "the result, in order.")
-    svg.panel(20, 20, 880, 380, "Online softmax: one query walks over 300 keys",
+    svg = Svg(640, 394, "An animation: tiles of 64 keys give m, l and acc; they are merged into groups, and groups into "
+                        "the result, in order.", "Online softmax: one query walks over 300 keys",
               "layer 0, head 0 of the shipped model; the numbers are those of the table in the text")
     tiles = token_ranges(steps)
-    left, width = 44, 832 / 300
+    left, width = 24, 592 / 300
     time = Frames(svg, len(frames), 2.4, 3.0)
+
+    def bar(i, fill, colour, weight):
+        first, last, _ = tiles[i]
+        svg.rect(left + width * first, 80, width * (last - first + 1) - 3, 36, fill)
+        svg.text(left + width * (first + last + 1) / 2 - 1.5, 103, f"tile {i}", 13.5, colour, weight, "middle")
+
     for i, (first, last, blocks) in enumerate(tiles):
-        x = left + width * first
-        svg.rect(x, 100, width * (last - first + 1) - 4, 40, EMPTY)
+        bar(i, EMPTY, MUTED, 400)
         for b, block in enumerate(blocks):
-            end = min(first + 16 * (b + 1), last + 1)
-            svg.text(x + width * (16 * b + (end - first - 16 * b) / 2) - 2, 160, block, 11.5, MUTED, anchor="middle")
-        svg.text(x + (width * (last - first + 1) - 4) / 2, 125, f"tile {i}", 13, MUTED, anchor="middle")
-    svg.text(left, 181, "the numbers under a tile: the blocks that its rows are in", 12, FAINT)
+            begin = first + 16 * b
+            svg.text(left + width * (begin + min(begin + 16, last + 1)) / 2 - 1.5, 135, block, 12, MUTED, anchor="middle")
+    svg.text(left, 161, "the numbers under a tile: the blocks that its rows are in", 13, MUTED)
     for i, (first, last, cards, new, words) in enumerate(frames):
         time.begin(i)
         for t, (a, b, _) in enumerate(tiles):
             if a <= last and b >= first and (new != 0 or a == first):
-                svg.rect(left + width * a, 100, width * (b - a + 1) - 4, 40, ORANGE if new == 0 else SKY)
-                svg.text(left + width * a + (width * (b - a + 1) - 4) / 2, 125, f"tile {t}", 13,
-                         "#ffffff" if new == 0 else INK, 600, "middle")
+                bar(t, ORANGE if new == 0 else SKY, "#ffffff" if new == 0 else INK, 600)
         for c, (title, numbers) in enumerate(cards):
-            card(svg, left + c * 286, title, numbers, ORANGE if new == c else LINE)
-        svg.text(left, 378, words, 13, INK)
+            card(svg, left + c * 201, title, numbers, ORANGE if new == c else LINE)
+        svg.wrap(left, 350, words, 592, 13.5)
         time.end()
     return svg.done()
 
 
 def split():
-    svg = Svg(920, 470, "The same 21 tiles given to one, three or six CTAs: tiles, groups and the order of merges stay.")
-    svg.panel(20, 20, 880, 430, "Partitions are logical, merges are ordered",
-              "1,300 tokens: 21 tiles of 64, 6 groups of 4 tiles, counted from token 0")
-    left, cell, gap = 150, 31, 8
+    svg = Svg(640, 414, "The same 21 tiles given to one, three or six CTAs: tiles, groups and the order of merges stay.",
+              "Partitions are logical, merges are ordered", "1,300 tokens: 21 tiles of 64, 6 groups of 4 tiles, from token 0")
+    left, cell, gap = 112, 22.8, 5
     colours = (BLUE, GREEN, "#5b6b8c", "#56b4e9", "#8c6bb1", ORANGE)
-    x_of = [left + t * cell + (t // 4) * gap for t in range(22)]
-    for row, (words, owner) in enumerate((("one CTA", lambda g: 0), ("three CTAs", lambda g: g // 2),
-                                          ("six CTAs", lambda g: g))):
-        y = 100 + row * 52
-        svg.text(44, y + 23, words, 13, MUTED)
+    x_of = lambda tile: left + tile * cell + tile // 4 * gap
+    for row, (words, share) in enumerate((("one CTA", 6), ("three CTAs", 2), ("six CTAs", 1))):
+        y = 82 + row * 44
+        svg.text(24, y + 21, words, 13.5, MUTED)
         for t in range(21):
-            svg.rect(x_of[t], y, cell - 3, 34, colours[owner(t // 4)])
-            svg.text(x_of[t] + (cell - 3) / 2, y + 22, str(t), 12, "#ffffff", 600, "middle")
-    y = 276
-    svg.text(44, y + 22, "groups", 13, MUTED)
-    centres = []
+            svg.rect(x_of(t), y, cell - 2, 32, colours[t // 4 // share])
+            svg.text(x_of(t) + cell / 2 - 1, y + 21, str(t), 12, "#ffffff", 600, "middle")
+    svg.text(24, 247, "groups", 13.5, MUTED)
+    svg.text(24, 313, "result", 13.5, MUTED)
     for g in range(6):
-        first, last = 4 * g, min(4 * g + 3, 20)
-        x, end = x_of[first], x_of[last] + cell - 3
-        svg.line((x + end) / 2, 242, (x + end) / 2, y - 4, MUTED, 1.3, tip=True)
-        svg.rect(x, y, end - x, 34, PAPER, INK)
-        svg.text((x + end) / 2, y + 22, f"m l acc {g}" if last > first else str(g), 12.5, INK, 600, "middle")
-        centres.append((x + end) / 2)
-    y = 356
-    svg.text(44, y + 5, "result", 13, MUTED)
-    for g, x in enumerate(centres):
-        svg.line(x, 312, x, y - 10, MUTED, 1.3, tip=True)
-        svg.add(f"<circle cx='{x:.1f}' cy='{y}' r='9' fill='{PAPER}' stroke='{INK}'/>")
-        svg.text(x, y + 4.5, "=" if g == 0 else "+", 13, INK, 700, "middle")
+        begin, end = x_of(4 * g), x_of(min(4 * g + 3, 20)) + cell - 2
+        x = (begin + end) / 2
+        svg.line(x, 204, x, 222, MUTED, 1.3, tip=True)
+        svg.rect(begin, 226, end - begin, 32, PAPER, INK)
+        svg.text(x, 247, f"m l acc {g}" if g < 5 else str(g), 13, INK, 600, "middle")
+        svg.line(x, 261, x, 297, MUTED, 1.3, tip=True)
+        svg.add(f"<circle cx='{x:.1f}' cy='308' r='10' fill='{PAPER}' stroke='{INK}'/>")
+        svg.text(x, 313, "+" if g else "=", 14, INK, 700, "middle")
         if g:
-            svg.line(centres[g - 1] + 10, y, x - 11, y, INK, 1.6, tip=True)
-    svg.text(44, 404, "Who computes a group changes with the split. What a group is, and the order in which groups are added,",
-             13.5, INK)
-    svg.text(44, 426, "does not. A float sum has other bits in another order, so this is what keeps the bits.", 13.5, INK)
+            svg.line(before + 11, 308, x - 12, 308, INK, 1.6, tip=True)
+        before = x
+    svg.wrap(24, 348, "Who computes a group changes with the split. What a group is, and the order in which groups are "
+                      "added, does not. A float sum has other bits in another order, so this is what keeps the bits.",
+             592, 14)
     return svg.done()
 
 
@@ -286,24 +267,22 @@ def cost():
     ways = [("paged_seconds", "through the table", BLUE, False), ("contiguous_seconds", "slabs", GREEN, True),
             ("gathered_seconds", "gathered first", FAINT, True)]
     cases = data["cases"]
-    left, right, top, pitch = 260, 850, 152, 34
+    left, right, top, pitch = 230, 588, 158, 27
     bottom = top + pitch * len(cases)
-    svg = Svg(920, bottom + 80, "Shares of a plain read's speed: paged, slabs, gather first.")
-    svg.panel(20, 20, 880, bottom + 40, "Attention of a decode step: share of a plain read of the same K and V",
-              f"sequences x context, {data['device']}")
+    svg = Svg(640, bottom + 40, "Shares of a plain read's speed: paged, slabs, gather first.", "Attention of a decode step",
+              f"speed as a share of a plain read of the same K and V; sequences x context, {data['device']}")
     x_of = lambda share: left + (right - left) * min(share, 1)
     for percent in range(0, 101, 20):
         x = x_of(percent / 100)
         svg.line(x, top - 12, x, bottom - 8, LINE, 1)
-        svg.text(x, bottom + 14, f"{percent} %", 12.5, MUTED, anchor="middle")
-    x = 44
+        svg.text(x, bottom + 12, f"{percent} %", 13, MUTED, anchor="middle")
+    x = 30
     for _, words, colour, square in ways:
-        svg.dot(x, 108, colour, square)
-        svg.text(x + 12, 113, words, 13.5, MUTED)
-        x += 44 + 7.2 * len(words)
+        svg.dot(x, 115, colour, square)
+        x = svg.text(x + 12, 120, words, 13.5, MUTED) + 26
     for i, case in enumerate(cases):
         y = top + pitch * i + 4
-        svg.text(left - 18, y + 4, case["case"], 13, INK, anchor="end")
+        svg.text(left - 14, y + 5, case["case"], 13, INK, anchor="end")
         svg.line(left, y, right, y, EMPTY, 1)
         for key, _, colour, square in reversed(ways):
             svg.dot(x_of(case["read_seconds"] / case[key]), y, colour, square)

@@ -8,7 +8,7 @@ STRIPES = (f"<defs><pattern id='both' width='16' height='16' patternUnits='userS
 
 
 def fork_and_copy():
-    svg = Svg(920, 404, "A fork copies the table: both sequences hold blocks 0 and 1. B appends: block 1 is copied to "
+    svg = Svg(640, 642, "A fork copies the table: both sequences hold blocks 0 and 1. B appends: block 1 is copied to "
                         "block 2, its count falls to 1, and B's table points at block 2.")
     svg.add(STRIPES)
     stages = (
@@ -19,34 +19,33 @@ def fork_and_copy():
          (2, 1, 1), (BOTH, A, B)),
     )
     for column, (title, words, tables, *contents, counts, fills) in enumerate(stages):
-        x = 20 + column * 298
-        svg.panel(x, 20, 284, 320, title, words)
+        y0 = 8 + column * 196
+        svg.panel(8, y0, 624, 188, title, words)
         for row, name in enumerate("AB"):
-            y = 98 + row * 42
+            y = y0 + 78 + row * 44
             if name not in tables:
                 continue
-            svg.text(x + 24, y + 20, f"table {name}", 13, MUTED)
+            svg.text(24, y + 20, f"table {name}", 13, MUTED)
             for i, block in enumerate(tables[name]):
                 changed = column == 2 and name == "B" and block == 2
-                svg.rect(x + 96 + i * 46, y, 40, 28, PAPER, ORANGE if changed else FAINT, 5)
-                svg.text(x + 116 + i * 46, y + 19, str(block), 14, ORANGE if changed else INK, 700, "middle")
+                svg.rect(86 + i * 46, y, 40, 28, PAPER, ORANGE if changed else FAINT, 5)
+                svg.text(106 + i * 46, y + 19, str(block), 14, ORANGE if changed else INK, 700, "middle")
         for block in range(3):
-            y = 190 + block * 46
+            y, x = y0 + 24 + block * 50, 264
             svg.text(x + 24, y + 21, f"block {block}", 13, MUTED)
             used = counts[block] > 0
-            svg.rect(x + 86, y, 128, 32, PAPER if used else EMPTY, LINE, 4)
+            svg.rect(x + 92, y, 144, 34, PAPER if used else EMPTY, LINE, 4)
             for slot in range(4):
                 filled = slot < len(contents[block])
                 if filled:
-                    svg.rect(x + 86 + slot * 32, y, 32, 32, fills[block], PAPER, 3)
-                    svg.text(x + 102 + slot * 32, y + 21, contents[block][slot], 15, INK, 600, "middle")
-            svg.text(x + 226, y + 21, f"ref {counts[block]}" if used else "free", 13.5, INK if used else FAINT,
+                    svg.rect(x + 92 + slot * 36, y, 36, 34, fills[block], PAPER, 3)
+                    svg.text(x + 110 + slot * 36, y + 22, contents[block][slot], 15, INK, 600, "middle")
+            svg.text(x + 250, y + 21, f"ref {counts[block]}" if used else "free", 13.5, INK if used else FAINT,
                      700 if counts[block] > 1 else 400)
         if column == 2:
-            svg.path([(x + 85, 190 + 62), (x + 77, 190 + 62), (x + 77, 190 + 108)], ORANGE, 1.8)
-            svg.line(x + 77, 190 + 108, x + 85, 190 + 108, ORANGE, 1.8, tip=True)
-    svg.legend(44, 376, ((A, "held by A", 130), (B, "held by B", 130), (BOTH, "held by both: read, never written", 280),
-                         (EMPTY, "free", 0)))
+            svg.path([(x + 91, y0 + 91), (x + 82, y0 + 91), (x + 82, y0 + 141)], ORANGE, 1.8)
+            svg.line(x + 82, y0 + 141, x + 91, y0 + 141, ORANGE, 1.8, tip=True)
+    svg.legend(24, 622, ((A, "held by A"), (B, "held by B"), (BOTH, "held by both: never written"), (EMPTY, "free")))
     return svg.done()
 
 
@@ -55,8 +54,8 @@ PARENTS = ((0, 0, 0, 0), (0, 0, 1, 3), (0, 1, 1, 2), (0, 0, 1, 2), (0, 0, 2, 3))
 
 
 def beam_tree():
-    svg = Svg(920, 372, "Four hypotheses for five steps: some continue, some are forked, some end without a child.")
-    svg.panel(20, 20, 880, 332, "A beam search as forks and frees", "four beams; a column is a step, a circle a hypothesis, "
+    svg = Svg(640, 376, "Four hypotheses for five steps: some continue, some are forked, some end without a child.")
+    svg.panel(8, 8, 624, 360, "A beam search as forks and frees", "four beams; a column is a step, a circle a hypothesis, "
               "best on top")
     alive = [set() for _ in PARENTS]
     alive[-1] = set(range(4))
@@ -64,14 +63,14 @@ def beam_tree():
         alive[step - 1] = {PARENTS[step][child] for child in alive[step]}
 
     def place(step, beam):
-        return 168 + step * 150, 112 + beam * 50
+        return 140 + step * 110, 108 + beam * 48
 
-    svg.rect(44, 168, 78, 38, BLUE, BLUE, 6)
-    svg.text(83, 192, "prompt", 14, "#ffffff", 600, "middle")
+    svg.rect(24, 161, 72, 38, BLUE, BLUE, 6)
+    svg.text(60, 185, "prompt", 14, "#ffffff", 600, "middle")
     for step, parents in enumerate(PARENTS):
         for beam, parent in enumerate(parents):
             x, y = place(step, beam)
-            px, py = (122, 187) if step == 0 else place(step - 1, parent)
+            px, py = (96, 180) if step == 0 else place(step - 1, parent)
             on = beam in alive[step]
             svg.line(px + (0 if step == 0 else 10), py, x - 10, y, BLUE if on else FAINT, 2.4 if on else 1.3,
                      "" if on else "4 4")
@@ -85,9 +84,9 @@ def beam_tree():
             if children > 1:
                 svg.text(x, y - 15, f"× {children}", 12.5, MUTED, anchor="middle")
     for step in range(len(PARENTS)):
-        svg.text(168 + step * 150, 298, f"step {step + 1}", 12.5, MUTED, anchor="middle")
-    svg.legend(60, 334, ((GREEN, "forked", 110), (SKY, "one continuation", 180), (EMPTY, "no continuation: freed", 220)))
-    svg.text(560, 334, "solid: how the four that are left began", 13.5, BLUE)
+        svg.text(140 + step * 110, 288, f"step {step + 1}", 12.5, MUTED, anchor="middle")
+    svg.legend(24, 322, ((GREEN, "forked"), (SKY, "one continuation"), (EMPTY, "no continuation: freed")))
+    svg.text(24, 350, "solid: how the four that are left began", 13.5, BLUE)
     return svg.done()
 
 
@@ -97,9 +96,9 @@ def blocks(tokens, size=16):
 
 def blocks_saved():
     prompt, beams, size, most = 64, 4, 16, 64
-    svg = Svg(920, 400, "Blocks of four continuations of a 64-token prompt: as copies 16 to 32, shared 4 to 20.")
-    svg.panel(20, 20, 880, 360, "Four continuations of a 64-token prompt", "blocks of 16 tokens")
-    left, right, bottom, top, highest = 84, 700, 322, 104, 36
+    svg = Svg(640, 400, "Blocks of four continuations of a 64-token prompt: as copies 16 to 32, shared 4 to 20.")
+    svg.panel(8, 8, 624, 384, "Four continuations of a 64-token prompt", "blocks of 16 tokens")
+    left, right, bottom, top, highest = 56, 520, 326, 92, 36
 
     def at(new, count):
         return left + (right - left) * new / most, bottom - (bottom - top) * count / highest
@@ -127,9 +126,7 @@ def blocks_saved():
             svg.text(x, y - 12, str(counts[new]), 13.5, colour, 700, "middle")
         x, y = at(most, counts[most])
         svg.text(x + 14, y + 5, words, 14, colour, 700)
-    svg.text(724, 268, "the difference is the", 13, MUTED)
-    svg.text(724, 286, "prompt, three times:", 13, MUTED)
-    svg.text(724, 304, f"{(beams - 1) * prompt // size} blocks", 13, MUTED)
+    svg.text(right, 310, f"the difference: three prompts, {(beams - 1) * prompt // size} blocks", 13, MUTED, anchor="end")
     return svg.done()
 
 

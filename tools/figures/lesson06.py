@@ -58,27 +58,26 @@ def chain():
     second[20] = 99
     rows = [("A", first, chain_of(first)), ("B", second, chain_of(second))]
     assert rows[0][2][0] == 0x8A44256AED976C78 and rows[0][2][1] == 0x215105CEE679379B  # the tests' digests
-    svg = Svg(920, 380, "Two requests of 48 tokens; token 20 differs: block 0 is equal, blocks 1 and 2 are not.")
-    svg.panel(20, 20, 880, 340, "A chain of hashes", "two requests of three blocks of 16 tokens; token 20 differs")
+    svg = Svg(640, 366, "Two requests of 48 tokens; token 20 differs: block 0 is equal, blocks 1 and 2 are not.")
+    svg.panel(8, 8, 624, 350, "A chain of hashes", "two requests of three blocks of 16 tokens; each block's name is its hash")
     for r, (name, tokens, hashes) in enumerate(rows):
-        y = 110 + r * 126
-        svg.text(44, y + 34, name, 17, INK, 700)
+        y = 84 + r * 134
+        svg.text(22, y + 60, name, 17, INK, 700)
         for i, h in enumerate(hashes):
-            x = 84 + i * 270
+            x = 46 + i * 196
             same = h == rows[0][2][i] and r == 1
-            svg.rect(x, y, 232, 84, "#e3f4ee" if same else PAPER, GREEN if same else LINE, 8)
+            svg.rect(x, y, 180, 114, "#e3f4ee" if same else PAPER, GREEN if same else LINE, 8)
             begin = 16 * i
-            svg.text(x + 14, y + 25, f"tokens {begin} to {begin + 15}", 13.5, INK, 600)
+            svg.text(x + 12, y + 24, f"tokens {begin} to {begin + 15}", 13.5, INK, 600)
             if r == 1 and i == 1:
-                svg.text(x + 150, y + 25, "20 differs", 12.5, ORANGE, 600)
+                svg.text(x + 12, y + 46, "20 differs", 13, ORANGE, 600)
             if r == 1 and i == 2:
-                svg.text(x + 150, y + 25, "equal", 12.5, MUTED)
-            svg.text(x + 14, y + 50, "hash", 12.5, MUTED)
-            svg.text(x + 52, y + 50, f"{h:016x}", 13.5, BLUE if not same else GREEN, 600)
-            svg.text(x + 14, y + 71, "found: A's block" if same else
-                     ("nothing has this name: computed" if r == 1 else "computed and cached"), 12.5, MUTED)
+                svg.text(x + 12, y + 46, "equal to A's", 13, MUTED)
+            svg.text(x + 12, y + 74, f"{h:016x}", 14, BLUE if not same else GREEN, 600)
+            svg.text(x + 12, y + 100, "found: A's block" if same else
+                     ("no such name: computed" if r == 1 else "computed and cached"), 12.5, MUTED)
             if i < 2:
-                svg.line(x + 234, y + 46, x + 264, y + 46, MUTED, 1.6, tip=True)
+                svg.line(x + 181, y + 69, x + 195, y + 69, MUTED, 1.6, tip=True)
     return svg.done()
 
 

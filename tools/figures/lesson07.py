@@ -8,24 +8,24 @@ DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data"
 
 
 def queue():
-    svg = Svg(920, 330, "The free queue before and after one request takes a block: the oldest tail goes.")
-    svg.panel(20, 20, 880, 290, "The free queue", "A ended first, then B, then C; each freed its tail first")
-    rows = [("free", [("A", "tail"), ("A", "head"), ("B", "tail"), ("B", "head"), ("C", "tail"), ("C", "head")], 118),
+    svg = Svg(640, 268, "The free queue before and after one request takes a block: the oldest tail goes.")
+    svg.panel(8, 8, 624, 252, "The free queue", "A ended first, then B, then C; each freed its tail first")
+    rows = [("free", [("A", "tail"), ("A", "head"), ("B", "tail"), ("B", "head"), ("C", "tail"), ("C", "head")], 100),
             ("B is found again and ends", [("A", "tail"), ("A", "head"), ("C", "tail"), ("C", "head"), ("B", "tail"),
-                                           ("B", "head")], 218)]
+                                           ("B", "head")], 194)]
     colour = {"A": SKY, "B": "#f5c9a9", "C": "#bfe3d5"}
     for label, blocks, y in rows:
-        svg.text(44, y - 12, label, 13.5, MUTED)
+        svg.text(24, y - 10, label, 13.5, MUTED)
         for i, (name, end) in enumerate(blocks):
-            x = 120 + i * 118
-            svg.rect(x, y, 100, 46, colour[name], ORANGE if i == 0 else LINE, 6)
-            svg.text(x + 50, y + 20, name, 15, INK, 700, "middle")
-            svg.text(x + 50, y + 37, end, 12.5, MUTED, anchor="middle")
+            x = 78 + i * 82
+            svg.rect(x, y, 66, 46, colour[name], ORANGE if i == 0 else LINE, 6)
+            svg.text(x + 33, y + 20, name, 15, INK, 700, "middle")
+            svg.text(x + 33, y + 37, end, 12.5, MUTED, anchor="middle")
             if i < 5:
-                svg.line(x + 102, y + 17, x + 114, y + 17, MUTED, 1.4, tip=True)
-                svg.line(x + 116, y + 30, x + 104, y + 30, MUTED, 1.4, tip=True)
-        svg.text(112, y + 28, "taken", 12.5, ORANGE, 600, "end")
-        svg.text(120 + 6 * 118 - 8, y + 28, "freed", 12.5, GREEN, 600)
+                svg.line(x + 67, y + 17, x + 80, y + 17, MUTED, 1.4, tip=True)
+                svg.line(x + 81, y + 30, x + 68, y + 30, MUTED, 1.4, tip=True)
+        svg.text(72, y + 28, "taken", 13, ORANGE, 600, "end")
+        svg.text(78 + 6 * 82 - 8, y + 28, "freed", 13, GREEN, 600)
     return svg.done()
 
 
@@ -33,9 +33,9 @@ def hit_rate():
     if not DATA.exists():
         return None
     rows = json.loads(DATA.read_text(encoding="utf-8"))["hit_rates"]
-    svg = Svg(920, 420, "Hit rate against pool size for a stack and for LRU.")
-    svg.panel(20, 20, 880, 380, "Share of the prompt tokens found", "a made-up day of a chat server; blocks of 16")
-    left, right, top, bottom = 100, 760, 100, 340
+    svg = Svg(640, 420, "Hit rate against pool size for a stack and for LRU.")
+    svg.panel(8, 8, 624, 404, "Share of the prompt tokens found", "a made-up day of a chat server; blocks of 16")
+    left, right, top, bottom = 74, 548, 92, 346
     for percent in range(0, 101, 20):
         y = bottom - (bottom - top) * percent / 100
         svg.line(left, y, right, y, LINE, 1)

@@ -11,11 +11,10 @@ def books():
     if not DATA.exists():
         return None
     rows = json.loads(DATA.read_text(encoding="utf-8"))["books"]
-    row_height, top, left, right = 30, 96, 372, 820
-    height = top + row_height * len(rows) + 64
-    svg = Svg(920, height, "Nanoseconds of the scheduler's books for each block, or for each request and pass.")
-    svg.panel(20, 20, 880, height - 40, "What the books cost", "nanoseconds for each block; the last one: for each "
-              "request and pass")
+    row_height, top, left, right = 30, 92, 300, 570
+    height = top + row_height * len(rows) + 46
+    svg = Svg(640, height, "Nanoseconds of the scheduler's books for each block, or for each request and pass.")
+    svg.panel(8, 8, 624, height - 16, "What the books cost", "nanoseconds for each block; the last one: for each request and pass")
     largest = max(row["nanoseconds"] for row in rows)
     step = 10 if largest <= 60 else 20 if largest <= 120 else 50
     x_of = lambda ns: left + (right - left) * ns / (step * -(-largest // step))

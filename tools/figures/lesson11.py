@@ -11,15 +11,15 @@ def floors():
     """The device is about to evict a2 and a1. Letters are prompts, numbers their blocks."""
     pools = [("device", "6 blocks", ["a2", "a1", "a0", "e0", "c1", "c0"], 2, 3),
              ("host", "9 blocks", ["b2", "b1", "b0", "d1", "d0", "e0", "a2", "a1", ""], 0, 0)]
-    svg = Svg(920, 346, "Two pools one below the other, each a queue. The two blocks at the front of the device's queue have "
+    svg = Svg(640, 344, "Two pools one below the other, each a queue. The two blocks at the front of the device's queue have "
               "copies in the host's pool. Block e0 was loaded from the host to the device, and the host still has it.")
-    svg.panel(20, 20, 880, 306, "What the device overwrites next has a copy in the host",
+    svg.panel(8, 8, 624, 328, "What the device overwrites next has a copy in the host",
               "each row is a queue: the block on the left will be overwritten first; a0 is block 0 of prompt a")
-    left, place = 150, {}
+    left, place = 122, {}
     for row, (name, words, blocks, num_ahead, num_held) in enumerate(pools):
-        y = 112 + row * 100
-        svg.text(left - 20, y + 20, name, 14, INK, 600, "end")
-        svg.text(left - 20, y + 38, words, 12, MUTED, anchor="end")
+        y = 106 + row * 104
+        svg.text(left - 14, y + 20, name, 14, INK, 600, "end")
+        svg.text(left - 14, y + 38, words, 12, MUTED, anchor="end")
         for i, block in enumerate(blocks):
             x = left + i * (CELL + GAP)
             held = block and i >= len(blocks) - num_held
@@ -31,19 +31,20 @@ def floors():
         svg.line(x, y + CELL + 3, to, below - 4, MUTED, 1.5, tip=True)
     (x, y), (to, above) = place["host", "e0"], place["device", "e0"]
     svg.line(x, y - 3, to, above + CELL + 4, GREEN, 2.5, tip=True)
-    svg.legend(left, 300, [(SKY, "held by a request", 170), ("#bfe3d5", "free, and can still be found", 230), (EMPTY, "free", 80)])
+    svg.legend(28, 308, [(SKY, "held by a request"), ("#bfe3d5", "free, and can still be found"), (EMPTY, "free")])
     return svg.done()
 
 
 def crossing():
     """On two devices."""
-    svg = Svg(920, 450, "Time to compute tokens of a prompt, and to load their blocks from the host's memory. "
+    svg = Svg(640, 760, "Time to compute tokens of a prompt, and to load their blocks from the host's memory. "
               "On the GPU and on the CPU loading stays below computing.")
-    svg.panel(20, 20, 880, 410, "Recompute or load", "Qwen3-0.6B's shape, blocks of 16; tokens of a prompt in one pass, or their blocks; "
+    svg.panel(8, 8, 624, 744, "Recompute or load", "Qwen3-0.6B's shape, blocks of 16; tokens of a prompt in one pass, or their blocks; "
               "both axes logarithmic")
-    for which, left, right in (("cuda", 92, 346), ("cpu", 584, 756)):
+    left, right = 84, 424
+    for which, top in (("cuda", 122), ("cpu", 458)):
         data = load(f"lesson11_crossing_{which}.json")
-        rows, top, bottom = data["crossing"], 124, 366
+        rows, bottom = data["crossing"], top + 232
         context = f"{rows[0]['context']:,}"
         lines = [("compute_after_context_seconds", ORANGE, True, f"computed after {context}"), ("compute_seconds", ORANGE, False, "computed"),
                  ("host_seconds", BLUE, False, "from the host")]
@@ -65,7 +66,7 @@ def crossing():
         y = 0
         for end, label in sorted((y_of(1e3 * rows[-1][key]), label) for key, _, _, label in lines):
             y = max(end + 4, y + 14)  # no label on another one
-            svg.text(right + 10, y, label, 12, INK)
+            svg.text(right + 10, y, label, 12.5, INK)
         svg.text((left + right) / 2, bottom + 42, "tokens", 12.5, MUTED, anchor="middle")
     return svg.done()
 

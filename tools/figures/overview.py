@@ -1,7 +1,7 @@
 """The picture of the top README: what each lesson does with K and V, in a small panel each."""
 from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, SKY, Svg
 
-WIDTH, HEIGHT, GAP = 222, 190, 16
+WIDTH, HEIGHT, GAP = 197, 178, 12
 CELL, STEP = 13, 16  # a token's slot, and from one to the next
 PINK = "#cc79a7"
 
@@ -20,8 +20,8 @@ def no_cache(svg, x, y):
 
 def flat_cache(svg, x, y):
     for i, used in enumerate([7, 3, 9, 2, 5]):
-        row(svg, x, y + i * 20, [SKY] * (used - 1) + [ORANGE] + [EMPTY] * (11 - used))
-    return "one row a step, slabs with holes"
+        row(svg, x, y + i * 20, [SKY] * (used - 1) + [ORANGE] + [EMPTY] * (10 - used))
+    return "slabs, with holes"
 
 
 def block(svg, x, y, fill, used=4, stroke="#cbd2d9"):
@@ -29,7 +29,7 @@ def block(svg, x, y, fill, used=4, stroke="#cbd2d9"):
         svg.rect(x + i * 9, y, 8, CELL, fill if i < used else EMPTY, stroke, 1)
 
 
-PLACES = [(62 + 46 * (i % 3), 22 * (i // 3)) for i in range(12)]
+PLACES = [(54 + 42 * (i % 3), 22 * (i // 3)) for i in range(12)]
 
 
 def pool(svg, x, y, owners):
@@ -69,18 +69,18 @@ def refcount_cow(svg, x, y):
         svg.text(x + 108, y + at * 30 + 28, "2", 12, INK, 700)
     block(svg, x + 134, y + 12, SKY, 3)
     block(svg, x + 134, y + 56, PINK, 2)
-    return "share, and copy before a write"
+    return "share, copy to write"
 
 
 def prefix_hashing(svg, x, y):
     for i, name in enumerate(["9f3a", "c071", "52be"]):
         svg.rect(x + i * 62, y + 4, 50, 22, SKY)
-        svg.text(x + i * 62 + 25, y + 19, name, 11.5, INK, 600, "middle")
+        svg.text(x + i * 62 + 25, y + 19, name, 12, INK, 600, "middle")
         if i:
             svg.line(x + i * 62 - 11, y + 15, x + i * 62 - 2, y + 15, MUTED, 1.4, tip=True)
     for i, fill in enumerate([GREEN, GREEN, ORANGE]):
         svg.rect(x + i * 62, y + 58, 50, 22, fill)
-        svg.text(x + i * 62 + 25, y + 73, ["found", "found", "new"][i], 11.5, "#ffffff", 600, "middle")
+        svg.text(x + i * 62 + 25, y + 73, ["found", "found", "new"][i], 12, "#ffffff", 600, "middle")
         if i < 2:
             svg.line(x + i * 62 + 25, y + 56, x + i * 62 + 25, y + 29, GREEN, 1.6, tip=True)
     return "content has a name"
@@ -89,11 +89,11 @@ def prefix_hashing(svg, x, y):
 def lru_eviction(svg, x, y):
     shades = ["#e4eef5", "#cfe3f1", "#b3d5ea", SKY, "#5fa9d6", BLUE]
     for i, fill in enumerate(shades):
-        svg.rect(x + 8 + i * 29, y + 34, 24, 24, fill)
-    svg.line(x + 2, y + 46, x - 14, y + 46, ORANGE, 2, tip=True)
-    svg.text(x + 20, y + 80, "oldest: taken next", 11.5, MUTED)
-    svg.path([(x + 107, y + 30), (x + 107, y + 16), (x + 150, y + 16)], GREEN, 1.6)
-    svg.text(x + 96, y + 8, "a hit revives", 11.5, GREEN, 600)
+        svg.rect(x + 8 + i * 27, y + 34, 23, 24, fill)
+    svg.line(x + 4, y + 46, x - 9, y + 46, ORANGE, 2, tip=True)
+    svg.text(x + 20, y + 80, "oldest: taken next", 12, MUTED)
+    svg.path([(x + 100, y + 30), (x + 100, y + 18), (x + 166, y + 18)], GREEN, 1.6)
+    svg.text(x + 78, y + 10, "a hit revives", 12, GREEN, 600)
     return "freed blocks stay useful"
 
 
@@ -102,98 +102,105 @@ def scheduler(svg, x, y):
             [(2, 4, EMPTY), (4, 5, ORANGE), (5, 11, SKY)], [(3, 8, EMPTY), (8, 10, ORANGE), (10, 11, SKY)]]
     for i, parts in enumerate(bars):
         for begin, end, fill in parts:
-            svg.rect(x + begin * 16, y + i * 24 + 4, (end - begin) * 16, CELL, fill)
-    svg.text(x + 6.5 * 16, y + 4 * 24 + 16, "the second is preempted", 11, MUTED, anchor="middle")
+            svg.rect(x + begin * 15, y + i * 22, (end - begin) * 15, CELL, fill)
+    svg.text(x + 84, y + 4 * 22 + 12, "the second is preempted", 12, MUTED, anchor="middle")
     return "more requests than fit"
 
 
 def lookahead(svg, x, y):
     for i, (word, right) in enumerate((("the", True), ("red", True), ("kite", True), ("sang", False), ("and", False))):
-        left = x + i * 36
-        svg.rect(left, y + 12, 32, 24, BLUE if i == 0 else ORANGE if right else EMPTY)
-        svg.text(left + 16, y + 29, word, 11.5, "white" if i == 0 else INK if right else MUTED, anchor="middle")
+        left = x + i * 35
+        svg.rect(left, y + 8, 33, 24, BLUE if i == 0 else ORANGE if right else EMPTY)
+        svg.text(left + 16.5, y + 25, word, 12, "white" if i == 0 else INK if right else MUTED, anchor="middle")
         if not right:
-            svg.line(left + 3, y + 24, left + 29, y + 24, MUTED, 1.6)
-    svg.text(x + 16, y + 56, "known", 11, MUTED, anchor="middle")
-    svg.text(x + 70, y + 56, "right", 11, MUTED, anchor="middle")
-    svg.text(x + 142, y + 56, "struck out", 11, MUTED, anchor="middle")
-    svg.text(x + 88, y + 84, "one pass, three tokens", 11.5, MUTED, anchor="middle")
-    return "guess, then check in one pass"
+            svg.line(left + 3, y + 20, left + 30, y + 20, MUTED, 1.6)
+    svg.text(x + 16, y + 52, "known", 12, MUTED, anchor="middle")
+    svg.text(x + 69, y + 52, "right", 12, MUTED, anchor="middle")
+    svg.text(x + 139, y + 52, "struck out", 12, MUTED, anchor="middle")
+    svg.text(x + 84, y + 84, "one pass, three tokens", 12, MUTED, anchor="middle")
+    return "guess, check in one pass"
 
 
 def windows(svg, x, y):
     for line, entries in enumerate(([SKY] * 6, [None] * 4 + [SKY] * 2, [None] * 4 + [SKY] * 2)):
         for i, fill in enumerate(entries):
-            left, top = x + i * 30, y + line * 28
-            svg.rect(left, top, 26, 20, fill or EMPTY)
+            left, top = x + i * 29, y + line * 27
+            svg.rect(left, top, 25, 20, fill or EMPTY)
             if not fill:
-                svg.text(left + 13, top + 14, "0", 11, MUTED, anchor="middle")
-    svg.path([(x + 117, y + 22), (x + 180, y + 22), (x + 180, y + 82), (x + 117, y + 82), (x + 117, y + 22)], ORANGE, 1.8)
-    svg.text(x + 57, y + 98, "no query reads it", 11, MUTED, anchor="middle")
-    svg.text(x + 149, y + 98, "the window", 11, ORANGE, 600, "middle")
+                svg.text(left + 12.5, top + 14.5, "0", 12, MUTED, anchor="middle")
+    svg.path([(x + 113, y + 23), (x + 174, y + 23), (x + 174, y + 79), (x + 113, y + 79), (x + 113, y + 23)], ORANGE, 1.8)
+    svg.text(x + 43, y + 96, "read by none", 12, MUTED, anchor="middle")
+    svg.text(x + 141, y + 96, "the window", 12, ORANGE, 600, "middle")
     return "layers that forget"
 
 
 def shelf(svg, x, y, name, fills):
-    svg.text(x, y + 14, name, 11.5, MUTED)
+    svg.text(x, y + 12, name, 12, MUTED)
     for i, fill in enumerate(fills):
-        svg.rect(x + 48 + i * 24, y, CELL, CELL, fill)
+        svg.rect(x + 48 + i * 23, y, CELL, CELL, fill)
 
 
 def host_tier(svg, x, y):
     shelf(svg, x, y, "device", [SKY] * 3)
     shelf(svg, x, y + 46, "host", [SKY] * 4 + [EMPTY] * 2)
     svg.line(x + 54, y + 17, x + 54, y + 42, INK, 1.8, tip=True)
-    svg.line(x + 78, y + 43, x + 78, y + 18, GREEN, 1.8, tip=True)
-    svg.text(x + 90, y + 34, "offload, load", 11.5, GREEN, 600)
-    return "a second pool in host memory"
+    svg.line(x + 77, y + 43, x + 77, y + 18, GREEN, 1.8, tip=True)
+    svg.text(x + 86, y + 34, "offload, load", 12, GREEN, 600)
+    return "a pool in host memory"
 
 
 def file_tier(svg, x, y):
     shelf(svg, x, y, "host", [SKY] * 4 + [EMPTY] * 2)
     shelf(svg, x, y + 46, "file", [SKY] * 4 + [EMPTY] * 2)
-    svg.line(x + 78, y + 43, x + 78, y + 18, GREEN, 1.8, tip=True)
-    svg.text(x + 90, y + 34, "after a restart", 11.5, GREEN, 600)
-    return "a restart finds it again"
+    svg.line(x + 77, y + 43, x + 77, y + 18, GREEN, 1.8, tip=True)
+    svg.text(x + 82, y + 34, "restart", 12, GREEN, 600)
+    return "a later start finds it"
 
 
 def shared_tier(svg, x, y):
     shelf(svg, x, y, "one", [SKY] * 3)
     shelf(svg, x, y + 38, "store", [SKY] * 3 + [EMPTY] * 2)
     shelf(svg, x, y + 76, "two", [SKY] * 3)
-    svg.line(x + 54, y + 17, x + 54, y + 35, INK, 1.8, tip=True)
-    svg.line(x + 78, y + 55, x + 78, y + 73, GREEN, 1.8, tip=True)
-    svg.text(x + 130, y + 90, "by its name", 11.5, GREEN, 600)
-    return "one cache for many servers"
+    svg.line(x + 54, y + 16, x + 54, y + 35, INK, 1.8, tip=True)
+    svg.line(x + 77, y + 54, x + 77, y + 73, GREEN, 1.8, tip=True)
+    svg.text(x + 88, y + 69, "by its name", 12, GREEN, 600)
+    return "what one has, two loads"
 
 
-PANELS = [("01  No cache", no_cache), ("02  A flat cache", flat_cache), ("03  Paged blocks", paged_blocks),
-          ("04  Paged attention", paged_attention), ("05  Share and copy", refcount_cow),
-          ("06  Prefix hashing", prefix_hashing), ("07  LRU eviction", lru_eviction),
-          ("08  The scheduler", scheduler), ("09  Lookahead", lookahead),
-          ("10  Windows", windows), ("11  Evicted is not lost", host_tier),
-          ("12  A file that survives", file_tier), ("13  One cache for many", shared_tier)]
+PANELS = [("01 No cache", no_cache), ("02 A flat cache", flat_cache), ("03 Paged blocks", paged_blocks),
+          ("04 Paged attention", paged_attention), ("05 Share and copy", refcount_cow),
+          ("06 Prefix hashing", prefix_hashing), ("07 LRU eviction", lru_eviction),
+          ("08 The scheduler", scheduler), ("09 Lookahead", lookahead),
+          ("10 Windows", windows), ("11 Evicted is not lost", host_tier),
+          ("12 A file that survives", file_tier), ("13 A shared store", shared_tier)]
 
 
 def draw():
-    columns = 3 if len(PANELS) == 9 else 4
+    columns = 3
     rows = (len(PANELS) + columns - 1) // columns
-    width = columns * WIDTH + (columns + 1) * GAP
-    svg = Svg(width, rows * HEIGHT + (rows + 1) * GAP + 44,
+    full = len(PANELS) % columns == 0  # the legend stands below, else beside the last panel
+    width, height = columns * WIDTH + (columns + 1) * GAP, rows * (HEIGHT + GAP) + GAP + (38 if full else 0)
+    svg = Svg(width, height,
               "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
-              "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, and "
-              "a pool in host memory for what is evicted, a file that survives a restart, and a store that servers share. All give the same bits.")
+              "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, "
+              "a pool in host memory for what is evicted, a file that survives a restart, and a store that servers share. "
+              "All give the same bits.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)
         y = GAP + i // columns * (HEIGHT + GAP)
         svg.panel(x, y, WIDTH, HEIGHT)
-        svg.text(x + 18, y + 28, title, 15, weight=700)
-        line = picture(svg, x + 22, y + 66)
-        svg.text(x + 18, y + 48, line, 12, MUTED)
-    y = rows * HEIGHT + (rows + 1) * GAP + 20
-    svg.legend(GAP + 6, y, [(ORANGE, "computed in this step", 190), (SKY, "kept", 80), (EMPTY, "reserved or waiting", 170)])
-    svg.text(width - GAP - 6, y, "All give the same bits.", 14, INK, 700, "end")
+        svg.text(x + 14, y + 26, title, 13.5, weight=700)
+        svg.text(x + 14, y + 46, picture(svg, x + 14, y + 64), 12, MUTED)
+    entries = [(ORANGE, "computed in this step"), (SKY, "kept"), (EMPTY, "reserved or waiting")]
+    if full:
+        svg.legend(GAP + 6, height - 18, entries)
+        svg.text(width - GAP - 6, height - 18, "All give the same bits.", 14, INK, 700, "end")
+    else:
+        x, y = 2 * GAP + 6 + len(PANELS) % columns * (WIDTH + GAP), height - HEIGHT + 30
+        for i, entry in enumerate(entries):
+            svg.legend(x, y + 30 * i, [entry])
+        svg.text(x, y + 96, "All give the same bits.", 14, INK, 700)
     return svg.done()
 
 

@@ -28,9 +28,9 @@ def no_cache():
     if data is None:
         return None
     points = [(p["length"], 1e3 * p["seconds"]) for p in data["points"]]
-    svg = Svg(920, 420, "Time of the next token without a cache grows with the number of tokens so far.")
-    svg.panel(20, 20, 880, 380, "Time of the next token, no cache", f"models/tiny, {data['device']}")
-    left, right, top, bottom = 112, 860, 100, 340
+    svg = Svg(640, 420, "Time of the next token without a cache grows with the number of tokens so far.")
+    svg.panel(8, 8, 624, 404, "Time of the next token, no cache", f"models/tiny, {data['device']}")
+    left, right, top, bottom = 86, 606, 92, 346
     longest, slowest = points[-1][0], max(y for _, y in points)
     step = nice_step(slowest, 5)
     ceiling = step * math.ceil(slowest / step)
@@ -59,9 +59,9 @@ def flat_cache():
         return None
     without = [(p["length"], 1e3 * p["no_cache_seconds"]) for p in data["points"]]
     cached = [(p["length"], 1e3 * p["flat_seconds"]) for p in data["points"]]
-    svg = Svg(920, 440, "Time of the next token, without a cache and with a flat one, on logarithmic axes.")
-    svg.panel(20, 20, 880, 400, "Time of the next token", f"models/tiny, {data['device']}; both axes logarithmic")
-    left, right, top, bottom = 112, 744, 100, 360
+    svg = Svg(640, 440, "Time of the next token, without a cache and with a flat one, on logarithmic axes.")
+    svg.panel(8, 8, 624, 424, "Time of the next token", f"models/tiny, {data['device']}; both axes logarithmic")
+    left, right, top, bottom = 90, 500, 92, 366
     ticks = log_ticks(min(y for _, y in without + cached), max(y for _, y in without + cached))
     longest = without[-1][0]
     x_of = lambda n: left + (right - left) * math.log2(n) / math.log2(longest)

@@ -12,9 +12,9 @@ def plot(name, title, legend):
     if data is None:
         return None
     steps = data["steps"]
-    left, right, top, bottom = 96, 690, 108, 368
-    svg = Svg(920, 440 + 20 * len(steps), f"{title}: each step's share of the floor.")
-    svg.panel(20, 20, 880, 400 + 20 * len(steps), title, f"share of {legend}, {data['device']}")
+    left, right, top, bottom = 70, 614, 134, 394
+    svg = Svg(640, 470 + 20 * len(steps), f"{title}: each step's share of the floor.")
+    svg.panel(8, 8, 624, 454 + 20 * len(steps), title, f"share of {legend}, {data['device']}")
     x_of = lambda i: left + 30 + (right - left - 60) * i / (len(steps) - 1)
     y_of = lambda share: bottom - (bottom - top) * min(share, 1)
     for percent in range(0, 101, 20):
@@ -24,6 +24,7 @@ def plot(name, title, legend):
     for i, step in enumerate(steps):
         svg.text(x_of(i), bottom + 24, str(i + 1), 14, INK, 600, "middle")
         svg.text(left, bottom + 52 + 20 * i, f"{i + 1}  {step['idea']}", 13.5, MUTED)
+    at = 24
     for j, case in enumerate(data["cases"]):
         colour, square = COLOURS[j], j % 2 == 1
         runs = [[]]  # a step that cannot serve the case breaks the line
@@ -38,8 +39,8 @@ def plot(name, title, legend):
                 svg.path(points, colour)
             for x, y in points:
                 svg.dot(x, y, colour, square)
-        svg.dot(right + 24, top + 12 + 26 * j, colour, square)
-        svg.text(right + 36, top + 17 + 26 * j, case["case"], 13.5, INK)
+        svg.dot(at + 5, top - 26, colour, square)
+        at = svg.text(at + 16, top - 21, case["case"], 13.5, INK) + 20
     return svg.done()
 
 

@@ -3,6 +3,8 @@ for dark pages. Colours stand in attributes, for programs that read no style she
 import html
 import re
 
+from widths import width as width_of
+
 INK, MUTED, FAINT = "#1f2933", "#52606d", "#9aa5b1"
 PAGE, PAPER, LINE = "#f7f9fb", "#ffffff", "#cbd2d9"
 ORANGE, BLUE, SKY, GREEN, EMPTY = "#d55e00", "#0072b2", "#8cc5e8", "#009e73", "#f0f3f5"
@@ -22,7 +24,13 @@ def num(x):
 
 
 class Svg:
-    def __init__(self, width, height, label):
+    WIDEST, SMALLEST = 640, 12  # of a picture and of its letters, to be read on a phone
+    faults = []                 # of all pictures; all.py empties it after each of them
+
+    def __init__(self, width, height, label, title="", line=""):
+        """With a title, a panel fills the picture."""
+        self.width, self.height, self.texts, self.boxes = width, height, [], [(0, 0, width, height)]
+        self.frames = None  # of an animation: the first and last that show what is drawn now
         self.parts = [
             f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' "
             f"height='{height}' role='img' aria-label='{html.escape(label, quote=True)}' font-family='{FONT}'>",
@@ -32,25 +40,50 @@ class Svg:
             "<marker id='tip' viewBox='0 0 8 8' refX='7' refY='4' markerWidth='7' markerHeight='7' "
             f"orient='auto'><path d='M0 0 L8 4 L0 8 z' fill='{MUTED}'/></marker></defs>",
             f"<rect width='{width}' height='{height}' rx='14' fill='{PAGE}'/>"]
+        if title:
+            self.panel(8, 8, width - 16, height - 16, title, line)
 
     def add(self, part):
         self.parts.append(part)
 
     def text(self, x, y, words, size=14, colour=INK, weight=400, anchor="start"):
+        """Returns where the words end."""
+        length = width_of(words, size, weight)
+        left = x - length * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+        self.texts.append((words, size, self.frames, (left, y - 0.73 * size, left + length, y + 0.2 * size)))
         self.add(f"<text x='{num(x)}' y='{num(y)}' font-size='{num(size)}' font-weight='{weight}' "
                  f"fill='{colour}' text-anchor='{anchor}'>{html.escape(words)}</text>")
+        return left + length
+
+    def named(self, x, y, name, words, colour=INK):
+        """A name in bold, and words beside it."""
+        self.text(self.text(x, y, name, 14, colour, 700) + 10, y, words, 13, MUTED)
+
+    def wrap(self, x, y, words, width, size=14, colour=INK, weight=400):
+        """Lines of at most `width` from the baseline `y` on; returns the baseline after the last one."""
+        line = ""
+        for word in words.split():
+            if line and width_of(f"{line} {word}", size, weight) > width:
+                self.text(x, y, line, size, colour, weight)
+                line, y = "", y + 1.4 * size
+            line = f"{line} {word}".lstrip()
+        self.text(x, y, line, size, colour, weight)
+        return y + 1.4 * size
 
     def rect(self, x, y, width, height, fill, stroke=LINE, radius=3):
+        self.boxes.append((x, y, x + width, y + height))
         self.add(f"<rect x='{num(x)}' y='{num(y)}' width='{num(width)}' height='{num(height)}' "
                  f"rx='{num(radius)}' fill='{fill}' stroke='{stroke}'/>")
 
     def panel(self, x, y, width, height, title="", line=""):
+        """The title's baseline is at y + 30, that of the line at y + 53; a long one goes on 19 below."""
+        self.boxes.append((x, y, x + width, y + height))
         self.add(f"<rect x='{num(x)}' y='{num(y)}' width='{num(width)}' height='{num(height)}' rx='12' "
                  f"fill='{PAPER}' stroke='{LINE}' stroke-width='1.5'/>")
         if title:
-            self.text(x + 24, y + 34, title, 17, weight=700)
+            self.text(x + 16, y + 30, title, 17, weight=700)
         if line:
-            self.text(x + 24, y + 57, line, 13.5, MUTED)
+            self.wrap(x + 16, y + 53, line, width - 32, 13.5, MUTED)
 
     def line(self, x1, y1, x2, y2, colour=LINE, width=1.5, dash="", tip=False):
         extra = (f" stroke-dasharray='{dash}'" if dash else "") + (" marker-end='url(#tip)'" if tip else "")
@@ -68,18 +101,42 @@ class Svg:
         else:
             self.add(f"<circle cx='{num(x)}' cy='{num(y)}' r='5' fill='{colour}'/>")
 
-    def brace(self, x1, x2, y, words, size=12.5, up=False):
+    def brace(self, x1, x2, y, words, size=13, up=False):
         """A bracket under (or over) a stretch, with words at its middle."""
         end = y - 7 if up else y + 7
         self.path([(x1, y), (x1, end), (x2, end), (x2, y)], FAINT, 1.3)
         self.text((x1 + x2) / 2, end - 7 if up else end + 16, words, size, MUTED, anchor="middle")
 
     def legend(self, x, y, entries):
-        """(fill, words, width of this entry) from left to right."""
-        for fill, words, width in entries:
-            self.rect(x, y - 13, 16, 16, fill)
-            self.text(x + 24, y, words, 13.5, MUTED)
-            x += width
+        """(fill, words) from left to right, and on in the next line at the right border; returns the last line's y."""
+        at = x
+        for fill, words, *_ in entries:
+            length = 24 + width_of(words, 13.5)
+            if at > x and at + length > self.width - 20:
+                at, y = x, y + 24
+            self.rect(at, y - 13, 16, 16, fill)
+            self.text(at + 24, y, words, 13.5, MUTED)
+            at += length + 22
+        return y
+
+    def check(self):
+        """What a reader on a phone could not read, with the letters of DejaVu Sans."""
+        if self.width > self.WIDEST:
+            yield f"{self.width} wide, more than {self.WIDEST}"
+        for n, (words, size, frames, (x1, y1, x2, y2)) in enumerate(self.texts):
+            if size < self.SMALLEST:
+                yield f"letters of {size:g}: {words}"
+            for a1, b1, a2, b2 in self.boxes:
+                if min(x2, a2) - max(x1, a1) > 1 and min(y2, b2) - max(y1, b1) > 1 and (
+                        x1 < a1 - 1 or x2 > a2 + 1 or y1 < b1 - 1 or y2 > b2 + 1):
+                    yield f"over the border of a box at {a1:.0f}, {b1:.0f}: {words}"
+            if x1 < 0 or y1 < 0 or x2 > self.width or y2 > self.height:
+                yield f"out of the picture: {words}"
+            for other, _, shown, (a1, b1, a2, b2) in self.texts[:n]:
+                # Frames may draw the same words again, on an area of another colour.
+                together = words != other and (not frames or not shown or frames[0] <= shown[1] and shown[0] <= frames[1])
+                if together and min(x2, a2) - max(x1, a1) > 1 and min(y2, b2) - max(y1, b1) > 1:
+                    yield f"over another text: {words}; {other}"
 
     def dark(self):
         """The rules of the dark style for the colours that are there."""
@@ -93,4 +150,5 @@ class Svg:
         return f"<style>@media(prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
 
     def done(self):
+        Svg.faults += self.check()
         return "\n".join([self.parts[0], self.dark(), *self.parts[1:], "</svg>"]) + "\n"

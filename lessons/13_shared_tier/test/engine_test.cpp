@@ -2,91 +2,13 @@
 // those of lesson 02, whatever the store does.
 
 #include <condition_variable>
-#include <cstring>
-#include <functional>
 #include <mutex>
 #include <thread>
 
+#include "bad_stores.h"
 #include "common/error.h"
-#include "lessons/12_file_tier/checksum_blocks.h"
-#include "servers.h"
 
 using namespace lesson13_test;
-using lesson06::ExtraKey;
-using lesson13::BlockName;
-using lesson13::BlockStore;
-using lesson13::SharedMetrics;
-
-namespace {
-
-/// Eight texts of three or four full blocks each.
-std::vector<kv::Request> texts() {
-  std::vector<kv::Request> requests;
-  for (int i = 0; i < 8; ++i) requests.push_back(kvtest::request_of(50 + i, 12, i));
-  return requests;
-}
-
-const SharedMetrics& metrics_of(const SharedTierEngine& engine) {
-  return engine.server()->tier().metrics();
-}
-
-/// A store whose values may change, be late or not come.
-class BadStore final : public BlockStore {
- public:
-  explicit BadStore(BlockStore& store) : store_(store) {}
-  std::function<bool()> answers = [] { return true; };
-  std::function<std::string(size_t index, std::string_view value)> changed =
-      [](size_t, std::string_view value) { return std::string(value); };
-
-  std::optional<size_t> find(std::span<const BlockName> names) override {
-    return answers() ? store_.find(names) : std::nullopt;
-  }
-  void get(std::span<const BlockName> names, const OnValue& on_value) override {
-    for (size_t i = 0; i < names.size() && answers(); ++i) {
-      store_.get(names.subspan(i, 1), [&](size_t, std::string_view value) {
-        const std::string now = changed(i, value);
-        if (!now.empty()) on_value(i, now);
-      });
-    }
-  }
-  bool put(const BlockName& name, std::string_view value) override {
-    return answers() && store_.put(name, value);
-  }
-
- private:
-  BlockStore& store_;
-};
-
-/// Runs a server to the end of its requests.
-void run(lesson13::Server& server) {
-  while (!server.idle()) server.step();
-  server.settle();
-}
-
-/// A server has put its texts into the store, and another one, whose store is bad, serves them.
-struct TwoServers {
-  TwoServers() {
-    SharedTierEngine engine(model, {.num_blocks = 40}, store, {}, always());
-    wanted = engine.generate(requests);
-  }
-  SharedMetrics serve(BlockStore& from, const lesson13::SharedOptions& shared = {}) {
-    SharedTierEngine engine(model, {.num_blocks = 40}, from, {}, always(60, shared));
-    const auto result = engine.generate(requests);
-    kvtest::check_equal(result, wanted);
-    computed = result.counters.kv_rows_computed;
-    engine.manager()->check();
-    CHECK(engine.manager()->host().num_used() == 0);
-    return metrics_of(engine);
-  }
-  kv::Model& model = kvtest::shipped_model();
-  std::vector<kv::Request> requests = texts();
-  MemoryStore store;
-  BadStore bad{store};
-  kv::GenerateResult wanted;
-  int64_t computed = 0;
-};
-
-}  // namespace
 
 TEST_CASE("two servers in turn, pools of any size, hashes that collide: the bits of a flat cache") {
   check_servers(kvtest::shipped_model(), 16);
@@ -194,78 +116,6 @@ TEST_CASE_FIXTURE(TwoServers, "a full store keeps what was used last") {
   serve(small);
   MemoryStore none(bytes - 1);
   CHECK(serve(none).num_not_put > 0);
-}
-
-namespace {
-
-/// Other K and V under the same name, with the right sums.
-std::string poisoned(std::string_view value) {
-  constexpr size_t kHeader = 56 + 16 * sizeof(int32_t);
-  std::string now(value);
-  now[kHeader + 40] = static_cast<char>(now[kHeader + 40] ^ 0x40);
-  const auto content = std::as_bytes(std::span(now)).subspan(kHeader);
-  const uint64_t checksum = lesson12::checksum_of(content);
-  std::memcpy(now.data() + 48, &checksum, sizeof checksum);
-  return now;
-}
-
-}  // namespace
-
-TEST_CASE_FIXTURE(TwoServers, "poison with the right sums is a hit: sums prove nothing about K") {
-  bad.changed = [](size_t, std::string_view value) { return poisoned(value); };
-  SharedTierEngine engine(model, {.num_blocks = 40}, bad, {}, always());
-  const auto result = engine.generate(requests);
-  CHECK(metrics_of(engine).num_fetched == 8 * 3);
-  CHECK(metrics_of(engine).num_damaged == 0);
-  for (size_t i = 0; i < requests.size(); ++i) {
-    CHECK(result.completions[i].logits_xxh64 != wanted.completions[i].logits_xxh64);
-  }
-}
-
-TEST_CASE_FIXTURE(TwoServers, "poison is refused by servers with a secret") {
-  MemoryStore common;
-  SharedTierEngine writer(model, {.num_blocks = 40}, common, {}, always(60, {.secret = "s"}));
-  writer.generate(requests);
-  BadStore poisons(common);
-  poisons.changed = [](size_t, std::string_view value) {
-    return poisoned(value.substr(0, value.size() - 32)) +
-           std::string(value.substr(value.size() - 32));
-  };
-  const SharedMetrics metrics = serve(poisons, {.secret = "s"});
-  CHECK(metrics.num_damaged == 8);
-  CHECK(metrics.num_fetched == 0);
-  CHECK(serve(common, {.secret = "s"}).num_fetched == 8 * 3);
-  CHECK(serve(common, {.secret = "another"}).num_damaged == 8);
-}
-
-TEST_CASE_FIXTURE(TwoServers, "poison is found by computing a sample again, and replaced") {
-  bad.changed = [](size_t, std::string_view value) { return poisoned(value); };
-  const SharedMetrics metrics = serve(bad, {.check_every = 1});
-  CHECK(metrics.num_checked == 8 * 3);
-  CHECK(metrics.num_poisoned == 8 * 3);
-  CHECK(computed == wanted.counters.kv_rows_computed);
-  const SharedMetrics sound = serve(store, {.check_every = 2});
-  CHECK(sound.num_checked == 4 * 3);
-  CHECK(sound.num_poisoned == 0);
-}
-
-TEST_CASE_FIXTURE(TwoServers, "another tenant finds nothing, and an adapter's blocks stay here") {
-  MemoryStore common;
-  const auto found = [&](const lesson13::ExtraKeys& keys) {
-    lesson13::Server server(model, {.num_blocks = 40}, {}, always(), common);
-    server.submit(0, requests[0], {.extra_keys = keys});
-    run(server);
-    return server.tier().metrics().num_fetched;
-  };
-  const lesson13::ExtraKeys tenant{{ExtraKey::Kind::kSalt, "tenant"}};
-  CHECK(found(tenant) == 0);
-  CHECK(found(tenant) == 3);
-  CHECK(found({{ExtraKey::Kind::kSalt, "other"}}) == 0);
-  CHECK(found({}) == 0);
-  CHECK(found({}) == 3);
-  const size_t before = common.values().size();
-  CHECK(found({{ExtraKey::Kind::kAdapter, "7"}}) == 0);
-  CHECK(common.values().size() == before);
 }
 
 namespace {
