@@ -151,6 +151,7 @@ TEST_CASE_FIXTURE(TwoServers, "a store that hangs keeps waiting only those who a
   server.submit(1, kvtest::request_of(12, 5));  // not a whole block
   CHECK_THROWS_AS(server.submit(0, requests[0]), kv::UserError);
   CHECK_THROWS_AS(server.submit(1, requests[0]), kv::UserError);
+  CHECK(server.num_waiting() == 2);
   std::vector<int64_t> ended;
   const auto step = [&] {
     for (const auto& end : server.step().ended) ended.push_back(end.id);
@@ -227,6 +228,14 @@ TEST_CASE_FIXTURE(TwoServers, "a server that ends has put its blocks") {
   {
     lesson13::Server server(model, {.num_blocks = 40}, {}, always(), common);
     server.submit(0, kvtest::request_of(50, 1));  // a pass fills three blocks, and is the last
+    while (!server.idle()) server.step();
+    CHECK(server.tier().num_puts_issued() == 3);
+    CHECK(server.tier().num_puts_confirmed() == 0);  // it has not looked yet
+    server.step();
+    server.settle();
+    CHECK(server.tier().num_puts_confirmed() == 3);
+    CHECK(server.tier().metrics().num_put == 3);
+    server.submit(1, kvtest::request_of(50, 1));
     while (!server.idle()) server.step();
   }
   CHECK(common.values().size() == 3);
