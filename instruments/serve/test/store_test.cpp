@@ -4,6 +4,7 @@
 #include <csignal>
 #include <numeric>
 
+#include "common/at_end.h"
 #include "instruments/serve/store.h"
 #include "instruments/serve/test/support.h"
 #include "lessons/12_file_tier/fingerprint.h"
@@ -284,6 +285,7 @@ TEST_CASE("prefill: an answer waits for a slow store, and no other request does"
   serve::ServerOptions options = over(store);
   options.engine.tier.policy = lesson13::LoadPolicy::kNever;  // a lookup waits for the store, too
   Running server(options);
+  const kv::AtEnd answers{[&] { store->answer(); }};  // before the server waits for it
   json request{{"prompt", tokens_from(300, 40)}, {"max_tokens", 4}};
   const Client::Reply first = server.complete(request);
   CHECK(first.status == 200);
@@ -303,7 +305,6 @@ TEST_CASE("prefill: an answer waits for a slow store, and no other request does"
     store->answer();
     CHECK(held.reply().status == 200);
   }
-  store->answer();
 }
 
 TEST_CASE("prefill and decode: the bytes of one server, for every split of a prompt") {
