@@ -159,6 +159,11 @@ bench() {
       --json "$logs/lesson11_cuda.json"
     cat "$logs/tiers.log"
   fi
+  if wanted lesson13_bench; then
+    step "a store" 120 "$bundle/bin/lesson13_bench" --device cuda --model "$folder/model" --longest 4096 \
+      --json "$logs/lesson13_cuda.json"
+    cat "$logs/a_store.log"
+  fi
   if wanted lesson12_bench; then
     step "checksums" 60 "$bundle/bin/lesson12_bench" --device cuda --json "$logs/lesson12_cuda.json"
     cat "$logs/checksums.log"

@@ -137,6 +137,10 @@ void Client::cancel(Id id) {
   call->second->end("cancelled");
 }
 
+void Client::fail(Id id, const std::string& why) {
+  if (const auto call = calls_.find(id); call != calls_.end()) call->second->end(why);
+}
+
 void Client::every(double seconds, std::function<void()> function) {
   on_timer_ = std::move(function);
   timer_ = event_new(

@@ -50,6 +50,8 @@ class Client {
   Id send(const Call& call, CallHandlers handlers);
   /// Ends a call; none of its handlers is called any more. One that has ended is no error.
   void cancel(Id id);
+  /// Ends a call with a failure, which on_end gets.
+  void fail(Id id, const std::string& why);
   /// Calls a function again and again. Once for a client.
   void every(double seconds, std::function<void()> function);
 

@@ -26,9 +26,10 @@ class LruBlocks {
   LruBlocks(LruBlocks&&) = default;  // no copies: places_ points into order_
 
   int64_t num_blocks() const { return std::ssize(places_); }
+  bool has(uint64_t block) const { return places_.contains(block); }
   /// The number of first blocks of a prompt that are there.
   int64_t num_found(std::span<const uint64_t> prompt) const {
-    return length_of_run(prompt, [&](uint64_t block) { return places_.contains(block); });
+    return length_of_run(prompt, [&](uint64_t block) { return has(block); });
   }
   /// Stores a prompt, as far as it fits. Its tail will be evicted before its head, as lesson 07's
   /// pool does it.

@@ -94,6 +94,12 @@ void add_router_options(kv::CommandLine& command, Options& options) {
   RouterOptions& router = options.router;
   command.list("--server URL", router.servers,
                "a ./course serve, as http://127.0.0.1:8001; repeat it for each one");
+  command.list("--prefill URL", router.prefill,
+               "a ./course serve --role prefill: it computes prompts, and the others load them");
+  command
+      .value("--store-seconds-per-block X", router.store_seconds_per_block,
+             "the servers share a store, from which a block comes in so long; 0: they share none")
+      .real_between(0, 1e6);
   command
       .value("--host ADDRESS", router.http.host,
              "where to listen; 0.0.0.0: for other machines, too")

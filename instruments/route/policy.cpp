@@ -58,10 +58,13 @@ std::vector<double> llm_d(const Prompt& prompt, std::span<const ServerView> serv
   return costs;
 }
 
-/// The time until the server has computed what waits there and what is missing of this prompt.
+/// The time until the server has computed what waits there and what is missing of this prompt. What
+/// the store has, it loads, if that is quicker.
 double seconds(const Prompt& prompt, const ServerView& server) {
-  const int64_t missing = prompt.tokens - server.cached_blocks * prompt.block_size;
-  return of(server.waiting_tokens + std::max<int64_t>(0, missing)) / server.rate;
+  const int64_t found = server.cached_blocks + server.store_blocks;
+  const int64_t missing = std::max<int64_t>(0, prompt.tokens - found * prompt.block_size);
+  const double per_block = std::min(server.store_seconds, prompt.block_size / server.rate);
+  return of(server.waiting_tokens + missing) / server.rate + of(server.store_blocks) * per_block;
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct Prompt {
 /// A server as the router sees it when the request comes.
 struct ServerView {
   int64_t cached_blocks = 0;   // first blocks of the prompt that are in its cache
+  int64_t store_blocks = 0;    // blocks after these that the shared store has
   int64_t sent_blocks = 0;     // first blocks of the prompt that were sent there before
   int64_t tree_blocks = 0;     // different blocks that were sent there before
   int64_t waiting_tokens = 0;  // of prompts that were sent there and are not computed yet
@@ -45,6 +46,7 @@ struct ServerView {
   int64_t waiting = 0;         // requests there without a first token
   int64_t running = 0;         // requests in flight there, the waiting ones included
   double rate = 1;             // tokens of prompts that it computes in a second
+  double store_seconds = 0;    // in which a block comes from the store
 };
 
 /// The cost of each server; all are equal for round-robin and random.

@@ -20,11 +20,23 @@ serve::ApiRequest parse(std::string_view body, bool chat) {
   // The server that gets the request checks the name.
   const serve::ApiRules rules{.model_name = named ? json["model"].get<std::string>() : "",
                               .by_priority = true,
+                              .has_store = true,
                               .max_choices = 1 << 20};
   return chat ? serve::parse_chat(body, rules) : serve::parse_completion(body, rules);
 }
 
 }  // namespace
+
+std::string prefill_body(std::string_view body) {
+  kv::Json json = kv::Json::parse(body);
+  for (const char* name : {"stream_options", "max_completion_tokens", "min_tokens", "n"}) {
+    json.erase(name);
+  }
+  json["stream"] = false;
+  json["max_tokens"] = 1;
+  json["kv_transfer_params"] = {{"do_remote_decode", true}, {"do_remote_prefill", false}};
+  return json.dump();
+}
 
 PromptReader::PromptReader(const std::filesystem::path& model_dir, const std::string& chat_template)
     : tokenizer_(kv::Tokenizer::load(model_dir)),

@@ -13,6 +13,10 @@
 
 namespace route {
 
+/// A completion as a prefill server gets it: up to its first token, and with vLLM's word for that.
+/// `body` is one that PromptReader has read.
+std::string prefill_body(std::string_view body);
+
 class PromptReader {
  public:
   /// The model's folder needs its tokenizer alone. Throws UserError.

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "instruments/route/router_state.h"
 #include "instruments/serve/api/error.h"
-#include "instruments/serve/metrics.h"
 
 namespace route {
 namespace {
@@ -24,41 +24,20 @@ bool is_events(const std::string& type) { return type.starts_with("text/event-st
 
 }  // namespace
 
-struct Router::Server {
-  load::Url url;
-  Upstream state = {};
-  bool up = false;                                                    // it is sent requests
-  bool well = true;                                                   // at its last GET /health
-  std::optional<Client::Id> events = {}, snapshot = {}, health = {};  // in flight
-  int64_t num_requests = 0, num_failures = 0;
-  bool streams = false;   // the call for events has a head
-  int ticks = 0;          // since then
-  std::string said = {};  // why it is down
-};
-
-/// A request that is being answered.
-struct Router::Job {
-  Shared exchange;
-  PromptReader::Read read = {};
-  std::vector<bool> tried;  // servers that could not take it
-  size_t server = 0;
-  int64_t number = -1;  // at that server
-  Client::Id call = 0;
-  int status = 0;
-  std::string type = {}, body = {};  // of an answer that is no stream
-  int num_lost = 0;                  // servers that broke off before the first byte
-  bool begun = false;                // a byte of the answer has come
-  bool passes = false;               // its bytes are passed on as they come
-};
-
 Router::Router(const RouterOptions& options)
     : options_(options),
       reader_(options.model_dir, options.chat_template),
       chooser_(options.policy, options.seed),
+      prefill_chooser_(options.policy, options.seed),
+      stored_(Upstream::kMaxSentBlocks),
       http_(options.http, [this](const Shared& exchange) { handle(exchange); }),
       client_(http_.loop()) {
   for (const std::string& url : options.servers) {
     servers_.push_back(std::make_unique<Server>(Server{.url = load::parse_url(url, "--server")}));
+  }
+  for (const std::string& url : options.prefill) {
+    servers_.push_back(std::make_unique<Server>(
+        Server{.url = load::parse_url(url, "--prefill"), .prefill = true}));
   }
   client_.every(kTick, [this] { follow_all(); });
   http_.post([this] { follow_all(); });
@@ -84,7 +63,7 @@ void Router::begin_drain() {
 }
 
 bool Router::any_up() const {
-  return std::ranges::any_of(servers_, [](const auto& server) { return server->up; });
+  return std::ranges::any_of(servers_, [](const auto& one) { return one->up && !one->prefill; });
 }
 
 void Router::say(const Server& server, const std::string& what) const {
@@ -136,9 +115,34 @@ void Router::accept(const Shared& exchange) {
     const SharedJob gone = weak.lock();
     if (gone == nullptr || gone->number < 0) return;
     client_.cancel(gone->call);
+    servers_[gone->server]->prefills.erase(gone->call);
     servers_[gone->server]->state.end(gone->number, Clock::now());
   };
+  job->prefill = wants_prefill(*job->read.prompts);
   dispatch(job);
+}
+
+/// Prefill is of use if there is a block that a server would find, and none has all of them.
+bool Router::wants_prefill(const Prompts& prompts) const {
+  const int64_t findable = prompts.num_findable();
+  return findable > 0 && std::ranges::none_of(servers_, [&](const auto& one) {
+           return one->up && !one->prefill && one->state.view(prompts).cached_blocks >= findable;
+         });
+}
+
+/// What any server has or had is in the store that they share, unless that has evicted it.
+std::vector<int64_t> Router::in_store(const Prompts& prompts) const {
+  std::vector<int64_t> found;
+  for (const Prompts::One& one : prompts.all) {
+    if (options_.store_seconds_per_block == 0) break;
+    const int64_t blocks = length_of_run(one.blocks, [&](uint64_t block) {
+      return stored_.has(block) || std::ranges::any_of(servers_, [&](const auto& server) {
+               return server->state.mirror.has(block);
+             });
+    });
+    found.push_back(std::min(blocks, std::max<int64_t>(0, one.tokens - 1) / prompts.block_size));
+  }
+  return found;
 }
 
 /// Sends the request to the best server that has not failed it.
@@ -146,27 +150,35 @@ void Router::dispatch(const SharedJob& job) {
   std::vector<size_t> indices;
   std::vector<const Upstream*> states;
   for (size_t i = 0; i < servers_.size(); ++i) {
-    if (!servers_[i]->up || job->tried[i]) continue;
+    if (!servers_[i]->up || servers_[i]->prefill != job->prefill || job->tried[i]) continue;
     indices.push_back(i);
     states.push_back(&servers_[i]->state);
   }
-  if (indices.empty()) return refuse(*job);
+  if (indices.empty() && !std::exchange(job->prefill, false)) return refuse(*job);
+  if (indices.empty()) return dispatch(job);
+  const Prompts& prompts = *job->read.prompts;
   const std::vector<double> rates = rates_of(states);
+  const std::vector<int64_t> stored = in_store(prompts);
   std::vector<ServerView> views;
   for (size_t i = 0; i < indices.size(); ++i) {
-    views.push_back(states[i]->view(*job->read.prompts));
+    views.push_back(states[i]->view(prompts, stored));
     views.back().rate = rates[i];
+    views.back().store_seconds = options_.store_seconds_per_block;
   }
-  const size_t chosen = chooser_.choose(job->read.prompts->size(), views);
-  blocks_asked_ += job->read.prompts->size().blocks;
-  blocks_found_ += views[chosen].cached_blocks;
+  Chooser& chooser = job->prefill ? prefill_chooser_ : chooser_;
+  const size_t chosen = chooser.choose(prompts.size(), views);
+  if (!job->prefill) {
+    blocks_asked_ += prompts.size().blocks;
+    blocks_found_ += views[chosen].cached_blocks;
+  }
   send(job, indices[chosen]);
 }
 
 void Router::send(const SharedJob& job, size_t index) {
   Server& server = *servers_[index];
   job->server = index;
-  job->number = server.state.begin(job->read.prompts, job->read.stream, Clock::now());
+  job->number =
+      server.state.begin(job->read.prompts, job->read.stream && !job->prefill, Clock::now());
   job->status = 0;
   job->begun = false;
   ++server.num_requests;
@@ -176,6 +188,10 @@ void Router::send(const SharedJob& job, size_t index) {
                         {"Content-Type", job->exchange->header("Content-Type")}},
             .timeout = options_.timeout};
   if (job->exchange->method() == "POST") call.body = std::string(job->exchange->body());
+  if (job->prefill) {
+    call.body = prefill_body(job->exchange->body());
+    ++num_prefills_;
+  }
   job->call = client_.send(
       call, {.on_head =
                  [job](int status, const std::string& type) {
@@ -184,11 +200,13 @@ void Router::send(const SharedJob& job, size_t index) {
                  },
              .on_bytes = [this, job](std::string_view bytes) { take_bytes(*job, bytes); },
              .on_end = [this, job](const std::string& failure) { finish(job, failure); }});
+  if (job->prefill) server.prefills.insert(job->call);
 }
 
 /// The head of a stream comes when a server has accepted the request. It is passed on with the
 /// first byte, up to which the request may still go elsewhere.
 void Router::take_bytes(Job& job, std::string_view bytes) {
+  if (job.prefill) return;
   if (!std::exchange(job.begun, true)) {
     job.body.clear();
     job.passes = job.status == 200 && is_events(job.type);
@@ -205,10 +223,18 @@ void Router::take_bytes(Job& job, std::string_view bytes) {
 void Router::finish(const SharedJob& job, const std::string& failure) {
   Server& server = *servers_[job->server];
   server.state.end(std::exchange(job->number, -1), Clock::now());
+  server.prefills.erase(job->call);
   const bool no_room = failure.empty() && job->status == 503;
   if (!failure.empty()) {
     ++server.num_failures;
     if (!job->begun) fail(server, failure);
+  }
+  if (failure.empty() && job->status == 200) {
+    for (const Prompts::One& one : job->read.prompts->all) stored_.use(one.blocks);
+  }
+  if (std::exchange(job->prefill, false)) {  // with or without success: a decode server is next
+    num_prefills_failed_ += !failure.empty() || job->status != 200;
+    return dispatch(job);
   }
   const bool lost = !failure.empty() && !job->begun;
   job->num_lost += lost;
@@ -340,60 +366,11 @@ void Router::fail(Server& server, const std::string& why) {
     if (*call) client_.cancel(**call);
     call->reset();
   }
+  for (const Client::Id call : server.prefills) client_.fail(call, why);
   server.streams = server.up = false;
   server.state.mirror.clear();
   if (server.said != why) say(server, "down: " + why);
   server.said = why;
-}
-
-std::string Router::metrics() const {
-  std::string text;
-  const auto head = [&](const char* name, const char* kind, const char* help) {
-    text +=
-        fmt::format("# HELP course:route_{0} {1}\n# TYPE course:route_{0} {2}\n", name, help, kind);
-  };
-  const auto total = [&](const char* name, const char* help, int64_t value) {
-    head(name, "counter", help);
-    text += fmt::format("course:route_{}{{policy=\"{}\"}} {}\n", name, name_of(chooser_.policy()),
-                        value);
-  };
-  const auto of_each = [&](const char* name, const char* kind, const char* help,
-                           const auto& value) {
-    head(name, kind, help);
-    for (const auto& server : servers_) {
-      text += fmt::format("course:route_{}{{server=\"{}\"}} {}\n", name,
-                          serve::escaped(server->url.text), value(*server));
-    }
-  };
-  total("blocks_asked_total", "Full blocks of the prompts that were sent.", blocks_asked_);
-  total("blocks_found_total", "Those that were cached where they were sent.", blocks_found_);
-  total("sent_elsewhere_total", "Requests that a server could not take.", num_sent_elsewhere_);
-  total("failed_total", "Requests that got no whole answer.", num_failed_);
-  of_each("up", "gauge", "1 if requests are sent there.",
-          [](const Server& s) { return int{s.up}; });
-  of_each("requests_total", "counter", "Requests sent there.",
-          [](const Server& s) { return s.num_requests; });
-  of_each("failures_total", "counter", "Requests that it did not answer.",
-          [](const Server& s) { return s.num_failures; });
-  of_each("running", "gauge", "Requests in flight there.",
-          [](const Server& s) { return s.state.num_running(); });
-  of_each("waiting_tokens", "gauge", "Tokens of prompts sent there and not computed.",
-          [](const Server& s) { return s.state.waiting_tokens(); });
-  of_each("prefill_rate", "gauge", "Tokens of prompts that it computes in a second.",
-          [](const Server& s) {
-            return s.state.tokens_computed() / std::max(1e-9, s.state.seconds_busy());
-          });
-  of_each("cached_blocks", "gauge", "Different blocks in its cache.",
-          [](const Server& s) { return s.state.mirror.num_blocks(); });
-  of_each("exact", "gauge", "1 if the mirror of its cache misses no event.",
-          [](const Server& s) { return int{s.state.mirror.is_exact()}; });
-  of_each("replays_total", "counter", "Lost streams of events that were continued.",
-          [](const Server& s) { return s.state.mirror.num_replays(); });
-  of_each("snapshots_total", "counter", "Snapshots of its cache.",
-          [](const Server& s) { return s.state.mirror.num_snapshots(); });
-  of_each("restarts_total", "counter", "Times that it was found to be another process.",
-          [](const Server& s) { return s.state.mirror.num_restarts(); });
-  return text;
 }
 
 }  // namespace route

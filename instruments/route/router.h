@@ -18,7 +18,9 @@ namespace route {
 
 struct RouterOptions {
   serve::HttpOptions http = {};
-  std::vector<std::string> servers;  // "http://HOST:PORT"
+  std::vector<std::string> servers;       // "http://HOST:PORT"
+  std::vector<std::string> prefill = {};  // servers that compute prompts for those
+  double store_seconds_per_block = 0;     // of the store that all share; 0 means none
   Policy policy = Policy::kSeconds;
   uint64_t seed = 0;
   std::filesystem::path model_dir;  // its tokenizer
@@ -56,6 +58,8 @@ class Router {
   void begin_drain();
 
   // A request and its answer.
+  bool wants_prefill(const Prompts& prompts) const;
+  std::vector<int64_t> in_store(const Prompts& prompts) const;
   void dispatch(const SharedJob& job);
   void send(const SharedJob& job, size_t server);
   void take_bytes(Job& job, std::string_view bytes);
@@ -75,12 +79,14 @@ class Router {
 
   RouterOptions options_;
   PromptReader reader_;
-  Chooser chooser_;
+  Chooser chooser_, prefill_chooser_;
+  LruBlocks stored_;  // blocks of prompts that were computed: the shared store has them
   std::vector<std::unique_ptr<Server>> servers_;
   serve::HttpServer http_;
   bool draining_ = false;
   int64_t num_ticks_ = 0;
   int64_t num_sent_elsewhere_ = 0, num_failed_ = 0, blocks_asked_ = 0, blocks_found_ = 0;
+  int64_t num_prefills_ = 0, num_prefills_failed_ = 0;
   Client client_;  // last: its calls use all of the above
 };
 

@@ -13,6 +13,12 @@ Prompt Prompts::size() const {
   return size;
 }
 
+int64_t Prompts::num_findable() const {
+  int64_t blocks = 0;
+  for (const One& one : all) blocks += std::max<int64_t>(0, one.tokens - 1) / block_size;
+  return blocks;
+}
+
 /// At most all tokens but the last one, which gives the logits. Blocks of a request that waits
 /// there count: they will be there first.
 int64_t Upstream::cached(const Prompts::One& prompt, int block_size) const {
@@ -22,16 +28,19 @@ int64_t Upstream::cached(const Prompts::One& prompt, int block_size) const {
   return std::min(found, std::max<int64_t>(0, prompt.tokens - 1) / block_size);
 }
 
-ServerView Upstream::view(const Prompts& prompts) const {
+ServerView Upstream::view(const Prompts& prompts, std::span<const int64_t> in_store) const {
   ServerView view{.tree_blocks = sent_.num_blocks(),
                   .waiting_tokens = waiting_tokens(),
                   .held_blocks = held_blocks_,
                   .pool_blocks = std::max<int64_t>(1, mirror.pool_blocks()),
                   .waiting = num_waiting_,
                   .running = num_running()};
-  for (const Prompts::One& one : prompts.all) {
-    view.cached_blocks += cached(one, prompts.block_size);
+  for (size_t i = 0; i < prompts.all.size(); ++i) {
+    const Prompts::One& one = prompts.all[i];
+    const int64_t found = cached(one, prompts.block_size);
+    view.cached_blocks += found;
     view.sent_blocks += sent_.num_found(one.blocks);
+    if (!in_store.empty()) view.store_blocks += std::max<int64_t>(0, in_store[i] - found);
   }
   return view;
 }

@@ -28,16 +28,22 @@ struct Prompts {
   int block_size = 1;
 
   Prompt size() const;
+  /// Full blocks that can be found: all but the last token's, which gives the logits.
+  int64_t num_findable() const;
 };
 
 class Upstream {
  public:
+  /// What is kept of the prompts that were sent: for SGLang's policy, which looks at no events.
+  static constexpr int64_t kMaxSentBlocks = 1 << 20;
+
   Upstream() : sent_(kMaxSentBlocks) {}
 
   CacheMirror mirror;
 
-  /// Without the rate.
-  ServerView view(const Prompts& prompts) const;
+  /// Without the rate. `in_store` has the number of first blocks of each prompt that the shared
+  /// store has; empty without a store.
+  ServerView view(const Prompts& prompts, std::span<const int64_t> in_store = {}) const;
 
   /// A request is sent to the server. Returns its number here.
   int64_t begin(std::shared_ptr<const Prompts> prompts, bool stream, Clock::time_point now);
@@ -55,8 +61,6 @@ class Upstream {
   double seconds_busy() const { return seconds_busy_; }
 
  private:
-  /// What is kept for SGLang's policy, which looks at no events.
-  static constexpr int64_t kMaxSentBlocks = 1 << 20;
   struct Request {
     std::shared_ptr<const Prompts> prompts;
     std::vector<int64_t> done;  // blocks of each prompt, cached or computed

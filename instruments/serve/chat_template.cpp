@@ -33,39 +33,20 @@ std::string without_thoughts(const std::string& content) {
   return begin == content.npos ? "" : content.substr(begin);
 }
 
-/// Appends text and control tokens.
-class Writer {
- public:
-  explicit Writer(const kv::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-  /// Text between two control tokens is encoded in one piece.
-  void text(const std::string& more) { pending_ += more; }
-  /// A token of the template. It is text if the tokenizer has no such token.
-  void control(const std::string& name) {
-    const auto id = tokenizer_.id_of_special(name);
-    if (!id) return text(name);
-    flush();
-    ids_.push_back(*id);
-  }
-  std::vector<int32_t> finish() {
-    flush();
-    return std::move(ids_);
-  }
-
- private:
-  void flush() {
-    const std::vector<int32_t> more = tokenizer_.encode(pending_);
-    ids_.insert(ids_.end(), more.begin(), more.end());
-    pending_.clear();
-  }
-
-  const kv::Tokenizer& tokenizer_;
-  std::string pending_;
-  std::vector<int32_t> ids_;
-};
-
 std::vector<int32_t> render_chat_ml(const Conversation& conversation,
                                     const kv::Tokenizer& tokenizer) {
-  Writer writer(tokenizer);
+  std::vector<int32_t> ids;
+  std::string text;  // not encoded yet: text between two control tokens is encoded in one piece
+  const auto encode = [&] {
+    const std::vector<int32_t> more = tokenizer.encode(std::exchange(text, {}));
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  const auto control = [&](const std::string& name) {
+    const auto id = tokenizer.id_of_special(name);
+    if (!id) return static_cast<void>(text += name);  // another model's token: text
+    encode();
+    ids.push_back(*id);
+  };
   const auto& messages = conversation.messages;
   const auto last_user = std::find_if(messages.rbegin(), messages.rend(),
                                       [](const Message& m) { return m.role == "user"; });
@@ -73,21 +54,23 @@ std::vector<int32_t> render_chat_ml(const Conversation& conversation,
   for (std::ptrdiff_t i = 0; i < std::ssize(messages); ++i) {
     const auto& [role, content] = messages[static_cast<size_t>(i)];
     const bool cut = role == "assistant" && i < num_earlier;
-    writer.control("<|im_start|>");
-    writer.text(role + "\n" + (cut ? without_thoughts(content) : content));
-    writer.control("<|im_end|>");
-    writer.text("\n");
+    control("<|im_start|>");
+    text += role + "\n" + (cut ? without_thoughts(content) : content);
+    control("<|im_end|>");
+    text += "\n";
   }
-  if (!conversation.add_generation_prompt) return writer.finish();
-  writer.control("<|im_start|>");
-  writer.text("assistant\n");
-  if (!conversation.enable_thinking) {
-    writer.control("<think>");
-    writer.text("\n\n");
-    writer.control("</think>");
-    writer.text("\n\n");
+  if (conversation.add_generation_prompt) {
+    control("<|im_start|>");
+    text += "assistant\n";
+    if (!conversation.enable_thinking) {
+      control("<think>");
+      text += "\n\n";
+      control("</think>");
+      text += "\n\n";
+    }
   }
-  return writer.finish();
+  encode();
+  return ids;
 }
 
 }  // namespace

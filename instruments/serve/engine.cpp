@@ -8,6 +8,7 @@
 #include "lessons/09_lookahead/engine.h"
 #include "lessons/10_windows/engine.h"
 #include "lessons/12_file_tier/engine.h"
+#include "lessons/13_shared_tier/engine.h"
 
 namespace serve {
 namespace {
@@ -15,19 +16,25 @@ namespace {
 template <class Server>
 class EngineOf final : public Engine {
  public:
-  /// `kept` lives as long as the server, which borrows it.
-  explicit EngineOf(std::unique_ptr<Server> server, std::shared_ptr<void> kept = nullptr)
-      : kept_(std::move(kept)), server_(std::move(server)) {}
+  template <class... Arguments>
+  explicit EngineOf(Arguments&&... arguments) : server_(std::forward<Arguments>(arguments)...) {}
 
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) override {
-    server_->submit(id, request, std::move(options));
+    server_.submit(id, request, std::move(options));
   }
-  bool abort(int64_t id) override { return server_->abort(id); }
-  bool idle() const override { return server_->idle(); }
+  bool abort(int64_t id) override { return server_.abort(id); }
+  /// Blocks of the last pass go to the store in later steps.
+  bool idle() const override {
+    if constexpr (kHasStore) {
+      const lesson13::SharedTier& tier = server_.tier();
+      if (tier.num_puts_confirmed() < tier.num_puts_issued()) return false;
+    }
+    return server_.idle();
+  }
   Pass step() override {
     Pass pass;
     const std::optional<int64_t> before = num_loaded_tokens();
-    pass.step = server_->step([&](const auto& scheduler, const auto& output) {
+    pass.step = server_.step([&](const auto& scheduler, const auto& output) {
       for (const int64_t id : output.started) {
         const auto& request = scheduler.request(id);
         if (request.options.skip_reading_prefix_cache) continue;  // it looks nothing up
@@ -39,40 +46,49 @@ class EngineOf final : public Engine {
       for (const int64_t id : output.resumed) num_external -= scheduler.request(id).num_cached;
       pass.num_external = std::max<int64_t>(num_external, 0);
     });
-    pass.state = state();
     return pass;
   }
   EngineState state() const override {
-    const auto& scheduler = server_->scheduler();
-    return {.num_running = static_cast<int>(std::ssize(scheduler.running())),
-            .num_waiting = static_cast<int>(std::ssize(scheduler.waiting())),
-            .num_blocks_used = static_cast<int>(server_->manager().pool().num_used())};
+    const auto& scheduler = server_.scheduler();
+    EngineState state{.num_running = static_cast<int>(std::ssize(scheduler.running())),
+                      .num_waiting = static_cast<int>(std::ssize(scheduler.waiting())),
+                      .num_blocks_used = static_cast<int>(server_.manager().pool().num_used())};
+    if constexpr (kHasStore) add_store(state);
+    return state;
   }
-  int num_blocks() const override { return server_->manager().pool().num_blocks(); }
-  int64_t max_tokens() const override {
-    const auto& manager = server_->manager();
-    int64_t fits = 0, too_many = int64_t{num_blocks()} * manager.block_size() + 1;
-    // With windows in all layers any length fits.
-    while (manager.max_blocks(too_many) <= num_blocks() && too_many < INT32_MAX) too_many *= 2;
-    while (too_many - fits > 1) {
+  int num_blocks() const override { return server_.manager().pool().num_blocks(); }
+  int64_t max_tokens(int64_t limit) const override {
+    int64_t fits = 0;
+    for (int64_t too_many = limit + 1; too_many - fits > 1;) {
       const int64_t middle = (fits + too_many) / 2;
-      (manager.max_blocks(middle) <= num_blocks() ? fits : too_many) = middle;
+      (server_.manager().max_blocks(middle) <= num_blocks() ? fits : too_many) = middle;
     }
     return fits;
   }
 
  private:
+  static constexpr bool kHasStore = std::is_same_v<Server, lesson13::Server>;
+
+  void add_store(EngineState& state) const {
+    const lesson13::SharedTier& tier = server_.tier();
+    const lesson13::SharedMetrics& blocks = tier.metrics();
+    state.num_waiting += server_.num_waiting();
+    state.num_puts_issued = tier.num_puts_issued();
+    state.num_puts_confirmed = tier.num_puts_confirmed();
+    state.store_blocks = {{"queried", blocks.num_queried}, {"found", blocks.num_found},
+                          {"fetched", blocks.num_fetched}, {"damaged", blocks.num_damaged},
+                          {"put", blocks.num_put},         {"not_put", blocks.num_not_put}};
+  }
   /// Tokens that requests began with after they had been loaded from the host's memory.
   std::optional<int64_t> num_loaded_tokens() const {
-    const auto& manager = server_->manager();
+    const auto& manager = server_.manager();
     if constexpr (requires { manager.metrics().num_hits_in_host; }) {
       return manager.metrics().num_hits_in_host * manager.block_size();
     }
     return std::nullopt;
   }
 
-  std::shared_ptr<void> kept_;
-  std::unique_ptr<Server> server_;
+  Server server_;
 };
 
 /// Blocks of all layers: what memory_utilization gives, but not more than max_running of the
@@ -98,29 +114,32 @@ std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& optio
   const lesson11::HostTierOptions host{.host_blocks = options.host_blocks};
   switch (options.lesson) {
     case 8:
-      return std::make_unique<EngineOf<lesson08::Server>>(
-          std::make_unique<lesson08::Server>(model, paged, serve));
+      return std::make_unique<EngineOf<lesson08::Server>>(model, paged, serve);
     case 9: {
-      const auto drafter = std::make_shared<lesson09::NgramDrafter>();
+      static lesson09::NgramDrafter drafter;  // keeps nothing from call to call
       serve.free_order = lesson09::default_serve_options().free_order;
-      return std::make_unique<EngineOf<lesson09::Server>>(
-          std::make_unique<lesson09::Server>(model, *drafter, paged, serve), drafter);
+      return std::make_unique<EngineOf<lesson09::Server>>(model, drafter, paged, serve);
     }
     case 10: {  // blocks of a group of layers, of the same bytes
       const int per_block = lesson10::layers_per_group(lesson10::make_groups(model.config()));
       paged.num_blocks =
           static_cast<int>(int64_t{paged.num_blocks} * model.config().num_layers / per_block);
-      return std::make_unique<EngineOf<lesson10::Server>>(
-          std::make_unique<lesson10::Server>(model, paged, serve));
+      return std::make_unique<EngineOf<lesson10::Server>>(model, paged, serve);
     }
     case 11:
-      return std::make_unique<EngineOf<lesson11::Server>>(
-          std::make_unique<lesson11::Server>(model, paged, serve, host));
+      return std::make_unique<EngineOf<lesson11::Server>>(model, paged, serve, host);
     case 12:
-      return std::make_unique<EngineOf<lesson12::Server>>(std::make_unique<lesson12::Server>(
-          model, paged, serve, lesson12::FileTierOptions{.host = host, .file = options.file}));
+      return std::make_unique<EngineOf<lesson12::Server>>(
+          model, paged, serve, lesson12::FileTierOptions{.host = host, .file = options.file});
+    case 13: {
+      if (options.store == nullptr) kv::user_error("--lesson 13 needs --store");
+      lesson13::SharedTierOptions tier = options.tier;
+      tier.host.host_blocks = options.host_blocks;
+      return std::make_unique<EngineOf<lesson13::Server>>(model, paged, serve, tier,
+                                                          *options.store);
+    }
     default:
-      kv::user_error("--lesson {}: wanted 8, 9, 10, 11 or 12", options.lesson);
+      kv::user_error("--lesson {}: wanted 8 to 13", options.lesson);
   }
 }
 

@@ -1,15 +1,16 @@
 #pragma once
 
 // A lesson's server, chosen when the program runs: lesson 08's, or 09's that guesses, 10's for
-// layers that forget, 11's with a pool in the host's memory, 12's with a file.
+// layers that forget, 11's with a pool in the host's memory, 12's with a file, 13's with a store.
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "lessons/08_scheduler/step.h"
+#include "lessons/13_shared_tier/engine.h"
 
 namespace serve {
 
@@ -20,8 +21,10 @@ struct EngineOptions {
   double memory_utilization = 0.5;  // share of the device's free memory
   int max_model_len = 0;            // 0 means the model's
   lesson08::ServeOptions serve = {};
-  int host_blocks = 0;              // lessons 11 and 12; 0 means their default
-  std::filesystem::path file = {};  // lesson 12
+  int host_blocks = 0;                               // lessons 11 to 13; 0 means their default
+  std::filesystem::path file = {};                   // lesson 12
+  std::shared_ptr<lesson13::BlockStore> store = {};  // lesson 13
+  lesson13::SharedTierOptions tier = {};             // lesson 13, but for the number of blocks
 };
 
 /// A request that runs for the first time.
@@ -34,14 +37,18 @@ struct Started {
 struct EngineState {
   int num_running = 0, num_waiting = 0;
   int num_blocks_used = 0;
+  // Blocks on their way to the store: puts that were issued, and those that it has answered.
+  int64_t num_puts_issued = 0, num_puts_confirmed = 0;
+  /// Blocks of the store by what happened to them, since the start. Empty without a store.
+  std::vector<std::pair<const char*, int64_t>> store_blocks = {};
 };
 
 /// What one pass did, and the state that it left.
 struct Pass {
   kv::StepOutput step = {};
   std::vector<Started> started = {};
-  /// Tokens of `started` that had been loaded from the host's memory, or from a file. Empty in an
-  /// engine that has neither.
+  /// Tokens of `started` that had been loaded from the host's memory, a file, or a store. Empty in
+  /// an engine that has none of them.
   std::optional<int64_t> num_external = {};
   EngineState state = {};
 };
@@ -56,11 +63,11 @@ class Engine {
   virtual bool idle() const = 0;
   virtual EngineState state() const = 0;
   virtual int num_blocks() const = 0;
-  /// Tokens of the longest sequence that fits the pool.
-  virtual int64_t max_tokens() const = 0;
+  /// Tokens of the longest sequence that fits the pool, at most `limit`.
+  virtual int64_t max_tokens(int64_t limit) const = 0;
 };
 
-/// Borrows the model. Throws UserError for options that do not fit it.
+/// Borrows the model and the store. Throws UserError for options that do not fit it.
 std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& options);
 
 }  // namespace serve

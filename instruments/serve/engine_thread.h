@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "instruments/publish/event_log.h"
@@ -46,34 +45,32 @@ struct PassReport {
 
 class EngineThread {
  public:
-  /// `on_report` is called on the thread when there is something to take(). The engine's cache
-  /// tells `log` its events, which the publisher sends, too, if there is one. All are borrowed.
-  EngineThread(Engine& engine, watch::EventLog& log, std::function<void()> on_report,
-               watch::Publisher* publisher = nullptr);
+  using Reporter = std::function<void(PassReport)>;
+
+  /// The thread calls `on_report`. The engine's cache tells `log` its events, which the publisher
+  /// sends, too, if there is one. All are borrowed.
+  EngineThread(Engine& engine, watch::EventLog& log, Reporter on_report,
+               watch::Publisher* publisher);
   /// Ends the thread after the pass that runs.
   ~EngineThread();
 
   /// Samples of one prompt: those after the first are submitted when the first has its first token,
   /// so that they find the prompt in the cache.
-  void submit(std::vector<Submission> samples) { order(std::move(samples)); }
-  void abort(int64_t id) { order(id); }
-  std::vector<PassReport> take();
+  void submit(std::vector<Submission> samples);
+  void abort(int64_t id);
 
  private:
-  using Command = std::variant<std::vector<Submission>, int64_t>;  // submit, or abort
+  using Command = std::function<void(PassReport&)>;  // runs on the thread, before a pass
 
   void order(Command command);
   void run();
   bool wait(std::vector<Command>& commands);
   void pass(PassReport& report);
-  void obey(std::vector<Command>& commands, PassReport& report);
   void submit_now(const Submission& submission, PassReport& report);
-  void submit_followers(const kv::StepOutput& step, PassReport& report);
-  void hand_over(PassReport report);
 
   Engine& engine_;
   watch::EventLog& log_;
-  std::function<void()> on_report_;
+  Reporter on_report_;
   watch::Publisher* publisher_;
   std::map<int64_t, std::vector<Submission>> followers_;  // by the first sample's id
   bool dead_ = false;
@@ -81,7 +78,6 @@ class EngineThread {
   std::mutex mutex_;  // of the rest
   std::condition_variable news_;
   std::vector<Command> commands_;
-  std::vector<PassReport> reports_;
   bool stop_ = false;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/table.h"
 #include "instruments/serve/server.h"
+#include "instruments/serve/store.h"
 #include "programs/generate.h"
 
 namespace {
@@ -16,9 +17,9 @@ namespace {
 struct Options {
   kv::GenerateOptions generate;
   serve::ServerOptions server;
-  std::string order = "first-come";
+  std::string order = "first-come", store, load = "quicker", role = "both";
+  int lesson = 0;
   int max_body_mib = 8;
-  int max_queued_tokens = 0;
   bool no_caching = false;
   bool no_chunked_prefill = false;
 };
@@ -42,7 +43,7 @@ void add_http_options(kv::CommandLine& command, Options& options) {
              "requests that wait for their first pass; others are refused with 503")
       .between(1, 1 << 20);
   command
-      .value("--max-queued-tokens N", options.max_queued_tokens,
+      .value("--max-queued-tokens N", server.limits.max_queued_tokens,
              "the same for the tokens of their prompts; 0: no limit")
       .between(0, 1 << 30);
   command
@@ -53,7 +54,8 @@ void add_http_options(kv::CommandLine& command, Options& options) {
 
 void add_engine_options(kv::CommandLine& command, Options& options) {
   serve::EngineOptions& engine = options.server.engine;
-  command.value("--lesson N", engine.lesson, "whose engine: 8, 9, 10, 11 or 12").between(8, 12);
+  command.value("--lesson N", options.lesson, "whose engine, 8 to 13; 0: 8, or 13 with --store")
+      .between(0, 13);
   kv::add_pool_options(command, engine.block_size, engine.num_blocks,
                        "blocks in the pool; 0: as memory allows");
   command
@@ -77,11 +79,24 @@ void add_engine_options(kv::CommandLine& command, Options& options) {
   command.flag("--greedy", options.server.limits.greedy,
                "the device chooses the likeliest token; no other sampling, no logprobs");
   command
-      .value("--host-blocks N", engine.host_blocks,
-             "lessons 11 and 12: blocks in the host's memory")
+      .value("--host-blocks N", engine.host_blocks, "lessons 11 to 13: blocks in the host's memory")
       .between(0, 1 << 24);
   command.value("--file FILE", engine.file,
                 "lesson 12: the file in which blocks outlast the server");
+  command.value("--store STORE", options.store,
+                "lesson 13: what servers share their blocks in: redis://host:port or unix:/path; "
+                "memory: this server's own, to try it");
+  command.value("--store-secret TEXT", engine.tier.shared.secret,
+                "what all servers know; a value that was not made with it is not believed");
+  command
+      .value("--load NAME", options.load,
+             "load what the store has: always, never, or if it is quicker than computing it")
+      .one_of({"always", "never", "quicker"});
+  command
+      .value("--role NAME", options.role,
+             "prefill: compute prompts up to their first token, for other servers over the store; "
+             "decode: load them, as --load always; both")
+      .one_of({"both", "prefill", "decode"});
 }
 
 void add_api_options(kv::CommandLine& command, Options& options) {
@@ -102,8 +117,34 @@ void add_api_options(kv::CommandLine& command, Options& options) {
                 "where watchers ask for events that they have missed");
 }
 
+int lesson_of(const Options& options) {
+  if (!options.store.empty() && options.lesson != 0 && options.lesson != 13) {
+    kv::user_error("--store: only lesson 13 has a store; leave out --lesson {}", options.lesson);
+  }
+  const bool tells_how = options.lesson == 13 || options.load != "quicker" ||
+                         options.role != "both" ||
+                         !options.server.engine.tier.shared.secret.empty();
+  if (options.store.empty() && tells_how) {
+    kv::user_error("--lesson 13, --load, --role and --store-secret need --store");
+  }
+  return options.lesson != 0 ? options.lesson : options.store.empty() ? 8 : 13;
+}
+
+void open_store(Options& options) {
+  serve::EngineOptions& engine = options.server.engine;
+  if (options.role == "decode") {
+    if (options.load == "never") kv::user_error("--role decode loads; leave out --load never");
+    options.load = "always";
+  }
+  options.server.prefill = options.role == "prefill";
+  engine.store = serve::open_store(options.store);
+  engine.tier.policy = serve::load_policy_of(options.load);
+  if (options.load == "always") engine.tier.host.policy = engine.tier.policy;
+}
+
 void run(Options& options) {
   serve::ServerOptions& server = options.server;
+  server.engine.lesson = lesson_of(options);
   if (!server.engine.file.empty() && server.engine.lesson != 12) {
     kv::user_error("--file {}: only lesson 12 has a file; add --lesson 12",
                    server.engine.file.string());
@@ -118,7 +159,6 @@ void run(Options& options) {
   }
   server.seed = options.generate.sampling.seed;
   server.http.max_body = static_cast<size_t>(options.max_body_mib) << 20;
-  server.limits.max_queued_tokens = options.max_queued_tokens;
   lesson08::ServeOptions& serve = server.engine.serve;
   serve.caching = !options.no_caching;
   serve.scheduler.chunked_prefill = !options.no_chunked_prefill;
@@ -127,6 +167,8 @@ void run(Options& options) {
   serve.pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1;
   server.page = KV_SERVE_PAGE;
   server.pages = KV_WEB_FOLDER;
+
+  if (!options.store.empty()) open_store(options);
 
   serve::Server running(model, server);
   const kv::Console console;

@@ -91,28 +91,28 @@ Metrics::Metrics(const std::string& model_name, int max_model_len, int block_siz
       generation_lengths("vllm:request_generation_tokens", "Tokens of an answer.",
                          lengths_up_to(max_model_len)),
       labels_(fmt::format("engine=\"0\",model_name=\"{}\"", escaped(model_name))),
-      cache_config_(fmt::format("block_size=\"{}\",engine=\"0\",num_gpu_blocks=\"{}\"", block_size,
-                                num_blocks)) {}
+      cache_config_(fmt::format(
+          "vllm:cache_config_info{{block_size=\"{}\",engine=\"0\",num_gpu_blocks=\"{}\"}} 1\n",
+          block_size, num_blocks)) {}
 
 std::string Metrics::text() const {
   std::string text;
-  const auto gauge = [&](const char* name, const char* help, auto value,
-                         const std::string& labels) {
-    text += head(name, "gauge", help) + fmt::format("{}{{{}}} {}\n", name, labels, value);
+  const auto gauge = [&](const char* name, const char* help, auto value) {
+    text += head(name, "gauge", help) + fmt::format("{}{{{}}} {}\n", name, labels_, value);
   };
   const auto counter = [&](const std::string& name, const char* help, int64_t value) {
     text += head(name, "counter", help) + fmt::format("{}{{{}}} {}\n", name, labels_, value);
   };
-  gauge("vllm:num_requests_running", "Requests that hold blocks.", num_running, labels_);
-  gauge("vllm:num_requests_waiting", "Requests that wait for blocks.", num_waiting, labels_);
-  gauge("vllm:kv_cache_usage_perc", "Share of the blocks in use, 0 to 1.", kv_usage, labels_);
-  gauge("vllm:cache_config_info", "The pool.", 1, cache_config_);
+  gauge("vllm:num_requests_running", "Requests that hold blocks.", num_running);
+  gauge("vllm:num_requests_waiting", "Requests that wait for blocks.", num_waiting);
+  gauge("vllm:kv_cache_usage_perc", "Share of the blocks in use, 0 to 1.", kv_usage);
+  text += head("vllm:cache_config_info", "gauge", "The pool.") + cache_config_;
   counter("vllm:prefix_cache_queries_total", "Tokens looked up in the cache.", prefix_queries);
   counter("vllm:prefix_cache_hits_total", "Tokens found on the device.", prefix_hits);
   counter("vllm:external_prefix_cache_queries_total", "Tokens not found on the device.",
           external_queries);
-  counter("vllm:external_prefix_cache_hits_total", "Tokens of these found in host memory or file.",
-          external_hits);
+  counter("vllm:external_prefix_cache_hits_total",
+          "Tokens of these found in host memory, file or store.", external_hits);
   counter("vllm:num_preemptions_total", "Preemptions.", preemptions);
   counter("vllm:prompt_tokens_total", "Tokens of prompts.", prompt_tokens);
   counter("vllm:generation_tokens_total", "Tokens generated.", generation_tokens);
@@ -131,6 +131,11 @@ std::string Metrics::text() const {
           equal_bits_checked);
   counter("course:equal_bits_failed_total", "Requests whose second answer was another.",
           equal_bits_failed);
+  if (store_blocks.empty()) return text;
+  text += head("course:store_blocks_total", "counter", "Blocks of the shared store.");
+  for (const auto& [event, count] : store_blocks) {
+    text += fmt::format("course:store_blocks_total{{{},event=\"{}\"}} {}\n", labels_, event, count);
+  }
   return text;
 }
 

@@ -6,15 +6,6 @@
 #include <utility>
 
 namespace serve {
-namespace {
-
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-
-std::string error_event(const ApiError& error) {
-  return "data: " + body_of(error) + "\n\ndata: [DONE]\n\n";
-}
-
-}  // namespace
 
 Requests::Requests(const kv::Tokenizer& tokenizer, std::vector<int32_t> eos,
                    const RequestLimits& limits, Metrics& metrics)
@@ -47,7 +38,7 @@ kv::Request Requests::request_for(const ApiRequest& request,
                    .max_tokens = std::min(request.max_tokens.value_or(room), room),
                    .sampling = request.sampling,
                    .stop_token_ids = request.stop_token_ids,
-                   .min_tokens = request.min_tokens,
+                   .min_tokens = request.text.min_tokens,
                    .num_logprobs = request.num_logprobs};
   if (!request.ignore_eos) {
     made.stop_token_ids.insert(made.stop_token_ids.end(), eos_.begin(), eos_.end());
@@ -58,7 +49,7 @@ kv::Request Requests::request_for(const ApiRequest& request,
                                made.max_tokens, made.min_tokens),
                    "min_tokens");
   }
-  const bool draws = request.sampling.temperature != 0 || request.min_tokens > 0;
+  const bool draws = request.sampling.temperature != 0 || made.min_tokens > 0;
   if (limits_.greedy && (draws || request.num_logprobs >= 0)) {
     throw ApiError(400,
                    "this server was started with --greedy: temperature must be 0, and neither "
@@ -121,7 +112,7 @@ void Requests::take(const PassReport& report) {
     take_token(step.tokens[i], last,
                reason == ended.end() ? std::nullopt : std::optional(reason->second), report.ended);
   }
-  for (const std::shared_ptr<Live>& live : std::exchange(touched_, {})) flush(*live);
+  flush_all(report);
   for (const auto& [id, message] : report.refused) {
     const auto found = choices_.find(id);
     equal_bits_.drop_second(id);
@@ -131,6 +122,7 @@ void Requests::take(const PassReport& report) {
   if (step.num_rows > 0) metrics_.iteration_tokens.observe(step.num_rows);
   metrics_.num_running = report.pass.state.num_running;
   metrics_.num_waiting = report.pass.state.num_waiting;
+  metrics_.store_blocks = report.pass.state.store_blocks;
   if (report.failure.empty()) return;
   failure_ = report.failure;
   while (!choices_.empty()) {
@@ -150,7 +142,7 @@ void Requests::note_started(const Started& started, Clock::time_point began) {
   Choice& choice = found->second;
   leave_queue(choice);
   choice.started = began;
-  metrics_.queue_time.observe(seconds(began - std::min(choice.live->arrived, began)));
+  metrics_.queue_time.observe(began - std::min(choice.live->arrived, began));
   choice.live->answer.note_cached(started.num_cached);
 }
 
@@ -193,10 +185,10 @@ void Requests::note_times(Choice& choice, bool last_of_pass, Clock::time_point n
   if (choice.last_token == Clock::time_point{}) {
     choice.first_token = now;
     metrics_.prompt_tokens += choice.num_prompt;
-    metrics_.time_to_first_token.observe(seconds(now - choice.live->arrived));
-    metrics_.prefill_time.observe(seconds(now - choice.started));
+    metrics_.time_to_first_token.observe(now - choice.live->arrived);
+    metrics_.prefill_time.observe(now - choice.started);
   } else {
-    metrics_.inter_token_latency.observe(seconds(now - choice.last_token));
+    metrics_.inter_token_latency.observe(now - choice.last_token);
   }
   choice.last_token = now;
 }
@@ -213,9 +205,9 @@ void Requests::complete(Choices::iterator found, bool by_engine) {
     engine_->submit(std::move(alone));
   }
   ++metrics_.finished[answer.finish_reason(static_cast<int>(id - choice.live->first_id))];
-  metrics_.e2e_latency.observe(seconds(choice.last_token - choice.live->arrived));
-  metrics_.decode_time.observe(seconds(choice.last_token - choice.first_token));
-  metrics_.inference_time.observe(seconds(choice.last_token - choice.started));
+  metrics_.e2e_latency.observe(choice.last_token - choice.live->arrived);
+  metrics_.decode_time.observe(choice.last_token - choice.first_token);
+  metrics_.inference_time.observe(choice.last_token - choice.started);
   metrics_.prompt_lengths.observe(choice.num_prompt);
   metrics_.generation_lengths.observe(choice.num_tokens);
   choices_.erase(found);
@@ -239,8 +231,25 @@ void Requests::fail(const std::shared_ptr<Live>& live, const ApiError& error) {
   abandon(*live);
   live->exchange->on_gone = nullptr;
   if (!live->stream) return live->exchange->reply(error.status, body_of(error));
-  live->exchange->write(error_event(error));
+  live->exchange->write("data: " + body_of(error) + "\n\ndata: [DONE]\n\n");
   live->exchange->end_stream();
+}
+
+/// Nothing waits for the store but answers that need it: the engine's thread runs on.
+void Requests::flush_all(const PassReport& report) {
+  const EngineState& state = report.pass.state;
+  for (const std::shared_ptr<Live>& live : std::exchange(touched_, {})) {
+    if (live->answer.needs_store() && live->answer.is_complete()) {
+      held_.push_back({live, state.num_puts_issued});
+    } else {
+      flush(*live);
+    }
+  }
+  while (!held_.empty() &&
+         (held_.front().num_puts_issued <= state.num_puts_confirmed || !report.failure.empty())) {
+    flush(*held_.front().live);
+    held_.pop_front();
+  }
 }
 
 void Requests::flush(Live& live) {

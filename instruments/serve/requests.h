@@ -4,6 +4,7 @@
 // clients, and a client that goes takes its request along. All of it runs on the loop's thread.
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -19,10 +20,10 @@ namespace serve {
 
 struct RequestLimits {
   int max_model_len = 0;
-  int max_queued = 1024;          // requests that wait for their first pass
-  int64_t max_queued_tokens = 0;  // tokens of their prompts; 0 means unlimited
-  bool greedy = false;            // the device chooses the tokens: no temperature, no logprobs
-  double check_equal_bits = 0;    // share of the requests that are computed twice
+  int max_queued = 1024;        // requests that wait for their first pass
+  int max_queued_tokens = 0;    // tokens of their prompts; 0 means unlimited
+  bool greedy = false;          // the device chooses the tokens: no temperature, no logprobs
+  double check_equal_bits = 0;  // share of the requests that are computed twice
 };
 
 class Requests {
@@ -72,6 +73,7 @@ class Requests {
   void abandon(Live& live);
   void fail(const std::shared_ptr<Live>& live, const ApiError& error);
   void flush(Live& live);
+  void flush_all(const PassReport& report);
   void leave_queue(Choice& choice);
 
   const kv::Tokenizer* tokenizer_;
@@ -82,6 +84,12 @@ class Requests {
   EqualBits equal_bits_;
   Choices choices_;  // by id
   std::vector<std::shared_ptr<Live>> touched_;
+  /// A complete answer that leaves when the store has answered the puts issued up to then.
+  struct Held {
+    std::shared_ptr<Live> live;
+    int64_t num_puts_issued = 0;
+  };
+  std::deque<Held> held_;
   int64_t next_id_ = 0;
   int num_queued_ = 0;
   int64_t num_queued_tokens_ = 0;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -28,6 +29,7 @@ struct ServerOptions {
   std::string api_key = {};  // empty means that none is needed
   bool cors = false;
   bool tell_cached = false;  // usage has prompt_tokens_details
+  bool prefill = false;      // each request is computed up to its first token, for another server
   uint64_t seed = 0;         // of requests that give none
   double drain_seconds = 30;
   std::filesystem::path page = {}, pages = {};        // the page at /, and the folder at /pages/
@@ -38,7 +40,6 @@ class Server {
  public:
   /// Borrows the model. Listens from now on. Throws UserError.
   Server(kv::Model& model, const ServerOptions& options);
-  ~Server();
 
   int port() const { return http_.port(); }
   int max_model_len() const { return limits_.max_model_len; }
@@ -57,40 +58,36 @@ class Server {
  private:
   using Shared = std::shared_ptr<Exchange>;
   struct Route {
-    const char* method;
-    const char* path;
+    std::string method, path;
     bool needs_key;
-    void (Server::*handle)(const Shared&);
+    std::function<void(Server&, const Shared&)> handle;
   };
   static const std::vector<Route> kRoutes;
 
   void handle(const Shared& exchange);
   void dispatch(const Shared& exchange);
-  const Route* route_of(const Exchange& exchange) const;
-  void check_key(const Exchange& exchange) const;
-  bool answer_preflight(Exchange& exchange) const;
+  static const Route& route_of(const Exchange& exchange);
 
-  void health(const Shared& exchange);
+  using Parse = ApiRequest (*)(std::string_view body, const ApiRules& rules);
+  void generate(const Shared& exchange, Parse parse);
   void models(const Shared& exchange);
-  void version(const Shared& exchange);
-  void metrics(const Shared& exchange);
   void tokenize(const Shared& exchange);
   void detokenize(const Shared& exchange);
-  void completions(const Shared& exchange);
-  void chat_completions(const Shared& exchange);
+  void health(const Shared& exchange);
   void kv_events(const Shared& exchange);
   void kv_snapshot(const Shared& exchange);
   void page(const Shared& exchange);
 
-  void generate(const Shared& exchange, const ApiRequest& request);
   std::vector<int32_t> tokens_of(const Prompt& prompt) const;
   std::vector<int32_t> tokens_of(const Conversation& conversation) const;
   void check_size(size_t num_bytes, const char* field) const;
-  void take_reports();
+  void take(const PassReport& report);
+  void tell_cache_events();
   void warn_unknown(const std::vector<std::string>& names);
   void begin_drain();
 
   kv::Model& model_;
+  std::string engine_id_;  // another one after each start
   ServerOptions options_;
   kv::Tokenizer tokenizer_;
   ChatTemplate chat_template_;
@@ -103,6 +100,7 @@ class Server {
   Metrics metrics_;
   Requests requests_;
   CacheEvents events_;
+  std::vector<watch::Frame> new_events_;  // that events_ does not have yet
   std::vector<Shared> event_readers_;
   std::set<std::string> warned_;
   HttpServer http_;

@@ -13,7 +13,7 @@ namespace serve {
 
 struct TextOptions {
   std::vector<std::string> stops = {};  // none is empty
-  bool include_stop = false;            // the stop string stays in the text
+  bool include_stop = false;            // a stop string or token stays in the text
   bool skip_special = true;
   int min_tokens = 0;  // a stop string must end after the text of these tokens
 };

@@ -44,8 +44,8 @@ HostBlocks make_host_blocks(const kv::Model& model, const PagedOptions& options,
   return {bytes_per_block(model, options), model.device(), num_blocks + 1};
 }
 
-double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows,
-                    lesson08::ServingAttention& attention, double average) {
+double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows, kv::Attention& attention,
+                    double average) {
   constexpr int kFewest = 32;  // with fewer rows, reading the weights takes most of the time
   const auto begin = std::chrono::steady_clock::now();
   chooser.run(rows, attention);

@@ -54,8 +54,8 @@ HostBlocks make_host_blocks(const kv::Model& model, const PagedOptions& options,
 
 /// Runs a pass. Returns the average time of a token: if the pass computes a prompt, `average` with
 /// this pass in it.
-double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows,
-                    lesson08::ServingAttention& attention, double average);
+double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows, kv::Attention& attention,
+                    double average);
 
 class Server {
  public:

@@ -5,6 +5,7 @@
 #include "lessons/09_lookahead/test/looked_ahead.h"
 #include "lessons/10_windows/engine.h"
 #include "lessons/12_file_tier/engine.h"
+#include "lessons/13_shared_tier/engine.h"
 #include "tests/support/windowed_model.h"
 
 TEST_CASE("each allocation fails once: no block is lost, and the next answer is right") {
@@ -66,5 +67,20 @@ TEST_CASE("each allocation fails while blocks are offloaded and loaded") {
   };
   for (const bool and_all_later : {false, true}) {
     CHECK(kvtest::fail_each(model, and_all_later, true, with_checksums) > 50);
+  }
+}
+
+TEST_CASE("each allocation fails while blocks go to a store and come back") {
+  kv::Model& model = kvtest::shipped_model();
+  const lesson03::PagedOptions paged{.block_size = 8, .num_blocks = 4};
+  const lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 12}};
+  const lesson13::SharedTierOptions tier{.policy = lesson11::LoadPolicy::kAlways,
+                                         .run = lesson13::StoreWorker::Run::kAtOnce};
+  lesson13::MemoryStore store;
+  const auto with_store = [&](kv::Model& its_model) {
+    return std::make_unique<lesson13::SharedTierEngine>(its_model, paged, store, serve, tier);
+  };
+  for (const bool and_all_later : {false, true}) {
+    CHECK(kvtest::fail_each(model, and_all_later, true, with_store) > 50);
   }
 }

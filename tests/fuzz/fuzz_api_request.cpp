@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     kv::fuzz::require(request.chat ? !request.conversation.messages.empty()
                                    : !request.prompts.empty());
     kv::fuzz::require(request.max_tokens.value_or(1) >= 0 && request.num_logprobs <= 20);
-    for (const std::string& stop : request.stop) kv::fuzz::require(!stop.empty());
+    for (const std::string& stop : request.text.stops) kv::fuzz::require(!stop.empty());
     kv::validate(request.sampling);
   } catch (const ApiError& error) {
     kv::fuzz::require(error.status == 400 || error.status == 404);

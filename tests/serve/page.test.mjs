@@ -1,4 +1,5 @@
-// The server's page in Chromium: an answer in the colours of its blocks, the cache beside it, equal answers in company.
+// The server's page in Chromium: an answer in the colours of its blocks, the cache beside it, equal answers in company,
+// and the visualizer attached to the server.
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
@@ -10,11 +11,14 @@ const site = path.join(root, 'site/node_modules')
 const chromium = ['chromium', 'google-chrome'].flatMap((name) => process.env.PATH.split(':').map((folder) => path.join(folder, name))).find((file) => fs.existsSync(file))
 const missing = !fs.existsSync(path.join(site, 'playwright-core')) ? 'no playwright-core here: ./course site --test installs it' : !chromium && 'no Chromium here: apt-get install chromium'
 const options = { skip: missing || false }
+const age = (...names) => fs.statSync(path.join(root, ...names), { throwIfNoEntry: false })?.mtimeMs ?? 0
+const stale = age('build/web/visualizer.pack') < age('instruments/watch/sockets/web_listener.cpp')
+const attached = { skip: missing || (stale && 'no visualizer in build/web that is as new as its sources: ./course web makes it') }
 
 let browser, server
 before(async () => {
   if (missing) return
-  browser = await createRequire(path.join(root, 'site/package.json'))('playwright-core').chromium.launch({ executablePath: chromium, args: ['--no-sandbox'] })
+  browser = await createRequire(path.join(root, 'site/package.json'))('playwright-core').chromium.launch({ executablePath: chromium, args: ['--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader', '--ignore-gpu-blocklist'] })
   server = await Server.start('--enable-prompt-tokens-details', '--num-blocks', 256)
 })
 after(async () => {
@@ -81,6 +85,17 @@ test('it fits a phone, in the dark, too, and what is read aloud has names', opti
     assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html)}`), [])
     await close()
   }
+})
+
+test('the visualizer below follows this server', attached, async () => {
+  const { page, close } = await open()
+  const frame = await (await page.waitForSelector('iframe')).contentFrame()
+  await frame.waitForFunction(() => document.body.dataset.ready, null, { timeout: 60_000 })
+  await page.fill('#prompt', 'Far away in the hills there stood a tower, and in the tower lived a very old and very clever owl.')
+  await page.click('#send')
+  await says(page, /^\d+ tokens/)
+  await frame.waitForFunction(() => JSON.parse(program.ccall('web_state', 'string', [], [])).counters.standing > 0, null, { timeout: 30_000 })
+  await close()
 })
 
 test('a server with a key asks for it', options, async () => {

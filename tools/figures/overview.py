@@ -157,12 +157,22 @@ def file_tier(svg, x, y):
     return "a later start finds it"
 
 
+def shared_tier(svg, x, y):
+    shelf(svg, x, y, "one", [SKY] * 3)
+    shelf(svg, x, y + 38, "store", [SKY] * 3 + [EMPTY] * 2)
+    shelf(svg, x, y + 76, "two", [SKY] * 3)
+    svg.line(x + 54, y + 16, x + 54, y + 35, INK, 1.8, tip=True)
+    svg.line(x + 77, y + 54, x + 77, y + 73, GREEN, 1.8, tip=True)
+    svg.text(x + 88, y + 69, "by its name", 12, GREEN, 600)
+    return "what one has, two loads"
+
+
 PANELS = [("01 No cache", no_cache), ("02 A flat cache", flat_cache), ("03 Paged blocks", paged_blocks),
           ("04 Paged attention", paged_attention), ("05 Share and copy", refcount_cow),
           ("06 Prefix hashing", prefix_hashing), ("07 LRU eviction", lru_eviction),
           ("08 The scheduler", scheduler), ("09 Lookahead", lookahead),
           ("10 Windows", windows), ("11 Evicted is not lost", host_tier),
-          ("12 A file that survives", file_tier)]
+          ("12 A file that survives", file_tier), ("13 A shared store", shared_tier)]
 
 
 def draw():
@@ -173,8 +183,9 @@ def draw():
     svg = Svg(width, height,
               "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
-              "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, and "
-              "a pool in host memory for what is evicted, and a file that survives a restart. All give the same bits.")
+              "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, "
+              "a pool in host memory for what is evicted, a file that survives a restart, and a store that servers share. "
+              "All give the same bits.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)
         y = GAP + i // columns * (HEIGHT + GAP)

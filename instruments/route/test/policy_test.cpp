@@ -43,6 +43,15 @@ TEST_CASE("route: seconds adds what waits and what is missing, over the server's
   CHECK(chosen(Policy::kSeconds, servers) == 2);
 }
 
+TEST_CASE("route: seconds loads what the shared store has, where that is quicker") {
+  const std::vector<ServerView> servers{
+      {.cached_blocks = 1, .store_blocks = 5, .rate = 1000, .store_seconds = 0.25},  // 1 s + 1.25 s
+      {.cached_blocks = 1, .store_blocks = 5, .rate = 1000, .store_seconds = 9},     // 1 s + 2.5 s
+      {.cached_blocks = 5, .waiting_tokens = 500, .rate = 1000},                     // 2 s
+  };
+  CHECK(costs(Policy::kSeconds, kPrompt, servers) == std::vector<double>{2.25, 3.5, 2});
+}
+
 TEST_CASE("route: dynamo counts blocks that wait for prefill, less those cached, and blocks held") {
   const std::vector<ServerView> servers{
       {.cached_blocks = 8, .waiting_tokens = 2000, .held_blocks = 10},   // (6000 / 500 - 8) + 10

@@ -67,7 +67,7 @@ class Routing {
 /// share the model, and with it the memory of a pass.)
 class Program {
  public:
-  explicit Program(int port = 0) {
+  explicit Program(int port = 0, std::vector<std::string> more = {}) {
     int out[2];
     REQUIRE(::pipe(out) == 0);
     const auto serve = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "serve";
@@ -77,8 +77,14 @@ class Program {
       ::dup2(out[1], STDOUT_FILENO);
       ::close(out[0]);
       ::close(out[1]);
-      ::execl(serve.c_str(), "serve", "--model", KV_SOURCE_DIR "/models/tiny", "--device", "cpu",
-              "--port", number.c_str(), "--num-blocks", "256", static_cast<char*>(nullptr));
+      std::vector<std::string> words = {"serve",    "--model",      KV_SOURCE_DIR "/models/tiny",
+                                        "--device", "cpu",          "--port",
+                                        number,     "--num-blocks", "256"};
+      words.insert(words.end(), more.begin(), more.end());
+      std::vector<char*> arguments;
+      for (std::string& word : words) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      ::execv(serve.c_str(), arguments.data());
       ::_exit(127);
     }
     ::close(out[1]);
@@ -93,6 +99,7 @@ class Program {
   ~Program() { kill(); }
   Program(const Program&) = delete;
   int port() const { return port_; }
+  int pid() const { return process_; }
   Client::Reply ask(const std::string& request) const { return serve_test::ask(port_, request); }
   Client::Reply complete(const json& body) const {
     return ask(post("/v1/completions", body.dump()));

@@ -61,6 +61,15 @@ TEST_CASE("route: blocks of a request that waits are expected, and its tokens go
   server.end(number, {});  // twice is no harm
 }
 
+TEST_CASE("route: what the shared store has counts after what the server has") {
+  Told server;
+  server.store({1, 2});
+  const std::vector<int64_t> more{3}, fewer{1};
+  CHECK(server.view(*prompt(50, {1, 2, 3, 4}), more).store_blocks == 1);
+  CHECK(server.view(*prompt(50, {1, 2, 3, 4}), fewer).store_blocks == 0);
+  CHECK(server.view(*prompt(50, {1, 2, 3, 4})).store_blocks == 0);
+}
+
 TEST_CASE("route: the last token always runs") {
   Told server;
   server.store({1, 2});

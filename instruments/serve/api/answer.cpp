@@ -19,27 +19,17 @@ std::string text_of(const Prompt& prompt, const kv::Tokenizer& tokenizer) {
 
 }  // namespace
 
-const char* name_of_finish(kv::FinishReason reason) {
-  if (reason == kv::FinishReason::kStop) return "stop";
-  return reason == kv::FinishReason::kLength ? "length" : "abort";
-}
-
 Answer::Answer(const ApiRequest& request, const AnswerHead& head,
                const std::vector<std::vector<int32_t>>& prompts, const kv::Tokenizer& tokenizer)
     : tokenizer_(&tokenizer), request_(request), head_(head) {
-  const TextOptions options{.stops = request.stop,
-                            .include_stop = request.include_stop,
-                            .skip_special = request.skip_special,
-                            .min_tokens = request.min_tokens};
   for (size_t p = 0; p < prompts.size(); ++p) {
     const std::string echo = request.echo ? text_of(request.prompts[p], tokenizer) : "";
     num_prompt_ += static_cast<int>(prompts[p].size());
     for (int sample = 0; sample < request.n; ++sample) {
       choices_.push_back(
-          {.text = TextStream(tokenizer, options),
+          {.text = TextStream(tokenizer, request.text),
            .delta = echo,
-           .logprobs = Logprobs(request.chat, request.num_logprobs, num_characters(echo)),
-           .num_prompt = static_cast<int>(prompts[p].size())});
+           .logprobs = Logprobs(request.chat, request.num_logprobs, num_characters(echo))});
       if (request.return_token_ids) {
         choices_.back().prompt_ids = fmt::format("{}", fmt::join(prompts[p], ","));
       }
@@ -58,15 +48,14 @@ void Answer::end(Choice& choice, const std::string& reason) {
 bool Answer::add(int index, const kv::NewToken& token, std::optional<kv::FinishReason> ended) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   ++num_completion_;
-  ++choice.num_tokens;
-  ++choice.num_new;
+  choice.has_news = true;
   if (request_.num_logprobs >= 0) choice.logprobs.add(token, *tokenizer_);
   if (request_.return_token_ids) {
     choice.ids += (choice.ids.empty() ? "" : ",") + std::to_string(token.token);
   }
   const bool by_token = ended == kv::FinishReason::kStop;
   // A stop token is no part of the text, as a stop string is none.
-  if (!by_token || request_.include_stop) choice.delta += choice.text.push(token.token);
+  if (!by_token || request_.text.include_stop) choice.delta += choice.text.push(token.token);
   if (choice.text.stop()) {
     choice.stop_reason = json_text(*choice.text.stop());
     end(choice, "stop");
@@ -77,16 +66,20 @@ bool Answer::add(int index, const kv::NewToken& token, std::optional<kv::FinishR
   const bool named =
       std::ranges::find(request_.stop_token_ids, token.token) != request_.stop_token_ids.end();
   if (by_token && named) choice.stop_reason = std::to_string(token.token);
-  end(choice, name_of_finish(*ended));
+  end(choice, *ended == kv::FinishReason::kCancelled ? "abort" : name_of(*ended));
   return false;
+}
+
+/// What an answer and each of its chunks begins with.
+std::string Answer::head(const char* object) const {
+  return fmt::format(R"({{"id":"{}","object":"{}","created":{},"model":{},"choices":[)", head_.id,
+                     request_.chat ? object : "text_completion", head_.created,
+                     json_text(head_.model_name));
 }
 
 /// One event of a stream.
 std::string Answer::event(const std::string& choices, const std::string& more) const {
-  return fmt::format(R"(data: {{"id":"{}","object":"{}","created":{},"model":{},"choices":[{}]{}}})"
-                     "\n\n",
-                     head_.id, request_.chat ? "chat.completion.chunk" : "text_completion",
-                     head_.created, json_text(head_.model_name), choices, more);
+  return "data: " + head("chat.completion.chunk") + choices + "]" + more + "}\n\n";
 }
 
 /// A choice: all of it, or what the stream has not had.
@@ -121,35 +114,25 @@ std::string Answer::take_chunks() {
   // The role comes with the first result, of any choice: a client takes it for the first token.
   const bool first = request_.chat && !std::exchange(has_begun_, true);
   for (int i = 0; first && i < num_choices(); ++i) {
-    const Choice& choice = choices_[static_cast<size_t>(i)];
-    const std::string& ids = choice.prompt_ids;
+    const std::string& ids = choices_[static_cast<size_t>(i)].prompt_ids;
     events += event(
         fmt::format(R"({{"index":{},"delta":{{"role":"assistant","content":""}},"logprobs":null,)"
                     R"("finish_reason":null}})",
                     i),
-        usage_so_far(choice, 0) +
-            (ids.empty() ? "" : fmt::format(R"(,"prompt_token_ids":[{}])", ids)));
+        ids.empty() ? "" : fmt::format(R"(,"prompt_token_ids":[{}])", ids));
   }
   const bool every_token = request_.num_logprobs >= 0 || request_.return_token_ids;
   for (int i = 0; i < num_choices(); ++i) {
     Choice& choice = choices_[static_cast<size_t>(i)];
     const bool ends = !choice.finish.empty() && !choice.has_ended;
-    const bool news = !choice.delta.empty() || (every_token && choice.num_new > 0);
-    if (!ends && !news) continue;
-    choice.has_ended = ends;
-    choice.num_new = 0;
-    events += event(part_of(i, choice, false), usage_so_far(choice, choice.num_tokens));
+    const bool has_news = std::exchange(choice.has_news, false) && every_token;
+    if (!ends && !has_news && choice.delta.empty()) continue;
+    choice.has_ended |= ends;
+    events += event(part_of(i, choice, false));
   }
   if (!is_complete()) return events;
   if (request_.include_usage) events += event("", "," + usage(true));
   return events + "data: [DONE]\n\n";
-}
-
-/// stream_options.continuous_usage_stats: what a chunk tells of its choice.
-std::string Answer::usage_so_far(const Choice& choice, int num_tokens) const {
-  if (!request_.continuous_usage) return {};
-  return fmt::format(R"(,"usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}}})",
-                     choice.num_prompt, choice.num_prompt + num_tokens, num_tokens);
 }
 
 std::string Answer::usage(bool in_stream) const {
@@ -168,9 +151,13 @@ std::string Answer::body() {
   for (int i = 0; i < num_choices(); ++i) {
     choices += (i > 0 ? "," : "") + part_of(i, choices_[static_cast<size_t>(i)], true);
   }
-  return fmt::format(R"({{"id":"{}","object":"{}","created":{},"model":{},"choices":[{}],{}}})",
-                     head_.id, request_.chat ? "chat.completion" : "text_completion", head_.created,
-                     json_text(head_.model_name), choices, usage(false));
+  std::string transfer;
+  if (request_.remote_decode) {
+    transfer = fmt::format(R"(,"kv_transfer_params":{{"do_remote_prefill":true,)"
+                           R"("do_remote_decode":false,"remote_engine_id":"{}"}})",
+                           head_.engine_id);
+  }
+  return head("chat.completion") + choices + "]," + usage(false) + transfer + "}";
 }
 
 }  // namespace serve

@@ -10,7 +10,6 @@
 
 #include "instruments/serve/api/logprobs.h"
 #include "instruments/serve/api/request.h"
-#include "instruments/serve/text.h"
 #include "qwen3/server.h"
 
 namespace serve {
@@ -18,8 +17,9 @@ namespace serve {
 struct AnswerHead {
   std::string id;  // "cmpl-.." or "chatcmpl-.."
   std::string model_name;
-  int64_t created = 0;       // seconds since 1970
-  bool tell_cached = false;  // the usage has the prompt's tokens that were found in the cache
+  std::string engine_id = {};  // of the server, for the one that goes on
+  int64_t created = 0;         // seconds since 1970
+  bool tell_cached = false;    // the usage has the prompt's tokens that were found in the cache
 };
 
 class Answer {
@@ -36,7 +36,9 @@ class Answer {
   void note_cached(int num_tokens) { num_cached_ += num_tokens; }
 
   bool is_complete() const { return num_open_ == 0; }
-  bool is_open(int choice) const { return choices_[static_cast<size_t>(choice)].finish.empty(); }
+  /// Another server loads the prompt's blocks, so the store must have them before the answer
+  /// leaves.
+  bool needs_store() const { return request_.remote_decode; }
   const std::string& finish_reason(int choice) const {
     return choices_[static_cast<size_t>(choice)].finish;
   }
@@ -56,16 +58,15 @@ class Answer {
     std::string prompt_ids = {};
     std::string finish = {};           // empty as long as tokens come
     std::string stop_reason = "null";  // in JSON
-    int num_prompt = 0;                // tokens
-    int num_tokens = 0, num_new = 0;   // generated; of these, not sent yet
+    bool has_news = false;             // tokens that have not been sent
     bool has_ended = false;            // in the stream
   };
 
   void end(Choice& choice, const std::string& reason);
+  std::string head(const char* object) const;
   std::string event(const std::string& choices, const std::string& more = {}) const;
   std::string part_of(int index, Choice& choice, bool whole) const;
   std::string usage(bool in_stream) const;
-  std::string usage_so_far(const Choice& choice, int num_tokens) const;
 
   const kv::Tokenizer* tokenizer_;
   ApiRequest request_;
@@ -75,8 +76,5 @@ class Answer {
   int num_open_ = 0;
   int num_prompt_ = 0, num_completion_ = 0, num_cached_ = 0;  // tokens
 };
-
-/// "stop", "length" or "abort".
-const char* name_of_finish(kv::FinishReason reason);
 
 }  // namespace serve

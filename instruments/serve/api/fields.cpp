@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/error.h"
@@ -89,14 +90,14 @@ std::vector<int32_t> Fields::token_ids(const std::string& name, const kv::Json& 
   return ids;
 }
 
-void Fields::refuse(const std::string& name, const std::vector<const char*>& values) {
-  const kv::Json* value = find(name);
-  if (value == nullptr) return;
-  for (const char* one : values) {
-    if (*value == kv::Json::parse(one)) return;
+void Fields::refuse(const kv::Json& values_by_name) {
+  for (const auto& [name, values] : values_by_name.items()) {
+    const kv::Json* value = find(name);
+    if (value == nullptr || values.is_null()) continue;
+    if (std::find(values.begin(), values.end(), *value) != values.end()) continue;
+    throw ApiError(400, fmt::format("{}{} is not supported; leave it out", where_, name),
+                   where_ + name);
   }
-  throw ApiError(400, fmt::format("{}{} is not supported; leave it out", where_, name),
-                 where_ + name);
 }
 
 std::vector<std::string> Fields::unknown() const {

@@ -33,11 +33,9 @@ class Fields {
   std::vector<int32_t> token_ids(const std::string& name, const kv::Json& list,
                                  const std::string& wanted = "a list of token ids") const;
 
-  /// The course lacks what the field asks for. Throws unless it has one of `values` (in JSON),
-  /// which ask for nothing.
-  void refuse(const std::string& name, const std::vector<const char*>& values = {});
-  /// A field that changes nothing here.
-  void ignore(const std::string& name) { known_.insert(name); }
+  /// Fields for which the course has nothing: {"NAME": [VALUE, ..]}. Throws if one has another
+  /// value. A field with null instead of values changes nothing here, whatever it has.
+  void refuse(const kv::Json& values_by_name);
   /// Names that were not asked for.
   std::vector<std::string> unknown() const;
 

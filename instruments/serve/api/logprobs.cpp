@@ -50,26 +50,23 @@ Logprobs::Json Logprobs::none() const {
 
 void Logprobs::add(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
   if (token.logprobs.empty()) return;
-  chat_ ? add_chat(token, tokenizer) : add_completion(token, tokenizer);
-}
-
-void Logprobs::add_chat(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
-  Json entry = chat_entry(tokenizer, token.logprobs.front());
-  entry["top_logprobs"] = Json::array();
-  for (const kv::TokenLogprob& one : entries_of(token, num_top_)) {
-    entry["top_logprobs"].push_back(chat_entry(tokenizer, one));
+  const kv::TokenLogprob& own = token.logprobs.front();
+  if (chat_) {
+    Json entry = chat_entry(tokenizer, own);
+    entry["top_logprobs"] = Json::array();
+    for (const kv::TokenLogprob& one : entries_of(token, num_top_)) {
+      entry["top_logprobs"].push_back(chat_entry(tokenizer, one));
+    }
+    tokens_["content"].push_back(std::move(entry));
+    return;
   }
-  tokens_["content"].push_back(std::move(entry));
-}
-
-void Logprobs::add_completion(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
   Json top = Json::object();
   for (const kv::TokenLogprob& one : entries_of(token, num_top_ + 1)) {
     top[text_of(tokenizer, one.token)] = finite(one.logprob);
   }
   const std::string text = text_of(tokenizer, token.token);
   tokens_["text_offset"].push_back(offset_);
-  tokens_["token_logprobs"].push_back(finite(token.logprobs.front().logprob));
+  tokens_["token_logprobs"].push_back(finite(own.logprob));
   tokens_["tokens"].push_back(text);
   tokens_["top_logprobs"].push_back(std::move(top));
   offset_ += num_characters(text);

@@ -23,8 +23,6 @@ class Logprobs {
  private:
   using Json = nlohmann::ordered_json;
   Json none() const;
-  void add_chat(const kv::NewToken& token, const kv::Tokenizer& tokenizer);
-  void add_completion(const kv::NewToken& token, const kv::Tokenizer& tokenizer);
 
   bool chat_;
   int num_top_, offset_;

@@ -14,36 +14,37 @@ namespace {
 
 constexpr size_t kMaxStops = 64, kMaxStopBytes = 1024;
 
-/// Fields of vLLM's API that the course has nothing for, and the values that ask for nothing.
-void refuse_unsupported(Fields& fields) {
-  for (const char* name :
-       {"prompt_logprobs", "prompt_embeds", "truncate_prompt_tokens", "allowed_token_ids",
-        "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-        "logits_processors", "kv_transfer_params", "vllm_xargs", "thinking_token_budget"}) {
-    fields.refuse(name);
-  }
-  for (const char* name : {"presence_penalty", "frequency_penalty", "min_p"}) {
-    fields.refuse(name, {"0"});
-  }
-  for (const char* name : {"repetition_penalty", "length_penalty"}) fields.refuse(name, {"1"});
-  fields.refuse("use_beam_search", {"false"});
-  fields.refuse("logit_bias", {"{}"});
-  fields.refuse("bad_words", {"[]"});
-  fields.refuse("spaces_between_special_tokens", {"true"});
-  fields.refuse("response_format", {R"({"type":"text"})"});
-  fields.refuse("return_tokens_as_token_ids", {"false"});
-  // They name the client, or order a service that is not here.
-  for (const char* name :
-       {"user", "metadata", "service_tier", "request_id", "add_special_tokens"}) {
-    fields.ignore(name);
-  }
+/// Fields of vLLM's API for which the course has nothing, with the values that ask for nothing.
+const kv::Json& unsupported(const char* where) {
+  static const kv::Json kAll = kv::Json::parse(R"({
+    "any": {
+      "prompt_logprobs": [], "prompt_embeds": [], "truncate_prompt_tokens": [],
+      "allowed_token_ids": [], "structured_outputs": [], "guided_json": [], "guided_regex": [],
+      "guided_choice": [], "guided_grammar": [], "logits_processors": [],
+      "vllm_xargs": [], "thinking_token_budget": [],
+      "presence_penalty": [0], "frequency_penalty": [0], "min_p": [0],
+      "repetition_penalty": [1], "length_penalty": [1], "use_beam_search": [false],
+      "logit_bias": [{}], "bad_words": [[]], "spaces_between_special_tokens": [true],
+      "response_format": [{"type": "text"}], "return_tokens_as_token_ids": [false],
+      "user": null, "metadata": null, "service_tier": null, "request_id": null,
+      "add_special_tokens": null},
+    "completion": {"best_of": [1], "suffix": [""]},
+    "chat": {
+      "echo": [false], "tools": [[], {}], "functions": [[], {}], "documents": [[], {}],
+      "mm_processor_kwargs": [[], {}], "tool_choice": ["none", "auto"],
+      "function_call": ["none", "auto"], "modalities": [["text"]], "audio": [],
+      "prediction": [], "web_search_options": [], "verbosity": [], "reasoning_effort": ["none"],
+      "store": [false], "parallel_tool_calls": null, "include_reasoning": null},
+    "messages": {"continue_final_message": [false], "chat_template": []}
+  })");
+  return kAll[where];
 }
 
 std::vector<std::string> stops_of(Fields& fields) {
   const kv::Json* value = fields.find("stop");
   if (value == nullptr) return {};
   std::vector<std::string> stops;
-  const auto add = [&](const kv::Json& one) {
+  for (const kv::Json& one : value->is_array() ? *value : kv::Json::array({*value})) {
     const bool fits = one.is_string() && one.get_ref<const std::string&>().size() <= kMaxStopBytes;
     if (!fits || stops.size() == kMaxStops) {
       fields.wrong("stop", fmt::format("a string, or up to {} of them, each of up to {} bytes",
@@ -51,11 +52,6 @@ std::vector<std::string> stops_of(Fields& fields) {
     }
     if (one == "") throw ApiError(400, "stop cannot contain an empty string.", "stop");
     stops.push_back(one);
-  };
-  if (value->is_array()) {
-    for (const kv::Json& one : *value) add(one);
-  } else {
-    add(*value);
   }
   return stops;
 }
@@ -70,8 +66,28 @@ void parse_stream(Fields& fields, ApiRequest& request) {
   }
   Fields options(*given, "stream_options.");
   request.include_usage = options.boolean("include_usage", true);
-  request.continuous_usage =
-      options.boolean("continuous_usage_stats", false) && request.include_usage;
+  options.refuse({{"continuous_usage_stats", {false}}});
+}
+
+/// vLLM's words for prefill and decode apart. do_remote_prefill asks for nothing: a server over a
+/// store looks into it in any case.
+void parse_transfer(Fields& fields, const ApiRules& rules, ApiRequest& request) {
+  request.remote_decode = rules.prefill;
+  const kv::Json* given = fields.find("kv_transfer_params");
+  if (given == nullptr) return;
+  if (!given->is_object()) fields.wrong("kv_transfer_params", "an object");
+  Fields transfer(*given, "kv_transfer_params.");
+  request.remote_decode |= transfer.boolean("do_remote_decode", false);
+  transfer.boolean("do_remote_prefill", false);
+  if (!request.remote_decode || rules.has_store) return;
+  throw ApiError(400, "do_remote_decode needs a server that was started with --store",
+                 "kv_transfer_params");
+}
+
+void only_first_token(ApiRequest& request) {
+  if (!request.remote_decode || request.max_tokens == 0) return;
+  request.max_tokens = 1;
+  request.text.min_tokens = std::min(request.text.min_tokens, 1);
 }
 
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {
@@ -91,14 +107,15 @@ void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& reques
 void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   check_model(fields.text("model", rules.model_name), rules);
   parse_stream(fields, request);
+  parse_transfer(fields, rules, request);
   parse_sampling(fields, rules.defaults, request);
   request.n = fields.small("n", 1).value_or(1);
-  request.stop = stops_of(fields);
+  request.text = {.stops = stops_of(fields),
+                  .include_stop = fields.boolean("include_stop_str_in_output", false),
+                  .skip_special = fields.boolean("skip_special_tokens", true),
+                  .min_tokens = fields.small("min_tokens", 0).value_or(0)};
   request.stop_token_ids = fields.token_ids("stop_token_ids");
   request.ignore_eos = fields.boolean("ignore_eos", false);
-  request.min_tokens = fields.small("min_tokens", 0).value_or(0);
-  request.include_stop = fields.boolean("include_stop_str_in_output", false);
-  request.skip_special = fields.boolean("skip_special_tokens", true);
   request.return_token_ids = fields.boolean("return_token_ids", false);
   request.priority = fields.small("priority", std::numeric_limits<int32_t>::min()).value_or(0);
   if (request.priority != 0 && !rules.by_priority) {
@@ -110,12 +127,13 @@ void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   if (salt != nullptr && (request.cache_salt.empty() || request.cache_salt.size() > 4096)) {
     fields.wrong("cache_salt", "1 to 1024 characters");
   }
-  refuse_unsupported(fields);
+  fields.refuse(unsupported("any"));
+  fields.refuse(unsupported(request.chat ? "chat" : "completion"));
 }
 
 void check_choices(const ApiRequest& request, const ApiRules& rules) {
   const int64_t prompts = request.chat ? 1 : std::ssize(request.prompts);
-  if (request.n > rules.max_choices || request.n * prompts > rules.max_choices) {
+  if (request.n * prompts > rules.max_choices) {
     throw ApiError(400,
                    fmt::format("n is {}, for {} prompts; wanted at most {} answers in all",
                                request.n, prompts, rules.max_choices),
@@ -192,13 +210,14 @@ Conversation parse_conversation(Fields& fields) {
     conversation.messages.push_back(message_of((*messages)[i], fmt::format("messages[{}]", i)));
   }
   conversation.add_generation_prompt = fields.boolean("add_generation_prompt", true);
-  fields.refuse("continue_final_message", {"false"});
-  fields.refuse("chat_template");
+  fields.refuse(unsupported("messages"));
   if (const kv::Json* given = fields.find("chat_template_kwargs")) {
     if (!given->is_object()) fields.wrong("chat_template_kwargs", "an object");
     Fields arguments(*given, "chat_template_kwargs.");
     conversation.enable_thinking = arguments.boolean("enable_thinking", true);
-    for (const std::string& name : arguments.unknown()) arguments.refuse(name);
+    for (const std::string& name : arguments.unknown()) {
+      arguments.refuse({{name, kv::Json::array()}});
+    }
   }
   return conversation;
 }
@@ -238,8 +257,7 @@ ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
     request.num_logprobs = static_cast<int>(*logprobs);
     if (request.echo) throw ApiError(400, "logprobs of the prompt are not supported", "logprobs");
   }
-  fields.refuse("best_of", {"1"});
-  fields.refuse("suffix", {R"("")"});
+  only_first_token(request);
   request.unknown = fields.unknown();
   return request;
 }
@@ -261,20 +279,7 @@ ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
     throw ApiError(400, "when using `top_logprobs`, `logprobs` must be set to true.",
                    "top_logprobs");
   }
-  fields.refuse("echo", {"false"});
-  for (const char* name : {"tools", "functions", "documents", "mm_processor_kwargs"}) {
-    fields.refuse(name, {"[]", "{}"});
-  }
-  for (const char* name : {"tool_choice", "function_call"}) {
-    fields.refuse(name, {R"("none")", R"("auto")"});
-  }
-  fields.refuse("modalities", {R"(["text"])"});
-  for (const char* name : {"audio", "prediction", "web_search_options", "verbosity"}) {
-    fields.refuse(name);
-  }
-  fields.refuse("reasoning_effort", {R"("none")"});
-  fields.refuse("store", {"false"});
-  for (const char* name : {"parallel_tool_calls", "include_reasoning"}) fields.ignore(name);
+  only_first_token(request);
   request.unknown = fields.unknown();
   return request;
 }

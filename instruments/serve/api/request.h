@@ -12,6 +12,7 @@
 
 #include "instruments/serve/api/error.h"
 #include "instruments/serve/chat_template.h"
+#include "instruments/serve/text.h"
 #include "qwen3/engine.h"
 
 namespace serve {
@@ -35,6 +36,8 @@ struct ApiRules {
   std::string model_name;
   Defaults defaults = {};
   bool by_priority = false;  // else a priority is an error
+  bool has_store = false;    // else do_remote_decode is an error
+  bool prefill = false;      // each request asks for do_remote_decode
   int max_choices = 256;     // prompts x n of one request
 };
 
@@ -46,18 +49,17 @@ struct ApiRequest {
   kv::SamplingParams sampling = {};
   int n = 1;
   bool stream = false, include_usage = false;
-  bool continuous_usage = false;  // in each chunk: of its choice, up to now
-  std::vector<std::string> stop = {};
+  TextOptions text = {};
   std::vector<int32_t> stop_token_ids = {};
   bool ignore_eos = false;
-  int min_tokens = 0;
-  bool include_stop = false;  // a stop string or token stays in the text
-  bool skip_special = true;
   int num_logprobs = -1;  // as kv::Request's
   bool echo = false;
   bool return_token_ids = false;
   int priority = 0;
   std::string cache_salt = {};
+  /// kv_transfer_params.do_remote_decode: the prompt is computed, up to the first token, and
+  /// another server loads its blocks from the store.
+  bool remote_decode = false;
   std::vector<std::string> unknown = {};  // fields that no rule knows
 
   int num_choices() const { return n * (chat ? 1 : static_cast<int>(prompts.size())); }

@@ -34,25 +34,16 @@ Buffer buffer_of(std::string_view bytes) {
   return buffer;
 }
 
-std::string text_of(evbuffer* buffer) {
-  const size_t size = evbuffer_get_length(buffer);
-  return {reinterpret_cast<const char*>(evbuffer_pullup(buffer, -1)), size};
-}
-
 /// The methods that a route may have; any other is empty, and no route's.
 std::string method_of(evhttp_request* request) {
-  switch (evhttp_request_get_command(request)) {
-    case EVHTTP_REQ_GET:
-      return "GET";
-    case EVHTTP_REQ_POST:
-      return "POST";
-    case EVHTTP_REQ_HEAD:
-      return "HEAD";
-    case EVHTTP_REQ_OPTIONS:
-      return "OPTIONS";
-    default:
-      return {};
+  constexpr std::pair<evhttp_cmd_type, const char*> kMethods[] = {{EVHTTP_REQ_GET, "GET"},
+                                                                  {EVHTTP_REQ_POST, "POST"},
+                                                                  {EVHTTP_REQ_HEAD, "HEAD"},
+                                                                  {EVHTTP_REQ_OPTIONS, "OPTIONS"}};
+  for (const auto& [command, name] : kMethods) {
+    if (command == evhttp_request_get_command(request)) return name;
   }
+  return {};
 }
 
 bufferevent* socket_of(evhttp_connection* connection) {
@@ -78,7 +69,9 @@ Exchange::Exchange(evhttp_request* request) : request_(request), method_(method_
     path_.assign(decoded, size);
     std::free(decoded);
   }
-  body_ = text_of(evhttp_request_get_input_buffer(request));
+  evbuffer* body = evhttp_request_get_input_buffer(request);
+  body_.resize(evbuffer_get_length(body));
+  evbuffer_copyout(body, body_.data(), body_.size());
 }
 
 std::string Exchange::header(const char* name) const {
@@ -143,6 +136,7 @@ struct HttpServer::Impl {
     evhttp_set_bevcb(http, &Impl::on_connection, this);
     wake = event_new(base, -1, EV_PERSIST, &call<&Impl::run_posted>, this);
     tick = evtimer_new(base, &call<&Impl::look_around>, this);
+    written = evtimer_new(base, &call<&Impl::run_postponed>, this);
     listen();
   }
 
@@ -155,6 +149,7 @@ struct HttpServer::Impl {
     evhttp_free(http);
     forget_closed();
     for (event* one : signals) event_free(one);
+    event_free(written);
     event_free(tick);
     event_free(wake);
     event_base_free(base);
@@ -164,17 +159,14 @@ struct HttpServer::Impl {
     errno = 0;
     bound = evhttp_bind_socket_with_handle(http, options.host.c_str(),
                                            static_cast<uint16_t>(options.port));
-    if (bound == nullptr && errno == EADDRINUSE) {
-      kv::user_error(
-          "port {} of {} is in use; stop the program that listens there, or choose another port "
-          "with --port",
-          options.port, options.host);
-    }
     if (bound == nullptr) {
       kv::user_error(
           "cannot listen at {}:{} ({}); choose others with --host, an address of this machine, and "
           "--port",
-          options.host, options.port, errno == 0 ? "no such host" : std::strerror(errno));
+          options.host, options.port,
+          errno == EADDRINUSE ? "the port is in use"
+          : errno == 0        ? "no such host"
+                              : std::strerror(errno));
     }
     listener = evhttp_bound_socket_get_listener(bound);
     const int socket = evconnlistener_get_fd(listener);
@@ -298,6 +290,9 @@ struct HttpServer::Impl {
     cut_slow_readers();
     for (const auto& function : functions) function();
   }
+  void run_postponed() {
+    for (const auto& function : std::exchange(postponed, {})) function();
+  }
   void cut_slow_readers() {
     std::vector<evhttp_connection*> slow;
     for (const auto& [connection, exchange] : exchanges) {
@@ -337,12 +332,13 @@ struct HttpServer::Impl {
   evhttp* http = nullptr;
   evconnlistener* listener = nullptr;  // null when draining
   evhttp_bound_socket* bound = nullptr;
-  event *wake = nullptr, *tick = nullptr;
+  event *wake = nullptr, *tick = nullptr, *written = nullptr;
   std::vector<event*> signals;
   std::vector<bufferevent*> sockets;  // a reference to each connection's
   std::unordered_map<evhttp_connection*, std::shared_ptr<Exchange>> exchanges;
   std::mutex mutex;
-  std::vector<std::function<void()>> posted;
+  std::vector<std::function<void()>> posted;  // under the mutex
+  std::vector<std::function<void()>> postponed;
   std::function<void()> on_signal;
   std::exception_ptr error;
 };
@@ -372,6 +368,13 @@ void HttpServer::post(std::function<void()> function) {
     impl_->posted.push_back(std::move(function));
   }
   event_active(impl_->wake, 0, 0);
+}
+
+/// A turn of the loop writes to the sockets first, and looks at timers then.
+void HttpServer::after_writing(std::function<void()> function) {
+  impl_->postponed.push_back(std::move(function));
+  const timeval now{};
+  event_add(impl_->written, &now);
 }
 
 void HttpServer::drain(std::chrono::milliseconds grace) {

@@ -86,6 +86,9 @@ class HttpServer {
   void run();
   /// Runs a function on the loop's thread. May be called from any thread.
   void post(std::function<void()> function);
+  /// Runs a function on the loop's thread when the bytes that were written have left for the
+  /// clients. Only that thread may call it.
+  void after_writing(std::function<void()> function);
   /// Accepts no more connections. run() returns when the last reply has left, or after `grace`.
   void drain(std::chrono::milliseconds grace);
   void stop();

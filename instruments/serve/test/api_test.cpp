@@ -105,7 +105,7 @@ TEST_CASE("api: defaults are vLLM's, after those of the model's folder") {
   CHECK(chat(R"(,"max_tokens":3,"max_completion_tokens":4)").max_tokens == 4);
   CHECK(completion(R"(,"seed":-1)").sampling.seed == ~uint64_t{0});
   CHECK(completion(R"(,"top_k":-1)").sampling.top_k == 0);
-  CHECK(completion(R"(,"stop":"a")").stop == std::vector<std::string>{"a"});
+  CHECK(completion(R"(,"stop":"a")").text.stops == std::vector<std::string>{"a"});
   CHECK(completion(R"(,"stream":true,"stream_options":{})").include_usage);
   CHECK(!completion(R"(,"stream":true,"stream_options":{"include_usage":false})").include_usage);
   CHECK(completion(R"(,"new_field":1,"user":"u")").unknown ==
@@ -132,6 +132,33 @@ TEST_CASE("api: prompts are text, token ids, or several of either") {
   }
 }
 
+TEST_CASE("api: kv_transfer_params asks for the first token alone, and needs a store") {
+  const std::string asks = R"("kv_transfer_params":{"do_remote_decode":true,"remote_host":null})";
+  ApiRules rules = kRules;
+  const auto parse = [&](const std::string& fields) {
+    return serve::parse_completion(R"({"prompt":"x","max_tokens":9,"min_tokens":4)" + fields + "}",
+                                   rules);
+  };
+  CHECK(refused([&] { parse("," + asks); }) == "400 kv_transfer_params");
+  CHECK(parse(R"(,"kv_transfer_params":{"do_remote_prefill":true})").max_tokens == 9);
+  CHECK(parse(R"(,"kv_transfer_params":null)").max_tokens == 9);
+  rules.has_store = true;
+  CHECK(refused([&] { parse(R"(,"kv_transfer_params":[])"); }) == "400 kv_transfer_params");
+  CHECK(refused([&] { parse(R"(,"kv_transfer_params":{"do_remote_decode":1})"); }) ==
+        "400 kv_transfer_params.do_remote_decode");
+  CHECK(!parse("").remote_decode);
+  const ApiRequest request = parse("," + asks);
+  CHECK(request.remote_decode);
+  CHECK(request.max_tokens == 1);
+  CHECK(request.text.min_tokens == 1);
+  Answer answer(request, {.id = "I", .model_name = "M", .engine_id = "E"}, {{1, 2}}, tokenizer());
+  answer.add(0, {.id = 0, .token = 'a'}, FinishReason::kLength);
+  CHECK(answer.body().ends_with(R"(,"kv_transfer_params":{"do_remote_prefill":true,)"
+                                R"("do_remote_decode":false,"remote_engine_id":"E"}})"));
+  rules.prefill = true;
+  CHECK(parse("").remote_decode);
+}
+
 TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   const auto of = [](const std::string& field) {
     return refused([&] { completion("," + field); });
@@ -150,7 +177,11 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   CHECK(of(R"("stop":[""])") == "400 stop");
   CHECK(of(R"("stop":7)") == "400 stop");
   CHECK(of(R"("logprobs":21)") == "400 logprobs");
+  CHECK(of(R"("logprobs":1,"echo":true)") == "400 logprobs");
   CHECK(of(R"("stream_options":{})") == "400 stream_options");
+  const std::string usage = R"("stream":true,"stream_options":{"continuous_usage_stats":)";
+  CHECK(of(usage + "false}") == "accepted");
+  CHECK(of(usage + "true}") == "400 stream_options.continuous_usage_stats");
   CHECK(of(R"("priority":1)") == "400 priority");
   CHECK(of(R"("priority":0)") == "accepted");
   CHECK(of(R"("cache_salt":"")") == "400 cache_salt");
@@ -214,29 +245,6 @@ TEST_CASE("api: a stream of a chat") {
           R"("usage":{"prompt_tokens":2,"total_tokens":7,"completion_tokens":5}})"
           "\n\n" +
           kDone);
-}
-
-TEST_CASE("api: each chunk has the usage of its choice, if that is asked for") {
-  const std::string asked =
-      R"(,"stream":true,"n":2,"stream_options":{"continuous_usage_stats":true)";
-  const std::vector<Token> tokens = {
-      {0, 'a'}, {1, 'b'}, {0, 'c', FinishReason::kLength}, {1, 'd', FinishReason::kLength}};
-  const auto usages_of = [&](const std::string& events) {
-    std::vector<std::string> usages;
-    for (size_t at = 0; (at = events.find(R"("usage":)", at)) != events.npos; ++at) {
-      usages.push_back(events.substr(at + 8, events.find('}', at) - at - 7));
-    }
-    return usages;
-  };
-  const auto usage = [](int tokens_so_far) {
-    return R"({"prompt_tokens":2,"total_tokens":)" + std::to_string(2 + tokens_so_far) +
-           R"(,"completion_tokens":)" + std::to_string(tokens_so_far) + "}";
-  };
-  CHECK(usages_of(stream(completion(asked + "}"), tokens)) ==
-        std::vector{usage(1), usage(1), usage(2), usage(2), usage(4)});
-  CHECK(usages_of(stream(chat(asked + "}"), tokens)) ==
-        std::vector{usage(0), usage(0), usage(1), usage(1), usage(2), usage(2), usage(4)});
-  CHECK(usages_of(stream(completion(asked + R"(,"include_usage":false})"), tokens)).empty());
 }
 
 TEST_CASE("api: a stream of a completion, its stop token and its echo") {

@@ -12,7 +12,11 @@ TEST_CASE("serve: help, and options that are wrong") {
   for (const char* name : {"--port", "--api-key", "--lesson", "--drain-seconds", "--seed"}) {
     CHECK(help.out.find(name) != std::string::npos);
   }
-  check_refused(shell("$B/serve --lesson 7"), "8 to 12");
+  check_refused(shell("$B/serve --lesson 7"), "8 to 13");
+  check_refused(shell("$B/serve --lesson 13"), "--store");
+  check_refused(shell("$B/serve --lesson 12 --store memory"), "--lesson 12");
+  check_refused(shell("$B/serve --load always"), "--store");
+  check_refused(shell("$B/serve --store here:1"), "redis://");
   check_refused(shell("$B/serve --port 70000"), "--port");
   check_refused(shell("$B/serve --host nowhere.invalid"), "--host");
   check_refused(shell("$B/serve --file f"), "--lesson 12");
@@ -31,4 +35,17 @@ TEST_CASE("serve: a port in use, a signal that drains, and a second server after
   CHECK(out.out == "second 2\nfirst 0\n");
   CHECK(out.err.find("is in use") != std::string::npos);
   CHECK(out.err.find("--port") != std::string::npos);
+}
+
+TEST_CASE("serve: a store that is not there is said once, and the server starts") {
+  const auto out = shell(
+      "$B/serve --port 0 --store redis://:word@127.0.0.1:1 >$T/out & pid=$!; "
+      "until grep -q http: $T/out; do sleep 0.05; done; kill -TERM $pid; wait $pid; echo $?; "
+      "head -1 $T/out");
+  CAPTURE(out.out);
+  CHECK(out.out.starts_with("0\ntiny on "));
+  CHECK(out.out.find("lesson 13") != std::string::npos);
+  CAPTURE(out.err);
+  CHECK(out.err.find("the store 127.0.0.1:1 does not answer") != std::string::npos);
+  CHECK(out.err.find("answer") == out.err.rfind("answer"));
 }

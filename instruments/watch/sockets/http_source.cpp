@@ -5,57 +5,16 @@
 #include <event2/http.h>
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "common/error.h"
+#include "instruments/watch/sockets/server_events.h"
 
 namespace watch {
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* kGone = "the server has gone";
 constexpr int kYear = 365 * 24 * 3600;  // a server may have nothing to tell
-
-BlockHash hash_from(const std::string& hex) {
-  BlockHash hash;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    hash += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return hash;
-}
-
-std::optional<BlockHash> parent_from(const json& hex) {
-  return hex.is_null() ? std::nullopt : std::optional(hash_from(hex));
-}
-
-Event event_from(const json& one) {
-  if (one.at("type") == "AllBlocksCleared") return AllBlocksCleared{};
-  const Place place{.medium = one.at("medium"), .group_idx = one.at("group_idx")};
-  std::vector<BlockHash> hashes;
-  for (const json& hash : one.at("block_hashes")) hashes.push_back(hash_from(hash));
-  if (one.at("type") == "BlockRemoved") return BlockRemoved{std::move(hashes), place};
-  return BlockStored{.block_hashes = std::move(hashes),
-                     .parent_block_hash = parent_from(one.at("parent_block_hash")),
-                     .token_ids = one.at("token_ids"),
-                     .block_size = one.at("block_size"),
-                     .place = place};
-}
-
-/// The blocks of a snapshot, stored one after the other.
-std::vector<Event> events_from(const json& snapshot) {
-  std::vector<Event> events;
-  for (const json& block : snapshot.at("blocks")) {
-    const BlockStored stored{.block_hashes = {hash_from(block.at("hash"))},
-                             .parent_block_hash = parent_from(block.at("parent")),
-                             .token_ids = block.at("token_ids"),
-                             .block_size = snapshot.at("block_size")};
-    events.insert(events.end(), block.at("copies"), stored);
-  }
-  return events;
-}
 
 std::string text_of(evhttp_request* request) {
   evbuffer* const buffer = evhttp_request_get_input_buffer(request);
@@ -114,42 +73,18 @@ struct HttpSource::Impl {
     bytes += text_of(request);
     for (size_t end; (end = bytes.find("\n\n")) != std::string::npos; bytes.erase(0, end + 2)) {
       const size_t data = bytes.find("data: ");
-      if (data < end) take(json::parse(bytes.substr(data + 6, end - data - 6)));
+      if (data < end) events.take_event(bytes.substr(data + 6, end - data - 6));
     }
   }
   void end(evhttp_request*) { throw std::runtime_error(kGone); }
-  void begin(evhttp_request* request) {
-    const json snapshot = json::parse(text_of(request));
-    last = snapshot.at("seq").get<int64_t>();
-    hand_on(events_from(snapshot));
-    for (const json& batch : std::exchange(early, {})) take(batch);
-  }
-
-  void take(const json& batch) {
-    const int64_t seq = batch.at("seq");
-    if (!last) return early.push_back(batch);
-    if (seq <= *last) return;  // part of the snapshot
-    if (seq > *last + 1) throw std::runtime_error("events are missing");
-    last = seq;
-    std::vector<Event> events;
-    for (const json& one : batch.at("events")) events.push_back(event_from(one));
-    hand_on(std::move(events));
-  }
-  void hand_on(std::vector<Event> events) {
-    if (events.empty()) return;
-    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-    ready.push_back({next_seq++, encode({.ts = now.count(), .events = std::move(events)})});
-  }
+  void begin(evhttp_request* request) { events.take_snapshot(text_of(request)); }
 
   std::string url, host;
   event_base* base = nullptr;
   evhttp_connection *stream = nullptr, *other = nullptr;
-  bool asked = false;           // for the snapshot
-  std::string bytes;            // of an event that is not whole yet
-  std::vector<json> early;      // batches that came before the snapshot
-  std::optional<int64_t> last;  // the server's number of the last batch; empty before the snapshot
-  uint64_t next_seq = 0;
-  std::vector<Frame> ready;
+  bool asked = false;  // for the snapshot
+  std::string bytes;   // of an event that is not whole yet
+  ServerEvents events;
   std::string error;  // why no more can come
 };
 
@@ -160,11 +95,11 @@ std::vector<Frame> HttpSource::receive(std::chrono::milliseconds time) {
   const timeval limit{time.count() / 1000, time.count() % 1000 * 1000};
   event_base_loopexit(impl_->base, &limit);
   event_base_dispatch(impl_->base);
-  if (impl_->ready.empty() && !impl_->error.empty()) {
+  if (!impl_->events.any() && !impl_->error.empty()) {
     kv::user_error("{}: {}; attach to it again once ./course serve runs there", impl_->url,
                    impl_->error);
   }
-  return std::exchange(impl_->ready, {});
+  return impl_->events.frames();
 }
 
 }  // namespace watch

@@ -1,4 +1,5 @@
-// In place of sockets.cpp and listener.cpp in a build without ZeroMQ.
+// In place of sockets.cpp in a build without ZeroMQ; and of listener.cpp, but for a browser, which
+// has web_listener.cpp.
 
 #include "common/error.h"
 #include "instruments/watch/sockets/listener.h"
@@ -8,16 +9,10 @@ namespace watch {
 namespace {
 
 [[noreturn]] void missing() {
-#ifdef __EMSCRIPTEN__
-  kv::user_error(
-      "a web page cannot listen to a server's events; ./course viz watch can, and recordings play "
-      "here, too");
-#else
   kv::user_error(
       "this build has no ZeroMQ, so it can neither watch nor publish at an address, only read and "
       "write recordings; install libzmq (Debian: libzmq3-dev), then configure again: cmake "
       "--preset default");
-#endif
 }
 
 }  // namespace
@@ -39,11 +34,13 @@ bool Subscriber::replay(uint64_t, std::chrono::milliseconds,
 bool Subscriber::can_replay() const { missing(); }
 bool Subscriber::is_connected() { missing(); }
 
+#ifndef __EMSCRIPTEN__
 class Listener::Thread {};
 Listener::Listener(const std::string&, const std::string&) { missing(); }
 Listener::~Listener() = default;
 size_t Listener::num_waiting() const { missing(); }
 std::vector<Frame> Listener::take(size_t) { missing(); }
 std::string Listener::error() const { missing(); }
+#endif
 
 }  // namespace watch

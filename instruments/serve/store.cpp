@@ -1,0 +1,34 @@
+#include "instruments/serve/store.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "lessons/13_shared_tier/cli/redis_store.h"
+
+namespace serve {
+namespace {
+
+constexpr size_t kMemoryBytes = size_t{1} << 30;  // of a store in this process
+
+}  // namespace
+
+std::shared_ptr<lesson13::BlockStore> open_store(const std::string& name) {
+  if (name == "memory") return std::make_shared<lesson13::MemoryStore>(kMemoryBytes);
+  std::shared_ptr<lesson13::BlockStore> store =
+      lesson13::make_redis_store(lesson13::parse_redis_address(name));
+  const lesson13::BlockName any = lesson13::root_name(0);
+  if (!store->find({&any, 1})) {
+    fmt::print(stderr, "warning: the store {} does not answer; until it does, nothing is shared\n",
+               name.substr(name.rfind('@') + 1));  // without the password
+  }
+  return store;
+}
+
+lesson13::LoadPolicy load_policy_of(const std::string& name) {
+  return name == "always"  ? lesson13::LoadPolicy::kAlways
+         : name == "never" ? lesson13::LoadPolicy::kNever
+                           : lesson13::LoadPolicy::kQuicker;
+}
+
+}  // namespace serve

@@ -1,0 +1,174 @@
+// The speed of a store, by size of a block and values in a trip; what loading costs against
+// computing; and a prefill whose blocks go to the host layer by layer, or whole at its end.
+//
+//   lesson13_bench [--device NAME] [--model DIR] [--longest TOKENS] [--json FILE]
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/redis_server.h"
+#include "common/table.h"
+#include "engine.h"
+#include "lessons/12_file_tier/checksum_blocks.h"
+#include "programs/bench.h"
+#include "programs/report.h"
+
+namespace {
+
+using namespace lesson13;
+
+constexpr int kBlockSize = 16, kRepeats = 5;
+
+/// Blocks that are put, and blocks that are fetched and checked, in trips of `depth` values.
+struct Speed {
+  double put = 0, get = 0;  // GB/s
+};
+Speed measure(BlockStore& store, size_t bytes, size_t depth) {
+  const size_t count = std::max(depth, (size_t{64} << 20) / bytes);
+  const ValueFormat format{.fingerprint = 1, .bytes_per_block = bytes};
+  std::vector<std::byte> content(bytes, std::byte{0x5A});
+  const uint64_t checksum = lesson12::checksum_of(content);
+  const std::vector<int32_t> tokens(kBlockSize);
+  std::vector<BlockName> names;
+  for (size_t i = 0; i < count; ++i) {
+    names.push_back(name_of(names.empty() ? root_name(bytes) : names.back(), tokens));
+  }
+  const double put = kv::median_seconds(
+      [&] {
+        for (const BlockName& name : names) {
+          store.put(name, format.encode(name, tokens, checksum, content));
+        }
+      },
+      kRepeats);
+  size_t whole = 0;
+  const double get = kv::median_seconds(
+      [&] {
+        whole = 0;
+        for (size_t at = 0; at < count; at += depth) {
+          const auto some = std::span(names).subspan(at, std::min(depth, count - at));
+          store.get(some, [&](size_t i, std::string_view value) {
+            whole += format.decode(value, some[i], tokens, content).has_value();
+          });
+        }
+      },
+      kRepeats);
+  if (whole != count)
+    throw std::runtime_error(fmt::format("the store has {} of {} blocks of {} bytes, {} in a trip",
+                                         whole, count, bytes, depth));
+  const double all = 1e-9 * static_cast<double>(bytes * count);
+  return {all / put, all / get};
+}
+
+nlohmann::json measure_stores(const kv::Console& console) {
+  kv::Table table({"store", "block", "in a trip", "put GB/s", "get GB/s"});
+  nlohmann::json rows = nlohmann::json::array();
+  const auto add = [&](const char* name, BlockStore& store) {
+    for (const size_t kib : {64, 448, 1792}) {
+      // One value in a trip, and what a server asks for at once.
+      for (const size_t depth : {size_t{1}, std::max((size_t{4} << 10) / kib, size_t{2})}) {
+        const Speed speed = measure(store, kib << 10, depth);
+        table.add({name, kv::human_bytes(static_cast<int64_t>(kib << 10)), std::to_string(depth),
+                   fmt::format("{:.2f}", speed.put), fmt::format("{:.2f}", speed.get)});
+        rows.push_back({{"store", name},
+                        {"bytes", kib << 10},
+                        {"depth", depth},
+                        {"put_gb_per_second", speed.put},
+                        {"get_gb_per_second", speed.get}});
+      }
+    }
+  };
+  MemoryStore memory;
+  add("memory", memory);
+  if (RedisServer::is_installed()) {
+    constexpr int kPort = 26379;
+    const RedisServer server(kPort, {"--bind", "127.0.0.1"});
+    add("Redis, a socket", *make_redis_store(server.address()));
+    add("Redis, loopback", *make_redis_store({.host = "127.0.0.1", .port = kPort, .password = ""}));
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+/// Seconds from the start of a prefill until its blocks are in the host.
+double prefill_seconds(kv::Model& model, int num_tokens, bool by_layer) {
+  const int num_blocks = num_tokens / kBlockSize;
+  PagedKvCache cache(model.config(), model.stream(), num_blocks + 1, kBlockSize);
+  const HostBlocks memory(cache.bytes_per_block(), model.device(), 2 * num_blocks + 2);
+  MemoryStore store(0);  // keeps nothing
+  const std::vector<int32_t> tokens = kv::request_of_length(num_tokens, 1).prompt;
+  return kv::median_seconds(
+      [&] {
+        SharedTier tier(cache, memory, store, 1, model.stream(), {}, {}, StoreWorker::Run::kAtOnce);
+        GatheringAttention gathering(model.config(), cache, tier);
+        lesson08::ServingAttention serving(model.config(), cache);
+        kv::TokenChooser chooser(model, true);
+        HostTierManager& manager = tier.manager();
+        tier.add(1, tokens, {}, false);
+        manager.allocate_slots(1, num_tokens);
+        kv::PassRows rows;
+        rows.add(1, tokens, 0);
+        gathering.set_tables({&manager.table(1)});
+        serving.set_tables({&manager.table(1)});
+        tier.begin_pass();
+        tier.add_chunk(1, tokens, 0, num_tokens);
+        by_layer ? chooser.run(rows, gathering) : chooser.run(rows, serving);
+        lesson11::BlockHashes hashes;
+        manager.cache_blocks(1, tokens, hashes, num_tokens);
+        tier.end_pass();
+        tier.wait_for_copies();
+        manager.free(1);
+      },
+      kRepeats);
+}
+
+nlohmann::json measure_prefill(const kv::Console& console, kv::Model& model, int longest) {
+  kv::Table table({"tokens", "prefill ms", "and blocks by layer", "and whole blocks"});
+  nlohmann::json rows = nlohmann::json::array();
+  const auto ms = [](double seconds) { return fmt::format("{:.2f}", 1e3 * seconds); };
+  for (int tokens = std::min(longest, 256); tokens <= longest; tokens *= 2) {
+    lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = tokens}};
+    serve.choose_on_device = true;
+    lesson08::ServingEngine engine(model, {.block_size = kBlockSize}, serve);
+    const std::vector<kv::Request> requests{kv::request_of_length(tokens, 1)};
+    const double alone = kv::median_seconds(
+        [&] {
+          engine.reset_prefix_cache();
+          engine.generate(requests);
+        },
+        kRepeats);
+    const double by_layer = prefill_seconds(model, tokens, true);
+    const double whole = prefill_seconds(model, tokens, false);
+    table.add({kv::with_commas(tokens), ms(alone), ms(by_layer), ms(whole)});
+    rows.push_back({{"tokens", tokens},
+                    {"seconds", alone},
+                    {"by_layer_seconds", by_layer},
+                    {"whole_seconds", whole}});
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kv::BenchOptions options;
+  kv::CommandLine command("Lesson 13: a store's speed, and a prefill that sends its blocks.");
+  kv::add_bench_options(command, options);
+  return kv::run_main(command, argc, argv, [&] {
+    const kv::Console console(options.model.json_file);
+    kv::Model model = kv::load_model(options.model);
+    console.print("Blocks in a store, on {}\n\n", kv::describe(model.device()));
+    const nlohmann::json stores = measure_stores(console);
+    console.print("\nA prefill, and its blocks in the host\n\n");
+    const nlohmann::json prefill = measure_prefill(console, model, options.longest);
+    kv::write_json(options.model.json_file, {{"lesson", "13"},
+                                             {"device", kv::describe(model.device())},
+                                             {"stores", stores},
+                                             {"prefill", prefill}});
+  });
+}

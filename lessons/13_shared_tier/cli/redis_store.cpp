@@ -1,0 +1,258 @@
+#include "redis_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <functional>
+#include <vector>
+
+#include "common/error.h"
+
+#if __has_include(<hiredis/hiredis.h>)
+#include <hiredis/hiredis.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#define KV_HIREDIS 1
+#endif
+
+namespace lesson13 {
+
+RedisAddress parse_redis_address(const std::string& text) {
+  RedisAddress address;
+  if (text.starts_with("unix:/")) {
+    address.host = text.substr(5);
+    return address;
+  }
+  std::string rest = text.starts_with("redis://") ? text.substr(8) : "";
+  if (const size_t at = rest.rfind('@'); at != std::string::npos && rest.starts_with(':')) {
+    address.password = rest.substr(1, at - 1);
+    rest = rest.substr(at + 1);
+  }
+  address.port = 6379;
+  const size_t colon = rest.rfind(':');
+  address.host = rest.substr(0, colon);
+  bool good = !address.host.empty();
+  if (colon != std::string::npos) {
+    const char* const end = rest.data() + rest.size();
+    const auto read = std::from_chars(rest.data() + colon + 1, end, address.port);
+    good = good && read.ec == std::errc() && read.ptr == end && address.port > 0 &&
+           address.port < 65536;
+  }
+  if (!good) kv::user_error("store {}: wanted redis://host:port or unix:/path", text);
+  return address;
+}
+
+int slot_of_key(const std::string& key) {
+  unsigned crc = 0;
+  for (const char c : key) {
+    crc ^= static_cast<unsigned>(static_cast<unsigned char>(c)) << 8;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc << 1) ^ ((crc & 0x8000) != 0 ? 0x1021u : 0u);
+    crc &= 0xFFFF;
+  }
+  return static_cast<int>(crc % 16384);
+}
+
+#ifdef KV_HIREDIS
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct FreeReply {
+  void operator()(void* reply) const { freeReplyObject(reply); }
+};
+using Reply = std::unique_ptr<redisReply, FreeReply>;
+
+/// One Redis process, and the connection to it.
+class Node {
+ public:
+  Node(RedisAddress address, const RedisOptions& options)
+      : address_(std::move(address)), options_(options), pause_(options.first_pause) {}
+
+  const RedisAddress& address() const { return address_; }
+  /// The connection, made if there is none. Null while the node is given a rest.
+  redisContext* context() {
+    if (context_ || Clock::now() < next_try_) return context_.get();
+    const auto micro = std::chrono::microseconds(options_.timeout).count();
+    const timeval timeout{static_cast<time_t>(micro / 1'000'000),
+                          static_cast<suseconds_t>(micro % 1'000'000)};
+    context_.reset(address_.port == 0
+                       ? redisConnectUnixWithTimeout(address_.host.c_str(), timeout)
+                       : redisConnectWithTimeout(address_.host.c_str(), address_.port, timeout));
+    const bool good = context_ && context_->err == 0 &&
+                      redisSetTimeout(context_.get(), timeout) == REDIS_OK && log_in();
+    if (!good) fail();
+    return context_.get();
+  }
+  /// The next answer; null, and the connection is closed, if there is none.
+  Reply answer() {
+    void* reply = nullptr;
+    if (redisGetReply(context_.get(), &reply) != REDIS_OK) {
+      fail();
+    } else {
+      pause_ = options_.first_pause;
+    }
+    return Reply(static_cast<redisReply*>(reply));
+  }
+  /// Sends what has been appended, and does not wait for answers.
+  void send() {
+    int done = 0;
+    while (context_ && done == 0) {
+      if (redisBufferWrite(context_.get(), &done) != REDIS_OK) fail();
+    }
+  }
+  /// Sends bytes past the buffer of hiredis, which is empty.
+  void send_now(std::string_view bytes) {
+    while (context_ && !bytes.empty()) {
+      const ssize_t sent = ::send(context_->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      sent <= 0 ? fail() : bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+  }
+  bool is_connected() const { return context_ != nullptr; }
+
+ private:
+  struct Close {
+    void operator()(redisContext* context) const { redisFree(context); }
+  };
+  bool log_in() {
+    if (address_.password.empty()) return true;
+    const Reply reply(static_cast<redisReply*>(redisCommand(
+        context_.get(), "AUTH %b", address_.password.data(), address_.password.size())));
+    return reply && reply->type == REDIS_REPLY_STATUS;
+  }
+  /// After an error a connection is of no use.
+  void fail() {
+    context_.reset();
+    next_try_ = Clock::now() + pause_;
+    pause_ = std::min(2 * pause_, options_.longest_pause);
+  }
+
+  RedisAddress address_;
+  RedisOptions options_;
+  std::unique_ptr<redisContext, Close> context_;
+  std::chrono::milliseconds pause_;
+  Clock::time_point next_try_{};
+};
+
+class RedisStore final : public BlockStore {
+ public:
+  RedisStore(const RedisAddress& address, const RedisOptions& options)
+      : address_(address), options_(options) {
+    std::signal(SIGPIPE, SIG_IGN);
+    nodes_.push_back(std::make_unique<Node>(address, options));
+  }
+
+  /// EXISTS of many keys would only count them, and the store makes holes: one command for each.
+  std::optional<size_t> find(std::span<const BlockName> names) override {
+    std::vector<bool> is_there(names.size());
+    bool answered = false;
+    trip("EXISTS", names, [&](size_t i, const redisReply& reply) {
+      answered = true;
+      is_there[i] = reply.type == REDIS_REPLY_INTEGER && reply.integer == 1;
+    });
+    if (!answered) return {};
+    return static_cast<size_t>(std::ranges::find(is_there, false) - is_there.begin());
+  }
+  void get(std::span<const BlockName> names, const OnValue& on_value) override {
+    size_t next = 0;  // those before it have come
+    trip("GET", names, [&](size_t i, const redisReply& reply) {
+      if (i != next || reply.type != REDIS_REPLY_STRING) return;
+      on_value(i, {reply.str, static_cast<size_t>(reply.len)});
+      ++next;
+    });
+  }
+  /// By hand: hiredis copies a value into two buffers of its own before it sends the first byte.
+  bool put(const BlockName& name, std::string_view value) override {
+    if (!knows_nodes_) learn_nodes();
+    const std::string key = key_of(name);
+    Node& node = node_of(key);
+    if (node.context() == nullptr) return false;
+    node.send_now(
+        fmt::format("*3\r\n$3\r\nSET\r\n${}\r\n{}\r\n${}\r\n", key.size(), key, value.size()));
+    node.send_now(value);
+    node.send_now("\r\n");
+    const Reply reply = node.is_connected() ? node.answer() : nullptr;
+    return reply && !is_error(*reply) && reply->type == REDIS_REPLY_STATUS;
+  }
+
+ private:
+  using OnReply = std::function<void(size_t index, const redisReply&)>;
+
+  /// Sends `command` with each name to the node that has it, to all nodes before the first answer
+  /// is read. A name whose node fails has no answer. Answers come in the order of the names.
+  void trip(const char* command, std::span<const BlockName> names, const OnReply& on_reply) {
+    if (!knows_nodes_) learn_nodes();
+    std::vector<Node*> asked(names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string key = key_of(names[i]);
+      Node& node = node_of(key);
+      redisContext* const context = node.context();
+      if (context == nullptr) continue;
+      redisAppendCommand(context, "%s %b", command, key.data(), key.size());
+      asked[i] = &node;
+    }
+    for (const auto& node : nodes_) node->send();
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (asked[i] == nullptr || !asked[i]->is_connected()) continue;
+      const Reply reply = asked[i]->answer();
+      if (reply && !is_error(*reply)) on_reply(i, *reply);
+    }
+  }
+
+  Node& node_of(const std::string& key) {
+    return *nodes_[node_of_slot_[static_cast<size_t>(slot_of_key(key))]];
+  }
+  /// After some errors the nodes are asked anew for their slots.
+  bool is_error(const redisReply& reply) {
+    if (reply.type != REDIS_REPLY_ERROR) return false;
+    const std::string_view error(reply.str, static_cast<size_t>(reply.len));
+    if (error.starts_with("MOVED") || error.starts_with("CLUSTERDOWN")) knows_nodes_ = false;
+    return true;
+  }
+
+  /// Asks the first node for the others. Without a cluster there is one node for all slots.
+  void learn_nodes() {
+    node_of_slot_ = {};
+    nodes_.resize(1);
+    Node& first = *nodes_[0];
+    if (first.context() == nullptr) return;
+    redisAppendCommand(first.context(), "CLUSTER SLOTS");
+    const Reply reply = first.answer();
+    if (!reply) return;
+    knows_nodes_ = true;
+    if (reply->type != REDIS_REPLY_ARRAY) return;
+    for (size_t i = 0; i < reply->elements; ++i) {  // begin, end, and the node: host and port
+      const redisReply& range = *reply->element[i];
+      if (range.elements < 3 || range.element[2]->elements < 2) continue;
+      RedisAddress address = address_;
+      address.host = range.element[2]->element[0]->str;
+      address.port = static_cast<int>(range.element[2]->element[1]->integer);
+      nodes_.push_back(std::make_unique<Node>(address, options_));
+      for (auto slot = range.element[0]->integer; slot <= range.element[1]->integer; ++slot) {
+        node_of_slot_.at(static_cast<size_t>(slot)) = nodes_.size() - 1;
+      }
+    }
+  }
+
+  RedisAddress address_;
+  RedisOptions options_;
+  std::vector<std::unique_ptr<Node>> nodes_;  // the first is the one that is named
+  std::array<size_t, 16384> node_of_slot_{};  // index of nodes_
+  bool knows_nodes_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<BlockStore> make_redis_store(const RedisAddress& address,
+                                             const RedisOptions& options) {
+  return std::make_unique<RedisStore>(address, options);
+}
+#else
+std::unique_ptr<BlockStore> make_redis_store(const RedisAddress&, const RedisOptions&) {
+  kv::user_error("this build has no hiredis, and so no store but its own");
+}
+#endif
+
+}  // namespace lesson13

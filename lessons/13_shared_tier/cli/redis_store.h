@@ -1,0 +1,37 @@
+#pragma once
+
+// Redis as the store: one process, or a cluster of them on many machines.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "../block_store.h"
+
+namespace lesson13 {
+
+struct RedisAddress {
+  std::string host;  // or a socket's path, if the port is 0
+  int port = 0;
+  std::string password;
+};
+/// "redis://:password@host:port" (password and port may be missing) or "unix:/path". Throws
+/// UserError for anything else.
+RedisAddress parse_redis_address(const std::string& text);
+
+struct RedisOptions {
+  /// A node that is silent for so long is taken for dead. It is asked again after a pause, which
+  /// doubles each time it fails again.
+  std::chrono::milliseconds timeout{200};
+  std::chrono::milliseconds first_pause{100};
+  std::chrono::milliseconds longest_pause{10'000};
+};
+
+/// Connects when it is first used. From then on SIGPIPE is ignored in this process: hiredis 0.14
+/// writes to connections that Redis may have closed. Throws UserError in a build without hiredis.
+std::unique_ptr<BlockStore> make_redis_store(const RedisAddress& address,
+                                             const RedisOptions& options = {});
+/// A node's share of a cluster's names: CRC16 (XMODEM) of the key, modulo 16,384.
+int slot_of_key(const std::string& key);
+
+}  // namespace lesson13

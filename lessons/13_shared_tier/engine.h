@@ -1,0 +1,118 @@
+#pragma once
+
+// Lesson 11's server with a store that it shares with other servers.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "lessons/11_host_tier/engine.h"
+#include "shared_tier.h"
+
+namespace lesson13 {
+
+using kv::StepOutput;
+using lesson03::PagedOptions;
+using lesson11::HostTierOptions;
+using lesson11::LoadPolicy;
+using lesson11::Rates;
+
+struct SharedTierOptions {
+  HostTierOptions host = {};  // of which only host_blocks and policy count: nothing is offloaded
+  SharedOptions shared = {};
+  LoadPolicy policy = LoadPolicy::kQuicker;  // of the store
+  StoreWorker::Run run = StoreWorker::Run::kThread;
+};
+
+/// Lesson 08's attention. In a pass of chunks, which no CUDA graph replays, each layer's full
+/// blocks go to the host while the next layer is computed.
+class GatheringAttention final : public kv::Attention {
+ public:
+  /// Borrows cache and tier.
+  GatheringAttention(const kv::ModelConfig& config, PagedKvCache& cache, SharedTier& tier)
+      : serving_(config, cache), tier_(tier) {}
+
+  void set_tables(lesson03::BlockTables tables) { serving_.set_tables(std::move(tables)); }
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
+    by_layer_ = rows.max_rows_per_seq() > 1;
+    serving_.begin_pass(rows, arrays);
+  }
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    serving_.forward(rows, stream);
+    if (by_layer_) tier_.gather(rows.layer);
+  }
+  bool makes_heads() const override { return serving_.makes_heads(); }
+
+ private:
+  lesson08::ServingAttention serving_;
+  SharedTier& tier_;
+  bool by_layer_ = false;
+};
+
+class Server {
+ public:
+  using Scheduler = lesson11::Scheduler;
+
+  /// Borrows the model and the store. options.num_blocks is at least 1.
+  Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
+         const SharedTierOptions& tier, BlockStore& store);
+
+  // As lesson 08's.
+  void check(int64_t id, const kv::Request& request) const;
+  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
+  bool abort(int64_t id);
+  StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
+  bool idle() const { return scheduler_.idle() && waiting_.empty(); }
+  /// Requests that wait for the store.
+  int num_waiting() const { return static_cast<int>(waiting_.size()); }
+  void reset_prefix_cache() { reset_wanted_ = true; }
+
+  /// Waits until the store has, or has refused, every block that is full.
+  void settle() { tier_.settle(); }
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  const HostTierManager& manager() const { return tier_.manager(); }
+  const PagedKvCache& cache() const { return cache_; }
+  const kv::TokenChooser& chooser() const { return chooser_; }
+  const SharedTier& tier() const { return tier_; }
+  Rates rates() const { return {seconds_per_token_, tier_.seconds_per_block()}; }  // of the store
+
+ private:
+  struct Waiting {
+    kv::Request request;
+    lesson08::RequestOptions options;
+  };
+  void submit_ready(int64_t id);
+
+  kv::Model& model_;
+  ServeOptions options_;
+  SharedTierOptions tier_options_;
+  int max_seq_len_;
+  PagedKvCache cache_;
+  HostBlocks memory_;
+  SharedTier tier_;               // borrows memory_ and cache_
+  GatheringAttention attention_;  // borrows cache_ and tier_
+  Scheduler scheduler_;           // borrows the manager of tier_
+  kv::TokenChooser chooser_;
+  lesson08::TokenStreams streams_;
+  std::map<int64_t, Waiting> waiting_;  // new, or waiting for the store
+  lesson06::BlockTable padding_;        // the null block
+  double seconds_per_token_ = 0;
+  bool reset_wanted_ = false;
+};
+
+class SharedTierEngine : public kv::ServerEngine<Server> {
+ public:
+  /// Borrows the model and the store.
+  SharedTierEngine(kv::Model& model, const PagedOptions& options, BlockStore& store,
+                   const ServeOptions& serve = {}, const SharedTierOptions& tier = {});
+  /// Ends when the store has what was computed, so that another server finds it.
+  kv::GenerateResult generate(std::span<const kv::Request> requests,
+                              const kv::TokenCallback& on_token = {}) override;
+  void settle() { server_for({}).settle(); }
+};
+
+/// Two servers in turn over one store in this process: what one has computed, the other one loads.
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
+
+}  // namespace lesson13

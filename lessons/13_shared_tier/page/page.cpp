@@ -1,0 +1,359 @@
+#include "page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "lessons/12_file_tier/checksum_blocks.h"
+#include "viz/ui.h"
+
+namespace lesson13 {
+namespace {
+
+constexpr uint64_t kFingerprint = 13;
+constexpr int kOwnTokens = 10'000;  // that a text may have
+constexpr size_t kBytesPerBlock = 2 * kBlockSize * sizeof(float);
+constexpr size_t kContentAt = 56 + kBlockSize * sizeof(int32_t);
+
+/// One layer with one head of one number.
+kv::ModelConfig smallest() {
+  kv::ModelConfig config;
+  config.num_layers = config.num_heads = config.num_kv_heads = config.head_dim = 1;
+  return config;
+}
+
+/// What a server loses or finds, and the words for it.
+constexpr struct {
+  int64_t SharedMetrics::*count;
+  const char *name, *what;
+} kNews[] = {{&SharedMetrics::num_damaged, "damaged", "damaged in the store"},
+             {&SharedMetrics::num_poisoned, "poisoned", "poisoned in the store, and replaced"},
+             {&SharedMetrics::num_not_put, "not_put", "not put"}};
+
+}  // namespace
+
+std::optional<size_t> PageStore::find(std::span<const BlockName> names) {
+  return is_there ? values.find(names) : std::nullopt;
+}
+void PageStore::get(std::span<const BlockName> names, const OnValue& on_value) {
+  if (is_there) values.get(names, on_value);
+}
+bool PageStore::put(const BlockName& name, std::string_view value) {
+  if (!is_there || (!places.contains(name) && places.size() >= kStorePlaces)) return false;
+  places.try_emplace(name, static_cast<int32_t>(places.size()) + 1);
+  return values.put(name, value);
+}
+
+PageServer::PageServer(BlockStore& store, const PageSettings& settings)
+    : cache(smallest(), stream, settings.blocks + 1, kBlockSize),
+      memory(kBytesPerBlock, kv::Device::kCpu, 4 * settings.blocks + 1),
+      tier(cache, memory, store, kFingerprint, stream, {},
+           {.secret = settings.has_secret ? "secret" : "", .check_every = settings.check_every},
+           StoreWorker::Run::kAtOnce),
+      scheduler(tier.manager(), {.max_tokens_per_pass = 16}) {}
+
+void PageServer::write(const lesson08::Chunk& chunk) {
+  const lesson08::ScheduledRequest& request = scheduler.request(chunk.id);
+  const auto blocks = tier.manager().table(chunk.id).block_ids();
+  for (int i = request.num_computed; i < request.num_computed + chunk.num_tokens; ++i) {
+    const auto block = cache.block(0, blocks[static_cast<size_t>(i / kBlockSize)]);
+    static_cast<float*>(block.k)[i % kBlockSize] =
+        static_cast<float>(request.tokens[static_cast<size_t>(i)]);
+    static_cast<float*>(block.v)[i % kBlockSize] = static_cast<float>(i);
+  }
+  computed += chunk.num_tokens;
+}
+
+SharedTierPage::SharedTierPage(const viz::PageContext& context)
+    : PoolPage({.lesson = "13",
+                .title = "One cache for many servers",
+                .summary = "A block has a name that means the same on every server. What one "
+                           "server has computed, the other one loads from the store."},
+               context) {
+  const auto which = viz::choice("one|two").field("server", "one");
+  declare(
+      {{"submit",
+        {which, viz::word("NAME").field("name", "A"),
+         viz::number("PROMPT", 1, 128).field("prompt", "12"),
+         viz::number("MAX", 1, 128).field("to generate", "2")},
+        "a request to server one or two: the first PROMPT tokens of NAME's text, MAX to generate",
+        [this](auto& w) { return submit(w); },
+        [this](auto& w) { return why_not_submit(w); }},
+       {"pass",
+        {which, viz::number("COUNT", 1, 1000).or_else("1")},
+        "COUNT passes of a server; full blocks go to the store after each",
+        [this](auto& w) {
+          for (int i = 0; i < w[1].number && has_work(w[0].number); ++i) pass(w[0].number);
+          if (reason_.empty()) {
+            const auto& server = *servers_[static_cast<size_t>(w[0].number)];
+            reason_ = kv::count_of(server.computed, "token") + " computed so far";
+          }
+          return tell(reason_);
+        },
+        [this](auto& w) { return has_work(w[0].number) ? "" : "this server has nothing to do"; },
+        true},
+       {"change",
+        {viz::choice("damage|poison|lose"), viz::word("BLOCK")},
+        "a bit of BLOCK's value flips; it gets other K and V with the right checksum; the store "
+        "evicts it",
+        [this](auto& w) {
+          constexpr const char* kHow[] = {"damage", "poison", "lose"};
+          return change(kHow[w[0].number], w[1].text);
+        },
+        [this](auto& w) {
+          return find_value(w[1].text) != nullptr ? "" : "the store has no such block";
+        }},
+       {"store",
+        {viz::choice("gone|back")},
+        "the store does not answer any more, or answers again",
+        [this](auto& w) {
+          store_.is_there = w[0].number == 1;
+          return tell(store_.is_there ? "the store answers again" : "the store does not answer");
+        }},
+       anew("pool",
+            {viz::number("BLOCKS", 2, 16), viz::choice("open|secret"), viz::number("CHECK", 0, 9)},
+            "start anew with an empty store; blocks of each device; with a common secret or not; "
+            "every CHECKth text is computed again and compared",
+            &PageSettings::blocks, &PageSettings::has_secret, &PageSettings::check_every)});
+  reset();
+}
+
+std::string SharedTierPage::begin() {
+  servers_ = {};
+  for (const auto& [name, place] : store_.places) store_.values.erase(name);
+  store_.places.clear();
+  store_.is_there = true;
+  for (auto& server : servers_) server = std::make_unique<PageServer>(store_, settings_);
+  asked_.clear();
+  by_hash_.clear();
+  by_name_.clear();
+  tokens_.clear();
+  next_id_ = loaded_ = 0;
+  poisoned_ = false;
+  told_ = {};
+  return "two servers, and an empty store";
+}
+
+std::string SharedTierPage::why_not_submit(const viz::Words& words) const {
+  const Asked* const known = asked_.find(words[1].text);
+  if (known != nullptr && known->is_there) return "a request " + known->name + " is there";
+  return known == nullptr ? asked_.why_not_add(words[1].text) : "";
+}
+
+std::string SharedTierPage::submit(const viz::Words& words) {
+  PageServer& server = *servers_[static_cast<size_t>(words[0].number)];
+  const std::string& name = words[1].text;
+  server.scheduler.check_fits(next_id_, static_cast<size_t>(words[2].number), words[3].number);
+  Asked& asked = asked_.find(name) ? asked_.at(name) : asked_.add(name, {});
+  asked.id = next_id_++;
+  asked.server = words[0].number;
+  asked.num_prompt = words[2].number;
+  asked.max_tokens = words[3].number;
+  asked.generated = asked.num_found = 0;
+  asked.is_there = true;
+  while (std::ssize(asked.text) < asked.num_prompt + asked.max_tokens) {
+    asked.text.push_back(asked.hue * kOwnTokens + static_cast<int32_t>(asked.text.size()) + 1);
+  }
+  lesson06::BlockHashes hashes;
+  hashes.extend(asked.text, kBlockSize, {});
+  std::vector<BlockName> names;
+  extend_names(names, root_name(kFingerprint), asked.text, kBlockSize);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::pair shown{asked.hue, fmt::format("{}{}", name, i)};
+    by_hash_.try_emplace(hashes.all()[i], shown);
+    by_name_.try_emplace(names[i], shown);
+    const auto own = std::span(asked.text).subspan(i * kBlockSize, kBlockSize);
+    tokens_.try_emplace(names[i], own.begin(), own.end());
+  }
+  const int64_t before = server.tier.metrics().num_queried;
+  const auto prompt = std::span(asked.text).first(static_cast<size_t>(asked.num_prompt));
+  const bool waits = server.tier.add(asked.id, prompt, {}, true);
+  const int64_t queried = server.tier.metrics().num_queried - before;
+  return tell(waits ? fmt::format("{} comes; the store is asked for {}", name,
+                                  kv::count_of(queried, "block"))
+                    : name + " comes");
+}
+
+/// The request need not wait for the store any longer.
+void SharedTierPage::start(PageServer& server, int64_t id) {
+  const Asked& asked = *std::ranges::find(asked_, id, &Asked::id);
+  server.scheduler.submit(id, std::span(asked.text).first(static_cast<size_t>(asked.num_prompt)),
+                          asked.max_tokens);
+}
+
+bool SharedTierPage::has_work(int number) const {
+  return std::ranges::any_of(
+      asked_, [&](const Asked& asked) { return asked.is_there && asked.server == number; });
+}
+
+/// Runs a step of the server without a model.
+void SharedTierPage::pass(int number) {
+  PageServer& server = *servers_[static_cast<size_t>(number)];
+  SharedTier& tier = server.tier;
+  for (const int64_t id : tier.complete()) start(server, id);
+  load_waiting(server.scheduler, tier.manager());
+  const lesson08::SchedulerOutput output = server.scheduler.schedule();
+  if (output.chunks.empty()) {
+    tier.manager().wait_for_load();
+    reason_ = "blocks have come from the store, and go to the device";
+  }
+  tier.begin_pass();
+  for (const lesson08::Chunk& chunk : output.chunks) {
+    const auto& request = server.scheduler.request(chunk.id);
+    tier.add_chunk(chunk.id, request.tokens, request.num_computed,
+                   request.num_computed + chunk.num_tokens);
+  }
+  tier.swapper().wait(tier.manager().take_write_job());
+  for (const int64_t id : output.started) {
+    Asked& asked = *std::ranges::find(asked_, id, &Asked::id);
+    asked.num_found = server.scheduler.request(id).num_cached;
+    loaded_ += asked.num_found;
+    reason_ =
+        fmt::format("{} starts: {} found", asked.name, kv::count_of(asked.num_found, "token"));
+  }
+  for (const lesson08::Chunk& chunk : output.chunks) server.write(chunk);
+  server.scheduler.update(output.chunks);
+  tier.end_pass();
+  for (Asked& asked : asked_) {
+    if (!asked.is_there || asked.server != number) continue;
+    if (std::ranges::find(output.chunks, asked.id, &lesson08::Chunk::id) == output.chunks.end() ||
+        !server.scheduler.wants_token(asked.id)) {
+      continue;
+    }
+    const int next = asked.num_prompt + asked.generated++;
+    server.scheduler.add_token(asked.id, asked.text[static_cast<size_t>(next)]);
+    if (asked.generated < asked.max_tokens) continue;
+    asked.is_there = !server.scheduler.finish(asked.id);
+    tier.remove(asked.id);
+    asked.doing = "has ended";
+  }
+  settle(server);
+}
+
+/// Puts what has become full. Requests that wait go on with the next pass.
+void SharedTierPage::settle(PageServer& server) {
+  for (const int64_t id : server.tier.complete()) start(server, id);
+  for (const int64_t id : server.tier.complete()) start(server, id);
+}
+
+/// The name of the block that the store has under this label; null if it has none.
+const BlockName* SharedTierPage::find_value(const std::string& name) const {
+  for (const auto& [block, shown] : by_name_) {
+    if (shown.second == name && store_.values.values().contains(block)) return &block;
+  }
+  return nullptr;
+}
+
+std::string SharedTierPage::change(const std::string& how, const std::string& name) {
+  const BlockName block = *find_value(name);
+  const std::string place = viz::shelf_block_id(kStore, store_.places.at(block));
+  if (how == "lose") {
+    store_.values.erase(block);
+    return tell("the store evicts " + name, place);
+  }
+  std::string value = store_.values.values().at(block).value;
+  value[kContentAt + 2] = static_cast<char>(value[kContentAt + 2] ^ 4);
+  if (how == "poison") {
+    const auto content = std::as_bytes(std::span(value)).subspan(kContentAt, kBytesPerBlock);
+    const uint64_t checksum = lesson12::checksum_of(content);
+    std::memcpy(value.data() + 48, &checksum, sizeof checksum);
+    poisoned_ = true;
+  }
+  store_.values.put(block, value);
+  return tell(how == "poison" ? name + " has other K and V, and the right checksum for them"
+                              : "a bit of " + name + " flips",
+              place);
+}
+
+/// Returns the text of what happened, and of what the servers have found out since the last call.
+std::string SharedTierPage::tell(std::string what, std::string points_at) {
+  reason_ = std::move(what);
+  points_at_ = std::move(points_at);
+  const SharedMetrics was = std::exchange(told_, metrics());
+  for (const auto& [count, name, news] : kNews) {
+    if (told_.*count == was.*count) continue;
+    reason_ += fmt::format("; {}: {}", news, kv::count_of(told_.*count - was.*count, "block"));
+  }
+  if (told_.num_unreachable > was.num_unreachable) reason_ += "; the store does not answer";
+  return reason_;
+}
+
+SharedMetrics SharedTierPage::metrics() const {
+  SharedMetrics all;
+  for (const auto& server : servers_) {
+    const SharedMetrics& its = server->tier.metrics();
+    for (auto count :
+         {&SharedMetrics::num_queried, &SharedMetrics::num_fetched, &SharedMetrics::num_damaged,
+          &SharedMetrics::num_unreachable, &SharedMetrics::num_put, &SharedMetrics::num_not_put,
+          &SharedMetrics::num_checked, &SharedMetrics::num_poisoned}) {
+      all.*count += its.*count;
+    }
+  }
+  return all;
+}
+
+std::vector<viz::Counter> SharedTierPage::counters() const {
+  const SharedMetrics now = metrics();
+  std::vector<viz::Counter> all{
+      {"put", now.num_put, "put", "Blocks that the servers have put into the store."},
+      {"fetched", now.num_fetched, "fetched", "Blocks that came from the store, whole."},
+      {"found", loaded_, "found", "Tokens that requests did not compute."},
+      {"one.computed", servers_[0]->computed, "computed by one", "Tokens, by server one."},
+      {"two.computed", servers_[1]->computed, "by two", "Tokens, by server two."},
+      {"values", std::ssize(store_.values.values())},
+      {"asked_for", now.num_queried},
+      {"checked", now.num_checked},
+      {"unreachable", now.num_unreachable}};
+  for (const auto& [number, name, news] : kNews) all.push_back({name, now.*number});
+  for (const Asked& asked : asked_) {
+    all.push_back({asked.name + ".found", asked.num_found});
+    all.push_back({asked.name + ".ended", asked.doing == "has ended"});
+  }
+  return all;
+}
+
+/// A block of a device that can be found holds its tokens, unless it came poisoned.
+void SharedTierPage::check_invariants() const {
+  for (const auto& server : servers_) {
+    server->scheduler.check();
+    server->tier.check();
+    const lesson06::PrefixIndex& index = server->tier.manager().pool().index();
+    for (int32_t id = 1; id < index.num_ids() && !poisoned_; ++id) {
+      if (index.block(id) == nullptr) continue;
+      const auto* const held = static_cast<const float*>(server->cache.block(0, id).k);
+      for (size_t i = 0; i < kBlockSize; ++i) {
+        if (held[i] == static_cast<float>(index.tokens(id)[i])) continue;
+        throw std::logic_error(fmt::format("block {} does not hold what it is found by", id));
+      }
+    }
+  }
+}
+
+void SharedTierPage::draw(viz::Ui& ui) {
+  form(ui, {"submit", "Submit", "submit"});
+  buttons(ui, {{"pass one", "Pass of one", "pass one"}, {"pass two", "Pass of two", "pass two"}});
+  if (const size_t space = selected().find(' '); space != std::string::npos) {  // a value
+    const std::string name = selected().substr(space);
+    buttons(ui, {{"damage", "Damage" + name, "change damage" + name},
+                 {"poison", "Poison" + name, "change poison" + name},
+                 {"lose", "Lose" + name, "change lose" + name}});
+  }
+  choice(ui, "The store",
+         {viz::Button{"store back", "answers", "store back"}.when(store_.is_there),
+          viz::Button{"store gone", "is gone", "store gone"}.when(!store_.is_there)});
+  choice(ui, "Writers",
+         {viz::Button{"pool open", "anyone", "pool 10 open 0"}.when(settings_.has_secret == 0 &&
+                                                                    settings_.check_every == 0),
+          viz::Button{"pool secret", "with a secret", "pool 10 secret 0"}.when(
+              settings_.has_secret == 1),
+          viz::Button{"pool check", "all are checked", "pool 10 open 1"}.when(
+              settings_.check_every == 1)});
+}
+
+std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {
+  return std::make_unique<SharedTierPage>(context);
+}
+
+}  // namespace lesson13

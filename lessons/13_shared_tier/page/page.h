@@ -1,0 +1,125 @@
+#pragma once
+
+// The page of lesson 13: two servers without a model, and the store between them. page.cpp: what
+// its commands do; scene.cpp: what servers and store hold, and how it looks.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lessons/13_shared_tier/engine.h"
+#include "viz/drawing/shelves.h"
+#include "viz/pool_page.h"
+
+namespace lesson13 {
+
+/// K and V of a token are a number each.
+constexpr int kBlockSize = 4;  // tokens
+constexpr int kStorePlaces = 16;
+
+/// A request, and its text: the next request of this name begins with the same one.
+struct Asked : viz::SequenceView {
+  int64_t id = 0;
+  int server = 0;
+  int num_prompt = 0, max_tokens = 0, generated = 0;
+  int num_found = 0;               // tokens, when it started
+  std::vector<int32_t> text = {};  // with the tokens still to be generated
+  bool is_there = true;
+  std::string doing = {};
+};
+
+/// A server's blocks on the device, or the values of the store. kReserved: a block is being loaded.
+/// kEvicted: the value is damaged.
+struct Shelf {
+  viz::ShelfBlocks blocks = {};
+  std::map<int32_t, std::string> labels = {};  // the last digits of names, by id
+};
+enum : size_t { kFirst, kStore, kSecond };
+
+struct Shown {
+  viz::NamedList<Asked> asked{"text", 6};
+  std::array<Shelf, 3> shelves = {};
+  int64_t loaded = 0;  // tokens
+  std::string reason = {}, points_at = {};
+};
+
+struct PageSettings {
+  int blocks = 10;      // of each device
+  int has_secret = 0;   // whether the servers have a common secret
+  int check_every = 0;  // see SharedOptions
+};
+
+/// A store that may be silent, and keeps a value at one place.
+class PageStore final : public BlockStore {
+ public:
+  std::optional<size_t> find(std::span<const BlockName> names) override;
+  void get(std::span<const BlockName> names, const OnValue& on_value) override;
+  bool put(const BlockName& name, std::string_view value) override;
+
+  MemoryStore values;
+  std::map<BlockName, int32_t> places;  // from 1 on, in the order of the first puts
+  bool is_there = true;
+};
+
+/// A server without its model. K of a token is its number, and V its place.
+struct PageServer {
+  PageServer(BlockStore& store, const PageSettings& settings);
+  void write(const lesson08::Chunk& chunk);
+
+  kv::Stream stream{kv::Device::kCpu};
+  PagedKvCache cache;
+  HostBlocks memory;
+  SharedTier tier;
+  Server::Scheduler scheduler;
+  int64_t computed = 0;  // tokens
+};
+
+class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
+ public:
+  explicit SharedTierPage(const viz::PageContext& context);
+
+  std::vector<viz::Counter> counters() const override;
+  void check_invariants() const override;
+  viz::Scene scene(const viz::Room& room) override;
+  void draw(viz::Ui& ui) override;
+
+ private:
+  // page.cpp
+  std::string begin() override;
+  std::string why_not_submit(const viz::Words& words) const;
+  std::string submit(const viz::Words& words);
+  void pass(int number);
+  void settle(PageServer& server);
+  void start(PageServer& server, int64_t id);
+  bool has_work(int number) const;
+  const BlockName* find_value(const std::string& name) const;
+  std::string change(const std::string& how, const std::string& name);
+  std::string tell(std::string what, std::string points_at = {});
+  SharedMetrics metrics() const;  // of both servers
+
+  // scene.cpp
+  Shown look() override;
+  void look_at(const PageServer& server, Shelf& shelf) const;
+  void look_at_store(Shelf& shelf) const;
+
+  PageStore store_;
+  std::array<std::unique_ptr<PageServer>, 2> servers_;
+  viz::NamedList<Asked> asked_{"text", 6};
+  std::map<uint64_t, std::pair<int, std::string>> by_hash_;  // of blocks: hue and name
+  std::map<BlockName, std::pair<int, std::string>> by_name_;
+  std::map<BlockName, std::vector<int32_t>> tokens_;  // of blocks
+  int64_t next_id_ = 0;
+  int64_t loaded_ = 0;
+  bool poisoned_ = false;  // a value has been
+  SharedMetrics told_;     // as of the last tell()
+  std::string reason_, points_at_;
+};
+
+}  // namespace lesson13

@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "page.h"
+
+namespace lesson13 {
+
+using viz::Ink;
+using viz::paint;
+using viz::Place;
+using viz::State;
+
+Shown SharedTierPage::look() {
+  for (Asked& asked : asked_) {
+    if (!asked.is_there) continue;
+    const HostTierManager& manager = servers_[static_cast<size_t>(asked.server)]->tier.manager();
+    asked.doing = manager.holds(asked.id) ? "runs" : "waits";
+  }
+  Shown now{.asked = asked_,
+            .loaded = loaded_,
+            .reason = std::exchange(reason_, {}),
+            .points_at = std::exchange(points_at_, {})};
+  look_at(*servers_[0], now.shelves[kFirst]);
+  look_at_store(now.shelves[kStore]);
+  look_at(*servers_[1], now.shelves[kSecond]);
+  return now;
+}
+
+void SharedTierPage::look_at(const PageServer& server, Shelf& shelf) const {
+  const HostTierManager& manager = server.tier.manager();
+  const auto name_of = [&](const auto& content) { return by_hash_.at(content.hash); };
+  shelf.blocks = viz::shelf_blocks(manager.pool(), name_of);
+  const viz::ShelfBlocks host = viz::shelf_blocks(manager.host(), name_of);
+  for (const auto& [job, move] : server.tier.swapper().loads()) {
+    viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(move.device)];
+    block = host[static_cast<size_t>(move.host)];
+    block.order = -1;
+    block.state = State::kReserved;
+  }
+}
+
+/// Each value at its place. One that a server would refuse is damaged.
+void SharedTierPage::look_at_store(Shelf& shelf) const {
+  shelf.blocks.resize(kStorePlaces + 1);
+  const ValueFormat format{.fingerprint = servers_[0]->tier.fingerprint(),
+                           .bytes_per_block = servers_[0]->memory.bytes_per_block(),
+                           .secret = settings_.has_secret ? "secret" : ""};
+  std::vector<std::byte> content(format.bytes_per_block);
+  for (const auto& [name, entry] : store_.values.values()) {
+    const int32_t place = store_.places.at(name);
+    viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(place)];
+    std::tie(block.hue, block.name) = by_name_.at(name);
+    const bool whole = format.decode(entry.value, name, tokens_.at(name), content).has_value();
+    block.cached = whole;
+    block.state = whole ? State::kCached : State::kEvicted;
+    const std::string key = key_of(name);
+    shelf.labels[place] = key.substr(key.size() - 4);
+    block.tooltip = fmt::format("\n{}", key);
+  }
+}
+
+namespace {
+
+/// The place where a block stood before: a server's comes from the store, the store's from a
+/// server.
+std::string source(const Shown& before, size_t shelf, const std::string& name) {
+  for (const size_t from : {kStore, kFirst, kSecond}) {
+    if (from == shelf || (shelf != kStore && from != kStore)) continue;
+    const viz::ShelfBlocks& blocks = before.shelves[from].blocks;
+    const auto found = std::ranges::find(blocks, name, &viz::ShelfBlock::name);
+    if (found == blocks.end()) continue;
+    return viz::shelf_block_id(static_cast<int>(from),
+                               static_cast<int32_t>(found - blocks.begin()));
+  }
+  return "";
+}
+
+/// Adds to a block the parts that only this page has: the end of its name, its source, its damage.
+void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, const Shelf& of) {
+  const viz::ShelfBlock& block = of.blocks[static_cast<size_t>(id)];
+  const std::string box = viz::shelf_block_id(static_cast<int>(shelf), id);
+  if (block.name.empty()) return;
+  if (shelf == kStore) scene.find(box)->selecting("value " + block.name);
+  if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2);
+  viz::Shape* const name = scene.find(box + "/name " + block.name);
+  if (name != nullptr) name->comes_from(source(before, shelf, block.name));
+  const Place at = scene.find(box)->at;
+  const auto label = of.labels.find(id);
+  if (label == of.labels.end() || at.h < 48 || viz::text_width("0000", 9) > at.w - 4) return;
+  scene.label(box + "/key", {at.x + 2, at.bottom() - 14, at.w - 4, 12}, label->second,
+              {.size = 10, .align = viz::Align::kCentre});
+}
+
+}  // namespace
+
+/// Requests above, and what the store saved them; below one server, the store, and the other one.
+viz::Scene SharedTierPage::scene(const viz::Room& room) {
+  constexpr float kGap = 8, kRequests = 48, kNumber = 240, kTop = kRequests + kGap + 36;
+  viz::Scene scene(room);
+  std::vector<viz::Chip> chips;
+  for (const Asked& asked : now_.asked) {
+    chips.push_back({.text = fmt::format("{} {} on {}: {} tokens, {} found", asked.name,
+                                         asked.doing, asked.server == 0 ? "one" : "two",
+                                         asked.num_prompt + asked.generated, asked.num_found),
+                     .hue = asked.hue,
+                     .state = asked.is_there ? State::kInUse : State::kFree});
+  }
+  viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
+  viz::count_up(scene, "found", {room.w - kNumber, 0, 80, kRequests}, before_.loaded, now_.loaded,
+                {.size = 30, .align = viz::Align::kRight}, viz::kFills);
+  scene.paragraph("found/name", {room.w - kNumber + 90, 7, kNumber - 90, 34},
+                  "tokens found, and not computed again", {.size = 12, .paint = {Ink::kDim}});
+  const float legend = room.h - 18, pitch = (legend - kTop) / 3;
+  const char* const titles[] = {
+      "server one, its device",
+      store_.is_there ? "the store, and the ends of its names" : "the store, which does not answer",
+      "server two, its device"};
+  for (size_t i = 0; i < 3; ++i) {
+    const Shelf& shelf = now_.shelves[i];
+    const Place at{0, kTop + pitch * static_cast<float>(i), room.w, pitch - kGap};
+    viz::shelf(scene, static_cast<int>(i), titles[i], shelf.blocks, at);
+    for (int32_t id = 1; id < std::ssize(shelf.blocks); ++id) finish(scene, before_, i, id, shelf);
+  }
+  if (!now_.reason.empty()) {  // near the shape that it is about
+    const float rest = std::max(room.w - viz::text_width(now_.reason, 13) - 20, 0.0f);
+    const viz::Shape* const target = scene.find(now_.points_at);
+    const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);
+    viz::note(scene, "note", {left, kRequests + kGap, room.w - left, 32}, now_.reason,
+              now_.points_at);
+  }
+  viz::legend(scene, {0, legend, room.w, 18},
+              {{State::kInUse, "in use"},
+               {State::kCached, "can be found"},
+               {State::kReserved, "on its way", 0},
+               {State::kEvicted, "damaged"},
+               {State::kFree, "empty"}});
+  scene.lasts(0.8f);
+  return scene;
+}
+
+}  // namespace lesson13

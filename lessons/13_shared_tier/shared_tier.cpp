@@ -1,0 +1,297 @@
+#include "shared_tier.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "common/at_end.h"
+
+namespace lesson13 {
+
+using lesson06::BlockKey;
+using lesson06::CachedBlock;
+using lesson06::PrefixId;
+
+namespace {
+
+/// Lesson 11's device counts prefixes from 0 on. Those that come from the store are numbered apart.
+constexpr PrefixId kFirstPrefix = PrefixId{1} << 62;
+
+}  // namespace
+
+SharedTier::SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore& store,
+                       uint64_t fingerprint, const kv::Stream& passes, const ServeOptions& serve,
+                       const SharedOptions& options, StoreWorker::Run run)
+    : cache_(cache),
+      memory_(memory),
+      passes_(passes),
+      options_(options),
+      pool_(cache.num_blocks() - 1, cache.block_size(), free_order(serve)),
+      host_pool_(memory.num_ids() - 1, cache.block_size(), lesson07::FreeOrder::kUnhashedFirst),
+      swapper_(cache, memory, host_pool_, passes),
+      manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
+      gathers_(passes.device()),
+      written_(passes.device()),
+      caching_(serve.caching),
+      filling_{.puts = {}, .moves = {}, .end = kv::Event(passes.device())},
+      next_prefix_(kFirstPrefix),
+      worker_(store, memory, run) {
+  pool_.set_event_sink(serve.on_cache_event);
+  set_fingerprint(fingerprint);
+}
+
+SharedTier::~SharedTier() {
+  try {
+    settle();
+  } catch (const std::exception&) {  // other servers compute what the store lacks
+  }
+}
+
+void SharedTier::set_fingerprint(uint64_t fingerprint) {
+  begin_pass();
+  settle();
+  for (auto& [id, request] : requests_) request.is_shared = false;
+  fingerprint_ = fingerprint;
+  worker_.set_format({.fingerprint = fingerprint,
+                      .bytes_per_block = memory_.bytes_per_block(),
+                      .secret = options_.secret});
+}
+
+bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKeys& extra_keys,
+                     bool look_up) {
+  Request request{.arrival = num_requests_++,
+                  .root = root_name(fingerprint_, extra_keys),
+                  .is_shared = caching_ && can_be_shared(extra_keys)};
+  const auto size = static_cast<size_t>(cache_.block_size());
+  const size_t last = (prompt.size() - 1) / size;  // the last token has to run
+  size_t here = last;
+  if (look_up && request.is_shared) {
+    request.hashes = BlockHashes(extra_keys);
+    const auto computed = manager_.get_computed_blocks(prompt, request.hashes);
+    here =
+        computed.block_ids.size() + manager_.find_in_host(prompt, request.hashes, computed).size();
+  }
+  std::list<Fetch> one;  // or none
+  if (here < last) {
+    extend_names(request.names, request.root, prompt.first(last * size), cache_.block_size());
+    request.prompt.assign(prompt.begin(), prompt.end());
+    const auto names = std::span(request.names).subspan(here);
+    const auto missing = prompt.subspan(here * size, names.size() * size);
+    metrics_.num_queried += std::ssize(names);
+    one.push_back({.number = ++num_asked_,
+                   .names = {names.begin(), names.end()},
+                   .tokens = {missing.begin(), missing.end()}});
+    waiting_[num_asked_] = id;
+  } else {
+    ready_.push_back(id);
+  }
+  requests_.insert_or_assign(id, std::move(request));
+  worker_.start(std::move(one));
+  return here < last;
+}
+
+void SharedTier::remove(int64_t id) {
+  requests_.erase(id);
+  std::erase_if(waiting_, [&](const auto& wait) { return wait.second == id; });
+  std::erase(ready_, id);
+}
+
+std::vector<int64_t> SharedTier::complete() {
+  take_note();
+  std::ranges::sort(ready_, {}, [&](int64_t id) { return requests_.at(id).arrival; });
+  return std::exchange(ready_, {});
+}
+
+void SharedTier::take_note() {
+  manager_.complete();  // blocks that have been loaded can be found from now on
+  drop_damaged();       // and those that are not as they were computed cannot
+  for (; !outgoing_.empty() && outgoing_.front().end.done(); outgoing_.pop_front()) {
+    for (Put& put : outgoing_.front().puts) {
+      put.checksum = swapper_.checksums()[put.host_id];
+    }
+    worker_.start(std::move(outgoing_.front().puts));
+  }
+  for (const Put& put : worker_.take_puts()) take_put(put);
+  for (auto one = worker_.take_fetch(); !one.empty(); one = worker_.take_fetch()) {
+    one.front().host_ids.empty() ? take_lookup(std::move(one)) : take_blocks(one.front());
+  }
+}
+
+/// As lesson 12 does: a block that is not as it was computed is found nowhere.
+void SharedTier::drop_damaged() {
+  for (const BlockMove& move : swapper_.verify()) {
+    ++metrics_.num_changed_here;
+    pool_.evict_blocks({&move.device, 1});
+    host_pool_.evict_blocks({&move.host, 1});
+  }
+}
+
+/// Fetches what was found, as far as the host has room.
+void SharedTier::take_lookup(std::list<Fetch> one) {
+  Fetch& fetch = one.front();
+  const auto wait = waiting_.find(fetch.number);
+  if (wait == waiting_.end()) return;  // the request has ended
+  metrics_.num_unreachable += fetch.unreachable;
+  metrics_.num_found += static_cast<int64_t>(fetch.num_found);
+  const auto room = static_cast<size_t>(host_pool_.num_free());
+  const size_t num_blocks = std::min(fetch.num_found, room);
+  if (num_blocks == 0) {
+    ready_.push_back(wait->second);
+    waiting_.erase(wait);
+    return;
+  }
+  fetch.names.resize(num_blocks);
+  fetch.tokens.resize(num_blocks * static_cast<size_t>(cache_.block_size()));
+  fetch.host_ids.resize(num_blocks);
+  const int every = options_.check_every;
+  fetch.wants_digests = every > 0 && ++num_answered_ % every == 0;
+  host_pool_.get_new_blocks(fetch.host_ids);
+  worker_.start(std::move(one));
+}
+
+void SharedTier::take_blocks(const Fetch& fetch) {
+  const kv::AtEnd free_blocks{[&] { host_pool_.free_blocks(fetch.host_ids); }};
+  metrics_.num_fetched += std::ssize(fetch.checksums);
+  metrics_.num_damaged += fetch.num_damaged;
+  if (!fetch.checksums.empty()) {
+    const auto count = static_cast<double>(fetch.checksums.size());
+    seconds_per_block_ = lesson11::smoothed(seconds_per_block_, fetch.seconds / count);
+  }
+  if (const auto wait = waiting_.find(fetch.number); wait != waiting_.end()) {
+    receive(requests_.at(wait->second), fetch);
+    ready_.push_back(wait->second);
+    waiting_.erase(wait);
+  }
+}
+
+/// Makes the blocks that came findable in the host, after those that device or host had before. If
+/// one of those has gone meanwhile, what came after it is of no use.
+void SharedTier::receive(Request& request, const Fetch& fetch) {
+  const auto first = static_cast<size_t>(std::ranges::find(request.names, fetch.names.front()) -
+                                         request.names.begin());
+  if (fetch.wants_digests) {
+    for (size_t i = 0; i < fetch.digests.size(); ++i) {
+      request.to_check.emplace(fetch.names[i], fetch.digests[i]);
+    }
+    return;
+  }
+  const auto size = static_cast<size_t>(cache_.block_size());
+  std::optional<PrefixId> parent;
+  for (size_t i = 0; i < first + fetch.checksums.size(); ++i) {
+    BlockKey key{.hash = request.hashes.all().at(i),
+                 .parent = parent,
+                 .tokens = std::span(request.prompt).subspan(i * size, size),
+                 .extra_keys = request.hashes.extra_keys()};
+    const CachedBlock* const in_host = host_pool_.index().find(key);
+    const CachedBlock* const on_device = pool_.index().find(key);
+    if (in_host == nullptr && on_device == nullptr && i < first) return;
+    key.prefix = in_host != nullptr     ? in_host->prefix
+                 : on_device != nullptr ? on_device->prefix
+                                        : next_prefix_++;
+    if (i >= first && in_host == nullptr) {
+      const int32_t id = fetch.host_ids[i - first];
+      swapper_.checksums()[id] = fetch.checksums[i - first];
+      host_pool_.cache_full_block(id, key);
+    }
+    parent = key.prefix;
+  }
+}
+
+void SharedTier::take_put(const Put& put) {
+  ++num_puts_confirmed_;
+  metrics_.num_put += put.outcome == Put::Outcome::kPut;
+  metrics_.num_not_put += put.outcome == Put::Outcome::kNotPut;
+  metrics_.num_checked += put.stored.has_value();
+  metrics_.num_poisoned += put.poisoned;
+  if (put.outcome == Put::Outcome::kDamaged) {
+    ++metrics_.num_changed_here;
+    host_pool_.evict_blocks({&put.host_id, 1});
+  }
+  drop(put);
+}
+
+void SharedTier::drop(const Put& put) {
+  host_pool_.free_blocks({&put.host_id, 1});
+  --num_held_;
+}
+
+void SharedTier::begin_pass() {
+  for (const Put& put : filling_.puts) drop(put);
+  filling_.puts.clear();
+  filling_.moves.clear();
+  num_gathered_ = 0;
+}
+
+/// At most half of the host waits for a slow store; after that, blocks are not put.
+void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begin, int end) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end() || !found->second.is_shared) return;
+  Request& request = found->second;
+  const int size = cache_.block_size();
+  extend_names(request.names, request.root, tokens.first(static_cast<size_t>(end)), size);
+  const auto blocks = manager_.table(id).block_ids();
+  for (int i = begin / size; i < end / size; ++i) {
+    if (2 * num_held_ >= host_pool_.num_blocks() || host_pool_.num_free() == 0) {
+      ++metrics_.num_not_put;
+      continue;
+    }
+    const auto index = static_cast<size_t>(i);
+    const auto own = tokens.subspan(index * static_cast<size_t>(size), static_cast<size_t>(size));
+    Put put{.name = request.names[index], .tokens = {own.begin(), own.end()}};
+    if (const auto wanted = request.to_check.extract(put.name)) put.stored = wanted.mapped();
+    filling_.moves.push_back({.device = blocks[index]});
+    filling_.puts.push_back(std::move(put));
+    // From here on nothing allocates, and nothing can fail.
+    host_pool_.get_new_blocks({&filling_.puts.back().host_id, 1});
+    filling_.moves.back().host = filling_.puts.back().host_id;
+    ++num_held_;
+  }
+}
+
+void SharedTier::gather(int layer) {
+  num_gathered_ = layer + 1;
+  if (filling_.moves.empty()) return;
+  written_.record(passes_);
+  written_.let_wait(gathers_);
+  gather_layer({.cache = &cache_, .host = &memory_, .layer = layer, .moves = filling_.moves},
+               gathers_);
+}
+
+/// Blocks that the host has already, because two requests have computed the same, are not put
+/// again. Passes after this one wait for the copies, which read what they may write.
+void SharedTier::end_pass() {
+  if (filling_.puts.empty()) return;
+  while (num_gathered_ < cache_.num_layers()) gather(num_gathered_);
+  lesson12::checksum_blocks(
+      {.cache = &cache_, .blocks = filling_.moves, .checksums = swapper_.checksums()}, gathers_);
+  Outgoing& out =
+      outgoing_.emplace_back(Outgoing{.puts = {}, .moves = {}, .end = kv::Event(passes_.device())});
+  out.end.record(gathers_);
+  out.end.let_wait(passes_);
+  for (const BlockMove& move : filling_.moves) {
+    const CachedBlock* const block = pool_.index().block(move.device);
+    const bool is_new =
+        block != nullptr && host_pool_.index().find(pool_.index().key_of(*block)) == nullptr;
+    if (is_new) {
+      host_pool_.cache_full_block(move.host, pool_.index().key_of(*block));
+      out.puts.splice(out.puts.end(), filling_.puts, filling_.puts.begin());
+      ++num_puts_issued_;
+    } else {
+      drop(filling_.puts.front());
+      filling_.puts.pop_front();
+    }
+  }
+  filling_.moves.clear();
+}
+
+void SharedTier::wait_for_copies() const {
+  for (const Outgoing& out : outgoing_) out.end.wait();
+}
+
+void SharedTier::settle() {
+  swapper_.wait(swapper_.last());
+  wait_for_copies();
+  for (take_note(); !worker_.idle(); take_note()) worker_.wait(std::chrono::milliseconds(100));
+}
+
+}  // namespace lesson13

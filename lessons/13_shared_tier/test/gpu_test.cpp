@@ -1,0 +1,37 @@
+// Lesson 13 on a GPU: a gathered block has the bytes of the CPU, and blocks that travel between
+// servers change no bit of an answer.
+
+#include "gathers.h"
+#include "servers.h"
+
+using namespace lesson13_test;
+
+namespace {
+
+const kv::Stream& stream() {
+  static const kv::Stream kStream(kv::Device::kCuda);
+  return kStream;
+}
+
+}  // namespace
+
+TEST_CASE("gather_layer: all layers make the block as the host has it" *
+          doctest::test_suite("kernel")) {
+  check_gathers(1, 8, 1, stream());
+  check_gathers(8, 128, 16, stream());
+  check_gathers(3, 80, 5, stream());
+}
+
+TEST_CASE("gather_layer takes more blocks than one launch carries" *
+          doctest::test_suite("kernel")) {
+  check_gathers(1, 8, 1, stream(), 600);
+}
+
+TEST_CASE("gather_layer refuses a layer or a block that is not there") {
+  check_refused_gathers(stream());
+}
+
+TEST_CASE("two servers, rounds, pools of any size: the same bits on CUDA") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
+  check_servers(model, 16);
+}

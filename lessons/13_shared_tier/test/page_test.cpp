@@ -1,0 +1,102 @@
+// The page: blocks that travel, are damaged and poisoned, in the lesson's own classes.
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+
+#include "page/page.h"
+#include "tests/viz/page_fixture.h"
+
+namespace {
+
+using kvtest::kPageContext;
+
+struct Fixture : kvtest::PageFixture {
+  Fixture() : PageFixture(std::make_unique<lesson13::SharedTierPage>(kPageContext)) {}
+
+  /// Server one has computed three blocks of A.
+  void compute_a() { run({"submit one A 14 1", "pass one 2"}); }
+  void ask_two() { run({"submit two A 14 1", "pass two 3"}); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "what one server has computed, the other one loads") {
+  compute_a();
+  CHECK(value("put") == 3);
+  CHECK(value("values") == 3);
+  CHECK(value("one.computed") == 14);
+  ask_two();
+  CHECK(value("A.found") == 12);
+  CHECK(value("A.ended") == 1);
+  CHECK(value("two.computed") == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a damaged value and one that was evicted end the prefix") {
+  compute_a();
+  run("change damage A1");
+  ask_two();
+  CHECK(value("damaged") == 1);
+  CHECK(value("A.found") == 4);
+  run({"pool 10 open 0"});
+  compute_a();
+  run("change lose A0");
+  ask_two();
+  CHECK(value("A.found") == 0);
+  CHECK(value("values") == 3);  // put again
+}
+
+TEST_CASE_FIXTURE(Fixture, "poison is believed, unless there is a secret or a check") {
+  compute_a();
+  run("change poison A1");
+  ask_two();
+  CHECK(value("A.found") == 12);
+  CHECK(value("damaged") == 0);
+  run("pool 10 secret 0");
+  compute_a();
+  run("change poison A1");
+  ask_two();
+  CHECK(value("damaged") == 1);
+  CHECK(value("A.found") == 4);
+  run("pool 10 open 1");
+  compute_a();
+  run("change poison A1");
+  ask_two();
+  CHECK(value("poisoned") == 1);
+  CHECK(value("A.found") == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "without the store everything is computed, and nothing is put") {
+  run("store gone");
+  compute_a();
+  CHECK(value("put") == 0);
+  CHECK(value("not_put") == 3);
+  CHECK(value("unreachable") == 1);
+  run("store back");
+  ask_two();
+  CHECK(value("A.found") == 0);
+  CHECK(value("put") == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
+  check_refused("pass one", "this server has nothing to do");
+  check_refused("change damage A0", "the store has no such block");
+  check_refused("submit one A 100 4", "the pool has 10");
+  run("submit one A 14 1");
+  check_refused("submit two A 14 1", "a request A is there");
+  check_refused("pass two", "this server has nothing to do");
+}
+
+TEST_CASE_FIXTURE(Fixture, "its buttons work, and a value that is selected can be changed") {
+  ui.click("submit");
+  ui.click("pass one");
+  ui.click("pass one");
+  ui.select("value A1");
+  ui.click("damage");
+  ui.click("lose");
+  CHECK(value("values") == 2);
+  ui.click("store gone");
+  ui.click("pool secret");
+  CHECK(value("values") == 0);
+}

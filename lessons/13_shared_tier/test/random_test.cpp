@@ -1,0 +1,357 @@
+// Random requests, passes, trips and damage on two servers over one store: every row that a request
+// reads holds K and V of its tokens. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED
+// the seed.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "engine.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
+#include "tests/support/kv_shape.h"
+#include "tests/support/shortened.h"
+
+namespace {
+
+using namespace lesson13;
+using Tokens = std::vector<int32_t>;
+
+/// Counts of all runs: a case that no run has seen is not tested.
+struct Seen {
+  int64_t put = 0, fetched = 0, hits = 0, damaged = 0, unreachable = 0, checked = 0, not_put = 0,
+          changed_here = 0, aborted_waits = 0;
+};
+Seen seen;
+
+/// The settings of a run, chosen by its number; half of the runs have a hash of 3 bits.
+struct Settings {
+  explicit Settings(uint64_t number) {
+    kvtest::Random random(number);
+    const auto from = [&](int least, int most) {
+      return least + random.below(static_cast<size_t>(most - least + 1));
+    };
+    bits = from(0, 1) == 0 ? 64 : 3;
+    device = from(2, 10);
+    host = from(1, 16);
+    block_size = from(1, 3);
+    budget = from(0, 1) == 0 ? 64 : 5;
+    store_values = from(0, 3) == 0 ? from(0, 6) : 1000;
+    check_every = from(0, 3) == 0 ? from(1, 2) : 0;
+    is_threaded = from(0, 7) == 0;
+  }
+  std::string text() const {
+    return fmt::format(
+        "pools of {} and {} blocks of {}, {} bits of hash, budget {}, a store of {}{}{}", device,
+        host, block_size, bits, budget, store_values,
+        check_every > 0 ? fmt::format(", every {} is checked", check_every) : "",
+        is_threaded ? ", threads" : "");
+  }
+  int bits = 64, device = 4, host = 8, block_size = 2, budget = 64, store_values = 1000,
+      check_every = 0;
+  bool is_threaded = false;
+};
+
+/// The simple model: K of a token is the number of the prefix that ends with it, and V is K + 1.
+class Prefixes {
+ public:
+  std::vector<int64_t> of(const Tokens& tokens, int salt) {
+    std::vector<int64_t> all;
+    int64_t prefix = -salt;
+    for (const int32_t token : tokens) {
+      prefix = numbers_.try_emplace({prefix, token}, std::ssize(numbers_) + 1).first->second;
+      all.push_back(prefix);
+    }
+    return all;
+  }
+
+ private:
+  std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
+};
+
+/// A store in memory that may be silent.
+class Store final : public BlockStore {
+ public:
+  explicit Store(size_t max_bytes) : values(max_bytes) {}
+  std::optional<size_t> find(std::span<const BlockName> names) override {
+    return is_there ? values.find(names) : std::nullopt;
+  }
+  void get(std::span<const BlockName> names, const OnValue& on_value) override {
+    if (is_there) values.get(names, on_value);
+  }
+  bool put(const BlockName& name, std::string_view value) override {
+    return is_there && values.put(name, value);
+  }
+  MemoryStore values;
+  std::atomic<bool> is_there = true;
+};
+
+struct Machine {
+  Machine(BlockStore& store, const Settings& settings)
+      : stream(kv::Device::kCpu),
+        cache(kvtest::shape(2, 1, 2), stream, settings.device + 1, settings.block_size),
+        memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
+        tier(cache, memory, store, 12, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
+             {.check_every = settings.check_every},
+             settings.is_threaded ? StoreWorker::Run::kThread : StoreWorker::Run::kAtOnce),
+        scheduler(tier.manager(), {.max_tokens_per_pass = settings.budget}) {}
+
+  /// K, then V, of a token in both layers.
+  std::vector<float*> rows(int32_t block, int offset) {
+    std::vector<float*> rows;
+    for (const int layer : {0, 1}) {
+      rows.push_back(lesson03::k_row<float>(cache.layer(layer), block, offset));
+      rows.push_back(lesson03::v_row<float>(cache.layer(layer), block, offset));
+    }
+    return rows;
+  }
+
+  struct Request {
+    Tokens prompt;
+    int max_tokens = 1;
+    int salt = 0;
+    bool waits = false;
+  };
+  kv::Stream stream;
+  PagedKvCache cache;
+  HostBlocks memory;
+  SharedTier tier;
+  Server::Scheduler scheduler;
+  std::map<int64_t, Request> requests;
+};
+
+class Run : private Settings {
+ public:
+  explicit Run(uint64_t number)
+      : Settings(number),
+        store_(static_cast<size_t>(store_values) *
+               (56 + static_cast<size_t>(block_size) * (4 + 2 * 2 * 2 * sizeof(float)))) {
+    for (auto& machine : machines_) {
+      machine = std::make_unique<Machine>(store_, static_cast<const Settings&>(*this));
+    }
+  }
+
+  void operation(uint64_t op) {
+    kvtest::Random random(op);
+    Machine& machine = *machines_[static_cast<size_t>(random.below(2))];
+    const int kind = random.below(32);
+    if (kind < 9) {
+      submit(machine, random);
+    } else if (kind < 24) {
+      pass(machine, random.below(2));
+    } else if (kind < 28) {
+      damage(machine, random);
+    } else if (kind < 30) {
+      abort(machine, random);
+    } else if (kind < 31) {
+      text_ = store_.is_there ? "the store is gone" : "the store is back";
+      store_.is_there = !store_.is_there || random.below(2) == 0;
+    } else if (random.below(4) == 0) {
+      text_ = "reset";
+      machine.tier.set_fingerprint(12);
+      kvtest::require(machine.scheduler.reset_prefix_cache(true), "a reset is refused");
+      kvtest::require(machine.tier.manager().host().num_cached() == 0, "the host keeps blocks");
+    }
+    check();
+  }
+  /// Runs passes until every request has ended; then no block is in use.
+  void finish() {
+    text_ = "the end";
+    for (auto& machine : machines_) {
+      for (int i = 0; !machine->requests.empty(); ++i) {
+        kvtest::require(i < 10'000, "a request is never served");
+        pass(*machine, 0);
+      }
+      machine->tier.settle();
+      check();
+      kvtest::require(machine->tier.manager().pool().num_used() == 0, "a block stays in use");
+      kvtest::require(machine->tier.manager().host().num_used() == 0,
+                      "a block of the host stays in use");
+      const SharedMetrics& metrics = machine->tier.metrics();
+      kvtest::require(metrics.num_poisoned == 0, "what was computed differs from the store's");
+      seen.put += metrics.num_put;
+      seen.fetched += metrics.num_fetched;
+      seen.damaged += metrics.num_damaged;
+      seen.unreachable += metrics.num_unreachable;
+      seen.checked += metrics.num_checked;
+      seen.not_put += metrics.num_not_put;
+      seen.changed_here += metrics.num_changed_here;
+      seen.hits += machine->tier.manager().metrics().num_hits_in_host;
+    }
+  }
+  const std::string& text() const { return text_; }
+  std::string settings() const { return Settings::text(); }
+
+ private:
+  static ExtraKeys keys_of(int salt) {
+    if (salt == 0) return {};
+    return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
+  }
+  void submit(Machine& machine, kvtest::Random& random) {
+    text_ = "too many to submit one";
+    if (machine.requests.size() >= 6) return;
+    Machine::Request request{.prompt = Tokens(static_cast<size_t>(1 + random.below(9))),
+                             .max_tokens = 1 + random.below(4),
+                             .salt = random.below(6) == 0 ? 1 : 0};
+    for (int32_t& token : request.prompt) token = random.below(4) == 0 ? 1 : 0;
+    text_ = fmt::format("submit {}: {}, up to {} more{}", next_, fmt::join(request.prompt, " "),
+                        request.max_tokens, request.salt > 0 ? ", salted" : "");
+    try {
+      machine.scheduler.check_fits(next_, request.prompt.size(), request.max_tokens);
+    } catch (const kv::UserError&) {
+      return;
+    }
+    const bool look_up = random.below(8) > 0;
+    machine.tier.add(next_, request.prompt, keys_of(request.salt), look_up);
+    request.waits = true;
+    machine.requests[next_] = request;
+    ++next_;
+  }
+  static void submit_ready(Machine& machine, int64_t id) {
+    Machine::Request& request = machine.requests.at(id);
+    request.waits = false;
+    machine.scheduler.submit(id, request.prompt, request.max_tokens,
+                             {.extra_keys = keys_of(request.salt)});
+  }
+  /// Runs a pass, as a server's step does.
+  void pass(Machine& machine, int32_t token) {
+    text_ = "pass";
+    SharedTier& tier = machine.tier;
+    Server::Scheduler& scheduler = machine.scheduler;
+    for (const int64_t id : tier.complete()) submit_ready(machine, id);
+    load_waiting(scheduler, tier.manager());
+    const auto chunks = scheduler.schedule().chunks;
+    if (chunks.empty()) {
+      tier.manager().wait_for_load();
+      if (scheduler.idle()) tier.wait();
+      return;
+    }
+    tier.begin_pass();
+    for (const lesson08::Chunk& chunk : chunks) {
+      const auto& request = scheduler.request(chunk.id);
+      tier.add_chunk(chunk.id, request.tokens, request.num_computed,
+                     request.num_computed + chunk.num_tokens);
+    }
+    tier.swapper().wait(tier.manager().take_write_job());
+    for (const bool writes : {true, false}) {
+      for (const lesson08::Chunk& chunk : chunks) visit(machine, chunk, writes);
+    }
+    if (token == 0) tier.gather(0);  // else all layers at the end
+    scheduler.update(chunks);
+    tier.end_pass();
+    for (const lesson08::Chunk& chunk : chunks) {
+      if (!scheduler.request(chunk.id).wants_token) continue;
+      scheduler.add_token(chunk.id, token);
+      const auto& request = scheduler.request(chunk.id);
+      if (std::ssize(request.tokens) < request.num_prompt + request.max_tokens) continue;
+      remove(machine, chunk.id);
+    }
+  }
+  static void remove(Machine& machine, int64_t id) {
+    machine.tier.remove(id);
+    machine.scheduler.finish(id);
+    machine.requests.erase(id);
+  }
+  /// Writes the rows of a chunk, or compares all that it reads.
+  void visit(Machine& machine, const lesson08::Chunk& chunk, bool writes) {
+    const auto& request = machine.scheduler.request(chunk.id);
+    const auto blocks = machine.tier.manager().table(chunk.id).block_ids();
+    const int salt = machine.requests.at(chunk.id).salt;
+    const std::vector<int64_t> wanted = prefixes_.of(request.tokens, salt);
+    const int end = request.num_computed + chunk.num_tokens;
+    for (int i = writes ? request.num_computed : 0; i < end; ++i) {
+      auto number = static_cast<float>(wanted[static_cast<size_t>(i)]);
+      const auto block = blocks[static_cast<size_t>(i / block_size)];
+      for (float* const row : machine.rows(block, i % block_size)) {
+        if (writes) row[0] = row[1] = number;
+        kvtest::require(row[0] == number && row[1] == number,
+                        "a request reads what is not its own");
+        number += 1;
+      }
+    }
+  }
+  void abort(Machine& machine, kvtest::Random& random) {
+    text_ = "no request to abort";
+    if (machine.requests.empty()) return;
+    const auto request = std::next(machine.requests.begin(), random.below(machine.requests.size()));
+    text_ = fmt::format("abort {}", request->first);
+    seen.aborted_waits += request->second.waits;
+    remove(machine, request->first);
+    if (machine.scheduler.idle()) machine.tier.manager().finish_loads();
+  }
+  /// Flips a bit, shortens a value, or puts one under another name. A value that a check looks at
+  /// is damaged, too, but never poisoned.
+  void damage(Machine& machine, kvtest::Random& random) {
+    const auto bit = static_cast<std::byte>(1 << random.below(8));
+    const int where = random.below(5);
+    const auto loads = machine.tier.swapper().loads();
+    if (where == 0 && !loads.empty()) {
+      const BlockMove move = loads.front().move;
+      text_ = fmt::format("block {} is damaged on its way to the device", move.device);
+      *static_cast<std::byte*>(machine.cache.block(1, move.device).v) ^= bit;
+    } else if (where == 1) {
+      const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
+      text_ = fmt::format("block {} of the host is damaged", id);
+      if (is_threaded) machine.tier.settle();  // else a thread may be reading it
+      const auto block = machine.memory.block(id);
+      block[static_cast<size_t>(random.below(block.size()))] ^= bit;
+    } else {
+      text_ = "the store has no value";
+      if (is_threaded) {
+        for (auto& one : machines_) one->tier.settle();
+      }
+      const auto& values = store_.values.values();
+      if (values.empty()) return;
+      const auto pick = [&] { return *std::next(values.begin(), random.below(values.size())); };
+      const BlockName name = pick().first;
+      std::string value = pick().second.value;
+      text_ = "a value is put under another name";
+      if (where == 2) {
+        value = values.at(name).value;
+        char& byte = value[static_cast<size_t>(random.below(value.size()))];
+        byte = static_cast<char>(byte ^ std::to_integer<int>(bit));
+        text_ = "a bit of a value is changed";
+      } else if (where == 3) {
+        value.pop_back();
+        text_ = "a value is cut";
+      }
+      store_.values.put(name, value);
+    }
+  }
+  void check() const {
+    for (const auto& machine : machines_) {
+      machine->scheduler.check();
+      machine->tier.check();
+    }
+  }
+
+  Prefixes prefixes_;
+  Store store_;
+  std::array<std::unique_ptr<Machine>, 2> machines_;
+  int64_t next_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+TEST_CASE("random operations: a request that reads a block reads K and V of its own tokens") {
+  const int64_t num_ops = kvtest::num_random_ops(1'000'000, 50'000);
+  seen = {};
+  const auto report = kvtest::search<Run>(num_ops, 200);
+  CHECK_MESSAGE(report.empty(), report);
+  if (num_ops < 10'000 || !report.empty()) return;
+  for (const int64_t count : {seen.put, seen.fetched, seen.hits, seen.damaged, seen.unreachable,
+                              seen.checked, seen.not_put, seen.changed_here, seen.aborted_waits}) {
+    CHECK(count > num_ops / 10'000);
+  }
+}
