@@ -137,7 +137,6 @@ struct HttpServer::Impl {
     wake = event_new(base, -1, EV_PERSIST, &call<&Impl::run_posted>, this);
     tick = evtimer_new(base, &call<&Impl::look_around>, this);
     written = evtimer_new(base, &call<&Impl::run_postponed>, this);
-    listen();
   }
 
   ~Impl() {
@@ -344,7 +343,9 @@ struct HttpServer::Impl {
 };
 
 HttpServer::HttpServer(const HttpOptions& options, Handler handler)
-    : impl_(std::make_unique<Impl>(options, std::move(handler))) {}
+    : impl_(std::make_unique<Impl>(options, std::move(handler))) {
+  impl_->listen();  // if it fails, ~Impl frees the rest
+}
 HttpServer::~HttpServer() = default;
 event_base* HttpServer::loop() const { return impl_->base; }
 
