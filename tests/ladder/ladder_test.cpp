@@ -218,8 +218,8 @@ TEST_CASE(
     // last token of a prompt is never found.
     const int64_t found = prompt_tokens == 32 ? 1 : 2;
     CHECK(slots == std::vector<int64_t>{0, 4 * (prompt_tokens + 19), 256, 256, 16 * (16 - 3 * 2),
-                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0, 0, 0,
-                                        0, 0});
+                                        16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0, 0, 0, 0,
+                                        0});
   }
 }
 

@@ -336,15 +336,14 @@ struct HttpServer::Impl {
   std::vector<bufferevent*> sockets;  // a reference to each connection's
   std::unordered_map<evhttp_connection*, std::shared_ptr<Exchange>> exchanges;
   std::mutex mutex;
-  std::vector<std::function<void()>> posted;  // under the mutex
-  std::vector<std::function<void()>> postponed;
+  std::vector<std::function<void()>> posted, postponed;  // the first under the mutex
   std::function<void()> on_signal;
   std::exception_ptr error;
 };
 
 HttpServer::HttpServer(const HttpOptions& options, Handler handler)
     : impl_(std::make_unique<Impl>(options, std::move(handler))) {
-  impl_->listen();  // if it fails, ~Impl frees the rest
+  impl_->listen();  // if it throws, ~Impl frees the rest
 }
 HttpServer::~HttpServer() = default;
 event_base* HttpServer::loop() const { return impl_->base; }
@@ -352,8 +351,8 @@ event_base* HttpServer::loop() const { return impl_->base; }
 int HttpServer::port() const {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  getsockname(evhttp_bound_socket_get_fd(impl_->bound), reinterpret_cast<sockaddr*>(&address),
-              &size);
+  const int socket = evhttp_bound_socket_get_fd(impl_->bound);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
