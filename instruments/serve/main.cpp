@@ -189,7 +189,8 @@ int main(int argc, char** argv) {
   Options options;
   options.server.engine.serve.scheduler.max_tokens_per_pass = 512;
   kv::CommandLine command(
-      "An HTTP server with OpenAI's API. The same request gets the same bytes, whatever else the "
+      "An HTTP server with OpenAI's API. The same request gets the same answer, to the bit, "
+      "whatever else the "
       "server is doing.",
       "./course serve");
   add_http_options(command, options);
