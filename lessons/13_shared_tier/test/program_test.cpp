@@ -23,7 +23,7 @@ void check_three(const std::string& store) {
   REQUIRE(servers.size() == 3);
   CHECK(servers[0].at("found_blocks") == 0);
   CHECK(servers[0].at("put_blocks") > 10);
-  for (const int i : {1, 2}) {
+  for (const size_t i : {1U, 2U}) {
     CHECK(servers[i].at("fetched_blocks") == servers[i].at("queried_blocks"));
     CHECK(servers[i].at("computed_tokens") < servers[0].at("computed_tokens"));
     CHECK(servers[i].at("digest") == servers[0].at("digest"));
