@@ -28,7 +28,7 @@ struct HttpOptions {
   /// Bytes that a client may leave unread. One that is further behind, and still so after
   /// kMaxBehind, is cut off. A burst is no reason: its bytes need some turns of the loop to leave.
   size_t max_unread = size_t{1} << 20;
-  static constexpr std::chrono::milliseconds kMaxBehind{100};
+  static constexpr std::chrono::milliseconds kMaxBehind{500};
 };
 
 /// A request and its reply: reply(), or begin_stream(), any number of write() and end_stream().

@@ -166,7 +166,7 @@ TEST_CASE("a password is needed where the server asks for one") {
   CHECK(make_redis_store(address)->put(name(0), "x"));
 }
 
-TEST_CASE("a full memory evicts, or refuses; a prefix with holes is shorter") {
+TEST_CASE("a full memory evicts, or refuses, and a prefix with holes is shorter") {
   if (!has_redis()) return;
   {
     const RedisServer server(0, {}, "3mb");
