@@ -24,8 +24,8 @@ function row(file) {
 
 /** The README's first sentence, and its paths: [{name, text}]. */
 export const front = {
-  sentence: readme.match(/^# .*\n+([^]*?\.)\s/)[1].replace(/\s+/g, ' '),
-  paths: [...readme.match(/^## Three paths\n+([^]*?)\n## /m)[1].matchAll(/^- \*\*(.+?)\*\*: (.*)$/gm)].map(([, name, text]) => ({ name, text })),
+  sentence: readme.match(/^# .*\n+([^]*?\.)\s/)[1].replace(/\s+/g, ' ').replace(/\*/g, ''),
+  paths: [...readme.match(/^## Three paths\n+([^]*?)\n## /m)[1].matchAll(/^- \*\*(.+?)\*\*[:,] (.*)$/gm)].map(([, name, text]) => ({ name, text })),
 }
 
 /** A chapter: where it is, its heading before any colon, and how many steps its exercise has. */

@@ -3,6 +3,7 @@
 // The ladder: the same requests through every lesson's engine, in the same memory. Equal digests of
 // all logits are the course's one promise, so a rung with other bits than the first is an error.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,7 +45,8 @@ std::unique_ptr<kv::Engine> make(std::unique_ptr<kv::Engine> (*make_engine)(kv::
     return make_engine(model, {.max_seq_len = options.max_seq_len});
   } else {
     LessonOptions paged{.engine = {.max_seq_len = options.max_seq_len}};
-    paged.num_blocks = options.kv_slots / paged.block_size;
+    const bool is_limited = options.kv_slots > 0;  // 0 blocks are as many as needed
+    paged.num_blocks = std::max(options.kv_slots / paged.block_size, is_limited ? 1 : 0);
     return make_engine(model, paged);
   }
 }

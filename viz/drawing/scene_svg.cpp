@@ -153,8 +153,8 @@ std::string Writer::text(const Room& room, const std::string& title, size_t stil
       ".a{{animation:{0}s ease-in-out infinite}}"
       "@keyframes all{{0%,100%{{opacity:0}}1%,99%{{opacity:1}}}}"
       ".all{{animation:all {0}s infinite}}{1}"
-      "@media(prefers-reduced-motion:reduce){{.a,.all{{animation-play-state:paused;"
-      "animation-delay:-{2:.2f}s}}}}",
+      "@media(prefers-reduced-motion:reduce){{.a{{animation-play-state:paused;"
+      "animation-delay:-{2:.2f}s}}.all{{animation:none}}}}",
       svg_number(film_.seconds()), style_, film_.moment_of(still));
   return svg_document(
       room, film_.caption_height(), title, style,
