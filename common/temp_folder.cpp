@@ -10,7 +10,8 @@
 namespace kv {
 
 TempFolder::TempFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "page_by_page_XXXXXX").string();
+  std::string name = (std::filesystem::temp_directory_path() / "page_by_page_").string();
+  name += std::string(6, 'X');  // mkdtemp puts other letters there
   if (::mkdtemp(name.data()) == nullptr) {
     user_error("a temporary folder {} cannot be made; set TMPDIR to one that can be written", name);
   }
