@@ -50,8 +50,8 @@ def paged_blocks(svg, x, y):
 
 def paged_attention(svg, x, y):
     pool(svg, x, y, {1: (SKY, 4), 5: (SKY, 4), 6: (SKY, 2)})
-    svg.rect(x - 4, y + 26, 28, 22, ORANGE)
-    svg.text(x + 10, y + 42, "q", 14, "#ffffff", 700, "middle")
+    svg.rect(x, y + 26, 26, 22, ORANGE)
+    svg.text(x + 13, y + 42, "q", 14, "#ffffff", 700, "middle")
     for place in (1, 5, 6):
         dx, dy = PLACES[place]
         svg.line(x + 26, y + 37, x + dx - 3, y + dy + 7, ORANGE, 1.4, tip=True)
@@ -89,8 +89,8 @@ def prefix_hashing(svg, x, y):
 def lru_eviction(svg, x, y):
     shades = ["#e4eef5", "#cfe3f1", "#b3d5ea", SKY, "#5fa9d6", BLUE]
     for i, fill in enumerate(shades):
-        svg.rect(x + 8 + i * 27, y + 34, 23, 24, fill)
-    svg.line(x + 4, y + 46, x - 9, y + 46, ORANGE, 2, tip=True)
+        svg.rect(x + 12 + i * 27, y + 34, 23, 24, fill)
+    svg.line(x + 9, y + 46, x - 2, y + 46, ORANGE, 2, tip=True)
     svg.text(x + 20, y + 80, "oldest: taken next", 12, MUTED)
     svg.path([(x + 100, y + 30), (x + 100, y + 18), (x + 166, y + 18)], GREEN, 1.6)
     svg.text(x + 78, y + 10, "a hit revives", 12, GREEN, 600)
@@ -130,7 +130,7 @@ def windows(svg, x, y):
                 svg.text(left + 12.5, top + 14.5, "0", 12, MUTED, anchor="middle")
     svg.path([(x + 113, y + 23), (x + 174, y + 23), (x + 174, y + 79), (x + 113, y + 79), (x + 113, y + 23)], ORANGE, 1.8)
     svg.text(x + 43, y + 96, "read by none", 12, MUTED, anchor="middle")
-    svg.text(x + 141, y + 96, "the window", 12, ORANGE, 600, "middle")
+    svg.text(x + 172, y + 96, "the window", 12, ORANGE, 600, "end")
     return "layers that forget"
 
 
@@ -153,7 +153,7 @@ def file_tier(svg, x, y):
     shelf(svg, x, y, "host", [SKY] * 4 + [EMPTY] * 2)
     shelf(svg, x, y + 46, "file", [SKY] * 4 + [EMPTY] * 2)
     svg.line(x + 77, y + 43, x + 77, y + 18, GREEN, 1.8, tip=True)
-    svg.text(x + 82, y + 34, "restart", 12, GREEN, 600)
+    svg.text(x + 90, y + 34, "restart", 12, GREEN, 600)
     return "a later start finds it"
 
 
