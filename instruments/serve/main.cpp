@@ -190,8 +190,7 @@ int main(int argc, char** argv) {
   options.server.engine.serve.scheduler.max_tokens_per_pass = 512;
   kv::CommandLine command(
       "An HTTP server with OpenAI's API. The same request gets the same answer, to the bit, "
-      "whatever else the "
-      "server is doing.",
+      "whatever else the server is doing.",
       "./course serve");
   add_http_options(command, options);
   kv::add_model_options(command, options.generate);
