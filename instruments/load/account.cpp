@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <unordered_map>
 
+#include "common/hash.h"
 #include "common/table.h"
 
 namespace load {
@@ -79,6 +81,17 @@ Comparison compare_runs(const std::vector<Outcome>& company, const std::vector<O
       compare(comparison, *found->second, outcome);
   }
   return comparison;
+}
+
+uint64_t digest_of(const std::vector<Outcome>& outcomes) {
+  std::map<size_t, uint64_t> digests;
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.error.empty()) continue;
+    digests[outcome.request] = kv::xxh64(std::as_bytes(std::span(outcome.answer)));
+  }
+  std::vector<uint64_t> in_order;
+  for (const auto& [request, digest] : digests) in_order.push_back(digest);
+  return kv::xxh64(std::as_bytes(std::span(in_order)));
 }
 
 Account::Account(std::vector<Outcome> outcomes, double its_seconds)

@@ -25,6 +25,10 @@ Comparison compare_equal(const std::vector<Outcome>& outcomes,
 /// The same requests once in company and once alone.
 Comparison compare_runs(const std::vector<Outcome>& company, const std::vector<Outcome>& alone);
 
+/// The XXH64 of the whole answers' XXH64s, in the order of the requests: equal for two runs of one
+/// workload whose answers are equal.
+uint64_t digest_of(const std::vector<Outcome>& outcomes);
+
 struct Account {
   explicit Account(std::vector<Outcome> outcomes, double seconds);
 

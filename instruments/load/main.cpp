@@ -116,6 +116,9 @@ void run(const Options& options) {
   const Comparison equal = compare_equal(result.outcomes, result.bodies);
   print_comparison(console, "equal requests in company", equal);
   document["equal_requests"] = json_of(equal);
+  const std::string digest = fmt::format("{:016x}", digest_of(result.outcomes));
+  console.print("digest of all answers: {}\n", digest);
+  document["digest"] = digest;
   console.flush();
   if (options.alone_too) {
     const RunResult alone = run_alone(client, asks, result);

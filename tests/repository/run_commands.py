@@ -23,6 +23,7 @@ import refresh_outputs  # noqa: E402
 NOT_RUN = [  # the first that is found in a line counts
     (r"--device cuda|bench-cuda|--judging|--road", "needs a GPU"),
     (r"(tcp|redis)://|attach http", "needs a server, and the last a window"),
+    (r"course route --test", "a test of its own"),
     (r"course (serve|load|route --server)\b", "a server, which does not end, and what asks it: ./course serve --test"),
     (r"--like qwen3", "writes a model of a gigabyte"),
     (r"course bench", "measures for minutes"),

@@ -56,6 +56,21 @@ TEST_CASE("load: a table, a plot and numbers of a server whose answers are equal
   CHECK(server.num_posts() == 80);
 }
 
+TEST_CASE("load: the digest is of all answers, in the order of the requests") {
+  const auto digest_of = [](int different, const std::string& options) {
+    const TinyServer server([=](const Request& request) {
+      return Reply{TinyServer::stream(
+          std::to_string(std::hash<std::string>()(request.body) + (request.number == different)))};
+    });
+    return numbers(server, "--turns 1 --requests 20 " + options)["digest"].get<std::string>();
+  };
+  const std::string digest = digest_of(-1, "--concurrency 1");
+  CHECK(digest.size() == 16);
+  CHECK(digest == digest_of(-1, "--concurrency 8"));
+  CHECK(digest != digest_of(7, "--concurrency 1"));
+  CHECK(digest != digest_of(-1, "--concurrency 1 --requests 19"));
+}
+
 TEST_CASE("load: other answers to equal requests are counted, and the first difference is shown") {
   const TinyServer server([](const Request& request) {
     return Reply{TinyServer::stream(std::to_string(request.number))};
