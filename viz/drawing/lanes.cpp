@@ -61,6 +61,7 @@ Place request_card(Scene& scene, const SequenceView& request, const Place& at, S
   const std::string id = "request " + request.name;
   Shape& box = scene.box(id, at, {});
   dress(box, state, request.hue).during(when).fill = {Ink::kHue, request.hue, 0.06f};
+  if (box.pattern == Pattern::kDotted) box.patterned(Pattern::kPlain);  // words stand on it
   if (is_selected) box.edged(paint(Ink::kText), 2.5f);
   box.selecting(request.name).tip(fmt::format("{} {}\n{}", request.name, doing, tooltip));
   const Place inside = at.inset(std::clamp(0.06f * at.h, 3.0f, 7.0f));
@@ -134,7 +135,8 @@ void bar(Scene& scene, const Bar& bar, const Place& at, int64_t longest, Span wh
     box.tip(part.tooltip).during(when).radius = 2;
     if (w < 6) box.pattern = Pattern::kPlain;  // too narrow for lines
     x += w;
-    if (part.text.empty() || text_width(part.text, readable(scene.room(), 9)) > place.w) continue;
+    if (part.text.empty() || text_width(part.text, readable(scene.room(), 9)) > place.w - 3)
+      continue;
     scene.label(part.id + "/text", place, part.text, {.size = 11, .align = Align::kCentre})
         .during(when);
   }
