@@ -13,7 +13,11 @@
 namespace kv {
 
 int output_columns() {
-  if (isatty(STDOUT_FILENO) != 1) return INT_MAX;
+  if (isatty(STDOUT_FILENO) != 1) {
+    const char* const given = std::getenv("COLUMNS");
+    const int columns = given != nullptr ? std::atoi(given) : 0;
+    return columns > 0 ? columns : INT_MAX;
+  }
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }

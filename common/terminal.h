@@ -7,8 +7,8 @@
 
 namespace kv {
 
-/// Columns of the terminal that standard output is; INT_MAX for a file or a pipe, whose lines are
-/// never broken.
+/// Columns of the terminal that standard output is; for a file or a pipe COLUMNS of the
+/// environment, or INT_MAX without it.
 int output_columns();
 
 /// True if standard error is a terminal and NO_COLOR is not set (https://no-color.org).

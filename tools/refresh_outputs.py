@@ -15,6 +15,7 @@ FOLDER/lesson01, a build that is already there (and lines `./course kernel` are 
 kept in docs/figures/data (tools/measured.py). --without-times leaves every block alone that shows a time or a rate: the others are the same
 on every machine. --check changes nothing, names those that are not what their command prints, and exits with 1."""
 import argparse
+import os
 import pathlib
 import re
 import subprocess
@@ -42,7 +43,8 @@ def texts():
 
 
 def output_of(command):
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    width_of_file = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, env=width_of_file, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"this failed with {done.returncode}: {command}")
     return done.stdout.strip("\n")

@@ -11,11 +11,11 @@
 
 #include "common/table.h"
 #include "viz/drawing/parts.h"
+#include "viz/drawing/text_room.h"
 
 namespace viz {
 namespace {
 
-constexpr float kNames = 58;  // points, left of the picture
 constexpr Span kTold{0, 0.1f}, kAsk{0.1f, 0.45f}, kMove{0.5f, 1};
 
 bool has(LaneMask mask, int lane) { return (mask >> lane & 1) != 0; }
@@ -59,6 +59,7 @@ class Request {
         line_(view.traffic->lines.at(static_cast<size_t>(view.line))),
         request_(line_.shown.at(static_cast<size_t>(view.request))),
         at_(at),
+        names_(is_in_text(scene.room()) ? 51 : 58),
         lane_h_(std::clamp(0.09f * at.h, 20.0f, 40.0f)) {}
 
   void draw() {
@@ -67,14 +68,15 @@ class Request {
   }
 
  private:
-  float pitch() const { return (at_.w - kNames) / kLanes; }
-  float lane_x(int lane) const { return at_.x + kNames + static_cast<float>(lane) * pitch(); }
+  float pitch() const { return (at_.w - names_) / kLanes; }
+  float lane_x(int lane) const { return at_.x + names_ + static_cast<float>(lane) * pitch(); }
   bool follows(LaneMask mask) const { return view_.followed >= 0 && has(mask, view_.followed); }
   void name(const std::string& text, float y, float h) {
-    scene_.label("name " + text, {at_.x, y, kNames - 4, h}, text, dim()).during(kTold);
+    scene_.label("name " + text, {at_.x, y, names_ - 4, h}, text, dim()).during(kTold);
   }
-  /// A number in a cell, if it is not too narrow for two digits.
+  /// A number in a cell, if it is not too narrow for two digits. In a text every second of these.
   void number(const std::string& id, const Place& at, int value, const Type& type) {
+    if (is_in_text(scene_.room()) && value > 9 && value % 2 != 0) return;
     if (at.w >= 15 && at.h >= 12)
       scene_.label(id, at, std::to_string(value), type, 7).during(kTold);
   }
@@ -122,6 +124,7 @@ class Request {
   const TrafficLine& line_;
   const WarpRequest& request_;
   Place at_;
+  float names_;  // points, left of the picture
   float lane_h_;
   std::array<int, kLanes> wires_{};  // of each lane, so far
 };
@@ -164,11 +167,11 @@ void Request::draw_sectors() {
   };
   int gaps = -1;
   for (size_t i = 0; i < sectors.size(); ++i) gaps += begins(i);
-  const float room = at_.w - kNames;
+  const float room = at_.w - names_;
   const float gap = std::min(12.0f, room / 3 / static_cast<float>(std::max(gaps, 1)));
   const float w = std::min(
       220.0f, (room - gap * static_cast<float>(gaps)) / static_cast<float>(sectors.size()));
-  Place at{at_.x + kNames, at_.y + 0.5f * at_.h, w - 1, std::clamp(0.18f * at_.h, 20.0f, 90.0f)};
+  Place at{at_.x + names_, at_.y + 0.5f * at_.h, w - 1, std::clamp(0.18f * at_.h, 20.0f, 90.0f)};
   name("sectors", at.y, at.h);
   name("byte", at.bottom() + 2, 16);
   float free_from = 0;  // for labels
@@ -188,15 +191,15 @@ void Request::draw_sectors() {
 void Request::draw_sum(const std::vector<Sector>& sectors, const Place& at) {
   const int64_t moved = std::ssize(sectors) * kSectorBytes, wants = wanted_of(sectors);
   const float whole = static_cast<float>(std::max<int64_t>(moved, kLanes * kSectorBytes));
-  const float h = std::min(at.h / 2, 36.0f), room = at.w - kNames - 60;
+  const float h = std::min(at.h / 2, 36.0f), room = at.w - names_ - 60;
   const auto bar = [&](const std::string& id, int64_t bytes, float y) {
     name(id, y, h - 4);
     const float w = room * static_cast<float>(bytes) / whole;
-    Shape& box = scene_.box(id, {at.x + kNames, y, w, h - 4}, {});
+    Shape& box = scene_.box(id, {at.x + names_, y, w, h - 4}, {});
     id == "wanted" ? wanted(box, false) : dress(box, State::kReserved).edged(paint(Ink::kDim), 1);
     box.during(kMove).radius = 2;
     scene_
-        .label(id + "/bytes", {at.x + kNames + w + 8, y, 60, h - 4}, kv::with_commas(bytes),
+        .label(id + "/bytes", {at.x + names_ + w + 8, y, 60, h - 4}, kv::with_commas(bytes),
                {.size = 14})
         .during(kMove);
   };
@@ -207,7 +210,7 @@ void Request::draw_sum(const std::vector<Sector>& sectors, const Place& at) {
 void Request::draw_pass(const BankPass& pass, size_t index, float y, float h, Span when) {
   const float tall = h - std::min(2.0f, h / 5);
   scene_
-      .box(fmt::format("pass {}", index + 1), {lane_x(0), y, at_.w - kNames, tall}, {},
+      .box(fmt::format("pass {}", index + 1), {lane_x(0), y, at_.w - names_, tall}, {},
            paint(Ink::kLine))
       .during(when)
       .radius = 2;
@@ -275,15 +278,22 @@ class Lines {
   static constexpr float kRow = 24;
 
  private:
+  // Where the code ends and where the bar begins, as shares of the width.
+  float code() const { return is_in_text(scene_.room()) ? 0.4f : 0.48f; }
+  float bar() const { return is_in_text(scene_.room()) ? 0.76f : 0.8f; }
   void cells(const std::string& id, float y, const std::string& text, const std::string& requests,
              const std::string& each, const std::string& share, Type type) {
     const float w = at_.w;
-    const float code = 0.48f * w;
-    if (!text.empty()) scene_.label(id + "/text", {at_.x + 6, y, code, kRow - 2}, text, type, 7);
+    if (!text.empty()) {
+      scene_.label(id + "/text", {at_.x + 6, y, code() * w, kRow - 2}, text, type, 7);
+    }
     type.align = Align::kRight;
-    scene_.label(id + "/requests", {at_.x + code + 8, y, 0.08f * w, kRow - 2}, requests, type, 7);
-    scene_.label(id + "/each", {at_.x + 0.58f * w, y, 0.2f * w, kRow - 2}, each, type, 7);
-    scene_.label(id + "/share", {at_.x + 0.89f * w, y, 0.105f * w, kRow - 2}, share, type, 7);
+    const auto cell = [&](const char* name, float from, float to, const std::string& words) {
+      scene_.label(id + name, {at_.x + from * w, y, (to - from) * w, kRow - 2}, words, type, 7);
+    };
+    cell("/requests", code() + 0.01f, is_in_text(scene_.room()) ? 0.5f : 0.57f, requests);
+    cell("/each", is_in_text(scene_.room()) ? 0.51f : 0.58f, bar() - 0.02f, each);
+    cell("/share", bar() + 0.09f, 0.995f, share);
   }
   void row(int index, float y) {
     const TrafficLine& line = view_.traffic->lines[static_cast<size_t>(index)];
@@ -300,14 +310,14 @@ class Lines {
         fmt::format("{:.1f} {}, {:.1f}", static_cast<double>(line.moved) / requests,
                     line.shared ? "passes" : "sectors", static_cast<double>(line.least) / requests),
         fmt::format("{:.1f} %", 100 * static_cast<double>(share_of(line))), {.size = 12});
-    level(scene_, id + "/level", {at_.x + 0.8f * at_.w, y + 7, 0.08f * at_.w, 8}, share_of(line),
+    level(scene_, id + "/level", {at_.x + bar() * at_.w, y + 7, 0.08f * at_.w, 8}, share_of(line),
           paint(Ink::kDim));
   }
   /// Place, operation, and as much of the code as fits.
   std::string shown(const TrafficLine& line) const {
     std::string text = fmt::format("{}  {} {}  {}", line.place(), line.store ? "store" : "load",
                                    line.bytes, line.text);
-    const float room = 0.48f * at_.w;
+    const float room = code() * at_.w;
     if (text_width(text, 12) <= room) return text;
     while (text_width(text, 12) + text_width(" ..", 12) > room) text.pop_back();
     return text + " ..";
@@ -342,12 +352,15 @@ Scene warp_scene(const Room& room, const WarpView& view) {
   if (view.fresh) scene.lasts(1.5f);
   scene.label("code", {0, 0, room.w, 24}, line.text, {.size = 16}, 7).during(kTold);
   scene
-      .label("what", {0, 24, room.w, 18},
-             fmt::format("{} in {} memory; request {} of {} kept, CTA ({}), warp {}: {}",
-                         line.operation(), line.shared ? "shared" : "global", view.request + 1,
-                         line.shown.size(), fmt::join(request.block, ", "), request.warp,
-                         sum_of(line, request)),
-             dim(13), 7)
+      .label(
+          "what", {0, 24, room.w, 18},
+          fmt::format("{} in {} memory{}: {}", line.operation(), line.shared ? "shared" : "global",
+                      is_in_text(room) ? ""
+                                       : fmt::format("; request {} of {} kept, CTA ({}), warp {}",
+                                                     view.request + 1, line.shown.size(),
+                                                     fmt::join(request.block, ", "), request.warp),
+                      sum_of(line, request)),
+          dim(13), 7)
       .during(kTold);
   const int most = std::max(2, static_cast<int>(0.3f * room.h / Lines::kRow) - 1);
   const int rows = std::min(most, static_cast<int>(view.traffic->lines.size()));

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 import { chapters, films, front, groups, root } from './chapters.mjs'
+import { entries } from './glossary.mjs'
 import { links } from './markdown/links.mjs'
 import { visualizer } from './markdown/pages.mjs'
 import { questions } from './markdown/questions.mjs'
@@ -47,8 +48,26 @@ function neighbours(link) {
   return { prev: names(isLesson ? lessons[at - 1] : lessons[at]) ?? names(chapters[0]), next: names(lessons[at + 1]) }
 }
 
+/** The glossary as the search wants it: a section for each term, whose title it finds first. */
+function sections(md, env) {
+  const heading = (level, id, text) => `<h${level} id="${id}">${text} <a class="header-anchor" href="#${id}"></a></h${level}>`
+  const terms = entries().map(({ ids, names, meaning }) => heading(2, ids[0], names.join(', ')) + `<p>${md.renderInline(meaning, env)}</p>`)
+  return heading(1, 'glossary', 'Glossary') + terms.join('')
+}
+
+/** The first term of each letter of the glossary. */
+function letters() {
+  const first = new Map()
+  for (const { ids, names } of entries()) {
+    const letter = names[0][0].toUpperCase()
+    if (!first.has(letter)) first.set(letter, ids[0])
+  }
+  return [...first].map(([letter, id]) => ({ letter, id }))
+}
+
 /** What the search looks through: the chapters, not the pages of source code. */
 function searched(text, env, md) {
+  if (env.relativePath === 'docs/glossary.md') return sections(md, env)
   const html = md.render(text, env)
   return env.frontmatter?.search === false ? '' : html
 }
@@ -96,6 +115,7 @@ export default defineConfig({
   themeConfig: {
     chapters: chapters.map(({ file, ...chapter }) => chapter),
     front,
+    letters: letters(),
     films,
     sidebar: groups.map(({ text, chapters }) => ({ text, items: nested(chapters) })),
     nav: [
@@ -111,8 +131,8 @@ export default defineConfig({
         detailedView: true,
         miniSearch: {
           searchOptions: {
-            // Lessons first, then what explains; "on" is no word to look for, and no part of "lesson".
-            boostDocument: (id) => (/\/lessons\/[^/]+\/(#|$)/.test(id) ? 3 : /\/exercise\/|vllm-map|CONTRIBUTING/.test(id) ? 0.5 : 1),
+            // Lessons first, then the glossary's terms, then what explains; "on" is no word to look for, and no part of "lesson".
+            boostDocument: (id) => (/\/lessons\/[^/]+\/(#|$)/.test(id) ? 3 : /\/glossary\.html#/.test(id) ? 2 : /\/exercise\/|vllm-map|CONTRIBUTING/.test(id) ? 0.5 : 1),
             processTerm: (term) => (/^(an?|and|are|as|at|by|for|in|is|it|of|on|or|the|to|with)$/i.test(term) ? null : term.toLowerCase()),
             prefix: (term) => term.length > 2,
           },

@@ -56,7 +56,7 @@ test('the front page has a card for each lesson, as the README has it', () => {
     assert.ok(front.includes(`href="${base}${link.slice(1)}"`), link)
     assert.ok(front.includes(`${minutes} min to read, ${lines} lines to write`), link)
   }
-  assert.match(front, /never changes the math[^]*Begin with lesson 01[^]*Click it[^]*Run the ladder[^]*An evening/)
+  assert.match(front, /A KV cache keeps[^]*Begin with lesson 01[^]*Click it[^]*Run the ladder[^]*An evening/)
 })
 
 test("the repository's own marks do not show", () => {

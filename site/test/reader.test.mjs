@@ -130,6 +130,23 @@ test('the search finds a chapter, code is copied, the dark stays', async () => {
   await page.locator('.result mark', { hasText: /write/i }).first().waitFor()  // not those of the last search
   assert.match(await page.locator('.result').first().getAttribute('href'), /lessons\/05_refcount_cow\/(#|$)/, 'a lesson comes first')
   assert.ok((await page.locator('.result .excerpt').count()) > 0, 'lines of the text show')
+  await page.locator('#localsearch-input').fill('belady')
+  await page.locator('.result mark', { hasText: /belady/i }).first().waitFor()
+  assert.match(await page.locator('.result').first().getAttribute('href'), /glossary\.html#beladys-rule$/, 'a term has its own place')
+  assert.deepEqual(errors, [])
+})
+
+test('the glossary has letters, and a field that leaves the rows that are wanted', async () => {
+  const { page, errors } = await browser.open('/docs/glossary.html')
+  const rows = page.locator('.vp-doc tbody tr:visible')
+  const all = await rows.count()
+  await page.getByRole('searchbox', { name: 'Find a term' }).fill('bank conflict')
+  await page.getByRole('status').getByText(` of ${all} terms`).waitFor()
+  const left = await rows.count()
+  assert.ok(left > 0 && left < 10, `${left} rows`)
+  await page.locator('.glossary a', { hasText: /^S$/ }).click()
+  assert.equal(await rows.count(), all, 'a letter shows all rows')
+  assert.match(page.url(), /#[s][a-z0-9-]+$/)
   assert.deepEqual(errors, [])
 })
 

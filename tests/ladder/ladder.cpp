@@ -6,17 +6,28 @@
 #include <chrono>
 #include <iterator>
 
+#include "common/error.h"
+#include "common/table.h"
+
 namespace ladder {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How many requests, from the first on, run together. One that fits nowhere runs alone: its lesson
-/// needs more memory, or says what is wrong.
-size_t num_of_turn(const kv::Engine& engine, std::span<const kv::Request> requests, int kv_slots) {
+/// How many requests, from the first on, run together. Throws UserError if the first one alone
+/// needs more than the memory.
+size_t num_of_turn(const kv::Engine& engine, std::span<const kv::Request> requests, int kv_slots,
+                   const std::string& lesson) {
   size_t n = requests.size();
-  while (n > 1 && kv_slots > 0 && engine.slots_to_start(requests.first(n)) > kv_slots) --n;
+  while (n > 0 && kv_slots > 0 && engine.slots_to_start(requests.first(n)) > kv_slots) --n;
+  if (n == 0) {
+    kv::user_error(
+        "lesson {} needs {} token slots for one request, wanted at most the {} of --kv-tokens; "
+        "raise it, generate fewer tokens, or lower --max-seq-len",
+        lesson, kv::with_commas(engine.slots_to_start(requests.first(1))),
+        kv::with_commas(kv_slots));
+  }
   return n;
 }
 
@@ -38,7 +49,7 @@ void serve(kv::Engine& engine, std::span<const kv::Request> requests, const Opti
   const Clock::time_point arrival = Clock::now();
   std::vector<bool> has_token(requests.size());
   for (size_t begin = 0, n = 0; begin < requests.size(); begin += n) {
-    n = num_of_turn(engine, requests.subspan(begin), options.kv_slots);
+    n = num_of_turn(engine, requests.subspan(begin), options.kv_slots, rung.number);
     const size_t before = rung.completions.size();
     const auto note = [&](size_t i, int32_t token) {
       if (!has_token[begin + i]) {

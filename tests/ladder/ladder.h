@@ -3,7 +3,6 @@
 // The ladder: the same requests through every lesson's engine, in the same memory. Equal digests of
 // all logits are the course's one promise, so a rung with other bits than the first is an error.
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/error.h"
 #include "qwen3/engine.h"
 
 namespace ladder {
@@ -45,8 +45,11 @@ std::unique_ptr<kv::Engine> make(std::unique_ptr<kv::Engine> (*make_engine)(kv::
     return make_engine(model, {.max_seq_len = options.max_seq_len});
   } else {
     LessonOptions paged{.engine = {.max_seq_len = options.max_seq_len}};
-    const bool is_limited = options.kv_slots > 0;  // 0 blocks are as many as needed
-    paged.num_blocks = std::max(options.kv_slots / paged.block_size, is_limited ? 1 : 0);
+    paged.num_blocks = options.kv_slots / paged.block_size;  // 0 blocks are as many as needed
+    if (paged.num_blocks == 0 && options.kv_slots > 0) {
+      kv::user_error("--kv-tokens {}: wanted 0 (all fit), or at least one block of {} tokens",
+                     options.kv_slots, paged.block_size);
+    }
     return make_engine(model, paged);
   }
 }
@@ -73,7 +76,8 @@ struct Watch {
 
 /// Runs the workload through each lesson. A lesson that cannot hold all requests at their longest
 /// serves them in turns: those that fit in options.kv_slots, in their order, and the next ones when
-/// these have ended. If one is cancelled, returns the rungs finished before.
+/// these have ended. Throws UserError for a request that does not fit alone. If one is cancelled,
+/// returns the rungs finished before.
 std::vector<Rung> climb(kv::Model& model, const Workload& workload, std::span<const Lesson> lessons,
                         const Options& options = {}, const Watch& watch = {});
 

@@ -303,6 +303,11 @@ TEST_CASE("the ladder program without times prints the same table twice") {
   CHECK(run.out.find("03 paged_blocks   428      96") != std::string::npos);
   CHECK(run.out.find("tokens/s") == std::string::npos);
   CHECK(run.out == kvtest::shell(line).out);
+  const kvtest::Outcome narrow = kvtest::shell("COLUMNS=60 " + line);
+  std::istringstream table(narrow.out.substr(narrow.out.find("lesson ")));
+  for (std::string words; std::getline(table, words);) CHECK(words.size() <= 60);
+  CHECK(narrow.out.find("Left out: half of each digest, at once, copied, passes. ") !=
+        std::string::npos);
 }
 
 TEST_CASE("the ladder program names what is wrong and exits with 2") {
@@ -310,9 +315,24 @@ TEST_CASE("the ladder program names what is wrong and exits with 2") {
        {"--model /nowhere", "--max-tokens -1", "--device gpu", "--temperature nan", "--prompt ''",
         "--prompt a --max-tokens 100000", "--top-p 0", "--unknown", "--kernel slow",
         "--workload busy", "--lessons 90", "--lessons 3,,4", "--lessons 3x", "--kv-tokens -1",
-        "--kv-tokens 16 --lessons 3"}) {
+        "--kv-tokens 16 --lessons 3", "--kv-tokens 16 --lessons 8"}) {
     CAPTURE(args);
     kvtest::check_refused(kvtest::shell(std::string("$B/ladder ") + args), "error: ");
+  }
+}
+
+TEST_CASE("no lesson takes more memory than --kv-tokens") {
+  for (const char* args : {"--kv-tokens 255 --lessons 2", "--lessons 2 --max-seq-len 1024"}) {
+    CAPTURE(args);
+    kvtest::check_refused(kvtest::shell(std::string("$B/ladder ") + args),
+                          "error: lesson 02 needs ");
+  }
+  for (const auto& lesson : ladder::lessons()) {
+    if (lesson.number < "03") continue;
+    kvtest::check_refused(
+        kvtest::shell("$B/ladder --prompt a --max-tokens 2 --kv-tokens 8 --lessons " +
+                      lesson.number),
+        "error: --kv-tokens 8: wanted 0");
   }
 }
 

@@ -94,6 +94,7 @@ std::string fitted_table(std::span<const ladder::Rung> rungs, bool without_times
   table = table_of_rungs(rungs, left_out, 8);
   for (const char* column : {"at once", "tokens/s", "1st token", "copied", "passes"}) {
     if (columns_of(table) <= width) break;
+    if (std::ranges::find(left_out, column) != left_out.end()) continue;  // without times
     left_out.emplace_back(column);
     named += fmt::format(", {}", column);
     table = table_of_rungs(rungs, left_out, 8);

@@ -14,7 +14,7 @@
   check.py promise   nothing that would let a compiler change the arithmetic
   check.py further   the solution of each text's further tasks (test/further.patch) fits the lesson's code
   check.py words     a comment or a text says who does it, not nobody, somebody, whoever or everybody
-  check.py figures   the drawn diagrams are what their scripts draw, and can be read on a phone
+  check.py figures   the drawn diagrams are what their scripts draw; all pictures can be read on a phone
   check.py selftest  each rule above finds a planted violation
 
 A rule prints one line per violation, `file:line: what`, and the script exits with 1.
@@ -24,6 +24,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 import hooks
 import quantities
@@ -35,6 +36,7 @@ SCRIPTS = {".py", ".sh", ".mjs", ".js", ".ts", ".vue", ".css", ".cmake"}
 FILE_LINES = 400
 EYE_LEVEL = 15  # files of a lesson's folder itself
 LESSON_FOLDERS = {"page", "bench", "cli", "test", "exercise", "scenarios", "road"}
+PHONE, LETTERS = 360, 6.75  # pixels: a phone's width, and the least size of a letter on it
 KERNEL_LINES = 70  # of a kernel in a lesson: what a reader follows from top to bottom
 
 
@@ -331,8 +333,32 @@ def further(root):
             yield f"{path.relative_to(root)}:1: does not apply: {done.stderr.splitlines()[0]}"
 
 
+def smallest_letters(svg):
+    """Of the words of a picture, in pixels on a phone of 360; None if it has no words."""
+    sizes = []
+
+    def walk(element, size, scale):
+        size = float(element.get("font-size", size))
+        for factor in re.findall(r"scale\(([\d.]+)", element.get("transform", "")):
+            scale *= float(factor)
+        if element.tag.endswith(("}text", "}tspan")) and (element.text or "").strip():
+            sizes.append(size * scale)
+        for child in element:
+            walk(child, size, scale)
+
+    walk(svg, 16, 1)
+    return min(sizes, default=0) * PHONE / float(svg.get("viewBox").split()[2]) or None
+
+
 def figures(root):
-    """Drawing the diagrams again gives the files that are checked in."""
+    """Drawing the diagrams again gives the files that are checked in. On a phone all words of all pictures can be read."""
+    for path in sorted(root.glob("docs/figures/*.svg")):
+        try:
+            letters = smallest_letters(xml.etree.ElementTree.parse(path).getroot())
+        except xml.etree.ElementTree.ParseError:
+            continue  # not a picture
+        if letters and letters < LETTERS:
+            yield f"{path.relative_to(root)}:1: letters of {letters:.2f} pixels on a phone of {PHONE}, wanted {LETTERS} or more"
     script = root / "tools" / "figures" / "all.py"
     if not script.exists():
         return

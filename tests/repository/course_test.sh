@@ -49,6 +49,29 @@ expect 2 'error: there is no lesson 99' run 99
 expect 2 'error: there is no lesson 0' test 0
 expect 2 'error: lesson 03 has no road' bench 3 --road
 expect 2 'error: there is no lesson 18446744073709551617' run 18446744073709551617
+# Nothing of these is built first, nor configured.
+for words in "run 99" "viz 99" "kernel 99" "help run 99"; do
+  COURSE_BUILD=/proc/none expect 2 'error: there is no lesson 99' $words
+done
+while IFS=';' read -r -u 3 words pattern; do
+  read -ra typed <<<"$words"
+  COURSE_BUILD=/proc/none expect 2 "error: .*$pattern" "${typed[@]}"
+done 3<<'TXT'
+help rum;did you mean ./course run\?
+run rum;found 'rum', wanted a lesson's number
+viz warpp;did you mean warp\?
+run devise;did you mean --device\?
+run --max-token 3;did you mean --max-tokens\? ./course run --help
+run 5 --beems=3;did you mean --beams\? ./course run 5 --help
+viz 3 --scipt x;did you mean --script\?
+serve --prot 1;did you mean --port\?
+bench 4 --jsn x;did you mean --json\?
+kernel 3 --race;did you mean --races\?
+site --sevre;did you mean --serve\?
+TXT
+for words in run "run 5" viz plan; do
+  COURSE_BUILD=/proc/none expect 0 'lists its options itself, once it is built: ./course build (ladder|lesson05|viz|plan)$' help $words
+done
 expect 2 "error: which lesson's\? For example: ./course kernel 3 --races" kernel
 expect 2 'error: there is no lesson 99' kernel 99 --races
 expect 0 'two threads at one place with nothing that orders them' kernel --help

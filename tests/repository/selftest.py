@@ -43,6 +43,7 @@ PATCH = """--- a/lessons/01_a/ok.h
 """
 
 
+SCENE = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 400'><text font-size='12'>a</text></svg>\n"
 FROM = "<!-- from docs/figures/data/ok.json -->\n"
 DATA = """{"device": "a machine", "commit": "HEAD", "date": "2026-11-23", "command": "./course bench 1 --device cpu",
 "measures": ["lessons/01_a"], "printed": ["row  3.25", "", "row  4.25", "| row | 4.25 |"], "values": {"by hand": [5.28, 61]}}"""
@@ -114,6 +115,7 @@ def selftest(rules):
         ("answers", "lessons/03_c/README.md", "## Predict before you run\n\nNothing.\n"),
         ("figures", "tools/figures/all.py", "import sys\nfor folder in 'docs/figures', sys.argv[2]:\n"
          "    open(folder + '/x.svg', 'w').close()\nprint('docs/figures/x.svg:1: out of the picture: x')\n"),
+        ("figures", "docs/figures/small.svg", SCENE.replace("640", "660")),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void later();\n};\n"),
         ("hooks", "lessons/02_b/x.h", "struct X {\n  int of_a_later_lesson = 0;  // of_a_later_lesson\n};\n"),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),
@@ -145,6 +147,7 @@ def selftest(rules):
         "lessons/04_d/README.md": PREDICTIONS,
         "docs/ok.md": 'The test "nobody\nwaits" holds.\n```\n// nobody\n```\n',
         "docs/figures/data/ok.json": DATA,
+        "docs/figures/ok.svg": SCENE,
         "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
                       "<!-- number: 7 TB/s by a data sheet -->\n7 TB/s\n\n" + FROM + "```\nrow  3.25\n\nrow  4.25\n```\n\n"
                       + FROM + "| row | 4.25 |\n\n" + FROM + "They took 3.25 and 5.3, and 61 µs.\n",
@@ -156,7 +159,7 @@ def selftest(rules):
         "README.md": "`./course run 1` [ok](lessons/01_a/ok.h)\n",
         "lessons/02_b/README.md": "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint a;\n```\n",
     }
-    for rule, name, text in planted + [(rule, None, None) for rule in rules if rule != "figures"]:
+    for rule, name, text in planted + [(rule, None, None) for rule in rules]:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for path, content in clean.items():

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "viz/drawing/text_room.h"
+
 namespace viz {
 namespace {
 
@@ -38,6 +40,7 @@ void card_words(Scene& scene, const std::string& id, const Place& card, int bloc
     const Place cell = slots.cell(static_cast<int>(i));
     const std::string slot = fmt::format("{}/slot {}", id, i);
     scene.box(slot, cell, fill, paint(Ink::kLine, 0.6f)).radius = 2;
+    if (text_width(words[i], readable(scene.room(), 6)) > cell.w - 2) continue;
     scene.label(slot + "/token", cell.inset(1), words[i],
                 {.size = std::min(15.0f, 0.62f * cell.h), .align = Align::kCentre}, 6);
   }
@@ -54,7 +57,7 @@ void card_hash(Scene& scene, const std::string& id, const Place& card, float gap
         .pointing()
         .during(when);
   }
-  if (gap < 28 || card.h < 24) return;
+  if (text_width(hash, readable(scene.room(), 7)) > gap - 8 || card.h < 24) return;
   const Place at{card.right() + 3, y - 17, gap - 8, 14};
   scene.label(id + "/hash", at, hash, {.size = 12}, 7).during(when).tip("the end of its hash");
 }
@@ -65,7 +68,7 @@ void card_holders(Scene& scene, const Place& card, int32_t block,
   for (const TableView& table : tables) {
     const auto entry = std::ranges::find(table.block_ids, block);
     const std::string& name = table.sequence.name;
-    const float w = text_width(name, 11) + 8;
+    const float w = text_width(name, 12) + 8;
     if (entry == table.block_ids.end() || x - w < card.middle_x()) continue;
     x -= w + 2;
     const std::string id =
@@ -75,7 +78,7 @@ void card_holders(Scene& scene, const Place& card, int32_t block,
         .selecting(name)
         .during(when)
         .radius = 3;
-    scene.label(id + "/name", place, name, {.size = 11, .align = Align::kCentre}).during(when);
+    scene.label(id + "/name", place, name, {.size = 12, .align = Align::kCentre}).during(when);
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "viz/drawing/text_room.h"
+
 namespace viz {
 namespace {
 
@@ -11,18 +13,18 @@ constexpr float kLabel = 104, kLead = 100, kVerdict = 104;  // widths
 
 /// The widths of the cells, and whether a row differs in it; all are equal if all words fit.
 struct Columns {
-  Columns(const ComparedRow& wanted, float width)
+  Columns(const ComparedRow& wanted, float width, float size)
       : count(std::min(wanted.cells.size(), kMaxCompared)), widths(count), differs(count) {
-    constexpr float kSize = 9, kPad = 8;
+    constexpr float kPad = 8;
     const float equal = width / static_cast<float>(std::max<size_t>(count, 4));
     float rest = width;
     size_t num_equal = 0;
     bool all_fit = true;
     for (size_t i = 0; i < count; ++i) {
-      float widest = text_width(wanted.cells[i], kSize);
+      float widest = text_width(wanted.cells[i], size);
       for (const std::vector<std::string>& other : wanted.others) {
         differs[i] = differs[i] || other[i] != wanted.cells[i];
-        widest = std::max(widest, text_width(other[i], kSize));
+        widest = std::max(widest, text_width(other[i], size));
       }
       all_fit = all_fit && widest + kPad <= equal;
       widths[i] = widest + kPad;
@@ -59,7 +61,8 @@ void compared_row(Scene& scene, const std::string& id, const Place& at, const Co
       .during(when(row.begin, 0.2f));
   cell(id + "/after", {at.x + kLabel, at.y, kLead - 6, at.h}, row.lead, paint(Ink::kCell),
        against != nullptr && against->lead != row.lead, row.begin);
-  const Columns columns(against != nullptr ? *against : row, at.w - kLabel - kLead - kVerdict);
+  const Columns columns(against != nullptr ? *against : row, at.w - kLabel - kLead - kVerdict,
+                        readable(scene.room(), 9));
   float x = at.x + kLabel + kLead;
   for (size_t i = 0; i < columns.count; ++i) {
     const bool differs = against != nullptr && against->cells[i] != row.cells[i];

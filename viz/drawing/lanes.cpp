@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "viz/drawing/text_room.h"
+
 namespace viz {
 namespace {
 
@@ -17,7 +19,7 @@ bool is_reachable(const Scene& scene, const Shape& target, float from) {
 }
 
 /// Of a block's number, beside its slots.
-float number_width(float h) { return std::clamp(0.5f * h, 12.0f, 24.0f); }
+float number_width(float h) { return std::clamp(0.5f * h, 17.0f, 24.0f); }
 
 }  // namespace
 
@@ -59,15 +61,16 @@ Place request_card(Scene& scene, const SequenceView& request, const Place& at, S
   const std::string id = "request " + request.name;
   Shape& box = scene.box(id, at, {});
   dress(box, state, request.hue).during(when).fill = {Ink::kHue, request.hue, 0.06f};
+  if (box.pattern == Pattern::kDotted) box.patterned(Pattern::kPlain);  // words stand on it
   if (is_selected) box.edged(paint(Ink::kText), 2.5f);
   box.selecting(request.name).tip(fmt::format("{} {}\n{}", request.name, doing, tooltip));
   const Place inside = at.inset(std::clamp(0.06f * at.h, 3.0f, 7.0f));
-  const float size = std::clamp(0.12f * at.h, 11.0f, 17.0f);
+  const float size = readable(scene.room(), std::clamp(0.12f * at.h, 11.0f, 17.0f));
   const float line = std::min(1.35f * size, inside.h);
   const float name = std::min(text_width(request.name, size) + 8, inside.w);
   scene.label(id + "/name", {inside.x, inside.y, name, line}, request.name, {.size = size}, 5)
       .during(when);
-  if (text_width(doing, 8) <= inside.w - name) {
+  if (text_width(doing, readable(scene.room(), 8)) <= inside.w - name) {
     scene
         .label(id + "/doing", {inside.x + name, inside.y, inside.w - name, line}, doing,
                {.size = std::min(size, 13.0f), .align = Align::kRight}, 8)
@@ -91,11 +94,12 @@ void numbered_block(Scene& scene, const NumberedBlock& block, const Place& at, S
     Shape& its = scene.box(fmt::format("{}/hue {}", name, block.hues[i]), band, {});
     dress(its, block.state, block.hues[i]).edged({}).during(when).radius = 0;
   }
-  if (at.w < 14 || at.h < 11) return;
+  const std::string digits = std::to_string(block.id);
+  if (at.w < 14 || at.h < 11 || text_width(digits, readable(scene.room(), 6)) > at.w) return;
   const bool has_badge = at.h >= 30 && at.w >= 44 && !block.badge.empty();
   const Place number{at.x, at.y + (has_badge ? 2 : 0), at.w, has_badge ? at.h / 2 : at.h};
   scene
-      .label(name + "/id", number, std::to_string(block.id),
+      .label(name + "/id", number, digits,
              {.size = std::min(13.0f, 0.6f * at.h),
               .paint = paint(block.state == State::kFree ? Ink::kDim : Ink::kText),
               .align = Align::kCentre},
@@ -131,7 +135,8 @@ void bar(Scene& scene, const Bar& bar, const Place& at, int64_t longest, Span wh
     box.tip(part.tooltip).during(when).radius = 2;
     if (w < 6) box.pattern = Pattern::kPlain;  // too narrow for lines
     x += w;
-    if (part.text.empty() || text_width(part.text, 9) > place.w) continue;
+    if (part.text.empty() || text_width(part.text, readable(scene.room(), 9)) > place.w - 3)
+      continue;
     scene.label(part.id + "/text", place, part.text, {.size = 11, .align = Align::kCentre})
         .during(when);
   }
@@ -175,7 +180,8 @@ Shape* WordBlocks::draw_slot(Scene& scene, const std::string& id, const Place& a
     dress(box, *state, hue);
   }
   box.during(when).tip(word).radius = 2;
-  if (word.empty() || at.h < 9 || text_width(word, kLeastWord) > at.w - 3) return nullptr;
+  const float least = readable(scene.room(), kLeastWord);
+  if (word.empty() || at.h < 9 || text_width(word, least) > at.w - 3) return nullptr;
   const bool known = state != State::kFree && state != State::kEvicted;
   Shape& text = scene.label(id + "/token", at.inset(1), word,
                             {.size = std::min(14.0f, 0.62f * at.h),

@@ -84,7 +84,7 @@ std::optional<Cards> cards_of(const std::vector<TableCard>& tables, const Place&
 Cards cards_in(const std::vector<TableCard>& tables, const Place& room) {
   const auto count = static_cast<int>(tables.size());
   for (int rows = 1; rows <= count; ++rows) {
-    for (float em = 26; em >= (rows == 1 ? 13 : 10); em -= 1) {
+    for (float em = 26; em >= (rows == 1 ? 13 : 12); em -= 1) {
       if (const auto cards = cards_of(tables, room, em, rows)) return *cards;
     }
   }

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/table.h"
 #include "viz/drawing/palette.h"
+#include "viz/drawing/text_room.h"
 
 namespace viz {
 namespace {
@@ -62,7 +63,8 @@ void draw_slots(Scene& scene, const PoolView& pool, const BlockView& block, cons
     if (filled && shared) draw_bands(scene, id, at.inset(1), block.owners);
     // A text that was cut would look like its neighbour's.
     const bool has_text = static_cast<size_t>(i) < block.tokens.size();
-    if (has_text && text_width(block.tokens[static_cast<size_t>(i)], 6) <= at.w - 2) {
+    if (has_text &&
+        text_width(block.tokens[static_cast<size_t>(i)], readable(scene.room(), 6)) <= at.w - 2) {
       const float size = std::min(std::max(13.0f, 0.36f * at.h), 0.62f * at.h);
       scene.label(id + "/token", at.inset(1), block.tokens[static_cast<size_t>(i)],
                   {.size = size, .align = Align::kCentre}, 6);
@@ -119,10 +121,16 @@ std::string glyph(State state) {
 }
 
 void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entries) {
-  float x = at.x;
+  const float line = at.h < 44 ? at.h : 22.0f, apart = is_in_text(scene.room()) ? 10 : 16;
+  float x = at.x, y = at.y;
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string id = fmt::format("legend/{}", i);
-    const Place sample{x, at.middle_y() - 7, 20, 14};
+    const float w = text_width(entries[i].name, 12) + 2;
+    if (x + 26 + w > at.right() && y + 2 * line <= at.bottom()) {
+      x = at.x;
+      y += line;
+    }
+    const Place sample{x, y + line / 2 - 7, 20, 14};
     const State state = entries[i].state;
     const bool has_hue =
         state != State::kFree && state != State::kReserved && state != State::kEvicted;
@@ -131,10 +139,9 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
     if (hue < 0) box.edged(paint(Ink::kDim), 1.2f);  // a lone sample must be seen
     if (state == State::kDecode) box.fill = full(hue);
     box.radius = 3;
-    const float w = text_width(entries[i].name, 12) + 2;
-    scene.label(id + "/name", {x + 26, at.y, w, at.h}, entries[i].name,
+    scene.label(id + "/name", {x + 26, y, w, line}, entries[i].name,
                 {.size = 12, .paint = {Ink::kDim}});
-    x += 26 + w + 16;
+    x += 26 + w + apart;
   }
 }
 
@@ -166,17 +173,24 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
   return best;
 }
 
+namespace {
+
 /// Slots in one or more rows, so that they are as square as it goes; a few stand below one another.
-Grid slots_in(const Place& at, int count) {
+/// They are at least `flattest` times as wide as tall.
+Grid slots_of(const Place& at, int count, float flattest) {
   const bool few = count <= 4;
   return fit(count, at,
              {.gap = 2,
-              .flattest = 0.9f,
+              .flattest = flattest,
               .widest = few ? 10.0f : 3.2f,
               .most_h = few ? 60.0f : 48.0f,
               .round_to = 4,
               .full_rows = true});
 }
+
+}  // namespace
+
+Grid slots_in(const Place& at, int count) { return slots_of(at, count, 0.9f); }
 
 TableView PoolView::add(const SequenceView& sequence, std::span<const int32_t> block_ids,
                         int num_tokens) {
@@ -224,7 +238,8 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
   const Place inside = at.inset(labelled ? 5 : 2);
   const float head = labelled ? std::clamp(0.2f * at.h, 17.0f, 28.0f) : 0;
   const Place body{inside.x, inside.y + head, inside.w, inside.h - head};
-  const Grid slots = slots_in(body, pool.block_size);
+  const float flattest = is_in_text(scene.room()) ? 1.6f : 0.9f;  // words are wide
+  const Grid slots = slots_of(body, pool.block_size, flattest);
   if (std::min(slots.w, slots.h) >= kLeastSlot) {
     draw_slots(scene, pool, block, slots);
   } else if (pool.block_size > 0) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "viz/drawing/text_room.h"
+
 namespace viz {
 
 void progress(Scene& scene, const SequenceView& request, const Progress& tokens, const Place& at,
@@ -31,7 +33,8 @@ void progress(Scene& scene, const SequenceView& request, const Progress& tokens,
 
 void last_lines(Scene& scene, const std::string& id, const Place& at, const std::string& text,
                 Span when) {
-  const float size = std::clamp(0.5f * at.h, 9.0f, 13.0f), pitch = 1.3f * size;
+  const float size = readable(scene.room(), std::clamp(0.5f * at.h, 9.0f, 13.0f));
+  const float pitch = 1.3f * size;
   const std::vector<std::string> lines = wrapped(text, size, at.w);
   const size_t most = std::max<size_t>(1, static_cast<size_t>(at.h / pitch));
   float y = at.y;

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "viz/drawing/text_room.h"
+
 namespace viz {
 namespace {
 
@@ -135,10 +137,12 @@ Shape& Scene::label(std::string id, const Place& at, std::string text, const Typ
               .id = std::move(id),
               .at = at,
               .fill = type.paint,
-              .size = type.size,
+              .size = readable(room_, type.size),
               .align = type.align};
-  const float wide = text_width(text, type.size);
-  if (wide > at.w && wide > 0) shape.size = std::max(type.size * at.w / wide, least);
+  const float wide = text_width(text, shape.size);
+  if (wide > at.w && wide > 0) {
+    shape.size = std::max(shape.size * at.w / wide, readable(room_, least));
+  }
   shape.cut = text_width(text, shape.size) > at.w + 0.5f;
   shape.text = shape.cut ? shortened(std::move(text), shape.size, at.w) : std::move(text);
   return shapes_.emplace_back(std::move(shape));

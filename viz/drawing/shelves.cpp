@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "viz/drawing/lanes.h"
+#include "viz/drawing/text_room.h"
 
 namespace viz {
 namespace {
@@ -33,13 +34,16 @@ void draw_words(Scene& scene, const std::string& id, const ShelfBlock& block, co
                              : block.order >= 0 ? fmt::format("{}.", block.order + 1)
                                                 : "";
   const std::string name = block.state == State::kFree ? "" : block.name;
-  const float large = std::max(15.0f, 0.2f * at.h), small = std::clamp(0.16f * at.h, 9.5f, 14.0f);
+  const float large = std::max(15.0f, 0.2f * at.h),
+              small = readable(scene.room(), std::clamp(0.16f * at.h, 9.5f, 14.0f));
   const float line = 1.2f * small, wide = text_width(corner, small) + 2;
-  const bool has_foot = at.h >= 30 && at.w >= 4 + text_width(block.foot, 8) && !block.foot.empty();
+  const float least = readable(scene.room(), 8);
+  const bool has_foot =
+      at.h >= 30 && at.w >= 4 + text_width(block.foot, least) && !block.foot.empty();
   const bool above = !block.record && at.h >= (has_foot ? 48 : 36);
   Place room{at.x + 2, at.y + 1, at.w - 4, at.h - 7};
   if (block.record || has_foot) room.h = at.h / 2 - 1;
-  const bool beside = wide + 8 + text_width(name, 9) <= at.w;
+  const bool beside = wide + 8 + text_width(name, readable(scene.room(), 9)) <= at.w;
   if (at.w >= 26 && at.h >= 28 && !corner.empty() && (above || beside)) {
     const Place place{at.x + 4, above ? at.y + 2 : room.y, wide, above ? line : room.h};
     const Type type{.size = small, .paint = {name.empty() ? Ink::kDim : Ink::kText}};
@@ -60,7 +64,7 @@ void draw_words(Scene& scene, const std::string& id, const ShelfBlock& block, co
                {.size = std::max(10.0f, small), .align = Align::kCentre}, 8)
         .during(kFills);
   }
-  if (name.empty() || text_width(name, 8) > room.w) return;
+  if (name.empty() || text_width(name, least) > room.w) return;
   const float size = std::min(large, std::max(9.0f, (above ? 0.7f : 0.6f) * room.h));
   scene.label(id + "/name " + name, room, name, {.size = size, .align = Align::kCentre}, 8)
       .during(kFills);
@@ -92,7 +96,7 @@ void draw_chip(Scene& scene, const Copying& copy, const Place& at, bool is_new) 
   Shape& box = scene.box(copy.id, at, {});
   dress(box, State::kReserved, copy.hue).comes_from(from, when).radius = std::min(4.0f, at.w / 4);
   box.tip(fmt::format("{} is to be {}", copy.name, copy.down ? "offloaded" : "loaded"));
-  if (text_width(copy.name, 8) > at.w - 3 || at.h < 13) return;
+  if (text_width(copy.name, readable(scene.room(), 8)) > at.w - 3 || at.h < 13) return;
   scene
       .label(copy.id + "/name", at, copy.name,
              {.size = std::min(13.0f, 0.6f * at.h), .align = Align::kCentre}, 8)

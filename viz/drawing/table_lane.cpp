@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "viz/drawing/text_room.h"
+
 namespace viz {
 namespace {
 
@@ -34,7 +36,7 @@ class LanePainter {
     chips_ = {style.at.x + left, style.at.y, style.at.w - left, row};
     table_ = {chips_.x, style.at.bottom() - table_h, chips_.w, table_h};
     for (const std::string& text : texts) {
-      least_text_ = std::max(least_text_, text_width(text, 9) + 6);
+      least_text_ = std::max(least_text_, text_width(text, readable(scene.room(), 9)) + 6);
     }
   }
 
@@ -118,7 +120,8 @@ class LanePainter {
       box.dashed_edge().fill = {};
       box.tip(fmt::format("token {} of {}: drawn, no slot yet", token, name_));
     }
-    if (cell_ < std::min(least_text_, kReadable)) return;
+    if (cell_ < (is_in_text(scene_.room()) ? least_text_ : std::min(least_text_, kReadable)))
+      return;
     scene_.label(id + "/text", at.inset(1), texts_[static_cast<size_t>(token)],
                  {.size = std::min(13 * style_.unit, 0.6f * at.h), .align = Align::kCentre}, 8);
   }
@@ -157,7 +160,7 @@ class LanePainter {
     const std::string id = fmt::format("{}/folded {}", name_, range.first);
     scene_.box(id, at, soft(hue_), full(hue_)).thickness = 1;
     const std::string text = fmt::format("{} to {}", range.first * size_, last);
-    if (text_width(text, 9) > at.w - 2) return;
+    if (text_width(text, readable(scene_.room(), 9)) > at.w - 2) return;
     scene_.label(id + "/text", at.inset(1), text,
                  {.size = 11 * style_.unit, .align = Align::kCentre});
   }

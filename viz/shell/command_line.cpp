@@ -64,6 +64,7 @@ std::string CommandLine::field(const Help& help, float width) {
         return 0;
       },
       &call);
+  listens_ = ImGui::IsItemActive() && !ImGui::IsItemActivated() && !entered;
   if (!entered) {
     if (ImGui::IsItemDeactivated()) close();
     return {};

@@ -23,15 +23,17 @@ class ImGuiUi;
 class CommandLine {
  public:
   bool is_open() const { return open_; }
-  void open() { open_ = fresh_ = true; }
-  void close() { open_ = false; }
+  /// Whether what is typed goes into it: some frames after it was opened, or Enter was pressed.
+  bool listens() const { return listens_; }
+  void open() { open_ = fresh_ = true, listens_ = false; }
+  void close() { open_ = listens_ = false; }
   /// Draws the line. Returns the command when Enter was pressed, else nothing.
   std::string draw(ImGuiUi& ui, const Help& help);
 
  private:
   std::string field(const Help& help, float width);
 
-  bool open_ = false, fresh_ = false;  // fresh: the keyboard is not in it yet
+  bool open_ = false, listens_ = false, fresh_ = false;  // fresh: the keyboard is not in it yet
   std::array<char, 512> typed_{};
   std::vector<std::string> before_;
   size_t shown_ = 0;  // of those, while Up and Down walk through them

@@ -54,6 +54,8 @@ class Shell {
   /// A key went down: an ImGuiKey that is an arrow, Home, End, Escape, or a letter with Ctrl; or
   /// '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
+  /// The command line is about to have the keyboard.
+  bool opens_field() const { return command_line_.is_open() && !command_line_.listens(); }
   /// Something moves or plays, so the next frame is another picture without any input.
   bool is_busy() const;
   /// Stills of the first screen are still being made, one step a frame.

@@ -15,12 +15,14 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "common/error.h"
 #include "programs/run_main.h"
 #include "viz/drawing/palette.h"
+#include "viz/shell/key_queue.h"
 
 namespace viz {
 namespace {
@@ -84,35 +86,28 @@ class Window {
   /// Files that are dropped on the window are opened, and keys are taken as they go down: a press
   /// may be over before the next frame looks.
   void opens_for(Shell& shell) {
-    glfwSetWindowUserPointer(window_, &shell);
-    static GLFWkeyfun imgui_key = nullptr;  // of the one window that there is
-    imgui_key = glfwSetKeyCallback(
+    shell_ = &shell;
+    glfwSetWindowUserPointer(window_, this);
+    imgui_key_ = glfwSetKeyCallback(
         window_, [](GLFWwindow* window, int key, int code, int action, int mods) {
-          static const std::map<int, int> kKeys{{GLFW_KEY_RIGHT, ImGuiKey_RightArrow},
-                                                {GLFW_KEY_LEFT, ImGuiKey_LeftArrow},
-                                                {GLFW_KEY_HOME, ImGuiKey_Home},
-                                                {GLFW_KEY_END, ImGuiKey_End},
-                                                {GLFW_KEY_ESCAPE, ImGuiKey_Escape},
-                                                {GLFW_KEY_Z, ImGuiKey_Z},
-                                                {GLFW_KEY_Y, ImGuiKey_Y},
-                                                {GLFW_KEY_C, ImGuiKey_C},
-                                                {GLFW_KEY_EQUAL, '+'},
-                                                {GLFW_KEY_KP_ADD, '+'},
-                                                {GLFW_KEY_MINUS, '-'},
-                                                {GLFW_KEY_KP_SUBTRACT, '-'},
-                                                {GLFW_KEY_0, '0'},
-                                                {GLFW_KEY_KP_0, '0'}};
-          imgui_key(window, key, code, action, mods);
-          const auto known = kKeys.find(key);
-          if (known == kKeys.end() || action == GLFW_RELEASE) return;
-          static_cast<Shell*>(glfwGetWindowUserPointer(window))
-              ->press(known->second, (mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0);
+          static const std::set<int> kEdits{GLFW_KEY_ENTER,     GLFW_KEY_KP_ENTER, GLFW_KEY_ESCAPE,
+                                            GLFW_KEY_TAB,       GLFW_KEY_UP,       GLFW_KEY_DOWN,
+                                            GLFW_KEY_LEFT,      GLFW_KEY_RIGHT,    GLFW_KEY_HOME,
+                                            GLFW_KEY_BACKSPACE, GLFW_KEY_DELETE,   GLFW_KEY_END};
+          of(window).keys_.add({.key = key,
+                                .code = code,
+                                .action = action,
+                                .mods = mods,
+                                .edits = kEdits.contains(key) || (mods & GLFW_MOD_CONTROL) != 0});
         });
+    imgui_letter_ = glfwSetCharCallback(window_, [](GLFWwindow* window, unsigned letter) {
+      of(window).keys_.add({.letter = letter});
+    });
     glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
-      auto& its_shell = *static_cast<Shell*>(glfwGetWindowUserPointer(window));
-      for (int i = 0; i < count; ++i) its_shell.open(paths[i]);
+      for (int i = 0; i < count; ++i) of(window).shell_->open(paths[i]);
     });
   }
+  bool has_keys() const { return !keys_.empty(); }
   bool open() const { return !glfwWindowShouldClose(window_); }
   /// Waits for input, for so long. False if none came.
   static bool wait_for_input(double seconds) {
@@ -123,6 +118,8 @@ class Window {
   static void poll() { glfwPollEvents(); }
   void frame(Shell& shell) {
     const ImGuiIO& io = ImGui::GetIO();
+    const bool closes = io.WantTextInput && !ImGui::IsAnyItemActive();
+    pass_keys(io.WantTextInput, closes || shell.opens_field());
     const float fit = std::min(io.DisplaySize.x / kRoomy, io.DisplaySize.y / kTall) / scale_;
     use_scale(scale_ * shell.zoom * std::clamp(std::floor(8 * fit) / 8, 1.0f, 2.0f));
     ImGui_ImplOpenGL3_NewFrame();
@@ -143,6 +140,39 @@ class Window {
   }
 
  private:
+  static Window& of(GLFWwindow* window) {
+    return *static_cast<Window*>(glfwGetWindowUserPointer(window));
+  }
+
+  /// Tells ImGui and the shell what has come since the last frame.
+  void pass_keys(bool types, bool changes) {
+    static const std::map<int, int> kKeys{{GLFW_KEY_RIGHT, ImGuiKey_RightArrow},
+                                          {GLFW_KEY_LEFT, ImGuiKey_LeftArrow},
+                                          {GLFW_KEY_HOME, ImGuiKey_Home},
+                                          {GLFW_KEY_END, ImGuiKey_End},
+                                          {GLFW_KEY_ESCAPE, ImGuiKey_Escape},
+                                          {GLFW_KEY_Z, ImGuiKey_Z},
+                                          {GLFW_KEY_Y, ImGuiKey_Y},
+                                          {GLFW_KEY_C, ImGuiKey_C},
+                                          {GLFW_KEY_EQUAL, '+'},
+                                          {GLFW_KEY_KP_ADD, '+'},
+                                          {GLFW_KEY_MINUS, '-'},
+                                          {GLFW_KEY_KP_SUBTRACT, '-'},
+                                          {GLFW_KEY_0, '0'},
+                                          {GLFW_KEY_KP_0, '0'}};
+    for (const KeyQueue::Event& event : keys_.take(types, changes)) {
+      if (event.letter != 0) {
+        imgui_letter_(window_, event.letter);
+        continue;
+      }
+      imgui_key_(window_, event.key, event.code, event.action, event.mods);
+      const auto known = kKeys.find(event.key);
+      if (known == kKeys.end() || event.action == GLFW_RELEASE) continue;
+      shell_->press(known->second, (event.mods & GLFW_MOD_CONTROL) != 0,
+                    (event.mods & GLFW_MOD_SHIFT) != 0);
+    }
+  }
+
   void use_scale(float scale) {
     if (std::exchange(drawn_at_, scale) == scale) return;
     apply_theme(scale);
@@ -151,6 +181,10 @@ class Window {
   }
 
   GLFWwindow* window_ = nullptr;
+  Shell* shell_ = nullptr;
+  KeyQueue keys_;
+  GLFWkeyfun imgui_key_ = nullptr;  // to which the keys go on
+  GLFWcharfun imgui_letter_ = nullptr;
   float scale_ = 1, drawn_at_ = 0;  // the display's; with the zoom
 };
 
@@ -176,8 +210,8 @@ void run_window(Shell& shell, const WindowOptions& options) {
   for (int n = 1; window.open() && !kv::interrupted();) {
     // Where nothing moves no frame is drawn until input comes; a text cursor blinks.
     const bool types = ImGui::GetIO().WantTextInput;
-    const bool rests =
-        options.frames == 0 && settle == 0 && !shell.is_busy() && glfwGetTime() > lively_until;
+    const bool rests = options.frames == 0 && settle == 0 && !shell.is_busy() &&
+                       !window.has_keys() && glfwGetTime() > lively_until;
     if (!rests) {
       Window::poll();
     } else if (Window::wait_for_input(types ? kBlink : kRest)) {

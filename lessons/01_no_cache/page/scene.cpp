@@ -9,13 +9,14 @@
 
 #include "common/table.h"
 #include "viz/drawing/parts.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson01 {
 namespace {
 
 constexpr int kHue = 0;
 constexpr size_t kMostCells = 1500;  // more: a row is one bar
-constexpr float kPassNames = 52, kWord = 70, kHead = 20;
+constexpr float kPassNames = 54, kWord = 70, kHead = 20;
 constexpr float kTallest = 1.4f;  // of cells, height by width
 constexpr viz::Span kZoom{0, 0.2f}, kCompute{0.2f, 0.85f};
 
@@ -162,7 +163,7 @@ void Triangle::draw_prompt() {
   bool fits = true;
   for (size_t i = 0; i < prompt(); ++i) {
     all += (i > 0 ? " " : "") + view_.words[i];
-    fits = fits && viz::text_width(view_.words[i], 10) + 4 < w_;
+    fits = fits && viz::text_width(view_.words[i], viz::readable(scene_.room(), 10)) + 4 < w_;
   }
   const viz::Place head{at_.x, at_.y - kHead, w_, kHead - 2};
   if (!fits) {
@@ -227,7 +228,7 @@ void draw_sums(viz::Scene& scene, const TriangleView& view, const viz::Place& at
   const float h = at.h / 2;
   draw_sum(scene, "needed", {at.x, at.y, at.w, h - 6},
            {view.seen > 0 ? view.passes[view.seen - 1] : 0, needed}, rows,
-           "rows are needed, one for each token");
+           "rows needed, one for each token");
   draw_sum(scene, "computed", {at.x, at.y + h, at.w, h - 6}, {before, rows}, rows,
            count == 1   ? "rows were computed"
            : count == 2 ? fmt::format("rows were computed: {} + {}", first, needed)

@@ -6,6 +6,7 @@
 #include "paged.h"
 #include "viz/drawing/pool_motion.h"
 #include "viz/drawing/table_lane.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson03 {
 namespace {
@@ -43,19 +44,21 @@ class Picture {
       : scene_(room), before_(before), now_(now), focus_(std::move(focus)) {
     points_ = now.pointed && now.pointed != before.pointed;
     num_blocks_ = static_cast<int>(now.used.size());
-    unit_ = std::clamp(std::min(room.w / 900, room.h / 480), 0.7f, 1.7f);
+    in_text_ = viz::is_in_text(room);
+    unit_ = in_text_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 480), 0.7f, 1.7f);
   }
 
   viz::Scene draw() {
     const viz::Room& room = scene_.room();
     const std::vector<SequenceOnPage>& all = now_.sequences;
     const float x = 4, w = room.w - 8;  // rings need their room, too
-    draw_cards({x, 2, w, 46 * unit_});
+    const float cards = (in_text_ ? 98 : 46) * unit_;
+    draw_cards({x, 2, w, cards});
     scene_
-        .label("why", {x, 50 * unit_, w, 22 * unit_}, now_.reason,
+        .label("why", {x, cards + 4 * unit_, w, 22 * unit_}, now_.reason,
                {.size = 13 * unit_, .paint = {now_.refused ? Ink::kError : Ink::kText}}, 8)
         .during({0, 0.12f});
-    const float top = 77 * unit_, left = x + viz::kLaneName * unit_, foot = 22 * unit_;
+    const float top = cards + 31 * unit_, left = x + viz::kLaneName * unit_, foot = 22 * unit_;
     // The pool stays where it is when sequences come and go.
     const float two = 2 * (2 * viz::kLaneRow + viz::kTokensToTable + viz::kLaneGap) * unit_;
     const float many = two / 2 + 14 * static_cast<float>(all.size());
@@ -101,7 +104,12 @@ class Picture {
     float x = at.x;
     for (size_t i = 0; i < values.size(); ++i) {
       const std::string id = fmt::format("card {}", i);
-      const Place card{x, at.y, at.w * kShares[i] - 8, at.h};
+      Place card{x, at.y, at.w * kShares[i] - 8, at.h};
+      if (in_text_) {  // two rows of two
+        const float h = (at.h - 6) / 2, w = i % 2 == 0 ? 0.42f : 0.58f;
+        card = {at.x + (i % 2 == 0 ? 0 : 0.42f * at.w), at.y + (i < 2 ? 0 : h + 6), w * at.w - 8,
+                h};
+      }
       const Place inside{card.x + 10, card.y + 3 * unit_, card.w - 20, card.h - 6 * unit_};
       scene_.box(id, card, viz::paint(Ink::kPanel), edge).radius = 6;
       scene_.label(id + "/head", {inside.x, inside.y, inside.w, 0.4f * inside.h}, kHeads[i],
@@ -345,6 +353,7 @@ class Picture {
   bool points_ = false;  // the last command points at another token
   int num_blocks_ = 0;   // of the pool
   float unit_ = 1;
+  bool in_text_ = false;
 };
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+
+#include "viz/drawing/text_room.h"
 
 namespace lesson04 {
 namespace {
@@ -117,6 +120,11 @@ class MergePainter {
     return step_.kind == Kind::kTile && id == "row 1" ? Span{0.8f, 1} : Span{0, 0.2f};
   }
 
+  /// Where the columns of a row end, as shares of its width: name, m, l, factor.
+  std::array<float, 4> ends() const {
+    return viz::is_in_text(scene_.room()) ? std::array{0.22f, 0.34f, 0.46f, 0.6f}
+                                          : std::array{0.15f, 0.24f, 0.34f, 0.47f};
+  }
   /// One column of a row; `from` and `to` are shares of the width.
   Place column(const Place& row, float from, float to) const {
     return {row.x + from * row.w, row.y, (to - from) * row.w - 8, row.h};
@@ -126,19 +134,19 @@ class MergePainter {
     scene_.box(fmt::format("row {}", number), at, viz::paint(Ink::kPanel)).radius = 5;
     if (row.name.empty()) return;
     const std::string id = fmt::format("row {}", number);
-    scene_.label(id + "/name", column(at, 0.01f, 0.15f), row.name, {.size = 13 * unit_}, 7);
+    scene_.label(id + "/name", column(at, 0.01f, ends()[0]), row.name, {.size = 13 * unit_}, 7);
     if (row.summary.acc.empty()) {
-      scene_.label(id + "/none", column(at, 0.15f, 0.5f), "nothing yet",
+      scene_.label(id + "/none", column(at, ends()[0], 0.5f), "nothing yet",
                    {.size = 12 * unit_, .paint = {Ink::kDim}});
       return;
     }
     const bool is_out = step_.kind == Kind::kDivide && number == 2;
     if (!is_out) draw_numbers(row, at, id, number == 2 && step_.kind != Kind::kTile);
-    draw_acc(row, column(at, 0.47f, 1), number, is_out ? max_out_ : most_);
+    draw_acc(row, column(at, ends()[3], 1), number, is_out ? max_out_ : most_);
   }
 
   void draw_numbers(const Row& row, const Place& at, const std::string& id, bool is_sum) {
-    const Place m = column(at, 0.15f, 0.24f), l = column(at, 0.24f, 0.34f);
+    const Place m = column(at, ends()[0], ends()[1]), l = column(at, ends()[1], ends()[2]);
     const auto number = [&](const std::string& name, const Place& place, const std::string& text) {
       scene_.label(id + name, place, text, {.size = 12 * unit_}, 7).during(when(id, is_sum));
     };
@@ -154,7 +162,7 @@ class MergePainter {
         .radius = 1;
     if (!row.scaled) return;
     scene_
-        .label(id + "/factor", column(at, 0.34f, 0.47f),
+        .label(id + "/factor", column(at, ends()[2], ends()[3]),
                fmt::format("\u00D7 {:.4f}", static_cast<double>(row.factor)),
                {.size = 14 * unit_, .align = Align::kCentre}, 7)
         .tip(fmt::format("exp({:.4f} - {:.4f}): its m, and the larger one",

@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "kernels/attention/contract.h"
 #include "viz/drawing/parts.h"
+#include "viz/drawing/text_room.h"
 #include "walk.h"
 
 namespace lesson04 {
@@ -21,8 +22,7 @@ using Kind = WalkStep::Kind;
 
 namespace {
 
-constexpr int kHue = 0;  // there is one sequence
-constexpr int kKeysInRow = 16;
+constexpr int kHue = 0;      // there is one sequence
 constexpr float kName = 62;  // width of the column of names, times the unit
 
 Place row_of(const Place& at, float y, float h) { return {at.x, y, at.w, h}; }
@@ -40,19 +40,26 @@ class WalkPage::Painter {
         tile_(page.tile()),
         num_tokens_(static_cast<int>(page.tokens_.size())),
         size_(page.options_.block_size),
-        unit_(std::clamp(std::min(room.w / 900, room.h / 560), 0.6f, 1.7f)) {}
+        in_text_(viz::is_in_text(room)),
+        keys_in_row_(in_text_ ? 8 : 16),
+        unit_(in_text_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 560), 0.6f, 1.7f)) {}
 
   viz::Scene draw() {
     const viz::Room& room = scene_.room();
     const float x = 4, w = room.w - 8, gap = 9 * unit_;
     const float map_h = 96 * unit_, foot = 24 * unit_;
     const float rest = room.h - map_h - foot - 3 * gap - 4;
-    const float merge_h = 0.4f * rest, keys_h = rest - merge_h;
+    const float merge_h = (in_text_ ? 0.25f : 0.4f) * rest, keys_h = rest - merge_h;
     draw_map({x + kName * unit_, 2, w - kName * unit_, map_h});
     float y = 2 + map_h + gap;
-    const float pool_w = 0.2f * w;
-    draw_pool({x, y, pool_w, keys_h});
-    draw_keys({x + pool_w + 2 * gap, y, w - pool_w - 2 * gap, keys_h});
+    const float pool_w = 0.2f * w, pool_h = 82;
+    if (in_text_) {  // above the keys
+      draw_pool({x, y, w, pool_h});
+      draw_keys({x, y + pool_h + gap, w, keys_h - pool_h - gap});
+    } else {
+      draw_pool({x, y, pool_w, keys_h});
+      draw_keys({x + pool_w + 2 * gap, y, w - pool_w - 2 * gap, keys_h});
+    }
     y += keys_h + gap;
     draw_merge(scene_, page_.walk_->steps, page_.position_, {x, y, w, merge_h}, unit_);
     draw_bits({x, room.h - foot, w, foot});
@@ -74,6 +81,7 @@ class WalkPage::Painter {
     return {from, y, std::max(to - from - 2, 0.5f), h};
   }
   bool about(Kind kind) const { return step_.kind == kind; }
+  float least(float size) const { return viz::readable(scene_.room(), size); }
 
   void name(const std::string& id, float y, float h, const std::string& text) {
     scene_.label(id, {4, y, kName * unit_ - 6, h}, text,
@@ -116,8 +124,8 @@ class WalkPage::Painter {
     if (now) box.edged(viz::paint(Ink::kMark), 2.5f);
     box.radius = 3;
     const std::string shown =
-        viz::text_width(text, 9) < at.w - 4 ? text : text.substr(text.rfind(' ') + 1);
-    if (viz::text_width(shown, 8) > at.w - 2) return;
+        viz::text_width(text, least(9)) < at.w - 4 ? text : text.substr(text.rfind(' ') + 1);
+    if (viz::text_width(shown, least(8)) > at.w - 2) return;
     scene_.label(id + "/name", at.inset(1), shown, {.size = 12 * unit_, .align = Align::kCentre},
                  7);
   }
@@ -142,7 +150,7 @@ class WalkPage::Painter {
           .lighting({fmt::format("block {}", block)});
       box.radius = 2;
       const std::string text = std::to_string(block);
-      if (viz::text_width(text, 8) < place.w - 2) {
+      if (!in_text_ && viz::text_width(text, 8) < place.w - 2) {
         scene_.label(id + "/id", place.inset(1), text,
                      {.size = 12 * unit_, .align = Align::kCentre}, 7);
       }
@@ -179,20 +187,21 @@ class WalkPage::Painter {
                            tile_.tile, static_cast<double>(tile_.after.m)),
                {.size = 12 * unit_, .paint = {Ink::kDim}}, 7)
         .during({0.4f, 0.5f});
-    const int rows = (std::min(num_tokens_, kTileTokens) + kKeysInRow - 1) / kKeysInRow;
-    const float pitch = (at.h - head) / static_cast<float>(rows), w = at.w / kKeysInRow;
+    const int rows = (std::min(num_tokens_, kTileTokens) + keys_in_row_ - 1) / keys_in_row_;
+    const float pitch = (at.h - head) / static_cast<float>(rows);
+    const float w = at.w / static_cast<float>(keys_in_row_);
     const auto largest = std::ranges::max_element(tile_.scores) - tile_.scores.begin();
     for (int first = 0; first < tile_.num_tokens;) {
       // Keys that lie in one block and stand in one row.
       const int in_block = size_ - (tile_.first_token + first) % size_;
       const int count =
-          std::min({in_block, kKeysInRow - first % kKeysInRow, tile_.num_tokens - first});
-      const Place part{at.x + w * static_cast<float>(first % kKeysInRow),
-                       at.y + head + pitch * static_cast<float>(first / kKeysInRow),
+          std::min({in_block, keys_in_row_ - first % keys_in_row_, tile_.num_tokens - first});
+      const Place part{at.x + w * static_cast<float>(first % keys_in_row_),
+                       at.y + head + pitch * static_cast<float>(first / keys_in_row_),
                        w * static_cast<float>(count) - 3, pitch - 4 * unit_};
       draw_part(first, part);
       for (int key = first; key < first + count; ++key) {
-        const Place cell{at.x + w * static_cast<float>(key % kKeysInRow), part.y, w - 3, part.h};
+        const Place cell{at.x + w * static_cast<float>(key % keys_in_row_), part.y, w - 3, part.h};
         draw_key(key, cell, key == largest);
       }
       first += count;
@@ -210,7 +219,7 @@ class WalkPage::Painter {
     const std::string wide = fmt::format("block {}", block), slim = std::to_string(block);
     scene_
         .label(id + "/block", {at.x + 3, at.y + 1, at.w - 6, 12 * unit_},
-               viz::text_width(wide, 9) < at.w - 8 ? wide : slim,
+               viz::text_width(wide, least(9)) < at.w - 8 ? wide : slim,
                {.size = 10 * unit_, .paint = {Ink::kDim}}, 6)
         .during({0.4f, 0.5f});
   }
@@ -230,11 +239,14 @@ class WalkPage::Painter {
                         page_.texts_[token_at(key)], static_cast<double>(tile_.scores[i]),
                         static_cast<double>(tile_.weights[i])));
     if (is_largest) bar.edged(viz::paint(Ink::kMark), 2);
-    const Type words{.size = 11 * unit_, .align = Align::kCentre};
-    scene_
-        .label(fmt::format("word {}", token), {at.x, at.bottom() - foot, at.w, line},
-               page_.texts_[token_at(key)], words, 5)
-        .during({0.4f, 0.55f});
+    const Type type{.size = 11 * unit_, .align = Align::kCentre};
+    const std::string& word = page_.texts_[token_at(key)];
+    if (viz::text_width(word, least(5)) <= at.w) {
+      scene_
+          .label(fmt::format("word {}", token), {at.x, at.bottom() - foot, at.w, line}, word, type,
+                 5)
+          .during({0.4f, 0.55f});
+    }
     if (!numbers) return;
     scene_
         .label(fmt::format("score {}", token), {at.x, at.bottom() - line, at.w, line},
@@ -314,6 +326,8 @@ class WalkPage::Painter {
   const WalkStep& step_;
   const WalkStep& tile_;
   const int num_tokens_, size_;
+  const bool in_text_;
+  const int keys_in_row_;
   const float unit_;
   std::vector<Part> parts_;
 };

@@ -32,8 +32,8 @@ PrefixPage::PrefixPage(const viz::PageContext& context)
   declare_own(
       {{"ask",
         {viz::word("NAME"),
-         viz::text("WORDS").field(
-             "words", "you are a helpful assistant who answers briefly what is a page")},
+         viz::text("WORDS").field("words",
+                                  "you are a helpful guide who replies briefly what is a page")},
         "request NAME: look its beginning up, compute the rest, cache what has become full",
         [this](auto& w) { return ask(w[0].text, vocabulary_.tokens(w[1].text)); },
         [this](auto& w) {

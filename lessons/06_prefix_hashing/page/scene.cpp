@@ -10,6 +10,7 @@
 #include "prefix.h"
 #include "viz/drawing/chains.h"
 #include "viz/drawing/compared_rows.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson06 {
 namespace {
@@ -49,7 +50,8 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   const auto count = static_cast<float>(std::min(candidates, kMaxCandidates) + 1);
   const float compared = shown.comparison ? count * kRow + kGap : 0;
   layout.pitch = room.w / static_cast<float>(columns);
-  layout.w = layout.pitch - std::clamp(0.22f * layout.pitch, 8.0f, 60.0f);
+  layout.w =
+      layout.pitch - std::clamp(0.22f * layout.pitch, viz::is_in_text(room) ? 42.0f : 8.0f, 60.0f);
   const size_t lines = viz::wrapped(shown.reason, 13, room.w - 18).size();
   const float reason = kReason + 19 * static_cast<float>(std::max<size_t>(lines, 1) - 1);
   const float fixed = 2 * kHead + compared + reason + kLegend;

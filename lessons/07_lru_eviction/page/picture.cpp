@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lessons/07_lru_eviction/block_pool.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson07 {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 using viz::Place;
 using viz::Span;
 
-constexpr float kGap = 6, kHead = 20, kName = 20, kReason = 38, kLegend = 22;
+constexpr float kGap = 6, kHead = 20, kName = 20, kLegend = 22;
+float reason_height(const viz::Room& room) { return viz::is_in_text(room) ? 56 : 38; }
 constexpr int kMostTiles = 64;  // more are cells without words
 constexpr float kLongest = 5;   // seconds
 
@@ -104,12 +106,12 @@ Story story_of(const Shown& before, const Shown& now) {
 /// Tiles of one size: places in the queue above, those of the requests below.
 struct Tiles {
   int columns = 1;
-  float w = 0, h = 0;
+  float w = 0, h = 0, reason = 0;
   int queue_rows = 1, table_rows = 1;
   float bottom_of_queue() const { return kHead + static_cast<float>(queue_rows) * (h + kGap); }
   Place in_queue(int i) const { return at(i, kHead, h + kGap); }
   Place in_tables(int i) const {
-    return at(i, bottom_of_queue() + kReason + kName, h + kGap + kName);
+    return at(i, bottom_of_queue() + reason + kName, h + kGap + kName);
   }
 
  private:
@@ -123,15 +125,18 @@ Tiles fit_tiles(const viz::Room& room, const Shown& shown) {
   const auto count = static_cast<int>(shown.pool.blocks.size());
   int held = 1;
   for (const viz::TableView& table : shown.tables) held += static_cast<int>(table.block_ids.size());
+  const bool large_words = viz::is_in_text(room) && shown.max_queued > 0;
+  const int longest = large_words ? static_cast<int>(shown.queue.size()) : shown.max_queued;
   Tiles best;
-  for (int columns = 1; columns <= count; ++columns) {
-    const int queued = shown.max_queued > 0 ? shown.max_queued : count;
+  for (int columns = large_words ? 5 : 1; columns <= (large_words ? 5 : count); ++columns) {
+    const int queued = longest > 0 ? longest : count;
     Tiles tiles{.columns = columns, .queue_rows = (queued + columns - 1) / columns};
     tiles.table_rows = std::max(tiles.queue_rows, (held - 1 + columns - 1) / columns);
     const auto rows = static_cast<float>(tiles.queue_rows + tiles.table_rows);
     const float names = kName * static_cast<float>(tiles.table_rows);
     tiles.w = (room.w + kGap) / static_cast<float>(columns) - kGap;
-    tiles.h = (room.h - kHead - kReason - kLegend - names) / rows - kGap;
+    tiles.reason = reason_height(room);
+    tiles.h = (room.h - kHead - tiles.reason - kLegend - names) / rows - kGap;
     tiles.w = std::min(tiles.w, 2.6f * tiles.h);
     tiles.h = std::min(tiles.h, 2.0f * tiles.w);
     if (tiles.w > 0 && tiles.w * tiles.h > best.w * best.h) best = tiles;
@@ -168,7 +173,7 @@ class Picture {
   void draw_cells() {
     const viz::Room& room = scene_.room();
     const float tables = 30 * static_cast<float>(std::max<size_t>(shown_.tables.size(), 3));
-    const float bottom = room.h - kReason - kLegend - tables;
+    const float bottom = room.h - reason_height(room) - kLegend - tables;
     draw_ends(bottom);
     const viz::Grid grid =
         viz::fit(static_cast<int>(shown_.pool.blocks.size()), {0, kHead, room.w, bottom - kHead},
@@ -176,7 +181,7 @@ class Picture {
     for (size_t i = 0; i < shown_.queue.size(); ++i) {
       draw_tile(shown_.queue[i], grid.cell(static_cast<int>(i)));
     }
-    float y = bottom + kReason;
+    float y = bottom + reason_height(room);
     for (const viz::TableView& table : shown_.tables) {
       viz::table(scene_, table, {0, y, room.w, 28});
       y += 30;
@@ -322,7 +327,7 @@ viz::Scene queue_scene(const viz::Room& room, const Shown& before, const Shown& 
   strike_out(scene, before, story);
   const viz::Shape* const line = scene.find("queue/line");
   const size_t first = scene.shapes().size();
-  viz::note(scene, "reason", {0, line->at.y + 4, room.w, kReason - 6}, reason);
+  viz::note(scene, "reason", {0, line->at.y + 4, room.w, reason_height(room) - 6}, reason);
   for (viz::Shape& shape : scene.since(first)) shape.during({0, 0.1f});
   viz::legend(scene, {0, room.h - kLegend + 2, room.w, kLegend - 2}, legend);
   draw_more(scene, now);

@@ -7,6 +7,7 @@
 #include "lookahead.h"
 #include "viz/drawing/lanes.h"
 #include "viz/drawing/pool_motion.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson09 {
 namespace {
@@ -29,7 +30,7 @@ constexpr Span kCounted{0.65f, 0.95f};
 
 struct Areas {
   explicit Areas(const viz::Room& room) {
-    const float left = 0.7f * room.w, x = left + 20;
+    const float left = (viz::is_in_text(room) ? 0.67f : 0.7f) * room.w, x = left + 20;
     legend = {0, room.h - 18, room.w, 18};
     pool = {0, legend.y - 8 - 28, room.w, 28};
     reason = {0, pool.y - 8 - 36, room.w, 36};

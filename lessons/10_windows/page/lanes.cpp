@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "viz/drawing/pool_motion.h"
+#include "viz/drawing/text_room.h"
 #include "windows.h"
 
 namespace lesson10 {
@@ -31,7 +32,7 @@ class Lanes {
  public:
   Lanes(viz::Scene& scene, const WindowsPage& page, const Place& at)
       : page_(page), now_(page.now_), before_(page.before_), scene_(scene), at_(at) {
-    int entries = lesson03::blocks_for(kLeastTokens, size_);
+    int entries = lesson03::blocks_for(viz::is_in_text(scene.room()) ? 24 : kLeastTokens, size_);
     for (const Asked& asked : now_.asked) {
       entries = std::max(entries, lesson03::blocks_for(asked.num_tokens() + 1, size_));
     }
@@ -89,7 +90,8 @@ class Lanes {
   void tokens(const Asked& asked, const Place& at) {
     float widest = 0;
     for (const int32_t token : asked.tokens) {
-      widest = std::max(widest, viz::text_width(page_.word(token), kLeastWord));
+      widest = std::max(
+          widest, viz::text_width(page_.word(token), viz::readable(scene_.room(), kLeastWord)));
     }
     const bool readable = widest <= unit_ - 3 && at.h >= 10;
     const Asked* const was = before_.asked.find(asked.name);
@@ -147,9 +149,9 @@ class Lanes {
     if (fresh) box.comes_from(viz::block_id(block), when);
     const std::string digits = std::to_string(page_.settings_.num_blocks);  // no id has more digits
     const float size = std::min({14.0f, 0.62f * at.h, (at.w - 2) / viz::text_width(digits, 1)});
-    if (size < kLeastWord || at.h < 10) return;
+    if (size < viz::readable(scene_.room(), kLeastWord) || at.h < 10) return;
     Place place = group == 0 ? at : beside_the_frame(asked, index, at);
-    if (viz::text_width(digits, size) > place.w) place = at;
+    if (viz::text_width(digits, viz::readable(scene_.room(), size)) > place.w) place = at;
     viz::Shape& text = number(id + "/id", place, std::to_string(block), size);
     if (fresh) text.comes_from(viz::block_id(block) + "/id", when);
   }
@@ -159,7 +161,7 @@ class Lanes {
     viz::Shape& box = scene_.box(id, at, {});
     dress(box, State::kFree).during(kFalls).radius = std::min(4.0f, at.h / 4);
     box.tip("the null block: no query to come sees these tokens");
-    if (at.h < 10 || viz::text_width("0", 7) > at.w - 2) return;
+    if (at.h < 10 || viz::text_width("0", viz::readable(scene_.room(), 7)) > at.w - 2) return;
     number(id + "/id", at, "0", std::min(12.0f, 0.55f * at.h), Ink::kDim).during(kFalls);
   }
 

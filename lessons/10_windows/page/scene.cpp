@@ -4,6 +4,7 @@
 #include <string>
 
 #include "viz/drawing/pool_motion.h"
+#include "viz/drawing/text_room.h"
 #include "viz/ui.h"
 #include "windows.h"
 
@@ -24,7 +25,8 @@ void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
   const int count = settings_.num_blocks;
   scene.line("floor", 0, at.y - 5, scene.room().w, at.y - 5, viz::paint(Ink::kLine));
   viz::heading(scene, "pool", {at.x, at.y, at.w, kHeading},
-               fmt::format("one pool for all groups: {} of {} held; {} if no layer forgot",
+               fmt::format("{}{} of {} held; {} if no layer forgot",
+                           viz::is_in_text(scene.room()) ? "" : "one pool for all groups: ",
                            now_.held, kv::count_of(count, "block"), now_.full));
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
   const viz::Grid grid = viz::fit(count, room,
@@ -113,7 +115,8 @@ void WindowsPage::let_fall(viz::Scene& scene) const {
 viz::Scene WindowsPage::scene(const viz::Room& room) {
   constexpr float kGap = 8, kNote = 34;
   viz::Scene scene(room);
-  const Place legend{0, room.h - 18, room.w, 18};
+  const float legend_h = viz::is_in_text(room) ? 44 : 18;
+  const Place legend{0, room.h - legend_h, room.w, legend_h};
   const float least = std::clamp(0.34f * room.h, 130.0f, 300.0f);  // of what is below
   const Place lanes{0, 0, room.w,
                     std::min(lanes_height(manager().num_groups(), now_.asked.size()),

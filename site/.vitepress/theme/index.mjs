@@ -4,6 +4,7 @@ import DefaultTheme from 'vitepress/theme-without-fonts'
 import ChapterHead from './ChapterHead.vue'
 import ChapterMarks from './ChapterMarks.vue'
 import FrontPage from './FrontPage.vue'
+import GlossaryFind from './GlossaryFind.vue'
 import OwnAnswer from './OwnAnswer.vue'
 import Resolution from './Resolution.vue'
 import StepMark from './StepMark.vue'
@@ -15,7 +16,7 @@ export default {
   extends: DefaultTheme,
   Layout: () =>
     h(DefaultTheme.Layout, null, {
-      'doc-before': () => h(ChapterHead),
+      'doc-before': () => [h(ChapterHead), h(GlossaryFind)],
       'doc-footer-before': () => h(ChapterMarks),
       'layout-bottom': () => h(TermTip),
     }),

@@ -1,0 +1,22 @@
+#pragma once
+
+// The room of a picture in a text. A phone shows it at 3/5 of its size, so its letters are larger
+// and its columns fewer than in a window of this width.
+
+#include <algorithm>
+
+#include "viz/drawing/scene.h"
+
+namespace viz {
+
+inline constexpr float kTextWidth = 600;   // every picture of viz/shell/pictures.txt
+inline constexpr float kTextLetters = 12;  // the least size
+
+inline bool is_in_text(const Room& room) { return room.w == kTextWidth; }
+
+/// `size`, or what can be read in a text.
+inline float readable(const Room& room, float size) {
+  return is_in_text(room) ? std::max(size, kTextLetters) : size;
+}
+
+}  // namespace viz
