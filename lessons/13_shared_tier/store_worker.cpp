@@ -124,7 +124,7 @@ void StoreWorker::make(Fetch& fetch) {
                    return;
                  }
                  fetch.checksums.push_back(*checksum);
-                 if (fetch.wants_digests) fetch.digests.push_back(digest_of(text_of(content)));
+                 if (fetch.wants_digests) fetch.digests.push_back(kv::sha256(text_of(content)));
                });
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -135,7 +135,7 @@ void StoreWorker::make(Put& put) {
   const std::span<const std::byte> content = host_.block(put.host_id);
   put.outcome = Put::Outcome::kDamaged;
   if (lesson12::checksum_of(content) != put.checksum) return;
-  put.poisoned = put.stored && *put.stored != digest_of(text_of(content));
+  put.poisoned = put.stored && *put.stored != kv::sha256(text_of(content));
   const bool kept =
       store_.put(put.name, format_.encode(put.name, put.tokens, put.checksum, content));
   put.outcome = kept ? Put::Outcome::kPut : Put::Outcome::kNotPut;
