@@ -9,6 +9,7 @@
 #include "instruments/serve/store.h"
 #include "instruments/serve/test/support.h"
 #include "lessons/12_file_tier/fingerprint.h"
+#include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/test/redis_cluster.h"
 
 using namespace serve_test;
