@@ -24,6 +24,7 @@ FetchContent_MakeAvailable(fmt nlohmann_json CLI11)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # SHA-256
 option(KV_ZMQ "Watch servers over ZeroMQ, where libzmq is found" ON)
 if(KV_ZMQ)
   pkg_check_modules(ZMQ IMPORTED_TARGET libzmq)

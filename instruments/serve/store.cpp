@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/cli/redis_store.h"
 
 namespace serve {

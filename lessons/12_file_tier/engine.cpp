@@ -38,7 +38,7 @@ HostBlocks make_memory(const kv::Model& model, const PagedOptions& options,
 }  // namespace
 
 Tiers::Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file,
-             const kv::Stream& passes, const ServeOptions& serve, FileTier::Run run)
+             const kv::Stream& passes, const ServeOptions& serve, kv::RunJobs run)
     : memory_(memory),
       pool_(cache.num_blocks() - 1, cache.block_size(), free_order(serve)),
       host_pool_(memory.num_ids() - 1, cache.block_size(), lesson07::FreeOrder::kUnhashedFirst),

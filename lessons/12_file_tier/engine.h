@@ -32,7 +32,7 @@ class Tiers {
   /// memory; blocks of the file can be found in the host's pool. Throws UserError for a file that
   /// cannot be changed.
   Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file, const kv::Stream& passes,
-        const ServeOptions& serve = {}, FileTier::Run run = FileTier::Run::kThread);
+        const ServeOptions& serve = {}, kv::RunJobs run = kv::RunJobs::kThread);
 
   /// Takes note of the copies that are complete. What was loaded is checked, and can be found from
   /// now on; what was offloaded is written to the file.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <utility>
@@ -15,8 +16,13 @@ namespace lesson12 {
 using lesson07::CacheEvent;
 
 FileTier::FileTier(BlockFile& file, const HostBlocks& host, BlockPool& pool, uint64_t* checksums,
-                   FileMetrics& metrics, Run run)
-    : file_(file), host_(host), pool_(pool), checksums_(checksums), metrics_(metrics) {
+                   FileMetrics& metrics, kv::RunJobs run)
+    : file_(file),
+      host_(host),
+      pool_(pool),
+      checksums_(checksums),
+      metrics_(metrics),
+      writer_(run, [this](Save& save) { save.outcome = write(save); }) {
   if (pool.num_blocks() < file.num_records()) {
     throw std::invalid_argument(fmt::format("FileTier: {} records, and {} blocks in the pool",
                                             file.num_records(), pool.num_blocks()));
@@ -26,7 +32,6 @@ FileTier::FileTier(BlockFile& file, const HostBlocks& host, BlockPool& pool, uin
   pool.set_event_sink([this](const CacheEvent& event) {
     if (event.kind == CacheEvent::Kind::kStored) fresh_.push_back(event.block_id);
   });
-  if (run == Run::kThread) thread_ = std::thread([this] { this->run(); });
 }
 
 /// A record that is not restored must not come back later, when its number may stand for another
@@ -72,13 +77,7 @@ bool FileTier::restore_record(int32_t record, const Record& header) {
 
 FileTier::~FileTier() {
   pool_.set_event_sink({});
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  added_.notify_one();
-  thread_.join();
+  finish();
 }
 
 void FileTier::save(Job job) {
@@ -98,71 +97,44 @@ void FileTier::save(Job job) {
   // From here on nothing allocates, and nothing can fail.
   for (const Save& save : saves) pool_.touch({&save.id, 1});
   fresh_.clear();
-  const std::lock_guard lock(mutex_);
-  saves_.splice(saves_.end(), saves);
+  num_unsaved_ += static_cast<int>(saves.size());
+  arriving_.splice(arriving_.end(), saves);
 }
 
 void FileTier::complete(Job done) {
-  const std::lock_guard lock(mutex_);
-  arrived_ = done;
-  if (!thread_.joinable()) {
-    while (Save* const save = next()) save->outcome = write(*save);
-  }
-  added_.notify_one();
+  std::list<Save> arrived;
+  const auto end = std::ranges::find_if(arriving_, [&](const Save& s) { return s.job > done; });
+  arrived.splice(arrived.end(), arriving_, arriving_.begin(), end);
+  writer_.start(std::move(arrived));
   take_note();
 }
 
 void FileTier::finish() {
-  std::unique_lock lock(mutex_);
-  written_.wait(lock, [&] { return next() == nullptr; });
-  take_note();
+  for (take_note(); !writer_.idle(); take_note()) writer_.wait(std::chrono::milliseconds(100));
   file_.sync();
-}
-
-/// The first block that has arrived and is not written; null if there is none.
-FileTier::Save* FileTier::next() {
-  const auto found = std::ranges::find_if(saves_, [](const Save& s) { return !s.outcome; });
-  return found != saves_.end() && found->job <= arrived_ ? &*found : nullptr;
 }
 
 /// Forgets the saves that are done; their blocks may be overwritten again.
 void FileTier::take_note() {
-  for (; !saves_.empty() && saves_.front().outcome; saves_.pop_front()) {
-    const Save& save = saves_.front();
-    if (save.outcome == Outcome::kSaved) ++metrics_.num_saved;
-    if (save.outcome == Outcome::kNotSaved) ++metrics_.num_not_saved;
+  for (auto one = writer_.take_done(); !one.empty(); one = writer_.take_done()) {
+    const Save& save = one.front();
+    metrics_.num_saved += save.outcome == Outcome::kSaved;
+    metrics_.num_not_saved += save.outcome == Outcome::kNotSaved;
     if (save.outcome == Outcome::kDamaged) {
       ++metrics_.num_damaged_to_host;
       pool_.evict_blocks({&save.id, 1});
     }
     pool_.free_blocks({&save.id, 1});
+    --num_unsaved_;
   }
 }
 
-void FileTier::run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    added_.wait(lock, [&] { return stop_ || next() != nullptr; });
-    Save* const save = next();
-    if (save == nullptr) return;
-    lock.unlock();
-    const Outcome outcome = write(*save);  // its place in the list does not change
-    lock.lock();
-    save->outcome = outcome;
-    written_.notify_all();
-  }
-}
-
-/// Any failure, also of memory for the header, costs this block its place in the file and no more.
-FileTier::Outcome FileTier::write(Save& save) noexcept {
-  try {
-    const std::span<const std::byte> content = host_.block(save.id);
-    save.record.content_checksum = checksums_[save.id];
-    if (checksum_of(content) != save.record.content_checksum) return Outcome::kDamaged;
-    return file_.write(save.id, save.record, content) ? Outcome::kSaved : Outcome::kNotSaved;
-  } catch (...) {
-    return Outcome::kNotSaved;
-  }
+/// What this throws counts as not saved: it costs this block its place in the file and no more.
+FileTier::Outcome FileTier::write(Save& save) {
+  const std::span<const std::byte> content = host_.block(save.id);
+  save.record.content_checksum = checksums_[save.id];
+  if (checksum_of(content) != save.record.content_checksum) return Outcome::kDamaged;
+  return file_.write(save.id, save.record, content) ? Outcome::kSaved : Outcome::kNotSaved;
 }
 
 }  // namespace lesson12

@@ -3,14 +3,11 @@
 // The host's pool in a file: block i of the host is record i. A thread writes the blocks that are
 // offloaded, and the next start begins with the blocks that it finds there.
 
-#include <condition_variable>
 #include <list>
-#include <mutex>
-#include <optional>
-#include <thread>
 #include <vector>
 
 #include "block_file.h"
+#include "common/job_thread.h"
 #include "lessons/07_lru_eviction/block_pool.h"
 #include "lessons/11_host_tier/host_blocks.h"
 #include "lessons/11_host_tier/transfers.h"
@@ -35,17 +32,13 @@ struct FileMetrics {
 
 class FileTier {
  public:
-  enum class Run {
-    kThread,
-    kAtOnce,  // complete() writes: for platforms without threads, and for tests
-  };
   /// Borrows all five. The pool is empty, and has a block for each record; the records that are
   /// whole are read into the host's memory, and can be found in the pool. `checksums` [host ids]
   /// has the checksum of every block that has arrived in the host. Throws std::invalid_argument for
   /// a pool with fewer blocks than the file has records, and UserError for a file that cannot be
   /// changed.
   FileTier(BlockFile& file, const HostBlocks& host, BlockPool& pool, uint64_t* checksums,
-           FileMetrics& metrics, Run run = Run::kThread);
+           FileMetrics& metrics, kv::RunJobs run = kv::RunJobs::kThread);
   /// Writes the blocks that have arrived in the host.
   ~FileTier();
   FileTier(const FileTier&) = delete;
@@ -64,7 +57,7 @@ class FileTier {
   /// the file cannot be changed.
   void forget_all() { file_.clear(); }
 
-  int num_unsaved() const { return static_cast<int>(saves_.size()); }
+  int num_unsaved() const { return num_unsaved_; }
 
  private:
   enum class Outcome { kSaved, kNotSaved, kDamaged };
@@ -72,13 +65,11 @@ class FileTier {
     Job job = 0;
     int32_t id = 0;
     Record record;  // a copy of the key: the thread never looks at the pool
-    std::optional<Outcome> outcome = {};
+    Outcome outcome = Outcome::kNotSaved;
   };
   void restore();
   bool restore_record(int32_t record, const Record& header);
-  void run();
-  Save* next();
-  Outcome write(Save& save) noexcept;
+  Outcome write(Save& save);
   void take_note();
 
   BlockFile& file_;
@@ -88,13 +79,9 @@ class FileTier {
   FileMetrics& metrics_;
   std::vector<int32_t> fresh_;  // blocks that the pool got since the last save()
   uint64_t next_age_ = 1;
-
-  std::mutex mutex_;       // guards the next three
-  std::list<Save> saves_;  // in the order of their jobs; their blocks are in use in the pool
-  Job arrived_ = 0;        // the last job whose blocks are in the host
-  bool stop_ = false;
-  std::condition_variable added_, written_;
-  std::thread thread_;  // last: it uses the members above
+  std::list<Save> arriving_;  // in the order of their jobs
+  int num_unsaved_ = 0;  // in arriving_, and with the writer; their blocks are in use in the pool
+  kv::JobThread<Save> writer_;  // last: its thread uses the members above
 };
 
 }  // namespace lesson12

@@ -6,15 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "common/error.h"
-#include "common/hash.h"
 #include "lessons/12_file_tier/checksum_blocks.h"
-
-#if __has_include(<openssl/hmac.h>)  // a browser has none
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#define KV_OPENSSL 1
-#endif
 
 namespace lesson13 {
 namespace {
@@ -40,20 +32,6 @@ std::string header_of(uint64_t fingerprint, const BlockName& name, uint64_t chec
 }
 constexpr size_t kChecksumAt = 48;
 
-#ifdef KV_OPENSSL
-Digest mac_of(std::string_view bytes, const std::string& secret) {
-  Digest mac{};
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-       reinterpret_cast<unsigned char*>(mac.data()), nullptr);
-  return mac;
-}
-#else
-Digest mac_of(std::string_view bytes, const std::string& secret) {
-  return digest_of(secret + std::string(bytes));
-}
-#endif
-
 /// Takes as long for any two digests: its time tells nothing about the right one.
 bool equal(const Digest& a, const char* b) {
   std::byte different{};
@@ -62,24 +40,6 @@ bool equal(const Digest& a, const char* b) {
 }
 
 }  // namespace
-
-Digest digest_of(std::string_view bytes) {
-  Digest digest{};
-#ifdef KV_OPENSSL
-  auto* const out = reinterpret_cast<unsigned char*>(digest.data());
-  if (EVP_Digest(bytes.data(), bytes.size(), out, nullptr, EVP_sha256(), nullptr) != 1) {
-    kv::user_error("SHA-256 is not available in this OpenSSL");
-  }
-#else
-  std::string text(bytes);
-  for (size_t i = 0; i < 4; ++i) {
-    text += static_cast<char>(i);
-    const uint64_t part = kv::xxh64_of(std::span<const char>(text));
-    std::memcpy(digest.data() + 8 * i, &part, 8);
-  }
-#endif
-  return digest;
-}
 
 bool can_be_shared(std::span<const lesson06::ExtraKey> extra_keys) {
   return std::ranges::all_of(extra_keys, [](const lesson06::ExtraKey& key) {
@@ -90,14 +50,14 @@ bool can_be_shared(std::span<const lesson06::ExtraKey> extra_keys) {
 BlockName root_name(uint64_t fingerprint, std::span<const lesson06::ExtraKey> extra_keys) {
   std::string bytes = "root";
   append(bytes, fingerprint);
-  return digest_of(bytes + lesson06::hashed_bytes({}, {}, extra_keys));
+  return kv::sha256(bytes + lesson06::hashed_bytes({}, {}, extra_keys));
 }
 
 BlockName name_of(const BlockName& parent, std::span<const int32_t> tokens) {
   std::string bytes = "block";
   append(bytes, parent);
   append(bytes, tokens);
-  return digest_of(bytes);
+  return kv::sha256(bytes);
 }
 
 void extend_names(std::vector<BlockName>& names, const BlockName& root,
@@ -119,7 +79,7 @@ std::string ValueFormat::encode(const BlockName& name, std::span<const int32_t> 
                                 uint64_t checksum, std::span<const std::byte> content) const {
   std::string value = header_of(fingerprint, name, checksum, tokens);
   value.append(reinterpret_cast<const char*>(content.data()), content.size());
-  if (!secret.empty()) append(value, mac_of(value, secret));
+  if (!secret.empty()) append(value, kv::hmac_sha256(value, secret));
   return value;
 }
 
@@ -136,7 +96,7 @@ std::optional<uint64_t> ValueFormat::decode(std::string_view value, const BlockN
   if (!value.starts_with(header_of(fingerprint, name, checksum, tokens))) return {};
   if (mac_bytes > 0) {
     const std::string_view covered = value.substr(0, value.size() - mac_bytes);
-    if (!equal(mac_of(covered, secret), value.data() + covered.size())) return {};
+    if (!equal(kv::hmac_sha256(covered, secret), value.data() + covered.size())) return {};
   }
   std::memcpy(content.data(), value.data() + header_bytes, bytes_per_block);
   if (lesson12::checksum_of(content) != checksum) return {};

@@ -13,8 +13,6 @@
 //   .. 32       HMAC-SHA256 of all of this, if the servers have a common secret
 // clang-format on
 
-#include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,15 +21,14 @@
 #include <string_view>
 #include <vector>
 
+#include "common/sha256.h"
 #include "lessons/06_prefix_hashing/block_hash.h"
 
 namespace lesson13 {
 
 using lesson06::ExtraKeys;
 
-using Digest = std::array<std::byte, 32>;  // SHA-256
-/// In a browser, which has no OpenSSL and no other server, it is made of four XXH64.
-Digest digest_of(std::string_view bytes);
+using kv::Digest;
 
 /// The digest of all that K and V of a block depend on: model, device, and every token up to the
 /// block's end. Lesson 06's numbers of prefixes mean something in one process; a name means the

@@ -21,7 +21,7 @@ struct SharedTierOptions {
   HostTierOptions host = {};  // of which only host_blocks and policy count: nothing is offloaded
   SharedOptions shared = {};
   LoadPolicy policy = LoadPolicy::kQuicker;  // of the store
-  StoreWorker::Run run = StoreWorker::Run::kThread;
+  kv::RunJobs run = kv::RunJobs::kThread;
 };
 
 /// Lesson 08's attention. In a pass of chunks, which no CUDA graph replays, each layer's full

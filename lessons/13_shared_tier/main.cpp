@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/memory_store.h"
 #include "cli/redis_server.h"
 #include "common/table.h"
 #include "engine.h"

@@ -1,6 +1,7 @@
 #include "shared_tier.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -21,7 +22,7 @@ constexpr PrefixId kFirstPrefix = PrefixId{1} << 62;
 
 SharedTier::SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore& store,
                        uint64_t fingerprint, const kv::Stream& passes, const ServeOptions& serve,
-                       const SharedOptions& options, StoreWorker::Run run)
+                       const SharedOptions& options, kv::RunJobs run)
     : cache_(cache),
       memory_(memory),
       passes_(passes),
@@ -33,9 +34,9 @@ SharedTier::SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore
       gathers_(passes.device()),
       written_(passes.device()),
       caching_(serve.caching),
-      filling_{.puts = {}, .moves = {}, .end = kv::Event(passes.device())},
       next_prefix_(kFirstPrefix),
-      worker_(store, memory, run) {
+      trips_(store, memory, swapper_.checksums()),
+      worker_(run, [this](Trip& trip) { trips_.make(trip); }) {
   pool_.set_event_sink(serve.on_cache_event);
   set_fingerprint(fingerprint);
 }
@@ -52,9 +53,9 @@ void SharedTier::set_fingerprint(uint64_t fingerprint) {
   settle();
   for (auto& [id, request] : requests_) request.is_shared = false;
   fingerprint_ = fingerprint;
-  worker_.set_format({.fingerprint = fingerprint,
-                      .bytes_per_block = memory_.bytes_per_block(),
-                      .secret = options_.secret});
+  trips_.set_format({.fingerprint = fingerprint,
+                     .bytes_per_block = memory_.bytes_per_block(),
+                     .secret = options_.secret});
 }
 
 bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKeys& extra_keys,
@@ -71,28 +72,27 @@ bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKey
     here =
         computed.block_ids.size() + manager_.find_in_host(prompt, request.hashes, computed).size();
   }
-  std::list<Fetch> one;  // or none
+  std::list<Trip> lookup;  // or none
   if (here < last) {
     extend_names(request.names, request.root, prompt.first(last * size), cache_.block_size());
     request.prompt.assign(prompt.begin(), prompt.end());
     const auto names = std::span(request.names).subspan(here);
     const auto missing = prompt.subspan(here * size, names.size() * size);
     metrics_.num_queried += std::ssize(names);
-    one.push_back({.number = ++num_asked_,
-                   .names = {names.begin(), names.end()},
-                   .tokens = {missing.begin(), missing.end()}});
-    waiting_[num_asked_] = id;
+    lookup.push_back(Fetch{.request = id,
+                           .arrival = request.arrival,
+                           .names = {names.begin(), names.end()},
+                           .tokens = {missing.begin(), missing.end()}});
   } else {
     ready_.push_back(id);
   }
   requests_.insert_or_assign(id, std::move(request));
-  worker_.start(std::move(one));
+  worker_.start_urgent(std::move(lookup));
   return here < last;
 }
 
 void SharedTier::remove(int64_t id) {
   requests_.erase(id);
-  std::erase_if(waiting_, [&](const auto& wait) { return wait.second == id; });
   std::erase(ready_, id);
 }
 
@@ -106,14 +106,17 @@ void SharedTier::take_note() {
   manager_.complete();  // blocks that have been loaded can be found from now on
   drop_damaged();       // and those that are not as they were computed cannot
   for (; !outgoing_.empty() && outgoing_.front().end.done(); outgoing_.pop_front()) {
-    for (Put& put : outgoing_.front().puts) {
-      put.checksum = swapper_.checksums()[put.host_id];
-    }
     worker_.start(std::move(outgoing_.front().puts));
   }
-  for (const Put& put : worker_.take_puts()) take_put(put);
-  for (auto one = worker_.take_fetch(); !one.empty(); one = worker_.take_fetch()) {
-    one.front().host_ids.empty() ? take_lookup(std::move(one)) : take_blocks(one.front());
+  for (auto one = worker_.take_done(); !one.empty(); one = worker_.take_done()) {
+    const auto* const fetch = std::get_if<Fetch>(&one.front());
+    if (fetch == nullptr) {
+      take_put(std::get<Put>(one.front()));
+    } else if (fetch->host_ids.empty()) {
+      take_lookup(std::move(one));
+    } else {
+      take_blocks(*fetch);
+    }
   }
 }
 
@@ -126,18 +129,23 @@ void SharedTier::drop_damaged() {
   }
 }
 
+/// The request that waits for it; null if it has ended.
+SharedTier::Request* SharedTier::asker_of(const Fetch& fetch) {
+  const auto found = requests_.find(fetch.request);
+  const bool waits = found != requests_.end() && found->second.arrival == fetch.arrival;
+  return waits ? &found->second : nullptr;
+}
+
 /// Fetches what was found, as far as the host has room.
-void SharedTier::take_lookup(std::list<Fetch> one) {
-  Fetch& fetch = one.front();
-  const auto wait = waiting_.find(fetch.number);
-  if (wait == waiting_.end()) return;  // the request has ended
+void SharedTier::take_lookup(std::list<Trip> lookup) {
+  auto& fetch = std::get<Fetch>(lookup.front());
+  if (asker_of(fetch) == nullptr) return;
   metrics_.num_unreachable += fetch.unreachable;
   metrics_.num_found += static_cast<int64_t>(fetch.num_found);
   const auto room = static_cast<size_t>(host_pool_.num_free());
   const size_t num_blocks = std::min(fetch.num_found, room);
   if (num_blocks == 0) {
-    ready_.push_back(wait->second);
-    waiting_.erase(wait);
+    ready_.push_back(fetch.request);
     return;
   }
   fetch.names.resize(num_blocks);
@@ -146,7 +154,7 @@ void SharedTier::take_lookup(std::list<Fetch> one) {
   const int every = options_.check_every;
   fetch.wants_digests = every > 0 && ++num_answered_ % every == 0;
   host_pool_.get_new_blocks(fetch.host_ids);
-  worker_.start(std::move(one));
+  worker_.start_urgent(std::move(lookup));
 }
 
 void SharedTier::take_blocks(const Fetch& fetch) {
@@ -157,10 +165,9 @@ void SharedTier::take_blocks(const Fetch& fetch) {
     const auto count = static_cast<double>(fetch.checksums.size());
     seconds_per_block_ = lesson11::smoothed(seconds_per_block_, fetch.seconds / count);
   }
-  if (const auto wait = waiting_.find(fetch.number); wait != waiting_.end()) {
-    receive(requests_.at(wait->second), fetch);
-    ready_.push_back(wait->second);
-    waiting_.erase(wait);
+  if (Request* const request = asker_of(fetch)) {
+    receive(*request, fetch);
+    ready_.push_back(fetch.request);
   }
 }
 
@@ -207,18 +214,13 @@ void SharedTier::take_put(const Put& put) {
     ++metrics_.num_changed_here;
     host_pool_.evict_blocks({&put.host_id, 1});
   }
-  drop(put);
-}
-
-void SharedTier::drop(const Put& put) {
   host_pool_.free_blocks({&put.host_id, 1});
-  --num_held_;
 }
 
 void SharedTier::begin_pass() {
-  for (const Put& put : filling_.puts) drop(put);
-  filling_.puts.clear();
-  filling_.moves.clear();
+  for (const Trip& put : filling_) host_pool_.free_blocks({&std::get<Put>(put).host_id, 1});
+  filling_.clear();
+  moves_.clear();
   num_gathered_ = 0;
 }
 
@@ -231,7 +233,8 @@ void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begi
   extend_names(request.names, request.root, tokens.first(static_cast<size_t>(end)), size);
   const auto blocks = manager_.table(id).block_ids();
   for (int i = begin / size; i < end / size; ++i) {
-    if (2 * num_held_ >= host_pool_.num_blocks() || host_pool_.num_free() == 0) {
+    const int64_t num_held = std::ssize(filling_) + num_puts_issued_ - num_puts_confirmed_;
+    if (2 * num_held >= host_pool_.num_blocks() || host_pool_.num_free() == 0) {
       ++metrics_.num_not_put;
       continue;
     }
@@ -239,49 +242,45 @@ void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begi
     const auto own = tokens.subspan(index * static_cast<size_t>(size), static_cast<size_t>(size));
     Put put{.name = request.names[index], .tokens = {own.begin(), own.end()}};
     if (const auto wanted = request.to_check.extract(put.name)) put.stored = wanted.mapped();
-    filling_.moves.push_back({.device = blocks[index]});
-    filling_.puts.push_back(std::move(put));
-    // From here on nothing allocates, and nothing can fail.
-    host_pool_.get_new_blocks({&filling_.puts.back().host_id, 1});
-    filling_.moves.back().host = filling_.puts.back().host_id;
-    ++num_held_;
+    moves_.push_back({.device = blocks[index]});
+    int32_t& host_id = std::get<Put>(filling_.emplace_back(std::move(put))).host_id;
+    host_pool_.get_new_blocks({&host_id, 1});  // cannot fail
+    moves_.back().host = host_id;
   }
 }
 
 void SharedTier::gather(int layer) {
   num_gathered_ = layer + 1;
-  if (filling_.moves.empty()) return;
+  if (moves_.empty()) return;
   written_.record(passes_);
   written_.let_wait(gathers_);
-  gather_layer({.cache = &cache_, .host = &memory_, .layer = layer, .moves = filling_.moves},
-               gathers_);
+  gather_layer({.cache = &cache_, .host = &memory_, .layer = layer, .moves = moves_}, gathers_);
 }
 
 /// Blocks that the host has already, because two requests have computed the same, are not put
 /// again. Passes after this one wait for the copies, which read what they may write.
 void SharedTier::end_pass() {
-  if (filling_.puts.empty()) return;
+  if (filling_.empty()) return;
   while (num_gathered_ < cache_.num_layers()) gather(num_gathered_);
-  lesson12::checksum_blocks(
-      {.cache = &cache_, .blocks = filling_.moves, .checksums = swapper_.checksums()}, gathers_);
-  Outgoing& out =
-      outgoing_.emplace_back(Outgoing{.puts = {}, .moves = {}, .end = kv::Event(passes_.device())});
+  lesson12::checksum_blocks({.cache = &cache_, .blocks = moves_, .checksums = swapper_.checksums()},
+                            gathers_);
+  Outgoing& out = outgoing_.emplace_back(Outgoing{.puts = {}, .end = kv::Event(passes_.device())});
   out.end.record(gathers_);
   out.end.let_wait(passes_);
-  for (const BlockMove& move : filling_.moves) {
+  for (const BlockMove& move : moves_) {
     const CachedBlock* const block = pool_.index().block(move.device);
     const bool is_new =
         block != nullptr && host_pool_.index().find(pool_.index().key_of(*block)) == nullptr;
     if (is_new) {
       host_pool_.cache_full_block(move.host, pool_.index().key_of(*block));
-      out.puts.splice(out.puts.end(), filling_.puts, filling_.puts.begin());
+      out.puts.splice(out.puts.end(), filling_, filling_.begin());
       ++num_puts_issued_;
     } else {
-      drop(filling_.puts.front());
-      filling_.puts.pop_front();
+      host_pool_.free_blocks({&move.host, 1});
+      filling_.pop_front();
     }
   }
-  filling_.moves.clear();
+  moves_.clear();
 }
 
 void SharedTier::wait_for_copies() const {

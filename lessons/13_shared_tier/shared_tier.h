@@ -13,11 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "common/job_thread.h"
 #include "gather_layer.h"
 #include "lessons/08_scheduler/step.h"
 #include "lessons/11_host_tier/host_tier_manager.h"
 #include "lessons/12_file_tier/checked_swapper.h"
-#include "store_worker.h"
+#include "store_trips.h"
 
 namespace lesson13 {
 
@@ -52,7 +53,7 @@ class SharedTier {
   /// Borrows all but the options. The pools have the blocks of the cache and of the memory.
   SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore& store, uint64_t fingerprint,
              const kv::Stream& passes, const ServeOptions& serve, const SharedOptions& options = {},
-             StoreWorker::Run run = StoreWorker::Run::kThread);
+             kv::RunJobs run = kv::RunJobs::kThread);
   /// Puts everything that is still to be put.
   ~SharedTier();
   SharedTier(const SharedTier&) = delete;
@@ -113,19 +114,18 @@ class SharedTier {
     BlockHashes hashes = {};                    // of the prompt
     std::map<BlockName, Digest> to_check = {};  // contents that the store had
   };
-  /// Blocks that a pass fills, in host blocks of their own.
+  /// Blocks that a pass has filled; after `end` they are in the host.
   struct Outgoing {
-    std::list<Put> puts;
-    std::vector<BlockMove> moves;  // [puts]
+    std::list<Trip> puts;
     kv::Event end;
   };
   void take_note();
   void drop_damaged();
-  void take_lookup(std::list<Fetch> one);
+  Request* asker_of(const Fetch& fetch);
+  void take_lookup(std::list<Trip> lookup);
   void take_blocks(const Fetch& fetch);
   void receive(Request& request, const Fetch& fetch);
   void take_put(const Put& put);
-  void drop(const Put& put);
 
   PagedKvCache& cache_;
   const HostBlocks& memory_;
@@ -140,17 +140,17 @@ class SharedTier {
   kv::Event written_;  // the layer that is gathered
   bool caching_;
   std::map<int64_t, Request> requests_;
-  std::map<int64_t, int64_t> waiting_;  // requests that wait, by the number of their fetch
-  std::vector<int64_t> ready_;          // for the next complete()
-  Outgoing filling_;                    // of the pass
-  int num_gathered_ = 0;                // layers of it
-  std::deque<Outgoing> outgoing_;       // of earlier passes, on their way to the host
-  int num_held_ = 0;  // host blocks in filling_, in outgoing_, and with the worker
-  int64_t num_requests_ = 0, num_asked_ = 0, num_answered_ = 0;
+  std::vector<int64_t> ready_;     // for the next complete()
+  std::list<Trip> filling_;        // puts of the blocks that the pass fills, which hold host blocks
+  std::vector<BlockMove> moves_;   // [filling_]
+  int num_gathered_ = 0;           // layers of them
+  std::deque<Outgoing> outgoing_;  // of earlier passes
+  int64_t num_requests_ = 0, num_answered_ = 0;
   int64_t num_puts_issued_ = 0, num_puts_confirmed_ = 0;
   lesson06::PrefixId next_prefix_;
   double seconds_per_block_ = 0;
-  StoreWorker worker_;  // last: its thread reads memory_
+  StoreTrips trips_;
+  kv::JobThread<Trip> worker_;  // last: its thread uses trips_
 };
 
 }  // namespace lesson13

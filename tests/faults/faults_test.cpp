@@ -5,6 +5,7 @@
 #include "lessons/09_lookahead/test/looked_ahead.h"
 #include "lessons/10_windows/engine.h"
 #include "lessons/12_file_tier/engine.h"
+#include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/engine.h"
 #include "tests/support/windowed_model.h"
 
@@ -75,7 +76,7 @@ TEST_CASE("each allocation fails while blocks go to a store and come back") {
   const lesson03::PagedOptions paged{.block_size = 8, .num_blocks = 4};
   const lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 12}};
   const lesson13::SharedTierOptions tier{.policy = lesson11::LoadPolicy::kAlways,
-                                         .run = lesson13::StoreWorker::Run::kAtOnce};
+                                         .run = kv::RunJobs::kAtOnce};
   lesson13::MemoryStore store;
   const auto with_store = [&](kv::Model& its_model) {
     return std::make_unique<lesson13::SharedTierEngine>(its_model, paged, store, serve, tier);

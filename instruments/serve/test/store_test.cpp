@@ -2,15 +2,19 @@
 #define KV_SERVE_TESTS_SERVER
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <numeric>
 
 #include "common/at_end.h"
 #include "instruments/serve/store.h"
 #include "instruments/serve/test/support.h"
 #include "lessons/12_file_tier/fingerprint.h"
-#include "lessons/13_shared_tier/cli/redis_server.h"
+#include "lessons/13_shared_tier/cli/memory_store.h"
+#include "lessons/13_shared_tier/test/redis_cluster.h"
 
 using namespace serve_test;
+using lesson13_test::cli;
+using lesson13_test::has_redis;
 
 namespace {
 
@@ -57,12 +61,15 @@ Answers one_by_one(const Running& running, const std::vector<json>& requests) {
   for (const json& request : requests) answers.push_back(choices_of(running.complete(request)));
   return answers;
 }
-Answers together(const Running& running, const std::vector<json>& requests) {
+Answers together(
+    const Running& running, const std::vector<json>& requests,
+    const std::function<void()>& meanwhile = [] {}) {
   std::vector<std::unique_ptr<Client>> clients;
   for (const json& request : requests) {
     clients.push_back(std::make_unique<Client>(running.port()));
     clients.back()->send(post("/v1/completions", request.dump()));
   }
+  meanwhile();
   Answers answers;
   for (const auto& client : clients) answers.push_back(choices_of(client->reply()));
   return answers;
@@ -134,12 +141,6 @@ class SlowStore final : public lesson13::BlockStore {
  private:
   std::atomic<bool> waits_;
 };
-
-bool has_redis() {
-  if (lesson13::RedisServer::is_installed()) return true;
-  MESSAGE("skipped: redis-server is not installed");
-  return false;
-}
 
 }  // namespace
 
@@ -242,6 +243,24 @@ TEST_CASE("store: it is killed in the middle, hangs, or was never there, and the
     CHECK(together(second, requests) == wanted);
     CHECK(second.becomes_idle());
   }
+}
+
+TEST_CASE("store: the address of one node is enough for a cluster, and it may die") {
+  if (!has_redis()) return;
+  lesson13_test::RedisCluster redis;
+  const std::string name = "redis://127.0.0.1:" + std::to_string(redis.port);
+  check_two_servers(serve::open_store(name));
+  for (const auto& node : redis.nodes) CHECK(std::stoi(cli(*node, "DBSIZE")) > 0);
+  const std::vector<json> requests = mixed(24);
+  const Answers wanted = one_by_one(Running(), requests);
+  const Running third(over(serve::open_store(name)));
+  const std::vector<json> half(requests.begin(), requests.begin() + 12);
+  CHECK(together(third, half) == Answers(wanted.begin(), wanted.begin() + 12));
+  CHECK(blocks(third, "fetched") > 0);
+  CHECK(together(third, requests, [&] { redis.nodes[0].reset(); }) == wanted);
+  CHECK(together(third, requests) == wanted);
+  CHECK(blocks(third, "damaged") == 0);
+  CHECK(third.becomes_idle());
 }
 
 TEST_CASE("prefill: the answer has one token, and leaves when the store has the prompt's blocks") {

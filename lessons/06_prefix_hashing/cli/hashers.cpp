@@ -1,33 +1,23 @@
 #include "hashers.h"
 
-#if __has_include(<openssl/evp.h>)  // a browser has none
-#include <openssl/evp.h>
-#define KV_SHA256 1
-#endif
-
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <stdexcept>
 
 #include "common/error.h"
+#include "common/sha256.h"
 
 namespace lesson06 {
 
 uint64_t sha256_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                       std::span<const ExtraKey> extra_keys) {
-  [[maybe_unused]] const std::string bytes = hashed_bytes(parent, tokens, extra_keys);
-#ifdef KV_SHA256
-  std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("SHA-256 is not available in this OpenSSL");
+  if (!kv::has_sha256()) {
+    kv::user_error("hash sha256: this build has no OpenSSL; wanted xxh64 or a number of bits");
   }
+  const kv::Digest digest = kv::sha256(hashed_bytes(parent, tokens, extra_keys));
   uint64_t first = 0;
   std::memcpy(&first, digest.data(), sizeof first);
   return first;
-#else
-  kv::user_error("hash sha256: this build has no OpenSSL; wanted xxh64 or a number of bits");
-#endif
 }
 
 BlockHasher narrow_hasher(int bits) {

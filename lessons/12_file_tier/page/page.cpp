@@ -35,7 +35,7 @@ Process::Process(const std::filesystem::path& path, const PageSettings& settings
     : cache(smallest(), stream, settings.device + 1, kBlockSize),
       memory(kShape.bytes_per_block, kv::Device::kCpu, settings.host + 1),
       file(path, kShape),
-      tiers(cache, memory, &file, stream, {}, FileTier::Run::kAtOnce),
+      tiers(cache, memory, &file, stream, {}, kv::RunJobs::kAtOnce),
       scheduler(tiers.manager(), {.max_tokens_per_pass = 16}) {}
 
 void Process::write(const lesson08::Chunk& chunk) {

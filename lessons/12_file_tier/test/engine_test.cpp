@@ -117,7 +117,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     const kv::Stream stream(kv::Device::kCpu);
     lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 6, 2);
     const lesson11::HostBlocks memory(cache.bytes_per_block(), kv::Device::kCpu, 4);
-    lesson12::Tiers tiers(cache, memory, nullptr, stream, {}, lesson12::FileTier::Run::kAtOnce);
+    lesson12::Tiers tiers(cache, memory, nullptr, stream, {}, kv::RunJobs::kAtOnce);
     auto& manager = tiers.manager();
     const std::vector<int32_t> tokens{1, 2, 3, 4, 5};
     lesson11::BlockHashes hashes;

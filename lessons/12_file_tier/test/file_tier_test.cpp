@@ -31,7 +31,7 @@ constexpr int kBlockSize = 2, kBlocks = 6;
 /// A device, a host and a file, with blocks of two layers. Block `id` of the device holds the
 /// numbers that follow from its id.
 struct Places {
-  explicit Places(const std::filesystem::path& path, FileTier::Run run = FileTier::Run::kAtOnce)
+  explicit Places(const std::filesystem::path& path, kv::RunJobs run = kv::RunJobs::kAtOnce)
       : stream(kv::Device::kCpu),
         cache(kvtest::shape(2, 1, 8), stream, kBlocks + 1, kBlockSize),
         memory(cache.bytes_per_block(), kv::Device::kCpu, kBlocks + 1),
@@ -108,7 +108,7 @@ struct InFolder {
 }  // namespace
 
 TEST_CASE_FIXTURE(InFolder, "what is offloaded is in the file, and found by the next start") {
-  for (const auto run : {FileTier::Run::kAtOnce, FileTier::Run::kThread}) {
+  for (const auto run : {kv::RunJobs::kAtOnce, kv::RunJobs::kThread}) {
     std::filesystem::remove(path());
     std::vector<std::byte> content;
     int32_t host = 0;
@@ -302,7 +302,7 @@ TEST_CASE_FIXTURE(InFolder, "a block that cannot be written stays in the host, w
       [](const Change&) { lesson12_test::file_change_fails = true; }};
   for (int i = 0; i < 6; ++i) {
     CAPTURE(i);
-    Places places(path(), i < 3 ? FileTier::Run::kAtOnce : FileTier::Run::kThread);
+    Places places(path(), i < 3 ? kv::RunJobs::kAtOnce : kv::RunJobs::kThread);
     places.offload(1, 10);
     on_file_change = [fail = failures[i % 3]](const Change& change) {
       if (change.kind == Change::Kind::kWrite) fail(change);

@@ -84,7 +84,7 @@ struct Process {
                     .block_size = settings.block_size,
                     .bytes_per_block = cache.bytes_per_block()}),
         tiers(cache, memory, &file, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
-              settings.is_threaded ? FileTier::Run::kThread : FileTier::Run::kAtOnce),
+              settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tiers.manager(), {.max_tokens_per_pass = settings.budget}) {}
 
   /// K, then V, of a token in both layers.

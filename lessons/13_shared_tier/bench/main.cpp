@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/memory_store.h"
 #include "cli/redis_server.h"
 #include "common/table.h"
 #include "engine.h"
@@ -105,7 +106,7 @@ double prefill_seconds(kv::Model& model, int num_tokens, bool by_layer) {
   kv::TokenChooser chooser(model, true);
   std::vector<double> seconds;
   for (int i = 0; i <= kRepeats; ++i) {
-    SharedTier tier(cache, memory, store, 1, model.stream(), {}, {}, StoreWorker::Run::kAtOnce);
+    SharedTier tier(cache, memory, store, 1, model.stream(), {}, {}, kv::RunJobs::kAtOnce);
     GatheringAttention gathering(model.config(), cache, tier);
     HostTierManager& manager = tier.manager();
     tier.add(1, tokens, {}, false);

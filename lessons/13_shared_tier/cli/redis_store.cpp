@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -68,8 +69,12 @@ using Reply = std::unique_ptr<redisReply, FreeReply>;
 /// One Redis process, and the connection to it.
 class Node {
  public:
-  Node(RedisAddress address, const RedisOptions& options)
-      : address_(std::move(address)), options_(options), pause_(options.first_pause) {}
+  /// Sets `slots_are_known` to false when it fails: another node may take over its slots.
+  Node(RedisAddress address, const RedisOptions& options, bool& slots_are_known)
+      : address_(std::move(address)),
+        options_(options),
+        slots_are_known_(slots_are_known),
+        pause_(options.first_pause) {}
 
   const RedisAddress& address() const { return address_; }
   /// The connection, made if there is none. Null while the node is given a rest.
@@ -125,12 +130,14 @@ class Node {
   /// After an error a connection is of no use.
   void fail() {
     context_.reset();
+    slots_are_known_ = false;
     next_try_ = Clock::now() + pause_;
     pause_ = std::min(2 * pause_, options_.longest_pause);
   }
 
   RedisAddress address_;
   RedisOptions options_;
+  bool& slots_are_known_;
   std::unique_ptr<redisContext, Close> context_;
   std::chrono::milliseconds pause_;
   Clock::time_point next_try_{};
@@ -138,10 +145,9 @@ class Node {
 
 class RedisStore final : public BlockStore {
  public:
-  RedisStore(const RedisAddress& address, const RedisOptions& options)
-      : address_(address), options_(options) {
+  RedisStore(const RedisAddress& address, const RedisOptions& options) : options_(options) {
     std::signal(SIGPIPE, SIG_IGN);
-    nodes_.push_back(std::make_unique<Node>(address, options));
+    index_of(address);
   }
 
   /// EXISTS of many keys would only count them, and the store makes holes: one command for each.
@@ -165,7 +171,7 @@ class RedisStore final : public BlockStore {
   }
   /// By hand: hiredis copies a value into two buffers of its own before it sends the first byte.
   bool put(const BlockName& name, std::string_view value) override {
-    if (!knows_nodes_) learn_nodes();
+    if (!slots_are_known_) learn_slots();
     const std::string key = key_of(name);
     Node& node = node_of(key);
     if (node.context() == nullptr) return false;
@@ -183,7 +189,7 @@ class RedisStore final : public BlockStore {
   /// Sends `command` with each name to the node that has it, to all nodes before the first answer
   /// is read. A name whose node fails has no answer. Answers come in the order of the names.
   void trip(const char* command, std::span<const BlockName> names, const OnReply& on_reply) {
-    if (!knows_nodes_) learn_nodes();
+    if (!slots_are_known_) learn_slots();
     std::vector<Node*> asked(names.size());
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string key = key_of(names[i]);
@@ -193,7 +199,7 @@ class RedisStore final : public BlockStore {
       redisAppendCommand(context, "%s %b", command, key.data(), key.size());
       asked[i] = &node;
     }
-    for (const auto& node : nodes_) node->send();
+    for (Node& node : nodes_) node.send();
     for (size_t i = 0; i < names.size(); ++i) {
       if (asked[i] == nullptr || !asked[i]->is_connected()) continue;
       const Reply reply = asked[i]->answer();
@@ -202,45 +208,58 @@ class RedisStore final : public BlockStore {
   }
 
   Node& node_of(const std::string& key) {
-    return *nodes_[node_of_slot_[static_cast<size_t>(slot_of_key(key))]];
+    return nodes_[node_of_slot_[static_cast<size_t>(slot_of_key(key))]];
   }
   /// After some errors the nodes are asked anew for their slots.
   bool is_error(const redisReply& reply) {
     if (reply.type != REDIS_REPLY_ERROR) return false;
     const std::string_view error(reply.str, static_cast<size_t>(reply.len));
-    if (error.starts_with("MOVED") || error.starts_with("CLUSTERDOWN")) knows_nodes_ = false;
+    if (error.starts_with("MOVED") || error.starts_with("CLUSTERDOWN")) slots_are_known_ = false;
     return true;
   }
 
-  /// Asks the first node for the others. Without a cluster there is one node for all slots.
-  void learn_nodes() {
-    node_of_slot_ = {};
-    nodes_.resize(1);
-    Node& first = *nodes_[0];
-    if (first.context() == nullptr) return;
-    redisAppendCommand(first.context(), "CLUSTER SLOTS");
-    const Reply reply = first.answer();
+  /// The node at this address, which is made if there is none.
+  size_t index_of(const RedisAddress& address) {
+    const auto found = std::ranges::find(nodes_, address, &Node::address);
+    const auto index = static_cast<size_t>(found - nodes_.begin());
+    if (found == nodes_.end()) nodes_.emplace_back(address, options_, slots_are_known_);
+    return index;
+  }
+  /// Asks the nodes in turn, until one answers, which node has which slots. Without a cluster the
+  /// only node has all of them.
+  void learn_slots() {
+    Reply reply;
+    auto asked = nodes_.begin();
+    for (; asked != nodes_.end(); ++asked) {
+      if (asked->context() == nullptr) continue;
+      redisAppendCommand(asked->context(), "CLUSTER SLOTS");
+      if ((reply = asked->answer())) break;
+    }
     if (!reply) return;
-    knows_nodes_ = true;
+    slots_are_known_ = true;
+    node_of_slot_.fill(static_cast<size_t>(asked - nodes_.begin()));
     if (reply->type != REDIS_REPLY_ARRAY) return;
+    const RedisAddress address_of_asked = asked->address();
     for (size_t i = 0; i < reply->elements; ++i) {  // begin, end, and the node: host and port
       const redisReply& range = *reply->element[i];
       if (range.elements < 3 || range.element[2]->elements < 2) continue;
-      RedisAddress address = address_;
-      address.host = range.element[2]->element[0]->str;
-      address.port = static_cast<int>(range.element[2]->element[1]->integer);
-      nodes_.push_back(std::make_unique<Node>(address, options_));
+      const redisReply& host = *range.element[2]->element[0];
+      RedisAddress address = address_of_asked;  // a node that is alone does not know its own host
+      if (host.len > 0) {
+        address.host = host.str;
+        address.port = static_cast<int>(range.element[2]->element[1]->integer);
+      }
+      const size_t index = index_of(address);
       for (auto slot = range.element[0]->integer; slot <= range.element[1]->integer; ++slot) {
-        node_of_slot_.at(static_cast<size_t>(slot)) = nodes_.size() - 1;
+        node_of_slot_.at(static_cast<size_t>(slot)) = index;
       }
     }
   }
 
-  RedisAddress address_;
   RedisOptions options_;
-  std::vector<std::unique_ptr<Node>> nodes_;  // the first is the one that is named
+  std::deque<Node> nodes_;                    // the first is the one that is named
   std::array<size_t, 16384> node_of_slot_{};  // index of nodes_
-  bool knows_nodes_ = false;
+  bool slots_are_known_ = false;
 };
 
 }  // namespace

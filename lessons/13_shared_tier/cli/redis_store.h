@@ -14,6 +14,7 @@ struct RedisAddress {
   std::string host;  // or a socket's path, if the port is 0
   int port = 0;
   std::string password;
+  friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
 };
 /// "redis://:password@host:port" (password and port may be missing) or "unix:/path". Throws
 /// UserError for anything else.
@@ -27,8 +28,9 @@ struct RedisOptions {
   std::chrono::milliseconds longest_pause{10'000};
 };
 
-/// Connects when it is first used. From then on SIGPIPE is ignored in this process: hiredis 0.14
-/// writes to connections that Redis may have closed. Throws UserError in a build without hiredis.
+/// Connects when it is first used. If the address is that of a cluster's node, that node names the
+/// others. From then on SIGPIPE is ignored in this process: hiredis 0.14 writes to connections that
+/// Redis may have closed. Throws UserError in a build without hiredis.
 std::unique_ptr<BlockStore> make_redis_store(const RedisAddress& address,
                                              const RedisOptions& options = {});
 /// A node's share of a cluster's names: CRC16 (XMODEM) of the key, modulo 16,384.

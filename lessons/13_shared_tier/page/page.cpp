@@ -51,7 +51,7 @@ PageServer::PageServer(BlockStore& store, const PageSettings& settings)
       memory(kBytesPerBlock, kv::Device::kCpu, 4 * settings.blocks + 1),
       tier(cache, memory, store, kFingerprint, stream, {},
            {.secret = settings.has_secret ? "secret" : "", .check_every = settings.check_every},
-           StoreWorker::Run::kAtOnce),
+           kv::RunJobs::kAtOnce),
       scheduler(tier.manager(), {.max_tokens_per_pass = 16}) {}
 
 void PageServer::write(const lesson08::Chunk& chunk) {

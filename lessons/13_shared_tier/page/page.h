@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/engine.h"
 #include "viz/drawing/shelves.h"
 #include "viz/pool_page.h"

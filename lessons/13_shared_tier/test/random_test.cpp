@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/memory_store.h"
 #include "common/error.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
@@ -103,7 +104,7 @@ struct Machine {
         memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
         tier(cache, memory, store, 12, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
              {.check_every = settings.check_every},
-             settings.is_threaded ? StoreWorker::Run::kThread : StoreWorker::Run::kAtOnce),
+             settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tier.manager(), {.max_tokens_per_pass = settings.budget}) {}
 
   /// K, then V, of a token in both layers.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lessons/08_scheduler/test/served.h"
+#include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/engine.h"
 
 namespace lesson13_test {
