@@ -159,6 +159,26 @@ inline void check_all_values(const kv::Stream& stream, int step = 1) {
   }
 }
 
+/// The rows are written after the kernel before has ended, whose rows they are.
+inline void check_written_after(const kv::Stream& stream) {
+  constexpr int kRows = 33, kHeads = 2, kHeadDim = 64;
+  const auto rows = kvtest::random_bf16(kRows * kHeads * kHeadDim, 5, 3.0f);
+  const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
+  PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16, 0, kv::KvFormat::kFp8);
+  kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
+  write_in_order(cache.layer(0), k, v, kRows, stream);
+  const Written found = read_cache(cache.layer(0), stream);
+  const std::vector<float> wanted = download_rows(k.data(), rows.size(), stream);
+  size_t wrong = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t head = i / kHeadDim % kHeads, slot = i / (kHeadDim * kHeads);
+    const size_t at = (slot / 16 * kHeads + head) * 2 * 16 + slot % 16;  // K's scale
+    const float back = lesson14::decode(found.k[i], lesson14::exponent_of(found.scales[at]));
+    wrong += float_bits(back) != float_bits(wanted[i]);
+  }
+  CHECK(wrong == 0);
+}
+
 /// Each head of each row gets the scale of its own largest magnitude, at its own place; rows
 /// without a slot are left out, and no other byte changes. Random magnitudes, shapes and slots.
 inline void check_heads_and_slots(const kv::Stream& stream) {

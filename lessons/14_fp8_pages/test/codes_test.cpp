@@ -68,6 +68,8 @@ TEST_CASE("each head of each row has the scale of its largest magnitude, at its 
 
 TEST_CASE("heads of zeros, tiny ones, infinities and NaN") { check_extreme_heads(cpu()); }
 
+TEST_CASE("rows that were rounded are written as they are") { check_written_after(cpu()); }
+
 TEST_CASE("rounding rounded rows changes nothing") {
   kvtest::Rows rows = kvtest::random_bf16(64 * 32, 3, 5.0f);
   for (size_t i = 0; i < rows.size(); i += 32) rows[i] = kv::to_bfloat16(227);  // becomes 224

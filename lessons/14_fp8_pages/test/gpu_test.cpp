@@ -33,6 +33,10 @@ TEST_CASE("heads of zeros, tiny ones, infinities and NaN" * doctest::test_suite(
   check_extreme_heads(gpu());
 }
 
+TEST_CASE("rows are written after the kernel that rounds them" * doctest::test_suite("kernel")) {
+  check_written_after(gpu());
+}
+
 TEST_CASE("a few scales with every bf16 value" * doctest::test_suite("kernel")) {
   check_all_values(gpu(), 31);
 }
