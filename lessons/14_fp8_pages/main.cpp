@@ -44,7 +44,9 @@ Likeness compare(const kv::ServeResult& a, const kv::ServeResult& b) {
     const auto& mine = a.generated.completions[i].tokens;
     const auto& theirs = b.generated.completions[i].tokens;
     likeness.same += mine == theirs;
-    before += std::ranges::mismatch(mine, theirs).in1 - mine.begin();
+    size_t at = 0;
+    while (at < std::min(mine.size(), theirs.size()) && mine[at] == theirs[at]) ++at;
+    before += static_cast<int64_t>(at);
     all += std::ssize(mine);
   }
   likeness.prefix = all > 0 ? static_cast<double>(before) / static_cast<double>(all) : 1;
