@@ -185,8 +185,9 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
   struct Shape {
     int heads, head_dim, block_size;
   };
-  for (const auto [heads, head_dim, block_size] :
+  for (const Shape shape :
        {Shape{1, 32, 1}, Shape{2, 80, 4}, Shape{3, 64, 8}, Shape{8, 128, 16}, Shape{1, 96, 64}}) {
+    const int heads = shape.heads, head_dim = shape.head_dim, block_size = shape.block_size;
     CAPTURE(head_dim);
     CAPTURE(block_size);
     constexpr int kBlocks = 5, kRows = 9;
@@ -194,8 +195,8 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
     kvtest::Rows k = kvtest::random_bf16(kRows * static_cast<int64_t>(width), 1), v = k;
     for (size_t i = 0; i < k.size(); ++i) {
       const auto head = static_cast<int>(i / static_cast<size_t>(head_dim));
-      k[i] = kv::to_bfloat16(std::ldexp(kv::to_float(k[i]), head * 7 % 60 - 40));
-      v[i] = kv::to_bfloat16(std::ldexp(kv::to_float(v[i]), 20 - head * 11 % 50));
+      k[i] = kv::to_bfloat16(std::ldexp(kv::to_float(k[i]), head * 7 % 40 - 34));
+      v[i] = kv::to_bfloat16(std::ldexp(kv::to_float(v[i]), 10 - head * 11 % 50));
     }
     std::vector<int64_t> slots;
     for (int row = 0; row < kRows; ++row) {

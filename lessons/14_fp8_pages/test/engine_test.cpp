@@ -64,13 +64,13 @@ TEST_CASE("FP8 holds nearly twice the blocks in the memory of bf16") {
 TEST_CASE("in the same memory FP8 runs more at once and preempts less") {
   kv::Model model = tiny(kv::KvFormat::kActivations);
   const auto requests = lesson08_test::mixed(24);
-  const lesson03::PagedOptions options{.num_blocks = 24};
+  const lesson03::PagedOptions options{.num_blocks = 18};
   lesson14::Fp8Engine bf16(model, options);
   const auto before = bf16.serve(requests, {});
   model.set_kv_format(kv::KvFormat::kFp8);
   lesson14::Fp8Engine fp8(model, options);
   const auto now = fp8.serve(requests, {});
-  CHECK(fp8.manager()->pool().num_blocks() == lesson14::fp8_blocks_in(24, model.config(), 16));
+  CHECK(fp8.manager()->pool().num_blocks() == lesson14::fp8_blocks_in(18, model.config(), 16));
   CHECK(now.generated.counters.max_sequences > before.generated.counters.max_sequences);
   CHECK(now.num_preemptions < before.num_preemptions);
   CHECK(now.generated.counters.passes < before.generated.counters.passes);
