@@ -17,15 +17,15 @@ enum class Rule { kToken, kBlock, kOne };
 /// The head of one token.
 struct ShownToken {
   std::vector<float> numbers;
-  std::vector<uint8_t> codes;
+  std::vector<uint8_t> codes = {};
   int exponent = 0;
-  std::vector<bool> changed;  // by the last command, which wrote another token
+  std::vector<bool> changed = {};  // by the last command, which wrote another token
   float back(size_t i) const;
   bool is_lost(size_t i) const;  // became zero, or is too large
 };
 
 struct Shown {
-  std::vector<ShownToken> tokens;
+  std::vector<ShownToken> tokens = {};
   Rule rule = Rule::kToken;
   int memory_gib = 24;
   std::string reason;
