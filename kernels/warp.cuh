@@ -1,6 +1,6 @@
 #pragma once
 
-// A sum over the lanes of a warp.
+// A sum, and the largest value, over the lanes of a warp.
 
 namespace kv {
 
@@ -9,6 +9,13 @@ namespace kv {
 __device__ inline float warp_sum(float x) {
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+  return x;
+}
+
+/// The largest of the lanes' x, in every lane.
+__device__ inline float warp_max(float x) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, mask));
   return x;
 }
 

@@ -35,6 +35,11 @@ void add_model_options(CommandLine& command, GenerateOptions& options) {
       .value("--full-every N", options.full_every,
              "with --window: each N-th layer sees all tokens; 0: none does")
       .between(0, std::numeric_limits<int32_t>::max());
+  command
+      .value("--kv-dtype NAME", options.kv_dtype,
+             "of K and V: auto (fp32 on the CPU, bf16 on CUDA), or fp8, through which each row is "
+             "rounded")
+      .one_of({"auto", "fp8"});
 }
 
 void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help) {
@@ -89,6 +94,7 @@ Model load_model(const GenerateOptions& options) {
                             [&](int64_t done, int64_t all) { progress.show(done, all); });
   model.set_kernel(kernel_of(options));
   if (options.window > 0) model.set_windows(windows_of(options, model.config().num_layers));
+  if (options.kv_dtype == "fp8") model.set_kv_format(KvFormat::kFp8);
   return model;
 }
 

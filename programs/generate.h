@@ -26,6 +26,7 @@ struct GenerateOptions {
   std::filesystem::path model_dir;
   int window = 0;      // tokens that a layer sees, in place of config.json's; 0 keeps the file's
   int full_every = 6;  // with a window, layers whose number (from 1) this divides see all tokens
+  std::string kv_dtype = "auto";
   SamplingParams sampling;
   std::string json_file;  // empty means none; "-" is stdout, and people's output goes to stderr
 };
@@ -33,7 +34,7 @@ struct GenerateOptions {
 /// The model folder when none is named: $KV_MODEL, or the model that ships with the course.
 std::filesystem::path default_model_dir();
 
-/// --model, --device, --kernel, --window and --full-every.
+/// --model, --device, --kernel, --window, --full-every and --kv-dtype.
 void add_model_options(CommandLine& command, GenerateOptions& options);
 /// --seed; `help` says what it seeds.
 void add_seed_option(CommandLine& command, GenerateOptions& options, const std::string& help);

@@ -53,6 +53,9 @@ class Attention {
   /// True if forward() takes rows.heads in place of q, k and v in this pass, so that norm, rotation
   /// and the write into the cache are one launch. Called only on CUDA with the fast kernels.
   virtual bool makes_heads() const { return false; }
+  /// True if forward() keeps K and V in FP8 and attends to what it keeps, so that the model need
+  /// not round their rows (Model::set_kv_format()).
+  virtual bool rounds_kv() const { return false; }
 
   /// Unique id, part of the CUDA graph's key: it covers everything that this object never changes.
   uint64_t id() const { return id_; }

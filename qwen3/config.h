@@ -10,6 +10,12 @@
 
 namespace kv {
 
+/// How K and V are kept.
+enum class KvFormat {
+  kActivations,  // in activation_dtype(device): fp32 on the CPU, bf16 on CUDA
+  kFp8,          // e4m3: a byte for each element, and one for the scale of each token's head
+};
+
 struct ModelConfig {
   int vocab_size = 0;
   int hidden_size = 0;
@@ -26,6 +32,7 @@ struct ModelConfig {
   /// [num_layers]: number of keys that a query sees in each layer, its own included; 0 means no
   /// limit. An empty list means no limit in any layer.
   std::vector<int> windows;
+  KvFormat kv_format = KvFormat::kActivations;  // not of the file: see Model::set_kv_format()
 
   int window_of(int layer) const {
     return windows.empty() ? 0 : windows[static_cast<size_t>(layer)];

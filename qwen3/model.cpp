@@ -9,6 +9,7 @@
 #include "kernels/embedding.h"
 #include "kernels/gather_rows.h"
 #include "kernels/qk_norm_rope.h"
+#include "kernels/round_kv.h"
 #include "qwen3/model_internal.h"
 
 namespace kv {
@@ -95,10 +96,15 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
   rows.positions = arrays.positions;
   rows.first_row = arrays.first_row;
   rows.seq_len = arrays.seq_len;
-  if (stream.device() == Device::kCuda && kernel == Kernel::kFast && attention.makes_heads()) {
+  const bool rounds = config.kv_format == KvFormat::kFp8 && !attention.rounds_kv();
+  if (stream.device() == Device::kCuda && kernel == Kernel::kFast && !rounds &&
+      attention.makes_heads()) {
     rows.heads = &rope;
   } else {
     qk_norm_rope(rope, stream);
+  }
+  if (rounds) {
+    round_kv({ws.k.data(), ws.v.data(), num_rows, config.num_kv_heads, config.head_dim}, stream);
   }
   attention.forward(rows, stream);
 
@@ -254,6 +260,13 @@ void Model::set_windows(std::vector<int> windows) {
 #if KV_HAVE_CUDA
   impl_->stream.synchronize();
   impl_->graphs.drop_all();  // a launch has its layer's window in it
+#endif
+}
+void Model::set_kv_format(KvFormat format) {
+  impl_->config.kv_format = format;
+#if KV_HAVE_CUDA
+  impl_->stream.synchronize();
+  impl_->graphs.drop_all();  // a graph has the rounding in it, or not
 #endif
 }
 

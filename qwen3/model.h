@@ -42,6 +42,10 @@ class Model {
   /// the same. Throws std::invalid_argument unless the list is empty or has one non-negative window
   /// for each layer.
   void set_windows(std::vector<int> windows);
+  /// Rounds every row of K and V to this format from the next pass on, before anything is cached
+  /// or attended to; the rows stay in the activation dtype. An attention that keeps K and V in the
+  /// format rounds them itself (Attention::rounds_kv()).
+  void set_kv_format(KvFormat format);
   /// Bytes of the weights as stored in the files.
   int64_t weight_bytes() const;
   /// Called with all weights as this device has them, piece by piece, always in the same order.

@@ -9,6 +9,7 @@
 #include "lessons/10_windows/engine.h"
 #include "lessons/12_file_tier/engine.h"
 #include "lessons/13_shared_tier/engine.h"
+#include "lessons/14_fp8_pages/engine.h"
 
 namespace serve {
 namespace {
@@ -138,8 +139,16 @@ std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& optio
       return std::make_unique<EngineOf<lesson13::Server>>(model, paged, serve, tier,
                                                           *options.store);
     }
+    case 14: {
+      const bool fp8 = model.config().kv_format == kv::KvFormat::kFp8;
+      if (fp8 && options.num_blocks == 0) {
+        paged.num_blocks =
+            lesson14::fp8_blocks_in(paged.num_blocks, model.config(), paged.block_size);
+      }
+      return std::make_unique<EngineOf<lesson14::Server>>(model, paged, serve);
+    }
     default:
-      kv::user_error("--lesson {}: wanted 8 to 13", options.lesson);
+      kv::user_error("--lesson {}: wanted 8 to 14", options.lesson);
   }
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // A lesson's server, chosen when the program runs: lesson 08's, or 09's that guesses, 10's for
-// layers that forget, 11's with a pool in the host's memory, 12's with a file, 13's with a store.
+// layers that forget, 11's with a pool in the host's memory, 12's with a file, 13's with a store,
+// 14's with pages in FP8.
 
 #include <cstdint>
 #include <filesystem>

@@ -18,6 +18,9 @@ inline constexpr int64_t kNoSlot = -1;  // do not write (vLLM: the padding of sl
 struct KvBlocks {
   void* k = nullptr;  // row 0 of block 0: [block_size, num_kv_heads, head_dim], and so on
   void* v = nullptr;
+  /// In FP8 alone, where an element is a byte: the scale of each head of each row, a byte each.
+  /// Block b has them from b * scale_stride() on: [num_kv_heads][K, V][block_size].
+  uint8_t* scales = nullptr;
   int num_blocks = 0;
   int block_size = 0;    // tokens per block
   int block_stride = 0;  // rows from one block to the next, at least block_size
@@ -25,6 +28,8 @@ struct KvBlocks {
   int head_dim = 0;
 
   KV_HOST_DEVICE int row_width() const { return num_kv_heads * head_dim; }  // elements
+  /// Bytes of scales from one block to the next, in whole words of 16.
+  KV_HOST_DEVICE int scale_stride() const { return (2 * num_kv_heads * block_size + 15) / 16 * 16; }
   /// The first element of the row in slot (block_id, offset): in 64 bits, as a layer may have more
   /// than 2^31 elements.
   KV_HOST_DEVICE int64_t element(int64_t block_id, int offset) const {

@@ -11,17 +11,18 @@
 namespace lesson03 {
 
 /// Two arrays [num_layers, num_blocks, block_size, num_kv_heads, head_dim] in
-/// activation_dtype(device). A block id means the same block in every layer.
+/// activation_dtype(device); or in FP8, with a third array for the scales (KvBlocks). A block id
+/// means the same block in every layer.
 class PagedKvCache {
  public:
   /// Throws DeviceError if the memory cannot be allocated. num_blocks and block_size are at least
   /// 1. With guard_rows > 0 it is a debug pool: guard_rows rows of NaN (all bits set) lie before,
   /// between and after the blocks. They reveal a kernel that reads or writes beside a block.
   PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
-               int block_size, int guard_rows = 0)
-      : num_layers_(config.num_layers),
-        row_bytes_(static_cast<int64_t>(size_of(kv::activation_dtype(stream.device()))) *
-                   config.kv_width()) {
+               int block_size, int guard_rows = 0, kv::KvFormat format = kv::KvFormat::kActivations)
+      : num_layers_(config.num_layers), row_bytes_(config.kv_width()) {
+    const bool fp8 = format == kv::KvFormat::kFp8;
+    if (!fp8) row_bytes_ *= static_cast<int64_t>(size_of(kv::activation_dtype(stream.device())));
     const int stride = block_size + guard_rows;
     const int64_t rows = guard_rows + int64_t{num_layers_} * num_blocks * stride;
     for (kv::DeviceBuffer* buffer : {&k_, &v_}) {
@@ -35,6 +36,11 @@ class PagedKvCache {
                     .block_stride = stride,
                     .num_kv_heads = config.num_kv_heads,
                     .head_dim = config.head_dim};
+    if (!fp8) return;
+    scales_ = kv::DeviceBuffer(
+        stream.device(),
+        static_cast<size_t>(int64_t{num_layers_} * num_blocks * first_layer_.scale_stride()));
+    first_layer_.scales = scales_.as<uint8_t>();
   }
 
   int num_blocks() const { return first_layer_.num_blocks; }
@@ -47,6 +53,7 @@ class PagedKvCache {
     KvBlocks blocks = first_layer_;
     blocks.k = block(layer, 0).k;
     blocks.v = block(layer, 0).v;
+    if (blocks.scales != nullptr) blocks.scales += int64_t{layer} * num_blocks() * scale_bytes();
     return blocks;
   }
   /// K and V of one block in one layer: [block_size, num_kv_heads, head_dim] each, on the device.
@@ -64,15 +71,20 @@ class PagedKvCache {
   /// Sets every byte of K and V, but not of the guards. The content of a new cache is undefined.
   void fill(int byte, const kv::Stream& stream) {
     const int pieces = guard_rows() > 0 ? num_layers_ * num_blocks() : 1;  // else one for all
-    const auto bytes = static_cast<size_t>(bytes_reserved() / 2 / pieces);
+    const int64_t rows = int64_t{num_layers_} * num_blocks() * block_size();
+    const auto bytes = static_cast<size_t>(rows * row_bytes_ / pieces);
     for (int32_t id = 0; id < pieces; ++id) {
       kv::fill_bytes(block(0, id).k, byte, bytes, stream);
       kv::fill_bytes(block(0, id).v, byte, bytes, stream);
     }
+    if (scales_.bytes() > 0) kv::fill_bytes(scales_.data(), byte, scales_.bytes(), stream);
   }
 
-  int64_t bytes_per_token() const { return 2 * num_layers_ * row_bytes_; }  // K and V, all layers
-  int64_t bytes_per_block() const { return bytes_per_token() * block_size(); }
+  /// K and V with their scales, all layers.
+  int64_t bytes_per_token() const { return bytes_per_block() / block_size(); }
+  int64_t bytes_per_block() const {
+    return num_layers_ * (2 * row_bytes_ * block_size() + scale_bytes());
+  }
   int64_t bytes_reserved() const { return bytes_per_block() * num_blocks(); }
 
  private:
@@ -80,10 +92,16 @@ class PagedKvCache {
   int64_t row_bytes_;  // K or V of one token in one layer
   KvBlocks first_layer_;
 
+  /// Bytes of scales that a block has in one layer.
+  int scale_bytes() const {
+    return first_layer_.scales == nullptr ? 0 : first_layer_.scale_stride();
+  }
+
   // [guard_rows], then [num_layers, num_blocks] of [block_size + guard_rows, num_kv_heads,
   // head_dim]: the last guard_rows of a block are the guards before the next one.
   kv::DeviceBuffer k_;
   kv::DeviceBuffer v_;
+  kv::DeviceBuffer scales_;  // in FP8: [num_layers, num_blocks, scale_stride()]
 };
 
 }  // namespace lesson03

@@ -52,6 +52,7 @@ uint64_t fingerprint_of(const kv::Model& model) {
   parts.push_back(static_cast<uint64_t>(device));
   parts.push_back(static_cast<uint64_t>(kv::activation_dtype(device)));
   parts.push_back(static_cast<uint64_t>(model.kernel()));
+  parts.push_back(static_cast<uint64_t>(c.kv_format));
   if (device == kv::Device::kCuda) {  // equal bits are promised on one device
     const std::string name = kv::describe(device);
     parts.push_back(kv::xxh64_of(std::span<const char>(name)));

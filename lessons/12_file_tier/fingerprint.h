@@ -9,8 +9,8 @@
 namespace lesson12 {
 
 /// A digest of all that K and V of given tokens depend on: every weight, the shape of the model
-/// with its windows, the device and its data type. It also covers the kernels chosen now, and on
-/// the CPU the bits of the C library's functions. Reads all weights.
+/// with its windows, the device, its data type and the format of K and V. It also covers the
+/// kernels chosen now, and on the CPU the bits of the C library's functions. Reads all weights.
 uint64_t fingerprint_of(const kv::Model& model);
 
 }  // namespace lesson12

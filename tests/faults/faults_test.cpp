@@ -7,6 +7,7 @@
 #include "lessons/12_file_tier/engine.h"
 #include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/engine.h"
+#include "lessons/14_fp8_pages/engine.h"
 #include "tests/support/windowed_model.h"
 
 TEST_CASE("each allocation fails once: no block is lost, and the next answer is right") {
@@ -83,5 +84,18 @@ TEST_CASE("each allocation fails while blocks go to a store and come back") {
   };
   for (const bool and_all_later : {false, true}) {
     CHECK(kvtest::fail_each(model, and_all_later, true, with_store) > 50);
+  }
+}
+
+TEST_CASE("each allocation fails while K and V are written in FP8") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCpu);
+  model.set_kv_format(kv::KvFormat::kFp8);
+  const auto with_fp8 = [](kv::Model& its_model) {
+    return std::make_unique<lesson14::Fp8Engine>(
+        its_model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 3},
+        lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}});
+  };
+  for (const bool and_all_later : {false, true}) {
+    CHECK(kvtest::fail_each(model, and_all_later, true, with_fp8) > 50);
   }
 }

@@ -114,7 +114,7 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
                                 {"07", kRows},
                                 {"08", &kv::EngineCounters::passes, kAtOnce},
                                 {"09", &kv::EngineCounters::passes}};
-  REQUIRE(gains.size() + 5 == rungs.size());
+  REQUIRE(gains.size() + 6 == rungs.size());
   for (size_t i = 0; i < gains.size(); ++i) {
     CAPTURE(gains[i].lesson);
     const kv::EngineCounters& before = rungs[i].counters;
@@ -129,8 +129,9 @@ TEST_CASE("each lesson after the second is better than the one before, at equal 
   CHECK(rungs[8].counters.by_name == rungs[6].counters.by_name);
   // As long as nothing that is evicted comes again, so are lessons 11 and 12. Lesson 13 is two
   // servers in turn: the second one has computed nothing, and computes no more than one server.
-  CHECK(rungs.back().number == "13");
-  for (const size_t i : {9u, 10u, 11u}) {
+  // Lesson 14 without FP8 is lesson 08.
+  CHECK(rungs.back().number == "14");
+  for (const size_t i : {9u, 10u, 11u, 12u}) {
     CHECK(rungs[i].counters.passes == rungs[6].counters.passes);
     CHECK(rungs[i].counters.kv_rows_computed == rungs[6].counters.kv_rows_computed);
   }
@@ -169,7 +170,7 @@ TEST_CASE("where layers have windows lesson 10 holds less than 08 and 09, or ser
 TEST_CASE("where memory is short lessons 11 to 13 load what lessons 08 and 10 compute again") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
   const auto server = server_workload(96, model);
-  const auto last = std::span(ladder::lessons()).subspan(7);
+  const auto last = std::span(ladder::lessons()).subspan(7, 6);
   for (const int part : {2, 3}) {
     CAPTURE(part);
     const auto rungs = ladder::climb(model, server, last, {256, ladder::kServerKvTokens / part});
@@ -182,6 +183,30 @@ TEST_CASE("where memory is short lessons 11 to 13 load what lessons 08 and 10 co
       }
     }
   }
+}
+
+TEST_CASE(
+    "in FP8 all lessons give the same bits, other ones, and lesson 14 fits more into memory") {
+  kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
+  const auto few = some_requests();
+  const auto exact = ladder::climb(model, few, std::span(ladder::lessons()).first(1));
+  model.set_kv_format(kv::KvFormat::kFp8);
+  for (const auto kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
+    model.set_kernel(kernel);
+    const auto rungs = ladder::climb(model, few, ladder::lessons());
+    CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+    CHECK(rungs[0].digest != exact[0].digest);
+  }
+  const auto server = server_workload(96, model);
+  const auto last = std::span(ladder::lessons()).subspan(7);
+  const auto rungs = ladder::climb(model, server, last, {256, ladder::kServerKvTokens / 2});
+  CHECK(ladder::first_mismatch(rungs) == std::nullopt);
+  REQUIRE(rungs.back().number == "14");
+  const kv::EngineCounters &before = rungs.front().counters, &now = rungs.back().counters;
+  CHECK(now.passes < before.passes);
+  CHECK(now.max_sequences > before.max_sequences);
+  CHECK(now.kv_bytes_reserved <=
+        ladder::kServerKvTokens / 2 * model.config().kv_bytes_per_token(2));
 }
 
 TEST_CASE("turns, samples and latecomers do not change a request's bits") {
@@ -219,7 +244,7 @@ TEST_CASE(
     const int64_t found = prompt_tokens == 32 ? 1 : 2;
     CHECK(slots == std::vector<int64_t>{0, 4 * (prompt_tokens + 19), 256, 256, 16 * (16 - 3 * 2),
                                         16 * (16 - 3 * found), 16 * (16 - 3 * found), 0, 0, 0, 0, 0,
-                                        0});
+                                        0, 0});
   }
 }
 
@@ -282,15 +307,17 @@ TEST_CASE("the ladder program prints its table as JSON") {
 // Other digests are another arithmetic: a block file of before must be refused from now on, too
 // (kArithmetic of lesson 11's fingerprint.cpp grows).
 TEST_CASE("four plain prompts have the same digests on every CPU, fast and plain") {
-  for (const auto& [kernel, digest] :
-       {std::pair{"fast", "2ac8bb13ea6338bf"}, std::pair{"plain", "e5b1ee4b6897cdcd"}}) {
+  for (const auto& [options, digest] :
+       {std::pair{"--kernel fast", "2ac8bb13ea6338bf"},
+        std::pair{"--kernel plain", "e5b1ee4b6897cdcd"},
+        std::pair{"--kernel fast --kv-dtype fp8", "66d8ceabd537d7cb"},
+        std::pair{"--kernel plain --kv-dtype fp8", "4b0b302a14313d6b"}}) {
     const kvtest::Outcome run = kvtest::shell(
-        std::string(
-            "$B/ladder --device cpu --workload simple --lessons 2,08,9 --json - --kernel ") +
-        kernel);
+        std::string("$B/ladder --device cpu --workload simple --lessons 2,08,9,14 --json - ") +
+        options);
     REQUIRE(run.code == 0);
     const auto lessons = nlohmann::json::parse(run.out).at("lessons");
-    REQUIRE(lessons.size() == 3);
+    REQUIRE(lessons.size() == 4);
     CHECK(lessons[0].at("lesson") == "02");
     for (const auto& rung : lessons) CHECK(rung.at("logits_xxh64") == digest);
   }

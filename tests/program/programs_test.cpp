@@ -162,7 +162,7 @@ TEST_CASE("Ctrl-C at any moment while a program starts ends it cleanly") {
   // It may come before there is anything to print: 130, or the signal itself (128 + 2) before
   // main(); on a fast machine also after the end.
   for (const char* lesson :
-       {"01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13"}) {
+       {"01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14"}) {
     for (const char* seconds : {"0.002", "0.005", "0.01", "0.02", "0.04"}) {
       const Outcome stopped = shell(std::string("lesson") + lesson,
                                     std::string("timeout --foreground --preserve-status -s INT ") +

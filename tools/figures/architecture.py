@@ -4,7 +4,7 @@ from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, PAPER, SKY, Svg
 LEFT, WIDTH, HEIGHT, GAP = 12, 448, 88, 8
 SEAM_X = LEFT + WIDTH + 98  # the column of the seams
 LESSONS = ["01 compute", "02 keep", "03 blocks", "04 walk", "05 share", "06 find", "07 evict", "08 serve",
-           "09 guess", "10 forget", "11 offload", "12 save", "13 lend"]
+           "09 guess", "10 forget", "11 offload", "12 save", "13 lend", "14 halve"]
 # From above: name, what it is, colour of its edge.
 FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden",

@@ -167,12 +167,20 @@ def shared_tier(svg, x, y):
     return "what one has, two loads"
 
 
+def fp8_pages(svg, x, y):
+    shelf(svg, x, y, "bf16", [SKY] * 3)
+    shelf(svg, x, y + 46, "FP8", [SKY] * 6)
+    svg.line(x + 77, y + 18, x + 77, y + 43, ORANGE, 1.8, tip=True)
+    svg.text(x + 90, y + 34, "rounded once", 12, ORANGE, 600)
+    return "half the bytes"
+
+
 PANELS = [("01 No cache", no_cache), ("02 A flat cache", flat_cache), ("03 Paged blocks", paged_blocks),
           ("04 Paged attention", paged_attention), ("05 Share and copy", refcount_cow),
           ("06 Prefix hashing", prefix_hashing), ("07 LRU eviction", lru_eviction),
           ("08 The scheduler", scheduler), ("09 Lookahead", lookahead),
           ("10 Windows", windows), ("11 Evicted is not lost", host_tier),
-          ("12 A file that survives", file_tier), ("13 A shared store", shared_tier)]
+          ("12 A file that survives", file_tier), ("13 A shared store", shared_tier), ("14 Half the bytes", fp8_pages)]
 
 
 def draw():
@@ -184,7 +192,8 @@ def draw():
               "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
               "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, "
-              "a pool in host memory for what is evicted, a file that survives a restart, and a store that servers share. "
+              "a pool in host memory for what is evicted, a file that survives a restart, a store that servers share, and "
+              "numbers of eight bits. "
               "All give the same bits.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)

@@ -12,7 +12,7 @@ TEST_CASE("serve: help, and options that are wrong") {
   for (const char* name : {"--port", "--api-key", "--lesson", "--drain-seconds", "--seed"}) {
     CHECK(help.out.find(name) != std::string::npos);
   }
-  check_refused(shell("$B/serve --lesson 7"), "8 to 13");
+  check_refused(shell("$B/serve --lesson 7"), "8 to 14");
   check_refused(shell("$B/serve --lesson 13"), "--store");
   check_refused(shell("$B/serve --lesson 12 --store memory"), "--lesson 12");
   check_refused(shell("$B/serve --load always"), "--store");

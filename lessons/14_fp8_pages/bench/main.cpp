@@ -1,0 +1,136 @@
+// How far FP8 moves logits, against other ways to keep K and V: stories from a file, or random
+// tokens for a model with random weights. On the CPU.
+//
+//   lesson14_bench [--model DIR] [--stories FILE] [--count N] [--longest TOKENS] [--json FILE]
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/rounded_attention.h"
+#include "common/error.h"
+#include "common/table.h"
+#include "programs/bench.h"
+#include "programs/report.h"
+#include "qwen3/random_weights.h"
+#include "qwen3/tokenizer.h"
+
+namespace {
+
+using lesson14::Distance;
+using lesson14::Keep;
+using lesson14::RoundedAttention;
+
+constexpr const char* kEnd = "<|endoftext|>";
+
+struct Options {
+  kv::BenchOptions bench;
+  std::string stories;
+  int count = 100;
+};
+
+/// Stories of models/tiny/making/make_stories.py, with the token that ends each.
+std::vector<std::vector<int32_t>> read_stories(const Options& options,
+                                               const kv::Tokenizer& tokenizer) {
+  std::ifstream file(options.stories);
+  std::stringstream all;
+  all << file.rdbuf();
+  if (!file) kv::user_error("--stories {}: cannot be read", options.stories);
+  const std::string text = all.str();
+  std::vector<std::vector<int32_t>> stories;
+  for (size_t begin = 0; std::ssize(stories) < options.count;) {
+    const size_t end = text.find(kEnd, begin);
+    if (end == std::string::npos) break;
+    stories.push_back(tokenizer.encode(text.substr(begin, end + std::strlen(kEnd) - begin)));
+    begin = end + std::strlen(kEnd) + 1;  // and the end of the line
+  }
+  if (stories.empty()) kv::user_error("--stories {}: there is no {}", options.stories, kEnd);
+  return stories;
+}
+
+/// One text of ordinary tokens, drawn from the seed.
+std::vector<std::vector<int32_t>> random_text(const Options& options, int vocab_size) {
+  std::vector<int32_t> tokens;
+  const uint64_t seed = options.bench.model.sampling.seed;
+  for (int i = 0; i < options.bench.longest; ++i) {
+    const uint64_t bits = kv::random_bits(seed, static_cast<uint64_t>(i));
+    tokens.push_back(static_cast<int32_t>(bits % static_cast<uint64_t>(vocab_size)));
+  }
+  return {tokens};
+}
+
+void run(const Options& options) {
+  const kv::Console console(options.bench.model.json_file);
+  kv::Model model = kv::load_model(options.bench.model);
+  if (model.device() != kv::Device::kCpu) kv::user_error("wanted --device cpu");
+  const bool has_stories = !options.stories.empty();
+  const auto texts = has_stories
+                         ? read_stories(options, kv::Tokenizer::load(options.bench.model.model_dir))
+                         : random_text(options, model.config().vocab_size);
+  struct Case {
+    Case(std::string of, const kv::ModelConfig& config, Keep keep, float factor)
+        : name(std::move(of)), attention(config, keep, factor) {}
+    std::string name;
+    RoundedAttention attention;
+    Distance distance = {};
+  };
+  std::vector<std::unique_ptr<Case>> cases;
+  const auto add = [&](const std::string& name, Keep keep, float factor) {
+    cases.push_back(std::make_unique<Case>(name, model.config(), keep, factor));
+  };
+  constexpr float kLarger = 64;
+  for (const auto& way : lesson14::ways()) add(way.name, way.keep, 1);
+  add("the same, K 64 times as large: scale 1", Keep::kOne, kLarger);
+  add("and a scale for each token's head", Keep::kTokenAndHead, kLarger);
+  RoundedAttention exact_attention(model.config(), Keep::kFp32);
+  for (const auto& text : texts) {
+    const std::vector<float> exact = lesson14::logits_of(model, exact_attention, text);
+    for (const auto& one : cases) {
+      one->distance.add(lesson14::logits_of(model, one->attention, text), exact, text);
+    }
+  }
+  console.print("{}, {}; largest magnitudes: {:.1f} in K, {:.1f} in V\n\n",
+                kv::count_of(std::ssize(texts), "text"),
+                kv::count_of(cases[0]->distance.num_tokens, "token"), exact_attention.largest_k(),
+                exact_attention.largest_v());
+  kv::Table table({"K and V", "error of logits", "same token", "perplexity"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& one : cases) {
+    const Distance& d = one->distance;
+    const double same = static_cast<double>(d.num_same) / static_cast<double>(d.num_tokens);
+    table.add({one->name, fmt::format("{:.4f}", d.relative_error()),
+               fmt::format("{:.2f} %", 100 * same),
+               has_stories ? fmt::format("{:.4f}", d.perplexity()) : "-"});
+    rows.push_back({{"keep", one->name},
+                    {"relative_error", d.relative_error()},
+                    {"same_token", same},
+                    {"perplexity", d.perplexity()}});
+  }
+  console.write(table.to_string());
+  kv::write_json(options.bench.model.json_file, {{"texts", texts.size()},
+                                                 {"tokens", cases[0]->distance.num_tokens},
+                                                 {"largest_k", exact_attention.largest_k()},
+                                                 {"largest_v", exact_attention.largest_v()},
+                                                 {"ways", rows}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kv::CommandLine command("How far FP8 and other ways to keep K and V move a model's logits.",
+                          "./course bench 14");
+  Options options;
+  options.bench.model.device = "cpu";
+  options.bench.longest = 256;
+  kv::add_bench_options(command, options.bench);
+  command.value("--stories FILE", options.stories,
+                "of models/tiny/making/make_stories.py; without it, random tokens");
+  command.value("--count N", options.count, "stories of the file at most").between(1, 100000);
+  return kv::run_main(command, argc, argv, [&] { run(options); });
+}

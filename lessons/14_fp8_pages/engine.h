@@ -1,0 +1,71 @@
+#pragma once
+
+// Lesson 08's server over a cache in the model's KV format (kv::Model::set_kv_format).
+
+#include <memory>
+#include <span>
+
+#include "fp8_cache_attention.h"
+#include "lessons/08_scheduler/engine.h"
+
+namespace lesson14 {
+
+using kv::StepOutput;
+using lesson03::PagedOptions;
+using lesson08::BlockPool;
+using lesson08::ServeOptions;
+
+/// Bytes of K and V of a block with their scales, all layers. Where the activations are fp32 (on
+/// the CPU) bf16 is what FP8 is compared with, and a block that is not in FP8 counts as one in
+/// bf16.
+int64_t block_bytes(const kv::ModelConfig& config, int block_size, kv::KvFormat format);
+/// Blocks in FP8 that fit the memory of `num_blocks` blocks in bf16.
+int fp8_blocks_in(int num_blocks, const kv::ModelConfig& config, int block_size);
+
+class Server {
+ public:
+  using Scheduler = lesson08::Scheduler;
+
+  /// Borrows the model. options.num_blocks, at least 1, counts blocks of the model's format. Throws
+  /// UserError as lesson 08's server does.
+  Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
+
+  // As lesson 08's.
+  void check(int64_t id, const kv::Request& request) const;
+  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
+  bool abort(int64_t id);
+  StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
+  bool idle() const { return scheduler_.idle(); }
+  void reset_prefix_cache() { reset_wanted_ = true; }
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  const lesson08::KvCacheManager& manager() const { return manager_; }
+  const BlockPool& pool() const { return pool_; }
+  const PagedKvCache& cache() const { return cache_; }
+  const kv::TokenChooser& chooser() const { return chooser_; }
+
+ private:
+  kv::Model& model_;
+  ServeOptions options_;
+  int max_seq_len_;
+  BlockPool pool_;
+  PagedKvCache cache_;
+  Fp8CacheAttention attention_;       // borrows cache_
+  lesson08::KvCacheManager manager_;  // borrows pool_
+  Scheduler scheduler_;               // borrows manager_
+  kv::TokenChooser chooser_;
+  lesson08::TokenStreams streams_;
+  lesson03::BlockTable padding_;  // the null block
+  bool reset_wanted_ = false;
+};
+
+/// A server for the ladder. options.num_blocks are blocks in bf16: in FP8 the same memory holds
+/// fp8_blocks_in() of them.
+class Fp8Engine : public kv::ServerEngine<Server> {
+ public:
+  Fp8Engine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
+};
+
+std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
+
+}  // namespace lesson14

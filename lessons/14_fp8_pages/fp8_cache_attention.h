@@ -1,0 +1,76 @@
+#pragma once
+
+// Lesson 08's attention over a cache in FP8, or in the activation dtype.
+
+#include <utility>
+
+#include "fp8_attention.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
+#include "lessons/08_scheduler/compute_slot_mapping.h"
+#include "qwen3/attention.h"
+#include "write_kv_fp8.h"
+
+namespace lesson14 {
+
+using lesson03::PagedKvCache;
+
+/// A prefill attends to what it has written, quantised: else a token's bits would depend on how
+/// much of its prompt had been cached before.
+class Fp8CacheAttention : public kv::Attention {
+ public:
+  /// Borrows the cache.
+  Fp8CacheAttention(const kv::ModelConfig& config, PagedKvCache& cache)
+      : pass_(config, cache), layer_(cache.layer(0)) {}
+
+  /// The tables of the next pass's sequences, which have slots for all of its rows.
+  void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
+    pass_.begin(rows, tables_, arrays);
+    arrays.make_room(slots_, rows.token_ids.size() * sizeof(int64_t));
+    if (!is_fp8() || slots_.device() == kv::Device::kCpu) return;
+    const size_t bytes = static_cast<size_t>(layer_.num_blocks) *
+                         static_cast<size_t>(layer_.block_size * layer_.row_width()) * 2;  // bf16
+    wide_ = layer_;
+    wide_.block_stride = layer_.block_size;
+    wide_.scales = nullptr;
+    wide_.k = arrays.make_room(wide_k_, bytes);
+    wide_.v = arrays.make_room(wide_v_, bytes);
+  }
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    const PagedAttentionArgs args = pass_.args_of(rows);
+    if (rows.layer == 0 && rows.heads == nullptr) {
+      lesson08::compute_slot_mapping({.first_row = args.first_row,
+                                      .seq_len = args.seq_len,
+                                      .block_tables = args.block_tables,
+                                      .num_seqs = args.num_seqs,
+                                      .num_rows = args.num_rows,
+                                      .max_blocks_per_seq = args.max_blocks_per_seq,
+                                      .block_size = args.cache.block_size,
+                                      .slot_mapping = slots_.as<int64_t>()},
+                                     stream);
+    }
+    if (!is_fp8()) return pass_.forward(rows, slots_.as<int64_t>(), stream);
+    write_kv_fp8({.k = rows.k,
+                  .v = rows.v,
+                  .slot_mapping = slots_.as<int64_t>(),
+                  .num_rows = rows.num_rows,
+                  .cache = args.cache},
+                 stream);
+    if (rows.kernel == kv::Kernel::kPlain) return fp8_attention(args, stream);
+    fast_fp8_attention({.pass = args, .wide = wide_}, stream);
+  }
+  bool makes_heads() const override { return !is_fp8() && pass_.makes_heads(); }
+  bool rounds_kv() const override { return is_fp8(); }
+
+ private:
+  bool is_fp8() const { return layer_.scales != nullptr; }
+
+  lesson04::PagedPass pass_;
+  KvBlocks layer_;  // layer 0, for its sizes
+  lesson03::BlockTables tables_;
+  kv::DeviceBuffer slots_;  // int64 [num_rows]
+  KvBlocks wide_;           // CUDA: one layer in bf16, used by all
+  kv::DeviceBuffer wide_k_, wide_v_;
+};
+
+}  // namespace lesson14

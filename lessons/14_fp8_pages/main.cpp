@@ -1,0 +1,154 @@
+// The program of lesson 14: a server's busy minute in one memory, with K and V in the activation
+// dtype and in FP8, and the proof: the bits of FP8 pages are those of rows rounded through e4m3.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/table.h"
+#include "engine.h"
+#include "lessons/08_scheduler/cli/workload.h"
+#include "programs/generate.h"
+#include "programs/report.h"
+
+namespace {
+
+struct Options {
+  kv::GenerateOptions generate;
+  lesson08::WorkloadOptions workload;
+  int block_size = 16;
+  int num_blocks = 40;  // in bf16
+};
+
+struct Run {
+  std::string name;
+  int num_blocks = 0;
+  kv::ServeResult result;
+  uint64_t digest() const { return kv::combined_digest(result.generated.completions); }
+};
+
+/// Answers that are equal, and the tokens before the first one that differs, as a share.
+struct Likeness {
+  int same = 0;
+  double prefix = 0;
+};
+Likeness compare(const kv::ServeResult& a, const kv::ServeResult& b) {
+  Likeness likeness;
+  int64_t before = 0, all = 0;
+  for (size_t i = 0; i < a.generated.completions.size(); ++i) {
+    const auto& mine = a.generated.completions[i].tokens;
+    const auto& theirs = b.generated.completions[i].tokens;
+    likeness.same += mine == theirs;
+    size_t at = 0;
+    while (at < std::min(mine.size(), theirs.size()) && mine[at] == theirs[at]) ++at;
+    before += static_cast<int64_t>(at);
+    all += std::ssize(mine);
+  }
+  likeness.prefix = all > 0 ? static_cast<double>(before) / static_cast<double>(all) : 1;
+  return likeness;
+}
+
+template <class Engine>
+Run serve(const std::string& name, kv::Model& model, const lesson03::PagedOptions& options,
+          const lesson08::Workload& workload) {
+  Engine engine(model, options, {.scheduler = {.max_tokens_per_pass = 256, .max_running = 64}});
+  Run run{.name = name,
+          .result = engine.serve(workload.requests, workload.arrivals, {},
+                                 [](const auto&, const auto&) { return !kv::interrupted(); })};
+  run.num_blocks = engine.manager()->pool().num_blocks();
+  return run;
+}
+
+void run(const Options& options) {
+  const kv::Console console(options.generate.json_file);
+  kv::Model model = kv::load_model(options.generate);
+  const kv::ModelConfig& config = model.config();
+  const lesson08::Workload workload =
+      lesson08::make_workload(options.workload, model.config().vocab_size);
+  const lesson03::PagedOptions paged{.block_size = options.block_size,
+                                     .num_blocks = options.num_blocks};
+  const int64_t token =
+      lesson14::block_bytes(config, options.block_size, kv::KvFormat::kActivations) /
+      options.block_size;
+  const int64_t fp8_token =
+      lesson14::block_bytes(config, options.block_size, kv::KvFormat::kFp8) / options.block_size;
+  console.print("{} in {}: a token takes {} in bf16, {} in FP8 with its scales\n\n",
+                kv::count_of(std::ssize(workload.requests), "request"),
+                kv::human_bytes(token * options.block_size * options.num_blocks),
+                kv::human_bytes(token), kv::human_bytes(fp8_token));
+
+  model.set_kv_format(kv::KvFormat::kActivations);
+  const bool on_gpu = model.device() == kv::Device::kCuda;
+  std::vector<Run> runs;
+  runs.push_back(
+      serve<lesson14::Fp8Engine>(on_gpu ? "bf16" : "fp32, blocks of bf16", model, paged, workload));
+  model.set_kv_format(kv::KvFormat::kFp8);
+  runs.push_back(serve<lesson14::Fp8Engine>("FP8 pages", model, paged, workload));
+  runs.push_back(serve<lesson08::ServingEngine>("rounded rows, lesson 08", model, paged, workload));
+  if (kv::interrupted()) return;
+
+  kv::Table table({"K and V", "tokens fit", "at once", "passes", "preempted", "waste", "tokens/s",
+                   "logits xxh64"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Run& one : runs) {
+    const kv::EngineCounters& c = one.result.generated.counters;
+    const double rate = static_cast<double>(kv::num_generated_tokens(one.result.generated)) /
+                        std::max(c.seconds, 1e-9);
+    const int fit = one.num_blocks * options.block_size;
+    table.add({one.name, kv::with_commas(fit), kv::with_commas(c.max_sequences),
+               kv::with_commas(c.passes), kv::with_commas(one.result.num_preemptions),
+               fmt::format("{:.1f} %", 100 * one.result.waste), fmt::format("{:.0f}", rate),
+               kv::hex64(one.digest())});
+    rows.push_back({{"name", one.name},
+                    {"tokens_fit", fit},
+                    {"at_once", c.max_sequences},
+                    {"passes", c.passes},
+                    {"preemptions", one.result.num_preemptions},
+                    {"waste", one.result.waste},
+                    {"tokens_per_second", rate},
+                    {"logits_xxh64", kv::hex64(one.digest())}});
+  }
+  console.write(table.to_string());
+  const Likeness likeness = compare(runs[1].result, runs[0].result);
+  console.print(
+      "\nFP8 pages and rounded rows have the same bits. Against {}, {} of {} answers are the "
+      "same;\n"
+      "{:.1f} % of the tokens come before an answer's first difference.\n",
+      on_gpu ? "bf16" : "fp32", likeness.same, workload.requests.size(), 100 * likeness.prefix);
+  const bool same = runs[1].digest() == runs[2].digest();
+  kv::write_json(options.generate.json_file, {{"bytes_per_token", token},
+                                              {"fp8_bytes_per_token", fp8_token},
+                                              {"same_bits", same},
+                                              {"same_answers", likeness.same},
+                                              {"same_tokens", likeness.prefix},
+                                              {"runs", rows}});
+  if (!same) throw std::logic_error("FP8 pages give other bits than rounded rows");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kv::CommandLine command(
+      "A server's busy minute in one memory, with K and V in the activation dtype and in FP8.\n"
+      "FP8 pages must give the bits of rows that were rounded through e4m3.",
+      "./course run 14");
+  Options options;
+  kv::add_model_options(command, options.generate);
+  kv::add_seed_option(command, options.generate, "the same seed makes up the same requests");
+  command.value("--requests N", options.workload.num_requests, "requests").between(1, 10000);
+  command.value("--max-tokens N", options.workload.max_tokens, "longest answer").between(1, 4096);
+  command.value("--num-blocks N", options.num_blocks, "blocks of the memory, in bf16")
+      .between(1, 1 << 24);
+  command.value("--block-size N", options.block_size, "tokens of a block, a power of two")
+      .between(1, 256);
+  kv::add_json_option(command, options.generate);
+  return kv::run_main(command, argc, argv, [&] {
+    options.workload.sampling.seed = options.generate.sampling.seed;
+    run(options);
+  });
+}

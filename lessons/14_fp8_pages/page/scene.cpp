@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/table.h"
+#include "page.h"
+#include "viz/drawing/parts.h"
+
+namespace lesson14 {
+namespace {
+
+using viz::Ink;
+using viz::paint;
+using viz::Place;
+
+constexpr float kHead = 22, kScale = 64, kGap = 6, kBars = 96, kNote = 40;
+
+/// One number of a token's head: what was written, and under it what comes back.
+void draw_number(viz::Scene& scene, const ShownToken& token, size_t t, size_t i, const Place& at) {
+  const std::string id = fmt::format("number {}/{}", t, i);
+  viz::Shape& box = dress(scene.box(id, at, {}), viz::State::kInUse, 0);
+  if (token.is_lost(i)) box.edged(paint(Ink::kError), 2.5f);
+  if (token.changed[i]) box.edged(paint(Ink::kMark), 2.5f);
+  box.tip(fmt::format("{:g} / 2^{} is nearest to code 0x{:02X}\nback: {:g}", token.numbers[i],
+                      token.exponent, token.codes[i], token.back(i)));
+  const Place upper{at.x + 3, at.y + 2, at.w - 6, at.h / 2 - 2};
+  const Place lower{at.x + 3, at.middle_y(), at.w - 6, at.h / 2 - 2};
+  scene.label(id + "/in", upper, fmt::format("{:.4g}", token.numbers[i]),
+              {.size = 13, .align = viz::Align::kCentre});
+  scene.label(fmt::format("{}/back {}", id, token.codes[i]), lower,
+              fmt::format("{:.4g}", token.back(i)),
+              {.size = 13, .paint = {Ink::kDim}, .align = viz::Align::kCentre});
+}
+
+void draw_block(viz::Scene& scene, const Shown& shown, const Place& at) {
+  viz::heading(scene, "block/head", {at.x, at.y, at.w - kScale, kHead},
+               "A block: each number, and what comes back");
+  scene.label("scale/head", {at.right() - kScale, at.y, kScale, kHead}, "scale",
+              {.size = 13, .paint = {Ink::kDim}, .align = viz::Align::kCentre});
+  const float top = at.y + kHead + kGap;
+  const float row = (at.bottom() - top) / static_cast<float>(kTokens);
+  const float column = (at.w - kScale - kGap) / static_cast<float>(kNumbers);
+  for (size_t t = 0; t < kTokens; ++t) {
+    const float y = top + static_cast<float>(t) * row;
+    const Place scale{at.right() - kScale, y, kScale, row - kGap};
+    if (t >= shown.tokens.size()) {
+      const Place slot{at.x, y, at.w, row - kGap};
+      dress(scene.box(fmt::format("slot {}", t), slot, {}), viz::State::kFree);
+      continue;
+    }
+    const ShownToken& token = shown.tokens[t];
+    for (size_t i = 0; i < token.codes.size(); ++i) {
+      draw_number(scene, token, t, i,
+                  {at.x + static_cast<float>(i) * column, y, column - kGap, row - kGap});
+    }
+    scene.box(fmt::format("scale {}", t), scale, paint(Ink::kPanel), paint(Ink::kLine));
+    scene.label(fmt::format("scale {}/{}", t, token.exponent), scale.inset(3),
+                fmt::format("2^{}", token.exponent), {.size = 14, .align = viz::Align::kCentre});
+  }
+}
+
+void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
+  viz::heading(scene, "memory/head", {at.x, at.y, at.w, kHead},
+               fmt::format("Tokens of Qwen3-0.6B in {} GiB", shown.memory_gib));
+  const auto most = static_cast<float>(shown.tokens_in(true));
+  const float height = (at.h - kHead) / 2;
+  for (const bool fp8 : {false, true}) {
+    const Place row{at.x, at.y + kHead + (fp8 ? height : 0), at.w, height};
+    const std::string id = fp8 ? "fp8" : "bf16";
+    scene.label(id + "/name", {row.x, row.y, 44, row.h}, fp8 ? "FP8" : "bf16", {.size = 13});
+    const Place bar{row.x + 48, row.y + 5, row.w - 48 - 92, row.h - 10};
+    viz::level(scene, id, bar, static_cast<float>(shown.tokens_in(fp8)) / most, viz::full(0));
+    scene.label(fmt::format("{}/tokens {}", id, shown.memory_gib),
+                {bar.right() + 8, row.y, 84, row.h}, kv::with_commas(shown.tokens_in(fp8)),
+                {.size = 13, .align = viz::Align::kRight});
+  }
+}
+
+}  // namespace
+
+viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
+  viz::Scene scene(room);
+  const float block = std::min(room.h - kNote - kBars - 2 * kGap, 300.0f);
+  draw_block(scene, shown, {0, 0, room.w, block});
+  viz::note(scene, "reason", {0, block + kGap, room.w, kNote}, shown.reason);
+  draw_memory(scene, shown, {0, block + kNote + 2 * kGap, room.w, kBars});
+  return scene;
+}
+
+}  // namespace lesson14

@@ -1,0 +1,82 @@
+// The codes of e4m3, and what the CPU writes into FP8 pages.
+
+#include "codes.h"
+
+using namespace lesson14_test;
+
+namespace {
+
+const kv::Stream& cpu() {
+  static const kv::Stream stream(kv::Device::kCpu);
+  return stream;
+}
+
+}  // namespace
+
+TEST_CASE("decode gives the numbers of the format, exact in bf16 with every scale") {
+  CHECK(number_of(0x7E) == 448);
+  CHECK(number_of(0x08) == 0x1p-6);
+  CHECK(number_of(0x01) == 0x1p-9);
+  for (int code = 0; code <= 0xFF; ++code) {
+    if ((code & 0x7F) == 0x7F) continue;  // NaN
+    for (int exponent = kMinExponent; exponent <= kMaxExponent; ++exponent) {
+      const float x = lesson14::decode(static_cast<uint8_t>(code), exponent);
+      REQUIRE(double{x} == std::ldexp(number_of(static_cast<uint8_t>(code)), exponent));
+      REQUIRE(float_bits(kv::to_float(kv::to_bfloat16(x))) == float_bits(x));
+      REQUIRE(lesson14::encode(x, exponent) == code);
+    }
+  }
+}
+
+TEST_CASE("a scale is the smallest power of two with which a head fits") {
+  CHECK(lesson14::scale_exponent(0) == 0);
+  CHECK(lesson14::scale_exponent(448) == 0);
+  CHECK(lesson14::scale_exponent(std::nextafter(448.0f, 449.0f)) == 1);
+  CHECK(lesson14::scale_exponent(224) == -1);
+  CHECK(lesson14::scale_exponent(1) == -8);
+  CHECK(lesson14::scale_exponent(1e-40f) == kMinExponent);
+  CHECK(lesson14::scale_exponent(INFINITY) == kMaxExponent);
+  for (uint32_t bits = 1; bits <= 0x7F80; ++bits) {  // every bf16 value over zero, and infinity
+    const float largest = kv::to_float(kv::BFloat16{static_cast<uint16_t>(bits)});
+    const double wanted = std::ceil(std::log2(double{largest} / 448));
+    REQUIRE(lesson14::scale_exponent(largest) ==
+            static_cast<int>(std::clamp<double>(wanted, kMinExponent, kMaxExponent)));
+    REQUIRE(std::ldexp(1.0f, lesson14::scale_exponent(largest)) == kv::e4m3_scale(largest));
+  }
+}
+
+TEST_CASE("encode takes the nearest number, of two the even one, also of fp32 values") {
+  for (const float x : {0.0f, -0.0f, 1.0f, -3.3f, 447.9f, 448.0f, 463.9f, 465.0f, 1e30f, 0x1p-10f,
+                        0x1.8p-9f, 0x1.1p-10f, 0x1.fffffep-7f, 17.0f, 19.0f, 0.34567f}) {
+    for (const int exponent : {0, 3, -4, kMinExponent, kMaxExponent}) {
+      CAPTURE(x);
+      CAPTURE(exponent);
+      CHECK(lesson14::encode(x, exponent) == nearest_code(x, exponent));
+    }
+  }
+  CHECK(lesson14::encode(17, 0) == lesson14::encode(16, 0));  // between 16 and 18
+  CHECK(lesson14::encode(19, 0) == lesson14::encode(20, 0));  // between 18 and 20
+}
+
+TEST_CASE("every bf16 value with every scale, written, decoded, and rounded") {
+  check_all_values(cpu());
+}
+
+TEST_CASE("each head of each row has the scale of its largest magnitude, at its own place") {
+  check_heads_and_slots(cpu());
+}
+
+TEST_CASE("heads of zeros, tiny ones, infinities and NaN") { check_extreme_heads(cpu()); }
+
+TEST_CASE("rows that were rounded are written as they are") { check_written_after(cpu()); }
+
+TEST_CASE("rounding rounded rows changes nothing") {
+  kvtest::Rows rows = kvtest::random_bf16(64 * 32, 3, 5.0f);
+  for (size_t i = 0; i < rows.size(); i += 32) rows[i] = kv::to_bfloat16(227);  // becomes 224
+  const auto k = kvtest::upload_rows(rows, cpu()), v = kvtest::upload_rows(rows, cpu());
+  kv::round_kv({k.data(), v.data(), 32, 2, 32}, cpu());
+  const auto once = download_rows(k.data(), rows.size(), cpu());
+  CHECK(first_difference(once, kvtest::floats_of(rows)) != "");
+  kv::round_kv({k.data(), v.data(), 32, 2, 32}, cpu());
+  CHECK(first_difference(download_rows(k.data(), rows.size(), cpu()), once) == "");
+}

@@ -1,0 +1,71 @@
+// Lesson 14 on a GPU: the writer, attention over its pages, and the engine.
+
+#include "codes.h"
+#include "pages.h"
+#include "served_fp8.h"
+
+using namespace lesson14_test;
+
+namespace {
+
+const kv::Stream& gpu() {
+  static const kv::Stream stream(kv::Device::kCuda);
+  return stream;
+}
+
+kv::Model& model_on_gpu() {
+  static kv::Model model = [] {
+    kv::Model loaded = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
+    loaded.set_kv_format(kv::KvFormat::kFp8);
+    return loaded;
+  }();
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("each head of each row has the scale of its largest magnitude, at its own place" *
+          doctest::test_suite("kernel")) {
+  check_heads_and_slots(gpu());
+}
+
+TEST_CASE("heads of zeros, tiny ones, infinities and NaN" * doctest::test_suite("kernel")) {
+  check_extreme_heads(gpu());
+}
+
+TEST_CASE("rows are written after the kernel that rounds them" * doctest::test_suite("kernel")) {
+  check_written_after(gpu());
+}
+
+TEST_CASE("a few scales with every bf16 value" * doctest::test_suite("kernel")) {
+  check_all_values(gpu(), 31);
+}
+
+TEST_CASE("every bf16 value with every scale, written, decoded, and rounded") {
+  check_all_values(gpu());
+}
+
+TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows") {
+  check_all_pages(kv::Device::kCuda);
+}
+
+TEST_CASE(
+    "the engine over FP8 pages has the bits of a flat cache with rounded rows, fast and plain") {
+  kv::Model& model = model_on_gpu();
+  const auto requests = lesson08_test::mixed(4);
+  for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
+    model.set_kernel(kernel);
+    lesson14::Fp8Engine engine(model, {.block_size = 4, .num_blocks = 20},
+                               {.scheduler = {.max_tokens_per_pass = 48, .max_chunk = 16}});
+    kvtest::check_equal(engine.generate(requests), lesson08_test::flat(model, requests));
+  }
+}
+
+TEST_CASE("pools, blocks, chunks, preemption, caching: FP8 pages have the bits of rounded rows") {
+#ifdef KV_SIMT
+  MESSAGE("skipped: minutes on a simulated GPU");
+#else
+  model_on_gpu().set_kernel(kv::Kernel::kFast);
+  check_configurations(model_on_gpu(), 12);
+#endif
+}

@@ -1,0 +1,58 @@
+// The page of lesson 14, without a window.
+
+#include <doctest/doctest.h>
+
+#include "lessons/14_fp8_pages/page/page.h"
+#include "viz/drawing/layout.h"
+#include "viz/shell/scenario.h"
+
+namespace {
+
+void run(lesson14::Fp8Page& page, const std::string& line) {
+  page.apply(viz::parse_command(line));
+  page.check_invariants();
+}
+
+}  // namespace
+
+TEST_CASE("a token's codes stay as they are, unless its block has one scale") {
+  lesson14::Fp8Page page;
+  for (const bool by_block : {false, true}) {
+    run(page, by_block ? "rule block" : "rule token");
+    run(page, "write 0.3 -0.13 0.02 0.4");
+    CHECK(page.counter("exponent") == -10);
+    run(page, "write 300 -13 0.2 4000");
+    CHECK(page.counter("exponent") == 4);
+    CHECK((*page.counter("changed") > 0) == by_block);
+    run(page, "write 1 2 3");
+    CHECK(page.counter("changed") == 0);
+    CHECK(page.counter("exponent") == (by_block ? 4 : -7));
+  }
+}
+
+TEST_CASE("scale 1 saturates, and what is no number is refused") {
+  lesson14::Fp8Page page;
+  run(page, "rule one");
+  run(page, "write 4000 0.0001 3");
+  CHECK(page.counter("too_large") == 1);
+  CHECK(page.counter("zeros") == 1);
+  for (const char* line : {"write", "write one", "write 1 2 3 4 5 6 7", "write nan", "rule two"}) {
+    CHECK_THROWS(run(page, line));
+  }
+  for (int i = 0; i < 3; ++i) run(page, "write 1");
+  CHECK_THROWS(run(page, "write 1"));
+  run(page, "forget");
+  CHECK(page.counter("tokens") == 0);
+}
+
+TEST_CASE("the picture fits its room") {
+  lesson14::Fp8Page page;
+  run(page, "rule block");
+  for (const char* line : {"write 3 -1.3 0.2 40 300 0.01", "write 0.003 -0.0013 0.0002 0.04",
+                           "write 4e30 -1e-30", "write 123456 -123456 1.2345e-9"}) {
+    run(page, line);
+    for (const viz::Room& room : {viz::Room{560, 330}, {860, 420}, {2300, 1200}}) {
+      for (const std::string& fault : viz::layout_faults(page.scene(room))) FAIL_CHECK(fault);
+    }
+  }
+}

@@ -1,0 +1,89 @@
+#pragma once
+
+// Attention over FP8 pages against lesson 04's kernel over rows of the activation dtype that were
+// rounded through e4m3, bit for bit. For any device.
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "codes.h"
+#include "fp8_attention.h"
+#include "kernels/round_kv.h"
+#include "lessons/04_paged_attention/test/attend.h"
+
+namespace lesson14_test {
+
+using kvtest::HeadShape;
+using kvtest::Outputs;
+using kvtest::Part;
+using kvtest::Sequence;
+using lesson04_test::Blocks;
+
+/// The engine's kernel; on CUDA with room for a layer in bf16.
+inline void fast_with_room(const lesson04::PagedAttentionArgs& args, const kv::Stream& stream) {
+  lesson14::FastFp8AttentionArgs fast{.pass = args, .wide = args.cache};
+  const auto elements =
+      static_cast<size_t>(args.cache.num_blocks * args.cache.block_size * args.cache.row_width());
+  const auto k = kvtest::poisoned(elements * 2, stream), v = kvtest::poisoned(elements * 2, stream);
+  fast.wide.k = k.data(), fast.wide.v = v.data(), fast.wide.scales = nullptr;
+  lesson14::fast_fp8_attention(fast, stream);
+  stream.synchronize();
+}
+
+/// The kernel over FP8 pages with the content of the pass's blocks, and lesson 04's over the same
+/// blocks, rounded. Slots without a token hold NaN, which is written as the largest number.
+inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, Blocks blocks,
+                        kv::Kernel kernel, kv::Device device) {
+  const kv::Stream stream(device);
+  lesson04_test::Pass pass(shape, parts, blocks, device);
+  const auto lesson04s = lesson04_test::op_of(kernel);
+  const Outputs exact = pass.run(lesson04s);  // and all uploads are complete
+  const KvBlocks native = pass.args.cache;
+  const int num_rows = native.num_blocks * native.block_size;
+  PagedKvCache cache(kvtest::shape(1, shape.num_kv_heads, shape.head_dim), stream,
+                     native.num_blocks, native.block_size, 0, kv::KvFormat::kFp8);
+  std::vector<int64_t> slots(static_cast<size_t>(num_rows));
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i);
+  const auto d_slots = kvtest::upload(slots, stream);
+  lesson14::write_kv_fp8({.k = native.k,
+                          .v = native.v,
+                          .slot_mapping = d_slots.as<const int64_t>(),
+                          .num_rows = num_rows,
+                          .cache = cache.layer(0)},
+                         stream);
+  kv::round_kv({native.k, native.v, num_rows, shape.num_kv_heads, shape.head_dim}, stream);
+  stream.synchronize();
+  const Outputs wanted = pass.run(lesson04s);
+  pass.args.cache = cache.layer(0);
+  const bool plain = kernel == kv::Kernel::kPlain;
+  const Outputs found =
+      pass.run({plain ? lesson14::fp8_attention : fast_with_room, lesson04s.workspace_bytes});
+  lesson04_test::check_bits(found, wanted);
+  CHECK(lesson04_test::first_difference(found[0], exact[0]) != "");  // FP8 changes the numbers
+}
+
+/// Block sizes, windows, head sizes and groupings; decodes, chunks and prefills in one pass.
+inline void check_all_pages(kv::Device device) {
+  for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
+    CAPTURE(static_cast<int>(kernel));
+    for (const HeadShape shape :
+         {HeadShape{4, 2, 128}, HeadShape{8, 2, 32}, HeadShape{3, 1, 80}, HeadShape{6, 2, 96}}) {
+      CAPTURE(shape.head_dim);
+      const Sequence a(shape, 259, 1), b(shape, 33, 2), c(shape, 64, 3), d(shape, 2, 4);
+      for (const int block_size : {1, 16, 256}) {
+        CAPTURE(block_size);
+        check_pages(shape, {{&a, 1}, {&b, 1}, {&c, 1}, {&d, 1}}, {.block_size = block_size}, kernel,
+                    device);
+        check_pages(shape, {{&c, 7}, {&a, 40}, {&b, 33}}, {.block_size = block_size}, kernel,
+                    device);
+      }
+      for (const int window : {1, 17, 64, 200}) {
+        CAPTURE(window);
+        check_pages(shape, {{&a, 40}, {&b, 1}}, {.window = window}, kernel, device);
+      }
+    }
+  }
+}
+
+}  // namespace lesson14_test
