@@ -31,7 +31,7 @@ die() {
 only=${GPU_CHECK_ONLY:-.}
 
 gpu_programs() { (cd "$1" && ls -d ./*_gpu_test) | sed 's|^\./||' | grep -E "$only"; }
-tools=(ladder bench_cuda make_model logits lesson{04,06,08,09,10,11,12}_bench {lesson04,kernels}_road_bench)
+tools=(ladder bench_cuda make_model logits lesson{04,06,08,09,10,11,12,13,14}_bench {lesson04,kernels}_road_bench)
 wanted() { grep -qE "$only" <<<"$1"; }
 
 pack() {
