@@ -47,7 +47,8 @@ std::vector<std::vector<int32_t>> read_stories(const Options& options,
   for (size_t begin = 0; std::ssize(stories) < options.count;) {
     const size_t end = text.find(kEnd, begin);
     if (end == std::string::npos) break;
-    stories.push_back(tokenizer.encode(text.substr(begin, end + std::strlen(kEnd) - begin)));
+    const std::string story = text.substr(begin, end + std::strlen(kEnd) - begin);
+    stories.push_back(tokenizer.encode(story, /*parse_special=*/true));
     begin = end + std::strlen(kEnd) + 1;  // and the end of the line
   }
   if (stories.empty()) kv::user_error("--stories {}: there is no {}", options.stories, kEnd);
@@ -84,9 +85,9 @@ void run(const Options& options) {
   const auto add = [&](const std::string& name, Keep keep, float factor) {
     cases.push_back(std::make_unique<Case>(name, model.config(), keep, factor));
   };
-  constexpr float kLarger = 64;
+  constexpr float kLarger = 256;
   for (const auto& way : lesson14::ways()) add(way.name, way.keep, 1);
-  add("the same, K 64 times as large: scale 1", Keep::kOne, kLarger);
+  add("with a K 256 times as large: scale 1", Keep::kOne, kLarger);
   add("and a scale for each token's head", Keep::kTokenAndHead, kLarger);
   RoundedAttention exact_attention(model.config(), Keep::kFp32);
   for (const auto& text : texts) {

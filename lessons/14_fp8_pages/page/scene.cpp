@@ -29,7 +29,7 @@ void draw_number(viz::Scene& scene, const ShownToken& token, size_t t, size_t i,
               {.size = 13, .align = viz::Align::kCentre});
   scene.label(fmt::format("{}/back {}", id, token.codes[i]), lower,
               fmt::format("{:.4g}", token.back(i)),
-              {.size = 13, .paint = {Ink::kDim}, .align = viz::Align::kCentre});
+              {.size = 13, .align = viz::Align::kCentre});
 }
 
 void draw_block(viz::Scene& scene, const Shown& shown, const Place& at) {
@@ -80,7 +80,7 @@ void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
 
 viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
-  const float block = std::min(room.h - kNote - kBars - 2 * kGap, 300.0f);
+  const float block = room.h - kNote - kBars - 2 * kGap;
   draw_block(scene, shown, {0, 0, room.w, block});
   viz::note(scene, "reason", {0, block + kGap, room.w, kNote}, shown.reason);
   draw_memory(scene, shown, {0, block + kNote + 2 * kGap, room.w, kBars});
