@@ -62,12 +62,12 @@ TEST_CASE("load: the digest is of all answers, in the order of the requests") {
       return Reply{TinyServer::stream(
           std::to_string(std::hash<std::string>()(request.body) + (request.number == different)))};
     });
-    return numbers(server, "--turns 1 --requests 20 " + options)["digest"].get<std::string>();
+    return numbers(server, "--turns 1 " + options)["digest"].get<std::string>();
   };
-  const std::string digest = digest_of(-1, "--concurrency 1");
+  const std::string digest = digest_of(-1, "--concurrency 1 --requests 20");
   CHECK(digest.size() == 16);
-  CHECK(digest == digest_of(-1, "--concurrency 8"));
-  CHECK(digest != digest_of(7, "--concurrency 1"));
+  CHECK(digest == digest_of(-1, "--concurrency 8 --requests 20"));
+  CHECK(digest != digest_of(7, "--concurrency 1 --requests 20"));
   CHECK(digest != digest_of(-1, "--concurrency 1 --requests 19"));
 }
 

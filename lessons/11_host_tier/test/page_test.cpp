@@ -75,7 +75,6 @@ TEST_CASE_FIXTURE(Fixture, "a request that waits for its blocks holds up none th
   run("pass");
   const viz::Scene scene = picture();
   CHECK(note(scene).find("B runs meanwhile") != std::string::npos);
-  CHECK(shape(scene, "request A").pattern == viz::Pattern::kDotted);
   CHECK(shape(scene, "request A/doing").text == "waits for its blocks");
   pass_until("A.generated", 1);
   CHECK(value("A.loaded") >= 1);
