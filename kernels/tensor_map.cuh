@@ -15,13 +15,15 @@
 namespace kv {
 
 /// A map of `sizes`, fastest first, for boxes of `box`; strides[i] bytes between neighbours of
-/// dimension i + 1. `swizzle`: how a box's rows lie in shared memory.
+/// dimension i + 1. `swizzle`: how a box's rows lie in shared memory. `promotion`: how much more
+/// the L2 cache fetches than it is asked for.
 template <size_t kDims>
 CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
                        const std::array<cuuint64_t, kDims>& sizes,
                        const std::array<cuuint64_t, kDims - 1>& strides,
                        const std::array<cuuint32_t, kDims>& box,
-                       CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE) {
+                       CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
+                       CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -41,8 +43,8 @@ CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
   CUtensorMap map;  // only for reading `data`, although the driver's interface takes no const
   const CUresult result =
       encode(&map, type, kDims, std::bit_cast<void*>(data), sizes.data(), strides.data(),
-             box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw std::logic_error("matmul_cuda: the driver refuses a tensor map, error " +
                            std::to_string(static_cast<int>(result)));

@@ -136,7 +136,7 @@ void launch_merge(const Queries& queries, const Plan& plan, void* workspace, con
 template <int kHeadDim, class Address>
 void launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
                  const Stream& stream) {
-  constexpr size_t kSharedBytes = sizeof(RunShared<kHeadDim>);
+  constexpr size_t kSharedBytes = sizeof(RunShared<kHeadDim, Bf16Slots<kHeadDim>>);
   static_assert(kSharedBytes <= 227 * 1024);
   const auto kernel = run_queries_kernel<kHeadDim, Address>;
   static const bool ready = ask_for_shared(kernel, kSharedBytes);

@@ -1,11 +1,15 @@
-// The engine's kernel on CUDA, the simple way: it decodes the layer to bf16, then runs lesson 04's
-// fast kernels. Right, and as wasteful as lesson 03's gather: 1 byte is read, 2 are written, and 2
-// are read again.
+// The engine's kernel on CUDA. Where kernels/attention has a kernel that reads FP8, it tells it
+// where the pages are: decode steps with 8 KV heads of 128, on Hopper.
+//
+// Other passes go the simple way, which decodes the layer to bf16, then runs lesson 04's fast
+// kernels. Right, and as wasteful as lesson 03's gather: 1 byte is read, 2 are written, and 2 are
+// read again.
 
 #include <cuda_bf16.h>
 
 #include "e4m3.h"
 #include "fp8_attention.h"
+#include "kernels/attention/fp8/launch_fp8.cuh"
 #include "kernels/launch.cuh"
 #include "write_kv_fp8.h"
 
@@ -28,10 +32,28 @@ __global__ void decode_layer_kernel(KvBlocks layer, KvBlocks wide) {
   }
 }
 
+kv::attention::Fp8Layer layer_of(const PagedAttentionArgs& pass) {
+  const KvBlocks& cache = pass.cache;
+  return {.k = cache.k,
+          .v = cache.v,
+          .scales = cache.scales,
+          .block_tables = pass.block_tables,
+          .max_blocks_per_seq = pass.max_blocks_per_seq,
+          .num_blocks = cache.num_blocks,
+          .block_size = cache.block_size,
+          .block_stride = cache.block_stride,
+          .scale_stride = cache.scale_stride()};
+}
+
 }  // namespace
 
 void fast_fp8_attention_cuda(const FastFp8AttentionArgs& args, const kv::Stream& stream) {
   const KvBlocks& layer = args.pass.cache;
+  lesson04::check_block_size(layer.block_size);
+  if (kv::attention::launch_fp8_attention(kv::attention::queries_of(args.pass), layer_of(args.pass),
+                                          args.pass.workspace, stream)) {
+    return;
+  }
   const dim3 grid(static_cast<unsigned>(layer.num_blocks), static_cast<unsigned>(layer.block_size),
                   static_cast<unsigned>(2 * layer.num_kv_heads));
   kv::launch_dependent(decode_layer_kernel, {grid, dim3(32), 0, "launching decode_layer"}, stream,

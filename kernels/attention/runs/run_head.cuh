@@ -1,8 +1,10 @@
 #pragma once
 
 // A warp of run_queries.cuh that computes: all pairs of one KV head, over a run of groups.
-// Lanes have their pairs as two_pairs.cuh says.
+// Lanes have their pairs as two_pairs.cuh says. `Slots` is the shared memory through which K and V
+// come, in bf16 (Bf16Slots) or in FP8 (fp8/fp8_slots.cuh).
 
+#include "kernels/attention/fp8/fp8_tile.cuh"
 #include "kernels/attention/plan.h"
 #include "kernels/attention/runs/runs.cuh"
 #include "kernels/attention/runs/two_pairs.cuh"
@@ -14,13 +16,26 @@ namespace kv::attention {
 
 inline constexpr int kRunThreads = 32 * (kRunHeads + 1);
 
+/// Slots for a quarter of a tile, of K or V, as it lies in the cache.
 template <int kHeadDim>
-struct RunShared {
+struct Bf16Slots {
+  static constexpr bool kAreFp8 = false;
   static constexpr int kRowBytes = kRunHeads * kHeadDim * 2;  // of one token, all heads
   static constexpr int kSlotBytes = kQuarterTokens * kRowBytes;
   static constexpr int kSlots = 192 * 1024 / kSlotBytes;
-  alignas(128) unsigned char slots[kSlots][kSlotBytes];  // a quarter of a tile, of K or V
-  float4 result[kHeadDim / 16][32 * kRunHeads];          // TwoPairs::acc, each lane's own
+  struct Scales {};
+  alignas(128) unsigned char rows[kSlots][kSlotBytes];
+
+  __device__ const unsigned char* of_head(int slot, int head) const {
+    return rows[slot] + head * kHeadDim * 2;
+  }
+};
+
+template <int kHeadDim, class Slots>
+struct RunShared {
+  static constexpr int kSlots = Slots::kSlots;
+  Slots slots;
+  float4 result[kHeadDim / 16][32 * kRunHeads];  // TwoPairs::acc, each lane's own
   uint64_t full[kSlots], empty[kSlots];
 };
 
@@ -46,6 +61,16 @@ struct Ring {
   }
 };
 
+/// One more arrival at a barrier in shared memory, when x is known.
+__device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.u32 p, %1, 0xFFFFFFFF;\n"
+      "@p mbarrier.arrive.shared.b64 _, [%0];\n@!p mbarrier.arrive.shared.b64 _, [%0];\n}" ::"r"(
+          shared_address(barrier)),
+      "r"(x)
+      : "memory");
+}
+
 /// A store whose line should stay in the L2 cache until it is read.
 __device__ inline void store_to_stay(float* to, const float4& x, uint64_t policy) {
   asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(x.x),
@@ -54,10 +79,10 @@ __device__ inline void store_to_stay(float* to, const float4& x, uint64_t policy
 }
 
 /// A warp that computes: all pairs of one KV head.
-template <int kHeadDim>
+template <int kHeadDim, class Slots>
 class RunOfHead {
  public:
-  using Shared = RunShared<kHeadDim>;
+  using Shared = RunShared<kHeadDim, Slots>;
   using State = TwoPairs<kHeadDim>;
   __device__ RunOfHead(Shared& shared, const Queries& queries,
                        const RunWorkspace<kHeadDim>& workspace, int head)
@@ -69,7 +94,7 @@ class RunOfHead {
   static constexpr int kElements = kHeadDim / 8;  // of each pair in a lane
   __device__ const unsigned char* wait_for_slot() {
     wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
-    return shared_.slots[ring_.slot] + head_ * kHeadDim * 2;
+    return shared_.slots.of_head(ring_.slot, head_);
   }
   /// Orders all lanes' reads before lane 0's arrival, and the arrival before the next copy.
   /// racecheck reports the other lanes here, because it does not see that lane 0 arrives for them;
@@ -79,9 +104,14 @@ class RunOfHead {
     if (lane_ == 0) arrive(&shared_.empty[ring_.slot]);
     ring_.next();
   }
+  /// The same, not before x is known, which is made of what was read. An arrival does not wait for
+  /// loads from shared memory that were issued before it.
+  __device__ void release_slot(uint32_t x) {
+    __syncwarp();
+    if (lane_ == 0) arrive_after(&shared_.empty[ring_.slot], x);
+    ring_.next();
+  }
   __device__ void score(float (&s)[kQuarters][4]);
-  __device__ void softmax(float (&s)[kQuarters][4], const int (&visible)[2], State& tile,
-                          uint32_t (&p)[kQuarters][2]) const;
   __device__ void weigh(const uint32_t (&p)[kQuarters][2], int num_keys, State& tile);
   __device__ void join_result(const State& group, int first_key);
   __device__ State result() const;
@@ -100,112 +130,87 @@ class RunOfHead {
   float result_m_[2], result_l_[2];
   int num_keys_[2];                // that pairs 2 t and 2 t + 1 see
   uint4 q_[kRowPieces<kHeadDim>];  // of pair quad
+  typename Slots::Scales scales_;  // of V
 };
 
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::score(float (&s)[kQuarters][4]) {
-#pragma unroll
-  for (auto& quarter : s) {
-    const unsigned char* row = wait_for_slot() + quad_ * Shared::kRowBytes + 16 * t_;
-    quarter[0] = quarter[1] = quarter[2] = quarter[3] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-      const uint4 a = *reinterpret_cast<const uint4*>(row + 64 * i);
-      const uint4 b = *reinterpret_cast<const uint4*>(row + 8 * Shared::kRowBytes + 64 * i);
-      mma_step(quarter, a.x, b.x, a.y, b.y, q_[i].x, q_[i].y);
-      mma_step(quarter, a.z, b.z, a.w, b.w, q_[i].z, q_[i].w);
-    }
-    release_slot();
-  }
-}
-
-/// m and l of the tile, in the order of fragments.cuh, and P as operand B of the quarters' steps.
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::softmax(float (&s)[kQuarters][4],
-                                                    const int (&visible)[2], State& tile,
-                                                    uint32_t (&p)[kQuarters][2]) const {
-  const float scale = score_scale<kHeadDim>();
-#pragma unroll
-  for (int c = 0; c < 2; ++c) {
-    float largest = -INFINITY;
+template <int kHeadDim, class Slots>
+__device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4]) {
+  if constexpr (Slots::kAreFp8) {
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
+      const unsigned char* const rows = wait_for_slot();
+      const uint8_t* const scales = shared_.slots.scales[ring_.slot][head_];
+      scales_.of_quarter[i] =
+          score_quarter<kHeadDim>(rows, scales, q_, s[i], [&](uint32_t x) { release_slot(x); });
+    }
+    return;
+  } else {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int key = kQuarterTokens * i + quad_ + 8 * h;
-        if (key < visible[c]) largest = fmaxf(largest, s[i][2 * h + c]);
+    for (auto& quarter : s) {
+      const unsigned char* row = wait_for_slot() + quad_ * Slots::kRowBytes + 16 * t_;
+      quarter[0] = quarter[1] = quarter[2] = quarter[3] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+        const uint4 a = *reinterpret_cast<const uint4*>(row + 64 * i);
+        const uint4 b = *reinterpret_cast<const uint4*>(row + 8 * Slots::kRowBytes + 64 * i);
+        mma_step(quarter, a.x, b.x, a.y, b.y, q_[i].x, q_[i].y);
+        mma_step(quarter, a.z, b.z, a.w, b.w, q_[i].z, q_[i].w);
       }
+      release_slot();
     }
-#pragma unroll
-    for (int lanes = 4; lanes < 32; lanes *= 2) {
-      largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, lanes));
-    }
-    tile.m[c] = largest * scale;
-    float part[kQuarters];
-#pragma unroll
-    for (int i = 0; i < kQuarters; ++i) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int key = kQuarterTokens * i + quad_ + 8 * h;
-        float& x = s[i][2 * h + c];
-        x = key < visible[c] ? exp2_fast(fmaf(x, scale, -tile.m[c])) : 0.0f;
-      }
-      // Neighbouring keys first, then those 8 apart.
-      const float low = s[i][c] + __shfl_xor_sync(kFullWarp, s[i][c], 4);
-      const float high = s[i][2 + c] + __shfl_xor_sync(kFullWarp, s[i][2 + c], 4);
-      part[i] = low + high;
-    }
-    float l = (part[0] + part[1]) + (part[2] + part[3]);
-    l += __shfl_xor_sync(kFullWarp, l, 8);
-    tile.l[c] = l + __shfl_xor_sync(kFullWarp, l, 16);
-  }
-#pragma unroll
-  for (int i = 0; i < kQuarters; ++i) {
-    p[i][0] = transposed(pack_bf16(s[i][0], s[i][1]));
-    p[i][1] = transposed(pack_bf16(s[i][2], s[i][3]));
   }
 }
 
 /// acc = P V over the tile's keys, from zero. num_keys: how many there are.
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::weigh(const uint32_t (&p)[kQuarters][2], int num_keys,
-                                                  State& tile) {
+template <int kHeadDim, class Slots>
+__device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQuarters][2],
+                                                         int num_keys, State& tile) {
 #pragma unroll
   for (auto& acc : tile.acc) acc[0] = acc[1] = acc[2] = acc[3] = 0.0f;
+  if constexpr (Slots::kAreFp8) {
 #pragma unroll
-  for (int i = 0; i < kQuarters; ++i) {
-    const unsigned char* at = wait_for_slot() + quad_ * kElements * 2;
-    uint4 v[4][kElements / 8];  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+    for (int i = 0; i < kQuarters; ++i) {
+      weigh_quarter<kHeadDim>(wait_for_slot(), scales_.of_quarter[i], num_keys - kQuarterTokens * i,
+                              p[i], tile, [&](uint32_t x) { release_slot(x); });
+    }
+    return;
+  } else {
 #pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const int key = 2 * t_ + x % 2 + x / 2 * 8;
-      // Keys that were not copied read as zero, because 0 * NaN is NaN.
-      const bool there = kQuarterTokens * i + key < num_keys;
-      const auto* row = reinterpret_cast<const uint4*>(at + key * Shared::kRowBytes);
-      if constexpr (kElements == 16) {  // odd lanes the other way round: fewer meet in a bank
-        const bool odd = t_ % 2 == 1;
-        const uint4 a = there ? row[odd ? 1 : 0] : uint4{}, b = there ? row[odd ? 0 : 1] : uint4{};
-        v[x][0] = odd ? b : a;
-        v[x][1] = odd ? a : b;
-      } else {
-        v[x][0] = there ? row[0] : uint4{};
+    for (int i = 0; i < kQuarters; ++i) {
+      const unsigned char* at = wait_for_slot() + quad_ * kElements * 2;
+      uint4 v[4][kElements / 8];  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        const int key = 2 * t_ + x % 2 + x / 2 * 8;
+        // Keys that were not copied read as zero, because 0 * NaN is NaN.
+        const bool there = kQuarterTokens * i + key < num_keys;
+        const auto* row = reinterpret_cast<const uint4*>(at + key * Slots::kRowBytes);
+        if constexpr (kElements == 16) {  // odd lanes the other way round: fewer meet in a bank
+          const bool odd = t_ % 2 == 1;
+          const uint4 a = there ? row[odd ? 1 : 0] : uint4{},
+                      b = there ? row[odd ? 0 : 1] : uint4{};
+          v[x][0] = odd ? b : a;
+          v[x][1] = odd ? a : b;
+        } else {
+          v[x][0] = there ? row[0] : uint4{};
+        }
       }
-    }
 #pragma unroll
-    for (int j = 0; j < kElements / 8; ++j) {
-      weigh_step(tile.acc[4 * j], v[0][j].x, v[1][j].x, v[2][j].x, v[3][j].x, p[i]);
-      weigh_step(tile.acc[4 * j + 1], v[0][j].y, v[1][j].y, v[2][j].y, v[3][j].y, p[i]);
-      weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
-      weigh_step(tile.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
+      for (int j = 0; j < kElements / 8; ++j) {
+        weigh_step(tile.acc[4 * j], v[0][j].x, v[1][j].x, v[2][j].x, v[3][j].x, p[i]);
+        weigh_step(tile.acc[4 * j + 1], v[0][j].y, v[1][j].y, v[2][j].y, v[3][j].y, p[i]);
+        weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
+        weigh_step(tile.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
+      }
+      release_slot();
     }
-    release_slot();
   }
 }
 
 /// Merges the group that begins at first_key into the result of the groups before it. The result is
 /// used once in four tiles, so it lives in shared memory.
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::join_result(const State& group, int first_key) {
+template <int kHeadDim, class Slots>
+__device__ inline void RunOfHead<kHeadDim, Slots>::join_result(const State& group, int first_key) {
   const bool first = first_key == 0;
   Merge merge[2];
 #pragma unroll
@@ -227,8 +232,8 @@ __device__ inline void RunOfHead<kHeadDim>::join_result(const State& group, int 
     shared_.result[i][threadIdx.x] = {acc[0], acc[1], acc[2], acc[3]};
   }
 }
-template <int kHeadDim>
-__device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim>::result() const {
+template <int kHeadDim, class Slots>
+__device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim, Slots>::result() const {
   State all{.m = {result_m_[0], result_m_[1]}, .l = {result_l_[0], result_l_[1]}};
 #pragma unroll
   for (int i = 0; i < State::kSteps; ++i) {
@@ -242,10 +247,10 @@ __device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim>::result() const {
 }
 
 /// Writes the lane's partial results of some groups; the first group begins at first_key.
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::leave(const State& state,
-                                                  PartialGroup<kHeadDim>& partial,
-                                                  int first_key) const {
+template <int kHeadDim, class Slots>
+__device__ inline void RunOfHead<kHeadDim, Slots>::leave(const State& state,
+                                                         PartialGroup<kHeadDim>& partial,
+                                                         int first_key) const {
   uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
 #pragma unroll
@@ -266,8 +271,9 @@ __device__ inline void RunOfHead<kHeadDim>::leave(const State& state,
   }
 }
 
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::store(const State& state, const Pairs& pairs) const {
+template <int kHeadDim, class Slots>
+__device__ inline void RunOfHead<kHeadDim, Slots>::store(const State& state,
+                                                         const Pairs& pairs) const {
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     if (num_keys_[c] == 0) continue;
@@ -283,8 +289,8 @@ __device__ inline void RunOfHead<kHeadDim>::store(const State& state, const Pair
 
 /// Counts this piece. The warp that comes last merges all partial results: that of the first piece,
 /// which is stored in the place of its last group, and those of the groups after it.
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::merge_pieces(
+template <int kHeadDim, class Slots>
+__device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     const Piece& piece, const Pairs& pairs, const PartialGroup<kHeadDim>* partials) const {
   __threadfence();  // the partial results are visible before the counter is raised
   __syncwarp();
@@ -319,8 +325,8 @@ __device__ inline void RunOfHead<kHeadDim>::merge_pieces(
   }
 }
 
-template <int kHeadDim>
-__device__ inline void RunOfHead<kHeadDim>::attend(const Piece& piece) {
+template <int kHeadDim, class Slots>
+__device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
   const Pairs pairs = pairs_of(queries_, piece.seq, head_);
 #pragma unroll
   for (int c = 0; c < 2; ++c) num_keys_[c] = pairs.num_keys(2 * t_ + c);
@@ -343,7 +349,7 @@ __device__ inline void RunOfHead<kHeadDim>::attend(const Piece& piece) {
       float s[kQuarters][4];
       uint32_t p[kQuarters][2];
       score(s);
-      softmax(s, visible, tile, p);
+      softmax_two_pairs<kHeadDim>(s, visible, tile, p);
       weigh(p, pairs.seq_len - tile_begin, tile);
 #pragma unroll
       for (int c = 0; c < 2; ++c) {  // what a pair does not see is not merged: no trace

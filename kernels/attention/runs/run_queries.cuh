@@ -31,7 +31,8 @@ __device__ inline void copy_range_once(void* shared, const void* global, uint32_
 template <int kHeadDim, class Address>
 class RunCopies {
  public:
-  using Shared = RunShared<kHeadDim>;
+  using Slots = Bf16Slots<kHeadDim>;
+  using Shared = RunShared<kHeadDim, Slots>;
   __device__ RunCopies(Shared& shared, const Address& address)
       : shared_(shared), address_(address) {
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy_));
@@ -69,7 +70,7 @@ class RunCopies {
       wait_for_phase(&shared_.empty[ring_.slot], ring_.phase ^ 1);  // at first they are
       const int here = min(max(count - kQuarterTokens * i, 0), kQuarterTokens);
       if (lane_ == 0) {
-        expect_bytes(&shared_.full[ring_.slot], static_cast<uint32_t>(here * Shared::kRowBytes));
+        expect_bytes(&shared_.full[ring_.slot], static_cast<uint32_t>(here * Slots::kRowBytes));
       }
       __syncwarp();
       // A lane whose row does not follow the row before copies the whole stretch that begins there.
@@ -79,8 +80,8 @@ class RunCopies {
       const unsigned later = __ballot_sync(kFullWarp, begins) >> lane_ >> 1;
       const int length = later != 0 ? __ffs(static_cast<int>(later)) : here - lane_;
       if (begins) {
-        copy_range_once(shared_.slots[ring_.slot] + lane_ * Shared::kRowBytes, from + row * stride,
-                        static_cast<uint32_t>(length * Shared::kRowBytes),
+        copy_range_once(shared_.slots.rows[ring_.slot] + lane_ * Slots::kRowBytes,
+                        from + row * stride, static_cast<uint32_t>(length * Slots::kRowBytes),
                         &shared_.full[ring_.slot], policy_);
       }
       ring_.next();
@@ -103,9 +104,10 @@ __global__ void __launch_bounds__(kRunThreads, 1)
     run_queries_kernel(Queries queries, Address address, RunWorkspace<kHeadDim> workspace) {
 #if KV_WARPGROUPS
   let_successors_start();
-  auto& shared = *reinterpret_cast<RunShared<kHeadDim>*>(kv::dynamic_shared<unsigned char>());
+  using Shared = RunShared<kHeadDim, Bf16Slots<kHeadDim>>;
+  auto& shared = *reinterpret_cast<Shared*>(kv::dynamic_shared<unsigned char>());
   if (threadIdx.x == 0) {
-    for (int i = 0; i < RunShared<kHeadDim>::kSlots; ++i) {
+    for (int i = 0; i < Shared::kSlots; ++i) {
       init_mbarrier(&shared.full[i], 1);
       init_mbarrier(&shared.empty[i], kRunHeads);
     }
@@ -121,7 +123,7 @@ __global__ void __launch_bounds__(kRunThreads, 1)
     return;
   }
   wait_for_predecessors();
-  RunOfHead<kHeadDim> head(shared, queries, workspace, warp);
+  RunOfHead<kHeadDim, Bf16Slots<kHeadDim>> head(shared, queries, workspace, warp);
   for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
 #endif
 }

@@ -51,6 +51,54 @@ __device__ inline uint32_t transposed(uint32_t x) {
   return y;
 }
 
+/// m and l of the tile, in the order of fragments.cuh, and P as operand B of the quarters' steps.
+/// visible[c]: number of the tile's keys that pair 2 t + c sees.
+template <int kHeadDim>
+__device__ inline void softmax_two_pairs(float (&s)[kQuarters][4], const int (&visible)[2],
+                                         TwoPairs<kHeadDim>& tile, uint32_t (&p)[kQuarters][2]) {
+  const int quad = static_cast<int>(threadIdx.x) % 32 / 4;
+  const float scale = score_scale<kHeadDim>();
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int key = kQuarterTokens * i + quad + 8 * h;
+        if (key < visible[c]) largest = fmaxf(largest, s[i][2 * h + c]);
+      }
+    }
+#pragma unroll
+    for (int lanes = 4; lanes < 32; lanes *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, lanes));
+    }
+    tile.m[c] = largest * scale;
+    float part[kQuarters];
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int key = kQuarterTokens * i + quad + 8 * h;
+        float& x = s[i][2 * h + c];
+        x = key < visible[c] ? exp2_fast(fmaf(x, scale, -tile.m[c])) : 0.0f;
+      }
+      // Neighbouring keys first, then those 8 apart.
+      const float low = s[i][c] + __shfl_xor_sync(kFullWarp, s[i][c], 4);
+      const float high = s[i][2 + c] + __shfl_xor_sync(kFullWarp, s[i][2 + c], 4);
+      part[i] = low + high;
+    }
+    float l = (part[0] + part[1]) + (part[2] + part[3]);
+    l += __shfl_xor_sync(kFullWarp, l, 8);
+    tile.l[c] = l + __shfl_xor_sync(kFullWarp, l, 16);
+  }
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+    p[i][0] = transposed(pack_bf16(s[i][0], s[i][1]));
+    p[i][1] = transposed(pack_bf16(s[i][2], s[i][3]));
+  }
+}
+
 }  // namespace kv::attention
 
 #endif

@@ -1,0 +1,53 @@
+#pragma once
+
+// FP8 (e4m3) codes as bf16 numbers, exact for every code and every scale 2^e with e from -117 to 7.
+//
+// A code's bits in the place of a bf16's exponent and mantissa are 2^-120 of its number, subnormal
+// codes included. One product with 2^(120 + e) gives the number, so the scale costs nothing. The
+// NaN codes read as 480; they are never written.
+
+#include <cstdint>
+
+#include "kernels/warpgroup.cuh"
+
+#if KV_WARPGROUPS
+
+namespace kv::attention {
+
+/// 2^(120 + e) twice, from the byte e + 127 of a scale: what the codes of one key are widened by.
+__device__ inline uint32_t widening_of(uint32_t scale) { return scale * 0x00800080u + 0x3C003C00u; }
+/// The same of two keys, from the lower two bytes of a word: the first one's in the lower half.
+__device__ inline uint32_t widening_of_two(uint32_t scales) {
+  return __byte_perm(scales, 0, 0x4140) * 0x80u + 0x3C003C00u;
+}
+
+/// Two codes, each in the low byte of a half that is filled with its sign.
+__device__ inline uint32_t widen(uint32_t codes, uint32_t widening) {
+  uint32_t numbers;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(numbers) : "r"(codes << 4 & 0x87F087F0u), "r"(widening));
+  return numbers;
+}
+
+/// A permutation of bytes that may fill a byte with the sign of another one (selectors from 8 on).
+template <uint32_t kSelectors>
+__device__ inline uint32_t permute(uint32_t a, uint32_t b) {
+  uint32_t bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(kSelectors));
+  return bytes;
+}
+
+/// Codes 2 kPair and 2 kPair + 1 of a word, which are of one key.
+template <int kPair>
+__device__ inline uint32_t widen_pair(uint32_t word, uint32_t widening) {
+  return widen(permute < kPair == 0 ? 0x9180 : 0xB3A2 > (word, 0), widening);
+}
+
+/// Code kIndex of each of two words, which are of two keys: a's in the lower half.
+template <int kIndex>
+__device__ inline uint32_t widen_two_keys(uint32_t a, uint32_t b, uint32_t widening) {
+  return widen(permute<0xC480 + 0x1111 * kIndex>(a, b), widening);
+}
+
+}  // namespace kv::attention
+
+#endif
