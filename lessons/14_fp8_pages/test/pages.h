@@ -67,8 +67,8 @@ inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, 
 inline void check_all_pages(kv::Device device) {
   for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
     CAPTURE(static_cast<int>(kernel));
-    for (const HeadShape shape :
-         {HeadShape{4, 2, 128}, HeadShape{8, 2, 32}, HeadShape{3, 1, 80}, HeadShape{6, 2, 96}}) {
+    for (const HeadShape shape : {HeadShape{4, 2, 128}, HeadShape{8, 2, 32}, HeadShape{3, 1, 80},
+                                  HeadShape{6, 2, 96}, HeadShape{16, 8, 128}}) {
       CAPTURE(shape.head_dim);
       const Sequence a(shape, 259, 1), b(shape, 33, 2), c(shape, 64, 3), d(shape, 2, 4);
       for (const int block_size : {1, 16, 256}) {
