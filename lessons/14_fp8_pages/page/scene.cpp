@@ -28,8 +28,7 @@ void draw_number(viz::Scene& scene, const ShownToken& token, size_t t, size_t i,
   scene.label(id + "/in", upper, fmt::format("{:.4g}", token.numbers[i]),
               {.size = 13, .align = viz::Align::kCentre});
   scene.label(fmt::format("{}/back {}", id, token.codes[i]), lower,
-              fmt::format("{:.4g}", token.back(i)),
-              {.size = 13, .align = viz::Align::kCentre});
+              fmt::format("{:.4g}", token.back(i)), {.size = 13, .align = viz::Align::kCentre});
 }
 
 void draw_block(viz::Scene& scene, const Shown& shown, const Place& at) {
