@@ -1,4 +1,4 @@
-#include "write_kv_fp8.h"
+#include "lessons/14_fp8_pages/write_kv_fp8.h"
 
 #include <algorithm>
 #include <cassert>

@@ -197,8 +197,9 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
     kvtest::Rows k = kvtest::random_bf16(kRows * static_cast<int64_t>(width), 1), v = k;
     for (size_t i = 0; i < k.size(); ++i) {
       const auto head = static_cast<int>(i / static_cast<size_t>(head_dim));
-      k[i] = kv::to_bfloat16(std::ldexp(kv::to_float(k[i]), head * 7 % 40 - 34));
-      v[i] = kv::to_bfloat16(std::ldexp(kv::to_float(v[i]), 10 - head * 11 % 50));
+      const float factor = 1 + static_cast<float>(head * 37 % 64) / 64;  // mantissas of all sizes
+      k[i] = kv::to_bfloat16(std::ldexp(factor * kv::to_float(k[i]), head * 7 % 40 - 34));
+      v[i] = kv::to_bfloat16(std::ldexp(factor * kv::to_float(v[i]), 10 - head * 11 % 50));
     }
     std::vector<int64_t> slots;
     for (int row = 0; row < kRows; ++row) {
