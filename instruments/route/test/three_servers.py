@@ -5,8 +5,8 @@
     three_servers.py BIN
 
 The same conversations go to each setting by ./course load. All answers must have one digest, and the three servers over
-the store must find about what the large one finds, or more: what is found depends on when requests come. At the end one of the three is killed in the middle: only requests
-whose answer had begun there may fail, and the turns after them.
+the store must find about what the large one finds, or more: what is found depends on when requests come. At the end one
+of the three is killed in the middle: only requests whose answer had begun there may fail, and the turns after them.
 """
 import argparse
 import json
