@@ -45,6 +45,14 @@ TEST_CASE("every bf16 value with every scale, written, decoded, and rounded") {
   check_all_values(gpu());
 }
 
+TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
+  const HeadShape shape{4, 2, 128};
+  const Sequence a(shape, 75, 1), b(shape, 33, 2);
+  for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
+    check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 9}}, {.block_size = 16}, kernel, kv::Device::kCuda);
+  }
+}
+
 TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows") {
   check_all_pages(kv::Device::kCuda);
 }
