@@ -142,8 +142,13 @@ std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& optio
     case 14: {
       const bool fp8 = model.config().kv_format == kv::KvFormat::kFp8;
       if (fp8 && options.num_blocks == 0) {
+        // A layer in bf16 beside the cache has as many bytes as two layers in FP8.
+        const int64_t layers = model.config().num_layers;
+        const int64_t room = model.device() == kv::Device::kCuda
+                                 ? paged.num_blocks * layers / (layers + 2)
+                                 : paged.num_blocks;
         paged.num_blocks =
-            lesson14::fp8_blocks_in(paged.num_blocks, model.config(), paged.block_size);
+            lesson14::fp8_blocks_in(static_cast<int>(room), model.config(), paged.block_size);
       }
       return std::make_unique<EngineOf<lesson14::Server>>(model, paged, serve);
     }
