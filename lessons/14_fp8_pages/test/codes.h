@@ -166,8 +166,8 @@ inline void check_written_after(const kv::Stream& stream) {
   const auto rows = kvtest::random_bf16(kRows * kHeads * kHeadDim, 5, 3.0f);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
   PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16, 0, kv::KvFormat::kFp8);
-  kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
   cache.fill(0xFF, stream);  // what is not written is read, too
+  kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
   write_in_order(cache.layer(0), k, v, kRows, stream);
   const Written found = read_cache(cache.layer(0), stream);
   const std::vector<float> wanted = download_rows(k.data(), rows.size(), stream);
