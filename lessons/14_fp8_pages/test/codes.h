@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,12 +87,14 @@ inline Written read_cache(const KvBlocks& cache, const kv::Stream& stream) {
               cache.scales, static_cast<size_t>(cache.num_blocks * cache.scale_stride()), stream)};
 }
 
-/// Writes rows to slots 0, 1, ... of an FP8 cache of one layer.
-inline void write_in_order(const KvBlocks& cache, const kv::DeviceBuffer& k,
-                           const kv::DeviceBuffer& v, int num_rows, const kv::Stream& stream) {
+/// Writes rows to slots 0, 1, ... of an FP8 cache of one layer. `make_rows` is queued right before.
+inline void write_in_order(
+    const KvBlocks& cache, const kv::DeviceBuffer& k, const kv::DeviceBuffer& v, int num_rows,
+    const kv::Stream& stream, const std::function<void()>& make_rows = [] {}) {
   std::vector<int64_t> slots(static_cast<size_t>(num_rows));
   for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i);
   const auto d_slots = kvtest::upload(slots, stream);
+  make_rows();
   lesson14::write_kv_fp8({.k = k.data(),
                           .v = v.data(),
                           .slot_mapping = d_slots.as<const int64_t>(),
@@ -167,8 +170,9 @@ inline void check_written_after(const kv::Stream& stream) {
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
   PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16, 0, kv::KvFormat::kFp8);
   cache.fill(0xFF, stream);  // what is not written is read, too
-  kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
-  write_in_order(cache.layer(0), k, v, kRows, stream);
+  write_in_order(cache.layer(0), k, v, kRows, stream, [&] {
+    kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
+  });
   const Written found = read_cache(cache.layer(0), stream);
   const std::vector<float> wanted = download_rows(k.data(), rows.size(), stream);
   size_t wrong = 0;
