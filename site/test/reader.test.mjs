@@ -219,7 +219,7 @@ test('where the text says "Click it" there is the page, or why there is none', a
   }
   await page.getByText('Start the page here').click()
   const frame = page.locator('.visualizer iframe')
-  assert.equal(await frame.getAttribute('src'), `${base}viz/index.html#page=05&embed`)
+  assert.equal(await frame.getAttribute('src'), `${base}viz/index.html#page=05&theme=light&embed`)
   const content = await (await frame.elementHandle()).contentFrame()
   await content.waitForFunction(() => document.body?.dataset.ready, null, { timeout: 60_000 })
   assert.equal(await content.evaluate(() => visualizer.state().page), '05')
