@@ -355,13 +355,11 @@ def figures(root):
     """Drawing the diagrams again gives the files that are checked in. On a phone all words of all pictures can be read."""
     for path in sorted(root.glob("docs/figures/*.svg")):
         try:
-            svg = xml.etree.ElementTree.parse(path).getroot()
-            letters = smallest_letters(svg)
+            letters = smallest_letters(svg := xml.etree.ElementTree.parse(path).getroot())
         except xml.etree.ElementTree.ParseError:
             continue  # not a picture
-        height = float(svg.get("viewBox").split()[3])
-        if path.name.startswith("viz_") and height > SCREEN:
-            yield f"{path.relative_to(root)}:1: {height:g} points high, wanted at most {SCREEN}: a laptop shows no more at once"
+        if path.name.startswith("viz_") and float(svg.get("viewBox").split()[3]) > SCREEN:
+            yield f"{path.relative_to(root)}:1: taller than {SCREEN} points, which a laptop shows at once"
         if letters and letters < LETTERS:
             yield f"{path.relative_to(root)}:1: letters of {letters:.2f} pixels on a phone of {PHONE}, wanted {LETTERS} or more"
     script = root / "tools" / "figures" / "all.py"
