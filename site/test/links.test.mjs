@@ -37,6 +37,14 @@ test('every picture says what it shows', () => {
   for (const [page, text] of texts) assert.ok(!/<img(?![^>]*\salt="[^"]+")/.test(text), `${page}: a picture without words`)
 })
 
+test('every picture that moves can be paused', () => {
+  const moves = (url) => url.endsWith('.svg') && fs.readFileSync(path.join(out, url.slice(base.length)), 'utf8').includes('@keyframes')
+  for (const [page, text] of texts) {
+    const images = [...text.matchAll(/<img[^>]*\ssrc="([^"]*)"/g)].map((match) => match[1])
+    assert.deepEqual(images.filter((url) => url.startsWith(base) && moves(url)), [], `${page}: an <img> that moves`)
+  }
+})
+
 test('a lesson leads to the next lesson, and to its exercise beside it', () => {
   const text = ({ link }) => texts.get(path.posix.join(link.slice(1), 'index.html'))
   const next = (chapter) => text(chapter).match(/<a[^>]*pager-link next[^>]*href="([^"]*)"/)?.[1]

@@ -21,7 +21,7 @@ test('the first chapter with all its pictures is less than 300 KB', async () => 
   page.on('request', (request) => request.url().startsWith(browser.address) || elsewhere.push(request.url()))
   session.on('Network.loadingFinished', ({ encodedDataLength }) => (bytes += encodedDataLength))
   await page.goto(base + first.slice(1), { waitUntil: 'networkidle' })
-  for (const picture of await page.locator('.vp-doc img').all()) await picture.scrollIntoViewIfNeeded()
+  for (const picture of await page.locator('.vp-doc a.picture').all()) await picture.scrollIntoViewIfNeeded()
   await page.waitForLoadState('networkidle')
   console.log(`first chapter: ${Math.round(bytes / 1024)} KB compressed, pictures and scripts included`)
   assert.deepEqual(elsewhere.filter((url) => !url.startsWith('data:')), [], 'nothing comes from anywhere else')
@@ -150,6 +150,58 @@ test('the glossary has letters, and a field that leaves the rows that are wanted
   assert.deepEqual(errors, [])
 })
 
+/** Whether what an element shows is the same a little later. */
+async function standsStill(page, locator) {
+  const before = await locator.screenshot()
+  await page.waitForTimeout(700)
+  return before.equals(await locator.screenshot())
+}
+
+test('a film can be paused and walked through, by keys too, and has the colours of the page', async () => {
+  const { page, errors } = await browser.open(lesson, { reducedMotion: 'no-preference' })
+  const film = page.locator('.film').first()
+  const picture = await inView(film.locator('a.picture'))
+  const pause = film.getByRole('button', { name: 'Pause the film' })
+  await pause.waitFor()
+  assert.ok(!(await standsStill(page, picture)), 'it plays')
+  await picture.focus()
+  await page.keyboard.press('Tab')
+  assert.ok(await pause.evaluate((button) => button === document.activeElement && getComputedStyle(button).outlineStyle !== 'none'), 'it has the focus, and shows it')
+  await page.keyboard.press('Space')
+  assert.ok(await standsStill(page, film), 'it is paused')
+  await page.keyboard.press('Tab')
+  const before = await picture.screenshot()
+  await page.keyboard.press('Home')
+  assert.match(await film.getByRole('slider', { name: 'Moment of the film' }).getAttribute('aria-valuetext'), /^0 of 1\d seconds$/)
+  for (let i = 0; i < 20; ++i) await page.keyboard.press('ArrowRight')
+  assert.ok(!before.equals(await picture.screenshot()), 'another moment')
+  const light = await picture.screenshot()
+  await page.locator('.VPNavBarAppearance .VPSwitch').click()
+  await inView(picture)
+  assert.ok(!light.equals(await picture.screenshot()), 'dark with the page')
+  await film.getByRole('button', { name: 'Play the film' }).click()
+  assert.ok(!(await standsStill(page, picture)), 'it plays again')
+  assert.deepEqual(errors, [])
+})
+
+test('a film stands still for a reader who wants no motion until it is asked to play, and without scripts', async () => {
+  const { page } = await browser.open(lesson, { reducedMotion: 'reduce' })
+  const picture = await inView(page.locator('.film a.picture').first())
+  const play = page.locator('.film').first().getByRole('button', { name: 'Play the film' })
+  await play.waitFor()
+  assert.ok(await standsStill(page, picture))
+  await play.click()
+  assert.ok(!(await standsStill(page, picture)))
+  const plain = await page.context().browser().newContext({ javaScriptEnabled: false, baseURL: browser.address })
+  const still = await plain.newPage()
+  await still.goto(base + lesson.slice(1))
+  const image = still.locator('.film img').first()
+  await image.scrollIntoViewIfNeeded()
+  let calm = false
+  for (let i = 0; i < 10 && !calm; ++i) calm = await standsStill(still, image) // pictures above it may still come
+  assert.ok(calm, 'without scripts')
+})
+
 test('code and tables have the width that they need', async () => {
   for (const width of [1280, 1440, 1600]) {
     const { page } = await browser.open('/readme.html', { viewport: { width, height: 900 } })
@@ -167,7 +219,7 @@ test('where the text says "Click it" there is the page, or why there is none', a
   }
   await page.getByText('Start the page here').click()
   const frame = page.locator('.visualizer iframe')
-  assert.equal(await frame.getAttribute('src'), `${base}viz/index.html#page=05&embed`)
+  assert.equal(await frame.getAttribute('src'), `${base}viz/index.html#page=05&theme=light&embed`)
   const content = await (await frame.elementHandle()).contentFrame()
   await content.waitForFunction(() => document.body?.dataset.ready, null, { timeout: 60_000 })
   assert.equal(await content.evaluate(() => visualizer.state().page), '05')

@@ -37,6 +37,7 @@ FILE_LINES = 400
 EYE_LEVEL = 15  # files of a lesson's folder itself
 LESSON_FOLDERS = {"page", "bench", "cli", "test", "exercise", "scenarios", "road"}
 PHONE, LETTERS = 360, 6.75  # pixels: a phone's width, and the least size of a letter on it
+SCREEN = 730  # points: the tallest picture of a page that a laptop shows at once
 KERNEL_LINES = 70  # of a kernel in a lesson: what a reader follows from top to bottom
 
 
@@ -354,9 +355,11 @@ def figures(root):
     """Drawing the diagrams again gives the files that are checked in. On a phone all words of all pictures can be read."""
     for path in sorted(root.glob("docs/figures/*.svg")):
         try:
-            letters = smallest_letters(xml.etree.ElementTree.parse(path).getroot())
+            letters = smallest_letters(svg := xml.etree.ElementTree.parse(path).getroot())
         except xml.etree.ElementTree.ParseError:
             continue  # not a picture
+        if path.name.startswith("viz_") and float(svg.get("viewBox").split()[3]) > SCREEN:
+            yield f"{path.relative_to(root)}:1: taller than {SCREEN} points, which a laptop shows at once"
         if letters and letters < LETTERS:
             yield f"{path.relative_to(root)}:1: letters of {letters:.2f} pixels on a phone of {PHONE}, wanted {LETTERS} or more"
     script = root / "tools" / "figures" / "all.py"

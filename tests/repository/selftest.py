@@ -116,6 +116,7 @@ def selftest(rules):
         ("figures", "tools/figures/all.py", "import sys\nfor folder in 'docs/figures', sys.argv[2]:\n"
          "    open(folder + '/x.svg', 'w').close()\nprint('docs/figures/x.svg:1: out of the picture: x')\n"),
         ("figures", "docs/figures/small.svg", SCENE.replace("640", "660")),
+        ("figures", "docs/figures/viz_tall.svg", SCENE.replace("400", "731")),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void later();\n};\n"),
         ("hooks", "lessons/02_b/x.h", "struct X {\n  int of_a_later_lesson = 0;  // of_a_later_lesson\n};\n"),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),

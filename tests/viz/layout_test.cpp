@@ -75,6 +75,20 @@ TEST_CASE("each fault of a picture is found") {
   check_fault(scene, "cell 0 is there twice");
 }
 
+TEST_CASE("every word of the window stands out from what is under it, in both themes") {
+  for (const viz::Theme* theme : {&viz::kDark, &viz::kLight}) {
+    for (const viz::Colour under : {theme->ground, theme->panel, theme->popup}) {
+      for (const viz::Colour word : {theme->text, theme->dim, theme->error, theme->accent}) {
+        CHECK(viz::contrast(word, under) >= 4.5);
+      }
+    }
+    for (const viz::Colour under : {theme->field, theme->field_over, theme->button,
+                                    theme->button_over, theme->pressed, theme->chosen}) {
+      CHECK(viz::contrast(theme->text, under) >= 4.5);
+    }
+  }
+}
+
 TEST_CASE("contrast is measured against all that lies under a text, in both themes") {
   viz::Scene scene = good();
   scene.label("faint", {10, 100, 90, 20}, "words", {.paint = paint(Ink::kLine)});

@@ -80,7 +80,8 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
     }
     CHECK_FALSE(own.empty());
     const viz::Cards cards(page->info(), own);
-    for (const auto& size : {std::pair{1024.0f, 640.0f}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
+    for (const auto& size :
+         {std::pair{560.0f, 900.0f}, {1024, 640}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
       const auto& [w, h] = size;
       CAPTURE(size.first);
       const viz::WindowLayout layout = viz::window_layout(w, h);

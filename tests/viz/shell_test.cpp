@@ -121,6 +121,12 @@ TEST_CASE_FIXTURE(Fixture, "keys mean the same on all pages, whatever was clicke
   CHECK_FALSE(shell.motion);
   ui.type('M');
   CHECK(shell.motion);
+  const auto dark = ui.picture();
+  ui.type('t');
+  CHECK(shell.light);
+  CHECK(ui.picture() != dark);
+  ui.type('T');
+  CHECK(ui.picture() == dark);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a key that was down for less than a frame is taken all the same") {

@@ -155,6 +155,18 @@ test('a command is typed below the page, and Tab completes it', async () => {
   await close()
 })
 
+test('the address says whether it is dark or light, and T changes it', async () => {
+  const { page, close } = await tab()
+  await open(page, '#page=05')
+  assert.equal((await state(page)).light, false)
+  await page.evaluate(() => { location.hash = 'page=05&theme=light' })
+  await page.waitForFunction(() => visualizer.state().light)
+  await shoot(page, 'light')
+  await page.keyboard.type('t')
+  await page.waitForFunction(() => !visualizer.state().light)
+  await close()
+})
+
 test('both pages are accessible', async () => {
   for (const name of ['index.html', 'ladder.html']) {
     for (const colorScheme of ['light', 'dark']) {

@@ -107,21 +107,25 @@ def one_key():
 
 
 class Frames:
-    """Groups of an SVG that are shown one after the other, for ever. Without animation: the last one."""
+    """Groups of an SVG that are shown one after the other, for ever. Where nothing may move, and in FILE.svg#still: the last one."""
 
     def __init__(self, svg, count, seconds, hold):
         self.svg, self.count, self.seconds, self.total = svg, count, seconds, count * seconds + hold
+        svg.parts[0] = svg.parts[0].replace("<svg ", "<svg id='still' ", 1)
+        still = f"animation-play-state:paused;animation-delay:-{self.total - 1:g}s"
+        svg.add(f"<style>.a{{animation:{self.total:g}s step-end infinite}}"
+                f"@media(prefers-reduced-motion:reduce){{.a{{{still}}}}}:target .a{{{still}}}</style>")
 
     def begin(self, frame):
         self.svg.frames = frame, frame
-        times, values = [frame * self.seconds / self.total], [1]
+        percent = lambda at: f"{100 * at * self.seconds / self.total:.2f}%"
+        rules = f"{percent(frame)}{{opacity:1}}"
         if frame > 0:
-            times, values = [0, *times], [0, *values]
+            rules = "0%{opacity:0}" + rules
         if frame < self.count - 1:
-            times, values = [*times, (frame + 1) * self.seconds / self.total], [*values, 0]
-        self.svg.add(f"<g opacity='{values[-1]}'><animate attributeName='opacity' values='{';'.join(map(str, values))}' "
-                     f"keyTimes='{';'.join(f'{t:.4f}'.rstrip('0').rstrip('.') for t in times)}' dur='{self.total:g}s' "
-                     "calcMode='discrete' repeatCount='indefinite'/>")
+            rules += f"{percent(frame + 1)},100%{{opacity:0}}"
+        self.svg.add(f"<style>@keyframes k{frame}{{{rules}}}</style>"
+                     f"<g class='a' style='animation-name:k{frame}' opacity='{int(frame == self.count - 1)}'>")
 
     def end(self):
         self.svg.frames = None

@@ -1,5 +1,7 @@
 #include "viz/drawing/cards.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <climits>
@@ -13,6 +15,7 @@ namespace viz {
 namespace {
 
 constexpr float kLandscape = 1.5f;        // wider cards (in heights) have words beside the still
+constexpr float kSmall = 300;             // a narrower card has words alone
 constexpr float kPad = 12, kWords = 110;  // around a card's content; of the words below a still
 
 bool is_live(const Scenario& scenario) {
@@ -36,12 +39,14 @@ std::string title_of(const Scenario& scenario) {
   return name;
 }
 
+float tall(const std::string& words, float size, float w) {
+  return 1.4f * size * static_cast<float>(wrapped(words, size, w).size());
+}
+
 /// The largest size at which the words fit.
 float size_for(const std::string& words, const Place& at, float most) {
   float size = most;
-  while (size > 10 && 1.4f * size * static_cast<float>(wrapped(words, size, at.w).size()) > at.h) {
-    size -= 0.5f;
-  }
+  while (size > 10 && tall(words, size, at.w) > at.h) size -= 0.5f;
   return size;
 }
 
@@ -57,16 +62,14 @@ void words_of_card(Scene& scene, const Scenario& scenario, const Place& at) {
   const Place name{play.right() + 10, at.y, at.w - 2 * r - 10, 2 * r};
   const std::string title = title_of(scenario);
   const float size = size_for(title, name, 16);
-  scene.paragraph(
-      id + "/name",
-      {name.x,
-       name.middle_y() - 0.7f * size * static_cast<float>(wrapped(title, size, name.w).size()),
-       name.w, name.h},
-      title, {.size = size});
+  scene.paragraph(id + "/name",
+                  {name.x, name.middle_y() - tall(title, size, name.w) / 2, name.w, name.h}, title,
+                  {.size = size});
   const Place below{at.x, play.bottom() + 8, at.w, at.bottom() - play.bottom() - 8};
   const std::string sentence = first_sentence(scenario);
-  scene.paragraph(id + "/says", below, sentence,
-                  {.size = size_for(sentence, below, 14), .paint = {Ink::kDim}});
+  const float small = size_for(sentence, below, 14);
+  if (tall(sentence, small, below.w) > below.h) return;  // the name says enough
+  scene.paragraph(id + "/says", below, sentence, {.size = small, .paint = {Ink::kDim}});
 }
 
 constexpr float kRatio = Cards::kStill.w / Cards::kStill.h;
@@ -82,6 +85,7 @@ void card(Scene& scene, const Scenario& scenario, const Place& at) {
   const std::string id = "scenario/" + scenario.name;
   scene.box(id, at, paint(Ink::kPanel), paint(Ink::kLine)).selecting(id).radius = 10;
   const Place inside = at.inset(kPad);
+  if (at.w < kSmall) return words_of_card(scene, scenario, inside);
   const bool beside = at.w > kLandscape * at.h;
   const float tall = still_height(at.w, at.h);
   const Place still{inside.x, inside.y, tall * kRatio, tall};
@@ -134,7 +138,8 @@ Scene Cards::scene(const Room& room) const {
       .selecting("start")
       .dashed_edge()
       .radius = 8;
-  scene.label("start/text", start, "Or start on your own: the controls are on the right",
+  const char* where = room.w < 2 * kSmall ? "below" : "on the right";
+  scene.label("start/text", start, fmt::format("Or start on your own: the controls are {}", where),
               {.size = 15, .align = Align::kCentre});
   return scene;
 }

@@ -280,6 +280,8 @@ WindowLayout window_layout(float width, float height, bool tabs) {
   return layout;
 }
 
+double contrast(Colour a, Colour b) { return contrast(light_of(a), light_of(b)); }
+
 std::vector<std::string> layout_faults(const Scene& scene) { return Check(scene).faults(); }
 
 std::vector<std::string> layout_faults(Page& page) {

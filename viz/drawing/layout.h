@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "viz/drawing/palette.h"
 #include "viz/drawing/scene.h"
 
 namespace viz {
@@ -27,6 +28,9 @@ WindowLayout window_layout(float width, float height, bool tabs = true);
 /// for shapes that may lie over others); too little contrast, in the dark or the light theme; an id
 /// that is there twice. At most 20.
 std::vector<std::string> layout_faults(const Scene& scene);
+
+/// Of two colours without transparency, 1 to 21, as WCAG 2 defines it.
+double contrast(Colour a, Colour b);
 
 class Page;
 /// The same in windows of many sizes, and a picture that leaves most of the window empty.

@@ -1,7 +1,8 @@
 #pragma once
 
 // Every colour of the visualizer. Hues follow Okabe and Ito's palette, which the colour-blind can
-// tell apart, lightened for a dark ground; more sequences than hues begin again.
+// tell apart, in one brightness for a dark ground and
+// one for a light one; more sequences than hues begin again.
 
 #include <array>
 #include <cstdint>
@@ -20,31 +21,16 @@ constexpr Colour with_alpha(Colour colour, uint32_t alpha) {
   return (colour & 0x00FFFFFF) | alpha << 24;
 }
 
-inline constexpr Colour kGround = rgb(0x14171C);
-inline constexpr Colour kPanel = rgb(0x1C2027);
-inline constexpr Colour kCellFree = rgb(0x23282F);
-inline constexpr Colour kCellUsed = rgb(0x323944);
-inline constexpr Colour kLine = rgb(0x3A424E);
-inline constexpr Colour kText = rgb(0xE8ECF1);
-inline constexpr Colour kDim = rgb(0x98A2B0);
-inline constexpr Colour kAccent = rgb(0x56B4E9);
-inline constexpr Colour kMark = rgb(0xFFFFFF);
-inline constexpr Colour kError = rgb(0xFF8A65);
-
 inline constexpr std::array<Colour, kNumHues> kHues = {rgb(0x56B4E9), rgb(0xE69F00), rgb(0x2BC49A),
                                                        rgb(0xF0E442), rgb(0xE58CC0), rgb(0xF07B4A),
                                                        rgb(0x6F9BFF), rgb(0xB8C4D0)};
 inline constexpr std::array<Colour, kNumHues> kDarkHues = {
     rgb(0x0072B2), rgb(0xB86E00), rgb(0x00805D), rgb(0x857800),
     rgb(0xA63F7D), rgb(0xBB450C), rgb(0x3A55CC), rgb(0x5A6877)};
-inline Colour hue(int index) {
-  const auto n = static_cast<int>(kHues.size());
-  return kHues[static_cast<size_t>((index % n + n) % n)];
-}
-
-/// What the inks of a scene look like.
+/// What the inks of a scene look like, and what stands around it in the window.
 struct Theme {
   Colour ground, panel, cell, line, dim, text, mark, error;
+  Colour accent, popup, field, field_over, button, button_over, pressed, chosen;
   const std::array<Colour, kNumHues>& hues;
 
   Colour operator()(const Paint& paint) const {
@@ -57,10 +43,42 @@ struct Theme {
     return with_alpha(colour, static_cast<uint32_t>(255.0f * paint.strength + 0.5f));
   }
 };
-inline constexpr Theme kDark = {kGround, kPanel, kCellFree, kLine, kDim,
-                                kText,   kMark,  kError,    kHues};
-inline constexpr Theme kLight = {rgb(0xFFFFFF), rgb(0xF3F5F8), rgb(0xE9EDF1),
-                                 rgb(0xA9B4C0), rgb(0x52606D), rgb(0x1F2933),
-                                 rgb(0x000000), rgb(0xB3300C), kDarkHues};
+inline constexpr Theme kDark = {.ground = rgb(0x14171C),
+                                .panel = rgb(0x1C2027),
+                                .cell = rgb(0x23282F),
+                                .line = rgb(0x3A424E),
+                                .dim = rgb(0x98A2B0),
+                                .text = rgb(0xE8ECF1),
+                                .mark = rgb(0xFFFFFF),
+                                .error = rgb(0xFF8A65),
+                                .accent = rgb(0x56B4E9),
+                                .popup = rgb(0x2A303A),
+                                .field = rgb(0x262C35),
+                                .field_over = rgb(0x323944),
+                                .button = rgb(0x2B3440),
+                                .button_over = rgb(0x3C4A5C),
+                                .pressed = rgb(0x4A6A88),
+                                .chosen = rgb(0x31536E),
+                                .hues = kHues};
+inline constexpr Theme kLight = {.ground = rgb(0xFFFFFF),
+                                 .panel = rgb(0xF3F5F8),
+                                 .cell = rgb(0xE9EDF1),
+                                 .line = rgb(0xA9B4C0),
+                                 .dim = rgb(0x52606D),
+                                 .text = rgb(0x1F2933),
+                                 .mark = rgb(0x000000),
+                                 .error = rgb(0xB3300C),
+                                 .accent = rgb(0x0072B2),
+                                 .popup = rgb(0xFFFFFF),
+                                 .field = rgb(0xE4E9EE),
+                                 .field_over = rgb(0xD8E0E8),
+                                 .button = rgb(0xDFE6ED),
+                                 .button_over = rgb(0xCBD6E1),
+                                 .pressed = rgb(0xA9C4DE),
+                                 .chosen = rgb(0xB5D3EA),
+                                 .hues = kDarkHues};
+
+/// The window's. Files have both.
+inline const Theme* window_theme = &kDark;
 
 }  // namespace viz

@@ -122,7 +122,9 @@ struct Triangle {
 Raster::Raster(int width, int height, const Atlas& atlas)
     : width_(width), height_(height), atlas_(atlas), left_(width), top_(height) {
   const size_t count = static_cast<size_t>(width) * static_cast<size_t>(height);
-  const auto ground = [](int q) { return static_cast<float>(kGround >> (8 * q) & 255); };
+  const auto ground = [](int q) {
+    return static_cast<float>(window_theme->ground >> (8 * q) & 255);
+  };
   pixels_.assign(count, {ground(0), ground(1), ground(2)});
   shape_.assign(count, {});
 }

@@ -149,13 +149,19 @@ std::string Writer::text(const Room& room, const std::string& title, size_t stil
       travelling += drawn(pen, on_the_way(one));
     }
   }
+  // What stands where nothing may move, and in FILE.svg#still.
+  const auto stands_still = [&](const char* where) {
+    return fmt::format(
+        "{0}.a{{animation-play-state:paused;animation-delay:-{1:.2f}s}}"
+        "{0}.all{{animation:none}}",
+        where, film_.moment_of(still));
+  };
   const std::string style = fmt::format(
       ".a{{animation:{0}s ease-in-out infinite}}"
       "@keyframes all{{0%,100%{{opacity:0}}1%,99%{{opacity:1}}}}"
       ".all{{animation:all {0}s infinite}}{1}"
-      "@media(prefers-reduced-motion:reduce){{.a{{animation-play-state:paused;"
-      "animation-delay:-{2:.2f}s}}.all{{animation:none}}}}",
-      svg_number(film_.seconds()), style_, film_.moment_of(still));
+      "@media(prefers-reduced-motion:reduce){{{2}}}{3}",
+      svg_number(film_.seconds()), style_, stands_still(""), stands_still(":target "));
   return svg_document(
       room, film_.caption_height(), title, style,
       pen.definitions() + "<g class='all'>\n" + below + travelling + above + "</g>\n");

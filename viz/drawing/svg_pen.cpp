@@ -195,11 +195,11 @@ std::string svg_document(const Room& room, float below, const std::string& title
       svg_number(w), svg_number(h), svg_colour(paint(Ink::kGround)), svg_number(kMargin),
       svg_number(kMargin), body);
   return fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
+      "<svg xmlns='http://www.w3.org/2000/svg'{6} viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
       "role='img' aria-label=\"{2}\" font-family='\"DejaVu Sans\",Verdana,sans-serif'>\n"
       "<title>{2}</title>\n<style>{3}{4}</style>\n{5}</svg>\n",
-      svg_number(w), svg_number(h), escaped(title), dark_rules(drawn, !style.empty()), style,
-      drawn);
+      svg_number(w), svg_number(h), escaped(title), dark_rules(drawn, !style.empty()), style, drawn,
+      style.empty() ? "" : " id='still'");
 }
 
 }  // namespace viz

@@ -88,7 +88,7 @@ std::string CommandLine::draw(ImGuiUi& ui, const Help& help) {
   } else {
     for (const auto& [usage, why] : found) words += verb_of(usage) + "  ";
   }
-  ImGui::PushStyleColor(ImGuiCol_Text, kDim);
+  ImGui::PushStyleColor(ImGuiCol_Text, window_theme->dim);
   ImGui::TextUnformatted(words.c_str());
   ImGui::PopStyleColor();
   return line;

@@ -181,7 +181,7 @@ void ImGuiUi::same_line() { same_line_ = true; }
 void ImGuiUi::heading(std::string_view text) {
   same_line_ = false;
   ImGui::Dummy(ImVec2(0, 4 * scale_));
-  ImGui::PushStyleColor(ImGuiCol_Text, colour(kAccent));
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(window_theme->accent));
   label(text);
   ImGui::PopStyleColor();
 }
@@ -194,7 +194,7 @@ void ImGuiUi::label(std::string_view text) {
 
 void ImGuiUi::hint(std::string_view text) {
   same_line_ = false;
-  ImGui::PushStyleColor(ImGuiCol_Text, colour(kDim));
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(window_theme->dim));
   ImGui::PushTextWrapPos(0);
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
   ImGui::PopTextWrapPos();
@@ -241,7 +241,6 @@ void apply_theme(float scale) {
     io.Fonts->AddFontDefault(&config);
   }
 
-  ImGui::StyleColorsDark();
   ImGuiStyle& style = ImGui::GetStyle();
   style.WindowRounding = 0;
   style.FrameRounding = style.GrabRounding = style.PopupRounding = style.TabRounding = 5;
@@ -252,30 +251,35 @@ void apply_theme(float scale) {
   style.ScrollbarSize = 12;
   style.WindowBorderSize = style.ChildBorderSize = 0;
   style.DisabledAlpha = 0.38f;
-  const std::pair<ImGuiCol, Colour> colours[] = {{ImGuiCol_WindowBg, kGround},
-                                                 {ImGuiCol_ChildBg, kGround},
-                                                 {ImGuiCol_PopupBg, rgb(0x2A303A)},
-                                                 {ImGuiCol_Text, kText},
-                                                 {ImGuiCol_TextDisabled, kDim},
-                                                 {ImGuiCol_FrameBg, rgb(0x262C35)},
-                                                 {ImGuiCol_FrameBgHovered, kCellUsed},
-                                                 {ImGuiCol_FrameBgActive, kLine},
-                                                 {ImGuiCol_Button, rgb(0x2B3440)},
-                                                 {ImGuiCol_ButtonHovered, rgb(0x3C4A5C)},
-                                                 {ImGuiCol_ButtonActive, rgb(0x4A6A88)},
-                                                 {ImGuiCol_Tab, kPanel},
-                                                 {ImGuiCol_TabHovered, rgb(0x3C4A5C)},
-                                                 {ImGuiCol_TabActive, rgb(0x31536E)},
-                                                 {ImGuiCol_Header, rgb(0x2B3440)},
-                                                 {ImGuiCol_HeaderHovered, rgb(0x3C4A5C)},
-                                                 {ImGuiCol_HeaderActive, rgb(0x4A6A88)},
-                                                 {ImGuiCol_Separator, kLine},
-                                                 {ImGuiCol_SliderGrab, rgb(0x4A6A88)},
-                                                 {ImGuiCol_NavHighlight, kAccent},
-                                                 {ImGuiCol_TitleBg, kPanel},
-                                                 {ImGuiCol_TitleBgActive, rgb(0x31536E)}};
-  for (const auto& [index, value] : colours) style.Colors[index] = colour(value);
   style.ScaleAllSizes(scale);
+}
+
+void use_colours(const Theme& theme) {
+  window_theme = &theme;
+  &theme == &kDark ? ImGui::StyleColorsDark() : ImGui::StyleColorsLight();
+  const std::pair<ImGuiCol, Colour> colours[] = {{ImGuiCol_WindowBg, theme.ground},
+                                                 {ImGuiCol_ChildBg, theme.ground},
+                                                 {ImGuiCol_PopupBg, theme.popup},
+                                                 {ImGuiCol_Text, theme.text},
+                                                 {ImGuiCol_TextDisabled, theme.dim},
+                                                 {ImGuiCol_FrameBg, theme.field},
+                                                 {ImGuiCol_FrameBgHovered, theme.field_over},
+                                                 {ImGuiCol_FrameBgActive, theme.line},
+                                                 {ImGuiCol_Button, theme.button},
+                                                 {ImGuiCol_ButtonHovered, theme.button_over},
+                                                 {ImGuiCol_ButtonActive, theme.pressed},
+                                                 {ImGuiCol_Tab, theme.panel},
+                                                 {ImGuiCol_TabHovered, theme.button_over},
+                                                 {ImGuiCol_TabActive, theme.chosen},
+                                                 {ImGuiCol_Header, theme.button},
+                                                 {ImGuiCol_HeaderHovered, theme.button_over},
+                                                 {ImGuiCol_HeaderActive, theme.pressed},
+                                                 {ImGuiCol_Separator, theme.line},
+                                                 {ImGuiCol_SliderGrab, theme.pressed},
+                                                 {ImGuiCol_NavHighlight, theme.accent},
+                                                 {ImGuiCol_TitleBg, theme.panel},
+                                                 {ImGuiCol_TitleBgActive, theme.chosen}};
+  for (const auto& [index, value] : colours) ImGui::GetStyle().Colors[index] = colour(value);
 }
 
 }  // namespace viz

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "viz/drawing/palette.h"
 #include "viz/ui.h"
 
 namespace viz {
@@ -73,8 +74,11 @@ class ImGuiUi : public Ui {
   Probe probe_;
 };
 
-/// The style, and the font at this scale: after ImGui::CreateContext(), and when the scale changes,
-/// which asks for a new texture.
+/// The window's colours, from the next frame on.
+void use_colours(const Theme& theme);
+
+/// The sizes of the style, and the font at this scale: after ImGui::CreateContext(), and when the
+/// scale changes, which asks for a new texture.
 void apply_theme(float scale);
 
 }  // namespace viz

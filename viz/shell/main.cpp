@@ -35,6 +35,7 @@ struct Options {
   std::string svg;
   std::string animate;
   std::string size;
+  std::string theme = "dark";
   double scale = 0;
   double at = 1;  // a part of the last motion
   int steps = 0;
@@ -59,6 +60,7 @@ viz::Shell make_shell(const Options& options) {
   viz::Shell shell([context] { return viz::make_pages(context); }, viz::load_shipped(KV_SOURCE_DIR),
                    viz::on_disk());
   shell.motion = !options.no_motion;
+  shell.light = options.theme == "light";
   return shell;
 }
 
@@ -268,6 +270,8 @@ int main(int argc, char** argv) {
   command
       .value("--at T", options.at, "with --headless: stop at this part of the last motion, 0 to 1")
       .real_between(0, 1);
+  command.value("--theme NAME", options.theme, "the window's colours: dark or light")
+      .one_of({"dark", "light"});
   command.flag("--no-motion", options.no_motion, "change the picture at once");
   command.flag("--headless", options.headless, "no window: play the script and check it");
   command.value("--screenshot FILE", options.screenshot,

@@ -43,11 +43,11 @@ Colour faded(Colour colour, float opacity) {
 }
 
 Colour mixed(Paint was, Paint now, float mix) {
-  if (was == now || mix >= 1) return kDark(now);
-  if (was.ink == Ink::kNone) return faded(kDark(now), mix);
-  if (now.ink == Ink::kNone) return faded(kDark(was), 1 - mix);
-  const ImVec4 a = ImGui::ColorConvertU32ToFloat4(kDark(was));
-  const ImVec4 b = ImGui::ColorConvertU32ToFloat4(kDark(now));
+  if (was == now || mix >= 1) return (*window_theme)(now);
+  if (was.ink == Ink::kNone) return faded((*window_theme)(now), mix);
+  if (now.ink == Ink::kNone) return faded((*window_theme)(was), 1 - mix);
+  const ImVec4 a = ImGui::ColorConvertU32ToFloat4((*window_theme)(was));
+  const ImVec4 b = ImGui::ColorConvertU32ToFloat4((*window_theme)(now));
   const auto part = [&](float from, float to) { return from + (to - from) * mix; };
   return ImGui::ColorConvertFloat4ToU32(
       {part(a.x, b.x), part(a.y, b.y), part(a.z, b.z), part(a.w, b.w)});
@@ -95,7 +95,7 @@ void Painter::dashes(const ImVec2& from, const ImVec2& to, Colour colour, float 
 
 void Painter::pattern(const Shape& shape, const ImVec2& a, const ImVec2& b) {
   const Paint ink = shape.edge.ink == Ink::kNone ? paint(Ink::kDim) : shape.edge;
-  const Colour colour = faded(kDark(ink), 0.45f * shape.opacity);
+  const Colour colour = faded((*window_theme)(ink), 0.45f * shape.opacity);
   const float thickness = 1.2f * scale_, pitch = 8 * scale_, h = b.y - a.y;
   list_.PushClipRect(a, b, true);
   if (shape.pattern == Pattern::kHatched) {
@@ -181,7 +181,7 @@ void Painter::line(const Shape& shape, Colour colour) {
 void Painter::ring(const Shape& shape) {
   const ImVec2 a = at(shape.at.x - 2, shape.at.y - 2);
   const ImVec2 b = at(shape.at.right() + 2, shape.at.bottom() + 2);
-  list_.AddRect(a, b, kAccent, (shape.radius + 2) * scale_, 0, 2 * scale_);
+  list_.AddRect(a, b, window_theme->accent, (shape.radius + 2) * scale_, 0, 2 * scale_);
 }
 
 bool answers(const Shape& shape) {

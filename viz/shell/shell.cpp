@@ -108,6 +108,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   ui_.begin_frame(scale);
   const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
   keys();
+  use_colours(light ? kLight : kDark);
   follow_page({layout.main.w, layout.main.h}, figures_room(layout.side, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImVec2(width, height));
@@ -235,7 +236,8 @@ void Shell::typed(char c) {
   const std::map<char, std::function<void()>> actions = {
       {' ', [&] { press_play(); }},        {'r', [&] { session().reset(); }},
       {'R', [&] { session().reset(); }},   {'m', [&] { motion = !motion; }},
-      {'M', [&] { motion = !motion; }},    {'?', [&] { help_ = !help_; }},
+      {'M', [&] { motion = !motion; }},    {'t', [&] { light = !light; }},
+      {'T', [&] { light = !light; }},      {'?', [&] { help_ = !help_; }},
       {':', [&] { command_line_.open(); }}};
   if (const auto found = actions.find(c); found != actions.end()) found->second();
   for (size_t i = 1; i < tabs_.size(); ++i) {  // again: the next page with the same key

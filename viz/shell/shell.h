@@ -62,6 +62,7 @@ class Shell {
   bool is_drafting() const { return drafting_; }
   /// Whether the picture moves from state to state; else it changes at once.
   bool motion = true;
+  bool light = false;
   /// How much larger than usual everything is; a window makes its letters so.
   float zoom = 1;
   /// Whether the row on top is there; a text that shows one page has none.

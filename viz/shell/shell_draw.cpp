@@ -37,7 +37,8 @@ bool Shell::begin(const char* name, const Place& at, bool framed, int flags) con
   const float s = ui_.scale(), pad = framed ? kSidePad * s : 0;
   ImGui::SetCursorPos(ImVec2(at.x * s, at.y * s));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(pad, framed ? 8 * s : 0));
-  ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(framed ? kPanel : kGround));
+  ImGui::PushStyleColor(ImGuiCol_ChildBg,
+                        colour(framed ? window_theme->panel : window_theme->ground));
   const bool open = ImGui::BeginChild(name, ImVec2(at.w * s, at.h * s), false,
                                       ImGuiWindowFlags_AlwaysUseWindowPadding | flags);
   ImGui::PopStyleColor();
@@ -152,7 +153,9 @@ void Shell::draw_log() {
         ImGui::CalcTextSize(text.c_str(), nullptr, false, wide).y + ImGui::GetStyle().ItemSpacing.y;
     if (used > left) break;
     const bool newest = i + 1 == log.size();
-    ImGui::PushStyleColor(ImGuiCol_Text, colour(log[i].error ? kError : newest ? kText : kDim));
+    ImGui::PushStyleColor(ImGuiCol_Text, colour(log[i].error ? window_theme->error
+                                                : newest     ? window_theme->text
+                                                             : window_theme->dim));
     ImGui::PushTextWrapPos(0);
     ImGui::TextUnformatted(text.c_str());
     ImGui::PopTextWrapPos();
@@ -200,7 +203,7 @@ void Shell::draw_player(const Place& at) {
     const ImVec2 a = ImGui::GetItemRectMin(), b = ImGui::GetItemRectMax();
     ImGui::GetWindowDrawList()->AddRectFilled(
         ImVec2(a.x, b.y - 3 * ui_.scale()),
-        ImVec2(a.x + static_cast<float>(s.waited()) * (b.x - a.x), b.y), kAccent);
+        ImVec2(a.x + static_cast<float>(s.waited()) * (b.x - a.x), b.y), window_theme->accent);
   }
   ui_.same_line();
   if (ui_.shell_button("back", "Back", "One step back (Left arrow)",
@@ -277,20 +280,22 @@ void Shell::draw_scrubber(float width) {
   }
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float here = x_of(s.steps_done());
-  list.AddLine(ImVec2(left, y), ImVec2(right, y), kLine, 4 * u);
+  list.AddLine(ImVec2(left, y), ImVec2(right, y), window_theme->line, 4 * u);
   if (s.num_steps() > 0) {
-    list.AddLine(ImVec2(left, y), ImVec2(here, y), kAccent, 4 * u);
+    list.AddLine(ImVec2(left, y), ImVec2(here, y), window_theme->accent, 4 * u);
     const size_t stride = 1 + s.num_steps() / 64;  // of a long run not every step
     for (size_t step = 0; step <= s.num_steps(); step += stride) {
       const float x = x_of(step);
       ui_.region(fmt::format("step {}", step), x - 6 * u, corner.y, 12 * u, high);
-      list.AddCircleFilled(ImVec2(x, y), 4 * u, step <= s.steps_done() ? kAccent : kDim);
+      list.AddCircleFilled(ImVec2(x, y), 4 * u,
+                           step <= s.steps_done() ? window_theme->accent : window_theme->dim);
     }
-    list.AddCircleFilled(ImVec2(here, y), 8 * u, kText);
+    list.AddCircleFilled(ImVec2(here, y), 8 * u, window_theme->text);
   }
   const std::string count =
       s.num_steps() > 0 ? fmt::format("{} of {}", s.steps_done(), s.num_steps()) : "";
-  list.AddText(ImVec2(right + 14 * u, y - ImGui::GetFontSize() / 2), kDim, count.c_str());
+  list.AddText(ImVec2(right + 14 * u, y - ImGui::GetFontSize() / 2), window_theme->dim,
+               count.c_str());
   ImGui::SameLine(corner.x - ImGui::GetWindowPos().x + width);
 }
 
@@ -319,6 +324,7 @@ void Shell::draw_help() {
                  {"Ctrl and +, -, 0", "larger, smaller, as it was"},
                  {"Ctrl+C", "copy the picture"},
                  {"M", "motion on or off"},
+                 {"T", "dark or light"},
                  {"1 to 9, 0, -, =", "page 01 to 09, 10, 11, 12"},
                  {"W", "the pages warp and watch"},
                  {"?, Esc", "this help"}});

@@ -85,9 +85,10 @@ EMSCRIPTEN_KEEPALIVE void web_start(int motion) {
 }
 
 /// `lesson`: "05"; `scenario`: its text. Either may be empty. Throws what the page shows.
-EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded,
-                                   int play) {
+EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded, int play,
+                                   int light) {
   g_shell->tabs = embedded == 0;
+  g_shell->light = light != 0;
   try {
     if (*lesson != '\0') g_shell->select(lesson);
     if (*scenario != '\0') g_shell->load(viz::Scenario::parse(scenario, "shared"));
@@ -107,7 +108,7 @@ EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float
   g_shell->frame(io.DisplaySize.x, io.DisplaySize.y, scale, seconds);
   ImGui::Render();
   glViewport(0, 0, width, height);
-  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(viz::kGround);
+  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(viz::window_theme->ground);
   glClearColor(ground.x, ground.y, ground.z, 1);
   glClear(GL_COLOR_BUFFER_BIT);
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
@@ -182,6 +183,7 @@ EMSCRIPTEN_KEEPALIVE const char* web_state() {
                  {"ended", session.at_end()},
                  {"playing", session.playing},
                  {"drafting", g_shell->is_drafting()},
+                 {"light", g_shell->light},
                  {"counters", counters},
                  {"errors", errors}});
 }

@@ -132,7 +132,7 @@ class Window {
     int width = 0, height = 0;
     glfwGetFramebufferSize(window_, &width, &height);
     glViewport(0, 0, width, height);
-    const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(kGround);
+    const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(window_theme->ground);
     glClearColor(ground.x, ground.y, ground.z, 1);
     glClear(GL_COLOR_BUFFER_BIT);
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());

@@ -4,6 +4,7 @@
 //   #s=...          a scenario: its text in base64url, as Share makes it
 //   #play=1         plays at once
 //   #embed          without tabs: inside a text
+//   #theme=light    not dark; T changes it
 
 'use strict'
 
@@ -17,6 +18,9 @@ const encode = (text) =>
   btoa(String.fromCharCode(...new TextEncoder().encode(text))).replace(/[+]/g, '-').replace(/[/]/g, '_').replace(/=+$/, '')
 const decode = (word) =>
   new TextDecoder().decode(Uint8Array.from(atob(word.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0)))
+
+const isLight = () => new URLSearchParams(location.hash.slice(1)).get('theme') === 'light'
+document.documentElement.classList.toggle('light', isLight())  // while it loads
 
 let program = null
 const events = []  // of the mouse; a frame sees at most one change of its button
@@ -35,8 +39,8 @@ function openWhatTheAddressSays() {
   } catch {
     console.error('#s=: not a scenario in base64url')
   }
-  program.ccall('web_open', null, ['string', 'string', 'number', 'number'],
-    [page, scenario, wanted.has('embed') ? 1 : 0, wanted.get('play') === '1' ? 1 : 0])
+  program.ccall('web_open', null, ['string', 'string', 'number', 'number', 'number'],
+    [page, scenario, wanted.has('embed') ? 1 : 0, wanted.get('play') === '1' ? 1 : 0, isLight() ? 1 : 0])
 }
 
 function share(text) {

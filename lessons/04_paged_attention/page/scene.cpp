@@ -22,7 +22,8 @@ using Kind = WalkStep::Kind;
 
 namespace {
 
-constexpr int kHue = 0;      // there is one sequence
+constexpr int kHue = 0;  // there is one sequence
+constexpr int kKeysInRow = 16;
 constexpr float kName = 62;  // width of the column of names, times the unit
 
 Place row_of(const Place& at, float y, float h) { return {at.x, y, at.w, h}; }
@@ -41,7 +42,6 @@ class WalkPage::Painter {
         num_tokens_(static_cast<int>(page.tokens_.size())),
         size_(page.options_.block_size),
         in_text_(viz::is_in_text(room)),
-        keys_in_row_(in_text_ ? 8 : 16),
         unit_(in_text_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 560), 0.6f, 1.7f)) {}
 
   viz::Scene draw() {
@@ -187,21 +187,21 @@ class WalkPage::Painter {
                            tile_.tile, static_cast<double>(tile_.after.m)),
                {.size = 12 * unit_, .paint = {Ink::kDim}}, 7)
         .during({0.4f, 0.5f});
-    const int rows = (std::min(num_tokens_, kTileTokens) + keys_in_row_ - 1) / keys_in_row_;
+    const int rows = (std::min(num_tokens_, kTileTokens) + kKeysInRow - 1) / kKeysInRow;
     const float pitch = (at.h - head) / static_cast<float>(rows);
-    const float w = at.w / static_cast<float>(keys_in_row_);
+    const float w = at.w / static_cast<float>(kKeysInRow);
     const auto largest = std::ranges::max_element(tile_.scores) - tile_.scores.begin();
     for (int first = 0; first < tile_.num_tokens;) {
       // Keys that lie in one block and stand in one row.
       const int in_block = size_ - (tile_.first_token + first) % size_;
       const int count =
-          std::min({in_block, keys_in_row_ - first % keys_in_row_, tile_.num_tokens - first});
-      const Place part{at.x + w * static_cast<float>(first % keys_in_row_),
-                       at.y + head + pitch * static_cast<float>(first / keys_in_row_),
+          std::min({in_block, kKeysInRow - first % kKeysInRow, tile_.num_tokens - first});
+      const Place part{at.x + w * static_cast<float>(first % kKeysInRow),
+                       at.y + head + pitch * static_cast<float>(first / kKeysInRow),
                        w * static_cast<float>(count) - 3, pitch - 4 * unit_};
       draw_part(first, part);
       for (int key = first; key < first + count; ++key) {
-        const Place cell{at.x + w * static_cast<float>(key % keys_in_row_), part.y, w - 3, part.h};
+        const Place cell{at.x + w * static_cast<float>(key % kKeysInRow), part.y, w - 3, part.h};
         draw_key(key, cell, key == largest);
       }
       first += count;
@@ -228,8 +228,8 @@ class WalkPage::Painter {
     const int token = tile_.first_token + key;
     const auto i = static_cast<size_t>(key);
     const float line = 13 * unit_;
-    const bool numbers = at.h > 4.4f * line;
-    const float foot = numbers ? 2 * line : line;
+    const bool numbers = !in_text_ && at.h > 4.4f * line;
+    const float foot = in_text_ ? 0 : numbers ? 2 * line : line;  // a text has no room for words
     const Place bars{at.x + 0.2f * at.w, at.y + line, 0.6f * at.w, at.h - line - foot - 2};
     const float h = std::max(bars.h * tile_.weights[i], 0.5f);
     Shape& bar = scene_.box(fmt::format("bar {}", key), {bars.x, bars.bottom() - h, bars.w, h},
@@ -241,7 +241,7 @@ class WalkPage::Painter {
     if (is_largest) bar.edged(viz::paint(Ink::kMark), 2);
     const Type type{.size = 11 * unit_, .align = Align::kCentre};
     const std::string& word = page_.texts_[token_at(key)];
-    if (viz::text_width(word, least(5)) <= at.w) {
+    if (!in_text_ && viz::text_width(word, least(5)) <= at.w) {
       scene_
           .label(fmt::format("word {}", token), {at.x, at.bottom() - foot, at.w, line}, word, type,
                  5)
@@ -327,7 +327,6 @@ class WalkPage::Painter {
   const WalkStep& tile_;
   const int num_tokens_, size_;
   const bool in_text_;
-  const int keys_in_row_;
   const float unit_;
   std::vector<Part> parts_;
 };

@@ -36,15 +36,18 @@ function size(file) {
   return box ? box.slice(1).map((n) => Math.round(Number(n))) : []
 }
 
-/** A picture leads to itself: on a phone that is how to see it large. */
+/** A picture leads to itself: on a phone that is how to see it large. One that moves can be paused. */
 function picture(md, env, token, base) {
   const file = target(env, token.attrGet('src')).file
   const [width, height] = size(path.join(root, file))
   const url = md.utils.escapeHtml(base + encodeURI(file))
   const alt = md.utils.escapeHtml(token.content)
   const sized = width ? ` width="${width}" height="${height}"` : ''
+  if (isFilm(file)) return `<Film src="${url}" alt="${alt}"${sized} />`
   return `<a class="picture" href="${url}" target="_self"><img src="${url}" alt="${alt}"${sized} loading="lazy"></a>`
 }
+
+const isFilm = (file) => file.endsWith('.svg') && fs.readFileSync(path.join(root, file), 'utf8').includes('@keyframes')
 
 export function links(md, base) {
   md.core.ruler.push('site_links', (state) => {

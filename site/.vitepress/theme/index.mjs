@@ -3,6 +3,7 @@ import { h } from 'vue'
 import DefaultTheme from 'vitepress/theme-without-fonts'
 import ChapterHead from './ChapterHead.vue'
 import ChapterMarks from './ChapterMarks.vue'
+import Film from './Film.vue'
 import FrontPage from './FrontPage.vue'
 import GlossaryFind from './GlossaryFind.vue'
 import OwnAnswer from './OwnAnswer.vue'
@@ -21,7 +22,7 @@ export default {
       'layout-bottom': () => h(TermTip),
     }),
   enhanceApp({ app }) {
-    for (const [name, component] of Object.entries({ FrontPage, OwnAnswer, Resolution, StepMark, VisualizerPage })) {
+    for (const [name, component] of Object.entries({ Film, FrontPage, OwnAnswer, Resolution, StepMark, VisualizerPage })) {
       app.component(name, component)
     }
   },
