@@ -15,7 +15,10 @@ struct Fp8Slots {
   static constexpr int kHeadBytes = kQuarterTokens * kHeadDim;
   static constexpr int kBytes = kRunHeads * kHeadBytes;
   static constexpr int kScaleBytes = kRunHeads * 2 * kQuarterTokens;
-  static constexpr int kSlots = 8;
+#ifndef FP8_SLOTS
+#define FP8_SLOTS 8
+#endif
+  static constexpr int kSlots = FP8_SLOTS;
   struct Scales {
     uint32_t of_quarter[kQuarters];  // as score_quarter() returns them
   };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "kernels/attention/fp8/fp8_share.cuh"
 #include "kernels/attention/launch.cuh"
 #ifdef KV_SM90A
 #include "kernels/attention/fp8/run_fp8_queries.cuh"
@@ -14,18 +15,9 @@
 
 namespace kv::attention {
 
-/// One layer in FP8: K and V are codes, [num_blocks, block_size, num_kv_heads, head_dim].
-struct Fp8Layer {
-  const void* k;
-  const void* v;
-  const uint8_t* scales;        // [num_blocks][num_kv_heads][K, V][block_size], a byte e + 127 each
-  const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
-  int max_blocks_per_seq;
-  int num_blocks;
-  int block_size;
-  int block_stride;  // rows from one block to the next
-  int scale_stride;  // bytes of scales from one block to the next
-};
+inline int shift_of(const Fp8Layer& layer) {
+  return std::countr_zero(static_cast<unsigned>(layer.block_size));
+}
 
 #ifdef KV_SM90A
 
@@ -64,8 +56,8 @@ inline void launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8L
                        .block_tables = layer.block_tables,
                        .max_blocks_per_seq = layer.max_blocks_per_seq,
                        .block_stride = layer.block_stride,
-                       .shift = std::countr_zero(static_cast<unsigned>(layer.block_size))};
-  // Short passes, too, which have other kernels in bf16.
+                       .shift = shift_of(layer)};
+  // Passes of kStream, too.
   const bool merges_apart =
       plan.path == Plan::Path::kRuns ? plan.merges_apart : plan.max_groups > kClusterGroups;
   const RunWorkspace<kFp8HeadDim> pieces{
@@ -80,34 +72,43 @@ inline void launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8L
   if (merges_apart) launch_merge<kFp8HeadDim>(queries, plan, workspace, stream);
 }
 
+/// True if run_fp8_queries.cuh serves the pass, and is faster than spread_queries.cuh.
+inline bool runs_serve_fp8(const Queries& queries, const Plan& plan) {
+  return on_hopper() && plan.path != Plan::Path::kSpread && queries.head_dim == kFp8HeadDim &&
+         queries.num_kv_heads == kRunHeads && max_pairs(queries) <= kRunPairs &&
+         queries.window == 0;
+}
+
 #endif
 
-/// Queues attention, and returns true, if there is a kernel for the pass: 8 KV heads of 128, at
-/// most 8 pairs for each in a sequence, no window, blocks of at least 16 tokens. `workspace`: as
-/// for launch_attention().
+/// Queues attention, and returns true, if there is a kernel for the pass: at most 64 pairs of a
+/// sequence and KV head (Plan), blocks of at least 16 tokens. `workspace`: as for
+/// launch_attention().
 inline bool launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, void* workspace,
                                  const Stream& stream) {
-#ifdef KV_SM90A
   if (queries.num_rows == 0) return true;
-  if (!on_hopper() || queries.head_dim != kFp8HeadDim || queries.num_kv_heads != kRunHeads ||
-      max_pairs(queries) > kRunPairs || queries.window > 0 ||
-      int64_t{queries.num_seqs} * kRunHeads > kWorkspaceCounters ||
-      layer.block_size < kQuarterTokens) {
+  const Plan plan(queries, on_hopper());
+  const bool many = plan.path == Plan::Path::kMany || plan.path == Plan::Path::kWarpgroups;
+  if (many || layer.block_size < kQuarterTokens || plan.num_blocks > kWorkspaceCounters) {
     return false;
   }
-  const Plan plan(queries, true);
   if (workspace == nullptr && plan.workspace_bytes > 0) {
     throw std::logic_error("attention over FP8 on CUDA: no workspace is given");
   }
-  launch_fp8_runs(queries, plan, layer, workspace, stream);
-  return true;
-#else
-  static_cast<void>(queries);
-  static_cast<void>(layer);
-  static_cast<void>(workspace);
-  static_cast<void>(stream);
-  return false;
+#ifdef KV_SM90A
+  if (runs_serve_fp8(queries, plan)) {
+    launch_fp8_runs(queries, plan, layer, workspace, stream);
+    return true;
+  }
 #endif
+  const Fp8Blocks blocks{.layer = layer,
+                         .num_kv_heads = queries.num_kv_heads,
+                         .head_dim = queries.head_dim,
+                         .shift = shift_of(layer)};
+  with_head_dim(queries.head_dim, [&](auto head_dim) {
+    launch_spread<head_dim.value>(queries, plan, blocks, workspace, stream);
+  });
+  return true;
 }
 
 }  // namespace kv::attention

@@ -35,10 +35,16 @@ class Fp8RunCopies {
  public:
   using Slots = Fp8Slots<kHeadDim>;
   using Shared = RunShared<kHeadDim, Slots>;
-  static_assert(kQuarters % kFp8CopyWarps == 0 && Slots::kSlots % kFp8CopyWarps == 0);
+  static_assert(kQuarters % kFp8CopyWarps == 0 && Slots::kSlots >= kFp8CopyWarps);
   __device__ Fp8RunCopies(Shared& shared, const Fp8Pages& pages, int warp)
       : shared_(shared), pages_(pages), warp_(warp), slot_(warp) {
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy_));
+  }
+  /// Fetches the maps, which the first copies would wait for.
+  __device__ static void fetch_maps(const Fp8Pages& pages) {
+    for (const CUtensorMap* const map : {&pages.k, &pages.v, &pages.scales}) {
+      asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+    }
   }
   __device__ void copy_piece(const Piece& piece) {
     const int32_t* const table =
@@ -89,7 +95,7 @@ class Fp8RunCopies {
       __syncwarp();
       slot_ += kFp8CopyWarps;
       if (slot_ >= Slots::kSlots) {
-        slot_ = warp_;
+        slot_ -= Slots::kSlots;
         phase_ ^= 1;
       }
     }
@@ -122,20 +128,21 @@ __global__ void __maxnreg__(136)
                            RunWorkspace<kHeadDim> workspace) {
 #if KV_WARPGROUPS
   let_successors_start();
+#ifndef NO_FETCH
+  if (threadIdx.x == 32 * kRunHeads) Fp8RunCopies<kHeadDim>::fetch_maps(pages);
+#endif
   using Shared = RunShared<kHeadDim, Fp8Slots<kHeadDim>>;
   // Swizzled rows begin at a multiple of kSwizzleBytes.
   auto* const bytes = kv::dynamic_shared<unsigned char>();
   const uint32_t past = shared_address(bytes) % kSwizzleBytes;
   auto& shared = *reinterpret_cast<Shared*>(bytes + (kSwizzleBytes - past) % kSwizzleBytes);
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Shared::kSlots; ++i) {
-      init_mbarrier(&shared.full[i], 1);
-      init_mbarrier(&shared.empty[i], kRunHeads);
-    }
-    publish_barriers();
-  }
-  __syncthreads();
+#ifdef EARLY_RUN
   const Run run(queries);
+  init_barriers(shared);
+#else
+  init_barriers(shared);
+  const Run run(queries);
+#endif
   const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);
   // The registers of warps that copy go to those that compute. 136 for each thread leave room for
   // the CTAs of merge_groups_kernel.

@@ -61,6 +61,19 @@ struct Ring {
   }
 };
 
+/// Called by all threads of the CTA before any uses a slot.
+template <class Shared>
+__device__ inline void init_barriers(Shared& shared) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Shared::kSlots; ++i) {
+      init_mbarrier(&shared.full[i], 1);
+      init_mbarrier(&shared.empty[i], kRunHeads);
+    }
+    publish_barriers();
+  }
+  __syncthreads();
+}
+
 /// One more arrival at a barrier in shared memory, when x is known.
 __device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
   asm volatile(
