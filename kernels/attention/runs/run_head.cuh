@@ -326,13 +326,38 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
     const int groups_of_other = (pairs.num_keys(other) + kGroupTokens - 1) / kGroupTokens;
     FourElements a = read(skipped, pair), b = read(skipped, other);
-    int group = skipped + 1;
+#ifdef MERGE_BF16
+    constexpr bool kBatches = true;
+#elif defined(MERGE_OLD)
+    constexpr bool kBatches = false;
+#else
+    constexpr bool kBatches = Slots::kAreFp8;
+#endif
+    if constexpr (kBatches) {
+      constexpr int kAtOnce = 8;
+      for (int group = skipped + 1; group < groups_of_other; group += kAtOnce) {
+        FourElements of_a[kAtOnce], of_b[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          const int at = min(group + i, groups_of_other - 1);
+          of_a[i] = read(at, pair);
+          of_b[i] = read(at, other);
+        }
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (group + i < groups) a.append(of_a[i]);
+          if (group + i < groups_of_other) b.append(of_b[i]);
+        }
+      }
+    } else {
+      int group = skipped + 1;
 #pragma unroll 4
-    for (; group < groups; ++group) {
-      a.append(read(group, pair));
-      b.append(read(group, other));
+      for (; group < groups; ++group) {
+        a.append(read(group, pair));
+        b.append(read(group, other));
+      }
+      if (group < groups_of_other) b.append(read(group, other));
     }
-    if (group < groups_of_other) b.append(read(group, other));
     store_four(a, out_row(queries_, pairs, pair) + element);
     store_four(b, out_row(queries_, pairs, other) + element);
   }

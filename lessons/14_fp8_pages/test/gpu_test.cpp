@@ -49,8 +49,20 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
   const HeadShape shape{4, 2, 128};
   const Sequence a(shape, 75, 1), b(shape, 33, 2);
   for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
-    check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 9}}, {.block_size = 16}, kernel, kv::Device::kCuda);
+    check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 33}}, {.block_size = 16}, kernel, kv::Device::kCuda);
   }
+}
+
+TEST_CASE("a pass of many queries decodes the rows that they see, and no others") {
+  const HeadShape shape{16, 2, 128};
+  const Sequence a(shape, 259, 1), b(shape, 33, 2);
+  const auto decoded_by = [&](const std::vector<Part>& parts, int window) {
+    check_pages(shape, parts, {.window = window}, kv::Kernel::kFast, kv::Device::kCuda);
+    return num_decoded_rows;
+  };
+  CHECK(decoded_by({{&a, 40}, {&b, 33}}, 0) == 259 + 33);
+  CHECK(decoded_by({{&a, 40}, {&b, 33}}, 64) == 40 + 63 + 33);
+  CHECK(decoded_by({{&a, 1}, {&b, 1}}, 0) == 0);  // its kernel reads FP8
 }
 
 TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows") {
