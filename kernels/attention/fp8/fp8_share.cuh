@@ -1,9 +1,9 @@
 #pragma once
 
 // A warp's share of a tile in FP8 pages, for spread_queries.cuh. Codes and scales go into the
-// registers that their numbers in bf16 will fill. A tile whose tokens were all written in earlier
-// passes is widened while the predecessors of the kernel still run, so that widening takes no time
-// after them. Then the arithmetic is that of bf16, and so are the bits.
+// registers that their numbers in bf16 will fill. They are widened while the predecessors of the
+// kernel still run, all but the few keys beside a token of this pass. Then the arithmetic is that
+// of bf16, and so are the bits.
 
 #include "kernels/attention/fp8/fp8_rows.cuh"
 #include "kernels/attention/fp8/widen.cuh"
@@ -48,24 +48,27 @@ struct Fp8Share {
     }
   }
 
-  /// Codes become the numbers that they stand for.
-  __device__ void widen() {
+  /// Codes become the numbers that they stand for, 8 keys of K and 16 of V at a time: those for
+  /// which chosen(begin, end) is true. Both count from the tile's first key.
+  template <class Chosen>
+  __device__ void widen(const Chosen& chosen) {
 #pragma unroll
-    for (auto& key : k) {
-      const uint32_t widening = widening_of(key[0].w);
+    for (int n = 0; n < 2; ++n) {
+      const int begin = kQuarterTokens * quarter_of_warp() + 8 * n;
+      if (!chosen(begin, begin + 8)) continue;
+      const uint32_t widening = widening_of(k[n][0].w);
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        const uint32_t x = key[i].x, y = key[i].y;
-        key[i].x = widen_pair<0>(x, widening);
-        key[i].y = widen_pair<1>(x, widening);
-        key[i].z = is_half<kHeadDim>(i) ? 0 : widen_pair<0>(y, widening);
-        key[i].w = is_half<kHeadDim>(i) ? 0 : widen_pair<1>(y, widening);
+      for (uint4& piece : k[n]) {
+        const uint32_t x = piece.x, y = piece.y;
+        piece = {widen_pair<0>(x, widening), widen_pair<1>(x, widening), widen_pair<0>(y, widening),
+                 widen_pair<1>(y, widening)};
       }
     }
 #pragma unroll
-    for (auto& quarter : v) {
+    for (int i = 0; i < kQuarters; ++i) {
+      if (!chosen(kQuarterTokens * i, kQuarterTokens * (i + 1))) continue;
 #pragma unroll
-      for (auto& words : quarter) {
+      for (auto& words : v[i]) {
         const uint32_t a = words[0], b = words[1];
         const uint32_t widening = widening_of_two(words[2] | words[3] << 8);
         words[0] = widen_two_keys<0>(a, b, widening);
@@ -122,23 +125,25 @@ __device__ inline Fp8Share<kHeadDim> share_of(const Fp8Rows&) {
   return {};
 }
 
-/// Loads and widens a warp's share of a tile, and calls load_queries() after the wait.
+/// Loads and widens a warp's share of a tile, and calls load_queries() after the wait, while the
+/// last of it is on its way.
 template <int kHeadDim, class LoadQueries>
 __device__ inline void load_around_wait(Fp8Share<kHeadDim>& share, const Fp8Rows& rows,
                                         int tile_begin, int keys_begin, int earlier_end,
                                         int keys_end, const LoadQueries& load_queries) {
-  const int last_phase = earlier_end >= min(tile_begin + kTileTokens, keys_end) ? 0 : 1;
 #pragma unroll 1
   for (int phase = 0; phase < 2; ++phase) {
     // Keeps the compiler from carrying all addresses through the loop.
     asm volatile("" : "+r"(tile_begin));
-    if (phase == 1) {
-      wait_for_predecessors();
-      load_queries();
-    }
+    if (phase == 1) wait_for_predecessors();
     share.load(rows, tile_begin, phase == 0 ? keys_begin : max(keys_begin, earlier_end),
                phase == 0 ? earlier_end : keys_end);
-    if (phase == last_phase) share.widen();
+    if (phase == 1) load_queries();
+    share.widen([&](int begin, int end) {  // true for keys that are complete from this phase on
+      const bool early =
+          min(tile_begin + end, keys_end) <= earlier_end || tile_begin + begin >= keys_end;
+      return early == (phase == 0);
+    });
   }
 }
 

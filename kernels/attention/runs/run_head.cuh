@@ -20,6 +20,7 @@ inline constexpr int kRunThreads = 32 * (kRunHeads + 1);
 template <int kHeadDim>
 struct Bf16Slots {
   static constexpr bool kAreFp8 = false;
+  static constexpr int kHeads = kRunHeads;
   static constexpr int kRowBytes = kRunHeads * kHeadDim * 2;  // of one token, all heads
   static constexpr int kSlotBytes = kQuarterTokens * kRowBytes;
   static constexpr int kSlots = 192 * 1024 / kSlotBytes;
@@ -33,9 +34,9 @@ struct Bf16Slots {
 
 template <int kHeadDim, class Slots>
 struct RunShared {
-  static constexpr int kSlots = Slots::kSlots;
+  static constexpr int kSlots = Slots::kSlots, kHeads = Slots::kHeads;
   Slots slots;
-  float4 result[kHeadDim / 16][32 * kRunHeads];  // TwoPairs::acc, each lane's own
+  float4 result[kHeadDim / 16][32 * Slots::kHeads];  // TwoPairs::acc, each lane's own
   uint64_t full[kSlots], empty[kSlots];
 };
 
@@ -67,7 +68,7 @@ __device__ inline void init_barriers(Shared& shared) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < Shared::kSlots; ++i) {
       init_mbarrier(&shared.full[i], 1);
-      init_mbarrier(&shared.empty[i], kRunHeads);
+      init_mbarrier(&shared.empty[i], Shared::kHeads);
     }
     publish_barriers();
   }
@@ -97,9 +98,14 @@ class RunOfHead {
  public:
   using Shared = RunShared<kHeadDim, Slots>;
   using State = TwoPairs<kHeadDim>;
+  /// The KV head `head`, which is the CTA's head `in_slots`.
   __device__ RunOfHead(Shared& shared, const Queries& queries,
-                       const RunWorkspace<kHeadDim>& workspace, int head)
-      : shared_(shared), queries_(queries), workspace_(workspace), head_(head) {}
+                       const RunWorkspace<kHeadDim>& workspace, int head, int in_slots)
+      : shared_(shared),
+        queries_(queries),
+        workspace_(workspace),
+        head_(head),
+        in_slots_(in_slots) {}
 
   __device__ void attend(const Piece& piece);
 
@@ -107,22 +113,21 @@ class RunOfHead {
   static constexpr int kElements = kHeadDim / 8;  // of each pair in a lane
   __device__ const unsigned char* wait_for_slot() {
     wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
-    return shared_.slots.of_head(ring_.slot, head_);
+    return shared_.slots.of_head(ring_.slot, in_slots_);
   }
-  /// Orders all lanes' reads before lane 0's arrival, and the arrival before the next copy.
+  /// Gives the slot back, not before x is known, which is made of what was read. An arrival does
+  /// not wait for loads from shared memory that were issued before it: the compiler issues some of
+  /// them, in either format, shortly before the arrival, and the next copy could overtake them.
   /// racecheck reports the other lanes here, because it does not see that lane 0 arrives for them;
   /// it reports nothing if every lane arrives.
-  __device__ void release_slot() {
-    __syncwarp();
-    if (lane_ == 0) arrive(&shared_.empty[ring_.slot]);
-    ring_.next();
-  }
-  /// The same, not before x is known, which is made of what was read. An arrival does not wait for
-  /// loads from shared memory that were issued before it.
   __device__ void release_slot(uint32_t x) {
     __syncwarp();
     if (lane_ == 0) arrive_after(&shared_.empty[ring_.slot], x);
     ring_.next();
+  }
+  /// The place of a sequence's head in the workspace.
+  __device__ int64_t place(int seq) const {
+    return static_cast<int64_t>(seq) * (Slots::kAreFp8 ? queries_.num_kv_heads : kRunHeads) + head_;
   }
   __device__ void score(float (&s)[kQuarters][4]);
   __device__ void weigh(const uint32_t (&p)[kQuarters][2], int num_keys, State& tile);
@@ -136,7 +141,7 @@ class RunOfHead {
   Shared& shared_;
   const Queries& queries_;
   const RunWorkspace<kHeadDim>& workspace_;
-  const int head_;
+  const int head_, in_slots_;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
   const int quad_ = lane_ / 4, t_ = lane_ % 4;
   Ring<Shared::kSlots> ring_;
@@ -149,12 +154,19 @@ class RunOfHead {
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4]) {
   if constexpr (Slots::kAreFp8) {
+    const int first_piece = Slots::first_piece(in_slots_);
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
       const unsigned char* const rows = wait_for_slot();
-      const uint8_t* const scales = shared_.slots.scales[ring_.slot][head_];
-      scales_.of_quarter[i] =
-          score_quarter<kHeadDim>(rows, scales, q_, s[i], [&](uint32_t x) { release_slot(x); });
+      const KeyCodes<kHeadDim> codes(rows, first_piece,
+                                     shared_.slots.scales_of_head(ring_.slot, in_slots_));
+      release_slot(codes.loaded());
+      scales_.of_quarter[i] = codes.scales_of_v;
+      s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
+#pragma unroll
+      for (int piece = 0; piece < kRowPieces<kHeadDim>; ++piece) {
+        codes.multiply(piece, q_[piece], s[i]);
+      }
     }
     return;
   } else {
@@ -169,7 +181,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4
         mma_step(quarter, a.x, b.x, a.y, b.y, q_[i].x, q_[i].y);
         mma_step(quarter, a.z, b.z, a.w, b.w, q_[i].z, q_[i].w);
       }
-      release_slot();
+      release_slot(__float_as_uint(quarter[0]));
     }
   }
 }
@@ -183,8 +195,10 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
   if constexpr (Slots::kAreFp8) {
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
-      weigh_quarter<kHeadDim>(wait_for_slot(), scales_.of_quarter[i], num_keys - kQuarterTokens * i,
-                              p[i], tile, [&](uint32_t x) { release_slot(x); });
+      const ValueCodes<kHeadDim> codes(wait_for_slot(), Slots::first_piece(in_slots_));
+      release_slot(codes.loaded());
+      weigh_quarter<kHeadDim>(codes, scales_.of_quarter[i], num_keys - kQuarterTokens * i, p[i],
+                              tile);
     }
     return;
   } else {
@@ -215,7 +229,10 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
         weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
         weigh_step(tile.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
       }
-      release_slot();
+      uint32_t used = 0;  // the sums of steps in which every load was used
+#pragma unroll
+      for (int j = 0; j < kElements / 8; ++j) used ^= __float_as_uint(tile.acc[4 * j][0]);
+      release_slot(used);
     }
   }
 }
@@ -310,7 +327,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
   const auto last = static_cast<unsigned>(piece.num_pieces - 1);
   unsigned before = 0;
   // Wraps to zero with the last piece, so the counter is ready for the next launch.
-  if (lane_ == 0) before = atomicInc(&workspace_.counters[piece.seq * kRunHeads + head_], last);
+  if (lane_ == 0) before = atomicInc(&workspace_.counters[place(piece.seq)], last);
   if (__shfl_sync(kFullWarp, before, 0) != last) return;
   __threadfence();
   const int element = 4 * lane_, skipped = piece.first_groups - 1;
@@ -326,38 +343,13 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
     const int groups_of_other = (pairs.num_keys(other) + kGroupTokens - 1) / kGroupTokens;
     FourElements a = read(skipped, pair), b = read(skipped, other);
-#ifdef MERGE_BF16
-    constexpr bool kBatches = true;
-#elif defined(MERGE_OLD)
-    constexpr bool kBatches = false;
-#else
-    constexpr bool kBatches = Slots::kAreFp8;
-#endif
-    if constexpr (kBatches) {
-      constexpr int kAtOnce = 8;
-      for (int group = skipped + 1; group < groups_of_other; group += kAtOnce) {
-        FourElements of_a[kAtOnce], of_b[kAtOnce];
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          const int at = min(group + i, groups_of_other - 1);
-          of_a[i] = read(at, pair);
-          of_b[i] = read(at, other);
-        }
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (group + i < groups) a.append(of_a[i]);
-          if (group + i < groups_of_other) b.append(of_b[i]);
-        }
-      }
-    } else {
-      int group = skipped + 1;
+    int group = skipped + 1;
 #pragma unroll 4
-      for (; group < groups; ++group) {
-        a.append(read(group, pair));
-        b.append(read(group, other));
-      }
-      if (group < groups_of_other) b.append(read(group, other));
+    for (; group < groups; ++group) {
+      a.append(read(group, pair));
+      b.append(read(group, other));
     }
+    if (group < groups_of_other) b.append(read(group, other));
     store_four(a, out_row(queries_, pairs, pair) + element);
     store_four(b, out_row(queries_, pairs, other) + element);
   }
@@ -373,8 +365,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
 #pragma unroll
   for (int i = 0; i < kRowPieces<kHeadDim>; ++i) q_[i] = row_piece<kHeadDim>(q, i, t_);
   PartialGroup<kHeadDim>* const partials =
-      workspace_.partials +
-      (static_cast<int64_t>(piece.seq) * kRunHeads + head_) * workspace_.max_groups;
+      workspace_.partials + place(piece.seq) * workspace_.max_groups;
 
   // The groups from the sequence's first one on join as they come.
   const bool keeps = piece.begin == 0 && (!workspace_.merges_apart || piece.num_groups == 1);

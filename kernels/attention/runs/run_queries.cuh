@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kRunThreads, 1)
     return;
   }
   wait_for_predecessors();
-  RunOfHead<kHeadDim, Bf16Slots<kHeadDim>> head(shared, queries, workspace, warp);
+  RunOfHead<kHeadDim, Bf16Slots<kHeadDim>> head(shared, queries, workspace, warp, warp);
   for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
 #endif
 }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "programs/report.h"
+#include "common/console.h"
 
 namespace bench {
 

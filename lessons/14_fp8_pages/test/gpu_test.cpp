@@ -53,6 +53,18 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
   }
 }
 
+TEST_CASE("many keys of any number of KV heads") {
+  for (const HeadShape shape :
+       {HeadShape{4, 2, 128}, HeadShape{8, 4, 128}, HeadShape{16, 16, 128}, HeadShape{9, 3, 128},
+        HeadShape{4, 2, 64}, HeadShape{8, 4, 64}, HeadShape{16, 8, 64}, HeadShape{3, 3, 64}}) {
+    CAPTURE(shape.head_dim);
+    CAPTURE(shape.num_kv_heads);
+    const Sequence a(shape, 1100, 1), b(shape, 33, 2), c(shape, 700, 3);
+    check_pages(shape, {{&a, 1}, {&b, 1}, {&c, 1}, {&a, 1}},
+                {.seq_len_bound = lesson04_test::kMuchWork}, kv::Kernel::kFast, kv::Device::kCuda);
+  }
+}
+
 TEST_CASE("a pass of many queries decodes the rows that they see, and no others") {
   const HeadShape shape{16, 2, 128};
   const Sequence a(shape, 259, 1), b(shape, 33, 2);
