@@ -17,7 +17,7 @@ struct Fp8Slots {
   static constexpr int kRowBytes = kQuarterTokens * kSwizzledRowBytes;
   static constexpr int kBytes = kHeads / kHeadsInRow * kRowBytes;
   static constexpr int kScaleBytes = kHeads * 2 * kQuarterTokens;
-  /// More of them were slower: the warps run apart.
+  /// More of them were slower, fewer too (README.md).
   static constexpr int kSlots = 6 * kHeadsInRow;
   struct Scales {
     uint32_t of_quarter[kQuarters];  // KeyCodes::scales_of_v

@@ -1,11 +1,11 @@
 #pragma once
 
 // A warp of run_queries.cuh that computes: all pairs of one KV head, over a run of groups.
-// Lanes have their pairs as two_pairs.cuh says. `Slots` is the shared memory through which K and V
-// come, in bf16 (Bf16Slots) or in FP8 (fp8/fp8_slots.cuh).
+// Lanes have their pairs as two_pairs.cuh says. `Slots`: run_shared.cuh.
 
 #include "kernels/attention/fp8/fp8_tile.cuh"
 #include "kernels/attention/plan.h"
+#include "kernels/attention/runs/run_shared.cuh"
 #include "kernels/attention/runs/runs.cuh"
 #include "kernels/attention/runs/two_pairs.cuh"
 #include "kernels/attention/spread/spread_queries.cuh"
@@ -14,66 +14,7 @@
 
 namespace kv::attention {
 
-inline constexpr int kRunThreads = 32 * (kRunHeads + 1);
-
-/// Slots for a quarter of a tile, of K or V, as it lies in the cache.
-template <int kHeadDim>
-struct Bf16Slots {
-  static constexpr bool kAreFp8 = false;
-  static constexpr int kHeads = kRunHeads;
-  static constexpr int kRowBytes = kRunHeads * kHeadDim * 2;  // of one token, all heads
-  static constexpr int kSlotBytes = kQuarterTokens * kRowBytes;
-  static constexpr int kSlots = 192 * 1024 / kSlotBytes;
-  struct Scales {};
-  alignas(128) unsigned char rows[kSlots][kSlotBytes];
-
-  __device__ const unsigned char* of_head(int slot, int head) const {
-    return rows[slot] + head * kHeadDim * 2;
-  }
-};
-
-template <int kHeadDim, class Slots>
-struct RunShared {
-  static constexpr int kSlots = Slots::kSlots, kHeads = Slots::kHeads;
-  Slots slots;
-  float4 result[kHeadDim / 16][32 * Slots::kHeads];  // TwoPairs::acc, each lane's own
-  uint64_t full[kSlots], empty[kSlots];
-};
-
-/// Where a sequence's partial results meet, for each KV head.
-template <int kHeadDim>
-struct RunWorkspace {
-  unsigned int* counters;  // [num_seqs, num_kv_heads] runs that have come, zero before and after
-  PartialGroup<kHeadDim>* partials;  // [num_seqs, num_kv_heads, max_groups]
-  int max_groups;
-  bool merges_apart;  // all groups are left in `partials`, for merge_groups_kernel
-};
-
 #if KV_WARPGROUPS
-
-/// A position in the ring of slots.
-template <int kSlots>
-struct Ring {
-  int slot = 0, phase = 0;
-  __device__ void next() {
-    if (++slot < kSlots) return;
-    slot = 0;
-    phase ^= 1;
-  }
-};
-
-/// Called by all threads of the CTA before any uses a slot.
-template <class Shared>
-__device__ inline void init_barriers(Shared& shared) {
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Shared::kSlots; ++i) {
-      init_mbarrier(&shared.full[i], 1);
-      init_mbarrier(&shared.empty[i], Shared::kHeads);
-    }
-    publish_barriers();
-  }
-  __syncthreads();
-}
 
 /// One more arrival at a barrier in shared memory, when x is known.
 __device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
