@@ -14,13 +14,6 @@
 
 namespace kv::attention {
 
-/// 2^(120 + e) twice, from the byte e + 127 of a scale: what the codes of one key are widened by.
-__device__ inline uint32_t widening_of(uint32_t scale) { return scale * 0x00800080u + 0x3C003C00u; }
-/// The same of two keys, from the lower two bytes of a word: the first one's in the lower half.
-__device__ inline uint32_t widening_of_two(uint32_t scales) {
-  return __byte_perm(scales, 0, 0x4140) * 0x80u + 0x3C003C00u;
-}
-
 #ifdef KV_SIMT
 
 /// What `permute` and `multiply` do, for a GPU that the CPU plays.
@@ -67,6 +60,13 @@ __device__ inline uint32_t multiply(uint32_t a, uint32_t b) {
 }
 
 #endif
+
+/// 2^(120 + e) twice, from the byte e + 127 of a scale: what the codes of one key are widened by.
+__device__ inline uint32_t widening_of(uint32_t scale) { return scale * 0x00800080u + 0x3C003C00u; }
+/// The same of two keys, from the lower two bytes of a word: the first one's in the lower half.
+__device__ inline uint32_t widening_of_two(uint32_t scales) {
+  return permute<0x4140>(scales, 0) * 0x80u + 0x3C003C00u;
+}
 
 /// Two codes, each in the low byte of a half that is filled with its sign.
 __device__ inline uint32_t widen(uint32_t codes, uint32_t widening) {
