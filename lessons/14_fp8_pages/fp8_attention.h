@@ -20,9 +20,9 @@ inline void fp8_attention(const PagedAttentionArgs& args, const kv::Stream& stre
   KV_DISPATCH(fp8_attention, args, stream);
 }
 
-/// The kernel of the engine. On CUDA a pass for which kernels/attention/fp8 has no kernel decodes
-/// the whole layer into `wide` first, blocks of the same number and size in bf16, and attends to
-/// these; the CPU needs no such room.
+/// The kernel of the engine. On CUDA a pass for which kernels/attention/fp8 has no kernel first
+/// decodes the rows that it reads into `wide`, blocks of the same number and size in bf16, and
+/// attends to these; the CPU needs no such room.
 struct FastFp8AttentionArgs {
   PagedAttentionArgs pass;
   KvBlocks wide = {};

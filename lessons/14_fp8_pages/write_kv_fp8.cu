@@ -4,6 +4,7 @@
 
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cassert>
 
 #include "e4m3.h"
@@ -13,17 +14,20 @@
 namespace lesson14 {
 namespace {
 
-/// Grid: (num_rows, num_kv_heads, 2): z = 0 writes K, z = 1 writes V. A CTA is one warp.
+constexpr int kHeadsPerCta = 8;
+
+/// Grid: (num_rows, kHeadsPerCta of num_kv_heads, 2): z = 0 writes K, z = 1 writes V. A CTA has
+/// warps of 32 threads along x, one for each of its heads along y.
 __global__ void write_kv_fp8_kernel(WriteKvArgs args) {
   kv::let_successors_start();
   kv::wait_for_predecessors();  // until then k, v and the slots may be incomplete
   const KvBlocks& cache = args.cache;
   const int64_t row = blockIdx.x;
-  const auto head = static_cast<int>(blockIdx.y);
+  const auto head = static_cast<int>(blockIdx.y * kHeadsPerCta + threadIdx.y);
   const bool is_k = blockIdx.z == 0;
   const int64_t slot = args.slot_mapping[row];
   assert(slot == lesson03::kNoSlot || cache.has_slot(slot));
-  if (!cache.has_slot(slot)) return;
+  if (!cache.has_slot(slot) || head >= cache.num_kv_heads) return;
   const auto* const x = static_cast<const __nv_bfloat16*>(is_k ? args.k : args.v) +
                         (row * cache.num_kv_heads + head) * cache.head_dim;
   float largest = 0.0f;
@@ -43,10 +47,13 @@ __global__ void write_kv_fp8_kernel(WriteKvArgs args) {
 
 void write_kv_fp8_cuda(const WriteKvArgs& args, const kv::Stream& stream) {
   if (args.num_rows == 0) return;
-  const dim3 grid(static_cast<unsigned>(args.num_rows),
-                  static_cast<unsigned>(args.cache.num_kv_heads), 2);
-  kv::launch_dependent(write_kv_fp8_kernel, {grid, dim3(32), 0, "launching write_kv_fp8"}, stream,
-                       args);
+  const auto heads = static_cast<unsigned>(args.cache.num_kv_heads);
+  const dim3 grid(static_cast<unsigned>(args.num_rows), (heads + kHeadsPerCta - 1) / kHeadsPerCta,
+                  2);
+  kv::launch_dependent(
+      write_kv_fp8_kernel,
+      {grid, dim3(32, std::min<unsigned>(heads, kHeadsPerCta)), 0, "launching write_kv_fp8"},
+      stream, args);
 }
 
 }  // namespace lesson14

@@ -4,7 +4,11 @@
 // two_pairs.cuh says. The operands are the bf16 numbers that the codes stand for, so the bits are
 // those of run_head.cuh over these numbers.
 //
-// The codes lie as TMA writes them: 16 rows of 128 bytes, swizzled (kSwizzledRowBytes).
+// The codes lie as TMA writes them: 16 rows of 128 bytes, swizzled (kSwizzledRowBytes). A head of
+// 64 has one half of each row, from piece 4 on if it is the second one.
+//
+// A slot may be given back when its loads are complete. loaded() is made of a word of each load,
+// whose other words come with it.
 
 #include "kernels/attention/fp8/widen.cuh"
 #include "kernels/attention/runs/two_pairs.cuh"
@@ -13,40 +17,68 @@
 
 namespace kv::attention {
 
-/// Scores of a quarter's keys. `rows`: its 16 rows of K; scales: [K, V][16]; q: of pair quad; s: as
-/// in two_pairs.cuh. Calls release(x) when all is in registers, on which x depends. Returns V's
-/// scales for keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
-template <int kHeadDim, class Release>
-__device__ inline uint32_t score_quarter(const unsigned char* rows, const uint8_t* scales,
-                                         const uint4 (&q)[kRowPieces<kHeadDim>], float (&s)[4],
-                                         const Release& release) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
-  const unsigned char* const row = rows + quad * kSwizzledRowBytes + t % 2 * 8;
-  uint2 a[kRowPieces<kHeadDim>], b[kRowPieces<kHeadDim>];  // of keys quad and quad + 8
+/// A quarter's K.
+template <int kHeadDim>
+struct KeyCodes {
+  static constexpr int kPieces = kRowPieces<kHeadDim>;
+  uint2 a[kPieces], b[kPieces];  // of keys quad and quad + 8
+  uint32_t scale_a, scale_b;
+  uint32_t scales_of_v;  // of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+
+  /// scales: [K, V][16].
+  __device__ KeyCodes(const unsigned char* rows, int first_piece, const uint8_t* scales) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
+    const unsigned char* const row = rows + quad * kSwizzledRowBytes + t % 2 * 8;
 #pragma unroll
-  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-    const int at = ((2 * i + t / 2) ^ quad) * 16;
-    a[i] = *reinterpret_cast<const uint2*>(row + at);
-    b[i] = *reinterpret_cast<const uint2*>(row + 8 * kSwizzledRowBytes + at);
+    for (int i = 0; i < kPieces; ++i) {
+      const int at = ((first_piece + 2 * i + t / 2) ^ quad) * 16;
+      a[i] = *reinterpret_cast<const uint2*>(row + at);
+      b[i] = *reinterpret_cast<const uint2*>(row + 8 * kSwizzledRowBytes + at);
+    }
+    scale_a = scales[quad];
+    scale_b = scales[quad + 8];
+    const auto* of_v = reinterpret_cast<const uint16_t*>(scales + kQuarterTokens);
+    scales_of_v = of_v[t] | static_cast<uint32_t>(of_v[t + 4]) << 16;
   }
-  const uint32_t scale_a = scales[quad], scale_b = scales[quad + 8];
-  const auto* of_v = reinterpret_cast<const uint16_t*>(scales + kQuarterTokens);
-  const uint32_t scales_of_v = of_v[t] | static_cast<uint32_t>(of_v[t + 4]) << 16;
-  uint32_t loaded = scale_a ^ scale_b ^ scales_of_v;
+  __device__ uint32_t loaded() const {
+    uint32_t x = scale_a ^ scale_b ^ scales_of_v;
 #pragma unroll
-  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) loaded ^= a[i].x ^ a[i].y ^ b[i].x ^ b[i].y;
-  release(loaded);
-  const uint32_t of_a = widening_of(scale_a), of_b = widening_of(scale_b);
-  s[0] = s[1] = s[2] = s[3] = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+    for (int i = 0; i < kPieces; ++i) x ^= a[i].x ^ b[i].x;
+    return x;
+  }
+  /// Scores of the quarter's keys: one piece further along the chain. q: of pair quad.
+  __device__ void multiply(int i, const uint4& q, float (&s)[4]) const {
+    const uint32_t of_a = widening_of(scale_a), of_b = widening_of(scale_b);
     mma_step(s, widen_pair<0>(a[i].x, of_a), widen_pair<0>(b[i].x, of_b),
-             widen_pair<1>(a[i].x, of_a), widen_pair<1>(b[i].x, of_b), q[i].x, q[i].y);
+             widen_pair<1>(a[i].x, of_a), widen_pair<1>(b[i].x, of_b), q.x, q.y);
     mma_step(s, widen_pair<0>(a[i].y, of_a), widen_pair<0>(b[i].y, of_b),
-             widen_pair<1>(a[i].y, of_a), widen_pair<1>(b[i].y, of_b), q[i].z, q[i].w);
+             widen_pair<1>(a[i].y, of_a), widen_pair<1>(b[i].y, of_b), q.z, q.w);
   }
-  return scales_of_v;
-}
+};
+
+/// A quarter's V: kHeadDim / 8 elements of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
+template <int kHeadDim>
+struct ValueCodes {
+  static constexpr int kWords = kHeadDim / 32;
+  struct alignas(4 * kWords) Words {
+    uint32_t x[kWords];
+  };
+  Words keys[4];
+
+  __device__ ValueCodes(const unsigned char* rows, int first_piece) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
+    const int piece = first_piece + quad * kWords / 4, part = quad * kWords % 4 * 4;
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const int key = 2 * t + x % 2 + x / 2 * 8;
+      keys[x] = *reinterpret_cast<const Words*>(rows + key * kSwizzledRowBytes +
+                                                (piece ^ key % 8) * 16 + part);
+    }
+  }
+  __device__ uint32_t loaded() const {
+    return keys[0].x[0] ^ keys[1].x[0] ^ keys[2].x[0] ^ keys[3].x[0];
+  }
+};
 
 /// One step of P V: elements kIndex and kIndex + 1 of the words of keys 2 t, 2 t + 1, 2 t + 8 and
 /// 2 t + 9.
@@ -60,23 +92,12 @@ __device__ inline void weigh_word(float (&acc)[4], uint32_t k0, uint32_t k1, uin
            widen_two_keys<kIndex + 1>(k8, k9, widenings[1]), p[0], p[1]);
 }
 
-/// Adds P V of a quarter's keys, of which num_keys exist. `scales`: of score_quarter(); p: operand
-/// B of the step; release: as for score_quarter().
-template <int kHeadDim, class Release>
-__device__ inline void weigh_quarter(const unsigned char* rows, uint32_t scales, int num_keys,
-                                     const uint32_t (&p)[2], TwoPairs<kHeadDim>& tile,
-                                     const Release& release) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
-  uint4 v[4];  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
-#pragma unroll
-  for (int x = 0; x < 4; ++x) {
-    const int key = 2 * t + x % 2 + x / 2 * 8;
-    v[x] = *reinterpret_cast<const uint4*>(rows + key * kSwizzledRowBytes + (quad ^ key % 8) * 16);
-  }
-  uint32_t loaded = 0;
-#pragma unroll
-  for (const uint4& x : v) loaded ^= x.x ^ x.y ^ x.z ^ x.w;
-  release(loaded);
+/// Adds P V of a quarter's keys, of which num_keys exist. `scales`: of V, as KeyCodes has them; p:
+/// operand B of the step.
+template <int kHeadDim>
+__device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t scales, int num_keys,
+                                     const uint32_t (&p)[2], TwoPairs<kHeadDim>& tile) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
   uint32_t widenings[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -86,10 +107,8 @@ __device__ inline void weigh_quarter(const unsigned char* rows, uint32_t scales,
     if (key + 1 >= num_keys) widenings[h] = key >= num_keys ? 0 : widenings[h] & 0xFFFF;
   }
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const auto word = [&](int x) {
-      return j == 0 ? v[x].x : j == 1 ? v[x].y : j == 2 ? v[x].z : v[x].w;
-    };
+  for (int j = 0; j < ValueCodes<kHeadDim>::kWords; ++j) {
+    const auto word = [&](int x) { return v.keys[x].x[j]; };
     weigh_word<0>(tile.acc[2 * j], word(0), word(1), word(2), word(3), widenings, p);
     weigh_word<2>(tile.acc[2 * j + 1], word(0), word(1), word(2), word(3), widenings, p);
   }

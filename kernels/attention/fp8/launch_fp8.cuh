@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "kernels/attention/fp8/fp8_share.cuh"
 #include "kernels/attention/launch.cuh"
 #ifdef KV_SM90A
 #include "kernels/attention/fp8/run_fp8_queries.cuh"
@@ -14,100 +15,121 @@
 
 namespace kv::attention {
 
-/// One layer in FP8: K and V are codes, [num_blocks, block_size, num_kv_heads, head_dim].
-struct Fp8Layer {
-  const void* k;
-  const void* v;
-  const uint8_t* scales;        // [num_blocks][num_kv_heads][K, V][block_size], a byte e + 127 each
-  const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
-  int max_blocks_per_seq;
-  int num_blocks;
-  int block_size;
-  int block_stride;  // rows from one block to the next
-  int scale_stride;  // bytes of scales from one block to the next
-};
+inline int shift_of(const Fp8Layer& layer) {
+  return std::countr_zero(static_cast<unsigned>(layer.block_size));
+}
 
 #ifdef KV_SM90A
 
-inline constexpr int kFp8HeadDim = 128;
-
-/// Codes as copies see them: boxes of 16 rows, all heads. Nothing is fetched beside them.
-inline CUtensorMap codes_map(const Fp8Layer& layer, const void* codes) {
+/// Codes as copies see them: boxes of 16 rows and `bytes` of each, 128 at a time. Nothing is
+/// fetched beside them.
+inline CUtensorMap codes_map(const Fp8Layer& layer, const void* codes, int row_bytes, int bytes) {
+  constexpr cuuint32_t kPart = kSwizzledRowBytes;
   const auto rows =
       static_cast<cuuint64_t>(layer.num_blocks) * static_cast<cuuint64_t>(layer.block_stride);
-  return tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, codes, {kFp8HeadDim, rows, kRunHeads},
-                       {kRunHeads * kFp8HeadDim, kFp8HeadDim},
-                       {kFp8HeadDim, kQuarterTokens, kRunHeads}, CU_TENSOR_MAP_SWIZZLE_128B,
-                       CU_TENSOR_MAP_L2_PROMOTION_NONE);
+  const auto stride = static_cast<cuuint64_t>(row_bytes);
+  return tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, codes, {kPart, rows, stride / kPart},
+                       {stride, kPart},
+                       {kPart, kQuarterTokens, static_cast<cuuint32_t>(bytes) / kPart},
+                       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE);
 }
-/// Scales: boxes of the same 16 tokens, all heads, K and V.
-inline CUtensorMap scales_map(const Fp8Layer& layer) {
+/// Scales: boxes of the same 16 tokens and heads, K and V.
+inline CUtensorMap scales_map(const Fp8Layer& layer, int num_kv_heads, int heads) {
   const auto size = static_cast<cuuint64_t>(layer.block_size);
-  return tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, layer.scales,
-                       {size, 2 * kRunHeads, static_cast<cuuint64_t>(layer.num_blocks)},
-                       {size, static_cast<cuuint64_t>(layer.scale_stride)},
-                       {kQuarterTokens, 2 * kRunHeads, 1}, CU_TENSOR_MAP_SWIZZLE_NONE,
-                       CU_TENSOR_MAP_L2_PROMOTION_NONE);
+  return tensor_map<3>(
+      CU_TENSOR_MAP_DATA_TYPE_UINT8, layer.scales,
+      {size, 2 * static_cast<cuuint64_t>(num_kv_heads), static_cast<cuuint64_t>(layer.num_blocks)},
+      {size, static_cast<cuuint64_t>(layer.scale_stride)},
+      {kQuarterTokens, 2 * static_cast<cuuint32_t>(heads), 1}, CU_TENSOR_MAP_SWIZZLE_NONE,
+      CU_TENSOR_MAP_L2_PROMOTION_NONE);
 }
 
-inline void launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8Layer& layer,
-                            void* workspace, const Stream& stream) {
+template <int kHeadDim, int kHeads>
+void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Fp8Layer& layer,
+                          void* workspace, const Stream& stream) {
+  using Shape = Fp8RunShape<kHeads>;
   constexpr size_t kSharedBytes =
-      kSwizzleBytes + sizeof(RunShared<kFp8HeadDim, Fp8Slots<kFp8HeadDim>>);
-  static_assert(kSharedBytes <= 227 * 1024);
-  const auto kernel = run_fp8_queries_kernel<kFp8HeadDim>;
+      kSwizzleBytes + sizeof(RunShared<kHeadDim, Fp8Slots<kHeadDim, kHeads>>);
+  static_assert(Shape::kCtas * (kSharedBytes + 1024) <= 228 * 1024);
+  const auto kernel = run_fp8_queries_kernel<kHeadDim, kHeads>;
   static const bool ready = ask_for_shared(kernel, kSharedBytes);
   static_cast<void>(ready);
-  const Fp8Pages pages{.k = codes_map(layer, layer.k),
-                       .v = codes_map(layer, layer.v),
-                       .scales = scales_map(layer),
+  const int row_bytes = queries.num_kv_heads * kHeadDim;
+  const Fp8Pages pages{.k = codes_map(layer, layer.k, row_bytes, kHeads * kHeadDim),
+                       .v = codes_map(layer, layer.v, row_bytes, kHeads * kHeadDim),
+                       .scales = scales_map(layer, queries.num_kv_heads, kHeads),
                        .block_tables = layer.block_tables,
                        .max_blocks_per_seq = layer.max_blocks_per_seq,
                        .block_stride = layer.block_stride,
-                       .shift = std::countr_zero(static_cast<unsigned>(layer.block_size))};
-  // Short passes, too, which have other kernels in bf16.
-  const bool merges_apart =
-      plan.path == Plan::Path::kRuns ? plan.merges_apart : plan.max_groups > kClusterGroups;
-  const RunWorkspace<kFp8HeadDim> pieces{
+                       .shift = shift_of(layer)};
+  const int parts = queries.num_kv_heads / kHeads;
+  const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);
+  // As Plan does for the runs of bf16.
+  const int64_t length = (int64_t{queries.num_seqs} * plan.max_groups + ctas - 1) / ctas;
+  const bool merges_apart = plan.max_groups > 8 * length;
+  const RunWorkspace<kHeadDim> pieces{
       .counters = static_cast<unsigned int*>(workspace),
-      .partials = workspace == nullptr ? nullptr : partials_of<kFp8HeadDim>(workspace),
+      .partials = workspace == nullptr ? nullptr : partials_of<kHeadDim>(workspace),
       .max_groups = plan.max_groups,
       .merges_apart = merges_apart};
+  const dim3 grid(static_cast<unsigned>(ctas), static_cast<unsigned>(parts));
   launch_dependent(kernel,
-                   {dim3(static_cast<unsigned>(cuda_backend::num_sms())), dim3(kFp8RunThreads),
-                    kSharedBytes, "launching attention over FP8"},
+                   {grid, dim3(Shape::kThreads), kSharedBytes, "launching attention over FP8"},
                    stream, queries, pages, pieces);
-  if (merges_apart) launch_merge<kFp8HeadDim>(queries, plan, workspace, stream);
+  if (merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
+}
+
+/// Queues runs, and returns true, if run_fp8_queries.cuh serves the pass and is faster than
+/// spread_queries.cuh.
+template <int kHeadDim>
+bool launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8Layer& layer,
+                     void* workspace, const Stream& stream) {
+  if (!on_hopper() || plan.path == Plan::Path::kSpread || max_pairs(queries) > kRunPairs ||
+      queries.window > 0) {
+    return false;
+  }
+  if (queries.num_kv_heads % 8 == 0) {
+    launch_runs_of_heads<kHeadDim, 8>(queries, plan, layer, workspace, stream);
+  } else if (queries.num_kv_heads % 4 == 0) {
+    launch_runs_of_heads<kHeadDim, 4>(queries, plan, layer, workspace, stream);
+  } else if (queries.num_kv_heads % 2 == 0) {
+    launch_runs_of_heads<kHeadDim, 2>(queries, plan, layer, workspace, stream);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 #endif
 
-/// Queues attention, and returns true, if there is a kernel for the pass: 8 KV heads of 128, at
-/// most 8 pairs for each in a sequence, no window, blocks of at least 16 tokens. `workspace`: as
-/// for launch_attention().
+/// Queues attention, and returns true, if there is a kernel for the pass: at most 64 pairs of a
+/// sequence and KV head (Plan), blocks of at least 16 tokens. `workspace`: as for
+/// launch_attention().
 inline bool launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, void* workspace,
                                  const Stream& stream) {
-#ifdef KV_SM90A
   if (queries.num_rows == 0) return true;
-  if (!on_hopper() || queries.head_dim != kFp8HeadDim || queries.num_kv_heads != kRunHeads ||
-      max_pairs(queries) > kRunPairs || queries.window > 0 ||
-      int64_t{queries.num_seqs} * kRunHeads > kWorkspaceCounters ||
-      layer.block_size < kQuarterTokens) {
+  const Plan plan(queries, on_hopper());
+  const bool many = plan.path == Plan::Path::kMany || plan.path == Plan::Path::kWarpgroups;
+  if (many || layer.block_size < kQuarterTokens || plan.num_blocks > kWorkspaceCounters) {
     return false;
   }
-  const Plan plan(queries, true);
   if (workspace == nullptr && plan.workspace_bytes > 0) {
     throw std::logic_error("attention over FP8 on CUDA: no workspace is given");
   }
-  launch_fp8_runs(queries, plan, layer, workspace, stream);
-  return true;
-#else
-  static_cast<void>(queries);
-  static_cast<void>(layer);
-  static_cast<void>(workspace);
-  static_cast<void>(stream);
-  return false;
+  const Fp8Blocks blocks{.layer = layer,
+                         .num_kv_heads = queries.num_kv_heads,
+                         .head_dim = queries.head_dim,
+                         .shift = shift_of(layer)};
+  with_head_dim(queries.head_dim, [&](auto head_dim) {
+    constexpr int kHeadDim = head_dim.value;
+#ifdef KV_SM90A
+    if constexpr (kHasHopperKernels<kHeadDim>) {
+      if (launch_fp8_runs<kHeadDim>(queries, plan, layer, workspace, stream)) return;
+    }
 #endif
+    launch_spread<kHeadDim>(queries, plan, blocks, workspace, stream);
+  });
+  return true;
 }
 
 }  // namespace kv::attention

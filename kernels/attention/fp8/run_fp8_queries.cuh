@@ -14,13 +14,25 @@
 
 namespace kv::attention {
 
-inline constexpr int kFp8CopyWarps = 4;
-inline constexpr int kFp8RunThreads = 32 * (kRunHeads + kFp8CopyWarps);
+/// Shape of a CTA that has kHeads KV heads.
+template <int kHeads>
+struct Fp8RunShape {
+  static constexpr int kCopyWarps = kHeads >= 4 ? 4 : 2;
+  static constexpr int kThreads = 32 * (kHeads + kCopyWarps);
+  static constexpr int kCtas = kHeads == 8 ? 1 : kHeads == 4 ? 2 : 3;  // on an SM
+  /// Warps that copy give registers to those that compute, where neither share a warpgroup.
+  static constexpr bool kGivesRegisters = kHeads >= 4;
+  static constexpr int kOfComputing = 184, kOfCopying = 40;
+  /// Registers of a thread at first. They leave room for the CTAs of merge_groups_kernel.
+  static constexpr int kRegisters =
+      kGivesRegisters ? (kHeads * kOfComputing + kCopyWarps * kOfCopying) / (kHeads + kCopyWarps)
+                      : 160;
+};
 
 /// One layer in blocks of at least 16 tokens, and the tables of this pass's sequences.
 struct Fp8Pages {
-  CUtensorMap k, v;             // codes: [rows][kRunHeads][head_dim], in boxes of 16 rows
-  CUtensorMap scales;           // [blocks][kRunHeads, K or V][block_size], in boxes of 16 tokens
+  CUtensorMap k, v;             // codes: [rows][..][128], in boxes of 16 rows
+  CUtensorMap scales;           // [blocks][kv_heads, K or V][block_size], in boxes of 16 tokens
   const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
   int max_blocks_per_seq;
   int block_stride;  // rows from one block to the next
@@ -29,15 +41,16 @@ struct Fp8Pages {
 
 #if KV_WARPGROUPS
 
-/// A warp that copies: every kFp8CopyWarps-th slot of the ring.
-template <int kHeadDim>
+/// A warp that copies: every kCopyWarps-th slot of the ring.
+template <int kHeadDim, int kHeads>
 class Fp8RunCopies {
  public:
-  using Slots = Fp8Slots<kHeadDim>;
+  using Slots = Fp8Slots<kHeadDim, kHeads>;
   using Shared = RunShared<kHeadDim, Slots>;
-  static_assert(kQuarters % kFp8CopyWarps == 0 && Slots::kSlots % kFp8CopyWarps == 0);
-  __device__ Fp8RunCopies(Shared& shared, const Fp8Pages& pages, int warp)
-      : shared_(shared), pages_(pages), warp_(warp), slot_(warp) {
+  static constexpr int kCopyWarps = Fp8RunShape<kHeads>::kCopyWarps;
+  static_assert(kQuarters % kCopyWarps == 0 && Slots::kSlots >= kCopyWarps);
+  __device__ Fp8RunCopies(Shared& shared, const Fp8Pages& pages, int first_head, int warp)
+      : shared_(shared), pages_(pages), first_head_(first_head), warp_(warp), slot_(warp) {
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy_));
   }
   __device__ void copy_piece(const Piece& piece) {
@@ -69,7 +82,7 @@ class Fp8RunCopies {
   /// K or V of the tokens from `tile` on, up to `len`. `blocks`: of the group.
   __device__ void copy_tile(bool is_k, int blocks, int tile, int len) {
 #pragma unroll 1
-    for (int i = warp_; i < kQuarters; i += kFp8CopyWarps) {
+    for (int i = warp_; i < kQuarters; i += kCopyWarps) {
       const int token = tile + kQuarterTokens * i;
       const int block = __shfl_sync(kFullWarp, blocks, token / kQuarterTokens % 16);
       uint64_t* const full = &shared_.full[slot_];
@@ -80,16 +93,18 @@ class Fp8RunCopies {
         const int offset = token & ((1 << pages_.shift) - 1);
         if (here) {
           copy_box_once(shared_.slots.codes[slot_], is_k ? pages_.k : pages_.v, 0,
-                        block * pages_.block_stride + offset, 0, full);
+                        block * pages_.block_stride + offset, first_head_ / Slots::kHeadsInRow,
+                        full);
         }
         if (here && is_k) {
-          copy_box_once(shared_.slots.scales[slot_], pages_.scales, offset, 0, block, full);
+          copy_box_once(shared_.slots.scales[slot_].of_head, pages_.scales, offset, 2 * first_head_,
+                        block, full);
         }
       }
       __syncwarp();
-      slot_ += kFp8CopyWarps;
+      slot_ += kCopyWarps;
       if (slot_ >= Slots::kSlots) {
-        slot_ = warp_;
+        slot_ -= Slots::kSlots;
         phase_ ^= 1;
       }
     }
@@ -106,6 +121,7 @@ class Fp8RunCopies {
 
   Shared& shared_;
   const Fp8Pages& pages_;
+  const int first_head_;  // of the CTA
   const int warp_;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
   uint64_t policy_;
@@ -115,39 +131,34 @@ class Fp8RunCopies {
 
 #endif
 
-/// Grid: a CTA for each SM; warp h has KV head h, the last ones copy.
-template <int kHeadDim>
-__global__ void __maxnreg__(136)
+/// Grid: (CTAs that share the keys, num_kv_heads / kHeads), as many as fit on the GPU at once. Warp
+/// h of a CTA has its KV head h, the last ones copy.
+template <int kHeadDim, int kHeads>
+__global__ void __maxnreg__(Fp8RunShape<kHeads>::kRegisters)
     run_fp8_queries_kernel(Queries queries, const __grid_constant__ Fp8Pages pages,
                            RunWorkspace<kHeadDim> workspace) {
 #if KV_WARPGROUPS
   let_successors_start();
-  using Shared = RunShared<kHeadDim, Fp8Slots<kHeadDim>>;
+  using Slots = Fp8Slots<kHeadDim, kHeads>;
+  using Shared = RunShared<kHeadDim, Slots>;
+  using Shape = Fp8RunShape<kHeads>;
   // Swizzled rows begin at a multiple of kSwizzleBytes.
   auto* const bytes = kv::dynamic_shared<unsigned char>();
   const uint32_t past = shared_address(bytes) % kSwizzleBytes;
   auto& shared = *reinterpret_cast<Shared*>(bytes + (kSwizzleBytes - past) % kSwizzleBytes);
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Shared::kSlots; ++i) {
-      init_mbarrier(&shared.full[i], 1);
-      init_mbarrier(&shared.empty[i], kRunHeads);
-    }
-    publish_barriers();
-  }
-  __syncthreads();
+  init_barriers(shared);
   const Run run(queries);
   const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);
-  // The registers of warps that copy go to those that compute. 136 for each thread leave room for
-  // the CTAs of merge_groups_kernel.
-  if (warp >= kRunHeads) {
-    give_registers_back<40>();
-    Fp8RunCopies<kHeadDim> copies(shared, pages, warp - kRunHeads);
+  const int first_head = static_cast<int>(blockIdx.y) * kHeads;
+  if (warp >= kHeads) {
+    if constexpr (Shape::kGivesRegisters) give_registers_back<Shape::kOfCopying>();
+    Fp8RunCopies<kHeadDim, kHeads> copies(shared, pages, first_head, warp - kHeads);
     for_each_piece(queries, run, [&](const Piece& piece) { copies.copy_piece(piece); });
     copies.wait();
   } else {
-    take_registers<184>();
+    if constexpr (Shape::kGivesRegisters) take_registers<Shape::kOfComputing>();
     wait_for_predecessors();
-    RunOfHead<kHeadDim, Fp8Slots<kHeadDim>> head(shared, queries, workspace, warp);
+    RunOfHead<kHeadDim, Slots> head(shared, queries, workspace, first_head + warp, warp);
     for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
   }
 #endif

@@ -1,11 +1,11 @@
 #pragma once
 
 // A warp of run_queries.cuh that computes: all pairs of one KV head, over a run of groups.
-// Lanes have their pairs as two_pairs.cuh says. `Slots` is the shared memory through which K and V
-// come, in bf16 (Bf16Slots) or in FP8 (fp8/fp8_slots.cuh).
+// Lanes have their pairs as two_pairs.cuh says. `Slots`: run_shared.cuh.
 
 #include "kernels/attention/fp8/fp8_tile.cuh"
 #include "kernels/attention/plan.h"
+#include "kernels/attention/runs/run_shared.cuh"
 #include "kernels/attention/runs/runs.cuh"
 #include "kernels/attention/runs/two_pairs.cuh"
 #include "kernels/attention/spread/spread_queries.cuh"
@@ -14,52 +14,7 @@
 
 namespace kv::attention {
 
-inline constexpr int kRunThreads = 32 * (kRunHeads + 1);
-
-/// Slots for a quarter of a tile, of K or V, as it lies in the cache.
-template <int kHeadDim>
-struct Bf16Slots {
-  static constexpr bool kAreFp8 = false;
-  static constexpr int kRowBytes = kRunHeads * kHeadDim * 2;  // of one token, all heads
-  static constexpr int kSlotBytes = kQuarterTokens * kRowBytes;
-  static constexpr int kSlots = 192 * 1024 / kSlotBytes;
-  struct Scales {};
-  alignas(128) unsigned char rows[kSlots][kSlotBytes];
-
-  __device__ const unsigned char* of_head(int slot, int head) const {
-    return rows[slot] + head * kHeadDim * 2;
-  }
-};
-
-template <int kHeadDim, class Slots>
-struct RunShared {
-  static constexpr int kSlots = Slots::kSlots;
-  Slots slots;
-  float4 result[kHeadDim / 16][32 * kRunHeads];  // TwoPairs::acc, each lane's own
-  uint64_t full[kSlots], empty[kSlots];
-};
-
-/// Where a sequence's partial results meet, for each KV head.
-template <int kHeadDim>
-struct RunWorkspace {
-  unsigned int* counters;  // [num_seqs, num_kv_heads] runs that have come, zero before and after
-  PartialGroup<kHeadDim>* partials;  // [num_seqs, num_kv_heads, max_groups]
-  int max_groups;
-  bool merges_apart;  // all groups are left in `partials`, for merge_groups_kernel
-};
-
 #if KV_WARPGROUPS
-
-/// A position in the ring of slots.
-template <int kSlots>
-struct Ring {
-  int slot = 0, phase = 0;
-  __device__ void next() {
-    if (++slot < kSlots) return;
-    slot = 0;
-    phase ^= 1;
-  }
-};
 
 /// One more arrival at a barrier in shared memory, when x is known.
 __device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
@@ -84,9 +39,14 @@ class RunOfHead {
  public:
   using Shared = RunShared<kHeadDim, Slots>;
   using State = TwoPairs<kHeadDim>;
+  /// The KV head `head`, which is the CTA's head `in_slots`.
   __device__ RunOfHead(Shared& shared, const Queries& queries,
-                       const RunWorkspace<kHeadDim>& workspace, int head)
-      : shared_(shared), queries_(queries), workspace_(workspace), head_(head) {}
+                       const RunWorkspace<kHeadDim>& workspace, int head, int in_slots)
+      : shared_(shared),
+        queries_(queries),
+        workspace_(workspace),
+        head_(head),
+        in_slots_(in_slots) {}
 
   __device__ void attend(const Piece& piece);
 
@@ -94,22 +54,21 @@ class RunOfHead {
   static constexpr int kElements = kHeadDim / 8;  // of each pair in a lane
   __device__ const unsigned char* wait_for_slot() {
     wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
-    return shared_.slots.of_head(ring_.slot, head_);
+    return shared_.slots.of_head(ring_.slot, in_slots_);
   }
-  /// Orders all lanes' reads before lane 0's arrival, and the arrival before the next copy.
+  /// Gives the slot back, not before x is known, which is made of what was read. An arrival does
+  /// not wait for loads from shared memory that were issued before it: the compiler issues some of
+  /// them, in either format, shortly before the arrival, and the next copy could overtake them.
   /// racecheck reports the other lanes here, because it does not see that lane 0 arrives for them;
   /// it reports nothing if every lane arrives.
-  __device__ void release_slot() {
-    __syncwarp();
-    if (lane_ == 0) arrive(&shared_.empty[ring_.slot]);
-    ring_.next();
-  }
-  /// The same, not before x is known, which is made of what was read. An arrival does not wait for
-  /// loads from shared memory that were issued before it.
   __device__ void release_slot(uint32_t x) {
     __syncwarp();
     if (lane_ == 0) arrive_after(&shared_.empty[ring_.slot], x);
     ring_.next();
+  }
+  /// The place of a sequence's head in the workspace.
+  __device__ int64_t place(int seq) const {
+    return static_cast<int64_t>(seq) * (Slots::kAreFp8 ? queries_.num_kv_heads : kRunHeads) + head_;
   }
   __device__ void score(float (&s)[kQuarters][4]);
   __device__ void weigh(const uint32_t (&p)[kQuarters][2], int num_keys, State& tile);
@@ -123,7 +82,7 @@ class RunOfHead {
   Shared& shared_;
   const Queries& queries_;
   const RunWorkspace<kHeadDim>& workspace_;
-  const int head_;
+  const int head_, in_slots_;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
   const int quad_ = lane_ / 4, t_ = lane_ % 4;
   Ring<Shared::kSlots> ring_;
@@ -136,12 +95,19 @@ class RunOfHead {
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4]) {
   if constexpr (Slots::kAreFp8) {
+    const int first_piece = Slots::first_piece(in_slots_);
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
       const unsigned char* const rows = wait_for_slot();
-      const uint8_t* const scales = shared_.slots.scales[ring_.slot][head_];
-      scales_.of_quarter[i] =
-          score_quarter<kHeadDim>(rows, scales, q_, s[i], [&](uint32_t x) { release_slot(x); });
+      const KeyCodes<kHeadDim> codes(rows, first_piece,
+                                     shared_.slots.scales_of_head(ring_.slot, in_slots_));
+      release_slot(codes.loaded());
+      scales_.of_quarter[i] = codes.scales_of_v;
+      s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
+#pragma unroll
+      for (int piece = 0; piece < kRowPieces<kHeadDim>; ++piece) {
+        codes.multiply(piece, q_[piece], s[i]);
+      }
     }
     return;
   } else {
@@ -156,7 +122,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4
         mma_step(quarter, a.x, b.x, a.y, b.y, q_[i].x, q_[i].y);
         mma_step(quarter, a.z, b.z, a.w, b.w, q_[i].z, q_[i].w);
       }
-      release_slot();
+      release_slot(__float_as_uint(quarter[0]));
     }
   }
 }
@@ -170,8 +136,10 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
   if constexpr (Slots::kAreFp8) {
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
-      weigh_quarter<kHeadDim>(wait_for_slot(), scales_.of_quarter[i], num_keys - kQuarterTokens * i,
-                              p[i], tile, [&](uint32_t x) { release_slot(x); });
+      const ValueCodes<kHeadDim> codes(wait_for_slot(), Slots::first_piece(in_slots_));
+      release_slot(codes.loaded());
+      weigh_quarter<kHeadDim>(codes, scales_.of_quarter[i], num_keys - kQuarterTokens * i, p[i],
+                              tile);
     }
     return;
   } else {
@@ -202,7 +170,10 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
         weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
         weigh_step(tile.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
       }
-      release_slot();
+      uint32_t used = 0;  // the sums of steps in which every load was used
+#pragma unroll
+      for (int j = 0; j < kElements / 8; ++j) used ^= __float_as_uint(tile.acc[4 * j][0]);
+      release_slot(used);
     }
   }
 }
@@ -297,7 +268,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
   const auto last = static_cast<unsigned>(piece.num_pieces - 1);
   unsigned before = 0;
   // Wraps to zero with the last piece, so the counter is ready for the next launch.
-  if (lane_ == 0) before = atomicInc(&workspace_.counters[piece.seq * kRunHeads + head_], last);
+  if (lane_ == 0) before = atomicInc(&workspace_.counters[place(piece.seq)], last);
   if (__shfl_sync(kFullWarp, before, 0) != last) return;
   __threadfence();
   const int element = 4 * lane_, skipped = piece.first_groups - 1;
@@ -335,8 +306,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
 #pragma unroll
   for (int i = 0; i < kRowPieces<kHeadDim>; ++i) q_[i] = row_piece<kHeadDim>(q, i, t_);
   PartialGroup<kHeadDim>* const partials =
-      workspace_.partials +
-      (static_cast<int64_t>(piece.seq) * kRunHeads + head_) * workspace_.max_groups;
+      workspace_.partials + place(piece.seq) * workspace_.max_groups;
 
   // The groups from the sequence's first one on join as they come.
   const bool keeps = piece.begin == 0 && (!workspace_.merges_apart || piece.num_groups == 1);

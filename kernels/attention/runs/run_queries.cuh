@@ -106,14 +106,7 @@ __global__ void __launch_bounds__(kRunThreads, 1)
   let_successors_start();
   using Shared = RunShared<kHeadDim, Bf16Slots<kHeadDim>>;
   auto& shared = *reinterpret_cast<Shared*>(kv::dynamic_shared<unsigned char>());
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Shared::kSlots; ++i) {
-      init_mbarrier(&shared.full[i], 1);
-      init_mbarrier(&shared.empty[i], kRunHeads);
-    }
-    publish_barriers();
-  }
-  __syncthreads();
+  init_barriers(shared);
   const Run run(queries);
   const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp == kRunHeads) {
@@ -123,7 +116,7 @@ __global__ void __launch_bounds__(kRunThreads, 1)
     return;
   }
   wait_for_predecessors();
-  RunOfHead<kHeadDim, Bf16Slots<kHeadDim>> head(shared, queries, workspace, warp);
+  RunOfHead<kHeadDim, Bf16Slots<kHeadDim>> head(shared, queries, workspace, warp, warp);
   for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
 #endif
 }

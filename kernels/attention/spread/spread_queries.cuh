@@ -98,12 +98,19 @@ __device__ inline void leave_four(const FourElements& state, Left& left, int pai
   }
 }
 
-/// Loads a warp's share of a tile. Tokens of earlier passes were written before this pass began;
-/// the pass's own rows come after the wait. One copy of the load's code serves both.
-template <int kHeadDim, class Rows>
+/// The share of a tile in these rows, all zeros: in bf16, or in FP8 (fp8/fp8_share.cuh).
+template <int kHeadDim, class RowOf>
+__device__ inline TileShare<kHeadDim> share_of(const RowsBy<RowOf>&) {
+  return {};
+}
+
+/// Loads a warp's share of a tile, then calls load_queries(). Tokens of earlier passes were written
+/// before this pass began; the pass's own rows come after the wait. One copy of the load's code
+/// serves both.
+template <int kHeadDim, class Rows, class LoadQueries>
 __device__ inline void load_around_wait(TileShare<kHeadDim>& share, const Rows& rows,
                                         int tile_begin, int keys_begin, int earlier_end,
-                                        int keys_end) {
+                                        int keys_end, const LoadQueries& load_queries) {
 #pragma unroll 1
   for (int phase = 0; phase < 2; ++phase) {
     // Keeps the compiler from carrying all addresses through the loop.
@@ -112,6 +119,7 @@ __device__ inline void load_around_wait(TileShare<kHeadDim>& share, const Rows& 
     share.load(rows, tile_begin, phase == 0 ? keys_begin : max(keys_begin, earlier_end),
                phase == 0 ? earlier_end : keys_end);
   }
+  load_queries();
 }
 
 /// True in all threads of the CTA that comes last of its block's num_groups. That CTA can read the
@@ -241,15 +249,16 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
 
   const auto rows = address.rows(seq, kv_head);
   const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
-  TileShare<kHeadDim> share = {};
-  load_around_wait<kHeadDim>(share, rows, tile_begin, keys_begin,
-                             min(num_earlier_tokens(pairs), keys_end), keys_end);
+  auto share = share_of<kHeadDim>(rows);
   uint4 q[kRowPieces<kHeadDim>][2];
+  load_around_wait<kHeadDim>(share, rows, tile_begin, keys_begin,
+                             min(num_earlier_tokens(pairs), keys_end), keys_end, [&] {
 #pragma unroll
-  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-    q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
-    q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
-  }
+                               for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+                                 q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
+                                 q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
+                               }
+                             });
   const int before[2] = {pairs.first_key(pair[0]) - tile_begin,
                          pairs.first_key(pair[1]) - tile_begin};
   const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};

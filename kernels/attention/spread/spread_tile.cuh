@@ -32,7 +32,7 @@ struct Elements {
 __device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) / 32 % kQuarters; }
 
 /// A warp's share of a tile: K of its quarter's 16 keys, all elements; V of all 64 keys, a quarter
-/// of the elements. Elements that are not loaded are zero.
+/// of the elements. Elements that are not loaded are zero. K and V in FP8 have an Fp8Share instead.
 template <int kHeadDim>
 struct TileShare {
   static constexpr int kPieces = kRowPieces<kHeadDim>;
@@ -41,6 +41,13 @@ struct TileShare {
 
   uint4 k[2][kPieces];                            // [n]: key 8 n + quad of the quarter
   alignas(8) Elements<kColumns> v[kQuarters][4];  // k-slots 2t, 2t + 1, 2t + 8, 2t + 9 of the step
+
+  /// As operand B wants it: a piece of K's key 8 n + quad of the quarter, and element j of keys
+  /// 2 t + 8 h and the next one of quarter i.
+  __device__ const uint4& k_piece(int n, int i) const { return k[n][i]; }
+  __device__ uint32_t v_pair(int i, int h, int j) const {
+    return pack_halves(v[i][2 * h].x[j], v[i][2 * h + 1].x[j]);
+  }
 
   /// Loads what lies in tokens begin .. end - 1.
   template <class Rows>
@@ -88,16 +95,16 @@ struct SharedTile {
 
 /// First step: this warp's quarter of the scores, and their largest. Pair quad + 8 h sees the
 /// tile's keys before[h] .. visible[h] - 1.
-template <int kHeadDim>
-__device__ inline void score_quarter(const TileShare<kHeadDim>& share, const QueryRows<kHeadDim>& q,
+template <int kHeadDim, class Share>
+__device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDim>& q,
                                      const int (&before)[2], const int (&visible)[2],
                                      QuarterScores& s, SharedTile<kHeadDim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quarter = quarter_of_warp();
 #pragma unroll
   for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-    mma_piece<kHeadDim>(s[0], q[i], share.k[0][i], i);
-    mma_piece<kHeadDim>(s[1], q[i], share.k[1][i], i);
+    mma_piece<kHeadDim>(s[0], q[i], share.k_piece(0, i), i);
+    mma_piece<kHeadDim>(s[1], q[i], share.k_piece(1, i), i);
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -132,10 +139,9 @@ __device__ inline void softmax_quarter(const int (&visible)[2], QuarterScores& s
 }
 
 /// Third step: l of the tile, and acc = P V of this warp's quarter of the elements, from zero.
-template <int kHeadDim>
-__device__ inline void weigh_quarter(const TileShare<kHeadDim>& share, const int (&visible)[2],
+template <int kHeadDim, class Share>
+__device__ inline void weigh_quarter(const Share& share, const int (&visible)[2],
                                      const float (&m)[2], SharedTile<kHeadDim>& shared) {
-  using Share = TileShare<kHeadDim>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quad = lane / 4;
   const int t = lane % 4;
@@ -156,9 +162,7 @@ __device__ inline void weigh_quarter(const TileShare<kHeadDim>& share, const int
     const uint4 p = shared.p[i][lane];
 #pragma unroll
     for (int j = 0; j < Share::kColumns; ++j) {
-      const auto& v = share.v[i];
-      mma_step(acc[j], p.x, p.y, p.z, p.w, pack_halves(v[0].x[j], v[1].x[j]),
-               pack_halves(v[2].x[j], v[3].x[j]));
+      mma_step(acc[j], p.x, p.y, p.z, p.w, share.v_pair(i, 0, j), share.v_pair(i, 1, j));
     }
   }
 #pragma unroll
@@ -182,8 +186,8 @@ __device__ inline void weigh_quarter(const TileShare<kHeadDim>& share, const int
 
 /// A tile from scratch, by four warps. q: the rows of pairs quad and quad + 8. All threads of the
 /// CTA must call it, because it has barriers; threads whose tile is not `active` do nothing else.
-template <int kHeadDim>
-__device__ inline void attend_to_tile_by_four_warps(const TileShare<kHeadDim>& share,
+template <int kHeadDim, class Share>
+__device__ inline void attend_to_tile_by_four_warps(const Share& share,
                                                     const QueryRows<kHeadDim>& q,
                                                     const int (&before)[2], const int (&visible)[2],
                                                     bool active, SharedTile<kHeadDim>& shared) {

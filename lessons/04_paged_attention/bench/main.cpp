@@ -96,7 +96,7 @@ class Runner {
                  lesson02::decode_attention_workspace_bytes(flat_args(nullptr, nullptr)));
     workspace_ = kv::DeviceBuffer(device, std::max<size_t>(bytes, 1));
     kv::fill_bytes(workspace_.data(), 0, workspace_.bytes(), stream());
-    const size_t out_bytes = static_cast<size_t>(rows * bench::kKvHeads * c.head_dim) *
+    const size_t out_bytes = static_cast<size_t>(rows * c.num_kv_heads * c.head_dim) *
                              size_of(kv::activation_dtype(device));
     k_out_ = kv::DeviceBuffer(device, out_bytes);
     v_out_ = kv::DeviceBuffer(device, out_bytes);
@@ -143,7 +143,7 @@ class Runner {
             .max_rows_per_seq = 1,
             .max_seq_len = paged.max_seq_len,
             .num_heads = paged.num_heads,
-            .num_kv_heads = bench::kKvHeads,
+            .num_kv_heads = pass_.of().num_kv_heads,
             .head_dim = pass_.of().head_dim,
             .workspace = workspace_.data()};
   }

@@ -31,7 +31,7 @@ void fill_randomly(const kv::DeviceBuffer& buffer, uint32_t seed, const kv::Stre
 DecodePass::DecodePass(const Case& c, uint64_t seed, kv::Device device)
     : case_(c),
       stream_(device),
-      token_bytes_(static_cast<size_t>(kKvHeads * c.head_dim) *
+      token_bytes_(static_cast<size_t>(c.num_kv_heads * c.head_dim) *
                    size_of(kv::activation_dtype(device))) {
   const size_t n = c.seq_lens.size();
   longest_ = *std::ranges::max_element(c.seq_lens);
@@ -42,7 +42,8 @@ DecodePass::DecodePass(const Case& c, uint64_t seed, kv::Device device)
   std::iota(rows.begin(), rows.end(), 0);
   first_row_ = kv::to_device<int32_t>(rows, stream_);
   seq_len_ = kv::to_device<int32_t>(c.seq_lens, stream_);
-  const size_t q_bytes = n * token_bytes_ * static_cast<size_t>(c.num_heads) / kKvHeads;
+  const size_t q_bytes =
+      n * token_bytes_ * static_cast<size_t>(c.num_heads) / static_cast<size_t>(c.num_kv_heads);
   q_ = kv::DeviceBuffer(device, q_bytes);
   out_ = kv::DeviceBuffer(device, q_bytes);
   auto next_seed = static_cast<uint32_t>(seed);
@@ -89,7 +90,7 @@ lesson04::PagedAttentionArgs DecodePass::args(int copy) const {
                     .num_blocks = num_blocks_,
                     .block_size = case_.block_size,
                     .block_stride = case_.block_size,
-                    .num_kv_heads = kKvHeads,
+                    .num_kv_heads = case_.num_kv_heads,
                     .head_dim = case_.head_dim},
           .first_row = first_row_.as<const int32_t>(),
           .seq_len = seq_len_.as<const int32_t>(),

@@ -18,9 +18,8 @@ struct Case {
   int block_size = 16;
   int num_heads = 16;
   int head_dim = 128;
+  int num_kv_heads = 8;
 };
-
-inline constexpr int kKvHeads = 8;
 
 inline std::vector<int> same(int n, int len) {
   return std::vector<int>(static_cast<size_t>(n), len);

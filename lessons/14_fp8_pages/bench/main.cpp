@@ -1,7 +1,9 @@
-// How far FP8 moves logits, against other ways to keep K and V: stories from a file, or random
-// tokens for a model with random weights. On the CPU.
+// On the CPU: how far FP8 moves logits, against other ways to keep K and V, for stories from a
+// file, or random tokens for a model with random weights. On CUDA: attention of a decode step, in
+// FP8 and in bf16. With --serve, on either: a server with too little memory, in both formats.
 //
-//   lesson14_bench [--model DIR] [--stories FILE] [--count N] [--longest TOKENS] [--json FILE]
+//   lesson14_bench [--model DIR] [--device NAME] [--stories FILE] [--count N] [--longest TOKENS]
+//                  [--only TEXT] [--serve] [--json FILE]
 
 #include <fmt/format.h>
 
@@ -20,6 +22,10 @@
 #include "programs/report.h"
 #include "qwen3/random_weights.h"
 #include "qwen3/tokenizer.h"
+#include "serve.h"
+#if KV_HAVE_CUDA
+#include "decode.h"
+#endif
 
 namespace {
 
@@ -33,6 +39,8 @@ struct Options {
   kv::BenchOptions bench;
   std::string stories;
   int count = 100;
+  std::string only;
+  bool serve = false;
 };
 
 /// Stories of models/tiny/making/make_stories.py, with the token that ends each.
@@ -66,10 +74,9 @@ std::vector<std::vector<int32_t>> random_text(const Options& options, int vocab_
   return {tokens};
 }
 
-void run(const Options& options) {
+void measure_logits(const Options& options) {
   const kv::Console console(options.bench.model.json_file);
   kv::Model model = kv::load_model(options.bench.model);
-  if (model.device() != kv::Device::kCpu) kv::user_error("wanted --device cpu");
   const bool has_stories = !options.stories.empty();
   const auto texts = has_stories
                          ? read_stories(options, kv::Tokenizer::load(options.bench.model.model_dir))
@@ -121,11 +128,31 @@ void run(const Options& options) {
                                                  {"ways", rows}});
 }
 
+void run(const Options& options) {
+  const std::string& json_file = options.bench.model.json_file;
+  const kv::Console console(json_file);
+  if (options.serve) {
+    return kv::write_json(json_file, bench::measure_serving(console, options.bench));
+  }
+#if KV_HAVE_CUDA
+  if (kv::resolve_device(options.bench.model.device) == kv::Device::kCuda) {
+    const uint64_t seed = options.bench.model.sampling.seed;
+    const nlohmann::json cases = bench::measure_decodes(console, seed, options.only);
+    return kv::write_json(
+        json_file,
+        {{"device", kv::describe(kv::Device::kCuda)}, {"lesson", "14"}, {"cases", cases}});
+  }
+#endif
+  measure_logits(options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  kv::CommandLine command("How far FP8 and other ways to keep K and V move a model's logits.",
-                          "./course bench 14");
+  kv::CommandLine command(
+      "On the CPU: how far FP8 and other ways to keep K and V move a model's logits.\n"
+      "On CUDA: attention of a decode step over FP8 pages, and in bf16.",
+      "./course bench 14");
   Options options;
   options.bench.model.device = "cpu";
   options.bench.longest = 256;
@@ -133,5 +160,8 @@ int main(int argc, char** argv) {
   command.value("--stories FILE", options.stories,
                 "of models/tiny/making/make_stories.py; without it, random tokens");
   command.value("--count N", options.count, "stories of the file at most").between(1, 100000);
+  command.value("--only TEXT", options.only, "CUDA: only the cases that have this in their names");
+  command.flag("--serve", options.serve,
+               "serves requests from a memory that holds half of them in bf16, in both formats");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

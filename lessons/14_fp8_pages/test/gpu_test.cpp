@@ -49,11 +49,38 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
   const HeadShape shape{4, 2, 128};
   const Sequence a(shape, 75, 1), b(shape, 33, 2);
   for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
-    check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 9}}, {.block_size = 16}, kernel, kv::Device::kCuda);
+    check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 33}}, {.block_size = 16}, kernel, kv::Device::kCuda);
   }
 }
 
-TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows") {
+TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel")) {
+  for (const HeadShape shape :
+       {HeadShape{4, 2, 128}, HeadShape{8, 4, 128}, HeadShape{16, 16, 128}, HeadShape{9, 3, 128},
+        HeadShape{4, 2, 64}, HeadShape{8, 4, 64}, HeadShape{16, 8, 64}, HeadShape{3, 3, 64}}) {
+    CAPTURE(shape.head_dim);
+    CAPTURE(shape.num_kv_heads);
+    const Sequence a(shape, 600, 1), b(shape, 33, 2), c(shape, 300, 3);
+    constexpr int kEnough = 6'000;  // as a bound: the plan expects much work, and streams
+    check_pages(shape, {{&a, 1}, {&b, 1}, {&c, 1}, {&a, 1}}, {.seq_len_bound = kEnough},
+                kv::Kernel::kFast, kv::Device::kCuda);
+  }
+}
+
+TEST_CASE("a pass of many queries decodes the rows that they see, and no others" *
+          doctest::test_suite("kernel")) {
+  const HeadShape shape{16, 2, 128};
+  const Sequence a(shape, 259, 1), b(shape, 33, 2);
+  const auto decoded_by = [&](const std::vector<Part>& parts, int window) {
+    check_pages(shape, parts, {.window = window}, kv::Kernel::kFast, kv::Device::kCuda);
+    return num_decoded_rows;
+  };
+  CHECK(decoded_by({{&a, 40}, {&b, 33}}, 0) == 259 + 33);
+  CHECK(decoded_by({{&a, 40}, {&b, 33}}, 64) == 40 + 63 + 33);
+  CHECK(decoded_by({{&a, 1}, {&b, 1}}, 0) == 0);  // its kernel reads FP8
+}
+
+TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows" *
+          doctest::test_suite("kernel")) {
   check_all_pages(kv::Device::kCuda);
 }
 

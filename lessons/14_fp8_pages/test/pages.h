@@ -20,6 +20,9 @@ using kvtest::Part;
 using kvtest::Sequence;
 using lesson04_test::Blocks;
 
+/// Rows of K that the last fast_with_room() has decoded to bf16.
+inline int64_t num_decoded_rows = 0;
+
 /// The engine's kernel; on CUDA with room for a layer in bf16.
 inline void fast_with_room(const lesson04::PagedAttentionArgs& args, const kv::Stream& stream) {
   lesson14::FastFp8AttentionArgs fast{.pass = args, .wide = args.cache};
@@ -28,7 +31,11 @@ inline void fast_with_room(const lesson04::PagedAttentionArgs& args, const kv::S
   const auto k = kvtest::poisoned(elements * 2, stream), v = kvtest::poisoned(elements * 2, stream);
   fast.wide.k = k.data(), fast.wide.v = v.data(), fast.wide.scales = nullptr;
   lesson14::fast_fp8_attention(fast, stream);
-  stream.synchronize();
+  const auto wide = kvtest::download<uint16_t>(k.data(), elements, stream);
+  num_decoded_rows = 0;
+  for (size_t i = 0; i < elements; i += static_cast<size_t>(args.cache.row_width())) {
+    num_decoded_rows += wide[i] != 0xFFFF;
+  }
 }
 
 /// The kernel over FP8 pages with the content of the pass's blocks, and lesson 04's over the same
@@ -78,9 +85,11 @@ inline void check_all_pages(kv::Device device) {
         check_pages(shape, {{&c, 7}, {&a, 40}, {&b, 33}}, {.block_size = block_size}, kernel,
                     device);
       }
+      check_pages(shape, {{&a, 5}, {&c, 3}}, {}, kernel, device);
       for (const int window : {1, 17, 64, 200}) {
         CAPTURE(window);
         check_pages(shape, {{&a, 40}, {&b, 1}}, {.window = window}, kernel, device);
+        check_pages(shape, {{&a, 1}, {&b, 1}, {&c, 2}}, {.window = window}, kernel, device);
       }
     }
   }

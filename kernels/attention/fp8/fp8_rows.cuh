@@ -1,0 +1,73 @@
+#pragma once
+
+// Where K and V of a sequence are in FP8 pages, for kernels that read them without TMA: what
+// rows.cuh is for rows in bf16.
+
+#include <cstdint>
+
+namespace kv::attention {
+
+/// One layer in FP8: K and V are codes, [num_blocks, block_size, num_kv_heads, head_dim]. A block
+/// has at least 16 tokens.
+struct Fp8Layer {
+  const void* k;
+  const void* v;
+  const uint8_t* scales;        // [num_blocks][num_kv_heads][K, V][block_size], a byte e + 127 each
+  const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
+  int max_blocks_per_seq;
+  int num_blocks;
+  int block_size;
+  int block_stride;  // rows from one block to the next
+  int scale_stride;  // bytes of scales from one block to the next
+};
+
+/// Codes and scales of 16 tokens that follow one another in a block, for one KV head. K and V of
+/// the next token are `stride` bytes further on, its scales one byte.
+struct SixteenTokens {
+  const uint8_t* k;
+  const uint8_t* v;
+  const uint8_t* scales_of_k;
+  const uint8_t* scales_of_v;
+};
+
+/// One sequence and KV head.
+struct Fp8Rows {
+  const uint8_t* k;  // this head's part of row 0
+  const uint8_t* v;
+  const uint8_t* scales;  // this head's in block 0: [K, V][block_size]
+  const int32_t* table;
+  int stride;  // bytes from one row to the next
+  int block_stride, scale_stride;
+  int shift;  // a block has 2^shift tokens
+
+  /// The tokens from `token` on, a multiple of 16.
+  __device__ SixteenTokens sixteen(int token) const {
+    const int64_t block = table[token >> shift];
+    const int offset = token & ((1 << shift) - 1);
+    const int64_t at = (block * block_stride + offset) * stride;
+    const uint8_t* const of_block = scales + block * scale_stride + offset;
+    return {k + at, v + at, of_block, of_block + (1 << shift)};
+  }
+};
+
+/// An address (rows.cuh).
+struct Fp8Blocks {
+  Fp8Layer layer;
+  int num_kv_heads;
+  int head_dim;
+  int shift;
+
+  __device__ Fp8Rows rows(int seq, int kv_head) const {
+    const int begin = kv_head * head_dim;
+    return {.k = static_cast<const uint8_t*>(layer.k) + begin,
+            .v = static_cast<const uint8_t*>(layer.v) + begin,
+            .scales = layer.scales + 2 * kv_head * layer.block_size,
+            .table = layer.block_tables + static_cast<int64_t>(seq) * layer.max_blocks_per_seq,
+            .stride = num_kv_heads * head_dim,
+            .block_stride = layer.block_stride,
+            .scale_stride = layer.scale_stride,
+            .shift = shift};
+  }
+};
+
+}  // namespace kv::attention

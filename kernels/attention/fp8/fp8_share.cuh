@@ -1,0 +1,150 @@
+#pragma once
+
+// A warp's share of a tile in FP8 pages, for spread_queries.cuh. Codes and scales go into the
+// registers that their numbers in bf16 will fill. They are widened while the predecessors of the
+// kernel still run, all but the few keys beside a token of this pass. Then the arithmetic is that
+// of bf16, and so are the bits.
+
+#include "kernels/attention/fp8/fp8_rows.cuh"
+#include "kernels/attention/fp8/widen.cuh"
+#include "kernels/attention/spread/spread_tile.cuh"
+#include "kernels/launch.cuh"
+
+namespace kv::attention {
+
+/// As TileShare. What is not loaded is zero, as a code, as a scale and as a number.
+template <int kHeadDim>
+struct Fp8Share {
+  using Bf16 = TileShare<kHeadDim>;
+  static constexpr int kPieces = Bf16::kPieces, kColumns = Bf16::kColumns, kWidth = Bf16::kWidth;
+
+  uint4 k[2][kPieces];  // before: 8 codes (in x and y); the scale is in w of piece 0
+  /// Of keys 2 t + 8 h and the next one: before, the codes of each, then the scale of each; in the
+  /// end, element j of both.
+  uint32_t v[kQuarters][2][4];
+
+  __device__ const uint4& k_piece(int n, int i) const { return k[n][i]; }
+  __device__ uint32_t v_pair(int i, int h, int j) const { return v[i][h][j]; }
+
+  /// Loads what lies in tokens begin .. end - 1.
+  __device__ void load(const Fp8Rows& rows, int tile_begin, int begin, int end) {
+    if (begin >= end || end <= tile_begin || begin >= tile_begin + kTileTokens) return;
+    const int t = static_cast<int>(threadIdx.x) % 4;
+    load_k(rows, tile_begin + kQuarterTokens * quarter_of_warp(), begin, end);
+    const int element = kWidth * quarter_of_warp() + kColumns * (threadIdx.x % 32 / 4);
+    if (element >= kHeadDim) return;
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+      const int first = tile_begin + kQuarterTokens * i;
+      if (first + kQuarterTokens <= begin || first >= end) continue;
+      const SixteenTokens tokens = rows.sixteen(first);
+#pragma unroll
+      for (int slot = 0; slot < 4; ++slot) {
+        const int at = 2 * t + slot % 2 + slot / 2 * 8;
+        if (first + at < begin || first + at >= end) continue;
+        v[i][slot / 2][slot % 2] = codes_at(tokens.v + at * rows.stride + element, element);
+        v[i][slot / 2][2 + slot % 2] = tokens.scales_of_v[at];
+      }
+    }
+  }
+
+  /// Codes become the numbers that they stand for, 8 keys of K and 16 of V at a time: those for
+  /// which chosen(begin, end) is true. Both count from the tile's first key.
+  template <class Chosen>
+  __device__ void widen(const Chosen& chosen) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const int begin = kQuarterTokens * quarter_of_warp() + 8 * n;
+      if (!chosen(begin, begin + 8)) continue;
+      const uint32_t widening = widening_of(k[n][0].w);
+#pragma unroll
+      for (uint4& piece : k[n]) {
+        const uint32_t x = piece.x, y = piece.y;
+        piece = {widen_pair<0>(x, widening), widen_pair<1>(x, widening), widen_pair<0>(y, widening),
+                 widen_pair<1>(y, widening)};
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kQuarters; ++i) {
+      if (!chosen(kQuarterTokens * i, kQuarterTokens * (i + 1))) continue;
+#pragma unroll
+      for (auto& words : v[i]) {
+        const uint32_t a = words[0], b = words[1];
+        const uint32_t widening = widening_of_two(words[2] | words[3] << 8);
+        words[0] = widen_two_keys<0>(a, b, widening);
+        if constexpr (kColumns > 1) words[1] = widen_two_keys<1>(a, b, widening);
+        if constexpr (kColumns > 2) words[2] = widen_two_keys<2>(a, b, widening);
+        if constexpr (kColumns > 3) words[3] = widen_two_keys<3>(a, b, widening);
+      }
+    }
+  }
+
+ private:
+  /// K of the 16 tokens from `first` on.
+  __device__ void load_k(const Fp8Rows& rows, int first, int begin, int end) {
+    if (first + kQuarterTokens <= begin || first >= end) return;
+    const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
+    const SixteenTokens tokens = rows.sixteen(first);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const int at = 8 * n + quad;
+      if (first + at < begin || first + at >= end) continue;
+      const uint8_t* const row = tokens.k + at * rows.stride;
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        if (is_half<kHeadDim>(i)) {
+          k[n][i].x = *reinterpret_cast<const uint32_t*>(row + 32 * i + 4 * t);
+        } else {
+          const uint2 codes = *reinterpret_cast<const uint2*>(row + 32 * i + 8 * t);
+          k[n][i].x = codes.x;
+          k[n][i].y = codes.y;
+        }
+      }
+      k[n][0].w = tokens.scales_of_k[at];
+    }
+  }
+  /// A key's kColumns codes from `element` on.
+  __device__ static uint32_t codes_at(const uint8_t* codes, int element) {
+    if constexpr (kColumns == 4) {
+      return *reinterpret_cast<const uint32_t*>(codes);
+    } else if constexpr (kColumns == 2) {
+      return *reinterpret_cast<const uint16_t*>(codes);
+    } else {
+      uint32_t word = 0;
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+        if (element + j < kHeadDim) word |= static_cast<uint32_t>(codes[j]) << 8 * j;
+      }
+      return word;
+    }
+  }
+};
+
+template <int kHeadDim>
+__device__ inline Fp8Share<kHeadDim> share_of(const Fp8Rows&) {
+  return {};
+}
+
+/// Loads and widens a warp's share of a tile, and calls load_queries() after the wait, while the
+/// last of it is on its way.
+template <int kHeadDim, class LoadQueries>
+__device__ inline void load_around_wait(Fp8Share<kHeadDim>& share, const Fp8Rows& rows,
+                                        int tile_begin, int keys_begin, int earlier_end,
+                                        int keys_end, const LoadQueries& load_queries) {
+#pragma unroll 1
+  for (int phase = 0; phase < 2; ++phase) {
+    // Keeps the compiler from carrying all addresses through the loop.
+    asm volatile("" : "+r"(tile_begin));
+    if (phase == 1) wait_for_predecessors();
+    share.load(rows, tile_begin, phase == 0 ? keys_begin : max(keys_begin, earlier_end),
+               phase == 0 ? earlier_end : keys_end);
+    if (phase == 1) load_queries();
+    share.widen([&](int begin, int end) {  // true for keys that are complete from this phase on
+      const bool early =
+          min(tile_begin + end, keys_end) <= earlier_end || tile_begin + begin >= keys_end;
+      return early == (phase == 0);
+    });
+  }
+}
+
+}  // namespace kv::attention

@@ -1,0 +1,228 @@
+#include "decode.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "common/table.h"
+#include "fp8_attention.h"
+#include "kernels/round_kv.h"
+#include "lessons/03_paged_blocks/block_table.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/04_paged_attention/bench/pass.h"
+#include "programs/bench.h"
+#include "programs/measure_gpu.h"
+#include "write_kv_fp8.h"
+
+namespace bench {
+namespace {
+
+using lesson03::KvBlocks;
+using lesson04::PagedAttentionArgs;
+
+struct NamedCase {
+  std::string name;
+  Case what;
+};
+
+const std::vector<NamedCase>& cases() {
+  static const std::vector<NamedCase> all{
+      {"64 x 4,096", {same(64, 4096)}},
+      {"64 x 4,096 blocks of 256", {same(64, 4096), 256}},
+      {"256 x 1,024", {same(256, 1024)}},
+      {"16 x 4,096", {same(16, 4096)}},
+      {"1 x 32,768", {same(1, 32768)}},
+      {"1 x 131,072", {same(1, 131072)}},
+      {"4 x 1,024", {same(4, 1024)}},
+      {"1 x 1,024", {same(1, 1024)}},
+      {"64 x 4,096, 32 heads", {same(64, 4096), 16, 32}},
+      {"64 x 4,096, 64 heads", {same(64, 4096), 16, 64}},
+      {"64 x 4,096, 2 KV heads", {same(64, 4096), 16, 16, 128, 2}},
+      {"64 x 4,096, 4 KV heads", {same(64, 4096), 16, 32, 128, 4}},
+      {"64 x 4,096, 16 KV heads", {same(64, 4096), 16, 16, 128, 16}},
+      {"64 x 4,096, heads of 64", {same(64, 4096), 16, 16, 64}},
+      {"1 x 1,024, 4 KV heads", {same(1, 1024), 16, 32, 128, 4}}};
+  return all;
+}
+
+/// A layer in FP8 with its scales: codes of K, then of V, then scales, so that one plain read
+/// covers what attention reads.
+class Fp8Copy {
+ public:
+  Fp8Copy(const KvBlocks& shape, const kv::Stream& stream) : shape_(shape) {
+    const auto codes = static_cast<size_t>(shape.num_blocks * shape.block_size) *
+                       static_cast<size_t>(shape.row_width());
+    memory_ = kv::DeviceBuffer(stream.device(),
+                               2 * codes + static_cast<size_t>(shape.num_blocks) *
+                                               static_cast<size_t>(shape.scale_stride()));
+    shape_.k = memory_.data();
+    shape_.v = memory_.as<uint8_t>() + codes;
+    shape_.scales = memory_.as<uint8_t>() + 2 * codes;
+  }
+  const KvBlocks& layer() const { return shape_; }
+  kv::DeviceBuffer take_memory() { return std::move(memory_); }
+
+ private:
+  KvBlocks shape_;
+  kv::DeviceBuffer memory_;
+};
+
+/// Seconds of one call.
+struct Times {
+  double read = 0;      // a plain read of the FP8 bytes
+  double fp8 = 0;       // attention over FP8 pages
+  double in_order = 0;  // the same, and block i of the pool is the i-th that is read
+  double wide_read = 0;
+  double wide = 0;  // lesson 04's attention, in bf16
+};
+
+class Runner {
+ public:
+  Runner(const Case& c, uint64_t seed) : pass_(c, seed, kv::Device::kCuda) {
+    const PagedAttentionArgs args = pass_.args(0);
+    const size_t bytes = lesson04::paged_attention_workspace_bytes(args);
+    workspace_ = kv::DeviceBuffer(kv::Device::kCuda, std::max<size_t>(bytes, 1));
+    kv::fill_bytes(workspace_.data(), 0, workspace_.bytes(), stream());
+    make_tables_in_order(args);
+    out_bytes_ = static_cast<size_t>(args.num_rows * args.num_heads * c.head_dim) * 2;
+    // Copies in FP8 are half as large, so there are twice as many; two have the same content.
+    num_wide_ = kv::rotation_for(pass_.bytes());
+    const int num_copies = kv::rotation_for(pass_.bytes() / 2);
+    for (int i = 0; i < num_copies; ++i) make_copy(pass_.args(i % num_wide_).cache);
+    for (int i = 0; i < num_wide_; ++i) {
+      const KvBlocks wide = pass_.args(i).cache;
+      kv::round_kv({.k = wide.k,
+                    .v = wide.v,
+                    .num_rows = wide.num_blocks * wide.block_size,
+                    .num_kv_heads = wide.num_kv_heads,
+                    .head_dim = wide.head_dim},
+                   stream());
+    }
+    stream().synchronize();
+  }
+
+  Times run() {
+    check_bits();
+    const auto times = [&](int copies, const auto& call) {
+      return kv::graph_seconds(stream(), copies, call);
+    };
+    const auto num_copies = static_cast<int>(layers_.size());
+    return {.read = kv::read_seconds(stream(), memory_),
+            .fp8 = times(num_copies, [&](int i) { attend(fp8_args(i)); }),
+            .in_order = times(num_copies,
+                              [&](int i) {
+                                PagedAttentionArgs args = fp8_args(i);
+                                args.block_tables = tables_in_order_.as<const int32_t>();
+                                attend(args);
+                              }),
+            .wide_read = pass_.read_seconds(),
+            .wide = times(num_wide_, [&](int i) {
+              lesson04::fast_paged_attention(with_workspace(pass_.args(i)), stream());
+            })};
+  }
+  double bytes() const { return static_cast<double>(memory_[0].bytes()); }
+
+ private:
+  const kv::Stream& stream() const { return pass_.stream(); }
+
+  void make_tables_in_order(const PagedAttentionArgs& args) {
+    std::vector<int32_t> tables(
+        static_cast<size_t>(args.num_seqs) * static_cast<size_t>(args.max_blocks_per_seq), -1);
+    auto row = tables.begin();
+    int32_t block = 0;
+    for (const int len : pass_.of().seq_lens) {
+      const int blocks = lesson03::blocks_for(len, args.cache.block_size);
+      std::iota(row, row + blocks, block);
+      block += blocks;
+      row += args.max_blocks_per_seq;
+    }
+    tables_in_order_ = kv::to_device<int32_t>(tables, stream());
+  }
+  /// A copy of the layer in FP8, each row in its own slot.
+  void make_copy(const KvBlocks& wide) {
+    Fp8Copy copy(wide, stream());
+    if (slots_.bytes() == 0) {
+      std::vector<int64_t> slots(static_cast<size_t>(wide.num_blocks * wide.block_size));
+      std::iota(slots.begin(), slots.end(), int64_t{0});
+      slots_ = kv::to_device<int64_t>(slots, stream());
+    }
+    lesson14::write_kv_fp8({.k = wide.k,
+                            .v = wide.v,
+                            .slot_mapping = slots_.as<const int64_t>(),
+                            .num_rows = wide.num_blocks * wide.block_size,
+                            .cache = copy.layer()},
+                           stream());
+    layers_.push_back(copy.layer());
+    memory_.push_back(copy.take_memory());
+  }
+  PagedAttentionArgs with_workspace(PagedAttentionArgs args) const {
+    args.workspace = workspace_.data();
+    return args;
+  }
+  PagedAttentionArgs fp8_args(int copy) const {
+    PagedAttentionArgs args = with_workspace(pass_.args(0));
+    args.cache = layers_[static_cast<size_t>(copy)];
+    return args;
+  }
+  /// No case here needs room in bf16.
+  void attend(const PagedAttentionArgs& args) const {
+    lesson14::fast_fp8_attention({.pass = args}, stream());
+  }
+  void check_bits() const {
+    std::vector<std::byte> found[2];
+    for (const bool fp8 : {false, true}) {
+      if (fp8) {
+        attend(fp8_args(0));
+      } else {
+        lesson04::fast_paged_attention(with_workspace(pass_.args(0)), stream());
+      }
+      found[fp8 ? 1 : 0].resize(out_bytes_);
+      kv::copy_to_host(found[fp8 ? 1 : 0].data(), pass_.args(0).out, out_bytes_, stream());
+      kv::fill_bytes(pass_.args(0).out, 0xFF, out_bytes_, stream());
+      stream().synchronize();
+    }
+    if (found[0] != found[1]) throw std::logic_error("FP8 pages give other bits than lesson 04");
+  }
+
+  DecodePass pass_;  // in bf16, of numbers that were rounded through e4m3
+  kv::DeviceBuffer workspace_, tables_in_order_, slots_;
+  std::vector<KvBlocks> layers_;          // in FP8
+  std::vector<kv::DeviceBuffer> memory_;  // of layers_
+  size_t out_bytes_ = 0;
+  int num_wide_ = 0;
+};
+
+}  // namespace
+
+nlohmann::json measure_decodes(const kv::Console& console, uint64_t seed, const std::string& only) {
+  console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n",
+                kv::describe(kv::Device::kCuda));
+  console.print("share: of a plain read of the same K and V in the same run\n\n");
+  kv::Table table({"batch x context", "FP8 us", "GB/s", "read", "share", "paging costs", "bf16 us",
+                   "share", "bf16/FP8"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const NamedCase& c : cases()) {
+    if (kv::interrupted()) break;
+    if (c.name.find(only) == std::string::npos) continue;
+    Runner runner(c.what, seed);
+    const Times t = runner.run();
+    const auto us = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
+    table.add({c.name, us(t.fp8), fmt::format("{:.0f}", runner.bytes() / t.fp8 / 1e9), us(t.read),
+               kv::percent(t.read, t.fp8), fmt::format("{:+.1f} %", 100 * (t.fp8 / t.in_order - 1)),
+               us(t.wide), kv::percent(t.wide_read, t.wide),
+               fmt::format("{:.2f}", t.wide / t.fp8)});
+    rows.push_back({{"case", c.name},
+                    {"bytes", runner.bytes()},
+                    {"read_seconds", t.read},
+                    {"fp8_seconds", t.fp8},
+                    {"in_order_seconds", t.in_order},
+                    {"wide_read_seconds", t.wide_read},
+                    {"wide_seconds", t.wide}});
+  }
+  console.write(table.to_string());
+  console.print("\nEvery row's result has the bits of lesson 04's kernels in bf16.\n");
+  return rows;
+}
+
+}  // namespace bench

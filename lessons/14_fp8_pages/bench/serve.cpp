@@ -1,0 +1,99 @@
+#include "serve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/table.h"
+#include "engine.h"
+#include "lessons/03_paged_blocks/block_table.h"
+#include "qwen3/random_weights.h"
+
+namespace bench {
+namespace {
+
+/// `count` requests without a common prefix: half of their `tokens` are the prompt's.
+std::vector<kv::Request> requests_of(int count, int tokens, int vocab_size, uint64_t seed) {
+  std::vector<kv::Request> requests(static_cast<size_t>(count));
+  uint64_t at = 0;
+  for (kv::Request& request : requests) {
+    for (int i = 0; i < tokens / 2; ++i) {
+      const uint64_t bits = kv::random_bits(seed, at++);
+      request.prompt.push_back(static_cast<int32_t>(bits % static_cast<uint64_t>(vocab_size)));
+    }
+    request.max_tokens = tokens - tokens / 2;
+  }
+  return requests;
+}
+
+struct Served {
+  kv::ServeResult result;
+  double tokens_per_second = 0;
+  double first_token = 0, last_first_token = 0;  // seconds: the median, and the longest wait
+};
+
+Served serve(kv::Model& model, const std::vector<kv::Request>& requests, int num_blocks) {
+  constexpr int kBlockSize = 16;
+  const bool cuda = model.device() == kv::Device::kCuda;
+  lesson14::Fp8Engine engine(model, {.block_size = kBlockSize, .num_blocks = num_blocks},
+                             {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512,
+                                            .max_running = static_cast<int>(requests.size())},
+                              .choose_on_device = true,
+                              .pad_decodes_to = cuda ? 8 : 1});
+  Served served{.result = engine.serve(
+                    requests, {}, {}, [](const auto&, const auto&) { return !kv::interrupted(); })};
+  const auto& result = served.result;
+  served.tokens_per_second = static_cast<double>(kv::num_generated_tokens(result.generated)) /
+                             std::max(result.generated.counters.seconds, 1e-9);
+  std::vector<double> waits;
+  for (const kv::RequestTimes& times : result.times) {
+    waits.push_back(times.first_token - times.arrived);
+  }
+  served.first_token = kv::median(waits);
+  served.last_first_token = *std::ranges::max_element(waits);
+  return served;
+}
+
+}  // namespace
+
+nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options) {
+  kv::Model model = kv::load_model(options.model);
+  const bool cuda = model.device() == kv::Device::kCuda;
+  const int tokens = cuda ? 2048 : 64;
+  console.print("Requests of {} tokens that come at once, on {}; in bf16 the memory holds half\n\n",
+                kv::with_commas(tokens), kv::describe(model.device()));
+  kv::Table table({"requests", "K and V", "tokens/s", "at once", "passes", "preempted",
+                   "first token", "the last one"});
+  nlohmann::json rows = nlohmann::json::array();
+  const std::vector<int> counts = cuda ? std::vector{256, 512} : std::vector{16};
+  for (const int count : counts) {
+    const auto requests =
+        requests_of(count, tokens, model.config().vocab_size, options.model.sampling.seed);
+    const int num_blocks = count / 2 * lesson03::blocks_for(tokens, 16);
+    for (const bool fp8 : {false, true}) {
+      if (kv::interrupted()) break;
+      model.set_kv_format(fp8 ? kv::KvFormat::kFp8 : kv::KvFormat::kActivations);
+      const std::string name = fp8 ? "FP8" : cuda ? "bf16" : "fp32, blocks of bf16";
+      const Served s = serve(model, requests, num_blocks);
+      const kv::EngineCounters& c = s.result.generated.counters;
+      table.add({fmt::format("{}", count), name, fmt::format("{:.0f}", s.tokens_per_second),
+                 fmt::format("{}", c.max_sequences), kv::with_commas(c.passes),
+                 kv::with_commas(s.result.num_preemptions), fmt::format("{:.2f} s", s.first_token),
+                 fmt::format("{:.2f} s", s.last_first_token)});
+      rows.push_back({{"requests", count},
+                      {"kv", name},
+                      {"tokens_per_second", s.tokens_per_second},
+                      {"at_once", c.max_sequences},
+                      {"passes", c.passes},
+                      {"preemptions", s.result.num_preemptions},
+                      {"first_token_seconds", s.first_token},
+                      {"last_first_token_seconds", s.last_first_token}});
+    }
+  }
+  console.write(table.to_string());
+  return {{"device", kv::describe(model.device())}, {"tokens", tokens}, {"rows", rows}};
+}
+
+}  // namespace bench
