@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "fingerprint.h"
+#include "qwen3/fingerprint.h"
 
 namespace lesson12 {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 std::unique_ptr<BlockFile> open_file(const kv::Model& model, const PagedOptions& options,
                                      const FileTierOptions& tier) {
   if (tier.file.empty()) return nullptr;
-  const FileShape shape{.fingerprint = fingerprint_of(model),
+  const FileShape shape{.fingerprint = kv::fingerprint_of(model),
                         .block_size = options.block_size,
                         .bytes_per_block = lesson11::bytes_per_block(model, options)};
   return std::make_unique<BlockFile>(tier.file, shape);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "lessons/12_file_tier/fingerprint.h"
+#include "qwen3/fingerprint.h"
 
 namespace lesson13 {
 
@@ -15,7 +15,7 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
       max_seq_len_(options.engine.max_seq_len),
       cache_(model.config(), model.stream(), options.num_blocks + 1, options.block_size),
       memory_(lesson11::make_host_blocks(model, options, tier.host)),
-      tier_(cache_, memory_, store, lesson12::fingerprint_of(model), model.stream(), serve,
+      tier_(cache_, memory_, store, kv::fingerprint_of(model), model.stream(), serve,
             tier.shared, tier.run),
       attention_(model.config(), cache_, tier_),
       scheduler_(tier_.manager(), serve.scheduler),
@@ -63,7 +63,7 @@ bool Server::abort(int64_t id) {
 
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   if (std::exchange(reset_wanted_, false)) {
-    tier_.set_fingerprint(lesson12::fingerprint_of(model_));
+    tier_.set_fingerprint(kv::fingerprint_of(model_));
     scheduler_.reset_prefix_cache(true);
   }
   for (const int64_t id : tier_.complete()) submit_ready(id);
