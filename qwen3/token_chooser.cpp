@@ -25,6 +25,11 @@ void TokenChooser::check(int64_t id, const Request& request) const {
       id, request.sampling.temperature, count_of(request.min_tokens, "token"));
 }
 
+void TokenChooser::run(const PassRows& rows, Attention& attention) {
+  launch(rows, attention);
+  fetch();
+}
+
 void TokenChooser::launch(const PassRows& rows, Attention& attention) {
   if (!on_device_) {
     logits_ = model_->forward(rows, attention);

@@ -24,10 +24,7 @@ class TokenChooser {
   void check(int64_t id, const Request& request) const;
 
   /// A pass: launch(), then fetch().
-  void run(const PassRows& rows, Attention& attention) {
-    launch(rows, attention);
-    fetch();
-  }
+  void run(const PassRows& rows, Attention& attention);
   void launch(const PassRows& rows, Attention& attention);
   void fetch();
 

@@ -26,10 +26,10 @@ std::shared_ptr<lesson13::BlockStore> open_store(const std::string& name) {
   return store;
 }
 
-lesson13::LoadPolicy load_policy_of(const std::string& name) {
-  return name == "always"  ? lesson13::LoadPolicy::kAlways
-         : name == "never" ? lesson13::LoadPolicy::kNever
-                           : lesson13::LoadPolicy::kQuicker;
+lesson11::LoadPolicy load_policy_of(const std::string& name) {
+  return name == "always"  ? lesson11::LoadPolicy::kAlways
+         : name == "never" ? lesson11::LoadPolicy::kNever
+                           : lesson11::LoadPolicy::kQuicker;
 }
 
 }  // namespace serve

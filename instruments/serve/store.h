@@ -15,6 +15,6 @@ namespace serve {
 std::shared_ptr<lesson13::BlockStore> open_store(const std::string& name);
 
 /// "always", "never" or "quicker".
-lesson13::LoadPolicy load_policy_of(const std::string& name);
+lesson11::LoadPolicy load_policy_of(const std::string& name);
 
 }  // namespace serve

@@ -27,10 +27,9 @@ void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, i
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
     : pool_(&pool), new_blocks_(static_cast<size_t>(pool.num_blocks())), options_(options) {}
 
-BlockKey KvCacheManager::next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
-                                  const BlockHashes& hashes) const {
-  const auto index = static_cast<size_t>(chain.num_blocks),
-             size = static_cast<size_t>(block_size());
+BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
+                  const BlockHashes& hashes, int block_size) {
+  const auto index = static_cast<size_t>(chain.num_blocks), size = static_cast<size_t>(block_size);
   return {.hash = hashes.all().at(index),
           .parent = chain.prefix,
           .tokens = tokens.subspan(index * size, size),
@@ -45,8 +44,8 @@ ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> toke
   computed.num_queried = static_cast<int>(tokens.size());
   const auto size = static_cast<size_t>(block_size());
   for (size_t end = size; end < tokens.size(); end += size) {  // <, as the last token has to run
-    const CachedBlock* const match =
-        pool_->index().find(next_key(computed.chain, tokens, hashes), &computed.num_refused);
+    const BlockKey key = next_key(computed.chain, tokens, hashes, block_size());
+    const CachedBlock* const match = pool_->index().find(key, &computed.num_refused);
     if (match == nullptr) break;
     computed.block_ids.push_back(match->id);
     computed.chain = {computed.chain.num_blocks + 1, match->prefix};
@@ -110,7 +109,7 @@ void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, B
   PrefixChain& chain = requests_.at(id).chain;
   while (chain.num_blocks < num_computed / block_size()) {
     const int32_t block = table.block_ids()[static_cast<size_t>(chain.num_blocks)];
-    const BlockKey key = next_key(chain, tokens, hashes);
+    const BlockKey key = next_key(chain, tokens, hashes, block_size());
     chain = {chain.num_blocks + 1, pool_->cache_full_block(block, key)};
   }
 }

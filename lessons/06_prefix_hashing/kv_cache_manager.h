@@ -24,6 +24,9 @@ struct PrefixChain {
   int num_blocks = 0;
   std::optional<PrefixId> prefix;  // up to the end of the last one
 };
+/// The key of the block after the chain; `tokens` and `hashes` are the request's.
+BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
+                  const BlockHashes& hashes, int block_size);
 
 /// The blocks that hold a request's first tokens.
 struct ComputedBlocks {
@@ -110,9 +113,6 @@ class KvCacheManager {
     BlockTable table;
     PrefixChain chain;
   };
-  /// The key of the block after the chain; `tokens` and `hashes` are the request's.
-  BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
-                    const BlockHashes& hashes) const;
   BlockTable& add(int64_t id, const ComputedBlocks& computed, int num_new_tokens);
   std::span<const int32_t> grow(BlockTable& table, int num_tokens);
 

@@ -11,7 +11,7 @@
 
 namespace lesson07 {
 
-using lesson06::PagedOptions;
+using lesson03::PagedOptions;
 
 class CachingEngine : public kv::Engine {
  public:

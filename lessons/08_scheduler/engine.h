@@ -3,6 +3,7 @@
 // A server: requests come and go at any time, and every pass mixes prompts and decodes.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -16,60 +17,105 @@ namespace lesson08 {
 using lesson03::PagedKvCache;
 using lesson07::BlockPool;
 
-/// Blocks of the pool that serves these requests: options.num_blocks, or if that is 0 the blocks
-/// that they need in all.
-int pool_size(std::span<const kv::Request> requests, const PagedOptions& options);
-
-class Server {
+/// A server between two steps. The class that derives from it has the blocks and step(). Its
+/// constructor makes scheduler_, over the manager of its blocks.
+template <class SchedulerType>
+class ServerOf {
  public:
-  using Scheduler = lesson08::Scheduler;
-
-  /// Borrows the model. options.num_blocks is at least 1. Throws UserError for a block size that is
-  /// no power of two up to 256, and for wrong options.
-  Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
+  using Scheduler = SchedulerType;
 
   /// Throws UserError for a request that submit() refuses, whatever other requests there are.
-  void check(int64_t id, const kv::Request& request) const;
+  void check(int64_t id, const kv::Request& request) const {
+    kv::check_request(request, id, model_.config());
+    kv::check_seq_len_limit(request, id, max_seq_len_);
+    chooser_.check(id, request);
+    if (request.max_tokens < 1) return;  // the scheduler refuses it in submit()
+    scheduler_->check_fits(id, request.prompt.size(), request.max_tokens);
+  }
   /// Puts a request into the waiting queue. Throws UserError if a request has this id already, and
-  /// as check() does.
-  void submit(int64_t id, const kv::Request& request, RequestOptions options = {});
+  /// as check() does; then nothing has changed.
+  void submit(int64_t id, const kv::Request& request, RequestOptions options = {}) {
+    check(id, request);
+    TokenStreams opened;
+    opened.emplace(id, kv::TokenStream(request));
+    streams_.reserve(streams_.size() + 1);
+    scheduler_->submit(id, request.prompt, request.max_tokens, std::move(options));
+    streams_.merge(opened);  // allocates nothing
+  }
   /// Ends a request, waiting or running, and frees its blocks. Returns false if there is no such
   /// request. Must not be called in the middle of a step.
-  bool abort(int64_t id);
-  /// One pass. If it throws, every request must be aborted before the next one.
-  StepOutput step(const PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return scheduler_.idle(); }
-
+  bool abort(int64_t id) {
+    streams_.erase(id);
+    return scheduler_->finish(id);
+  }
+  bool idle() const { return scheduler_->idle(); }
   /// Makes the next step preempt all running requests and empty the cache first.
   void reset_prefix_cache() { reset_wanted_ = true; }
 
-  const Scheduler& scheduler() const { return scheduler_; }
-  const KvCacheManager& manager() const { return manager_; }
-  const BlockPool& pool() const { return pool_; }
-  const PagedKvCache& cache() const { return cache_; }
+  const Scheduler& scheduler() const { return *scheduler_; }
   const TokenChooser& chooser() const { return chooser_; }
 
- private:
+ protected:
+  ServerOf(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
+      : model_(model),
+        options_(checked(options, serve)),
+        max_seq_len_(options.engine.max_seq_len),
+        chooser_(model, serve.choose_on_device),
+        padding_(padding_table(options.block_size)) {}
+
   kv::Model& model_;
   ServeOptions options_;
   int max_seq_len_;
-  BlockPool pool_;
-  PagedKvCache cache_;
-  ServingAttention attention_;  // borrows cache_
-  KvCacheManager manager_;      // borrows pool_
-  Scheduler scheduler_;         // borrows manager_
   TokenChooser chooser_;
+  std::optional<Scheduler> scheduler_;
   TokenStreams streams_;          // of the scheduler's requests
   lesson03::BlockTable padding_;  // the null block
   bool reset_wanted_ = false;
 };
 
-/// A server for the ladder. With options.num_blocks 0 the pool is as large as the requests of a
-/// call need.
-class ServingEngine : public kv::ServerEngine<Server> {
+class Server : public ServerOf<Scheduler> {
  public:
-  ServingEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
+  /// Borrows the model. options.num_blocks is at least 1. Throws UserError for wrong options.
+  Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
+
+  /// One pass. If it throws, every request must be aborted before the next one.
+  StepOutput step(const PassObserver<Scheduler>& on_pass = {});
+
+  const KvCacheManager& manager() const { return manager_; }
+  const BlockPool& pool() const { return pool_; }
+  const PagedKvCache& cache() const { return cache_; }
+
+ private:
+  BlockPool pool_;
+  PagedKvCache cache_;
+  ServingAttention attention_;  // borrows cache_
+  KvCacheManager manager_;      // borrows pool_
 };
+
+/// Blocks of the pool that serves these requests: options.num_blocks, or if that is 0 the blocks
+/// that they need in all.
+int pool_size(std::span<const kv::Request> requests, const PagedOptions& options);
+
+/// A server for the ladder, with a pool of pool_size() blocks.
+template <class Server>
+class EngineOf : public kv::ServerEngine<Server> {
+ public:
+  /// Borrows the model. `more` are the further arguments of the server's constructor.
+  template <class... More>
+  explicit EngineOf(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
+                    const More&... more)
+      : kv::ServerEngine<Server>(
+            model, [=](auto requests) { return pool_size(requests, options); },
+            [=, &model, sized = options](int num_blocks) mutable {
+              sized.num_blocks = num_blocks;
+              return std::make_unique<Server>(model, sized, serve, more...);
+            },
+            tells_cleared(serve.on_cache_event)) {
+    checked(options, serve);
+  }
+};
+
+using ServingEngine = EngineOf<Server>;
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 

@@ -16,8 +16,8 @@ namespace lesson08 {
 
 using lesson06::BlockHashes;
 using lesson06::ComputedBlocks;
-using lesson07::ExtraKeys;
-using lesson07::KvCacheManager;
+using lesson06::ExtraKeys;
+using lesson06::KvCacheManager;
 
 enum class Order {
   kFirstCome,  // the earliest arrival is the most important; the latest one is preempted

@@ -2,14 +2,27 @@
 
 // Lesson 04's attention, but the device computes the slots, from the tables that it has anyway.
 
+#include <span>
 #include <utility>
 
 #include "common/device.h"
 #include "compute_slot_mapping.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "qwen3/attention.h"
+#include "scheduler.h"
 
 namespace lesson08 {
+
+/// The block tables of a pass of num_seqs sequences: those of the chunks, and `padding` for the
+/// sequences after them.
+template <class Manager>
+lesson03::BlockTables tables_of(const Manager& manager, std::span<const Chunk> chunks, int num_seqs,
+                                const lesson03::BlockTable& padding) {
+  lesson03::BlockTables tables;
+  for (const Chunk& chunk : chunks) tables.push_back(&manager.table(chunk.id));
+  tables.resize(static_cast<size_t>(num_seqs), &padding);
+  return tables;
+}
 
 /// Computes the slots of a pass once, before its first layer writes. An attention that makes its
 /// heads itself (kv::Attention::makes_heads()) finds slots through the block tables and needs no

@@ -58,30 +58,8 @@ void pad_decodes(kv::PassRows& rows, int multiple);
 /// The block table of a padding row; its only block is the null block.
 lesson03::BlockTable padding_table(int block_size);
 
-/// The block tables of a pass of num_seqs sequences: those of the chunks, and `padding` for the
-/// sequences after them.
-template <class Manager>
-lesson03::BlockTables tables_of(const Manager& manager, std::span<const Chunk> chunks, int num_seqs,
-                                const lesson03::BlockTable& padding) {
-  lesson03::BlockTables tables;
-  for (const Chunk& chunk : chunks) tables.push_back(&manager.table(chunk.id));
-  tables.resize(static_cast<size_t>(num_seqs), &padding);
-  return tables;
-}
-
 /// The token stream of each of a server's requests, by id.
 using TokenStreams = std::unordered_map<int64_t, kv::TokenStream>;
-
-/// Submits a request to the scheduler and opens its stream. If it throws, neither has happened.
-template <class Scheduler>
-void submit_to(Scheduler& scheduler, TokenStreams& streams, int64_t id, const kv::Request& request,
-               RequestOptions options) {
-  TokenStreams opened;
-  opened.emplace(id, kv::TokenStream(request));
-  streams.reserve(streams.size() + 1);
-  scheduler.submit(id, request.prompt, request.max_tokens, std::move(options));
-  streams.merge(opened);  // allocates nothing
-}
 
 /// Gives each request of the pass its next tokens, one from each of its rows of logits as long as
 /// it wants one. A request that ends leaves the scheduler and the streams.

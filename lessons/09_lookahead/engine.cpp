@@ -37,53 +37,32 @@ void LookaheadAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& ar
 
 Server::Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,
                const ServeOptions& serve, const LookaheadOptions& lookahead)
-    : model_(model),
-      options_(checked(options, serve)),
-      max_seq_len_(options.engine.max_seq_len),
+    : ServerOf(model, options, serve),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       attention_(model.config(), cache_),
-      manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}),
-      scheduler_(manager_, pool_, drafter, serve.scheduler, lookahead),
-      chooser_(model, serve.choose_on_device),
-      padding_(lesson08::padding_table(options.block_size)) {
+      manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}) {
+  scheduler_.emplace(manager_, pool_, drafter, serve.scheduler, lookahead);
   pool_.set_event_sink(serve.on_cache_event);
 }
 
-void Server::check(int64_t id, const kv::Request& request) const {
-  kv::check_request(request, id, model_.config());
-  kv::check_seq_len_limit(request, id, max_seq_len_);
-  chooser_.check(id, request);
-  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-}
-
-void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-  check(id, request);
-  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
-}
-
-bool Server::abort(int64_t id) {
-  streams_.erase(id);
-  return scheduler_.finish(id);
-}
-
 StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
-  if (std::exchange(reset_wanted_, false)) scheduler_.reset_prefix_cache(true);
-  const SchedulerOutput& output = scheduler_.schedule();  // with slots for guesses
+  if (std::exchange(reset_wanted_, false)) scheduler_->reset_prefix_cache(true);
+  const SchedulerOutput& output = scheduler_->schedule();  // with slots for guesses
   if (output.chunks.empty()) return {.preempted = output.preempted};
-  if (on_pass) on_pass(scheduler_, output);
+  if (on_pass) on_pass(*scheduler_, output);
   kv::PassRows rows;
   for (const Chunk& chunk : output.chunks) {
-    lesson08::add_rows(scheduler_.request(chunk.id), chunk, rows);
-    rows.extend_last(static_cast<size_t>(chunk.id), scheduler_.guesses(chunk.id));
+    lesson08::add_rows(scheduler_->request(chunk.id), chunk, rows);
+    rows.extend_last(static_cast<size_t>(chunk.id), scheduler_->guesses(chunk.id));
   }
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(lesson08::tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
   chooser_.launch(rows, attention_);
   judge(rows);
   chooser_.fetch();
-  scheduler_.update(output.chunks);
-  return lesson08::deliver(rows, output, chooser_, scheduler_, streams_);
+  scheduler_->update(output.chunks);
+  return lesson08::deliver(rows, output, chooser_, *scheduler_, streams_);
 }
 
 /// If the device chooses the tokens, it also strikes out those that were chosen after a wrong

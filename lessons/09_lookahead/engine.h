@@ -40,45 +40,27 @@ class LookaheadAttention : public lesson08::ServingAttention {
   const int32_t* guesses_ = nullptr;
 };
 
-/// submit(), abort() and idle() are as in lesson 08.
-class Server {
+class Server : public lesson08::ServerOf<LookaheadScheduler> {
  public:
-  using Scheduler = LookaheadScheduler;
-
   /// Borrows the model and the drafter. Throws UserError as lesson 08's server does.
   Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,
          const ServeOptions& serve = default_serve_options(),
          const LookaheadOptions& lookahead = {});
 
-  void check(int64_t id, const kv::Request& request) const;
-  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
-  bool abort(int64_t id);
   /// One pass; a request may get several tokens from it.
   StepOutput step(const PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return scheduler_.idle(); }
-  void reset_prefix_cache() { reset_wanted_ = true; }
 
-  const Scheduler& scheduler() const { return scheduler_; }
   const KvCacheManager& manager() const { return manager_; }
   const BlockPool& pool() const { return pool_; }
   const PagedKvCache& cache() const { return cache_; }
-  const kv::TokenChooser& chooser() const { return chooser_; }
 
  private:
   void judge(const kv::PassRows& rows);
 
-  kv::Model& model_;
-  ServeOptions options_;
-  int max_seq_len_;
   BlockPool pool_;
   PagedKvCache cache_;
   LookaheadAttention attention_;  // borrows cache_
   KvCacheManager manager_;        // borrows pool_
-  Scheduler scheduler_;           // borrows manager_
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;  // of the scheduler's requests
-  lesson03::BlockTable padding_;    // the null block
-  bool reset_wanted_ = false;
 };
 
 /// Serves as lesson 08 does, in fewer passes if guesses are right. Counts "guesses_proposed" and

@@ -10,7 +10,7 @@ namespace lesson09 {
 
 void rewind(KvCacheManager& manager, BlockPool& pool, int64_t id, int num_tokens) {
   const lesson03::BlockTable& table = manager.table(id);
-  lesson08::ComputedBlocks kept;
+  lesson06::ComputedBlocks kept;
   for (const int32_t block : table.block_ids()) {  // cached blocks come first
     const lesson06::CachedBlock* const cached = pool.index().block(block);
     if (cached == nullptr) break;

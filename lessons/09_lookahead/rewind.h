@@ -6,8 +6,8 @@
 
 namespace lesson09 {
 
+using lesson06::KvCacheManager;
 using lesson07::BlockPool;
-using lesson08::KvCacheManager;
 
 /// Takes back the slots of a request's tokens after the first num_tokens. Blocks without a token go
 /// back to the pool, the last one first; the request keeps its other blocks. K and V in the slots

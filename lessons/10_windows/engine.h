@@ -19,7 +19,6 @@ using lesson03::PagedKvCache;
 using lesson03::PagedOptions;
 using lesson08::Chunk;
 using lesson08::PassObserver;
-using lesson08::RequestOptions;
 using lesson08::ServeOptions;
 
 /// Lesson 04's pass, one for each group: each layer reads and writes through the tables of its
@@ -50,40 +49,23 @@ class WindowedAttention : public kv::Attention {
 
 /// Serves as lesson 08's server does, with fewer bytes if layers have windows. options.num_blocks
 /// counts blocks of a group.
-class Server {
+class Server : public lesson08::ServerOf<lesson08::SchedulerOf<KvCacheCoordinator>> {
  public:
-  using Scheduler = lesson08::SchedulerOf<KvCacheCoordinator>;
-
   /// Borrows the model. options.num_blocks is at least 1.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 
-  // As lesson 08's server:
-  void check(int64_t id, const kv::Request& request) const;
-  void submit(int64_t id, const kv::Request& request, RequestOptions options = {});
-  bool abort(int64_t id);
   StepOutput step(const PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return scheduler_.idle(); }
-  void reset_prefix_cache() { reset_wanted_ = true; }
-  const Scheduler& scheduler() const { return scheduler_; }
+
   const KvCacheCoordinator& manager() const { return manager_; }
   const PagedKvCache& cache() const { return cache_; }
-  const kv::TokenChooser& chooser() const { return chooser_; }
 
  private:
   lesson03::BlockTables tables_of(std::span<const Chunk> chunks, int num_seqs) const;
 
-  kv::Model& model_;
-  ServeOptions options_;
-  int max_seq_len_;
   BlockPool pool_;
   KvCacheCoordinator manager_;   // borrows pool_
   PagedKvCache cache_;           // with the layers of one group
   WindowedAttention attention_;  // borrows cache_
-  Scheduler scheduler_;          // borrows manager_
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;  // of the scheduler's requests
-  BlockTable padding_;              // the null block
-  bool reset_wanted_ = false;
 };
 
 /// A server for the ladder. With options.num_blocks 0 the pool is as large as the requests of a

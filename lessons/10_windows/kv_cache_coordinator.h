@@ -18,7 +18,7 @@ namespace lesson10 {
 using lesson06::BlockHashes;
 using lesson06::CacheManagerOptions;
 using lesson06::ComputedBlocks;
-using lesson07::KvCacheManager;
+using lesson06::KvCacheManager;
 
 /// Has lesson 06's manager for group 0, which proves every prefix, and a SlidingWindowManager for
 /// each other group. It meets lesson 08's concept KvManager, and its functions do for all groups

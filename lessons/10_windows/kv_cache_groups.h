@@ -13,9 +13,9 @@
 
 namespace lesson10 {
 
-using lesson07::BlockKey;
-using lesson07::PrefixId;
-using lesson07::PrefixIndex;
+using lesson06::BlockKey;
+using lesson06::PrefixId;
+using lesson06::PrefixIndex;
 
 /// A block of this group holds K and V of block_size tokens in these layers.
 struct KvCacheGroup {

@@ -17,7 +17,7 @@
 namespace lesson10 {
 
 using lesson03::blocks_for;
-using lesson06::BlockTable;
+using lesson03::BlockTable;
 using lesson07::BlockPool;
 
 /// One group besides group 0. The caller has checked that the pool has enough blocks.

@@ -56,76 +56,52 @@ double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows, kv::Att
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
                const HostTierOptions& tier)
-    : model_(model),
-      options_(serve),
+    : ServerOf(model, options, serve),
       tier_(tier),
-      max_seq_len_(options.engine.max_seq_len),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       host_(make_host_blocks(model, options, tier)),
       host_pool_(host_.num_ids() - 1, options.block_size),
       swapper_(cache_, host_, model.stream()),
       attention_(model.config(), cache_),
-      manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
-      scheduler_(manager_, serve.scheduler),
-      chooser_(model, serve.choose_on_device),
-      padding_(lesson08::padding_table(options.block_size)) {
+      manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}) {
+  scheduler_.emplace(manager_, serve.scheduler);
   pool_.set_event_sink(serve.on_cache_event);
 }
 
-void Server::check(int64_t id, const kv::Request& request) const {
-  kv::check_request(request, id, model_.config());
-  kv::check_seq_len_limit(request, id, max_seq_len_);
-  chooser_.check(id, request);
-  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-}
-
-void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-  check(id, request);
-  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
-}
-
 bool Server::abort(int64_t id) {
-  streams_.erase(id);
-  const bool was_there = scheduler_.finish(id);
+  const bool was_there = ServerOf::abort(id);
   if (idle()) manager_.finish_loads();  // that the request was waiting for
   return was_there;
 }
 
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
-  if (std::exchange(reset_wanted_, false)) scheduler_.reset_prefix_cache(true);
+  if (std::exchange(reset_wanted_, false)) scheduler_->reset_prefix_cache(true);
   manager_.complete();  // blocks that have been loaded can be found from now on
   if (is_worth_loading(tier_.policy, rates(), manager_.block_size())) {
-    load_waiting(scheduler_, manager_);
+    load_waiting(*scheduler_, manager_);
   }
-  const lesson08::SchedulerOutput& output = scheduler_.schedule();
+  const lesson08::SchedulerOutput& output = scheduler_->schedule();
   if (output.chunks.empty()) {
     manager_.wait_for_load();  // nothing to run before it is complete
     return {.preempted = output.preempted};
   }
-  if (on_pass) on_pass(scheduler_, output);
+  if (on_pass) on_pass(*scheduler_, output);
   kv::PassRows rows;
-  for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
+  for (const auto& chunk : output.chunks) add_rows(scheduler_->request(chunk.id), chunk, rows);
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
   swapper_.let_passes_wait(manager_.take_write_job());
   seconds_per_token_ = run_measured(chooser_, rows, attention_, seconds_per_token_);
-  scheduler_.update(output.chunks);  // blocks that became full can be found from now on
-  StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
+  scheduler_->update(output.chunks);  // blocks that became full can be found from now on
+  StepOutput step = deliver(rows, output, chooser_, *scheduler_, streams_);
   manager_.offload(tier_.offload_ahead, tier_.min_hits_to_offload);  // beside the next pass
   return step;
 }
 
 HostTierEngine::HostTierEngine(kv::Model& model, const PagedOptions& options,
                                const ServeOptions& serve, const HostTierOptions& tier)
-    : ServerEngine(
-          model, [=](auto requests) { return lesson08::pool_size(requests, options); },
-          [=, &model, sized = options](int num_blocks) mutable {
-            sized.num_blocks = num_blocks;
-            return std::make_unique<Server>(model, sized, serve, tier);
-          },
-          lesson08::tells_cleared(serve.on_cache_event)) {
-  lesson08::checked(options, serve);
+    : EngineOf(model, options, serve, tier) {
   if (options.num_blocks > 0) server_for({});
 }
 

@@ -57,34 +57,23 @@ HostBlocks make_host_blocks(const kv::Model& model, const PagedOptions& options,
 double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows, kv::Attention& attention,
                     double average);
 
-class Server {
+class Server : public lesson08::ServerOf<Scheduler> {
  public:
-  using Scheduler = lesson11::Scheduler;
-
   /// Borrows the model. options.num_blocks is at least 1. Throws UserError as lesson 08's server
   /// does.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
          const HostTierOptions& tier);
 
-  // As lesson 08's.
-  void check(int64_t id, const kv::Request& request) const;
-  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
+  /// As lesson 08's. Loads that the request was waiting for end, too, if no other request is left.
   bool abort(int64_t id);
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return scheduler_.idle(); }
-  void reset_prefix_cache() { reset_wanted_ = true; }  // of both pools
 
-  const Scheduler& scheduler() const { return scheduler_; }
   const HostTierManager& manager() const { return manager_; }
   const PagedKvCache& cache() const { return cache_; }
-  const kv::TokenChooser& chooser() const { return chooser_; }
   Rates rates() const { return {seconds_per_token_, swapper_.seconds_per_block()}; }
 
  private:
-  kv::Model& model_;
-  ServeOptions options_;
   HostTierOptions tier_;
-  int max_seq_len_;
   BlockPool pool_;
   PagedKvCache cache_;
   HostBlocks host_;
@@ -92,17 +81,12 @@ class Server {
   BlockSwapper swapper_;                  // borrows cache_ and host_
   lesson08::ServingAttention attention_;  // borrows cache_
   HostTierManager manager_;               // borrows the pools and the swapper
-  Scheduler scheduler_;                   // borrows manager_
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;
-  lesson06::BlockTable padding_;  // the null block
   double seconds_per_token_ = 0;
-  bool reset_wanted_ = false;
 };
 
 /// A server for the ladder. If options.num_blocks is given, it is made at once, so that no request
 /// waits until the host's memory is pinned.
-class HostTierEngine : public kv::ServerEngine<Server> {
+class HostTierEngine : public lesson08::EngineOf<Server> {
  public:
   HostTierEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
                  const HostTierOptions& tier = {});

@@ -49,18 +49,13 @@ std::vector<int32_t> HostTierManager::find_in_host(std::span<const int32_t> toke
                                                    const ComputedBlocks& computed) const {
   std::vector<int32_t> found;
   if (computed.num_queried == 0) return found;  // without caching nothing is found
-  const auto size = static_cast<size_t>(block_size());
-  auto index = static_cast<size_t>(computed.chain.num_blocks);
-  std::optional<PrefixId> parent = computed.chain.prefix;
-  for (; (index + 1) * size < tokens.size(); ++index) {
+  lesson06::PrefixChain chain = computed.chain;
+  while ((chain.num_blocks + 1) * block_size() < std::ssize(tokens)) {
     const CachedBlock* const match =
-        host_.index().find({.hash = hashes.all().at(index),
-                            .parent = parent,
-                            .tokens = tokens.subspan(index * size, size),
-                            .extra_keys = hashes.extra_keys()});
+        host_.index().find(next_key(chain, tokens, hashes, block_size()));
     if (match == nullptr) break;
     found.push_back(match->id);
-    parent = match->prefix;
+    chain = {chain.num_blocks + 1, match->prefix};
   }
   return found;
 }

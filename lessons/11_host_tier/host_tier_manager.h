@@ -23,10 +23,10 @@ using lesson06::BlockKey;
 using lesson06::CachedBlock;
 using lesson06::CacheManagerOptions;
 using lesson06::ComputedBlocks;
+using lesson06::KvCacheManager;
 using lesson06::PrefixId;
 using lesson06::PrefixIndex;
 using lesson07::BlockPool;
-using lesson07::KvCacheManager;
 
 /// The device's pool as lesson 06's manager sees it. A prefix has one number in both pools: a block
 /// gets the number of its copy in the host. Without a copy it gets a number never given before.
@@ -89,7 +89,7 @@ class HostTierManager {
   }
   void free(int64_t id) { manager_.free(id); }
   bool holds(int64_t id) const { return manager_.holds(id); }
-  const lesson06::BlockTable& table(int64_t id) const { return manager_.table(id); }
+  const lesson03::BlockTable& table(int64_t id) const { return manager_.table(id); }
   int64_t max_blocks(int64_t num_tokens) const { return manager_.max_blocks(num_tokens); }
   int64_t num_slots_used() const { return manager_.num_slots_used(); }
   int block_size() const { return manager_.block_size(); }

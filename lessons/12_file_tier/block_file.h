@@ -41,7 +41,7 @@ using lesson06::PrefixId;
 /// The meaning of a file's bytes. A file of another shape is refused.
 struct FileShape {
   /// Stands for all that K and V depend on besides the tokens: the model's weights and config, the
-  /// device and its arithmetic. See fingerprint_of().
+  /// device and its arithmetic. See kv::fingerprint_of().
   uint64_t fingerprint = 0;
   int64_t block_size = 0;       // tokens
   int64_t bytes_per_block = 0;  // K and V, all layers

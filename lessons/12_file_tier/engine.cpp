@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "fingerprint.h"
+#include "qwen3/fingerprint.h"
 
 namespace lesson12 {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 std::unique_ptr<BlockFile> open_file(const kv::Model& model, const PagedOptions& options,
                                      const FileTierOptions& tier) {
   if (tier.file.empty()) return nullptr;
-  const FileShape shape{.fingerprint = fingerprint_of(model),
+  const FileShape shape{.fingerprint = kv::fingerprint_of(model),
                         .block_size = options.block_size,
                         .bytes_per_block = lesson11::bytes_per_block(model, options)};
   return std::make_unique<BlockFile>(tier.file, shape);
@@ -91,18 +91,15 @@ void Tiers::forget_file() {
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
                const FileTierOptions& tier)
-    : model_(model),
-      options_(serve),
+    : ServerOf(model, options, serve),
       tier_(tier),
-      max_seq_len_(options.engine.max_seq_len),
       file_(open_file(model, options, tier)),
       memory_(make_memory(model, options, tier, file_.get())),
       cache_(model.config(), model.stream(), options.num_blocks + 1, options.block_size),
       tiers_(cache_, memory_, file_.get(), model.stream(), serve),
-      attention_(model.config(), cache_),
-      scheduler_(tiers_.manager(), serve.scheduler),
-      chooser_(model, serve.choose_on_device),
-      padding_(lesson08::padding_table(options.block_size)) {}
+      attention_(model.config(), cache_) {
+  scheduler_.emplace(tiers_.manager(), serve.scheduler);
+}
 
 Server::~Server() {
   try {
@@ -111,21 +108,8 @@ Server::~Server() {
   }
 }
 
-void Server::check(int64_t id, const kv::Request& request) const {
-  kv::check_request(request, id, model_.config());
-  kv::check_seq_len_limit(request, id, max_seq_len_);
-  chooser_.check(id, request);
-  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-}
-
-void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-  check(id, request);
-  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
-}
-
 bool Server::abort(int64_t id) {
-  streams_.erase(id);
-  const bool was_there = scheduler_.finish(id);
+  const bool was_there = ServerOf::abort(id);
   if (idle()) tiers_.manager().finish_loads();  // that the request was waiting for
   return was_there;
 }
@@ -133,41 +117,34 @@ bool Server::abort(int64_t id) {
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   if (std::exchange(reset_wanted_, false)) {
     tiers_.forget_file();
-    scheduler_.reset_prefix_cache(true);
+    scheduler_->reset_prefix_cache(true);
   }
   tiers_.complete();
   HostTierManager& manager = tiers_.manager();
   if (is_worth_loading(tier_.host.policy, rates(), manager.block_size())) {
-    load_waiting(scheduler_, manager);
+    load_waiting(*scheduler_, manager);
   }
-  const lesson08::SchedulerOutput& output = scheduler_.schedule();
+  const lesson08::SchedulerOutput& output = scheduler_->schedule();
   if (output.chunks.empty()) {
     manager.wait_for_load();  // nothing to run before it is complete
     return {.preempted = output.preempted};
   }
-  if (on_pass) on_pass(scheduler_, output);
+  if (on_pass) on_pass(*scheduler_, output);
   kv::PassRows rows;
-  for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
+  for (const auto& chunk : output.chunks) add_rows(scheduler_->request(chunk.id), chunk, rows);
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(tables_of(manager, output.chunks, rows.num_seqs(), padding_));
   tiers_.swapper().let_passes_wait(manager.take_write_job());
   seconds_per_token_ = lesson11::run_measured(chooser_, rows, attention_, seconds_per_token_);
-  scheduler_.update(output.chunks);  // blocks that became full can be found from now on
-  StepOutput step = deliver(rows, output, chooser_, scheduler_, streams_);
+  scheduler_->update(output.chunks);  // blocks that became full can be found from now on
+  StepOutput step = deliver(rows, output, chooser_, *scheduler_, streams_);
   tiers_.offload(tier_.host.offload_ahead, tier_.host.min_hits_to_offload);  // beside the next pass
   return step;
 }
 
 FileTierEngine::FileTierEngine(kv::Model& model, const PagedOptions& options,
                                const ServeOptions& serve, const FileTierOptions& tier)
-    : ServerEngine(
-          model, [=](auto requests) { return lesson08::pool_size(requests, options); },
-          [=, &model, sized = options](int num_blocks) mutable {
-            sized.num_blocks = num_blocks;
-            return std::make_unique<Server>(model, sized, serve, tier);
-          },
-          lesson08::tells_cleared(serve.on_cache_event)) {
-  lesson08::checked(options, serve);
+    : EngineOf(model, options, serve, tier) {
   if (options.num_blocks > 0 && tier.file.empty()) server_for({});  // as in lesson 11
 }
 

@@ -64,10 +64,8 @@ class Tiers {
   HostTierManager manager_;          // borrows the pools and the swapper
 };
 
-class Server {
+class Server : public lesson08::ServerOf<lesson11::Scheduler> {
  public:
-  using Scheduler = lesson11::Server::Scheduler;
-
   /// Borrows the model. options.num_blocks is at least 1. With a file the server begins with the
   /// blocks of the file. Throws UserError for a file that cannot be used (another model's, say), or
   /// that has more records than tier.host.host_blocks.
@@ -78,42 +76,27 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // As lesson 08's.
-  void check(int64_t id, const kv::Request& request) const;
-  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
-  bool abort(int64_t id);
+  bool abort(int64_t id);  // as lesson 11's
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return scheduler_.idle(); }
-  void reset_prefix_cache() { reset_wanted_ = true; }  // of both pools, and of the file
 
-  const Scheduler& scheduler() const { return scheduler_; }
   const HostTierManager& manager() const { return tiers_.manager(); }
   const PagedKvCache& cache() const { return cache_; }
-  const kv::TokenChooser& chooser() const { return chooser_; }
   const HostBlocks& host_memory() const { return memory_; }
   const FileMetrics& metrics() const { return tiers_.metrics(); }
   Rates rates() const { return {seconds_per_token_, tiers_.swapper().seconds_per_block()}; }
 
  private:
-  kv::Model& model_;
-  ServeOptions options_;
   FileTierOptions tier_;
-  int max_seq_len_;
   std::unique_ptr<BlockFile> file_;  // null without a file
   HostBlocks memory_;
   PagedKvCache cache_;
   Tiers tiers_;                           // borrows file_, memory_ and cache_
   lesson08::ServingAttention attention_;  // borrows cache_
-  Scheduler scheduler_;                   // borrows the manager of tiers_
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;
-  lesson06::BlockTable padding_;  // the null block
   double seconds_per_token_ = 0;
-  bool reset_wanted_ = false;
 };
 
 /// A server for the ladder, which has no file.
-class FileTierEngine : public kv::ServerEngine<Server> {
+class FileTierEngine : public lesson08::EngineOf<Server> {
  public:
   FileTierEngine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
                  const FileTierOptions& tier = {});

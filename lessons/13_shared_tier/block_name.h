@@ -38,7 +38,7 @@ using BlockName = Digest;
 /// Whether blocks with these keys may be shared: an adapter or an image is known by an id that
 /// another server may give to something else. A salt keeps tenants apart.
 bool can_be_shared(std::span<const lesson06::ExtraKey> extra_keys);
-/// The name before the first block. `fingerprint` is lesson 12's fingerprint_of().
+/// The name before the first block. `fingerprint` is kv::fingerprint_of().
 BlockName root_name(uint64_t fingerprint, std::span<const lesson06::ExtraKey> extra_keys = {});
 BlockName name_of(const BlockName& parent, std::span<const int32_t> tokens);
 /// Adds the names of the blocks of `tokens` that are full and not among `names` yet.

@@ -49,31 +49,25 @@ class GatheringAttention final : public kv::Attention {
   bool by_layer_ = false;
 };
 
-class Server {
+class Server : public lesson08::ServerOf<lesson11::Scheduler> {
  public:
-  using Scheduler = lesson11::Scheduler;
-
   /// Borrows the model and the store. options.num_blocks is at least 1.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
          const SharedTierOptions& tier, BlockStore& store);
 
   // As lesson 08's.
-  void check(int64_t id, const kv::Request& request) const;
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
   bool abort(int64_t id);
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return scheduler_.idle() && waiting_.empty(); }
+  bool idle() const { return ServerOf::idle() && waiting_.empty(); }
   /// Requests that wait for the store.
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
-  void reset_prefix_cache() { reset_wanted_ = true; }
 
   /// Waits until the store has, or has refused, every block that is full.
   void settle() { tier_.settle(); }
 
-  const Scheduler& scheduler() const { return scheduler_; }
   const HostTierManager& manager() const { return tier_.manager(); }
   const PagedKvCache& cache() const { return cache_; }
-  const kv::TokenChooser& chooser() const { return chooser_; }
   const SharedTier& tier() const { return tier_; }
   Rates rates() const { return {seconds_per_token_, tier_.seconds_per_block()}; }  // of the store
 
@@ -84,24 +78,16 @@ class Server {
   };
   void submit_ready(int64_t id);
 
-  kv::Model& model_;
-  ServeOptions options_;
   SharedTierOptions tier_options_;
-  int max_seq_len_;
   PagedKvCache cache_;
   HostBlocks memory_;
-  SharedTier tier_;               // borrows memory_ and cache_
-  GatheringAttention attention_;  // borrows cache_ and tier_
-  Scheduler scheduler_;           // borrows the manager of tier_
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;
+  SharedTier tier_;                     // borrows memory_ and cache_
+  GatheringAttention attention_;        // borrows cache_ and tier_
   std::map<int64_t, Waiting> waiting_;  // new, or waiting for the store
-  lesson06::BlockTable padding_;        // the null block
   double seconds_per_token_ = 0;
-  bool reset_wanted_ = false;
 };
 
-class SharedTierEngine : public kv::ServerEngine<Server> {
+class SharedTierEngine : public lesson08::EngineOf<Server> {
  public:
   /// Borrows the model and the store.
   SharedTierEngine(kv::Model& model, const PagedOptions& options, BlockStore& store,

@@ -182,13 +182,9 @@ void SharedTier::receive(Request& request, const Fetch& fetch) {
     }
     return;
   }
-  const auto size = static_cast<size_t>(cache_.block_size());
-  std::optional<PrefixId> parent;
+  lesson06::PrefixChain chain;
   for (size_t i = 0; i < first + fetch.checksums.size(); ++i) {
-    BlockKey key{.hash = request.hashes.all().at(i),
-                 .parent = parent,
-                 .tokens = std::span(request.prompt).subspan(i * size, size),
-                 .extra_keys = request.hashes.extra_keys()};
+    BlockKey key = next_key(chain, request.prompt, request.hashes, cache_.block_size());
     const CachedBlock* const in_host = host_pool_.index().find(key);
     const CachedBlock* const on_device = pool_.index().find(key);
     if (in_host == nullptr && on_device == nullptr && i < first) return;
@@ -200,7 +196,7 @@ void SharedTier::receive(Request& request, const Fetch& fetch) {
       swapper_.checksums()[id] = fetch.checksums[i - first];
       host_pool_.cache_full_block(id, key);
     }
-    parent = key.prefix;
+    chain = {chain.num_blocks + 1, key.prefix};
   }
 }
 

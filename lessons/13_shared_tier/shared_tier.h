@@ -22,9 +22,9 @@
 
 namespace lesson13 {
 
+using lesson06::BlockHashes;
 using lesson07::BlockPool;
 using lesson08::ServeOptions;
-using lesson11::BlockHashes;
 using lesson11::HostTierManager;
 
 struct SharedOptions {
@@ -100,9 +100,6 @@ class SharedTier {
   int64_t num_puts_confirmed() const { return num_puts_confirmed_; }
   /// Time to fetch a block: the exponential moving average over fetches; 0 means none yet.
   double seconds_per_block() const { return seconds_per_block_; }
-  uint64_t fingerprint() const { return fingerprint_; }
-  /// Throws std::logic_error if a pool is not sound.
-  void check() const { manager_.check(); }
 
  private:
   struct Request {

@@ -19,49 +19,28 @@ int fp8_blocks_in(int num_blocks, const kv::ModelConfig& config, int block_size)
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
-    : model_(model),
-      options_(checked(options, serve)),
-      max_seq_len_(options.engine.max_seq_len),
+    : ServerOf(model, options, serve),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size, 0,
              model.config().kv_format),
       attention_(model.config(), cache_),
-      manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}),
-      scheduler_(manager_, serve.scheduler),
-      chooser_(model, serve.choose_on_device),
-      padding_(lesson08::padding_table(options.block_size)) {
+      manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}) {
+  scheduler_.emplace(manager_, serve.scheduler);
   pool_.set_event_sink(serve.on_cache_event);
 }
 
-void Server::check(int64_t id, const kv::Request& request) const {
-  kv::check_request(request, id, model_.config());
-  kv::check_seq_len_limit(request, id, max_seq_len_);
-  chooser_.check(id, request);
-  if (request.max_tokens > 0) scheduler_.check_fits(id, request.prompt.size(), request.max_tokens);
-}
-
-void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-  check(id, request);
-  lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
-}
-
-bool Server::abort(int64_t id) {
-  streams_.erase(id);
-  return scheduler_.finish(id);
-}
-
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
-  if (std::exchange(reset_wanted_, false)) scheduler_.reset_prefix_cache(true);
-  const lesson08::SchedulerOutput& output = scheduler_.schedule();
+  if (std::exchange(reset_wanted_, false)) scheduler_->reset_prefix_cache(true);
+  const lesson08::SchedulerOutput& output = scheduler_->schedule();
   if (output.chunks.empty()) return {.preempted = output.preempted};
-  if (on_pass) on_pass(scheduler_, output);
+  if (on_pass) on_pass(*scheduler_, output);
   kv::PassRows rows;
-  for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
+  for (const auto& chunk : output.chunks) add_rows(scheduler_->request(chunk.id), chunk, rows);
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
   chooser_.run(rows, attention_);
-  scheduler_.update(output.chunks);  // blocks that became full can be found from now on
-  return deliver(rows, output, chooser_, scheduler_, streams_);
+  scheduler_->update(output.chunks);  // blocks that became full can be found from now on
+  return deliver(rows, output, chooser_, *scheduler_, streams_);
 }
 
 Fp8Engine::Fp8Engine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)

@@ -22,41 +22,23 @@ int64_t block_bytes(const kv::ModelConfig& config, int block_size, kv::KvFormat 
 /// Blocks in FP8 that fit the memory of `num_blocks` blocks in bf16.
 int fp8_blocks_in(int num_blocks, const kv::ModelConfig& config, int block_size);
 
-class Server {
+class Server : public lesson08::ServerOf<lesson08::Scheduler> {
  public:
-  using Scheduler = lesson08::Scheduler;
-
   /// Borrows the model. options.num_blocks, at least 1, counts blocks of the model's format. Throws
   /// UserError as lesson 08's server does.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 
-  // As lesson 08's.
-  void check(int64_t id, const kv::Request& request) const;
-  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
-  bool abort(int64_t id);
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return scheduler_.idle(); }
-  void reset_prefix_cache() { reset_wanted_ = true; }
 
-  const Scheduler& scheduler() const { return scheduler_; }
   const lesson08::KvCacheManager& manager() const { return manager_; }
   const BlockPool& pool() const { return pool_; }
   const PagedKvCache& cache() const { return cache_; }
-  const kv::TokenChooser& chooser() const { return chooser_; }
 
  private:
-  kv::Model& model_;
-  ServeOptions options_;
-  int max_seq_len_;
   BlockPool pool_;
   PagedKvCache cache_;
   Fp8CacheAttention attention_;       // borrows cache_
   lesson08::KvCacheManager manager_;  // borrows pool_
-  Scheduler scheduler_;               // borrows manager_
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;
-  lesson03::BlockTable padding_;  // the null block
-  bool reset_wanted_ = false;
 };
 
 /// A server for the ladder. options.num_blocks are blocks in bf16: in FP8 the same memory holds

@@ -29,7 +29,7 @@ TEST_CASE("every lesson gives the same bits on CUDA, fast and plain, together an
     const auto rungs = ladder::climb(model, simple, ladder::lessons(), {256});
     CHECK(ladder::first_mismatch(rungs) == std::nullopt);
     const bool fast = kernel == kv::Kernel::kFast;
-    // Others are another arithmetic: kArithmetic of lesson 11's fingerprint.cpp grows then.
+    // Others are another arithmetic: kArithmetic of qwen3/fingerprint.cpp grows then.
     CHECK(rungs[0].digest == (fast ? 0xc912bf7a76656e78u : 0x7bf3ec4d98bb0720u));
     for (size_t i = 0; fast && i < simple.requests.size(); ++i) {
       const auto alone = ladder::lessons().back().make_engine(model, {});

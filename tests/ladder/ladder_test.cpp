@@ -305,7 +305,7 @@ TEST_CASE("the ladder program prints its table as JSON") {
 }
 
 // Other digests are another arithmetic: a block file of before must be refused from now on, too
-// (kArithmetic of lesson 11's fingerprint.cpp grows).
+// (kArithmetic of qwen3/fingerprint.cpp grows).
 TEST_CASE("four plain prompts have the same digests on every CPU, fast and plain") {
   for (const auto& [options, digest] :
        {std::pair{"--kernel fast", "2ac8bb13ea6338bf"},

@@ -27,4 +27,10 @@ inline kv::Request request_of(int prompt_tokens, int max_tokens, int seed = 0) {
   return request;
 }
 
+/// Prompts short and long, one token, and none.
+inline std::vector<kv::Request> some_requests() {
+  return {request_of(4, 20), request_of(6, 7), request_of(300, 3), request_of(1, 1),
+          request_of(1, 0)};
+}
+
 }  // namespace kvtest

@@ -25,6 +25,7 @@ class Random {
     return z ^ (z >> 31);
   }
   int below(size_t n) { return static_cast<int>(next() % n); }
+  int from(int least, int most) { return least + below(static_cast<size_t>(most - least + 1)); }
 
  private:
   uint64_t state_;

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -66,6 +67,13 @@ inline const viz::Shape& shape(const viz::Scene& scene, const std::string& id) {
   const viz::Shape* const found = scene.find(id);
   REQUIRE(found != nullptr);
   return *found;
+}
+
+/// Number of shapes whose names begin and end like this.
+inline int count(const viz::Scene& scene, const std::string& begin, const std::string& end = "") {
+  return static_cast<int>(std::ranges::count_if(scene.shapes(), [&](const viz::Shape& one) {
+    return one.id.starts_with(begin) && one.id.ends_with(end);
+  }));
 }
 
 /// What the note in a picture says; empty: there is none.

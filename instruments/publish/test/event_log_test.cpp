@@ -14,10 +14,10 @@
 namespace {
 
 using namespace watch;
+using lesson06::KvCacheManager;
 using lesson06_test::Tokens;
 using lesson06_test::write;
 using lesson07::BlockPool;
-using lesson07::KvCacheManager;
 
 /// By hash: copies, tokens, the parent's hash.
 using Standing = std::map<std::string, std::tuple<int, Tokens, std::optional<std::string>>>;
@@ -156,14 +156,14 @@ TEST_CASE("event log: blocks of lesson 10's later groups cost no batch") {
   const Tokens tokens{1, 2};
   std::vector<int32_t> blocks(4);
   pool.get_new_blocks(blocks);
-  const auto cache = [&](size_t i, uint64_t hash, std::optional<lesson07::PrefixId> parent) {
-    lesson07::BlockKey key;
+  const auto cache = [&](size_t i, uint64_t hash, std::optional<lesson06::PrefixId> parent) {
+    lesson06::BlockKey key;
     key.hash = hash;
     key.parent = parent;
     key.tokens = tokens;
     return pool.cache_full_block(blocks[i], key);
   };
-  const lesson07::PrefixId prefix = cache(0, 7, {});
+  const lesson06::PrefixId prefix = cache(0, 7, {});
   cache(1, 8, -1 - prefix);  // of group 1
   cache(2, 9, prefix);
   pool.free_blocks(blocks);
@@ -183,8 +183,8 @@ TEST_CASE("event log: adapters and salts are told, and part events") {
   BlockPool pool(8, 2);
   pool.set_event_sink(log.sink());
   KvCacheManager manager(pool);
-  using lesson07::ExtraKey;
-  const lesson07::ExtraKeys keys[] = {{{ExtraKey::Kind::kAdapter, "poet"}},
+  using lesson06::ExtraKey;
+  const lesson06::ExtraKeys keys[] = {{{ExtraKey::Kind::kAdapter, "poet"}},
                                       {{ExtraKey::Kind::kSalt, "mine"}}};
   for (int64_t id = 0; id < 2; ++id) {
     const Tokens tokens{1, 2, 3, 4};

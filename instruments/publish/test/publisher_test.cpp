@@ -42,7 +42,7 @@ TEST_CASE("kv events: after every pass a watcher holds what the server's cache h
                        ServeOptions{.scheduler = {.max_tokens_per_pass = 64, .max_running = 8},
                                     .on_cache_event = log.sink()});
   int passes = 0;
-  const auto follow = [&](const lesson08::KvCacheManager& manager) {
+  const auto follow = [&](const lesson06::KvCacheManager& manager) {
     if (const auto frame = log.take(++passes)) watcher.take(*frame);
     REQUIRE(standing(watcher.mirror()) == standing(manager.pool().index()));
   };

@@ -8,9 +8,9 @@
 #include "common/at_end.h"
 #include "instruments/serve/store.h"
 #include "instruments/serve/test/support.h"
-#include "lessons/12_file_tier/fingerprint.h"
 #include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/test/redis_cluster.h"
+#include "qwen3/fingerprint.h"
 
 using namespace serve_test;
 using lesson13_test::cli;
@@ -44,8 +44,8 @@ serve::ServerOptions over(const Store& store) {
   options.engine.lesson = 13;
   options.engine.store = store;
   options.engine.block_size = 8;
-  options.engine.tier.policy = lesson13::LoadPolicy::kAlways;
-  options.engine.tier.host.policy = lesson13::LoadPolicy::kAlways;
+  options.engine.tier.policy = lesson11::LoadPolicy::kAlways;
+  options.engine.tier.host.policy = lesson11::LoadPolicy::kAlways;
   return options;
 }
 
@@ -112,7 +112,7 @@ serve::ServerOptions prefill_over(const Store& store) {
 
 std::vector<lesson13::BlockName> names_of(const std::vector<int32_t>& tokens) {
   std::vector<lesson13::BlockName> names;
-  const uint64_t fingerprint = lesson12::fingerprint_of(kvtest::shipped_model());
+  const uint64_t fingerprint = kv::fingerprint_of(kvtest::shipped_model());
   lesson13::extend_names(names, lesson13::root_name(fingerprint), tokens, 8);
   return names;
 }
@@ -302,7 +302,7 @@ TEST_CASE("prefill: the answer has one token, and leaves when the store has the 
 TEST_CASE("prefill: an answer waits for a slow store, and no other request does") {
   const auto store = std::make_shared<SlowStore>(true);
   serve::ServerOptions options = over(store);
-  options.engine.tier.policy = lesson13::LoadPolicy::kNever;  // a lookup waits for the store, too
+  options.engine.tier.policy = lesson11::LoadPolicy::kNever;  // a lookup waits for the store, too
   Running server(options);
   const kv::AtEnd answers{[&] { store->answer(); }};  // before the server waits for it
   json request{{"prompt", tokens_from(300, 40)}, {"max_tokens", 4}};

@@ -15,46 +15,20 @@
 #include "common/parallel.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "numbered_rows.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
+
+constexpr auto kDevice = kv::Device::kCpu;
+#include "kernel_cases.h"
 
 namespace {
 
 using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
-
-std::vector<kv::Request> some_requests() {
-  return {request_of(4, 20), request_of(6, 7), request_of(300, 3), request_of(1, 1),
-          request_of(1, 0)};
-}
+using kvtest::some_requests;
 
 }  // namespace
-
-TEST_CASE("four rows go to their slots, and slot -1 is nowhere") {
-  lesson03_test::check_rows_in_slots(1, 8, kv::Stream(kv::Device::kCpu));
-}
-
-TEST_CASE("a row of a slot that the cache does not have goes nowhere") {
-  lesson03_test::check_slots_outside(kv::Stream(kv::Device::kCpu));
-}
-
-TEST_CASE("two sequences come out of their blocks in order") {
-  lesson03_test::check_rows_in_order(kv::Stream(kv::Device::kCpu));
-}
-
-TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere") {
-  lesson03_test::check_write_and_gather(kv::Stream(kv::Device::kCpu));
-}
-
-TEST_CASE("slots of more than 31 bits are written") {
-  lesson03_test::check_written_past_2_to_31(kv::Stream(kv::Device::kCpu));
-}
-
-TEST_CASE("slots and table entries of more than 31 bits are gathered") {
-  lesson03_test::check_gathered_past_2_to_31(kv::Stream(kv::Device::kCpu));
-}
 
 TEST_CASE("a full table is read to its end, and not beyond") {
   // The table ends where a page does, and the next page cannot be read.
@@ -74,10 +48,6 @@ TEST_CASE("a full table is read to its end, and not beyond") {
   CHECK(lesson03_test::drawn(lesson03_test::words_of(gather.k, stream), pool.layer(0), 99,
                              stream) == "2 3 0 1");
   munmap(memory, 2 * page);
-}
-
-TEST_CASE("in a debug pool the guards tell a kernel that is off by one row") {
-  lesson03_test::check_write_and_gather_in_debug_pool(kv::Stream(kv::Device::kCpu));
 }
 
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {

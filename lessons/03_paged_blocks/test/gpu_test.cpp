@@ -4,8 +4,10 @@
 
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "numbered_rows.h"
 #include "tests/support/same_bits.h"
+
+constexpr auto kDevice = kv::Device::kCuda;
+#include "kernel_cases.h"
 
 namespace {
 
@@ -22,37 +24,10 @@ kv::Model& model() {
   return model;
 }
 
-/// Cases of tenths of a second on the simulated GPU.
-const doctest::test_suite kSmall("kernel");
-
 }  // namespace
-
-TEST_CASE("four rows go to their slots, and slot -1 is nowhere" * kSmall) {
-  lesson03_test::check_rows_in_slots(1, 8, stream());
-}
 
 TEST_CASE("a row is written whole, also one that is wider than a CTA" * kSmall) {
   lesson03_test::check_rows_in_slots(24, 96, stream());
-}
-
-TEST_CASE("a row of a slot that the cache does not have goes nowhere" * kSmall) {
-  lesson03_test::check_slots_outside(stream());
-}
-
-TEST_CASE("two sequences come out of their blocks in order" * kSmall) {
-  lesson03_test::check_rows_in_order(stream());
-}
-
-TEST_CASE("rows go to their slots and come back, and those of slot -1 go nowhere" * kSmall) {
-  lesson03_test::check_write_and_gather(stream());
-}
-
-TEST_CASE("slots of more than 31 bits are written" * kSmall) {
-  lesson03_test::check_written_past_2_to_31(stream());
-}
-
-TEST_CASE("slots and table entries of more than 31 bits are gathered" * kSmall) {
-  lesson03_test::check_gathered_past_2_to_31(stream());
 }
 
 TEST_CASE("rows are written after the kernel before has made them" * kSmall) {
@@ -126,10 +101,6 @@ TEST_CASE("rows past 2^31 elements land where they belong") {
       lesson03_test::gather_rows(cache.layer(0), {kBlocks - 1, 0}, {16, 1}, {0, 16}, stream());
   CHECK(std::ranges::equal(std::span(got.k).last(2 * width), k));
   CHECK(std::ranges::equal(std::span(got.v).last(2 * width), v));
-}
-
-TEST_CASE("in a debug pool the guards tell a kernel that is off by one row" * kSmall) {
-  lesson03_test::check_write_and_gather_in_debug_pool(stream());
 }
 
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "viz/page.h"
+#include "tests/viz/page_fixture.h"
 
 namespace lesson03 {
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
@@ -14,26 +14,20 @@ std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
 
 namespace {
 
-struct Fixture {
-  std::unique_ptr<viz::Page> page =
-      lesson03::make_page({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
+using kvtest::shape;
+
+struct Fixture : kvtest::PageFixture {
+  Fixture() : PageFixture(lesson03::make_page(kvtest::kPageContext)) {}
 
   /// The picture after these commands.
-  viz::Scene run(std::initializer_list<const char*> lines) {
-    for (const char* line : lines) page->apply(viz::parse_command(line));
-    return page->scene({900, 500});
+  viz::Scene run(std::initializer_list<std::string> lines) {
+    PageFixture::run(lines);
+    return picture();
   }
 };
 
 bool holds(const viz::Place& place, float x, float y) {
   return x >= place.x && x <= place.right() && y >= place.y - 0.1f && y <= place.bottom();
-}
-
-const viz::Shape& shape(const viz::Scene& scene, const char* id) {
-  CAPTURE(id);
-  const viz::Shape* found = scene.find(id);
-  REQUIRE(found != nullptr);
-  return *found;
 }
 
 }  // namespace
@@ -102,7 +96,7 @@ TEST_CASE_FIXTURE(Fixture, "the words of a live run stand in their slots") {
   CHECK(shape(scene, "slot 0/0/token").text == "Once");
   CHECK(shape(scene, "R0/token 3/text").text == "time");
   // The last word is known, and has no slot before it runs through the model.
-  const int64_t tokens = page->counter("R0.tokens").value();
+  const int64_t tokens = value("R0.tokens");
   const std::string last = "R0/token " + std::to_string(tokens);
   CHECK(shape(scene, last.c_str()).dashed);
   scene = run({"step 2"});

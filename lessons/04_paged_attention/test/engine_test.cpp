@@ -19,11 +19,7 @@ namespace {
 using kvtest::check_equal;
 using kvtest::request_of;
 using kvtest::shipped_model;
-
-std::vector<kv::Request> some_requests() {
-  return {request_of(4, 20), request_of(6, 7), request_of(300, 3), request_of(1, 1),
-          request_of(1, 0)};
-}
+using kvtest::some_requests;
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 
 #include "page/merge.h"
 #include "tests/support/shipped_model.h"
-#include "viz/page.h"
+#include "tests/viz/page_fixture.h"
 
 namespace lesson04 {
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
@@ -18,43 +18,30 @@ std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
 
 namespace {
 
-struct Fixture {
-  std::unique_ptr<viz::Page> page =
-      lesson04::make_page({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"});
+using kvtest::count;
+using kvtest::shape;
+
+struct Fixture : kvtest::PageFixture {
+  Fixture() : PageFixture(lesson04::make_page(kvtest::kPageContext)) {}
 
   /// The picture after these commands.
-  viz::Scene run(std::initializer_list<const char*> lines) {
-    for (const char* line : lines) {
-      page->apply(viz::parse_command(line));
-      page->check_invariants();
-    }
-    return page->scene({900, 560});
+  viz::Scene run(std::initializer_list<std::string> lines) {
+    PageFixture::run(lines);
+    return page.scene({900, 560});
   }
 };
-
-int count_of(const viz::Scene& scene, const std::string& beginning) {
-  return static_cast<int>(std::ranges::count_if(
-      scene.shapes(), [&](const viz::Shape& one) { return one.id.starts_with(beginning); }));
-}
-
-const viz::Shape& shape(const viz::Scene& scene, const std::string& id) {
-  CAPTURE(id);
-  const viz::Shape* found = scene.find(id);
-  REQUIRE(found != nullptr);
-  return *found;
-}
 
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "all table entries of a tile are ringed, and all its words are there") {
   viz::Scene scene = run({"walk \"Once upon a time\" 150"});
-  CHECK(count_of(scene, "ring ") == 4);
-  CHECK(count_of(scene, "word ") == 64);
+  CHECK(count(scene, "ring ") == 4);
+  CHECK(count(scene, "word ") == 64);
   const viz::Place first = shape(scene, "entry 0").at, ring = shape(scene, "ring 0").at;
   CHECK(std::abs(first.middle_x() - ring.middle_x()) < 1);
   scene = run({"next 4"});  // the last tile: 22 tokens in two blocks
-  CHECK(count_of(scene, "ring ") == 2);
-  CHECK(count_of(scene, "word ") == 22);
+  CHECK(count(scene, "ring ") == 2);
+  CHECK(count(scene, "word ") == 22);
   const viz::Place last = shape(scene, "entry 9").at;
   CHECK(std::abs(last.middle_x() - shape(scene, "ring 1").at.middle_x()) < 1);
 }
@@ -74,12 +61,12 @@ TEST_CASE_FIXTURE(Fixture, "bars shrink by exp(m - the larger m), and the factor
 
 TEST_CASE_FIXTURE(Fixture, "another block size moves the table and the pool, and no number") {
   const viz::Scene a = run({"walk \"Once upon a time\" 150", "next 3"});
-  CHECK(page->counter("same_bits") == 1);
+  CHECK(page.counter("same_bits") == 1);
   const viz::Scene b = run({"blocks 4"});
-  CHECK(page->counter("same_bits") == 2);
-  CHECK(page->counter("step") == 3);
-  CHECK(count_of(b, "ring ") == 16);
-  CHECK(count_of(b, "entry 3") > 1);
+  CHECK(page.counter("same_bits") == 2);
+  CHECK(page.counter("step") == 3);
+  CHECK(count(b, "ring ") == 16);
+  CHECK(count(b, "entry 3") > 1);
   for (const viz::Shape& one : a.shapes()) {
     const bool number = one.id.find("acc ") != std::string::npos || one.id.starts_with("bar ") ||
                         one.id.starts_with("row ") || one.id.starts_with("score ");
@@ -89,7 +76,7 @@ TEST_CASE_FIXTURE(Fixture, "another block size moves the table and the pool, and
     CHECK(shape(b, one.id).text == one.text);
   }
   run({"head 1 2"});  // other numbers: nothing to compare them with
-  CHECK(page->counter("same_bits") == 1);
+  CHECK(page.counter("same_bits") == 1);
 }
 
 TEST_CASE("the comparison of two walks sees one bit") {

@@ -62,7 +62,7 @@ double take_and_give_back(bool cached, uint64_t seed) {
     });
     for (const auto& table : tables) {
       std::optional<uint64_t> hash;
-      std::optional<lesson07::PrefixId> prefix;
+      std::optional<lesson06::PrefixId> prefix;
       for (const int32_t id : table) {
         if (!cached) break;
         const auto tokens = random_tokens(kBlockSize, rng);
@@ -103,7 +103,7 @@ std::pair<double, double> look_up(uint64_t seed) {
   KvCacheManager manager(pool);
   struct Known {
     std::vector<int32_t> tokens;
-    lesson07::BlockHashes hashes;
+    lesson06::BlockHashes hashes;
   };
   std::vector<Known> known;
   for (int64_t id = 0; id < kNumBlocks / kRun; ++id) {
@@ -119,7 +119,7 @@ std::pair<double, double> look_up(uint64_t seed) {
   });
   const double with_hash = nanoseconds(blocks, [&] {
     for (const Known& k : known) {
-      lesson07::BlockHashes hashes;
+      lesson06::BlockHashes hashes;
       found += manager.get_computed_blocks(k.tokens, hashes).num_tokens;
     }
   });

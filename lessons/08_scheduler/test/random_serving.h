@@ -22,8 +22,8 @@
 namespace lesson08_test {
 
 using kvtest::require;
-using lesson07::ExtraKey;
-using lesson07::ExtraKeys;
+using lesson06::ExtraKey;
+using lesson06::ExtraKeys;
 using lesson07::FreeOrder;
 using lesson08::Chunk;
 using lesson08::Order;

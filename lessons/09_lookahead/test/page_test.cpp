@@ -12,6 +12,7 @@
 
 namespace {
 
+using kvtest::count;
 using kvtest::kPageContext;
 using kvtest::note;
 using kvtest::shape;
@@ -19,12 +20,6 @@ using kvtest::shape;
 struct Fixture : kvtest::PageFixture {
   Fixture() : PageFixture(std::make_unique<lesson09::LookaheadPage>(kPageContext)) {}
 };
-
-/// The number of shapes whose ids begin with `begin`.
-int count(const viz::Scene& scene, const std::string& begin) {
-  return static_cast<int>(std::ranges::count_if(
-      scene.shapes(), [&](const viz::Shape& one) { return one.id.starts_with(begin); }));
-}
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 
 namespace {
 
+using kvtest::count;
 using kvtest::kPageContext;
 using kvtest::note;
 using kvtest::shape;
@@ -23,13 +24,6 @@ constexpr char kTwenty[] =
 struct Fixture : kvtest::PageFixture {
   Fixture() : PageFixture(std::make_unique<lesson10::WindowsPage>(kPageContext)) {}
 };
-
-/// The number of shapes whose ids begin with `begin` and end with `end`.
-int count(const viz::Scene& scene, const std::string& begin, const std::string& end = "") {
-  return static_cast<int>(std::ranges::count_if(scene.shapes(), [&](const viz::Shape& one) {
-    return one.id.starts_with(begin) && one.id.ends_with(end);
-  }));
-}
 
 const viz::Scene::Leaving* leaving(const viz::Scene& scene, const std::string& id) {
   const auto found = std::ranges::find(scene.leaving(), id, &viz::Scene::Leaving::id);

@@ -21,23 +21,21 @@ Seen seen;
 struct Settings {
   explicit Settings(uint64_t number) {
     kvtest::Random random(number);
-    const auto from = [&](int least, int most) {
-      return least + random.below(static_cast<size_t>(most - least + 1));
-    };
-    bits = from(0, 1) == 0 ? 64 : 3;
-    sizes = {.device = from(1, 10),
-             .host = from(1, 16),
-             .block_size = from(1, 3),
-             .ahead = from(0, 3) == 0 ? from(0, 3) : 64,
-             .min_hits = from(0, 7) == 0 ? 1 : 0,
-             .cache = {.hasher = lesson06::narrow_hasher(bits), .caching = from(0, 15) > 0},
-             .order = from(0, 1) == 0 ? FreeOrder::kAppend : FreeOrder::kUnhashedFirst};
-    options.max_tokens_per_pass = from(0, 1) == 0 ? 64 : 5;
-    options.max_chunk = from(0, 1) == 0 ? 0 : 3;
-    options.max_running = from(1, 5);
-    options.full_sequence_must_fit = from(0, 1) == 0;
-    options.chunked_prefill = options.max_chunk > 0 || from(0, 3) > 0;
-    options.order = from(0, 1) == 0 ? lesson08::Order::kFirstCome : lesson08::Order::kPriority;
+    bits = random.from(0, 1) == 0 ? 64 : 3;
+    sizes = {.device = random.from(1, 10),
+             .host = random.from(1, 16),
+             .block_size = random.from(1, 3),
+             .ahead = random.from(0, 3) == 0 ? random.from(0, 3) : 64,
+             .min_hits = random.from(0, 7) == 0 ? 1 : 0,
+             .cache = {.hasher = lesson06::narrow_hasher(bits), .caching = random.from(0, 15) > 0},
+             .order = random.from(0, 1) == 0 ? FreeOrder::kAppend : FreeOrder::kUnhashedFirst};
+    options.max_tokens_per_pass = random.from(0, 1) == 0 ? 64 : 5;
+    options.max_chunk = random.from(0, 1) == 0 ? 0 : 3;
+    options.max_running = random.from(1, 5);
+    options.full_sequence_must_fit = random.from(0, 1) == 0;
+    options.chunked_prefill = options.max_chunk > 0 || random.from(0, 3) > 0;
+    options.order =
+        random.from(0, 1) == 0 ? lesson08::Order::kFirstCome : lesson08::Order::kPriority;
   }
   std::string text() const {
     return fmt::format(

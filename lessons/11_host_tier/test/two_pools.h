@@ -16,6 +16,7 @@
 
 #include "lessons/11_host_tier/engine.h"
 #include "lessons/11_host_tier/page/stepped_transfers.h"
+#include "prefixes.h"
 #include "tests/support/readable.h"
 #include "tests/support/shortened.h"
 
@@ -38,9 +39,7 @@ using Ids = std::vector<int32_t>;
 using Tokens = std::vector<int32_t>;
 using Moves = std::vector<BlockMove>;
 using Chunks = std::vector<Chunk>;
-/// For each token the number of the prefix that ends with it. Equal numbers stand for equal K and
-/// V.
-using Kv = std::vector<int64_t>;
+using Kv = std::vector<int64_t>;  // as Prefixes gives them
 
 inline size_t at(int64_t n) { return static_cast<size_t>(n); }
 
@@ -73,18 +72,10 @@ class TwoPools {
   }
   static ExtraKeys keys_of(int salt) {
     if (salt == 0) return {};
-    return {{lesson07::ExtraKey::Kind::kSalt, std::to_string(salt)}};
+    return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
   }
   /// The right K and V of the tokens.
-  Kv kv_of(const Tokens& tokens, int salt = 0) {
-    Kv kv;
-    int64_t prefix = -salt;
-    for (const int32_t token : tokens) {
-      prefix = numbers_.try_emplace({prefix, token}, std::ssize(numbers_) + 1).first->second;
-      kv.push_back(prefix);
-    }
-    return kv;
-  }
+  Kv kv_of(const Tokens& tokens, int salt = 0) { return prefixes_.of(tokens, salt); }
   const Kv& content(Way from, int32_t block) const {  // kOffload: of the device
     return contents_[from == Way::kOffload ? 0 : 1][at(block)];
   }
@@ -244,7 +235,7 @@ class TwoPools {
   }
 
   Sizes sizes_;
-  std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;  // of prefixes
+  Prefixes prefixes_;
   std::map<int64_t, int> salts_;
 
  public:

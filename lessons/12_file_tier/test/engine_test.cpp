@@ -120,7 +120,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     lesson12::Tiers tiers(cache, memory, nullptr, stream, {}, kv::RunJobs::kAtOnce);
     auto& manager = tiers.manager();
     const std::vector<int32_t> tokens{1, 2, 3, 4, 5};
-    lesson11::BlockHashes hashes;
+    lesson06::BlockHashes hashes;
     REQUIRE(manager.allocate_slots(1, 5));
     manager.cache_blocks(1, tokens, hashes, 5);
     manager.free(1);

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "fingerprint.h"
+#include "qwen3/fingerprint.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temp_dir.h"
 
@@ -29,7 +29,7 @@ extern "C" float expf(float x) noexcept {
 
 namespace {
 
-using lesson12::fingerprint_of;
+using kv::fingerprint_of;
 
 uint64_t of(const std::filesystem::path& dir, const std::function<void(kv::Model&)>& change = {}) {
   kv::Model model = kv::Model::load(dir, kv::Device::kCpu);

@@ -18,6 +18,7 @@
 #include "common/at_end.h"
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
+#include "lessons/11_host_tier/test/prefixes.h"
 #include "lessons/12_file_tier/engine.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/shortened.h"
@@ -39,15 +40,12 @@ Seen seen;
 struct Settings {
   explicit Settings(uint64_t number) {
     kvtest::Random random(number);
-    const auto from = [&](int least, int most) {
-      return least + random.below(static_cast<size_t>(most - least + 1));
-    };
-    bits = from(0, 1) == 0 ? 64 : 3;
-    device = from(2, 10);
-    host = from(1, 16);
-    block_size = from(1, 3);
-    is_threaded = from(0, 7) == 0;
-    budget = from(0, 1) == 0 ? 64 : 5;
+    bits = random.from(0, 1) == 0 ? 64 : 3;
+    device = random.from(2, 10);
+    host = random.from(1, 16);
+    block_size = random.from(1, 3);
+    is_threaded = random.from(0, 7) == 0;
+    budget = random.from(0, 1) == 0 ? 64 : 5;
   }
   std::string text() const {
     return fmt::format("pools of {} and {} blocks of {}, {} bits of hash, budget {}{}", device,
@@ -55,23 +53,6 @@ struct Settings {
   }
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64;
   bool is_threaded = false;
-};
-
-/// The simple model: K of a token is the number of the prefix that ends with it, and V is K + 1.
-class Prefixes {
- public:
-  int64_t number_of(int64_t parent, int32_t token) {
-    return numbers_.try_emplace({parent, token}, std::ssize(numbers_) + 1).first->second;
-  }
-  std::vector<int64_t> of(const Tokens& tokens) {
-    std::vector<int64_t> all;
-    for (const int32_t token : tokens)
-      all.push_back(number_of(all.empty() ? 0 : all.back(), token));
-    return all;
-  }
-
- private:
-  std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
 };
 
 /// All that ends with the process.
@@ -87,15 +68,6 @@ struct Process {
               settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tiers.manager(), {.max_tokens_per_pass = settings.budget}) {}
 
-  /// K, then V, of a token in both layers.
-  std::vector<float*> rows(int32_t block, int offset) {
-    std::vector<float*> rows;
-    for (const int layer : {0, 1}) {
-      rows.push_back(lesson03::k_row<float>(cache.layer(layer), block, offset));
-      rows.push_back(lesson03::v_row<float>(cache.layer(layer), block, offset));
-    }
-    return rows;
-  }
   /// The tokens by which the host's blocks are found.
   std::multiset<Tokens> in_host() const {
     std::multiset<Tokens> all;
@@ -197,36 +169,14 @@ class Run : private Settings {
     const auto chunks = scheduler.schedule().chunks;
     if (chunks.empty()) return tiers.manager().wait_for_load();
     tiers.swapper().wait(tiers.manager().take_write_job());
-    for (const bool writes : {true, false}) {
-      for (const lesson08::Chunk& chunk : chunks) visit(chunk, writes);
-    }
+    lesson11_test::run_chunks(process_->cache, scheduler, chunks,
+                              [&](const auto& request) { return prefixes_.of(request.tokens); });
     scheduler.update(chunks);
-    for (const lesson08::Chunk& chunk : chunks) {
-      if (!scheduler.request(chunk.id).wants_token) continue;
-      scheduler.add_token(chunk.id, token);
-      const auto& request = scheduler.request(chunk.id);
-      if (std::ssize(request.tokens) < request.num_prompt + request.max_tokens) continue;
-      scheduler.finish(chunk.id);
-      std::erase(ids_, chunk.id);
-    }
+    lesson11_test::add_tokens(scheduler, chunks, token, [&](int64_t id) {
+      scheduler.finish(id);
+      std::erase(ids_, id);
+    });
     tiers.offload(device, 0);
-  }
-  /// Writes the rows of a chunk, or compares all that it reads.
-  void visit(const lesson08::Chunk& chunk, bool writes) {
-    const auto& request = process_->scheduler.request(chunk.id);
-    const auto blocks = process_->tiers.manager().table(chunk.id).block_ids();
-    const std::vector<int64_t> wanted = prefixes_.of(request.tokens);
-    const int end = request.num_computed + chunk.num_tokens;
-    for (int i = writes ? request.num_computed : 0; i < end; ++i) {
-      auto number = static_cast<float>(wanted[static_cast<size_t>(i)]);
-      const auto block = blocks[static_cast<size_t>(i / block_size)];
-      for (float* const row : process_->rows(block, i % block_size)) {
-        if (writes) row[0] = row[1] = number;
-        kvtest::require(row[0] == number && row[1] == number,
-                        "a request reads what is not its own");
-        number += 1;
-      }
-    }
   }
   void abort(kvtest::Random& random) {
     text_ = "no request to abort";
@@ -310,7 +260,7 @@ class Run : private Settings {
 
   kvtest::TempDir folder_;
   std::filesystem::path path_ = folder_.path() / "blocks";
-  Prefixes prefixes_;
+  lesson11_test::Prefixes prefixes_;
   std::unique_ptr<Process> process_;
   std::vector<int64_t> ids_;
   int64_t next_ = 0;

@@ -119,7 +119,7 @@ double prefill_seconds(kv::Model& model, int num_tokens, bool by_layer) {
     tier.begin_pass();
     tier.add_chunk(1, tokens, 0, num_tokens);
     by_layer ? chooser.run(rows, gathering) : chooser.run(rows, serving);
-    lesson11::BlockHashes hashes;
+    lesson06::BlockHashes hashes;
     manager.cache_blocks(1, tokens, hashes, num_tokens);
     tier.end_pass();
     tier.wait_for_copies();

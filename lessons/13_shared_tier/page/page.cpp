@@ -12,7 +12,6 @@
 namespace lesson13 {
 namespace {
 
-constexpr uint64_t kFingerprint = 13;
 constexpr int kOwnTokens = 10'000;  // that a text may have
 constexpr size_t kBytesPerBlock = 2 * kBlockSize * sizeof(float);
 constexpr size_t kContentAt = 56 + kBlockSize * sizeof(int32_t);
@@ -318,7 +317,7 @@ std::vector<viz::Counter> SharedTierPage::counters() const {
 void SharedTierPage::check_invariants() const {
   for (const auto& server : servers_) {
     server->scheduler.check();
-    server->tier.check();
+    server->tier.manager().check();
     const lesson06::PrefixIndex& index = server->tier.manager().pool().index();
     for (int32_t id = 1; id < index.num_ids() && !poisoned_; ++id) {
       if (index.block(id) == nullptr) continue;

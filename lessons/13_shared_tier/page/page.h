@@ -24,6 +24,7 @@ namespace lesson13 {
 /// K and V of a token are a number each.
 constexpr int kBlockSize = 4;  // tokens
 constexpr int kStorePlaces = 16;
+constexpr uint64_t kFingerprint = 13;
 
 /// A request, and its text: the next request of this name begins with the same one.
 struct Asked : viz::SequenceView {

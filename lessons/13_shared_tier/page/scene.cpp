@@ -43,7 +43,7 @@ void SharedTierPage::look_at(const PageServer& server, Shelf& shelf) const {
 /// Each value at its place. One that a server would refuse is damaged.
 void SharedTierPage::look_at_store(Shelf& shelf) const {
   shelf.blocks.resize(kStorePlaces + 1);
-  const ValueFormat format{.fingerprint = servers_[0]->tier.fingerprint(),
+  const ValueFormat format{.fingerprint = kFingerprint,
                            .bytes_per_block = servers_[0]->memory.bytes_per_block(),
                            .secret = settings_.has_secret ? "secret" : ""};
   std::vector<std::byte> content(format.bytes_per_block);

@@ -20,6 +20,7 @@
 #include "common/error.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
+#include "lessons/11_host_tier/test/prefixes.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/shortened.h"
 
@@ -39,17 +40,14 @@ Seen seen;
 struct Settings {
   explicit Settings(uint64_t number) {
     kvtest::Random random(number);
-    const auto from = [&](int least, int most) {
-      return least + random.below(static_cast<size_t>(most - least + 1));
-    };
-    bits = from(0, 1) == 0 ? 64 : 3;
-    device = from(2, 10);
-    host = from(1, 16);
-    block_size = from(1, 3);
-    budget = from(0, 1) == 0 ? 64 : 5;
-    store_values = from(0, 3) == 0 ? from(0, 6) : 1000;
-    check_every = from(0, 3) == 0 ? from(1, 2) : 0;
-    is_threaded = from(0, 7) == 0;
+    bits = random.from(0, 1) == 0 ? 64 : 3;
+    device = random.from(2, 10);
+    host = random.from(1, 16);
+    block_size = random.from(1, 3);
+    budget = random.from(0, 1) == 0 ? 64 : 5;
+    store_values = random.from(0, 3) == 0 ? random.from(0, 6) : 1000;
+    check_every = random.from(0, 3) == 0 ? random.from(1, 2) : 0;
+    is_threaded = random.from(0, 7) == 0;
   }
   std::string text() const {
     return fmt::format(
@@ -61,23 +59,6 @@ struct Settings {
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64, store_values = 1000,
       check_every = 0;
   bool is_threaded = false;
-};
-
-/// The simple model: K of a token is the number of the prefix that ends with it, and V is K + 1.
-class Prefixes {
- public:
-  std::vector<int64_t> of(const Tokens& tokens, int salt) {
-    std::vector<int64_t> all;
-    int64_t prefix = -salt;
-    for (const int32_t token : tokens) {
-      prefix = numbers_.try_emplace({prefix, token}, std::ssize(numbers_) + 1).first->second;
-      all.push_back(prefix);
-    }
-    return all;
-  }
-
- private:
-  std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
 };
 
 /// A store in memory that may be silent.
@@ -106,16 +87,6 @@ struct Machine {
              {.check_every = settings.check_every},
              settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tier.manager(), {.max_tokens_per_pass = settings.budget}) {}
-
-  /// K, then V, of a token in both layers.
-  std::vector<float*> rows(int32_t block, int offset) {
-    std::vector<float*> rows;
-    for (const int layer : {0, 1}) {
-      rows.push_back(lesson03::k_row<float>(cache.layer(layer), block, offset));
-      rows.push_back(lesson03::v_row<float>(cache.layer(layer), block, offset));
-    }
-    return rows;
-  }
 
   struct Request {
     Tokens prompt;
@@ -244,42 +215,18 @@ class Run : private Settings {
                      request.num_computed + chunk.num_tokens);
     }
     tier.swapper().wait(tier.manager().take_write_job());
-    for (const bool writes : {true, false}) {
-      for (const lesson08::Chunk& chunk : chunks) visit(machine, chunk, writes);
-    }
+    lesson11_test::run_chunks(machine.cache, scheduler, chunks, [&](const auto& request) {
+      return prefixes_.of(request.tokens, machine.requests.at(request.id).salt);
+    });
     if (token == 0) tier.gather(0);  // else all layers at the end
     scheduler.update(chunks);
     tier.end_pass();
-    for (const lesson08::Chunk& chunk : chunks) {
-      if (!scheduler.request(chunk.id).wants_token) continue;
-      scheduler.add_token(chunk.id, token);
-      const auto& request = scheduler.request(chunk.id);
-      if (std::ssize(request.tokens) < request.num_prompt + request.max_tokens) continue;
-      remove(machine, chunk.id);
-    }
+    lesson11_test::add_tokens(scheduler, chunks, token, [&](int64_t id) { remove(machine, id); });
   }
   static void remove(Machine& machine, int64_t id) {
     machine.tier.remove(id);
     machine.scheduler.finish(id);
     machine.requests.erase(id);
-  }
-  /// Writes the rows of a chunk, or compares all that it reads.
-  void visit(Machine& machine, const lesson08::Chunk& chunk, bool writes) {
-    const auto& request = machine.scheduler.request(chunk.id);
-    const auto blocks = machine.tier.manager().table(chunk.id).block_ids();
-    const int salt = machine.requests.at(chunk.id).salt;
-    const std::vector<int64_t> wanted = prefixes_.of(request.tokens, salt);
-    const int end = request.num_computed + chunk.num_tokens;
-    for (int i = writes ? request.num_computed : 0; i < end; ++i) {
-      auto number = static_cast<float>(wanted[static_cast<size_t>(i)]);
-      const auto block = blocks[static_cast<size_t>(i / block_size)];
-      for (float* const row : machine.rows(block, i % block_size)) {
-        if (writes) row[0] = row[1] = number;
-        kvtest::require(row[0] == number && row[1] == number,
-                        "a request reads what is not its own");
-        number += 1;
-      }
-    }
   }
   void abort(Machine& machine, kvtest::Random& random) {
     text_ = "no request to abort";
@@ -332,11 +279,11 @@ class Run : private Settings {
   void check() const {
     for (const auto& machine : machines_) {
       machine->scheduler.check();
-      machine->tier.check();
+      machine->tier.manager().check();
     }
   }
 
-  Prefixes prefixes_;
+  lesson11_test::Prefixes prefixes_;
   Store store_;
   std::array<std::unique_ptr<Machine>, 2> machines_;
   int64_t next_ = 0;

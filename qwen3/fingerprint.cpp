@@ -1,4 +1,4 @@
-#include "fingerprint.h"
+#include "qwen3/fingerprint.h"
 
 #include <bit>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "common/device.h"
 #include "common/hash.h"
 
-namespace lesson12 {
+namespace kv {
 namespace {
 
 /// Grows with every change of the arithmetic that gives K or V other bits: a change of the digests
@@ -28,15 +28,15 @@ uint64_t library_digest() {
     bits.push_back(std::bit_cast<uint64_t>(std::pow(1e6, -i / 256.0)));
     bits.push_back(std::bit_cast<uint32_t>(std::exp(-0.07f * static_cast<float>(i))));
   }
-  return kv::xxh64_of(std::span<const uint64_t>(bits));
+  return xxh64_of(std::span<const uint64_t>(bits));
 }
 
 uint64_t number(int value) { return static_cast<uint64_t>(value); }
 
 }  // namespace
 
-uint64_t fingerprint_of(const kv::Model& model) {
-  const kv::ModelConfig& c = model.config();
+uint64_t fingerprint_of(const Model& model) {
+  const ModelConfig& c = model.config();
   std::vector<uint64_t> parts = {kArithmetic,
                                  number(c.vocab_size),
                                  number(c.hidden_size),
@@ -48,22 +48,22 @@ uint64_t fingerprint_of(const kv::Model& model) {
                                  std::bit_cast<uint32_t>(c.rms_norm_eps),
                                  std::bit_cast<uint64_t>(c.rope_theta)};
   for (int layer = 0; layer < c.num_layers; ++layer) parts.push_back(number(c.window_of(layer)));
-  const kv::Device device = model.device();
+  const Device device = model.device();
   parts.push_back(static_cast<uint64_t>(device));
-  parts.push_back(static_cast<uint64_t>(kv::activation_dtype(device)));
+  parts.push_back(static_cast<uint64_t>(activation_dtype(device)));
   parts.push_back(static_cast<uint64_t>(model.kernel()));
   parts.push_back(static_cast<uint64_t>(c.kv_format));
-  if (device == kv::Device::kCuda) {  // equal bits are promised on one device
-    const std::string name = kv::describe(device);
-    parts.push_back(kv::xxh64_of(std::span<const char>(name)));
+  if (device == Device::kCuda) {  // equal bits are promised on one device
+    const std::string name = describe(device);
+    parts.push_back(xxh64_of(std::span<const char>(name)));
   } else {
     parts.push_back(library_digest());
   }
-  model.for_each_weight([&](kv::DType dtype, std::span<const std::byte> bytes) {
+  model.for_each_weight([&](DType dtype, std::span<const std::byte> bytes) {
     parts.push_back(static_cast<uint64_t>(dtype));
-    parts.push_back(kv::xxh64(bytes));
+    parts.push_back(xxh64(bytes));
   });
-  return kv::xxh64_of(std::span<const uint64_t>(parts));
+  return xxh64_of(std::span<const uint64_t>(parts));
 }
 
-}  // namespace lesson12
+}  // namespace kv

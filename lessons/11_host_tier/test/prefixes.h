@@ -1,0 +1,81 @@
+#pragma once
+
+// Passes without a model: K and V of a token are numbers, which say which tokens they were computed
+// from.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/08_scheduler/scheduler.h"
+#include "tests/support/shortened.h"
+
+namespace lesson11_test {
+
+/// Numbers of prefixes: for each token that of the prefix that ends with it. Equal numbers stand
+/// for equal K and V.
+class Prefixes {
+ public:
+  std::vector<int64_t> of(std::span<const int32_t> tokens, int salt = 0) {
+    std::vector<int64_t> all;
+    int64_t prefix = -salt;
+    for (const int32_t token : tokens) {
+      prefix = numbers_.try_emplace({prefix, token}, std::ssize(numbers_) + 1).first->second;
+      all.push_back(prefix);
+    }
+    return all;
+  }
+
+ private:
+  std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
+};
+
+/// Writes the rows of each chunk into a cache of two layers and one head of two elements. Then
+/// compares all rows that a chunk reads. K of a token is its number, V one more, and so on in the
+/// next layer. `prefixes_of` has the numbers of a request's tokens.
+template <class Scheduler, class PrefixesOf>
+void run_chunks(lesson03::PagedKvCache& cache, const Scheduler& scheduler,
+                std::span<const lesson08::Chunk> chunks, const PrefixesOf& prefixes_of) {
+  const auto visit = [&](int32_t block, int offset, int64_t prefix, bool writes) {
+    auto number = static_cast<float>(prefix);
+    for (const int layer : {0, 1}) {
+      for (float* const row : {lesson03::k_row<float>(cache.layer(layer), block, offset),
+                               lesson03::v_row<float>(cache.layer(layer), block, offset)}) {
+        if (writes) row[0] = row[1] = number;
+        kvtest::require(row[0] == number && row[1] == number,
+                        "a request reads what is not its own");
+        number += 1;
+      }
+    }
+  };
+  for (const bool writes : {true, false}) {
+    for (const lesson08::Chunk& chunk : chunks) {
+      const auto& request = scheduler.request(chunk.id);
+      const auto blocks = scheduler.manager().table(chunk.id).block_ids();
+      const std::vector<int64_t> wanted = prefixes_of(request);
+      const int end = request.num_computed + chunk.num_tokens;
+      for (int i = writes ? request.num_computed : 0; i < end; ++i) {
+        const auto block = blocks[static_cast<size_t>(i / cache.block_size())];
+        visit(block, i % cache.block_size(), wanted[static_cast<size_t>(i)], writes);
+      }
+    }
+  }
+}
+
+/// Gives a token to each request of the pass that wants one. Calls `finish` for a request that got
+/// its last one.
+template <class Scheduler, class Finish>
+void add_tokens(Scheduler& scheduler, std::span<const lesson08::Chunk> chunks, int32_t token,
+                const Finish& finish) {
+  for (const lesson08::Chunk& chunk : chunks) {
+    if (!scheduler.wants_token(chunk.id)) continue;
+    scheduler.add_token(chunk.id, token);
+    const auto& request = scheduler.request(chunk.id);
+    if (std::ssize(request.tokens) == request.num_prompt + request.max_tokens) finish(chunk.id);
+  }
+}
+
+}  // namespace lesson11_test
