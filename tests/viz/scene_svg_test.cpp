@@ -76,6 +76,28 @@ TEST_CASE("an animation moves what changes, and nothing else") {
   CHECK(svg.substr(ghost, 120).find("opacity='0'") != std::string::npos);
 }
 
+TEST_CASE("a program that reads no style sheet shows the still, also if the film goes on") {
+  viz::Scene first({400, 200}), still({400, 200}), last({400, 200});
+  first.box("box", {10, 10, 20, 20}, viz::full(0));
+  viz::dress(still.box("box", {110, 10, 20, 20}, {}), viz::State::kFound, 1);
+  last.box("box", {310, 10, 20, 20}, viz::full(0));
+  last.box("late", {10, 100, 50, 50}, viz::full(0));
+  const std::string svg =
+      viz::svg_animation({{first, "", 0, 1}, {still, "now", 1, 1}, {last, "later", 1, 1}}, "", 1);
+  CHECK(count(svg, "stroke-width:2.5px") >= 1);  // the edge grows
+  const auto hidden = [&](const std::string& part) {
+    const size_t at = svg.find(part);
+    return svg.substr(svg.rfind('<', at), svg.find('>', at) - svg.rfind('<', at))
+               .find(" opacity='0'") != std::string::npos;
+  };
+  CHECK_FALSE(hidden("x='110' y='10' width='20'"));
+  CHECK(count(svg, "x='310'") == 0);
+  CHECK(count(svg, "stroke-width='2.5'") >= 1);
+  CHECK(hidden("width='50' height='50'"));
+  CHECK(hidden(">later</text>"));
+  CHECK_FALSE(hidden(">now</text>"));
+}
+
 TEST_CASE("every animation that is named has its steps, from the first to the last moment") {
   const std::string svg = animation();
   const int named = count(svg, "{animation-name:k");

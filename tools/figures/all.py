@@ -4,7 +4,7 @@
 Each module beside this one may have FIGURES, from file name to a function that returns the SVG's
 text, or None where the numbers to plot have not been measured yet. The same input gives the same
 bytes. Prints what could not be read on a phone: wide pictures, small letters, texts over borders or over
-other texts."""
+other texts, colours without a dark one, and what has too little contrast on a dark page."""
 import argparse
 import importlib
 import pathlib

@@ -43,15 +43,13 @@ def floor(svg, name, lines, colour):
 
 
 def lessons(svg):
-    y, width, columns = top_of("lessons/"), 74, 4
+    y, width, columns = top_of("lessons/"), 80, 4
     rows = -(-len(LESSONS) // columns)
     height = (HEIGHT - 8) / rows - 4
     for i, name in enumerate(LESSONS):
-        x, at = LEFT + 138 + i % columns * (width + 2), y + 6 + i // columns * (HEIGHT - 8) / rows
+        x, at = LEFT + 102 + i % columns * (width + 5), y + 6 + i // columns * (HEIGHT - 8) / rows
         svg.rect(x, at, width, height, EMPTY, radius=4)
         svg.text(x + width / 2, at + height / 2 + 4.5, name, 12, INK, anchor="middle")
-        if i % columns:
-            svg.line(x, at + height / 2, x - 2, at + height / 2, MUTED, 1.5)
 
 
 def seam(svg, at, below, name, lines):

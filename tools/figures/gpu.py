@@ -16,7 +16,7 @@ def steps(svg, y, rows, barriers):
         for begin, width, words, fill in row:
             too_early = fill == ORANGE
             svg.rect(begin, top, width, 44, WRITE if too_early else fill, ORANGE if too_early else LINE, 6)
-            svg.text(begin + width / 2, top + 27, words, 13, ORANGE if too_early else INK, 600 if too_early else 400, "middle")
+            svg.text(begin + width / 2, top + 27, words, 13, INK, 600 if too_early else 400, "middle")
     svg.line(80, bottom + 34, 612, bottom + 34, FAINT, 1.3, tip=True)
     svg.text(612, bottom + 52, "time", 12.5, MUTED, anchor="end")
 

@@ -40,7 +40,7 @@ def fork_and_copy():
                 if filled:
                     svg.rect(x + 92 + slot * 36, y, 36, 34, fills[block], PAPER, 3)
                     svg.text(x + 110 + slot * 36, y + 22, contents[block][slot], 15, INK, 600, "middle")
-            svg.text(x + 250, y + 21, f"ref {counts[block]}" if used else "free", 13.5, INK if used else FAINT,
+            svg.text(x + 250, y + 21, f"ref {counts[block]}" if used else "free", 13.5, INK if used else MUTED,
                      700 if counts[block] > 1 else 400)
         if column == 2:
             svg.path([(x + 91, y0 + 91), (x + 82, y0 + 91), (x + 82, y0 + 141)], ORANGE, 1.8)

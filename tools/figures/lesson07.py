@@ -20,7 +20,7 @@ def queue():
             x = 78 + i * 82
             svg.rect(x, y, 66, 46, colour[name], ORANGE if i == 0 else LINE, 6)
             svg.text(x + 33, y + 20, name, 15, INK, 700, "middle")
-            svg.text(x + 33, y + 37, end, 12.5, MUTED, anchor="middle")
+            svg.text(x + 33, y + 37, end, 12.5, INK, anchor="middle")
             if i < 5:
                 svg.line(x + 67, y + 17, x + 80, y + 17, MUTED, 1.4, tip=True)
                 svg.line(x + 81, y + 30, x + 68, y + 30, MUTED, 1.4, tip=True)

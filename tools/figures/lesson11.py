@@ -11,27 +11,30 @@ def floors():
     """The device is about to evict a2 and a1. Letters are prompts, numbers their blocks."""
     pools = [("device", "6 blocks", ["a2", "a1", "a0", "e0", "c1", "c0"], 2, 3),
              ("host", "9 blocks", ["b2", "b1", "b0", "d1", "d0", "e0", "a2", "a1", ""], 0, 0)]
-    svg = Svg(640, 344, "Two pools one below the other, each a queue. The two blocks at the front of the device's queue have "
+    svg = Svg(640, 356, "Two pools one below the other, each a queue. The two blocks at the front of the device's queue have "
               "copies in the host's pool. Block e0 was loaded from the host to the device, and the host still has it.")
-    svg.panel(8, 8, 624, 328, "What the device overwrites next has a copy in the host",
+    svg.panel(8, 8, 624, 340, "What the device overwrites next has a copy in the host",
               "each row is a queue: the block on the left will be overwritten first; a0 is block 0 of prompt a")
     left, place = 122, {}
     for row, (name, words, blocks, num_ahead, num_held) in enumerate(pools):
-        y = 106 + row * 104
+        y = 118 + row * 104
         svg.text(left - 14, y + 20, name, 14, INK, 600, "end")
         svg.text(left - 14, y + 38, words, 12, MUTED, anchor="end")
         for i, block in enumerate(blocks):
             x = left + i * (CELL + GAP)
             held = block and i >= len(blocks) - num_held
-            svg.rect(x, y, CELL, CELL, SKY if held else "#bfe3d5" if block else EMPTY, GREEN if i < num_ahead else "#cbd2d9")
+            svg.rect(x, y, CELL, CELL, SKY if held else "#bfe3d5" if block else EMPTY, ORANGE if i < num_ahead else LINE)
             svg.text(x + CELL / 2, y + 27, block, 14, INK, 600 if held else 400, "middle")
             place[name, block] = (x + CELL / 2, y)
+    svg.text(left, 110, "overwritten next", 12.5, ORANGE, 600)
     for block in ("a2", "a1"):
         (x, y), (to, below) = place["device", block], place["host", block]
         svg.line(x, y + CELL + 3, to, below - 4, MUTED, 1.5, tip=True)
     (x, y), (to, above) = place["host", "e0"], place["device", "e0"]
     svg.line(x, y - 3, to, above + CELL + 4, GREEN, 2.5, tip=True)
-    svg.legend(28, 308, [(SKY, "held by a request"), ("#bfe3d5", "free, and can still be found"), (EMPTY, "free")])
+    svg.text(to + 40, above + CELL + 17, "loaded", 12.5, GREEN, 600)
+    svg.text(left - 14, above + CELL + 34, "copies", 12.5, MUTED, anchor="end")
+    svg.legend(28, 320, [(SKY, "held by a request"), ("#bfe3d5", "free, and can still be found"), (EMPTY, "free")])
     return svg.done()
 
 

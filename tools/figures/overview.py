@@ -3,7 +3,7 @@ from style import BLUE, EMPTY, GREEN, INK, MUTED, ORANGE, SKY, Svg
 
 WIDTH, HEIGHT, GAP = 197, 178, 12
 CELL, STEP = 13, 16  # a token's slot, and from one to the next
-PINK = "#cc79a7"
+PINK, SHARED = "#cc79a7", "#a8a2c4"
 
 
 def row(svg, x, y, fills):
@@ -40,7 +40,7 @@ def pool(svg, x, y, owners):
 
 
 def paged_blocks(svg, x, y):
-    pool(svg, x, y, {1: (SKY, 4), 5: (SKY, 4), 6: (SKY, 2), 2: (PINK, 4), 8: (PINK, 3), 9: (GREEN, 1)})
+    pool(svg, x, y, {1: (SKY, 4), 5: (SKY, 4), 6: (SKY, 2), 2: (PINK, 4), 8: (PINK, 3)})
     for i, (place, fill) in enumerate([(1, SKY), (5, SKY), (6, SKY)]):
         svg.rect(x, y + i * 22, 20, CELL, fill)
         dx, dy = PLACES[place]
@@ -65,7 +65,7 @@ def refcount_cow(svg, x, y):
             svg.line(x + 24, y + i * 50 + 19, x + 60, y + at * 30 + 23, MUTED, 1.2, tip=True)
         svg.line(x + 24, y + i * 50 + 19, x + 128, y + i * 44 + 19, MUTED, 1.2, "3 3", tip=True)
     for at in (0, 1):
-        block(svg, x + 64, y + at * 30 + 16, "#a8a2c4")
+        block(svg, x + 64, y + at * 30 + 16, SHARED)
         svg.text(x + 108, y + at * 30 + 28, "2", 12, INK, 700)
     block(svg, x + 134, y + 12, SKY, 3)
     block(svg, x + 134, y + 56, PINK, 2)
@@ -111,7 +111,7 @@ def lookahead(svg, x, y):
     for i, (word, right) in enumerate((("the", True), ("red", True), ("kite", True), ("sang", False), ("and", False))):
         left = x + i * 35
         svg.rect(left, y + 8, 33, 24, BLUE if i == 0 else ORANGE if right else EMPTY)
-        svg.text(left + 16.5, y + 25, word, 12, "white" if i == 0 else INK if right else MUTED, anchor="middle")
+        svg.text(left + 16.5, y + 25, word, 12, "#ffffff" if i == 0 else INK if right else MUTED, anchor="middle")
         if not right:
             svg.line(left + 3, y + 20, left + 30, y + 20, MUTED, 1.6)
     svg.text(x + 16, y + 52, "known", 12, MUTED, anchor="middle")
@@ -171,8 +171,8 @@ def fp8_pages(svg, x, y):
     shelf(svg, x, y, "bf16", [SKY] * 3)
     shelf(svg, x, y + 46, "FP8", [SKY] * 6)
     svg.line(x + 77, y + 18, x + 77, y + 43, ORANGE, 1.8, tip=True)
-    svg.text(x + 90, y + 34, "rounded once", 12, ORANGE, 600)
-    return "half the bytes"
+    svg.text(x + 90, y + 34, "rounded", 12, ORANGE, 600)
+    return "K and V in FP8"
 
 
 PANELS = [("01 No cache", no_cache), ("02 A flat cache", flat_cache), ("03 Paged blocks", paged_blocks),
@@ -186,30 +186,26 @@ PANELS = [("01 No cache", no_cache), ("02 A flat cache", flat_cache), ("03 Paged
 def draw():
     columns = 3
     rows = (len(PANELS) + columns - 1) // columns
-    full = len(PANELS) % columns == 0  # the legend stands below, else beside the last panel
-    width, height = columns * WIDTH + (columns + 1) * GAP, rows * (HEIGHT + GAP) + GAP + (38 if full else 0)
+    width, height = columns * WIDTH + (columns + 1) * GAP, rows * (HEIGHT + GAP) + GAP
     svg = Svg(width, height,
               "Each lesson keeps K and V in another way: nothing, slabs, blocks with tables, a kernel that reads "
               "through the table, sharing with copy-on-write, names by content, the least recently used goes first, "
               "a scheduler, guesses that are checked in one pass, layers that forget what has left their window, "
               "a pool in host memory for what is evicted, a file that survives a restart, a store that servers share, and "
-              "numbers of eight bits. "
-              "All give the same bits.")
+              "numbers of eight bits. Lessons 01 to 13 give the same bits; lesson 14 rounds, and gives others.")
     for i, (title, picture) in enumerate(PANELS):
         x = GAP + i % columns * (WIDTH + GAP)
         y = GAP + i // columns * (HEIGHT + GAP)
         svg.panel(x, y, WIDTH, HEIGHT)
         svg.text(x + 14, y + 26, title, 13.5, weight=700)
         svg.text(x + 14, y + 46, picture(svg, x + 14, y + 64), 12, MUTED)
-    entries = [(ORANGE, "computed in this step"), (SKY, "kept"), (EMPTY, "reserved or waiting")]
-    if full:
-        svg.legend(GAP + 6, height - 18, entries)
-        svg.text(width - GAP - 6, height - 18, "All give the same bits.", 14, INK, 700, "end")
-    else:
-        x, y = 2 * GAP + 6 + len(PANELS) % columns * (WIDTH + GAP), height - HEIGHT + 30
-        for i, entry in enumerate(entries):
-            svg.legend(x, y + 30 * i, [entry])
-        svg.text(x, y + 96, "All give the same bits.", 14, INK, 700)
+    entries = [(ORANGE, "computed in this step"), (SKY, "kept"), (PINK, "of another sequence"), (SHARED, "shared"),
+               (GREEN, "found, or loaded"), (EMPTY, "reserved or waiting")]
+    x, y = 2 * GAP + 6 + len(PANELS) % columns * (WIDTH + GAP), height - HEIGHT - 8
+    for i, entry in enumerate(entries):
+        svg.legend(x, y + 14 + 23 * i, [entry])
+    svg.text(x, y + 155, "01 to 13: the same bits", 13.5, INK, 700)
+    svg.text(x, y + 173, "14: other bits", 13.5, INK, 700)
     return svg.done()
 
 

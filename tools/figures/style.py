@@ -1,6 +1,7 @@
 """The one look of all figures: an SVG builder, colours that colour-blind eyes tell apart, and a dark style
 for dark pages. Colours stand in attributes, for programs that read no style sheets."""
 import html
+import math
 import re
 
 from widths import width as width_of
@@ -8,14 +9,25 @@ from widths import width as width_of
 INK, MUTED, FAINT = "#1f2933", "#52606d", "#9aa5b1"
 PAGE, PAPER, LINE = "#f7f9fb", "#ffffff", "#cbd2d9"
 ORANGE, BLUE, SKY, GREEN, EMPTY = "#d55e00", "#0072b2", "#8cc5e8", "#009e73", "#f0f3f5"
-# The same colours on a dark page: of letters and lines, and of areas, on which letters lie.
-DARK_INK = {INK: "#e8ecf1", MUTED: "#a7b1bd", FAINT: "#6b7683", LINE: "#3a424e", ORANGE: "#ff8a4c", BLUE: "#56b4e9",
-            GREEN: "#2bc49a", EMPTY: "#23282f", PAPER: "#ffffff"}
+# The same colours on a dark page: of letters, lines and marks (dots, tips), and of areas, on which letters lie.
+DARK_INK = {INK: "#e8ecf1", MUTED: "#a7b1bd", FAINT: "#7b8694", LINE: "#3a424e", ORANGE: "#ff8a4c", BLUE: "#56b4e9",
+            SKY: "#c3e3f6", GREEN: "#2bc49a", EMPTY: "#23282f", PAPER: "#ffffff"}
 DARK_AREA = {PAGE: "#14171c", PAPER: "#1c2027", LINE: "#3a424e", EMPTY: "#23282f", MUTED: "#a7b1bd", FAINT: "#56606c",
              ORANGE: "#a84a00", BLUE: "#00609a", GREEN: "#007455", SKY: "#1d4f72", "#56b4e9": "#2b6f99",
              "#5b6b8c": "#4a5875", "#5fa9d6": "#2b6f99", "#8c6bb1": "#6b4d90", "#a8a2c4": "#575075", "#cc79a7": "#8f4f74",
-             "#f2b48c": "#7a4a2a"}
+             "#f2b48c": "#7a4a2a", "#f5c9a9": "#6b4429", "#bfe3d5": "#1f5c4a", "#e3f4ee": "#1b4a3c", "#c7e3f3": "#234f69",
+             "#b3d5ea": "#245a7c", "#cfe3f1": "#1f4257", "#e4eef5": "#1e3340"}
+QUIET = {LINE, EMPTY, PAGE, PAPER}  # of frames and grids, which may be faint
 FONT = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif"
+
+
+def contrast(one, other):
+    """Of two colours, 1 to 21."""
+    def light(colour):
+        parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+        return sum(k * (c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4) for k, c in zip((0.2126, 0.7152, 0.0722), parts))
+    dark, bright = sorted((light(one), light(other)))
+    return (bright + 0.05) / (dark + 0.05)
 
 
 def num(x):
@@ -30,15 +42,14 @@ class Svg:
     def __init__(self, width, height, label, title="", line=""):
         """With a title, a panel fills the picture."""
         self.width, self.height, self.texts, self.boxes = width, height, [], [(0, 0, width, height)]
+        self.areas, self.pairs = [(0, 0, width, height, PAGE)], set()  # pairs: colours that lie on one another
         self.frames = None  # of an animation: the first and last that show what is drawn now
         self.parts = [
             f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' "
             f"height='{height}' role='img' aria-label='{html.escape(label, quote=True)}' font-family='{FONT}'>",
             "<defs><pattern id='hatch' width='7' height='7' patternUnits='userSpaceOnUse' "
             "patternTransform='rotate(45)'><rect width='7' height='7' fill='#ffffff'/>"
-            f"<rect width='3' height='7' fill='{ORANGE}' fill-opacity='0.45'/></pattern>"
-            "<marker id='tip' viewBox='0 0 8 8' refX='7' refY='4' markerWidth='7' markerHeight='7' "
-            f"orient='auto'><path d='M0 0 L8 4 L0 8 z' fill='{MUTED}'/></marker></defs>",
+            f"<rect width='3' height='7' fill='{ORANGE}' fill-opacity='0.45'/></pattern></defs>",
             f"<rect width='{width}' height='{height}' rx='14' fill='{PAGE}'/>"]
         if title:
             self.panel(8, 8, width - 16, height - 16, title, line)
@@ -51,6 +62,7 @@ class Svg:
         length = width_of(words, size, weight)
         left = x - length * {"start": 0, "middle": 0.5, "end": 1}[anchor]
         self.texts.append((words, size, self.frames, (left, y - 0.73 * size, left + length, y + 0.2 * size)))
+        self.lies(colour, left + length / 2, y - 0.3 * size, 4.5)
         self.add(f"<text x='{num(x)}' y='{num(y)}' font-size='{num(size)}' font-weight='{weight}' "
                  f"fill='{colour}' text-anchor='{anchor}'>{html.escape(words)}</text>")
         return left + length
@@ -72,12 +84,14 @@ class Svg:
 
     def rect(self, x, y, width, height, fill, stroke=LINE, radius=3):
         self.boxes.append((x, y, x + width, y + height))
+        self.areas.append((*self.boxes[-1], fill))
         self.add(f"<rect x='{num(x)}' y='{num(y)}' width='{num(width)}' height='{num(height)}' "
                  f"rx='{num(radius)}' fill='{fill}' stroke='{stroke}'/>")
 
     def panel(self, x, y, width, height, title="", line=""):
         """The title's baseline is at y + 30, that of the line at y + 53; a long one goes on 19 below."""
         self.boxes.append((x, y, x + width, y + height))
+        self.areas.append((*self.boxes[-1], PAPER))
         self.add(f"<rect x='{num(x)}' y='{num(y)}' width='{num(width)}' height='{num(height)}' rx='12' "
                  f"fill='{PAPER}' stroke='{LINE}' stroke-width='1.5'/>")
         if title:
@@ -85,21 +99,36 @@ class Svg:
         if line:
             self.wrap(x + 16, y + 53, line, width - 32, 13.5, MUTED)
 
+    def lies(self, colour, x, y, wanted):
+        """Notes what is below a mark, and the contrast that it needs there."""
+        below = next((fill for x1, y1, x2, y2, fill in reversed(self.areas) if x1 <= x <= x2 and y1 <= y <= y2), PAGE)
+        if colour not in QUIET or wanted > 3:
+            self.pairs.add((colour, below, wanted))
+
     def line(self, x1, y1, x2, y2, colour=LINE, width=1.5, dash="", tip=False):
-        extra = (f" stroke-dasharray='{dash}'" if dash else "") + (" marker-end='url(#tip)'" if tip else "")
+        self.lies(colour, (x1 + x2) / 2, (y1 + y2) / 2, 3)
+        extra = f" stroke-dasharray='{dash}'" if dash else ""
+        if tip:  # of the line's colour, and the line ends in it
+            length, size = math.hypot(x2 - x1, y2 - y1), min(5 + 2 * width, 11)
+            dx, dy = (x2 - x1) / length * size, (y2 - y1) / length * size
+            corners = [(x2, y2), (x2 - dx - dy / 2.4, y2 - dy + dx / 2.4), (x2 - dx + dy / 2.4, y2 - dy - dx / 2.4)]
+            self.add(f"<path class='m' d='M{' L'.join(f'{num(x)} {num(y)}' for x, y in corners)}z' fill='{colour}'/>")
+            x2, y2 = x2 - 0.8 * dx, y2 - 0.8 * dy
         self.add(f"<line x1='{num(x1)}' y1='{num(y1)}' x2='{num(x2)}' y2='{num(y2)}' stroke='{colour}' "
                  f"stroke-width='{num(width)}'{extra}/>")
 
     def path(self, points, colour, width=2.5):
+        for (x1, y1), (x2, y2) in zip(points, points[1:]):
+            self.lies(colour, (x1 + x2) / 2, (y1 + y2) / 2, 3)
         d = " ".join(("M" if i == 0 else "L") + f"{num(x)} {num(y)}" for i, (x, y) in enumerate(points))
         self.add(f"<path d='{d}' fill='none' stroke='{colour}' stroke-width='{num(width)}' "
                  "stroke-linejoin='round'/>")
 
     def dot(self, x, y, colour, square=False):
         if square:
-            self.rect(x - 4.5, y - 4.5, 9, 9, colour, colour, 1)
+            self.add(f"<rect class='m' x='{num(x - 4.5)}' y='{num(y - 4.5)}' width='9' height='9' rx='1' fill='{colour}'/>")
         else:
-            self.add(f"<circle cx='{num(x)}' cy='{num(y)}' r='5' fill='{colour}'/>")
+            self.add(f"<circle class='m' cx='{num(x)}' cy='{num(y)}' r='5' fill='{colour}'/>")
 
     def brace(self, x1, x2, y, words, size=13, up=False):
         """A bracket under (or over) a stretch, with words at its middle."""
@@ -123,6 +152,12 @@ class Svg:
         """What a reader on a phone could not read, with the letters of DejaVu Sans."""
         if self.width > self.WIDEST:
             yield f"{self.width} wide, more than {self.WIDEST}"
+        for colour in sorted(set(re.findall("#[0-9a-f]{6}", "".join(self.parts))) - set(DARK_INK) - set(DARK_AREA)):
+            yield f"no dark colour for {colour}"
+        for colour, below, wanted in sorted(self.pairs):
+            ratio = contrast(DARK_INK[colour], DARK_AREA[below]) if below in DARK_AREA else wanted
+            if ratio < wanted:
+                yield f"in the dark a contrast of {ratio:.1f}, wanted {wanted}: {colour} on {below}"
         for n, (words, size, frames, (x1, y1, x2, y2)) in enumerate(self.texts):
             if size < self.SMALLEST:
                 yield f"letters of {size:g}: {words}"
@@ -142,11 +177,9 @@ class Svg:
         """The rules of the dark style for the colours that are there."""
         drawn, rules = "".join(self.parts), []
         for selector, attribute, colours in (("text", "fill", DARK_INK), ("", "stroke", DARK_INK),
-                                             ("rect,circle,path", "fill", DARK_AREA)):
-            for colour in sorted(set(re.findall(f"{attribute}='(#[0-9a-f]{{6}})'", drawn))):
-                # A light colour of one figure alone becomes a shade of the page.
-                dark = colours.get(colour) or f"#{''.join(f'{int(colour[i:i + 2], 16) // 3:02x}' for i in (1, 3, 5))}"
-                rules.append(",".join(f"{tag}[{attribute}='{colour}']" for tag in selector.split(",")) + f"{{{attribute}:{dark}}}")
+                                             ("rect,circle,path", "fill", DARK_AREA), (".m", "fill", DARK_INK)):
+            for colour in sorted(set(re.findall(f"{attribute}='(#[0-9a-f]{{6}})'", drawn)) & set(colours)):
+                rules.append(",".join(f"{tag}[{attribute}='{colour}']" for tag in selector.split(",")) + f"{{{attribute}:{colours[colour]}}}")
         return f"<style>@media(prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
 
     def done(self):

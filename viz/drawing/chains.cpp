@@ -40,7 +40,7 @@ void card_words(Scene& scene, const std::string& id, const Place& card, int bloc
     const Place cell = slots.cell(static_cast<int>(i));
     const std::string slot = fmt::format("{}/slot {}", id, i);
     scene.box(slot, cell, fill, paint(Ink::kLine, 0.6f)).radius = 2;
-    if (text_width(words[i], readable(scene.room(), 6)) > cell.w - 2) continue;
+    if (words[i].empty() || text_width(words[i], readable(scene.room(), 6)) > cell.w - 2) continue;
     scene.label(slot + "/token", cell.inset(1), words[i],
                 {.size = std::min(15.0f, 0.62f * cell.h), .align = Align::kCentre}, 6);
   }

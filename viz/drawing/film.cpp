@@ -18,7 +18,7 @@ constexpr float kSteps = 12;     // points of the line with the steps
 constexpr float kBlink = 0.01f;  // seconds: as good as at once
 
 Look look_of(const Shape& shape, float opacity) {
-  return {shape.at, shape.fill, shape.edge, opacity * shape.opacity};
+  return {shape.at, shape.fill, shape.edge, shape.thickness, opacity * shape.opacity};
 }
 
 /// Everything that cannot change without becoming another element.
@@ -162,6 +162,12 @@ void Film::add(const Track& track, float from, float seconds) {
   if (track.sight == Sight::kStays && one) {
     if (look_of(track.first, 1) == look_of(track.last, 1)) return;
     key(track.first, begin, 1);
+    key(track.last, end, 1);
+  } else if (track.sight == Sight::kStays && track.first.text != track.last.text) {
+    // One text goes before the next one comes: their boxes grow and shrink meanwhile.
+    key(track.first, begin, 1);
+    key(track.first, begin + 0.2f * (end - begin), 0);
+    key(track.last, begin + 0.6f * (end - begin), 0);
     key(track.last, end, 1);
   } else if (track.sight == Sight::kStays) {  // for this file it is another element
     Shape gone = track.first, fresh = track.last;

@@ -18,6 +18,7 @@ namespace viz {
 struct Look {
   Place at;
   Paint fill, edge;
+  float thickness = 0;  // of the edge
   float opacity = 1;
   bool operator==(const Look&) const = default;
 };

@@ -96,8 +96,14 @@ void numbered_block(Scene& scene, const NumberedBlock& block, const Place& at, S
   }
   const std::string digits = std::to_string(block.id);
   if (at.w < 14 || at.h < 11 || text_width(digits, readable(scene.room(), 6)) > at.w) return;
-  const bool has_badge = at.h >= 30 && at.w >= 44 && !block.badge.empty();
+  const bool has_badge =
+      at.h >= 3 * readable(scene.room(), 10) && at.w >= 44 && !block.badge.empty();
   const Place number{at.x, at.y + (has_badge ? 2 : 0), at.w, has_badge ? at.h / 2 : at.h};
+  if (block.state == State::kCached && block.hues.empty()) {  // no dots behind the number
+    const float w = std::min(text_width(digits, 13) + 6, at.w - 3), h = std::min(16.0f, at.h - 3);
+    const Place plate{at.middle_x() - w / 2, number.middle_y() - h / 2, w, h};
+    scene.box(name + "/plate", plate, paint(Ink::kCell)).during(when).radius = 2;
+  }
   scene
       .label(name + "/id", number, digits,
              {.size = std::min(13.0f, 0.6f * at.h),

@@ -228,9 +228,9 @@ class Check {
              std::max(edge, fill), theme == &kDark ? "dark" : "light", kLeastContrast);
       }
     }
-    const auto look = [](const Shape& one) {
+    const auto look = [this](const Shape& one) {
       return std::tuple(svg_name(one.fill), one.fill.strength, svg_name(one.edge), one.pattern,
-                        one.dashed, one.thickness);
+                        one.dashed, one.thickness, scene_.find(one.id + "/twin") != nullptr);
     };
     for (const Shape& other : scene_.shapes()) {
       if (is_sample(other) && other.id < shape.id && look(other) == look(shape)) {

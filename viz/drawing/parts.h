@@ -16,28 +16,34 @@
 
 namespace viz {
 
-/// States, each with one look on all pages: an edge, a pattern, a glyph; never a hue.
+/// States, each with one look on all pages: an edge, a pattern, a glyph; never a hue. Hatched is
+/// what waits for its content, dotted what can be found, crossed what was taken away or is wrong.
 enum class State : uint8_t {
   kFree,       // dashed edge, empty
   kInUse,      // plain, in its sequence's hue
   kReserved,   // hatched; in a sequence's hue with a dashed edge: taken, nothing in it yet
-  kCached,     // dotted: free, and its content can still be found
+  kCached,     // dotted: its content can be found; of a pool's block: and it is free
   kFound,      // a tick and a strong edge: a lookup found it
-  kPrompt,     // hatched, in its sequence's hue
+  kPrompt,     // lined, in its sequence's hue
   kDecode,     // plain, in its sequence's hue; a legend's sample is full of it
   kPreempted,  // crossed, dashed edge
   kEvicted,    // crossed, no hue
+  kSliding,    // lined, too: of a layer with a window
 };
 /// Fill, edge and pattern of a box in this state. `hue` < 0: it is no sequence's.
 Shape& dress(Shape& box, State state, int hue = -1);
 /// "\u2713 " before the text of a state that has a glyph; else empty.
 std::string glyph(State state);
+/// A bar at the foot of a box: what is in it stands a second time elsewhere.
+Shape& twin_bar(Scene& scene, std::string id, const Place& box);
 /// Samples with their names in a row: "legend/0", ... An entry without a hue is drawn in the first
 /// one if sequences' things can be in its state; kFree, kReserved and kEvicted have none.
 struct LegendEntry {
   State state;
   std::string name;
   int hue = -1;
+  Ink edge = Ink::kNone;  // of a mark that is no state
+  bool has_twin = false;
 };
 void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entries);
 

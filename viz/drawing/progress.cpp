@@ -19,7 +19,7 @@ void progress(Scene& scene, const SequenceView& request, const Progress& tokens,
   const std::string& name = request.name;
   scene.box(name + "/bar", at, paint(Ink::kGround, 0.6f)).during(when).radius = 2;
   scene.box(name + "/prompt", part(0, std::min(tokens.num_computed, prompt)), soft(request.hue))
-      .patterned(Pattern::kHatched)
+      .patterned(Pattern::kLined)
       .during(grows)
       .radius = 2;
   scene.box(name + "/decode", part(prompt, tokens.num_computed), full(request.hue))

@@ -60,8 +60,8 @@ constexpr Paint soft(int hue) { return {Ink::kHue, hue, 0.34f}; }
 constexpr Paint full(int hue) { return {Ink::kHue, hue, 1}; }
 constexpr Paint paint(Ink ink, float strength = 1) { return {ink, 0, strength}; }
 
-/// State is a pattern, never a hue. kHatched: reserved, or of a prompt. kDotted: cached.
-enum class Pattern : uint8_t { kPlain, kHatched, kDotted, kCrossed };
+/// State is a pattern, never a hue: see State in viz/drawing/parts.h.
+enum class Pattern : uint8_t { kPlain, kHatched, kDotted, kCrossed, kLined };
 enum class Align : uint8_t { kLeft, kCentre, kRight };
 
 /// A part of a motion, of 0 to 1: a shape stands still before and after it.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -16,15 +17,18 @@ namespace {
 /// Writes the elements of a film, and the rules of style that move them.
 class Writer {
  public:
-  explicit Writer(const std::vector<Frame>& frames) : film_(frames) {}
-  std::string text(const Room& room, const std::string& title, size_t still);
+  Writer(const std::vector<Frame>& frames, size_t still)
+      : film_(frames), still_(film_.moment_of(still)) {}
+  std::string text(const Room& room, const std::string& title);
 
  private:
   std::string percent(float second) const;
+  const Look& rest_of(const Element& element) const;
   std::string keyframes(const Element& element) const;
   std::string drawn(SvgPen& pen, const Element& element);
 
   Film film_;
+  const float still_;  // the moment that stands where nothing may move
   std::string style_;
   std::unordered_map<std::string, std::string> names_;  // of the rules that elements share
 };
@@ -36,6 +40,12 @@ std::string Writer::percent(float second) const {
   while (text.ends_with('0')) text.pop_back();
   if (text.ends_with('.')) text.pop_back();
   return text + "%";
+}
+
+/// What the attributes say, for programs that read no style sheets: the look in the still.
+const Look& Writer::rest_of(const Element& element) const {
+  const auto next = element.keys.upper_bound(still_);
+  return (next == element.keys.begin() ? next : std::prev(next))->second;
 }
 
 /// The point that a shape hangs on: a text in the middle keeps it when its place is narrower.
@@ -59,7 +69,7 @@ std::string turned(const Place& rest, const Place& at) {
 
 /// The rules that move an element from its place at rest, and paint it. Empty if nothing changes.
 std::string Writer::keyframes(const Element& element) const {
-  const Look& rest = element.keys.rbegin()->second;
+  const Look& rest = rest_of(element);
   const Place home = hook(element.shape, rest.at);
   bool moves = false, resizes = false, fades = false, refills = false, redraws = false;
   for (const auto& [second, look] : element.keys) {
@@ -68,7 +78,7 @@ std::string Writer::keyframes(const Element& element) const {
     resizes = resizes || look.at.w != rest.at.w || look.at.h != rest.at.h;
     fades = fades || look.opacity != rest.opacity;
     refills = refills || !(look.fill == rest.fill);
-    redraws = redraws || !(look.edge == rest.edge);
+    redraws = redraws || !(look.edge == rest.edge) || look.thickness != rest.thickness;
   }
   const bool is_line = element.shape.kind == Shape::Kind::kLine;
   const bool turns = is_line && resizes;
@@ -96,6 +106,7 @@ std::string Writer::keyframes(const Element& element) const {
     };
     if (refills) paint_rule("fill", look.fill);
     if (redraws) paint_rule("stroke", look.edge);
+    if (redraws) rule += fmt::format("stroke-width:{}px;", svg_number(look.thickness));
     rule.pop_back();
     // The first state holds from the beginning, the last one to the end.
     std::string when = percent(second);
@@ -113,11 +124,12 @@ std::string Writer::keyframes(const Element& element) const {
 }
 
 std::string Writer::drawn(SvgPen& pen, const Element& element) {
-  const Look& rest = element.keys.rbegin()->second;
+  const Look& rest = rest_of(element);
   Shape shape = element.shape;
   shape.at = rest.at;
   shape.fill = rest.fill;
   shape.edge = rest.edge;
+  shape.thickness = rest.thickness;
   const std::string rules = keyframes(element);
   const bool hidden = rest.opacity <= 0;
   const bool turns = rules.find("scale(") != std::string::npos;
@@ -137,7 +149,7 @@ std::string Writer::drawn(SvgPen& pen, const Element& element) {
          "\n";
 }
 
-std::string Writer::text(const Room& room, const std::string& title, size_t still) {
+std::string Writer::text(const Room& room, const std::string& title) {
   SvgPen pen;
   std::string below, travelling, above;
   for (const Element* each : film_.elements()) {
@@ -154,11 +166,11 @@ std::string Writer::text(const Room& room, const std::string& title, size_t stil
     return fmt::format(
         "{0}.a{{animation-play-state:paused;animation-delay:-{1:.2f}s}}"
         "{0}.all{{animation:none}}",
-        where, film_.moment_of(still));
+        where, still_);
   };
   const std::string style = fmt::format(
       ".a{{animation:{0}s ease-in-out infinite}}"
-      "@keyframes all{{0%,100%{{opacity:0}}1%,99%{{opacity:1}}}}"
+      "@keyframes all{{0%,100%{{opacity:.4}}1%,99%{{opacity:1}}}}"
       ".all{{animation:all {0}s infinite}}{1}"
       "@media(prefers-reduced-motion:reduce){{{2}}}{3}",
       svg_number(film_.seconds()), style_, stands_still(""), stands_still(":target "));
@@ -181,7 +193,7 @@ std::string svg_still(const Scene& scene, const std::string& title) {
 std::string svg_animation(const std::vector<Frame>& frames, const std::string& title,
                           size_t still) {
   const Room& room = frames.front().scene.room();
-  return Writer(frames).text(room, title, std::min(still, frames.size() - 1));
+  return Writer(frames, std::min(still, frames.size() - 1)).text(room, title);
 }
 
 }  // namespace viz

@@ -22,10 +22,10 @@ void draw_parts(Scene& scene, const std::string& id, const ShelfBlock& block, co
   const auto part = [&](const char* name, float y, State state) {
     Shape& box = scene.box(id + name, {at.x + 2, y, at.w - 4, at.h / 2 - 3}, {});
     dress(box, state, block.hue).during(kFills).radius = 2;
+    if (state == State::kEvicted) box.edged(paint(Ink::kError), 1.2f);
   };
   if (header) part("/header", at.y + 2, State::kCached);
-  if (content) part("/content", middle + 1, State::kPreempted);
-  if (header && !content) part("/content", middle + 1, State::kEvicted);
+  part("/content", middle + 1, header ? State::kEvicted : State::kPreempted);
 }
 
 /// A block's name; below it the foot; in the corner, or before the name, its place in the queue.
@@ -83,8 +83,7 @@ void draw_block(Scene& scene, const std::string& id, const ShelfBlock& block, co
       .during(kFills)
       .radius = std::min(4.0f, at.h / 5);
   if (block.has_copy && at.h >= 12 && at.w >= 12) {
-    const Place bar{at.x + 3, at.bottom() - 5, at.w - 6, 3};
-    scene.box(id + "/copy", bar, paint(Ink::kText)).during(kFills).radius = 1;
+    twin_bar(scene, id + "/copy", at).during(kFills);
   }
   if (block.record) draw_parts(scene, id, block, at);
   if (at.w >= 18 && at.h >= 17) draw_words(scene, id, block, at);

@@ -64,6 +64,7 @@ std::string dark_rules(const std::string& body, bool animated) {
                      rules);
 }
 
+constexpr std::array<const char*, 5> kPatternNames = {"", "hatched", "dotted", "", "lined"};
 constexpr std::array<const char*, 9> kInkNames = {"", "g", "p", "c", "l", "d", "t", "m", "e"};
 
 std::string opacity_of(const char* name, float strength) {
@@ -163,7 +164,7 @@ std::string SvgPen::pattern(const Shape& shape, const std::string& attributes) {
   }
   patterns_.emplace(shape.pattern, std::pair(svg_name(ink), svg_colour(ink)));
   return fmt::format("{}{} fill='url(#{}-{})'/>", rectangle(shape.at, shape.radius), attributes,
-                     shape.pattern == Pattern::kHatched ? "hatched" : "dotted", svg_name(ink));
+                     kPatternNames[static_cast<size_t>(shape.pattern)], svg_name(ink));
 }
 
 std::string SvgPen::definitions() const {
@@ -175,6 +176,11 @@ std::string SvgPen::definitions() const {
           "<pattern id='hatched-{0}' width='6' height='6' patternUnits='userSpaceOnUse' "
           "patternTransform='rotate(45)'><path d='M0 0V6' stroke='{1}' stroke-width='2.4' "
           "stroke-opacity='.45'/></pattern>",
+          name, colour);
+    } else if (pattern == Pattern::kLined) {
+      all += fmt::format(
+          "<pattern id='lined-{}' width='6' height='6' patternUnits='userSpaceOnUse'>"
+          "<path d='M0 3H6' stroke='{}' stroke-width='1.6' stroke-opacity='.45'/></pattern>",
           name, colour);
     } else {
       all += fmt::format(

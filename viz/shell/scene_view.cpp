@@ -102,6 +102,10 @@ void Painter::pattern(const Shape& shape, const ImVec2& a, const ImVec2& b) {
     for (float x = a.x - h; x < b.x; x += pitch) {
       list_.AddLine(ImVec2(x, b.y), ImVec2(x + h, a.y), colour, thickness);
     }
+  } else if (shape.pattern == Pattern::kLined) {
+    for (float y = a.y + pitch / 2; y < b.y; y += pitch) {
+      list_.AddLine(ImVec2(a.x, y), ImVec2(b.x, y), colour, thickness);
+    }
   } else if (shape.pattern == Pattern::kDotted) {
     for (float y = a.y + pitch / 2; y < b.y; y += pitch) {
       for (float x = a.x + pitch / 2; x < b.x; x += pitch) {

@@ -45,6 +45,7 @@ class Picture {
     points_ = now.pointed && now.pointed != before.pointed;
     num_blocks_ = static_cast<int>(now.used.size());
     in_text_ = viz::is_in_text(room);
+    only_blocks_ = in_text_ && !now.pointed && num_blocks_ * now.block_size > kMaxTexts;
     unit_ = in_text_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 480), 0.7f, 1.7f);
   }
 
@@ -52,8 +53,8 @@ class Picture {
     const viz::Room& room = scene_.room();
     const std::vector<SequenceOnPage>& all = now_.sequences;
     const float x = 4, w = room.w - 8;  // rings need their room, too
-    const float cards = (in_text_ ? 98 : 46) * unit_;
-    draw_cards({x, 2, w, cards});
+    const float cards = only_blocks_ ? 0 : (in_text_ ? 98 : 46) * unit_;
+    if (!only_blocks_) draw_cards({x, 2, w, cards});
     scene_
         .label("why", {x, cards + 4 * unit_, w, 22 * unit_}, now_.reason,
                {.size = 13 * unit_, .paint = {now_.refused ? Ink::kError : Ink::kText}}, 8)
@@ -62,7 +63,11 @@ class Picture {
     // The pool stays where it is when sequences come and go.
     const float two = 2 * (2 * viz::kLaneRow + viz::kTokensToTable + viz::kLaneGap) * unit_;
     const float many = two / 2 + 14 * static_cast<float>(all.size());
-    const Place lanes{x, top, w, std::max({two, many, 0.33f * (room.h - top)})};
+    Place lanes{x, top, w, std::max({two, many, 0.33f * (room.h - top)})};
+    if (only_blocks_) {
+      viz::heading(scene_, "tables", {left, top, w, 20}, "tables: the blocks of each sequence");
+      lanes = {x, top + 22, w, (viz::kLaneRow + 3) * static_cast<float>(all.size())};
+    }
     draw_lanes(lanes);
     const float pool_y = lanes.bottom() + 26 * unit_;
     draw_pool({left, pool_y, x + w - left, room.h - foot - pool_y});
@@ -140,7 +145,7 @@ class Picture {
         std::min(viz::kLaneRow * unit_, (at.h - full) / std::max(count - 1, 1.0f) - 3);
     float y = at.y;
     for (const SequenceOnPage& sequence : now_.sequences) {
-      const bool tokens = all_full || sequence.name == focus_;
+      const bool tokens = !only_blocks_ && (all_full || sequence.name == focus_);
       const float h = tokens ? full : std::max(rest, 10.0f);
       const int focus = now_.pointed && now_.pointed->name == sequence.name
                             ? now_.pointed->token
@@ -354,6 +359,7 @@ class Picture {
   int num_blocks_ = 0;   // of the pool
   float unit_ = 1;
   bool in_text_ = false;
+  bool only_blocks_ = false;  // too many for words: tables alone, as runs of blocks
 };
 
 }  // namespace

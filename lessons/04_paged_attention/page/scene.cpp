@@ -62,7 +62,7 @@ class WalkPage::Painter {
     }
     y += keys_h + gap;
     draw_merge(scene_, page_.walk_->steps, page_.position_, {x, y, w, merge_h}, unit_);
-    draw_bits({x, room.h - foot, w, foot});
+    if (!in_text_ || page_.sizes_.size() > 1) draw_bits({x, room.h - foot, w, foot});
     move();
     scene_.lasts(!page_.moved_on_            ? 0.6f
                  : step_.kind == Kind::kTile ? 1.6f

@@ -10,6 +10,7 @@
 #include "prefix.h"
 #include "viz/drawing/chains.h"
 #include "viz/drawing/compared_rows.h"
+#include "viz/drawing/pool_motion.h"
 #include "viz/drawing/text_room.h"
 
 namespace lesson06 {
@@ -44,7 +45,9 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   std::vector<std::optional<size_t>> parents;
   for (const Shown::Node& node : shown.nodes) parents.push_back(node.after);
   Layout layout{.forest = viz::forest_of(parents)};
-  const int links = std::max(static_cast<int>(shown.links.size()), 3);
+  // In a text's film a card more moves no other one.
+  const int least = viz::is_in_text(room) && shown.pool.block_size <= 4 ? 4 : 3;
+  const int links = std::max(static_cast<int>(shown.links.size()), least);
   const int columns = std::max(links, layout.forest.columns), rows = layout.forest.rows;
   const size_t candidates = shown.comparison ? shown.comparison->candidates.size() : 0;
   const auto count = static_cast<float>(std::min(candidates, kMaxCandidates) + 1);
@@ -109,8 +112,13 @@ Story story_of(const Shown& shown) {
 /// Draws one picture.
 class Picture {
  public:
-  Picture(const viz::Room& room, const Shown& shown)
-      : scene_(room), shown_(shown), layout_(layout_of(room, shown)), story_(story_of(shown)) {}
+  Picture(const viz::Room& room, const Shown& before, const Shown& shown)
+      : scene_(room),
+        before_(before),
+        shown_(shown),
+        was_(layout_of(room, before)),
+        layout_(layout_of(room, shown)),
+        story_(story_of(shown)) {}
 
   viz::Scene draw() {
     scene_.lasts(std::min(story_.seconds, kLongest));
@@ -139,6 +147,10 @@ class Picture {
 
  private:
   bool is_legible() const { return layout_.h >= 24 && layout_.w >= 40; }
+  /// A text has no room for them; what matters stands in the comparison.
+  bool has_many_words() const {
+    return viz::is_in_text(scene_.room()) && shown_.pool.block_size > 4;
+  }
   void draw_heads() {
     const viz::Room& room = scene_.room();
     const std::string whose =
@@ -150,10 +162,11 @@ class Picture {
         .during({0, 0.05f});
     const auto held = static_cast<int64_t>(shown_.nodes.size());
     const int64_t rest = std::ssize(shown_.pool.blocks) - held;
-    scene_.label(
-        "tree", {0, layout_.tree, room.w, kHead - 2},
-        fmt::format("Blocks that hold something, after one another; {} hold nothing", rest),
-        {.size = 13, .paint = {Ink::kDim}});
+    scene_
+        .label("tree", {0, layout_.tree, room.w, kHead - 2},
+               fmt::format("Blocks that hold something, after one another; {} hold nothing", rest),
+               {.size = 13, .paint = {Ink::kDim}})
+        .during({0.9f, 1});
   }
 
   void draw_link(size_t i) {
@@ -164,7 +177,10 @@ class Picture {
     viz::Shape& frame = viz::dress(scene_.box(id, at, {}), viz::State::kInUse, shown_.hue);
     frame.fill = paint(Ink::kPanel);
     if (is_legible()) {
-      viz::card_words(scene_, id, at, shown_.pool.block_size, link.words, viz::soft(shown_.hue));
+      const bool silent = has_many_words();
+      viz::card_words(scene_, id, at, shown_.pool.block_size,
+                      silent ? std::vector<std::string>(link.words.size()) : link.words,
+                      viz::soft(shown_.hue));
     }
     std::vector<Place> next;
     if (i + 1 < shown_.links.size()) next.push_back(layout_.link(i + 1));
@@ -185,22 +201,43 @@ class Picture {
         .during(known);
   }
 
+  bool is_found(const Shown::Node& node) const {
+    return std::ranges::any_of(
+        shown_.links, [&](const Shown::Link& link) { return link.found && link.id == node.id; });
+  }
+
+  /// Whether a block changes only when the lookup is there: a new one, and one that is found, if it
+  /// stays where it was.
+  bool changes_late(size_t i) const {
+    const Shown::Node& node = shown_.nodes[i];
+    const auto was = std::ranges::find(before_.nodes, node.id, &Shown::Node::id);
+    if (node.is_new || was == before_.nodes.end()) return node.is_new;
+    const auto index = static_cast<size_t>(was - before_.nodes.begin());
+    return is_found(node) && was_.node(index) == layout_.node(i);
+  }
+
   void draw_node(size_t i) {
     const Shown::Node& node = shown_.nodes[i];
     const std::string id = fmt::format("block {}", node.id);
     const Place at = layout_.node(i);
-    const Span known = story_.block(node.id), when = node.is_new ? known : story_.at(0, 0.3f);
+    const Span known = story_.block(node.id), when = changes_late(i) ? known : story_.at(0, 0.3f);
     const size_t first = scene_.shapes().size();
-    viz::block(scene_, shown_.pool, shown_.pool.blocks[static_cast<size_t>(node.id)], at);
+    viz::BlockView block = shown_.pool.blocks[static_cast<size_t>(node.id)];
+    if (has_many_words()) block.tokens.clear();
+    viz::block(scene_, shown_.pool, block, at);
     std::vector<Place> next;
     for (size_t k = 0; k < shown_.nodes.size(); ++k) {
       if (shown_.nodes[k].after == i) next.push_back(layout_.node(k));
     }
     viz::card_hash(scene_, id, at, layout_.gap(), node.hash, next, when);
     for (viz::Shape& shape : scene_.since(first)) shape.during(when);
-    if (std::ranges::any_of(shown_.links, [&](const Shown::Link& link) {
-          return link.found && link.id == node.id;
-        })) {
+    size_t arrow = 0;
+    for (const Shown::Node& child : shown_.nodes) {
+      if (child.after != i) continue;
+      viz::during(scene_, fmt::format("{}/arrow {}", id, arrow++),
+                  child.is_new ? story_.block(child.id) : when);
+    }
+    if (is_found(node)) {
       scene_.box(id + "/found", at, {}, paint(Ink::kText))
           .edged(paint(Ink::kText), 2.5f)
           .during(known);
@@ -273,13 +310,14 @@ class Picture {
   }
 
   viz::Scene scene_;
+  const Shown& before_;
   const Shown& shown_;
-  Layout layout_;
+  Layout was_, layout_;
   Story story_;
 };
 
 }  // namespace
 
-viz::Scene PrefixPage::scene(const viz::Room& room) { return Picture(room, now_).draw(); }
+viz::Scene PrefixPage::scene(const viz::Room& room) { return Picture(room, before_, now_).draw(); }
 
 }  // namespace lesson06

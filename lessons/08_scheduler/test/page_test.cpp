@@ -85,7 +85,7 @@ TEST_CASE_FIXTURE(Fixture, "the first in line says what it needs, and the pass t
   const viz::Scene scene = picture();
   const viz::Place piece = place(scene, "pass 1/A"), budget = place(scene, "budget");
   CHECK(piece.w + 2 == doctest::Approx(budget.w));
-  CHECK(scene.find("pass 1/A")->pattern == viz::Pattern::kHatched);
+  CHECK(scene.find("pass 1/A")->pattern == viz::Pattern::kLined);
   run({"step 3"});
   CHECK(scene.find("gate")->dashed);
   const viz::Scene closed = picture();

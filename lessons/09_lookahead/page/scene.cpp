@@ -61,10 +61,10 @@ class Picture {
     viz::legend(scene_, areas_.legend,
                 {{State::kInUse, "has K and V"},
                  {State::kReserved, "runs in this pass", 0},
-                 {State::kFree, "guess"},
-                 {State::kFound, "right; or came before"},
+                 {State::kFree, "guess", 0},
+                 {.state = State::kInUse, .name = "came before", .has_twin = true},
+                 {State::kFound, "right"},
                  {State::kEvicted, "struck out"}});
-    scene_.find("legend/2")->edged(paint(Ink::kText), 1.8f);
     const bool travels = guessed_ && now_.passes.back().front().proposed > 0;
     scene_.lasts(travels ? 2.2f : ran_ ? 1.8f : 0.45f);
     return std::move(scene_);
@@ -268,8 +268,10 @@ class Picture {
     const int known = part.first_guess();
     for (int i = 0; i < part.length; ++i) {
       for (const int position : {part.found - 1 - i, known - 1 - i}) {
-        viz::Shape* const box = scene_.find(page_.slot_id(asked, position));
-        if (box != nullptr) box->edged(paint(Ink::kText), 2.5f).during(kSeen);
+        const viz::Shape* const box = scene_.find(page_.slot_id(asked, position));
+        if (box == nullptr) continue;
+        const Place at = box->at;
+        viz::twin_bar(scene_, fmt::format("{}/seen {}", asked.name, position), at).during(kSeen);
       }
     }
     const viz::Shape* const from = scene_.find(page_.slot_id(asked, part.found));

@@ -43,10 +43,13 @@ TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, fro
   }
   CHECK(scene.find("slot 4/2/token") == nullptr);
   // The n-gram, where it ends the text and where it stood before.
-  for (const char* slot : {"slot 1/0", "slot 1/1", "slot 3/0", "slot 3/1"}) {
-    CHECK(shape(scene, slot).edge == viz::paint(viz::Ink::kText));
+  for (const auto& [bar, slot] : {std::pair("A/seen 0", "slot 1/0"),
+                                  {"A/seen 1", "slot 1/1"},
+                                  {"A/seen 8", "slot 3/0"},
+                                  {"A/seen 9", "slot 3/1"}}) {
+    CHECK(shape(scene, slot).at.holds(shape(scene, bar).at));
   }
-  CHECK_FALSE(shape(scene, "slot 1/2").edge == viz::paint(viz::Ink::kText));
+  CHECK(scene.find("A/seen 2") == nullptr);
   CHECK(shape(scene, "pass 1/A/text").text == "10");
   CHECK(count(scene, "pass 1/A/guess") == 4);
   check_refused("guess", "run the pass");

@@ -22,6 +22,7 @@ constexpr float kLeastWord = 7;   // points; smaller words are not drawn
 constexpr int kLeastTokens = 32;  // that a lane has room for
 // Largest sizes in a lane: heights of a table and of the name, and the gaps between.
 constexpr float kMostRow = 56, kMostRibbon = 20, kLaneGap = 4, kApart = 10;
+constexpr float kNarrow = 36;    // width of an entry
 constexpr float kTokens = 0.6f;  // height of the tokens, of that of a table
 
 }  // namespace
@@ -191,6 +192,8 @@ class Lanes {
     const int end = asked.num_tokens() + 1;
     const int first = std::max(0, end - page_.settings_.window);
     const float x = x_of(first) - 2, right = x_of(end) - 1;
+    // Its edges would cut the numbers of narrow entries.
+    if (unit_ * static_cast<float>(size_) < kNarrow) h = kTokens * row_;
     viz::Shape& frame =
         scene_.box(asked.name + "/window", {x, top - 2, right - x, h + 4}, {}, paint(Ink::kMark));
     frame.edged(paint(Ink::kMark), 2).dashed_edge().on_top().during(kSlides).radius = 5;

@@ -124,13 +124,15 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
   const Place note{0, lanes.bottom() + 4, room.w, kNote};
   const float top = note.bottom() + kGap + 4, low = legend.y - kGap - top, half = 0.52f * room.w;
   draw_lanes(scene, *this, lanes);
-  draw_pool(scene, {0, top, half - 2 * kGap, low});
-  draw_lookup(scene, {half, top, room.w - half, low});
+  const bool found = std::ranges::any_of(now_.lookup.alone, [](int64_t n) { return n > 0; });
+  const bool has_lookup = !viz::is_in_text(room) || live_.running() || found;
+  draw_pool(scene, {0, top, has_lookup ? half - 2 * kGap : room.w, low});
+  if (has_lookup) draw_lookup(scene, {half, top, room.w - half, low});
   let_fall(scene);
   viz::reason(scene, note, now_.reason, now_.points_at, {0, 0.15f});
   viz::legend(scene, legend,
               {{State::kInUse, "full attention"},
-               {State::kReserved, "sliding", 0},
+               {State::kSliding, "sliding"},
                {State::kFound, "found"},
                {State::kPreempted, "leaves next"},
                {State::kCached, "free, can be found"},

@@ -131,7 +131,7 @@ constexpr float kGroupName = 68;  // width
 
 /// The state in which a block that is held in this group is drawn.
 inline viz::State in_group(int group) {
-  return group == 0 ? viz::State::kInUse : viz::State::kReserved;
+  return group == 0 ? viz::State::kInUse : viz::State::kSliding;
 }
 /// Requests, their tokens, and a table for each group; and the height that they have if there is
 /// room.

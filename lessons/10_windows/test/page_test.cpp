@@ -39,7 +39,7 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to 
   CHECK(note(fallen) ==
         "the next token of A does not see 1 block any more: it goes back when that comes");
   CHECK(shape(fallen, "A/1/entry 0").pattern == viz::Pattern::kCrossed);
-  CHECK(shape(fallen, "A/1/entry 1").pattern == viz::Pattern::kHatched);
+  CHECK(shape(fallen, "A/1/entry 1").pattern == viz::Pattern::kLined);
   CHECK(shape(fallen, "A/0/entry 0").pattern == viz::Pattern::kPlain);
   CHECK(value("A.null.1") == 0);
   const std::string gone = shape(fallen, "A/1/entry 0/id").text;

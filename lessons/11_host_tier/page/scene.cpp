@@ -6,6 +6,7 @@
 #include "page.h"
 #include "viz/drawing/lanes.h"
 #include "viz/drawing/progress.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson11 {
 namespace {
@@ -92,8 +93,10 @@ void draw_number(viz::Scene& scene, const Shown& before, const Shown& now, const
 
 /// Requests above, and what each did in the passes; below them two floors and the link between.
 viz::Scene HostTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kNote = 32, kLegend = 18;
+  constexpr float kGap = 8, kNote = 32;
   viz::Scene scene(room);
+  const bool in_text = viz::is_in_text(room);
+  const float legend = in_text ? 44 : 18;
   const float tall = std::clamp(0.22f * room.h, 92.0f, 170.0f);
   if (now_.asked.empty()) viz::heading(scene, "empty", {0, 0, room.w, kHeading}, "no request yet");
   const float pitch = room.w / static_cast<float>(std::max<size_t>(now_.asked.size(), 3));
@@ -102,7 +105,7 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
     draw_card(scene, asked, {x, 0, pitch - 8, tall}, selected() == asked.name);
     x += pitch;
   }
-  const float top = tall + kNote + 2 * kGap, h = room.h - kLegend - kGap - top;
+  const float top = tall + kNote + 2 * kGap, h = room.h - legend - kGap - top;
   const float link = std::clamp(0.2f * h, 36.0f, 72.0f), floor = (h - link - 2 * kGap) / 2;
   const Place device{0, top, room.w, floor}, between{0, device.bottom() + kGap, room.w, link};
   viz::shelf(scene, 0,
@@ -116,7 +119,7 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
   draw_number(scene, before_, now_,
               {link_w + 2 * kGap, between.y, room.w - link_w - 2 * kGap, link});
   viz::reason(scene, {0, tall + kGap, room.w, kNote}, now_.reason, now_.points_at, {0, 0.15f});
-  viz::legend(scene, {0, room.h - kLegend, room.w, kLegend},
+  viz::legend(scene, {0, room.h - legend, room.w, legend},
               viz::fitting({{State::kInUse, "in use"},
                             {State::kReserved, "being copied", 0},
                             {State::kCached, "free, can be found"},
@@ -124,7 +127,7 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
                             {State::kFound, "found"},
                             {State::kPrompt, "computed"},
                             {State::kDecode, "generated"}},
-                           room.w));
+                           in_text ? 2 * room.w : room.w));
   scene.lasts(now_.has_passed ? 1.1f : 0.5f);
   return scene;
 }

@@ -210,10 +210,10 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
   if (!now_.reason.empty()) draw_note(scene, now_, {0, kRequests + kGap, room.w, 32});
   viz::legend(scene, {0, legend, room.w, 18},
               {{State::kInUse, "in use"},
-               {State::kCached, "valid"},
+               {State::kCached, "can be found"},
                {State::kReserved, "on its way", 0},
                {State::kPreempted, "torn"},
-               {State::kEvicted, "damaged"},
+               {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError},
                {State::kFree, "empty"}});
   scene.lasts(0.8f);
   return scene;

@@ -133,7 +133,7 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
               {{State::kInUse, "in use"},
                {State::kCached, "can be found"},
                {State::kReserved, "on its way", 0},
-               {State::kEvicted, "damaged"},
+               {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError},
                {State::kFree, "empty"}});
   scene.lasts(0.8f);
   return scene;

@@ -13,7 +13,7 @@ using viz::Ink;
 using viz::paint;
 using viz::Place;
 
-constexpr float kHead = 22, kScale = 64, kGap = 6, kBars = 96, kNote = 40;
+constexpr float kHead = 22, kScale = 64, kGap = 6, kBars = 96, kNote = 40, kLegend = 20;
 
 /// One number of a token's head: what was written, and under it what comes back.
 void draw_number(viz::Scene& scene, const ShownToken& token, size_t t, size_t i, const Place& at) {
@@ -79,10 +79,14 @@ void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
 
 viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
-  const float block = room.h - kNote - kBars - 2 * kGap;
+  const float block = room.h - kNote - kBars - kLegend - 3 * kGap;
   draw_block(scene, shown, {0, 0, room.w, block});
-  viz::note(scene, "reason", {0, block + kGap, room.w, kNote}, shown.reason);
-  draw_memory(scene, shown, {0, block + kNote + 2 * kGap, room.w, kBars});
+  viz::legend(scene, {0, block, room.w, kLegend},
+              {{viz::State::kInUse, "written, and below it read"},
+               {.state = viz::State::kInUse, .name = "has another code now", .edge = Ink::kMark},
+               {.state = viz::State::kInUse, .name = "lost", .edge = Ink::kError}});
+  viz::note(scene, "reason", {0, block + kLegend + kGap, room.w, kNote}, shown.reason);
+  draw_memory(scene, shown, {0, block + kLegend + kNote + 3 * kGap, room.w, kBars});
   return scene;
 }
 
