@@ -14,7 +14,7 @@ set(KV_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesyste
   <utility> <vector> <fmt/format.h>)
 # Tests themselves are not timed, and the code that they call is built as everywhere else. At -O1 GCC warns
 # of strings that are never too short. With sanitizers optimizing takes half of the time to compile, and only
-# inner loops give it back: those of kernels, of the model and of lessons.
+# inner loops give it back: those of kernels, of the model, of lessons and of pictures.
 set(KV_TEST_OPTIONS -O1)
 set(KV_INNER_OPTIONS "")
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
