@@ -35,7 +35,7 @@ uint64_t number(int value) { return static_cast<uint64_t>(value); }
 
 }  // namespace
 
-uint64_t fingerprint_of(const kv::Model& model) {
+uint64_t fingerprint_of(const kv::Model& model, kv::KvFormat pages) {
   const kv::ModelConfig& c = model.config();
   std::vector<uint64_t> parts = {kArithmetic,
                                  number(c.vocab_size),
@@ -53,6 +53,7 @@ uint64_t fingerprint_of(const kv::Model& model) {
   parts.push_back(static_cast<uint64_t>(kv::activation_dtype(device)));
   parts.push_back(static_cast<uint64_t>(model.kernel()));
   parts.push_back(static_cast<uint64_t>(c.kv_format));
+  if (pages != kv::KvFormat::kActivations) parts.push_back(static_cast<uint64_t>(pages));
   if (device == kv::Device::kCuda) {  // equal bits are promised on one device
     const std::string name = kv::describe(device);
     parts.push_back(kv::xxh64_of(std::span<const char>(name)));

@@ -19,9 +19,9 @@
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/12_file_tier/engine.h"
-#include "tests/support/kv_shape.h"
 #include "tests/support/shortened.h"
 #include "tests/support/temp_dir.h"
+#include "token_bytes.h"
 
 namespace {
 
@@ -48,16 +48,19 @@ struct Settings {
     block_size = from(1, 3);
     is_threaded = from(0, 7) == 0;
     budget = from(0, 1) == 0 ? 64 : 5;
+    if (from(0, 1) == 0) format = kv::KvFormat::kFp8;
   }
   std::string text() const {
-    return fmt::format("pools of {} and {} blocks of {}, {} bits of hash, budget {}{}", device,
-                       host, block_size, bits, budget, is_threaded ? ", a thread that writes" : "");
+    return fmt::format("pools of {} and {} blocks of {}{}, {} bits of hash, budget {}{}", device,
+                       host, block_size, format == kv::KvFormat::kFp8 ? " in FP8" : "", bits,
+                       budget, is_threaded ? ", a thread that writes" : "");
   }
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64;
   bool is_threaded = false;
+  kv::KvFormat format = kv::KvFormat::kActivations;
 };
 
-/// The simple model: K of a token is the number of the prefix that ends with it, and V is K + 1.
+/// The simple model: a token holds the number of the prefix that ends with it.
 class Prefixes {
  public:
   int64_t number_of(int64_t parent, int32_t token) {
@@ -78,7 +81,8 @@ class Prefixes {
 struct Process {
   Process(const std::filesystem::path& path, const Settings& settings)
       : stream(kv::Device::kCpu),
-        cache(kvtest::shape(2, 1, 2), stream, settings.device + 1, settings.block_size),
+        cache(lesson12_test::shape_in(settings.format), stream, settings.device + 1,
+              settings.block_size, 0, settings.format),
         memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
         file(path, {.fingerprint = 12,
                     .block_size = settings.block_size,
@@ -87,15 +91,6 @@ struct Process {
               settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tiers.manager(), {.max_tokens_per_pass = settings.budget}) {}
 
-  /// K, then V, of a token in both layers.
-  std::vector<float*> rows(int32_t block, int offset) {
-    std::vector<float*> rows;
-    for (const int layer : {0, 1}) {
-      rows.push_back(lesson03::k_row<float>(cache.layer(layer), block, offset));
-      rows.push_back(lesson03::v_row<float>(cache.layer(layer), block, offset));
-    }
-    return rows;
-  }
   /// The tokens by which the host's blocks are found.
   std::multiset<Tokens> in_host() const {
     std::multiset<Tokens> all;
@@ -218,14 +213,9 @@ class Run : private Settings {
     const std::vector<int64_t> wanted = prefixes_.of(request.tokens);
     const int end = request.num_computed + chunk.num_tokens;
     for (int i = writes ? request.num_computed : 0; i < end; ++i) {
-      auto number = static_cast<float>(wanted[static_cast<size_t>(i)]);
       const auto block = blocks[static_cast<size_t>(i / block_size)];
-      for (float* const row : process_->rows(block, i % block_size)) {
-        if (writes) row[0] = row[1] = number;
-        kvtest::require(row[0] == number && row[1] == number,
-                        "a request reads what is not its own");
-        number += 1;
-      }
+      lesson12_test::visit(process_->cache, block, i % block_size, wanted[static_cast<size_t>(i)],
+                           writes);
     }
   }
   void abort(kvtest::Random& random) {
@@ -245,7 +235,8 @@ class Run : private Settings {
     if (where < 2 && !loads.empty()) {
       const BlockMove move = loads.front().move;
       text_ = fmt::format("block {} is damaged on its way to the device", move.device);
-      *static_cast<std::byte*>(process_->cache.block(1, move.device).v) ^= bit;
+      lesson12_test::first_byte(process_->cache, move.device,
+                                static_cast<size_t>(random.below(6))) ^= bit;
     } else if (where < 3) {
       const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
       text_ = fmt::format("block {} of the host is damaged", id);

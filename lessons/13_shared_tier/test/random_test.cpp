@@ -20,7 +20,7 @@
 #include "common/error.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
-#include "tests/support/kv_shape.h"
+#include "lessons/12_file_tier/test/token_bytes.h"
 #include "tests/support/shortened.h"
 
 namespace {
@@ -50,20 +50,22 @@ struct Settings {
     store_values = from(0, 3) == 0 ? from(0, 6) : 1000;
     check_every = from(0, 3) == 0 ? from(1, 2) : 0;
     is_threaded = from(0, 7) == 0;
+    if (from(0, 1) == 0) format = kv::KvFormat::kFp8;
   }
   std::string text() const {
     return fmt::format(
-        "pools of {} and {} blocks of {}, {} bits of hash, budget {}, a store of {}{}{}", device,
-        host, block_size, bits, budget, store_values,
+        "pools of {} and {} blocks of {}{}, {} bits of hash, budget {}, a store of {}{}{}", device,
+        host, block_size, format == kv::KvFormat::kFp8 ? " in FP8" : "", bits, budget, store_values,
         check_every > 0 ? fmt::format(", every {} is checked", check_every) : "",
         is_threaded ? ", threads" : "");
   }
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64, store_values = 1000,
       check_every = 0;
   bool is_threaded = false;
+  kv::KvFormat format = kv::KvFormat::kActivations;
 };
 
-/// The simple model: K of a token is the number of the prefix that ends with it, and V is K + 1.
+/// The simple model: a token holds the number of the prefix that ends with it.
 class Prefixes {
  public:
   std::vector<int64_t> of(const Tokens& tokens, int salt) {
@@ -100,22 +102,13 @@ class Store final : public BlockStore {
 struct Machine {
   Machine(BlockStore& store, const Settings& settings)
       : stream(kv::Device::kCpu),
-        cache(kvtest::shape(2, 1, 2), stream, settings.device + 1, settings.block_size),
+        cache(lesson12_test::shape_in(settings.format), stream, settings.device + 1,
+              settings.block_size, 0, settings.format),
         memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
         tier(cache, memory, store, 12, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
              {.check_every = settings.check_every},
              settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tier.manager(), {.max_tokens_per_pass = settings.budget}) {}
-
-  /// K, then V, of a token in both layers.
-  std::vector<float*> rows(int32_t block, int offset) {
-    std::vector<float*> rows;
-    for (const int layer : {0, 1}) {
-      rows.push_back(lesson03::k_row<float>(cache.layer(layer), block, offset));
-      rows.push_back(lesson03::v_row<float>(cache.layer(layer), block, offset));
-    }
-    return rows;
-  }
 
   struct Request {
     Tokens prompt;
@@ -136,7 +129,7 @@ class Run : private Settings {
   explicit Run(uint64_t number)
       : Settings(number),
         store_(static_cast<size_t>(store_values) *
-               (56 + static_cast<size_t>(block_size) * (4 + 2 * 2 * 2 * sizeof(float)))) {
+               (56 + static_cast<size_t>(block_size) * (4 + 2 * 2 * 8 + scale_bytes()))) {
     for (auto& machine : machines_) {
       machine = std::make_unique<Machine>(store_, static_cast<const Settings&>(*this));
     }
@@ -198,6 +191,8 @@ class Run : private Settings {
     if (salt == 0) return {};
     return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
   }
+  /// Of a token, in both layers of 8 heads.
+  size_t scale_bytes() const { return format == kv::KvFormat::kFp8 ? 2 * 2 * 8 : 0; }
   void submit(Machine& machine, kvtest::Random& random) {
     text_ = "too many to submit one";
     if (machine.requests.size() >= 6) return;
@@ -271,14 +266,9 @@ class Run : private Settings {
     const std::vector<int64_t> wanted = prefixes_.of(request.tokens, salt);
     const int end = request.num_computed + chunk.num_tokens;
     for (int i = writes ? request.num_computed : 0; i < end; ++i) {
-      auto number = static_cast<float>(wanted[static_cast<size_t>(i)]);
       const auto block = blocks[static_cast<size_t>(i / block_size)];
-      for (float* const row : machine.rows(block, i % block_size)) {
-        if (writes) row[0] = row[1] = number;
-        kvtest::require(row[0] == number && row[1] == number,
-                        "a request reads what is not its own");
-        number += 1;
-      }
+      lesson12_test::visit(machine.cache, block, i % block_size, wanted[static_cast<size_t>(i)],
+                           writes);
     }
   }
   void abort(Machine& machine, kvtest::Random& random) {
@@ -299,7 +289,8 @@ class Run : private Settings {
     if (where == 0 && !loads.empty()) {
       const BlockMove move = loads.front().move;
       text_ = fmt::format("block {} is damaged on its way to the device", move.device);
-      *static_cast<std::byte*>(machine.cache.block(1, move.device).v) ^= bit;
+      lesson12_test::first_byte(machine.cache, move.device, static_cast<size_t>(random.below(6))) ^=
+          bit;
     } else if (where == 1) {
       const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
       text_ = fmt::format("block {} of the host is damaged", id);
