@@ -19,4 +19,11 @@ inline int words_of(int elements) {
                               " elements in a piece, wanted a multiple of 8");
 }
 
+/// Throws std::invalid_argument unless a piece of `bytes` bytes is whole words.
+inline void check_words(int bytes) {
+  if (bytes % static_cast<int>(sizeof(Word)) == 0) return;
+  throw std::invalid_argument("copying blocks on CUDA: found " + std::to_string(bytes) +
+                              " bytes in a piece, wanted a multiple of 16");
+}
+
 }  // namespace kv

@@ -35,7 +35,7 @@ uint64_t number(int value) { return static_cast<uint64_t>(value); }
 
 }  // namespace
 
-uint64_t fingerprint_of(const Model& model) {
+uint64_t fingerprint_of(const Model& model, KvFormat pages) {
   const ModelConfig& c = model.config();
   std::vector<uint64_t> parts = {kArithmetic,
                                  number(c.vocab_size),
@@ -53,6 +53,7 @@ uint64_t fingerprint_of(const Model& model) {
   parts.push_back(static_cast<uint64_t>(activation_dtype(device)));
   parts.push_back(static_cast<uint64_t>(model.kernel()));
   parts.push_back(static_cast<uint64_t>(c.kv_format));
+  if (pages != KvFormat::kActivations) parts.push_back(static_cast<uint64_t>(pages));
   if (device == Device::kCuda) {  // equal bits are promised on one device
     const std::string name = describe(device);
     parts.push_back(xxh64_of(std::span<const char>(name)));

@@ -20,26 +20,30 @@ class PagedKvCache {
   /// between and after the blocks. They reveal a kernel that reads or writes beside a block.
   PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
                int block_size, int guard_rows = 0, kv::KvFormat format = kv::KvFormat::kActivations)
-      : num_layers_(config.num_layers), row_bytes_(config.kv_width()) {
+      : num_layers_(config.num_layers) {
     const bool fp8 = format == kv::KvFormat::kFp8;
-    if (!fp8) row_bytes_ *= static_cast<int64_t>(size_of(kv::activation_dtype(stream.device())));
+    const size_t element_bytes = fp8 ? 1 : size_of(kv::activation_dtype(stream.device()));
+    const int64_t row_bytes = config.kv_width() * static_cast<int64_t>(element_bytes);
     const int stride = block_size + guard_rows;
     const int64_t rows = guard_rows + int64_t{num_layers_} * num_blocks * stride;
     for (kv::DeviceBuffer* buffer : {&k_, &v_}) {
-      *buffer = kv::DeviceBuffer(stream.device(), static_cast<size_t>(rows * row_bytes_));
+      *buffer = kv::DeviceBuffer(stream.device(), static_cast<size_t>(rows * row_bytes));
       if (guard_rows > 0) kv::fill_bytes(buffer->data(), 0xFF, buffer->bytes(), stream);
     }
-    first_layer_ = {.k = k_.as<std::byte>() + guard_rows * row_bytes_,
-                    .v = v_.as<std::byte>() + guard_rows * row_bytes_,
+    first_layer_ = {.k = k_.as<std::byte>() + guard_rows * row_bytes,
+                    .v = v_.as<std::byte>() + guard_rows * row_bytes,
                     .num_blocks = num_blocks,
                     .block_size = block_size,
                     .block_stride = stride,
                     .num_kv_heads = config.num_kv_heads,
-                    .head_dim = config.head_dim};
+                    .head_dim = config.head_dim,
+                    .element_bytes = static_cast<int>(element_bytes)};
     if (!fp8) return;
     scales_ = kv::DeviceBuffer(
         stream.device(),
         static_cast<size_t>(int64_t{num_layers_} * num_blocks * first_layer_.scale_stride()));
+    kv::fill_bytes(scales_.data(), 0, scales_.bytes(),
+                   stream);  // what pads them is equal everywhere
     first_layer_.scales = scales_.as<uint8_t>();
   }
 
@@ -50,10 +54,11 @@ class PagedKvCache {
 
   /// One layer as kernels see it. The pointers stay valid as long as this object lives.
   KvBlocks layer(int layer) {
+    const int64_t first = int64_t{layer} * num_blocks();  // its block 0, counted from layer 0
     KvBlocks blocks = first_layer_;
-    blocks.k = block(layer, 0).k;
-    blocks.v = block(layer, 0).v;
-    if (blocks.scales != nullptr) blocks.scales += int64_t{layer} * num_blocks() * scale_bytes();
+    blocks.k = first_layer_.piece(first, 0).data;
+    blocks.v = first_layer_.piece(first, 1).data;
+    if (blocks.scales != nullptr) blocks.scales = first_layer_.piece(first, 2).as<uint8_t>();
     return blocks;
   }
   /// K and V of one block in one layer: [block_size, num_kv_heads, head_dim] each, on the device.
@@ -63,39 +68,34 @@ class PagedKvCache {
   };
   Block block(int layer, int32_t block_id) {
     const int64_t index = int64_t{layer} * num_blocks() + block_id;
-    const int64_t at = index * first_layer_.block_stride * row_bytes_;
-    return {static_cast<std::byte*>(first_layer_.k) + at,
-            static_cast<std::byte*>(first_layer_.v) + at};
+    return {first_layer_.piece(index, 0).data, first_layer_.piece(index, 1).data};
   }
 
-  /// Sets every byte of K and V, but not of the guards. The content of a new cache is undefined.
+  /// Sets every byte of every block, but not of the guards. The content of a new cache is
+  /// undefined.
   void fill(int byte, const kv::Stream& stream) {
-    const int pieces = guard_rows() > 0 ? num_layers_ * num_blocks() : 1;  // else one for all
-    const int64_t rows = int64_t{num_layers_} * num_blocks() * block_size();
-    const auto bytes = static_cast<size_t>(rows * row_bytes_ / pieces);
-    for (int32_t id = 0; id < pieces; ++id) {
-      kv::fill_bytes(block(0, id).k, byte, bytes, stream);
-      kv::fill_bytes(block(0, id).v, byte, bytes, stream);
+    if (guard_rows() == 0) {
+      for (kv::DeviceBuffer* buffer : {&k_, &v_, &scales_}) {
+        if (buffer->bytes() > 0) kv::fill_bytes(buffer->data(), byte, buffer->bytes(), stream);
+      }
+      return;
     }
-    if (scales_.bytes() > 0) kv::fill_bytes(scales_.data(), byte, scales_.bytes(), stream);
+    for (int32_t id = 0; id < num_layers_ * num_blocks(); ++id) {
+      for (int i = 0; i < first_layer_.num_pieces(); ++i) {
+        const Piece piece = first_layer_.piece(id, i);
+        kv::fill_bytes(piece.data, byte, static_cast<size_t>(piece.bytes), stream);
+      }
+    }
   }
 
   /// K and V with their scales, all layers.
   int64_t bytes_per_token() const { return bytes_per_block() / block_size(); }
-  int64_t bytes_per_block() const {
-    return num_layers_ * (2 * row_bytes_ * block_size() + scale_bytes());
-  }
+  int64_t bytes_per_block() const { return int64_t{num_layers_} * first_layer_.block_bytes(); }
   int64_t bytes_reserved() const { return bytes_per_block() * num_blocks(); }
 
  private:
   int num_layers_;
-  int64_t row_bytes_;  // K or V of one token in one layer
   KvBlocks first_layer_;
-
-  /// Bytes of scales that a block has in one layer.
-  int scale_bytes() const {
-    return first_layer_.scales == nullptr ? 0 : first_layer_.scale_stride();
-  }
 
   // [guard_rows], then [num_layers, num_blocks] of [block_size + guard_rows, num_kv_heads,
   // head_dim]: the last guard_rows of a block are the guards before the next one.

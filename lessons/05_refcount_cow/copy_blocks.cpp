@@ -30,14 +30,14 @@ void check_copies(const CopyBlocksArgs& args) {
 void copy_blocks_cpu(const CopyBlocksArgs& args) {
   check_copies(args);
   lesson03::PagedKvCache& cache = *args.cache;
-  // K or V of one block in one layer.
-  const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
-  for (const BlockCopy& copy : args.copies) {
-    for (int layer = 0; layer < cache.num_layers(); ++layer) {
-      const auto from = cache.block(layer, copy.source);
-      const auto to = cache.block(layer, copy.destination);
-      std::memcpy(to.k, from.k, bytes);
-      std::memcpy(to.v, from.v, bytes);
+  for (int layer = 0; layer < cache.num_layers(); ++layer) {
+    const lesson03::KvBlocks blocks = cache.layer(layer);
+    for (const BlockCopy& copy : args.copies) {
+      for (int i = 0; i < blocks.num_pieces(); ++i) {
+        const lesson03::Piece from = blocks.piece(copy.source, i);
+        const lesson03::Piece to = blocks.piece(copy.destination, i);
+        std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes));
+      }
     }
   }
 }

@@ -20,17 +20,16 @@ struct Pairs {
 };
 
 /// `cache` is layer 0. Block b of layer l is block l * num_blocks + b, counted from there.
-/// Grid: (pairs, num_layers, 2): z = 0 copies K, z = 1 copies V.
-__global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs, int block_words) {
+/// Grid: (pairs, num_layers, pieces): z = 0 copies K, z = 1 copies V.
+__global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs) {
   const auto [source, destination] = pairs.pair[blockIdx.x];
   const int64_t first = int64_t{blockIdx.y} * cache.num_blocks;  // first block of the layer
-  const auto words_of = [&](int32_t block_id) {
-    return reinterpret_cast<kv::Word*>(blockIdx.z == 0
-                                           ? lesson03::k_row<uint16_t>(cache, first + block_id, 0)
-                                           : lesson03::v_row<uint16_t>(cache, first + block_id, 0));
-  };
-  kv::Word *const from = words_of(source), *const to = words_of(destination);
-  for (auto i = static_cast<int>(threadIdx.x); i < block_words; i += kThreadsPerCta) {
+  const auto index = static_cast<int>(blockIdx.z);
+  const lesson03::Piece piece = cache.piece(first + source, index);
+  auto* const from = piece.as<kv::Word>();
+  auto* const to = cache.piece(first + destination, index).as<kv::Word>();
+  const int piece_words = piece.count<kv::Word>();
+  for (auto i = static_cast<int>(threadIdx.x); i < piece_words; i += kThreadsPerCta) {
     to[i] = from[i];
   }
 }
@@ -40,16 +39,17 @@ __global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs, int bl
 void copy_blocks_cuda(const CopyBlocksArgs& args, const kv::Stream& stream) {
   check_copies(args);
   const lesson03::KvBlocks layer = args.cache->layer(0);
-  const int block_words = kv::words_of(layer.block_size * layer.num_kv_heads * layer.head_dim);
+  kv::check_words(layer.piece(0, 0).bytes);
   for (size_t first = 0; first < args.copies.size(); first += kPairsPerLaunch) {
     const auto copies =
         args.copies.subspan(first, std::min(kPairsPerLaunch, args.copies.size() - first));
     Pairs pairs;
     std::ranges::copy(copies, pairs.pair);
     const dim3 grid(static_cast<unsigned>(copies.size()),
-                    static_cast<unsigned>(args.cache->num_layers()), 2);
+                    static_cast<unsigned>(args.cache->num_layers()),
+                    static_cast<unsigned>(layer.num_pieces()));
     kv::launch(copy_blocks_kernel, {grid, dim3(kThreadsPerCta), 0, "launching copy_blocks"}, stream,
-               layer, pairs, block_words);
+               layer, pairs);
   }
 }
 

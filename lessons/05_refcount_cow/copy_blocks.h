@@ -1,6 +1,6 @@
 #pragma once
 
-// Copies blocks inside a paged cache: all layers, K and V, of many pairs in one launch.
+// Copies blocks inside a paged cache: all layers and pieces of many pairs in one launch.
 // Source: vLLM's copy_blocks (csrc/cache_kernels.cu; v0 used it for copy-on-write).
 
 #include <cstdint>

@@ -9,27 +9,31 @@
 namespace lesson06 {
 namespace {
 
-using lesson03::k_row;
 using lesson03::KvBlocks;
-using lesson03::v_row;
+using lesson03::Piece;
 
 constexpr int kThreadsPerCta = 256;
 
+/// Whether element i of two pieces differs; an element has 2 bytes, or 1.
+__device__ bool differs(const Piece& a, const Piece& b, int i, int element_bytes) {
+  if (element_bytes == 1) return a.data[i] != b.data[i];
+  return a.as<uint16_t>()[i] != b.as<uint16_t>()[i];
+}
+
 /// `first` and `second` are layers 0; block b of layer l is block l * num_blocks + b, counted from
-/// there. Grid: (pairs, num_layers, 2): z = 0 compares K, z = 1 compares V. A thread compares every
-/// 256th element; a warp adds what its lanes have counted.
+/// there. Grid: (pairs, num_layers, pieces): z = 0 compares K, z = 1 compares V. A thread compares
+/// every 256th element; a warp adds what its lanes have counted.
 __global__ void compare_blocks_kernel(KvBlocks first, KvBlocks second, const BlockPair* pairs,
-                                      int block_elements, unsigned long long* counts) {
+                                      unsigned long long* counts) {
   const int64_t layer = blockIdx.y;
   const int64_t in_first = layer * first.num_blocks + pairs[blockIdx.x].first;
   const int64_t in_second = layer * second.num_blocks + pairs[blockIdx.x].second;
-  const bool is_k = blockIdx.z == 0;
-  const auto* a = is_k ? k_row<uint16_t>(first, in_first, 0) : v_row<uint16_t>(first, in_first, 0);
-  const auto* b =
-      is_k ? k_row<uint16_t>(second, in_second, 0) : v_row<uint16_t>(second, in_second, 0);
+  const auto index = static_cast<int>(blockIdx.z);
+  const Piece a = first.piece(in_first, index), b = second.piece(in_second, index);
+  const int piece_elements = a.bytes / first.element_bytes;
   int count = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < block_elements; i += kThreadsPerCta) {
-    count += a[i] != b[i];
+  for (int i = static_cast<int>(threadIdx.x); i < piece_elements; i += kThreadsPerCta) {
+    count += differs(a, b, i, first.element_bytes);
   }
   count = __reduce_add_sync(0xFFFFFFFFu, count);
   if (threadIdx.x % 32 == 0 && count > 0) {
@@ -47,10 +51,10 @@ std::vector<int64_t> compare_blocks_cuda(const CompareBlocksArgs& args, const kv
   const kv::DeviceBuffer sums = kv::to_device<int64_t>(counts, stream);
   const KvBlocks first = args.first->layer(0), second = args.second->layer(0);
   const dim3 grid(static_cast<unsigned>(counts.size()),
-                  static_cast<unsigned>(args.first->num_layers()), 2);
+                  static_cast<unsigned>(args.first->num_layers()),
+                  static_cast<unsigned>(first.num_pieces()));
   kv::launch(compare_blocks_kernel, {grid, dim3(kThreadsPerCta), 0, "launching compare_blocks"},
-             stream, first, second, pairs.as<const BlockPair>(),
-             first.block_size * first.num_kv_heads * first.head_dim, sums.as<unsigned long long>());
+             stream, first, second, pairs.as<const BlockPair>(), sums.as<unsigned long long>());
   kv::copy_to_host(counts.data(), sums.data(), counts.size() * sizeof counts[0], stream);
   return counts;
 }

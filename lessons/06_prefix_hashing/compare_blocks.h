@@ -27,9 +27,9 @@ struct CompareBlocksArgs {
 /// both caches have the same number of layers and shape of blocks.
 void check_compared(const CompareBlocksArgs& args);
 
-/// Returns for each pair the number of elements of K and V, in all layers and all slots, whose bits
-/// differ. 0.0 and -0.0 differ; a NaN is equal to itself. Calls check_compared() first; waits for
-/// the stream.
+/// Returns for each pair the number of elements of K and V (in FP8 also of scales), in all layers
+/// and all slots, whose bits differ. 0.0 and -0.0 differ; a NaN is equal to itself. Calls
+/// check_compared() first; waits for the stream.
 std::vector<int64_t> compare_blocks_cpu(const CompareBlocksArgs& args);
 std::vector<int64_t> compare_blocks_cuda(const CompareBlocksArgs& args, const kv::Stream& stream);
 inline std::vector<int64_t> compare_blocks(const CompareBlocksArgs& args,

@@ -19,11 +19,13 @@ void check_poisoned(const PoisonBlocksArgs& args) {
 void poison_blocks_cpu(const PoisonBlocksArgs& args) {
   lesson03::PagedKvCache& cache = *args.cache;
   check_poisoned(args);
-  const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
-  for (const int32_t id : args.block_ids) {
-    for (int layer = 0; layer < cache.num_layers(); ++layer) {
-      std::memset(cache.block(layer, id).k, 0xFF, bytes);
-      std::memset(cache.block(layer, id).v, 0xFF, bytes);
+  for (int layer = 0; layer < cache.num_layers(); ++layer) {
+    const lesson03::KvBlocks blocks = cache.layer(layer);
+    for (const int32_t id : args.block_ids) {
+      for (int i = 0; i < blocks.num_pieces(); ++i) {
+        const lesson03::Piece piece = blocks.piece(id, i);
+        std::memset(piece.data, 0xFF, static_cast<size_t>(piece.bytes));
+      }
     }
   }
 }

@@ -19,8 +19,8 @@ struct PoisonBlocksArgs {
 /// Throws std::out_of_range for a block that is not in the cache.
 void check_poisoned(const PoisonBlocksArgs& args);
 
-/// Sets K and V of the blocks to NaN in all layers: all bits set, which is a NaN in every
-/// floating-point type. All ids are checked before the first write.
+/// Sets all bits of the blocks in all layers: K and V become NaN in every floating-point type. All
+/// ids are checked before the first write.
 void poison_blocks_cpu(const PoisonBlocksArgs& args);
 void poison_blocks_cuda(const PoisonBlocksArgs& args, const kv::Stream& stream);
 inline void poison_blocks(const PoisonBlocksArgs& args, const kv::Stream& stream) {

@@ -13,9 +13,9 @@ namespace lesson11 {
 
 using lesson03::PagedKvCache;
 
-/// [num_ids][num_layers][K, V][block_size, num_kv_heads, head_dim], in the data type of the cache:
-/// all bytes of a block lie together. With CUDA the memory is pinned, so that the device reads and
-/// writes it itself.
+/// [num_ids][num_layers][K, V][block_size, num_kv_heads, head_dim], in the data type of the cache;
+/// in FP8 a layer's scales come after its V. So all bytes of a block lie together. With CUDA the
+/// memory is pinned, so that the device reads and writes it itself.
 class HostBlocks {
  public:
   /// For blocks 0 .. num_ids - 1. Pinning takes a quarter of a second per GB. Throws DeviceError,

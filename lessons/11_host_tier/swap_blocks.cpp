@@ -30,17 +30,17 @@ void check_moves(const SwapBlocksArgs& args) {
 void swap_blocks_cpu(const SwapBlocksArgs& args) {
   check_moves(args);
   PagedKvCache& cache = *args.cache;
-  // K or V of one block in one layer.
-  const auto bytes = static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
   for (const BlockMove& move : args.moves) {
     std::byte* in_host = args.host->block(move.host).data();
     for (int layer = 0; layer < cache.num_layers(); ++layer) {
-      const auto [k, v] = cache.block(layer, move.device);
-      for (void* const on_device : {k, v}) {
+      const lesson03::KvBlocks blocks = cache.layer(layer);
+      for (int i = 0; i < blocks.num_pieces(); ++i) {
+        const lesson03::Piece on_device = blocks.piece(move.device, i);
+        const auto bytes = static_cast<size_t>(on_device.bytes);
         if (args.way == Way::kOffload) {
-          std::memcpy(in_host, on_device, bytes);
+          std::memcpy(in_host, on_device.data, bytes);
         } else {
-          std::memcpy(on_device, in_host, bytes);
+          std::memcpy(on_device.data, in_host, bytes);
         }
         in_host += bytes;
       }

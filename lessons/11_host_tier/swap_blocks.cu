@@ -24,21 +24,23 @@ struct Moves {
   BlockMove move[kMovesPerLaunch];
 };
 
-/// A piece is K or V of one block in one layer. `cache` is layer 0: block b of layer l is block l *
-/// num_blocks + b, counted from there. `host` is [num_ids][num_layers][K, V][piece_words].
+/// `cache` is layer 0: block b of layer l is block l * num_blocks + b, counted from there.
+/// `host` is [num_ids][num_layers][cache.block_bytes()]: a layer's K, its V, and so on.
 /// Grid: no more CTAs than the bus needs; each takes every gridDim.x-th piece.
-__global__ void swap_blocks_kernel(lesson03::KvBlocks cache, kv::Word* host, Way way, Moves moves,
-                                   int num_moves, int num_layers, int piece_words) {
-  const int pieces_per_block = 2 * num_layers;
+__global__ void swap_blocks_kernel(lesson03::KvBlocks cache, std::byte* host, Way way, Moves moves,
+                                   int num_moves, int num_layers) {
+  const int pieces_per_layer = cache.num_pieces();
+  const int pieces_per_block = num_layers * pieces_per_layer;
   for (auto i = static_cast<int>(blockIdx.x); i < num_moves * pieces_per_block;
        i += static_cast<int>(gridDim.x)) {
     const auto [device_id, host_id] = moves.move[i / pieces_per_block];
-    const int piece = i % pieces_per_block;
-    const int64_t block = int64_t{piece / 2} * cache.num_blocks + device_id;
-    auto* const on_device =
-        reinterpret_cast<kv::Word*>(piece % 2 == 0 ? lesson03::k_row<uint16_t>(cache, block, 0)
-                                                   : lesson03::v_row<uint16_t>(cache, block, 0));
-    kv::Word* const in_host = host + (int64_t{host_id} * pieces_per_block + piece) * piece_words;
+    const int layer = i % pieces_per_block / pieces_per_layer;
+    const int64_t block = int64_t{layer} * cache.num_blocks + device_id;
+    const lesson03::Piece piece = cache.piece(block, i % pieces_per_layer);
+    const int64_t in_layer = (int64_t{host_id} * num_layers + layer) * cache.block_bytes();
+    auto* const on_device = piece.as<kv::Word>();
+    auto* const in_host = reinterpret_cast<kv::Word*>(host + in_layer + piece.begin);
+    const int piece_words = piece.count<kv::Word>();
     const kv::Word* const from = way == Way::kOffload ? on_device : in_host;
     kv::Word* const to = way == Way::kOffload ? in_host : on_device;
     for (auto at = static_cast<int>(threadIdx.x); at < piece_words;
@@ -64,17 +66,17 @@ void swap_blocks_cuda(const SwapBlocksArgs& args, const kv::Stream& stream) {
   const int num_layers = args.cache->num_layers();
   const int enough = args.way == Way::kOffload ? kCtasToOffload : kCtasToLoad;
   const int max_ctas = args.max_ctas > 0 ? args.max_ctas : enough;
-  const int piece_words = kv::words_of(layer.block_size * layer.row_width());
+  const int num_pieces = num_layers * layer.num_pieces();  // of a block
+  kv::check_words(layer.piece(0, 0).bytes);
   for (size_t first = 0; first < args.moves.size(); first += kMovesPerLaunch) {
     const auto now =
         args.moves.subspan(first, std::min(kMovesPerLaunch, args.moves.size() - first));
     const auto num_moves = static_cast<int>(now.size());
     Moves moves;
     std::ranges::copy(now, moves.move);
-    const auto ctas = static_cast<unsigned>(std::min(max_ctas, num_moves * 2 * num_layers));
+    const auto ctas = static_cast<unsigned>(std::min(max_ctas, num_moves * num_pieces));
     kv::launch(swap_blocks_kernel, {dim3(ctas), dim3(kThreadsPerCta), 0, "launching swap_blocks"},
-               stream, layer, reinterpret_cast<kv::Word*>(args.host->data()), args.way, moves,
-               num_moves, num_layers, piece_words);
+               stream, layer, args.host->data(), args.way, moves, num_moves, num_layers);
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Blocks between the device and the host: all layers, K and V, of many blocks in one launch.
+// Blocks between the device and the host: all layers and pieces of many blocks in one launch.
 // Source: vLLM's swap_blocks (csrc/cache_kernels.cu).
 
 #include <span>

@@ -50,8 +50,9 @@ bool is_absurd(const Fields& fields) {
 }
 
 std::string text_of(const FileShape& shape) {
-  return fmt::format("blocks of {} tokens and {} bytes with fingerprint {:016x}", shape.block_size,
-                     shape.bytes_per_block, shape.fingerprint);
+  return fmt::format("blocks of {} tokens and {} bytes{} with fingerprint {:016x}",
+                     shape.block_size, shape.bytes_per_block, shape.format == 0 ? "" : " in FP8",
+                     shape.fingerprint);
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ struct FileShape {
   /// device and its arithmetic. See kv::fingerprint_of().
   uint64_t fingerprint = 0;
   int64_t block_size = 0;       // tokens
-  int64_t bytes_per_block = 0;  // K and V, all layers
+  int64_t bytes_per_block = 0;  // all layers
+  int64_t format = 0;           // of the cache, a kv::KvFormat; 0 means activation dtype
   friend bool operator==(const FileShape&, const FileShape&) = default;
 };
 

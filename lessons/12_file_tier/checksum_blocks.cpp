@@ -21,11 +21,6 @@ uint64_t sum_of(const std::byte* bytes, size_t num_words, uint64_t first) {
   return sum;
 }
 
-/// Bytes of K or V of a block in a layer.
-size_t piece_bytes(const PagedKvCache& cache) {
-  return static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
-}
-
 }  // namespace
 
 uint64_t checksum_of(std::span<const std::byte> block) {
@@ -43,22 +38,24 @@ void check_blocks(const ChecksumBlocksArgs& args) {
     throw std::out_of_range(fmt::format("checksum_blocks: there is no block {}, the ids end at {}",
                                         id, cache.num_blocks()));
   }
-  if (piece_bytes(cache) % kWordBytes != 0) {
+  const auto k_bytes = static_cast<size_t>(cache.layer(0).piece(0, 0).bytes);
+  if (k_bytes % kWordBytes != 0) {
     throw std::invalid_argument(
         fmt::format("checksum_blocks: K of a block has {} bytes in a layer, wanted words of {}",
-                    piece_bytes(cache), kWordBytes));
+                    k_bytes, kWordBytes));
   }
 }
 
 void checksum_blocks_cpu(const ChecksumBlocksArgs& args) {
   check_blocks(args);
-  const size_t piece_words = piece_bytes(*args.cache) / kWordBytes;
   for (const auto [id, host] : args.blocks) {
     uint64_t sum = 0, first = 0;
     for (int layer = 0; layer < args.cache->num_layers(); ++layer) {
-      const auto [k, v] = args.cache->block(layer, id);
-      for (const void* const piece : {k, v}) {
-        sum += sum_of(static_cast<const std::byte*>(piece), piece_words, first);
+      const lesson03::KvBlocks blocks = args.cache->layer(layer);
+      for (int i = 0; i < blocks.num_pieces(); ++i) {
+        const lesson03::Piece piece = blocks.piece(id, i);
+        const auto piece_words = static_cast<size_t>(piece.count<uint64_t>());
+        sum += sum_of(piece.data, piece_words, first);
         first += piece_words;
       }
     }

@@ -18,21 +18,22 @@ struct Blocks {
   BlockMove block[kBlocksPerLaunch];
 };
 
-/// `cache` is layer 0: block b of layer l is block l * num_blocks + b, counted from there. K or V
-/// of a block in a layer is piece_words words. Grid: one CTA for each block.
+/// `cache` is layer 0: block b of layer l is block l * num_blocks + b, counted from there.
+/// Grid: one CTA for each block.
 __global__ void checksum_blocks_kernel(lesson03::KvBlocks cache, Blocks blocks, int num_layers,
-                                       int piece_words, uint64_t* checksums) {
+                                       uint64_t* checksums) {
   __shared__ uint64_t sums[kThreadsPerCta];
   const auto [device_id, host_id] = blocks.block[blockIdx.x];
   const auto thread = static_cast<int>(threadIdx.x);
   uint64_t sum = 0;
-  for (int piece = 0; piece < 2 * num_layers; ++piece) {
-    const int64_t block = int64_t{piece / 2} * cache.num_blocks + device_id;
-    const auto* const words = reinterpret_cast<const uint64_t*>(
-        piece % 2 == 0 ? lesson03::k_row<uint16_t>(cache, block, 0)
-                       : lesson03::v_row<uint16_t>(cache, block, 0));
-    const uint64_t first = uint64_t{static_cast<unsigned>(piece)} * piece_words;
+  uint64_t first = 0;  // number of the piece's first word
+  for (int n = 0; n < num_layers * cache.num_pieces(); ++n) {
+    const int64_t block = int64_t{n / cache.num_pieces()} * cache.num_blocks + device_id;
+    const lesson03::Piece piece = cache.piece(block, n % cache.num_pieces());
+    const auto* const words = piece.as<const uint64_t>();
+    const int piece_words = piece.count<uint64_t>();
     for (int i = thread; i < piece_words; i += kThreadsPerCta) sum += mixed(words[i], first + i);
+    first += piece_words;
   }
   sums[thread] = sum;
   for (int half = kThreadsPerCta / 2; half > 0; half /= 2) {
@@ -48,8 +49,6 @@ void checksum_blocks_cuda(const ChecksumBlocksArgs& args, const kv::Stream& stre
   check_blocks(args);
   const lesson03::KvBlocks layer = args.cache->layer(0);
   const int num_layers = args.cache->num_layers();
-  const auto piece_words =
-      static_cast<int>(args.cache->bytes_per_block() / num_layers / 2 / int64_t{sizeof(uint64_t)});
   for (size_t first = 0; first < args.blocks.size(); first += kBlocksPerLaunch) {
     const auto now =
         args.blocks.subspan(first, std::min(kBlocksPerLaunch, args.blocks.size() - first));
@@ -58,7 +57,7 @@ void checksum_blocks_cuda(const ChecksumBlocksArgs& args, const kv::Stream& stre
     kv::launch(checksum_blocks_kernel,
                {dim3(static_cast<unsigned>(now.size())), dim3(kThreadsPerCta), 0,
                 "launching checksum_blocks"},
-               stream, layer, blocks, num_layers, piece_words, args.checksums);
+               stream, layer, blocks, num_layers, args.checksums);
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The checksum of a block, all layers, K and V. It is taken where the block is computed, and again
-// wherever it is copied. Changing any one word of eight bytes changes the checksum; a change of
-// more words is missed once in 2^64.
+// The checksum of a block, all layers and pieces. It is taken where the block is computed, and
+// again wherever it is copied. Changing any one word of eight bytes changes the checksum; a change
+// of more words is missed once in 2^64.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,8 @@ KV_HOST_DEVICE inline uint64_t mixed(uint64_t word, uint64_t index) {
 }
 
 /// The checksum of a block's bytes as they lie in the host's memory and in a record: layer 0's K,
-/// its V, layer 1's K, and so on. Throws std::invalid_argument unless they are whole words.
+/// its V (in FP8 its scales), layer 1's K, and so on. Throws std::invalid_argument unless they are
+/// whole words.
 uint64_t checksum_of(std::span<const std::byte> block);
 
 struct ChecksumBlocksArgs {
@@ -41,7 +42,7 @@ struct ChecksumBlocksArgs {
 };
 
 /// Throws std::out_of_range for a block that the cache does not have. Throws std::invalid_argument
-/// if K or V of a block in a layer is not whole words.
+/// if a piece of a block is not whole words.
 void check_blocks(const ChecksumBlocksArgs& args);
 
 /// Both call check_blocks() first, and give checksum_of() of the block's bytes in the host's order.

@@ -22,15 +22,14 @@ void check_gather(const GatherLayerArgs& args) {
 
 void gather_layer_cpu(const GatherLayerArgs& args) {
   check_gather(args);
-  // K or V of one block in the layer.
-  const size_t bytes =
-      args.host->bytes_per_block() / static_cast<size_t>(args.cache->num_layers()) / 2;
+  const lesson03::KvBlocks blocks = args.cache->layer(args.layer);
   for (const BlockMove& move : args.moves) {
-    const auto [k, v] = args.cache->block(args.layer, move.device);
     std::byte* const in_host =
-        args.host->block(move.host).data() + static_cast<size_t>(args.layer) * 2 * bytes;
-    std::memcpy(in_host, k, bytes);
-    std::memcpy(in_host + bytes, v, bytes);
+        args.host->block(move.host).data() + int64_t{args.layer} * blocks.block_bytes();
+    for (int i = 0; i < blocks.num_pieces(); ++i) {
+      const lesson03::Piece piece = blocks.piece(move.device, i);
+      std::memcpy(in_host + piece.begin, piece.data, static_cast<size_t>(piece.bytes));
+    }
   }
 }
 

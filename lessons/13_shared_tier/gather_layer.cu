@@ -21,18 +21,19 @@ struct Moves {
   BlockMove move[kMovesPerLaunch];
 };
 
-/// A piece is K or V of one block in the layer. `host` is [num_ids][num_layers][K, V][piece_words].
+/// `host` is [num_ids][num_layers][cache.block_bytes()]: a layer's K, its V, and so on.
 /// Grid: kCtas; each takes every gridDim.x-th piece.
-__global__ void gather_layer_kernel(lesson03::KvBlocks cache, kv::Word* host, Moves moves,
-                                    int num_moves, int layer, int num_layers, int piece_words) {
-  for (auto piece = static_cast<int>(blockIdx.x); piece < 2 * num_moves;
-       piece += static_cast<int>(gridDim.x)) {
-    const auto [device_id, host_id] = moves.move[piece / 2];
-    const auto* const from = reinterpret_cast<const kv::Word*>(
-        piece % 2 == 0 ? lesson03::k_row<uint16_t>(cache, device_id, 0)
-                       : lesson03::v_row<uint16_t>(cache, device_id, 0));
-    kv::Word* const to =
-        host + ((int64_t{host_id} * num_layers + layer) * 2 + piece % 2) * piece_words;
+__global__ void gather_layer_kernel(lesson03::KvBlocks cache, std::byte* host, Moves moves,
+                                    int num_moves, int layer, int num_layers) {
+  const int pieces_per_block = cache.num_pieces();
+  for (auto i = static_cast<int>(blockIdx.x); i < num_moves * pieces_per_block;
+       i += static_cast<int>(gridDim.x)) {
+    const auto [device_id, host_id] = moves.move[i / pieces_per_block];
+    const lesson03::Piece piece = cache.piece(device_id, i % pieces_per_block);
+    const int64_t in_layer = (int64_t{host_id} * num_layers + layer) * cache.block_bytes();
+    const auto* const from = piece.as<const kv::Word>();
+    auto* const to = reinterpret_cast<kv::Word*>(host + in_layer + piece.begin);
+    const int piece_words = piece.count<kv::Word>();
     for (auto at = static_cast<int>(threadIdx.x); at < piece_words; at += kThreadsPerCta) {
       to[at] = from[at];
     }
@@ -44,7 +45,7 @@ __global__ void gather_layer_kernel(lesson03::KvBlocks cache, kv::Word* host, Mo
 void gather_layer_cuda(const GatherLayerArgs& args, const kv::Stream& stream) {
   check_gather(args);
   const lesson03::KvBlocks layer = args.cache->layer(args.layer);
-  const int piece_words = kv::words_of(layer.block_size * layer.row_width());
+  kv::check_words(layer.piece(0, 0).bytes);
   for (size_t first = 0; first < args.moves.size(); first += kMovesPerLaunch) {
     const auto now =
         args.moves.subspan(first, std::min(kMovesPerLaunch, args.moves.size() - first));
@@ -53,8 +54,7 @@ void gather_layer_cuda(const GatherLayerArgs& args, const kv::Stream& stream) {
     std::ranges::copy(now, moves.move);
     kv::launch(gather_layer_kernel,
                {dim3(kCtas), dim3(kThreadsPerCta), 0, "launching gather_layer"}, stream, layer,
-               reinterpret_cast<kv::Word*>(args.host->data()), moves, num_moves, args.layer,
-               args.cache->num_layers(), piece_words);
+               args.host->data(), moves, num_moves, args.layer, args.cache->num_layers());
   }
 }
 

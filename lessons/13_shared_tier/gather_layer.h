@@ -18,7 +18,7 @@ using lesson11::PagedKvCache;
 
 struct GatherLayerArgs {
   PagedKvCache* cache = nullptr;     // is only read
-  const HostBlocks* host = nullptr;  // [num_ids][num_layers][K, V][block_size, ...]
+  const HostBlocks* host = nullptr;  // see HostBlocks
   int layer = 0;
   std::span<const BlockMove> moves;  // from device to host; may be reused when the call returns
 };

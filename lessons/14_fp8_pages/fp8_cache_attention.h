@@ -33,6 +33,7 @@ class Fp8CacheAttention : public kv::Attention {
     wide_ = layer_;
     wide_.block_stride = layer_.block_size;
     wide_.scales = nullptr;
+    wide_.element_bytes = 2;
     wide_.k = arrays.make_room(wide_k_, bytes);
     wide_.v = arrays.make_room(wide_v_, bytes);
   }

@@ -24,10 +24,16 @@
 
 namespace lesson03_test {
 
+/// The name of a block's piece (KvBlocks::piece).
+inline const char* piece_name(int index) {
+  return index == 0 ? "K" : index == 1 ? "V" : "the scales";
+}
+
 /// Names the first guard row that was written to; "" if none was.
 inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   const int guards = cache.guard_rows(), stride = cache.block_size() + guards;
-  const auto row_bytes = static_cast<size_t>(cache.bytes_per_token() / cache.num_layers() / 2);
+  const lesson03::KvBlocks layer = cache.layer(0);
+  const auto row_bytes = static_cast<size_t>(layer.row_width() * layer.element_bytes);
   const int num_blocks = cache.num_layers() * cache.num_blocks();
   const auto first = cache.block(0, 0);
   for (const void* block : {first.k, first.v}) {

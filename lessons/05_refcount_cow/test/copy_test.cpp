@@ -25,6 +25,12 @@ TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
   for (const int block_size : {1, 3, 16}) check_copies_of(2, 5, block_size, stream());
 }
 
+TEST_CASE("copy_blocks copies all pieces of a block in FP8, its scales among them") {
+  for (const int block_size : {1, 3, 16}) {
+    check_copies_of(2, 5, block_size, stream(), kv::KvFormat::kFp8);
+  }
+}
+
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
   lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 4, 2);
   const Contents before = fill_randomly(cache, stream());

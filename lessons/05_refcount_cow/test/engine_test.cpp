@@ -72,8 +72,9 @@ TEST_CASE("what unused slots hold leaves no trace in samples") {
   const auto clean = sample(engine, request, 4);
   for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
     auto& cache = *engine.cache();
-    for_each_part(cache, [&](void* at) {
-      kv::fill_bytes(at, byte, part_bytes(cache), shipped_model().stream());
+    for_each_part(cache, [&](const lesson03::Piece& piece) {
+      const auto bytes = static_cast<size_t>(piece.bytes);
+      kv::fill_bytes(piece.data, byte, bytes, shipped_model().stream());
     });
     check_equal(sample(engine, request, 4), clean);
   }

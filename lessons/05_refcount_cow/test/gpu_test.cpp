@@ -51,6 +51,13 @@ TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
   check_copies_of(3, 80, 1, stream());
 }
 
+TEST_CASE("copy_blocks copies all pieces of a block in FP8, its scales among them" *
+          doctest::test_suite("kernel")) {
+  check_copies_of(2, 64, 17, stream(), kv::KvFormat::kFp8);
+  check_copies_of(1, 16, 1, stream(), kv::KvFormat::kFp8);  // 1 word, and 1 of scales
+  check_copies_of(8, 128, 16, stream(), kv::KvFormat::kFp8);
+}
+
 TEST_CASE("copy_blocks takes more pairs than one launch carries" * doctest::test_suite("kernel")) {
   constexpr int kPairs = 1'000;
   PagedKvCache cache(kvtest::shape(1, 1, 8), stream(), 2 * kPairs, 1);

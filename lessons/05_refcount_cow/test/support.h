@@ -24,34 +24,37 @@ namespace lesson05_test {
 
 using Bytes = std::vector<unsigned char>;
 
-/// K and V of every block of every layer: entry (layer * num_blocks + block_id) * 2, and V next.
+/// All pieces of every block of every layer: those of a block from entry (layer * num_blocks +
+/// block_id) * num_pieces on.
 struct Contents {
   std::vector<Bytes> parts;
   bool operator==(const Contents&) const = default;
 
   void copy(lesson03::PagedKvCache& cache, const lesson05::BlockCopy& copy) {
+    const int num_pieces = cache.layer(0).num_pieces();
     for (int layer = 0; layer < cache.num_layers(); ++layer) {
       const auto at = [&](int32_t id) {
-        return parts.begin() + 2 * (layer * cache.num_blocks() + id);
+        return parts.begin() + num_pieces * (layer * cache.num_blocks() + id);
       };
-      std::copy_n(at(copy.source), 2, at(copy.destination));
+      std::copy_n(at(copy.source), num_pieces, at(copy.destination));
     }
   }
 };
 
-/// Calls f(address) for K and V of every block of every layer.
+/// Calls f(piece) for the pieces of every block of every layer.
 template <class F>
 void for_each_part(lesson03::PagedKvCache& cache, F f) {
   for (int layer = 0; layer < cache.num_layers(); ++layer) {
+    const lesson03::KvBlocks blocks = cache.layer(layer);
     for (int id = 0; id < cache.num_blocks(); ++id) {
-      f(cache.block(layer, id).k);
-      f(cache.block(layer, id).v);
+      for (int i = 0; i < blocks.num_pieces(); ++i) f(blocks.piece(id, i));
     }
   }
 }
 
-inline size_t part_bytes(const lesson03::PagedKvCache& cache) {
-  return static_cast<size_t>(cache.bytes_per_block() / cache.num_layers() / 2);
+/// Bytes of K, or of V, of a block in a layer.
+inline size_t part_bytes(lesson03::PagedKvCache& cache) {
+  return static_cast<size_t>(cache.layer(0).piece(0, 0).bytes);
 }
 
 inline Bytes read(const void* at, size_t bytes, const kv::Stream& stream) {
@@ -70,27 +73,32 @@ inline Bytes write_random(void* at, size_t bytes, uint64_t seed, const kv::Strea
 
 inline Contents fill_randomly(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   Contents all;
-  for_each_part(cache, [&](void* at) {
-    all.parts.push_back(write_random(at, part_bytes(cache), all.parts.size(), stream));
+  for_each_part(cache, [&](const lesson03::Piece& piece) {
+    const auto bytes = static_cast<size_t>(piece.bytes);
+    all.parts.push_back(write_random(piece.data, bytes, all.parts.size(), stream));
   });
   return all;
 }
 
 inline Contents contents(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   Contents all;
-  for_each_part(cache, [&](void* at) { all.parts.push_back(read(at, part_bytes(cache), stream)); });
+  for_each_part(cache, [&](const lesson03::Piece& piece) {
+    all.parts.push_back(read(piece.data, static_cast<size_t>(piece.bytes), stream));
+  });
   return all;
 }
 
 /// The first byte that is not as wanted; "" if there is none.
-inline std::string difference(const lesson03::PagedKvCache& cache, const Contents& found,
+inline std::string difference(lesson03::PagedKvCache& cache, const Contents& found,
                               const Contents& wanted) {
   for (size_t i = 0; i < wanted.parts.size(); ++i) {
     const auto [is, should] = std::ranges::mismatch(found.parts[i], wanted.parts[i]);
     if (is == found.parts[i].end()) continue;
-    const int block = static_cast<int>(i / 2);
+    const int num_pieces = cache.layer(0).num_pieces();
+    const int block = static_cast<int>(i) / num_pieces;
     return fmt::format("layer {}, {} of block {}, byte {}: found {}, wanted {}",
-                       block / cache.num_blocks(), i % 2 == 0 ? "K" : "V",
+                       block / cache.num_blocks(),
+                       lesson03_test::piece_name(static_cast<int>(i) % num_pieces),
                        block % cache.num_blocks(), is - found.parts[i].begin(), *is, *should);
   }
   return "";
@@ -138,14 +146,15 @@ inline void check_copy_of_letters(const kv::Stream& stream) {
 
 /// Three layers of 9 blocks, two lists of copies, the second longer than the first and reading what
 /// the first wrote. Then every byte of the cache is compared.
-inline void check_copies_of(int kv_heads, int head_dim, int block_size, const kv::Stream& stream) {
+inline void check_copies_of(int kv_heads, int head_dim, int block_size, const kv::Stream& stream,
+                            kv::KvFormat format = kv::KvFormat::kActivations) {
   CAPTURE(kv_heads);
   CAPTURE(head_dim);
   CAPTURE(block_size);
   for (const int guard_rows : {1, 0}) {
     CAPTURE(guard_rows);
     lesson03::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, 9, block_size,
-                                 guard_rows);
+                                 guard_rows, format);
     Contents wanted = fill_randomly(cache, stream);
     const std::vector<std::vector<lesson05::BlockCopy>> lists{{{6, 0}},
                                                               {{0, 8}, {2, 5}, {0, 3}, {4, 7}}};

@@ -163,3 +163,7 @@ TEST_CASE("compare_blocks: one pair, an element at a time") {
 TEST_CASE("compare_blocks counts every element that differs, in K and V of all layers") {
   lesson06_test::check_compare_blocks(kv::Device::kCpu);
 }
+
+TEST_CASE("compare_blocks counts codes and scales of blocks in FP8") {
+  lesson06_test::check_compare_fp8(kv::Device::kCpu);
+}

@@ -33,6 +33,11 @@ TEST_CASE("compare_blocks counts every element that differs, in K and V of all l
   lesson06_test::check_compare_blocks(kv::Device::kCuda);
 }
 
+TEST_CASE("compare_blocks counts codes and scales of blocks in FP8" *
+          doctest::test_suite("kernel")) {
+  lesson06_test::check_compare_fp8(kv::Device::kCuda);
+}
+
 TEST_CASE("cached prefixes change no bit on CUDA, in any block size") {
   for (const int block_size : {1, 16, 64}) {
     CAPTURE(block_size);

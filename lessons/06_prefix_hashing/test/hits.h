@@ -116,4 +116,32 @@ inline void check_compare_blocks(kv::Device device) {
   }
 }
 
+/// Blocks of FP8: an element is a byte, and so is a scale.
+inline void check_compare_fp8(kv::Device device) {
+  const kv::Stream stream(device);
+  for (const int block_size : {1, 3, 30}) {
+    CAPTURE(block_size);
+    const auto config = kvtest::shape(2, 2, 5);
+    lesson03::PagedKvCache a(config, stream, 3, block_size, 0, kv::KvFormat::kFp8);
+    lesson03::PagedKvCache b(config, stream, 4, block_size, 1, kv::KvFormat::kFp8);
+    a.fill(0, stream), b.fill(0, stream);
+    const lesson06::BlockPair pair{.first = 0, .second = 3};
+    int64_t wanted = 0;
+    for (const int layer : {0, 1}) {
+      for (int i = 0; i < 3; ++i) {
+        const lesson03::Piece piece = b.layer(layer).piece(3, i);
+        for (std::byte* const at : {piece.data, piece.data + piece.bytes - 1}) {
+          kv::fill_bytes(at, 1, 1, stream);
+          CHECK(lesson06::compare_blocks({.first = &a, .second = &b, .pairs = {&pair, 1}},
+                                         stream) == std::vector<int64_t>{++wanted});
+        }
+      }
+    }
+    lesson03::PagedKvCache wide(config, stream, 3, block_size);
+    CHECK_THROWS_AS(
+        lesson06::compare_blocks({.first = &a, .second = &wide, .pairs = {&pair, 1}}, stream),
+        std::invalid_argument);
+  }
+}
+
 }  // namespace lesson06_test

@@ -21,6 +21,13 @@ TEST_CASE("poison fills blocks that are larger than a CTA, and those that no CTA
   }
 }
 
+TEST_CASE("poison fills codes and scales of blocks in FP8" * doctest::test_suite("kernel")) {
+  for (const int head_dim : {5, 96}) {
+    CAPTURE(head_dim);
+    lesson07_test::check_poison(kv::Stream(kv::Device::kCuda), head_dim, kv::KvFormat::kFp8);
+  }
+}
+
 TEST_CASE("poison on the GPU refuses a block that the cache has not") {
   lesson07_test::check_poison_refuses(kv::Stream(kv::Device::kCuda));
 }

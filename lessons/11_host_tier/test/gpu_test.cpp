@@ -57,6 +57,13 @@ TEST_CASE("swap_blocks moves all layers of K and V, both ways, and touches nothi
   check_swaps_of(3, 80, 1, stream());
 }
 
+TEST_CASE("swap_blocks moves all pieces of a block in FP8, its scales among them" *
+          doctest::test_suite("kernel")) {
+  check_swaps_of(4, 64, 83, stream(), kv::KvFormat::kFp8);  // 1,328 words, and 42 of scales
+  check_swaps_of(1, 16, 1, stream(), kv::KvFormat::kFp8);   // 1 word, and 1 of scales
+  check_round_trip(stream(), kv::KvFormat::kFp8);
+}
+
 TEST_CASE("swap_blocks takes more moves than one launch carries" * doctest::test_suite("kernel")) {
   constexpr int kMoves = 600;
   Pools pools({.num_layers = 1, .block_size = 1, .num_device = 2 * kMoves, .num_host = kMoves},
@@ -146,7 +153,9 @@ TEST_CASE("swap_blocks refuses what it cannot do before it writes") {
       std::invalid_argument);
 }
 
-TEST_CASE("batches are numbered, and done in their order") { check_batches(stream()); }
+TEST_CASE("batches are numbered, and done in their order") {
+  for (const kv::KvFormat format : kvtest::kFormats) check_batches(stream(), format);
+}
 
 TEST_CASE("what a block takes is measured on the way up") { check_measured(stream()); }
 

@@ -11,7 +11,7 @@
 
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/08_scheduler/scheduler.h"
-#include "tests/support/shortened.h"
+#include "lessons/11_host_tier/test/token_bytes.h"
 
 namespace lesson11_test {
 
@@ -33,24 +33,11 @@ class Prefixes {
   std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
 };
 
-/// Writes the rows of each chunk into a cache of two layers and one head of two elements. Then
-/// compares all rows that a chunk reads. K of a token is its number, V one more, and so on in the
-/// next layer. `prefixes_of` has the numbers of a request's tokens.
+/// Writes the tokens of each chunk into the cache. Then compares all tokens that a chunk reads.
+/// `prefixes_of` has the numbers of a request's tokens.
 template <class Scheduler, class PrefixesOf>
 void run_chunks(lesson03::PagedKvCache& cache, const Scheduler& scheduler,
                 std::span<const lesson08::Chunk> chunks, const PrefixesOf& prefixes_of) {
-  const auto visit = [&](int32_t block, int offset, int64_t prefix, bool writes) {
-    auto number = static_cast<float>(prefix);
-    for (const int layer : {0, 1}) {
-      for (float* const row : {lesson03::k_row<float>(cache.layer(layer), block, offset),
-                               lesson03::v_row<float>(cache.layer(layer), block, offset)}) {
-        if (writes) row[0] = row[1] = number;
-        kvtest::require(row[0] == number && row[1] == number,
-                        "a request reads what is not its own");
-        number += 1;
-      }
-    }
-  };
   for (const bool writes : {true, false}) {
     for (const lesson08::Chunk& chunk : chunks) {
       const auto& request = scheduler.request(chunk.id);
@@ -59,7 +46,7 @@ void run_chunks(lesson03::PagedKvCache& cache, const Scheduler& scheduler,
       const int end = request.num_computed + chunk.num_tokens;
       for (int i = writes ? request.num_computed : 0; i < end; ++i) {
         const auto block = blocks[static_cast<size_t>(i / cache.block_size())];
-        visit(block, i % cache.block_size(), wanted[static_cast<size_t>(i)], writes);
+        visit(cache, block, i % cache.block_size(), wanted[static_cast<size_t>(i)], writes);
       }
     }
   }

@@ -22,13 +22,22 @@ TEST_CASE("swap_blocks moves all layers of K and V, both ways, and touches nothi
   for (const int block_size : {1, 3, 16}) check_swaps_of(2, 5, block_size, stream());
 }
 
+TEST_CASE("swap_blocks moves all pieces of a block in FP8, its scales among them") {
+  for (const int block_size : {1, 3, 16}) {
+    check_swaps_of(2, 5, block_size, stream(), kv::KvFormat::kFp8);
+  }
+  check_round_trip(stream(), kv::KvFormat::kFp8);
+}
+
 TEST_CASE("what was offloaded and overwritten is loaded with its old bits") {
   check_round_trip(stream());
 }
 
 TEST_CASE("swap_blocks refuses what it cannot do before it writes") { check_refusals(stream()); }
 
-TEST_CASE("batches are numbered, and done in their order") { check_batches(stream()); }
+TEST_CASE("batches are numbered, and done in their order") {
+  for (const kv::KvFormat format : kvtest::kFormats) check_batches(stream(), format);
+}
 
 TEST_CASE("a batch is done when start() returns") {
   Pools pools({}, stream());
@@ -45,6 +54,8 @@ TEST_CASE("the host's blocks have the cache's size, and lie one after the other"
   const Pools pools({}, stream());
   CHECK(pools.host.num_ids() == 7);
   CHECK(pools.host.bytes_per_block() == size_t{3} * 2 * 2 * 8 * sizeof(float));
+  const Pools fp8({.format = kv::KvFormat::kFp8}, stream());
+  CHECK(fp8.host.bytes_per_block() == size_t{3} * (2 * 2 * 8 + 16));  // 4 scales, and 12 bytes
   CHECK(pools.host.block(0).data() == pools.host.data());
   CHECK(pools.host.block(6).data() == pools.host.data() + 6 * pools.host.bytes_per_block());
 }

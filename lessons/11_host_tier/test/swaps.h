@@ -27,7 +27,7 @@ using lesson11::HostBlocks;
 using lesson11::Job;
 using lesson11::Way;
 using Moves = std::vector<BlockMove>;
-using Bytes = std::vector<uint8_t>;  // of a block, in the host's order: [num_layers][K, V][...]
+using Bytes = std::vector<uint8_t>;  // of a block, in the host's order: [num_layers][pieces]
 
 /// The device's pool and the host's, and what each of their blocks should hold.
 class Pools {
@@ -35,12 +35,13 @@ class Pools {
   struct Sizes {
     int num_layers = 3, kv_heads = 1, head_dim = 8, block_size = 2;
     int num_device = 9, num_host = 7, guard_rows = 0;
+    kv::KvFormat format = kv::KvFormat::kActivations;
   };
   /// All bytes are random, the same ones for the same sizes in bytes.
   Pools(const Sizes& sizes, const kv::Stream& stream)
       : stream_(stream),
         cache(kvtest::shape(sizes.num_layers, sizes.kv_heads, sizes.head_dim), stream,
-              sizes.num_device, sizes.block_size, sizes.guard_rows),
+              sizes.num_device, sizes.block_size, sizes.guard_rows, sizes.format),
         host(cache.bytes_per_block(), stream.device(), sizes.num_host),
         on_device(static_cast<size_t>(sizes.num_device)),
         in_host(static_cast<size_t>(sizes.num_host)) {
@@ -104,9 +105,14 @@ class Pools {
       const auto [is, should] = std::ranges::mismatch(found, wanted);
       if (is == found.end()) continue;
       const auto at = static_cast<size_t>(is - found.begin());
+      const lesson03::KvBlocks shape = cache.layer(0);
+      const auto in_layer = static_cast<int>(at) % shape.block_bytes();
+      int piece = 0;
+      while (piece + 1 < shape.num_pieces() && in_layer >= shape.piece(0, piece + 1).begin) ++piece;
       return fmt::format("{} block {}, layer {}, {}, byte {}: found {}, wanted {}",
-                         up ? "device" : "host", id, at / piece_bytes() / 2,
-                         at / piece_bytes() % 2 == 0 ? "K" : "V", at % piece_bytes(), *is, *should);
+                         up ? "device" : "host", id, static_cast<int>(at) / shape.block_bytes(),
+                         lesson03_test::piece_name(piece), in_layer - shape.piece(0, piece).begin,
+                         *is, *should);
     }
     return lesson03_test::touched_guard(cache, stream_);
   }
@@ -120,18 +126,16 @@ class Pools {
   std::vector<Bytes> on_device, in_host;  // as they should be, by id
 
  private:
-  size_t piece_bytes() const {
-    return host.bytes_per_block() / static_cast<size_t>(2 * cache.num_layers());
-  }
-  /// Calls f(piece, offset in the block's bytes, bytes) for K and V of the block in each layer.
+  /// Calls f(piece, offset in the block's bytes, bytes) for the block's pieces in each layer.
   template <class F>
   void for_each_piece(int32_t id, F f) {
     size_t at = 0;
     for (int layer = 0; layer < cache.num_layers(); ++layer) {
-      const auto block = cache.block(layer, id);
-      for (void* const piece : {block.k, block.v}) {
-        f(piece, at, piece_bytes());
-        at += piece_bytes();
+      const lesson03::KvBlocks blocks = cache.layer(layer);
+      for (int i = 0; i < blocks.num_pieces(); ++i) {
+        const lesson03::Piece piece = blocks.piece(id, i);
+        f(piece.data, at, static_cast<size_t>(piece.bytes));
+        at += static_cast<size_t>(piece.bytes);
       }
     }
   }
@@ -175,7 +179,8 @@ inline void check_swap_of_letters(const kv::Stream& stream) {
 
 /// No move, one, several that read one block, all blocks: down and up, what later ones read earlier
 /// ones wrote. Every byte of both pools is compared.
-inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv::Stream& stream) {
+inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv::Stream& stream,
+                           kv::KvFormat format = kv::KvFormat::kActivations) {
   CAPTURE(kv_heads);
   CAPTURE(head_dim);
   CAPTURE(block_size);
@@ -184,7 +189,8 @@ inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv:
     Pools pools({.kv_heads = kv_heads,
                  .head_dim = head_dim,
                  .block_size = block_size,
-                 .guard_rows = guard_rows},
+                 .guard_rows = guard_rows,
+                 .format = format},
                 stream);
     CHECK(pools.difference() == "");
     pools.swap(Way::kOffload, {});
@@ -198,8 +204,10 @@ inline void check_swaps_of(int kv_heads, int head_dim, int block_size, const kv:
 }
 
 /// Checks that an offloaded block is loaded as it was, whatever was written over it since.
-inline void check_round_trip(const kv::Stream& stream) {
-  Pools pools({.num_device = 4, .num_host = 4, .guard_rows = 1}, stream);
+inline void check_round_trip(const kv::Stream& stream,
+                             kv::KvFormat format = kv::KvFormat::kActivations) {
+  Pools pools({.head_dim = 16, .num_device = 4, .num_host = 4, .guard_rows = 1, .format = format},
+              stream);
   const Bytes first = pools.read_device(0), last = pools.read_device(3);
   pools.swap(Way::kOffload, {{0, 3}, {3, 0}});
   stream.synchronize();
@@ -235,8 +243,9 @@ inline void check_refusals(const kv::Stream& stream) {
 }
 
 /// Checks batches through one block, each of which reads what the one before wrote, and their jobs.
-inline void check_batches(const kv::Stream& passes) {
-  Pools pools({.num_device = 4, .num_host = 4, .guard_rows = 1}, passes);
+inline void check_batches(const kv::Stream& passes, kv::KvFormat format) {
+  Pools pools({.head_dim = 16, .num_device = 4, .num_host = 4, .guard_rows = 1, .format = format},
+              passes);
   BlockSwapper swapper(pools.cache, pools.host, passes);
   CHECK(swapper.completed() == 0);
   swapper.wait(0);

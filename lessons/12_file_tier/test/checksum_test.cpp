@@ -20,6 +20,16 @@ TEST_CASE("checksum_blocks gives the checksum of the block's bytes in the host's
   check_checksums(1, 6, 3, stream());
 }
 
+TEST_CASE("a block in FP8 has a checksum over its codes and scales") {
+  check_checksums(1, 8, 1, stream(), kv::KvFormat::kFp8);
+  check_checksums(2, 8, 16, stream(), kv::KvFormat::kFp8);
+  check_checksums(1, 8, 3, stream(), kv::KvFormat::kFp8);
+}
+
+TEST_CASE("a byte of any piece that changes on the device changes the checksum") {
+  check_damage(stream());
+}
+
 TEST_CASE("a checksum as it was computed by hand") {
   const std::vector<uint64_t> words{0, 1, ~uint64_t{0}};
   CHECK(lesson12::checksum_of(std::as_bytes(std::span(words))) ==

@@ -24,12 +24,12 @@ using Moves = std::vector<BlockMove>;
 /// Checks blocks of random bytes: the checksum on the device is that of the copy in the host, for
 /// some of the blocks in any order. The other places stay as they were.
 inline void check_checksums(int kv_heads, int head_dim, int block_size, const kv::Stream& stream,
-                            int num_blocks = 9) {
+                            kv::KvFormat format = kv::KvFormat::kActivations, int num_blocks = 9) {
   CAPTURE(head_dim);
   CAPTURE(block_size);
   constexpr uint64_t kUntouched = 0xABCDEF;
-  lesson12::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, num_blocks,
-                               block_size);
+  lesson12::PagedKvCache cache(kvtest::shape(3, kv_heads, head_dim), stream, num_blocks, block_size,
+                               0, format);
   const lesson12::HostBlocks host(cache.bytes_per_block(), stream.device(), num_blocks);
   std::mt19937_64 rng(5);
   for (int32_t id = 0; id < num_blocks; ++id) {
@@ -50,6 +50,34 @@ inline void check_checksums(int kv_heads, int head_dim, int block_size, const kv
   CHECK(found[1] == kUntouched);
   for (const BlockMove& move : some) {
     REQUIRE(found[static_cast<size_t>(move.host)] == lesson12::checksum_of(host.block(move.host)));
+  }
+}
+
+/// Any byte of a block that changes on the device changes its checksum: of K, V and the scales.
+inline void check_damage(const kv::Stream& stream) {
+  for (const kv::KvFormat format : kvtest::kFormats) {
+    CAPTURE(static_cast<int>(format));
+    lesson12::PagedKvCache cache(kvtest::shape(2, 1, 16), stream, 3, 2, 0, format);
+    cache.fill(0x5A, stream);
+    const kv::HostBuffer sums(stream.device(), 4 * sizeof(uint64_t));
+    const auto sum = [&] {
+      const BlockMove move{.device = 1, .host = 3};
+      lesson12::checksum_blocks(
+          {.cache = &cache, .blocks = {&move, 1}, .checksums = sums.as<uint64_t>()}, stream);
+      stream.synchronize();
+      return sums.as<uint64_t>()[3];
+    };
+    const uint64_t whole = sum();
+    for (int layer = 0; layer < cache.num_layers(); ++layer) {
+      for (int i = 0; i < cache.layer(0).num_pieces(); ++i) {
+        CAPTURE(i);
+        const lesson03::Piece piece = cache.layer(layer).piece(1, i);
+        kv::fill_bytes(piece.data + piece.bytes - 1, 0x5B, 1, stream);
+        CHECK(sum() != whole);
+        kv::fill_bytes(piece.data + piece.bytes - 1, 0x5A, 1, stream);
+      }
+    }
+    CHECK(sum() == whole);
   }
 }
 

@@ -82,7 +82,18 @@ TEST_CASE_FIXTURE(FileTest, "a file of another shape is refused, and both are na
           "3 tokens and 72 bytes with fingerprint 1122334455667788");
   refused({.fingerprint = kShape.fingerprint, .block_size = 2, .bytes_per_block = 80},
           "2 tokens and 80 bytes with fingerprint 1122334455667788");
+  refused({.fingerprint = kShape.fingerprint, .block_size = 2, .bytes_per_block = 72, .format = 1},
+          "2 tokens and 72 bytes in FP8 with fingerprint 1122334455667788");
   CHECK(numbers_in(open()) == Numbers{1});
+}
+
+TEST_CASE("a file's header names the format, and has zeros there unless it is FP8") {
+  Bytes header = lesson12::encode_file_header(kShape);
+  CHECK(std::ranges::count(std::span(header).subspan(32), std::byte{}) == kPage - 32);
+  FileShape fp8 = kShape;
+  fp8.format = 1;
+  header[32] = std::byte{1};
+  CHECK(lesson12::encode_file_header(fp8) == header);
 }
 
 TEST_CASE_FIXTURE(FileTest, "what is no file of blocks is refused") {

@@ -13,6 +13,7 @@
 
 #include "checked_swapper.h"
 #include "common/at_end.h"
+#include "common/error.h"
 #include "file_changes.h"
 #include "file_tier.h"
 #include "tests/support/kv_shape.h"
@@ -31,22 +32,24 @@ constexpr int kBlockSize = 2, kBlocks = 6;
 /// A device, a host and a file, with blocks of two layers. Block `id` of the device holds the
 /// numbers that follow from its id.
 struct Places {
-  explicit Places(const std::filesystem::path& path, kv::RunJobs run = kv::RunJobs::kAtOnce)
+  explicit Places(const std::filesystem::path& path, kv::RunJobs run = kv::RunJobs::kAtOnce,
+                  kv::KvFormat format = kv::KvFormat::kActivations)
       : stream(kv::Device::kCpu),
-        cache(kvtest::shape(2, 1, 8), stream, kBlocks + 1, kBlockSize),
+        cache(kvtest::shape(2, 1, 8), stream, kBlocks + 1, kBlockSize, 0, format),
         memory(cache.bytes_per_block(), kv::Device::kCpu, kBlocks + 1),
         file(path, {.fingerprint = 12,
                     .block_size = kBlockSize,
-                    .bytes_per_block = cache.bytes_per_block()}),
+                    .bytes_per_block = cache.bytes_per_block(),
+                    .format = static_cast<int64_t>(format)}),
         pool(kBlocks, kBlockSize, lesson07::FreeOrder::kUnhashedFirst),
         swapper(cache, memory, pool, stream),
         tier(file, memory, pool, swapper.checksums(), metrics, run) {
     std::mt19937 rng(7);
     for (int32_t id = 1; id <= kBlocks; ++id) {
       for (int layer = 0; layer < 2; ++layer) {
-        const auto [k, v] = cache.block(layer, id);
-        for (auto* const piece : {static_cast<float*>(k), static_cast<float*>(v)}) {
-          for (int i = 0; i < 8 * kBlockSize; ++i) piece[i] = static_cast<float>(rng());
+        for (int i = 0; i < cache.layer(0).num_pieces(); ++i) {
+          const lesson03::Piece piece = cache.layer(layer).piece(id, i);
+          for (int at = 0; at < piece.bytes; ++at) piece.data[at] = static_cast<std::byte>(rng());
         }
       }
     }
@@ -203,6 +206,54 @@ TEST_CASE_FIXTURE(InFolder, "damage in the host's memory, or on the way to the d
   CHECK(places.swapper.verify() == Moves{{4, host}});
   CHECK(checksum_of(places.memory.block(host)) == places.swapper.checksums()[host]);
   CHECK(places.pool.num_used() == 0);
+}
+
+TEST_CASE_FIXTURE(InFolder,
+                  "a block in FP8 comes back with its scales, from the host and the file") {
+  const auto bytes_on_device = [](Places& places, int32_t id) {
+    std::vector<std::byte> all;
+    for (int layer = 0; layer < 2; ++layer) {
+      const lesson03::KvBlocks blocks = places.cache.layer(layer);
+      for (int i = 0; i < 3; ++i) {
+        const lesson03::Piece piece = blocks.piece(id, i);
+        all.insert(all.end(), piece.data, piece.data + piece.bytes);
+      }
+    }
+    return all;
+  };
+  constexpr auto kRun = kv::RunJobs::kAtOnce;
+  std::vector<std::byte> computed;
+  int32_t host = 0;
+  {
+    Places places(path(), kRun, kv::KvFormat::kFp8);
+    computed = bytes_on_device(places, 1);
+    host = places.offload(1, 10);
+    places.complete();
+    CHECK(places.load(host, 2).empty());
+    CHECK(bytes_on_device(places, 2) == computed);
+    // A scale that changes on the way to the device, and one in the host's memory.
+    places.swapper.wait(places.swapper.start(Way::kLoad, Moves{{4, host}}));
+    places.swapper.completed();
+    flip_bit(*places.cache.layer(1).piece(4, 2).data);
+    CHECK(places.swapper.verify() == Moves{{4, host}});
+    const auto scale = static_cast<size_t>(places.cache.layer(0).piece(0, 2).begin);
+    flip_bit(places.memory.block(host)[scale]);
+    CHECK(places.load(host, 3) == Moves{{3, host}});
+  }
+  {
+    Places again(path(), kRun, kv::KvFormat::kFp8);
+    REQUIRE(again.metrics.num_restored == 1);
+    CHECK(again.load(host, 5).empty());
+    CHECK(bytes_on_device(again, 5) == computed);
+    // A scale that changes in the file.
+    auto bytes = lesson12_test::bytes_of(path());
+    const auto content = static_cast<size_t>(FileLayout(again.file.shape()).content_of(host));
+    const auto scale = static_cast<size_t>(again.cache.layer(0).piece(0, 2).begin);
+    flip_bit(bytes[content + scale]);
+    lesson12_test::put_bytes(path(), bytes);
+  }
+  CHECK(Places(path(), kRun, kv::KvFormat::kFp8).metrics.num_damaged_in_file == 1);
+  CHECK_THROWS_WITH_AS(Places(path(), kRun), doctest::Contains("in FP8"), kv::UserError);
 }
 
 TEST_CASE_FIXTURE(InFolder, "a restored block has its parent and its number") {

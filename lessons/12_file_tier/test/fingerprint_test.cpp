@@ -31,10 +31,11 @@ namespace {
 
 using kv::fingerprint_of;
 
-uint64_t of(const std::filesystem::path& dir, const std::function<void(kv::Model&)>& change = {}) {
+uint64_t of(const std::filesystem::path& dir, const std::function<void(kv::Model&)>& change = {},
+            kv::KvFormat pages = kv::KvFormat::kActivations) {
   kv::Model model = kv::Model::load(dir, kv::Device::kCpu);
   if (change) change(model);
-  return fingerprint_of(model);
+  return fingerprint_of(model, pages);
 }
 
 }  // namespace
@@ -69,6 +70,9 @@ TEST_CASE("what the weights do not say is in the fingerprint, too") {
   const uint64_t first = of(dir.path());
   std::set<uint64_t> seen = {first};
   CHECK(seen.insert(of(dir.path(), [](kv::Model& m) { m.set_kernel(kv::Kernel::kPlain); })).second);
+  const auto rounds = [](kv::Model& m) { m.set_kv_format(kv::KvFormat::kFp8); };
+  CHECK(seen.insert(of(dir.path(), rounds)).second);
+  CHECK(seen.insert(of(dir.path(), rounds, kv::KvFormat::kFp8)).second);
   CHECK(seen.insert(of(dir.path(), [](kv::Model& m) { m.set_windows({0, 8}); })).second);
   CHECK(seen.insert(of(dir.path(), [](kv::Model& m) { m.set_windows({8, 0}); })).second);
   CHECK(of(dir.path(), [](kv::Model& m) { m.set_windows({0, 0}); }) == first);

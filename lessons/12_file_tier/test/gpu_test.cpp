@@ -24,7 +24,19 @@ TEST_CASE("checksum_blocks gives the checksum of the block's bytes in the host's
 
 TEST_CASE("checksum_blocks takes more blocks than one launch carries" *
           doctest::test_suite("kernel")) {
-  check_checksums(1, 8, 1, stream(), 600);
+  check_checksums(1, 8, 1, stream(), kv::KvFormat::kActivations, 600);
+}
+
+TEST_CASE("a block in FP8 has a checksum over its codes and scales" *
+          doctest::test_suite("kernel")) {
+  check_checksums(1, 16, 1, stream(), kv::KvFormat::kFp8);
+  check_checksums(8, 128, 16, stream(), kv::KvFormat::kFp8);
+  check_checksums(3, 80, 5, stream(), kv::KvFormat::kFp8);
+}
+
+TEST_CASE("a byte of any piece that changes on the device changes the checksum" *
+          doctest::test_suite("kernel")) {
+  check_damage(stream());
 }
 
 TEST_CASE("checksum_blocks refuses what it cannot sum up") { check_refusals(stream()); }

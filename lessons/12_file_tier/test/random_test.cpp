@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -19,8 +18,8 @@
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/11_host_tier/test/prefixes.h"
+#include "lessons/11_host_tier/test/token_bytes.h"
 #include "lessons/12_file_tier/engine.h"
-#include "tests/support/kv_shape.h"
 #include "tests/support/shortened.h"
 #include "tests/support/temp_dir.h"
 
@@ -46,20 +45,24 @@ struct Settings {
     block_size = random.from(1, 3);
     is_threaded = random.from(0, 7) == 0;
     budget = random.from(0, 1) == 0 ? 64 : 5;
+    if (random.from(0, 1) == 0) format = kv::KvFormat::kFp8;
   }
   std::string text() const {
-    return fmt::format("pools of {} and {} blocks of {}, {} bits of hash, budget {}{}", device,
-                       host, block_size, bits, budget, is_threaded ? ", a thread that writes" : "");
+    return fmt::format("pools of {} and {} blocks of {}{}, {} bits of hash, budget {}{}", device,
+                       host, block_size, format == kv::KvFormat::kFp8 ? " in FP8" : "", bits,
+                       budget, is_threaded ? ", a thread that writes" : "");
   }
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64;
   bool is_threaded = false;
+  kv::KvFormat format = kv::KvFormat::kActivations;
 };
 
 /// All that ends with the process.
 struct Process {
   Process(const std::filesystem::path& path, const Settings& settings)
       : stream(kv::Device::kCpu),
-        cache(kvtest::shape(2, 1, 2), stream, settings.device + 1, settings.block_size),
+        cache(lesson11_test::shape_in(settings.format), stream, settings.device + 1,
+              settings.block_size, 0, settings.format),
         memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
         file(path, {.fingerprint = 12,
                     .block_size = settings.block_size,
@@ -195,7 +198,8 @@ class Run : private Settings {
     if (where < 2 && !loads.empty()) {
       const BlockMove move = loads.front().move;
       text_ = fmt::format("block {} is damaged on its way to the device", move.device);
-      *static_cast<std::byte*>(process_->cache.block(1, move.device).v) ^= bit;
+      lesson11_test::first_byte(process_->cache, move.device,
+                                static_cast<size_t>(random.below(6))) ^= bit;
     } else if (where < 3) {
       const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
       text_ = fmt::format("block {} of the host is damaged", id);

@@ -28,12 +28,12 @@ inline bool all_are(std::span<const std::byte> bytes, std::byte value) {
 /// Gathers some of the blocks of a cache of random bytes, layer by layer in any order. After the
 /// first layer nothing else has been written; after the last one the blocks are whole.
 inline void check_gathers(int kv_heads, int head_dim, int block_size, const kv::Stream& stream,
-                          int num_blocks = 7) {
+                          kv::KvFormat format = kv::KvFormat::kActivations, int num_blocks = 7) {
   CAPTURE(head_dim);
   CAPTURE(block_size);
   constexpr int kLayers = 3;
   lesson13::PagedKvCache cache(kvtest::shape(kLayers, kv_heads, head_dim), stream, num_blocks,
-                               block_size, 2);
+                               block_size, 2, format);
   const lesson13::HostBlocks random(cache.bytes_per_block(), stream.device(), num_blocks);
   const lesson13::HostBlocks host(cache.bytes_per_block(), stream.device(), num_blocks);
   std::mt19937_64 rng(3);

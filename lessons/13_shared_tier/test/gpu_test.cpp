@@ -24,7 +24,14 @@ TEST_CASE("gather_layer: all layers make the block as the host has it" *
 
 TEST_CASE("gather_layer takes more blocks than one launch carries" *
           doctest::test_suite("kernel")) {
-  check_gathers(1, 8, 1, stream(), 600);
+  check_gathers(1, 8, 1, stream(), kv::KvFormat::kActivations, 600);
+}
+
+TEST_CASE("gather_layer: a layer of a block in FP8 has its scales" *
+          doctest::test_suite("kernel")) {
+  check_gathers(1, 16, 1, stream(), kv::KvFormat::kFp8);
+  check_gathers(8, 128, 16, stream(), kv::KvFormat::kFp8);
+  check_gathers(3, 80, 5, stream(), kv::KvFormat::kFp8);
 }
 
 TEST_CASE("gather_layer refuses a layer or a block that is not there") {

@@ -21,7 +21,7 @@
 #include "engine.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/11_host_tier/test/prefixes.h"
-#include "tests/support/kv_shape.h"
+#include "lessons/11_host_tier/test/token_bytes.h"
 #include "tests/support/shortened.h"
 
 namespace {
@@ -48,17 +48,19 @@ struct Settings {
     store_values = random.from(0, 3) == 0 ? random.from(0, 6) : 1000;
     check_every = random.from(0, 3) == 0 ? random.from(1, 2) : 0;
     is_threaded = random.from(0, 7) == 0;
+    if (random.from(0, 1) == 0) format = kv::KvFormat::kFp8;
   }
   std::string text() const {
     return fmt::format(
-        "pools of {} and {} blocks of {}, {} bits of hash, budget {}, a store of {}{}{}", device,
-        host, block_size, bits, budget, store_values,
+        "pools of {} and {} blocks of {}{}, {} bits of hash, budget {}, a store of {}{}{}", device,
+        host, block_size, format == kv::KvFormat::kFp8 ? " in FP8" : "", bits, budget, store_values,
         check_every > 0 ? fmt::format(", every {} is checked", check_every) : "",
         is_threaded ? ", threads" : "");
   }
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64, store_values = 1000,
       check_every = 0;
   bool is_threaded = false;
+  kv::KvFormat format = kv::KvFormat::kActivations;
 };
 
 /// A store in memory that may be silent.
@@ -81,7 +83,8 @@ class Store final : public BlockStore {
 struct Machine {
   Machine(BlockStore& store, const Settings& settings)
       : stream(kv::Device::kCpu),
-        cache(kvtest::shape(2, 1, 2), stream, settings.device + 1, settings.block_size),
+        cache(lesson11_test::shape_in(settings.format), stream, settings.device + 1,
+              settings.block_size, 0, settings.format),
         memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
         tier(cache, memory, store, 12, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
              {.check_every = settings.check_every},
@@ -107,7 +110,7 @@ class Run : private Settings {
   explicit Run(uint64_t number)
       : Settings(number),
         store_(static_cast<size_t>(store_values) *
-               (56 + static_cast<size_t>(block_size) * (4 + 2 * 2 * 2 * sizeof(float)))) {
+               (56 + static_cast<size_t>(block_size) * (4 + 2 * 2 * 8 + scale_bytes()))) {
     for (auto& machine : machines_) {
       machine = std::make_unique<Machine>(store_, static_cast<const Settings&>(*this));
     }
@@ -169,6 +172,8 @@ class Run : private Settings {
     if (salt == 0) return {};
     return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
   }
+  /// Of a token, in both layers of 8 heads.
+  size_t scale_bytes() const { return format == kv::KvFormat::kFp8 ? 2 * 2 * 8 : 0; }
   void submit(Machine& machine, kvtest::Random& random) {
     text_ = "too many to submit one";
     if (machine.requests.size() >= 6) return;
@@ -246,7 +251,8 @@ class Run : private Settings {
     if (where == 0 && !loads.empty()) {
       const BlockMove move = loads.front().move;
       text_ = fmt::format("block {} is damaged on its way to the device", move.device);
-      *static_cast<std::byte*>(machine.cache.block(1, move.device).v) ^= bit;
+      lesson11_test::first_byte(machine.cache, move.device, static_cast<size_t>(random.below(6))) ^=
+          bit;
     } else if (where == 1) {
       const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
       text_ = fmt::format("block {} of the host is damaged", id);

@@ -1,0 +1,129 @@
+// Lesson 10's groups of layers over FP8 pages: blocks that have left a window are freed, found and
+// used again, and the bits are those of rounded rows.
+
+#include "fp8_cache_attention.h"
+#include "lessons/08_scheduler/test/served.h"
+#include "lessons/10_windows/engine.h"
+
+namespace {
+
+using kv::StepOutput;
+using lesson10::KvCacheCoordinator;
+constexpr kv::KvFormat kFp8 = kv::KvFormat::kFp8;
+
+/// Lesson 10's attention, with lesson 14's writer and kernels. For the CPU.
+class WindowedFp8Attention : public kv::Attention {
+ public:
+  WindowedFp8Attention(const kv::ModelConfig& config, lesson03::PagedKvCache& cache,
+                       std::span<const lesson10::KvCacheGroup> groups)
+      : places_(lesson10::places_of(groups)), slots_(groups.size()) {
+    for (size_t group = 0; group < groups.size(); ++group) passes_.emplace_back(config, cache);
+  }
+
+  void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }
+  void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
+    auto first = tables_.begin();
+    for (size_t group = 0; group < passes_.size(); ++group) {
+      const lesson03::BlockTables tables(first, first + rows.num_seqs());
+      passes_[group].begin(rows, tables, arrays);
+      arrays.add(slot_mapping_of(rows, tables), slots_[group]);
+      first += rows.num_seqs();
+    }
+  }
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    const lesson10::LayerPlace place = places_.at(static_cast<size_t>(rows.layer));
+    const auto group = static_cast<size_t>(place.group);
+    kv::AttentionRows in_cache = rows;
+    in_cache.layer = place.index;
+    const lesson14::PagedAttentionArgs args = passes_[group].args_of(in_cache);
+    lesson14::write_kv_fp8({.k = rows.k,
+                            .v = rows.v,
+                            .slot_mapping = slots_[group],
+                            .num_rows = rows.num_rows,
+                            .cache = args.cache},
+                           stream);
+    if (rows.kernel == kv::Kernel::kPlain) return lesson14::fp8_attention(args, stream);
+    lesson14::fast_fp8_attention({.pass = args}, stream);
+  }
+  bool rounds_kv() const override { return true; }
+
+ private:
+  std::vector<lesson04::PagedPass> passes_;   // [num_groups]
+  std::vector<lesson10::LayerPlace> places_;  // [num_layers]
+  std::vector<const int64_t*> slots_;         // [num_groups] of [num_rows]
+  lesson03::BlockTables tables_;
+};
+
+kv::ModelConfig config_of_group(kv::ModelConfig config) {
+  config.num_layers = lesson10::layers_per_group(lesson10::make_groups(config));
+  return config;
+}
+
+/// Lesson 10's server over FP8 pages.
+class WindowedServer {
+ public:
+  using Scheduler = lesson10::Server::Scheduler;
+
+  WindowedServer(kv::Model& model, int block_size, int num_blocks, int max_tokens_per_pass)
+      : pool_(num_blocks, block_size),
+        manager_(pool_, lesson10::make_groups(model.config()), {}, max_tokens_per_pass),
+        cache_(config_of_group(model.config()), model.stream(), num_blocks + 1, block_size, 0,
+               kFp8),
+        attention_(model.config(), cache_, manager_.groups()),
+        scheduler_(manager_, {.max_tokens_per_pass = max_tokens_per_pass}),
+        chooser_(model, false) {}
+
+  void check(int64_t, const kv::Request&) const {}
+  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
+    lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
+  }
+  bool abort(int64_t id) { return scheduler_.finish(id); }
+  bool idle() const { return scheduler_.idle(); }
+  StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass) {
+    const lesson08::SchedulerOutput& output = scheduler_.schedule();
+    if (output.chunks.empty()) return {.preempted = output.preempted};
+    on_pass(scheduler_, output);
+    kv::PassRows rows;
+    for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
+    lesson03::BlockTables tables;
+    for (int group = 0; group < manager_.num_groups(); ++group) {
+      for (const auto& chunk : output.chunks) tables.push_back(&manager_.table(chunk.id, group));
+    }
+    attention_.set_tables(tables);
+    chooser_.run(rows, attention_);
+    scheduler_.update(output.chunks);
+    return deliver(rows, output, chooser_, scheduler_, streams_);
+  }
+  const lesson03::PagedKvCache& cache() const { return cache_; }
+
+ private:
+  lesson10::BlockPool pool_;
+  KvCacheCoordinator manager_;
+  lesson03::PagedKvCache cache_;
+  WindowedFp8Attention attention_;
+  Scheduler scheduler_;
+  kv::TokenChooser chooser_;
+  lesson08::TokenStreams streams_;
+};
+
+}  // namespace
+
+TEST_CASE("lesson 10's groups of layers with windows over FP8 pages: the bits of rounded rows") {
+  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCpu);
+  model.set_kv_format(kFp8);
+  model.set_windows({0, 17, 17, 0, 17, 17});
+  const auto requests = lesson08_test::mixed(12);
+  for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
+    model.set_kernel(kernel);
+    const auto wanted = lesson08_test::flat(model, requests);
+    for (const int block_size : {4, 16}) {
+      CAPTURE(block_size);
+      WindowedServer server(model, block_size, 640 / block_size, 64);
+      for (int round = 0; round < 2; ++round) {  // the second one finds the first one's blocks
+        const auto served = kv::serve(server, requests, {});
+        kvtest::check_equal(served.generated, wanted);
+        if (round > 0) CHECK(served.generated.counters.named("cache_hit_tokens") > 0);
+      }
+    }
+  }
+}
