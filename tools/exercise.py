@@ -354,9 +354,8 @@ class Parser(argparse.ArgumentParser):
         if sys.argv[1:2] != ["learn"]:
             super().error(message)
         message = re.sub(r"argument (--\S+): expected one argument", r"\1 wants a file of yours, or all", message)
-        known = re.findall(r"--\w+", __doc__)
         wrong = re.search(r"unrecognized arguments: (--\w+)", message)
-        near = difflib.get_close_matches(wrong[1], known, 1) if wrong else []
+        near = difflib.get_close_matches(wrong[1], re.findall(r"--\w+", __doc__), 1) if wrong else []
         print(f"error: {message}" + (f"; did you mean {near[0]}?" if near else "") + "  (./course exercise --help)", file=sys.stderr)
         sys.exit(2)
 
