@@ -11,16 +11,17 @@
 
 namespace kv {
 
+void standard_output_failed() {
+  if (errno == EPIPE) throw ClosedPipe();
+  user_error("cannot write to standard output: {}", std::strerror(errno));
+}
+
 void Console::write(std::string_view text) const {
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) {
-    user_error("cannot write to standard output: {}", std::strerror(errno));
-  }
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) standard_output_failed();
 }
 
 void Console::flush() const {
-  if (std::fflush(file_) != 0) {
-    user_error("cannot write to standard output: {}", std::strerror(errno));
-  }
+  if (std::fflush(file_) != 0) standard_output_failed();
 }
 
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }

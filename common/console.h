@@ -13,8 +13,15 @@
 
 namespace kv {
 
+/// Standard output is a pipe whose reader has left, as in `program | head`. A program ends then and
+/// says nothing.
+struct ClosedPipe {};
+
+/// After a failed write to standard output: throws ClosedPipe, or UserError (a full disk).
+[[noreturn]] void standard_output_failed();
+
 /// Standard output, or standard error if standard output carries JSON. Every write that fails
-/// (closed pipe, full disk) throws UserError.
+/// throws, as standard_output_failed() does.
 class Console {
  public:
   /// `json_file`: what --json names; "-" is standard output.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "common/console.h"
 #include "common/error.h"
 #include "common/table.h"
 #include "programs/report.h"
@@ -80,7 +81,7 @@ void write_text(const std::string& file, const std::string& text) {
   if (file == "-") {
     const bool ok =
         std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-    if (!ok) user_error("cannot write to standard output: {}", std::strerror(errno));
+    if (!ok) standard_output_failed();
     return;
   }
   std::error_code ignored;

@@ -45,10 +45,12 @@ bool interrupted() { return g_interrupted != 0; }
 
 int run_main(CommandLine& command, int argc, char** argv, const std::function<void()>& body) {
   std::signal(SIGINT, on_interrupt);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, and reported as one
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write
   try {
     if (command.parse(argc, argv)) body();
     Console().flush();
+  } catch (const ClosedPipe&) {
+    return kExitClosedPipe;
   } catch (const UserError& error) {
     return report(error.what(), kExitUser);
   } catch (const DeviceError& error) {

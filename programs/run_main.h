@@ -14,6 +14,7 @@ enum ExitCode : int {
   kExitInternal = 1,  // one of our own rules is broken
   kExitUser = 2,      // wrong input, or the device failed; one line on standard error says what
   kExitInterrupted = 130,  // Ctrl-C
+  kExitClosedPipe = 141,   // the reader of standard output has left; as if SIGPIPE had ended it
 };
 
 /// Parses the command line, runs the body, and returns the exit code: 2 for wrong options,

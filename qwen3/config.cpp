@@ -181,7 +181,10 @@ ModelConfig load_config(const std::filesystem::path& dir) {
   constexpr size_t kMaxBytes = size_t{16} << 20;
   const std::filesystem::path path = dir / "config.json";
   std::error_code error;
-  if (std::filesystem::exists(dir, error) && !std::filesystem::is_directory(dir, error)) {
+  if (!std::filesystem::exists(dir, error)) {
+    user_error("--model {}: no such folder; wanted one with a model's config.json", dir.string());
+  }
+  if (!std::filesystem::is_directory(dir, error)) {
     const std::filesystem::path folder = dir.has_parent_path() ? dir.parent_path() : ".";
     const bool is_model = std::filesystem::exists(folder / "config.json", error);
     user_error("{}: found a file, wanted a model's folder, with config.json{}", dir.string(),

@@ -199,10 +199,10 @@ KvLayout layout_of(const JsonObject& config) {
   return layout;
 }
 
-/// "Gemma 3 27B" and "gemma-3-27b" are one name.
+/// "Gemma 3 27B", "gemma-3-27b" and "google/gemma-3-27b" are one name.
 std::string plain(const std::string& name) {
   std::string text;
-  for (const char c : name) {
+  for (const char c : name.substr(name.rfind('/') + 1)) {
     const auto byte = static_cast<unsigned char>(c);
     if (std::isalnum(byte) != 0 || c == '.') text.push_back(static_cast<char>(std::tolower(byte)));
   }
@@ -292,8 +292,8 @@ KvLayout load_kv_layout(const std::string& model) {
     names += (names.empty() ? "\"" : ", \"") + known.name + '"';
   }
   user_error(
-      "--model {}: no folder, and no model that is known by name; wanted a folder with a "
-      "config.json, or one of {}",
+      "--model {}: no folder, and no model that is known by name; wanted one of {}, or a folder "
+      "with the config.json of any other",
       model, names);
 }
 

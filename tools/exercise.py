@@ -142,7 +142,7 @@ def compiles(lesson, step, folder):
         say(*words)
         print()
     if not ok and words != runs.NO_GPU:
-        say(coloured("It does not compile yet: the first error is the one to look at.", RED))
+        say(coloured(runs.verdict(words), RED))
     return ok
 
 
@@ -284,8 +284,8 @@ def diff(lesson, wanted):
     if wanted and not steps:
         raise Mistake(f"there is no step {wanted}; there are {len(lesson.steps)}")
     if not steps or steps[0] not in passing:
-        raise Mistake(f"{steps[0] if steps else 'no step'} does not pass yet; --diff shows the lesson's code, which is the answer"
-                      if steps else "no step passes yet; --diff shows the lesson's code, which is the answer")
+        what = f"step {steps[0].number}, \"{steps[0].title}\", does not pass yet" if steps else "no step passes yet"
+        raise Mistake(f"{what}; --diff shows the lesson's code, which is the answer")
     for function, mine in zip(steps[0].functions, lesson.written_functions(steps[0])):
         mine = re.sub(r"(?m)^  // Step \d+: .*\n(  //.*\n)*", "", mine)  # the skeleton's
         say(coloured(f"{function.name}(): - yours, + the lesson's", BOLD))
@@ -353,9 +353,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         if sys.argv[1:2] != ["learn"]:
             super().error(message)
-        known = re.findall(r"--\w+", __doc__)
+        message = re.sub(r"argument (--\S+): expected one argument", r"\1 wants a file of yours, or all", message)
         wrong = re.search(r"unrecognized arguments: (--\w+)", message)
-        near = difflib.get_close_matches(wrong[1], known, 1) if wrong else []
+        near = difflib.get_close_matches(wrong[1], re.findall(r"--\w+", __doc__), 1) if wrong else []
         print(f"error: {message}" + (f"; did you mean {near[0]}?" if near else "") + "  (./course exercise --help)", file=sys.stderr)
         sys.exit(2)
 

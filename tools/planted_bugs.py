@@ -257,6 +257,9 @@ def main():
         print(f"{len(bugs)} bugs have their places")
         return 0
     bugs = [bug for bug in bugs if options.only in f"{bug.place} {bug.what}"]
+    if not bugs:
+        print(f"error: no planted bug has '{options.only}' in its text or its place, such as 06/block_hash.cpp", file=sys.stderr)
+        return 2
     programs = sorted({(bug.preset(), test) for bug in bugs for test in bug.tests})
     if options.programs:
         for preset, test in programs:

@@ -19,6 +19,7 @@ using nlohmann::json;
 /// "19.4 ms", "1.52 s".
 std::string human_seconds(double seconds) {
   if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 1e-4) return fmt::format("{:.0f} us", seconds * 1e6);  // tokens that come together
   return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.1 ? 1 : 0);
 }
 

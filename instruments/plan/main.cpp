@@ -12,6 +12,7 @@
 #include "programs/options.h"
 #include "programs/report.h"
 #include "programs/run_main.h"
+#include "qwen3/known_models.h"
 #include "qwen3/kv_layout.h"
 
 namespace {
@@ -189,6 +190,15 @@ void run(const Options& options) {
 
 }  // namespace
 
+/// "Qwen3-0.6B", "Gemma 3 27B" and so on.
+static std::string known_names() {
+  std::string names;
+  for (const kv::KnownModel& model : kv::known_models()) {
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", model.name);
+  }
+  return names;
+}
+
 int main(int argc, char** argv) {
   Options options;
   kv::CommandLine command(
@@ -197,8 +207,9 @@ int main(int argc, char** argv) {
       "window's "
       "first. A windowed layer is counted with the blocks that its window may touch at once.");
   command
-      .value("--model DIR|NAME", options.model,
-             "a folder with a config.json of Hugging Face's, such a file, or a known name")
+      .value(
+          "--model DIR|NAME", options.model,
+          "a folder with a config.json of Hugging Face's, such a file, or one of " + known_names())
       .required();
   command
       .value("--memory SIZE", options.memory,

@@ -15,9 +15,10 @@
 namespace lesson06 {
 
 /// A prefix that has been seen: token 0 up to the end of some block. Equal numbers mean equal
-/// prefixes; a number is never reused. Blocks with equal content after one parent share a number as
-/// long as one of them is there. A prefix that was lost and is computed again has a new number;
-/// blocks cached after the old one are not found any more.
+/// prefixes; a number is never reused. Either the index gives all numbers, or its caller does
+/// (BlockKey::prefix): the index does not know which ones the caller gives. Blocks with equal
+/// content after one parent share a number as long as one of them is there. A prefix that was lost
+/// and is computed again has a new number; blocks cached after the old one are not found any more.
 using PrefixId = int64_t;
 
 /// The key under which a block is found.

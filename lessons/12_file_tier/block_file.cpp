@@ -86,12 +86,14 @@ std::string fault_of_file_header(std::span<const std::byte> bytes, const FileSha
   FileHeader found{.name = kNoName, .shape = {}};
   std::memcpy(&found, bytes.data(), std::min(bytes.size(), sizeof found));
   if (found.name != kFileName) {
-    return fmt::format("is no file of blocks, which begins with '{}'",
+    return fmt::format("is no file of blocks, which begins with '{}'; give another path",
                        std::string(kFileName.begin(), kFileName.end()));
   }
   if (found.shape == wanted) return {};
   return fmt::format(
-      "holds {}, wanted {}; the fingerprint stands for the model, the device and the kernel",
+      "holds {}, wanted {}; the fingerprint stands for the model, the device and the kernel; "
+      "remove "
+      "it, or give another path",
       text_of(found.shape), text_of(wanted));
 }
 
@@ -134,8 +136,8 @@ BlockFile::BlockFile(const std::filesystem::path& path, const FileShape& shape)
     : shape_(shape), layout_(shape), file_(path) {
   const auto must = [&](bool succeeds, const char* doing) {
     if (succeeds) return;
-    kv::user_error("{}: {} failed: {}; free the disk, remove the file, or give another path",
-                   path.string(), doing, kv::File::last_error());
+    kv::user_error("{}: {} failed: {}; free the disk, or give another path", path.string(), doing,
+                   kv::File::last_error());
   };
   std::vector<std::byte> start(kPage);
   const int64_t size = file_.size(), num_read = file_.read_at(0, start);
@@ -146,7 +148,7 @@ BlockFile::BlockFile(const std::filesystem::path& path, const FileShape& shape)
     must(file_.write_at(0, encode_file_header(shape)) && file_.sync(), "writing");
     kv::sync_folder_of(path);
   } else if (const std::string fault = fault_of_file_header(start, shape); !fault.empty()) {
-    kv::user_error("{}: {}; remove it, or give another path", path.string(), fault);
+    kv::user_error("{}: {}", path.string(), fault);
   }
 }
 

@@ -111,6 +111,7 @@ TEST_CASE("kv_layout: Gemma 3 says little, and inside text_config") {
   CHECK(known.num_layers() == 62);
   CHECK(known.groups[1].num_layers == 52);
   CHECK(known.groups[1].window == 1024);
+  CHECK(load_kv_layout("Qwen/qwen3-0.6b").name == "Qwen3-0.6B");
 }
 
 TEST_CASE("kv_layout: what keeps something else is refused, and nothing is guessed") {

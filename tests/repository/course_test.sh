@@ -29,6 +29,10 @@ expect 2 'wanted bash or zsh' completion fish
 expect 0 '^exercise$' completion words ex
 expect 0 '^12$' completion words run ''
 expect 0 '^--watch$' completion words exercise 3 --w
+expect 0 '^gpu$' completion words kernel ''
+expect 0 '^cuda$' completion words run 3 --device ''
+expect 0 '^zsh$' completion words completion ''
+expect 0 '^replay$' completion words help ''
 if bash -c "source <('$course' completion bash); COMP_WORDS=('$course' exercise 3 --wa) COMP_CWORD=3; _course; [ \"\${COMPREPLY[*]}\" != --watch ]"; then
   echo "completion: wanted --watch for --wa"
   fails=1
@@ -42,6 +46,7 @@ for command in setup build test bench stale web pictures completion; do # none o
 done
 expect 2 "error: unknown command 'fly'; ./course alone" fly
 expect 2 "error: unknown command 'tset'; did you mean ./course test\?" tset
+expect 2 "error: unknown command 'RUN'; did you mean ./course run\?" RUN
 expect 2 "error: unknown command '5'; did you mean ./course run 5\?" 5
 expect 2 "error: unknown option '--lnog'; did you mean --long\?" test 5 --lnog
 expect 2 "error: unexpected 'abc'; ./course test 5" test abc
@@ -76,10 +81,45 @@ expect 2 "error: which lesson's\? For example: ./course kernel 3 --races" kernel
 expect 2 'error: there is no lesson 99' kernel 99 --races
 expect 0 'two threads at one place with nothing that orders them' kernel --help
 expect 2 "error: which lesson's" exercise
+expect 0 'again whenever a file is saved' exercise help
+expect 2 'error: --reset wants a file of yours, or all' exercise 3 --reset
+expect 2 'error: no planted bug has .nothing_here.' planted --only nothing_here
 expect 2 'error: there is no lesson 99' exercise 99
 expect 0 'only bugs in CUDA kernels' planted --help
 expect 2 'error: web: --out needs a folder' web --out
 expect 0 'again whenever a file is saved' exercise 3 --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
+# A build folder of our own: what is said of a build that cannot begin, that is slow, and that waits for another one.
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+mkdir "$temp/default"
+cat >"$temp/default/build.ninja" <<'TXT'
+rule slow
+  command = sleep 5 && touch $out
+build slow: slow
+TXT
+export COURSE_BUILD=$temp COURSE_PRESET=default
+expect 2 "unknown target 'nothing'" build nothing
+until_said() { # until_said PATTERN: waits until the build in the background has said it
+  for _ in {1..100}; do
+    grep -qE -- "$1" "$temp/said" && return
+    sleep 0.1
+  done
+  printf 'course build: no line has /%s/ in\n%s\n' "$1" "$(cat "$temp/said")"
+  fails=1
+}
+"$course" build slow >"$temp/said" 2>&1 &
+until_said '^Building slow$'
+if [ -e "$temp/default/slow" ]; then
+  echo "course build: it says that it builds when it has built"
+  fails=1
+fi
+wait
+exec 8>"$temp/default/course.lock"
+flock 8
+"$course" build slow >"$temp/said" 2>&1 8>&- &
+until_said '^another ./course builds in .*/default; waiting$'
+exec 8>&-
+wait $! || { echo "course build: exit code $? after it waited" && fails=1; }
 python3 "$(dirname "$course")/.github/check.py" || fails=1
 exit $fails

@@ -2,6 +2,9 @@
 """tools/exercise.py over a lesson of two functions: a learner's way through it, with all that goes wrong on it.
 
 The lesson and a build folder are made in a temporary copy; ninja, the compiler and doctest are the real ones."""
+import contextlib
+import fcntl
+import io
 import os
 import pathlib
 import re
@@ -13,6 +16,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from exercises import runs  # noqa: E402
 FILES = {
     "lessons/01_toy/toy.h": "#include <vector>\nint largest(const std::vector<int>& v);\nstd::vector<int> twice(std::vector<int> v);\n",
     "lessons/01_toy/toy.cpp": """#include "toy.h"
@@ -220,6 +225,36 @@ def way_through():
     call("blame", "--build", "build/simt", code=0, says=["lesson 1: all its tests pass", "None of them fails alone"])
     if "exercise/toy.cpp" not in pathlib.Path("build/simt/mine.txt").read_text():
         mistakes.append("mine: the file is not in mine.txt")
+    one_at_a_time()
+
+
+def one_at_a_time():
+    """A build waits for another one in its folder, says how far it is, and tells whose mistake it is."""
+    folder = pathlib.Path("build/simt")
+    with open(folder / "course.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = subprocess.Popen([sys.executable, "-u", "tools/exercise.py", "learn", "lessons/01_toy", "--build", folder, "--all"],
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        first = process.stdout.readline()
+        while first and "another ./course builds in build/simt; waiting" not in first:
+            first = process.stdout.readline()
+        if not first or process.poll() is not None:
+            mistakes.append("a build does not wait for another one in its folder")
+    if "all 2 steps pass" not in process.communicate(timeout=300)[0]:
+        mistakes.append("a build that has waited does not go on")
+    many = pathlib.Path("build/many")
+    many.mkdir()
+    many.joinpath("build.ninja").write_text("rule r\n  command = touch $out\n" + "".join(f"build {n}: r\n" for n in range(40)))
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        runs.build(many, [str(n) for n in range(40)], 1)
+    if not 10 <= said.getvalue().count(" of 40 files") <= 11:
+        mistakes.append(f"a build of 40 files says:\n{said.getvalue()}")
+    for words, wanted in ((["toy.cpp:5:3: error: expected ';'"], "does not compile yet"), (["toy.cu(5): error: expected"], "does not compile yet"),
+                          (["/usr/bin/ar: toy.cpp.o: No such file or directory"], "no compiler names a mistake of yours"),
+                          (["toy.h:5:3: internal compiler error: Segmentation fault"], "no mistake of yours"),
+                          ([runs.DO_NOT_FIT, "Defined twice:"], "cannot be linked")):
+        if wanted not in runs.verdict(words):
+            mistakes.append(f"{words}: {runs.verdict(words)}")
 
 
 def watched():

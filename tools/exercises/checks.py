@@ -3,6 +3,7 @@ import concurrent.futures
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 
@@ -125,8 +126,9 @@ def background(lesson, folder):
         return
     missing = [build for tool, build in builds(folder).items() if not is_ready(lesson, folder, tool)]
     if missing:
+        alone = lambda b: f"flock {shlex.quote(str(b))}/course.lock " if shutil.which("flock") else ""
         command = "\n".join(f"[ -e {shlex.quote(str(b))}/build.ninja ] || cmake --preset {b.name} -B {shlex.quote(str(b))}\n"
-                            f"ninja -C {shlex.quote(str(b))} -k 0 -j {max(1, (os.cpu_count() or 2) // 2)} {target_of(lesson)}" for b in missing)
+                            f"{alone(b)}ninja -C {shlex.quote(str(b))} -k 0 -j {max(1, (os.cpu_count() or 2) // 2)} {target_of(lesson)}" for b in missing)
         with open(folder.parent / "exercise_tools.log", "w", encoding="utf-8") as log:
             process = subprocess.Popen(["nice", "-n", "19", "sh", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=log, start_new_session=True)

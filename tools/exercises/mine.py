@@ -1,4 +1,6 @@
 """What the learner has so far: over all lessons, and for programs that run on it."""
+import textwrap
+
 from . import checks, runs
 from .lesson import all_lessons
 
@@ -14,14 +16,16 @@ def bar(lesson):
 
 
 def progress(_):
-    """One line over all lessons, and what is next; nothing before an exercise is begun."""
+    """A few lines over all lessons, and what is next in one that is begun; nothing before an exercise is begun."""
     if not begun():
         return 0
     lessons = all_lessons()
     passed, steps = sum(lesson.num_passed() for lesson in lessons), sum(len(lesson.steps) for lesson in lessons)
-    bars = "  ".join(f"{lesson.number:02d} {bar(lesson)}" for lesson in lessons)
-    print(f"\nExercises: {passed} of {steps} steps pass   {bars}")
-    following = [(lesson, lesson.next_step()) for lesson in lessons if lesson.next_step()]
+    bars = textwrap.wrap("  ".join(f"{lesson.number:02d}_{bar(lesson)}" for lesson in lessons), 78, initial_indent="  ", subsequent_indent="  ",
+                         break_on_hyphens=False)
+    bars = [line.replace("_", " ") for line in bars]
+    print(f"\nExercises: {passed} of {steps} steps pass", *bars, sep="\n")
+    following = [(lesson, lesson.next_step()) for lesson in [*begun(), *lessons] if lesson.next_step()]
     if following:
         lesson, step = following[0]
         print(f"Next: lesson {lesson.number}, {step}: ./course exercise {lesson.number}")

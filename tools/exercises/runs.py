@@ -1,6 +1,8 @@
 """Builds and runs the tests of a step, and says in plain words what one of them found."""
 import concurrent.futures
+import contextlib
 import dataclasses
+import fcntl
 import html
 import os
 import pathlib
@@ -18,6 +20,7 @@ from .lesson import ROOT
 LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "20"))  # for one test
 WAITS = 77
 NO_GPU = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
+DO_NOT_FIT = "Your files and the lesson's do not fit together."
 SHOWN = 30  # lines of a compiler's words
 LEAKS = 23  # exit code of a program that has given back too little memory
 GATE = threading.BoundedSemaphore(os.cpu_count() or 1)  # programs at once
@@ -32,12 +35,29 @@ def relative(text, build):
 # --- building
 
 
+@contextlib.contextmanager
+def alone_in(folder):
+    """One build at a time in a folder; ./course takes this lock, too. Two of them would write each other's files."""
+    with open(folder / "course.lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another ./course builds in build/{folder.name}; waiting", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build(folder, targets, jobs=None):
     """(whether it was built, what the compiler said without the commands)."""
+    with alone_in(folder):
+        return build_alone(folder, targets, jobs)
+
+
+def build_alone(folder, targets, jobs):
     command = ["ninja", "-C", str(folder), "-j", str(jobs or os.environ.get("COURSE_JOBS") or os.cpu_count()), *targets]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                env={**os.environ, "NINJA_STATUS": "[%f/%t] "})
-    said, failed, shown, told, begun = [], False, False, False, time.monotonic()
+    said, failed, shown, tenth, begun = [], False, False, 0, time.monotonic()
     for line in process.stdout:
         line = line.rstrip()
         if failed:  # the command, hundreds of characters long
@@ -45,13 +65,13 @@ def build(folder, targets, jobs=None):
         elif line.startswith("FAILED:"):
             failed = True
         elif status := re.match(r"\[(\d+)/(\d+)\] ", line):
-            left = time_left(int(status[1]), int(status[2]), time.monotonic() - begun)
-            if int(status[2]) > 8 and (sys.stderr.isatty() or not shown or left and not told):
-                words = f"building what the tests need, {status[1]} of {status[2]} files{left}"
-                told = told or bool(left)
+            done, files = int(status[1]), int(status[2])
+            if files > 8 and (sys.stderr.isatty() or not shown or 10 * done // files > tenth):
+                words = f"building what the tests need, {done} of {files} files{time_left(done, files, time.monotonic() - begun)}"
+                tenth = 10 * done // files
                 print(*(["\r\033[K ", words] if sys.stderr.isatty() else [words + "\n"]), end="", file=sys.stderr, flush=True)
                 shown = True
-        elif not re.match(r"ninja: |-- |The following files were |  [+-]\S+$", line) or "unknown target" in line:
+        elif not re.match(r"ninja: (?!error)|-- |The following files were |  [+-]\S+$", line):
             said.append(relative(line, folder))
     if shown and sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
@@ -72,11 +92,23 @@ def time_left(done, files, seconds):
     return f", about {left / 60:.0f} minutes left" if left >= 90 else f", about {left:.0f} s left"
 
 
+def verdict(words):
+    """The line under the words of a build that failed: only a compiler's error is the learner's."""
+    text = "\n".join(words)
+    if re.search(r"internal compiler error|Killed signal|Segmentation fault|[Oo]ut of memory|Cannot allocate memory|No space left", text):
+        return "The compiler itself broke off, for lack of memory perhaps: that is no mistake of yours. Once more, with less at a time: COURSE_JOBS=1."
+    if words[:1] == [DO_NOT_FIT]:
+        return "It compiles, but it cannot be linked yet."
+    if not re.search(r"\d[:)]+ (fatal |catastrophic )?error", text):
+        return "The build failed, and no compiler names a mistake of yours. Run it again; if that does not help, remove the build folder."
+    return "It does not compile yet: the first error is the one to look at."
+
+
 def linker_words(said):
     """A file that lacks a function is linked together with the lesson's."""
     found = re.findall(r"(multiple definition of|undefined reference to) [`']([^']+)'", "\n".join(said))
     twice, nowhere = ([name for what, name in dict.fromkeys(found) if what.startswith(word)] for word in ("multiple", "undefined"))
-    lines = ["Your files and the lesson's do not fit together."]
+    lines = [DO_NOT_FIT]
     if twice:
         lines += ["A function that the file had is gone, or has another name or other parameters.", "Defined twice:"]
         lines += [f"  {name}" for name in twice]

@@ -37,8 +37,12 @@ std::string& last_error() {
 }
 
 [[noreturn]] void no_window(const char* what) {
-  kv::user_error("{}: {}; without a display, --headless plays a scenario and --screenshot draws it",
-                 what, last_error().empty() ? "no reason given" : last_error());
+  const size_t end = last_error().find_last_not_of(' ') + 1;  // GLFW names a display without a name
+  kv::user_error(
+      "{} ({}): is there a display? Without one, --headless plays a scenario and --screenshot "
+      "draws "
+      "it",
+      what, end == 0 ? "no reason given" : last_error().substr(0, end));
 }
 
 /// GLFW, its window and ImGui's backends, in the order of their lives.

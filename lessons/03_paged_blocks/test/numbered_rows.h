@@ -125,9 +125,11 @@ inline void check_rows_in_order(const kv::Stream& stream) {
   lesson03::PagedKvCache pool = blocks_of_two(4, 2, 8, stream);
   const lesson03::KvBlocks cache = pool.layer(0);
   number_slots(cache, stream);
-  // Entries after a sequence's last block must not be followed.
-  const Gathered got = gather_rows(cache, {3, 0, 1, 2, -1, 1 << 30}, {5, 1}, {1, 0}, stream);
+  // Entries after a sequence's last block must not be followed. Both tables are wider than the
+  // longest sequence: a table that begins too early begins with block 3.
+  const Gathered got = gather_rows(cache, {3, 0, 1, 3, 2, -1, 1 << 30, -1}, {5, 1}, {1, 0}, stream);
   INFO("slot s holds s (K) and 100 + s (V), a block has two slots");
+  INFO("a table has 4 entries, and those after the last block are never read");
   INFO("sequence 0: table 3 0 1, 5 tokens, to row 1 and on; sequence 1: table 2, 1 token, row 0");
   const std::string k = drawn(got.k, cache, 99, stream), v = drawn(got.v, cache, 99, stream);
   CHECK(k == "4 6 7 0 1 2");
@@ -179,9 +181,10 @@ inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
   const FarBlock far(stream);
   const auto table = kvtest::upload(std::vector<int32_t>{FarBlock::kId}, stream);
   const auto seq_len = kvtest::upload(std::vector<int32_t>{0, 0, 2}, stream);
-  const auto begin = kvtest::upload(std::vector<int64_t>{0, 0, 0}, stream);
+  const auto begin = kvtest::upload(std::vector<int64_t>{0, 0, FarBlock::kId}, stream);
   const auto k = kvtest::poisoned(far.rows.bytes(), stream),
              v = kvtest::poisoned(k.bytes(), stream);
+  const auto row_bytes = static_cast<int64_t>(k.bytes()) / 2;
   lesson03::KvBlocks cache = far.cache;
   cache.v = without_first(far.rows, FarBlock::kId * static_cast<int64_t>(k.bytes()));
   cache.k = cache.v;
@@ -193,10 +196,10 @@ inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
                        .max_blocks_per_seq = FarBlock::kId,
                        .num_seqs = 3,
                        .max_seq_len = 2,
-                       .k_out = k.data(),
-                       .v_out = v.data()},
+                       .k_out = without_first(k, FarBlock::kId * row_bytes),
+                       .v_out = without_first(v, FarBlock::kId * row_bytes)},
                       stream);
-  INFO("rows 10 11 come out of block 2^30, which is entry 2^31 of all tables");
+  INFO("rows 10 11 come out of block 2^30, which is entry 2^31 of all tables, to row 2^30");
   CHECK(drawn(words_of(k, stream), cache, 2, stream) == "10 11");
   CHECK(drawn(words_of(v, stream), cache, 2, stream) == "10 11");
 }

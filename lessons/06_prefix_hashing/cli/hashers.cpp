@@ -33,7 +33,7 @@ BlockHasher hasher_of(const std::string& name) {
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, bits);
   if (error != std::errc() || stop != end || bits < 0 || bits > 64) {
-    kv::user_error("hash {}: wanted xxh64, sha256, or a number of bits from 0 to 64", name);
+    kv::user_error("--hash {}: wanted xxh64, sha256, or a number of bits from 0 to 64", name);
   }
   return narrow_hasher(bits);
 }

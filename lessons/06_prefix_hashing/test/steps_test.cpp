@@ -69,6 +69,11 @@ TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent")
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 6)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, other)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5)));
+  const ExtraKeys adapter{{ExtraKey::Kind::kAdapter, "s"}};
+  const ExtraKeys image{{ExtraKey::Kind::kContent, "s", 3}};
+  const ExtraKeys later_image{{ExtraKey::Kind::kContent, "s", 4}};
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, adapter)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5, image), key(7, kOneTwo, 5, later_image)));
   CHECK(same_content(key(7, kOneTwo), key(7, kOneTwo)));
   CHECK_FALSE(same_content(key(7, kOneTwo), key(7, kOneTwo, 0)));  // no parent is not parent 0
 }
@@ -145,6 +150,8 @@ TEST_CASE("equal blocks have one number, and the oldest of them is found") {
   BlockKey brings = key(7, kOneTwo);
   brings.prefix = 41;  // its number
   CHECK(other.insert(0, brings) == 41);
+  brings.prefix = 42;
+  CHECK(other.insert(1, brings) == 41);  // the number of an equal block comes first
 }
 
 TEST_CASE("a block that is cached already, or not full, is refused") {
@@ -298,6 +305,16 @@ TEST_CASE("without caching nothing gets a name") {
   CHECK(hashes.all().empty());  // and nothing is hashed
 }
 
+TEST_CASE("candidates that were refused are counted over the whole run") {
+  BlockPool pool(8, 4);
+  KvCacheManager manager(pool, {.hasher = lesson06::narrow_hasher(0)});  // every hash is 0
+  run(manager, 1, range(0, 9));
+  INFO("block 0 is found at once, block 1 after block 0, and block 2 is neither");
+  const auto computed = look_up(manager, range(0, 13));
+  CHECK(computed.num_tokens == 8);
+  CHECK(computed.num_refused == 0 + 1 + 2);
+}
+
 TEST_CASE("without caching nothing is looked up") {
   BlockPool pool(8, 4);
   KvCacheManager with(pool), without(pool, {.caching = false});
@@ -315,7 +332,9 @@ TEST_CASE("more tokens computed than there are, or than have slots, are refused"
   KvCacheManager manager(pool);
   REQUIRE(manager.allocate_slots(1, 6));
   CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 5), 6), std::invalid_argument);
-  CHECK_THROWS_AS(cache_blocks(manager, 1, range(0, 9), 8), std::invalid_argument);
+  BlockHashes hashes;
+  CHECK_THROWS_AS(manager.cache_blocks(1, range(0, 9), hashes, 8), std::invalid_argument);
+  CHECK(hashes.all().empty());  // nothing has changed
   CHECK_THROWS_AS(cache_blocks(manager, 7, range(0, 4), 4), std::out_of_range);
   CHECK(pool.index().size() == 0);
 }

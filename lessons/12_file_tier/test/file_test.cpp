@@ -98,7 +98,7 @@ TEST_CASE("a file's header names the format, and has zeros there unless it is FP
 
 TEST_CASE_FIXTURE(FileTest, "what is no file of blocks is refused") {
   std::ofstream(path()) << "Dear diary, this is not for you.";
-  check_refused({"KVBLOCK3"});
+  check_refused({"KVBLOCK3'; give another path"});
   put_bytes(path(), Bytes(static_cast<size_t>(kPage) + 1));  // zeros, but one too many
   check_refused({"KVBLOCK3"});
   fs::remove(path());

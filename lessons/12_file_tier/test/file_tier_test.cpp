@@ -186,6 +186,7 @@ TEST_CASE_FIXTURE(InFolder, "damage on the way to the host is found before the b
   places.complete();
   CHECK(places.metrics.num_damaged_to_host == 1);
   CHECK(places.metrics.num_saved == 0);
+  CHECK(places.file.num_records() == 0);  // nothing was written
   CHECK_FALSE(places.can_be_found(10));
   CHECK(places.pool.num_used() == 0);
 }
