@@ -170,9 +170,10 @@ std::vector<Verb> Live::without_run(std::vector<Verb> verbs) const {
                 std::move(verbs));
 }
 
-void Live::draw_steps(Ui& ui, const Page& page, const std::string& step, const std::string& label) {
+void Live::draw_steps(Ui& ui, const Page& page, const std::string& step, const std::string& label,
+                      const std::string& ten) {
   page.buttons(ui, {{"live/step", label, step},
-                    {"live/step 10", label + " 10", step + " 10"},
+                    {"live/step 10", ten, step + " 10"},
                     {"live/stop", "Stop", "stop"}});
 }
 

@@ -169,12 +169,12 @@ Counter share(std::string name, int64_t part, int64_t whole, std::string label, 
   return counter;
 }
 
-std::vector<Button> one_of(const std::string& verb, const std::vector<int>& values, int holds,
+std::vector<Button> one_of(const std::string& verb, const std::vector<int>& values,
                            const std::string& rest) {
   std::vector<Button> row;
   for (const int value : values) {
     const std::string line = fmt::format("{} {}", verb, value);
-    row.push_back(Button{line, std::to_string(value), line + rest}.when(value == holds));
+    row.push_back({line, std::to_string(value), line + rest});
   }
   return row;
 }
@@ -261,24 +261,32 @@ bool Page::waits() const {
   return !next.empty() && !why_not({.verb = next, .args = {}}).empty();
 }
 
-void Page::buttons(Ui& ui, const std::vector<Button>& row) const {
-  for (const Button& button : row) {
-    if (&button != &row.front()) ui.same_line();
+/// Whether the command would lead to what the page has now.
+bool Page::holds(const Command& command) const {
+  const auto [verb, line] = find(command);
+  return verb != nullptr && verb->holds && verb->holds(read(line, *verb));
+}
+
+void Page::row(Ui& ui, const std::vector<Button>& buttons, bool chooses) const {
+  for (const Button& button : buttons) {
+    if (&button != &buttons.front()) ui.same_line();
     const Command command = parse_command(button.command);
     const std::string refusal = why_not(command);
     std::string tooltip = button.tooltip;
     if (const auto [verb, line] = find(command); verb != nullptr && tooltip.empty()) {
       tooltip = told(*verb, refusal.empty() ? read(line, *verb) : Words());
     }
-    if (button.holds) ui.light();
+    if (chooses && holds(command)) ui.light();
     ui.button(button.name, button.label, button.command, tooltip, refusal);
   }
 }
 
+void Page::buttons(Ui& ui, const std::vector<Button>& row) const { this->row(ui, row, false); }
+
 void Page::choice(Ui& ui, std::string_view of, const std::vector<Button>& row) const {
   ui.label(of);
   ui.same_line();
-  buttons(ui, row);
+  this->row(ui, row, true);
 }
 
 std::string Page::field(Ui& ui, const std::string& verb, const std::string& argument) {

@@ -86,6 +86,14 @@ struct Verb {
   bool goes_on = false;
   /// True if the command is refused only until something arrives; playing waits for it.
   std::function<bool()> on_its_way = {};
+  /// Of a command that chooses: true if these words are what the page has now.
+  std::function<bool(const Words&)> holds = {};
+
+  Verb holding_if(std::function<bool(const Words&)> its_words_hold) const {
+    Verb changed = *this;
+    changed.holds = std::move(its_words_hold);
+    return changed;
+  }
 };
 
 /// Rows that are refused as long as reason() is not empty.
@@ -108,18 +116,10 @@ struct Button {
   std::string label;
   std::string command;       // a line that it runs
   std::string tooltip = {};  // empty: the help of its verb
-  bool holds = false;        // it is what holds now: lit
-
-  Button when(bool its_value_holds) const {
-    Button changed = *this;
-    changed.holds = its_value_holds;
-    return changed;
-  }
 };
 
-/// A button for each value of a command's first word, "window 8"; the one that holds is lit.
-/// `rest`: the words that follow.
-std::vector<Button> one_of(const std::string& verb, const std::vector<int>& values, int holds,
+/// A button for each value of a command's first word, "window 8". `rest`: the words that follow.
+std::vector<Button> one_of(const std::string& verb, const std::vector<int>& values,
                            const std::string& rest = "");
 
 class Page {
@@ -160,7 +160,8 @@ class Page {
 
   /// Buttons side by side. What they run must be in the table; what it refuses is disabled.
   void buttons(Ui& ui, const std::vector<Button>& row) const;
-  /// The same after the name of what they choose: "Window  4  8  16".
+  /// The same after the name of what they choose, "Window  4  8  16". The one whose command holds
+  /// is lit.
   void choice(Ui& ui, std::string_view of, const std::vector<Button>& row) const;
   /// Fields for the arguments that the button's line leaves open, then the button.
   void form(Ui& ui, Button button);
@@ -184,6 +185,8 @@ class Page {
 
  private:
   std::pair<const Verb*, Command> find(const Command& line) const;
+  bool holds(const Command& command) const;
+  void row(Ui& ui, const std::vector<Button>& buttons, bool chooses) const;
 
   PageInfo info_;
   std::vector<Verb> verbs_;

@@ -88,7 +88,15 @@ class PoolPage : public Page {
       ((settings.*member = static_cast<Member>((word++)->number)), ...);
       return restart(settings);
     };
-    return {std::move(name), std::move(args), std::move(help), run};
+    const auto holds = [this, member...](const Words& words) {
+      auto word = words.begin();
+      return ((settings_.*member == static_cast<Member>((word++)->number)) && ...);
+    };
+    return {.name = std::move(name),
+            .args = std::move(args),
+            .help = std::move(help),
+            .run = run,
+            .holds = holds};
   }
   /// `step`, with which the pool or the live run goes on, and `stop`, which leaves an empty pool.
   /// The step's own why_not is asked if there is no live run.

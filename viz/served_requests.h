@@ -95,11 +95,13 @@ void follow(ServedRequest& request, const Scheduler* of, const Manager& manager)
   request.ids.assign(ids.begin(), ids.end());
 }
 
-/// Each request that wants a token gets next(request). It ends with its last one.
+/// Each request that wants a token gets next(request). It ends with its last one, which is never
+/// computed; what was computed is noted before the scheduler forgets it.
 template <class Requests, class Scheduler, class Next>
 void answer(Requests& requests, Scheduler& of, Next next) {
   for (auto& request : requests) {
     if (!request.is_there() || !of.wants_token(request.id)) continue;
+    request.num_computed = of.request(request.id).num_computed;
     of.add_token(request.id, next(request));
     if (++request.generated == request.max_tokens) of.finish(request.id);
   }
@@ -120,6 +122,7 @@ void follow_answer(ServedRequest& request, const LiveServer& live) {
   request.generated = static_cast<int>(answer.size());
   request.words.clear();
   for (const int32_t token : answer) request.words += live.text(token);
+  if (request.ended) request.num_computed = request.num_prompt + request.generated - 1;
 }
 
 }  // namespace viz

@@ -32,6 +32,8 @@ struct TablePage : kvtest::CountingPage {
               "NAME gets COUNT of SIZE",
               told},
              {"make all", {viz::words("NAME", 1, 3)}, "every NAME", told},
+             viz::Verb{"size", {viz::number("A", 0, 9), viz::number("B", 0, 9)}, "A by B", told}
+                 .holding_if([](auto& w) { return w[0].number == 2 && w[1].number == 3; }),
              {"set",
               {viz::number("VALUE", 0, kMost).field("value", "0").follows([this] {
                 return counters()[0].value;
@@ -45,7 +47,8 @@ struct TablePage : kvtest::CountingPage {
     buttons(ui, {{"all", "All", "make all A B C"}, {"big", "Big", "make A 99 hash"}});
     form(ui, {"form", "Make", "make Z"});
     form(ui, {"set", "Set", "set"});
-    buttons(ui, {{"on", "On", "on"}});
+    buttons(ui, {{"on", "On", "on"}, {"no choice", "2 by 3", "size 2 3"}});
+    choice(ui, "Size", {{"size 2", "2 by 3", "size 2 3"}, {"half", "2 by 4", "size 2 4"}});
   }
   void refused(const viz::Command& command, const std::string& why) override {
     refusal = command.verb + ": " + why;
@@ -75,7 +78,7 @@ TEST_CASE("a page's table says what a line means and what is wrong with it") {
   CHECK(page.answer("make A 16 has") == "line 3: make wants exact|hash, found \"has\"");
   CHECK(page.answer("make \"\" 16 hash") ==
         "line 3: make wants NAME with at least one character, found \"\"");
-  CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, set, on");
+  CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, size, set, on");
   CHECK(page.refusal.empty());
   CHECK(page.answer("on") == "on: it is zero; nothing has changed");
   CHECK(page.refusal == "on: it is zero");
@@ -124,6 +127,12 @@ TEST_CASE("buttons and fields of a page come from its table") {
   ui.type("make/SIZE", 31);
   ui.type("make/COUNT", 90);
   CHECK(ui.buttons().at("form").command == "make Z 16 \"\" 9");
+}
+
+TEST_CASE("of a choice the button is lit whose words hold, all of them") {
+  TablePage page;
+  const kvtest::FakeUi ui(page);
+  CHECK(ui.lit("size") == std::vector<std::string>{"size 2"});
 }
 
 TEST_CASE("a field that follows the page's state holds what was typed until the state changes") {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "viz/page.h"
@@ -22,6 +23,7 @@ class FakeUi : public viz::Ui {
     std::string command;
     std::string tooltip;
     std::string disabled_because;
+    bool lit;
   };
 
   explicit FakeUi(viz::Page& page) : page_(&page) { draw(); }
@@ -48,6 +50,14 @@ class FakeUi : public viz::Ui {
     return found->second.disabled_because;
   }
   const std::map<std::string, Button>& buttons() const { return buttons_; }
+  /// Names of the lit buttons whose command has this verb.
+  std::vector<std::string> lit(const std::string& verb) const {
+    std::vector<std::string> names;
+    for (const auto& [name, button] : buttons_) {
+      if (button.lit && button.command.starts_with(verb + " ")) names.push_back(name);
+    }
+    return names;
+  }
   /// What a field will hold when the page is drawn next.
   void type(const std::string& field, int value) {
     numbers_[field] = value;
@@ -73,12 +83,14 @@ class FakeUi : public viz::Ui {
   }
   bool button(std::string_view name, std::string_view, std::string command,
               std::string_view tooltip, std::string_view disabled_because) override {
-    const auto [entry, added] = buttons_.insert(
-        {std::string(name),
-         {std::move(command), std::string(tooltip), std::string(disabled_because)}});
+    const auto [entry, added] =
+        buttons_.insert({std::string(name),
+                         {std::move(command), std::string(tooltip), std::string(disabled_because),
+                          std::exchange(lit_, false)}});
     if (!added) throw std::logic_error("two buttons are called " + entry->first);
     return false;
   }
+  void light() override { lit_ = true; }
   bool number(std::string_view name, std::string_view, int* value, int min, int max,
               std::string_view) override {
     const auto typed = numbers_.find(std::string(name));
@@ -109,6 +121,7 @@ class FakeUi : public viz::Ui {
   std::map<std::string, Button> buttons_;
   std::map<std::string, int> numbers_;
   std::vector<std::string> recorded_;
+  bool lit_ = false;  // the next button
 };
 
 }  // namespace kvtest

@@ -3,10 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/support/temp_dir.h"
 #include "viz/drawing/cards.h"
 #include "viz/drawing/layout.h"
 #include "viz/drawing/side_scenes.h"
@@ -67,6 +69,45 @@ TEST_CASE("every picture of every scenario can be read, in windows of all sizes"
       check_picture(session.page());
     }
     windows.check();
+  }
+}
+
+TEST_CASE("each button above the page can be clicked, in windows of all sizes and at all zooms") {
+  const kvtest::TempDir dir;
+  viz::Shell shell(make_pages, {}, viz::on_disk(dir.path()));
+  std::vector<std::string> lessons;
+  for (const auto& page : make_pages()) lessons.push_back(page->info().lesson);
+  for (const auto& [w, h] : {std::pair{1024, 640}, {1100, 700}, {1440, 900}, {560, 900}}) {
+    for (const float zoom : {1.0f, 1.375f, 2.0f}) {
+      CAPTURE(w);
+      CAPTURE(zoom);
+      viz::Headless ui(shell, w, h, zoom);
+      for (const std::string& lesson : lessons) {
+        CAPTURE(lesson);
+        const auto& controls = shell.probe().controls;
+        const auto tab = controls.find("tab " + lesson);
+        if (tab == controls.end() || !tab->second.visible) ui.click("all tabs");
+        ui.click("tab " + lesson);
+        CHECK(shell.session().page().info().lesson == lesson);
+        ui.frame();
+        std::vector<viz::Probe::Control> row;
+        for (const auto& [name, control] : controls) {
+          if (control.is_button && control.y < 40 * zoom) row.push_back(control);
+        }
+        std::ranges::sort(row, {}, &viz::Probe::Control::x);
+        for (size_t i = 0; i < row.size(); ++i) {
+          CHECK(row[i].visible);
+          CHECK_FALSE(row[i].cut);
+          if (i > 0) CHECK(row[i - 1].x + row[i - 1].w <= row[i].x);
+        }
+        for (const char* name : {"open", "help"}) {
+          if (lesson == "warp" && name[0] == 'o') continue;  // a button of this page has that name
+          ui.click(name);
+          for (const std::string& fault : ui.outside()) FAIL_CHECK(fault);
+          ui.click(name);
+        }
+      }
+    }
   }
 }
 

@@ -245,36 +245,6 @@ TEST_CASE_FIXTURE(Fixture, "what was done without a scenario is walked through l
   CHECK(session.num_steps() == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read what it announces") {
-  CHECK(session.is_new());
-  session.load(viz::Scenario::parse(
-      "page 99\nsay \"four words are here\"\nadd 1\nadd 2\nsay two\nadd 4\nsay bye\n", "told"));
-  CHECK_FALSE(session.is_new());
-  CHECK(session.caption() == "four words are here");
-  CHECK(session.position() == 0);
-  session.playing = true;
-  const double read = viz::seconds_to_read("four words are here");
-  CHECK(read == doctest::Approx(1.2 + 4 * 0.28));
-  session.advance(0.01);  // the first one is read while it is done
-  CHECK(value() == 1);
-  session.advance(session.seconds_per_step - 0.01);
-  CHECK(value() == 1);
-  session.advance(0.02);
-  CHECK(value() == 3);
-  session.advance(read - session.seconds_per_step - 0.05);
-  CHECK(session.caption() == "four words are here");
-  session.advance(0.1);
-  CHECK(session.caption() == "two");  // first the sentence
-  CHECK(value() == 3);
-  session.advance(viz::seconds_to_read("two") + 0.01);
-  CHECK(value() == 7);
-  session.advance(session.seconds_per_step + 0.01);
-  CHECK(session.caption() == "bye");
-  CHECK(session.playing);
-  session.advance(viz::seconds_to_read("bye") + 0.01);
-  CHECK_FALSE(session.playing);
-}
-
 TEST_CASE_FIXTURE(Fixture, "the log is bounded, whatever fills it") {
   for (int i = 0; i < 1200; ++i) session.try_run(i % 2 == 0 ? "add 0" : "fly");
   CHECK(session.log().size() == 500);

@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -177,6 +179,13 @@ TEST_CASE_FIXTURE(Fixture, "a command is typed below the page, and told like a c
   CHECK(shell.probe().controls.contains("play"));
   ui.click("type");
   CHECK(shell.probe().controls.contains("command"));
+  ui.frame();
+  const auto before = ui.picture();
+  ui.type('?');
+  key(ImGuiKey_Enter);
+  ui.frame();
+  CHECK(ui.picture() != before);  // all commands are listed
+  CHECK_FALSE(shell.session().log().back().error);
 }
 
 TEST_CASE_FIXTURE(Fixture, "Ctrl with + and - zooms, with C copies the picture") {
@@ -208,11 +217,44 @@ TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
   CHECK_FALSE(shell.probe().controls.contains("undo"));
 }
 
-TEST_CASE("every page has a key") {
-  const std::pair<const char*, char> keys[] = {{"01", '1'},    {"09", '9'}, {"10", '0'},
-                                               {"11", '-'},    {"12", '='}, {"warp", 'w'},
-                                               {"watch", 'w'}, {"99", '\0'}};
+TEST_CASE_FIXTURE(Fixture, "a page is opened by its number, one digit soon after the other") {
+  const std::pair<const char*, const char*> keys[] = {
+      {"01", "1"}, {"10", "10"}, {"14", "14"}, {"warp", "w"}};
   for (const auto& [lesson, key] : keys) CHECK(viz::key_of(lesson) == key);
+  ui.type('3');
+  CHECK(lesson() == "03");
+  ui.type('9');  // there is no page 39, and none 9
+  ui.type('9');
+  CHECK(lesson() == "99");
+  ui.type('3');
+  for (int i = 0; i < 70; ++i) ui.frame();  // more than a second
+  ui.type('9');
+  CHECK(lesson() == "03");
+}
+
+TEST_CASE_FIXTURE(Fixture, "Esc closes what lies over the cards, and then the cards") {
+  ui.type('?');
+  key(ImGuiKey_Escape);
+  CHECK(shell.probe().controls.contains("scenario/sums"));
+  key(ImGuiKey_Escape);
+  CHECK_FALSE(shell.probe().controls.contains("scenario/sums"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "where the mouse was pressed no tooltip covers what has come") {
+  ImGuiIO& io = ImGui::GetIO();
+  const auto has_tooltip = [&] {
+    for (int i = 0; i < 60; ++i) ui.frame();
+    return std::ranges::any_of(ImGui::GetCurrentContext()->Windows, [](const ImGuiWindow* one) {
+      return one->Active && (one->Flags & ImGuiWindowFlags_Tooltip) != 0;
+    });
+  };
+  const viz::Probe::Control at = shell.probe().controls.at("help");
+  io.MousePos = ImVec2(at.x + 5, at.y + 5);
+  CHECK(has_tooltip());
+  io.MouseDown[0] = true;
+  ui.frame();
+  io.MouseDown[0] = false;
+  CHECK_FALSE(has_tooltip());
 }
 
 TEST_CASE("cards stand in the order of their scenarios, live runs last") {

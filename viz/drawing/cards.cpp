@@ -1,7 +1,5 @@
 #include "viz/drawing/cards.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <climits>
@@ -15,7 +13,7 @@ namespace viz {
 namespace {
 
 constexpr float kLandscape = 1.5f;        // wider cards (in heights) have words beside the still
-constexpr float kSmall = 300;             // a narrower card has words alone
+constexpr float kLeastStill = 84;         // a lower one cannot be read: words alone
 constexpr float kPad = 12, kWords = 110;  // around a card's content; of the words below a still
 
 bool is_live(const Scenario& scenario) {
@@ -39,39 +37,6 @@ std::string title_of(const Scenario& scenario) {
   return name;
 }
 
-float tall(const std::string& words, float size, float w) {
-  return 1.4f * size * static_cast<float>(wrapped(words, size, w).size());
-}
-
-/// The largest size at which the words fit.
-float size_for(const std::string& words, const Place& at, float most) {
-  float size = most;
-  while (size > 10 && tall(words, size, at.w) > at.h) size -= 0.5f;
-  return size;
-}
-
-/// A disc with a sign, the name, and what it is about.
-void words_of_card(Scene& scene, const Scenario& scenario, const Place& at) {
-  const std::string id = "scenario/" + scenario.name;
-  const float r = std::clamp(0.13f * at.h, 14.0f, 22.0f);
-  const Place play{at.x, at.y, 2 * r, 2 * r};
-  Shape& disc = scene.box(id + "/play", play, paint(Ink::kText));
-  disc.radius = r;
-  scene.label(id + "/play/sign", play, "\u25B6",
-              {.size = r, .paint = paint(Ink::kGround), .align = Align::kCentre});
-  const Place name{play.right() + 10, at.y, at.w - 2 * r - 10, 2 * r};
-  const std::string title = title_of(scenario);
-  const float size = size_for(title, name, 16);
-  scene.paragraph(id + "/name",
-                  {name.x, name.middle_y() - tall(title, size, name.w) / 2, name.w, name.h}, title,
-                  {.size = size});
-  const Place below{at.x, play.bottom() + 8, at.w, at.bottom() - play.bottom() - 8};
-  const std::string sentence = first_sentence(scenario);
-  const float small = size_for(sentence, below, 14);
-  if (tall(sentence, small, below.w) > below.h) return;  // the name says enough
-  scene.paragraph(id + "/says", below, sentence, {.size = small, .paint = {Ink::kDim}});
-}
-
 constexpr float kRatio = Cards::kStill.w / Cards::kStill.h;
 
 float still_height(float card_w, float card_h) {
@@ -80,21 +45,85 @@ float still_height(float card_w, float card_h) {
                                       : std::min(w / kRatio, h - kWords);
 }
 
-/// A still, and words below it or, on a card that is much wider than tall, beside it.
-void card(Scene& scene, const Scenario& scenario, const Place& at) {
-  const std::string id = "scenario/" + scenario.name;
-  scene.box(id, at, paint(Ink::kPanel), paint(Ink::kLine)).selecting(id).radius = 10;
+/// Where the parts of a card are, and the sizes of its letters, which are the same on all cards.
+struct CardParts {
+  Place still = {}, play = {}, name = {}, says = {};
+  float name_size = 16, says_size = 14;
+};
+
+/// The still stands above the words, or beside them on a card that is much wider than tall.
+CardParts parts_of(const Place& at, int title_lines) {
   const Place inside = at.inset(kPad);
-  if (at.w < kSmall) return words_of_card(scene, scenario, inside);
-  const bool beside = at.w > kLandscape * at.h;
   const float tall = still_height(at.w, at.h);
-  const Place still{inside.x, inside.y, tall * kRatio, tall};
-  scene.box(id + "/still", still, paint(Ink::kGround)).radius = 4;
-  const Place words =
-      beside
-          ? Place{still.right() + 12, inside.y, inside.right() - still.right() - 12, inside.h}
-          : Place{inside.x, still.bottom() + 10, inside.w, inside.bottom() - still.bottom() - 10};
-  words_of_card(scene, scenario, words);
+  CardParts parts;
+  Place words = inside;
+  if (tall < kLeastStill) {
+    parts.still = {};
+  } else if (at.w > kLandscape * at.h) {
+    parts.still = {inside.x, inside.y, tall * kRatio, tall};
+    words.x = parts.still.right() + 12;
+    words.w = inside.right() - words.x;
+  } else {
+    parts.still = {inside.middle_x() - tall * kRatio / 2, inside.y, tall * kRatio, tall};
+    words.y = parts.still.bottom() + 10;
+    words.h = inside.bottom() - words.y;
+  }
+  const float r = std::clamp(0.13f * words.h, 14.0f, 22.0f);
+  const float head = std::max(2 * r, 1.4f * parts.name_size * static_cast<float>(title_lines));
+  parts.play = {words.x, words.y + head / 2 - r, 2 * r, 2 * r};
+  parts.name = {parts.play.right() + 10, words.y, words.w - 2 * r - 10, head};
+  parts.says = {words.x, words.y + head + 8, words.w, words.h - head - 8};
+  return parts;
+}
+
+int lines_of(const std::string& words, float size, const Place& at) {
+  return static_cast<int>(wrapped(words, size, at.w).size());
+}
+
+/// The parts of a card of this size, with letters that let the words of every scenario fit.
+CardParts fitting_parts(const std::vector<Scenario>& scenarios, const Place& at) {
+  int most_lines = 1;
+  for (const Scenario& scenario : scenarios) {
+    const CardParts parts = parts_of(at, 1);
+    most_lines = std::max(most_lines, lines_of(title_of(scenario), parts.name_size, parts.name));
+  }
+  CardParts parts = parts_of(at, std::min(most_lines, 2));
+  const auto fits = [](float size, const std::string& words, const Place& room) {
+    return 1.4f * size * static_cast<float>(lines_of(words, size, room)) <= room.h;
+  };
+  const auto shrink = [&](float& size, const std::string& words, const Place& room) {
+    while (size > 10 && !fits(size, words, room)) size -= 0.5f;
+  };
+  for (const Scenario& scenario : scenarios) {
+    shrink(parts.name_size, title_of(scenario), parts.name);
+    shrink(parts.says_size, first_sentence(scenario), parts.says);
+    if (!fits(parts.says_size, first_sentence(scenario), parts.says)) parts.says_size = 0;
+  }
+  return parts;
+}
+
+/// A still; a disc with a sign, the name, and what it is about.
+void card(Scene& scene, const Scenario& scenario, const Place& at, const CardParts& parts) {
+  const std::string id = "scenario/" + scenario.name;
+  const auto moved = [&](const Place& part) {
+    return Place{at.x + part.x, at.y + part.y, part.w, part.h};
+  };
+  scene.box(id, at, paint(Ink::kPanel), paint(Ink::kLine)).selecting(id).radius = 10;
+  if (parts.still.w > 0) {
+    scene.box(id + "/still", moved(parts.still), paint(Ink::kGround)).radius = 4;
+  }
+  const float r = parts.play.h / 2;
+  scene.box(id + "/play", moved(parts.play), paint(Ink::kText)).radius = r;
+  scene.label(id + "/play/sign", moved(parts.play), "\u25B6",
+              {.size = r, .paint = paint(Ink::kGround), .align = Align::kCentre});
+  const std::string title = title_of(scenario);
+  Place name = moved(parts.name);
+  const int lines = lines_of(title, parts.name_size, name);
+  name.y = name.middle_y() - 0.7f * parts.name_size * static_cast<float>(lines);
+  scene.paragraph(id + "/name", name, title, {.size = parts.name_size});
+  if (parts.says_size == 0) return;  // the card is too low
+  scene.paragraph(id + "/says", moved(parts.says), first_sentence(scenario),
+                  {.size = parts.says_size, .paint = {Ink::kDim}});
 }
 
 /// Cards that stand or lie, whichever have larger stills; no taller than their content needs.
@@ -109,7 +138,6 @@ Grid grid_of(size_t count, const Place& field) {
   }
   grid.area.h = rows * (grid.h + grid.gap) - grid.gap;
   grid.area.x = field.middle_x() - grid.area.w / 2;
-  grid.area.y = field.middle_y() - grid.area.h / 2;
   return grid;
 }
 
@@ -131,15 +159,15 @@ Scene Cards::scene(const Room& room) const {
   const Place start{x, room.h - 40, w, 32};
   const Place field{x, top + 10, w, start.y - top - 22};
   const Grid grid = grid_of(scenarios_.size(), field);
+  const CardParts parts = fitting_parts(scenarios_, {0, 0, grid.w, grid.h});
   for (size_t i = 0; i < scenarios_.size(); ++i) {
-    card(scene, scenarios_[i], grid.cell(static_cast<int>(i)));
+    card(scene, scenarios_[i], grid.cell(static_cast<int>(i)), parts);
   }
   scene.box("start", start, paint(Ink::kNone), paint(Ink::kLine))
       .selecting("start")
       .dashed_edge()
       .radius = 8;
-  const char* where = room.w < 2 * kSmall ? "below" : "on the right";
-  scene.label("start/text", start, fmt::format("Or start on your own: the controls are {}", where),
+  scene.label("start/text", start, "Or start on your own, with the page's buttons",
               {.size = 15, .align = Align::kCentre});
   return scene;
 }

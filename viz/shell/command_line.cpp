@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "viz/drawing/palette.h"
@@ -55,7 +56,7 @@ std::string CommandLine::field(const Help& help, float width) {
   if (std::exchange(fresh_, false)) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(width);
   const bool entered = ImGui::InputTextWithHint(
-      "##command", "a command of this page: Tab completes, Enter runs, Esc closes", typed_.data(),
+      "##command", "a command: Tab completes, ? lists all, Esc closes", typed_.data(),
       typed_.size(),
       ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_CallbackCompletion |
           ImGuiInputTextFlags_CallbackHistory,
@@ -82,11 +83,16 @@ std::string CommandLine::draw(ImGuiUi& ui, const Help& help) {
   ImGui::SameLine();
   ImGui::AlignTextToFramePadding();
   const Help found = matching(help, typed_.data());
-  std::string words = found.empty() ? "no command of this page begins so" : "";
+  std::string words = typed_[0] == '?' ? "lists the commands of this page"
+                      : found.empty()  ? "no command of this page begins so"
+                                       : "";
   if (found.size() == 1) {
     words = found[0].first + ": " + found[0].second;
   } else {
-    for (const auto& [usage, why] : found) words += verb_of(usage) + "  ";
+    std::set<std::string> verbs;  // some have rows with a second word: "live", "live beams"
+    for (const auto& [usage, why] : found) {
+      if (verbs.insert(verb_of(usage)).second) words += verb_of(usage) + "  ";
+    }
   }
   ImGui::PushStyleColor(ImGuiCol_Text, window_theme->dim);
   ImGui::TextUnformatted(words.c_str());

@@ -134,6 +134,17 @@ std::vector<std::string> Headless::crowded() {
   return all;
 }
 
+std::vector<std::string> Headless::outside() const {
+  ImGui::SetCurrentContext(context_);
+  const ImRect all(0, 0, static_cast<float>(width_), static_cast<float>(height_));
+  std::vector<std::string> names;
+  for (const ImGuiWindow* window : ImGui::GetCurrentContext()->Windows) {
+    const bool is_shown = window->Active && !window->Hidden && window->ParentWindow == nullptr;
+    if (is_shown && !all.Contains(window->Rect())) names.emplace_back(window->Name);
+  }
+  return names;
+}
+
 std::vector<uint8_t> Headless::picture() {
   ImGui::SetCurrentContext(context_);
   unsigned char* alpha = nullptr;

@@ -32,6 +32,8 @@ class Headless {
   /// What cannot be read in the last frame: parts of the window that scroll up and down, controls
   /// that end beyond their part, and characters that their font does not have.
   std::vector<std::string> crowded();
+  /// Parts of the window that reach beyond its edges.
+  std::vector<std::string> outside() const;
   /// The last frame as [height, width, 3] bytes.
   std::vector<uint8_t> picture();
 

@@ -5,6 +5,7 @@
 #include <imgui_internal.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -72,15 +73,20 @@ void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_butt
         .disabled_because = std::string(disabled_because)},
        hovered);
   if (!disabled_because.empty()) tooltip += fmt::format("\n\nNot now: {}.", disabled_because);
-  if (!hovered || ImGui::GetTime() - rests_since_ < kTooltipAfter) return;
-  // Beside what comes next: to the left of the side, above the player, else below.
+  if (!hovered || ImGui::GetTime() - rests_since_ < kTooltipAfter || was_clicked()) return;
+  // Beside what comes next: to the left of the side, above the player, below the tabs. Towards the
+  // middle, so that it stays within the window.
   const ImVec2 all = ImGui::GetIO().DisplaySize;
-  const bool left = min.x > 0.6f * all.x && min.y<0.9f * all.y, above = min.y> 0.9f * all.y;
+  const bool right = min.x > 0.6f * all.x, above = min.y > 0.9f * all.y;
+  const bool beside = right && !above && min.y > 0.1f * all.y;
   const float gap = 6 * scale_;
-  ImGui::SetNextWindowPos(ImVec2(left ? min.x - gap : min.x, left    ? min.y
-                                                             : above ? min.y - gap
-                                                                     : min.y + size.y + gap),
-                          ImGuiCond_Always, ImVec2(left ? 1.0f : 0.0f, above ? 1.0f : 0.0f));
+  const ImVec2 at(beside  ? min.x - gap
+                  : right ? min.x + size.x
+                          : min.x,
+                  beside  ? min.y
+                  : above ? min.y - gap
+                          : min.y + size.y + gap);
+  ImGui::SetNextWindowPos(at, ImGuiCond_Always, ImVec2(right ? 1.0f : 0.0f, above ? 1.0f : 0.0f));
   show_tooltip(tooltip);
 }
 
@@ -137,7 +143,9 @@ std::string ImGuiUi::begin_field(std::string_view name, std::string_view text, f
   const float room = ImGui::GetContentRegionAvail().x;
   if (least + beside > room) {
     same_line_ = false;
-    label(text);
+    ImGui::PushTextWrapPos(0);
+    ImGui::TextUnformatted(text.data(), text.data() + text.size());
+    ImGui::PopTextWrapPos();
     ImGui::SetNextItemWidth(std::min(width, room));
     return id_of({}, name);
   }
@@ -169,7 +177,7 @@ bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* v
     return 0;
   };
   const float size = ImGui::GetFontSize();
-  const std::string id = begin_field(name, label, 34 * size, 12 * size);
+  const std::string id = begin_field(name, label, 34 * size, 20 * size);
   const bool changed = ImGui::InputText(id.c_str(), value->data(), value->capacity() + 1,
                                         ImGuiInputTextFlags_CallbackResize, resize, value);
   note_item(name, std::string(tooltip), false, {});
@@ -208,7 +216,16 @@ bool ImGuiUi::region(std::string_view name, float x, float y, float w, float h) 
   return hovered;
 }
 
-void ImGuiUi::tooltip(std::string_view text) { show_tooltip(text); }
+void ImGuiUi::tooltip(std::string_view text) {
+  if (!was_clicked()) show_tooltip(text);
+}
+
+/// The mouse rests where it was pressed last: what lies there now was not asked for.
+bool ImGuiUi::was_clicked() const {
+  const ImVec2 pressed = ImGui::GetIO().MouseClickedPos[0], now = ImGui::GetIO().MousePos;
+  const float near = 16 * scale_;
+  return std::abs(pressed.x - now.x) < near && std::abs(pressed.y - now.y) < near;
+}
 
 bool ImGuiUi::mouse_clicked() const {
   return ImGui::IsWindowHovered() && ImGui::IsMouseClicked(ImGuiMouseButton_Left);

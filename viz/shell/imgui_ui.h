@@ -59,6 +59,7 @@ class ImGuiUi : public Ui {
   bool mouse_clicked() const override;
 
  private:
+  bool was_clicked() const;
   void place(float width);
   std::string begin_field(std::string_view name, std::string_view text, float width, float least);
   void note(std::string_view name, Probe::Control control, bool hovered);

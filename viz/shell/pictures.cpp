@@ -112,7 +112,7 @@ std::vector<Frame> frames_of(Session& session, const Picture& picture, size_t st
     frame.motion = 1.2f * frame.scene.seconds();
     frame.hold = 0.3f;
     if (session.position() == before) break;
-    if (frame.caption.empty() || i + 1 < picture.from) {  // set-up
+    if (i + 1 < picture.from) {  // set-up
       frames.erase(frames.begin(), frames.end() - 1);
     }
     if (i + 1 == picture.still) still = frames.size() - 1;

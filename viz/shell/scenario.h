@@ -6,9 +6,9 @@
 //   page 05                  # first line: whose scenario this is
 //   order 2                  # its card's place on the first screen; it may be left out
 //   title "Who pays?"        # on its card; else the file's name
-//   say "A prompt of 64."    # caption, shown while it plays
 //   new A
-//   append A 64
+//   say "A prompt of 64."    # caption, shown while it plays; what stands before the first one is
+//   append A 64              # no step: the scenario begins with it
 //   fork A B
 //   expect used 4            # a counter of the page; also: expect used >= 4
 //   fails append A 100000    # the command after `fails` must be refused

@@ -46,12 +46,6 @@ std::string sentence_at(const Scenario& scenario, size_t position) {
 
 }  // namespace
 
-double seconds_to_read(std::string_view sentence) {
-  return sentence.empty()
-             ? 0
-             : 1.2 + 0.28 * (1.0 + static_cast<double>(std::ranges::count(sentence, ' ')));
-}
-
 Session::Session(std::unique_ptr<Page> page) : page_(std::move(page)) {}
 
 void Session::tell(std::string text, bool error) {
@@ -88,7 +82,8 @@ void Session::apply(const Command& command, bool of_scenario) {
     done.before = place_;
     // A scenario goes on from its own state only: playing then goes on with what is shown.
     const bool goes_on = !went_on && !page_->next_step().empty();
-    if (!done.anew && !of_scenario && (position() == 0 || goes_on)) go_to({});
+    const bool at_begin = scenario() && position() == place_.story->begin;
+    if (!done.anew && !of_scenario && (at_begin || goes_on)) go_to({});
     done.after = place_;
     if (done.anew) log_.clear();
     note(std::move(done));
@@ -149,10 +144,19 @@ void Session::do_all(const Done& done) {
     for (const Command& command : done.commands) {
       if (command.verb == "fails") {
         fails(command);
+      } else if (command.verb == "expect") {
+        expect(command);
       } else {
         tell(do_on_page(command), false);
       }
     }
+  }
+}
+
+/// Adds the first `end` commands of a scenario but for what is said.
+void Session::add_steps(const std::vector<Command>& commands, size_t end, Done& done) {
+  for (size_t i = 0; i < end; ++i) {
+    if (commands[i].verb != "say") done.commands.push_back(commands[i]);
   }
 }
 
@@ -223,19 +227,35 @@ void Session::redo() {
   undone_.pop_back();
 }
 
-/// An empty page, and a scenario; what was there comes back by undo.
-void Session::begin_anew(std::string what, const Place& place) {
-  ++revision_;
+/// An empty page, and a scenario at its beginning; what was there comes back by undo.
+void Session::begin_anew(std::string what, const std::shared_ptr<const Story>& story) {
+  Done done{.what = std::move(what),
+            .anew = true,
+            .before = place_,
+            .after = {story, story ? story->begin : 0}};
+  const Place place = done.after;
+  if (story) add_steps(story->scenario.commands, place.position, done);
+  try {
+    do_all(done);
+    page_->check_invariants();
+  } catch (const std::runtime_error& error) {
+    const std::string why = fmt::format("{}: {}", done.what, error.what());
+    replay(done_.size());
+    kv::user_error("{}", why);
+  }
   moves_on_ = playing = false;
-  page_->reset();
-  page_->check_invariants();
-  log_.clear();
-  done_.push_back({.what = std::move(what), .anew = true, .before = place_, .after = place});
+  done_.push_back(std::move(done));
   undone_.clear();
   go_to(place);
 }
 
-void Session::reset() { begin_anew("reset", {place_.story, 0}); }
+void Session::reset() {
+  try {
+    begin_anew("reset", place_.story);
+  } catch (const kv::UserError& error) {
+    tell(error.what(), true);
+  }
+}
 
 void Session::go_to(const Place& place) {
   if (place == place_) return;
@@ -267,7 +287,7 @@ size_t Session::steps_done() const {
 void Session::go_to_step(size_t step) {
   step = std::min(step, num_steps());
   if (!place_.story) return go_to_own(step);
-  const size_t end = step == 0 ? 0 : place_.story->ends[step - 1];
+  const size_t end = step == 0 ? place_.story->begin : place_.story->ends[step - 1];
   if (end == position()) return;
   Done walk{.what = fmt::format("to step {} of {}", step, num_steps()),
             .anew = true,
@@ -275,10 +295,7 @@ void Session::go_to_step(size_t step) {
             .before = place_,
             .after = {place_.story, end},
             .is_walk = true};
-  for (size_t i = 0; i < end; ++i) {
-    const Command& command = scenario()->commands[i];
-    if (is_step(command)) walk.commands.push_back(command);
-  }
+  add_steps(scenario()->commands, end, walk);
   try {
     do_all(walk);
   } catch (const std::runtime_error& error) {
@@ -322,12 +339,14 @@ void Session::load(Scenario scenario) {
     kv::user_error("{} is a scenario of page {}, this is page {}", scenario.name, scenario.page,
                    page_->info().lesson);
   }
-  auto story = std::make_shared<Story>(Story{std::move(scenario), {}});
+  auto story = std::make_shared<Story>(Story{.scenario = std::move(scenario)});
   const std::vector<Command>& commands = story->scenario.commands;
-  for (size_t end = 0; end < commands.size();) {
+  const auto first = std::ranges::find(commands, "say", &Command::verb);
+  if (first != commands.end()) story->begin = static_cast<size_t>(first - commands.begin());
+  for (size_t end = story->begin; end < commands.size();) {
     story->ends.push_back(end = end_of_step(commands, end));
   }
-  begin_anew("load " + story->scenario.name, {story, 0});
+  begin_anew("load " + story->scenario.name, story);
 }
 
 /// One step. False at the end of the scenario.
@@ -343,53 +362,6 @@ bool Session::play_step() {
     stepped = true;
   }
   return stepped;
-}
-
-bool Session::step() {
-  const std::string caption = caption_;
-  bool done = false;
-  try {
-    done = play_step();
-  } catch (const kv::UserError&) {  // run() has told it
-    playing = false;
-    return false;
-  }
-  if (!done && at_end()) {
-    if (playing && page_->waits()) return false;
-    if (!page_->next_step().empty()) done = try_run(page_->next_step());
-  }
-  if (!can_step() || !done) playing = false;
-  waited_ = 0;
-  const bool says_more = !at_end() && scenario()->commands[position()].verb == "say";
-  if (caption_ != caption) shown_ = 0;
-  wait_ = caption_ == caption && !says_more
-              ? seconds_per_step
-              : std::max(seconds_per_step, seconds_to_read(caption_) - shown_);
-  return done;
-}
-
-void Session::play_on(size_t steps) {
-  for (size_t i = 0; i < steps && play_step(); ++i) {
-  }
-}
-
-/// Shows the next sentence, if one comes before the next command.
-bool Session::announce() {
-  if (at_end()) return false;
-  const Command& next = scenario()->commands[position()];
-  if (next.verb != "say" || next.args.empty() || next.args[0] == caption_) return false;
-  caption_ = next.args[0];
-  ++place_.position;
-  waited_ = shown_ = 0;
-  wait_ = seconds_to_read(caption_);
-  return true;
-}
-
-void Session::advance(double seconds) {
-  waited_ += seconds;
-  shown_ += seconds;
-  const bool begins = scenario() && steps_done() == 0;
-  if (playing && (begins || waited_ >= wait_) && !announce()) step();
 }
 
 }  // namespace viz

@@ -61,7 +61,9 @@ class Session {
 
   // Playing a scenario: its commands one after the other, in steps: up to and with the next command
   // that changes the page or is refused, and what is expected of it.
-  void load(Scenario scenario);       // resets the page
+  /// Resets the page and runs the commands before the scenario's first sentence, so that it begins
+  /// with their state. Throws UserError if one of them fails; the page is as it was then.
+  void load(Scenario scenario);
   const Scenario* scenario() const {  // null: none
     return place_.story ? &place_.story->scenario : nullptr;
   }
@@ -94,7 +96,8 @@ class Session {
  private:
   struct Story {
     Scenario scenario;
-    std::vector<size_t> ends;  // of its steps: how many commands have run then
+    size_t begin = 0;               // number of commands before its first sentence: not steps
+    std::vector<size_t> ends = {};  // of its steps: how many commands have run then
   };
   /// Where a scenario stands.
   struct Place {
@@ -121,7 +124,8 @@ class Session {
   void go_to_own(size_t step);
   std::string do_on_page(const Command& command);
   void do_all(const Done& done);
-  void begin_anew(std::string what, const Place& place);
+  void begin_anew(std::string what, const std::shared_ptr<const Story>& story);
+  static void add_steps(const std::vector<Command>& commands, size_t end, Done& done);
   bool replay(size_t count);
   void go_to(const Place& place);
   bool play_step();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "common/error.h"
@@ -15,13 +14,11 @@
 
 namespace viz {
 
-char key_of(const std::string& lesson) {
-  constexpr std::string_view kAfterNine = "0-=";  // as they follow 9 on a keyboard
+constexpr double kNextDigit = 1;  // seconds within which a second digit follows
+
+std::string key_of(const std::string& lesson) {
   const int number = std::atoi(lesson.c_str());
-  if (number == 0) return lesson.empty() ? '\0' : lesson.front();  // warp, watch: their letter
-  if (number < 10) return static_cast<char>('0' + number);
-  const auto after = static_cast<size_t>(number - 10);
-  return after < kAfterNine.size() ? kAfterNine[after] : '\0';
+  return number == 0 ? lesson.substr(0, 1) : std::to_string(number);
 }
 
 Shell::Shell(PageFactory make_pages, std::vector<Scenario> scenarios, Outside outside)
@@ -108,6 +105,11 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   ui_.begin_frame(scale);
   const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
   keys();
+  // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.
+  if (page_shown_ && !tab().stage.moving()) {
+    session().advance(seconds * static_cast<double>(speed_));
+  }
+  page_shown_ = !shows_cards();
   use_colours(light ? kLight : kDark);
   follow_page({layout.main.w, layout.main.h}, figures_room(layout.side, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
@@ -125,6 +127,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   draw_player(layout.player);
   if (help_) draw_help();
   if (opening_) draw_open();
+  if (listing_) draw_list();
   ImGui::End();
 
   for (const std::string& command : ui_.take_commands()) {
@@ -132,7 +135,6 @@ void Shell::frame(float width, float height, float scale, double seconds) {
     notice_.clear();
   }
   drafting_ = shows_cards() && tab().cards.draft(make_pages_);
-  if (!tab().stage.moving()) session().advance(seconds * static_cast<double>(speed_));
 }
 
 /// On its way from what was shown, or at once.
@@ -178,8 +180,12 @@ void Shell::pick(const std::string& what) {
   tab().shows_cards = false;
   for (const Scenario& scenario : tab().cards.scenarios()) {
     if (what != "scenario/" + scenario.name) continue;
-    load(scenario);
-    session().playing = true;
+    try {
+      load(scenario);
+      session().playing = true;
+    } catch (const kv::UserError& error) {
+      notice_ = error.what();
+    }
     return;
   }
 }
@@ -208,7 +214,8 @@ void Shell::key(const Pressed& pressed) {
     case ImGuiKey_End:
       return s.go_to_step(s.num_steps());
     case ImGuiKey_Escape:
-      help_ = opening_ = tab().shows_cards = false;
+      if (!help_ && !opening_ && !listing_) tab().shows_cards = false;
+      help_ = opening_ = listing_ = false;
       return;
     case ImGuiKey_Z:
       if (pressed.ctrl) pressed.shift ? s.redo() : s.undo();
@@ -240,9 +247,14 @@ void Shell::typed(char c) {
       {'T', [&] { light = !light; }},      {'?', [&] { help_ = !help_; }},
       {':', [&] { command_line_.open(); }}};
   if (const auto found = actions.find(c); found != actions.end()) found->second();
-  for (size_t i = 1; i < tabs_.size(); ++i) {  // again: the next page with the same key
-    const size_t other = (current_ + i) % tabs_.size();
-    if (key_of(tabs_[other].session->page().info().lesson) == c) return go_to_tab(other);
+  const double now = ImGui::GetTime();
+  if (now - std::exchange(digit_at_, now) > kNextDigit) digits_.clear();
+  digits_ = digits_.substr(digits_.empty() ? 0 : digits_.size() - 1) + c;  // the last two
+  for (const std::string& keys : {digits_, std::string(1, c)}) {
+    for (size_t i = 1; i <= tabs_.size(); ++i) {  // again: the next page with the same key
+      const size_t other = (current_ + i) % tabs_.size();
+      if (key_of(tabs_[other].session->page().info().lesson) == keys) return go_to_tab(other);
+    }
   }
 }
 

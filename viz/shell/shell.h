@@ -29,9 +29,9 @@ struct Outside {
   std::function<std::string(const std::string& svg)> copy = {};
 };
 
-/// The key that opens a page, '\0' if there is none: "07" has '7', "10" to "12" have '0', '-', '='.
-/// Pages without a number have their first letter.
-char key_of(const std::string& lesson);
+/// The keys that open a page: "7" for "07", "13" one after the other; the first letter of a page
+/// without a number.
+std::string key_of(const std::string& lesson);
 
 class Shell {
  public:
@@ -100,6 +100,8 @@ class Shell {
   // In shell_draw.cpp.
   bool begin(const char* name, const Place& at, bool framed, int flags) const;
   void draw_tabs(const Place& at);
+  void draw_page_tabs(float width);
+  void draw_tab(size_t index, bool titled);
   void draw_main(const Place& at);
   void draw_cards(const Room& room);
   void draw_side(const Place& at);
@@ -107,6 +109,10 @@ class Shell {
   void draw_sentence(const Place& at);
   void draw_player(const Place& at);
   void draw_scrubber(float width);
+
+  // In shell_panels.cpp.
+  void begin_panel(const char* title, bool* open, float width, bool on_the_left) const;
+  void draw_list();
   void draw_help();
   void draw_open();
 
@@ -115,12 +121,15 @@ class Shell {
   std::vector<Tab> tabs_;
   size_t current_ = 0;
   ImGuiUi ui_;
-  bool help_ = false, opening_ = false, drafting_ = false;
+  bool help_ = false, opening_ = false, listing_ = false, drafting_ = false;
+  bool page_shown_ = false;  // in the frame before, not the cards
   float speed_ = 1, held_ = -1;
   CommandLine command_line_;
   std::string open_name_;
   std::string notice_;
   std::vector<Pressed> pressed_;
+  std::string digits_;   // typed one after the other
+  double digit_at_ = 0;  // seconds
 };
 
 }  // namespace viz

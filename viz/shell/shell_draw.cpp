@@ -46,35 +46,63 @@ bool Shell::begin(const char* name, const Place& at, bool framed, int flags) con
   return open;
 }
 
-void Shell::draw_tabs(const Place& at) {
-  begin("tabs", at, false, kFixed);
-  const ImGuiStyle& style = ImGui::GetStyle();
-  const std::string sign = motion ? "Motion on" : "Motion off";
-  const bool narrow = at.w < kPhone;
-  float right = button_width("?") + style.ItemSpacing.x;
-  if (!narrow) right += button_width(sign);
-  if (outside_.keep) right += button_width(outside_.save) + style.ItemSpacing.x;
-  if (outside_.open) right += button_width("Open") + style.ItemSpacing.x;
-  const float help_at = ImGui::GetContentRegionMax().x - right;
-  float width = 0;
-  for (const Tab& tab : tabs_) {
-    width += button_width(label_of(tab.session->page().info())) + style.ItemSpacing.x;
+/// A button that opens a page, with its title or its number alone.
+void Shell::draw_tab(size_t index, bool titled) {
+  const PageInfo info = tabs_[index].session->page().info();
+  const bool selected = index == current_;
+  if (selected) ui_.light();
+  const std::string tooltip =
+      fmt::format("{} (key {}): {}", info.title, key_of(info.lesson), info.summary);
+  if (ui_.shell_button("tab " + info.lesson, titled ? label_of(info) : info.lesson, tooltip)) {
+    go_to_tab(index);
+    listing_ = false;
   }
-  const bool all_fit = width <= help_at;
-  for (size_t i = 0; i < tabs_.size(); ++i) {
-    if (narrow && (i + 1 < current_ || i > current_ + 1)) continue;  // its neighbours alone
-    const PageInfo info = tabs_[i].session->page().info();
-    const bool selected = i == current_;
-    if (selected) ImGui::PushStyleColor(ImGuiCol_Button, style.Colors[ImGuiCol_TabActive]);
-    const std::string label = all_fit || selected ? label_of(info) : info.lesson;
-    const std::string key =
-        key_of(info.lesson) == '\0' ? "" : fmt::format(" (key {})", key_of(info.lesson));
-    if (ui_.shell_button("tab " + info.lesson, label, info.title + key + ": " + info.summary)) {
-      go_to_tab(i);
+}
+
+/// As many tabs as have room in the width: with all titles, else with that of the current page,
+/// close together if they must be; and if that is too wide, those around the current page, with a
+/// button that lists all.
+void Shell::draw_page_tabs(float width) {
+  const ImGuiStyle& style = ImGui::GetStyle();
+  size_t first = 0, end = tabs_.size();
+  bool titled = true;
+  const auto fits = [&] {
+    float used = first == 0 && end == tabs_.size() ? 0 : button_width("..") + style.ItemSpacing.x;
+    for (size_t i = first; i < end; ++i) {
+      const PageInfo info = tabs_[i].session->page().info();
+      used += button_width(titled || i == current_ ? label_of(info) : info.lesson);
+      used += style.ItemSpacing.x;
     }
-    if (selected) ImGui::PopStyleColor();
+    return used <= width;
+  };
+  titled = fits();
+  const bool tight = !fits();
+  if (tight) {
+    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(5 * ui_.scale(), style.FramePadding.y));
+    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(3 * ui_.scale(), style.ItemSpacing.y));
+  }
+  while (!fits() && end - first > 1) current_ - first > end - 1 - current_ ? ++first : --end;
+  for (size_t i = first; i < end; ++i) {
+    draw_tab(i, titled || (i == current_ && fits()));
     ImGui::SameLine();
   }
+  if (end - first < tabs_.size()) {
+    if (ui_.shell_button("all tabs", "..", "All pages")) listing_ = !listing_;
+  }
+  if (tight) ImGui::PopStyleVar(2);
+}
+
+void Shell::draw_tabs(const Place& at) {
+  begin("tabs", at, false, kFixed);
+  const float spacing = ImGui::GetStyle().ItemSpacing.x;
+  const std::string sign = motion ? "Motion on" : "Motion off";
+  const bool narrow = at.w < kPhone;
+  float right = button_width("?");
+  if (!narrow) right += button_width(sign) + spacing;
+  if (outside_.keep) right += button_width(outside_.save) + spacing;
+  if (outside_.open) right += button_width("Open") + spacing;
+  const float help_at = ImGui::GetContentRegionMax().x - right;
+  draw_page_tabs(help_at - spacing);
   ImGui::SameLine(help_at);
   if (outside_.keep) {
     const bool nothing = session().recorded({}).commands.empty();
@@ -188,7 +216,11 @@ void Shell::draw_player(const Place& at) {
   Session& s = session();
   if (command_line_.is_open()) {
     const std::string line = command_line_.draw(ui_, s.page().help());
-    if (!line.empty()) notice_.clear(), s.try_run(line);
+    if (line == "?") {
+      help_ = true;
+    } else if (!line.empty()) {
+      notice_.clear(), s.try_run(line);
+    }
     return ImGui::EndChild();
   }
   const char* none = s.can_step()   ? ""
@@ -297,61 +329,6 @@ void Shell::draw_scrubber(float width) {
   list.AddText(ImVec2(right + 14 * u, y - ImGui::GetFontSize() / 2), window_theme->dim,
                count.c_str());
   ImGui::SameLine(corner.x - ImGui::GetWindowPos().x + width);
-}
-
-void Shell::draw_help() {
-  ImGui::SetNextWindowPos(ImVec2(40 * ui_.scale(), 60 * ui_.scale()));
-  ImGui::Begin("Keys and commands", &help_,
-               ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoCollapse);
-  const auto table = [](const char* name,
-                        const std::vector<std::pair<std::string, std::string>>& rows) {
-    if (!ImGui::BeginTable(name, 2, ImGuiTableFlags_SizingFixedFit)) return;
-    for (const auto& [left, right] : rows) {
-      ImGui::TableNextColumn();
-      ImGui::TextUnformatted(left.c_str());
-      ImGui::TableNextColumn();
-      ImGui::TextUnformatted(right.c_str());
-    }
-    ImGui::EndTable();
-  };
-  table("keys", {{"Space", "play or pause"},
-                 {"Right, Left", "a step on, a step back"},
-                 {"Home, End", "to the first step, to the last one"},
-                 {"Ctrl+Z, Ctrl+Y", "undo, redo"},
-                 {"R", "reset"},
-                 {":", "type a command"},
-                 {"Ctrl and +, -, 0", "larger, smaller, as it was"},
-                 {"Ctrl+C", "copy the picture"},
-                 {"M", "motion on or off"},
-                 {"T", "dark or light"},
-                 {"1 to 9, 0, -, =", "page 01 to 09, 10, 11, 12"},
-                 {"W", "the pages warp and watch"},
-                 {"?, Esc", "this help"}});
-  ui_.heading("Commands of this page, as scenarios write them");
-  table("commands", session().page().help());
-  ImGui::End();
-}
-
-void Shell::draw_open() {
-  ImGui::SetNextWindowPos(ImVec2(ImGui::GetIO().DisplaySize.x - 10 * ui_.scale(), 46 * ui_.scale()),
-                          ImGuiCond_Always, ImVec2(1, 0));
-  ImGui::SetNextWindowSize(ImVec2(420 * ui_.scale(), 0));
-  ImGui::Begin(
-      "Open a scenario", &opening_,
-      ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoCollapse);
-  const std::vector<std::string> names =
-      outside_.list ? outside_.list() : std::vector<std::string>();
-  for (const std::string& name : names) {
-    if (ui_.shell_button("load/" + name, name, "Its page opens")) open(name);
-  }
-  ui_.text("load/file", "file", &open_name_, "A scenario: a path. Its page opens.");
-  if (ui_.shell_button("load", "Load", "Load the scenario from this file",
-                       open_name_.empty() ? "no file is named" : "")) {
-    open(open_name_);
-  }
-  ui_.hint(notice_.empty() ? "A file that is dropped on the window opens as well." : notice_);
-  ImGui::End();
 }
 
 }  // namespace viz

@@ -131,9 +131,9 @@ class MergePainter {
   }
 
   void draw_row(const Row& row, const Place& at, int number) {
-    scene_.box(fmt::format("row {}", number), at, viz::paint(Ink::kPanel)).radius = 5;
     if (row.name.empty()) return;
     const std::string id = fmt::format("row {}", number);
+    scene_.box(id, at, viz::paint(Ink::kPanel)).radius = 5;
     scene_.label(id + "/name", column(at, 0.01f, ends()[0]), row.name, {.size = 13 * unit_}, 7);
     if (row.summary.acc.empty()) {
       scene_.label(id + "/none", column(at, ends()[0], 0.5f), "nothing yet",

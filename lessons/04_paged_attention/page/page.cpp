@@ -74,6 +74,7 @@ std::vector<viz::Verb> WalkPage::moves() {
 }
 
 std::vector<viz::Verb> WalkPage::changes() {
+  const auto have_size = [this](auto& w) { return w[0].number == options_.block_size; };
   return {{"head",
            {viz::number("LAYER", 0, 1000).follows([this] { return options_.layer; }),
             viz::number("HEAD", 0, 1000).follows([this] { return options_.head; })},
@@ -83,13 +84,12 @@ std::vector<viz::Verb> WalkPage::changes() {
              return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
            },
            [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
-          {"blocks",
-           {viz::power_of_two("SIZE", 256)},
-           "the same K and V in blocks of SIZE: other places, the same bits",
-           [this](auto& w) { return resize_blocks(w[0].number); },
-           [this](auto& w) {
-             return w[0].number == options_.block_size ? "they have this size" : "";
-           }}};
+          viz::Verb{"blocks",
+                    {viz::power_of_two("SIZE", 256)},
+                    "the same K and V in blocks of SIZE: other places, the same bits",
+                    [this](auto& w) { return resize_blocks(w[0].number); },
+                    [=](auto& w) { return have_size(w) ? "they have this size" : ""; }}
+              .holding_if(have_size)};
 }
 
 void WalkPage::reset() {
@@ -226,7 +226,7 @@ void WalkPage::draw(viz::Ui& ui) {
            {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge."},
            {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step."}});
   form(ui, {"head/set", "Look there", "head"});
-  choice(ui, "Blocks of", viz::one_of("blocks", {1, 4, 16, 64}, options_.block_size));
+  choice(ui, "Blocks of", viz::one_of("blocks", {1, 4, 16, 64}));
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

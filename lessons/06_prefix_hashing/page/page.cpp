@@ -278,10 +278,9 @@ void PrefixPage::draw(viz::Ui& ui) {
     buttons(ui, {{name + "/free", "Free " + name, "free " + name}});
   }
   form(ui, {"set bits", "Weaken the hash", "bits"});
-  const bool trusts = settings_.trust_hash;
   choice(ui, "Lookup",
-         {viz::Button{"check exact", "Compare tokens", "check exact"}.when(!trusts),
-          viz::Button{"check hash", "Trust the hash", "check hash"}.when(trusts)});
+         {{"check exact", "Compare tokens", "check exact"},
+          {"check hash", "Trust the hash", "check hash"}});
   buttons(ui, {settings_.block_size == 16
                    ? viz::Button{"forge", "Forge", "forge " + names[0] + " " + names[1]}
                    : viz::Button{"blocks of 16", "Blocks of 16", "resize 24 16",

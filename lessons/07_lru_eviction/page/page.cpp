@@ -252,14 +252,12 @@ void EvictionPage::draw(viz::Ui& ui) {
     const std::string which = chosen(asked_.all());
     buttons(ui, {{which + "/free", "Free " + which, "free " + which}});
   }
-  const bool append = settings_.order == FreeOrder::kAppend;
   buttons(ui, {{"forget", "Forget all", "forget"}});
   choice(ui, "Taken first",
-         {viz::Button{"order unhashed", "what holds nothing", "order unhashed"}.when(!append),
-          viz::Button{"order append", "what was freed first", "order append"}.when(append)});
+         {{"order unhashed", "what holds nothing", "order unhashed"},
+          {"order append", "what was freed first", "order append"}});
   choice(ui, "Blocks in the pool",
-         viz::one_of("resize", {8, 16, 64}, settings_.num_blocks,
-                     fmt::format(" {}", settings_.block_size)));
+         viz::one_of("resize", {8, 16, 64}, fmt::format(" {}", settings_.block_size)));
   form(ui, {"live/start", "Watch the engine", "live"});
 }
 

@@ -147,7 +147,6 @@ viz::Scene SchedulerPage::scene(const viz::Room& room) { return Picture(*this, r
 void SchedulerPage::draw(viz::Ui& ui) {
   if (live_.running()) return viz::Live::draw_steps(ui, *this);
   form(ui, {"submit", "Submit", "submit " + shown_.seen.free_name()});
-  const bool first = settings_.order == Order::kFirstCome;
   buttons(ui, {{"step", "Pass", "step"},
                {"step 10", "10 passes", "step 10"},
                {"forget", "Forget the cache", "forget"},
@@ -155,10 +154,10 @@ void SchedulerPage::draw(viz::Ui& ui) {
                 fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4))},
                {"grow", "Give them back", "grow"}});
   choice(ui, "Rules",
-         {viz::Button{"order first", "first come", "order first"}.when(first),
-          viz::Button{"order priority", "priority", "order priority"}.when(!first),
-          viz::Button{"gate on", "gate", "gate on"}.when(!settings_.no_gate),
-          viz::Button{"gate off", "no gate", "gate off"}.when(settings_.no_gate)});
+         {{"order first", "first come", "order first"},
+          {"order priority", "priority", "order priority"},
+          {"gate on", "gate", "gate on"},
+          {"gate off", "no gate", "gate off"}});
   if (const Seen* seen = shown_.seen.find(selected())) {
     buttons(ui, {{seen->name + "/kill", "Kill " + seen->name, "kill " + seen->name}});
   }

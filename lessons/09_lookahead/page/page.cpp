@@ -165,10 +165,9 @@ void LookaheadPage::draw(viz::Ui& ui) {
                {"pass", "Run the pass", "pass"},
                {"step 10", "10 steps", "step 10"}});
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
-  choice(ui, "Guesses at most", viz::one_of("guesses", {0, 2, 4, 8}, settings_.num_guesses));
+  choice(ui, "Guesses at most", viz::one_of("guesses", {0, 2, 4, 8}));
   choice(ui, "Blocks in the pool",
-         viz::one_of("pool", {8, 12, 24}, settings_.num_blocks,
-                     fmt::format(" {}", settings_.block_size)));
+         viz::one_of("pool", {8, 12, 24}, fmt::format(" {}", settings_.block_size)));
   form(ui, {"live", "Live run", "live"});
 }
 

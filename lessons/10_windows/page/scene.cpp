@@ -146,15 +146,14 @@ void WindowsPage::draw(viz::Ui& ui) {
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   if (!shown_.asked.empty()) {
     const std::string name = chosen(shown_.asked);
-    choice(ui, "Tokens for " + name, viz::one_of("append " + name, {1, 4, 16}, 0));
+    choice(ui, "Tokens for " + name, viz::one_of("append " + name, {1, 4, 16}));
     buttons(ui, {{name + "/continue", "Next turn of " + name,
                   fmt::format("continue {} {} \"so go on\"", shown_.asked.free_name(), name)},
                  {name + "/free", "Free " + name, "free " + name}});
   }
-  choice(ui, "Groups with a window", viz::one_of("groups", {1, 2, 3}, settings_.num_sliding));
+  choice(ui, "Groups with a window", viz::one_of("groups", {1, 2, 3}));
   choice(ui, "Blocks in the pool",
-         viz::one_of("pool", {16, 32, 64}, settings_.num_blocks,
-                     fmt::format(" {}", settings_.block_size)));
+         viz::one_of("pool", {16, 32, 64}, fmt::format(" {}", settings_.block_size)));
   form(ui, {"live", "Live run", "live"});
 }
 

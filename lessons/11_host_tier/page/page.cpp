@@ -46,13 +46,16 @@ std::vector<viz::Verb> HostTierPage::requests() {
 
 /// Commands that change a setting. All but the first two begin anew.
 std::vector<viz::Verb> HostTierPage::settings() {
-  return {{"copies",
-           {viz::number("BLOCKS", 1, 64)},
-           "from now on BLOCKS are copied beside a pass",
-           [this](auto& w) {
-             settings_.copies = w[0].number;
-             return fmt::format("{} a pass", kv::count_of(w[0].number, "block"));
-           }},
+  const auto copy = [this](auto& w) {
+    settings_.copies = w[0].number;
+    return fmt::format("{} a pass", kv::count_of(w[0].number, "block"));
+  };
+  const auto holds = [this](auto& w) { return w[0].number == settings_.copies; };
+  return {viz::Verb{"copies",
+                    {viz::number("BLOCKS", 1, 64)},
+                    "from now on BLOCKS are copied beside a pass",
+                    copy}
+              .holding_if(holds),
           {"rates",
            {viz::number("TOKEN", 0, 100'000), viz::number("BLOCK", 0, 100'000)},
            "microseconds from now on: to compute a token, and to load a block",
@@ -159,7 +162,7 @@ std::vector<viz::Counter> HostTierPage::counters() const {
 }
 
 void HostTierPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this, "pass", "Pass");
+  if (live_.running()) return viz::Live::draw_steps(ui, *this, "pass", "Pass", "10 passes");
   std::string next = selected();  // the conversation whose request comes
   const Asked* asked = shown_.asked.find(next);
   if (asked == nullptr || asked->is_there()) {
@@ -169,18 +172,13 @@ void HostTierPage::draw(viz::Ui& ui) {
   }
   form(ui, {"submit", "Submit " + next, "submit " + next});
   buttons(ui, {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}});
-  choice(ui, "Link: blocks a pass", viz::one_of("copies", {1, 2, 6}, settings_.copies));
-  const auto policy = [&](const char* word, const char* label, LoadPolicy one) {
-    const std::string line = fmt::format("policy {}", word);
-    return viz::Button{line, label, line}.when(settings_.policy == one);
-  };
+  choice(ui, "Link: blocks a pass", viz::one_of("copies", {1, 2, 6}));
   choice(ui, "Load",
-         {policy("quicker", "if quicker", LoadPolicy::kQuicker),
-          policy("always", "always", LoadPolicy::kAlways),
-          policy("never", "never", LoadPolicy::kNever)});
+         {{"policy quicker", "if quicker", "policy quicker"},
+          {"policy always", "always", "policy always"},
+          {"policy never", "never", "policy never"}});
   choice(ui, "Blocks: device, host",
-         {viz::Button{"pool 12", "12, 16", "pool 12 16"}.when(settings_.device == 12),
-          viz::Button{"pool 24", "24, 48", "pool 24 48"}.when(settings_.device == 24)});
+         {{"pool 12", "12, 16", "pool 12 16"}, {"pool 24", "24, 48", "pool 24 48"}});
   form(ui, {"live", "Live run", "live"});
 }
 

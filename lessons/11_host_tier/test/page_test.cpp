@@ -94,6 +94,37 @@ TEST_CASE_FIXTURE(Fixture, "what is computed in less time than it is loaded in i
   CHECK(again("rates 100 60") > 0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a choice is lit only if all of it holds") {
+  CHECK(ui.lit("pool") == std::vector<std::string>{"pool 12"});
+  ui.run("pool 12 24");
+  ui.select("");  // draws it
+  CHECK(ui.lit("pool").empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a card shows what is computed, also when the request has ended") {
+  run({"submit A 16 4", "pass"});
+  const auto parts = [&](const char* name, int count) {
+    const viz::Scene scene = picture();
+    int filled = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::string id = std::string(name) + "/part " + std::to_string(i);
+      filled += shape(scene, id).fill.ink == viz::Ink::kHue;
+    }
+    return filled;
+  };
+  CHECK(parts("A", 5) == 4);
+  pass_until("A.ended", 1);
+  CHECK(parts("A", 5) == 5);
+  run({"live \"had a red ball\" 8"});
+  CHECK(value("computed") > 0);
+  CHECK(parts("Tom", 2) > 0);
+  while (value("Tom.ended") == 0) run("pass");
+  const std::string tip = shape(picture(), "request Tom").tooltip;
+  CAPTURE(tip);
+  const int64_t known = value("Tom.generated") + std::stoi(tip.substr(tip.find("of ") + 3));
+  CHECK(tip.find(std::to_string(known - 1) + " of " + std::to_string(known)) != std::string::npos);
+}
+
 TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
   check_refused("submit A 100 4", "the device has 12");
   check_refused("submit waytoolong 8 4", "is no name");

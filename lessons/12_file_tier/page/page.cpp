@@ -310,8 +310,7 @@ void FileTierPage::draw(viz::Ui& ui) {
   }
   buttons(ui, {{"restart", "Restart", "restart"}});
   choice(ui, "Blocks: device, host",
-         {viz::Button{"pool 10", "10, 14", "pool 10 14"}.when(settings_.device == 10),
-          viz::Button{"pool", "16, 24", "pool 16 24"}.when(settings_.device == 16)});
+         {{"pool 10", "10, 14", "pool 10 14"}, {"pool", "16, 24", "pool 16 24"}});
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -104,13 +104,15 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
         [this](auto& w) {
           return find_value(w[1].text) != nullptr ? "" : "the store has no such block";
         }},
-       {"store",
-        {viz::choice("gone|back")},
-        "the store does not answer any more, or answers again",
-        [this](auto& w) {
-          store_.is_there = w[0].number == 1;
-          return tell(store_.is_there ? "the store answers again" : "the store does not answer");
-        }},
+       viz::Verb{"store",
+                 {viz::choice("gone|back")},
+                 "the store does not answer any more, or answers again",
+                 [this](auto& w) {
+                   store_.is_there = w[0].number == 1;
+                   return tell(store_.is_there ? "the store answers again"
+                                               : "the store does not answer");
+                 }}
+           .holding_if([this](auto& w) { return store_.is_there == (w[0].number == 1); }),
        anew("pool",
             {viz::number("BLOCKS", 2, 16), viz::choice("open|secret"), viz::number("CHECK", 0, 9)},
             "start anew with an empty store; blocks of each device; with a common secret or not; "
@@ -340,15 +342,14 @@ void SharedTierPage::draw(viz::Ui& ui) {
                  {"lose", "Lose" + name, "change lose" + name}});
   }
   choice(ui, "The store",
-         {viz::Button{"store back", "answers", "store back"}.when(store_.is_there),
-          viz::Button{"store gone", "is gone", "store gone"}.when(!store_.is_there)});
+         {{"store back", "answers", "store back"}, {"store gone", "is gone", "store gone"}});
+  const auto pool = [&](const char* how) {
+    return fmt::format("pool {} {}", settings_.blocks, how);
+  };
   choice(ui, "Writers",
-         {viz::Button{"pool open", "anyone", "pool 10 open 0"}.when(settings_.has_secret == 0 &&
-                                                                    settings_.check_every == 0),
-          viz::Button{"pool secret", "with a secret", "pool 10 secret 0"}.when(
-              settings_.has_secret == 1),
-          viz::Button{"pool check", "all are checked", "pool 10 open 1"}.when(
-              settings_.check_every == 1)});
+         {{"pool open", "anyone", pool("open 0")},
+          {"pool secret", "with a secret", pool("secret 0")},
+          {"pool check", "all are checked", pool("open 1")}});
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -41,7 +41,6 @@ struct Asked : viz::SequenceView {
 /// kEvicted: the value is damaged.
 struct Shelf {
   viz::ShelfBlocks blocks = {};
-  std::map<int32_t, std::string> labels = {};  // the last digits of names, by id
 };
 enum : size_t { kFirst, kStore, kSecond };
 

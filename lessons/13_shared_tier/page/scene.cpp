@@ -55,7 +55,7 @@ void SharedTierPage::look_at_store(Shelf& shelf) const {
     block.cached = whole;
     block.state = whole ? State::kCached : State::kEvicted;
     const std::string key = key_of(name);
-    shelf.labels[place] = key.substr(key.size() - 4);
+    block.foot = key.substr(key.size() - 4);
     block.tooltip = fmt::format("\n{}", key);
   }
 }
@@ -76,7 +76,7 @@ std::string source(const Shown& before, size_t shelf, const std::string& name) {
   return "";
 }
 
-/// Adds to a block the parts that only this page has: the end of its name, its source, its damage.
+/// Adds to a block what only this page has: what a click selects, its source, and its damage.
 void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, const Shelf& of) {
   const viz::ShelfBlock& block = of.blocks[static_cast<size_t>(id)];
   const std::string box = viz::shelf_block_id(static_cast<int>(shelf), id);
@@ -85,11 +85,6 @@ void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, co
   if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2);
   viz::Shape* const name = scene.find(box + "/name " + block.name);
   if (name != nullptr) name->comes_from(source(before, shelf, block.name));
-  const Place at = scene.find(box)->at;
-  const auto label = of.labels.find(id);
-  if (label == of.labels.end() || at.h < 48 || viz::text_width("0000", 9) > at.w - 4) return;
-  scene.label(box + "/key", {at.x + 2, at.bottom() - 14, at.w - 4, 12}, label->second,
-              {.size = 10, .align = viz::Align::kCentre});
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "page/page.h"
 #include "tests/viz/page_fixture.h"
+#include "viz/drawing/layout.h"
 
 namespace {
 
@@ -31,6 +34,24 @@ TEST_CASE_FIXTURE(Fixture, "what one server has computed, the other one loads") 
   CHECK(value("A.found") == 12);
   CHECK(value("A.ended") == 1);
   CHECK(value("two.computed") == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "the ends of the names can be read in a small window, too") {
+  compute_a();
+  const viz::WindowLayout layout = viz::window_layout(1024, 640);
+  const viz::Scene scene = page.scene({layout.main.w, layout.main.h});
+  const auto is_end = [](const viz::Shape& one) {
+    return one.id.starts_with("1/block ") && one.id.find("/foot ") != std::string::npos;
+  };
+  CHECK(std::ranges::count_if(scene.shapes(), is_end) == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a choice is lit only if all of it holds") {
+  run("pool 10 secret 1");
+  ui.select("");  // draws it
+  CHECK(ui.lit("pool").empty());
+  ui.click("pool secret");
+  CHECK(ui.lit("pool") == std::vector<std::string>{"pool secret"});
 }
 
 TEST_CASE_FIXTURE(Fixture, "a damaged value and one that was evicted end the prefix") {

@@ -76,29 +76,32 @@ Fp8Page::Fp8Page()
                 "of its own."}) {
   const viz::Argument numbers = viz::words("NUMBERS", 1, static_cast<int64_t>(kNumbers))
                                     .field("numbers", "3 -1.3 0.2 40 300 0.01");
-  declare({{"write",
-            {numbers},
-            "a token whose head is NUMBERS: find its scale, and write its codes",
-            [this](auto& w) { return write(numbers_of(viz::texts(w, 0))); },
-            [this](auto& w) -> std::string {
-              if (shown_.tokens.size() == kTokens) return "the block is full";
-              return numbers_of(viz::texts(w, 0)).empty() ? "a word is no number" : "";
-            }},
-           {"rule",
-            {viz::choice("token|block|one")},
-            "an empty block, with a scale for each token; or one for the block, which grows; or "
-            "scale 1",
-            [this](auto& w) { return begin_with(static_cast<Rule>(w[0].number)); }},
-           {"memory",
-            {viz::number("GIB", 1, 1024)},
-            "GIB of memory for the KV cache of Qwen3-0.6B",
-            [this](auto& w) {
-              shown_.memory_gib = w[0].number;
-              return fmt::format("{} GiB hold {} tokens in bf16, {} in FP8", w[0].number,
-                                 kv::with_commas(shown_.tokens_in(false)),
-                                 kv::with_commas(shown_.tokens_in(true)));
-            }},
-           {"forget", {}, "an empty block", [this](auto&) { return begin_with(shown_.rule); }}});
+  declare(
+      {{"write",
+        {numbers},
+        "a token whose head is NUMBERS: find its scale, and write its codes",
+        [this](auto& w) { return write(numbers_of(viz::texts(w, 0))); },
+        [this](auto& w) -> std::string {
+          if (shown_.tokens.size() == kTokens) return "the block is full";
+          return numbers_of(viz::texts(w, 0)).empty() ? "a word is no number" : "";
+        }},
+       viz::Verb{"rule",
+                 {viz::choice("token|block|one")},
+                 "an empty block, with a scale for each token; or one for the block, which "
+                 "grows; or scale 1",
+                 [this](auto& w) { return begin_with(static_cast<Rule>(w[0].number)); }}
+           .holding_if([this](auto& w) { return shown_.rule == static_cast<Rule>(w[0].number); }),
+       viz::Verb{"memory",
+                 {viz::number("GIB", 1, 1024)},
+                 "GIB of memory for the KV cache of Qwen3-0.6B",
+                 [this](auto& w) {
+                   shown_.memory_gib = w[0].number;
+                   return fmt::format("{} GiB hold {} tokens in bf16, {} in FP8", w[0].number,
+                                      kv::with_commas(shown_.tokens_in(false)),
+                                      kv::with_commas(shown_.tokens_in(true)));
+                 }}
+           .holding_if([this](auto& w) { return shown_.memory_gib == w[0].number; }),
+       {"forget", {}, "an empty block", [this](auto&) { return begin_with(shown_.rule); }}});
   reset();
 }
 
@@ -195,14 +198,11 @@ void Fp8Page::draw(viz::Ui& ui) {
   buttons(ui, {{"write small", "Small numbers", "write 0.3 -0.13 0.02 0.4 0.05 0.01"},
                {"write large", "Large numbers", "write 300 -13 0.2 4000 55 0.01"},
                {"forget", "Forget", "forget"}});
-  const auto rule = [&](const char* name, const char* label, Rule holds) {
-    return viz::Button{fmt::format("rule {}", name), label, fmt::format("rule {}", name)}.when(
-        shown_.rule == holds);
-  };
   choice(ui, "A scale for",
-         {rule("token", "each token", Rule::kToken), rule("block", "the block", Rule::kBlock),
-          rule("one", "none: 1", Rule::kOne)});
-  choice(ui, "GiB of memory", viz::one_of("memory", {8, 24, 80}, shown_.memory_gib));
+         {{"rule token", "each token", "rule token"},
+          {"rule block", "the block", "rule block"},
+          {"rule one", "none: 1", "rule one"}});
+  choice(ui, "GiB of memory", viz::one_of("memory", {8, 24, 80}));
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext&) {

@@ -1,0 +1,95 @@
+// What is shown when of a scenario: its beginning, its sentences, its steps.
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "tests/viz/example_page.h"
+#include "viz/shell/session.h"
+
+namespace {
+
+struct Fixture {
+  viz::Session session{std::make_unique<kvtest::CountingPage>()};
+  int64_t value() const { return session.page().counter("value").value(); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read what it announces") {
+  CHECK(session.is_new());
+  session.load(viz::Scenario::parse(
+      "page 99\nsay \"four words are here\"\nadd 1\nadd 2\nsay two\nadd 4\nsay bye\n", "told"));
+  CHECK_FALSE(session.is_new());
+  CHECK(session.caption() == "four words are here");
+  CHECK(session.position() == 0);
+  session.playing = true;
+  const double read = viz::seconds_to_read("four words are here");
+  CHECK(read == doctest::Approx(1.2 + 4 * 0.28));
+  session.advance(0.01);  // the first one is read while it is done
+  CHECK(value() == 1);
+  session.advance(session.seconds_per_step - 0.01);
+  CHECK(value() == 1);
+  session.advance(0.02);
+  CHECK(value() == 3);
+  session.advance(read - session.seconds_per_step - 0.05);
+  CHECK(session.caption() == "four words are here");
+  session.advance(0.1);
+  CHECK(session.caption() == "two");  // first the sentence
+  CHECK(value() == 3);
+  session.advance(viz::seconds_to_read("two") + 0.01);
+  CHECK(value() == 7);
+  session.advance(session.seconds_per_step + 0.01);
+  CHECK(session.caption() == "bye");
+  CHECK(session.playing);
+  session.advance(viz::seconds_to_read("bye") + 0.01);
+  CHECK_FALSE(session.playing);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a scenario begins with what stands before its first sentence") {
+  session.load(viz::Scenario::parse(
+      "page 99\nadd 4\nexpect value 4\nsay one\nadd 1\nsay two\nadd 2\n", "begun"));
+  CHECK(value() == 4);
+  CHECK(session.caption() == "one");
+  CHECK(session.steps_done() == 0);
+  CHECK(session.num_steps() == 2);
+  while (session.step()) CHECK_FALSE(session.caption().empty());
+  CHECK(value() == 7);
+  session.go_to_step(0);
+  CHECK(value() == 4);
+  session.step();
+  session.reset();
+  CHECK(value() == 4);
+  CHECK(session.try_run("add 1"));  // one's own: the scenario is put away, its beginning stays
+  CHECK(session.scenario() == nullptr);
+  CHECK(session.recorded("r").text() == "page 99\nadd 4\nadd 1\n");
+  session.undo();
+  CHECK(session.scenario() != nullptr);
+  CHECK(value() == 4);
+  CHECK_THROWS_AS(
+      session.load(viz::Scenario::parse("page 99\nadd 1\nexpect value 9\nsay one\nadd 1\n", "no")),
+      kv::UserError);
+  CHECK(value() == 4);  // as it was
+  CHECK(session.caption() == "one");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a state has one sentence, played, stepped to, or walked to") {
+  const char* const lines =
+      "page 99\nadd 1\nsay one\nadd 1\nadd 1\nsay two\nadd 1\nsay three\nadd 1\n";
+  session.load(viz::Scenario::parse(lines, "told"));
+  std::vector<std::string> played(session.num_steps() + 1);
+  session.playing = true;
+  for (size_t seen = 0; session.playing;) {
+    session.advance(0.05);
+    if (session.steps_done() != seen) played[seen = session.steps_done()] = session.caption();
+  }
+  session.reset();
+  for (size_t step = 1; session.step(); ++step) CHECK(session.caption() == played[step]);
+  for (size_t step = 1; step <= session.num_steps(); ++step) {
+    session.go_to_step(step);
+    CHECK(session.caption() == played[step]);
+  }
+}

@@ -1,0 +1,63 @@
+// How a session plays a scenario: when it shows a sentence, and when it does the next step.
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "viz/shell/session.h"
+
+namespace viz {
+
+double seconds_to_read(std::string_view sentence) {
+  return sentence.empty()
+             ? 0
+             : 1.2 + 0.28 * (1.0 + static_cast<double>(std::ranges::count(sentence, ' ')));
+}
+
+bool Session::step() {
+  const std::string caption = caption_;
+  bool done = false;
+  try {
+    done = play_step();
+  } catch (const kv::UserError&) {  // run() has told it
+    playing = false;
+    return false;
+  }
+  if (!done && at_end()) {
+    if (playing && page_->waits()) return false;
+    if (!page_->next_step().empty()) done = try_run(page_->next_step());
+  }
+  if (!can_step() || !done) playing = false;
+  waited_ = 0;
+  const bool says_more = !at_end() && scenario()->commands[position()].verb == "say";
+  if (caption_ != caption) shown_ = 0;
+  wait_ = caption_ == caption && !says_more
+              ? seconds_per_step
+              : std::max(seconds_per_step, seconds_to_read(caption_) - shown_);
+  return done;
+}
+
+void Session::play_on(size_t steps) {
+  for (size_t i = 0; i < steps && play_step(); ++i) {
+  }
+}
+
+/// Shows the next sentence, if one comes before the next command.
+bool Session::announce() {
+  if (at_end()) return false;
+  const Command& next = scenario()->commands[position()];
+  if (next.verb != "say" || next.args.empty() || next.args[0] == caption_) return false;
+  caption_ = next.args[0];
+  ++place_.position;
+  waited_ = shown_ = 0;
+  wait_ = seconds_to_read(caption_);
+  return true;
+}
+
+void Session::advance(double seconds) {
+  waited_ += seconds;
+  shown_ += seconds;
+  const bool begins = scenario() && steps_done() == 0;
+  if (playing && (begins || waited_ >= wait_) && !announce()) step();
+}
+
+}  // namespace viz
