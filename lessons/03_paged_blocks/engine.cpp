@@ -16,7 +16,8 @@ void check(const PagedOptions& options) {
   if (size < 1 || size > 256 || !std::has_single_bit(static_cast<unsigned>(size))) {
     kv::user_error("--block-size {}: wanted a power of two from 1 to 256, such as 16", size);
   }
-  if (options.num_blocks < 0) kv::user_error("--num-blocks {}: wanted 0 or more", options.num_blocks);
+  if (options.num_blocks < 0)
+    kv::user_error("--num-blocks {}: wanted 0 or more", options.num_blocks);
 }
 
 int num_blocks_for(int64_t needed, const PagedOptions& options) {
