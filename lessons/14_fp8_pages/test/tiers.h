@@ -81,7 +81,8 @@ class FileServer : public TieredServer {
   ~FileServer() { tiers_.flush(0); }
 
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-    lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
+    scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
+    streams_.emplace(id, kv::TokenStream(request));
   }
   bool abort(int64_t id) { return scheduler_.finish(id); }
   bool idle() const { return scheduler_.idle(); }
@@ -125,7 +126,9 @@ class StoreServer : public TieredServer {
   kv::StepOutput step(const Observer& on_pass) {
     for (const int64_t id : tier_.complete()) {
       auto waiting = waiting_.extract(id).mapped();
-      lesson08::submit_to(scheduler_, streams_, id, waiting.first, std::move(waiting.second));
+      const kv::Request& request = waiting.first;
+      scheduler_.submit(id, request.prompt, request.max_tokens, std::move(waiting.second));
+      streams_.emplace(id, kv::TokenStream(request));
     }
     load_waiting(scheduler_, tier_.manager());
     const lesson08::SchedulerOutput& output = scheduler_.schedule();

@@ -75,7 +75,8 @@ class WindowedServer {
 
   void check(int64_t, const kv::Request&) const {}
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-    lesson08::submit_to(scheduler_, streams_, id, request, std::move(options));
+    scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
+    streams_.emplace(id, kv::TokenStream(request));
   }
   bool abort(int64_t id) { return scheduler_.finish(id); }
   bool idle() const { return scheduler_.idle(); }
