@@ -46,12 +46,12 @@ struct Served {
 
 lesson08::ServingEngine make_server(kv::Model& model, bool caching) {
   const bool cuda = model.device() == kv::Device::kCuda;
-  return {model,
-          {},
-          {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512, .max_running = 256},
-           .caching = caching,
-           .choose_on_device = true,
-           .pad_decodes_to = cuda ? 8 : 1}};
+  return lesson08::ServingEngine(
+      model, {},
+      {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512, .max_running = 256},
+       .caching = caching,
+       .choose_on_device = true,
+       .pad_decodes_to = cuda ? 8 : 1});
 }
 
 /// Serves the requests once with an empty cache. A server that has run before has captured its
