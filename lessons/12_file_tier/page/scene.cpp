@@ -189,8 +189,8 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
   constexpr float kWay = 22;
   const float legend = room.h - 18, tall = (legend - kGap - kTop - 2 * kWay) / 3;
   const char* const titles[] = {"the device; 1. is overwritten first",
-                                "the host's memory; 1. is overwritten first, empty ones from the "
-                                "last on",
+                                ("the host's memory; 1. is overwritten first, empty ones from the "
+                                 "last on"),
                                 "the file: record #i is block i of the host; header above content"};
   for (int i = 0; i < 3; ++i) {
     const Shelf& shelf = now_.shelves[static_cast<size_t>(i)];
