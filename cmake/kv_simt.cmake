@@ -38,7 +38,7 @@ function(kv_simt_sources directory)
       if(source MATCHES "[.]cu$")
         set_source_files_properties("${source}" TARGET_DIRECTORY ${target}
           PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${KV_SIMT_FLAGS}")
-      elseif(source MATCHES "/(common/device|cublas)[.]cpp$")  # the only host code that asks
+      elseif(source MATCHES "/(common/device|cublas|test/gpu_test)[.]cpp$")  # the only host code that asks
         set_source_files_properties("${source}" TARGET_DIRECTORY ${target} PROPERTIES COMPILE_DEFINITIONS KV_SIMT=1)
       endif()
     endforeach()

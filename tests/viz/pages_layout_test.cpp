@@ -77,7 +77,8 @@ TEST_CASE("each button above the page can be clicked, in windows of all sizes an
   viz::Shell shell(make_pages, {}, viz::on_disk(dir.path()));
   std::vector<std::string> lessons;
   for (const auto& page : make_pages()) lessons.push_back(page->info().lesson);
-  for (const auto& [w, h] : {std::pair{1024, 640}, {1100, 700}, {1440, 900}, {560, 900}}) {
+  for (const auto& size : {std::pair{1024, 640}, {1100, 700}, {1440, 900}, {560, 900}}) {
+    const int w = size.first, h = size.second;
     for (const float zoom : {1.0f, 1.375f, 2.0f}) {
       CAPTURE(w);
       CAPTURE(zoom);

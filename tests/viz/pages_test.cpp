@@ -131,8 +131,9 @@ TEST_CASE("of every choice of every page the button that is clicked is lit, and 
     CAPTURE(page->info().lesson);
     kvtest::FakeUi ui(*page);
     const auto all = ui.buttons();
-    for (const auto& [name, button] : all) {
-      const std::string verb = button.command.substr(0, button.command.find(' '));
+    for (const auto& entry : all) {
+      const std::string& name = entry.first;
+      const std::string verb = entry.second.command.substr(0, entry.second.command.find(' '));
       if (ui.lit(verb).empty()) continue;
       CAPTURE(name);
       if (ui.reason(name).empty()) ui.click(name);

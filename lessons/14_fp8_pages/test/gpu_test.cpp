@@ -55,9 +55,13 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
 }
 
 TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel")) {
-  for (const HeadShape shape :
-       {HeadShape{4, 2, 128}, HeadShape{8, 4, 128}, HeadShape{16, 16, 128}, HeadShape{9, 3, 128},
-        HeadShape{4, 2, 64}, HeadShape{8, 4, 64}, HeadShape{16, 8, 64}, HeadShape{3, 3, 64}}) {
+#ifdef KV_SIMT
+  const std::vector<HeadShape> shapes{{4, 2, 128}, {3, 3, 64}};  // it has no runs
+#else
+  const std::vector<HeadShape> shapes{{4, 2, 128}, {8, 4, 128}, {16, 16, 128}, {9, 3, 128},
+                                      {4, 2, 64},  {8, 4, 64},  {16, 8, 64},   {3, 3, 64}};
+#endif
+  for (const HeadShape& shape : shapes) {
     CAPTURE(shape.head_dim);
     CAPTURE(shape.num_kv_heads);
     const Sequence a(shape, 600, 1), b(shape, 33, 2), c(shape, 300, 3);
@@ -82,7 +86,11 @@ TEST_CASE("a pass of many queries decodes the rows that they see, and no others"
 
 TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows" *
           doctest::test_suite("kernel")) {
+#ifdef KV_SIMT
+  MESSAGE("skipped: minutes on a simulated GPU");
+#else
   check_all_pages(kv::Device::kCuda);
+#endif
 }
 
 TEST_CASE(
