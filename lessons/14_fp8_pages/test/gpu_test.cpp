@@ -51,6 +51,8 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
   const Sequence a(shape, 75, 1), b(shape, 33, 2);
   for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
     check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 33}}, {.block_size = 16}, kernel, kv::Device::kCuda);
+    // Blocks of fewer than 16 tokens are decoded, and then read by kernels that wait for few rows.
+    check_pages(shape, {{&a, 1}, {&b, 1}}, {.block_size = 4}, kernel, kv::Device::kCuda);
   }
 }
 
