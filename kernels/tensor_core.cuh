@@ -1,8 +1,8 @@
 #pragma once
 
-// Instructions that CUDA C++ has no function for: the tensor core step, asynchronous copies from
-// global to shared memory, the barrier at which they arrive. All PTX that a simulated GPU can run
-// is in this file; tensor_core_simulated.cuh has its simulated form.
+// Instructions that CUDA C++ has no function for: the tensor core step, pairs of bf16, asynchronous
+// copies from global to shared memory, the barrier at which they arrive. All PTX that a simulated
+// GPU can run is in this file; tensor_core_simulated.cuh has its simulated form.
 
 #include <cuda_runtime.h>
 
@@ -17,6 +17,25 @@ namespace kv {
 /// An address in the CTA's shared memory, as instructions want it.
 __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Four of the 8 bytes of a (0 to 3) and b (4 to 7): selector i, four bits from bit 4 i on, names
+/// byte i of the result. 8 plus a byte's number is a byte full of that byte's sign.
+template <uint32_t kSelectors>
+__device__ inline uint32_t permute_bytes(uint32_t a, uint32_t b) {
+  uint32_t bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(kSelectors));
+  return bytes;
+}
+/// Two products of bf16, which must be exact: a simulated GPU rounds none.
+__device__ inline uint32_t multiply_pairs(uint32_t a, uint32_t b) {
+  uint32_t products;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(products) : "r"(a), "r"(b));
+#else  // plus -0, which changes no product
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(products) : "r"(a), "r"(b), "r"(0x80008000u));
+#endif
+  return products;
 }
 
 /// d = a b + d, one m16n8k16 step in bf16 with fp32 sums: the one tensor core shape we use.

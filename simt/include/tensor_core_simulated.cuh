@@ -4,6 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
+#include <cstdint>
+
 #include "simt/exchange.h"
 
 namespace kv {
@@ -13,6 +16,24 @@ inline char* at_shared(uint32_t address) {
 }
 inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(static_cast<const char*>(pointer) - simt::dynamic_shared<char>());
+}
+template <uint32_t kSelectors>
+inline uint32_t permute_bytes(uint32_t a, uint32_t b) {
+  const uint64_t from = uint64_t{b} << 32 | a;
+  uint32_t bytes = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t selector = kSelectors >> 4 * i & 0xF;
+    const auto byte = static_cast<uint8_t>(from >> 8 * (selector & 7));
+    const uint32_t sign = (byte & 0x80) != 0 ? 0xFF : 0;
+    bytes |= (selector < 8 ? byte : sign) << 8 * i;
+  }
+  return bytes;
+}
+inline uint32_t multiply_pairs(uint32_t a, uint32_t b) {
+  const auto product = [](uint32_t x, uint32_t y) {
+    return std::bit_cast<uint32_t>(std::bit_cast<float>(x) * std::bit_cast<float>(y)) >> 16;
+  };
+  return product(a << 16, b << 16) | product(a & 0xFFFF0000u, b & 0xFFFF0000u) << 16;
 }
 inline void mma_step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   simt::mma_m16n8k16(d, a, b0, b1);

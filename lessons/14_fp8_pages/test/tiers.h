@@ -30,41 +30,34 @@ struct Sizes {
 };
 
 /// What both servers have: a cache in FP8, memory of the host, and what runs a pass.
-class TieredServer {
+class TieredServer : public lesson08::ServerOf<lesson11::Scheduler> {
  public:
-  using Scheduler = lesson11::Scheduler;
   using Observer = lesson08::PassObserver<Scheduler>;
 
   TieredServer(kv::Model& model, const Sizes& sizes)
-      : cache_(model.config(), model.stream(), sizes.device + 1, sizes.block_size, 0, kFp8),
+      : ServerOf(model, {.block_size = sizes.block_size, .num_blocks = sizes.device}, {}),
+        cache_(model.config(), model.stream(), sizes.device + 1, sizes.block_size, 0, kFp8),
         memory_(cache_.bytes_per_block(), model.device(), sizes.host + 1),
-        attention_(model.config(), cache_),
-        chooser_(model, false),
-        padding_(lesson08::padding_table(sizes.block_size)) {}
+        attention_(model.config(), cache_) {}
 
-  void check(int64_t, const kv::Request&) const {}
   const lesson03::PagedKvCache& cache() const { return cache_; }
   const lesson11::HostBlocks& memory() const { return memory_; }
   /// Where the scales of layer 0 begin among the bytes of a block in the host.
   size_t scales_begin() { return static_cast<size_t>(cache_.layer(0).piece(0, 2).begin); }
 
  protected:
-  kv::StepOutput run(Scheduler& scheduler, lesson12::CheckedSwapper& swapper,
-                     lesson11::HostTierManager& manager, const kv::PassRows& rows,
-                     const lesson08::SchedulerOutput& output) {
+  kv::StepOutput run(lesson12::CheckedSwapper& swapper, lesson11::HostTierManager& manager,
+                     const kv::PassRows& rows, const lesson08::SchedulerOutput& output) {
     attention_.set_tables(tables_of(manager, output.chunks, rows.num_seqs(), padding_));
     swapper.let_passes_wait(manager.take_write_job());
     chooser_.run(rows, attention_);
-    scheduler.update(output.chunks);
-    return deliver(rows, output, chooser_, scheduler, streams_);
+    scheduler_->update(output.chunks);
+    return deliver(rows, output, chooser_, *scheduler_, streams_);
   }
 
   lesson03::PagedKvCache cache_;
   lesson11::HostBlocks memory_;
   lesson14::Fp8CacheAttention attention_;
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;
-  lesson03::BlockTable padding_;
 };
 
 /// Lesson 12's server, which begins with the blocks of the file.
@@ -76,28 +69,23 @@ class FileServer : public TieredServer {
                      .block_size = sizes.block_size,
                      .bytes_per_block = cache_.bytes_per_block(),
                      .format = static_cast<int64_t>(kFp8)}),
-        tiers_(cache_, memory_, &file_, model.stream()),
-        scheduler_(tiers_.manager(), {}) {}
+        tiers_(cache_, memory_, &file_, model.stream()) {
+    scheduler_.emplace(tiers_.manager(), lesson08::SchedulerOptions{});
+  }
   ~FileServer() { tiers_.flush(0); }
 
-  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-    scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
-    streams_.emplace(id, kv::TokenStream(request));
-  }
-  bool abort(int64_t id) { return scheduler_.finish(id); }
-  bool idle() const { return scheduler_.idle(); }
   kv::StepOutput step(const Observer& on_pass) {
     tiers_.complete();
-    load_waiting(scheduler_, tiers_.manager());
-    const lesson08::SchedulerOutput& output = scheduler_.schedule();
+    load_waiting(*scheduler_, tiers_.manager());
+    const lesson08::SchedulerOutput& output = scheduler_->schedule();
     if (output.chunks.empty()) {
       tiers_.manager().wait_for_load();
       return {.preempted = output.preempted};
     }
-    on_pass(scheduler_, output);
+    on_pass(*scheduler_, output);
     kv::PassRows rows;
-    for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
-    kv::StepOutput step = run(scheduler_, tiers_.swapper(), tiers_.manager(), rows, output);
+    for (const auto& chunk : output.chunks) add_rows(scheduler_->request(chunk.id), chunk, rows);
+    kv::StepOutput step = run(tiers_.swapper(), tiers_.manager(), rows, output);
     tiers_.offload(64, 0);
     return step;
   }
@@ -106,7 +94,6 @@ class FileServer : public TieredServer {
  private:
   lesson12::BlockFile file_;
   lesson12::Tiers tiers_;
-  Scheduler scheduler_;
 };
 
 /// Lesson 13's server, which asks the store for each prompt.
@@ -114,39 +101,37 @@ class StoreServer : public TieredServer {
  public:
   StoreServer(kv::Model& model, const Sizes& sizes, lesson13::BlockStore& store)
       : TieredServer(model, sizes),
-        tier_(cache_, memory_, store, kv::fingerprint_of(model, kFp8), model.stream(), {}),
-        scheduler_(tier_.manager(), {}) {}
+        tier_(cache_, memory_, store, kv::fingerprint_of(model, kFp8), model.stream(), {}) {
+    scheduler_.emplace(tier_.manager(), lesson08::SchedulerOptions{});
+  }
 
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
     tier_.add(id, request.prompt, options.extra_keys, true);
     waiting_.emplace(id, std::pair(request, std::move(options)));
   }
-  bool abort(int64_t id) { return scheduler_.finish(id); }
-  bool idle() const { return scheduler_.idle() && waiting_.empty(); }
+  bool idle() const { return ServerOf::idle() && waiting_.empty(); }
   kv::StepOutput step(const Observer& on_pass) {
     for (const int64_t id : tier_.complete()) {
       auto waiting = waiting_.extract(id).mapped();
-      const kv::Request& request = waiting.first;
-      scheduler_.submit(id, request.prompt, request.max_tokens, std::move(waiting.second));
-      streams_.emplace(id, kv::TokenStream(request));
+      ServerOf::submit(id, waiting.first, std::move(waiting.second));
     }
-    load_waiting(scheduler_, tier_.manager());
-    const lesson08::SchedulerOutput& output = scheduler_.schedule();
+    load_waiting(*scheduler_, tier_.manager());
+    const lesson08::SchedulerOutput& output = scheduler_->schedule();
     if (output.chunks.empty()) {
       tier_.manager().wait_for_load();
-      if (scheduler_.idle()) tier_.wait();
+      if (scheduler_->idle()) tier_.wait();
       return {.preempted = output.preempted};
     }
-    on_pass(scheduler_, output);
+    on_pass(*scheduler_, output);
     kv::PassRows rows;
     tier_.begin_pass();
     for (const auto& chunk : output.chunks) {
-      const lesson08::ScheduledRequest& request = scheduler_.request(chunk.id);
+      const lesson08::ScheduledRequest& request = scheduler_->request(chunk.id);
       add_rows(request, chunk, rows);
       tier_.add_chunk(chunk.id, request.tokens, request.num_computed,
                       request.num_computed + chunk.num_tokens);
     }
-    kv::StepOutput step = run(scheduler_, tier_.swapper(), tier_.manager(), rows, output);
+    kv::StepOutput step = run(tier_.swapper(), tier_.manager(), rows, output);
     tier_.end_pass();
     for (const kv::EndedRequest& ended : step.ended) tier_.remove(ended.id);
     return step;
@@ -155,7 +140,6 @@ class StoreServer : public TieredServer {
 
  private:
   lesson13::SharedTier tier_;
-  Scheduler scheduler_;
   std::map<int64_t, std::pair<kv::Request, lesson08::RequestOptions>> waiting_;
 };
 
@@ -192,11 +176,11 @@ inline void check_store(kv::Model& model, int num_requests) {
   const auto requests = lesson08_test::mixed(num_requests);
   const auto wanted = lesson08_test::flat(model, requests);  // of rounded rows
   lesson13::MemoryStore store;
-  size_t scales = 0;
+  size_t from_end = 0;  // of a value, to the first scale
   {
     StoreServer server(model, {}, store);
     kvtest::check_equal(kv::serve(server, requests, {}).generated, wanted);
-    scales = 56 + 4 * 16 + server.scales_begin();  // after the value's header
+    from_end = static_cast<size_t>(server.cache().bytes_per_block()) - server.scales_begin();
     server.tier().settle();
     CHECK(server.tier().metrics().num_put > 0);
   }
@@ -216,7 +200,8 @@ inline void check_store(kv::Model& model, int num_requests) {
   const auto values = store.values();
   for (const auto& [name, entry] : values) {
     std::string value = entry.value;
-    value[scales] = static_cast<char>(value[scales] ^ 1);
+    char& scale = value[value.size() - from_end];
+    scale = static_cast<char>(scale ^ 1);
     store.put(name, value);
   }
   StoreServer last(model, {}, store);

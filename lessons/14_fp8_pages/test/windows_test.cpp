@@ -60,40 +60,33 @@ kv::ModelConfig config_of_group(kv::ModelConfig config) {
 }
 
 /// Lesson 10's server over FP8 pages.
-class WindowedServer {
+class WindowedServer : public lesson08::ServerOf<lesson10::Server::Scheduler> {
  public:
-  using Scheduler = lesson10::Server::Scheduler;
-
   WindowedServer(kv::Model& model, int block_size, int num_blocks, int max_tokens_per_pass)
-      : pool_(num_blocks, block_size),
+      : ServerOf(model, {.block_size = block_size, .num_blocks = num_blocks}, {}),
+        pool_(num_blocks, block_size),
         manager_(pool_, lesson10::make_groups(model.config()), {}, max_tokens_per_pass),
         cache_(config_of_group(model.config()), model.stream(), num_blocks + 1, block_size, 0,
                kFp8),
-        attention_(model.config(), cache_, manager_.groups()),
-        scheduler_(manager_, {.max_tokens_per_pass = max_tokens_per_pass}),
-        chooser_(model, false) {}
-
-  void check(int64_t, const kv::Request&) const {}
-  void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
-    scheduler_.submit(id, request.prompt, request.max_tokens, std::move(options));
-    streams_.emplace(id, kv::TokenStream(request));
+        attention_(model.config(), cache_, manager_.groups()) {
+    scheduler_.emplace(manager_,
+                       lesson08::SchedulerOptions{.max_tokens_per_pass = max_tokens_per_pass});
   }
-  bool abort(int64_t id) { return scheduler_.finish(id); }
-  bool idle() const { return scheduler_.idle(); }
+
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass) {
-    const lesson08::SchedulerOutput& output = scheduler_.schedule();
+    const lesson08::SchedulerOutput& output = scheduler_->schedule();
     if (output.chunks.empty()) return {.preempted = output.preempted};
-    on_pass(scheduler_, output);
+    on_pass(*scheduler_, output);
     kv::PassRows rows;
-    for (const auto& chunk : output.chunks) add_rows(scheduler_.request(chunk.id), chunk, rows);
+    for (const auto& chunk : output.chunks) add_rows(scheduler_->request(chunk.id), chunk, rows);
     lesson03::BlockTables tables;
     for (int group = 0; group < manager_.num_groups(); ++group) {
       for (const auto& chunk : output.chunks) tables.push_back(&manager_.table(chunk.id, group));
     }
     attention_.set_tables(tables);
     chooser_.run(rows, attention_);
-    scheduler_.update(output.chunks);
-    return deliver(rows, output, chooser_, scheduler_, streams_);
+    scheduler_->update(output.chunks);
+    return deliver(rows, output, chooser_, *scheduler_, streams_);
   }
   const lesson03::PagedKvCache& cache() const { return cache_; }
 
@@ -102,9 +95,6 @@ class WindowedServer {
   KvCacheCoordinator manager_;
   lesson03::PagedKvCache cache_;
   WindowedFp8Attention attention_;
-  Scheduler scheduler_;
-  kv::TokenChooser chooser_;
-  lesson08::TokenStreams streams_;
 };
 
 }  // namespace
