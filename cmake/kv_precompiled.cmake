@@ -1,8 +1,10 @@
 # Headers that nearly every file includes cost half a second each time, so they are compiled once: for
-# the course's code, and with doctest for tests. kv_precompiled(TARGET [test]) gives them to a target.
+# the course's code, and with doctest for tests. kv_precompiled(TARGET [inner|test]) gives them to a target.
 # The headers of the course are never among them: a change would build everything again. A preset that
-# has CMAKE_DISABLE_PRECOMPILE_HEADERS finds the #include that a file lacks; ccache likes it better, too.
-if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache" AND NOT DEFINED CMAKE_DISABLE_PRECOMPILE_HEADERS)
+# has CMAKE_DISABLE_PRECOMPILE_HEADERS finds the #include that a file lacks: wasm. ccache takes them if
+# CCACHE_SLOPPINESS has pch_defines and time_macros; else it likes it better without.
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache" AND NOT "$ENV{CCACHE_SLOPPINESS}" MATCHES "pch_defines"
+    AND NOT DEFINED CMAKE_DISABLE_PRECOMPILE_HEADERS)
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 set(CMAKE_PCH_WARN_INVALID OFF)  # a compiler that cannot use them reads the headers themselves
@@ -11,10 +13,13 @@ set(KV_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesyste
   <map> <memory> <numeric> <optional> <set> <span> <stdexcept> <string> <string_view> <unordered_map>
   <utility> <vector> <fmt/format.h>)
 # Tests themselves are not timed, and the code that they call is built as everywhere else. At -O1 GCC warns
-# of strings that are never too short. With sanitizers -O0 halves the time that GCC takes for a test.
+# of strings that are never too short. With sanitizers optimizing takes half of the time to compile, and only
+# inner loops give it back: those of kernels, of the model, of lessons and of pictures.
 set(KV_TEST_OPTIONS -O1)
+set(KV_INNER_OPTIONS "")
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
-  set(KV_TEST_OPTIONS -O0)
+  set(KV_TEST_OPTIONS "")
+  set(KV_INNER_OPTIONS -O1)
   add_compile_definitions(KV_SANITIZED)  # tests do fewer random operations
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -23,17 +28,23 @@ endif()
 
 function(kv_precompiled target)
   set(name kv_headers)
+  set(options "")
   if("test" IN_LIST ARGN)
     set(name kv_test_headers)
+    set(options ${KV_TEST_OPTIONS})
+  elseif("inner" IN_LIST ARGN AND KV_INNER_OPTIONS)
+    set(name kv_inner_headers)
+    set(options ${KV_INNER_OPTIONS})
   endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
   if(NOT TARGET ${name})
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${name}.cpp" CONTENT "// Written by cmake/kv_precompiled.cmake.\n")
     add_library(${name} OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/${name}.cpp")
     target_link_libraries(${name} PRIVATE kv::options fmt::fmt Threads::Threads)
+    target_compile_options(${name} PRIVATE ${options})
     target_precompile_headers(${name} PRIVATE ${KV_COMMON_HEADERS})
     if(name STREQUAL kv_test_headers)
       target_link_libraries(${name} PRIVATE doctest::doctest)
-      target_compile_options(${name} PRIVATE ${KV_TEST_OPTIONS})
       target_precompile_headers(${name} PRIVATE <doctest/doctest.h>)
     endif()
   endif()

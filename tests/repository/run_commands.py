@@ -29,7 +29,7 @@ NOT_RUN = [  # the first that is found in a line counts
     (r"course bench", "measures for minutes"),
     (r"course stale", "exits with 1 while a number is older than its code; the selftest of check.py runs it"),
     (r"course (test|build|setup)\b", "CI's first steps"),
-    (r"course (web|site|pictures)\b", "CI's last steps, and the visualizer's tests"),
+    (r"course (web|site|pictures)\b", "steps of CI, and the visualizer's tests"),
     (r"course kernel|course planted( --kernels)?$", "CI's steps for the simulated GPU, and hours"),
     (r"course exercise|--mine", "CI's steps for exercises, and exercise_test.py"),
     (r"bench-cpu|frame-time", "measures"),
