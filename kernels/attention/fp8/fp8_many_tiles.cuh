@@ -10,25 +10,20 @@
 
 namespace kv::attention {
 
-/// A tile whose codes are on their way.
-struct ComingCodes {
-  uint32_t scales;  // of row lane % 16 of the warp's: K's in the lowest byte, then V's
+/// The rows of a tile as a warp's lanes share them: lanes l and l + 16 have row l of the warp's,
+/// and every other 16 codes of it.
+template <int kHeadDim>
+struct CodesOfLane {
+  static constexpr int kInRow = kHeadDim / 16, kCount = (kInRow + 1) / 2;
+  __device__ static int row() {
+    return static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 16;
+  }
+  __device__ static int piece(int i) { return 2 * i + static_cast<int>(threadIdx.x) % 32 / 16; }
 };
 
-/// The pieces of 16 codes of a warp's 16 rows, as its lanes share them.
-template <int kHeadDim>
-struct PiecesOfCodes {
-  static constexpr int kInRow = kHeadDim / 16, kAll = 16 * kInRow, kOfLane = (kAll + 31) / 32;
-  struct Piece {
-    int row, in_row;  // row: of the warp's
-    bool exists;
-  };
-  __device__ static Piece number(int i) {
-    const int at = static_cast<int>(threadIdx.x) % 32 + 32 * i, row = min(at / kInRow, 15);
-    return {.row = row, .in_row = at - row * kInRow, .exists = at < kAll};
-  }
-  /// The warp's first row of the tile.
-  __device__ static int first_row() { return static_cast<int>(threadIdx.x) / 32 * 16; }
+/// A tile whose codes are on their way, and the scales of the lane's row.
+struct ComingCodes {
+  uint32_t scale_of_k, scale_of_v;
 };
 
 /// Starts the copies of one tile. Rows of tokens from `end` on become zeros and are not read; in
@@ -36,50 +31,42 @@ struct PiecesOfCodes {
 template <int kHeadDim>
 __device__ inline ComingCodes start_tile(ManyTile<kHeadDim>& tile, const Fp8Rows& rows,
                                          int tile_begin, int begin, int end) {
-  using Pieces = PiecesOfCodes<kHeadDim>;
-  const auto codes_of = [&](int row) {
-    const int token = tile_begin + Pieces::first_row() + row;
-    return rows.at(token < end ? max(token, begin) : begin);
-  };
+  using Codes = CodesOfLane<kHeadDim>;
+  const int token = tile_begin + Codes::row();
+  const bool in_range = token < end;
+  const TokenCodes from = rows.at(in_range ? max(token, begin) : begin);
 #pragma unroll
-  for (int i = 0; i < Pieces::kOfLane; ++i) {
-    const auto piece = Pieces::number(i);
-    if (!piece.exists) continue;
-    const int row = Pieces::first_row() + piece.row;
-    const bool in_range = tile_begin + row < end;
-    const TokenCodes from = codes_of(piece.row);
-    const int to = ManyTile<kHeadDim>::index(row, piece.in_row);
-    copy_16(&tile.k[to], from.k + 16 * piece.in_row, in_range);
-    copy_16(&tile.v[to], from.v + 16 * piece.in_row, in_range);
+  for (int i = 0; i < Codes::kCount; ++i) {
+    const int piece = Codes::piece(i);
+    if (piece >= Codes::kInRow) continue;
+    const int to = ManyTile<kHeadDim>::index(Codes::row(), piece);
+    copy_16(&tile.k[to], from.k + 16 * piece, in_range);
+    copy_16(&tile.v[to], from.v + 16 * piece, in_range);
   }
   commit_copies();
-  const TokenCodes mine = codes_of(static_cast<int>(threadIdx.x) % 16);
-  return {*mine.scales_of_k | static_cast<uint32_t>(*mine.scales_of_v) << 8};
+  return {*from.scales_of_k, *from.scales_of_v};
 }
 
-/// Codes of K or V become the numbers that they stand for. A lane's byte `shift` / 8 of `scales` is
-/// the scale of row lane % 16.
+/// Codes of K or V become the numbers that they stand for.
 template <int kHeadDim>
-__device__ inline void widen_in_place(uint4* of_tile, uint32_t scales, int shift) {
-  using Pieces = PiecesOfCodes<kHeadDim>;
-  uint4 codes[Pieces::kOfLane];
+__device__ inline void widen_in_place(uint4* of_tile, uint32_t scale) {
+  using Codes = CodesOfLane<kHeadDim>;
+  const auto place = [&](int piece) {
+    return &of_tile[ManyTile<kHeadDim>::index(Codes::row(), piece)];
+  };
+  uint4 codes[Codes::kCount];
 #pragma unroll
-  for (int i = 0; i < Pieces::kOfLane; ++i) {
-    const auto piece = Pieces::number(i);
-    const int row = Pieces::first_row() + piece.row;
-    if (piece.exists) codes[i] = of_tile[ManyTile<kHeadDim>::index(row, piece.in_row)];
+  for (int i = 0; i < Codes::kCount; ++i) {
+    if (Codes::piece(i) < Codes::kInRow) codes[i] = *place(Codes::piece(i));
   }
   __syncwarp();  // all are read
+  const uint32_t widening = widening_of(scale);
 #pragma unroll
-  for (int i = 0; i < Pieces::kOfLane; ++i) {
-    const auto piece = Pieces::number(i);
-    const int row = Pieces::first_row() + piece.row;
-    const uint32_t widening =
-        widening_of(__shfl_sync(kFullWarp, scales, piece.row) >> shift & 0xFF);
-    if (!piece.exists) continue;
+  for (int i = 0; i < Codes::kCount; ++i) {
+    if (Codes::piece(i) >= Codes::kInRow) continue;
     const uint4 c = codes[i];
-    of_tile[ManyTile<kHeadDim>::index(row, 2 * piece.in_row)] = widen_eight(c.x, c.y, widening);
-    of_tile[ManyTile<kHeadDim>::index(row, 2 * piece.in_row + 1)] = widen_eight(c.z, c.w, widening);
+    *place(2 * Codes::piece(i)) = widen_eight(c.x, c.y, widening);
+    *place(2 * Codes::piece(i) + 1) = widen_eight(c.z, c.w, widening);
   }
 }
 
@@ -87,8 +74,8 @@ __device__ inline void widen_in_place(uint4* of_tile, uint32_t scales, int shift
 template <int kHeadDim>
 __device__ inline void finish_tile(ManyTile<kHeadDim>& tile, const ComingCodes& coming) {
   __syncwarp();  // the other lanes' copies have come, too
-  widen_in_place<kHeadDim>(tile.k, coming.scales, 0);
-  widen_in_place<kHeadDim>(tile.v, coming.scales, 8);
+  widen_in_place<kHeadDim>(tile.k, coming.scale_of_k);
+  widen_in_place<kHeadDim>(tile.v, coming.scale_of_v);
 }
 
 }  // namespace kv::attention

@@ -104,24 +104,7 @@ bool launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8Layer& l
 
 #endif
 
-/// kStream, kRuns or kSpread.
-template <int kHeadDim>
-void launch_fp8_few(const Queries& queries, const Plan& plan, const Fp8Layer& layer,
-                    const Fp8Blocks& blocks, void* workspace, const Stream& stream) {
-  if (workspace == nullptr && plan.workspace_bytes > 0) {
-    throw std::logic_error("attention over FP8 on CUDA: no workspace is given");
-  }
-#ifdef KV_SM90A
-  if constexpr (kHasHopperKernels<kHeadDim>) {
-    if (launch_fp8_runs<kHeadDim>(queries, plan, layer, workspace, stream)) return;
-  }
-#endif
-  static_cast<void>(layer);
-  launch_spread<kHeadDim>(queries, plan, blocks, workspace, stream);
-}
-
-/// Attention of any pass. `workspace`: as for launch_attention(). Blocks of fewer than 16 tokens
-/// are served by the kernel of kMany alone.
+/// Attention of any pass. `workspace`: as for launch_attention().
 inline void launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, void* workspace,
                                  const Stream& stream) {
   if (queries.num_rows == 0) return;
@@ -130,18 +113,31 @@ inline void launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, 
                          .num_kv_heads = queries.num_kv_heads,
                          .head_dim = queries.head_dim,
                          .shift = shift_of(layer)};
-  const bool small_blocks = layer.block_size < kQuarterTokens;
   const bool many = plan.path == Plan::Path::kMany || plan.path == Plan::Path::kWarpgroups ||
                     plan.num_blocks > kWorkspaceCounters;
+  // Much K and V without a kernel of runs: where there are enough sequences and heads, a CTA for
+  // each is faster than one for each group.
+  const bool fill_gpu = plan.path != Plan::Path::kSpread &&
+                        queries.num_seqs * queries.num_kv_heads >= cuda_backend::num_sms();
   with_head_dim(queries.head_dim, [&](auto head_dim) {
     constexpr int kHeadDim = head_dim.value;
-    if (small_blocks) {
-      launch_many<kHeadDim>(queries, blocks, stream);
-    } else if (many) {
-      launch_for_many<kHeadDim>(path_of_many(queries, on_hopper()), queries, blocks, stream);
-    } else {
-      launch_fp8_few<kHeadDim>(queries, plan, layer, blocks, workspace, stream);
+    if (layer.block_size < kQuarterTokens) {  // the others want 16 tokens in a block
+      return launch_many<kHeadDim>(queries, blocks, stream);
     }
+    const auto launch_for_each_seq = [&] {
+      launch_for_many<kHeadDim>(path_of_many(queries, on_hopper()), queries, blocks, stream);
+    };
+    if (many) return launch_for_each_seq();
+    if (workspace == nullptr && plan.workspace_bytes > 0) {
+      throw std::logic_error("attention over FP8 on CUDA: no workspace is given");
+    }
+#ifdef KV_SM90A
+    if constexpr (kHasHopperKernels<kHeadDim>) {
+      if (launch_fp8_runs<kHeadDim>(queries, plan, layer, workspace, stream)) return;
+    }
+#endif
+    if (fill_gpu) return launch_for_each_seq();
+    launch_spread<kHeadDim>(queries, plan, blocks, workspace, stream);
   });
 }
 

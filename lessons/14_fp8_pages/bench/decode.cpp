@@ -42,6 +42,7 @@ const std::vector<NamedCase>& cases() {
       {"64 x 4,096, 4 KV heads", {same(64, 4096), 16, 32, 128, 4}},
       {"64 x 4,096, 16 KV heads", {same(64, 4096), 16, 16, 128, 16}},
       {"64 x 4,096, heads of 64", {same(64, 4096), 16, 16, 64}},
+      {"64 x 4,096, heads of 96", {same(64, 4096), 16, 16, 96}},
       {"1 x 1,024, 4 KV heads", {same(1, 1024), 16, 32, 128, 4}},
       {"64 x 4,096, window of 1,024", {same(64, 4096), 16, 16, 128, 8, 1024}}};
   return all;
@@ -54,6 +55,7 @@ Case chunk(int rows, int len) {
   return c;
 }
 
+/// The same with other heads, or a window.
 Case with_heads(Case c, int head_dim, int window) {
   c.head_dim = head_dim;
   c.window = window;
