@@ -17,13 +17,16 @@
 
 namespace kv::attention {
 
-/// Where a warp's codes and scales lie until they are widened: the codes of a row in the row's
-/// first bytes, swizzled as its numbers will be, the scales of the 16 rows where no code is.
+/// Where a warp's codes and scales lie until they are widened: the codes of a row at the beginning
+/// of the row, in pieces of 16. Odd rows have their first and their last four pieces exchanged:
+/// lanes that read the same part of rows r and r ^ 3 do not meet in a bank. The scales of the 16
+/// rows lie where no code is.
 template <int kHeadDim>
 struct CodesInPlace {
   using Matrix = StepMatrix<kHeadDim>;
-  static constexpr int kScales = kHeadDim == 128 ? Matrix::kRegionBytes : 64;
-  static_assert(kHeadDim == 64 || kHeadDim == 128);
+  static constexpr int kHalves = kHeadDim / 64;  // of a row: 64 numbers are 128 bytes
+  static constexpr int kScales = kHalves == 2 ? Matrix::kRegionBytes : 64;
+  static_assert(kHalves == 1 || kHalves == 2);
 
   unsigned char* rows;  // the first one of the warp
 
@@ -33,43 +36,53 @@ struct CodesInPlace {
   __device__ static int first_row() {
     return static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32 * kRowsOfWarp;
   }
+  __device__ unsigned char* piece(int row, int i) const {
+    return rows + row * kSwizzledRowBytes + (i ^ row % 2 * 4) * 16;
+  }
   /// Starts the copies. `stride`: bytes from one row to the next; rows from `end` on become zeros
   /// and are not read.
   __device__ void copy(const uint8_t* codes, int stride, const uint8_t* scales, int end) const {
     constexpr int kLanes = kHeadDim / 16;  // that share a row
-    const int lane = static_cast<int>(threadIdx.x) % 32, byte = lane % kLanes * 16;
+    const int lane = static_cast<int>(threadIdx.x) % 32, i = lane % kLanes;
 #pragma unroll
     for (int first = 0; first < kRowsOfWarp; first += 32 / kLanes) {
       const int row = first + lane / kLanes;
-      copy_16_of_128(shared_address(rows + Matrix::place(row, byte)), codes + row * stride + byte,
-                     row < end);
+      copy_16_of_128(shared_address(piece(row, i)), codes + row * stride + 16 * i, row < end);
     }
     if (lane == 0) copy_16(rows + kScales, scales, 0 < end);
   }
   /// Codes that have come become the numbers that they stand for. K has its elements as the steps
-  /// of the scores want them, V in their order. Rows from `end` on become zeros. Lanes row and
-  /// row + 16 take every other 16 codes of a row.
+  /// of the scores want them, V in their order. Rows from `end` on become zeros.
   template <bool kIsK>
   __device__ void widen(int end) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % 16, odd = lane / 16;
-    constexpr int kCount = kHeadDim / 32;
-    uint4 codes[kCount];
+    const int lane = static_cast<int>(threadIdx.x) % 32, part = lane % 4;
+    const int row = (lane / 16 * 4 + lane / 8 % 2) ^ lane / 4 % 2 * 3;  // and row + 8
+    uint4 codes[kHalves][2];
+    uint32_t widenings[2];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      codes[i] = *reinterpret_cast<const uint4*>(rows + Matrix::place(row, 16 * (2 * i + odd)));
+    for (int h = 0; h < 2; ++h) {
+      // A scale after the end may be anything, and 0 * NaN is NaN.
+      widenings[h] = row + 8 * h < end ? widening_of(rows[kScales + row + 8 * h]) : 0;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        codes[half][h] = *reinterpret_cast<const uint4*>(piece(row + 8 * h, 4 * half + part));
+      }
     }
-    // A scale after the end may be anything, and 0 * NaN is NaN.
-    const uint32_t widening = row < end ? widening_of(rows[kScales + row]) : 0;
     __syncwarp();  // all are read
+    const int place = kIsK ? part / 2 * 4 + part % 2 : 2 * part;
+    constexpr int kNext = kIsK ? 2 : 1;  // the place of the other 8 numbers
+    unsigned char* const to = rows + row * kSwizzledRowBytes;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const uint4 c = codes[i];
-      const int byte = 64 * i + (kIsK ? 16 : 32) * odd;
-      constexpr int kNext = kIsK ? 32 : 16;  // from there to the other 8 numbers
-      *reinterpret_cast<uint4*>(rows + Matrix::place(row, byte)) =
-          widen_eight(c.x, kIsK ? c.z : c.y, widening);
-      *reinterpret_cast<uint4*>(rows + Matrix::place(row, byte + kNext)) =
-          widen_eight(kIsK ? c.y : c.z, c.w, widening);
+    for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const uint4 c = codes[half][h];
+        unsigned char* const region = to + half * Matrix::kRegionBytes + h * kSwizzleBytes;
+        *reinterpret_cast<uint4*>(region + (place ^ row) * 16) =
+            widen_eight(c.x, kIsK ? c.z : c.y, widenings[h]);
+        *reinterpret_cast<uint4*>(region + (place + kNext ^ row) * 16) =
+            widen_eight(kIsK ? c.y : c.z, c.w, widenings[h]);
+      }
     }
   }
 };
