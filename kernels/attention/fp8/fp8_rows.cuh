@@ -3,6 +3,8 @@
 // Where K and V of a sequence are in FP8 pages, for kernels that read them without TMA: what
 // rows.cuh is for rows in bf16.
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 namespace kv::attention {
