@@ -208,6 +208,8 @@ void run(const kv::GenerateOptions& options, const std::string& only) {
         us(t.read)));
     rows.push_back({{"case", c.name},
                     {"kernel", runner.kernel()},
+                    {"heads", c.what.num_heads},
+                    {"kv_heads", c.what.num_kv_heads},
                     {"bytes", runner.bytes()},
                     {"read_seconds", t.read},
                     {"paged_seconds", t.paged},
