@@ -14,24 +14,22 @@ import re
 import statistics
 import sys
 
-KV_HEADS = 8
 DATA = pathlib.Path(__file__).resolve().parents[1] / "docs" / "figures" / "data" / "lesson04.json"
 
 
 def case_of(name):
-    """Lengths, query heads and head_dim of a case by its name; None for what PyTorch has no cases of."""
-    if "blocks of" in name:
+    """Lengths and head_dim of a case by its name; None for what PyTorch has no cases of."""
+    if "blocks of" in name or "window" in name:
         return None
-    heads = int(m[1]) if (m := re.search(r"(\d+) heads", name)) else 16
     head_dim = int(m[1]) if (m := re.search(r"heads of (\d+)", name)) else 128
     if m := re.match(r"(\d+) uneven", name):
         shorter = [512 + i * 3584 // (int(m[1]) // 2) for i in range(int(m[1]) // 2)]
-        return [length for s in shorter for length in (s, 8192 - s)], heads, head_dim
+        return [length for s in shorter for length in (s, 8192 - s)], head_dim
     if m := re.match(r"(\d+) of 100 to 1,024", name):
         n = int(m[1])
-        return [100 + i * 37 % n * 924 // (n - 1) for i in range(n)], heads, head_dim
+        return [100 + i * 37 % n * 924 // (n - 1) for i in range(n)], head_dim
     m = re.match(r"(\d+) x ([\d,]+)", name)
-    return [int(m[2].replace(",", ""))] * int(m[1]), heads, head_dim
+    return [int(m[2].replace(",", ""))] * int(m[1]), head_dim
 
 
 def seconds_of(torch, calls):
@@ -57,7 +55,7 @@ def seconds_of(torch, calls):
     return statistics.median(times[1:])
 
 
-def even_ways(torch, lengths, heads, head_dim, copies, queries=1, kv_heads=KV_HEADS):
+def even_ways(torch, lengths, heads, head_dim, copies, kv_heads, queries=1):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     attend = torch.nn.functional.scaled_dot_product_attention
     n, length = len(lengths), lengths[0]
@@ -74,12 +72,12 @@ def even_ways(torch, lengths, heads, head_dim, copies, queries=1, kv_heads=KV_HE
         yield name, way(backend)
 
 
-def uneven_ways(torch, lengths, heads, head_dim, copies):
+def uneven_ways(torch, lengths, heads, head_dim, copies, kv_heads):
     from torch.nn.attention import varlen
     new = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)
     n, total = len(lengths), sum(lengths)
     q = new(n, heads, head_dim)
-    kv = [(new(total, KV_HEADS, head_dim), new(total, KV_HEADS, head_dim)) for _ in range(copies)]
+    kv = [(new(total, kv_heads, head_dim), new(total, kv_heads, head_dim)) for _ in range(copies)]
     q_begins = torch.arange(n + 1, device="cuda", dtype=torch.int32)
     k_begins = torch.tensor([0] + lengths, device="cuda").cumsum(0).to(torch.int32)
     options = {"enable_gqa": True} if "enable_gqa" in varlen.varlen_attn.__code__.co_varnames else {}
@@ -113,10 +111,10 @@ def decode_steps(torch, ours):
         case = case_of(row["case"])
         if case is None:
             continue
-        lengths, heads, head_dim = case
+        lengths, head_dim = case
         copies = max(1, -(-3 * l2_bytes // int(row["bytes"])))
         ways = even_ways if len(set(lengths)) == 1 else uneven_ways
-        times, refused = fastest(torch, ways(torch, lengths, heads, head_dim, copies))
+        times, refused = fastest(torch, ways(torch, lengths, row["heads"], head_dim, copies, row["kv_heads"]))
         share = lambda seconds: f"{seconds * 1e6:7.1f} {100 * row['read_seconds'] / seconds:5.1f} %"
         best = min(times, key=times.get, default=None)
         theirs = share(times[best]) if best else "-"
@@ -128,7 +126,7 @@ def prefills(torch, ours):
     print(f"{'prefill':28} {'ours':>15} {'PyTorch':>16}  by")
     for row in ours["prefill_attention"]:
         tokens, heads, head_dim = row["tokens"], row["heads"], row["head_dim"]
-        times, refused = fastest(torch, even_ways(torch, [tokens], heads, head_dim, 1, tokens, row["kv_heads"]))
+        times, refused = fastest(torch, even_ways(torch, [tokens], heads, head_dim, 1, row["kv_heads"], tokens))
         best = min(times, key=times.get, default=None)
         theirs = f"{row['tflops'] * row['seconds'] / times[best]:.0f}" if best else "-"
         print(f"{f'{tokens:,} tokens':28} {row['tflops']:15.0f} {theirs:>16}  {best or '; '.join(refused)}")

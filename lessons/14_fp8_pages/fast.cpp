@@ -65,11 +65,11 @@ void decode_tile(const PagedAttentionArgs& args, int seq, int kv_head, int first
 
 }  // namespace
 
-void fast_fp8_attention_cpu(const FastFp8AttentionArgs& args) {
-  lesson04::check_block_size(args.pass.cache.block_size);
-  kv::attention::attend_pass(kv::attention::queries_of(args.pass), [&](int seq, int kv_head) {
+void fast_fp8_attention_cpu(const PagedAttentionArgs& args) {
+  lesson04::check_block_size(args.cache.block_size);
+  kv::attention::attend_pass(kv::attention::queries_of(args), [&](int seq, int kv_head) {
     return [&, seq, kv_head](int first, int num_tokens, TileRows& rows) {
-      decode_tile(args.pass, seq, kv_head, first, num_tokens, rows);
+      decode_tile(args, seq, kv_head, first, num_tokens, rows);
     };
   });
 }

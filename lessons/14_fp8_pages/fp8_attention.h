@@ -20,16 +20,10 @@ inline void fp8_attention(const PagedAttentionArgs& args, const kv::Stream& stre
   KV_DISPATCH(fp8_attention, args, stream);
 }
 
-/// The kernel of the engine. On CUDA a pass for which kernels/attention/fp8 has no kernel first
-/// decodes the rows that it reads into `wide`, blocks of the same number and size in bf16, and
-/// attends to these; the CPU needs no such room.
-struct FastFp8AttentionArgs {
-  PagedAttentionArgs pass;
-  KvBlocks wide = {};
-};
-void fast_fp8_attention_cpu(const FastFp8AttentionArgs& args);
-void fast_fp8_attention_cuda(const FastFp8AttentionArgs& args, const kv::Stream& stream);
-inline void fast_fp8_attention(const FastFp8AttentionArgs& args, const kv::Stream& stream) {
+/// The kernels of the engine.
+void fast_fp8_attention_cpu(const PagedAttentionArgs& args);
+void fast_fp8_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
+inline void fast_fp8_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(fast_fp8_attention, args, stream);
 }
 

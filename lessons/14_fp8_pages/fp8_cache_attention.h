@@ -20,22 +20,13 @@ class Fp8CacheAttention : public kv::Attention {
  public:
   /// Borrows the cache.
   Fp8CacheAttention(const kv::ModelConfig& config, PagedKvCache& cache)
-      : pass_(config, cache), layer_(cache.layer(0)) {}
+      : pass_(config, cache), is_fp8_(cache.layer(0).scales != nullptr) {}
 
   /// The tables of the next pass's sequences, which have slots for all of its rows.
   void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
     pass_.begin(rows, tables_, arrays);
     arrays.make_room(slots_, rows.token_ids.size() * sizeof(int64_t));
-    if (!is_fp8() || slots_.device() == kv::Device::kCpu) return;
-    const size_t bytes = static_cast<size_t>(layer_.num_blocks) *
-                         static_cast<size_t>(layer_.block_size * layer_.row_width()) * 2;  // bf16
-    wide_ = layer_;
-    wide_.block_stride = layer_.block_size;
-    wide_.scales = nullptr;
-    wide_.element_bytes = 2;
-    wide_.k = arrays.make_room(wide_k_, bytes);
-    wide_.v = arrays.make_room(wide_v_, bytes);
   }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
     const PagedAttentionArgs args = pass_.args_of(rows);
@@ -50,28 +41,24 @@ class Fp8CacheAttention : public kv::Attention {
                                       .slot_mapping = slots_.as<int64_t>()},
                                      stream);
     }
-    if (!is_fp8()) return pass_.forward(rows, slots_.as<int64_t>(), stream);
+    if (!is_fp8_) return pass_.forward(rows, slots_.as<int64_t>(), stream);
     write_kv_fp8({.k = rows.k,
                   .v = rows.v,
                   .slot_mapping = slots_.as<int64_t>(),
                   .num_rows = rows.num_rows,
                   .cache = args.cache},
                  stream);
-    if (rows.kernel == kv::Kernel::kPlain) return fp8_attention(args, stream);
-    fast_fp8_attention({.pass = args, .wide = wide_}, stream);
+    const bool plain = rows.kernel == kv::Kernel::kPlain;
+    (plain ? fp8_attention : fast_fp8_attention)(args, stream);
   }
-  bool makes_heads() const override { return !is_fp8() && pass_.makes_heads(); }
-  bool rounds_kv() const override { return is_fp8(); }
+  bool makes_heads() const override { return !is_fp8_ && pass_.makes_heads(); }
+  bool rounds_kv() const override { return is_fp8_; }
 
  private:
-  bool is_fp8() const { return layer_.scales != nullptr; }
-
   lesson04::PagedPass pass_;
-  KvBlocks layer_;  // layer 0, for its sizes
+  bool is_fp8_;
   lesson03::BlockTables tables_;
   kv::DeviceBuffer slots_;  // int64 [num_rows]
-  KvBlocks wide_;           // CUDA: one layer in bf16, used by all
-  kv::DeviceBuffer wide_k_, wide_v_;
 };
 
 }  // namespace lesson14

@@ -159,7 +159,7 @@ int64_t fp8_differences(const Fp8Case& of, int launches) {
                          .block_size = size,
                          .block_stride = size,
                          .scale_stride = 2 * kKvHeads * size};
-    if (!launch_fp8_attention(queries, layer, workspace.data(), stream)) return -1;
+    launch_fp8_attention(queries, layer, workspace.data(), stream);
     kv::copy_to_host(found.data(), out.data(), out_bytes, stream);
     for (size_t j = 0; j < found.size(); ++j) differ += found[j] != wanted[j];
   }

@@ -21,8 +21,8 @@ struct Fp8Case {
   Codes codes = Codes::kOrdinary;
 };
 
-/// Elements of the output whose bits differ, over `launches` launches; -1 if no kernel serves the
-/// pass.
+/// Elements of the output whose bits differ, over `launches` launches; -1 if the
+/// kernels for Hopper are not compiled in.
 int64_t fp8_differences(const Fp8Case& of, int launches);
 
 }  // namespace kernels_test

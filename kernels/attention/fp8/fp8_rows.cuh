@@ -3,12 +3,13 @@
 // Where K and V of a sequence are in FP8 pages, for kernels that read them without TMA: what
 // rows.cuh is for rows in bf16.
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 namespace kv::attention {
 
-/// One layer in FP8: K and V are codes, [num_blocks, block_size, num_kv_heads, head_dim]. A block
-/// has at least 16 tokens.
+/// One layer in FP8: K and V are codes, [num_blocks, block_size, num_kv_heads, head_dim].
 struct Fp8Layer {
   const void* k;
   const void* v;
@@ -21,9 +22,9 @@ struct Fp8Layer {
   int scale_stride;  // bytes of scales from one block to the next
 };
 
-/// Codes and scales of 16 tokens that follow one another in a block, for one KV head. K and V of
-/// the next token are `stride` bytes further on, its scales one byte.
-struct SixteenTokens {
+/// Codes and scales of a token and one KV head. In blocks of at least 16 tokens, K and V of the
+/// next token of the same 16 are `stride` bytes further on, its scales one byte.
+struct TokenCodes {
   const uint8_t* k;
   const uint8_t* v;
   const uint8_t* scales_of_k;
@@ -40,13 +41,14 @@ struct Fp8Rows {
   int block_stride, scale_stride;
   int shift;  // a block has 2^shift tokens
 
-  /// The tokens from `token` on, a multiple of 16.
-  __device__ SixteenTokens sixteen(int token) const {
-    const int64_t block = table[token >> shift];
+  __device__ int block_of(int token) const { return table[token >> shift]; }
+  __device__ TokenCodes at(int token) const { return at(token, block_of(token)); }
+  /// The same for a token whose block is known.
+  __device__ TokenCodes at(int token, int64_t block) const {
     const int offset = token & ((1 << shift) - 1);
-    const int64_t at = (block * block_stride + offset) * stride;
+    const int64_t byte = (block * block_stride + offset) * stride;
     const uint8_t* const of_block = scales + block * scale_stride + offset;
-    return {k + at, v + at, of_block, of_block + (1 << shift)};
+    return {k + byte, v + byte, of_block, of_block + (1 << shift)};
   }
 };
 

@@ -8,7 +8,6 @@
 #include "kernels/attention/fp8/fp8_rows.cuh"
 #include "kernels/attention/fp8/widen.cuh"
 #include "kernels/attention/spread/spread_tile.cuh"
-#include "kernels/launch.cuh"
 
 namespace kv::attention {
 
@@ -16,6 +15,7 @@ namespace kv::attention {
 template <int kHeadDim>
 struct Fp8Share {
   using Bf16 = TileShare<kHeadDim>;
+  static constexpr bool kHasCodes = true;
   static constexpr int kPieces = Bf16::kPieces, kColumns = Bf16::kColumns, kWidth = Bf16::kWidth;
 
   uint4 k[2][kPieces];  // before: 8 codes (in x and y); the scale is in w of piece 0
@@ -37,7 +37,7 @@ struct Fp8Share {
     for (int i = 0; i < kQuarters; ++i) {
       const int first = tile_begin + kQuarterTokens * i;
       if (first + kQuarterTokens <= begin || first >= end) continue;
-      const SixteenTokens tokens = rows.sixteen(first);
+      const TokenCodes tokens = rows.at(first);
 #pragma unroll
       for (int slot = 0; slot < 4; ++slot) {
         const int at = 2 * t + slot % 2 + slot / 2 * 8;
@@ -58,11 +58,7 @@ struct Fp8Share {
       if (!chosen(begin, begin + 8)) continue;
       const uint32_t widening = widening_of(k[n][0].w);
 #pragma unroll
-      for (uint4& piece : k[n]) {
-        const uint32_t x = piece.x, y = piece.y;
-        piece = {widen_pair<0>(x, widening), widen_pair<1>(x, widening), widen_pair<0>(y, widening),
-                 widen_pair<1>(y, widening)};
-      }
+      for (uint4& piece : k[n]) piece = widen_eight(piece.x, piece.y, widening);
     }
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
@@ -84,7 +80,7 @@ struct Fp8Share {
   __device__ void load_k(const Fp8Rows& rows, int first, int begin, int end) {
     if (first + kQuarterTokens <= begin || first >= end) return;
     const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
-    const SixteenTokens tokens = rows.sixteen(first);
+    const TokenCodes tokens = rows.at(first);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       const int at = 8 * n + quad;
@@ -123,28 +119,6 @@ struct Fp8Share {
 template <int kHeadDim>
 __device__ inline Fp8Share<kHeadDim> share_of(const Fp8Rows&) {
   return {};
-}
-
-/// Loads and widens a warp's share of a tile, and calls load_queries() after the wait, while the
-/// last of it is on its way.
-template <int kHeadDim, class LoadQueries>
-__device__ inline void load_around_wait(Fp8Share<kHeadDim>& share, const Fp8Rows& rows,
-                                        int tile_begin, int keys_begin, int earlier_end,
-                                        int keys_end, const LoadQueries& load_queries) {
-#pragma unroll 1
-  for (int phase = 0; phase < 2; ++phase) {
-    // Keeps the compiler from carrying all addresses through the loop.
-    asm volatile("" : "+r"(tile_begin));
-    if (phase == 1) wait_for_predecessors();
-    share.load(rows, tile_begin, phase == 0 ? keys_begin : max(keys_begin, earlier_end),
-               phase == 0 ? earlier_end : keys_end);
-    if (phase == 1) load_queries();
-    share.widen([&](int begin, int end) {  // true for keys that are complete from this phase on
-      const bool early =
-          min(tile_begin + end, keys_end) <= earlier_end || tile_begin + begin >= keys_end;
-      return early == (phase == 0);
-    });
-  }
 }
 
 }  // namespace kv::attention

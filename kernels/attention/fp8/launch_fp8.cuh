@@ -1,14 +1,16 @@
 #pragma once
 
-// Queues attention over FP8 pages, where there is a kernel for it: what a lesson's fast.cu calls.
+// Queues attention over FP8 pages: what a lesson's fast.cu calls.
 
 #include <bit>
 #include <cstdint>
 #include <stdexcept>
 
+#include "kernels/attention/fp8/fp8_many_tiles.cuh"
 #include "kernels/attention/fp8/fp8_share.cuh"
 #include "kernels/attention/launch.cuh"
 #ifdef KV_SM90A
+#include "kernels/attention/fp8/fp8_step_tiles.cuh"
 #include "kernels/attention/fp8/run_fp8_queries.cuh"
 #include "kernels/tensor_map.cuh"
 #endif
@@ -102,34 +104,41 @@ bool launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8Layer& l
 
 #endif
 
-/// Queues attention, and returns true, if there is a kernel for the pass: at most 64 pairs of a
-/// sequence and KV head (Plan), blocks of at least 16 tokens. `workspace`: as for
-/// launch_attention().
-inline bool launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, void* workspace,
+/// Attention of any pass. `workspace`: as for launch_attention().
+inline void launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, void* workspace,
                                  const Stream& stream) {
-  if (queries.num_rows == 0) return true;
+  if (queries.num_rows == 0) return;
   const Plan plan(queries, on_hopper());
-  const bool many = plan.path == Plan::Path::kMany || plan.path == Plan::Path::kWarpgroups;
-  if (many || layer.block_size < kQuarterTokens || plan.num_blocks > kWorkspaceCounters) {
-    return false;
-  }
-  if (workspace == nullptr && plan.workspace_bytes > 0) {
-    throw std::logic_error("attention over FP8 on CUDA: no workspace is given");
-  }
   const Fp8Blocks blocks{.layer = layer,
                          .num_kv_heads = queries.num_kv_heads,
                          .head_dim = queries.head_dim,
                          .shift = shift_of(layer)};
+  const bool many = plan.path == Plan::Path::kMany || plan.path == Plan::Path::kWarpgroups ||
+                    plan.num_blocks > kWorkspaceCounters;
+  // Much K and V without a kernel of runs: where there are enough sequences and heads, a CTA for
+  // each is faster than one for each group.
+  const bool fill_gpu = plan.path != Plan::Path::kSpread &&
+                        queries.num_seqs * queries.num_kv_heads >= cuda_backend::num_sms();
   with_head_dim(queries.head_dim, [&](auto head_dim) {
     constexpr int kHeadDim = head_dim.value;
+    if (layer.block_size < kQuarterTokens) {  // the others want 16 tokens in a block
+      return launch_many<kHeadDim>(queries, blocks, stream);
+    }
+    const auto launch_for_each_seq = [&] {
+      launch_for_many<kHeadDim>(path_of_many(queries, on_hopper()), queries, blocks, stream);
+    };
+    if (many) return launch_for_each_seq();
+    if (workspace == nullptr && plan.workspace_bytes > 0) {
+      throw std::logic_error("attention over FP8 on CUDA: no workspace is given");
+    }
 #ifdef KV_SM90A
     if constexpr (kHasHopperKernels<kHeadDim>) {
       if (launch_fp8_runs<kHeadDim>(queries, plan, layer, workspace, stream)) return;
     }
 #endif
+    if (fill_gpu) return launch_for_each_seq();
     launch_spread<kHeadDim>(queries, plan, blocks, workspace, stream);
   });
-  return true;
 }
 
 }  // namespace kv::attention

@@ -81,11 +81,17 @@ struct SharedResult {
   }
 };
 
+/// A tile on its way whose rows need nothing more when they have come. Those in FP8 do
+/// (fp8/fp8_many_tiles.cuh).
+struct ComingRows {};
+template <int kHeadDim>
+__device__ inline void finish_tile(ManyTile<kHeadDim>&, const ComingRows&) {}
+
 /// Starts the copies of one tile. Rows of tokens from `end` on become zeros and are not read; in
 /// place of those before `begin`, its row is.
-template <int kHeadDim, class Rows>
-__device__ inline void start_tile(ManyTile<kHeadDim>& tile, const Rows& rows, int tile_begin,
-                                  int begin, int end) {
+template <int kHeadDim, class RowOf>
+__device__ inline ComingRows start_tile(ManyTile<kHeadDim>& tile, const RowsBy<RowOf>& rows,
+                                        int tile_begin, int begin, int end) {
   constexpr int kPieces = ManyTile<kHeadDim>::kPieces;
 #pragma unroll 2
   for (int i = static_cast<int>(threadIdx.x); i < kTileTokens * kPieces; i += kManyThreads) {
@@ -98,6 +104,7 @@ __device__ inline void start_tile(ManyTile<kHeadDim>& tile, const Rows& rows, in
     copy_16(&tile.v[to], rows.v_row(token) + 8 * piece, in_range);
   }
   commit_copies();
+  return {};
 }
 
 /// acc = P V over the tile's keys, from zero. All columns are in flight at once.
@@ -165,7 +172,8 @@ __global__ void __launch_bounds__(kManyThreads, 2)
   const int all_see_from = pairs.first_key(last_pair);
   const int first_tile = keys_begin / kTileTokens;
   const int num_tiles = (keys_end + kTileTokens - 1) / kTileTokens;
-  start_tile(shared.tiles[first_tile % 2], rows, first_tile * kTileTokens, keys_begin, keys_end);
+  auto coming = start_tile(shared.tiles[first_tile % 2], rows, first_tile * kTileTokens, keys_begin,
+                           keys_end);
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const LanePairs<kHeadDim, 2> mine(queries, pairs, first_pair + kMmaPairs * warp, last_pair);
@@ -173,9 +181,11 @@ __global__ void __launch_bounds__(kManyThreads, 2)
   LaneState<kHeadDim> group[2], tile[2];
   for (int i = first_tile; i < num_tiles; ++i) {
     wait_for_copies<0>();
+    finish_tile(shared.tiles[i % 2], coming);
     __syncthreads();  // tile i has come, and everyone is done with tile i - 1
     if (i + 1 < num_tiles) {
-      start_tile(shared.tiles[(i + 1) % 2], rows, (i + 1) * kTileTokens, keys_begin, keys_end);
+      coming =
+          start_tile(shared.tiles[(i + 1) % 2], rows, (i + 1) * kTileTokens, keys_begin, keys_end);
     }
     const int at = i * kTileTokens;
     const int before[2] = {mine.first_key[0] - at, mine.first_key[1] - at};

@@ -106,11 +106,12 @@ __device__ inline TileShare<kHeadDim> share_of(const RowsBy<RowOf>&) {
 
 /// Loads a warp's share of a tile, then calls load_queries(). Tokens of earlier passes were written
 /// before this pass began; the pass's own rows come after the wait. One copy of the load's code
-/// serves both.
-template <int kHeadDim, class Rows, class LoadQueries>
-__device__ inline void load_around_wait(TileShare<kHeadDim>& share, const Rows& rows,
-                                        int tile_begin, int keys_begin, int earlier_end,
-                                        int keys_end, const LoadQueries& load_queries) {
+/// serves both. Codes are widened when they are complete, the last ones while the queries are on
+/// their way.
+template <class Share, class Rows, class LoadQueries>
+__device__ inline void load_around_wait(Share& share, const Rows& rows, int tile_begin,
+                                        int keys_begin, int earlier_end, int keys_end,
+                                        const LoadQueries& load_queries) {
 #pragma unroll 1
   for (int phase = 0; phase < 2; ++phase) {
     // Keeps the compiler from carrying all addresses through the loop.
@@ -118,8 +119,16 @@ __device__ inline void load_around_wait(TileShare<kHeadDim>& share, const Rows& 
     if (phase == 1) wait_for_predecessors();
     share.load(rows, tile_begin, phase == 0 ? keys_begin : max(keys_begin, earlier_end),
                phase == 0 ? earlier_end : keys_end);
+    if constexpr (Share::kHasCodes) {
+      if (phase == 1) load_queries();
+      share.widen([&](int begin, int end) {  // true for keys that are complete from this phase on
+        const bool early =
+            min(tile_begin + end, keys_end) <= earlier_end || tile_begin + begin >= keys_end;
+        return early == (phase == 0);
+      });
+    }
   }
-  load_queries();
+  if constexpr (!Share::kHasCodes) load_queries();
 }
 
 /// True in all threads of the CTA that comes last of its block's num_groups. That CTA can read the
@@ -251,14 +260,14 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
   const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
   auto share = share_of<kHeadDim>(rows);
   uint4 q[kRowPieces<kHeadDim>][2];
-  load_around_wait<kHeadDim>(share, rows, tile_begin, keys_begin,
-                             min(num_earlier_tokens(pairs), keys_end), keys_end, [&] {
+  load_around_wait(share, rows, tile_begin, keys_begin, min(num_earlier_tokens(pairs), keys_end),
+                   keys_end, [&] {
 #pragma unroll
-                               for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-                                 q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
-                                 q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
-                               }
-                             });
+                     for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
+                       q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
+                       q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
+                     }
+                   });
   const int before[2] = {pairs.first_key(pair[0]) - tile_begin,
                          pairs.first_key(pair[1]) - tile_begin};
   const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};

@@ -35,6 +35,7 @@ __device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) /
 /// of the elements. Elements that are not loaded are zero. K and V in FP8 have an Fp8Share instead.
 template <int kHeadDim>
 struct TileShare {
+  static constexpr bool kHasCodes = false;
   static constexpr int kPieces = kRowPieces<kHeadDim>;
   static constexpr int kColumns = (kHeadDim + 31) / 32;  // products of 8 columns along the elements
   static constexpr int kWidth = 8 * kColumns;            // elements of V per warp

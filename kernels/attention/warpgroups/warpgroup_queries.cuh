@@ -11,6 +11,7 @@
 // the group will be.
 
 #include "kernels/attention/many/many_queries.cuh"
+#include "kernels/attention/rows.cuh"
 #include "kernels/attention/warpgroups/step_tiles.cuh"
 #include "kernels/warpgroup.cuh"
 
@@ -31,9 +32,9 @@ struct WarpgroupShared {
 
 /// The warpgroup that copies. A tile is handed over once the next one's copies have started. These
 /// wait for the slot of the tile three before it: one that both warpgroups have long left.
-template <int kHeadDim, int kWarpgroups, class Rows>
-__device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared, const Rows& rows,
-                                  int keys_end, int num_tiles) {
+template <int kHeadDim, int kWarpgroups, class RowOf>
+__device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
+                                  const RowsBy<RowOf>& rows, int keys_end, int num_tiles) {
   constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots, kAhead = 1;
   // Where the token is that this lane has to know of; row 0 if it is not read. Asked one tile
   // ahead.

@@ -69,7 +69,13 @@ std::vector<NamedCase> cases_on(kv::Device device) {
           {"64 uneven, 64 heads", {uneven(64), 16, 64}},
           {"64 x 4,096, heads of 64", {same(64, 4096), 16, 16, 64}},
           {"64 x 4,096, heads of 80", {same(64, 4096), 16, 16, 80}},
-          {"64 x 4,096, heads of 96", {same(64, 4096), 16, 16, 96}}};
+          {"64 x 4,096, heads of 96", {same(64, 4096), 16, 16, 96}},
+          {"64 x 4,096, 2 KV heads", {same(64, 4096), 16, 16, 128, 2}},
+          {"64 x 4,096, 4 KV heads", {same(64, 4096), 16, 32, 128, 4}},
+          {"64 x 4,096, 16 KV heads", {same(64, 4096), 16, 16, 128, 16}},
+          {"64 x 4,096, window of 1,024", {same(64, 4096), 16, 16, 128, 8, 1024}},
+          {"16 x 4,096, window of 1,024", {same(16, 4096), 16, 16, 128, 8, 1024}},
+          {"1 x 32,768, window of 1,024", {same(1, 32768), 16, 16, 128, 8, 1024}}};
 }
 
 /// Seconds of one call.
@@ -77,7 +83,7 @@ struct Times {
   double read = 0;        // a plain read of the same bytes: the ceiling
   double paged = 0;       // paged_attention
   double contiguous = 0;  // decode_attention: the same kernel over slabs
-  double gathered = 0;    // gather_kv, then decode_attention: lesson 03
+  double gathered = 0;    // gather_kv, then decode_attention: lesson 03. 0: it knows no window
 };
 
 /// The same pass three ways. The pool's memory serves as slabs, too: a sequence after the other.
@@ -86,9 +92,9 @@ class Runner {
   Runner(const bench::Case& c, uint64_t seed, kv::Device device) : pass_(c, seed, device) {
     std::vector<int64_t> begins;
     int64_t rows = 0;
-    for (const int len : c.seq_lens) {
-      begins.push_back(rows);
-      rows += int64_t{lesson03::blocks_for(len, c.block_size)} * c.block_size;
+    for (size_t i = 0; i < c.seq_lens.size(); ++i) {
+      begins.push_back(rows - int64_t{c.first_block(i)} * c.block_size);  // token 0's row
+      rows += int64_t{c.num_blocks(i)} * c.block_size;
     }
     begins_ = kv::to_device<int64_t>(begins, stream());
     const size_t bytes =
@@ -108,10 +114,7 @@ class Runner {
                 pass_.seconds_of([&](int i) { lesson04::fast_paged_attention(args(i), stream()); }),
             .contiguous =
                 pass_.seconds_of([&](int i) { attend_flat(args(i).cache.k, args(i).cache.v); }),
-            .gathered = pass_.seconds_of([&](int i) {
-              gather(args(i));
-              attend_flat(k_out_.data(), v_out_.data());
-            })};
+            .gathered = gathered_seconds()};
   }
 
   double bytes() const { return pass_.bytes(); }
@@ -145,10 +148,18 @@ class Runner {
             .num_heads = paged.num_heads,
             .num_kv_heads = pass_.of().num_kv_heads,
             .head_dim = pass_.of().head_dim,
+            .window = pass_.of().window,
             .workspace = workspace_.data()};
   }
   void attend_flat(const void* k, const void* v) {
     lesson02::fast_decode_attention(flat_args(k, v), stream());
+  }
+  double gathered_seconds() {
+    if (pass_.of().window > 0) return 0;
+    return pass_.seconds_of([&](int i) {
+      gather(args(i));
+      attend_flat(k_out_.data(), v_out_.data());
+    });
   }
   void gather(const lesson04::PagedAttentionArgs& args) {
     lesson03::gather_kv({.cache = args.cache,
@@ -163,7 +174,7 @@ class Runner {
                         stream());
   }
 
-  bench::DecodePass pass_;
+  bench::MeasuredPass pass_;
   kv::DeviceBuffer begins_, workspace_, k_out_, v_out_;
 };
 
@@ -189,14 +200,16 @@ void run(const kv::GenerateOptions& options, const std::string& only) {
     Runner runner(c.what, options.sampling.seed, device);
     const Times t = runner.run();
     const auto us = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
-    table.add(
-        with_read({c.name, runner.kernel(), us(t.paged),
-                   fmt::format("{:.0f}", runner.bytes() / t.paged / 1e9),
-                   kv::percent(t.read, t.paged), us(t.contiguous),
-                   fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)), us(t.gathered)},
-                  us(t.read)));
+    table.add(with_read(
+        {c.name, runner.kernel(), us(t.paged),
+         fmt::format("{:.0f}", runner.bytes() / t.paged / 1e9), kv::percent(t.read, t.paged),
+         us(t.contiguous), fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)),
+         t.gathered == 0 ? "-" : us(t.gathered)},
+        us(t.read)));
     rows.push_back({{"case", c.name},
                     {"kernel", runner.kernel()},
+                    {"heads", c.what.num_heads},
+                    {"kv_heads", c.what.num_kv_heads},
                     {"bytes", runner.bytes()},
                     {"read_seconds", t.read},
                     {"paged_seconds", t.paged},

@@ -1,7 +1,7 @@
 #pragma once
 
-// The pass that the benchmarks measure: a decode step of sequences in random blocks, on either
-// device.
+// The pass that the benchmarks measure: sequences in random blocks, on either device. It is a
+// decode step unless the case says otherwise.
 
 #include <cstdint>
 #include <functional>
@@ -12,13 +12,22 @@
 
 namespace bench {
 
-/// Sequences with one query each. By default Qwen3-0.6B's heads.
+/// Sequences. By default with one query each, and Qwen3-0.6B's heads.
 struct Case {
   std::vector<int> seq_lens;
   int block_size = 16;
   int num_heads = 16;
   int head_dim = 128;
   int num_kv_heads = 8;
+  int window = 0;              // keys that a query sees; 0 means all
+  std::vector<int> rows = {};  // [sequences] queries of each; empty means one
+
+  int rows_of(size_t seq) const { return rows.empty() ? 1 : rows[seq]; }
+  int num_rows() const;
+  /// Index of the first block that the queries of a sequence see. Those before it do not exist.
+  int first_block(size_t seq) const;
+  /// Number of a sequence's blocks from there on.
+  int num_blocks(size_t seq) const;
 };
 
 inline std::vector<int> same(int n, int len) {
@@ -27,13 +36,13 @@ inline std::vector<int> same(int n, int len) {
 
 /// The memory of a case. On CUDA there are several copies of K and V, with different values, so
 /// that the copy that is read next is not in the L2 cache. The blocks lie in random order.
-class DecodePass {
+class MeasuredPass {
  public:
-  DecodePass(const Case& c, uint64_t seed, kv::Device device);
+  MeasuredPass(const Case& c, uint64_t seed, kv::Device device);
 
   const kv::Stream& stream() const { return stream_; }
   const Case& of() const { return case_; }
-  /// Bytes of K and V that attention must read.
+  /// Bytes of K and V that a decode step must read.
   double bytes() const;
   /// The arguments of attention over one copy, without the workspace.
   lesson04::PagedAttentionArgs args(int copy) const;

@@ -23,7 +23,7 @@ struct NamedCase {
 };
 
 /// Seconds of one call of the step; 0 if the context is too long for it.
-double measure(const lesson04::road::Step& step, const bench::DecodePass& pass) {
+double measure(const lesson04::road::Step& step, const bench::MeasuredPass& pass) {
   lesson04::PagedAttentionArgs args = pass.args(0);
   if (step.longest > 0 && args.max_seq_len > step.longest) return 0;
   const size_t bytes = step.workspace_bytes == nullptr ? 0 : step.workspace_bytes(args);
@@ -46,7 +46,7 @@ kv::Road measure_all(uint64_t seed) {
                               {"1 x 4,096", {same(1, 4096)}},
                               {"1 x 32,768", {same(1, 32768)}},
                               {"64 x 4,096, 64 heads", {same(64, 4096), 16, 64}}}) {
-    const bench::DecodePass pass(c.what, seed, kv::Device::kCuda);
+    const bench::MeasuredPass pass(c.what, seed, kv::Device::kCuda);
     road.cases.push_back(
         {c.name, pass.read_seconds(), pass.bytes(), road.cases.empty() ? "GB/s" : ""});
     for (size_t i = 0; i < road.steps.size(); ++i) {

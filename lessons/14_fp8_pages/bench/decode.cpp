@@ -42,31 +42,44 @@ const std::vector<NamedCase>& cases() {
       {"64 x 4,096, 4 KV heads", {same(64, 4096), 16, 32, 128, 4}},
       {"64 x 4,096, 16 KV heads", {same(64, 4096), 16, 16, 128, 16}},
       {"64 x 4,096, heads of 64", {same(64, 4096), 16, 16, 64}},
-      {"1 x 1,024, 4 KV heads", {same(1, 1024), 16, 32, 128, 4}}};
+      {"64 x 4,096, heads of 96", {same(64, 4096), 16, 16, 96}},
+      {"1 x 1,024, 4 KV heads", {same(1, 1024), 16, 32, 128, 4}},
+      {"64 x 4,096, window of 1,024", {same(64, 4096), 16, 16, 128, 8, 1024}}};
   return all;
 }
 
-/// A layer in FP8 with its scales: codes of K, then of V, then scales, so that one plain read
-/// covers what attention reads.
-class Fp8Copy {
- public:
-  Fp8Copy(const KvBlocks& shape, const kv::Stream& stream) : shape_(shape) {
-    const auto codes = static_cast<size_t>(shape.num_blocks * shape.block_size) *
-                       static_cast<size_t>(shape.row_width());
-    memory_ = kv::DeviceBuffer(stream.device(),
-                               2 * codes + static_cast<size_t>(shape.num_blocks) *
-                                               static_cast<size_t>(shape.scale_stride()));
-    shape_.k = memory_.data();
-    shape_.v = memory_.as<uint8_t>() + codes;
-    shape_.scales = memory_.as<uint8_t>() + 2 * codes;
-  }
-  const KvBlocks& layer() const { return shape_; }
-  kv::DeviceBuffer take_memory() { return std::move(memory_); }
+/// One sequence with its last `rows` tokens in the pass.
+Case chunk(int rows, int len) {
+  Case c{{len}};
+  c.rows = {rows};
+  return c;
+}
 
- private:
-  KvBlocks shape_;
-  kv::DeviceBuffer memory_;
-};
+/// The same with other heads, or a window.
+Case with_heads(Case c, int head_dim, int window) {
+  c.head_dim = head_dim;
+  c.window = window;
+  return c;
+}
+
+/// 63 decodes at 4,096 tokens, and a chunk.
+Case mixed() {
+  Case c{same(64, 4096)};
+  c.rows.assign(64, 1);
+  c.rows.back() = 512;
+  return c;
+}
+
+const std::vector<NamedCase>& prefills() {
+  static const std::vector<NamedCase> all{
+      {"a prompt of 2,048", chunk(2048, 2048)},
+      {"a prompt of 8,192", chunk(8192, 8192)},
+      {"512 tokens after 7,680", chunk(512, 8192)},
+      {"512 after 3,584, and 63 decodes", mixed()},
+      {"a prompt of 2,048, heads of 80", with_heads(chunk(2048, 2048), 80, 0)},
+      {"a prompt of 8,192, window of 1,024", with_heads(chunk(8192, 8192), 128, 1024)}};
+  return all;
+}
 
 /// Seconds of one call.
 struct Times {
@@ -123,6 +136,28 @@ class Runner {
   }
   double bytes() const { return static_cast<double>(memory_[0].bytes()); }
 
+  /// Seconds of attention in FP8 and in bf16, of any pass.
+  std::pair<double, double> run_both() {
+    check_bits();
+    return {kv::graph_seconds(stream(), static_cast<int>(layers_.size()),
+                              [&](int i) { attend(fp8_args(i)); }),
+            kv::graph_seconds(stream(), num_wide_, [&](int i) {
+              lesson04::fast_paged_attention(with_workspace(pass_.args(i)), stream());
+            })};
+  }
+  /// Additions and multiplications of the two products.
+  double operations() const {
+    const Case& c = pass_.of();
+    int64_t keys = 0;
+    for (size_t i = 0; i < c.seq_lens.size(); ++i) {
+      for (int row = 0; row < c.rows_of(i); ++row) {
+        const int seen = c.seq_lens[i] - row;
+        keys += c.window > 0 ? std::min(seen, c.window) : seen;
+      }
+    }
+    return 4.0 * static_cast<double>(keys) * c.num_heads * c.head_dim;
+  }
+
  private:
   const kv::Stream& stream() const { return pass_.stream(); }
 
@@ -131,17 +166,25 @@ class Runner {
         static_cast<size_t>(args.num_seqs) * static_cast<size_t>(args.max_blocks_per_seq), -1);
     auto row = tables.begin();
     int32_t block = 0;
-    for (const int len : pass_.of().seq_lens) {
-      const int blocks = lesson03::blocks_for(len, args.cache.block_size);
-      std::iota(row, row + blocks, block);
-      block += blocks;
+    for (size_t i = 0; i < pass_.of().seq_lens.size(); ++i) {
+      const auto first = row + pass_.of().first_block(i);
+      std::iota(first, first + pass_.of().num_blocks(i), block);
+      block += pass_.of().num_blocks(i);
       row += args.max_blocks_per_seq;
     }
     tables_in_order_ = kv::to_device<int32_t>(tables, stream());
   }
-  /// A copy of the layer in FP8, each row in its own slot.
+  /// A copy of the layer in FP8, each row in its own slot: codes of K, then of V, then scales, so
+  /// that one plain read covers what attention reads.
   void make_copy(const KvBlocks& wide) {
-    Fp8Copy copy(wide, stream());
+    KvBlocks& layer = layers_.emplace_back(wide);
+    const auto codes = static_cast<size_t>(wide.num_blocks * wide.block_size) *
+                       static_cast<size_t>(wide.row_width());
+    const size_t scales =
+        static_cast<size_t>(wide.num_blocks) * static_cast<size_t>(wide.scale_stride());
+    uint8_t* const bytes =
+        memory_.emplace_back(kv::Device::kCuda, 2 * codes + scales).as<uint8_t>();
+    layer.k = bytes, layer.v = bytes + codes, layer.scales = bytes + 2 * codes;
     if (slots_.bytes() == 0) {
       std::vector<int64_t> slots(static_cast<size_t>(wide.num_blocks * wide.block_size));
       std::iota(slots.begin(), slots.end(), int64_t{0});
@@ -151,10 +194,8 @@ class Runner {
                             .v = wide.v,
                             .slot_mapping = slots_.as<const int64_t>(),
                             .num_rows = wide.num_blocks * wide.block_size,
-                            .cache = copy.layer()},
+                            .cache = layer},
                            stream());
-    layers_.push_back(copy.layer());
-    memory_.push_back(copy.take_memory());
   }
   PagedAttentionArgs with_workspace(PagedAttentionArgs args) const {
     args.workspace = workspace_.data();
@@ -165,9 +206,8 @@ class Runner {
     args.cache = layers_[static_cast<size_t>(copy)];
     return args;
   }
-  /// No case here needs room in bf16.
   void attend(const PagedAttentionArgs& args) const {
-    lesson14::fast_fp8_attention({.pass = args}, stream());
+    lesson14::fast_fp8_attention(args, stream());
   }
   void check_bits() const {
     std::vector<std::byte> found[2];
@@ -185,7 +225,7 @@ class Runner {
     if (found[0] != found[1]) throw std::logic_error("FP8 pages give other bits than lesson 04");
   }
 
-  DecodePass pass_;  // in bf16, of numbers that were rounded through e4m3
+  MeasuredPass pass_;  // in bf16, of numbers that were rounded through e4m3
   kv::DeviceBuffer workspace_, tables_in_order_, slots_;
   std::vector<KvBlocks> layers_;          // in FP8
   std::vector<kv::DeviceBuffer> memory_;  // of layers_
@@ -219,6 +259,28 @@ nlohmann::json measure_decodes(const kv::Console& console, uint64_t seed, const 
                     {"in_order_seconds", t.in_order},
                     {"wide_read_seconds", t.wide_read},
                     {"wide_seconds", t.wide}});
+  }
+  console.write(table.to_string());
+  return rows;
+}
+
+nlohmann::json measure_prefills(const kv::Console& console, uint64_t seed,
+                                const std::string& only) {
+  console.print("\nPasses with more queries\n\n");
+  kv::Table table({"pass", "FP8 us", "TFLOP/s", "bf16 us", "FP8/bf16"});
+  nlohmann::json rows = nlohmann::json::array();
+  for (const NamedCase& c : prefills()) {
+    if (kv::interrupted()) break;
+    if (c.name.find(only) == std::string::npos) continue;
+    Runner runner(c.what, seed);
+    const auto [fp8, wide] = runner.run_both();
+    table.add({c.name, fmt::format("{:.1f}", fp8 * 1e6),
+               fmt::format("{:.0f}", runner.operations() / fp8 / 1e12),
+               fmt::format("{:.1f}", wide * 1e6), fmt::format("{:.2f}", fp8 / wide)});
+    rows.push_back({{"case", c.name},
+                    {"operations", runner.operations()},
+                    {"fp8_seconds", fp8},
+                    {"wide_seconds", wide}});
   }
   console.write(table.to_string());
   console.print("\nEvery row's result has the bits of lesson 04's kernels in bf16.\n");

@@ -12,5 +12,7 @@ namespace bench {
 /// bf16, each against a plain read of its bytes. Throws std::logic_error if a bit of the results
 /// differs. `only`: the cases that have this in their names.
 nlohmann::json measure_decodes(const kv::Console& console, uint64_t seed, const std::string& only);
+/// The same for prompts, chunks, and decodes beside a chunk, without the plain reads.
+nlohmann::json measure_prefills(const kv::Console& console, uint64_t seed, const std::string& only);
 
 }  // namespace bench

@@ -138,9 +138,11 @@ void run(const Options& options) {
   if (kv::resolve_device(options.bench.model.device) == kv::Device::kCuda) {
     const uint64_t seed = options.bench.model.sampling.seed;
     const nlohmann::json cases = bench::measure_decodes(console, seed, options.only);
-    return kv::write_json(
-        json_file,
-        {{"device", kv::describe(kv::Device::kCuda)}, {"lesson", "14"}, {"cases", cases}});
+    const nlohmann::json prefills = bench::measure_prefills(console, seed, options.only);
+    return kv::write_json(json_file, {{"device", kv::describe(kv::Device::kCuda)},
+                                      {"lesson", "14"},
+                                      {"cases", cases},
+                                      {"prefills", prefills}});
   }
 #endif
   measure_logits(options);

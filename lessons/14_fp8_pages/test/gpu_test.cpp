@@ -51,7 +51,7 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
   const Sequence a(shape, 75, 1), b(shape, 33, 2);
   for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
     check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 33}}, {.block_size = 16}, kernel, kv::Device::kCuda);
-    // Blocks of fewer than 16 tokens are decoded, and then read by kernels that wait for few rows.
+    // Blocks of fewer than 16 tokens have the kernel for many queries.
     check_pages(shape, {{&a, 1}, {&b, 1}}, {.block_size = 4}, kernel, kv::Device::kCuda);
   }
 }
@@ -73,17 +73,34 @@ TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel"))
   }
 }
 
-TEST_CASE("a pass of many queries decodes the rows that they see, and no others" *
-          doctest::test_suite("kernel")) {
-  const HeadShape shape{16, 2, 128};
-  const Sequence a(shape, 259, 1), b(shape, 33, 2);
-  const auto decoded_by = [&](const std::vector<Part>& parts, int window) {
-    check_pages(shape, parts, {.window = window}, kv::Kernel::kFast, kv::Device::kCuda);
-    return num_decoded_rows;
-  };
-  CHECK(decoded_by({{&a, 40}, {&b, 33}}, 0) == 259 + 33);
-  CHECK(decoded_by({{&a, 40}, {&b, 33}}, 64) == 40 + 63 + 33);
-  CHECK(decoded_by({{&a, 1}, {&b, 1}}, 0) == 0);  // its kernel reads FP8
+TEST_CASE("passes of many queries, with and without a window" * doctest::test_suite("kernel")) {
+  for (const HeadShape& shape : {HeadShape{16, 2, 128}, HeadShape{8, 2, 64}, HeadShape{8, 1, 80}}) {
+    CAPTURE(shape.head_dim);
+    const Sequence a(shape, 259, 1), b(shape, 33, 2);
+    for (const int window : {0, 64}) {
+      CAPTURE(window);
+      check_pages(shape, {{&a, 40}, {&b, 33}, {&a, 1}}, {.window = window}, kv::Kernel::kFast,
+                  kv::Device::kCuda);
+    }
+  }
+}
+
+TEST_CASE("long prompts and chunks, in one or two warpgroups") {
+#ifdef KV_SIMT
+  MESSAGE("skipped: minutes on a simulated GPU");
+#else
+  for (const HeadShape& shape : {HeadShape{16, 8, 128}, HeadShape{4, 2, 64}, HeadShape{6, 2, 96}}) {
+    CAPTURE(shape.head_dim);
+    const Sequence a(shape, 1'500, 1), b(shape, 2'047, 2), c(shape, 700, 3);
+    for (const int block_size : {16, 64, 256}) {
+      CAPTURE(block_size);
+      const Blocks blocks{.block_size = block_size};
+      check_pages(shape, {{&a, 1'500}}, blocks, kv::Kernel::kFast, kv::Device::kCuda);
+      check_pages(shape, {{&a, 700}, {&b, 1}, {&b, 2'047}, {&c, 1}, {&c, 65}}, blocks,
+                  kv::Kernel::kFast, kv::Device::kCuda);
+    }
+  }
+#endif
 }
 
 TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows" *

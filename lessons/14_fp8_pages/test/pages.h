@@ -20,24 +20,6 @@ using kvtest::Part;
 using kvtest::Sequence;
 using lesson04_test::Blocks;
 
-/// Rows of K that the last fast_with_room() has decoded to bf16.
-inline int64_t num_decoded_rows = 0;
-
-/// The engine's kernel; on CUDA with room for a layer in bf16.
-inline void fast_with_room(const lesson04::PagedAttentionArgs& args, const kv::Stream& stream) {
-  lesson14::FastFp8AttentionArgs fast{.pass = args, .wide = args.cache};
-  const auto elements =
-      static_cast<size_t>(args.cache.num_blocks * args.cache.block_size * args.cache.row_width());
-  const auto k = kvtest::poisoned(elements * 2, stream), v = kvtest::poisoned(elements * 2, stream);
-  fast.wide.k = k.data(), fast.wide.v = v.data(), fast.wide.scales = nullptr;
-  lesson14::fast_fp8_attention(fast, stream);
-  const auto wide = kvtest::download<uint16_t>(k.data(), elements, stream);
-  num_decoded_rows = 0;
-  for (size_t i = 0; i < elements; i += static_cast<size_t>(args.cache.row_width())) {
-    num_decoded_rows += wide[i] != 0xFFFF;
-  }
-}
-
 /// The kernel over FP8 pages with the content of the pass's blocks, and lesson 04's over the same
 /// blocks, rounded. Slots without a token hold NaN, which is written as the largest number.
 inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, Blocks blocks,
@@ -64,8 +46,8 @@ inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, 
   const Outputs wanted = pass.run(lesson04s);
   pass.args.cache = cache.layer(0);
   const bool plain = kernel == kv::Kernel::kPlain;
-  const Outputs found =
-      pass.run({plain ? lesson14::fp8_attention : fast_with_room, lesson04s.workspace_bytes});
+  const Outputs found = pass.run(
+      {plain ? lesson14::fp8_attention : lesson14::fast_fp8_attention, lesson04s.workspace_bytes});
   lesson04_test::check_bits(found, wanted);
   CHECK(lesson04_test::first_difference(found[0], exact[0]) != "");  // FP8 changes the numbers
 }

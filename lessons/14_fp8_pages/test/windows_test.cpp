@@ -43,7 +43,7 @@ class WindowedFp8Attention : public kv::Attention {
                             .cache = args.cache},
                            stream);
     if (rows.kernel == kv::Kernel::kPlain) return lesson14::fp8_attention(args, stream);
-    lesson14::fast_fp8_attention({.pass = args}, stream);
+    lesson14::fast_fp8_attention(args, stream);
   }
   bool rounds_kv() const override { return true; }
 

@@ -1,0 +1,129 @@
+#pragma once
+
+// K and V in FP8 pages on their way to warpgroup_queries.cuh, which finds bf16 in shared memory as
+// step_tiles.cuh says: the bits are those of bf16.
+//
+// A warp copies the codes of its 16 rows to where their numbers will be, and widens them in place
+// when they have come: it reads all of them, then writes. So no other warp is waited for, and
+// shared memory is as large as for bf16.
+//
+// Blocks have at least 16 tokens, and the rows of a warp are in one block.
+
+#include "kernels/attention/fp8/fp8_rows.cuh"
+#include "kernels/attention/fp8/widen.cuh"
+#include "kernels/attention/warpgroups/warpgroup_queries.cuh"
+
+#if KV_WARPGROUPS
+
+namespace kv::attention {
+
+/// Where a warp's codes and scales lie until they are widened: the codes of a row at the beginning
+/// of the row, in pieces of 16. Odd rows have their first and their last four pieces exchanged:
+/// lanes that read the same part of rows r and r ^ 3 do not meet in a bank. The scales of the 16
+/// rows lie where no code is.
+template <int kHeadDim>
+struct CodesInPlace {
+  using Matrix = StepMatrix<kHeadDim>;
+  static constexpr int kHalves = kHeadDim / 64;  // of a row: 64 numbers are 128 bytes
+  static constexpr int kScales = kHalves == 2 ? Matrix::kRegionBytes : 64;
+  static_assert(kHalves == 1 || kHalves == 2);
+
+  unsigned char* rows;  // the first one of the warp
+
+  __device__ explicit CodesInPlace(Matrix& matrix)
+      : rows(matrix.bytes + first_row() * kSwizzledRowBytes) {}
+  /// The warp's first row of 64.
+  __device__ static int first_row() {
+    return static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32 * kRowsOfWarp;
+  }
+  __device__ unsigned char* piece(int row, int i) const {
+    return rows + row * kSwizzledRowBytes + (i ^ row % 2 * 4) * 16;
+  }
+  /// Starts the copies. `stride`: bytes from one row to the next; rows from `end` on become zeros
+  /// and are not read.
+  __device__ void copy(const uint8_t* codes, int stride, const uint8_t* scales, int end) const {
+    constexpr int kLanes = kHeadDim / 16;  // that share a row
+    const int lane = static_cast<int>(threadIdx.x) % 32, i = lane % kLanes;
+#pragma unroll
+    for (int first = 0; first < kRowsOfWarp; first += 32 / kLanes) {
+      const int row = first + lane / kLanes;
+      copy_16_of_128(shared_address(piece(row, i)), codes + row * stride + 16 * i, row < end);
+    }
+    if (lane == 0) copy_16(rows + kScales, scales, 0 < end);
+  }
+  /// Codes that have come become the numbers that they stand for. K has its elements as the steps
+  /// of the scores want them, V in their order. Rows from `end` on become zeros.
+  template <bool kIsK>
+  __device__ void widen(int end) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, part = lane % 4;
+    const int row = (lane / 16 * 4 + lane / 8 % 2) ^ lane / 4 % 2 * 3;  // and row + 8
+    uint4 codes[kHalves][2];
+    uint32_t widenings[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      // A scale after the end may be anything, and 0 * NaN is NaN.
+      widenings[h] = row + 8 * h < end ? widening_of(rows[kScales + row + 8 * h]) : 0;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        codes[half][h] = *reinterpret_cast<const uint4*>(piece(row + 8 * h, 4 * half + part));
+      }
+    }
+    __syncwarp();  // all are read
+    const int place = kIsK ? part / 2 * 4 + part % 2 : 2 * part;
+    constexpr int kNext = kIsK ? 2 : 1;  // the place of the other 8 numbers
+    unsigned char* const to = rows + row * kSwizzledRowBytes;
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const uint4 c = codes[half][h];
+        unsigned char* const region = to + half * Matrix::kRegionBytes + h * kSwizzleBytes;
+        *reinterpret_cast<uint4*>(region + (place ^ row) * 16) =
+            widen_eight(c.x, kIsK ? c.z : c.y, widenings[h]);
+        *reinterpret_cast<uint4*>(region + (place + kNext ^ row) * 16) =
+            widen_eight(kIsK ? c.y : c.z, c.w, widenings[h]);
+      }
+    }
+  }
+};
+
+/// The warpgroup that copies (warpgroup_queries.cuh).
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
+                                  const Fp8Rows& rows, int keys_end, int num_tiles) {
+  using Codes = CodesInPlace<kHeadDim>;
+  constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots, kAhead = 1;
+  // The block of the warp's 16 tokens of a tile; block 0 if they are not read. Asked one tile
+  // ahead.
+  const auto block_in_tile = [&](int tile) {
+    const int token = tile * kTileTokens + Codes::first_row();
+    return token < keys_end ? rows.block_of(token) : 0;
+  };
+  int next_block = block_in_tile(0);
+  for (int i = 0; i < num_tiles + kAhead; ++i) {
+    if (i < num_tiles) {
+      const int block = next_block;
+      next_block = block_in_tile(i + 1);
+      if (i >= kSlots) wait_for_phase(&shared.empty[i % kSlots], (i / kSlots - 1) & 1);
+      StepTile<kHeadDim>& tile = shared.tiles[i % kSlots];
+      const int token = i * kTileTokens + Codes::first_row();
+      const TokenCodes first = rows.at(token, block);
+      Codes(tile.k).copy(first.k, rows.stride, first.scales_of_k, keys_end - token);
+      Codes(tile.v).copy(first.v, rows.stride, first.scales_of_v, keys_end - token);
+    }
+    commit_copies();
+    if (i < kAhead) continue;
+    wait_for_copies<kAhead>();
+    __syncwarp();
+    StepTile<kHeadDim>& tile = shared.tiles[(i - kAhead) % kSlots];
+    const int end = keys_end - (i - kAhead) * kTileTokens - Codes::first_row();
+    Codes(tile.k).template widen<true>(end);
+    Codes(tile.v).template widen<false>(end);
+    publish_copies();
+    arrive(&shared.full[(i - kAhead) % kSlots]);
+  }
+}
+
+}  // namespace kv::attention
+
+#endif
