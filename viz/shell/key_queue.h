@@ -24,12 +24,20 @@ class KeyQueue {
 
   /// What the next frame is told, in order. `types`: a text field has the keyboard; it sees one
   /// change of each key that edits in a frame, and letters that come after it in the next one.
-  /// `changes`: a field is about to have it, or has just left it, and all waits for that.
+  /// `changes`: a field is about to have it, or has just left it, and all but releases waits for
+  /// that.
   std::vector<Event> take(bool types, bool changes) {
     constexpr int kPatience = 10;  // frames
     std::vector<Event> now;
     waited_ = changes && !events_.empty() ? waited_ + 1 : 0;
-    if (waited_ > 0 && waited_ <= kPatience) return now;
+    if (waited_ > 0 && waited_ <= kPatience) {
+      // A key that stayed down meanwhile would be repeated, and a repeated Enter ends the field.
+      while (!events_.empty() && events_.front().letter == 0 && events_.front().action == 0) {
+        now.push_back(events_.front());
+        events_.pop_front();
+      }
+      return now;
+    }
     std::set<int> changed;
     bool edited = false;
     while (!events_.empty()) {
