@@ -6,7 +6,6 @@ Reading: the words of a lesson's text at 170 a minute. Writing: the lines that i
 """
 
 import argparse
-import pathlib
 import re
 import sys
 
