@@ -1,6 +1,5 @@
 #include "common/console.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>

@@ -3,7 +3,6 @@
 #include <xxhash.h>
 
 #include <new>
-#include <vector>
 
 #include "common/hash.h"
 

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "common/error.h"
 #include "common/json.h"

@@ -6,27 +6,17 @@ Reading: the words of a lesson's text at 170 a minute. Writing: the lines that i
 """
 
 import argparse
-import pathlib
 import re
 import sys
 
 from exercises.lesson import ROOT, Lesson
+from exercises.solutions import lines_taken
 
 WORDS_A_MINUTE, MINUTES_A_LINE = 170, 2
 
 
 def minutes(folder):
     return round(len((folder / "README.md").read_text(encoding="utf-8").split()) / WORDS_A_MINUTE)
-
-
-def lines(folder):
-    count, lesson = 0, Lesson(folder)
-    for step in lesson.steps:
-        for function in step.functions:
-            source = lesson.own(function.file)
-            _, body, close = function.span(source)
-            count += source[body:close].count("\n")
-    return count
 
 
 def main():
@@ -37,9 +27,10 @@ def main():
     text = readme.read_text(encoding="utf-8")
     read = written = 0
     for folder in sorted((ROOT / "lessons").glob("[0-9][0-9]_*")):
-        read, written = read + minutes(folder), written + lines(folder)
+        lines = lines_taken(Lesson(folder))
+        read, written = read + minutes(folder), written + lines
         row = rf"(\(lessons/{folder.name}/README\.md\).*\| )\d+ min, \d+ lines \|"
-        text, found = re.subn(row, rf"\g<1>{minutes(folder)} min, {lines(folder)} lines |", text)
+        text, found = re.subn(row, rf"\g<1>{minutes(folder)} min, {lines} lines |", text)
         if found != 1:
             raise SystemExit(f"error: README.md has {found} rows for {folder.name}, wanted one that ends with `N min, N lines |`")
     hours = round((read + MINUTES_A_LINE * written) / 60)

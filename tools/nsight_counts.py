@@ -40,18 +40,22 @@ def traced(build, number):
     return counts, {kernel.name: kernel.launches for kernel in kernels}
 
 
+def printed_rows(command):
+    """The lines of CSV that ncu prints, from the heads of the columns on."""
+    lines = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        sys.exit(f"error: {command[0]} profiled nothing (does the program run the kernels?):\n" + "\n".join(lines[-15:]))
+    return [line for line in lines[start:] if line.startswith('"')]
+
+
 def profiled(build, number, ncu):
-    """The lines that ncu prints: a kernel's launch and one of its metrics each."""
+    """A kernel's launch and one of its metrics each."""
     program = build / "bin" / f"lesson{number:02d}_gpu_test"
     command = [ncu, "--csv", "--print-units", "base", "--print-kernel-base", "function", "--kernel-name-base", "function",
                "--kernel-name", "regex:^(" + "|".join(KERNELS[number]) + ")$", "--metrics", ",".join(METRICS),
                str(program), "--test-suite=kernel"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    lines = done.stdout.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
-    if start is None:
-        sys.exit(f"error: {ncu} printed no counts:\n" + "\n".join(lines[-15:]))
-    return list(csv.DictReader(line for line in lines[start:] if line.startswith('"')))
+    return list(csv.DictReader(printed_rows(command)))
 
 
 def compare(gpu, trace, ncu, out):

@@ -16,8 +16,8 @@ import argparse
 import csv
 import pathlib
 import re
-import subprocess
-import sys
+
+from nsight_counts import printed_rows
 
 SECTIONS = ["LaunchStats", "SpeedOfLight", "SchedulerStats", "WarpStateStats", "Occupancy"]
 ACTIVE = "sm__cycles_active.avg.pct_of_peak_sustained_elapsed"
@@ -41,12 +41,7 @@ def profiled(options):
         command += ["--section", section]
     if options.kernels:
         command += ["--kernel-name-base", "function", "--kernel-name", "regex:" + options.kernels]
-    done = subprocess.run(command + options.program, stdout=subprocess.PIPE, text=True)
-    lines = done.stdout.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
-    if start is None:
-        sys.exit(f"error: {options.ncu} profiled nothing (does --kernels name a kernel of the program?):\n" + "\n".join(lines[-15:]))
-    rows = [line for line in lines[start:] if line.startswith('"')]
+    rows = printed_rows(command + options.program)
     if options.raw:
         options.raw.write_text("\n".join(rows) + "\n")
     return list(csv.DictReader(rows))[1:]  # the first row has the units

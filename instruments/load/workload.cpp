@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <random>
-#include <string_view>
 
 #include "common/error.h"
 #include "common/json.h"

@@ -78,25 +78,12 @@ class Output {
   int64_t num_batches_ = 0;
 };
 
-lesson08::Workload workload_of(const Options& options, const kv::Model& model) {
-  const kv::GenerateOptions& generate = options.generate;
-  if (options.requests_file.empty()) {
-    lesson08::WorkloadOptions workload = options.workload;
-    workload.sampling = generate.sampling;
-    return lesson08::make_workload(workload, model.config().vocab_size);
-  }
-  kv::Request defaults;
-  defaults.max_tokens = generate.max_tokens;
-  defaults.sampling = generate.sampling;
-  return lesson08::load_workload(options.requests_file, kv::Tokenizer::load(generate.model_dir),
-                                 defaults);
-}
-
 void run(const Options& options) {
   kv::refuse_same_file("to", options.to, options.requests_file);
   const kv::Console console;
   kv::Model model = kv::load_model(options.generate);
-  const lesson08::Workload workload = workload_of(options, model);
+  const lesson08::Workload workload =
+      lesson08::workload_of(options.requests_file, options.workload, options.generate, model);
   Output output(options);
   watch::EventLog log;
   lesson08::ServingEngine engine(

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "instruments/replay/trace/next_uses.h"
 

@@ -8,13 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "instruments/route/client.h"
+#include "instruments/load/http_client.h"
 #include "instruments/route/policy.h"
 #include "instruments/route/prompts.h"
 #include "instruments/route/upstream.h"
 #include "instruments/serve/http/http.h"
 
 namespace route {
+
+using load::Call;
+using load::kTimedOut;
+using Client = load::HttpClient;
 
 struct RouterOptions {
   serve::HttpOptions http = {};

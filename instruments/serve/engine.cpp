@@ -1,14 +1,12 @@
 #include "instruments/serve/engine.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/error.h"
 #include "lessons/08_scheduler/cli/pool_sizes.h"
 #include "lessons/09_lookahead/engine.h"
 #include "lessons/10_windows/engine.h"
 #include "lessons/12_file_tier/engine.h"
-#include "lessons/13_shared_tier/engine.h"
 #include "lessons/14_fp8_pages/engine.h"
 
 namespace serve {

@@ -3,7 +3,6 @@
 // Generation without a cache: every step runs every token of every sequence through the model
 // again.
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>

@@ -61,30 +61,11 @@ class PagedKvCache {
     if (blocks.scales != nullptr) blocks.scales = first_layer_.piece(first, 2).as<uint8_t>();
     return blocks;
   }
-  /// K and V of one block in one layer: [block_size, num_kv_heads, head_dim] each, on the device.
-  struct Block {
-    void* k;
-    void* v;
-  };
-  Block block(int layer, int32_t block_id) {
-    const int64_t index = int64_t{layer} * num_blocks() + block_id;
-    return {first_layer_.piece(index, 0).data, first_layer_.piece(index, 1).data};
-  }
 
-  /// Sets every byte of every block, but not of the guards. The content of a new cache is
-  /// undefined.
+  /// Sets every byte of a cache without guards. The content of a new cache is undefined.
   void fill(int byte, const kv::Stream& stream) {
-    if (guard_rows() == 0) {
-      for (kv::DeviceBuffer* buffer : {&k_, &v_, &scales_}) {
-        if (buffer->bytes() > 0) kv::fill_bytes(buffer->data(), byte, buffer->bytes(), stream);
-      }
-      return;
-    }
-    for (int32_t id = 0; id < num_layers_ * num_blocks(); ++id) {
-      for (int i = 0; i < first_layer_.num_pieces(); ++i) {
-        const Piece piece = first_layer_.piece(id, i);
-        kv::fill_bytes(piece.data, byte, static_cast<size_t>(piece.bytes), stream);
-      }
+    for (kv::DeviceBuffer* buffer : {&k_, &v_, &scales_}) {
+      if (buffer->bytes() > 0) kv::fill_bytes(buffer->data(), byte, buffer->bytes(), stream);
     }
   }
 

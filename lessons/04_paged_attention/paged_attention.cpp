@@ -10,7 +10,6 @@
 
 #include "kernels/each_query.h"
 #include "lessons/01_no_cache/causal_attention.h"
-#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson04 {
 

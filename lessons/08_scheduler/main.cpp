@@ -8,7 +8,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -193,20 +192,6 @@ void write_timeline(const std::string& file, const lesson08::Timeline& timeline)
   if (!out) kv::user_error("{}: the timeline could not be written in full", file);
 }
 
-lesson08::Workload workload_of(const Options& options, const kv::Model& model) {
-  const kv::GenerateOptions& generate = options.generate;
-  if (options.requests_file.empty()) {
-    lesson08::WorkloadOptions workload = options.workload;
-    workload.sampling = generate.sampling;
-    return lesson08::make_workload(workload, model.config().vocab_size);
-  }
-  kv::Request defaults;
-  defaults.max_tokens = generate.max_tokens;
-  defaults.sampling = generate.sampling;
-  return lesson08::load_workload(options.requests_file, kv::Tokenizer::load(generate.model_dir),
-                                 defaults);
-}
-
 void print_head(const kv::Console& console, const kv::Model& model, const Options& options,
                 const lesson08::Workload& workload) {
   console.print("Lesson 08, the scheduler, on {}\n\n", kv::describe(model.device()));
@@ -253,7 +238,8 @@ void run(Options& options) {
         kv::memory_of(model.device()).free, options.memory_utilization,
         model.config().kv_bytes_per_token(element) * options.block_size);
   }
-  const lesson08::Workload workload = workload_of(options, model);
+  const lesson08::Workload workload =
+      lesson08::workload_of(options.requests_file, options.workload, options.generate, model);
   lesson08::ServingEngine engine(
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks}, serve);
   print_head(console, model, options, workload);

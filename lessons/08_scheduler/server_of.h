@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "step.h"
 
@@ -53,7 +54,9 @@ class ServerOf {
         options_(checked(options, serve)),
         max_seq_len_(options.engine.max_seq_len),
         chooser_(model, serve.choose_on_device),
-        padding_(padding_table(options.block_size)) {}
+        padding_(options.block_size) {
+    padding_.extend(1, std::vector<int32_t>{lesson07::BlockPool::kNullBlock});
+  }
 
   kv::Model& model_;
   ServeOptions options_;
@@ -61,7 +64,7 @@ class ServerOf {
   TokenChooser chooser_;
   std::optional<Scheduler> scheduler_;
   TokenStreams streams_;          // of the scheduler's requests
-  lesson03::BlockTable padding_;  // the null block
+  lesson03::BlockTable padding_;  // of a padding row: one block, the null block
   bool reset_wanted_ = false;
 };
 

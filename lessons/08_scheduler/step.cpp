@@ -1,7 +1,5 @@
 #include "step.h"
 
-#include <vector>
-
 #include "common/error.h"
 #include "common/table.h"
 
@@ -36,12 +34,6 @@ void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows&
 void pad_decodes(kv::PassRows& rows, int multiple) {
   const bool decodes_only = rows.num_rows() == static_cast<int>(rows.requests.size());
   while (decodes_only && rows.num_rows() % multiple != 0) rows.add_padding();
-}
-
-lesson03::BlockTable padding_table(int block_size) {
-  lesson03::BlockTable table(block_size);
-  table.extend(1, std::vector<int32_t>{lesson07::BlockPool::kNullBlock});
-  return table;
 }
 
 }  // namespace lesson08

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -55,8 +54,6 @@ void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows&
 
 /// Pads a pass of decodes to a multiple of `multiple` rows. Any other pass stays as it is.
 void pad_decodes(kv::PassRows& rows, int multiple);
-/// The block table of a padding row; its only block is the null block.
-lesson03::BlockTable padding_table(int block_size);
 
 /// The token stream of each of a server's requests, by id.
 using TokenStreams = std::unordered_map<int64_t, kv::TokenStream>;

@@ -1,7 +1,6 @@
 #include "lookahead_scheduler.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/error.h"
 

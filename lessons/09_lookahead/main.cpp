@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cli/model_drafter.h"

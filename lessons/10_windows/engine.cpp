@@ -1,7 +1,6 @@
 #include "engine.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/error.h"
 #include "lessons/08_scheduler/scheduler.cpp"

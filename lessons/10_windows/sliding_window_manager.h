@@ -6,7 +6,6 @@
 // vllm/v1/core/single_type_kv_cache_manager.py).
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>

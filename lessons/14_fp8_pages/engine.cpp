@@ -43,24 +43,17 @@ StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   return deliver(rows, output, chooser_, *scheduler_, streams_);
 }
 
-Fp8Engine::Fp8Engine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
-    : ServerEngine(
-          model,
-          [=, &model](auto requests) {
-            PagedOptions sized = options;
-            if (model.config().kv_format == kv::KvFormat::kFp8) {
-              sized.num_blocks =
-                  fp8_blocks_in(options.num_blocks, model.config(), options.block_size);
-            }
-            return lesson08::pool_size(requests, sized);
-          },
-          [=, &model, sized = options](int num_blocks) mutable {
-            sized.num_blocks = num_blocks;
-            return std::make_unique<Server>(model, sized, serve);
-          },
-          lesson08::tells_cleared(serve.on_cache_event)) {
-  lesson08::checked(options, serve);
+/// The same memory in blocks of the config's format.
+static PagedOptions in_format_of(const kv::ModelConfig& config, PagedOptions options) {
+  lesson03::check(options);
+  if (config.kv_format == kv::KvFormat::kFp8) {
+    options.num_blocks = fp8_blocks_in(options.num_blocks, config, options.block_size);
+  }
+  return options;
 }
+
+Fp8Engine::Fp8Engine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
+    : EngineOf(model, in_format_of(model.config(), options), serve) {}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
   return std::make_unique<Fp8Engine>(model, options);

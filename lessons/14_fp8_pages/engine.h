@@ -3,7 +3,6 @@
 // Lesson 08's server over a cache in the model's KV format (kv::Model::set_kv_format).
 
 #include <memory>
-#include <span>
 
 #include "fp8_cache_attention.h"
 #include "lessons/08_scheduler/engine.h"
@@ -43,7 +42,7 @@ class Server : public lesson08::ServerOf<lesson08::Scheduler> {
 
 /// A server for the ladder. options.num_blocks are blocks in bf16: in FP8 the same memory holds
 /// fp8_blocks_in() of them.
-class Fp8Engine : public kv::ServerEngine<Server> {
+class Fp8Engine : public lesson08::EngineOf<Server> {
  public:
   Fp8Engine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 };

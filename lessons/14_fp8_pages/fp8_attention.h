@@ -3,8 +3,6 @@
 // Lesson 04's paged attention over FP8 pages: an element is decoded where it is read. Each kernel
 // has the bits of its namesake in lesson 04 over the decoded values.
 
-#include <cstdint>
-
 #include "common/device.h"
 #include "lessons/04_paged_attention/paged_attention.h"
 

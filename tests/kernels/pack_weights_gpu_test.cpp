@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <stdexcept>
 #include <vector>
 
 #include "kernels/pack_weights.h"

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <iterator>
 
-#include "common/error.h"
 #include "common/table.h"
 
 namespace ladder {

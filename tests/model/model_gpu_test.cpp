@@ -3,8 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cstring>
 #include <stdexcept>
 #include <vector>
 

@@ -127,7 +127,6 @@ SURVIVORS = """toy.cpp: for (int x : v) most = x<< > => >= >>most ? x : most;
 toy.cpp: for (int x : v) most<< = => = 1 + >>x > most ? x : most;
   equal: of whole numbers that is the same
 """
-LARGEST = "int largest(const std::vector<int>& v) {\n%s\n}\n"
 mistakes = []
 
 

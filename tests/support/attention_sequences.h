@@ -3,12 +3,8 @@
 // Sequences with random Q, K and V for tests of attention kernels. A sequence's values depend on
 // its seed alone, so the same one can take part in different passes.
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // Small Qwen3 models with random weights, written as a Hugging Face folder. A test takes the
 // tensors, changes what it wants to see refused, and writes them.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -2,7 +2,6 @@
 
 // The model that ships, for tests: loaded once per test binary.
 
-#include <cstdint>
 #include <vector>
 
 #include "qwen3/engine.h"

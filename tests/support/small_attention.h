@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "tests/support/attention_runs.h"
@@ -132,6 +131,20 @@ inline void check_growing_scores(const Attend& attend) {
       shape, 3, [](int, int, int) { return 64; }, [](int token, int, int) { return token; },
       [](int token, int, int) { return 10 + token; });
   check_elements(attend, shape, {{&s, 3}}, [](int, int token, int, int) { return 10 + token; });
+}
+
+/// With a window a query sees the last keys alone. attend_within(n) attends with a window of n.
+template <class AttendWithin>
+void check_window(const AttendWithin& attend_within) {
+  const HeadShape shape{1, 1, 32};
+  const Sequence s = made(shape, 4, nothing, nothing,
+                          [](int token, int, int) { return 10 * token; });  // 0 10 20 30
+  for (const int window : {1, 2, 3, 9}) {
+    INFO("window ", window, "; the values are 0, 10, 20 and 30");
+    check_elements(attend_within(window), shape, {{&s, 4}}, [&](int, int token, int, int) {
+      return 5 * (token + std::max(0, token - window + 1));
+    });
+  }
 }
 
 /// Random numbers in a few tokens, against attention in double precision.

@@ -154,10 +154,13 @@ class Lesson:
         """A learner's file, as he would type it from the root of the repository."""
         return (self.exercise / file).relative_to(ROOT)
 
-    def own(self, file):
-        """The lesson's code, at eye level or in cli/."""
+    def own_path(self, file):
+        """Of the lesson's code, at eye level or in cli/."""
         path = self.folder / file
-        return (path if path.exists() else self.folder / "cli" / file).read_text(encoding="utf-8")
+        return path if path.exists() else self.folder / "cli" / file
+
+    def own(self, file):
+        return self.own_path(file).read_text(encoding="utf-8")
 
     def written(self, file):
         """The learner's; empty if it is not there."""

@@ -122,7 +122,7 @@ def with_all_solutions(lesson, file, wrongs):
     source = lesson.own(file)
     functions = [(function.span(source), function, step) for step in lesson.steps for function in step.functions
                  if function.file == file]
-    mark = lambda at, name="": f'#line {source.count(chr(10), 0, at) + 1} "{name or lesson.folder / file}"\n'
+    mark = lambda at, name="": f'#line {source.count(chr(10), 0, at) + 1} "{name or lesson.own_path(file)}"\n'
     for (_, begin, end), function, step in sorted(functions, key=lambda f: -f[0][0]):
         text = f'  if (kv_check::steps < {step.number}) KV_TODO("{function.name}");\n  switch (kv_check::wrong) {{\n'
         for wrong in wrongs:
@@ -132,7 +132,7 @@ def with_all_solutions(lesson, file, wrongs):
                 text += f"case {wrong.number}: {{\n{mark(begin, wrong.shown_as)}{changed[b:e]}}} break;\n"
         text += f"default: {{\n{mark(begin)}{source[begin:end]}}}\n}}\n{mark(end)}"
         source = source[:begin] + text + source[end:]
-    return f'{HEAD}#line 1 "{lesson.folder / file}"\n{source}'
+    return f'{HEAD}#line 1 "{lesson.own_path(file)}"\n{source}'
 
 
 def write_sources(lesson, wrongs, build):

@@ -2,9 +2,9 @@
 """Draws every figure: all.py [--out FOLDER]   (default: docs/figures)
 
 Each module beside this one may have FIGURES, from file name to a function that returns the SVG's
-text, or None where the numbers to plot have not been measured yet. The same input gives the same
-bytes. Prints what could not be read on a phone: wide pictures, small letters, texts over borders or over
-other texts, colours without a dark one, and what has too little contrast on a dark page."""
+text. The same input gives the same bytes. Prints what could not be read on a phone: wide pictures, small
+letters, texts over borders or over other texts, colours without a dark one, and what has too little
+contrast on a dark page."""
 import argparse
 import importlib
 import pathlib
@@ -25,10 +25,8 @@ def main():
         if module.stem == "all":
             continue
         for name, draw in sorted(getattr(importlib.import_module(module.stem), "FIGURES", {}).items()):
-            svg = draw()
-            if svg is not None:
-                (out / name).write_text(svg, encoding="utf-8")
-                print(f"drew {name}", file=sys.stderr)
+            (out / name).write_text(draw(), encoding="utf-8")
+            print(f"drew {name}", file=sys.stderr)
             for fault in faults:
                 print(f"docs/figures/{name}:1: {fault}")
             faults.clear()

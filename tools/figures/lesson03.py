@@ -1,7 +1,7 @@
 """Diagrams of lesson 03: a token's way to its slot, blocks without holes; and the plots of its benchmark."""
 import math
 
-from plots import load, milliseconds, nice_step
+from plots import load, milliseconds, nice_step, series
 from style import BLUE, EMPTY, FAINT, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
 
 A, B = SKY, "#f2b48c"
@@ -68,8 +68,6 @@ def no_holes():
 
 def block_size():
     data = load("lesson03.json")
-    if data is None:
-        return None
     points = data["points"]
     svg = Svg(640, 366, "Waste, table size and time against block sizes from 1 to 256.", "What the block size costs",
               f"models/tiny, {data['device']}; sequences of up to {data['length']:,} tokens")
@@ -96,9 +94,7 @@ def block_size():
         if base is not None:
             svg.line(left, y_of(base), right, y_of(base), INK, 1.5, "5 4")
             svg.text(right, y_of(base) + 17, "flat, no gather", 12, MUTED, anchor="end")
-        svg.path([(x_of(p["block_size"]), y_of(v)) for p, v in zip(points, values)], colour)
-        for p, v in zip(points, values):
-            svg.dot(x_of(p["block_size"]), y_of(v), colour)
+        series(svg, [(x_of(p["block_size"]), y_of(v)) for p, v in zip(points, values)], colour)
         svg.text((left + right) / 2, bottom + 40, "block size", 13, MUTED, anchor="middle")
     return svg.done()
 

@@ -1,9 +1,9 @@
 """Diagrams of lesson 04: a tile's rows through the table, the walk as an animation, splits."""
-import json
 import math
 import pathlib
 import re
 
+from plots import load
 from style import BLUE, EMPTY, FAINT, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
 
 README = pathlib.Path(__file__).resolve().parents[2] / "lessons" / "04_paged_attention" / "README.md"
@@ -12,10 +12,9 @@ WALK = "./course run 4 --walk --context 300"
 
 def walk():
     """The steps that the lesson's text shows: (name, first, last, blocks, [m, l, acc 0, acc 1, acc 2])."""
-    text = README.read_text(encoding="utf-8") if README.exists() else ""
-    found = re.search(r"<!-- output: " + re.escape(WALK) + r" -->\n```\n(.*?)\n```", text, re.S)
+    found = re.search(r"<!-- output: " + re.escape(WALK) + r" -->\n```\n(.*?)\n```", README.read_text(encoding="utf-8"), re.S)
     steps = []
-    for line in found[1].splitlines() if found else ():
+    for line in found[1].splitlines():
         row = re.match(r"\s*(tile|group|result|out)(.*?)\s+(\d+)-(\d+)\s(.*)$", line)
         if row:
             words = row[5].split()
@@ -31,8 +30,6 @@ def token_ranges(steps):
 
 def translation():
     steps = walk()
-    if not steps:
-        return None
     tiles = token_ranges(steps)
     table = [int(block) for _, _, blocks in tiles for block in blocks]
     svg = Svg(640, 366, "Tile 1 is tokens 64 to 127; its four table entries name blocks anywhere in the pool.",
@@ -62,8 +59,6 @@ def translation():
 
 def one_key():
     steps = walk()
-    if not steps:
-        return None
     table = [int(block) for _, _, blocks in token_ranges(steps) for block in blocks]
     key, block_size, kv_head, lane = 37, 16, 2, 5
     entry, offset = divmod(key, block_size)
@@ -197,8 +192,6 @@ def story(steps):
 
 def online_softmax():
     steps = walk()
-    if not steps:
-        return None
     frames = story(steps)
     svg = Svg(640, 394, "An animation: tiles of 64 keys give m, l and acc; they are merged into groups, and groups into "
                         "the result, in order.", "Online softmax: one query walks over 300 keys",
@@ -264,10 +257,7 @@ def split():
 
 def cost():
     """The benchmark: each way to read K and V as a share of a plain read of the same bytes."""
-    path = README.parents[2] / "docs" / "figures" / "data" / "lesson04.json"
-    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    if data is None:
-        return None
+    data = load("lesson04.json")
     ways = [("paged_seconds", "through the table", BLUE, False), ("contiguous_seconds", "slabs", GREEN, True),
             ("gathered_seconds", "gathered first", FAINT, True)]
     shown = ("64 x 4,096", "64 x 4,096 blocks of 1", "64 uneven, 4,096 on average", "256 x 1,024", "32 of 100 to 1,024",

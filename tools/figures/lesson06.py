@@ -1,7 +1,7 @@
 """Diagram of lesson 06: two chains of hashes, computed by the same rule as the lesson's."""
 import struct
 
-from style import BLUE, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
+from style import BLUE, GREEN, INK, LINE, MUTED, ORANGE, PAPER, Svg
 
 MASK = (1 << 64) - 1
 P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,

@@ -1,10 +1,6 @@
 """Lesson 07: the free queue as a picture, and the hit rates that its benchmark measured."""
-import json
-import pathlib
-
-from style import BLUE, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
-
-DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data" / "lesson07.json"
+from plots import load, percent, series, x_axis, y_axis
+from style import BLUE, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
 
 
 def queue():
@@ -30,25 +26,16 @@ def queue():
 
 
 def hit_rate():
-    if not DATA.exists():
-        return None
-    rows = json.loads(DATA.read_text(encoding="utf-8"))["hit_rates"]
+    rows = load("lesson07.json")["hit_rates"]
     svg = Svg(640, 420, "Hit rate against pool size for a stack and for LRU.")
     svg.panel(8, 8, 624, 404, "Share of the prompt tokens found", "a made-up day of a chat server; blocks of 16")
     left, right, top, bottom = 74, 548, 92, 346
-    for percent in range(0, 101, 20):
-        y = bottom - (bottom - top) * percent / 100
-        svg.line(left, y, right, y, LINE, 1)
-        svg.text(left - 10, y + 4, f"{percent} %", 12.5, MUTED, anchor="end")
+    y_axis(svg, left, right, range(0, 101, 20), lambda share: bottom - (bottom - top) * share / 100, percent)
     x_of = lambda i: left + (right - left) * i / (len(rows) - 1)
-    for i, row in enumerate(rows):
-        svg.text(x_of(i), bottom + 22, f"{row['slots']:,}", 12.5, MUTED, anchor="middle")
-    svg.text((left + right) / 2, bottom + 44, "slots in the pool", 13, MUTED, anchor="middle")
+    x_axis(svg, bottom, [(x_of(i), row["slots"]) for i, row in enumerate(rows)], "slots in the pool", (left + right) / 2)
     for policy, colour, square in (("LRU", BLUE, False), ("stack", ORANGE, True)):
         points = [(x_of(i), bottom - (bottom - top) * row[policy]) for i, row in enumerate(rows)]
-        svg.path(points, colour)
-        for x, y in points:
-            svg.dot(x, y, colour, square)
+        series(svg, points, colour, square)
         svg.text(points[-1][0] + 14, points[-1][1] + 4, policy, 14, INK, 600)
     return svg.done()
 

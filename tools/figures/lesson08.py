@@ -1,16 +1,10 @@
 """Lesson 08: what the scheduler's books cost, as its benchmark measured it."""
-import json
-import pathlib
-
+from plots import load
 from style import BLUE, INK, LINE, MUTED, SKY, Svg
-
-DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data" / "lesson08.json"
 
 
 def books():
-    if not DATA.exists():
-        return None
-    rows = json.loads(DATA.read_text(encoding="utf-8"))["books"]
+    rows = load("lesson08.json")["books"]
     row_height, top, left, right = 30, 92, 300, 570
     height = top + row_height * len(rows) + 46
     svg = Svg(640, height, "Nanoseconds of the scheduler's books for each block, or for each request and pass.")

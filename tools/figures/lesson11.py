@@ -1,7 +1,7 @@
 """Lesson 11: two pools, and the copies that the second has of the first; and when a copy is worth its way."""
 import math
 
-from plots import load, log_ticks, milliseconds
+from plots import load, log_ticks, milliseconds, series
 from style import BLUE, EMPTY, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
 
 CELL, GAP = 44, 8
@@ -63,9 +63,7 @@ def crossing():
             svg.text(x_of(row["tokens"]), bottom + 20, f"{row['tokens']:,}", 12, MUTED, anchor="middle")
         for key, colour, square, label in lines:
             points = [(x_of(row["tokens"]), y_of(1e3 * row[key])) for row in rows]
-            svg.path(points, colour)
-            for x, y in points:
-                svg.dot(x, y, colour, square)
+            series(svg, points, colour, square)
         y = 0
         for end, label in sorted((y_of(1e3 * rows[-1][key]), label) for key, _, _, label in lines):
             y = max(end + 4, y + 14)  # no label on another one

@@ -9,8 +9,7 @@ DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data"
 
 
 def load(name):
-    path = DATA / name
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return json.loads((DATA / name).read_text(encoding="utf-8"))
 
 
 def nice_step(largest, most):
@@ -23,10 +22,32 @@ def milliseconds(value):
     return f"{value:g} ms"
 
 
+def percent(value):
+    return f"{value} %"
+
+
+def y_axis(svg, left, right, ticks, y_of, words, size=12.5):
+    """A line from left to right for each tick."""
+    for tick in ticks:
+        svg.line(left, y_of(tick), right, y_of(tick), LINE, 1)
+        svg.text(left - 10, y_of(tick) + 4, words(tick), size, MUTED, anchor="end")
+
+
+def x_axis(svg, y, numbers, title, middle, size=12.5):
+    """(x, number) below the picture, and below them what they are."""
+    for x, number in numbers:
+        svg.text(x, y + 22, f"{number:,}", size, MUTED, anchor="middle")
+    svg.text(middle, y + 44, title, 13, MUTED, anchor="middle")
+
+
+def series(svg, points, colour, square=False):
+    svg.path(points, colour)
+    for x, y in points:
+        svg.dot(x, y, colour, square)
+
+
 def no_cache():
     data = load("lesson01.json")
-    if data is None:
-        return None
     points = [(p["length"], 1e3 * p["seconds"]) for p in data["points"]]
     svg = Svg(640, 420, "Time of the next token without a cache grows with the number of tokens so far.")
     svg.panel(8, 8, 624, 404, "Time of the next token, no cache", f"models/tiny, {data['device']}")
@@ -36,16 +57,9 @@ def no_cache():
     ceiling = step * math.ceil(slowest / step)
     x_of = lambda n: left + (right - left) * n / longest
     y_of = lambda ms: bottom - (bottom - top) * ms / ceiling
-    for i in range(round(ceiling / step) + 1):
-        svg.line(left, y_of(i * step), right, y_of(i * step), LINE, 1)
-        svg.text(left - 10, y_of(i * step) + 4, milliseconds(i * step), 12.5, MUTED, anchor="end")
-    for i in range(5):
-        n = longest * i // 4
-        svg.text(x_of(n), bottom + 22, f"{n:,}", 12.5, MUTED, anchor="middle")
-    svg.text((left + right) / 2, bottom + 44, "tokens so far", 13, MUTED, anchor="middle")
-    svg.path([(x_of(n), y_of(ms)) for n, ms in points], ORANGE)
-    for n, ms in points:
-        svg.dot(x_of(n), y_of(ms), ORANGE)
+    y_axis(svg, left, right, [i * step for i in range(round(ceiling / step) + 1)], y_of, milliseconds)
+    x_axis(svg, bottom, [(x_of(longest * i // 4), longest * i // 4) for i in range(5)], "tokens so far", (left + right) / 2)
+    series(svg, [(x_of(n), y_of(ms)) for n, ms in points], ORANGE)
     return svg.done()
 
 
@@ -55,8 +69,6 @@ def log_ticks(low, high):
 
 def flat_cache():
     data = load("lesson02.json")
-    if data is None:
-        return None
     without = [(p["length"], 1e3 * p["no_cache_seconds"]) for p in data["points"]]
     cached = [(p["length"], 1e3 * p["flat_seconds"]) for p in data["points"]]
     svg = Svg(640, 440, "Time of the next token, without a cache and with a flat one, on logarithmic axes.")
@@ -66,17 +78,11 @@ def flat_cache():
     longest = without[-1][0]
     x_of = lambda n: left + (right - left) * math.log2(n) / math.log2(longest)
     y_of = lambda ms: bottom - (bottom - top) * math.log10(ms / ticks[0]) / math.log10(ticks[-1] / ticks[0])
-    for tick in ticks:
-        svg.line(left, y_of(tick), right, y_of(tick), LINE, 1)
-        svg.text(left - 10, y_of(tick) + 4, milliseconds(tick), 12.5, MUTED, anchor="end")
-    for n, _ in without:
-        svg.text(x_of(n), bottom + 22, f"{n:,}", 12.5, MUTED, anchor="middle")
-    svg.text((left + right) / 2, bottom + 44, "tokens so far", 13, MUTED, anchor="middle")
-    for series, colour, square, label in ((without, ORANGE, False, "01 no cache"), (cached, BLUE, True, "02 flat cache")):
-        svg.path([(x_of(n), y_of(ms)) for n, ms in series], colour)
-        for n, ms in series:
-            svg.dot(x_of(n), y_of(ms), colour, square)
-        svg.text(x_of(longest) + 14, y_of(series[-1][1]) + 5, label, 14, INK, 600)
+    y_axis(svg, left, right, ticks, y_of, milliseconds)
+    x_axis(svg, bottom, [(x_of(n), n) for n, _ in without], "tokens so far", (left + right) / 2)
+    for times, colour, square, label in ((without, ORANGE, False, "01 no cache"), (cached, BLUE, True, "02 flat cache")):
+        series(svg, [(x_of(n), y_of(ms)) for n, ms in times], colour, square)
+        svg.text(x_of(longest) + 14, y_of(times[-1][1]) + 5, label, 14, INK, 600)
     return svg.done()
 
 

@@ -9,8 +9,6 @@ COLOURS = (ORANGE, BLUE, GREEN, SKY, FAINT)
 def plot(name, title, legend):
     """Each step's share of the floor, a line for each case."""
     data = load(f"{name}.json")
-    if data is None:
-        return None
     steps = data["steps"]
     left, right, top, bottom = 70, 614, 134, 394
     svg = Svg(640, 470 + 20 * len(steps), f"{title}: each step's share of the floor.")

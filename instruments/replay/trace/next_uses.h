@@ -3,7 +3,6 @@
 // The next use of each block of a trace, which the best possible cache would have to know.
 
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <unordered_map>
 #include <vector>

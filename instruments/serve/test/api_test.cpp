@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "instruments/serve/api/answer.h"
 #include "instruments/serve/http/framing.h"
@@ -10,7 +9,6 @@
 #include "tests/support/temp_dir.h"
 
 using kv::FinishReason;
-using kv::NewToken;
 using serve::Answer;
 using serve::ApiError;
 using serve::ApiRequest;

@@ -4,7 +4,6 @@
 #include "instruments/watch/kv_events.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <random>

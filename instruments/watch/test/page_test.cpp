@@ -22,7 +22,6 @@ std::unique_ptr<viz::Page> make_page(const viz::PageContext& context);
 namespace {
 
 using namespace watch;
-using kvtest::kPageContext;
 using kvtest::PageFixture;
 using std::chrono::milliseconds;
 

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 

@@ -29,14 +29,24 @@ inline const char* piece_name(int index) {
   return index == 0 ? "K" : index == 1 ? "V" : "the scales";
 }
 
+/// Sets every byte of every block, but not of the guards.
+inline void fill_blocks(lesson03::PagedKvCache& cache, int byte, const kv::Stream& stream) {
+  const lesson03::KvBlocks first = cache.layer(0);
+  for (int32_t id = 0; id < cache.num_layers() * cache.num_blocks(); ++id) {
+    for (int i = 0; i < first.num_pieces(); ++i) {
+      const lesson03::Piece piece = first.piece(id, i);
+      kv::fill_bytes(piece.data, byte, static_cast<size_t>(piece.bytes), stream);
+    }
+  }
+}
+
 /// Names the first guard row that was written to; "" if none was.
 inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
   const int guards = cache.guard_rows(), stride = cache.block_size() + guards;
   const lesson03::KvBlocks layer = cache.layer(0);
   const auto row_bytes = static_cast<size_t>(layer.row_width() * layer.element_bytes);
   const int num_blocks = cache.num_layers() * cache.num_blocks();
-  const auto first = cache.block(0, 0);
-  for (const void* block : {first.k, first.v}) {
+  for (const void* block : {layer.k, layer.v}) {
     const auto* memory =
         static_cast<const std::byte*>(block) - static_cast<size_t>(guards) * row_bytes;
     const auto rows = static_cast<size_t>(guards + num_blocks * stride);
@@ -44,7 +54,7 @@ inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream
     for (size_t i = 0; i < bytes.size(); ++i) {
       const auto row = static_cast<int>(i / row_bytes);
       if (row % stride >= guards || bytes[i] == 0xFF) continue;
-      return fmt::format("{}, guard {} before block {} of layer {}", block == first.k ? "K" : "V",
+      return fmt::format("{}, guard {} before block {} of layer {}", block == layer.k ? "K" : "V",
                          row % stride, row / stride % cache.num_blocks(),
                          row / stride / cache.num_blocks());
     }
@@ -245,7 +255,7 @@ inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
       CAPTURE(off.k);
       CAPTURE(off.v);
       lesson03::PagedKvCache cache(kvtest::shape(kLayers, 3, 8), stream, kBlocks, block_size, 1);
-      cache.fill(0, stream);
+      fill_blocks(cache, 0, stream);
       for (int layer = kLayers - 1; layer >= 0; --layer) {
         const auto blocks = off_by(cache.layer(layer), off.k, off.v, stream.device());
         const Gathered rows = gather_rows(blocks, table, {2 * block_size}, {0}, stream);

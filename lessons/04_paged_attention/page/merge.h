@@ -3,7 +3,6 @@
 // m, l and acc as the page of lesson 04 shows them. One row has the earlier keys and one those that
 // join, both scaled to the larger m; a third row has their merge.
 
-#include <string>
 #include <vector>
 
 #include "cli/walk.h"

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/hash.h"
 #include "kernels/attention/contract.h"

@@ -75,15 +75,14 @@ TEST_CASE("blocks past 2^31 elements are copied to where they belong") {
   // Qwen3-0.6B's shape, 4,700 blocks of 16: K and V have 2.16e9 elements each.
   constexpr int kLayers = 28, kBlocks = 4'700;
   PagedKvCache cache(kvtest::shape(kLayers, 8, 128), stream(), kBlocks, 16);
-  const auto from = cache.block(kLayers - 1, kBlocks - 2);
-  const auto to = cache.block(kLayers - 1, kBlocks - 1);
+  const lesson03::KvBlocks layer = cache.layer(kLayers - 1);
   const size_t bytes = part_bytes(cache);
-  const Bytes k = write_random(from.k, bytes, 1, stream());
-  const Bytes v = write_random(from.v, bytes, 2, stream());
+  const Bytes k = write_random(layer.piece(kBlocks - 2, 0).data, bytes, 1, stream());
+  const Bytes v = write_random(layer.piece(kBlocks - 2, 1).data, bytes, 2, stream());
   copy(cache, {{kBlocks - 2, kBlocks - 1}, {1, 0}});
-  CHECK(read(to.k, bytes, stream()) == k);
-  CHECK(read(to.v, bytes, stream()) == v);
-  CHECK(read(from.k, bytes, stream()) == k);
+  CHECK(read(layer.piece(kBlocks - 1, 0).data, bytes, stream()) == k);
+  CHECK(read(layer.piece(kBlocks - 1, 1).data, bytes, stream()) == v);
+  CHECK(read(layer.piece(kBlocks - 2, 0).data, bytes, stream()) == k);
 }
 
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {

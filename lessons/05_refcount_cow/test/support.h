@@ -113,8 +113,7 @@ template <class Text, class F>
 void for_each_letter(lesson03::PagedKvCache& cache, int layer, Text& text, F f) {
   const size_t row_bytes = part_bytes(cache) / 2;
   for (int i = 0; i < 16; ++i) {
-    const auto block = cache.block(layer, i / 2 % 4);
-    auto* const part = static_cast<char*>(i < 8 ? block.k : block.v);
+    auto* const part = cache.layer(layer).piece(i / 2 % 4, i / 8).as<char>();
     const auto at = static_cast<size_t>(i + i / 2 + i / 8);  // a space after 2, a comma after 8
     f(part + static_cast<size_t>(i % 2) * row_bytes, text[at]);
   }

@@ -10,8 +10,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "lessons/03_paged_blocks/test/guards.h"
+#include "lessons/06_prefix_hashing/cli/compare_blocks.h"
 #include "lessons/06_prefix_hashing/cli/generate_in.h"
-#include "lessons/06_prefix_hashing/compare_blocks.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/readable.h"
 #include "tests/support/same_bits.h"
@@ -69,15 +70,15 @@ inline void check_compare_pair(kv::Device device) {
         .at(0);
   };
   CHECK(differing() == 0);
-  set_element(cache.block(0, 2).k, 0, 1.0f, stream);
+  set_element(cache.layer(0).piece(2, 0).data, 0, 1.0f, stream);
   CHECK(differing() == 1);  // the first element of K in layer 0
-  set_element(cache.block(0, 2).v, 3, 1.0f, stream);
+  set_element(cache.layer(0).piece(2, 1).data, 3, 1.0f, stream);
   CHECK(differing() == 2);  // the last one of V
-  set_element(cache.block(1, 2).k, 1, 1.0f, stream);
+  set_element(cache.layer(1).piece(2, 0).data, 1, 1.0f, stream);
   CHECK(differing() == 3);  // one in layer 1
-  set_element(cache.block(0, 1).k, 0, 1.0f, stream);
+  set_element(cache.layer(0).piece(1, 0).data, 0, 1.0f, stream);
   CHECK(differing() == 3);  // block 1 is not of the pair
-  set_element(cache.block(0, 0).k, 0, 1.0f, stream);
+  set_element(cache.layer(0).piece(0, 0).data, 0, 1.0f, stream);
   CHECK(differing() == 2);  // equal again
 }
 
@@ -89,13 +90,13 @@ inline void check_compare_blocks(kv::Device device) {
     const auto config = kvtest::shape(kLayers, 2, 5);
     lesson03::PagedKvCache a(config, stream, 4, block_size);
     lesson03::PagedKvCache b(config, stream, 7, block_size, /*guard_rows=*/1);
-    a.fill(0, stream), b.fill(0, stream);
+    a.fill(0, stream), lesson03_test::fill_blocks(b, 0, stream);
     const int last = block_size * kWidth - 1;
-    set_element(b.block(0, 6).k, 0, 1.0f, stream);               // the first element of all
-    set_element(b.block(kLayers - 1, 6).v, last, 2.0f, stream);  // and the last
-    set_element(b.block(1, 5).v, last, -0.0f, stream);           // equal as numbers, other bits
-    set_element(b.block(2, 0).k, 0, 3.0f, stream);               // the only one of its block
-    set_element(b.block(0, 3).k, 0, NAN, stream);
+    set_element(b.layer(0).piece(6, 0).data, 0, 1.0f, stream);  // the first element of all
+    set_element(b.layer(kLayers - 1).piece(6, 1).data, last, 2.0f, stream);  // and the last
+    set_element(b.layer(1).piece(5, 1).data, last, -0.0f, stream);  // equal as numbers, other bits
+    set_element(b.layer(2).piece(0, 0).data, 0, 3.0f, stream);      // the only one of its block
+    set_element(b.layer(0).piece(3, 0).data, 0, NAN, stream);
     const std::vector<lesson06::BlockPair> pairs{{0, 6}, {3, 5}, {1, 4}, {2, 6}, {2, 0}};
     CHECK(lesson06::compare_blocks({.first = &a, .second = &b, .pairs = pairs}, stream) ==
           std::vector<int64_t>{2, 1, 0, 2, 1});
@@ -124,7 +125,7 @@ inline void check_compare_fp8(kv::Device device) {
     const auto config = kvtest::shape(2, 2, 5);
     lesson03::PagedKvCache a(config, stream, 3, block_size, 0, kv::KvFormat::kFp8);
     lesson03::PagedKvCache b(config, stream, 4, block_size, 1, kv::KvFormat::kFp8);
-    a.fill(0, stream), b.fill(0, stream);
+    a.fill(0, stream), lesson03_test::fill_blocks(b, 0, stream);
     const lesson06::BlockPair pair{.first = 0, .second = 3};
     int64_t wanted = 0;
     for (const int layer : {0, 1}) {

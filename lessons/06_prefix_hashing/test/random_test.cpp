@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <map>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "cli/hashers.h"

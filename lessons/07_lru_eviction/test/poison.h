@@ -3,7 +3,6 @@
 // Checks of poison_blocks, for any device.
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>

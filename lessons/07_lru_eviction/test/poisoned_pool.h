@@ -7,7 +7,6 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "lessons/06_prefix_hashing/engine.h"
 #include "lessons/07_lru_eviction/block_pool.h"

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <vector>
 
 #include "lessons/07_lru_eviction/test/symbolic_blocks.h"
 

@@ -97,4 +97,14 @@ Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& t
   return workload;
 }
 
+Workload workload_of(const std::filesystem::path& file, WorkloadOptions options,
+                     const kv::GenerateOptions& generate, const kv::Model& model) {
+  options.sampling = generate.sampling;
+  if (file.empty()) return make_workload(options, model.config().vocab_size);
+  kv::Request defaults;
+  defaults.max_tokens = generate.max_tokens;
+  defaults.sampling = generate.sampling;
+  return load_workload(file, kv::Tokenizer::load(generate.model_dir), defaults);
+}
+
 }  // namespace lesson08

@@ -2,12 +2,11 @@
 
 // Workloads for a server: made up from a seed, or read from a file.
 
-#include <cstdint>
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "lessons/08_scheduler/engine.h"
+#include "programs/generate.h"
 #include "qwen3/engine.h"
 #include "qwen3/tokenizer.h"
 
@@ -36,5 +35,10 @@ Workload make_workload(const WorkloadOptions& options, int vocab_size);
 /// sampling. Throws UserError that names the file and the line, what was found and what was wanted.
 Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& tokenizer,
                        const kv::Request& defaults);
+
+/// The workload of a program: read from the file if one is named, else made up. The sampling is
+/// that of `generate`, as is max_tokens of the requests in a file that do not say it.
+Workload workload_of(const std::filesystem::path& file, WorkloadOptions options,
+                     const kv::GenerateOptions& generate, const kv::Model& model);
 
 }  // namespace lesson08

@@ -3,8 +3,6 @@
 // One scene of lesson 08's page. scene.cpp: the pool, reasons, and what moves when; cards.cpp: the
 // lanes and the cards in them, the last pass, and all passes.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>

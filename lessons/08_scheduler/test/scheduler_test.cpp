@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
@@ -15,7 +13,6 @@ namespace {
 
 using lesson06_test::found;
 using lesson06_test::range;
-using lesson08::Chunk;
 using lesson08::Order;
 using lesson08::RequestState;
 using lesson08_test::Chunks;

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <map>
-#include <vector>
 
 #include "lessons/06_prefix_hashing/test/requests.h"
 #include "scheduler.h"

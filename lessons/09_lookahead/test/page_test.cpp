@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "page/lookahead.h"
 #include "tests/viz/page_fixture.h"

@@ -15,10 +15,8 @@ using lesson06_test::found;
 using lesson06_test::range;
 using lesson06_test::table_of;
 using lesson08::Order;
-using lesson08::RequestState;
 using lesson09_test::always;
 using lesson09_test::Chunks;
-using lesson09_test::Ids;
 using lesson09_test::Server;
 using lesson09_test::Tokens;
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "lessons/08_scheduler/test/symbolic_scheduler.h"
 #include "lessons/09_lookahead/drafter.h"

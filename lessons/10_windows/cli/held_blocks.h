@@ -4,7 +4,6 @@
 // pool without memory: no model is needed.
 
 #include <cstdint>
-#include <vector>
 
 #include "qwen3/known_models.h"
 

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "kv_cache_coordinator.h"

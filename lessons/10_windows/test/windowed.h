@@ -2,8 +2,6 @@
 
 // Checks that the bits are those of lesson 02, whatever is forgotten. For any device.
 
-#include <doctest/doctest.h>
-
 #include <vector>
 
 #include "lessons/08_scheduler/test/served.h"

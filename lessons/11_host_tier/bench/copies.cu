@@ -19,8 +19,8 @@ void for_each_piece(const SwapBlocksArgs& args, F f) {
   for (const lesson11::BlockMove& move : args.moves) {
     std::byte* in_host = args.host->block(move.host).data();
     for (int layer = 0; layer < num_layers; ++layer) {
-      const auto [k, v] = args.cache->block(layer, move.device);
-      for (void* const on_device : {k, v}) {
+      for (const int i : {0, 1}) {
+        void* const on_device = args.cache->layer(layer).piece(move.device, i).data;
         if (args.way == Way::kOffload) {
           f(in_host, on_device, bytes);
         } else {

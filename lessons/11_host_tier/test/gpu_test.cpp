@@ -32,7 +32,7 @@ struct LargeBatch {
     return all;
   }();
 
-  void* last_piece() { return pools.cache.block(27, kBlocks - 1).v; }
+  void* last_piece() { return pools.cache.layer(27).piece(kBlocks - 1, 1).data; }
   /// The last byte of the last piece of a block; that of the last block is copied last.
   uint8_t last_byte_of(const Bytes& block) const { return block.back(); }
   size_t piece_bytes() const { return pools.host.bytes_per_block() / 56; }
@@ -123,18 +123,19 @@ TEST_CASE("blocks past 2^31 elements and bytes are moved to where they belong") 
     stream().synchronize();
   };
   const auto piece = static_cast<size_t>(cache.bytes_per_block()) / (2 * kLayers);
-  kv::fill_bytes(cache.block(kLayers - 1, kDevice - 1).k, 0x11, piece, stream());
-  kv::fill_bytes(cache.block(kLayers - 1, kDevice - 1).v, 0x22, piece, stream());
+  kv::fill_bytes(cache.layer(kLayers - 1).piece(kDevice - 1, 0).data, 0x11, piece, stream());
+  kv::fill_bytes(cache.layer(kLayers - 1).piece(kDevice - 1, 1).data, 0x22, piece, stream());
   swap(Way::kOffload, {{kDevice - 1, kHost - 1}});
   const auto block = host.block(kHost - 1);
   CHECK(block[block.size() - 2 * piece] == std::byte{0x11});
   CHECK(block[block.size() - piece - 1] == std::byte{0x11});
   CHECK(block[block.size() - piece] == std::byte{0x22});
   CHECK(block.back() == std::byte{0x22});
-  kv::fill_bytes(cache.block(kLayers - 1, kDevice - 2).v, 0x33, piece, stream());
+  kv::fill_bytes(cache.layer(kLayers - 1).piece(kDevice - 2, 1).data, 0x33, piece, stream());
   swap(Way::kLoad, {{kDevice - 2, kHost - 1}});
   Bytes found(piece);
-  kv::copy_to_host(found.data(), cache.block(kLayers - 1, kDevice - 2).v, piece, stream());
+  kv::copy_to_host(found.data(), cache.layer(kLayers - 1).piece(kDevice - 2, 1).data, piece,
+                   stream());
   CHECK(found == Bytes(piece, 0x22));
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "tests/support/kv_shape.h"

@@ -3,12 +3,9 @@
 // Two pools and lesson 08's scheduler over them, without a model: blocks hold numbers of prefixes
 // in place of K and V. A pass writes them, and compares all that it reads.
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>

@@ -4,8 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <vector>
-
 #include "lessons/08_scheduler/test/served.h"
 #include "lessons/11_host_tier/engine.h"
 #include "tests/support/windowed_model.h"

@@ -6,7 +6,6 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "checksum_blocks.h"

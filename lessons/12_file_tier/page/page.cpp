@@ -41,11 +41,12 @@ Process::Process(const std::filesystem::path& path, const PageSettings& settings
 void Process::write(const lesson08::Chunk& chunk) {
   const lesson08::ScheduledRequest& request = scheduler.request(chunk.id);
   const auto blocks = tiers.manager().table(chunk.id).block_ids();
+  const lesson03::KvBlocks layer = cache.layer(0);
   for (int i = request.num_computed; i < request.num_computed + chunk.num_tokens; ++i) {
-    const auto block = cache.block(0, blocks[static_cast<size_t>(i / kBlockSize)]);
-    static_cast<float*>(block.k)[i % kBlockSize] =
+    const int32_t block = blocks[static_cast<size_t>(i / kBlockSize)];
+    layer.piece(block, 0).as<float>()[i % kBlockSize] =
         static_cast<float>(request.tokens[static_cast<size_t>(i)]);
-    static_cast<float*>(block.v)[i % kBlockSize] = static_cast<float>(i);
+    layer.piece(block, 1).as<float>()[i % kBlockSize] = static_cast<float>(i);
   }
 }
 
@@ -56,7 +57,7 @@ void Process::check() {
   const auto same = [](int32_t token, float number) { return static_cast<float>(token) == number; };
   for (int32_t id = 1; id < index.num_ids(); ++id) {
     if (index.block(id) == nullptr) continue;
-    const std::span held(static_cast<const float*>(cache.block(0, id).k), kBlockSize);
+    const std::span held(cache.layer(0).piece(id, 0).as<const float>(), kBlockSize);
     if (std::ranges::equal(index.tokens(id), held, same)) continue;
     throw std::logic_error(fmt::format("block {} does not hold what it is found by", id));
   }
@@ -265,7 +266,7 @@ std::string FileTierPage::damage(const viz::Words& words) {
   const auto shelf = static_cast<size_t>(words[0].number);
   const int32_t id = find(shelf, words[1].text);
   constexpr std::byte kBit{4};
-  if (shelf == kDevice) *static_cast<std::byte*>(process_->cache.block(0, id).k) ^= kBit;
+  if (shelf == kDevice) *process_->cache.layer(0).piece(id, 0).data ^= kBit;
   if (shelf == kHost) process_->memory.block(id)[0] ^= kBit;
   if (shelf == kFile) {
     std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);

@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <span>

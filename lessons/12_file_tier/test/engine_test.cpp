@@ -139,8 +139,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     REQUIRE(manager.load(3, tokens, hashes, room));
     const lesson11::BlockMove move = tiers.swapper().loads()[0].move;
     num_moved += move.device != move.host;
-    const auto on_device = cache.block(0, move.device);
-    if (!in_host) *static_cast<std::byte*>(on_device.v) ^= std::byte{1};
+    if (!in_host) *cache.layer(0).piece(move.device, 1).data ^= std::byte{1};
     tiers.settle();
     CHECK(tiers.metrics().num_damaged_to_device == (in_host ? 0 : 1));
     CHECK(tiers.metrics().num_damaged_in_host == (in_host ? 1 : 0));

@@ -4,9 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
-#include <memory>
 #include <new>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -203,7 +201,7 @@ TEST_CASE_FIXTURE(InFolder, "damage in the host's memory, or on the way to the d
   // On the way: a block of the device changes between its load and the check.
   places.swapper.wait(places.swapper.start(Way::kLoad, Moves{{4, host}}));
   places.swapper.completed();
-  flip_bit(*static_cast<std::byte*>(places.cache.block(1, 4).v));
+  flip_bit(*places.cache.layer(1).piece(4, 1).data);
   CHECK(places.swapper.verify() == Moves{{4, host}});
   CHECK(checksum_of(places.memory.block(host)) == places.swapper.checksums()[host]);
   CHECK(places.pool.num_used() == 0);

@@ -12,7 +12,6 @@
 namespace {
 
 using kvtest::kPageContext;
-using kvtest::note;
 using kvtest::shape;
 
 struct Fixture : kvtest::PageFixture {

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
 #include "lessons/08_scheduler/test/served.h"
 #include "lessons/12_file_tier/engine.h"

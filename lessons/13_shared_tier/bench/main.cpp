@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -56,11 +56,12 @@ PageServer::PageServer(BlockStore& store, const PageSettings& settings)
 void PageServer::write(const lesson08::Chunk& chunk) {
   const lesson08::ScheduledRequest& request = scheduler.request(chunk.id);
   const auto blocks = tier.manager().table(chunk.id).block_ids();
+  const lesson03::KvBlocks layer = cache.layer(0);
   for (int i = request.num_computed; i < request.num_computed + chunk.num_tokens; ++i) {
-    const auto block = cache.block(0, blocks[static_cast<size_t>(i / kBlockSize)]);
-    static_cast<float*>(block.k)[i % kBlockSize] =
+    const int32_t block = blocks[static_cast<size_t>(i / kBlockSize)];
+    layer.piece(block, 0).as<float>()[i % kBlockSize] =
         static_cast<float>(request.tokens[static_cast<size_t>(i)]);
-    static_cast<float*>(block.v)[i % kBlockSize] = static_cast<float>(i);
+    layer.piece(block, 1).as<float>()[i % kBlockSize] = static_cast<float>(i);
   }
   computed += chunk.num_tokens;
 }
@@ -323,7 +324,7 @@ void SharedTierPage::check_invariants() const {
     const lesson06::PrefixIndex& index = server->tier.manager().pool().index();
     for (int32_t id = 1; id < index.num_ids() && !poisoned_; ++id) {
       if (index.block(id) == nullptr) continue;
-      const auto* const held = static_cast<const float*>(server->cache.block(0, id).k);
+      const auto* const held = server->cache.layer(0).piece(id, 0).as<const float>();
       for (size_t i = 0; i < kBlockSize; ++i) {
         if (held[i] == static_cast<float>(index.tokens(id)[i])) continue;
         throw std::logic_error(fmt::format("block {} does not hold what it is found by", id));

@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cli/memory_store.h"

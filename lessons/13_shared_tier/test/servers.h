@@ -4,8 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <vector>
-
 #include "lessons/08_scheduler/test/served.h"
 #include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/engine.h"

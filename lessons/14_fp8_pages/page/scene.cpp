@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "common/table.h"
 #include "page.h"
 #include "viz/drawing/parts.h"

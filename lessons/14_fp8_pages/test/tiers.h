@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "fp8_cache_attention.h"
 #include "lessons/08_scheduler/test/served.h"

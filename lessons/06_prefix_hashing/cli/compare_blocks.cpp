@@ -1,4 +1,4 @@
-#include "compare_blocks.h"
+#include "cli/compare_blocks.h"
 
 #include <fmt/format.h>
 
