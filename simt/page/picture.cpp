@@ -238,10 +238,11 @@ void Request::draw_banks() {
   const std::vector<BankPass> passes = passes_of(request_, line_.bytes);
   const float top = at_.y + lane_h_ + std::max(0.16f * at_.h, 24.0f);
   const auto count = static_cast<float>(passes.size());
-  const float h = std::min((at_.bottom() - top - 18) / count, 40.0f);
-  name("banks", top + count * h, 16);
+  const float h = std::min((at_.bottom() - top - 22) / count, 40.0f);
+  const float below = top + count * h + 4;  // clear of the last pass's name
+  name("banks", below, 16);
   for (int bank = 0; bank < kBanks; ++bank) {
-    number(fmt::format("bank {}", bank), {lane_x(bank), top + count * h, pitch() - 2, 16}, bank,
+    number(fmt::format("bank {}", bank), {lane_x(bank), below, pitch() - 2, 16}, bank,
            dim(12, Align::kCentre));
   }
   const auto nth = static_cast<size_t>(std::ceil(14 / h));
