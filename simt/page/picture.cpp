@@ -236,9 +236,13 @@ void Request::draw_pass(const BankPass& pass, size_t index, float y, float h, Sp
 /// A row for each pass: they are served one after the other.
 void Request::draw_banks() {
   const std::vector<BankPass> passes = passes_of(request_, line_.bytes);
-  const float top = at_.y + lane_h_ + std::max(0.16f * at_.h, 24.0f);
   const auto count = static_cast<float>(passes.size());
-  const float h = std::min((at_.bottom() - top - 22) / count, 40.0f);
+  const float highest = at_.y + lane_h_ + std::max(0.16f * at_.h, 24.0f);
+  const float most = is_in_text(scene_.room()) ? 40.0f : std::max(40.0f, 0.25f * at_.h);
+  const float h = std::min((at_.bottom() - highest - 22) / count, most);
+  // In a window the wires take what the passes leave.
+  const float top =
+      is_in_text(scene_.room()) ? highest : std::max(highest, at_.bottom() - 22 - count * h);
   const float below = top + count * h + 4;  // clear of the last pass's name
   name("banks", below, 16);
   for (int bank = 0; bank < kBanks; ++bank) {

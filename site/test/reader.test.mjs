@@ -140,6 +140,9 @@ test('the glossary has letters, and a field that leaves the rows that are wanted
   const { page, errors } = await browser.open('/docs/glossary.html')
   const rows = page.locator('.vp-doc tbody tr:visible')
   const all = await rows.count()
+  const top = async (selector) => (await page.locator(selector).boundingBox()).y
+  assert.ok((await top('h1')) < (await top('.glossary')), 'the heading is above the letters')
+  assert.ok((await top('.glossary')) < (await top('.vp-doc table')), 'the letters are above the terms')
   await page.getByRole('searchbox', { name: 'Find a term' }).fill('bank conflict')
   await page.getByRole('status').getByText(` of ${all} terms`).waitFor()
   const left = await rows.count()

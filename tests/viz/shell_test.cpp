@@ -13,7 +13,6 @@
 #include "common/error.h"
 #include "tests/viz/example_page.h"
 #include "viz/shell/headless.h"
-#include "viz/shell/key_queue.h"
 
 namespace {
 
@@ -349,28 +348,4 @@ TEST_CASE_FIXTURE(Fixture,
   shell.session().undo();
   const auto held = pictures(0.01);
   CHECK(pictures(1) == held);
-}
-
-TEST_CASE("keys that come between two frames are seen one after the other by a field") {
-  using Event = viz::KeyQueue::Event;
-  const Event down{.key = 1, .action = 1, .edits = true}, up{.key = 1}, other{.key = 2};
-  const auto letter = [](char c) { return Event{.letter = static_cast<unsigned>(c)}; };
-  const auto taken = [](viz::KeyQueue& keys, bool types, bool changes) {
-    std::string all;
-    for (const Event& event : keys.take(types, changes)) {
-      all += event.letter != 0 ? static_cast<char>(event.letter) : event.action == 1 ? 'v' : '^';
-    }
-    return all;
-  };
-  viz::KeyQueue keys;
-  for (const Event& event : {letter('a'), down, up, letter('b'), other}) keys.add(event);
-  CHECK(taken(keys, true, false) == "av");  // Enter is down in one frame ..
-  CHECK(taken(keys, true, false) == "^b^");
-  CHECK(keys.empty());
-  for (const Event& event : {down, up, letter(':'), letter('r'), down, up}) keys.add(event);
-  CHECK(taken(keys, false, false) == "v^:");  // no field: all at once, but what is typed into one
-  CHECK(taken(keys, false, true).empty());
-  CHECK(taken(keys, true, false) == "rv");
-  for (int frame = 0; frame < 10; ++frame) CHECK(taken(keys, false, true).empty());
-  CHECK(taken(keys, false, true) == "^");  // it waits, but not for ever
 }

@@ -99,10 +99,17 @@ void numbered_block(Scene& scene, const NumberedBlock& block, const Place& at, S
   const bool has_badge =
       at.h >= 3 * readable(scene.room(), 10) && at.w >= 44 && !block.badge.empty();
   const Place number{at.x, at.y + (has_badge ? 2 : 0), at.w, has_badge ? at.h / 2 : at.h};
-  if (block.state == State::kCached && block.hues.empty()) {  // no dots behind the number
-    const float w = std::min(text_width(digits, 13) + 6, at.w - 3), h = std::min(16.0f, at.h - 3);
-    const Place plate{at.middle_x() - w / 2, number.middle_y() - h / 2, w, h};
-    scene.box(name + "/plate", plate, paint(Ink::kCell)).during(when).radius = 2;
+  const Place badge{at.x + 2, at.middle_y(), at.w - 4, at.h / 2 - 2};
+  if (block.state == State::kCached && block.hues.empty()) {  // no dots behind the words
+    const auto plate = [&](const char* its, const Place& words, float wide) {
+      const float w = std::min(wide + 6, at.w - 3), h = std::min(16.0f, words.h - 1);
+      const Place under{at.middle_x() - w / 2, words.middle_y() - h / 2, w, h};
+      scene.box(name + its, under, paint(Ink::kCell)).during(when).radius = 2;
+    };
+    plate("/plate", number, text_width(digits, 13));
+    if (has_badge) {
+      plate("/badge/plate", badge, text_width(block.badge, readable(scene.room(), 10)));
+    }
   }
   scene
       .label(name + "/id", number, digits,
@@ -112,9 +119,7 @@ void numbered_block(Scene& scene, const NumberedBlock& block, const Place& at, S
              6)
       .during(when);
   if (!has_badge) return;
-  scene
-      .label(name + "/badge", {at.x + 2, at.middle_y(), at.w - 4, at.h / 2 - 2}, block.badge,
-             {.size = 10, .align = Align::kCentre}, 7)
+  scene.label(name + "/badge", badge, block.badge, {.size = 10, .align = Align::kCentre}, 7)
       .during(when);
 }
 
@@ -190,7 +195,7 @@ Shape* WordBlocks::draw_slot(Scene& scene, const std::string& id, const Place& a
   if (word.empty() || at.h < 9 || text_width(word, least) > at.w - 3) return nullptr;
   const bool known = state != State::kFree && state != State::kEvicted;
   Shape& text = scene.label(id + "/token", at.inset(1), word,
-                            {.size = std::min(14.0f, 0.62f * at.h),
+                            {.size = std::clamp(0.2f * at.h, std::min(14.0f, 0.62f * at.h), 20.0f),
                              .paint = paint(known ? Ink::kText : Ink::kDim),
                              .align = Align::kCentre},
                             kLeastWord);
@@ -205,7 +210,8 @@ WordBlocks fit_words(const Place& room, int block_size, float heads,
   for (int columns = 1; columns <= 8; ++columns) {
     const auto c = static_cast<float>(columns), rows = static_cast<float>(rows_in(columns));
     WordBlocks blocks{.block_size = block_size, .columns = columns};
-    blocks.h = std::min((room.h - heads) / std::max(rows, 2.0f) - WordBlocks::kGap, 64.0f);
+    blocks.h = std::min((room.h - heads) / std::max(rows, 2.0f) - WordBlocks::kGap,
+                        std::max(64.0f, 0.15f * room.h));
     if (blocks.h < 2 * WordBlocks::kPad + 1) continue;
     const float most = (room.w - WordBlocks::kGap * (c - 1)) / c;
     const float beside = number_width(blocks.h) + WordBlocks::kPad;

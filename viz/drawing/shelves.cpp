@@ -142,8 +142,9 @@ void copies(Scene& scene, std::span<const Copying> before, std::span<const Copyi
   for (const bool down : {true, false}) {
     const std::string id = down ? "link/offload" : "link/load";
     const Place half{down ? at.x : at.middle_x(), at.y, at.w / 2, at.h};
-    arrow(scene, id, {half.x + 14, half.y, 54, half.h}, down, false, down ? "offload" : "load");
     const auto count = std::ranges::count(now, down, &Copying::down);
+    const bool moves = count > 0 || std::ranges::count(before, down, &Copying::down) > 0;
+    arrow(scene, id, {half.x + 14, half.y, 54, half.h}, down, moves, down ? "offload" : "load");
     const float left = half.x + 72, room = half.right() - left - 6;
     const float wide = std::min(44.0f, room / static_cast<float>(std::max<int64_t>(count, 1)));
     Place chip{left, half.y + 1, wide - 3, half.h - 2};

@@ -90,6 +90,10 @@ class Session {
   /// what it announces. The first one is read while its steps are done, so that playing begins at
   /// once.
   void advance(double seconds);
+  /// Whether advance() by these seconds would do a step.
+  bool is_due(double seconds) const;
+  /// The command that step() would run next; empty if there is none.
+  std::string next_verb() const;
   /// How much of the wait before the next step of playing is over, 0 to 1.
   double waited() const { return wait_ > 0 ? std::min(1.0, waited_ / wait_) : 1; }
 

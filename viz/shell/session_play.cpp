@@ -53,11 +53,25 @@ bool Session::announce() {
   return true;
 }
 
+bool Session::is_due(double seconds) const {
+  const bool begins = scenario() && steps_done() == 0;
+  return playing && (begins || waited_ + seconds >= wait_);
+}
+
+std::string Session::next_verb() const {
+  for (size_t i = position(); !at_end() && i < scenario()->commands.size(); ++i) {
+    const std::string& verb = scenario()->commands[i].verb;
+    if (verb != "say" && verb != "expect") return verb;
+  }
+  const std::string own = page_->next_step();
+  return own.substr(0, own.find(' '));
+}
+
 void Session::advance(double seconds) {
+  const bool due = is_due(seconds);
   waited_ += seconds;
   shown_ += seconds;
-  const bool begins = scenario() && steps_done() == 0;
-  if (playing && (begins || waited_ >= wait_) && !announce()) step();
+  if (due && !announce()) step();
 }
 
 }  // namespace viz

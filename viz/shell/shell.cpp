@@ -4,6 +4,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <utility>
@@ -107,7 +108,9 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   keys();
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.
   if (page_shown_ && !tab().stage.moving()) {
-    session().advance(seconds * static_cast<double>(speed_));
+    const double passed = seconds * static_cast<double>(speed_);
+    work(session().is_due(passed) ? session().next_verb() : "",
+         [this, passed] { session().advance(passed); });
   }
   page_shown_ = !shows_cards();
   use_colours(light ? kLight : kDark);
@@ -131,10 +134,48 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   ImGui::End();
 
   for (const std::string& command : ui_.take_commands()) {
-    session().try_run(command);
-    notice_.clear();
+    work(command.substr(0, command.find(' ')), [this, command] {
+      session().try_run(command);
+      notice_.clear();
+    });
   }
+  work_off();
   drafting_ = shows_cards() && tab().cards.draft(make_pages_);
+}
+
+/// Runs it now or, if its like took long the last time, at the end of this frame.
+void Shell::work(const std::string& name, std::function<void()> run) {
+  const auto took = took_.find(name);
+  if (present && (!waiting_.empty() || (took != took_.end() && took->second >= kLong))) {
+    waiting_.push_back({name, std::move(run)});
+  } else {
+    time({name, std::move(run)});
+  }
+}
+
+void Shell::time(const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work.run();
+  if (work.name.empty()) return;
+  took_[work.name] =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Does what waits for the sign, with the sign on the screen.
+void Shell::work_off() {
+  if (waiting_.empty()) return;
+  const float s = ui_.scale();
+  const char* const words = "working ...";
+  const ImVec2 all = ImGui::GetIO().DisplaySize, size = ImGui::CalcTextSize(words);
+  const ImVec2 middle(all.x / 2, all.y / 2), half(size.x / 2 + 24 * s, size.y / 2 + 14 * s);
+  ImDrawList& list = *ImGui::GetForegroundDrawList();
+  const ImVec2 corner(middle.x - half.x, middle.y - half.y),
+      end(middle.x + half.x, middle.y + half.y);
+  list.AddRectFilled(corner, end, window_theme->panel, 8 * s);
+  list.AddRect(corner, end, window_theme->accent, 8 * s, 0, 2 * s);
+  list.AddText(ImVec2(middle.x - size.x / 2, middle.y - size.y / 2), window_theme->text, words);
+  present();
+  for (const Work& work : std::exchange(waiting_, {})) time(work);
 }
 
 /// On its way from what was shown, or at once.
@@ -206,22 +247,22 @@ void Shell::key(const Pressed& pressed) {
   Session& s = session();
   switch (pressed.key) {
     case ImGuiKey_RightArrow:
-      return static_cast<void>(s.step());
+      return work(s.next_verb(), [&s] { s.step(); });
     case ImGuiKey_LeftArrow:
-      return s.step_back();
+      return work("walk", [&s] { s.step_back(); });
     case ImGuiKey_Home:
-      return s.go_to_step(0);
+      return work("walk", [&s] { s.go_to_step(0); });
     case ImGuiKey_End:
-      return s.go_to_step(s.num_steps());
+      return work("walk", [&s] { s.go_to_step(s.num_steps()); });
     case ImGuiKey_Escape:
       if (!help_ && !opening_ && !listing_) tab().shows_cards = false;
       help_ = opening_ = listing_ = false;
       return;
     case ImGuiKey_Z:
-      if (pressed.ctrl) pressed.shift ? s.redo() : s.undo();
-      return;
+      if (pressed.ctrl && !pressed.shift) return work("walk", [&s] { s.undo(); });
+      [[fallthrough]];
     case ImGuiKey_Y:
-      if (pressed.ctrl) s.redo();
+      if (pressed.ctrl) work("walk", [&s] { s.redo(); });
       return;
     case ImGuiKey_C:
       if (pressed.ctrl) copy();

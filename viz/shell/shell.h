@@ -4,6 +4,7 @@
 // a browser has none.
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ class Shell {
   /// time has passed, nothing is on its way: the picture shows the end of each motion.
   void frame(float width, float height, float scale, double seconds);
   const Probe& probe() const { return ui_.probe(); }
+  /// Shows what this frame has drawn before it ends. With it the screen says "working" while a
+  /// command runs that took long the last time.
+  std::function<void()> present = {};
   /// A key went down: an ImGuiKey that is an arrow, Home, End, Escape, or a letter with Ctrl; or
   /// '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
@@ -80,11 +84,20 @@ class Shell {
     int64_t revision = 0;       // of the session, when it was shown last
     std::string selected = {};  // on the page, then
   };
+  static constexpr double kLong = 0.25;  // seconds: work that takes longer has a sign
   struct Pressed {
     int key;
     bool ctrl, shift;
   };
+  /// What a click or a key has begun, by name: the command's, or that of a walk.
+  struct Work {
+    std::string name;
+    std::function<void()> run;
+  };
   Tab& tab() { return tabs_[current_]; }
+  void work(const std::string& name, std::function<void()> run);
+  void time(const Work& work);
+  void work_off();
   void go_to_tab(size_t index);
   bool shows_cards() { return tab().shows_cards && !tab().cards.scenarios().empty(); }
   void show(Stage& stage, Scene scene, bool moves);
@@ -128,8 +141,10 @@ class Shell {
   std::string open_name_;
   std::string notice_;
   std::vector<Pressed> pressed_;
-  std::string digits_;   // typed one after the other
-  double digit_at_ = 0;  // seconds
+  std::vector<Work> waiting_ = {};                       // for the sign
+  std::map<std::string, double> took_{{"live", kLong}};  // seconds, the last time; `live` may load
+  std::string digits_;                                   // typed one after the other
+  double digit_at_ = 0;                                  // seconds
 };
 
 }  // namespace viz

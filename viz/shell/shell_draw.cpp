@@ -219,7 +219,8 @@ void Shell::draw_player(const Place& at) {
     if (line == "?") {
       help_ = true;
     } else if (!line.empty()) {
-      notice_.clear(), s.try_run(line);
+      notice_.clear();
+      work(line.substr(0, line.find(' ')), [&s, line] { s.try_run(line); });
     }
     return ImGui::EndChild();
   }
@@ -240,12 +241,12 @@ void Shell::draw_player(const Place& at) {
   ui_.same_line();
   if (ui_.shell_button("back", "Back", "One step back (Left arrow)",
                        s.can_undo() ? "" : "nothing has been done")) {
-    s.step_back();
+    work("walk", [&s] { s.step_back(); });
   }
   ui_.same_line();
   if (ui_.shell_button("step", "Step",
                        "The next command, or the next token of a live run (Right arrow)", none)) {
-    s.step();
+    work(s.next_verb(), [&s] { s.step(); });
   }
   ImGui::SameLine();
   const std::string name = s.scenario() ? s.scenario()->name : "Scenarios";
@@ -262,12 +263,12 @@ void Shell::draw_player(const Place& at) {
   if (!narrow) {
     if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
                          s.can_undo() ? "" : "nothing has been done")) {
-      s.undo();
+      work("walk", [&s] { s.undo(); });
     }
     ui_.same_line();
     if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
                          s.can_redo() ? "" : "nothing was taken back")) {
-      s.redo();
+      work("walk", [&s] { s.redo(); });
     }
     ui_.same_line();
   }
@@ -308,7 +309,7 @@ void Shell::draw_scrubber(float width) {
   if (ImGui::IsItemActive() && s.num_steps() > 0) {
     const float part = (ImGui::GetIO().MousePos.x - left) / std::max(right - left, 1.0f);
     const auto to = static_cast<size_t>(std::lround(std::clamp(part, 0.0f, 1.0f) * steps));
-    if (to != s.steps_done()) s.go_to_step(to);
+    if (to != s.steps_done()) work("walk", [&s, to] { s.go_to_step(to); });
   }
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float here = x_of(s.steps_done());

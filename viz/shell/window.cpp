@@ -12,6 +12,7 @@
 #include <GLFW/glfw3.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -23,6 +24,7 @@
 #include "programs/run_main.h"
 #include "viz/drawing/palette.h"
 #include "viz/shell/key_queue.h"
+#include "viz/shell/mouse_queue.h"
 
 namespace viz {
 namespace {
@@ -87,8 +89,8 @@ class Window {
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  /// Files that are dropped on the window are opened, and keys are taken as they go down: a press
-  /// may be over before the next frame looks.
+  /// Files that are dropped on the window are opened. Keys and clicks are taken as they go down: a
+  /// press may be over before the next frame looks.
   void opens_for(Shell& shell) {
     shell_ = &shell;
     glfwSetWindowUserPointer(window_, this);
@@ -107,11 +109,18 @@ class Window {
     imgui_letter_ = glfwSetCharCallback(window_, [](GLFWwindow* window, unsigned letter) {
       of(window).keys_.add({.letter = letter});
     });
+    glfwSetCursorPosCallback(window_, [](GLFWwindow* window, double x, double y) {
+      of(window).mouse_.moves(static_cast<float>(x), static_cast<float>(y));
+    });
+    glfwSetMouseButtonCallback(window_, [](GLFWwindow* window, int button, int action, int) {
+      of(window).mouse_.changes(button, action == GLFW_PRESS);
+    });
+    shell.present = [this] { present(); };
     glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
       for (int i = 0; i < count; ++i) of(window).shell_->open(paths[i]);
     });
   }
-  bool has_keys() const { return !keys_.empty(); }
+  bool has_input() const { return !keys_.empty() || !mouse_.empty(); }
   bool open() const { return !glfwWindowShouldClose(window_); }
   /// Waits for input, for so long. False if none came.
   static bool wait_for_input(double seconds) {
@@ -128,10 +137,17 @@ class Window {
     use_scale(scale_ * shell.zoom * std::clamp(std::floor(8 * fit) / 8, 1.0f, 2.0f));
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
+    pass_clicks();
     ImGui::NewFrame();
     // After a rest the time since the last frame is no part of a motion.
     const double seconds = std::min(static_cast<double>(io.DeltaTime), kLongestFrame);
     shell.frame(io.DisplaySize.x, io.DisplaySize.y, drawn_at_, seconds);
+    present();
+  }
+
+ private:
+  /// Shows what has been drawn in this frame.
+  void present() {
     ImGui::Render();
     int width = 0, height = 0;
     glfwGetFramebufferSize(window_, &width, &height);
@@ -143,7 +159,6 @@ class Window {
     glfwSwapBuffers(window_);
   }
 
- private:
   static Window& of(GLFWwindow* window) {
     return *static_cast<Window*>(glfwGetWindowUserPointer(window));
   }
@@ -177,6 +192,22 @@ class Window {
     }
   }
 
+  /// Tells ImGui of one change of a button, and where the mouse was then.
+  void pass_clicks() {
+    ImGuiIO& io = ImGui::GetIO();
+    if (const auto change = mouse_.take()) {
+      if (change->button < kButtons) down_[static_cast<size_t>(change->button)] = change->down;
+      io.MousePos = {change->x, change->y};
+    } else {
+      for (int button = 0; button < kButtons; ++button) {  // a release may have gone elsewhere
+        if (glfwGetMouseButton(window_, button) == GLFW_RELEASE) {
+          down_[static_cast<size_t>(button)] = false;
+        }
+      }
+    }
+    std::ranges::copy(down_, io.MouseDown);
+  }
+
   void use_scale(float scale) {
     if (std::exchange(drawn_at_, scale) == scale) return;
     apply_theme(scale);
@@ -187,6 +218,9 @@ class Window {
   GLFWwindow* window_ = nullptr;
   Shell* shell_ = nullptr;
   KeyQueue keys_;
+  MouseQueue mouse_;
+  static constexpr int kButtons = 3;
+  std::array<bool, kButtons> down_{};
   GLFWkeyfun imgui_key_ = nullptr;  // to which the keys go on
   GLFWcharfun imgui_letter_ = nullptr;
   float scale_ = 1, drawn_at_ = 0;  // the display's; with the zoom
@@ -211,11 +245,16 @@ void run_window(Shell& shell, const WindowOptions& options) {
   size_t seen = 0;  // changes with the log, and with the controls that there are
   int settle = 3;
   double lively_until = 0;
+  int rests_after = 0;  // frames
   for (int n = 1; window.open() && !kv::interrupted();) {
     // Where nothing moves no frame is drawn until input comes; a text cursor blinks.
     const bool types = ImGui::GetIO().WantTextInput;
     const bool rests = options.frames == 0 && settle == 0 && !shell.is_busy() &&
-                       !window.has_keys() && glfwGetTime() > lively_until;
+                       !window.has_input() && glfwGetTime() > lively_until;
+    if (options.rects && rests && !types && std::exchange(rests_after, n) != n) {
+      fmt::print("REST {}\n", n);
+      std::fflush(stdout);
+    }
     if (!rests) {
       Window::poll();
     } else if (Window::wait_for_input(types ? kBlink : kRest)) {

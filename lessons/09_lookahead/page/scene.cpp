@@ -97,7 +97,7 @@ class Picture {
     viz::heading(scene_, "passes", {at.x, at.y, at.w, kHeading},
                  fmt::format("{}; {} without guesses", kv::count_of(now_.num_run(), "pass"),
                              now_.num_without));
-    const float pitch = std::clamp(0.085f * at.h, 19.0f, 30.0f);
+    const float pitch = std::clamp(0.085f * at.h, 19.0f, std::max(30.0f, 0.06f * at.h));
     const auto fit = static_cast<int64_t>((at.h - kHeading - 4) / pitch);
     const int64_t total = std::ssize(now_.passes);
     float y = at.y + kHeading + 4;

@@ -19,11 +19,13 @@ using viz::Span;
 using viz::State;
 
 constexpr float kLeastWord = 7;   // points; smaller words are not drawn
+constexpr float kLeastToken = 9;  // the same of a token's word
 constexpr int kLeastTokens = 32;  // that a lane has room for
 // Largest sizes in a lane: heights of a table and of the name, and the gaps between.
 constexpr float kMostRow = 56, kMostRibbon = 20, kLaneGap = 4, kApart = 10;
-constexpr float kNarrow = 36;    // width of an entry
-constexpr float kTokens = 0.6f;  // height of the tokens, of that of a table
+constexpr float kNarrow = 36;     // width of an entry
+constexpr float kFrameName = 12;  // letters of the name below the frame
+constexpr float kTokens = 0.6f;   // height of the tokens, of that of a table
 
 }  // namespace
 
@@ -42,7 +44,9 @@ class Lanes {
     const auto rows = static_cast<float>(num_groups_);
     pitch_ = at.h / static_cast<float>(std::max<size_t>(now_.asked.size(), 1));
     gap_ = pitch_ > 30 + 16 * rows ? kLaneGap : 2.0f;
-    const float tall = pitch_ - kApart - gap_ * (rows + 1);
+    named_ = num_groups_ > 1 && unit_ * static_cast<float>(size_) >= kNarrow &&
+             pitch_ > 60 + 24 * rows + kFrameName;
+    const float tall = pitch_ - kApart - gap_ * (rows + 1) - (named_ ? kFrameName + 2 : 0);
     ribbon_ = std::clamp(0.2f * tall, 10.0f, kMostRibbon);
     row_ = std::clamp((tall - ribbon_) / (rows + kTokens), 3.0f, kMostRow);
   }
@@ -87,14 +91,14 @@ class Lanes {
     viz::ribbon(scene_, asked, {at_.x, y, wide, ribbon_}, page_.selected() == asked.name, words);
   }
 
-  /// Draws a cell for each token. Words are drawn if there is room for all of them.
+  /// Draws a cell for each token. Words have one size, and are drawn if all of them can be read.
   void tokens(const Asked& asked, const Place& at) {
-    float widest = 0;
+    float widest = 0;  // of letters of one point
     for (const int32_t token : asked.tokens) {
-      widest = std::max(
-          widest, viz::text_width(page_.word(token), viz::readable(scene_.room(), kLeastWord)));
+      widest = std::max(widest, viz::text_width(page_.word(token), 1));
     }
-    const bool readable = widest <= unit_ - 3 && at.h >= 10;
+    const float size = std::min({14.0f, 0.62f * at.h, (unit_ - 5) / std::max(widest, 0.1f)});
+    const bool readable = size >= viz::readable(scene_.room(), kLeastToken);
     const Asked* const was = before_.asked.find(asked.name);
     const int known = was == nullptr ? 0 : was->num_tokens();
     if (at.h >= 9) {
@@ -108,7 +112,7 @@ class Lanes {
       const Span when = t < known ? Span{} : Span{0.7f, 1};
       viz::Shape& box = scene_.box(id, cell, viz::soft(asked.hue));
       box.tip(fmt::format("token {}: {}", t, word)).during(when).radius = 2;
-      if (readable) number(id + "/word", cell, word, 0.62f * at.h).during(when);
+      if (readable) number(id + "/word", cell, word, size).during(when);
     }
   }
 
@@ -162,8 +166,10 @@ class Lanes {
     viz::Shape& box = scene_.box(id, at, {});
     dress(box, State::kFree).during(kFalls).radius = std::min(4.0f, at.h / 4);
     box.tip("the null block: no query to come sees these tokens");
-    if (at.h < 10 || viz::text_width("0", viz::readable(scene_.room(), 7)) > at.w - 2) return;
-    number(id + "/id", at, "0", std::min(12.0f, 0.55f * at.h), Ink::kDim).during(kFalls);
+    const float size = viz::readable(scene_.room(), std::min(12.0f, 0.55f * at.h));
+    const char* const word = viz::text_width("null", size) <= at.w - 4 ? "null" : "0";
+    if (at.h < 10 || viz::text_width(word, viz::readable(scene_.room(), 7)) > at.w - 2) return;
+    number(id + "/id", at, word, size, Ink::kDim).during(kFalls);
   }
 
   viz::Shape& number(const std::string& id, const Place& at, const std::string& text, float size,
@@ -200,6 +206,15 @@ class Lanes {
     frame.tip(
         fmt::format("the next token sees {} of {} tokens where there is a window, itself included",
                     end - first, end));
+    const std::string words = fmt::format("seen next: {} tokens", end - first);
+    if (named_) {
+      const float wide = viz::text_width(words, kFrameName) + 2;
+      scene_
+          .label(asked.name + "/window/name",
+                 {std::max(right - wide, at_.x), top + h + 4, wide, kFrameName + 3}, words,
+                 {.size = kFrameName, .align = Align::kRight})
+          .during(kSlides);
+    }
     const Place next{x_of(end - 1), top, std::max(unit_ - 3, 1.0f), kTokens * row_};
     dress(scene_.box(asked.name + "/next", next, {}), State::kFree).during(kSlides).radius = 2;
   }
@@ -211,6 +226,7 @@ class Lanes {
   const Place at_;
   const int num_groups_ = page_.manager().num_groups();
   const int size_ = page_.settings_.block_size;       // tokens of a block
+  bool named_ = false;                                // the frame has its name below it
   float unit_ = 0;                                    // width of a token
   float pitch_ = 0, gap_ = 0, ribbon_ = 0, row_ = 0;  // heights
 };
@@ -219,7 +235,8 @@ class Lanes {
 float lanes_height(int num_groups, size_t num_requests) {
   const auto rows = static_cast<float>(num_groups);
   const auto count = static_cast<float>(std::max<size_t>(num_requests, 1));
-  return count * (kMostRow * (rows + kTokens) + kMostRibbon + kLaneGap * (rows + 1) + kApart);
+  return count * (kMostRow * (rows + kTokens) + kMostRibbon + kLaneGap * (rows + 1) + kApart +
+                  kFrameName + 2);
 }
 
 void draw_lanes(viz::Scene& scene, const WindowsPage& page, const Place& at) {

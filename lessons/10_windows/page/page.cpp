@@ -1,6 +1,7 @@
 #include "viz/page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -143,7 +144,7 @@ std::string WindowsPage::add(const std::string& name, std::vector<int32_t> token
 
 std::string WindowsPage::append(const std::string& name, int num_tokens) {
   Asked& asked = shown_.asked.at(name);
-  const int64_t was_null = asked.num_null();
+  const std::vector<std::vector<int32_t>> was = asked.tables;
   std::vector<int32_t> grown = asked.tokens;
   for (int i = 0; i < num_tokens; ++i) {
     grown.push_back(vocabulary_.tokens(kStory[grown.size() % std::size(kStory)])[0]);
@@ -156,16 +157,42 @@ std::string WindowsPage::append(const std::string& name, int num_tokens) {
   manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
   said_[name] = asked.tokens;
   look();
-  return tell_fallen(asked, asked.num_null() - was_null);
+  return tell_fallen(asked, was);
 }
 
-/// `fallen` entries became null blocks.
-std::string WindowsPage::tell_fallen(const Asked& asked, int64_t fallen) {
+/// Tells which blocks left the tables since `was`, and which blocks of the past are taken again.
+std::string WindowsPage::tell_fallen(const Asked& asked,
+                                     const std::vector<std::vector<int32_t>>& was) {
   const std::string& name = asked.name;
-  if (fallen > 0) {
-    return tell(fmt::format("{} of {} fell out of the window: the null block instead",
-                            kv::count_of(fallen, "block"), name),
-                fmt::format("{}/1/null {}", name, manager_->first_block(asked.id, 1) - 1));
+  std::vector<int32_t> fallen, again;
+  bool all_free = true;
+  for (size_t g = 0; g < asked.tables.size(); ++g) {
+    for (size_t i = 0; i < asked.tables[g].size(); ++i) {
+      const int32_t old = i < was[g].size() ? was[g][i] : BlockPool::kNullBlock;
+      const int32_t now = asked.tables[g][i];
+      if (old == now) continue;
+      if (old != BlockPool::kNullBlock) fallen.push_back(old);
+      if (now != BlockPool::kNullBlock &&
+          shown_.blocks.at(static_cast<size_t>(now)).times_taken > 1)
+        again.push_back(now);
+    }
+  }
+  for (const int32_t id : fallen) {
+    all_free = all_free && shown_.blocks.at(static_cast<size_t>(id)).hues.empty();
+  }
+  const auto named = [](std::vector<int32_t> ids) {
+    std::ranges::sort(ids);
+    return ids.size() > 3    ? kv::count_of(std::ssize(ids), "block")
+           : ids.size() == 1 ? fmt::format("block {}", ids[0])
+                             : fmt::format("blocks {}", fmt::join(ids, ", "));
+  };
+  if (!fallen.empty()) {
+    std::string words = named(fallen) + " fell out of the window";
+    if (all_free) words += fallen.size() == 1 ? ", and is free" : ", and are free";
+    if (!again.empty()) {
+      words += fmt::format("; {} {} taken again", named(again), again.size() == 1 ? "is" : "are");
+    }
+    return tell(words, fmt::format("{}/1/null {}", name, manager_->first_block(asked.id, 1) - 1));
   }
   int waiting = 0;  // blocks
   for (int group = 1; group < manager_->num_groups(); ++group) {

@@ -20,6 +20,15 @@ constexpr float kResult = 84;  // width of a row's result
 
 }  // namespace
 
+/// The group that holds the block or wrote it, and whether it is free, or taken again; without that
+/// where the room is narrow.
+std::string WindowsPage::badge_of(const Held& held, const viz::Room& room, float width) const {
+  if (held.group < 0) return "";
+  const std::string group = group_name(held.group);
+  const char* const more = held.hues.empty() ? ", free" : held.times_taken > 1 ? ", again" : "";
+  return viz::text_width(group + more, viz::readable(room, 10)) <= width - 4 ? group + more : group;
+}
+
 /// Draws all blocks, whichever group holds them.
 void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
   const int count = settings_.num_blocks;
@@ -34,16 +43,17 @@ void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
                                    .flattest = 0.9f,
                                    .widest = 2.2f,
                                    .most_w = 300,
-                                   .most_h = 110,
+                                   .most_h = 160,
                                    .round_to = 4});
   for (int32_t id = 1; id <= count; ++id) {
     const Held& held = now_.blocks.at(static_cast<size_t>(id));
     const bool is_free = held.hues.empty();
     viz::NumberedBlock block{.id = id, .hues = held.hues};
-    if (held.group >= 0) block.badge = group_name(held.group);
+    const Place cell = grid.cell(id - 1);
+    block.badge = badge_of(held, scene.room(), cell.w);
     if (!is_free) block.state = in_group(held.group);
     if (is_free && held.can_be_found) block.state = State::kCached;
-    viz::numbered_block(scene, block, grid.cell(id - 1), is_free ? kFalls : kTaken);
+    viz::numbered_block(scene, block, cell, is_free ? kFalls : kTaken);
   }
 }
 
@@ -53,7 +63,6 @@ void WindowsPage::draw_lookup(viz::Scene& scene, const Place& at) const {
   const Lookup& lookup = now_.lookup;
   std::string title = fmt::format("what each group has of {}'s prompt", lookup.name);
   if (lookup.num_blocks == 0) title = lookup.name + " is too short: only full blocks are found";
-  if (lookup.name.empty()) title = "no lookup yet";
   if (live_.running()) title = "what the engine's tokens say";
   viz::heading(scene, "lookup", {at.x, at.y, at.w, kHeading}, title);
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
@@ -125,7 +134,8 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
   const float top = note.bottom() + kGap + 4, low = legend.y - kGap - top, half = 0.52f * room.w;
   draw_lanes(scene, *this, lanes);
   const bool found = std::ranges::any_of(now_.lookup.alone, [](int64_t n) { return n > 0; });
-  const bool has_lookup = !viz::is_in_text(room) || live_.running() || found;
+  const bool too_short = !now_.lookup.name.empty() && now_.lookup.num_blocks == 0;
+  const bool has_lookup = live_.running() || found || (too_short && !viz::is_in_text(room));
   draw_pool(scene, {0, top, has_lookup ? half - 2 * kGap : room.w, low});
   if (has_lookup) draw_lookup(scene, {half, top, room.w - half, low});
   let_fall(scene);

@@ -69,7 +69,11 @@ Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) 
 /// Copies the current state of all requests and blocks.
 Shown WindowsPage::look() {
   std::set<int32_t> full;  // blocks of group 0
-  for (Held& block : shown_.blocks) block.hues.clear();
+  std::vector<bool> was_free;
+  for (Held& block : shown_.blocks) {
+    was_free.push_back(block.hues.empty());
+    block.hues.clear();
+  }
   for (Asked& asked : shown_.asked) {
     asked.tables.clear();
     for (int group = 0; group < manager().num_groups(); ++group) {
@@ -88,6 +92,7 @@ Shown WindowsPage::look() {
     Held& block = shown_.blocks.at(static_cast<size_t>(id));
     block.can_be_found = pool().block(id).is_cached;
     if (block.hues.empty() && !block.can_be_found) block.group = -1;
+    if (!block.hues.empty() && was_free[static_cast<size_t>(id)]) ++block.times_taken;
   }
   shown_.held = pool().num_used();
   shown_.full = static_cast<int>(full.size()) * manager().num_groups();

@@ -57,6 +57,7 @@ struct Held {
   int group = -1;         // that holds it, or wrote its cached content; -1 means none
   std::vector<int> hues;  // of the requests that hold it
   bool can_be_found = false;
+  int times_taken = 0;  // from the free queue
 };
 
 /// The state that a picture shows. The states of two commands give the motion between them.
@@ -85,7 +86,7 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::string too_long(int num_tokens) const;
   std::string add(const std::string& name, std::vector<int32_t> tokens);
   std::string append(const std::string& name, int num_tokens);
-  std::string tell_fallen(const Asked& asked, int64_t fallen);
+  std::string tell_fallen(const Asked& asked, const std::vector<std::vector<int32_t>>& was);
   std::string free(const std::string& name);
   std::string tell(std::string reason, std::string points_at = {});
   std::vector<int32_t> begun(const std::string& other, int num_tokens, const std::string& words);
@@ -109,6 +110,7 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
 
   // scene.cpp
   void draw_pool(viz::Scene& scene, const viz::Place& at) const;
+  std::string badge_of(const Held& held, const viz::Room& room, float width) const;
   void draw_lookup(viz::Scene& scene, const viz::Place& at) const;
   viz::Bar lookup_row(int group) const;
   void let_fall(viz::Scene& scene) const;

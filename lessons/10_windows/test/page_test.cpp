@@ -52,13 +52,13 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to 
   CHECK(value("held") == 5);
   CHECK(value("full") == 6);
   CHECK(scene.find("A/1/entry 0") == nullptr);
-  CHECK(shape(scene, "A/1/null 0/id").text == "0");
+  CHECK(shape(scene, "A/1/null 0/id").text == "null");
   CHECK(shape(scene, "A/1/null 0").at == shape(fallen, "A/1/entry 0").at);
   const viz::Scene::Leaving* const travels = leaving(scene, "A/1/entry 0");
   REQUIRE(travels != nullptr);
   CHECK(travels->to == shape(scene, "block " + gone).at);
   CHECK(shape(scene, "block " + gone).pattern == viz::Pattern::kDotted);
-  CHECK(note(scene) == "1 block of A fell out of the window: the null block instead");
+  CHECK(note(scene) == "block " + gone + " fell out of the window, and is free");
   CHECK(shape(scene, "note/arrow").at.bottom() == shape(scene, "A/1/null 0").at.bottom());
 }
 
@@ -68,10 +68,25 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out and that another request holds
   CHECK(value("B.found") == 16);
   CHECK(value("A.null.1") == 3);
   CHECK(value("held") == 14);  // two of the three are free
-  CHECK(note(picture()) == "3 blocks of A fell out of the window: the null block instead");
+  CHECK(note(picture()) == "blocks 6, 7, 8 fell out of the window");
   run("append B 1");
   CHECK(value("B.null.1") == 3);
-  CHECK(note(picture()) == "1 block of B fell out of the window: the null block instead");
+  CHECK(note(picture()) == "block 8 fell out of the window, and is free");
+}
+
+TEST_CASE_FIXTURE(Fixture, "the pool says which blocks are free again, and which are taken again") {
+  run({"pool 10 4", "new A \"we sat by the sea and the sun was low\"", "append A 1", "append A 2"});
+  viz::Scene scene = page.scene({600, 500});
+  CHECK(shape(scene, "A/window/name").text == "seen next: 8 tokens");
+  CHECK(shape(scene, "A/window/name").at.y > shape(scene, "A/window").at.bottom());
+  CHECK(shape(scene, "block 4/badge").text == "window, free");
+  CHECK(shape(scene, "block 5/badge").text == "window");
+  run({"append A 3", "append A 3", "append A 2"});
+  scene = page.scene({600, 500});
+  CHECK(note(scene) == "block 6 fell out of the window, and is free; blocks 4, 5 are taken again");
+  CHECK(shape(scene, "block 4/badge").text == "full, again");
+  CHECK(shape(scene, "block 5/badge").text == "window, again");
+  CHECK(shape(scene, "block 6/badge").text == "window, free");
 }
 
 TEST_CASE_FIXTURE(Fixture, "tables of all groups stand one above the other, entry by entry") {

@@ -85,6 +85,7 @@ std::string HostTierPage::begin() {
   scheduler_ = std::make_unique<Scheduler>(*manager_, settings_.scheduler());
   last_ = {};
   names_.clear();
+  loads_.clear();
   next_id_ = 0;
   shown_ = {};
   refresh();

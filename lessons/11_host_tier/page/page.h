@@ -98,6 +98,7 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   std::unique_ptr<Scheduler> scheduler_;                   // borrows the manager
   lesson08::SchedulerOutput last_;                         // the last pass
   std::map<uint64_t, std::pair<int, std::string>> names_;  // of blocks by hash: hue and name
+  std::map<int32_t, std::pair<int, std::string>> loads_;   // the same, by the device's block
   int64_t next_id_ = 0;
   bool waited_ = false;  // whether the last pass waited for a copy
   Shown shown_;          // the current state, while a command changes it

@@ -91,6 +91,16 @@ void draw_number(viz::Scene& scene, const Shown& before, const Shown& now, const
 
 }  // namespace
 
+/// The name of a block that was overwritten is struck out where it stood.
+void strike_evicted(viz::Scene& scene, const viz::ShelfBlocks& before,
+                    const viz::ShelfBlocks& now) {
+  for (size_t i = 1; i < std::min(before.size(), now.size()); ++i) {
+    if (!before[i].cached || before[i].name == now[i].name) continue;
+    scene.ends(viz::shelf_block_id(0, static_cast<int32_t>(i)) + "/name " + before[i].name,
+               {0.05f, viz::kFills.begin}, true);
+  }
+}
+
 /// Requests above, and what each did in the passes; below them two floors and the link between.
 viz::Scene HostTierPage::scene(const viz::Room& room) {
   constexpr float kGap = 8, kNote = 32;
@@ -112,8 +122,13 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
              fmt::format("device: {}; 1. is overwritten first; a bar: the host has a copy",
                          kv::count_of(std::ssize(now_.shelves[0]) - 1, "block")),
              now_.shelves[0], device);
-  viz::shelf(scene, 1, "host memory: " + kv::count_of(std::ssize(now_.shelves[1]) - 1, "block"),
-             now_.shelves[1], {0, between.bottom() + kGap, room.w, floor});
+  strike_evicted(scene, before_.shelves[0], now_.shelves[0]);
+  viz::ShelfBlocks host = now_.shelves[1];
+  for (viz::ShelfBlock& block : host) {
+    if (in_text) block.order = -1;  // there is room for the name alone
+  }
+  viz::shelf(scene, 1, "host memory: " + kv::count_of(std::ssize(host) - 1, "block"), host,
+             {0, between.bottom() + kGap, room.w, floor});
   const float link_w = std::floor(0.6f * room.w);
   viz::copies(scene, before_.copies, now_.copies, {0, between.y, link_w, link});
   draw_number(scene, before_, now_,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "page.h"
@@ -67,6 +68,12 @@ void HostTierPage::refresh() {
     }
   }
   note_copies();
+  for (viz::ShelfBlock& block : shown_.shelves[1]) {
+    const bool has_twin = std::ranges::any_of(shown_.shelves[0], [&](const auto& on_device) {
+      return on_device.cached && on_device.name == block.name;
+    });
+    if (block.cached && !has_twin) block.foot = "only here";
+  }
   shown_.offloaded = manager().metrics().num_offloaded;
   shown_.loaded = manager().metrics().num_hits_in_host * kBlockSize;
 }
@@ -104,9 +111,22 @@ void HostTierPage::note_copies() {
                              .to = down ? host : device,
                              .hue = in_host.hue,
                              .name = in_host.name});
-    const int32_t target = down ? queued.move.host : queued.move.device;
-    shown_.shelves[down ? 1 : 0].at(static_cast<size_t>(target)).state = State::kReserved;
+    viz::ShelfBlock& on_device = shown_.shelves[0].at(static_cast<size_t>(queued.move.device));
+    if (down) {
+      shown_.shelves[1].at(static_cast<size_t>(queued.move.host)).state = State::kReserved;
+      if (on_device.name == in_host.name) on_device.has_copy = false;  // not before it is there
+    } else {
+      on_device.state = State::kReserved;
+      loads_.insert_or_assign(queued.move.device, std::pair(in_host.hue, in_host.name));
+    }
   }
+  // A block that is being loaded, or has been and waits for the others, is in no table yet.
+  std::erase_if(loads_, [&](const auto& load) {
+    viz::ShelfBlock& block = shown_.shelves[0].at(static_cast<size_t>(load.first));
+    if (block.state == State::kFree || !block.name.empty()) return true;
+    std::tie(block.hue, block.name) = load.second;
+    return false;
+  });
 }
 
 void HostTierPage::tell(std::string reason, const std::string& about) {

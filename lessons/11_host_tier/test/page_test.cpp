@@ -44,6 +44,18 @@ const viz::Shape* cell_of(const viz::Scene& scene, int shelf, const std::string&
 TEST_CASE_FIXTURE(Fixture, "a block that is offloaded travels down, and its copy can be found") {
   run({"submit A 16 4", "submit B 12 24", "pass 5"});
   CHECK(value("A.ended") == 1);
+  const viz::Scene under_way = picture();
+  int bars = 0;
+  for (const char* name : {"A0", "A1", "A2", "A3"}) {  // a copy counts when it is there
+    const viz::Shape *const block = cell_of(under_way, 0, name), *const copy =
+                                                                     cell_of(under_way, 1, name);
+    REQUIRE(block != nullptr);
+    REQUIRE(copy != nullptr);
+    const bool has_bar = under_way.find(block->id + "/copy") != nullptr;
+    CHECK(has_bar == (copy->pattern == viz::Pattern::kDotted));
+    bars += has_bar;
+  }
+  CHECK(bars == 2);
   pass_until("host.offloaded", 4);
   CHECK(note(picture()).find("copied to the host") != std::string::npos);
   pass_until("moving", 0);
@@ -55,6 +67,12 @@ TEST_CASE_FIXTURE(Fixture, "a block that is offloaded travels down, and its copy
   CHECK(cell_of(scene, 1, "A3") != nullptr);
   CHECK(value("host.cached") == 4);
   CHECK(value("lost") == 0);
+  run({"submit C 28 1", "pass 2"});
+  const viz::Scene later = picture();
+  const viz::Shape* const kept = cell_of(later, 1, "A3");
+  REQUIRE(kept != nullptr);
+  CHECK(shape(later, kept->id + "/foot only here").text == "only here");
+  CHECK(cell_of(later, 0, "A3") == nullptr);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a block without a copy is lost when it is evicted") {

@@ -69,7 +69,7 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
                            "is whole there, whatever happened in between."},
                context) {
   declare(viz::unless(
-      [this] { return process_ ? "" : "there is no power; `restart`"; },
+      [this] { return process_ ? "" : "no server runs; `restart`"; },
       {{"submit",
         {viz::word("NAME").field("name", "A"), viz::number("PROMPT", 1, 128).field("prompt", "12"),
          viz::number("MAX", 1, 128).field("to generate", "4")},
@@ -98,7 +98,16 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
         "the power goes after WRITES writes of what has been offloaded; write LOST did not reach "
         "the disk",
         [this](auto& w) { return cut_power(w[0].number, w[1].number); }}}));
-  declare({{"restart",
+  declare({{"end",
+            {},
+            "the server ends, and with it all that is not in the file",
+            [this](auto&) {
+              process_->tiers.flush(0);
+              end();
+              return tell("the server ends: its memory is gone, and the file stays");
+            },
+            [this](auto&) { return process_ ? "" : "no server runs; `restart`"; }},
+           {"restart",
             {},
             "the server ends, if it runs, and starts with what is in the file",
             [this](auto&) {
@@ -143,6 +152,13 @@ std::string FileTierPage::start() {
 }
 
 void FileTierPage::end() {
+  for (const size_t shelf : {kDevice, kHost}) {
+    num_lost_[shelf] = 0;
+    if (!process_) continue;
+    const HostTierManager& manager = process_->tiers.manager();
+    const auto& index = (shelf == kDevice ? manager.pool() : manager.host()).index();
+    for (int32_t id = 1; id < index.num_ids(); ++id) num_lost_[shelf] += index.block(id) != nullptr;
+  }
   process_.reset();
   for (Asked& asked : asked_) {
     if (std::exchange(asked.is_there, false)) asked.doing = "was cut off";
@@ -308,7 +324,7 @@ void FileTierPage::draw(viz::Ui& ui) {
   if (const size_t space = selected().find(' '); space != std::string::npos) {  // a block
     buttons(ui, {{"damage", "Damage" + selected().substr(space), "damage " + selected()}});
   }
-  buttons(ui, {{"restart", "Restart", "restart"}});
+  buttons(ui, {{"end", "End the server", "end"}, {"restart", "Restart", "restart"}});
   choice(ui, "Blocks: device, host",
          {{"pool 10", "10, 14", "pool 10 14"}, {"pool", "16, 24", "pool 16 24"}});
 }

@@ -47,8 +47,9 @@ struct Shown {
   viz::NamedList<Asked> asked{"request", 6};
   std::array<Shelf, 3> shelves = {};
   int num_starts = 0;
-  bool has_power = false;
-  int64_t found = 0;  // tokens since the start
+  bool is_on = false;                // a server runs
+  std::array<int, 2> num_lost = {};  // blocks of the device and the host that ended with it
+  int64_t found = 0;                 // tokens since the start
   std::string reason = {}, points_at = {};
 };
 
@@ -106,6 +107,7 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
   std::map<uint64_t, std::pair<int, std::string>> names_;  // of blocks by hash: hue and name
   int64_t next_id_ = 0;
   int num_starts_ = 0;
+  std::array<int, 2> num_lost_ = {};  // see Shown
   int64_t found_ = 0, computed_ = 0;  // tokens since the start
   FileMetrics told_;                  // as of the last tell()
   std::string reason_, points_at_;

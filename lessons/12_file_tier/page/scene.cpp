@@ -24,7 +24,8 @@ Shown FileTierPage::look() {
   }
   Shown now{.asked = asked_,
             .num_starts = num_starts_,
-            .has_power = process_ != nullptr,
+            .is_on = process_ != nullptr,
+            .num_lost = num_lost_,
             .found = found_,
             .reason = std::exchange(reason_, {}),
             .points_at = std::exchange(points_at_, {})};
@@ -108,27 +109,75 @@ void FileTierPage::look_at_file(Shelf& shelf) const {
 
 namespace {
 
-/// The place where a block stood before, if that was on another shelf.
-std::string source(const Shown& before, int shelf, const std::string& name) {
-  for (const int from : {1, 0, 2}) {
-    const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(from)].blocks;
-    const auto found = std::ranges::find(blocks, name, &viz::ShelfBlock::name);
-    if (from == shelf || found == blocks.end()) continue;
-    return viz::shelf_block_id(from, static_cast<int32_t>(found - blocks.begin()));
+constexpr viz::Span kComes{0.1f, 0.8f};  // of the motion: a block travels between two shelves
+
+/// The block on another shelf that this one is a copy of, if it has come with the last command:
+/// the device loads from the host, the host takes blocks of the device or, when a server starts, of
+/// the file, and the file those of the host.
+std::string source(const Shown& before, const Shown& now, int shelf, const viz::ShelfBlock& block) {
+  const bool starts = before.num_starts != now.num_starts;
+  const int from = shelf != kHost ? kHost : starts ? kFile : kDevice;
+  if (shelf == kDevice && block.state != State::kReserved) return "";  // it was computed
+  const auto place = [&](int on) {
+    const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(on)].blocks;
+    const auto found = std::ranges::find(blocks, block.name, &viz::ShelfBlock::name);
+    return found == blocks.end() ? 0 : static_cast<int32_t>(found - blocks.begin());
+  };
+  const int32_t id = place(from);
+  return id == 0 || (place(shelf) != 0 && !starts) ? "" : viz::shelf_block_id(from, id);
+}
+
+/// A block travels with its name from its source; its own box has it when it is there.
+void let_come(viz::Scene& scene, const std::string& from, const std::string& box,
+              const std::string& name) {
+  const viz::Shape* const source = scene.find(from);
+  if (source == nullptr) return;
+  viz::Shape* const own = scene.find(box);
+  viz::Shape copy = *own;
+  copy.id = box + "/comes";
+  copy.at = {source->at.x, source->at.y, own->at.w, own->at.h};
+  scene.ghost(copy, own->at, kComes);
+  for (viz::Shape& shape : scene.since(0)) {
+    const bool is_part = shape.id == box || shape.id.starts_with(box + "/");
+    if (is_part && shape.id != name) shape.during({kComes.end - 0.02f, kComes.end});
   }
-  return "";
+  if (viz::Shape* const words = scene.find(name)) words->comes_from(from, kComes);
 }
 
 /// Adds to a block what only this page has: what a click selects, its source, and its damage.
-void finish(viz::Scene& scene, const Shown& before, int shelf, int32_t id,
+void finish(viz::Scene& scene, const Shown& before, const Shown& now, int shelf, int32_t id,
             const viz::ShelfBlock& block) {
   const std::string box = viz::shelf_block_id(shelf, id);
   if (block.name.empty()) return;
   scene.find(box)->selecting(
       fmt::format("{} {}", kShelves[static_cast<size_t>(shelf)], block.name));
   if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2).dashed = false;
-  viz::Shape* const name = scene.find(box + "/name " + block.name);
-  if (name != nullptr) name->comes_from(source(before, shelf, block.name));
+  let_come(scene, source(before, now, shelf, block), box, box + "/name " + block.name);
+}
+
+/// A memory without a server: its blocks are struck out where they were.
+void draw_off(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
+              const Place& at) {
+  const auto i = static_cast<size_t>(shelf);
+  const std::string id = fmt::format("shelf {}", shelf);
+  scene.find(id)->edged(paint(Ink::kLine)).dashed_edge();
+  const std::string words =
+      now.num_lost[i] == 0
+          ? "no server: nothing is here"
+          : fmt::format("no server: {} lost", kv::count_of(now.num_lost[i], "block"));
+  scene
+      .label(id + "/off", at, words,
+             {.size = 15, .paint = {Ink::kDim}, .align = viz::Align::kCentre})
+      .during({0.7f, 1});
+  const viz::ShelfBlocks& blocks = before.shelves[i].blocks;
+  for (size_t block = 1; block < blocks.size(); ++block) {
+    const std::string box = viz::shelf_block_id(shelf, static_cast<int32_t>(block));
+    if (blocks[block].name.empty()) continue;
+    for (const std::string& part : {box, box + "/foot " + blocks[block].foot}) {
+      scene.ends(part, {0.4f, 0.7f});
+    }
+    scene.ends(box + "/name " + blocks[block].name, {0.4f, 0.7f}, true);
+  }
 }
 
 /// Whether a block came to this shelf from another one.
@@ -195,18 +244,17 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
   for (int i = 0; i < 3; ++i) {
     const Shelf& shelf = now_.shelves[static_cast<size_t>(i)];
     const Place at{0, kTop + (tall + kWay) * static_cast<float>(i), room.w, tall};
-    const bool is_off = i < 2 && !now_.has_power;
+    const bool is_off = i < 2 && !now_.is_on;
     viz::shelf(scene, i, is_off ? i == 0 ? "the device" : "the host's memory" : titles[i],
                shelf.blocks, at);
-    if (is_off) {
-      scene.find(fmt::format("shelf {}", i))->edged(paint(Ink::kLine)).dashed_edge();
-      scene.label(fmt::format("shelf {}/off", i), at, "no power: nothing survives here",
-                  {.size = 15, .paint = {Ink::kDim}, .align = viz::Align::kCentre});
-    }
-    for (int32_t id = 1; id < std::ssize(shelf.blocks); ++id) {
-      finish(scene, before_, i, id, shelf.blocks[static_cast<size_t>(id)]);
-    }
+    if (is_off) draw_off(scene, before_, now_, i, at);
     if (i < 2) draw_ways(scene, before_, now_, i, {0, at.bottom(), room.w, kWay});
+  }
+  for (int i = 0; i < 3; ++i) {  // when all places are known
+    const viz::ShelfBlocks& blocks = now_.shelves[static_cast<size_t>(i)].blocks;
+    for (int32_t id = 1; id < std::ssize(blocks); ++id) {
+      finish(scene, before_, now_, i, id, blocks[static_cast<size_t>(id)]);
+    }
   }
   if (!now_.reason.empty()) draw_note(scene, now_, {0, kRequests + kGap, room.w, 32});
   viz::legend(scene, {0, legend, room.w, 18},
@@ -216,7 +264,7 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
                {State::kPreempted, "torn"},
                {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError},
                {State::kFree, "empty"}});
-  scene.lasts(0.8f);
+  scene.lasts(1.0f);
   return scene;
 }
 

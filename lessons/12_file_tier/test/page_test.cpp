@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -57,6 +58,33 @@ TEST_CASE_FIXTURE(Fixture, "a server that ends writes what no request holds") {
   CHECK(value("restored") == 3);
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "what a server had is lost with it, and the next one has it of the file") {
+  offload_a();
+  run("write");
+  const std::string record = place_of("2", "A1");
+  run("end");
+  const viz::Scene off = picture();
+  check_refused("end", "no server runs");
+  CHECK(shape(off, "shelf 0/off").text == "no server: 3 blocks lost");
+  CHECK(shape(off, "shelf 1/off").text == "no server: 3 blocks lost");
+  const auto struck = std::ranges::count(off.leaving(), true, &viz::Scene::Leaving::struck);
+  CHECK(struck == 6);  // the names of both memories' blocks
+  CHECK(place_of("2", "A1") == record);
+  run("restart");
+  const viz::Scene back = picture();
+  const std::string host = place_of("1", "A1");
+  CHECK(shape(back, host + "/name A1").from == record);
+  CHECK(std::ranges::count_if(back.ghosts(), [&](const viz::Scene::Ghost& ghost) {
+          return ghost.shape.id == host + "/comes" && ghost.to == shape(back, host).at;
+        }) == 1);
+  run({"submit A 12 1", "pass"});
+  const viz::Scene loads = picture();
+  CHECK(shape(loads, place_of("0", "A1") + "/name A1").from == host);
+  run("pass");  // its last block is computed
+  CHECK(shape(picture(), place_of("0", "A2") + "/name A2").from.empty());
+}
+
 TEST_CASE_FIXTURE(Fixture, "after a power cut only whole records are found, wherever it came") {
   for (int writes = 0; writes <= 9; ++writes) {
     CAPTURE(writes);
@@ -65,7 +93,7 @@ TEST_CASE_FIXTURE(Fixture, "after a power cut only whole records are found, wher
     run("cut " + std::to_string(writes));
     CHECK(value("valid") == writes / 3);
     CHECK(value("damaged") == 0);
-    check_refused("pass", "there is no power");
+    check_refused("pass", "no server runs");
     run("restart");
     CHECK(value("restored") == writes / 3);
     CHECK(value("in_file") == 0);

@@ -16,6 +16,11 @@ export function visualizer(md) {
     tokens.splice(command + 1, 0, html(state, `<VisualizerPage page="${number}" />\n`))
   })
 
+  md.core.ruler.push('site_glossary', (state) => {
+    const heading = state.tokens.findIndex((token) => token.type === 'heading_close')
+    if (state.env.relativePath === 'docs/glossary.md') state.tokens.splice(heading + 1, 0, html(state, '<GlossaryFind />\n'))
+  })
+
   // The marks for the repository's own checks (quote, output, number, from) are nothing for a reader.
   md.core.ruler.push('site_comments', (state) => {
     const strip = (text) => text.replace(/<!--.*?-->\n?/gs, '')

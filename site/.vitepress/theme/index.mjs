@@ -17,12 +17,12 @@ export default {
   extends: DefaultTheme,
   Layout: () =>
     h(DefaultTheme.Layout, null, {
-      'doc-before': () => [h(ChapterHead), h(GlossaryFind)],
+      'doc-before': () => h(ChapterHead),
       'doc-footer-before': () => h(ChapterMarks),
       'layout-bottom': () => h(TermTip),
     }),
   enhanceApp({ app }) {
-    for (const [name, component] of Object.entries({ Film, FrontPage, OwnAnswer, Resolution, StepMark, VisualizerPage })) {
+    for (const [name, component] of Object.entries({ Film, FrontPage, GlossaryFind, OwnAnswer, Resolution, StepMark, VisualizerPage })) {
       app.component(name, component)
     }
   },

@@ -1,0 +1,88 @@
+// Input between two frames, and what is on the screen while a command takes its time.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/viz/example_page.h"
+#include "viz/shell/headless.h"
+#include "viz/shell/key_queue.h"
+#include "viz/shell/mouse_queue.h"
+#include "viz/shell/shell.h"
+
+TEST_CASE("keys that come between two frames are seen one after the other by a field") {
+  using Event = viz::KeyQueue::Event;
+  const Event down{.key = 1, .action = 1, .edits = true}, up{.key = 1}, other{.key = 2};
+  const auto letter = [](char c) { return Event{.letter = static_cast<unsigned>(c)}; };
+  const auto taken = [](viz::KeyQueue& keys, bool types, bool changes) {
+    std::string all;
+    for (const Event& event : keys.take(types, changes)) {
+      all += event.letter != 0 ? static_cast<char>(event.letter) : event.action == 1 ? 'v' : '^';
+    }
+    return all;
+  };
+  viz::KeyQueue keys;
+  for (const Event& event : {letter('a'), down, up, letter('b'), other}) keys.add(event);
+  CHECK(taken(keys, true, false) == "av");  // Enter is down in one frame ..
+  CHECK(taken(keys, true, false) == "^b^");
+  CHECK(keys.empty());
+  for (const Event& event : {down, up, letter(':'), letter('r'), down, up}) keys.add(event);
+  CHECK(taken(keys, false, false) == "v^:");  // no field: all at once, but what is typed into one
+  CHECK(taken(keys, false, true).empty());
+  CHECK(taken(keys, true, false) == "rv");
+  for (int frame = 0; frame < 10; ++frame) CHECK(taken(keys, false, true).empty());
+  CHECK(taken(keys, false, true) == "^");  // it waits, but not for ever
+}
+
+TEST_CASE("each frame gets one change of a mouse button, at its place") {
+  viz::MouseQueue mouse;
+  mouse.moves(10, 20);
+  for (const bool down : {true, false, true}) mouse.changes(0, down);
+  mouse.moves(30, 40);
+  mouse.changes(0, false);
+  for (const bool down : {true, false, true, false}) {
+    const auto change = mouse.take();
+    REQUIRE(change.has_value());
+    CHECK(change->down == down);
+    CHECK(change->x == (mouse.empty() ? 30 : 10));
+  }
+  CHECK_FALSE(mouse.take().has_value());
+}
+
+TEST_CASE("what took long the last time has a sign on the screen while it runs") {
+  struct SlowPage : kvtest::CountingPage {
+    void check_invariants() const override { std::this_thread::sleep_for(wait); }
+    std::chrono::milliseconds wait{300};
+  };
+  auto slow = std::make_unique<SlowPage>();
+  SlowPage& page = *slow;
+  viz::Shell shell(
+      [&] {
+        std::vector<std::unique_ptr<viz::Page>> pages;
+        if (slow) pages.push_back(std::move(slow));
+        return pages;
+      },
+      {});
+  viz::Headless ui(shell, 1280, 800, 1);
+  const auto value = [&] { return page.counter("value").value(); };
+  int64_t at_sign = -1;
+  shell.present = [&] { at_sign = value(); };
+  ui.frame();
+  ui.click("one");
+  CHECK(value() == 1);
+  CHECK(at_sign == -1);  // nothing is known of it yet
+  ui.click("one");
+  CHECK(value() == 2);
+  CHECK(at_sign == 1);  // before it was done
+  page.wait = {};
+  ui.click("one");
+  at_sign = -1;
+  ui.click("one");
+  CHECK(value() == 4);
+  CHECK(at_sign == -1);  // it is quick again
+}
