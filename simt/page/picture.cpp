@@ -239,13 +239,14 @@ void Request::draw_banks() {
   const auto count = static_cast<float>(passes.size());
   const float highest = at_.y + lane_h_ + std::max(0.16f * at_.h, 24.0f);
   const float most = is_in_text(scene_.room()) ? 40.0f : std::max(40.0f, 0.25f * at_.h);
-  const float h = std::min((at_.bottom() - highest - 18) / count, most);
+  const float h = std::min((at_.bottom() - highest - 22) / count, most);
   // In a window the wires take what the passes leave.
   const float top =
-      is_in_text(scene_.room()) ? highest : std::max(highest, at_.bottom() - 18 - count * h);
-  name("banks", top + count * h, 16);
+      is_in_text(scene_.room()) ? highest : std::max(highest, at_.bottom() - 22 - count * h);
+  const float below = top + count * h + 4;  // clear of the last pass's name
+  name("banks", below, 16);
   for (int bank = 0; bank < kBanks; ++bank) {
-    number(fmt::format("bank {}", bank), {lane_x(bank), top + count * h, pitch() - 2, 16}, bank,
+    number(fmt::format("bank {}", bank), {lane_x(bank), below, pitch() - 2, 16}, bank,
            dim(12, Align::kCentre));
   }
   const auto nth = static_cast<size_t>(std::ceil(14 / h));

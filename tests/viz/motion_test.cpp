@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "viz/drawing/stage.h"
@@ -115,6 +116,21 @@ TEST_CASE("a text that changes is gone before the next one comes, within its spa
   for (const float part : {0.8f, 0.89f}) CHECK(texts(part) == "1");
   CHECK(texts(0.91f) == "2");
   CHECK(texts(1) == "2");
+}
+
+TEST_CASE("a text that changes on its way stays on the box that it stands on") {
+  viz::Scene before = scene(), after = scene();
+  const auto card = [](viz::Scene& scene, float x, const char* words) {
+    scene.box("card", {x, 0, 60, 20}, viz::soft(0));
+    scene.label("card/text", {x, 0, 60, 20}, words);
+  };
+  card(before, 0, "0/8");
+  card(after, 300, "8/8");
+  for (float part = 0.1f; part < 1; part += 0.1f) {
+    const Moment moment(before, after, part);
+    if (!moment.has("card/text")) continue;  // between the two
+    CHECK(std::abs(moment.x("card/text") - moment.x("card")) < 0.11f * 300);
+  }
 }
 
 TEST_CASE("the stage takes as long as the scene asks for, and can be held") {

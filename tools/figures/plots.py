@@ -19,7 +19,7 @@ def nice_step(largest, most):
 
 
 def milliseconds(value):
-    return f"{value:g} ms"
+    return f"{value:,g} ms"
 
 
 def percent(value):

@@ -23,20 +23,29 @@ def plot(name, title, legend):
         svg.text(x_of(i), bottom + 24, str(i + 1), 14, INK, 600, "middle")
         svg.text(left, bottom + 52 + 20 * i, f"{i + 1}  {step['idea']}", 13.5, MUTED)
     at = 24
+    places = [[(x_of(i), y_of(case["floor_seconds"] / step["seconds"][j])) if step["seconds"][j] > 0 else None
+               for i, step in enumerate(steps)] for j, case in enumerate(data["cases"])]
+
+    def covered(j, i):
+        """Whether a later line goes through the same place."""
+        return any(line[i] and abs(line[i][1] - places[j][i][1]) < 4 for line in places[j + 1:])
+
     for j, case in enumerate(data["cases"]):
         colour, square = COLOURS[j], j % 2 == 1
         runs = [[]]  # a step that cannot serve the case breaks the line
-        for i, step in enumerate(steps):
-            seconds = step["seconds"][j]
-            if seconds > 0:
-                runs[-1].append((x_of(i), y_of(case["floor_seconds"] / seconds)))
+        for i, place in enumerate(places[j]):
+            if place:
+                runs[-1].append((i, place))
             elif runs[-1]:
                 runs.append([])
-        for points in runs:
-            if len(points) > 1:
-                svg.path(points, colour)
-            for x, y in points:
-                svg.dot(x, y, colour, square)
+        for run in runs:
+            if len(run) > 1:
+                svg.path([place for _, place in run], colour)
+            for (i, start), (k, end) in zip(run, run[1:]):
+                if covered(j, i) and covered(j, k):  # wider, to be seen on both sides of the other line
+                    svg.path([start, end], colour, 7)
+            for i, (x, y) in run:
+                svg.dot(x, y, colour, square, 7.5 if covered(j, i) else 5)
         svg.dot(at + 5, top - 26, colour, square)
         at = svg.text(at + 16, top - 21, case["case"], 13.5, INK) + 20
     return svg.done()

@@ -124,11 +124,13 @@ class Svg:
         self.add(f"<path d='{d}' fill='none' stroke='{colour}' stroke-width='{num(width)}' "
                  "stroke-linejoin='round'/>")
 
-    def dot(self, x, y, colour, square=False):
+    def dot(self, x, y, colour, square=False, r=5):
         if square:
-            self.add(f"<rect class='m' x='{num(x - 4.5)}' y='{num(y - 4.5)}' width='9' height='9' rx='1' fill='{colour}'/>")
+            a = r - 0.5
+            self.add(f"<rect class='m' x='{num(x - a)}' y='{num(y - a)}' width='{num(2 * a)}' height='{num(2 * a)}' rx='1' "
+                     f"fill='{colour}'/>")
         else:
-            self.add(f"<circle class='m' cx='{num(x)}' cy='{num(y)}' r='5' fill='{colour}'/>")
+            self.add(f"<circle class='m' cx='{num(x)}' cy='{num(y)}' r='{num(r)}' fill='{colour}'/>")
 
     def brace(self, x1, x2, y, words, size=13, up=False):
         """A bracket under (or over) a stretch, with words at its middle."""

@@ -60,8 +60,8 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
     }
     const Place sample{x, y + line / 2 - 7, 20, 14};
     const State state = entries[i].state;
-    const bool has_hue =
-        state != State::kFree && state != State::kReserved && state != State::kEvicted;
+    const bool has_hue = entries[i].hue != kNoHue && state != State::kFree &&
+                         state != State::kReserved && state != State::kEvicted;
     const int hue = entries[i].hue >= 0 ? entries[i].hue : has_hue ? 0 : -1;
     Shape& box = dress(scene.box(id, sample, {}), state, hue);
     if (hue < 0) box.edged(paint(Ink::kDim), 1.2f);  // a lone sample must be seen

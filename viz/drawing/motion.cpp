@@ -57,13 +57,15 @@ void add_same(std::vector<Track>& all, const Shape& old, const Shape& shape) {
     all.push_back({old, shape, Sight::kStays});
     return;
   }
-  Shape gone = placed(old, shape.at), fresh = shape;
+  Place meet_old = shape.at, meet_new = old.at;
+  Shape gone = old, fresh = shape;
   gone.when = shape.when;
   if (shape.kind == Shape::Kind::kText) {  // two on one another cannot be read
     gone.when.end = fresh.when.begin = (shape.when.begin + shape.when.end) / 2;
+    meet_old = meet_new = between(old.at, shape.at, 0.5f);  // no faster than what they stand on
   }
-  all.push_back({old, std::move(gone), Sight::kFadesOut});
-  all.push_back({placed(shape, old.at), std::move(fresh), Sight::kFadesIn});
+  all.push_back({old, placed(std::move(gone), meet_old), Sight::kFadesOut});
+  all.push_back({placed(shape, meet_new), std::move(fresh), Sight::kFadesIn});
 }
 
 /// Null if the scene has no hint for the shape.

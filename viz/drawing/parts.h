@@ -37,7 +37,9 @@ std::string glyph(State state);
 /// A bar at the foot of a box: what is in it stands a second time elsewhere.
 Shape& twin_bar(Scene& scene, std::string id, const Place& box);
 /// Samples with their names in a row: "legend/0", ... An entry without a hue is drawn in the first
-/// one if sequences' things can be in its state; kFree, kReserved and kEvicted have none.
+/// one if sequences' things can be in its state; kFree, kReserved and kEvicted have none, and
+/// kNoHue is for a page where the state belongs to no sequence.
+constexpr int kNoHue = -2;
 struct LegendEntry {
   State state;
   std::string name;

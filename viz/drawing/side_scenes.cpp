@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/table.h"
+
 namespace viz {
 namespace {
 
@@ -51,7 +53,7 @@ Scene figures_of(const Page& page, const Room& room) {
     scene.box(id, cell, {}).tip(counter.tooltip);
     scene
         .label(id + "/value", {cell.x, cell.y, cell.w, 22},
-               counter.text.empty() ? std::to_string(counter.value) : counter.text,
+               counter.text.empty() ? kv::with_commas(counter.value) : counter.text,
                {.size = kValue})
         .during({0.7f, 1});
     scene.label(id + "/label", {cell.x, cell.y + 22, cell.w, 16}, counter.label,

@@ -68,6 +68,7 @@ void Painter::draw(const Drawn& drawn) {
 }
 
 void Painter::box(const Shape& shape, Colour fill, Colour edge) {
+  if (shape.at.w <= 0 || shape.at.h <= 0) return;  // smoothed edges would show
   const ImVec2 a = at(shape.at.x, shape.at.y), b = at(shape.at.right(), shape.at.bottom());
   const float r = shape.radius * scale_, thickness = shape.thickness * scale_;
   if (fill >> 24 != 0) list_.AddRectFilled(a, b, fill, r);

@@ -240,10 +240,14 @@ class Range {
   /// The holes as if they were one, and below them the first waiting request.
   void draw_free() {
     const int64_t free = range_.arena().total_free();
+    const size_t pieces = range_.arena().holes().size();
     const float y = 0.78f * h_, bar = 0.1f * h_;
     scene_
         .label("free", {0, y - 22, scene_.room().w / 2, 20},
-               fmt::format("{} free, if they were one piece", kv::count_of(free, "slot")))
+               fmt::format("{} free{}", kv::count_of(free, "slot"),
+                           pieces > 1    ? ", if they were one piece"
+                           : pieces == 1 ? ", in one piece"
+                                         : ""))
         .during(kTold);
     int64_t begin = 0;
     for (const SlotRange& hole : range_.arena().holes()) {

@@ -55,6 +55,10 @@ TEST_CASE("a request that does not fit is seen over each hole, and the reason is
   }
   CHECK(scene.find("reason/text 0") != nullptr);
   CHECK(scene.find("request E")->at.bottom() < scene.find("request B")->at.y);  // in the tray
+  CHECK(scene.find("free")->text == "2,048 slots free, if they were one piece");
+  range.release("B");
+  CHECK(lesson02::range_scene({860, 420}, range).find("free")->text ==
+        "1,572 slots free, in one piece");
 }
 
 TEST_CASE("fields and buttons follow the state") {

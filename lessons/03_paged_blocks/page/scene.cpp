@@ -312,6 +312,7 @@ class Picture {
         viz::during(scene_, block + "/fill 0", staggered({0.1f, 1}, i, fresh, 0.1f));
       }
     }
+    if (fresh > 0) viz::during(scene_, "pool/free", {0, 0.45f});  // while they are taken
     if (count > kMaxTexts) return;
     for (int i = 0; i < count; ++i) {
       const Way way = way_of(sequence, before + i);

@@ -206,7 +206,7 @@ viz::Scene EvictionPage::scene(const viz::Room& room) {
   return queue_scene(room, before_, now_, reason_,
                      {{viz::State::kInUse, "held by a request"},
                       {viz::State::kFound, "found"},
-                      {viz::State::kCached, "free, can be found"},
+                      {viz::State::kCached, "free, can be found", viz::kNoHue},
                       {viz::State::kFree, "free, holds nothing"},
                       {viz::State::kEvicted, "evicted"}});
 }

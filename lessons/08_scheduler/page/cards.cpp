@@ -72,7 +72,10 @@ void Picture::card(const Seen& seen, const Place& at) {
                              .num_generated = seen.generated,
                              .max_generated = seen.max_tokens,
                              .num_computed = seen.num_computed};
-  viz::progress(scene_, seen, tokens, {room.x, room.y, room.w, bar}, when, acts_.grows);
+  // A bar of a card that moves goes with it, and does not wait for the pass.
+  const bool moves = now_.waiting != before_.waiting || now_.running != before_.running;
+  viz::progress(scene_, seen, tokens, {room.x, room.y, room.w, bar}, when,
+                moves ? when : acts_.grows);
   room = {room.x, room.y + bar + pad, room.w, room.h - bar - pad};
   if (!seen.words.empty() && room.h >= 18) {
     const float h = 0.45f * room.h;

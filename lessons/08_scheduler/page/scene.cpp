@@ -51,7 +51,7 @@ viz::Scene Picture::drawn() {
                             {State::kDecode, "decode"},
                             {State::kPreempted, "preempted"},
                             {State::kFound, "found"},
-                            {State::kCached, "free, can still be found"},
+                            {State::kCached, "free, can still be found", viz::kNoHue},
                             {State::kReserved, "taken away"}},
                            areas_.legend.w));
   const bool starts = !now_.last.started.empty() || !now_.last.resumed.empty();

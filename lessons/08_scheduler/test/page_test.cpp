@@ -145,6 +145,18 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, pass by pass") {
   CHECK(value("free") == 14);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a bar goes with its card, and grows in the pass if the card stays") {
+  run({"pool 9 4 24", "submit A 8 9 0 0", "step"});
+  const viz::Scene starts = picture();
+  const viz::Span moves = kvtest::shape(starts, "request A").when;
+  for (const char* part : {"A/bar", "A/known", "A/prompt", "A/decode"}) {
+    CHECK(kvtest::shape(starts, part).when == moves);
+  }
+  run("step");
+  const viz::Scene decodes = picture();
+  CHECK(kvtest::shape(decodes, "A/decode").when.begin > moves.end);
+}
+
 TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
   run({"pool 6 3 8", "submit A 6 4", "step"});
   check_refused("live \"Once\" 8", "power of two");

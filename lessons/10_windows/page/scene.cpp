@@ -145,7 +145,7 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
                {State::kSliding, "sliding"},
                {State::kFound, "found"},
                {State::kPreempted, "leaves next"},
-               {State::kCached, "free, can be found"},
+               {State::kCached, "free, can be found", viz::kNoHue},
                {State::kFree, "free; null block"}});
   scene.lasts(now_.reason.empty() ? 0.45f : 1.6f);
   return scene;
