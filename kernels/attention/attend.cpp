@@ -7,87 +7,18 @@
 #include "kernels/attention/attend.h"
 
 #include <algorithm>
-#include <bit>
 #include <climits>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "kernels/attention/lanes.h"
+#include "kernels/attention/tile_rows.h"
 #include "kernels/every_cpu.h"
 #include "kernels/exp.h"
 
 namespace kv::attention {
 namespace {
-
-constexpr int kLanes = 16;
-using Lanes __attribute__((vector_size(kLanes * sizeof(float)))) = float;  // + and * lane by lane
-
-/// The same lanes in two registers, for a CPU that has none for all: GCC would keep them in memory.
-struct Halves {
-  using Half __attribute__((vector_size(kLanes / 2 * sizeof(float)))) = float;
-  Half low, high;
-};
-/// sum += a * b, where b may be one number for all lanes.
-ALWAYS_INLINE void add_product(Lanes& sum, const Lanes& a, const Lanes& b) { sum += a * b; }
-ALWAYS_INLINE void add_product(Lanes& sum, const Lanes& a, float b) { sum += b * a; }
-ALWAYS_INLINE void add_product(Halves& sum, const Halves& a, const Halves& b) {
-  sum.low += a.low * b.low, sum.high += a.high * b.high;
-}
-ALWAYS_INLINE void add_product(Halves& sum, const Halves& a, float b) {
-  sum.low += b * a.low, sum.high += b * a.high;
-}
-
-ALWAYS_INLINE void load(Lanes& lanes, const float* from) {
-  std::memcpy(&lanes, from, sizeof lanes);
-}
-ALWAYS_INLINE void load(Halves& lanes, const float* from) {
-  std::memcpy(&lanes.low, from, sizeof lanes.low);
-  std::memcpy(&lanes.high, from + kLanes / 2, sizeof lanes.high);
-}
-ALWAYS_INLINE void store(float* to, const Lanes& lanes) { std::memcpy(to, &lanes, sizeof lanes); }
-ALWAYS_INLINE void store(float* to, const Halves& lanes) {
-  std::memcpy(to, &lanes.low, sizeof lanes.low);
-  std::memcpy(to + kLanes / 2, &lanes.high, sizeof lanes.high);
-}
-
-/// A row in FP8, and what its elements are widened by.
-struct Fp8Row {
-  const uint8_t* codes;
-  float widening;
-};
-/// A register of elements: each code's sign and its other bits in the place of a float's, times
-/// `widening`. Of the loop a compiler makes one load and two operations on wide registers.
-template <class Floats>
-ALWAYS_INLINE void widen(Floats& lanes, const uint8_t* codes, float widening) {
-  int32_t bits[sizeof lanes / sizeof(float)];
-  for (size_t i = 0; i < std::size(bits); ++i) {
-    bits[i] = static_cast<int8_t>(codes[i]) << 20 & static_cast<int32_t>(0x87F00000);
-  }
-  std::memcpy(&lanes, bits, sizeof lanes);
-  lanes *= widening;
-}
-ALWAYS_INLINE void load(Lanes& lanes, const Fp8Row& row, int i) {
-  widen(lanes, row.codes + i, row.widening);
-}
-ALWAYS_INLINE void load(Halves& lanes, const Fp8Row& row, int i) {
-  widen(lanes.low, row.codes + i, row.widening);
-  widen(lanes.high, row.codes + i + kLanes / 2, row.widening);
-}
-template <class L>
-ALWAYS_INLINE void load(L& lanes, const float* row, int i) {
-  load(lanes, row + i);
-}
-ALWAYS_INLINE float element(const float* row, int i) { return row[i]; }
-ALWAYS_INLINE float element(const Fp8Row& row, int i) {
-  const uint32_t code = row.codes[i];
-  return std::bit_cast<float>((code & 0x80) << 24 | (code & 0x7F) << 20) * row.widening;
-}
-
-ALWAYS_INLINE const float* k_row(const TileRows& rows, int t) { return rows.k[t]; }
-ALWAYS_INLINE const float* v_row(const TileRows& rows, int t) { return rows.v[t]; }
-ALWAYS_INLINE Fp8Row k_row(const Fp8TileRows& rows, int t) { return {rows.k[t], rows.widen_k[t]}; }
-ALWAYS_INLINE Fp8Row v_row(const Fp8TileRows& rows, int t) { return {rows.v[t], rows.widen_v[t]}; }
 
 /// Queries that go through a tile together, so that K and V are read once for all of them.
 constexpr int kBlock = 4;
@@ -102,72 +33,6 @@ struct Block {
   float* acc[kBlock];            // [head_dim] each
   float spare[kMaxHeadDim];      // acc of a place that has no query
 };
-
-/// The rows of a tile. If they lie apart, perhaps pages apart where the CPU cannot guess the next
-/// one, they are asked for ahead of time: `scattered` says so, and `next` are those of the tile
-/// that comes next.
-template <class Rows>
-struct Tile {
-  const Rows& rows;
-  int num_keys;
-  bool scattered = false;
-  const Rows* next = nullptr;
-  int num_next = 0;
-};
-
-/// Rows to prefetch: 2 KiB of K in fp32, 1 KiB of K in FP8.
-constexpr int ahead(const TileRows&) { return 4; }
-constexpr int ahead(const Fp8TileRows&) { return 8; }
-constexpr int kCacheLine = 64;
-template <class Element>
-ALWAYS_INLINE void prefetch_row(const Element* row, int head_dim) {
-  constexpr int kStep = kCacheLine / sizeof(Element);
-  for (int i = 0; i < head_dim; i += kStep) __builtin_prefetch(row + i);
-}
-/// While key t is read, asks for its row of V, and for the row of K some keys later.
-template <class Rows>
-ALWAYS_INLINE void prefetch(const Tile<Rows>& tile, int t, int head_dim) {
-  const int later = t + ahead(tile.rows);
-  if (later < tile.num_keys) {
-    prefetch_row(tile.rows.k[later], head_dim);
-  } else if (later - tile.num_keys < tile.num_next) {
-    prefetch_row(tile.next->k[later - tile.num_keys], head_dim);
-  }
-  prefetch_row(tile.rows.v[t], head_dim);
-}
-
-/// sum = the lower half of each 2 * kHalf lanes of a, then of b, plus the upper half.
-template <int kHalf, int... kLane>
-ALWAYS_INLINE void add_halves(Lanes& sum, const Lanes& a, const Lanes& b,
-                              std::integer_sequence<int, kLane...>) {
-  sum = __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf)...) +
-        __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf + kHalf)...);
-}
-template <int kHalf, int... kLane>
-ALWAYS_INLINE void add_halves(Halves::Half& sum, const Halves& x,
-                              std::integer_sequence<int, kLane...>) {
-  sum = __builtin_shufflevector(x.low, x.high, (kLane / kHalf * 2 * kHalf + kLane % kHalf)...) +
-        __builtin_shufflevector(x.low, x.high,
-                                (kLane / kHalf * 2 * kHalf + kLane % kHalf + kHalf)...);
-}
-template <int kHalf, class All>
-ALWAYS_INLINE void add_halves(Halves& sum, const Halves& a, const Halves& b, All) {
-  constexpr std::make_integer_sequence<int, kLanes / 2> kOneHalf;
-  const Halves first = a, second = b;  // the sum may stand where one of them did
-  add_halves<kHalf>(sum.low, first, kOneHalf);
-  add_halves<kHalf>(sum.high, second, kOneHalf);
-}
-
-/// Lane i of dots[0] becomes the sum of the lanes of dots[i], added by the fixed tree: 8 apart,
-/// 4 apart, 2 apart, neighbours.
-template <class L>
-ALWAYS_INLINE void add_lanes(L (&dots)[kLanes]) {
-  constexpr std::make_integer_sequence<int, kLanes> kAll;
-  for (int i = 0; i < 8; ++i) add_halves<8>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
-  for (int i = 0; i < 4; ++i) add_halves<4>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
-  for (int i = 0; i < 2; ++i) add_halves<2>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
-  add_halves<1>(dots[0], dots[0], dots[1], kAll);
-}
 
 /// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
 /// this order; then a fixed tree adds the lanes.
