@@ -98,9 +98,9 @@ FOR_EVERY_CPU float largest(const float* p, int n) {
   return most;
 }
 
-/// m, l and p of the first queries of a block. Each sum is in the order of the keys, so every
-/// addition waits for the one before it; the queries' sums therefore run side by side. Places
-/// without a query are computed, too, and never read.
+/// m, l and p of a block's places; what belongs to a place without a query is never read. Each sum
+/// is in the order of the keys, so every addition waits for the one before it; the queries' sums
+/// therefore run side by side.
 template <int kQueries>
 ALWAYS_INLINE void exponentiate(Block& block, int num_keys) {
   for (int r = 0; r < kQueries; ++r) {
