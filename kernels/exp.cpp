@@ -1,6 +1,5 @@
 #include "kernels/exp.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -58,10 +57,10 @@ ALWAYS_INLINE void exp_each_in(float* x, int n, float minus) {
   int i = 0;
   for (; i + kLanes <= n; i += kLanes) exp_of_lanes<Width>(x + i, minus);
   if (i == n) return;
-  float rest[kLanes] = {};
-  std::copy(x + i, x + n, rest);
+  float rest[kLanes];
+  for (int j = 0; j < kLanes; ++j) rest[j] = i + j < n ? x[i + j] : 0.0f;
   exp_of_lanes<Width>(rest, minus);
-  std::copy(rest, rest + (n - i), x + i);
+  for (int j = 0; i + j < n; ++j) x[i + j] = rest[j];
 }
 
 FOR_CPU("default") void exp_each_here(float* x, int n, float minus) {

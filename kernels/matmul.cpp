@@ -195,19 +195,20 @@ void matmul_cpu(const MatmulArgs& args) {
   const Input input = prepare_input(args, t_input);
   const int64_t rows_per_block =
       std::clamp<int64_t>(kBlockFloats / input.stride / 8 * 8, 8, std::max(args.num_rows, 8));
+  const int64_t row_blocks = (args.num_rows + rows_per_block - 1) / rows_per_block;
   const bool pair = args.epilogue == Epilogue::kSiluMul;
   int64_t out_col = 0;
   for (size_t part = 0; part < (pair ? 1 : args.weight.size()); ++part) {
     const int num_cols = args.weight[part].rows;
     const int64_t col_blocks = (num_cols + kBlockCols - 1) / kBlockCols;
-    parallel_for(col_blocks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = 0; row < args.num_rows; row += rows_per_block) {
+    // Rows come first: a thread's next columns meet the rows of x that its cache holds.
+    parallel_for(row_blocks * col_blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / col_blocks * rows_per_block;
         const auto rows = static_cast<int>(std::min(rows_per_block, args.num_rows - row));
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t col = i * kBlockCols;
-          const auto cols = static_cast<int>(std::min<int64_t>(kBlockCols, num_cols - col));
-          run_block(args, input, part, out_col, row, rows, col, cols);
-        }
+        const int64_t col = i % col_blocks * kBlockCols;
+        const auto cols = static_cast<int>(std::min<int64_t>(kBlockCols, num_cols - col));
+        run_block(args, input, part, out_col, row, rows, col, cols);
       }
     });
     out_col += num_cols;

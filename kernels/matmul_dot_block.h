@@ -35,14 +35,22 @@ inline void sums(const Vec16* acc, float* out) {
 }
 
 /// One row of x against kCols rows of w. Bound by reading w, so w is read as it is stored, once.
+/// Its rows lie one after the other, so the rows of the next tiles are asked for ahead of time: a
+/// CPU that has to find out by itself which streams there are begins anew with each tile.
 template <int kCols, typename T>
 inline void one_row_tile(const DotBlock& block, const T* w, float* y) {
   const int k = block.k;
   const int whole = k - k % kLanes;
+  constexpr int kStepBytes = kCols * kLanes * static_cast<int>(sizeof(T));
+  constexpr int kBytesAhead = 8192;
+  const char* ahead = reinterpret_cast<const char*>(w) + kBytesAhead;
   Vec16 acc[kCols];
 #pragma GCC unroll 8
   for (int c = 0; c < kCols; ++c) acc[c] = Vec16::zero();
   for (int i = 0; i < whole; i += kLanes) {
+#pragma GCC unroll 8
+    for (int at = 0; at < kStepBytes; at += 64) __builtin_prefetch(ahead + at, 0, 2);
+    ahead += kStepBytes;
     const Vec16 x = Vec16::load(block.x + i);
 #pragma GCC unroll 8
     for (int c = 0; c < kCols; ++c) {

@@ -1,9 +1,12 @@
 #include "programs/bench.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <utility>
+
+#include "common/parallel.h"
 
 namespace kv {
 
@@ -31,6 +34,22 @@ double median_seconds(const std::function<void()>& f, int repeats) {
     if (i > 0) times.push_back(time.count());
   }
   return median(std::move(times));
+}
+
+uint64_t read_words(std::span<const uint64_t> words) {
+  constexpr int64_t kChunk = 1 << 16;
+  std::atomic<uint64_t> total{0};
+  parallel_for(std::ssize(words), kChunk, [&](int64_t begin, int64_t end) {
+    const uint64_t* const data = words.data();
+    uint64_t sums[4] = {};
+    const int64_t part = (end - begin) / 4;  // four streams: one alone waits for the memory
+    for (int64_t i = begin; i < begin + part; ++i) {
+      for (int stream = 0; stream < 4; ++stream) sums[stream] += data[i + stream * part];
+    }
+    for (int64_t i = begin + 4 * part; i < end; ++i) sums[0] += data[i];
+    for (const uint64_t sum : sums) total += sum;
+  });
+  return total;
 }
 
 Request request_of_length(int length, int max_tokens) {

@@ -2,7 +2,9 @@
 
 // What the benchmarks share: their options, requests of a given length, medians.
 
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,9 @@ double median(std::vector<double> values);
 
 /// Median seconds of `f`, called `repeats` times after one call to warm up.
 double median_seconds(const std::function<void()>& f, int repeats = 15);
+
+/// A plain read of `words` by all threads: the ceiling of what reads them once. Returns their sum.
+uint64_t read_words(std::span<const uint64_t> words);
 
 /// A request with a prompt of `length` tokens. The choice of tokens does not change the cost.
 Request request_of_length(int length, int max_tokens);

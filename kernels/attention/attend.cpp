@@ -9,49 +9,21 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
+#include "kernels/attention/lanes.h"
+#include "kernels/attention/tile_rows.h"
 #include "kernels/every_cpu.h"
 #include "kernels/exp.h"
 
 namespace kv::attention {
 namespace {
 
-constexpr int kLanes = 16;
-using Lanes __attribute__((vector_size(kLanes * sizeof(float)))) = float;  // + and * lane by lane
-
-/// The same lanes in two registers, for a CPU that has none for all: GCC would keep them in memory.
-struct Halves {
-  using Half __attribute__((vector_size(kLanes / 2 * sizeof(float)))) = float;
-  Half low, high;
-};
-/// sum += a * b, where b may be one number for all lanes.
-ALWAYS_INLINE void add_product(Lanes& sum, const Lanes& a, const Lanes& b) { sum += a * b; }
-ALWAYS_INLINE void add_product(Lanes& sum, const Lanes& a, float b) { sum += b * a; }
-ALWAYS_INLINE void add_product(Halves& sum, const Halves& a, const Halves& b) {
-  sum.low += a.low * b.low, sum.high += a.high * b.high;
-}
-ALWAYS_INLINE void add_product(Halves& sum, const Halves& a, float b) {
-  sum.low += b * a.low, sum.high += b * a.high;
-}
-
-ALWAYS_INLINE void load(Lanes& lanes, const float* from) {
-  std::memcpy(&lanes, from, sizeof lanes);
-}
-ALWAYS_INLINE void load(Halves& lanes, const float* from) {
-  std::memcpy(&lanes.low, from, sizeof lanes.low);
-  std::memcpy(&lanes.high, from + kLanes / 2, sizeof lanes.high);
-}
-ALWAYS_INLINE void store(float* to, const Lanes& lanes) { std::memcpy(to, &lanes, sizeof lanes); }
-ALWAYS_INLINE void store(float* to, const Halves& lanes) {
-  std::memcpy(to, &lanes.low, sizeof lanes.low);
-  std::memcpy(to + kLanes / 2, &lanes.high, sizeof lanes.high);
-}
-
 /// Queries that go through a tile together, so that K and V are read once for all of them.
 constexpr int kBlock = 4;
 struct Block {
+  int num_queries;  // 2 or 4: the places that are computed
   const float* q[kBlock];
   int begin[kBlock];  // of the tile's keys, query r sees begin[r] .. end[r] - 1
   int end[kBlock];
@@ -60,82 +32,36 @@ struct Block {
   float l[kBlock];               // the sum of p
   float* acc[kBlock];            // [head_dim] each
   float spare[kMaxHeadDim];      // acc of a place that has no query
-  bool scattered;                // rows of K and V lie apart: they are asked for ahead of time
 };
-
-/// Rows to prefetch: they may lie pages apart, where the CPU cannot guess the next one.
-constexpr int kRowsAhead = 4;
-ALWAYS_INLINE void prefetch_row(const float* row, int head_dim) {
-  for (int i = 0; i < head_dim; i += kLanes) __builtin_prefetch(row + i);
-}
-
-/// Keys whose dot products with the queries of a block are added up together.
-constexpr int kKeys = kLanes / kBlock;
-
-/// sum = the lower half of each 2 * kHalf lanes of a, then of b, plus the upper half.
-template <int kHalf, int... kLane>
-ALWAYS_INLINE void add_halves(Lanes& sum, const Lanes& a, const Lanes& b,
-                              std::integer_sequence<int, kLane...>) {
-  sum = __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf)...) +
-        __builtin_shufflevector(a, b, (kLane / kHalf * 2 * kHalf + kLane % kHalf + kHalf)...);
-}
-template <int kHalf, int... kLane>
-ALWAYS_INLINE void add_halves(Halves::Half& sum, const Halves& x,
-                              std::integer_sequence<int, kLane...>) {
-  sum = __builtin_shufflevector(x.low, x.high, (kLane / kHalf * 2 * kHalf + kLane % kHalf)...) +
-        __builtin_shufflevector(x.low, x.high,
-                                (kLane / kHalf * 2 * kHalf + kLane % kHalf + kHalf)...);
-}
-template <int kHalf, class All>
-ALWAYS_INLINE void add_halves(Halves& sum, const Halves& a, const Halves& b, All) {
-  constexpr std::make_integer_sequence<int, kLanes / 2> kOneHalf;
-  const Halves first = a, second = b;  // the sum may stand where one of them did
-  add_halves<kHalf>(sum.low, first, kOneHalf);
-  add_halves<kHalf>(sum.high, second, kOneHalf);
-}
-
-/// Lane i of dots[0] becomes the sum of the lanes of dots[i], added by the fixed tree: 8 apart,
-/// 4 apart, 2 apart, neighbours.
-template <class L>
-ALWAYS_INLINE void add_lanes(L (&dots)[kLanes]) {
-  constexpr std::make_integer_sequence<int, kLanes> kAll;
-  for (int i = 0; i < 8; ++i) add_halves<8>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
-  for (int i = 0; i < 4; ++i) add_halves<4>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
-  for (int i = 0; i < 2; ++i) add_halves<2>(dots[i], dots[2 * i], dots[2 * i + 1], kAll);
-  add_halves<1>(dots[0], dots[0], dots[1], kAll);
-}
 
 /// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
 /// this order; then a fixed tree adds the lanes.
-template <class L>
-ALWAYS_INLINE void score_keys_in(Block& block, const TileRows& rows, int num_keys, int head_dim,
-                                 float scale) {
-  for (int first = 0; first < num_keys; first += kKeys) {
+template <class L, int kQueries, class Rows>
+ALWAYS_INLINE void score_queries(Block& block, const Tile<Rows>& tile, int head_dim, float scale) {
+  constexpr int kKeys = kLanes / kQueries;  // whose dot products are added up together
+  for (int first = 0; first < tile.num_keys; first += kKeys) {
     L dots[kLanes];  // query r and key t of these: dots[r * kKeys + t]
     for (int t = 0; t < kKeys; ++t) {
-      const int at = std::min(first + t, num_keys - 1);  // a place without a key repeats the last
-      const float* k = rows.k[at];
-      if (block.scattered) {
-        prefetch_row(rows.k[std::min(at + kRowsAhead, num_keys - 1)], head_dim);
-        prefetch_row(rows.v[at], head_dim);
-      }
-      L sum[kBlock] = {};
+      const int at = std::min(first + t, tile.num_keys - 1);  // a place without a key: the last
+      const auto k = k_row(tile.rows, at);
+      if (tile.scattered) prefetch(tile, at, head_dim);
+      L sum[kQueries] = {};
       int i = 0;
       for (; i + kLanes <= head_dim; i += kLanes) {
         L key, query;
-        load(key, k + i);
+        load(key, k, i);
 #pragma GCC unroll 4
-        for (int r = 0; r < kBlock; ++r) {
+        for (int r = 0; r < kQueries; ++r) {
           load(query, block.q[r] + i);
           add_product(sum[r], query, key);
         }
       }
 #pragma GCC unroll 4
-      for (int r = 0; r < kBlock; ++r) {
+      for (int r = 0; r < kQueries; ++r) {
         if (i < head_dim) {
           float rest[kLanes];
           store(rest, sum[r]);
-          for (int j = 0; i + j < head_dim; ++j) rest[j] += block.q[r][i + j] * k[i + j];
+          for (int j = 0; i + j < head_dim; ++j) rest[j] += block.q[r][i + j] * element(k, i + j);
           load(sum[r], rest);
         }
         dots[r * kKeys + t] = sum[r];
@@ -145,25 +71,15 @@ ALWAYS_INLINE void score_keys_in(Block& block, const TileRows& rows, int num_key
     float scores[kLanes];
     store(scores, dots[0]);
     for (float& score : scores) score *= scale;
-    for (int r = 0; r < kBlock; ++r) {
+    for (int r = 0; r < kQueries; ++r) {
       std::memcpy(block.p[r] + first, scores + r * kKeys, kKeys * sizeof(float));
     }
   }
 }
-FOR_CPU("default")
-void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim, float scale) {
-  score_keys_in<Lanes>(block, rows, num_keys, head_dim, scale);
-}
-#ifdef SEVERAL_CPUS
-FOR_CPU("avx2")
-void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim, float scale) {
-  score_keys_in<Halves>(block, rows, num_keys, head_dim, scale);
-}
-FOR_CPU("avx512f")
-void score_keys(Block& block, const TileRows& rows, int num_keys, int head_dim, float scale) {
-  score_keys_in<Lanes>(block, rows, num_keys, head_dim, scale);
-}
-#endif
+
+/// Registers of a row of V whose sums run side by side, so that a weight is loaded once for them.
+template <class L>
+constexpr int kPartsOf = std::is_same_v<L, Lanes> ? 4 : 1;
 
 /// The largest of n scores, lane by lane where there are enough: a maximum has no order.
 FOR_EVERY_CPU float largest(const float* p, int n) {
@@ -182,11 +98,12 @@ FOR_EVERY_CPU float largest(const float* p, int n) {
   return most;
 }
 
-/// m, l and p of the first queries of a block. Each sum is in the order of the keys, so every
-/// addition waits for the one before it; the queries' sums therefore run side by side. Places
-/// without a query are summed, too, and their sums are never read.
-void exponentiate(Block& block, int num_queries, int num_keys) {
-  for (int r = 0; r < num_queries; ++r) {
+/// m, l and p of a block's places; what belongs to a place without a query is never read. Each sum
+/// is in the order of the keys, so every addition waits for the one before it; the queries' sums
+/// therefore run side by side.
+template <int kQueries>
+ALWAYS_INLINE void exponentiate(Block& block, int num_keys) {
+  for (int r = 0; r < kQueries; ++r) {
     float* const p = block.p[r];
     const int begin = block.begin[r], end = block.end[r];
     if (begin < end) {
@@ -196,80 +113,117 @@ void exponentiate(Block& block, int num_queries, int num_keys) {
     std::fill(p, p + begin, 0.0f);  // hidden keys add nothing
     std::fill(p + end, p + num_keys, 0.0f);
   }
-  float sum[kBlock] = {};
+  float sum[kQueries] = {};
   for (int t = 0; t < num_keys; ++t) {
-    for (int r = 0; r < kBlock; ++r) sum[r] += block.p[r][t];
+    for (int r = 0; r < kQueries; ++r) sum[r] += block.p[r][t];
   }
-  std::copy_n(sum, kBlock, block.l);
+  std::copy_n(sum, kQueries, block.l);
 }
 
 /// sum += p[t] * v_t[d .. d + kLanes - 1], for t from begin to end - 1.
-template <class L>
-ALWAYS_INLINE void add_values(L& sum, const float* p, const TileRows& rows, int d, int begin,
-                              int end) {
+template <class L, class Rows>
+ALWAYS_INLINE void add_values(L& sum, const float* p, const Rows& rows, int d, int begin, int end) {
   L value;
   for (int t = begin; t < end; ++t) {
-    load(value, rows.v[t] + d);
+    load(value, v_row(rows, t), d);
     add_product(sum, value, p[t]);
   }
 }
 
-/// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order. Each query adds the
-/// few that not all see by itself; those between, which all do, are added together.
-template <class L>
-ALWAYS_INLINE void weigh_values_in(Block& block, const TileRows& rows, int head_dim) {
-  const int common = *std::max_element(block.begin, block.begin + kBlock);
-  const int common_end = std::max(common, *std::min_element(block.end, block.end + kBlock));
-  int d = 0;
-  for (; d + kLanes <= head_dim; d += kLanes) {
-    L sum[kBlock] = {};
-    L value;
+/// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order, for the next
+/// kParts * kLanes elements d. Each query adds the few keys that not all see by itself; those
+/// between, which all do, are added together.
+template <class L, int kQueries, int kParts, class Rows>
+ALWAYS_INLINE void weigh_part(Block& block, const Rows& rows, int d, int common, int common_end) {
+  L sum[kQueries][kParts] = {};
+  L value;
 #pragma GCC unroll 4
-    for (int r = 0; r < kBlock; ++r) {
-      add_values(sum[r], block.p[r], rows, d, block.begin[r], std::min(common, block.end[r]));
-    }
-    for (int t = common; t < common_end; ++t) {
-      load(value, rows.v[t] + d);
+  for (int r = 0; r < kQueries; ++r) {
 #pragma GCC unroll 4
-      for (int r = 0; r < kBlock; ++r) add_product(sum[r], value, block.p[r][t]);
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < kBlock; ++r) {
-      add_values(sum[r], block.p[r], rows, d, common_end, block.end[r]);
-      store(block.acc[r] + d, sum[r]);
+    for (int i = 0; i < kParts; ++i) {
+      add_values(sum[r][i], block.p[r], rows, d + i * kLanes, block.begin[r],
+                 std::min(common, block.end[r]));
     }
   }
+  for (int t = common; t < common_end; ++t) {
+    const auto row = v_row(rows, t);
+#pragma GCC unroll 4
+    for (int i = 0; i < kParts; ++i) {
+      load(value, row, d + i * kLanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < kQueries; ++r) add_product(sum[r][i], value, block.p[r][t]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kQueries; ++r) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kParts; ++i) {
+      add_values(sum[r][i], block.p[r], rows, d + i * kLanes, common_end, block.end[r]);
+      store(block.acc[r] + d + i * kLanes, sum[r][i]);
+    }
+  }
+}
+template <class L, int kQueries, class Rows>
+ALWAYS_INLINE void weigh_values(Block& block, const Rows& rows, int head_dim) {
+  const int common = *std::max_element(block.begin, block.begin + kQueries);
+  const int common_end = std::max(common, *std::min_element(block.end, block.end + kQueries));
+  constexpr int kParts = kPartsOf<L>;
+  int d = 0;
+  for (; d + kParts * kLanes <= head_dim; d += kParts * kLanes) {
+    weigh_part<L, kQueries, kParts>(block, rows, d, common, common_end);
+  }
+  for (; d + kLanes <= head_dim; d += kLanes) {
+    weigh_part<L, kQueries, 1>(block, rows, d, common, common_end);
+  }
   for (; d < head_dim; ++d) {
-    for (int r = 0; r < kBlock; ++r) {
+    for (int r = 0; r < kQueries; ++r) {
       float sum = 0.0f;
       for (int t = block.begin[r]; t < block.end[r]; ++t) {
-        sum += block.p[r][t] * rows.v[t][d];
+        sum += block.p[r][t] * element(v_row(rows, t), d);
       }
       block.acc[r][d] = sum;
     }
   }
 }
 
-FOR_CPU("default") void weigh_values(Block& block, const TileRows& rows, int head_dim) {
-  weigh_values_in<Lanes>(block, rows, head_dim);
+/// The tile of a block's queries: m, l and acc. `scores`, if given, gets those of the first one.
+template <class L, int kQueries, class Rows>
+ALWAYS_INLINE void attend_queries(Block& block, const Tile<Rows>& tile, int head_dim, float scale,
+                                  float* scores) {
+  score_queries<L, kQueries>(block, tile, head_dim, scale);
+  if (scores != nullptr) std::copy_n(block.p[0], tile.num_keys, scores);
+  exponentiate<kQueries>(block, tile.num_keys);
+  weigh_values<L, kQueries>(block, tile.rows, head_dim);
 }
+template <class L, class Rows>
+ALWAYS_INLINE void attend_keys_in(Block& block, const Tile<Rows>& tile, int head_dim, float scale,
+                                  float* scores) {
+  block.num_queries == 2 ? attend_queries<L, 2>(block, tile, head_dim, scale, scores)
+                         : attend_queries<L, kBlock>(block, tile, head_dim, scale, scores);
+}
+#define ATTEND_KEYS(CPU, Register, Rows)                                            \
+  FOR_CPU(CPU)                                                                      \
+  void attend_keys(Block& block, const Tile<Rows>& tile, int head_dim, float scale, \
+                   float* scores) {                                                 \
+    attend_keys_in<Register>(block, tile, head_dim, scale, scores);                 \
+  }
+ATTEND_KEYS("default", Lanes, TileRows)
+ATTEND_KEYS("default", Lanes, Fp8TileRows)
 #ifdef SEVERAL_CPUS
-FOR_CPU("avx2") void weigh_values(Block& block, const TileRows& rows, int head_dim) {
-  weigh_values_in<Halves>(block, rows, head_dim);
-}
-FOR_CPU("avx512f") void weigh_values(Block& block, const TileRows& rows, int head_dim) {
-  weigh_values_in<Lanes>(block, rows, head_dim);
-}
+ATTEND_KEYS("avx2", Halves, TileRows)
+ATTEND_KEYS("avx2", Halves, Fp8TileRows)
+ATTEND_KEYS("avx512f", Lanes, TileRows)
+ATTEND_KEYS("avx512f", Lanes, Fp8TileRows)
 #endif
 
 /// A tile for up to kBlock queries. Its rows are those of token `begin` and the tokens after it:
 /// what lies before is seen by no query of the pass.
+template <class Rows>
 void attend_block(std::span<const Query> queries, std::span<Progress> progress,
-                  const TileRows& tile, bool scattered, int begin, int head_dim, float scale) {
+                  const Tile<Rows>& tile, int begin, int head_dim, float scale) {
   const int first = begin / kTileTokens * kTileTokens;  // token of the tile
   Block block;
-  block.scattered = scattered;
-  int num_keys = 0;
+  block.num_queries = queries.size() <= 2 ? 2 : kBlock;
   for (size_t r = 0; r < kBlock; ++r) {
     const size_t i = std::min(r, queries.size() - 1);  // a place without a query repeats the last
     block.q[r] = queries[i].q;
@@ -277,11 +231,11 @@ void attend_block(std::span<const Query> queries, std::span<Progress> progress,
     const int room = first + kTileTokens - begin;
     block.end[r] = std::clamp(queries[i].num_keys - begin, 0, room);
     block.begin[r] = std::clamp(queries[i].first_key - begin, 0, block.end[r]);
-    num_keys = std::max(num_keys, block.end[r]);
   }
-  score_keys(block, tile, num_keys, head_dim, scale);
-  exponentiate(block, static_cast<int>(queries.size()), num_keys);
-  weigh_values(block, tile, head_dim);
+  Tile<Rows> seen = tile;
+  seen.num_keys = *std::max_element(block.end, block.end + kBlock);
+  if (seen.num_keys == 0) return;
+  attend_keys(block, seen, head_dim, scale, nullptr);
   const auto join = [&](Partial& whole, const Partial& part, bool is_first) {
     kv::attention::join(whole, part, is_first, head_dim);
   };
@@ -294,27 +248,91 @@ void attend_block(std::span<const Query> queries, std::span<Progress> progress,
   }
 }
 
-/// A copy of one tile's rows without gaps: worth its cost if many queries read it, as rows of other
-/// heads lie between two tokens, often a whole page of memory.
+FOR_EVERY_CPU void widen_row(const Fp8Row& row, int head_dim, float* out) {
+  int d = 0;
+  for (; d + kLanes <= head_dim; d += kLanes) {
+    Lanes lanes;
+    load(lanes, row, d);
+    store(out + d, lanes);
+  }
+  for (; d < head_dim; ++d) out[d] = element(row, d);
+}
+void widen_row(const float* row, int head_dim, float* out) { std::copy_n(row, head_dim, out); }
+
+/// A copy of one tile's rows, in fp32 and without gaps: worth its cost if many queries read it, as
+/// rows of other heads lie between two tokens, often a whole page of memory.
 class TileCopy {
  public:
-  /// Copies the rows, and makes `tile` name the copies.
-  void take(TileRows& tile, int num_keys, int head_dim) {
+  template <class Rows>
+  const TileRows& of(const Rows& rows, int num_keys, int head_dim) {
     k_.resize(static_cast<size_t>(kTileTokens * head_dim));
     v_.resize(k_.size());
     for (int t = 0; t < num_keys; ++t) {
       float* k = k_.data() + t * head_dim;
       float* v = v_.data() + t * head_dim;
-      std::copy_n(tile.k[t], head_dim, k);
-      std::copy_n(tile.v[t], head_dim, v);
-      tile.k[t] = k;
-      tile.v[t] = v;
+      widen_row(k_row(rows, t), head_dim, k);
+      widen_row(v_row(rows, t), head_dim, v);
+      rows_.k[t] = k;
+      rows_.v[t] = v;
     }
+    return rows_;
   }
 
  private:
   std::vector<float> k_, v_;  // [kTileTokens, head_dim]
+  TileRows rows_;
 };
+
+/// attend(), for either kind of rows.
+template <class Rows, class Find>
+void attend_rows(std::span<const Query> queries, const Find& find_rows, int head_dim, float scale) {
+  thread_local std::vector<Progress> progress;  // kept, as they are large; the first join sets them
+  if (progress.size() < queries.size()) progress.resize(queries.size());
+  thread_local TileCopy copy;
+  int min_key = INT_MAX, max_keys = 0;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    progress[i].first_key = queries[i].first_key;
+    min_key = std::min(min_key, queries[i].first_key);
+    max_keys = std::max(max_keys, queries[i].num_keys);
+  }
+  const auto end_of_tile = [&](int begin) {
+    return std::min(begin / kTileTokens * kTileTokens + kTileTokens, max_keys);
+  };
+  Rows found[2];  // of this tile and of the next one, in turns
+  for (int begin = min_key, end = 0, turn = 0; begin < max_keys; begin = end, turn ^= 1) {
+    const bool is_first = end == 0;
+    end = end_of_tile(begin);
+    if (is_first) find_rows(begin, end - begin, found[turn]);
+    const int num_next = end < max_keys ? end_of_tile(end) - end : 0;
+    if (num_next > 0) find_rows(end, num_next, found[turn ^ 1]);
+    const auto attend_tile = [&](const auto& tile) {
+      for (size_t i = 0; i < queries.size(); i += kBlock) {
+        const size_t n = std::min<size_t>(kBlock, queries.size() - i);
+        attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, begin,
+                     head_dim, scale);
+      }
+    };
+    if (queries.size() <= kBlock) {
+      attend_tile(Tile<Rows>{.rows = found[turn],
+                             .num_keys = end - begin,
+                             .scattered = true,
+                             .next = &found[turn ^ 1],
+                             .num_next = num_next});
+    } else {
+      attend_tile(Tile<TileRows>{.rows = copy.of(found[turn], end - begin, head_dim),
+                                 .num_keys = end - begin});
+    }
+  }
+  for (size_t i = 0; i < queries.size(); ++i) {
+    progress[i].end(queries[i].num_keys, [&](Partial& whole, const Partial& part, bool is_first) {
+      join(whole, part, is_first, head_dim);
+    });
+    const Partial& result = progress[i].result;
+    for (int d = 0; d < head_dim; ++d) {
+      queries[i].out[d] = queries[i].num_keys > 0 ? result.acc[d] / result.l : 0.0f;
+    }
+  }
+}
 
 }  // namespace
 
@@ -327,8 +345,9 @@ void join(Partial& whole, const Partial& part, bool is_first, int head_dim) {
 
 FOR_EVERY_CPU void merge(Partial& a, const Partial& b, int head_dim) {
   const float m = std::max(a.m, b.m);
-  const float scale_a = exp_of(a.m - m);
-  const float scale_b = exp_of(b.m - m);
+  float scales[] = {a.m - m, b.m - m};
+  exp_each(scales, 2);
+  const auto [scale_a, scale_b] = scales;
   a.m = m;
   a.l = a.l * scale_a + b.l * scale_b;
   for (int d = 0; d < head_dim; ++d) a.acc[d] = a.acc[d] * scale_a + b.acc[d] * scale_b;
@@ -346,55 +365,26 @@ int attend_tile(const Query& query, const TileRows& rows, int first, int head_di
   const int visible = std::clamp(query.num_keys - first, 0, kTileTokens);
   if (visible == 0) return 0;
   Block block;
-  block.scattered = true;
+  block.num_queries = 2;  // both are this one
   for (int r = 0; r < kBlock; ++r) {
     block.q[r] = query.q;
     block.acc[r] = r == 0 ? tile.acc : block.spare;
     block.begin[r] = 0;
     block.end[r] = visible;
   }
-  score_keys(block, rows, visible, head_dim, scale);
-  std::copy_n(block.p[0], visible, scores);
-  exponentiate(block, 1, visible);
+  attend_keys(block, Tile<TileRows>{.rows = rows, .num_keys = visible}, head_dim, scale, scores);
   tile.m = block.m[0];
   tile.l = block.l[0];
   std::copy_n(block.p[0], visible, weights);
-  weigh_values(block, rows, head_dim);
   return visible;
 }
 
 void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale) {
-  thread_local std::vector<Progress> progress;  // kept, as they are large; the first join sets them
-  if (progress.size() < queries.size()) progress.resize(queries.size());
-  thread_local TileCopy copy;
-  TileRows tile;
-  int min_key = INT_MAX, max_keys = 0;
-  for (size_t i = 0; i < queries.size(); ++i) {
-    progress[i].first_key = queries[i].first_key;
-    min_key = std::min(min_key, queries[i].first_key);
-    max_keys = std::max(max_keys, queries[i].num_keys);
-  }
-  for (int begin = min_key, end = 0; begin < max_keys; begin = end) {
-    end = std::min(begin / kTileTokens * kTileTokens + kTileTokens, max_keys);
-    const int num_keys = end - begin;
-    find_rows(begin, num_keys, tile);
-    const bool scattered = queries.size() <= kBlock;
-    if (!scattered) copy.take(tile, num_keys, head_dim);
-    for (size_t i = 0; i < queries.size(); i += kBlock) {
-      const size_t n = std::min<size_t>(kBlock, queries.size() - i);
-      attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, scattered, begin,
-                   head_dim, scale);
-    }
-  }
-  for (size_t i = 0; i < queries.size(); ++i) {
-    progress[i].end(queries[i].num_keys, [&](Partial& whole, const Partial& part, bool is_first) {
-      join(whole, part, is_first, head_dim);
-    });
-    const Partial& result = progress[i].result;
-    for (int d = 0; d < head_dim; ++d) {
-      queries[i].out[d] = queries[i].num_keys > 0 ? result.acc[d] / result.l : 0.0f;
-    }
-  }
+  attend_rows<TileRows>(queries, find_rows, head_dim, scale);
+}
+void attend(std::span<const Query> queries, const FindFp8Rows& find_rows, int head_dim,
+            float scale) {
+  attend_rows<Fp8TileRows>(queries, find_rows, head_dim, scale);
 }
 
 }  // namespace kv::attention

@@ -54,9 +54,20 @@ struct TileRows {
   const float* v[kTileTokens];
 };
 
+/// The same of rows in FP8 (e4m3): their codes, and 2^(120 + e) for a row whose scale is 2^e. A
+/// code's bits in the place of a float's exponent and mantissa, times that, are the element; both
+/// are exact for e from -117 to 7.
+struct Fp8TileRows {
+  const uint8_t* k[kTileTokens];
+  const uint8_t* v[kTileTokens];
+  float widen_k[kTileTokens];
+  float widen_v[kTileTokens];
+};
+
 /// Fills in the rows of tokens first .. first + num_tokens - 1, all of one tile, of one sequence
 /// and KV head. A lesson changes nothing but these addresses.
 using FindRows = std::function<void(int first, int num_tokens, TileRows& rows)>;
+using FindFp8Rows = std::function<void(int first, int num_tokens, Fp8TileRows& rows)>;
 
 /// Rows at even distances: a FindRows.
 struct KvRows {
@@ -78,6 +89,9 @@ struct Query {
 /// Queries against the keys of the KV head they share, by the contract. Which queries come in one
 /// call, and in which order, changes no bit: it only saves reading K and V again.
 void attend(std::span<const Query> queries, const FindRows& find_rows, int head_dim, float scale);
+/// The same bits as over the rows' elements in fp32.
+void attend(std::span<const Query> queries, const FindFp8Rows& find_rows, int head_dim,
+            float scale);
 
 /// Computes one tile of a query without a window from scratch: the part that attend() merges.
 /// `first` is the tile's first token, query.out is not used. Returns the number of visible keys; if
@@ -96,6 +110,8 @@ Query query_of(const Queries& queries, int seq, int row, int head);
 /// Attention of a whole pass, in fp32; rows_of(seq, kv_head) finds the keys' rows.
 void attend_pass(const Queries& queries,
                  const std::function<FindRows(int seq, int kv_head)>& rows_of);
+void attend_pass(const Queries& queries,
+                 const std::function<FindFp8Rows(int seq, int kv_head)>& rows_of);
 
 /// The same over k and v of [rows, num_kv_heads, head_dim], where the tokens of a sequence lie one
 /// after the other from row begin[seq] on.

@@ -34,7 +34,8 @@ std::vector<Item> cut_into_items(const Queries& queries) {
 }
 
 /// The query heads that share one KV head, of a few rows, against their sequence's keys.
-void attend_item(const Queries& queries, const Item& item, int kv_head, const FindRows& find_rows) {
+template <class Find>
+void attend_item(const Queries& queries, const Item& item, int kv_head, const Find& find_rows) {
   const int group = queries.num_heads / queries.num_kv_heads;  // GQA: heads that share K and V
   std::vector<Query> together;
   for (int row = item.begin; row < item.end; ++row) {
@@ -43,6 +44,19 @@ void attend_item(const Queries& queries, const Item& item, int kv_head, const Fi
     }
   }
   attend(together, find_rows, queries.head_dim, score_scale(queries.head_dim));
+}
+
+template <class Find>
+void attend_items(const Queries& queries, const std::function<Find(int, int)>& rows_of) {
+  const std::vector<Item> items = cut_into_items(queries);
+  const auto num_items = static_cast<int64_t>(items.size());
+  kv::parallel_for(num_items * queries.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Item& item = items[static_cast<size_t>(i % num_items)];
+      const auto kv_head = static_cast<int>(i / num_items);
+      attend_item(queries, item, kv_head, rows_of(item.seq, kv_head));
+    }
+  });
 }
 
 }  // namespace
@@ -64,15 +78,12 @@ Query query_of(const Queries& queries, int seq, int row, int head) {
 
 void attend_pass(const Queries& queries,
                  const std::function<FindRows(int seq, int kv_head)>& rows_of) {
-  const std::vector<Item> items = cut_into_items(queries);
-  const auto num_items = static_cast<int64_t>(items.size());
-  kv::parallel_for(num_items * queries.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Item& item = items[static_cast<size_t>(i % num_items)];
-      const auto kv_head = static_cast<int>(i / num_items);
-      attend_item(queries, item, kv_head, rows_of(item.seq, kv_head));
-    }
-  });
+  attend_items(queries, rows_of);
+}
+
+void attend_pass(const Queries& queries,
+                 const std::function<FindFp8Rows(int seq, int kv_head)>& rows_of) {
+  attend_items(queries, rows_of);
 }
 
 }  // namespace kv::attention

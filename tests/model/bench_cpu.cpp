@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -90,17 +89,7 @@ class StreamingRead {
   }
   double bytes_per_second() {
     const double start = now();
-    std::atomic<uint64_t> total{0};
-    kv::parallel_for(words_, kChunk, [&](int64_t begin, int64_t end) {
-      const uint64_t* data = data_.get();
-      uint64_t sums[4] = {};
-      const int64_t part = (end - begin) / 4;  // four streams: one alone waits for the memory
-      for (int64_t i = begin; i < begin + part; ++i) {
-        for (int stream = 0; stream < 4; ++stream) sums[stream] += data[i + stream * part];
-      }
-      for (int64_t i = begin + 4 * part; i < end; ++i) sums[0] += data[i];
-      for (const uint64_t s : sums) total += s;
-    });
+    const uint64_t total = kv::read_words({data_.get(), static_cast<size_t>(words_)});
     const double seconds = now() - start;
     const auto n = static_cast<uint64_t>(words_);
     if (total != n * (n - 1) / 2) throw std::logic_error("the streaming read lost words");

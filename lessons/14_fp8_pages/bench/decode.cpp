@@ -7,13 +7,13 @@
 
 #include "common/table.h"
 #include "fp8_attention.h"
+#include "fp8_layer.h"
 #include "kernels/round_kv.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/bench/pass.h"
 #include "programs/bench.h"
 #include "programs/measure_gpu.h"
-#include "write_kv_fp8.h"
 
 namespace bench {
 namespace {
@@ -102,7 +102,11 @@ class Runner {
     // Copies in FP8 are half as large, so there are twice as many; two have the same content.
     num_wide_ = kv::rotation_for(pass_.bytes());
     const int num_copies = kv::rotation_for(pass_.bytes() / 2);
-    for (int i = 0; i < num_copies; ++i) make_copy(pass_.args(i % num_wide_).cache);
+    for (int i = 0; i < num_copies; ++i) {
+      Fp8Layer copy(pass_.args(i % num_wide_).cache, stream());
+      layers_.push_back(copy.blocks());
+      memory_.push_back(copy.take_memory());
+    }
     for (int i = 0; i < num_wide_; ++i) {
       const KvBlocks wide = pass_.args(i).cache;
       kv::round_kv({.k = wide.k,
@@ -174,29 +178,6 @@ class Runner {
     }
     tables_in_order_ = kv::to_device<int32_t>(tables, stream());
   }
-  /// A copy of the layer in FP8, each row in its own slot: codes of K, then of V, then scales, so
-  /// that one plain read covers what attention reads.
-  void make_copy(const KvBlocks& wide) {
-    KvBlocks& layer = layers_.emplace_back(wide);
-    const auto codes = static_cast<size_t>(wide.num_blocks * wide.block_size) *
-                       static_cast<size_t>(wide.row_width());
-    const size_t scales =
-        static_cast<size_t>(wide.num_blocks) * static_cast<size_t>(wide.scale_stride());
-    uint8_t* const bytes =
-        memory_.emplace_back(kv::Device::kCuda, 2 * codes + scales).as<uint8_t>();
-    layer.k = bytes, layer.v = bytes + codes, layer.scales = bytes + 2 * codes;
-    if (slots_.bytes() == 0) {
-      std::vector<int64_t> slots(static_cast<size_t>(wide.num_blocks * wide.block_size));
-      std::iota(slots.begin(), slots.end(), int64_t{0});
-      slots_ = kv::to_device<int64_t>(slots, stream());
-    }
-    lesson14::write_kv_fp8({.k = wide.k,
-                            .v = wide.v,
-                            .slot_mapping = slots_.as<const int64_t>(),
-                            .num_rows = wide.num_blocks * wide.block_size,
-                            .cache = layer},
-                           stream());
-  }
   PagedAttentionArgs with_workspace(PagedAttentionArgs args) const {
     args.workspace = workspace_.data();
     return args;
@@ -226,7 +207,7 @@ class Runner {
   }
 
   MeasuredPass pass_;  // in bf16, of numbers that were rounded through e4m3
-  kv::DeviceBuffer workspace_, tables_in_order_, slots_;
+  kv::DeviceBuffer workspace_, tables_in_order_;
   std::vector<KvBlocks> layers_;          // in FP8
   std::vector<kv::DeviceBuffer> memory_;  // of layers_
   size_t out_bytes_ = 0;

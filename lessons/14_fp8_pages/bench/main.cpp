@@ -1,9 +1,10 @@
 // On the CPU: how far FP8 moves logits, against other ways to keep K and V, for stories from a
-// file, or random tokens for a model with random weights. On CUDA: attention of a decode step, in
-// FP8 and in bf16. With --serve, on either: a server with too little memory, in both formats.
+// file, or random tokens for a model with random weights. On CUDA, or with --decode: attention of a
+// decode step, in FP8 and in bf16 (on the CPU fp32). With --serve, on either: a server with too
+// little memory, in both formats.
 //
 //   lesson14_bench [--model DIR] [--device NAME] [--stories FILE] [--count N] [--longest TOKENS]
-//                  [--only TEXT] [--serve] [--json FILE]
+//                  [--decode] [--only TEXT] [--serve] [--json FILE]
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@
 #include "cli/rounded_attention.h"
 #include "common/error.h"
 #include "common/table.h"
+#include "cpu_decode.h"
 #include "programs/bench.h"
 #include "programs/report.h"
 #include "qwen3/random_weights.h"
@@ -39,6 +41,7 @@ struct Options {
   kv::BenchOptions bench;
   std::string stories;
   int count = 100;
+  bool decode = false;
   std::string only;
   bool serve = false;
 };
@@ -134,18 +137,19 @@ void run(const Options& options) {
   if (options.serve) {
     return kv::write_json(json_file, bench::measure_serving(console, options.bench));
   }
+  const kv::Device device = kv::resolve_device(options.bench.model.device);
+  const bool on_cpu = device == kv::Device::kCpu;
+  if (on_cpu && !options.decode) return measure_logits(options);
+  const uint64_t seed = options.bench.model.sampling.seed;
+  nlohmann::json result = {{"device", kv::describe(device)}, {"lesson", "14"}};
+  if (on_cpu) result["cases"] = bench::measure_cpu_decodes(console, seed, options.only);
 #if KV_HAVE_CUDA
-  if (kv::resolve_device(options.bench.model.device) == kv::Device::kCuda) {
-    const uint64_t seed = options.bench.model.sampling.seed;
-    const nlohmann::json cases = bench::measure_decodes(console, seed, options.only);
-    const nlohmann::json prefills = bench::measure_prefills(console, seed, options.only);
-    return kv::write_json(json_file, {{"device", kv::describe(kv::Device::kCuda)},
-                                      {"lesson", "14"},
-                                      {"cases", cases},
-                                      {"prefills", prefills}});
+  if (!on_cpu) {
+    result["cases"] = bench::measure_decodes(console, seed, options.only);
+    result["prefills"] = bench::measure_prefills(console, seed, options.only);
   }
 #endif
-  measure_logits(options);
+  kv::write_json(json_file, result);
 }
 
 }  // namespace
@@ -153,7 +157,8 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   kv::CommandLine command(
       "On the CPU: how far FP8 and other ways to keep K and V move a model's logits.\n"
-      "On CUDA: attention of a decode step over FP8 pages, and in bf16.",
+      "On CUDA: attention of decode steps and prefills over FP8 pages, and in bf16.\n"
+      "With --decode, on the CPU: attention of a decode step over FP8 pages, and in fp32.",
       "./course bench 14");
   Options options;
   options.bench.model.device = "cpu";
@@ -162,7 +167,8 @@ int main(int argc, char** argv) {
   command.value("--stories FILE", options.stories,
                 "of models/tiny/making/make_stories.py; without it, random tokens");
   command.value("--count N", options.count, "stories of the file at most").between(1, 100000);
-  command.value("--only TEXT", options.only, "CUDA: only the cases that have this in their names");
+  command.flag("--decode", options.decode, "attention of a decode step, on the CPU too");
+  command.value("--only TEXT", options.only, "only the decode steps that have this in their names");
   command.flag("--serve", options.serve,
                "serves requests from a memory that holds half of them in bf16, in both formats");
   return kv::run_main(command, argc, argv, [&] { run(options); });

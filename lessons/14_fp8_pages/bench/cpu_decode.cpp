@@ -1,0 +1,192 @@
+#include "cpu_decode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "common/table.h"
+#include "fp8_attention.h"
+#include "fp8_layer.h"
+#include "kernels/round_kv.h"
+#include "lessons/04_paged_attention/bench/pass.h"
+#include "programs/bench.h"
+
+namespace bench {
+namespace {
+
+using lesson03::KvBlocks;
+using lesson04::PagedAttentionArgs;
+
+/// Layers of one format, so many that no cache holds what is read next.
+struct Layers {
+  std::vector<KvBlocks> blocks;
+  std::vector<kv::DeviceBuffer> memory;
+  double bytes = 0;                  // that attention reads of one
+  std::vector<double> seconds;       // of attention over one
+  std::vector<double> read_seconds;  // of a plain read of one
+
+  void add(const KvBlocks& layer, kv::DeviceBuffer its) {
+    bytes = static_cast<double>(its.bytes());
+    blocks.push_back(layer);
+    memory.push_back(std::move(its));
+  }
+  void add_copy() {
+    const kv::DeviceBuffer& first = memory[0];
+    kv::DeviceBuffer copy(kv::Device::kCpu, first.bytes());
+    std::memcpy(copy.data(), first.data(), first.bytes());
+    KvBlocks layer = blocks[0];
+    const auto moved = [&](const void* p) {
+      return copy.as<uint8_t>() + (static_cast<const uint8_t*>(p) - first.as<const uint8_t>());
+    };
+    layer.k = moved(layer.k);
+    layer.v = moved(layer.v);
+    if (layer.scales != nullptr) layer.scales = moved(layer.scales);
+    add(layer, std::move(copy));
+  }
+};
+
+double seconds_of(const auto& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+class CpuRunner {
+ public:
+  CpuRunner(const Case& c, uint64_t seed) : pass_(c, seed, kv::Device::kCpu) {
+    constexpr double kMuchMemory = 1 << 29;
+    const KvBlocks wide = pass_.args(0).cache;
+    const int num_rows = wide.num_blocks * wide.block_size;
+    kv::round_kv({.k = wide.k,
+                  .v = wide.v,
+                  .num_rows = num_rows,
+                  .num_kv_heads = wide.num_kv_heads,
+                  .head_dim = wide.head_dim},
+                 stream());
+    const size_t bytes = static_cast<size_t>(num_rows * wide.row_width()) * sizeof(float);
+    kv::DeviceBuffer k_then_v(kv::Device::kCpu, 2 * bytes);
+    KvBlocks layer = wide;
+    layer.k = k_then_v.data();
+    layer.v = k_then_v.as<std::byte>() + bytes;
+    std::memcpy(layer.k, wide.k, bytes);
+    std::memcpy(layer.v, wide.v, bytes);
+    wide_.add(layer, std::move(k_then_v));
+    Fp8Layer fp8(wide, stream());
+    fp8_.add(fp8.blocks(), fp8.take_memory());
+    for (Layers* layers : {&wide_, &fp8_}) {
+      while (static_cast<double>(layers->blocks.size()) * layers->bytes < kMuchMemory) {
+        layers->add_copy();
+      }
+    }
+  }
+
+  /// Rounds of both formats in turns, each over all of its layers.
+  void run() {
+    constexpr int kRounds = 9;
+    for (int round = 0; round < kRounds && !kv::interrupted(); ++round) {
+      for (Layers* layers : {&wide_, &fp8_}) {
+        const auto n = static_cast<double>(layers->blocks.size());
+        const double attention = seconds_of([&] { attend_all(*layers); });
+        check_bits(*layers);
+        const double read = seconds_of([&] { read_all(*layers); });
+        if (round == 0) continue;  // it warms up
+        layers->seconds.push_back(attention / n);
+        layers->read_seconds.push_back(read / n);
+      }
+    }
+  }
+  const Layers& wide() const { return wide_; }
+  const Layers& fp8() const { return fp8_; }
+
+ private:
+  const kv::Stream& stream() const { return pass_.stream(); }
+
+  void attend_all(const Layers& layers) const {
+    for (const KvBlocks& blocks : layers.blocks) {
+      PagedAttentionArgs args = pass_.args(0);
+      args.cache = blocks;
+      if (blocks.scales == nullptr) {
+        lesson04::fast_paged_attention(args, stream());
+      } else {
+        lesson14::fast_fp8_attention({.pass = args}, stream());
+      }
+    }
+  }
+  void read_all(const Layers& layers) {
+    for (const kv::DeviceBuffer& memory : layers.memory) {
+      sum_ += kv::read_words({memory.as<const uint64_t>(), memory.bytes() / sizeof(uint64_t)});
+    }
+  }
+  /// All results so far are the same. Then overwrites the last one.
+  void check_bits(const Layers& layers) {
+    const PagedAttentionArgs args = pass_.args(0);
+    const auto bytes =
+        static_cast<size_t>(args.num_rows * args.num_heads * args.cache.head_dim) * sizeof(float);
+    if (first_.empty()) first_.resize(bytes), std::memcpy(first_.data(), args.out, bytes);
+    if (std::memcmp(first_.data(), args.out, bytes) != 0) {
+      throw std::logic_error(layers.blocks[0].scales == nullptr
+                                 ? "lesson 04 gives other bits than before"
+                                 : "FP8 pages give other bits than lesson 04");
+    }
+    std::memset(args.out, 0xFF, bytes);
+  }
+
+  DecodePass pass_;  // in fp32, of numbers that were rounded through e4m3
+  Layers wide_, fp8_;
+  std::vector<std::byte> first_;
+  uint64_t sum_ = 0;
+};
+
+}  // namespace
+
+nlohmann::json measure_cpu_decodes(const kv::Console& console, uint64_t seed,
+                                   const std::string& only) {
+  console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n",
+                kv::describe(kv::Device::kCpu));
+  console.print("share: of a plain read of the same K and V in the same run\n\n");
+  kv::Table table(
+      {"batch x context", "FP8 us", "GB/s", "share", "fp32 us", "GB/s", "share", "fp32/FP8"});
+  nlohmann::json rows = nlohmann::json::array();
+  const struct {
+    const char* name;
+    Case what;
+  } cases[] = {{"1 x 1,024", {same(1, 1024)}},
+               {"1 x 4,096", {same(1, 4096)}},
+               {"1 x 32,768", {same(1, 32768)}},
+               {"8 x 4,096", {same(8, 4096)}}};
+  for (const auto& c : cases) {
+    if (kv::interrupted()) break;
+    if (std::string(c.name).find(only) == std::string::npos) continue;
+    CpuRunner runner(c.what, seed);
+    runner.run();
+    std::vector<std::string> row{c.name};
+    nlohmann::json entry{{"case", c.name}};
+    double medians[2] = {};
+    for (const bool fp8 : {true, false}) {
+      const Layers& layers = fp8 ? runner.fp8() : runner.wide();
+      const double seconds = kv::median(layers.seconds), read = kv::median(layers.read_seconds);
+      medians[fp8 ? 1 : 0] = seconds;
+      row.push_back(fmt::format("{:.0f}", seconds * 1e6));
+      row.push_back(fmt::format("{:.1f}", layers.bytes / seconds / 1e9));
+      row.push_back(kv::percent(read, seconds));
+      const std::string name = fp8 ? "fp8" : "wide";
+      entry[name + "_bytes"] = layers.bytes;
+      entry[name + "_seconds"] = seconds;
+      entry[name + "_read_seconds"] = read;
+    }
+    row.push_back(fmt::format("{:.2f}", medians[0] / medians[1]));
+    table.add(row);
+    rows.push_back(entry);
+  }
+  console.write(table.to_string());
+  console.print("\nEvery row's result has the bits of lesson 04's kernel over the rounded rows.\n");
+  return rows;
+}
+
+}  // namespace bench
