@@ -66,6 +66,16 @@ TEST_CASE("a block freed twice or unknown is named and nothing changes") {
   CHECK(pool.num_used() == 37);
 }
 
+TEST_CASE("a pool of a million blocks takes and frees without a search") {
+  constexpr int kBlocks = 1 << 20;
+  BlockPool pool(kBlocks);
+  for (int i = 0; i < kBlocks; ++i) pool.allocate();
+  CHECK(pool.num_free() == 0);
+  for (int32_t id = 0; id < kBlocks; ++id) pool.free(id);
+  CHECK(pool.num_free() == kBlocks);
+  CHECK(pool.allocate() == kBlocks - 1);
+}
+
 TEST_CASE("everything is allocated, and freed in every order") {
   std::vector<int32_t> order{0, 1, 2, 3, 4};
   do {
@@ -95,6 +105,7 @@ TEST_CASE("a table takes a block when its last one is full") {
   CHECK(table.num_tokens() == 3);
   CHECK(table.blocks_to_extend(1) == 0);  // block 7 has a slot left
   CHECK(table.blocks_to_extend(2) == 1);
+  CHECK(table.blocks_to_extend(5) == 1);  // one of them goes into block 7
   CHECK(table.blocks_to_extend(6) == 2);
   table.extend(1, {});
   CHECK(table.num_tokens() == 4);
@@ -109,6 +120,7 @@ TEST_CASE("a table refuses wrong blocks and stays as it was") {
   CHECK_THROWS_AS(table.extend(1, one), std::invalid_argument);  // fits into the block it has
   CHECK_THROWS_AS(table.extend(2, two), std::invalid_argument);
   CHECK_THROWS_AS(table.extend(2, {}), std::invalid_argument);
+  CHECK_THROWS_AS(table.extend(0, one), std::invalid_argument);  // no tokens need no block
   for (const int impossible : {-1, std::numeric_limits<int>::max() - 2}) {
     CAPTURE(impossible);
     CHECK_THROWS_AS(table.blocks_to_extend(impossible), std::invalid_argument);
@@ -163,7 +175,7 @@ TEST_CASE("a sequence that does not exist is named, and its number never comes b
 }
 
 TEST_CASE("lengths around block boundaries: exact tables and exact last-block fill") {
-  for (const int size : {1, 2, 16, 256}) {
+  for (const int size : {1, 2, 3, 16, 256}) {  // 3 is no power of two
     for (const int tokens : {0, 1, size - 1, size, size + 1, 3 * size, 3 * size + 1}) {
       CAPTURE(size);
       CAPTURE(tokens);
