@@ -63,16 +63,20 @@ TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent")
   const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
   CHECK(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, salt)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{1, 3}, 5)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{2, 1}, 5)));
   const Tokens one_two_three{1, 2, 3};  // longer, and shorter
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, one_two_three, 5)));
   CHECK_FALSE(same_content(key(7, one_two_three, 5), key(7, kOneTwo, 5)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 6)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, other)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 5, salt)));
   const ExtraKeys adapter{{ExtraKey::Kind::kAdapter, "s"}};
   const ExtraKeys image{{ExtraKey::Kind::kContent, "s", 3}};
   const ExtraKeys later_image{{ExtraKey::Kind::kContent, "s", 4}};
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, adapter)));
+  const ExtraKeys two{adapter[0], salt[0]}, two_others{adapter[0], other[0]};
+  CHECK_FALSE(same_content(key(7, kOneTwo, 5, two), key(7, kOneTwo, 5, two_others)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, image), key(7, kOneTwo, 5, later_image)));
   CHECK(same_content(key(7, kOneTwo), key(7, kOneTwo)));
   CHECK_FALSE(same_content(key(7, kOneTwo), key(7, kOneTwo, 0)));  // no parent is not parent 0
@@ -133,9 +137,10 @@ TEST_CASE("blocks that differ in their extra keys alone are told apart") {
 
 TEST_CASE("an index that trusts its hash finds any block with it") {
   PrefixIndex index(4, 2, PrefixIndex::Check::kHashOnly);
-  index.insert(2, key(7, kOneTwo));
+  const PrefixId number = index.insert(2, key(7, kOneTwo));
   CHECK(found_in(index, key(7, kThreeFour)) == 2);
-  CHECK(found_in(index, key(15, kOneTwo)) == -1);  // the same bucket, another hash
+  CHECK(index.insert(1, key(7, kThreeFour)) == number);  // that of the block it takes for equal
+  CHECK(found_in(index, key(15, kOneTwo)) == -1);        // the same bucket, another hash
 }
 
 TEST_CASE("equal blocks have one number, and the oldest of them is found") {
@@ -152,6 +157,25 @@ TEST_CASE("equal blocks have one number, and the oldest of them is found") {
   CHECK(other.insert(0, brings) == 41);
   brings.prefix = 42;
   CHECK(other.insert(1, brings) == 41);  // the number of an equal block comes first
+  PrefixIndex mixed(4, 2);
+  INFO("a bucket has block 0 with another hash, then the equal blocks 2 and 1");
+  mixed.insert(0, key(15, kThreeFour));
+  mixed.insert(2, key(7, kOneTwo));
+  mixed.insert(1, key(7, kOneTwo));
+  CHECK(found_in(mixed, key(7, kOneTwo)) == 2);
+}
+
+TEST_CASE("a block is put into a large index and found, and no other is looked at") {
+  constexpr int kBlocks = 1 << 18;
+  PrefixIndex index(kBlocks, 1);
+  int num_found = 0;
+  for (int32_t id = 0; id < kBlocks; ++id) {
+    const Tokens tokens{id};
+    const BlockKey key = ::key(static_cast<uint64_t>(id), tokens);
+    index.insert(id, key);
+    num_found += found_in(index, key) == id;
+  }
+  CHECK(num_found == kBlocks);
 }
 
 TEST_CASE("a block that is cached already, or not full, is refused") {
@@ -183,6 +207,39 @@ TEST_CASE("a block is taken out, and the others of its bucket stay") {
     CHECK(found_in(index, keys[id]) == id);
     index.check();
   }
+}
+
+TEST_CASE("a block with a hash of 0 is taken out like any other") {
+  PrefixIndex index(4, 2);
+  index.insert(1, key(0, kOneTwo));
+  CHECK(index.erase(1) == 0);
+  CHECK(index.erase(1) == std::nullopt);
+}
+
+TEST_CASE("the number of a block that was taken out is never given again") {
+  PrefixIndex index(4, 2);
+  INFO("insert() gives the numbers, and erase() gives none back");
+  const PrefixId first = index.insert(0, key(7, kOneTwo));
+  const PrefixId second = index.insert(1, key(8, kThreeFour));
+  CHECK(index.erase(1) == 8);
+  const PrefixId third = index.insert(1, key(9, kFiveSix));
+  CHECK(third != first);
+  CHECK(third != second);
+  CHECK(index.erase(0) == 7);
+  CHECK(index.erase(1) == 9);
+  const PrefixId fourth = index.insert(2, key(7, kOneTwo));  // into an empty index
+  CHECK(fourth != first);
+  CHECK(fourth != second);
+  CHECK(fourth != third);
+}
+
+TEST_CASE("blocks are taken out of a large index without a search through it") {
+  constexpr int kBlocks = 1 << 18;
+  PrefixIndex index(kBlocks, 1);
+  const Tokens tokens{5};
+  for (int32_t id = 0; id < kBlocks; ++id) index.insert(id, key(static_cast<uint64_t>(id), tokens));
+  for (int32_t id = 0; id < kBlocks; ++id) index.erase(id);
+  CHECK(index.size() == 0);
 }
 
 TEST_CASE("a block that comes back has nothing of the key that it had") {
@@ -225,8 +282,27 @@ TEST_CASE("a chain of hashes: each full block's is over the one before it, and i
     CHECK(hashes_after(hashes, range(0, 5)) == std::vector{first});  // nothing is new
     CHECK(hashes_after(hashes, range(0, 12)) ==
           std::vector{first, second, xxh64_block(second, range(8, 12), keys)});
+    CHECK(hashes_after(hashes, range(0, 4)).size() == 3);  // fewer tokens: nothing is forgotten
+    CHECK(hashes_after(hashes, range(0, 12)).size() == 3);
     CHECK(num_hashed == 3);
   }
+}
+
+TEST_CASE("two requests are hashed in turns, and each has its own chain") {
+  BlockHashes one, two;
+  hashes_after(one, range(0, 4));
+  hashes_after(two, range(50, 54));
+  CHECK(hashes_after(one, range(0, 8)) == hash_chain(range(0, 8), 4, {}));
+  CHECK(hashes_after(two, range(50, 58)) == hash_chain(range(50, 58), 4, {}));
+}
+
+TEST_CASE("a parent whose hash is 0 is a parent") {
+  BlockHashes hashes;
+  INFO("a first block's hash is 0, and any other's is its parent's plus 1");
+  hashes.extend(range(0, 3), 1, {.hash = [](auto parent, auto, auto) {
+                  return parent ? *parent + 1 : uint64_t{0};
+                }});
+  CHECK(hashes.all() == std::vector<uint64_t>{0, 1, 2});
 }
 
 TEST_CASE("full blocks get their names when they are computed") {
@@ -243,6 +319,19 @@ TEST_CASE("full blocks get their names when they are computed") {
   CHECK(hashes_of(manager, 1) == chain);
   cache_blocks(manager, 1, tokens, 10);  // nothing is new
   CHECK(pool.index().size() == 2);
+}
+
+TEST_CASE("a pass of a long request names its new blocks, and looks at no other") {
+  constexpr int kTokens = 1 << 18;
+  BlockPool pool(kTokens, 1);
+  KvCacheManager manager(pool);
+  REQUIRE(manager.allocate_slots(1, kTokens));
+  const Tokens tokens = range(0, kTokens);
+  BlockHashes hashes;
+  for (int computed = 1; computed <= kTokens; ++computed) {
+    manager.cache_blocks(1, tokens, hashes, computed);
+  }
+  CHECK(pool.index().size() == kTokens);
 }
 
 TEST_CASE("a block's parent is the block before it") {
@@ -337,4 +426,8 @@ TEST_CASE("more tokens computed than there are, or than have slots, are refused"
   CHECK(hashes.all().empty());  // nothing has changed
   CHECK_THROWS_AS(cache_blocks(manager, 7, range(0, 4), 4), std::out_of_range);
   CHECK(pool.index().size() == 0);
+  BlockPool other(8, 4);
+  KvCacheManager without(other, {.caching = false});
+  REQUIRE(without.allocate_slots(1, 6));
+  CHECK_THROWS_AS(without.cache_blocks(1, range(0, 9), hashes, 8), std::invalid_argument);
 }
