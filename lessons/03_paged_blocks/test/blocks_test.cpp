@@ -114,6 +114,14 @@ TEST_CASE("a table takes a block when its last one is full") {
   CHECK(drawn(table) == "7 2 9");
 }
 
+TEST_CASE("a table of half a million blocks grows by one block at a time") {
+  constexpr int kBlocks = 1 << 19;
+  BlockTable table(1);
+  for (int32_t id = 0; id < kBlocks; ++id) table.extend(1, {&id, 1});
+  CHECK(table.num_blocks() == kBlocks);
+  CHECK(table.block_ids().back() == kBlocks - 1);
+}
+
 TEST_CASE("a table refuses wrong blocks and stays as it was") {
   BlockTable table = table_of(4, {7}, 3);
   const std::vector<int32_t> one{9}, two{1, 2};
@@ -142,6 +150,16 @@ TEST_CASE("the tokens of a table of blocks 1, 3 and 5 are in their slots") {
   CHECK(table.slot(8) == 20);
   CHECK_THROWS_AS(table.slot(9), std::out_of_range);
   CHECK_THROWS_AS(table.slot(-1), std::out_of_range);
+}
+
+TEST_CASE("any token of a long table is found at once") {
+  constexpr int kBlocks = 1 << 19;
+  std::vector<int32_t> ids(kBlocks);
+  std::iota(ids.begin(), ids.end(), 0);
+  const BlockTable table = table_of(2, ids, 2 * kBlocks);
+  int num_right = 0;
+  for (int token = 0; token < 2 * kBlocks; ++token) num_right += table.slot(token) == token;
+  CHECK(num_right == 2 * kBlocks);
 }
 
 TEST_CASE("a pool that runs out midway gives all or nothing") {
