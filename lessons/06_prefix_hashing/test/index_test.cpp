@@ -44,6 +44,7 @@ TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent")
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, one_two_three, 5)));
   CHECK_FALSE(same_content(key(7, one_two_three, 5), key(7, kOneTwo, 5)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 6)));
+  CHECK_FALSE(same_content(key(7, kOneTwo, 6), key(7, kOneTwo, 5)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, other)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 5, salt)));
