@@ -65,6 +65,16 @@ TEST_CASE("a block freed twice or unknown is named and nothing changes") {
   CHECK(pool.num_used() == 37);
 }
 
+TEST_CASE("a pool of a million blocks takes and frees without a search") {
+  constexpr int kBlocks = 1 << 20;
+  BlockPool pool(kBlocks);
+  for (int i = 0; i < kBlocks; ++i) pool.allocate();
+  CHECK(pool.num_free() == 0);
+  for (int32_t id = 0; id < kBlocks; ++id) pool.free(id);
+  CHECK(pool.num_free() == kBlocks);
+  CHECK(pool.allocate() == kBlocks - 1);
+}
+
 TEST_CASE("everything is allocated, and freed in every order") {
   std::vector<int32_t> order{0, 1, 2, 3, 4};
   do {
@@ -94,6 +104,7 @@ TEST_CASE("a table takes a block when its last one is full") {
   CHECK(table.num_tokens() == 3);
   CHECK(table.blocks_to_extend(1) == 0);  // block 7 has a slot left
   CHECK(table.blocks_to_extend(2) == 1);
+  CHECK(table.blocks_to_extend(5) == 1);  // one of them goes into block 7
   CHECK(table.blocks_to_extend(6) == 2);
   table.extend(1, {});
   CHECK(table.num_tokens() == 4);
@@ -102,12 +113,21 @@ TEST_CASE("a table takes a block when its last one is full") {
   CHECK(drawn(table) == "7 2 9");
 }
 
+TEST_CASE("a table of half a million blocks grows by one block at a time") {
+  constexpr int kBlocks = 1 << 19;
+  BlockTable table(1);
+  for (int32_t id = 0; id < kBlocks; ++id) table.extend(1, {&id, 1});
+  CHECK(table.num_blocks() == kBlocks);
+  CHECK(table.block_ids().back() == kBlocks - 1);
+}
+
 TEST_CASE("a table refuses wrong blocks and stays as it was") {
   BlockTable table = table_of(4, {7}, 3);
   const std::vector<int32_t> one{9}, two{1, 2};
   CHECK_THROWS_AS(table.extend(1, one), std::invalid_argument);  // fits into the block it has
   CHECK_THROWS_AS(table.extend(2, two), std::invalid_argument);
   CHECK_THROWS_AS(table.extend(2, {}), std::invalid_argument);
+  CHECK_THROWS_AS(table.extend(0, one), std::invalid_argument);  // no tokens need no block
   for (const int impossible : {-1, std::numeric_limits<int>::max() - 2}) {
     CAPTURE(impossible);
     CHECK_THROWS_AS(table.blocks_to_extend(impossible), std::invalid_argument);
@@ -129,6 +149,16 @@ TEST_CASE("the tokens of a table of blocks 1, 3 and 5 are in their slots") {
   CHECK(table.slot(8) == 20);
   CHECK_THROWS_AS(table.slot(9), std::out_of_range);
   CHECK_THROWS_AS(table.slot(-1), std::out_of_range);
+}
+
+TEST_CASE("any token of a long table is found at once") {
+  constexpr int kBlocks = 1 << 19;
+  std::vector<int32_t> ids(kBlocks);
+  std::iota(ids.begin(), ids.end(), 0);
+  const BlockTable table = table_of(2, ids, 2 * kBlocks);
+  int num_right = 0;
+  for (int token = 0; token < 2 * kBlocks; ++token) num_right += table.slot(token) == token;
+  CHECK(num_right == 2 * kBlocks);
 }
 
 TEST_CASE("a pool that runs out midway gives all or nothing") {
@@ -162,7 +192,7 @@ TEST_CASE("a sequence that does not exist is named, and its number never comes b
 }
 
 TEST_CASE("lengths around block boundaries: exact tables and exact last-block fill") {
-  for (const int size : {1, 2, 16, 256}) {
+  for (const int size : {1, 2, 3, 16, 256}) {  // 3 is no power of two
     for (const int tokens : {0, 1, size - 1, size, size + 1, 3 * size, 3 * size + 1}) {
       CAPTURE(size);
       CAPTURE(tokens);

@@ -34,6 +34,10 @@ TEST_CASE("rows are written after the kernel before has made them" * kSmall) {
   lesson03_test::check_written_in_turn(stream());
 }
 
+TEST_CASE("slots are read after the kernel before has made them" * kSmall) {
+  lesson03_test::check_slots_in_turn(stream());
+}
+
 TEST_CASE("rows are gathered after the kernel before has written them" * kSmall) {
   lesson03_test::check_gathered_in_turn(stream());
 }
@@ -67,12 +71,14 @@ TEST_CASE("attention reads gathered rows after they are gathered" * kSmall) {
 }
 
 TEST_CASE("a sequence of more words than the grid has threads is gathered whole" * kSmall) {
-  // 17 MB of K; every entry of the table is block 0.
-  lesson03::PagedKvCache pool(kvtest::shape(1, 64, 128), stream(), 1, 16);
+  // 17 MB of K. The table is 0 1 2 0 1 2 ...: a thread's second word is in another block.
+  lesson03::PagedKvCache pool(kvtest::shape(1, 64, 128), stream(), 3, 16);
   const lesson03::KvBlocks cache = pool.layer(0);
   lesson03_test::number_slots(cache, stream());
+  std::vector<int32_t> table(65);
+  for (int32_t i = 0; i < 65; ++i) table[static_cast<size_t>(i)] = i % 3;
   const lesson03_test::Gathered got =
-      lesson03_test::gather_rows(cache, std::vector<int32_t>(65, 0), {1040}, {0}, stream());
+      lesson03_test::gather_rows(cache, table, {1040}, {0}, stream());
   const auto row = [&](size_t token) {
     const size_t width = lesson03_test::width_of(cache, stream());
     const lesson03_test::Words words(
@@ -82,8 +88,8 @@ TEST_CASE("a sequence of more words than the grid has threads is gathered whole"
   };
   CHECK(row(0) == "0");
   CHECK(row(1023) == "15");
-  CHECK(row(1024) == "0");
-  CHECK(row(1039) == "15");
+  CHECK(row(1024) == "16");
+  CHECK(row(1039) == "31");
 }
 
 TEST_CASE("rows past 2^31 elements land where they belong") {

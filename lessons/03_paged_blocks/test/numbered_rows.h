@@ -225,6 +225,32 @@ inline void check_written_in_turn(const kv::Stream& stream) {
   CHECK(v == "11 12 | 10 .");
 }
 
+/// Two kernels at once: the first writes the slots of the second, two to a row of 16 bytes.
+inline void check_slots_in_turn(const kv::Stream& stream) {
+  lesson03::PagedKvCache made = blocks_of_two(1, 1, 8, stream);
+  lesson03::PagedKvCache pool = blocks_of_two(2, 2, 8, stream);
+  const lesson03::KvBlocks slots = made.layer(0), cache = pool.layer(0);
+  const auto wanted = kvtest::upload(std::vector<int64_t>{1, 2, 0, lesson03::kNoSlot}, stream);
+  const auto in_order = kvtest::upload(std::vector<int64_t>{0, 1}, stream);
+  const auto rows = kvtest::upload(numbered({10, 11, 12, 13}, cache, stream), stream);
+  lesson03::write_kv({.k = wanted.data(),
+                      .v = wanted.data(),
+                      .slot_mapping = in_order.as<const int64_t>(),
+                      .num_rows = 2,
+                      .cache = slots},
+                     stream);
+  lesson03::write_kv({.k = rows.data(),
+                      .v = rows.data(),
+                      .slot_mapping = static_cast<const int64_t*>(slots.k),
+                      .num_rows = 4,
+                      .cache = cache},
+                     stream);
+  INFO("a kernel writes the slots 1 2 0 -1, and the next one takes rows 10 11 12 13 there");
+  const std::string k = held(cache.k, cache, stream), v = held(cache.v, cache, stream);
+  CHECK(k == "12 10 | 11 .");
+  CHECK(v == "12 10 | 11 .");
+}
+
 /// Two kernels at once: the second gathers the rows that the first one writes.
 inline void check_gathered_in_turn(const kv::Stream& stream) {
   lesson03::PagedKvCache pool = blocks_of_two(2, 2, 8, stream);

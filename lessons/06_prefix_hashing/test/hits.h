@@ -80,6 +80,13 @@ inline void check_compare_pair(kv::Device device) {
   CHECK(differing() == 3);  // block 1 is not of the pair
   set_element(cache.layer(0).piece(0, 0).data, 0, 1.0f, stream);
   CHECK(differing() == 2);  // equal again
+  lesson03::PagedKvCache zeros(kvtest::shape(1, 8, 64), stream, 1, 16);
+  lesson03::PagedKvCache ones(kvtest::shape(1, 8, 64), stream, 1, 16);
+  zeros.fill(0, stream), ones.fill(0xFF, stream);
+  const lesson06::BlockPair both{.first = 0, .second = 0};
+  INFO("K and V of 16 rows of 512 elements, and all of them differ");
+  CHECK(lesson06::compare_blocks({.first = &zeros, .second = &ones, .pairs = {&both, 1}}, stream) ==
+        std::vector<int64_t>{16'384});
 }
 
 inline void check_compare_blocks(kv::Device device) {
@@ -114,6 +121,9 @@ inline void check_compare_blocks(kv::Device device) {
     CHECK_THROWS_WITH_AS(
         lesson06::compare_blocks({.first = &a, .second = &b, .pairs = {&missing, 1}}, stream),
         doctest::Contains("no block 4, the cache has 4"), std::out_of_range);
+    lesson03::PagedKvCache wide(kvtest::shape(kLayers, 2, 6), stream, 4, block_size);
+    CHECK_THROWS_AS(lesson06::compare_blocks({.first = &a, .second = &wide, .pairs = {}}, stream),
+                    std::invalid_argument);  // also where no pair is named
   }
 }
 
@@ -131,7 +141,7 @@ inline void check_compare_fp8(kv::Device device) {
     for (const int layer : {0, 1}) {
       for (int i = 0; i < 3; ++i) {
         const lesson03::Piece piece = b.layer(layer).piece(3, i);
-        for (std::byte* const at : {piece.data, piece.data + piece.bytes - 1}) {
+        for (std::byte* const at : {piece.data, piece.data + 1, piece.data + piece.bytes - 1}) {
           kv::fill_bytes(at, 1, 1, stream);
           CHECK(lesson06::compare_blocks({.first = &a, .second = &b, .pairs = {&pair, 1}},
                                          stream) == std::vector<int64_t>{++wanted});

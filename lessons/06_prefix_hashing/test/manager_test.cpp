@@ -42,6 +42,9 @@ TEST_CASE("a second request begins in the blocks of the first") {
   const auto computed = look_up(manager, other);
   CHECK(computed.num_tokens == 8);
   CHECK(computed.num_queried == 11);  // also those that cannot be found
+  BlockHashes hashes;
+  manager.get_computed_blocks(other, hashes);
+  CHECK(hashes.all().size() == 2);  // the request keeps what was hashed
   CHECK(run(manager, 2, other) == 8);
   const Ids a = table_of(manager, 1), b = table_of(manager, 2);
   CHECK(b[0] == a[0]);
@@ -89,6 +92,10 @@ TEST_CASE("the last token is never taken from the cache") {
     KvCacheManager manager(pool);
     run(manager, 1, range(0, 12));
     CHECK(found(manager, range(0, n)) == (n - 1) / 4 * 4);
+    const auto computed = look_up(manager, range(0, n));
+    if (!computed.block_ids.empty()) {  // the next block's parent is the last one that was found
+      CHECK(computed.chain.prefix == pool.index().block(computed.block_ids.back())->prefix);
+    }
     CHECK(found(manager, Tokens{}) == 0);
   }
 }

@@ -1,4 +1,5 @@
-// Small cases that can be checked by eye, in the order of the exercise's steps.
+// Small cases that can be checked by eye, in the order of the exercise's steps 4 to 6: hashes,
+// names and lookups.
 
 #include <doctest/doctest.h>
 
@@ -13,28 +14,11 @@
 
 namespace {
 
-using lesson06::BlockKey;
 using lesson06::BlockPool;
 using lesson06::CachedBlock;
 using lesson06::ExtraKey;
 using lesson06::hash_chain;
-using lesson06::PrefixId;
-using lesson06::PrefixIndex;
-using lesson06::same_content;
 using namespace lesson06_test;
-
-BlockKey key(uint64_t hash, const Tokens& tokens, std::optional<PrefixId> parent = {},
-             const ExtraKeys& extra_keys = {}) {
-  return {.hash = hash, .parent = parent, .tokens = tokens, .extra_keys = extra_keys};
-}
-
-const Tokens kOneTwo{1, 2}, kThreeFour{3, 4}, kFiveSix{5, 6};
-
-/// The block that is found; -1 if there is none.
-int32_t found_in(const PrefixIndex& index, const BlockKey& key) {
-  const CachedBlock* const block = index.find(key);
-  return block == nullptr ? -1 : block->id;
-}
 
 int num_hashed = 0;
 
@@ -59,159 +43,6 @@ std::vector<uint64_t> hashes_of(const KvCacheManager& manager, int64_t id) {
 
 }  // namespace
 
-TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent") {
-  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
-  CHECK(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, salt)));
-  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{1, 3}, 5)));
-  const Tokens one_two_three{1, 2, 3};  // longer, and shorter
-  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, one_two_three, 5)));
-  CHECK_FALSE(same_content(key(7, one_two_three, 5), key(7, kOneTwo, 5)));
-  CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, kOneTwo, 6)));
-  CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, other)));
-  CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5)));
-  const ExtraKeys adapter{{ExtraKey::Kind::kAdapter, "s"}};
-  const ExtraKeys image{{ExtraKey::Kind::kContent, "s", 3}};
-  const ExtraKeys later_image{{ExtraKey::Kind::kContent, "s", 4}};
-  CHECK_FALSE(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, adapter)));
-  CHECK_FALSE(same_content(key(7, kOneTwo, 5, image), key(7, kOneTwo, 5, later_image)));
-  CHECK(same_content(key(7, kOneTwo), key(7, kOneTwo)));
-  CHECK_FALSE(same_content(key(7, kOneTwo), key(7, kOneTwo, 0)));  // no parent is not parent 0
-}
-
-TEST_CASE("what was put into the index is found") {
-  PrefixIndex index(/*num_ids=*/4, /*block_size=*/2);
-  CHECK(found_in(index, key(7, kOneTwo)) == -1);
-  const PrefixId first = index.insert(3, key(7, kOneTwo));
-  CHECK(found_in(index, key(7, kOneTwo)) == 3);
-  CHECK(found_in(index, key(8, kThreeFour)) == -1);
-  const PrefixId second = index.insert(0, key(8, kThreeFour, first));
-  CHECK(found_in(index, key(8, kThreeFour, first)) == 0);
-  CHECK(found_in(index, key(7, kOneTwo)) == 3);
-  CHECK(second != first);
-  CHECK(index.size() == 2);
-  index.check();
-}
-
-TEST_CASE("blocks of one bucket are all found") {
-  PrefixIndex index(4, 2);  // 8 buckets: hashes 7, 15 and 23 have one remainder
-  index.insert(0, key(7, kOneTwo));
-  index.insert(2, key(15, kThreeFour));
-  index.insert(1, key(23, kFiveSix));
-  CHECK(found_in(index, key(7, kOneTwo)) == 0);
-  CHECK(found_in(index, key(15, kThreeFour)) == 2);
-  CHECK(found_in(index, key(23, kFiveSix)) == 1);
-  CHECK(found_in(index, key(15, kOneTwo)) == -1);
-  int64_t num_refused = 0;
-  CHECK(index.find(key(23, kFiveSix), &num_refused) != nullptr);
-  CHECK(num_refused == 0);  // a block with another hash was no candidate
-  index.check();
-}
-
-TEST_CASE("an equal hash with other content is refused, and counted") {
-  PrefixIndex index(4, 2);
-  index.insert(0, key(7, kOneTwo));
-  index.insert(1, key(7, kThreeFour));
-  int64_t num_refused = 0;
-  const CachedBlock* const found = index.find(key(7, kThreeFour), &num_refused);
-  REQUIRE(found != nullptr);
-  CHECK(found->id == 1);
-  CHECK(num_refused == 1);
-  CHECK(index.find(key(7, kFiveSix), &num_refused) == nullptr);
-  CHECK(num_refused == 3);
-}
-
-TEST_CASE("blocks that differ in their extra keys alone are told apart") {
-  PrefixIndex index(4, 2);
-  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
-  index.insert(0, key(7, kOneTwo, {}, salt));
-  CHECK(found_in(index, key(7, kOneTwo, {}, salt)) == 0);
-  CHECK(found_in(index, key(7, kOneTwo, {}, other)) == -1);
-  CHECK(found_in(index, key(7, kOneTwo)) == -1);
-  index.insert(1, key(7, kOneTwo, {}, other));
-  CHECK(found_in(index, key(7, kOneTwo, {}, other)) == 1);
-}
-
-TEST_CASE("an index that trusts its hash finds any block with it") {
-  PrefixIndex index(4, 2, PrefixIndex::Check::kHashOnly);
-  index.insert(2, key(7, kOneTwo));
-  CHECK(found_in(index, key(7, kThreeFour)) == 2);
-  CHECK(found_in(index, key(15, kOneTwo)) == -1);  // the same bucket, another hash
-}
-
-TEST_CASE("equal blocks have one number, and the oldest of them is found") {
-  PrefixIndex index(4, 2);
-  const PrefixId number = index.insert(2, key(7, kOneTwo));
-  CHECK(index.insert(0, key(7, kOneTwo)) == number);
-  CHECK(index.insert(3, key(7, kOneTwo)) == number);
-  CHECK(found_in(index, key(7, kOneTwo)) == 2);
-  CHECK(index.insert(1, key(7, kOneTwo, number)) != number);  // after a parent: another prefix
-  index.check();
-  PrefixIndex other(4, 2);
-  BlockKey brings = key(7, kOneTwo);
-  brings.prefix = 41;  // its number
-  CHECK(other.insert(0, brings) == 41);
-  brings.prefix = 42;
-  CHECK(other.insert(1, brings) == 41);  // the number of an equal block comes first
-}
-
-TEST_CASE("a block that is cached already, or not full, is refused") {
-  PrefixIndex index(4, 2);
-  index.insert(0, key(7, kOneTwo));
-  CHECK_THROWS_AS(index.insert(0, key(8, kThreeFour)), std::logic_error);
-  CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1})), std::invalid_argument);
-  CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1, 2, 3})), std::invalid_argument);
-  CHECK(index.block(1) == nullptr);  // nothing has changed
-  CHECK(index.size() == 1);
-  CHECK(found_in(index, key(7, kOneTwo)) == 0);
-  index.check();
-}
-
-TEST_CASE("a block is taken out, and the others of its bucket stay") {
-  for (const int32_t id : {0, 1, 2}) {  // the first of its chain, the middle one, the last
-    CAPTURE(id);
-    PrefixIndex index(4, 2);
-    const BlockKey keys[] = {key(7, kOneTwo), key(15, kThreeFour), key(23, kFiveSix)};
-    for (int32_t block = 0; block < 3; ++block) index.insert(block, keys[block]);
-    CHECK(index.erase(id) == keys[id].hash);
-    for (int32_t block = 0; block < 3; ++block) {
-      CHECK(found_in(index, keys[block]) == (block == id ? -1 : block));
-    }
-    CHECK(index.size() == 2);
-    index.check();
-    CHECK(index.erase(id) == std::nullopt);  // it is not there any more
-    index.insert(id, keys[id]);
-    CHECK(found_in(index, keys[id]) == id);
-    index.check();
-  }
-}
-
-TEST_CASE("a block that comes back has nothing of the key that it had") {
-  PrefixIndex index(4, 2);
-  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
-  index.insert(0, key(7, kOneTwo, 5, salt));
-  CHECK(index.erase(0) == 7);
-  INFO("erase() has taken block 0 out, and insert() gives it another key");
-  index.insert(0, key(7, kOneTwo, {}, other));
-  CHECK(found_in(index, key(7, kOneTwo, 5, salt)) == -1);
-  CHECK(found_in(index, key(7, kOneTwo, {}, other)) == 0);
-  CHECK(index.block(0)->extra_keys.size() == 1);
-  index.check();
-}
-
-TEST_CASE("of equal blocks only the one that is named is taken out") {
-  PrefixIndex index(4, 2);
-  const PrefixId number = index.insert(0, key(7, kOneTwo));
-  index.insert(1, key(7, kOneTwo));
-  CHECK(index.erase(0) == 7);
-  CHECK(found_in(index, key(7, kOneTwo)) == 1);
-  CHECK(index.insert(2, key(7, kOneTwo)) == number);
-  CHECK(index.erase(2) == 7);  // the younger one
-  CHECK(index.block(2) == nullptr);
-  CHECK(index.block(1) != nullptr);
-  CHECK(found_in(index, key(7, kOneTwo)) == 1);
-  index.check();
-}
-
 TEST_CASE("a chain of hashes: each full block's is over the one before it, and is made once") {
   using lesson06::xxh64_block;
   const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}};
@@ -225,8 +56,27 @@ TEST_CASE("a chain of hashes: each full block's is over the one before it, and i
     CHECK(hashes_after(hashes, range(0, 5)) == std::vector{first});  // nothing is new
     CHECK(hashes_after(hashes, range(0, 12)) ==
           std::vector{first, second, xxh64_block(second, range(8, 12), keys)});
+    CHECK(hashes_after(hashes, range(0, 4)).size() == 3);  // fewer tokens: nothing is forgotten
+    CHECK(hashes_after(hashes, range(0, 12)).size() == 3);
     CHECK(num_hashed == 3);
   }
+}
+
+TEST_CASE("two requests are hashed in turns, and each has its own chain") {
+  BlockHashes one, two;
+  hashes_after(one, range(0, 4));
+  hashes_after(two, range(50, 54));
+  CHECK(hashes_after(one, range(0, 8)) == hash_chain(range(0, 8), 4, {}));
+  CHECK(hashes_after(two, range(50, 58)) == hash_chain(range(50, 58), 4, {}));
+}
+
+TEST_CASE("a parent whose hash is 0 is a parent") {
+  BlockHashes hashes;
+  INFO("a first block's hash is 0, and any other's is its parent's plus 1");
+  hashes.extend(range(0, 3), 1, {.hash = [](auto parent, auto, auto) {
+                  return parent ? *parent + 1 : uint64_t{0};
+                }});
+  CHECK(hashes.all() == std::vector<uint64_t>{0, 1, 2});
 }
 
 TEST_CASE("full blocks get their names when they are computed") {
@@ -245,6 +95,19 @@ TEST_CASE("full blocks get their names when they are computed") {
   CHECK(pool.index().size() == 2);
 }
 
+TEST_CASE("a pass of a long request names its new blocks, and looks at no other") {
+  constexpr int kTokens = 1 << 18;
+  BlockPool pool(kTokens, 1);
+  KvCacheManager manager(pool);
+  REQUIRE(manager.allocate_slots(1, kTokens));
+  const Tokens tokens = range(0, kTokens);
+  BlockHashes hashes;
+  for (int computed = 1; computed <= kTokens; ++computed) {
+    manager.cache_blocks(1, tokens, hashes, computed);
+  }
+  CHECK(pool.index().size() == kTokens);
+}
+
 TEST_CASE("a block's parent is the block before it") {
   BlockPool pool(8, 4);
   KvCacheManager manager(pool);
@@ -257,6 +120,7 @@ TEST_CASE("a block's parent is the block before it") {
   REQUIRE(second != nullptr);
   CHECK(first->parent == std::nullopt);
   CHECK(second->parent == first->prefix);
+  CHECK(second->prefix != first->prefix);
   CHECK(Tokens(pool.index().tokens(table[1]).begin(), pool.index().tokens(table[1]).end()) ==
         range(4, 8));
 }
@@ -337,4 +201,8 @@ TEST_CASE("more tokens computed than there are, or than have slots, are refused"
   CHECK(hashes.all().empty());  // nothing has changed
   CHECK_THROWS_AS(cache_blocks(manager, 7, range(0, 4), 4), std::out_of_range);
   CHECK(pool.index().size() == 0);
+  BlockPool other(8, 4);
+  KvCacheManager without(other, {.caching = false});
+  REQUIRE(without.allocate_slots(1, 6));
+  CHECK_THROWS_AS(without.cache_blocks(1, range(0, 9), hashes, 8), std::invalid_argument);
 }

@@ -14,6 +14,7 @@
 
 #include "block_file.h"
 #include "checksum_blocks.h"
+#include "tests/support/readable.h"
 #include "tests/support/shortened.h"
 #include "tests/support/temp_dir.h"
 

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <span>
@@ -87,11 +89,15 @@ inline void check_refusals(const kv::Stream& stream) {
     lesson12::checksum_blocks({.cache = &of, .blocks = blocks, .checksums = sums.as<uint64_t>()},
                               stream);
   };
+  constexpr uint64_t kUntouched = 0xABCDEF;
+  std::ranges::fill(std::span(sums.as<uint64_t>(), 8), kUntouched);
   CHECK_THROWS_WITH_AS(sum(cache, {{1, 1}, {3, 2}}),
                        "checksum_blocks: there is no block 3, the ids end at 3", std::out_of_range);
+  CHECK(sums.as<uint64_t>()[1] == kUntouched);  // nothing is summed up before a refusal
   CHECK_THROWS_AS(sum(cache, {{-1, 1}}), std::out_of_range);
   lesson12::PagedKvCache odd(kvtest::shape(1, 1, 1), stream, 3, 1);
   CHECK_THROWS_AS(sum(odd, {{1, 1}}), std::invalid_argument);
+  CHECK_THROWS_AS(sum(odd, {}), std::invalid_argument);  // whichever blocks are named
   CHECK_THROWS_AS(lesson12::checksum_of(std::vector<std::byte>(12)), std::invalid_argument);
 }
 

@@ -273,6 +273,7 @@ TEST_CASE_FIXTURE(FileTest, "a file of blocks without bytes, or of too many, is 
   CHECK_FALSE(fs::exists(path()));
   BlockFile file = open();
   Block block = block_of(1);
+  REQUIRE(write(file, 1, block));
   CHECK_THROWS_AS(write(file, 0, block), std::invalid_argument);
   block.content.resize(64);
   CHECK_THROWS_AS(write(file, 1, block), std::invalid_argument);
@@ -280,4 +281,17 @@ TEST_CASE_FIXTURE(FileTest, "a file of blocks without bytes, or of too many, is 
   block = block_of(1);
   block.record.tokens.pop_back();
   CHECK_THROWS_AS(write(file, 1, block), std::invalid_argument);
+  CHECK(number_in(file, 1) == 1);  // a wrong call costs no record
+}
+
+TEST_CASE_FIXTURE(FileTest,
+                  "a content is written with the checksum that it had when it was computed") {
+  BlockFile file = open();
+  Block block = block_of(1);
+  block.content[5] ^= std::byte{1};  // a bit has flipped before the write
+  REQUIRE(write(file, 1, block));
+  const auto header = file.read_header(1);
+  REQUIRE(header.has_value());
+  CHECK(header->content_checksum == block.record.content_checksum);
+  CHECK_FALSE(file.read_content(1, *header, block.content));
 }
