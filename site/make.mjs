@@ -13,10 +13,14 @@ const builds = process.env.COURSE_BUILD ?? path.join(root, 'build')
 const usage = `./course site [options]     makes the course as a static web site
 
   --out DIR     where it goes (build/site)
-  --web DIR     the visualizer, as ./course web makes it (build/web, if it is there)
+  --web DIR     the visualizer, as ./course web makes it (build/web, if it is
+                there)
   --base /X/    the folder of a server that the site will be in (/)
-  --serve       shows it at an address of this machine, until Ctrl-C   (--port N)
-  --test        checks it: links, pictures, anchors; in Chromium what a reader does, accessibility, sizes
+  --serve       shows it at an address of this machine, until Ctrl-C
+                (--port N)
+  --test        checks it: links, pictures, anchors; in Chromium what a reader
+                does, accessibility, sizes
+  --help        this list
 `
 
 function fail(message) {
