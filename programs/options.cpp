@@ -244,7 +244,7 @@ bool CommandLine::parse(int argc, char** argv) {
     if (missing != nullptr) what += ": " + missing->get_description();
     user_error("{}; {} --help lists the options", what, app_->get_name());
   } catch (const CLI::ArgumentMismatch& error) {
-    // "--max-tokens: 1 required N:0 to 10 missing", "--max-tokens: At Most 1 required but received 2"
+    // "--x: 1 required N:0 to 10 missing", "--x: At Most 1 required but received 2"
     static const std::regex kMissing("^(.*): 1 required (.*) missing$");
     static const std::regex kTwice("^(.*): At Most 1 required but received (.*)$");
     std::string what = error.what();

@@ -83,6 +83,8 @@ kernel 3 --races --bounds;--bounds excludes --races
 kernel 3 --cases;--cases: a value is missing, wanted PATTERN
 planted --olny x;unknown option '--olny'; did you mean --only\? ./course planted --help
 exercise 5 --hnt;unknown option '--hnt'; did you mean --hint\? ./course exercise --help
+run 5 --model /none;--model /none: no such folder; wanted one with
+serve --model=/none;--model /none: no such folder
 bench abc;bench: found 'abc', wanted a lesson's number or gpu
 setup --foo;setup: found '--foo', wanted nothing after it
 pictures --foo;pictures: found '--foo', wanted nothing after it
@@ -104,6 +106,7 @@ expect 0 'only bugs in CUDA kernels' planted --help
 expect 2 'error: web: --out needs a folder' web --out
 expect 0 'again whenever a file is saved' exercise 3 --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
+KV_MODEL=/none COURSE_BUILD=/proc/none expect 2 'error: KV_MODEL=/none: no such folder' run 5
 COURSE_JOBS=0 expect 2 "error: COURSE_JOBS: found '0', wanted a number" build tests
 # A build folder of our own: what is said of a build that cannot begin, that is slow, and that waits for another one.
 temp=$(mktemp -d)
