@@ -137,6 +137,15 @@ if [ -e "$temp/default/slow" ]; then
   fails=1
 fi
 wait
+rm -f "$temp/default/slow"
+python3 -c '
+import os, signal, subprocess, sys, time
+build = subprocess.Popen(sys.argv[1:], stderr=subprocess.PIPE, start_new_session=True, text=True)
+build.stderr.readline()  # Building slow
+os.killpg(build.pid, signal.SIGINT)  # as Ctrl-C: it reaches all of them
+said = build.communicate()[1]
+sys.exit(build.returncode != 130 or "Stopped" not in said or "error" in said)' "$course" build slow ||
+  { echo "course build: Ctrl-C is no failure of the build, but exit code 130" && fails=1; }
 exec 8>"$temp/default/course.lock"
 flock 8
 "$course" build slow >"$temp/said" 2>&1 8>&- &
