@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <regex>
@@ -72,7 +74,7 @@ std::string refusal(const CLI::App& app, const std::string& word) {
   if (!word.starts_with('-')) return fmt::format("unexpected '{}'; ", word);
   const std::string name = word.substr(0, word.find('='));
   std::string nearest;
-  size_t least = name.size() < 5 ? 0 : 1 + name.size() / 4;  // more is no typo
+  size_t least = name.size() < 5 ? 0 : 1 + (name.size() - 2) / 4;  // more is no typo
   for (const CLI::Option* option : app.get_options()) {
     const size_t distance = edit_distance(name, option->get_name());
     if (distance > least || (distance == least && !nearest.empty())) continue;
@@ -81,6 +83,34 @@ std::string refusal(const CLI::App& app, const std::string& word) {
   }
   const std::string guess = nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest);
   return fmt::format("unknown option '{}'; {}", name, guess);
+}
+
+/// The help: an option whose name leaves no gap before its description has a line of its own, so
+/// that wrapped() finds the column of the descriptions.
+class Help : public CLI::Formatter {
+ public:
+  explicit Help(int columns) {
+    column_width(static_cast<size_t>(std::clamp(columns / 2, 20, 34)));
+    label("Excludes", "not with");
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    const std::string name =
+        "  " + make_option_name(option, is_positional) + make_option_opts(option);
+    const std::string text = make_option_desc(option);
+    const size_t column = get_column_width();
+    if (name.size() + 2 <= column) {
+      return name + std::string(column - name.size(), ' ') + text + "\n";
+    }
+    return name + "\n" + std::string(column, ' ') + text + "\n";
+  }
+};
+
+/// One line for each paragraph: wrapped() breaks it where the terminal ends.
+std::string joined(std::string text) {
+  for (size_t i = 1; i + 1 < text.size(); ++i) {
+    if (text[i] == '\n' && text[i - 1] != '\n' && !std::isspace(text[i + 1])) text[i] = ' ';
+  }
+  return text;
 }
 
 /// "--name TYPE" in its two parts.
@@ -152,9 +182,7 @@ Option& Option::required() {
 }
 
 CommandLine::CommandLine(const std::string& about, const std::string& program)
-    : app_(std::make_unique<CLI::App>(about + "\n", program)) {
-  app_->get_formatter()->column_width(34);
-}
+    : app_(std::make_unique<CLI::App>(joined(about) + "\n", program)) {}
 
 CommandLine::~CommandLine() = default;
 
@@ -199,6 +227,7 @@ bool CommandLine::parse(int argc, char** argv) {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const Console out("");
+    app_->formatter(std::make_shared<Help>(output_columns()));
     out.write(wrapped(app_->help(), output_columns()));
     return false;
   } catch (const CLI::ExtrasError&) {
@@ -215,11 +244,13 @@ bool CommandLine::parse(int argc, char** argv) {
     if (missing != nullptr) what += ": " + missing->get_description();
     user_error("{}; {} --help lists the options", what, app_->get_name());
   } catch (const CLI::ArgumentMismatch& error) {
-    // "--max-tokens: 1 required N:0 to 10 missing"
+    // "--x: 1 required N:0 to 10 missing", "--x: At Most 1 required but received 2"
     static const std::regex kMissing("^(.*): 1 required (.*) missing$");
-    user_error("{}; {} --help lists the options",
-               std::regex_replace(error.what(), kMissing, "$1: a value is missing, wanted $2"),
-               app_->get_name());
+    static const std::regex kTwice("^(.*): At Most 1 required but received (.*)$");
+    std::string what = error.what();
+    what = std::regex_replace(what, kMissing, "$1: a value is missing, wanted $2");
+    what = std::regex_replace(what, kTwice, "$1: found $2 values, wanted one");
+    user_error("{}; {} --help lists the options", what, app_->get_name());
   } catch (const CLI::ParseError& error) {
     user_error("{}; {} --help lists the options", error.what(), app_->get_name());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 
 #include "common/error.h"
@@ -26,7 +27,10 @@ int size_at(const JsonObject& config, const char* key, int64_t high) {
 
 // What would change the arithmetic and is not built here is refused by name, never ignored.
 void refuse_other_models(const JsonObject& config) {
-  if (config.string("model_type") != "qwen3") config.wrong("model_type", "\"qwen3\" (dense)");
+  if (config.string("model_type") != "qwen3") {
+    user_error("{}: \"model_type\" is {}, wanted \"qwen3\": only dense Qwen3 models run here",
+               config.where(), describe(config.at("model_type")));
+  }
   if (config.string_or("hidden_act", "silu") != "silu") config.wrong("hidden_act", "\"silu\"");
   if (config.boolean_or("attention_bias", false)) {
     config.wrong("attention_bias", "false (projections without bias)");
@@ -182,13 +186,19 @@ ModelConfig load_config(const std::filesystem::path& dir) {
   const std::filesystem::path path = dir / "config.json";
   std::error_code error;
   if (!std::filesystem::exists(dir, error)) {
-    user_error("--model {}: no such folder; wanted one with a model's config.json", dir.string());
+    const char* const named = std::getenv("KV_MODEL");
+    const bool by_environment = named != nullptr && dir == named;
+    user_error("{}{}: no such folder; wanted one with a model's config.json",
+               by_environment ? "KV_MODEL=" : "--model ", dir.string());
   }
   if (!std::filesystem::is_directory(dir, error)) {
     const std::filesystem::path folder = dir.has_parent_path() ? dir.parent_path() : ".";
     const bool is_model = std::filesystem::exists(folder / "config.json", error);
     user_error("{}: found a file, wanted a model's folder, with config.json{}", dir.string(),
                is_model ? "; try --model " + folder.string() : "");
+  }
+  if (!std::filesystem::exists(path, error)) {
+    user_error("{}: no such file; wanted a Qwen3 in a Hugging Face folder", path.string());
   }
   ModelConfig config = parse_config(read_file(path, kMaxBytes), path.string());
 

@@ -13,10 +13,14 @@ const builds = process.env.COURSE_BUILD ?? path.join(root, 'build')
 const usage = `./course site [options]     makes the course as a static web site
 
   --out DIR     where it goes (build/site)
-  --web DIR     the visualizer, as ./course web makes it (build/web, if it is there)
+  --web DIR     the visualizer, as ./course web makes it (build/web, if it is
+                there)
   --base /X/    the folder of a server that the site will be in (/)
-  --serve       shows it at an address of this machine, until Ctrl-C   (--port N)
-  --test        checks it: links, pictures, anchors; in Chromium what a reader does, accessibility, sizes
+  --serve       shows it at an address of this machine, until Ctrl-C
+                (--port N)
+  --test        checks it: links, pictures, anchors; in Chromium what a reader
+                does, accessibility, sizes
+  --help        this list
 `
 
 function fail(message) {
@@ -43,8 +47,19 @@ function checkOut(out) {
   fail(`${out} has other files in it; name a folder that is empty, or that an earlier site is in`)
 }
 
+/** What VitePress prints has colour wherever it goes. */
+function withoutColour(stream) {
+  if (stream.isTTY && !process.env.NO_COLOR) return
+  const write = stream.write.bind(stream)
+  stream.write = (text, ...more) => write(typeof text === 'string' ? text.replace(/\x1b\[[0-9;]*m/g, '') : text, ...more)
+}
+
 async function make({ out, web, base }) {
   checkOut(out)
+  // It grows beside its place and goes there when it is whole, so an interrupted one leaves nothing in the way.
+  const whole = out
+  out = `${whole}.part`
+  fs.rmSync(out, { recursive: true, force: true })
   Object.assign(process.env, { SITE_OUT: out, SITE_BASE: base, SITE_VISUALIZER: web ? '1' : '0' })
   const { build } = await import('vitepress')
   await build(here)
@@ -54,7 +69,9 @@ async function make({ out, web, base }) {
   })
   // What ends in .pack.js is for pages that are opened as files; a site has a server.
   if (web) fs.cpSync(web, path.join(out, 'viz'), { recursive: true, filter: (file) => !file.endsWith('.pack.js') })
-  process.stderr.write(`The site is in ${out}${web ? '' : ', without the visualizer: ./course web makes it'}\n`)
+  fs.rmSync(whole, { recursive: true, force: true })
+  fs.renameSync(out, whole)
+  process.stderr.write(`The site is in ${whole}${web ? '' : ', without the visualizer: ./course web makes it'}\n`)
 }
 
 const given = options()
@@ -69,6 +86,8 @@ let web = given.web && path.resolve(process.env.COURSE_START_DIR ?? '.', given.w
 if (web && !fs.existsSync(path.join(web, 'index.html'))) fail(`there is no index.html in ${web}`)
 if (!web && fs.existsSync(path.join(builds, 'web/index.html'))) web = path.join(builds, 'web')
 
+withoutColour(process.stdout)
+withoutColour(process.stderr)
 await make({ out, web, base })
 if (given.test) {
   const tests = fs.readdirSync(path.join(here, 'test')).filter((name) => name.endsWith('.test.mjs'))

@@ -23,6 +23,7 @@ import re
 import sys
 import time
 
+import course_arguments
 from exercises import checks, mine, mutants, runs, solutions
 from exercises.lesson import ROOT, Lesson, Mistake, sentence, wrapped
 from exercises.runs import WAITS, coloured
@@ -349,28 +350,16 @@ def learn(options):
     return (watch if options.watch else work)(lesson, options.build, options)
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        if sys.argv[1:2] != ["learn"]:
-            super().error(message)
-        message = re.sub(r"argument (--\S+): expected one argument", r"\1 wants a file of yours, or all", message)
-        wrong = re.search(r"unrecognized arguments: (--\w+)", message)
-        near = difflib.get_close_matches(wrong[1], re.findall(r"--\w+", __doc__), 1) if wrong else []
-        print(f"error: {message}" + (f"; did you mean {near[0]}?" if near else "") + "  (./course exercise --help)", file=sys.stderr)
-        sys.exit(2)
-
-
 def main():
-    parser = Parser(prog="exercise.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = course_arguments.Parser(prog="./course exercise N" if sys.argv[1:2] == ["learn"] else "exercise.py", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    learning = verbs.add_parser("learn", help="./course exercise N", prog="./course exercise N", description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    learning = verbs.add_parser("learn", help="./course exercise N", description=__doc__, prog="./course exercise N")
     learning.add_argument("folder", type=pathlib.Path, help=argparse.SUPPRESS)
     learning.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     for flag in ("watch", "hint", "all", "undo", "redo", "parse-only"):
         learning.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
-    learning.add_argument("--diff", nargs="?", type=int, const=0, metavar="STEP", help=argparse.SUPPRESS)
-    learning.add_argument("--reset", metavar="FILE", help=argparse.SUPPRESS)
+    learning.add_argument("--diff", nargs="?", type=int, const=0, metavar="the number of a step", help=argparse.SUPPRESS)
+    learning.add_argument("--reset", metavar="a file of yours, or all", help=argparse.SUPPRESS)
     for tool in ("races", "bounds", "traffic"):
         learning.add_argument(f"--{tool}", dest="tool", action="store_const", const=tool, help=argparse.SUPPRESS)
     verbs.add_parser("progress", help="a line over all lessons")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs kernels on the simulated GPU and says what a tool found, in a few lines.
+"""Runs a lesson's kernels on the simulated GPU, on small inputs, and says what a tool found, in a few lines.
 
-  kernel_runs.py BINARY [--races | --bounds | --traffic] [--cases PATTERN] [--wrong] [--verbose]
+  ./course kernel N      lesson N's; ./course kernel gpu: those of docs/gpu.md
+  kernel_runs.py BINARY  those of the program BINARY, a test program in a build with the preset simt, or with
+                         simt-tsan, simt-asan or simt-trace for the three options
 
-BINARY is a doctest program of a build for the simulated GPU: of the preset simt, or of simt-tsan, simt-asan
-or simt-trace for the three options. Its small kernel tests (test suite "kernel") run, each in a
-process of its own, so that one that crashes or does not end takes no other with it.
+The kernels' tests (test suite "kernel") run, each in a process of its own, so that one that crashes or does not end
+takes no other with it.
 
   (none)      results, and which threads miss a barrier or a shuffle
   --races     two threads at one place with nothing that orders them: both lines, CTAs and threads
@@ -16,7 +17,6 @@ Exit code: 0 if nothing was found, 1 if something was, 2 if it could not run."""
 import argparse
 import concurrent.futures
 import dataclasses
-import difflib
 import os
 import pathlib
 import re
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 
+import course_arguments
 import kernel_traffic
 import warp_trace
 
@@ -292,18 +293,9 @@ def show(results, verbose=False):
     return 1 if failed else 0
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        known = [option for action in self._actions for option in action.option_strings]
-        wrong = re.search(r"unrecognized arguments: (--\w+)", message)
-        near = difflib.get_close_matches(wrong[1], known, 1) if wrong else []
-        print(f"error: {message}" + (f"; did you mean {near[0]}?" if near else "; ./course kernel --help"), file=sys.stderr)
-        sys.exit(2)
-
-
 def main():
-    parser = Parser(prog="./course kernel N", description=__doc__.split("\n\n", 2)[2],
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = course_arguments.Parser(prog="./course kernel N", description=__doc__)
+    parser.add_argument("--parse-only", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("binary", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)  # of the lesson, or tests/first_kernels
     which = parser.add_mutually_exclusive_group()
@@ -314,6 +306,8 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="the tools' whole reports, too")
     parser.add_argument("--source", action="store_true", help="with --traffic: the kernels' code with the numbers beside it")
     options = parser.parse_args()
+    if options.parse_only:
+        return 0
     number = re.match(r"\d\d", options.folder.name)
     command = f"./course kernel {int(number[0])}" if number else "./course kernel gpu"
     whose = f"Lesson {int(number[0])}'s kernels" if number else "The kernels of docs/gpu.md"

@@ -18,6 +18,7 @@ model's folder it only knows `DIR`), and puts the new lines into the texts in pl
 import datetime
 import functools
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -130,4 +131,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # of ./course stale | head
+        os._exit(0)

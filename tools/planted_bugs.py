@@ -2,10 +2,11 @@
 """Puts one bug at a time into a copy of the course's real code, and sees a test find it.
 
     ./course planted                     all bugs, as a table
-    python3 tools/planted_bugs.py --bin BUILD_FOLDER [--only TEXT] [--case NAME] [--jobs N] [--show]
-                                         (TEXT: in the bug's lesson, file or words; a whole file takes minutes)
-    python3 tools/planted_bugs.py --check           only: does every bug still have its place?
-    python3 tools/planted_bugs.py --programs        only: which programs does it need, in which builds?
+    ./course planted --only 05/          those with these words in their lesson, file or text (a whole
+                                         file takes minutes)
+    tools/planted_bugs.py --bin FOLDER   the same in a build that is there
+    tools/planted_bugs.py --check        only: does every bug still have its place?
+    tools/planted_bugs.py --programs     only: which programs does it need, in which builds?
 
 Each lesson lists its bugs in lessons/NN_topic/test/planted.txt. The first line names the test programs
 that must find them, the first one first; then, between empty lines, one paragraph for each bug:
@@ -48,6 +49,7 @@ import subprocess
 import sys
 import tempfile
 
+import course_arguments
 import kernel_runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -236,11 +238,11 @@ def run_kernels(program, bug, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = course_arguments.Parser(prog="./course planted", description=__doc__)
     parser.add_argument("--bin", metavar="FOLDER", help="a build folder with the lessons' tests")
     parser.add_argument("--only", metavar="TEXT", default="", help="only bugs whose place (06/block_hash.cpp) or text has this")
     parser.add_argument("--case", metavar="NAME", default="*", help="only these test cases; * stands for anything")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--jobs", metavar="N", type=int, help="bugs at a time", default=os.cpu_count())
     parser.add_argument("--kernels", action="store_true", help="only bugs in CUDA kernels")
     parser.add_argument("--programs", action="store_true", help="only print the programs that are needed, and their builds")
     parser.add_argument("--check", action="store_true", help="only look whether every bug has its place")

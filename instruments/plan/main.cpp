@@ -121,10 +121,10 @@ void print_table(const kv::Console& console, const Plan& plan) {
 void print_remarks(const kv::Console& console, const Plan& plan) {
   constexpr int64_t kUsual = 16;
   const int64_t sequences = plan.memory / plan.per_sequence(kUsual);
-  if (plan.per_sequence(kUsual) < plan.per_sequence_in_full(kUsual)) {
+  const int64_t in_full = plan.memory / plan.per_sequence_in_full(kUsual);
+  if (in_full < sequences) {
     console.print("\nIf every layer kept all tokens, {} would fit in blocks of {}, not {}.\n",
-                  kv::count_of(plan.memory / plan.per_sequence_in_full(kUsual), "sequence"), kUsual,
-                  kv::with_commas(sequences));
+                  kv::count_of(in_full, "sequence"), kUsual, kv::with_commas(sequences));
   }
   if (sequences == 0) {
     console.print("\nNo sequence of {} fits: {} are wanted for one, in blocks of {}.\n",

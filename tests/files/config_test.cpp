@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
 #include "tests/files/support.h"
 
 using namespace kv;
@@ -185,7 +187,7 @@ TEST_CASE("config: heads that do not divide are refused") {
 
 TEST_CASE("config: what is not built here is refused by name") {
   check_refused(
-      {{"model_type", "llama", "\"model_type\" is \"llama\", wanted \"qwen3\""},
+      {{"model_type", "llama", "\"model_type\" is \"llama\", wanted \"qwen3\": only dense"},
        {"model_type", "qwen3_moe", "\"model_type\" is \"qwen3_moe\""},
        {"hidden_act", "gelu", "\"hidden_act\" is \"gelu\""},
        {"attention_bias", true, "\"attention_bias\" is true"},
@@ -259,7 +261,13 @@ TEST_CASE("config: a sliding window that cannot be is refused") {
 
 TEST_CASE("config: a folder without config.json is refused") {
   const TempDir dir;
-  CHECK(contains(user_error_of([&] { load_config(dir.path()); }), "config.json: no such file"));
+  CHECK(contains(user_error_of([&] { load_config(dir.path()); }),
+                 "config.json: no such file; wanted a Qwen3"));
+  const std::filesystem::path none = dir.path() / "none";
+  CHECK(user_error_of([&] { load_config(none); }).starts_with("--model " + none.string()));
+  ::setenv("KV_MODEL", none.c_str(), 1);
+  CHECK(user_error_of([&] { load_config(none); }).starts_with("KV_MODEL=" + none.string()));
+  ::unsetenv("KV_MODEL");
 }
 
 TEST_CASE(

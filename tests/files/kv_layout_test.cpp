@@ -209,6 +209,10 @@ TEST_CASE("plan: a table, the same as JSON, and one line for what is wrong") {
   refused("--model $S/models --memory 1GiB", "models/config.json: no such file");
   refused("--model GPT-9 --memory 1GiB", "no folder, and no model that is known by name");
   refused("--memory 1GiB", "--model is required");
+  const auto nothing_fits = kvtest::shell("$B/plan --model 'Gemma 3 27B' --memory 24");
+  CHECK(nothing_fits.code == 0);
+  CHECK(nothing_fits.out.find("No sequence of 131,072 tokens fits") != std::string::npos);
+  CHECK(nothing_fits.out.find("If every layer") == std::string::npos);
   kvtest::check_refused(kvtest::shell("cp $S/models/tiny/config.json $T && "
                                       "$B/plan --model $T --memory 1GiB --json $T/config.json"),
                         "would replace");

@@ -1,4 +1,8 @@
 // The programs that read and write a model's files, run as a user runs them.
+#include <fmt/format.h>
+
+#include <sstream>
+
 #include "qwen3/config.h"
 #include "qwen3/safetensors.h"
 #include "qwen3/tokenizer.h"
@@ -65,6 +69,22 @@ TEST_CASE("tokenize: wrong input gives one line and exit code 2") {
                 "/no/such/folder/tokenizer.json: no such file");
   check_refused(run("tokenize", "--modle x", ""), "--modle");
   check_refused(run("tokenize", model.option() + ">/dev/full", "a\n"), "cannot write");
+}
+
+TEST_CASE("help fits the terminal, and descriptions stand in their column") {
+  for (const size_t columns : {40, 60, 80}) {
+    const Outcome help = kvtest::shell(fmt::format("COLUMNS={} $B/make_model --help", columns));
+    CHECK(contains(help.out, "  --max-positions N:1 to 268435456"));
+    std::istringstream lines(help.out.substr(help.out.find("Options:")));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      CAPTURE(line);
+      CHECK((line.size() <= columns || !contains(line.substr(columns / 2), " ")));
+      CHECK((line.empty() || line.starts_with("  -") ||
+             line.starts_with(std::string(columns / 2 < 34 ? columns / 2 : 34, ' '))));
+    }
+  }
 }
 
 TEST_CASE("make_model: the folder it makes can be read, whatever the shape") {

@@ -132,6 +132,10 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
         "unknown option '--zigzag'; ./course x --help lists the options");
   CHECK(said({"--need", "1", "--nmae=a"}) ==
         "unknown option '--nmae'; did you mean --name? ./course x --help lists the options");
+  CHECK(contains(said({"--need", "1", "--name", "a", "--name", "b"}),
+                 "--name: found 2 values, wanted one; ./course x"));
+  CHECK(said({"--need", "1", "--fog"}) ==
+        "unknown option '--fog'; ./course x --help lists the options");
   CHECK(said({"--need", "1", "--flags", "3"}) ==
         "unknown option '--flags'; did you mean --flag? ./course x --help lists the options");
 }

@@ -37,12 +37,18 @@ if bash -c "source <('$course' completion bash); COMP_WORDS=('$course' exercise 
   echo "completion: wanted --watch for --wa"
   fails=1
 fi
-if "$course" | grep -n '^.\{81\}'; then
+if command -v zsh >/dev/null; then
+  words=$(zsh -fc "source <('$course' completion zsh); emulate ksh; compgen() { echo \"\$2\"; }; COMP_WORDS=('$course' exercise 3 --wa) COMP_CWORD=3; _course; echo \"\${COMPREPLY[*]}\"")
+  [[ $words = *--watch* ]] || { echo "completion in zsh: '$words', wanted --watch for --wa" && fails=1; }
+else
+  expect 0 ':1:[$]COMP_CWORD' completion zsh # zsh takes a letter after the colon for a modifier
+fi
+if { "$course" && "$course" site --help; } | grep -n '^.\{81\}'; then
   echo "course: lines of more than 80 columns"
   fails=1
 fi
-for command in setup build test bench stale web pictures completion; do # none of them does what it explains
-  COURSE_BUILD=/proc/none expect 0 "^  ./course $command " $command --help
+for command in setup build test bench stale web site pictures completion; do # none of them does what it explains
+  COURSE_BUILD=/proc/none expect 0 "^(  )?./course $command " $command --help
 done
 expect 2 "error: unknown command 'fly'; ./course alone" fly
 expect 2 "error: unknown command 'tset'; did you mean ./course test\?" tset
@@ -73,25 +79,40 @@ serve --prot 1;did you mean --port\?
 bench 4 --jsn x;did you mean --json\?
 kernel 3 --race;did you mean --races\?
 site --sevre;did you mean --serve\?
+kernel 3 --races --bounds;--bounds excludes --races
+kernel 3 --cases;--cases: a value is missing, wanted PATTERN
+planted --olny x;unknown option '--olny'; did you mean --only\? ./course planted --help
+exercise 5 --hnt;unknown option '--hnt'; did you mean --hint\? ./course exercise --help
+run 5 --model /none;--model /none: no such folder; wanted one with
+serve --model=/none;--model /none: no such folder
+bench abc;bench: found 'abc', wanted a lesson's number or gpu
+setup --foo;setup: found '--foo', wanted nothing after it
+pictures --foo;pictures: found '--foo', wanted nothing after it
+stale --foo;stale: found '--foo', wanted nothing after it
 TXT
 for words in run "run 5" viz plan; do
-  COURSE_BUILD=/proc/none expect 0 'lists its options itself, once it is built: ./course build (ladder|lesson05|viz|plan)$' help $words
+  COURSE_BUILD=/proc/none expect 0 'explains its options itself, once it is built: ./course build (ladder|lesson05|viz|plan)$' help $words
 done
+COURSE_BUILD=/proc/none expect 0 '^Options: --arithmetic --beams ' help run 5 # named, as its lesson's source names them
 expect 2 "error: which lesson's\? For example: ./course kernel 3 --races" kernel
 expect 2 'error: there is no lesson 99' kernel 99 --races
 expect 0 'two threads at one place with nothing that orders them' kernel --help
 expect 2 "error: which lesson's" exercise
 expect 0 'again whenever a file is saved' exercise help
-expect 2 'error: --reset wants a file of yours, or all' exercise 3 --reset
+expect 2 'error: --reset: a value is missing, wanted a file of yours, or all' exercise 3 --reset
 expect 2 'error: no planted bug has .nothing_here.' planted --only nothing_here
 expect 2 'error: there is no lesson 99' exercise 99
 expect 0 'only bugs in CUDA kernels' planted --help
 expect 2 'error: web: --out needs a folder' web --out
 expect 0 'again whenever a file is saved' exercise 3 --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
+KV_MODEL=/none COURSE_BUILD=/proc/none expect 2 'error: KV_MODEL=/none: no such folder' run 5
+COURSE_JOBS=0 expect 2 "error: COURSE_JOBS: found '0', wanted a number" build tests
 # A build folder of our own: what is said of a build that cannot begin, that is slow, and that waits for another one.
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
+ln -s "$course" "$temp/linked"
+course=$temp/linked expect 0 'Page by Page, [1-9][0-9]* lessons, ' --version
 mkdir "$temp/default"
 cat >"$temp/default/build.ninja" <<'TXT'
 rule slow
@@ -99,7 +120,8 @@ rule slow
 build slow: slow
 TXT
 export COURSE_BUILD=$temp COURSE_PRESET=default
-expect 2 "unknown target 'nothing'" build nothing
+expect 2 "unknown target 'nothing'; for example ./course build lesson05" build nothing
+expect 2 "unknown target 'slwo'; did you mean slow\?" build slwo
 until_said() { # until_said PATTERN: waits until the build in the background has said it
   for _ in {1..100}; do
     grep -qE -- "$1" "$temp/said" && return
@@ -115,6 +137,15 @@ if [ -e "$temp/default/slow" ]; then
   fails=1
 fi
 wait
+rm -f "$temp/default/slow"
+python3 -c '
+import os, signal, subprocess, sys, time
+build = subprocess.Popen(sys.argv[1:], stderr=subprocess.PIPE, start_new_session=True, text=True)
+build.stderr.readline()  # Building slow
+os.killpg(build.pid, signal.SIGINT)  # as Ctrl-C: it reaches all of them
+said = build.communicate()[1]
+sys.exit(build.returncode != 130 or "Stopped" not in said or "error" in said)' "$course" build slow ||
+  { echo "course build: Ctrl-C is no failure of the build, but exit code 130" && fails=1; }
 exec 8>"$temp/default/course.lock"
 flock 8
 "$course" build slow >"$temp/said" 2>&1 8>&- &

@@ -158,7 +158,7 @@ def way_through():
     if "// Step 2: How many times?\n  //\n  // Every number times two.\n  //\n  // They keep" not in pathlib.Path(
             "lessons/01_toy/exercise/toy.cpp").read_text():
         mistakes.append("the skeleton lacks a paragraph of step 2")
-    learn("--hnt", code=2, says=["did you mean --hint", "course exercise --help"], silent=["usage:"])
+    learn("--hnt", code=2, says=["did you mean --hint", "./course exercise --help lists"], silent=["usage:"])
     learn("--parse-only", code=0)
     learn("--hint", code=77, says=["Look at each once", "once more"], silent=["also uses", "A line of it"])
     learn("--hint", "--hint", code=77, silent=["A line of it"])
@@ -306,7 +306,7 @@ def wrong_solutions():
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for name in ("tools/exercises", "tools/kernel_runs.py", "tools/kernel_traffic.py", "tools/warp_trace.py", "common/todo.h", "tests/support/readable.h"):
+    for name in ("tools/exercises", "tools/course_arguments.py", "tools/kernel_runs.py", "tools/kernel_traffic.py", "tools/warp_trace.py", "common/todo.h", "tests/support/readable.h"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, (path := pathlib.Path(folder, name)).parent.mkdir(
             parents=True, exist_ok=True) or path)
     shutil.copy(ROOT / "tools/exercise.py", pathlib.Path(folder, "tools"))

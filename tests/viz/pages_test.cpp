@@ -333,7 +333,7 @@ TEST_CASE_FIXTURE(SmallFixture, "the last bits of a vertex do not show in a pict
 TEST_CASE("the program plays a scenario and says what does not hold") {
   const auto played = kvtest::shell(
       "$B/viz --headless --script $S/lessons/05_refcount_cow/scenarios/beam_search.txt "
-      "--screenshot $T/x.png && wc -c <$T/x.png");
+      "--screenshot $T/x.png --svg $T/x.svg && test -s $T/x.svg && wc -c <$T/x.png");
   CHECK(played.code == 0);
   CHECK(played.out.find("END total=16 free=") != std::string::npos);
   CHECK(std::stoi(played.out.substr(played.out.find('\n'))) > 10'000);

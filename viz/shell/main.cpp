@@ -215,7 +215,7 @@ void run(const Options& options) {
   if (!options.pictures.empty()) return draw_pictures(options.pictures);
   if (!options.svg.empty()) write_svg(options, options.svg, false);
   if (!options.animate.empty()) write_svg(options, options.animate, true);
-  if (!options.svg.empty() || !options.animate.empty()) return;
+  if (!(options.svg + options.animate).empty() && options.screenshot.empty()) return;
   int width = 0, height = 0;
   parse_size(options.size.empty() ? "1440x900" : options.size, width, height);
   if (options.scale != 0 && !(options.scale >= 0.5 && options.scale <= 4)) {

@@ -62,7 +62,10 @@ class Socket {
     } catch (const zmq::error_t& error) {
       if (error.num() == EAGAIN || error.num() == EINTR || error.num() == EHOSTUNREACH)
         return false;
-      kv::user_error("{} {}: {}", what_, endpoint_, error.what());
+      const bool no_address =
+          error.num() == EPROTONOSUPPORT || error.num() == EINVAL || error.num() == ENODEV;
+      kv::user_error("{} {}: {}{}", what_, endpoint_, error.what(),
+                     no_address ? "; wanted an address as tcp://127.0.0.1:5557" : "");
     }
   }
   std::string bind() {

@@ -94,6 +94,7 @@ TEST_CASE("watch: what cannot be watched is refused") {
   check_refused(shell("$B/watch $T/none"), "none: cannot be read: No such file or directory");
   check_refused(shell("$B/watch $S/README.md"), "not a recording of KV events");
   check_refused(shell("$B/watch"), "WHAT is required");
+  check_refused(shell("$B/watch foo://bar"), "wanted an address as tcp://");
   check_refused(shell("$B/watch " + kExample + " --replay tcp://127.0.0.1:1"), "is a file");
   CHECK(shell("$B/watch --help").code == 0);
 }
