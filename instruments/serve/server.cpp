@@ -47,11 +47,16 @@ EngineOptions with_log(EngineOptions options, watch::EventLog& log) {
 RequestLimits with_length(RequestLimits limits, const kv::Model& model, const Engine& engine,
                           const EngineOptions& options) {
   const int positions = model.config().max_position_embeddings;
-  const auto fits = static_cast<int>(engine.max_tokens(positions));
+  const auto room = static_cast<int>(engine.max_tokens(positions));
+  // Without chunks a request that is preempted computes all its tokens again in one pass.
+  const lesson08::SchedulerOptions& scheduler = options.serve.scheduler;
+  const int fits = scheduler.chunked_prefill ? room : std::min(room, scheduler.max_tokens_per_pass);
   if (options.max_model_len > fits) {
     kv::user_error(
-        "--max-model-len {}: the model has {} positions, and the pool room for {} tokens",
-        options.max_model_len, positions, fits);
+        "--max-model-len {}: the model has {} positions, the pool room for {} tokens{}; wanted at "
+        "most {}",
+        options.max_model_len, positions, room,
+        fits < room ? fmt::format(", and a pass without chunks {}", fits) : "", fits);
   }
   limits.max_model_len = options.max_model_len > 0 ? options.max_model_len : fits;
   return limits;
