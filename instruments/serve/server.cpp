@@ -271,6 +271,9 @@ void Server::tokenize(const Shared& exchange) {
   const kv::Json json = parse_body(exchange->body());
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
+  if (fields.find("messages") == nullptr && fields.find("prompt") == nullptr) {
+    fields.wrong("prompt", "a string, or messages in its place");
+  }
   const std::vector<int32_t> ids = fields.find("messages") != nullptr
                                        ? tokens_of(parse_conversation(fields))
                                        : tokens_of(fields.text("prompt"));
@@ -284,6 +287,7 @@ void Server::detokenize(const Shared& exchange) {
   const kv::Json json = parse_body(exchange->body());
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
+  if (fields.find("tokens") == nullptr) fields.wrong("tokens", "a list of token ids");
   const std::vector<int32_t> ids = fields.token_ids("tokens");
   for (const int32_t id : ids) {
     if (!tokenizer_.has(id)) fields.wrong("tokens", "ids of the vocabulary");

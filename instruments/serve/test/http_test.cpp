@@ -117,6 +117,10 @@ TEST_CASE("http: routes, methods, keys, content types, and errors as JSON") {
   CHECK(status(post("/tokenize", R"({"prompt":")" + endless + "\"}", key)) == 400);
   CHECK(status(post("/tokenize", R"({"messages":[{"role":"user","content":")" + endless + "\"}]}",
                     key)) == 400);
+  for (const char* route : {"/tokenize", "/detokenize"}) {  // an empty list would hide the typo
+    CHECK(status(post(route, "{}", key)) == 400);
+    CHECK(status(post(route, R"({"promt":"x","token":[1]})", key)) == 400);
+  }
   CHECK(status(post("/v1/completions", R"({"prompt":"x","model":"gpt"})", key)) == 404);
   CHECK(status("POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + key +
                "Content-Type: text/plain\r\n"
