@@ -217,8 +217,12 @@ bool CommandLine::parse(int argc, char** argv) {
   } catch (const CLI::ArgumentMismatch& error) {
     // "--max-tokens: 1 required N:0 to 10 missing"
     static const std::regex kMissing("^(.*): 1 required (.*) missing$");
+    // "--max-tokens: At Most 1 required but received 2"
+    static const std::regex kAgain("^(.*): At Most 1 required but received (.*)$");
+    const std::string what =
+        std::regex_replace(error.what(), kMissing, "$1: a value is missing, wanted $2");
     user_error("{}; {} --help lists the options",
-               std::regex_replace(error.what(), kMissing, "$1: a value is missing, wanted $2"),
+               std::regex_replace(what, kAgain, "$1: given $2 times, wanted once"),
                app_->get_name());
   } catch (const CLI::ParseError& error) {
     user_error("{}; {} --help lists the options", error.what(), app_->get_name());

@@ -125,6 +125,8 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
   CHECK(contains(said({}), "--need is required: what is needed; ./course x"));
   CHECK(contains(said({"--need", "1", "--json", "/no/such/f"}),
                  "--json: '/no/such/f' is not allowed, wanted a file in a folder that is there"));
+  CHECK(said({"--need", "1", "--need", "2"}) ==
+        "--need: given 2 times, wanted once; ./course x --help lists the options");
   CHECK(contains(said({"--need"}), "--need: a value is missing, wanted N; ./course x"));
   CHECK(said({"--need", "1", "stray", "--zigzag"}) ==
         "unexpected 'stray'; ./course x --help lists the options");
