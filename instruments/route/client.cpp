@@ -111,7 +111,7 @@ void Client::on_chunk(evhttp_request* request, void* self) {
 void Client::on_done(evhttp_request* request, void* self) {
   Open& open = *static_cast<Open*>(self);
   if (request == nullptr || evhttp_request_get_response_code(request) == 0) {
-    return open.end("nothing listens there");
+    return open.end(kNoServer);
   }
   on_chunk(request, self);  // the last bytes, or a head alone
   open.end("");

@@ -27,7 +27,8 @@ struct Call {
   double timeout = 10;  // seconds in which the server sends nothing
 };
 
-inline constexpr const char* kTimedOut = "time-out";  // a failure
+inline constexpr const char* kNoServer = "nothing listens there";  // a failure
+inline constexpr const char* kTimedOut = "time-out";               // a failure
 
 /// What is called while the answer comes, in this order.
 struct CallHandlers {
