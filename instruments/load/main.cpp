@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "common/console.h"
@@ -133,7 +134,7 @@ void run(const Options& options) {
 void add_options(kv::CommandLine& command, Options& options) {
   WorkloadOptions& workload = options.workload;
   command.value("--url URL", options.url, "the server").not_empty();
-  command.value("--api-key KEY", options.api_key, "sent as Authorization: Bearer KEY");
+  command.value("--api-key KEY", options.api_key, "sent as Authorization: Bearer KEY").not_empty();
   command.value("--model NAME", options.model, "by default the first that the server lists");
   command.value(
       "--prompts FILE", options.prompts,
@@ -153,8 +154,9 @@ void add_options(kv::CommandLine& command, Options& options) {
   command.value("--temperature T", options.temperature, "by default the server's")
       .real_between(-1, 100);
   command.flag("--logprobs", workload.logprobs, "compares the tokens' log probabilities, too");
-  command.value("--seed N", workload.seed,
-                "of the made-up conversations, the moments, the sampling");
+  command
+      .value("--seed N", workload.seed, "of the made-up conversations, the moments, the sampling")
+      .between(0, std::numeric_limits<int64_t>::max());
   command.value("--turns N", workload.turns, "questions of a made-up conversation").between(1, 64);
   command
       .value("--copies N", workload.copies,

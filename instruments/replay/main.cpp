@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -283,7 +284,8 @@ int main(int argc, char** argv) {
       .value("--block-size N", options.block_size,
              "tokens of a block; by default what the lines say, or else 512")
       .between(1, 1 << 20);
-  command.value("--seed N", options.seed, "of random victims, and of --generate");
+  command.value("--seed N", options.seed, "of random victims, and of --generate")
+      .between(0, std::numeric_limits<int64_t>::max());
   command
       .value("--generate N", options.generate,
              "prints a made-up trace of N requests in this format, and plays nothing")

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "common/console.h"
@@ -110,8 +111,10 @@ void add_router_options(kv::CommandLine& command, Options& options) {
       "the servers' model, for its tokenizer; without it $KV_MODEL or the one that ships");
   command.value("--chat-template NAME", router.chat_template, "as the servers have it")
       .one_of({"auto", "chatml", "none"});
-  command.value("--api-key KEY", router.api_key,
-                "the servers' key, to follow their caches; clients send their own");
+  command
+      .value("--api-key KEY", router.api_key,
+             "the servers' key, to follow their caches; clients send their own")
+      .not_empty();
   command.value("--timeout SECONDS", router.timeout, "ends an answer on which nothing comes")
       .over(0, 1e6);
   command
@@ -153,7 +156,8 @@ int main(int argc, char** argv) {
              "how a server is chosen; by default seconds, and in a simulation all of " +
                  fmt::format("{}", fmt::join(kPolicyNames, ", ")))
       .one_of({std::begin(kPolicyNames), std::end(kPolicyNames)});
-  command.value("--seed N", options.router.seed, "breaks ties, and chooses at random");
+  command.value("--seed N", options.router.seed, "breaks ties, and chooses at random")
+      .between(0, std::numeric_limits<int64_t>::max());
   add_router_options(command, options);
   add_simulation_options(command, options);
   return kv::run_main(command, argc, argv, [&] {

@@ -237,7 +237,7 @@ void Router::finish(const SharedJob& job, const std::string& failure) {
     return dispatch(job);
   }
   const bool lost = !failure.empty() && !job->begun;
-  job->num_lost += lost;
+  job->num_lost += lost && failure != kNoServer;  // what never came cannot have ended a server
   if (no_room || (lost && job->num_lost < kMaxLost)) {
     job->tried[job->server] = true;
     ++num_sent_elsewhere_;

@@ -17,6 +17,7 @@
 namespace route {
 
 using load::Call;
+using load::kNoServer;
 using load::kTimedOut;
 using Client = load::HttpClient;
 

@@ -31,8 +31,10 @@ void add_http_options(kv::CommandLine& command, Options& options) {
              "where to listen; 0.0.0.0: for other machines, too")
       .not_empty();
   command.value("--port N", server.http.port, "0: any free one").between(0, 65535);
-  command.value("--api-key KEY", server.api_key,
-                "what clients must send as \"Authorization: Bearer KEY\"");
+  command
+      .value("--api-key KEY", server.api_key,
+             "what clients must send as \"Authorization: Bearer KEY\"")
+      .not_empty();
   command.flag("--cors", server.cors, "lets pages of other origins use the server");
   command.value("--max-connections N", server.http.max_connections, "open at once; others wait")
       .between(1, 60'000);
@@ -81,13 +83,18 @@ void add_engine_options(kv::CommandLine& command, Options& options) {
   command
       .value("--host-blocks N", engine.host_blocks, "lessons 11 to 13: blocks in the host's memory")
       .between(0, 1 << 24);
-  command.value("--file FILE", engine.file,
-                "lesson 12: the file in which blocks outlast the server");
-  command.value("--store STORE", options.store,
-                "lesson 13: what servers share their blocks in: redis://host:port or unix:/path; "
-                "memory: this server's own, to try it");
-  command.value("--store-secret TEXT", engine.tier.shared.secret,
-                "what all servers know; a value that was not made with it is not believed");
+  command
+      .value("--file FILE", engine.file, "lesson 12: the file in which blocks outlast the server")
+      .not_empty();
+  command
+      .value("--store STORE", options.store,
+             "lesson 13: what servers share their blocks in: redis://host:port or unix:/path; "
+             "memory: this server's own, to try it")
+      .not_empty();
+  command
+      .value("--store-secret TEXT", engine.tier.shared.secret,
+             "what all servers know; a value that was not made with it is not believed")
+      .not_empty();
   command
       .value("--load NAME", options.load,
              "load what the store has: always, never, or if it is quicker than computing it")
@@ -101,8 +108,10 @@ void add_engine_options(kv::CommandLine& command, Options& options) {
 
 void add_api_options(kv::CommandLine& command, Options& options) {
   serve::ServerOptions& server = options.server;
-  command.value("--served-model-name NAME", server.model_name,
-                "the model's name in requests; without it the name of its folder");
+  command
+      .value("--served-model-name NAME", server.model_name,
+             "the model's name in requests; without it the name of its folder")
+      .not_empty();
   command.value("--chat-template NAME", server.chat_template, "auto: as the model's folder says")
       .one_of({"auto", "chatml", "none"});
   command.flag("--enable-prompt-tokens-details", server.tell_cached,

@@ -227,7 +227,8 @@ void Requests::abandon(Live& live) {
   }
 }
 
-void Requests::fail(const std::shared_ptr<Live>& live, const ApiError& error) {
+/// Takes the pointer by value, because abandon() erases the choices that hold the caller's.
+void Requests::fail(std::shared_ptr<Live> live, const ApiError& error) {
   abandon(*live);
   live->exchange->on_gone = nullptr;
   if (!live->stream) return live->exchange->reply(error.status, body_of(error));

@@ -71,7 +71,7 @@ class Requests {
   void note_times(Choice& choice, bool last_of_pass, Clock::time_point now);
   void complete(Choices::iterator choice, bool by_engine);
   void abandon(Live& live);
-  void fail(const std::shared_ptr<Live>& live, const ApiError& error);
+  void fail(std::shared_ptr<Live> live, const ApiError& error);
   void flush(Live& live);
   void flush_all(const PassReport& report);
   void leave_queue(Choice& choice);

@@ -47,11 +47,16 @@ EngineOptions with_log(EngineOptions options, watch::EventLog& log) {
 RequestLimits with_length(RequestLimits limits, const kv::Model& model, const Engine& engine,
                           const EngineOptions& options) {
   const int positions = model.config().max_position_embeddings;
-  const auto fits = static_cast<int>(engine.max_tokens(positions));
+  const auto room = static_cast<int>(engine.max_tokens(positions));
+  // Without chunks a request that is preempted computes all its tokens again in one pass.
+  const lesson08::SchedulerOptions& scheduler = options.serve.scheduler;
+  const int fits = scheduler.chunked_prefill ? room : std::min(room, scheduler.max_tokens_per_pass);
   if (options.max_model_len > fits) {
     kv::user_error(
-        "--max-model-len {}: the model has {} positions, and the pool room for {} tokens",
-        options.max_model_len, positions, fits);
+        "--max-model-len {}: the model has {} positions, the pool room for {} tokens{}; wanted at "
+        "most {}",
+        options.max_model_len, positions, room,
+        fits < room ? fmt::format(", and a pass without chunks {}", fits) : "", fits);
   }
   limits.max_model_len = options.max_model_len > 0 ? options.max_model_len : fits;
   return limits;
@@ -266,6 +271,9 @@ void Server::tokenize(const Shared& exchange) {
   const kv::Json json = parse_body(exchange->body());
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
+  if (fields.find("messages") == nullptr && fields.find("prompt") == nullptr) {
+    fields.wrong("prompt", "a string, or messages in its place");
+  }
   const std::vector<int32_t> ids = fields.find("messages") != nullptr
                                        ? tokens_of(parse_conversation(fields))
                                        : tokens_of(fields.text("prompt"));
@@ -279,6 +287,7 @@ void Server::detokenize(const Shared& exchange) {
   const kv::Json json = parse_body(exchange->body());
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
+  if (fields.find("tokens") == nullptr) fields.wrong("tokens", "a list of token ids");
   const std::vector<int32_t> ids = fields.token_ids("tokens");
   for (const int32_t id : ids) {
     if (!tokenizer_.has(id)) fields.wrong("tokens", "ids of the vocabulary");

@@ -185,6 +185,12 @@ bool BlockFile::read_content(int32_t record, const Record& header,
          checksum_of(content) == header.content_checksum;
 }
 
+bool BlockFile::is_empty(int32_t record) const {
+  Name name = kRecordName;
+  const auto bytes = std::as_writable_bytes(std::span(name));
+  return file_.read_at(layout_.begin_of(record), bytes) == std::ssize(bytes) && name == kNoName;
+}
+
 bool BlockFile::erase(int32_t record) {
   return file_.write_at(layout_.begin_of(record), std::as_bytes(std::span(kNoName)));
 }

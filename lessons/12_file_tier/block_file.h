@@ -105,6 +105,9 @@ class BlockFile {
   /// Returns false if the content is not the one that belongs to this header. Then `content` may
   /// hold anything.
   bool read_content(int32_t record, const Record& header, std::span<std::byte> content) const;
+  /// Whether the record has no name: it was erased, or never written, and may be a hole of the
+  /// file.
+  bool is_empty(int32_t record) const;
   /// Empties the record. Returns false if the file cannot be changed.
   bool erase(int32_t record);
   /// Erases all records. Throws UserError if the file cannot be changed.

@@ -47,9 +47,11 @@ void FileTier::restore() {
     if (header && restore_record(record, *header)) {
       ages[static_cast<size_t>(record)] = header->age;
       next_age_ = std::max(next_age_, header->age + 1);
-    } else if (!file_.erase(record)) {
-      kv::user_error("record {} of the file is damaged and cannot be erased: {}", record,
-                     kv::File::last_error());
+    } else if (!file_.is_empty(record) && !file_.erase(record)) {
+      kv::user_error(
+          "record {} of the file is damaged and cannot be erased: {}; free the disk, or give "
+          "another file",
+          record, kv::File::last_error());
     }
   }
   if (!file_.sync()) kv::user_error("syncing the file failed: {}", kv::File::last_error());

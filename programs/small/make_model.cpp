@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/parallel.h"
 #include "common/table.h"
+#include "kernels/attention/contract.h"
 #include "programs/generate.h"
 #include "programs/report.h"
 #include "qwen3/random_weights.h"
@@ -243,7 +244,7 @@ void add_options(kv::CommandLine& command, Options& options) {
   size("--layers N", options.layers, "number of layers", 4096);
   size("--heads N", options.heads, "query heads", 4096);
   size("--kv-heads N", options.kv_heads, "key/value heads; a divisor of --heads", 4096);
-  size("--head-dim N", options.head_dim, "width of a head; even", 1024);
+  size("--head-dim N", options.head_dim, "width of a head; even", kv::attention::kMaxHeadDim);
   size("--intermediate N", options.intermediate, "width of the MLP", 1 << 20);
   size("--vocab N", options.vocab, "number of tokens", 1 << 24);
   size("--max-positions N", options.max_positions, "longest sequence, as config.json says it",

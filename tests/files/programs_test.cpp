@@ -162,6 +162,7 @@ TEST_CASE("make_model: wrong options give one line and exit code 2") {
   check_refused(run("make_model", ""), "--out");
   check_refused(run("make_model", out + "--heads 3"), "3 attention heads cannot share 2");
   check_refused(run("make_model", out + "--head-dim 33"), "\"head_dim\" is 33");
+  check_refused(run("make_model", out + "--head-dim 258"), "--head-dim: '258' is not allowed");
   check_refused(run("make_model", out + "--layers 0"), "--layers: '0' is not allowed");
   check_refused(run("make_model", out + "--layers -1"), "--layers");
   check_refused(run("make_model", out + "--vocab 99999999999999999999"), "--vocab");

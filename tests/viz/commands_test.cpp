@@ -214,8 +214,9 @@ TEST_CASE("a file that is no scenario is named, and a byte order mark is no word
     return viz::Scenario::load(file);
   };
   CHECK(load("\xEF\xBB\xBFpage 05\n").page == "05");
-  for (const std::string& text :
-       {std::string("page 99\0add 1", 13), std::string("add 1\n"), std::string(2 << 20, 'x')}) {
+  for (const std::string& text : {std::string("page 99\0add 1", 13), std::string("add 1\n"),
+                                  std::string("page 99\norder x\n"),
+                                  std::string("page 99\ntitle\n"), std::string(2 << 20, 'x')}) {
     CHECK_THROWS_WITH_AS(load(text), doctest::Contains("file.txt: "), kv::UserError);
   }
   CHECK_THROWS_WITH_AS(viz::Scenario::load(dir.path() / "none"), doctest::Contains("none: "),

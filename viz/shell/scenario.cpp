@@ -94,6 +94,26 @@ Command parse_command(std::string_view line, int number) {
   return command;
 }
 
+namespace {
+
+/// Reads a line about the scenario's card. Returns false for any other command.
+bool read_card(const Command& command, Scenario& scenario) {
+  try {
+    if (command.verb == "order") {
+      scenario.order = static_cast<int>(command.number(0, "a place", 1, 99));
+    } else if (command.verb == "title") {
+      scenario.title = command.word(0, "a title");
+    } else {
+      return false;
+    }
+  } catch (const kv::UserError& error) {
+    kv::user_error("{}: {}", scenario.name, error.what());
+  }
+  return true;
+}
+
+}  // namespace
+
 Scenario Scenario::parse(std::string_view text, std::string name) {
   Scenario scenario;
   scenario.name = std::move(name);
@@ -114,11 +134,8 @@ Scenario Scenario::parse(std::string_view text, std::string name) {
     begin = end + 1;
     if (command.verb.empty()) continue;
     const bool in_head = !scenario.page.empty() && scenario.commands.empty();
-    if (in_head && command.verb == "order") {
-      scenario.order = static_cast<int>(command.number(0, "a place", 1, 99));
-    } else if (in_head && command.verb == "title") {
-      scenario.title = command.word(0, "a title");
-    } else if (!scenario.page.empty()) {
+    if (in_head && read_card(command, scenario)) continue;
+    if (!scenario.page.empty()) {
       scenario.commands.push_back(std::move(command));
     } else if (command.verb == "page" && command.args.size() == 1) {
       scenario.page = command.args[0];

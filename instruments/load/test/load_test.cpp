@@ -192,6 +192,8 @@ TEST_CASE("load: options and servers that do not fit are refused in one line") {
   check_refused(shell("$B/load --rate 2 --concurrency 3"), "--concurrency");
   check_refused(shell("$B/load --prompts /nowhere"), "/nowhere");
   check_refused(shell("$B/load --requests 0"), "--requests");
+  check_refused(shell("$B/load --seed x"), "'x' is not allowed, wanted 0 to");
+  check_refused(shell("$B/load --api-key ''"), "--api-key");
   const TinyServer web(
       [](const Request&) { return Reply{TinyServer::with_length(404, "<html>")}; });
   check_refused(shell("$B/load --url " + web.url() + "/other"),

@@ -130,6 +130,29 @@ TEST_CASE("route: all servers without room give the client their answer") {
   CHECK(one.num_posts() + two.num_posts() == 2);
 }
 
+TEST_CASE("route: a server where nothing listens is not one that the request has ended") {
+  const auto whole = [](const TinyServer::Request&) {
+    return TinyServer::Reply{TinyServer::stream("whole")};
+  };
+  // Two servers end at once: one with the request, and one before the router can know it.
+  auto gone = std::unique_ptr<TinyServer>(new TinyServer(fake_server(whole)));
+  const TinyServer bad = fake_server([&](const TinyServer::Request&) -> TinyServer::Reply {
+    gone.reset();
+    return {"", true};
+  });
+  const TinyServer good = fake_server(whole);
+  route::RouterOptions in_turn;
+  in_turn.policy = route::Policy::kRoundRobin;
+  const Routing routing({bad.url(), good.url(), gone->url()}, in_turn);
+  REQUIRE(routing.becomes_exact(3));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(routing.complete({{"prompt", "Once"}, {"stream", true}}).body.find("whole") !=
+          std::string::npos);
+  }
+  CHECK(bad.num_posts() == 1);
+  CHECK(routing.metric("failed_total") == 0);
+}
+
 TEST_CASE("route: a server is killed in the middle, and no request that had not begun fails") {
   const std::vector<json> requests = mixed(60);
   std::vector<std::string> wanted;

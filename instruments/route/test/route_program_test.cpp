@@ -44,6 +44,8 @@ TEST_CASE("route: help, and options that are wrong") {
   }
   check_refused(shell("$B/route --policy fastest"), "fastest");
   check_refused(shell("$B/route"), "--simulate");
+  check_refused(shell("$B/route --seed x"), "'x' is not allowed, wanted 0 to");
+  check_refused(shell("$B/route --server http://x --api-key ''"), "--api-key");
   check_refused(shell("$B/route --server https://x"), "--server");
   check_refused(shell("$B/route --server http://x --model $T"), "tokenizer");
   check_refused(shell("$B/route --simulate $T/none"), "no such file");

@@ -12,6 +12,7 @@ const char* type_of(int status) {
   static const std::map<int, const char*> kTypes = {{401, "AuthenticationError"},
                                                     {404, "NotFoundError"},
                                                     {500, "InternalServerError"},
+                                                    {502, "InternalServerError"},
                                                     {503, "ServiceUnavailableError"}};
   const auto found = kTypes.find(status);
   return found == kTypes.end() ? "BadRequestError" : found->second;

@@ -11,6 +11,7 @@
 namespace serve {
 
 kv::Json parse_body(std::string_view body) {
+  if (body.empty()) throw ApiError(400, "the body is empty, wanted a JSON object");
   try {
     kv::Json json = kv::parse_json(body, "the body", {.max_depth = 32, .max_values = 2'000'000});
     if (!json.is_object()) throw ApiError(400, "the body is no JSON object");

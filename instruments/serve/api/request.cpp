@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "common/json.h"
+#include "common/table.h"
 #include "instruments/serve/api/fields.h"
 
 namespace serve {
@@ -135,8 +136,8 @@ void check_choices(const ApiRequest& request, const ApiRules& rules) {
   const int64_t prompts = request.chat ? 1 : std::ssize(request.prompts);
   if (request.n * prompts > rules.max_choices) {
     throw ApiError(400,
-                   fmt::format("n is {}, for {} prompts; wanted at most {} answers in all",
-                               request.n, prompts, rules.max_choices),
+                   fmt::format("n is {}, for {}; wanted at most {} answers in all", request.n,
+                               kv::count_of(prompts, "prompt"), rules.max_choices),
                    "n");
   }
 }

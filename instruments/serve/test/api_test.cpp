@@ -164,6 +164,7 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   const auto of_chat = [](const std::string& field) { return refused([&] { chat("," + field); }); };
   CHECK(refused([] { serve::parse_completion("{", kRules); }) == "400 ");
   CHECK(refused([] { serve::parse_completion("[]", kRules); }) == "400 ");
+  CHECK_THROWS_WITH(serve::parse_completion("", kRules), "the body is empty, wanted a JSON object");
   CHECK(of(R"("model":"other")") == "404 model");
   CHECK(of(R"("max_tokens":0)") == "400 max_tokens");
   CHECK(of(R"("max_tokens":0,"echo":true)") == "accepted");
@@ -216,6 +217,7 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
 TEST_CASE("api: errors are vLLM's, and hold for any bytes") {
   CHECK(body_of(ApiError(400, "a \"b\"", "n")) ==
         R"({"error":{"message":"a \"b\"","type":"BadRequestError","param":"n","code":400}})");
+  CHECK(body_of(ApiError(502, "x")).find(R"("type":"InternalServerError")") != std::string::npos);
   CHECK(body_of(ApiError(503, "x")).find(R"("param":null,"code":503)") != std::string::npos);
   CHECK(nlohmann::json::accept(body_of(ApiError(404, "\xFF\xC3"))));
 }

@@ -2,6 +2,7 @@
 // over.
 #define KV_SERVE_TESTS_SERVER
 #include "instruments/serve/test/support.h"
+#include "tests/support/temp_dir.h"
 
 using namespace serve_test;
 
@@ -116,6 +117,10 @@ TEST_CASE("http: routes, methods, keys, content types, and errors as JSON") {
   CHECK(status(post("/tokenize", R"({"prompt":")" + endless + "\"}", key)) == 400);
   CHECK(status(post("/tokenize", R"({"messages":[{"role":"user","content":")" + endless + "\"}]}",
                     key)) == 400);
+  for (const char* route : {"/tokenize", "/detokenize"}) {  // an empty list would hide the typo
+    CHECK(status(post(route, "{}", key)) == 400);
+    CHECK(status(post(route, R"({"promt":"x","token":[1]})", key)) == 400);
+  }
   CHECK(status(post("/v1/completions", R"({"prompt":"x","model":"gpt"})", key)) == 404);
   CHECK(status("POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + key +
                "Content-Type: text/plain\r\n"
@@ -246,6 +251,56 @@ TEST_CASE("http: a full queue refuses before it reads the prompt, and says when 
   CHECK(running.becomes_idle());
   CHECK(running.metric("vllm:request_success_total{engine=\"0\",model_name=\"tiny\",finished_"
                        "reason=\"abort\"}") == 3);
+}
+
+TEST_CASE("http: without chunks a request has room for the tokens of one pass") {
+  serve::ServerOptions options = serve_test::options();
+  options.engine.serve.scheduler.chunked_prefill = false;
+  options.engine.serve.scheduler.max_tokens_per_pass = 32;
+  Running running(options);
+  // Both would be longer: the first has no limit, and the second has three answers.
+  const json chat = {{"messages", {{{"role", "user"}, {"content", "Once upon a time"}}}},
+                     {"ignore_eos", true}};
+  const Client::Reply open = running.ask(post("/v1/chat/completions", chat.dump()));
+  REQUIRE(open.status == 200);
+  CHECK(open.parsed()["usage"]["total_tokens"] == 32);
+  const json three = {
+      {"prompt", "Once upon a time"}, {"max_tokens", 1000}, {"n", 3}, {"ignore_eos", true}};
+  CHECK(running.complete(three).parsed()["usage"]["completion_tokens"] == 3 * 28);
+  const Client::Reply refused = running.complete({{"prompt", std::vector<int>(33, 5)}});
+  CHECK(refused.status == 400);
+  CHECK(refused.body.find("maximum context length (32)") != std::string::npos);
+  CHECK(running.becomes_idle());
+}
+
+TEST_CASE("http: when the engine fails, each request gets an error, and /health is 503") {
+  const kvtest::TempDir folder;
+  std::filesystem::copy(KV_SOURCE_DIR "/models/tiny", folder.path());
+  {  // The last weight is one of the last norm's, so that all logits are NaN.
+    std::fstream weights(folder.path() / "model.safetensors",
+                         std::ios::in | std::ios::out | std::ios::binary);
+    weights.seekp(-2, std::ios::end);
+    weights.write("\xff\xff", 2);
+  }
+  kv::Model damaged = kv::Model::load(folder.path(), kv::Device::kCpu);
+  for (const bool stream : {false, true}) {
+    serve::Server server(damaged, options());
+    std::thread thread([&] { server.run(); });
+    Client first(server.port()), second(server.port());
+    const std::string request =
+        post("/v1/completions",
+             json{{"prompt", "Once"}, {"max_tokens", 4}, {"n", 3}, {"stream", stream}}.dump());
+    first.send(request);
+    second.send(request);
+    for (Client* client : {&first, &second}) {
+      const Client::Reply reply = client->reply();
+      CHECK(reply.status == (stream && reply.body.starts_with("data: ") ? 200 : 500));
+      CHECK(reply.body.find("the engine has failed: logit 0 is") != std::string::npos);
+    }
+    CHECK(ask(server.port(), get("/health")).status == 503);
+    server.stop();
+    thread.join();
+  }
 }
 
 TEST_CASE("http: a client that goes takes its request along, at every point of a stream") {

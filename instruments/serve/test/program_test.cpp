@@ -18,9 +18,14 @@ TEST_CASE("serve: help, and options that are wrong") {
   check_refused(shell("$B/serve --load always"), "--store");
   check_refused(shell("$B/serve --store here:1"), "redis://");
   check_refused(shell("$B/serve --port 70000"), "--port");
+  for (const char* name : {"--api-key", "--file", "--store", "--store-secret"}) {  // "$KEY", unset
+    check_refused(shell(std::string("$B/serve ") + name + " ''"), "at least one character");
+  }
   check_refused(shell("$B/serve --host nowhere.invalid"), "--host");
   check_refused(shell("$B/serve --file f"), "--lesson 12");
   check_refused(shell("$B/serve --num-blocks 4 --max-model-len 2000"), "--max-model-len 2000");
+  check_refused(shell("$B/serve --no-chunked-prefill --num-blocks 64 --max-model-len 600"),
+                "at most 512");
 }
 
 TEST_CASE("serve: a port in use, a signal that drains, and a second server after it") {
