@@ -114,7 +114,7 @@ class CpuRunner {
       if (blocks.scales == nullptr) {
         lesson04::fast_paged_attention(args, stream());
       } else {
-        lesson14::fast_fp8_attention({.pass = args}, stream());
+        lesson14::fast_fp8_attention(args, stream());
       }
     }
   }
@@ -137,7 +137,7 @@ class CpuRunner {
     std::memset(args.out, 0xFF, bytes);
   }
 
-  DecodePass pass_;  // in fp32, of numbers that were rounded through e4m3
+  MeasuredPass pass_;  // in fp32, of numbers that were rounded through e4m3
   Layers wide_, fp8_;
   std::vector<std::byte> first_;
   uint64_t sum_ = 0;
