@@ -116,7 +116,7 @@ sanitize() {
     kernels=(--kernel-name-exclude kns=run_queries --kernel-name-exclude kns=run_fp8_queries)
   fi
   [[ $program == lesson0[6-9]* || $program == lesson1* ]] && cases=(--test-suite=kernel)
-  step "$tool $program" 240 compute-sanitizer --tool "$tool" --error-exitcode 9 "${kernels[@]}" \
+  step "$tool $program" 400 compute-sanitizer --tool "$tool" --error-exitcode 9 "${kernels[@]}" \
     "$bundle/bin/$program" "${cases[@]}" --test-case-exclude="$left_out"
 }
 

@@ -76,7 +76,7 @@ read -r there_x there_y < <(place "tab 05")
 seen=$(frames)
 kill -STOP "$window"
 xdotool mousemove "$x" "$y"
-for i in 1 2 3 4; do
+for _ in 1 2 3 4; do
   xdotool mousedown 1 mouseup 1
 done
 xdotool mousemove "$there_x" "$there_y"
