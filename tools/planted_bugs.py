@@ -33,7 +33,7 @@ Bugs in CUDA kernels stand in planted_kernels.txt and run on the simulated GPU (
     in: fast.cu
     found by: races, "attention over slabs*"
 
-`in:` is the file to compile if the bug is in a header. `found by:` names who must find it: races, bounds, divergence
+`in:` is the file to compile if the bug is in a header, in planted.txt, too. `found by:` names who must find it: races, bounds, divergence
 (a barrier or a shuffle that some threads miss) or results (a test that fails), and the test cases that run.
 """
 
@@ -122,6 +122,8 @@ def check_places(bugs):
         if not bug.source.exists():
             wrong.append(f"{bug.place}: '{bug.what}': there is no such file")
             continue
+        if bug.source.suffix in (".h", ".cuh") and not bug.through:
+            wrong.append(f"{bug.place}: '{bug.what}': a header, so a line 'in: FILE' must say what is compiled")
         count = len(bug.pattern().findall(bug.source.read_text()))
         if count != 1:
             wrong.append(f"{bug.place}: '{bug.what}': its code is there {count} times, wanted once:\n{bug.old}")
@@ -156,13 +158,19 @@ class Build:
         mutant = folder / bug.source.relative_to(ROOT)  # found before the real one
         mutant.parent.mkdir(parents=True)
         mutant.write_text(bug.planted())
+        compiled = mutant
+        if bug.through:  # files beside a header include it by its bare name
+            for file in bug.source.parent.iterdir():
+                if file.is_file() and file != bug.source:
+                    (mutant.parent / file.name).symlink_to(file)
+            compiled = folder / bug.through.relative_to(ROOT)
+            compiled = compiled if compiled.exists() else bug.through
         words = shlex.split(self.compile[bug.through or bug.source])
         words = [w for w in words if w not in ("-Werror", "ccache")]
         words = ["-O1" if w == "-O2" else w for w in words if bug.preset() or not w.startswith("-g")]
         out = folder / "mutant.o"
         words[words.index("-o") + 1] = str(out)
-        if not bug.through:
-            words[words.index("-c") + 1] = str(mutant)
+        words[words.index("-c") + 1] = str(compiled)
         words[1:1] = ["-I", str(folder), f"-ffile-prefix-map={folder}={ROOT}"]
         for option in ("-MF", "-MT"):
             if option in words:
@@ -179,8 +187,8 @@ class Build:
             if other.name != test and not (folder / other.name).exists():
                 (folder / other.name).symlink_to(other)
         words[words.index("-o") + 1] = str(program)
-        first_library = next(i for i, w in enumerate(words) if w.endswith(".a"))
-        words.insert(first_library, str(mutant))
+        first_object = next(i for i, w in enumerate(words) if w.endswith(".o"))
+        words.insert(first_object, str(mutant))  # of an inline function the first copy is taken
         done = run(words, cwd=self.folder)
         return program, done.stderr if done.returncode else ""
 
