@@ -107,6 +107,7 @@ expect 2 'error: web: --out needs a folder' web --out
 expect 0 'again whenever a file is saved' exercise 3 --help
 COURSE_BUILD=/proc/none expect 2 'error: cannot write to /proc/none' run 1
 KV_MODEL=/none COURSE_BUILD=/proc/none expect 2 'error: KV_MODEL=/none: no such folder' run 5
+COURSE_PRESET=bogus expect 2 "error: COURSE_PRESET: found 'bogus', wanted default, cpu" build tests
 COURSE_JOBS=0 expect 2 "error: COURSE_JOBS: found '0', wanted a number" build tests
 # A build folder of our own: what is said of a build that cannot begin, that is slow, and that waits for another one.
 temp=$(mktemp -d)

@@ -34,7 +34,7 @@ viz::Outside in_browser() {
           .save_tooltip = "Copy a link to what was done here",
           .keep = [](const viz::Scenario& recorded) -> std::string {
             share_link(recorded.text().c_str());
-            return "The address bar has a link to what was done here; it was copied, too.";
+            return "the address bar, as a link, which was copied, too";
           },
           .copy = [](const std::string&) -> std::string {
             copy_picture();
