@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/compare_blocks.h"
 #include "cli/forgery.h"
 #include "cli/generate_in.h"
 #include "cli/hashers.h"
 #include "common/error.h"
 #include "common/table.h"
+#include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "programs/bench.h"

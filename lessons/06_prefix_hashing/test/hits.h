@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lessons/03_paged_blocks/test/guards.h"
-#include "lessons/06_prefix_hashing/cli/compare_blocks.h"
 #include "lessons/06_prefix_hashing/cli/generate_in.h"
+#include "lessons/06_prefix_hashing/compare_blocks.h"
 #include "tests/support/kv_shape.h"
 #include "tests/support/readable.h"
 #include "tests/support/same_bits.h"

@@ -23,7 +23,7 @@ namespace {
 using lesson03::KvBlocks;
 using lesson04::PagedAttentionArgs;
 
-/// Layers of one format. Together they are larger than the caches, so that each read goes to memory.
+/// Layers of one format, together larger than the caches: every read goes to memory.
 struct Layers {
   std::vector<KvBlocks> blocks;
   std::vector<kv::DeviceBuffer> memory;

@@ -1,7 +1,7 @@
 // The CUDA twin of compare_blocks. Every byte of both blocks is read once. Counts are integers, so
 // the order of the additions changes nothing.
 
-#include "cli/compare_blocks.h"
+#include "compare_blocks.h"
 
 #include "kernels/launch.cuh"
 #include "lessons/03_paged_blocks/kv_blocks.h"

@@ -1,4 +1,4 @@
-#include "cli/compare_blocks.h"
+#include "compare_blocks.h"
 
 #include <fmt/format.h>
 
