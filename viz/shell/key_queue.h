@@ -24,7 +24,7 @@ class KeyQueue {
 
   /// What the next frame is told, in order. `types`: a text field has the keyboard; it sees one
   /// change of each key that edits in a frame, and letters that come after it in the next one.
-  /// `changes`: a field is about to have it, or has just left it, and all but releases waits for
+  /// `changes`: a field is about to have it, or has just left it. All events but releases wait for
   /// that.
   std::vector<Event> take(bool types, bool changes) {
     constexpr int kPatience = 10;  // frames
