@@ -1,7 +1,7 @@
 // What the search looks through, what it finds a page by, and what comes first.
 
 // The field's words for what a page is about, where its text has others.
-const fieldWords = {
+export const fieldWords = {
   'docs/architecture': 'architecture',
   'docs/equal-bits': 'determinism deterministic reproducibility batch invariance invariant',
   'docs/gpu': 'CUDA introduction',

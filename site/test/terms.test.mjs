@@ -4,7 +4,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { entries, finder } from '../.vitepress/glossary.mjs'
-import { out, pages } from './site.mjs'
+import { fieldWords } from '../.vitepress/search.mjs'
+import { chapters, out, pages } from './site.mjs'
 
 const lesson = (name) => `lessons/${name}/index.md`
 const found = (page, text) => {
@@ -57,4 +58,10 @@ test('no page leads to an entry twice', () => {
     assert.deepEqual(ids.filter((id, i) => ids.indexOf(id) < i), [], page)
   }
   assert.ok(count > 500, `only ${count} terms were seen`)
+})
+
+test('the search has the field\'s words for every lesson, and for no page that is gone', () => {
+  const names = chapters.map(({ link }) => link.slice(1).replace(/\.html$/, ''))
+  assert.deepEqual(Object.keys(fieldWords).filter((name) => !names.includes(name)), [])
+  assert.deepEqual(chapters.filter(({ link, minutes }) => minutes && !fieldWords[link.slice(1)]), [])
 })
