@@ -4,10 +4,12 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 import { chapters, films, front, groups, root } from './chapters.mjs'
 import { entries } from './glossary.mjs'
-import { links } from './markdown/links.mjs'
+import { links, size } from './markdown/links.mjs'
 import { visualizer } from './markdown/pages.mjs'
 import { questions } from './markdown/questions.mjs'
+import { tablesAndTerms } from './markdown/tables.mjs'
 import { terms } from './markdown/terms.mjs'
+import { searched, searchOptions } from './search.mjs'
 
 const base = process.env.SITE_BASE ?? '/'
 const hasVisualizer = process.env.SITE_VISUALIZER === '1'
@@ -48,13 +50,6 @@ function neighbours(link) {
   return { prev: names(isLesson ? lessons[at - 1] : lessons[at]) ?? names(chapters[0]), next: names(lessons[at + 1]) }
 }
 
-/** The glossary as the search wants it: a section for each term, whose title it finds first. */
-function sections(md, env) {
-  const heading = (level, id, text) => `<h${level} id="${id}">${text} <a class="header-anchor" href="#${id}"></a></h${level}>`
-  const terms = entries().map(({ ids, names, meaning }) => heading(2, ids[0], names.join(', ')) + `<p>${md.renderInline(meaning, env)}</p>`)
-  return heading(1, 'glossary', 'Glossary') + terms.join('')
-}
-
 /** The first term of each letter of the glossary. */
 function letters() {
   const first = new Map()
@@ -63,13 +58,6 @@ function letters() {
     if (!first.has(letter)) first.set(letter, ids[0])
   }
   return [...first].map(([letter, id]) => ({ letter, id }))
-}
-
-/** What the search looks through: the chapters, not the pages of source code. */
-function searched(text, env, md) {
-  if (env.relativePath === 'docs/glossary.md') return sections(md, env)
-  const html = md.render(text, env)
-  return env.frontmatter?.search === false ? '' : html
 }
 
 const icon = `data:image/svg+xml,${encodeURIComponent(
@@ -92,6 +80,7 @@ export default defineConfig({
   transformPageData(page) {
     const { prev, next } = neighbours('/' + page.relativePath.replace(/index\.md$/, ''))
     if (prev) Object.assign(page.frontmatter, { prev, next })
+    if (page.relativePath === 'docs/glossary.md') page.frontmatter.outline = false // its letters are one
   },
   router: { prefetchLinks: false },
   vite: {
@@ -108,6 +97,7 @@ export default defineConfig({
     config(md) {
       links(md, base)
       terms(md)
+      tablesAndTerms(md)
       visualizer(md)
       questions(md)
     },
@@ -116,10 +106,11 @@ export default defineConfig({
     chapters: chapters.map(({ file, ...chapter }) => chapter),
     front,
     letters: letters(),
-    films,
+    films: Object.fromEntries(Object.entries(films).map(([number, src]) => [number, src && { src, ...size(path.join(root, src)) }])),
     sidebar: groups.map(({ text, chapters }) => ({ text, items: nested(chapters) })),
     nav: [
       { text: 'Glossary', link: '/docs/glossary.html' },
+      { text: 'Map to vLLM', link: '/docs/vllm-map.html' },
       ...(hasVisualizer ? [{ text: 'The ladder, in this browser', link: '/viz/ladder.html', target: '_self' }] : []),
     ],
     outline: [2, 3],
@@ -129,14 +120,7 @@ export default defineConfig({
       options: {
         _render: searched,
         detailedView: true,
-        miniSearch: {
-          searchOptions: {
-            // Lessons first, then the glossary's terms, then what explains; "on" is no word to look for, and no part of "lesson".
-            boostDocument: (id) => (/\/lessons\/[^/]+\/(#|$)/.test(id) ? 3 : /\/glossary\.html#/.test(id) ? 2 : /\/exercise\/|vllm-map|CONTRIBUTING/.test(id) ? 0.5 : 1),
-            processTerm: (term) => (/^(an?|and|are|as|at|by|for|in|is|it|of|on|or|the|to|with)$/i.test(term) ? null : term.toLowerCase()),
-            prefix: (term) => term.length > 2,
-          },
-        },
+        miniSearch: { searchOptions },
       },
     },
   },

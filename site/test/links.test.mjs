@@ -64,6 +64,8 @@ test('the front page has a card for each lesson, as the README has it', () => {
     assert.ok(front.includes(`href="${base}${link.slice(1)}"`), link)
     assert.ok(front.includes(`${minutes} min to read, ${lines} lines to write`), link)
   }
+  for (const words of ['C++20', 'CUDA', 'You need no GPU']) assert.ok(front.includes(words), words)
+  for (const name of ['gpu', 'vllm-map', 'proof', 'glossary']) assert.ok(front.includes(`<a href="${base}docs/${name}.html"`), name)
   assert.match(front, /A KV cache keeps[^]*Begin with lesson 01[^]*Click it[^]*Run the ladder[^]*An evening/)
 })
 

@@ -136,20 +136,42 @@ test('the search finds a chapter, code is copied, the dark stays', async () => {
   assert.deepEqual(errors, [])
 })
 
-test('the glossary has letters, and a field that leaves the rows that are wanted', async () => {
+test('the search finds a page by its name and by the words of the field', async () => {
+  const { page, errors } = await browser.open('/source/LICENSE.html')
+  await page.locator('.VPNavBarSearch button').click()
+  for (const [words, first] of Object.entries({
+    map: /vllm-map/, 'map to vLLM': /vllm-map/, proof: /proof/, gpu: /docs\/gpu/, exercises: /docs\/exercises/,
+    'paged attention': /04_/, 'copy on write': /05_/, 'prefix caching': /06_/, eviction: /07_/, preemption: /08_/,
+    'speculative decoding': /09_/, swapping: /11_/, quantization: /14_/, quantisation: /14_/,
+    'continuous batching': /continuous-batching/, warp: /glossary.html#warp$/,
+  })) {
+    await page.locator('#localsearch-input').fill(words)
+    const found = page.locator('.result').first()
+    await page.waitForFunction((first) => new RegExp(first).test(document.querySelector('.result')?.getAttribute('href')), first.source, { timeout: 10_000 })
+      .catch(async () => assert.match(await found.getAttribute('href'), first, words))
+  }
+  await page.locator('.result .excerpt', { hasText: '32 threads of a' }).first().waitFor() // what a term means
+  await page.locator('#localsearch-input').fill('continuous batching')
+  await page.locator('.result[href*="/lessons/08_"]').first().waitFor()
+  assert.deepEqual(errors, [])
+})
+
+test('the glossary has letters, and a field that leaves the terms that are wanted', async () => {
   const { page, errors } = await browser.open('/docs/glossary.html')
-  const rows = page.locator('.vp-doc tbody tr:visible')
+  const rows = page.locator('.terms h2:visible')
   const all = await rows.count()
   const top = async (selector) => (await page.locator(selector).boundingBox()).y
   assert.ok((await top('h1')) < (await top('.glossary')), 'the heading is above the letters')
-  assert.ok((await top('.glossary')) < (await top('.vp-doc table')), 'the letters are above the terms')
+  assert.ok((await top('.glossary')) < (await top('.terms')), 'the letters are above the terms')
   await page.getByRole('searchbox', { name: 'Find a term' }).fill('bank conflict')
   await page.getByRole('status').getByText(` of ${all} terms`).waitFor()
   const left = await rows.count()
-  assert.ok(left > 0 && left < 10, `${left} rows`)
+  assert.ok(left > 0 && left < 10, `${left} terms`)
   await page.locator('.glossary a', { hasText: /^S$/ }).click()
-  assert.equal(await rows.count(), all, 'a letter shows all rows')
+  assert.equal(await rows.count(), all, 'a letter shows all terms')
   assert.match(page.url(), /#[s][a-z0-9-]+$/)
+  await page.goto(`${base}docs/glossary.html#hopper`)
+  assert.ok(await page.getByText('two generations of NVIDIA').evaluate((meaning) => meaning.getBoundingClientRect().top < innerHeight), 'a second name has an address')
   assert.deepEqual(errors, [])
 })
 
@@ -163,12 +185,12 @@ async function standsStill(page, locator) {
 test('a film can be paused and walked through, by keys too, and has the colours of the page', async () => {
   const { page, errors } = await browser.open(lesson, { reducedMotion: 'no-preference' })
   const film = page.locator('.film').first()
-  const picture = await inView(film.locator('a.picture'))
+  const picture = await inView(film.locator('.picture'))
   const pause = film.getByRole('button', { name: 'Pause the film' })
   await pause.waitFor()
   assert.ok(!(await standsStill(page, picture)), 'it plays')
-  await picture.focus()
-  await page.keyboard.press('Tab')
+  await film.getByRole('slider').focus()
+  await page.keyboard.press('Shift+Tab')
   assert.ok(await pause.evaluate((button) => button === document.activeElement && getComputedStyle(button).outlineStyle !== 'none'), 'it has the focus, and shows it')
   await page.keyboard.press('Space')
   await film.getByRole('button', { name: 'Play the film' }).waitFor()
@@ -191,7 +213,7 @@ test('a film can be paused and walked through, by keys too, and has the colours 
 
 test('a film stands still for a reader who wants no motion until it is asked to play, and without scripts', async () => {
   const { page } = await browser.open(lesson, { reducedMotion: 'reduce' })
-  const picture = await inView(page.locator('.film a.picture').first())
+  const picture = await inView(page.locator('.film .picture').first())
   const play = page.locator('.film').first().getByRole('button', { name: 'Play the film' })
   await play.waitFor()
   assert.ok(await standsStill(page, picture))
@@ -207,6 +229,20 @@ test('a film stands still for a reader who wants no motion until it is asked to 
   assert.ok(calm, 'without scripts')
 })
 
+test('on a phone a film is whole, and a tap pauses it', async () => {
+  const { page, errors } = await browser.open(lesson, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: 'no-preference' })
+  const film = page.locator('.film').first()
+  await inView(film)
+  await film.getByRole('button', { name: 'Pause the film' }).waitFor()
+  const { left, right } = await film.locator('svg').evaluate((svg) => svg.getBoundingClientRect())
+  assert.ok(left >= 0 && right <= 390, `from ${left} to ${right}`)
+  const address = page.url()
+  await film.locator('.picture').tap()
+  await film.getByRole('button', { name: 'Play the film' }).waitFor()
+  assert.equal(page.url(), address)
+  assert.deepEqual(errors, [])
+})
+
 test('code and tables have the width that they need', async () => {
   for (const width of [1280, 1440, 1600]) {
     const { page } = await browser.open('/readme.html', { viewport: { width, height: 900 } })
@@ -216,12 +252,57 @@ test('code and tables have the width that they need', async () => {
   }
 })
 
+test('the menu, the text and the list of headings stand side by side in every window', async () => {
+  for (const width of [1280, 1440, 1500, 1600, 1920]) {
+    const { page } = await browser.open(lesson, { viewport: { width, height: 900 } })
+    const box = (selector) => page.locator(selector).evaluate((element) => element.getBoundingClientRect().toJSON())
+    const [menu, text, bar] = [await box('.VPSidebar'), await box('.VPDoc .content-container'), await box('.VPNavBarAppearance')]
+    for (const entry of await page.locator('.VPSidebarItem.level-1 .text').all()) {
+      const { left, right } = await entry.evaluate((element) => element.getBoundingClientRect())
+      assert.ok(left >= 16 && right <= menu.right, `${width}: an entry of the menu from ${left} to ${right}, the menu ends at ${menu.right}`)
+    }
+    assert.ok(bar.right <= width - 24, `${width}: the bar ends at ${bar.right}`)
+    const list = await box('.VPDoc .aside')
+    const end = list.width ? list.left : width
+    assert.ok(menu.right + 24 <= text.left && text.right + 24 <= end, `${width}: ${menu.right}, ${text.left} to ${text.right}, ${end}`)
+    if (!list.width) assert.ok(Math.abs(menu.right + width - text.left - text.right) < 32, `${width}: the text is in the middle`)
+    await page.context().close()
+  }
+})
+
+test('the menu shows the open chapter, and the Tab key stops once at each', async () => {
+  const last = chapters.findLast(({ link }) => link.startsWith('/lessons/'))
+  const { page, errors } = await browser.open(last.link)
+  const isSeen = () => page.waitForFunction(() => {
+    const [menu, open] = ['.VPSidebar', '.VPSidebar .is-active > .item'].map((selector) => document.querySelector(selector)?.getBoundingClientRect())
+    return open && menu && open.top >= 64 && open.bottom <= menu.bottom
+  })
+  await isSeen()
+  await page.locator('.VPNavBarMenu').getByText('Glossary').click()
+  await page.waitForURL(/glossary/)
+  await isSeen()
+  const stops = await page.locator('.VPSidebar').evaluate((menu) => [...menu.querySelectorAll('a, button, [tabindex="0"]')].map(({ tagName }) => tagName))
+  assert.deepEqual(stops, chapters.map(() => 'A'))
+  assert.deepEqual(errors, [])
+})
+
+test('on a phone a row of a wide table is a card, whose cells have their headings', async () => {
+  const { page } = await browser.open('/docs/vllm-map.html', { viewport: { width: 390, height: 844 } })
+  const cells = page.locator('.vp-doc tbody tr').first().locator('td')
+  const boxes = await cells.evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().toJSON()))
+  boxes.forEach(({ left, right, top }, i) => assert.ok(right - left > 250 && (!i || top >= boxes[i - 1].bottom), `cell ${i} from ${left} to ${right}`))
+  assert.deepEqual(await cells.evaluateAll((cells) => cells.map((cell) => getComputedStyle(cell, '::before').content)), ['"here"', '"vLLM"', '"note"'])
+})
+
 test('where the text says "Click it" there is the page, or why there is none', async () => {
   const { page, errors } = await browser.open(lesson)
   if (!hasVisualizer) {
     assert.match(await page.locator('.visualizer-note').innerText(), /without the visualizer/)
     return
   }
+  const after = page.locator('.visualizer ~ p').first()
+  const place = () => after.evaluate((text) => text.getBoundingClientRect().top + scrollY)
+  const before = await place()
   await page.getByText('Start the page here').click()
   const frame = page.locator('.visualizer iframe')
   assert.equal(await frame.getAttribute('src'), `${base}viz/index.html#page=05&theme=light&embed`)
@@ -229,6 +310,7 @@ test('where the text says "Click it" there is the page, or why there is none', a
   await content.waitForFunction(() => document.body?.dataset.ready, null, { timeout: 60_000 })
   assert.equal(await content.evaluate(() => visualizer.state().page), '05')
   assert.deepEqual(errors, [])
+  assert.equal(await place(), before, 'the text does not move')
   const box = await frame.boundingBox()
   assert.ok(box.width > 800 && box.x + box.width < 1280, `from ${box.x}, ${box.width} pixels`)
   await page.setViewportSize({ width: 390, height: 844 })

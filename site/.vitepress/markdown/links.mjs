@@ -26,20 +26,20 @@ export function localLinks(file) {
   return urls.map((url) => target({ path: path.join(root, file) }, url)).filter(({ file }) => !pages.has(file))
 }
 
-function size(file) {
+export function size(file) {
   if (file.endsWith('.png')) {
     const bytes = fs.readFileSync(file)
-    return [bytes.readUInt32BE(16), bytes.readUInt32BE(20)]
+    return { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) }
   }
   const svg = fs.readFileSync(file, 'utf8').slice(0, 2000)
-  const box = svg.match(/viewBox=["'][\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)/)
-  return box ? box.slice(1).map((n) => Math.round(Number(n))) : []
+  const [, width, height] = svg.match(/viewBox=["'][\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)/) ?? []
+  return width ? { width: Math.round(width), height: Math.round(height) } : {}
 }
 
-/** A picture leads to itself: on a phone that is how to see it large. One that moves can be paused. */
+/** A picture leads to itself: on a phone that is how to see it large. One that moves is a film. */
 function picture(md, env, token, base) {
   const file = target(env, token.attrGet('src')).file
-  const [width, height] = size(path.join(root, file))
+  const { width, height } = size(path.join(root, file))
   const url = md.utils.escapeHtml(base + encodeURI(file))
   const alt = md.utils.escapeHtml(token.content)
   const sized = width ? ` width="${width}" height="${height}"` : ''

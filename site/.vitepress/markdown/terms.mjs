@@ -1,5 +1,5 @@
-// The first time that a section uses a term of the glossary, the word leads to its entry.
-import { entries, everyday, matchers } from '../glossary.mjs'
+// The first time that a page uses a term of the glossary, the word leads to its entry.
+import { entries, finder } from '../glossary.mjs'
 
 const glossary = '/docs/glossary.html'
 
@@ -9,21 +9,20 @@ function open(Token, id) {
   return token
 }
 
-/** [before, link, word, link, after] for the first match; the rest is searched again. */
-function split(Token, text, finders, seen) {
-  let first
-  for (const { id, pattern } of finders) {
-    if (seen.has(id)) continue
-    const found = pattern.exec(text)
-    if (found && (!first || found.index < first.found.index)) first = { id, found }
-  }
+/** The text as tokens, with a link around each term that is not in `seen`. */
+function linked(Token, text, { terms, pattern }, seen) {
   const plain = (content) => Object.assign(new Token('text', '', 0), { content })
-  if (!first) return [plain(text)]
-  const { id, found } = first
-  const end = found.index + found[0].length
-  seen.add(id)
-  const word = [open(Token, id), plain(found[0]), new Token('link_close', 'a', -1)]
-  return [plain(text.slice(0, found.index)), ...word, ...split(Token, text.slice(end), finders, seen)]
+  const tokens = []
+  let end = 0
+  for (const match of text.matchAll(pattern)) {
+    const [word, ...groups] = match
+    const { id, entry } = terms[groups.findIndex((group) => group !== undefined)]
+    if (seen.has(entry)) continue
+    seen.add(entry)
+    tokens.push(plain(text.slice(end, match.index)), open(Token, id), plain(word), new Token('link_close', 'a', -1))
+    end = match.index + word.length
+  }
+  return [...tokens, plain(text.slice(end))]
 }
 
 /** The entry of these words, in the singular or the plural. */
@@ -33,7 +32,7 @@ function idOf(words, names) {
 }
 
 /** A link to the glossary is a term, too: to the entry of its own words, if it names none. */
-function isTermLink(token, words, names) {
+function asTerm(token, words, names) {
   const [page, anchor] = (token.attrGet('href') ?? '').split('#')
   if (page !== glossary) return
   const id = anchor ?? idOf(words, names)
@@ -45,30 +44,29 @@ function isTermLink(token, words, names) {
 
 export function terms(md) {
   const all = entries()
-  const finders = matchers(all)
+  const entryOf = new Map(all.flatMap(({ ids }) => ids.map((id) => [id, ids[0]])))
   const names = new Map(all.flatMap(({ ids, names }) => names.map((name, i) => [name.toLowerCase(), ids[i] ?? ids[0]])))
 
   md.core.ruler.after('site_links', 'site_terms', (state) => {
     const inGlossary = state.env.relativePath === 'docs/glossary.md'
-    let seen = new Set()
+    const found = finder(state.env.relativePath ?? '', all)
+    // Links of the text come first: a term with one has no other.
+    const inText = state.tokens.flatMap(({ children }) => children ?? [])
+    const linkedByText = inText.map((token, i) => token.type === 'link_open' && asTerm(token, inText[i + 1].content, names))
+    const seen = new Set(linkedByText.map((id) => entryOf.get(id)))
     let skip = false
     for (const token of state.tokens) {
-      if (token.type === 'heading_open' && token.tag === 'h2') seen = new Set([...seen].filter((id) => everyday.has(id)))
       if (token.type === 'heading_open' || token.type === 'th_open') skip = true
       if (token.type === 'heading_close' || token.type === 'th_close') skip = false
       if (token.type !== 'inline' || skip) continue
       let depth = 0
       let italic = false
-      token.children = token.children.flatMap((child, i, children) => {
-        if (child.type === 'link_open') {
-          depth++
-          const id = isTermLink(child, children[i + 1].content, names)
-          if (id) seen.add(id)
-        }
+      token.children = token.children.flatMap((child) => {
+        if (child.type === 'link_open') depth++
         if (child.type === 'link_close') depth--
         if (/^em_/.test(child.type)) italic = child.type === 'em_open'
         if (child.type !== 'text' || depth) return [child]
-        if (!inGlossary) return split(state.Token, child.content, finders, seen)
+        if (!inGlossary) return linked(state.Token, child.content, found, seen)
         const id = italic && idOf(child.content, names)
         return id ? [open(state.Token, id), child, new state.Token('link_close', 'a', -1)] : [child]
       })

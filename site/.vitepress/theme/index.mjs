@@ -8,6 +8,7 @@ import FrontPage from './FrontPage.vue'
 import GlossaryFind from './GlossaryFind.vue'
 import OwnAnswer from './OwnAnswer.vue'
 import Resolution from './Resolution.vue'
+import SidebarPlace from './SidebarPlace.vue'
 import StepMark from './StepMark.vue'
 import TermTip from './TermTip.vue'
 import VisualizerPage from './VisualizerPage.vue'
@@ -19,6 +20,7 @@ export default {
     h(DefaultTheme.Layout, null, {
       'doc-before': () => h(ChapterHead),
       'doc-footer-before': () => h(ChapterMarks),
+      'sidebar-nav-after': () => h(SidebarPlace),
       'layout-bottom': () => h(TermTip),
     }),
   enhanceApp({ app }) {
