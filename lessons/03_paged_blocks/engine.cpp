@@ -23,7 +23,8 @@ void check(const PagedOptions& options) {
 int num_blocks_for(int64_t needed, const PagedOptions& options) {
   if (options.num_blocks > 0 && needed > options.num_blocks) {
     kv::user_error(
-        "the requests need {} of {}, the pool has {}; generate fewer tokens or raise --num-blocks",
+        "the requests need {} of {}, the pool has {}; generate fewer tokens or give the pool more "
+        "blocks",
         kv::count_of(needed, "block"), kv::count_of(options.block_size, "token"),
         options.num_blocks);
   }

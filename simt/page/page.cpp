@@ -188,12 +188,7 @@ void WarpPage::draw(Ui& ui) {
   for (const std::string& name : shipped_) row.push_back({"open/" + name, name, "open " + name});
   buttons(ui, row);
   form(ui, {"open", "Open", "open"});
-  if (traffic_.lines.empty()) {
-    ui.hint(
-        "A recording has the loads and stores of a kernel that ran on the simulated GPU. Open "
-        "one.");
-    return;
-  }
+  if (traffic_.lines.empty()) return;
   buttons(ui, {{"line before", "< line", fmt::format("line {}", std::max(line_, 1))},
                {"line after", "line >", fmt::format("line {}", line_ + 2)},
                {"request before", "< request", fmt::format("request {}", std::max(request_, 1))},

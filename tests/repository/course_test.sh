@@ -71,6 +71,7 @@ done 3<<'TXT'
 help rum;did you mean ./course run\?
 run rum;found 'rum', wanted a lesson's number
 viz warpp;did you mean warp\?
+viz foo;found 'foo', wanted a lesson's number, warp, watch or an option; ./course lists
 run devise;did you mean --device\?
 run --max-token 3;did you mean --max-tokens\? ./course run --help
 run 5 --beems=3;did you mean --beams\? ./course run 5 --help

@@ -130,6 +130,22 @@ TEST_CASE_FIXTURE(Fixture, "keys mean the same on all pages, whatever was clicke
   CHECK(ui.picture() == dark);
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "at its end a scenario is played again, and what was done without one not") {
+  shell.load(scenarios()[0]);
+  key(ImGuiKey_End);
+  CHECK(value() == 7);
+  ui.type(' ');
+  CHECK(shell.session().playing);
+  CHECK(value() == 1);  // the first step is done at once
+  shell.session().undo();
+  shell.select("03");
+  CHECK(shell.session().try_run("add 1"));
+  ui.type(' ');
+  CHECK_FALSE(shell.session().playing);
+  CHECK(value() == 1);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a key that was down for less than a frame is taken all the same") {
   shell.load(scenarios()[0]);
   shell.press(ImGuiKey_RightArrow, false, false);
@@ -161,7 +177,7 @@ TEST_CASE_FIXTURE(Fixture, "a command is typed below the page, and told like a c
   ui.type(':');
   ui.frame();
   ui.frame();
-  for (const char c : std::string("ad")) ui.type(c);
+  for (const char c : std::string(":ad")) ui.type(c);  // the line is open: no colon in it
   key(ImGuiKey_Tab);
   ui.type('4');
   key(ImGuiKey_Enter);

@@ -70,7 +70,7 @@ class LanePainter {
     const Place head{at.x + 10, style_.tokens ? at.y : table_.y, w,
                      style_.tokens ? chips_.h : table_.h};
     scene_.label(name_ + "/name", head, name_, {.size = size})
-        .tip(fmt::format("{}: its {} of {} in slots", name_, held_.num_tokens,
+        .tip(fmt::format("{}: its {} of {} in slots", name_, kv::with_commas(held_.num_tokens),
                          kv::count_of(std::ssize(texts_), "token")))
         .selecting(name_);
     if (!style_.tokens) return;

@@ -41,6 +41,10 @@ std::string completed(const Help& help, const std::string& typed) {
 
 std::string CommandLine::field(const Help& help, float width) {
   const auto answer = [&](ImGuiInputTextCallbackData* data) {
+    if (data->EventFlag == ImGuiInputTextFlags_CallbackEdit) {
+      if (data->Buf[0] == ':') data->DeleteChars(0, 1);  // the key that opens the line, once more
+      return;
+    }
     std::string text(data->Buf, static_cast<size_t>(data->BufTextLen));
     if (data->EventFlag == ImGuiInputTextFlags_CallbackCompletion) {
       text = completed(help, text);
@@ -59,7 +63,7 @@ std::string CommandLine::field(const Help& help, float width) {
       "##command", "a command: Tab completes, ? lists all, Esc closes", typed_.data(),
       typed_.size(),
       ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_CallbackCompletion |
-          ImGuiInputTextFlags_CallbackHistory,
+          ImGuiInputTextFlags_CallbackHistory | ImGuiInputTextFlags_CallbackEdit,
       [](ImGuiInputTextCallbackData* data) {
         (*static_cast<std::function<void(ImGuiInputTextCallbackData*)>*>(data->UserData))(data);
         return 0;

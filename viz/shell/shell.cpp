@@ -211,9 +211,11 @@ void Shell::follow_page(const Room& room, const Room& figures, double seconds) {
   here.figures.advance(static_cast<float>(seconds) * speed_);
 }
 
+/// At its end a scenario is played again.
 void Shell::press_play() {
   Session& s = session();
-  if (s.can_step()) s.playing = !s.playing;
+  if (!s.can_step() && s.scenario()) s.go_to_step(0);
+  s.playing = s.can_step() && !s.playing;
 }
 
 /// On the first screen of the page.

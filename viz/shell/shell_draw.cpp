@@ -203,7 +203,10 @@ void Shell::draw_sentence(const Place& at) {
     words = s.log().back().text;
     if (s.log().back().error) ink = Ink::kError;
   } else if (words.empty() && !shows_cards()) {
-    words = session().page().info().summary;
+    words = s.page().info().summary;
+    if (!tab().cards.scenarios().empty()) {
+      words = "Begin with the page's buttons. \"Scenarios\" leads back to the first screen.";
+    }
     ink = Ink::kDim;
   }
   const Scene scene = sentence_of(words, ink, {at.w, at.h});
@@ -227,10 +230,14 @@ void Shell::draw_player(const Place& at) {
   const char* none = s.can_step()   ? ""
                      : s.scenario() ? "the scenario is at its end"
                                     : "load a scenario, or begin a live run";
-  if (ui_.shell_button("play", s.playing ? "Pause" : "Play",
-                       "Play the scenario, or let the live run go on (Space)", none,
+  const bool again = !s.can_step() && s.scenario();
+  if (ui_.shell_button("play",
+                       s.playing ? "Pause"
+                       : again   ? "Again"
+                                 : "Play",
+                       "Play the scenario, or let the live run go on (Space)", again ? "" : none,
                        button_width("Pause"))) {
-    press_play();
+    work("walk", [this] { press_play(); });
   }
   if (s.playing) {  // how much of the time to read is over
     const ImVec2 a = ImGui::GetItemRectMin(), b = ImGui::GetItemRectMax();

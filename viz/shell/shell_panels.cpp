@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "viz/drawing/palette.h"
 #include "viz/shell/shell.h"
 
 namespace viz {
@@ -17,9 +18,13 @@ void Shell::begin_panel(const char* title, bool* open, float width, bool on_the_
                           ImVec2(on_the_left ? 0 : 1, 0));
   ImGui::SetNextWindowSize(ImVec2(wide, 0));  // as high as its content
   ImGui::SetNextWindowSizeConstraints(ImVec2(wide, 0), ImVec2(wide, all.y - top - edge));
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, std::max(1.0f, s));
+  ImGui::PushStyleColor(ImGuiCol_Border, window_theme->dim);
   ImGui::Begin(title, open,
                ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoSavedSettings |
                    ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoMove);
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar();
 }
 
 void Shell::draw_list() {
@@ -48,7 +53,7 @@ void Shell::draw_help() {
     }
     ImGui::EndTable();
   };
-  table("keys", {{"Space", "play or pause"},
+  table("keys", {{"Space", "play or pause; at the end: play again"},
                  {"Right, Left", "a step on, a step back"},
                  {"Home, End", "to the first step, to the last one"},
                  {"Ctrl+Z, Ctrl+Y", "undo, redo"},

@@ -177,7 +177,7 @@ TEST_CASE("a request that cannot be served is refused before anything is compute
   check(request_with({2048}), "token id 2048 is not in the");
   check(request_with({-1}), "token id -1 is not in the");
   check(request_of(2000, 50), "2,049 positions, the model has 2,048");
-  check(request_of(10, 8), "room for 17 tokens, but max_seq_len is 16", 16);
+  check(request_of(10, 8), "room for 17 tokens, but --max-seq-len is 16", 16);
   kv::Request cold = request_of(3, 2);
   cold.sampling.temperature = -1.0f;
   check(cold, "temperature");

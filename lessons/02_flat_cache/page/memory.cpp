@@ -17,15 +17,17 @@ SlabSimulator::SlabSimulator(int slabs, int slots) : cache_(small_cache(slabs, s
 
 std::string SlabSimulator::append(int slab, int num_tokens) {
   cache_.advance(slab, num_tokens);
-  return fmt::format("append {} to slab {}: {} of its {} filled", num_tokens, slab,
-                     cache_.position(slab), kv::count_of(cache_.max_seq_len(), "slot"));
+  return fmt::format("append {} to slab {}: {} of its {} filled", kv::with_commas(num_tokens), slab,
+                     kv::with_commas(cache_.position(slab)),
+                     kv::count_of(cache_.max_seq_len(), "slot"));
 }
 
 std::string SlabSimulator::why_not_append(int slab, int num_tokens) const {
   if (slab >= cache_.batch()) return fmt::format("there are slabs 0 to {}", cache_.batch() - 1);
   const int room = cache_.max_seq_len() - cache_.position(slab);
   if (num_tokens <= room) return "";
-  return fmt::format("{} left of {}", kv::count_of(room, "slot"), cache_.max_seq_len());
+  return fmt::format("{} left of {}", kv::count_of(room, "slot"),
+                     kv::with_commas(cache_.max_seq_len()));
 }
 
 /// Returns a sentence: where the request is now, or why it waits.
@@ -44,7 +46,8 @@ std::string Reservations::search(const std::string& name) {
                        kv::with_commas(arena_.total_free()));
   }
   return fmt::format("{} reserves {}, {} to {}", name, kv::count_of(one.size, "slot"),
-                     one.range->begin, one.range->begin + one.size - 1);
+                     kv::with_commas(one.range->begin),
+                     kv::with_commas(one.range->begin + one.size - 1));
 }
 
 std::string Reservations::reserve(const std::string& name, int64_t size) {
@@ -61,9 +64,9 @@ std::string Reservations::release(const std::string& name) {
   released_ = name;
   if (!gone.range) return fmt::format("{} waits no longer", name);
   arena_.release(*gone.range);
-  std::string story =
-      fmt::format("{} gives {} back: {} free, {} in one piece", name,
-                  kv::count_of(gone.size, "slot"), arena_.total_free(), arena_.largest_hole());
+  std::string story = fmt::format(
+      "{} gives {} back: {} free, {} in one piece", name, kv::count_of(gone.size, "slot"),
+      kv::with_commas(arena_.total_free()), kv::with_commas(arena_.largest_hole()));
   while (const Reservation* next = first_waiting()) {
     story += "; " + search(next->name);
     if (!searches_.back().hole) break;

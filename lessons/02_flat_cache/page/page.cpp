@@ -157,7 +157,8 @@ std::string FlatCachePage::story() {
   if (live_.finished()) return "the run has ended; its slabs stay reserved for the next one";
   const viz::LiveRun::Token& token = live_.generated().back();
   const auto slab = static_cast<int>(token.request);
-  return fmt::format("slab {}: {} of {} filled; draws \"{}\"", slab, cache().position(slab),
+  return fmt::format("slab {}: {} of {} filled; draws \"{}\"", slab,
+                     kv::with_commas(cache().position(slab)),
                      kv::count_of(cache().max_seq_len(), "slot"), live_.text(token.id));
 }
 

@@ -81,7 +81,7 @@ TEST_CASE("a request longer than max_seq_len is refused with both numbers") {
     CHECK(run_02({request_of(prompt, fits)}, 40).completions[0].tokens.size() ==
           static_cast<size_t>(fits));
     CHECK_THROWS_WITH_AS(run_02({request_of(prompt, fits + 1)}, 40),
-                         doctest::Contains("room for 41 tokens, but max_seq_len is 40"),
+                         doctest::Contains("room for 41 tokens, but --max-seq-len is 40"),
                          kv::UserError);
   }
 }

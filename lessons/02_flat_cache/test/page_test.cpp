@@ -29,7 +29,7 @@ TEST_CASE("what fits nowhere waits, and is tried again when slots come back") {
   range.reserve("E", 3000);
   CHECK(range.num_waiting() == 2);
   CHECK(range.first_waiting()->name == "D");
-  CHECK(range.release("B").find("D reserves 1,500 slots, 0 to 1499") != std::string::npos);
+  CHECK(range.release("B").find("D reserves 1,500 slots, 0 to 1,499") != std::string::npos);
   REQUIRE(range.searches().size() == 2);
   CHECK(range.searches()[0].hole == lesson02::SlotRange{0, 3072});
   CHECK_FALSE(range.searches()[1].hole);  // E: 1,572 are left
@@ -71,7 +71,7 @@ TEST_CASE("fields and buttons follow the state") {
   ui.type("", 0);          // draws the page again
   ui.click("slab 0/fill");
   CHECK(ui.buttons().at("resize").command == "resize 1 2048");
-  CHECK(ui.reason("slab 0/append 1") == "0 slots left of 2048");
+  CHECK(ui.reason("slab 0/append 1") == "0 slots left of 2,048");
   ui.click("show/range");
   CHECK(ui.reason("show/range") == "you are looking at it");
   ui.click("reserve");

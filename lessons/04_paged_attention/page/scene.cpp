@@ -4,6 +4,7 @@
 
 #include "common/hash.h"
 #include "kernels/attention/contract.h"
+#include "viz/drawing/empty_scene.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/text_room.h"
 #include "walk.h"
@@ -331,7 +332,10 @@ class WalkPage::Painter {
 };
 
 viz::Scene WalkPage::scene(const viz::Room& room) {
-  return walk_ ? Painter(*this, room).draw() : viz::Scene(room);
+  if (walk_) return Painter(*this, room).draw();
+  return viz::empty_scene(room,
+                          "No walk yet. \"Walk\" runs the prompt through the model, and shows how "
+                          "its last token's query reads the keys, tile by tile.");
 }
 
 }  // namespace lesson04

@@ -79,6 +79,12 @@ TEST_CASE_FIXTURE(Fixture, "another block size moves the table and the pool, and
   CHECK(page.counter("same_bits") == 1);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a head that is not there and blocks of an odd size are refused") {
+  run({"walk \"The old owl was sad.\""});
+  check_refused("head 99 0", "query head");
+  check_refused("blocks 3", "a power of two");
+}
+
 TEST_CASE("the comparison of two walks sees one bit") {
   kv::Model& model = kvtest::shipped_model();
   const kv::Request request = kvtest::request_of(70, 1);

@@ -49,8 +49,9 @@ class Simulator : public viz::NamedTables<BlockManager> {
       }
     }
     const int64_t fresh = free_before - manager_.pool().num_free() - std::ssize(copies_);
-    std::string story = fmt::format("append {} to {}: {}", num_tokens, fmt::join(names, ", "),
-                                    fresh == 0 ? "no new block" : kv::count_of(fresh, "new block"));
+    std::string story =
+        fmt::format("append {} to {}: {}", kv::with_commas(num_tokens), fmt::join(names, ", "),
+                    fresh == 0 ? "no new block" : kv::count_of(fresh, "new block"));
     for (const BlockCopy& copy : copies_) {
       story += fmt::format("; block {} was shared: copied to {}", copy.source, copy.destination);
     }

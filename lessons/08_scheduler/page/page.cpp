@@ -16,7 +16,7 @@ SchedulerPage::SchedulerPage(const viz::PageContext& context)
   declare_own(pools());
   declare_own(
       {anew("pool",
-            {viz::number("BLOCKS", 1, 1024), viz::number("SIZE", 1, 64),
+            {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64),
              viz::number("BUDGET", 1, 4096)},
             "start anew with BLOCKS x SIZE tokens in the pool, and up to BUDGET in a pass",
             &PageSettings::num_blocks, &PageSettings::block_size, &PageSettings::budget),
@@ -26,7 +26,7 @@ SchedulerPage::SchedulerPage(const viz::PageContext& context)
        anew("gate", {viz::choice("on|off")},
             "start anew: a request starts only if all its tokens fit, or if its first chunk does",
             &PageSettings::no_gate)});
-  declare_steps({"step",
+  declare_steps({"pass",
                  {viz::number("PASSES", 1, 1000).or_else("1")},
                  "passes that run now: PASSES",
                  [this](auto& w) { return passes(w[0].number); },

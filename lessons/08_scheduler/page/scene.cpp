@@ -145,10 +145,10 @@ const Seen* Picture::has_found() const {
 viz::Scene SchedulerPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
 
 void SchedulerPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  if (live_.running()) return viz::Live::draw_steps(ui, *this, "pass", "Pass", "10 passes");
   form(ui, {"submit", "Submit", "submit " + shown_.seen.free_name()});
-  buttons(ui, {{"step", "Pass", "step"},
-               {"step 10", "10 passes", "step 10"},
+  buttons(ui, {{"pass", "Pass", "pass"},
+               {"pass 10", "10 passes", "pass 10"},
                {"forget", "Forget the cache", "forget"},
                {"shrink", "Shrink the pool",
                 fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4))},

@@ -36,10 +36,10 @@ bool leaves(const viz::Scene& scene, const std::string& id) {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "a preemption says who needs what and who gives, and the blocks move") {
-  run({"pool 9 4 24", "submit A 8 9 0 0", "submit B 6 7 0 0", "submit C 8 8 0 0", "step",
-       "step 4"});
+  run({"pool 9 4 24", "submit A 8 9 0 0", "submit B 6 7 0 0", "submit C 8 8 0 0", "pass",
+       "pass 4"});
   CHECK(note(picture()).empty());
-  run({"step"});
+  run({"pass"});
   const viz::Scene scene = picture();
   CHECK(note(scene) == "A needs 1 block, none is free: C, the youngest, gives its 3");
   CHECK(within(scene, "request C", "waiting"));
@@ -53,7 +53,7 @@ TEST_CASE_FIXTURE(Fixture, "a preemption says who needs what and who gives, and 
   CHECK(leaving->when.end < taken.when.begin);
   CHECK(scene.ghosts().size() == 1);  // the block that A wants
 
-  run({"step", "step"});  // B ends, C comes back
+  run({"pass", "pass"});  // B ends, C comes back
   const viz::Scene back = picture();
   CHECK(note(back) == "C is back: 8 of its tokens are found in the cache");
   CHECK(within(back, "request C", "running"));
@@ -65,28 +65,28 @@ TEST_CASE_FIXTURE(Fixture, "a preemption says who needs what and who gives, and 
 
 TEST_CASE_FIXTURE(Fixture, "who asks and who gives, by priority and for more than one block") {
   // B is the more important one: A, which runs before it in the pass, gives way with its chunk.
-  run({"pool 4 4 16", "order priority", "submit A 7 6 5 0", "step", "submit B 7 6 1 0", "step"});
+  run({"pool 4 4 16", "order priority", "submit A 7 6 5 0", "pass", "submit B 7 6 1 0", "pass"});
   CHECK(note(picture()).empty());
-  for (int i = 0; i < 4 && value("preemptions") == 0; ++i) run({"step"});
+  for (int i = 0; i < 4 && value("preemptions") == 0; ++i) run({"pass"});
   CHECK(note(picture()) ==
         "A needs 1 block, none is free: it is the least important, and gives its 2");
   // A chunk of B needs two blocks at once.
-  run({"order first", "gate off", "pool 6 4 8", "submit A 8 9 0 0", "submit B 16 4 0 0", "step"});
-  for (int i = 0; i < 9 && value("preemptions") == 0; ++i) run({"step"});
+  run({"order first", "gate off", "pool 6 4 8", "submit A 8 9 0 0", "submit B 16 4 0 0", "pass"});
+  for (int i = 0; i < 9 && value("preemptions") == 0; ++i) run({"pass"});
   CHECK(note(picture()) == "B needs 2 blocks, 1 is free: it is the youngest, and gives its 2");
   // The last free block goes to A in the same pass.
-  run({"pool 5 4 16", "submit A 8 9 0 0", "submit B 8 9 0 0", "step", "step"});
+  run({"pool 5 4 16", "submit A 8 9 0 0", "submit B 8 9 0 0", "pass", "pass"});
   CHECK(note(picture()) == "B needs 1 block, none is free: it is the youngest, and gives its 2");
 }
 
 TEST_CASE_FIXTURE(Fixture, "the first in line says what it needs, and the pass that it is full") {
-  run({"pool 8 4 8", "submit A 20 4 0 0", "submit B 16 4 0 0", "step"});
+  run({"pool 8 4 8", "submit A 20 4 0 0", "submit B 16 4 0 0", "pass"});
   CHECK(note(picture()) == "the pass is full: B waits for the next one");
   const viz::Scene scene = picture();
   const viz::Place piece = place(scene, "pass 1/A"), budget = place(scene, "budget");
   CHECK(piece.w + 2 == doctest::Approx(budget.w));
   CHECK(scene.find("pass 1/A")->pattern == viz::Pattern::kLined);
-  run({"step 3"});
+  run({"pass 3"});
   CHECK(scene.find("gate")->dashed);
   const viz::Scene closed = picture();
   CHECK(note(closed) == "B needs 4 blocks to start, 2 are free");
@@ -95,7 +95,7 @@ TEST_CASE_FIXTURE(Fixture, "the first in line says what it needs, and the pass t
 }
 
 TEST_CASE_FIXTURE(Fixture, "the pool and the cards show the same blocks") {
-  run({"submit A 20 9", "submit B 20 9", "step", "step 4", "shrink 3"});
+  run({"submit A 20 9", "submit B 20 9", "pass", "pass 4", "shrink 3"});
   const viz::Scene scene = picture();
   int entries = 0, reserved = 0;
   for (const viz::Shape& shape : scene.shapes()) {
@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, pass by pass") {
   ui.select("A");  // drawn again
   CHECK(ui.has("live/step"));
   check_refused("submit A 8 8", "the engine is running");
-  while (page.next_step() == "step") run({"step 10"});
+  while (page.next_step() == "pass") run({"pass 10"});
   CHECK(value("ended") == lesson08::LiveServing::kRequests);
   CHECK(value("preemptions") >= 1);
 
@@ -146,20 +146,20 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, pass by pass") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "a bar goes with its card, and grows in the pass if the card stays") {
-  run({"pool 9 4 24", "submit A 8 9 0 0", "step"});
+  run({"pool 9 4 24", "submit A 8 9 0 0", "pass"});
   const viz::Scene starts = picture();
   const viz::Span moves = kvtest::shape(starts, "request A").when;
   for (const char* part : {"A/bar", "A/known", "A/prompt", "A/decode"}) {
     CHECK(kvtest::shape(starts, part).when == moves);
   }
-  run("step");
+  run("pass");
   const viz::Scene decodes = picture();
   CHECK(kvtest::shape(decodes, "A/decode").when.begin > moves.end);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
-  run({"pool 6 3 8", "submit A 6 4", "step"});
-  check_refused("live \"Once\" 8", "power of two");
+  run({"pool 6 4 8", "submit A 6 4", "pass"});
+  check_refused("pool 6 3 8", "a power of two as SIZE");
   check_refused("submit B 20 20", "the pool has 6");
   check_refused("submit A 4 4", "there is a request A already");
   check_refused("grow", "no block was taken away");
@@ -168,6 +168,6 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   ui.type("submit/PROMPT", 24);  // drawn again
   ui.click("A/kill");
   check_refused("kill A", "it has ended already");
-  check_refused("step", "there is nothing to do");
+  check_refused("pass", "there is nothing to do");
   CHECK(value("free") == 6);
 }

@@ -27,7 +27,7 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
            "guesses", {viz::number("MOST", 0, 8)},
            "start anew, with at most MOST guesses of a request in a pass; 0: none, as in lesson 08",
            &PageSettings::num_guesses),
-       anew("pool", {viz::number("BLOCKS", 1, 64), viz::number("SIZE", 1, 16)},
+       anew("pool", {viz::number("BLOCKS", 1, 64), viz::power_of_two("SIZE", 16)},
             "start anew with BLOCKS x SIZE tokens in the pool", &PageSettings::num_blocks,
             &PageSettings::block_size)});
   declare_steps({"step",

@@ -174,6 +174,8 @@ void LookaheadPage::refresh() {
   for (Asked& asked : shown_.asked) {
     viz::follow(asked, &scheduler(), manager());
     asked.num_slots = asked.ids.empty() ? 0 : manager().table(asked.id).num_tokens();
+    // An engine that is about to guess has slots for a pass that the page does not know yet.
+    if (!shown_.composed) asked.num_slots = std::min(asked.num_slots, asked.num_computed);
   }
   shown_.free.clear();
   for (const lesson07::KvBlock* block : pool().queue().all()) shown_.free.push_back(block->id);

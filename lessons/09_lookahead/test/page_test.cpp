@@ -128,6 +128,12 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, guess by guess") {
   CHECK(value("laid") == 4);
   check_refused("new B \"a\" \"b\"", "the engine is running");
   check_refused("live \"Once\" 3", "the engine is running");
+  run({"step"});  // the first pass; the engine stands before the next guess
+  const viz::Scene between = picture();
+  CHECK(shape(between, "A/next/token").text == "ack");
+  for (const viz::Shape& one : between.shapes()) {
+    if (one.id.starts_with("slot ")) CHECK(one.pattern != viz::Pattern::kHatched);
+  }
   bool looked = false;
   while (page.next_step() == "step") {
     run({"step"});
@@ -163,6 +169,5 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   check_refused("new A \"x\" \"y\"", "there is a request A already");
   check_refused("new B \"x\" \" \"", "there are no words");
   check_refused("guesses 9", "found 9");
-  run({"pool 3 3"});
-  check_refused("live \"Once\" 8", "power of two");
+  check_refused("pool 3 3", "a power of two as SIZE");  // the engine takes no other one
 }

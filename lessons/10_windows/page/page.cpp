@@ -34,7 +34,7 @@ WindowsPage::WindowsPage(const viz::PageContext& context)
       {anew("groups", {viz::number("COUNT", 0, 3)},
             "start anew, with COUNT sliding groups of layers beside that of full attention",
             &PageSettings::num_sliding),
-       anew("pool", {viz::number("BLOCKS", 1, 128), viz::number("SIZE", 1, 16)},
+       anew("pool", {viz::number("BLOCKS", 1, 128), viz::power_of_two("SIZE", 16)},
             "start anew with BLOCKS of SIZE tokens, for all groups together",
             &PageSettings::num_blocks, &PageSettings::block_size),
        {"live",
