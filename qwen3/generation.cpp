@@ -52,7 +52,7 @@ void check_seq_len_limit(const Request& request, int64_t index, int max_seq_len)
   if (max_seq_len == 0 || wanted <= max_seq_len) return;
   user_error(
       "request {}: a prompt of {} and {} to generate need room for {}, but max_seq_len is {}; "
-      "shorten the prompt, generate fewer tokens, or raise max_seq_len",
+      "shorten the prompt, generate fewer tokens, or raise --max-seq-len",
       index, count_of(std::ssize(request.prompt), "token"), request.max_tokens,
       count_of(wanted, "token"), max_seq_len);
 }
