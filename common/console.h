@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/terminal.h"
+
 namespace kv {
 
 /// Standard output is a pipe whose reader has left, as in `program | head`. A program ends then and
@@ -20,7 +22,8 @@ struct ClosedPipe {};
 /// After a failed write to standard output: throws ClosedPipe, or UserError (a full disk).
 [[noreturn]] void standard_output_failed();
 
-/// Standard output, or standard error if standard output carries JSON. Every write that fails
+/// Standard output, or standard error if standard output carries JSON. print() is for sentences: it
+/// breaks lines that the terminal has no room for. write() is for text as it is. A write that fails
 /// throws, as standard_output_failed() does.
 class Console {
  public:
@@ -29,7 +32,7 @@ class Console {
 
   template <typename... Args>
   void print(fmt::format_string<Args...> format, Args&&... args) const {
-    write(fmt::format(format, std::forward<Args>(args)...));
+    write(wrapped(fmt::format(format, std::forward<Args>(args)...), output_columns()));
   }
   void write(std::string_view text) const;
   void flush() const;

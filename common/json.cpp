@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <system_error>
 
@@ -43,14 +44,24 @@ class Builder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&,
+  /// `position`: bytes read; more than there are at the end. `last`: a whole string or number, or
+  /// what came before the wrong character, too.
+  bool parse_error(std::size_t position, const std::string& last,
                    const nlohmann::detail::exception& error) override {
-    // The library's text: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
-    std::string_view what = error.what();
-    if (const size_t end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
-    constexpr size_t kLongest = 300;
-    user_error("{}: not valid JSON near byte {} of {}: {}; wanted strict JSON in UTF-8", name_,
-               position, text_.size(), replace_invalid_utf8(what.substr(0, kLongest)));
+    constexpr int kNumberOverflow = 406;
+    const bool overflows = error.id == kNumberOverflow, ended = position > text_.size();
+    const bool is_string = last.starts_with('"') && text_.substr(0, position).ends_with('"');
+    const bool is_whole = !ended && (overflows || is_string);
+    const size_t size = ended ? 0 : is_whole ? std::min(last.size(), position) : 1;
+    const size_t begin = std::min(position, text_.size()) - size;
+    const std::string_view before = text_.substr(0, begin);
+    const auto line = 1 + std::ranges::count(before, '\n');
+    std::string found = quote(text_.substr(begin, size));
+    found.front() = found.back() = '\'';  // a JSON string has the other quotes
+    user_error("{}: not valid JSON at {}column {}: found {}, wanted {}; correct it", name_,
+               line > 1 ? fmt::format("line {}, ", line) : "", begin - (before.rfind('\n') + 1) + 1,
+               ended ? "the end" : found,
+               overflows ? "a number that a double holds" : "strict JSON in UTF-8");
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace kv {
@@ -23,27 +24,121 @@ void Table::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-std::string Table::to_string() const {
-  const size_t columns = rows_.front().size();
-  std::vector<size_t> width(columns, 0);
-  for (const auto& row : rows_) {
-    for (size_t c = 0; c < columns; ++c) width[c] = std::max(width[c], display_width(row[c]));
-  }
-  std::string text;
-  const auto add_line = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (size_t c = 0; c < columns; ++c) {
-      const std::string padding(width[c] - display_width(row[c]), ' ');
-      line += c == 0 ? row[c] + padding : "  " + padding + row[c];
+namespace {
+
+using Row = std::vector<std::string>;
+
+/// A line may end at text[i]: at a space, but not in an indentation or between a number and its
+/// unit.
+bool may_break(std::string_view text, size_t i) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return text[i] == ' ' && i > text.find_first_not_of(' ') && i + 1 < text.size() &&
+         (!is_digit(text[i - 1]) || is_digit(text[i + 1]));
+}
+
+/// `text` in lines of at most `width` columns; a line of one word may be longer.
+std::vector<std::string> lines_of(std::string_view text, size_t width) {
+  std::vector<std::string> lines{""};
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = begin;
+    while (end < text.size() && !may_break(text, end)) ++end;
+    const std::string_view word = text.substr(begin, end - begin);
+    std::string& line = lines.back();
+    if (begin == 0) {
+      line = word;
+    } else if (display_width(line) + 1 + display_width(word) <= width) {
+      line.append(1, ' ').append(word);
+    } else {
+      lines.emplace_back(word);
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + '\n';
-  };
-  add_line(rows_.front());
-  std::vector<std::string> rule;
-  for (const size_t w : width) rule.push_back(std::string(w, '-'));
-  add_line(rule);
-  for (size_t r = 1; r < rows_.size(); ++r) add_line(rows_[r]);
+  }
+  return lines;
+}
+
+/// Columns of the longest word.
+size_t narrowest(std::string_view text) {
+  size_t longest = 0;
+  for (const std::string& word : lines_of(text, 0))
+    longest = std::max(longest, display_width(word));
+  return longest;
+}
+
+/// The width of each column, and the spaces between two.
+struct Layout {
+  std::vector<size_t> width;
+  size_t gap = 2;
+};
+
+/// Takes from the widest column until the table fits `columns`, and from none more than to `least`.
+/// Returns false if the table does not fit then.
+bool shrink(Layout& layout, const std::vector<size_t>& least, size_t columns) {
+  std::vector<size_t>& width = layout.width;
+  while (std::accumulate(width.begin(), width.end(), layout.gap * (width.size() - 1)) > columns) {
+    size_t* widest = nullptr;
+    for (size_t c = 0; c < width.size(); ++c) {
+      if (width[c] > least[c] && (!widest || width[c] > *widest)) widest = &width[c];
+    }
+    if (!widest) return false;
+    --*widest;
+  }
+  return true;
+}
+
+Layout layout_of(const std::vector<Row>& rows, size_t columns) {
+  const size_t count = rows.front().size();
+  Layout layout{.width = std::vector<size_t>(count)};
+  std::vector<size_t> one_line_cells(count), least(count);
+  for (size_t c = 0; c < count; ++c) {
+    for (const Row& row : rows) {
+      const size_t whole = display_width(row[c]), word = narrowest(row[c]);
+      layout.width[c] = std::max(layout.width[c], whole);
+      one_line_cells[c] = std::max(one_line_cells[c], &row == &rows.front() ? word : whole);
+      least[c] = std::max(least[c], word);
+    }
+  }
+  if (shrink(layout, one_line_cells, columns)) return layout;
+  layout.gap = 1;
+  shrink(layout, least, columns);
+  return layout;
+}
+
+void add_line(std::string& text, const Layout& layout, const Row& cells) {
+  for (size_t c = 0; c < cells.size(); ++c) {
+    const std::string padding(layout.width[c] - display_width(cells[c]), ' ');
+    text += c == 0 ? cells[c] + padding : std::string(layout.gap, ' ') + padding + cells[c];
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  text += '\n';
+}
+
+/// A header's last line is full, and any other row's first.
+void add_row(std::string& text, const Layout& layout, const Row& row, bool is_header) {
+  std::vector<std::vector<std::string>> cells;
+  size_t height = 1;
+  for (size_t c = 0; c < row.size(); ++c) {
+    cells.push_back(lines_of(row[c], layout.width[c]));
+    height = std::max(height, cells[c].size());
+  }
+  for (auto& lines : cells) {
+    lines.insert(is_header ? lines.begin() : lines.end(), height - lines.size(), "");
+  }
+  for (size_t i = 0; i < height; ++i) {
+    Row line;
+    for (const auto& lines : cells) line.push_back(lines[i]);
+    add_line(text, layout, line);
+  }
+}
+
+}  // namespace
+
+std::string Table::to_string(int columns) const {
+  const Layout layout = layout_of(rows_, static_cast<size_t>(std::max(columns, 1)));
+  std::string text;
+  add_row(text, layout, rows_.front(), true);
+  Row rule;
+  for (const size_t width : layout.width) rule.push_back(std::string(width, '-'));
+  add_line(text, layout, rule);
+  for (size_t r = 1; r < rows_.size(); ++r) add_row(text, layout, rows_[r], false);
   return text;
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/terminal.h"
+
 namespace kv {
 
 /// Characters a terminal shows for UTF-8 text (one column per code point).
@@ -17,8 +19,10 @@ class Table {
  public:
   explicit Table(std::vector<std::string> header);
   void add(std::vector<std::string> row);
-  /// Header, a rule, the rows; each line ends with a newline and no line with a space.
-  std::string to_string() const;
+  /// Header, a rule, the rows; each line ends with a newline and no line with a space. In a table
+  /// wider than `columns` the header takes several lines; if that is not enough, columns are one
+  /// space apart and cells take several lines, too. A word is never broken.
+  std::string to_string(int columns = output_columns()) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;  // the header first

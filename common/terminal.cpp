@@ -32,7 +32,8 @@ std::string wrapped(std::string_view text, int columns) {
   std::string out;
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const bool ends = line.size() < text.size();
+    text.remove_prefix(line.size() + (ends ? 1 : 0));
     const size_t gap = line.rfind("  ");
     const size_t column = gap == line.npos || gap + 2 > limit / 2 ? 0 : gap + 2;
     for (size_t indent = 0; indent + display_width(line) > limit; indent = column) {
@@ -46,7 +47,7 @@ std::string wrapped(std::string_view text, int columns) {
       out.append(line.substr(0, end)).append(1, '\n').append(column, ' ');
       line.remove_prefix(end + 1);
     }
-    out.append(line).append(1, '\n');
+    out.append(line).append(ends ? 1 : 0, '\n');
   }
   return out;
 }

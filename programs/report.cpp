@@ -41,10 +41,11 @@ std::string passes_chart(std::span<const PassCost> passes, int max_lines) {
   }
   double slowest = 0;
   for (const ChartLine& line : lines) slowest = std::max(slowest, line.seconds);
+  const int bar_width = std::clamp(output_columns() - 36, 1, 40);
   std::string text = fmt::format("{:>9}  {:>11}  {:>10}\n", "pass", "rows", "time");
   for (const ChartLine& line : lines) {
     text += fmt::format("{:>9}  {:>11}  {:>7.2f} ms  {}\n", line.passes, line.rows,
-                        1e3 * line.seconds, bar(line.seconds, slowest, 40));
+                        1e3 * line.seconds, bar(line.seconds, slowest, bar_width));
   }
   return text;
 }

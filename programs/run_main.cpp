@@ -56,7 +56,7 @@ int run_main(CommandLine& command, int argc, char** argv, const std::function<vo
   } catch (const DeviceError& error) {
     return report(error.what(), kExitUser);
   } catch (const std::bad_alloc&) {
-    return report("out of memory: use a smaller model, fewer prompts or fewer tokens", kExitUser);
+    return report("out of memory: use a smaller model, fewer prompts, tokens or blocks", kExitUser);
   } catch (const std::exception& error) {
     return report(fmt::format("internal: {}", error.what()), kExitInternal);
   }

@@ -1,13 +1,65 @@
-"""Command lines whose errors read as those of ./course: what was found, what was wanted, where the options are."""
+"""Command lines whose help and errors read as those of ./course. Run as a program, it breaks the lines of standard
+input that the terminal has no room for."""
 import argparse
 import difflib
+import os
 import re
 import sys
+import textwrap
+
+
+def output_columns():
+    """As kv::output_columns(): of the terminal that standard output is, or else COLUMNS; None without both."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        given = os.environ.get("COLUMNS", "")
+        return int(given) if given.isdecimal() and int(given) > 0 else None
+
+
+def indent_of(line):
+    return len(line) - len(line.lstrip())
+
+
+def column_of(line):
+    """Where the second column of a line begins, which two or more spaces precede; without one, where the line does."""
+    gap = re.match(r" *\S+(?: \S+)*  +(?=\S)", line)
+    return gap.end() if gap else indent_of(line)
+
+
+def fitted(text, columns=None):
+    """A text as it is if it fits; or else each paragraph, and each entry of a list, broken anew."""
+    columns = columns or output_columns()
+    lines = text.split("\n")
+    if columns is None or max(map(len, lines)) <= columns:
+        return text
+    entries = []
+    for line in lines:
+        before = entries[-1] if entries else ""
+        column = column_of(before)
+        in_list = column > indent_of(before)
+        if before and line and indent_of(line) == column and (in_list or column == column_of(line) == 0):
+            entries[-1] += " " + line.lstrip()
+        else:
+            entries.append(line)
+    broken = []
+    for entry in entries:
+        column = column_of(entry)
+        if columns - column < 30:
+            column = indent_of(entry) + 2
+        lines = textwrap.wrap(entry, max(columns, 20), subsequent_indent=column * " ", break_long_words=False, break_on_hyphens=False)
+        broken += lines or [""]
+    return "\n".join(broken)
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    def _fill_text(self, text, width, indent):
+        return fitted(text)
 
 
 class Parser(argparse.ArgumentParser):
     def __init__(self, **words):
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **words)
+        super().__init__(formatter_class=Help, **words)
 
     def wanted(self, option):
         return next(action.metavar for action in self._actions if option in action.option_strings)
@@ -27,3 +79,10 @@ class Parser(argparse.ArgumentParser):
             message = f"{both[1]} excludes {both[2]}"
         print(f"error: {message};{guess} {self.prog.removesuffix(' N')} --help lists the options", file=sys.stderr)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    try:
+        print(fitted(sys.stdin.read()), end="")
+    except BrokenPipeError:
+        os._exit(0)

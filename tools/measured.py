@@ -24,6 +24,8 @@ import re
 import subprocess
 import sys
 
+import course_arguments
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
 CODE = ("*.cu", "*.cuh", "*.h", "*.cpp", ":!*/test/*", ":!*/page/*", ":!*/exercise/*")
@@ -126,7 +128,7 @@ def main():
         return stale()
     if len(sys.argv) == 4 and sys.argv[1] == "record":
         return record(*sys.argv[2:])
-    print(__doc__)
+    print(course_arguments.fitted(__doc__))
     return 0 if "--help" in sys.argv else 2
 
 

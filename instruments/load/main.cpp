@@ -87,7 +87,7 @@ nlohmann::json json_of(const Comparison& comparison) {
   return {{"compared", comparison.compared}, {"equal", comparison.equal}};
 }
 
-void run(const Options& options) {
+int run(const Options& options) {
   kv::refuse_same_file("--json", options.json_file, options.prompts.string());
   kv::refuse_same_file("--plot", options.plot_file, options.json_file);
   const std::vector<Ask> asks = workload_of(options);
@@ -129,6 +129,13 @@ void run(const Options& options) {
   }
   kv::write_json(options.json_file, document);
   if (!options.plot_file.empty()) kv::write_text(options.plot_file, plot(title, account));
+  const int64_t num_failed = account.num_requests - account.num_whole;
+  if (num_failed == 0 || kv::interrupted()) return kv::kExitOk;
+  console.flush();
+  fmt::print(stderr,
+             "error: {} of {} had no whole answer; the lines above that begin with ! say why\n",
+             kv::with_commas(num_failed), kv::count_of(account.num_requests, "request"));
+  return kv::kExitInternal;
 }
 
 void add_options(kv::CommandLine& command, Options& options) {
@@ -187,8 +194,10 @@ int main(int argc, char** argv) {
       "requests "
       "got equal answers. Without a file it makes up conversations that share system prompts and "
       "grow "
-      "turn by turn.",
+      "turn by turn. The exit code is 1 if a request has no whole answer.",
       "./course load");
   add_options(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  int code = kv::kExitOk;
+  const int ended = kv::run_main(command, argc, argv, [&] { code = run(options); });
+  return ended != kv::kExitOk ? ended : code;
 }

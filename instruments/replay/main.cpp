@@ -245,6 +245,11 @@ std::string Replay::svg() const {
 
 void run(const Options& options) {
   if (options.generate) {
+    if (!options.trace.empty()) {
+      kv::user_error(
+          "--generate: found {}, wanted no trace, as it plays none; leave one of them out",
+          options.trace.string());
+    }
     generate_trace(kv::Console(), *options.generate, options.seed,
                    options.block_size.value_or(kMooncakeBlockSize));
     return;

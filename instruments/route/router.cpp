@@ -32,18 +32,25 @@ Router::Router(const RouterOptions& options)
       stored_(Upstream::kMaxSentBlocks),
       http_(options.http, [this](const Shared& exchange) { handle(exchange); }),
       client_(http_.loop()) {
-  for (const std::string& url : options.servers) {
-    servers_.push_back(std::make_unique<Server>(Server{.url = load::parse_url(url, "--server")}));
-  }
-  for (const std::string& url : options.prefill) {
-    servers_.push_back(std::make_unique<Server>(
-        Server{.url = load::parse_url(url, "--prefill"), .prefill = true}));
-  }
+  for (const std::string& url : options.servers) add_server(url, false);
+  for (const std::string& url : options.prefill) add_server(url, true);
   client_.every(kTick, [this] { follow_all(); });
   http_.post([this] { follow_all(); });
 }
 
 Router::~Router() = default;
+
+void Router::add_server(const std::string& given, bool prefill) {
+  const char* const option = prefill ? "--prefill" : "--server";
+  const load::Url url = load::parse_url(given, option);
+  const auto is_it = [&](const auto& one) {
+    return one->url.host == url.host && one->url.port == url.port && one->url.path == url.path;
+  };
+  if (std::ranges::any_of(servers_, is_it)) {
+    kv::user_error("{} {}: found twice, wanted each server once; leave one out", option, given);
+  }
+  servers_.push_back(std::make_unique<Server>(Server{.url = url, .prefill = prefill}));
+}
 
 void Router::run(bool with_signals) {
   if (with_signals) http_.on_first_signal([this] { begin_drain(); });
@@ -115,7 +122,7 @@ void Router::accept(const Shared& exchange) {
     const SharedJob gone = weak.lock();
     if (gone == nullptr || gone->number < 0) return;
     client_.cancel(gone->call);
-    servers_[gone->server]->prefills.erase(gone->call);
+    servers_[gone->server]->not_begun.erase(gone->call);
     servers_[gone->server]->state.end(gone->number, Clock::now());
   };
   job->prefill = wants_prefill(*job->read.prompts);
@@ -200,7 +207,7 @@ void Router::send(const SharedJob& job, size_t index) {
                  },
              .on_bytes = [this, job](std::string_view bytes) { take_bytes(*job, bytes); },
              .on_end = [this, job](const std::string& failure) { finish(job, failure); }});
-  if (job->prefill) server.prefills.insert(job->call);
+  server.not_begun.insert(job->call);
 }
 
 /// The head of a stream comes when a server has accepted the request. It is passed on with the
@@ -208,6 +215,7 @@ void Router::send(const SharedJob& job, size_t index) {
 void Router::take_bytes(Job& job, std::string_view bytes) {
   if (job.prefill) return;
   if (!std::exchange(job.begun, true)) {
+    servers_[job.server]->not_begun.erase(job.call);
     job.body.clear();
     job.passes = job.status == 200 && is_events(job.type);
     if (job.passes) job.exchange->begin_stream(job.type.c_str());
@@ -223,7 +231,7 @@ void Router::take_bytes(Job& job, std::string_view bytes) {
 void Router::finish(const SharedJob& job, const std::string& failure) {
   Server& server = *servers_[job->server];
   server.state.end(std::exchange(job->number, -1), Clock::now());
-  server.prefills.erase(job->call);
+  server.not_begun.erase(job->call);
   const bool no_room = failure.empty() && job->status == 503;
   if (!failure.empty()) {
     ++server.num_failures;
@@ -360,13 +368,17 @@ std::string Router::bearer() const {
 
 void Router::cache_changed(Server& server) { server.state.cache_changed(Clock::now()); }
 
-/// Takes the server out, with all that is known of its cache. The next tick tries to reach it.
+/// Takes the server out, with all that is known of its cache. The next tick tries to reach it. What
+/// waits for a prefill server goes on at once, and what waits for a server that is not well goes
+/// elsewhere.
 void Router::fail(Server& server, const std::string& why) {
   for (std::optional<Client::Id>* call : {&server.events, &server.snapshot}) {
     if (*call) client_.cancel(**call);
     call->reset();
   }
-  for (const Client::Id call : server.prefills) client_.fail(call, why);
+  if (server.prefill || !server.well) {
+    for (const Client::Id call : server.not_begun) client_.fail(call, why);
+  }
   server.streams = server.up = false;
   server.state.mirror.clear();
   if (server.said != why) say(server, "down: " + why);

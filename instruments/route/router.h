@@ -56,6 +56,7 @@ class Router {
   using Shared = std::shared_ptr<serve::Exchange>;
   using SharedJob = std::shared_ptr<Job>;
 
+  void add_server(const std::string& url, bool prefill);
   void handle(const Shared& exchange);
   void accept(const Shared& exchange);
   std::string metrics() const;

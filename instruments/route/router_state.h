@@ -17,10 +17,10 @@ struct Router::Server {
   bool well = true;                                                   // at its last GET /health
   std::optional<Client::Id> events = {}, snapshot = {}, health = {};  // in flight
   int64_t num_requests = 0, num_failures = 0;
-  bool streams = false;                // the call for events has a head
-  int ticks = 0;                       // since then
-  std::string said = {};               // why it is down
-  std::set<Client::Id> prefills = {};  // in flight
+  bool streams = false;                 // the call for events has a head
+  int ticks = 0;                        // since then
+  std::string said = {};                // why it is down
+  std::set<Client::Id> not_begun = {};  // calls of which no byte has come
 };
 
 /// A request that is being answered.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/table.h"
 #include "lessons/08_scheduler/cli/pool_sizes.h"
 #include "lessons/09_lookahead/engine.h"
 #include "lessons/10_windows/engine.h"
@@ -90,10 +91,27 @@ class EngineOf final : public Engine {
   Server server_;
 };
 
+/// Throws UserError if the pool of --num-blocks has no room in the memory.
+void check_room(const kv::Model& model, const EngineOptions& options) {
+  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
+  const int64_t of_block =
+      options.lesson == 14
+          ? lesson14::block_bytes(model.config(), options.block_size, model.config().kv_format)
+          : model.config().kv_bytes_per_token(element) * options.block_size;
+  const int64_t free = kv::memory_of(model.device()).free;
+  if (options.num_blocks <= free / of_block) return;
+  kv::user_error("--num-blocks {}: found {} free for blocks of {}, wanted {} or fewer of them",
+                 options.num_blocks, kv::human_bytes(free), kv::human_bytes(of_block),
+                 kv::with_commas(free / of_block));
+}
+
 /// Blocks of all layers: what memory_utilization gives, but not more than max_running of the
 /// longest requests can use.
 int blocks_for(const kv::Model& model, const EngineOptions& options) {
-  if (options.num_blocks > 0) return options.num_blocks;
+  if (options.num_blocks > 0) {
+    check_room(model, options);
+    return options.num_blocks;
+  }
   const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
   const int64_t longest =
       options.max_model_len > 0 ? options.max_model_len : model.config().max_position_embeddings;

@@ -90,14 +90,14 @@ void print_waste(const kv::Console& console) {
   console.print("four that share it, four copies   {}\n", formula(llama, 4, 4096, kTwoBytes));
 }
 
-/// One line that shows which slots are taken: a letter for each reservation, '.' for holes.
+/// A line of `width` columns that shows which slots are taken: a letter for each reservation, '.'
+/// for holes.
 std::string picture(const lesson02::ReservationArena& arena,
-                    std::span<const std::pair<char, lesson02::SlotRange>> named) {
-  constexpr int64_t kWidth = 64;
-  std::string line(kWidth, '.');
+                    std::span<const std::pair<char, lesson02::SlotRange>> named, int64_t width) {
+  std::string line(static_cast<size_t>(width), '.');
   for (const auto& [name, range] : named) {
-    const auto begin = static_cast<size_t>(range.begin * kWidth / arena.capacity());
-    const auto size = static_cast<size_t>(range.size * kWidth / arena.capacity());
+    const auto begin = static_cast<size_t>(range.begin * width / arena.capacity());
+    const auto size = static_cast<size_t>(range.size * width / arena.capacity());
     line.replace(begin, size, size, name);
   }
   return line;
@@ -107,9 +107,17 @@ std::string picture(const lesson02::ReservationArena& arena,
 void print_fragmentation(const kv::Console& console) {
   lesson02::ReservationArena arena(4096);
   std::vector<std::pair<char, lesson02::SlotRange>> live;
+  const bool narrow = kv::output_columns() < 132;
   const auto show = [&](const std::string& what) {
-    console.print("{:<34} {}  {:>5} free, largest hole {:>5}\n", what, picture(arena, live),
-                  kv::with_commas(arena.total_free()), kv::with_commas(arena.largest_hole()));
+    const std::string free = kv::with_commas(arena.total_free());
+    const std::string hole = kv::with_commas(arena.largest_hole());
+    if (narrow) {
+      console.write(fmt::format("{:<22} {} {:>5} free, hole {:>5}\n", what,
+                                picture(arena, live, 32), free, hole));
+    } else {
+      console.write(fmt::format("{:<34} {}  {:>5} free, largest hole {:>5}\n", what,
+                                picture(arena, live, 64), free, hole));
+    }
   };
   console.print("4,096 token slots; each request reserves what it will need, first fit\n\n");
   show("empty");

@@ -32,8 +32,9 @@ nlohmann::json print_trace(const kv::Console& console, const Options& options) {
   int64_t tokens = 0;
   for (const auto& request : trace) tokens += static_cast<int64_t>(request.prompt.size());
   console.print(
-      "{} requests of a made-up day, {} prompt tokens: {} system prompts (Zipf), up to {} turns,\n"
-      "{} conversations at a time; blocks of {}. Share of the prompt tokens found:\n\n",
+      "{} requests of a made-up day, {} prompt tokens: {} system prompts\n"
+      "(Zipf), up to {} turns, {} conversations at a time; blocks of {}.\n"
+      "Share of the prompt tokens found:\n\n",
       kv::with_commas(static_cast<int64_t>(trace.size())), kv::with_commas(tokens),
       what.num_system_prompts, what.max_turns, what.num_open, options.block_size);
   kv::Table table({"pool", "slots", "stack", "LRU", "LRU evicts", "never hit"});

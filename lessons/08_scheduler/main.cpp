@@ -171,7 +171,7 @@ nlohmann::json compare(const kv::Console& console, kv::Model& model, const Optio
   for (const Way& way : ways_of(options, longest)) {
     lesson08::ServingEngine engine(
         model, {.block_size = options.block_size, .num_blocks = way.num_blocks}, way.serve);
-    lesson08::ServeProgress progress(workload.requests.size(), kv::stderr_is_terminal());
+    lesson08::ServeProgress progress(kv::stderr_is_terminal());
     const auto result = engine.serve(workload.requests, workload.arrivals, {},
                                      [&](const auto& scheduler, const auto&) {
                                        progress.pass(scheduler);
@@ -244,15 +244,14 @@ void run(Options& options) {
       model, {.block_size = options.block_size, .num_blocks = options.num_blocks}, serve);
   print_head(console, model, options, workload);
   lesson08::Timeline timeline(workload.requests.size());
-  std::optional<lesson08::ServeProgress> progress(std::in_place, workload.requests.size(),
-                                                  kv::stderr_is_terminal());
+  std::optional<lesson08::ServeProgress> progress(std::in_place, kv::stderr_is_terminal());
   const auto result = engine.serve(workload.requests, workload.arrivals, {},
                                    [&](const auto& scheduler, const auto& output) {
                                      timeline.pass(scheduler, output.chunks);
                                      progress->pass(scheduler);
                                      return !kv::interrupted();
                                    });
-  const std::string course = progress->to_string(72);
+  const std::string course = progress->to_string(static_cast<size_t>(kv::output_columns()));
   progress.reset();  // takes its live line away
   console.write(course + "\n");
   const int num_blocks = engine.manager()->pool().num_blocks();

@@ -117,9 +117,8 @@ void run(const Options& options) {
   const bool same = runs[1].digest() == runs[2].digest();
   if (!same) throw std::logic_error("FP8 pages give other bits than rounded rows");
   console.print(
-      "\nFP8 pages and rounded rows have the same bits. Against {}, {} of {} answers are the "
-      "same;\n"
-      "{:.1f} % of the tokens come before an answer's first difference.\n",
+      "\nFP8 pages and rounded rows have the same bits. Against {}, {} of {} answers\n"
+      "are the same; {:.1f} % of the tokens come before an answer's first difference.\n",
       on_gpu ? "bf16" : "fp32", likeness.same, workload.requests.size(), 100 * likeness.prefix);
   kv::write_json(options.generate.json_file, {{"bytes_per_token", token},
                                               {"fp8_bytes_per_token", fp8_token},

@@ -38,9 +38,9 @@ void run(const Options& options) {
   for (int64_t number = 1; !kv::interrupted() && std::getline(std::cin, line); ++number) {
     if (options.decode) {
       const std::string where = fmt::format("standard input, line {}", number);
-      out.print("{}\n", tokenizer.decode(parse_ids(line, where)));
+      out.write(tokenizer.decode(parse_ids(line, where)) + "\n");
     } else {
-      out.print("{}\n", kv::Json(tokenizer.encode(line, options.special)).dump());
+      out.write(kv::Json(tokenizer.encode(line, options.special)).dump() + "\n");
     }
     out.flush();  // a caller that sends line by line gets each answer at once
   }

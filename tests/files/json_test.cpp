@@ -88,6 +88,17 @@ TEST_CASE("json: text that ends early, goes on, or is no JSON is refused") {
   CHECK(contains(error_of(""), "the file is empty"));
 }
 
+TEST_CASE("json: a message says where, what was found and what was wanted") {
+  CHECK(error_of("[1, 2,\n  3, tru]") ==
+        "f.json: not valid JSON at line 2, column 9: found ']', wanted strict JSON in UTF-8; "
+        "correct it");
+  CHECK(contains(error_of("[1,"), "JSON at column 4: found the end, wanted strict JSON"));
+  CHECK(contains(error_of("[1, 2,]"), "JSON at column 7: found ']', wanted strict JSON"));
+  CHECK(contains(error_of("[\"ab\xFF\"]"), "JSON at column 5: found '\\xff', wanted strict"));
+  CHECK(contains(error_of("{\"a\" \"b\"}"), "JSON at column 6: found '\"b\"', wanted strict"));
+  CHECK(contains(error_of("[1e400]"), "column 2: found '1e400', wanted a number that a double"));
+}
+
 TEST_CASE("json: a message stays one short line whatever the file holds") {
   const std::string error = error_of("\"" + std::string(5'000, 'x') + "\n\x1b[31m");
   CHECK(contains(error, "not valid JSON"));

@@ -30,6 +30,18 @@ size_t num_of_turn(const kv::Engine& engine, std::span<const kv::Request> reques
   return n;
 }
 
+/// Throws UserError, before any lesson works, if one cannot hold each request alone.
+void check_memory(kv::Model& model, std::span<const kv::Request> requests,
+                  std::span<const Lesson> lessons, const Options& options) {
+  if (options.kv_slots == 0) return;
+  for (const Lesson& lesson : lessons) {
+    const auto engine = lesson.make_engine(model, options);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      num_of_turn(*engine, requests.subspan(i, 1), options.kv_slots, lesson.number);
+    }
+  }
+}
+
 void add_turn(kv::GenerateResult turn, Rung& rung) {
   std::ranges::move(turn.completions, std::back_inserter(rung.completions));
   kv::EngineCounters& all = rung.counters;
@@ -66,6 +78,7 @@ void serve(kv::Engine& engine, std::span<const kv::Request> requests, const Opti
 std::vector<Rung> climb(kv::Model& model, const Workload& workload, std::span<const Lesson> lessons,
                         const Options& options, const Watch& watch) {
   const std::span<const kv::Request> requests(workload.requests);
+  check_memory(model, requests, lessons, options);
   std::vector<Rung> rungs;
   for (const Lesson& lesson : lessons) {
     if (watch.on_lesson) watch.on_lesson(lesson);

@@ -363,6 +363,15 @@ TEST_CASE("no lesson takes more memory than --kv-tokens") {
   }
 }
 
+TEST_CASE("a memory that is too small for one lesson is refused before any lesson works") {
+  for (const char* tokens : {"1", "16"}) {
+    const auto run = kvtest::shell(std::string("$B/ladder --device cpu --kv-tokens ") + tokens);
+    kvtest::check_refused(run, "--kv-tokens");
+    CHECK(run.out.find("Once") == std::string::npos);
+    CHECK(std::ranges::count(run.out, '\n') <= 2);
+  }
+}
+
 TEST_CASE("asking for CUDA where there is none never becomes the CPU") {
   if (kv::cuda_available()) return;
   kvtest::check_refused(kvtest::shell("$B/ladder --device cuda"), "--device cuda");

@@ -1,6 +1,7 @@
 // ./course run: the same requests through every lesson, one table, the same bits.
 
 #include <algorithm>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -74,7 +75,7 @@ std::string table_of_rungs(std::span<const ladder::Rung> rungs,
          kv::hex64(rung.digest).substr(0, num_digits),
          fmt::format("{:.1f} ms", 1e3 * rung.first_token), fmt::format("{:.0f}", rate)}));
   }
-  return table.to_string();
+  return table.to_string(INT_MAX);  // fitted_table() leaves columns out instead
 }
 
 int columns_of(const std::string& table) {  // its rule, the second line, is as wide as the table
@@ -98,9 +99,10 @@ std::string fitted_table(std::span<const ladder::Rung> rungs, bool without_times
     named += fmt::format(", {}", column);
     table = table_of_rungs(rungs, left_out, 8);
   }
-  return table + kv::wrapped(fmt::format("Left out: {}. A terminal of {} columns has room for all.",
-                                         named, wanted),
-                             width);
+  return table +
+         kv::wrapped(fmt::format("Left out: {}. A terminal of {} columns has room for all.\n",
+                                 named, wanted),
+                     width);
 }
 
 /// "3,4": these lessons; nothing: all.

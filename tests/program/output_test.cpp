@@ -63,12 +63,38 @@ TEST_CASE("a table is aligned even with text beyond ASCII") {
         "short\n");
 }
 
+TEST_CASE("a table has room in a narrow terminal") {
+  kv::Table table({"", "first token, p50", "found at"});
+  table.add({"room for the longest request", "12.5 ms", "1"});
+  table.add({"  by priority", "7 ms", "12"});
+  CHECK(table.to_string(56) ==
+        "                              first token, p50  found at\n"
+        "----------------------------  ----------------  --------\n"
+        "room for the longest request           12.5 ms         1\n"
+        "  by priority                             7 ms        12\n");
+  CHECK(table.to_string(50) ==
+        "                                   first\n"
+        "                              token, p50  found at\n"
+        "----------------------------  ----------  --------\n"
+        "room for the longest request     12.5 ms         1\n"
+        "  by priority                       7 ms        12\n");
+  CHECK(table.to_string(32) ==
+        "                     first\n"
+        "                    token, found\n"
+        "                       p50    at\n"
+        "------------------ ------- -----\n"
+        "room for the       12.5 ms     1\n"
+        "longest request\n"
+        "  by priority         7 ms    12\n");
+}
+
 TEST_CASE("lines are broken at spaces, and what follows stands below the last column") {
   const std::string text =
       "A line that is too long for thirty columns.\n\n"
       "  --option X  what it does, in größer words\n"
       "a_word_that_is_longer_than_thirty_columns stays\nshort\n";
   CHECK(kv::wrapped(text, 1000) == text);
+  CHECK(kv::wrapped("no end", 30) == "no end");
   CHECK(kv::wrapped(text, 30) ==
         "A line that is too long for\nthirty columns.\n\n"
         "  --option X  what it does, in\n              größer words\n"

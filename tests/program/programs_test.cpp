@@ -1,8 +1,10 @@
 // The lessons' programs as a user meets them: help, errors, exit codes, JSON, closed pipes, Ctrl-C.
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
+#include "common/table.h"
 #include "tests/support/shell.h"
 
 using kvtest::Outcome;
@@ -185,6 +187,47 @@ TEST_CASE("a program that only prints text takes no --json") {
                                       {"lesson04", "--walk"},
                                       {"lesson05", "--arithmetic"}}) {
     check_refused(program, std::string("$P ") + flag + " --json $T/x.json", "--json");
+  }
+}
+
+TEST_CASE("no line is wider than the terminal") {
+  for (const char* words : {"lesson01",
+                            "lesson01 --table",
+                            "lesson01 --order",
+                            "lesson02",
+                            "lesson02 --waste",
+                            "lesson02 --fragmentation",
+                            "lesson03",
+                            "lesson03 --waste",
+                            "lesson03 --translate",
+                            "lesson04",
+                            "lesson04 --walk --context 300",
+                            "lesson04 --context 1024",
+                            "lesson05",
+                            "lesson05 --beams 3",
+                            "lesson05 --arithmetic",
+                            "lesson06",
+                            "lesson06 --hashes",
+                            "lesson06 --attack --block-size 32",
+                            "lesson07",
+                            "lesson07 --trace",
+                            "lesson08 --compare",
+                            "lesson09",
+                            "lesson10",
+                            "lesson10 --held",
+                            "lesson11",
+                            "lesson12",
+                            "lesson13 --store memory",
+                            "lesson14"}) {
+    CAPTURE(std::string(words));
+    const Outcome run = kvtest::shell(std::string("COLUMNS=80 $B/") + words + " --device cpu");
+    CAPTURE(run.err);
+    CHECK(run.code == 0);
+    std::istringstream lines(run.out);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      CHECK(kv::display_width(line) <= 80);
+    }
   }
 }
 

@@ -33,20 +33,35 @@ expect 0 '^gpu$' completion words kernel ''
 expect 0 '^cuda$' completion words run 3 --device ''
 expect 0 '^zsh$' completion words completion ''
 expect 0 '^replay$' completion words help ''
+expect 0 '^help$' completion words he
+expect 0 '^warp$' completion words viz ''
+expect 0 '^gpu$' completion words bench ''
+expect 0 '^light$' completion words viz 3 --theme ''
+expect 0 '^plain$' completion words run --kernel ''
+expect 0 '^priority$' completion words run 8 --order ''
+expect 0 '^fp8$' completion words plan --kv-dtype ''
+expect 0 '^llm-d$' completion words route --policy ''
+expect 0 '^Gemma. 3. 27B$' completion words plan --model ''
+expect 0 '^kv_blocks.cu$' completion words exercise 3 --reset ''
+expect 0 '^--long$' completion words test 3 --
 if bash -c "source <('$course' completion bash); COMP_WORDS=('$course' exercise 3 --wa) COMP_CWORD=3; _course; [ \"\${COMPREPLY[*]}\" != --watch ]"; then
   echo "completion: wanted --watch for --wa"
   fails=1
 fi
 if command -v zsh >/dev/null; then
-  words=$(zsh -fc "source <('$course' completion zsh); emulate ksh; compgen() { echo \"\$2\"; }; COMP_WORDS=('$course' exercise 3 --wa) COMP_CWORD=3; _course; echo \"\${COMPREPLY[*]}\"")
+  words=$(zsh -fc "source <('$course' completion zsh); emulate ksh; COMP_WORDS=('$course' exercise 3 --wa) COMP_CWORD=3; _course; echo \"\${COMPREPLY[*]}\"")
   [[ $words = *--watch* ]] || { echo "completion in zsh: '$words', wanted --watch for --wa" && fails=1; }
 else
   expect 0 ':1:[$]COMP_CWORD' completion zsh # zsh takes a letter after the colon for a modifier
 fi
-if { "$course" && "$course" site --help; } | grep -n '^.\{81\}'; then
-  echo "course: lines of more than 80 columns"
-  fails=1
-fi
+for words in "" "site --help" "help exercise" "help kernel" "planted --help" "stale --help" "help build"; do
+  for columns in 60 80; do
+    if COLUMNS=$columns "$course" $words | grep -n "^.\{$((columns + 1))\}"; then
+      echo "course $words: lines of more than $columns columns"
+      fails=1
+    fi
+  done
+done
 for command in setup build test bench stale web site pictures completion; do # none of them does what it explains
   COURSE_BUILD=/proc/none expect 0 "^(  )?./course $command " $command --help
 done

@@ -35,6 +35,7 @@ inline Outcome shell(const std::string& command, const std::string& input = {}) 
   ::setenv("B", std::filesystem::read_symlink("/proc/self/exe").parent_path().c_str(), 1);
   ::setenv("S", KV_SOURCE_DIR, 1);
   ::setenv("T", dir.path().c_str(), 1);
+  ::unsetenv("COLUMNS");  // tables at full width
   const std::string all = "IFS=; ( " + command + " ) <$T/stdin >$T/stdout 2>$T/stderr";
   const int status = std::system(all.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(dir.path() / "stdout"),

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "common/console.h"
 #include "common/error.h"
 #include "programs/generate.h"
 #include "viz/drawing/layout.h"
@@ -119,10 +120,14 @@ void print_state(const viz::Page& page) {
 
 /// What a scenario of the page can say.
 void print_commands(const viz::Page& page) {
-  for (const auto& [command, help] : page.help()) fmt::print("{:<32}{}\n", command, help);
-  fmt::print("expect reads");
-  for (const std::string& name : page.counter_names()) fmt::print(" {}", name);
-  fmt::print("\n");
+  constexpr size_t kColumn = 32;
+  const kv::Console console;
+  for (const auto& [command, help] : page.help()) {
+    const bool fits = command.size() + 2 <= kColumn;
+    console.print("{:<{}}{}{:{}}{}\n", command, fits ? kColumn : 0, fits ? "" : "\n", "",
+                  fits ? 0 : kColumn, help);
+  }
+  console.print("{:<{}}{}\n", "expect reads", kColumn, fmt::join(page.counter_names(), " "));
 }
 
 void open_trace(viz::Shell& shell, const Options& options) {

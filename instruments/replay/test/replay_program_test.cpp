@@ -203,6 +203,7 @@ TEST_CASE("replay: what is wrong is one line with its place, and exit code 2") {
   check_refused(shell("cat | $B/replay /dev/stdin", kGood), "reads it twice");
   check_refused(shell("TMPDIR=/no/such $B/replay " + kExample), "set TMPDIR to another folder");
   check_refused(shell("$B/replay --generate 5 >/dev/full"), "cannot write");
+  check_refused(shell("$B/replay $T/t --generate 5"), "wanted no trace");
 }
 
 TEST_CASE("replay: no option writes over the trace") {

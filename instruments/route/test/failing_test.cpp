@@ -79,6 +79,28 @@ TEST_CASE("route: a server that is not well gets no requests until it is") {
   CHECK(sick.num_posts() > 0);
 }
 
+TEST_CASE("route: what waits for a server that hangs goes elsewhere, long before --timeout") {
+  std::atomic<int> health = 200;
+  const TinyServer hangs = fake_server(
+      [&](const TinyServer::Request&) -> TinyServer::Reply {
+        health = 503;
+        return {"", true, 60'000};
+      },
+      &health);
+  const TinyServer good = fake_server([](const TinyServer::Request&) {
+    return TinyServer::Reply{TinyServer::with_length(200, "{}")};
+  });
+  route::RouterOptions in_turn;
+  in_turn.policy = route::Policy::kRoundRobin;
+  const Routing routing({hangs.url(), good.url()}, in_turn);
+  REQUIRE(routing.becomes_exact(2));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2; ++i) CHECK(routing.complete({{"prompt", "Once"}}).status == 200);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(hangs.num_posts() == 1);
+  CHECK(routing.metric("sent_elsewhere_total") == 1);
+}
+
 TEST_CASE("route: a stream of events that is lost is continued where it ended") {
   const auto event = [](int seq, const std::string& events) {
     return TinyServer::chunk("id: " + std::to_string(seq) + "\ndata: {\"seq\":" +

@@ -47,6 +47,10 @@ TEST_CASE("route: help, and options that are wrong") {
   check_refused(shell("$B/route --seed x"), "'x' is not allowed, wanted 0 to");
   check_refused(shell("$B/route --server http://x --api-key ''"), "--api-key");
   check_refused(shell("$B/route --server https://x"), "--server");
+  check_refused(shell("$B/route --server http://localhost:1 --server http://127.0.0.1:1/v1"),
+                "--server http://127.0.0.1:1/v1: found twice");
+  check_refused(shell("$B/route --server http://x --prefill http://x"),
+                "--prefill http://x: found");
   check_refused(shell("$B/route --server http://x --model $T"), "tokenizer");
   check_refused(shell("$B/route --simulate $T/none"), "no such file");
   check_refused(

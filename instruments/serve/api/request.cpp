@@ -126,7 +126,7 @@ void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   const kv::Json* salt = fields.find("cache_salt");
   request.cache_salt = fields.text("cache_salt");
   if (salt != nullptr && (request.cache_salt.empty() || request.cache_salt.size() > 4096)) {
-    fields.wrong("cache_salt", "1 to 1024 characters");
+    fields.wrong("cache_salt", "1 to 4096 bytes of text");
   }
   fields.refuse(unsupported("any"));
   fields.refuse(unsupported(request.chat ? "chat" : "completion"));

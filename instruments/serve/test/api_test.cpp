@@ -184,6 +184,8 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   CHECK(of(R"("priority":1)") == "400 priority");
   CHECK(of(R"("priority":0)") == "accepted");
   CHECK(of(R"("cache_salt":"")") == "400 cache_salt");
+  CHECK(of(R"("cache_salt":")" + std::string(4096, 'x') + "\"") == "accepted");
+  CHECK(of(R"("cache_salt":")" + std::string(4097, 'x') + "\"") == "400 cache_salt");
   CHECK(of_chat(R"("top_logprobs":2)") == "400 top_logprobs");
   CHECK(of_chat(R"("top_logprobs":2,"logprobs":true)") == "accepted");
   CHECK(refused([] { serve::parse_chat(R"({"messages":[]})", kRules); }) == "400 messages");

@@ -64,8 +64,11 @@ class Socket {
         return false;
       const bool no_address =
           error.num() == EPROTONOSUPPORT || error.num() == EINVAL || error.num() == ENODEV;
-      kv::user_error("{} {}: {}{}", what_, endpoint_, error.what(),
-                     no_address ? "; wanted an address as tcp://127.0.0.1:5557" : "");
+      if (no_address) {
+        kv::user_error("{} {}: not an address; wanted an address as tcp://127.0.0.1:5557", what_,
+                       endpoint_);
+      }
+      kv::user_error("{} {}: {}", what_, endpoint_, error.what());
     }
   }
   std::string bind() {

@@ -95,6 +95,8 @@ TEST_CASE("watch: what cannot be watched is refused") {
   check_refused(shell("$B/watch $S/README.md"), "not a recording of KV events");
   check_refused(shell("$B/watch"), "WHAT is required");
   check_refused(shell("$B/watch foo://bar"), "wanted an address as tcp://");
+  check_refused(shell("$B/watch tcp://x:y"),
+                "tcp://x:y: not an address; wanted an address as tcp://");
   check_refused(shell("$B/watch " + kExample + " --replay tcp://127.0.0.1:1"), "is a file");
   CHECK(shell("$B/watch --help").code == 0);
 }

@@ -17,8 +17,7 @@ const char* column(double value, double largest) {
 
 }  // namespace
 
-ServeProgress::ServeProgress(size_t num_requests, bool live)
-    : num_requests_(num_requests), live_(live), last_(std::chrono::steady_clock::now()) {}
+ServeProgress::ServeProgress(bool live) : live_(live), last_(std::chrono::steady_clock::now()) {}
 
 ServeProgress::~ServeProgress() {
   if (shown_) std::fputs("\r\033[K", stderr);
@@ -46,12 +45,9 @@ void ServeProgress::show_line(const lesson06::CachePool& pool) {
   const Moment& now = moments_.back();
   std::string bar;
   for (int i = 0; i < 20; ++i) bar += now.pool * 20 > i ? "█" : "·";
-  const size_t unfinished = static_cast<size_t>(now.running + now.waiting);
-  fmt::print(stderr,
-             "\r\033[Kpass {}  {} {}/{} blocks  {} run, {} wait, {} done or to come  {} "
-             "preempted",
+  fmt::print(stderr, "\r\033[Kpass {}  {} {}/{} blocks, {} run, {} wait, {} preempted",
              moments_.size(), bar, pool.num_used(), pool.num_blocks(), now.running, now.waiting,
-             num_requests_ - std::min(num_requests_, unfinished), num_preempted_);
+             num_preempted_);
   std::fflush(stderr);
   shown_ = true;
 }
@@ -59,7 +55,8 @@ void ServeProgress::show_line(const lesson06::CachePool& pool) {
 std::string ServeProgress::to_string(size_t width) const {
   std::string pool, running, waiting, preempted;
   const size_t n = moments_.size();
-  const size_t columns = std::min(width, n);
+  constexpr size_t kBeside = 26;  // names, and "  at most 1,000"
+  const size_t columns = std::min({size_t{72}, width > kBeside ? width - kBeside : 1, n});
   for (size_t c = 0; c < columns; ++c) {
     Moment most;  // of the passes that this column stands for
     for (size_t i = c * n / columns; i < (c + 1) * n / columns; ++i) {

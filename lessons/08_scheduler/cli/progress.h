@@ -14,14 +14,14 @@ namespace lesson08 {
 /// written again five times a second.
 class ServeProgress {
  public:
-  ServeProgress(size_t num_requests, bool live);
+  explicit ServeProgress(bool live);
   ServeProgress(const ServeProgress&) = delete;
   ServeProgress& operator=(const ServeProgress&) = delete;
   ~ServeProgress();  // takes the live line away
 
   void pass(const Scheduler& scheduler);
-  /// Four lines of at most `width` columns, from the first pass to the last: how full the pool is,
-  /// running requests, waiting requests, and preemptions.
+  /// Four lines, from the first pass to the last, in a terminal of `width` columns: how full the
+  /// pool is, running requests, waiting requests, and preemptions.
   std::string to_string(size_t width) const;
 
  private:
@@ -31,7 +31,6 @@ class ServeProgress {
   };
   void show_line(const lesson06::CachePool& pool);
 
-  size_t num_requests_;
   bool live_;
   bool shown_ = false;
   int64_t num_preempted_ = 0;
