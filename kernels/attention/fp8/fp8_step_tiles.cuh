@@ -104,7 +104,7 @@ __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared
     Codes(tile.v).copy(first.v, rows.stride, first.scales_of_v, end);
   };
   const auto widen = [&](int i, StepTile<kHeadDim>& tile) {
-    __syncwarp();  // the codes of all lanes have come
+    __syncwarp();  // the codes of all lanes have arrived
     Codes(tile.k).template widen<true>(keys_end - first_token(i));
     Codes(tile.v).template widen<false>(keys_end - first_token(i));
   };

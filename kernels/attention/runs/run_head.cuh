@@ -26,8 +26,8 @@ __device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
       : "memory");
 }
 
-/// atomicInc(), between what this thread knows of and did before and what it does after, for the
-/// whole GPU.
+/// atomicInc() that releases and acquires for the whole GPU: a thread that counts later sees all
+/// stores that this one has made or knows of.
 __device__ inline unsigned count_in_order(unsigned* counter, unsigned limit) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
@@ -284,7 +284,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
   if (before != last) return;
   const int element = 4 * lane_, skipped = piece.first_groups - 1;
   if (element >= kHeadDim) return;
-  // Past the L1 cache: others wrote it.
+  // Reads past the L1 cache, because other SMs wrote these.
   const auto read = [&](const PartialGroup<kHeadDim>& from, int pair) {
     return four_elements(__ldcg(&from.m[pair]), __ldcg(&from.l[pair]),
                          __ldcg(reinterpret_cast<const float4*>(&from.acc[pair][element])));
@@ -299,7 +299,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     int group = skipped + 1;
 #pragma unroll 4
     for (; group < groups; ++group) {
-      ++from;  // a number would be multiplied for each load
+      ++from;  // an index would be multiplied for each load
       a.append(read(*from, pair));
       b.append(read(*from, other));
     }

@@ -33,8 +33,9 @@ struct WarpgroupShared {
 /// The warpgroup that copies. A tile is handed over once the next one's copies have started. These
 /// wait for the slot of the tile three before it: one that both warpgroups have long left.
 ///
-/// find(i): where tile i is, as far as this lane has to know; asked one tile ahead. copy(i, tile,
-/// found) starts the copies. finish(i, tile) is called when those of this thread have come.
+/// `find(i)` returns where tile i is, as far as this lane has to know; it is called one tile ahead.
+/// `copy(i, tile, found)` starts the copies. `finish(i, tile)` is called when those of this thread
+/// have arrived.
 template <int kHeadDim, int kWarpgroups, class Find, class Copy, class Finish>
 __device__ inline void fill_ring(WarpgroupShared<kHeadDim, kWarpgroups>& shared, int num_tiles,
                                  const Find& find, const Copy& copy, const Finish& finish) {
