@@ -24,6 +24,10 @@ inline constexpr int kMergeBatch = 32;
 /// merged as they are.
 inline constexpr int kMergeElements = 31;
 
+/// Floats from one group's partial results to the next one's.
+template <int kHeadDim>
+inline constexpr int kGroupStride = sizeof(PartialGroup<kHeadDim>) / sizeof(float);
+
 /// 32 groups of one pair: this lane's element of each, and m of group first + lane.
 template <int kHeadDim>
 struct MergeBatch {
@@ -31,14 +35,14 @@ struct MergeBatch {
   float m;
 
   /// All loads are issued here, before any of them is used: a compiler would move each one to its
-  /// use, and wait for 32 of them in turn. `m_of` and `part_of` are group 0's.
-  __device__ void load(const float* m_of, const float* part_of, int first, int num_groups) {
-    constexpr int64_t kStride = sizeof(PartialGroup<kHeadDim>) / sizeof(float);
-    const int mine = min(first + static_cast<int>(threadIdx.x), num_groups - 1);
-    m = load_now(m_of + mine * kStride);
+  /// use, and wait for 32 of them in turn. `m_of` and `part_of` are those of the batch's first
+  /// group, so that each load's address is a constant away. After `count` groups come -0, which
+  /// change no sum.
+  __device__ void load(const float* m_of, const float* part_of, int count) {
+    m = load_now(m_of + min(static_cast<int>(threadIdx.x), count - 1) * kGroupStride<kHeadDim>);
 #pragma unroll
     for (int i = 0; i < kMergeBatch; ++i) {
-      part[i] = first + i < num_groups ? load_now(part_of + (first + i) * kStride) : 0.0f;
+      part[i] = i < count ? load_now(part_of + i * kGroupStride<kHeadDim>) : -0.0f;
     }
   }
   /// How this lane's group joins all before it, which have the largest score m_before.
@@ -54,29 +58,24 @@ struct MergeBatch {
     return {m_to, exp2_fast((lane == 0 ? m_before : before) - m_to), exp2_fast(m - m_to)};
   }
 
-  /// Appends the first `count` groups in order. No branch comes between two steps: the shuffles run
-  /// ahead of the sums. kScales: a larger score may come than there was before.
+  /// Appends the groups in order. No branch comes between two steps: the shuffles run ahead of the
+  /// sums. kScales: a larger score may come than there was before.
   template <bool kScales>
-  __device__ void append_groups(float& sum, const Merge& mine, int count) const {
+  __device__ void append_groups(float& sum, const Merge& mine) const {
 #pragma unroll
     for (int i = 0; i < kMergeBatch; ++i) {
       const float scale_a = kScales ? __shfl_sync(kFullWarp, mine.scale_a, i) : 1.0f;
       const Merge merge = {0.0f, scale_a, __shfl_sync(kFullWarp, mine.scale_b, i)};
-      const float after = merge(sum, part[i]);
-      if (i < count) sum = after;
+      sum = merge(sum, part[i]);
     }
   }
-
-  /// Appends the batch's groups, of which the first is group `first`, in order: to their largest
-  /// score and the sum in this lane.
-  __device__ void append_to(float& largest, float& sum, int first, int num_groups) const {
+  /// Appends the groups in order: to their largest score and the sum in this lane.
+  __device__ void append_to(float& largest, float& sum) const {
     const Merge mine = merge_of_lane(largest);
-    if (first + kMergeBatch > num_groups) {
-      append_groups<true>(sum, mine, num_groups - first);
-    } else if (__any_sync(kFullWarp, mine.scale_a != 1.0f)) {
-      append_groups<true>(sum, mine, kMergeBatch);
+    if (__any_sync(kFullWarp, mine.scale_a != 1.0f)) {
+      append_groups<true>(sum, mine);
     } else {
-      append_groups<false>(sum, mine, kMergeBatch);
+      append_groups<false>(sum, mine);
     }
     largest = __shfl_sync(kFullWarp, mine.m, 31);
   }
@@ -108,21 +107,23 @@ __global__ void __launch_bounds__(32)
   const int64_t block = static_cast<int64_t>(blockIdx.z) * queries.num_kv_heads + kv_head;
   const PartialGroup<kHeadDim>& group0 =
       partials[block * max_groups + first_group - keys_begin / kGroupTokens];
-  const float* const m_of = &group0.m[pair_in_block];
-  const float* const part_of = lane == kMergeElements
-                                   ? &group0.l[pair_in_block]
-                                   : &group0.acc[pair_in_block][min(element, kHeadDim - 1)];
+  const float* m_of = &group0.m[pair_in_block];
+  const float* part_of = lane == kMergeElements
+                             ? &group0.l[pair_in_block]
+                             : &group0.acc[pair_in_block][min(element, kHeadDim - 1)];
 
   MergeBatch<kHeadDim> batch, next;
-  next.load(m_of, part_of, 0, num_groups);
+  next.load(m_of, part_of, num_groups);
   // Nothing to merge into: the first group is multiplied by 1, and added to -0 it keeps its bits.
   float largest = -INFINITY, sum = -0.0f;
   for (int first = 0; first < num_groups; first += kMergeBatch) {
     batch = next;
     if (first + kMergeBatch < num_groups) {
-      next.load(m_of, part_of, first + kMergeBatch, num_groups);
+      m_of += kMergeBatch * kGroupStride<kHeadDim>;
+      part_of += kMergeBatch * kGroupStride<kHeadDim>;
+      next.load(m_of, part_of, num_groups - first - kMergeBatch);
     }
-    batch.append_to(largest, sum, first, num_groups);
+    batch.append_to(largest, sum);
   }
   const float inverse = 1.0f / __shfl_sync(kFullWarp, sum, kMergeElements);
   if (lane == kMergeElements || element >= kHeadDim) return;

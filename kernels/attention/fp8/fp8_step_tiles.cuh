@@ -87,41 +87,28 @@ struct CodesInPlace {
   }
 };
 
-/// The warpgroup that copies (warpgroup_queries.cuh).
+/// Rows in FP8 (warpgroup_queries.cuh).
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
                                   const Fp8Rows& rows, int keys_end, int num_tiles) {
   using Codes = CodesInPlace<kHeadDim>;
-  constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots, kAhead = 1;
-  // The block of the warp's 16 tokens of a tile; block 0 if they are not read. Asked one tile
-  // ahead.
-  const auto block_in_tile = [&](int tile) {
-    const int token = tile * kTileTokens + Codes::first_row();
-    return token < keys_end ? rows.block_of(token) : 0;
+  const auto first_token = [](int i) { return i * kTileTokens + Codes::first_row(); };
+  // The block of the warp's 16 tokens; block 0 if they are not read.
+  const auto find = [&](int i) {
+    return first_token(i) < keys_end ? rows.block_of(first_token(i)) : 0;
   };
-  int next_block = block_in_tile(0);
-  for (int i = 0; i < num_tiles + kAhead; ++i) {
-    if (i < num_tiles) {
-      const int block = next_block;
-      next_block = block_in_tile(i + 1);
-      if (i >= kSlots) wait_for_phase(&shared.empty[i % kSlots], (i / kSlots - 1) & 1);
-      StepTile<kHeadDim>& tile = shared.tiles[i % kSlots];
-      const int token = i * kTileTokens + Codes::first_row();
-      const TokenCodes first = rows.at(token, block);
-      Codes(tile.k).copy(first.k, rows.stride, first.scales_of_k, keys_end - token);
-      Codes(tile.v).copy(first.v, rows.stride, first.scales_of_v, keys_end - token);
-    }
-    commit_copies();
-    if (i < kAhead) continue;
-    wait_for_copies<kAhead>();
-    __syncwarp();
-    StepTile<kHeadDim>& tile = shared.tiles[(i - kAhead) % kSlots];
-    const int end = keys_end - (i - kAhead) * kTileTokens - Codes::first_row();
-    Codes(tile.k).template widen<true>(end);
-    Codes(tile.v).template widen<false>(end);
-    publish_copies();
-    arrive(&shared.full[(i - kAhead) % kSlots]);
-  }
+  const auto copy = [&](int i, StepTile<kHeadDim>& tile, int block) {
+    const TokenCodes first = rows.at(first_token(i), block);
+    const int end = keys_end - first_token(i);
+    Codes(tile.k).copy(first.k, rows.stride, first.scales_of_k, end);
+    Codes(tile.v).copy(first.v, rows.stride, first.scales_of_v, end);
+  };
+  const auto widen = [&](int i, StepTile<kHeadDim>& tile) {
+    __syncwarp();  // the codes of all lanes have arrived
+    Codes(tile.k).template widen<true>(keys_end - first_token(i));
+    Codes(tile.v).template widen<false>(keys_end - first_token(i));
+  };
+  fill_ring(shared, num_tiles, find, copy, widen);
 }
 
 }  // namespace kv::attention

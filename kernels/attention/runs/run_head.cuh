@@ -26,6 +26,17 @@ __device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
       : "memory");
 }
 
+/// atomicInc() that releases and acquires for the whole GPU: a thread that counts later sees all
+/// stores that this one has made or knows of.
+__device__ inline unsigned count_in_order(unsigned* counter, unsigned limit) {
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(counter), "r"(limit)
+               : "memory");
+  return before;
+}
+
 /// A store whose line should stay in the L2 cache until it is read.
 __device__ inline void store_to_stay(float* to, const float4& x, uint64_t policy) {
   asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(x.x),
@@ -263,18 +274,18 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::store(const State& state,
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     const Piece& piece, const Pairs& pairs, const PartialGroup<kHeadDim>* partials) const {
-  __threadfence();  // the partial results are visible before the counter is raised
-  __syncwarp();
   const auto last = static_cast<unsigned>(piece.num_pieces - 1);
   unsigned before = 0;
+  __syncwarp();  // lane 0 knows of all lanes' stores
   // Wraps to zero with the last piece, so the counter is ready for the next launch.
-  if (lane_ == 0) before = atomicInc(&workspace_.counters[place(piece.seq)], last);
-  if (__shfl_sync(kFullWarp, before, 0) != last) return;
-  __threadfence();
+  if (lane_ == 0) before = count_in_order(&workspace_.counters[place(piece.seq)], last);
+  before = __shfl_sync(kFullWarp, before, 0);
+  __syncwarp();  // all lanes know what lane 0 knows
+  if (before != last) return;
   const int element = 4 * lane_, skipped = piece.first_groups - 1;
   if (element >= kHeadDim) return;
-  const auto read = [&](int group, int pair) {  // past the L1 cache: others wrote it
-    const PartialGroup<kHeadDim>& from = partials[group];
+  // Reads past the L1 cache, because other SMs wrote these.
+  const auto read = [&](const PartialGroup<kHeadDim>& from, int pair) {
     return four_elements(__ldcg(&from.m[pair]), __ldcg(&from.l[pair]),
                          __ldcg(reinterpret_cast<const float4*>(&from.acc[pair][element])));
   };
@@ -283,14 +294,16 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     const int other = min(pair + 1, pairs.count() - 1);
     const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
     const int groups_of_other = (pairs.num_keys(other) + kGroupTokens - 1) / kGroupTokens;
-    FourElements a = read(skipped, pair), b = read(skipped, other);
+    const PartialGroup<kHeadDim>* from = partials + skipped;
+    FourElements a = read(*from, pair), b = read(*from, other);
     int group = skipped + 1;
 #pragma unroll 4
     for (; group < groups; ++group) {
-      a.append(read(group, pair));
-      b.append(read(group, other));
+      ++from;  // an index would be multiplied for each load
+      a.append(read(*from, pair));
+      b.append(read(*from, other));
     }
-    if (group < groups_of_other) b.append(read(group, other));
+    if (group < groups_of_other) b.append(read(from[1], other));
     store_four(a, out_row(queries_, pairs, pair) + element);
     store_four(b, out_row(queries_, pairs, other) + element);
   }

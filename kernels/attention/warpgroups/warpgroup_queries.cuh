@@ -32,34 +32,46 @@ struct WarpgroupShared {
 
 /// The warpgroup that copies. A tile is handed over once the next one's copies have started. These
 /// wait for the slot of the tile three before it: one that both warpgroups have long left.
-template <int kHeadDim, int kWarpgroups, class RowOf>
-__device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
-                                  const RowsBy<RowOf>& rows, int keys_end, int num_tiles) {
+///
+/// `find(i)` returns where tile i is, as far as this lane has to know; it is called one tile ahead.
+/// `copy(i, tile, found)` starts the copies. `finish(i, tile)` is called when those of this thread
+/// have arrived.
+template <int kHeadDim, int kWarpgroups, class Find, class Copy, class Finish>
+__device__ inline void fill_ring(WarpgroupShared<kHeadDim, kWarpgroups>& shared, int num_tiles,
+                                 const Find& find, const Copy& copy, const Finish& finish) {
   constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots, kAhead = 1;
-  // Where the token is that this lane has to know of; row 0 if it is not read. Asked one tile
-  // ahead.
-  const auto row_in_tile = [&](int tile) {
-    const int token = tile * kTileTokens + row_known_to_lane();
-    return token < keys_end ? rows.row_of(token) : 0;
-  };
-  int next_row = row_in_tile(0);
+  int next = find(0);
   for (int i = 0; i < num_tiles + kAhead; ++i) {
     if (i < num_tiles) {
-      const int row = next_row;
-      next_row = row_in_tile(i + 1);
+      const int found = next;
+      next = find(i + 1);
       if (i >= kSlots) wait_for_phase(&shared.empty[i % kSlots], (i / kSlots - 1) & 1);
-      StepTile<kHeadDim>& tile = shared.tiles[i % kSlots];
-      const int end = keys_end - i * kTileTokens;
-      const auto row_bytes = static_cast<uint32_t>(rows.stride * sizeof(bf16));
-      copy_rows<8>(tile.k, {.first = rows.k, .row_bytes = row_bytes, .number = row, .end = end});
-      copy_rows<16>(tile.v, {.first = rows.v, .row_bytes = row_bytes, .number = row, .end = end});
+      copy(i, shared.tiles[i % kSlots], found);
     }
     commit_copies();
     if (i < kAhead) continue;
     wait_for_copies<kAhead>();
+    finish(i - kAhead, shared.tiles[(i - kAhead) % kSlots]);
     publish_copies();
     arrive(&shared.full[(i - kAhead) % kSlots]);
   }
+}
+
+/// Rows in bf16.
+template <int kHeadDim, int kWarpgroups, class RowOf>
+__device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
+                                  const RowsBy<RowOf>& rows, int keys_end, int num_tiles) {
+  const auto find = [&](int i) {  // row 0 if it is not read
+    const int token = i * kTileTokens + row_known_to_lane();
+    return token < keys_end ? rows.row_of(token) : 0;
+  };
+  const auto copy = [&](int i, StepTile<kHeadDim>& tile, int row) {
+    const int end = keys_end - i * kTileTokens;
+    const auto row_bytes = static_cast<uint32_t>(rows.stride * sizeof(bf16));
+    copy_rows<8>(tile.k, {.first = rows.k, .row_bytes = row_bytes, .number = row, .end = end});
+    copy_rows<16>(tile.v, {.first = rows.v, .row_bytes = row_bytes, .number = row, .end = end});
+  };
+  fill_ring(shared, num_tiles, find, copy, [](int, StepTile<kHeadDim>&) {});
 }
 
 /// The rows of 64 pairs' queries. Pairs that do not exist work on the last one's row; they are not
