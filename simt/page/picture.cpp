@@ -44,12 +44,15 @@ int64_t wanted_of(const std::vector<Sector>& sectors) {
   return wanted;
 }
 
-/// What a lane wants is plain, what is moved in vain is hatched.
+/// What a lane wants is plain.
 Shape& wanted(Shape& box, bool followed) {
   box.fill = paint(Ink::kText, 0.3f);
   return box.edged(paint(followed ? Ink::kMark : Ink::kText, followed ? 1.0f : 0.7f),
                    followed ? 2.0f : 1.0f);
 }
+
+/// What is moved in vain is hatched.
+Shape& in_vain(Shape& box) { return dress(box, State::kReserved).edged(paint(Ink::kDim), 1); }
 
 /// One request: the lanes in a row, and what they touch below.
 class Request {
@@ -154,8 +157,7 @@ void Request::draw_sector(const Sector& sector, const Place& at) {
     const auto x = [&](int byte) { return at.x + at.w * static_cast<float>(byte) / kSectorBytes; };
     const Place piece{x(begin), at.y, x(end) - x(begin), at.h};
     Shape& bytes = scene_.box(fmt::format("{}/{}", id, begin), piece, {});
-    lanes != 0 ? wanted(bytes, follows(lanes))
-               : dress(bytes, State::kReserved).edged(paint(Ink::kDim), 1);
+    lanes != 0 ? wanted(bytes, follows(lanes)) : in_vain(bytes);
     bytes.during(kAsk).radius = 0;
     wires(lanes, piece.middle_x(), at.y, kAsk);
   }
@@ -197,11 +199,11 @@ void Request::draw_sum(const std::vector<Sector>& sectors, const Place& at) {
     name(id, y, h - 4);
     const float w = room * static_cast<float>(bytes) / whole;
     Shape& box = scene_.box(id, {at.x + names_, y, w, h - 4}, {});
-    id == "wanted" ? wanted(box, false) : dress(box, State::kReserved).edged(paint(Ink::kDim), 1);
+    id == "wanted" ? wanted(box, false) : in_vain(box);
     box.during(kMove).radius = 2;
     scene_
         .label(id + "/bytes", {at.x + names_ + w + 8, y, 60, h - 4}, kv::with_commas(bytes),
-               {.size = 14})
+               {.size = std::min(14.0f, h)})
         .during(kMove);
   };
   bar("wanted", wants, at.y);
@@ -307,7 +309,7 @@ class Lines {
     const bool current = index == view_.line;
     Shape& box =
         scene_.box(id, {at_.x, y, at_.w, kRow - 2}, paint(current ? Ink::kCell : Ink::kPanel),
-                   paint(current ? Ink::kMark : Ink::kLine));
+                   paint(current ? Ink::kText : Ink::kLine));
     box.tip(line.kernel + "\n" + line.file + "\n" + line.text);
     if (!current) box.runs(id);
     const auto requests = static_cast<double>(line.requests);
@@ -375,8 +377,15 @@ Scene warp_scene(const Room& room, const WarpView& view) {
       .during(kTold);
   const int most = std::max(2, static_cast<int>(0.3f * room.h / Lines::kRow) - 1);
   const int rows = std::min(most, static_cast<int>(view.traffic->lines.size()));
-  const float list = Lines::kRow * static_cast<float>(rows + 1);
-  Request(scene, view, {0, 54, room.w, room.h - 54 - list - 14}).draw();
+  const float list = Lines::kRow * static_cast<float>(rows + 1), legend = 20;
+  Request(scene, view, {0, 54, room.w, room.h - 54 - legend - list - 14}).draw();
+  viz::legend(scene, {0, room.h - list - legend - 4, room.w, legend},
+              {{State::kInUse, "wanted", kNoHue},
+               {State::kReserved, "moved in vain"},
+               {State::kFree, "lane without a part"},
+               {.state = State::kInUse, .name = "followed", .hue = kNoHue, .edge = Ink::kMark}});
+  wanted(*scene.find("legend/0"), false);
+  wanted(*scene.find("legend/3"), true);
   Lines(scene, view, {0, room.h - list, room.w, list}, rows).draw();
   return scene;
 }

@@ -159,6 +159,38 @@ TEST_CASE("the picture has most of the window, and the parts do not overlap") {
   CHECK(phone.side.bottom() < phone.sentence.y);
 }
 
+TEST_CASE("every mark of a picture is in its legend, and a glyph suits its box") {
+  using viz::State;
+  const auto marks_of = [](State state, std::vector<viz::LegendEntry> entries) {
+    viz::Scene scene = good();
+    viz::dress(*scene.find("cell 0"), state, 0);
+    if (state == State::kDecode) viz::twin_bar(scene, "bar", {10, 10, 90, 40});
+    viz::legend(scene, {10, 150, 380, 18}, entries);
+    return viz::unexplained_marks(scene);
+  };
+  const viz::LegendEntry in_use{State::kInUse, "a"};
+  for (const State state : {State::kReserved, State::kCached, State::kPreempted, State::kPrompt,
+                            State::kFree, State::kEvicted, State::kDecode}) {
+    CAPTURE(static_cast<int>(state));
+    CHECK_FALSE(marks_of(state, {in_use}).empty());
+    const bool has_twin = state == State::kDecode;
+    CHECK(marks_of(state, {in_use, {.state = state, .name = "b", .hue = 0, .has_twin = has_twin}})
+              .empty());
+  }
+  for (const Ink ink : {Ink::kMark, Ink::kError}) {
+    viz::Scene scene = good();
+    scene.find("cell 0")->edged(paint(ink), 2);
+    CHECK(viz::unexplained_marks(scene).size() == 1);
+    viz::legend(scene, {10, 150, 380, 18}, {{.state = State::kInUse, .name = "b", .edge = ink}});
+    CHECK(viz::unexplained_marks(scene).empty());
+  }
+  viz::Scene scene = good();
+  scene.label("cell 0/id", {20, 12, 80, 20}, viz::glyph(State::kFound) + "7");
+  CHECK(viz::unexplained_marks(scene).size() == 1);
+  viz::dress(*scene.find("cell 0"), State::kFound, 0);
+  CHECK(viz::unexplained_marks(scene).empty());
+}
+
 TEST_CASE("the samples of a legend can be seen, and told apart") {
   const auto legend_of = [](const std::vector<viz::LegendEntry>& entries) {
     viz::Scene scene({900, 60});

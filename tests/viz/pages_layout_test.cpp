@@ -122,12 +122,18 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
     }
     CHECK_FALSE(own.empty());
     const viz::Cards cards(page->info(), own);
-    for (const auto& size :
-         {std::pair{560.0f, 900.0f}, {1024, 640}, {1280, 800}, {1920, 1080}, {2560, 1440}}) {
+    for (const auto& size : {std::pair{360.0f, 640.0f},
+                             {390, 844},
+                             {560, 900},
+                             {1024, 640},
+                             {1280, 800},
+                             {1920, 1080},
+                             {2560, 1440}}) {
       const auto& [w, h] = size;
       CAPTURE(size.first);
       const viz::WindowLayout layout = viz::window_layout(w, h);
-      std::vector<viz::Scene> scenes{cards.scene({layout.main.w, layout.main.h})};
+      const viz::Place at = viz::cards_place(layout);
+      std::vector<viz::Scene> scenes{cards.scene({at.w, at.h})};
       scenes.push_back(viz::figures_of(*page, viz::figures_room(layout.side, *page)));
       for (const viz::Scenario& scenario : own) {
         for (const viz::Command& command : scenario.commands) {

@@ -116,6 +116,22 @@ test('a card plays its scenario; Share gives a link that opens it', async () => 
   await close()
 })
 
+test('the keyboard chooses a card and starts it; after the last card Tab leaves the page', async () => {
+  const { page, close } = await tab()
+  await open(page, '#page=03')
+  const cards = Object.keys(await page.evaluate(() => visualizer.controls())).filter((control) => /^scenario.[a-z_]+$/.test(control))
+  const isHere = () => page.evaluate(() => document.activeElement?.id === 'canvas')
+  for (let i = 0; i <= cards.length; ++i) await page.keyboard.press('Tab', { delay: 60 })
+  assert.ok(await isHere(), 'the last card is that of a start on one\'s own')
+  await page.keyboard.press('Tab', { delay: 60 })
+  assert.ok(!await isHere(), 'Tab leads out of the page')
+  await page.focus('#canvas')
+  await page.keyboard.press('ArrowLeft', { delay: 60 })
+  await page.keyboard.press('Enter', { delay: 60 })
+  await page.waitForFunction(() => visualizer.state().scenario !== '')
+  await close()
+})
+
 test('inside a text: no tabs; a touch clicks; a dense screen is sharp', async () => {
   const { page, close } = await tab({ viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
   await open(page, '#page=07&embed')
@@ -131,10 +147,18 @@ test('inside a text: no tabs; a touch clicks; a dense screen is sharp', async ()
 
 test('on a phone held upright the controls stand below the picture, as wide as it', async () => {
   const { page, close } = await tab({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
-  await open(page, '#page=05&embed')
+  await open(page, '#page=05')
+  await shoot(page, 'upright_cards')
+  const { x, y } = await page.evaluate(() => visualizer.controls().start)
+  await page.touchscreen.tap(x / 3, y / 3)
+  await until(page, 'new')
+  await page.keyboard.press('End', { delay: 60 })
   const controls = Object.entries(await page.evaluate(() => visualizer.controls()))
   const side = controls.filter(([name]) => !/^(scenario|tab) /.test(name))
   assert.ok(side.some(([, { x, y }]) => x < 3 * 195 && y > 3 * 400), JSON.stringify(side))
+  for (const [name, { height }] of controls) {
+    if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
+  }
   await shoot(page, 'upright')
   await close()
 })

@@ -12,9 +12,14 @@
 namespace viz {
 namespace {
 
-constexpr float kLandscape = 1.5f;        // wider cards (in heights) have words beside the still
-constexpr float kLeastStill = 84;         // a lower one cannot be read: words alone
-constexpr float kPad = 12, kWords = 110;  // around a card's content; of the words below a still
+constexpr float kLeastStill = 84;  // a lower one cannot be read: words alone
+constexpr float kGap = 14;
+constexpr float kName = 16, kSays = 14;  // of words that neither grow nor shrink
+// Times these sizes; the smallest only if there is no other way.
+constexpr float kLeastWords = 0.86f, kMostWords = 1.35f, kSmallest = 0.7f;
+
+/// Around what is in a card.
+float padding(float card_h) { return std::min(12.0f, 0.12f * card_h); }
 
 bool is_live(const Scenario& scenario) {
   return std::ranges::any_of(scenario.commands,
@@ -37,74 +42,129 @@ std::string title_of(const Scenario& scenario) {
   return name;
 }
 
-constexpr float kRatio = Cards::kStill.w / Cards::kStill.h;
-
-float still_height(float card_w, float card_h) {
-  const float w = card_w - 2 * kPad, h = card_h - 2 * kPad;
-  return card_w > kLandscape * card_h ? std::min(h, 0.5f * w / kRatio)
-                                      : std::min(w / kRatio, h - kWords);
+int lines_of(const std::string& words, float size, float width) {
+  return static_cast<int>(wrapped(words, size, width).size());
 }
 
-/// Where the parts of a card are, and the sizes of its letters, which are the same on all cards.
-struct CardParts {
-  Place still = {}, play = {}, name = {}, says = {};
-  float name_size = 16, says_size = 14;
+/// The words of all cards: their letters have the same size on each.
+struct CardWords {
+  std::vector<std::string> names, says;
+
+  /// Of the disc before a name.
+  static float radius(float part) { return 0.95f * kName * part; }
+  static float name_width(float width, float part) { return width - 2 * radius(part) - 10; }
+  float name_height(float width, float part) const {
+    int lines = 1;
+    for (const std::string& name : names) {
+      lines = std::max(lines, lines_of(name, kName * part, name_width(width, part)));
+    }
+    return std::max(2 * radius(part), 1.4f * kName * part * static_cast<float>(lines));
+  }
+  /// The height that the words of every card need.
+  float height(float width, float part) const {
+    int lines = 0;
+    for (const std::string& text : says) {
+      lines = std::max(lines, lines_of(text, kSays * part, width));
+    }
+    const float head = name_height(width, part);
+    return lines == 0 ? head : head + 8 + 1.4f * kSays * part * static_cast<float>(lines);
+  }
 };
 
-/// The still stands above the words, or beside them on a card that is much wider than tall.
-CardParts parts_of(const Place& at, int title_lines) {
-  const Place inside = at.inset(kPad);
-  const float tall = still_height(at.w, at.h);
+/// Whether the words of every card fit, and no word is wider than its line.
+bool has_room(const CardWords& words, const Place& room, float part) {
+  const auto widest = [](const std::vector<std::string>& texts, float size) {
+    float most = 0;
+    for (const std::string& text : texts) {
+      for (const std::string& word : wrapped(text, size, 0)) {
+        most = std::max(most, text_width(word, size));
+      }
+    }
+    return most;
+  };
+  return widest(words.names, kName * part) <= CardWords::name_width(room.w, part) &&
+         widest(words.says, kSays * part) <= room.w && words.height(room.w, part) <= room.h + 0.5f;
+}
+
+/// Where the parts of a card are, and how large its letters are.
+struct CardParts {
+  Place still = {}, words = {};
+  float part = kLeastWords;  // times kName and kSays
+};
+
+/// A card of this size: the still, so many times as wide as tall, stands above the words, as large
+/// as they let it; or, with a share of the width, beside them. Without a still if that would be too
+/// small.
+CardParts parts_of(const CardWords& words, const Place& inside, float ratio, float share) {
+  if (share == 0) {
+    const float rest = inside.h - words.height(inside.w, 1) - 10;
+    const float tall = std::min(inside.w / ratio, rest);
+    if (tall < kLeastStill) return {.words = inside};
+    const Place still{inside.middle_x() - tall * ratio / 2, inside.y, tall * ratio, tall};
+    const float top = still.bottom() + 10;
+    return {.still = still, .words = {inside.x, top, inside.w, inside.bottom() - top}};
+  }
+  const float tall = std::min(share * inside.w / ratio, inside.h);
+  const float left = inside.x + tall * ratio + 12, wide = inside.right() - left;
+  const Place room{left, inside.y, wide, inside.h};
+  if (tall < kLeastStill || !has_room(words, room, kLeastWords)) return {.words = inside};
+  return {.still = {inside.x, inside.middle_y() - tall / 2, tall * ratio, tall}, .words = room};
+}
+
+/// All cards: equal ones in rows.
+struct CardLayout {
+  Grid grid;
   CardParts parts;
-  Place words = inside;
-  if (tall < kLeastStill) {
-    parts.still = {};
-  } else if (at.w > kLandscape * at.h) {
-    parts.still = {inside.x, inside.y, tall * kRatio, tall};
-    words.x = parts.still.right() + 12;
-    words.w = inside.right() - words.x;
-  } else {
-    parts.still = {inside.middle_x() - tall * kRatio / 2, inside.y, tall * kRatio, tall};
-    words.y = parts.still.bottom() + 10;
-    words.h = inside.bottom() - words.y;
-  }
-  const float r = std::clamp(0.13f * words.h, 14.0f, 22.0f);
-  const float head = std::max(2 * r, 1.4f * parts.name_size * static_cast<float>(title_lines));
-  parts.play = {words.x, words.y + head / 2 - r, 2 * r, 2 * r};
-  parts.name = {parts.play.right() + 10, words.y, words.w - 2 * r - 10, head};
-  parts.says = {words.x, words.y + head + 8, words.w, words.h - head - 8};
-  return parts;
-}
+};
 
-int lines_of(const std::string& words, float size, const Place& at) {
-  return static_cast<int>(wrapped(words, size, at.w).size());
-}
-
-/// The parts of a card of this size, with letters that let the words of every scenario fit.
-CardParts fitting_parts(const std::vector<Scenario>& scenarios, const Place& at) {
-  int most_lines = 1;
-  for (const Scenario& scenario : scenarios) {
-    const CardParts parts = parts_of(at, 1);
-    most_lines = std::max(most_lines, lines_of(title_of(scenario), parts.name_size, parts.name));
+/// Of all ways to fill the field with cards the one with the largest stills, with few gaps after
+/// the last card; then letters as large as they fit. Cards are no taller than that needs, in the
+/// middle of the field.
+CardLayout layout_of(const CardWords& words, const Place& field) {
+  const auto count = static_cast<int>(words.names.size());
+  CardLayout best;
+  float best_score = 0;
+  for (int columns = 1; columns <= count; ++columns) {
+    const int rows = (count + columns - 1) / columns;
+    const auto c = static_cast<float>(columns), r = static_cast<float>(rows);
+    const Grid grid{.area = field,
+                    .columns = columns,
+                    .w = (field.w - (c - 1) * kGap) / c,
+                    .h = (field.h - (r - 1) * kGap) / r,
+                    .gap = kGap};
+    for (size_t way = 0; way < 8; ++way) {
+      constexpr float kShares[] = {0, 0.4f, 0.5f, 0.6f};
+      const Room& still = Cards::kStills[way % 2];
+      const Place inside = Place{0, 0, grid.w, grid.h}.inset(padding(grid.h));
+      const CardParts parts = parts_of(words, inside, still.w / still.h, kShares[way / 2]);
+      const bool fits = has_room(words, parts.words, kLeastWords);
+      const bool barely = has_room(words, parts.words, kSmallest);
+      const float all = fits ? parts.still.w * parts.still.h + 1 : barely ? 0.1f : 1e-3f;
+      const float score = all * static_cast<float>(count) / (c * r);
+      const bool is_squarer = std::abs(std::log(grid.w / grid.h)) <
+                              std::abs(std::log(best.grid.w / std::max(best.grid.h, 1.0f)));
+      if (score < 1.02f * best_score && (score < 0.98f * best_score || !is_squarer)) continue;
+      best = {grid, parts};
+      best_score = score;
+    }
   }
-  CardParts parts = parts_of(at, std::min(most_lines, 2));
-  const auto fits = [](float size, const std::string& words, const Place& room) {
-    return 1.4f * size * static_cast<float>(lines_of(words, size, room)) <= room.h;
-  };
-  const auto shrink = [&](float& size, const std::string& words, const Place& room) {
-    while (size > 10 && !fits(size, words, room)) size -= 0.5f;
-  };
-  for (const Scenario& scenario : scenarios) {
-    shrink(parts.name_size, title_of(scenario), parts.name);
-    shrink(parts.says_size, first_sentence(scenario), parts.says);
-    if (!fits(parts.says_size, first_sentence(scenario), parts.says)) parts.says_size = 0;
-  }
-  return parts;
+  Place& room = best.parts.words;
+  float& part = best.parts.part;
+  while (part < kMostWords && has_room(words, room, part + 0.04f)) part += 0.04f;
+  while (part > kSmallest && !has_room(words, room, part)) part -= 0.04f;
+  const float needs = std::max(room.y + words.height(room.w, part), best.parts.still.bottom());
+  const float less = std::max(best.grid.h - needs - padding(best.grid.h), 0.0f);
+  const auto rows = static_cast<float>((count + best.grid.columns - 1) / best.grid.columns);
+  best.grid.h -= less;
+  best.grid.area.h -= rows * less;
+  best.grid.area.y += rows * less / 2;
+  room.h -= less;
+  return best;
 }
 
 /// A still; a disc with a sign, the name, and what it is about.
-void card(Scene& scene, const Scenario& scenario, const Place& at, const CardParts& parts) {
-  const std::string id = "scenario/" + scenario.name;
+void card(Scene& scene, const std::string& id, const std::string& name, const std::string& says,
+          const Place& at, const CardWords& words, const CardParts& parts) {
   const auto moved = [&](const Place& part) {
     return Place{at.x + part.x, at.y + part.y, part.w, part.h};
   };
@@ -112,33 +172,18 @@ void card(Scene& scene, const Scenario& scenario, const Place& at, const CardPar
   if (parts.still.w > 0) {
     scene.box(id + "/still", moved(parts.still), paint(Ink::kGround)).radius = 4;
   }
-  const float r = parts.play.h / 2;
-  scene.box(id + "/play", moved(parts.play), paint(Ink::kText)).radius = r;
-  scene.label(id + "/play/sign", moved(parts.play), "\u25B6",
+  const Place room = moved(parts.words);
+  const float r = CardWords::radius(parts.part), head = words.name_height(room.w, parts.part);
+  const Place play{room.x, room.y + head / 2 - r, 2 * r, 2 * r};
+  scene.box(id + "/play", play, paint(Ink::kText)).radius = r;
+  scene.label(id + "/play/sign", play, "\u25B6",
               {.size = r, .paint = paint(Ink::kGround), .align = Align::kCentre});
-  const std::string title = title_of(scenario);
-  Place name = moved(parts.name);
-  const int lines = lines_of(title, parts.name_size, name);
-  name.y = name.middle_y() - 0.7f * parts.name_size * static_cast<float>(lines);
-  scene.paragraph(id + "/name", name, title, {.size = parts.name_size});
-  if (parts.says_size == 0) return;  // the card is too low
-  scene.paragraph(id + "/says", moved(parts.says), first_sentence(scenario),
-                  {.size = parts.says_size, .paint = {Ink::kDim}});
-}
-
-/// Cards that stand or lie, whichever have larger stills; no taller than their content needs.
-Grid grid_of(size_t count, const Place& field) {
-  const auto cards = static_cast<int>(count);
-  const Grid lying = fit(cards, field, {.gap = 14, .flattest = 1.9f, .widest = 3, .most_w = 700});
-  Grid grid = fit(cards, field, {.gap = 14, .flattest = 0.9f, .widest = 1.25f, .most_w = 620});
-  if (still_height(lying.w, lying.h) > still_height(grid.w, grid.h)) grid = lying;
-  const auto rows = std::round((grid.area.h + grid.gap) / (grid.h + grid.gap));
-  if (grid.w < kLandscape * grid.h) {
-    grid.h = std::min(grid.h, (grid.w - 24) * Cards::kStill.h / Cards::kStill.w + 150);
-  }
-  grid.area.h = rows * (grid.h + grid.gap) - grid.gap;
-  grid.area.x = field.middle_x() - grid.area.w / 2;
-  return grid;
+  const float size = kName * parts.part, wide = CardWords::name_width(room.w, parts.part);
+  const auto lines = static_cast<float>(lines_of(name, size, wide));
+  const float top = room.y + head / 2 - 0.7f * size * lines;
+  scene.paragraph(id + "/name", {play.right() + 10, top, wide, head}, name, {.size = size});
+  scene.paragraph(id + "/says", {room.x, room.y + head + 8, room.w, room.h - head - 8}, says,
+                  {.size = kSays * parts.part, .paint = {Ink::kDim}});
 }
 
 }  // namespace
@@ -150,7 +195,21 @@ Cards::Cards(PageInfo page, std::vector<Scenario> scenarios)
   });
 }
 
+std::vector<std::string> Cards::targets() const {
+  std::vector<std::string> targets;
+  for (const Scenario& scenario : scenarios_) targets.push_back("scenario/" + scenario.name);
+  targets.push_back("start");
+  return targets;
+}
+
 Scene Cards::scene(const Room& room) const {
+  const Room& before = scene_.room();
+  const bool is_known = before.w == room.w && before.h == room.h && !scene_.shapes().empty();
+  if (!is_known) scene_ = drawn(room);
+  return scene_;
+}
+
+Scene Cards::drawn(const Room& room) const {
   Scene scene(room);
   const float x = 14, w = room.w - 28;
   scene.label("title", {x, 8, w, 34}, page_.title, {.size = 22});
@@ -158,10 +217,19 @@ Scene Cards::scene(const Room& room) const {
                                          {.size = 15, .paint = {Ink::kDim}});
   const Place start{x, room.h - 40, w, 32};
   const Place field{x, top + 10, w, start.y - top - 22};
-  const Grid grid = grid_of(scenarios_.size(), field);
-  const CardParts parts = fitting_parts(scenarios_, {0, 0, grid.w, grid.h});
+  CardWords words;
+  for (const Scenario& scenario : scenarios_) {
+    words.names.push_back(title_of(scenario));
+    words.says.push_back(first_sentence(scenario));
+  }
+  CardLayout layout = layout_of(words, field);
+  if (!has_room(words, layout.parts.words, layout.parts.part)) {  // the names are what counts
+    for (std::string& text : words.says) text.clear();
+    layout = layout_of(words, field);
+  }
   for (size_t i = 0; i < scenarios_.size(); ++i) {
-    card(scene, scenarios_[i], grid.cell(static_cast<int>(i)), parts);
+    card(scene, "scenario/" + scenarios_[i].name, words.names[i], words.says[i],
+         layout.grid.cell(static_cast<int>(i)), words, layout.parts);
   }
   scene.box("start", start, paint(Ink::kNone), paint(Ink::kLine))
       .selecting("start")
@@ -172,11 +240,15 @@ Scene Cards::scene(const Room& room) const {
   return scene;
 }
 
-const Scene* Cards::still(std::string_view name) const {
-  for (size_t i = 0; i < scenarios_.size(); ++i) {
-    if (scenarios_[i].name == name && !stills_[i].shapes().empty()) return &stills_[i];
-  }
-  return nullptr;
+const Scene* Cards::still(std::string_view name, const Place& at) const {
+  const auto scenario = std::ranges::find(scenarios_, name, &Scenario::name);
+  if (scenario == scenarios_.end()) return nullptr;
+  const auto differs = [&](const Scene& still) {
+    return std::abs(still.room().w / still.room().h - at.w / at.h);
+  };
+  const Stills& stills = stills_[static_cast<size_t>(scenario - scenarios_.begin())];
+  const Scene& best = *std::ranges::min_element(stills, {}, differs);
+  return best.shapes().empty() ? nullptr : &best;
 }
 
 void Cards::begin(const PageFactory& make_pages) {
@@ -195,7 +267,10 @@ bool Cards::draft(const PageFactory& make_pages) {
   } catch (const kv::UserError&) {
     // A user's own scenario may fail; its still shows the state before the failing line.
   }
-  stills_[drafted_++] = session_->page().scene(kStill);
+  for (size_t i = 0; i < std::size(kStills); ++i) {
+    stills_[drafted_][i] = session_->page().scene(kStills[i]);
+  }
+  ++drafted_;
   session_.reset();
   return true;
 }

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "viz/drawing/palette.h"
+#include "viz/drawing/parts.h"
 #include "viz/drawing/svg_pen.h"
+#include "viz/drawing/text_room.h"
 #include "viz/page.h"
 
 namespace viz {
@@ -244,6 +247,22 @@ class Check {
   std::vector<std::string> faults_;
 };
 
+struct Mark {
+  const char* name;
+  bool (*is_on)(const Shape& box);
+};
+constexpr Mark kMarks[] = {
+    {"is hatched", [](const Shape& box) { return box.pattern == Pattern::kHatched; }},
+    {"is dotted", [](const Shape& box) { return box.pattern == Pattern::kDotted; }},
+    {"is crossed", [](const Shape& box) { return box.pattern == Pattern::kCrossed; }},
+    {"is lined", [](const Shape& box) { return box.pattern == Pattern::kLined; }},
+    {"is dashed", [](const Shape& box) { return box.dashed && box.edge.ink != Ink::kNone; }},
+    {"is framed as changed", [](const Shape& box) { return box.edge.ink == Ink::kMark; }},
+    {"is framed as an error", [](const Shape& box) { return box.edge.ink == Ink::kError; }},
+    {"has a bar at its foot",
+     [](const Shape& box) { return box.fill == paint(Ink::kText) && box.at.h <= 3; }},
+};
+
 /// Of what is drawn, as a rectangle around all of it.
 float area_of(const Scene& scene) {
   float left = scene.room().w, top = scene.room().h, right = 0, bottom = 0;
@@ -260,17 +279,20 @@ float area_of(const Scene& scene) {
 }  // namespace
 
 WindowLayout window_layout(float width, float height, bool tabs) {
-  constexpr float kEdge = 10, kGap = 8, kTabs = 32, kPlayer = 32;
+  constexpr float kEdge = 10, kGap = 8, kTabs = 32;
   const float inner = width - 2 * kEdge;
+  const bool on_phone = width < 700 && height > width;
+  const float player = on_phone ? 2 * kTouch + kGap : 32;
   const float side = std::round(std::clamp(0.235f * width, 200.0f, 320.0f));
-  const float sentence = height < 720 ? 46.0f : 54.0f;
+  const float sentence = on_phone ? 68.0f : height < 720 ? 46.0f : 54.0f;
   WindowLayout layout;
+  layout.on_phone = on_phone;
   layout.tabs = {kEdge, kGap, inner, kTabs};
-  layout.player = {kEdge, height - kGap - kPlayer, inner, kPlayer};
+  layout.player = {kEdge, height - kGap - player, inner, player};
   layout.sentence = {kEdge, layout.player.y - kGap - sentence, inner, sentence};
   const float top = tabs ? layout.tabs.bottom() + kGap : kGap;
   const float tall = layout.sentence.y - kGap - top;
-  if (width < 700 && height > width) {  // a phone's: the picture, and the rest below it
+  if (on_phone) {  // the picture, and the rest below it
     layout.main = {kEdge, top, inner, std::round(0.55f * tall)};
     layout.side = {kEdge, layout.main.bottom() + kGap, inner, tall - kGap - layout.main.h};
     return layout;
@@ -280,9 +302,58 @@ WindowLayout window_layout(float width, float height, bool tabs) {
   return layout;
 }
 
+Place cards_place(const WindowLayout& layout) {
+  Place at = layout.main;
+  if (layout.on_phone) at.h = layout.side.bottom() - at.y;
+  return at;
+}
+
+Room picture_room(const Place& main) {
+  if (main.w >= kTextWidth) return {main.w, main.h};
+  return {kTextWidth, main.h * kTextWidth / main.w};
+}
+
 double contrast(Colour a, Colour b) { return contrast(light_of(a), light_of(b)); }
 
 std::vector<std::string> layout_faults(const Scene& scene) { return Check(scene).faults(); }
+
+std::vector<std::string> unexplained_marks(const Scene& scene) {
+  std::vector<std::string> faults;
+  const auto is_box = [](const Shape& shape) { return shape.kind == Shape::Kind::kBox; };
+  const auto is_sample = [&](const Shape& shape) {
+    return is_box(shape) && shape.id.starts_with("legend/");
+  };
+  for (const Mark& mark : kMarks) {
+    const Shape* marked = nullptr;
+    bool is_explained = false;
+    for (const Shape& shape : scene.shapes()) {
+      if (!is_box(shape) || shape.over || shape.only_lit || !mark.is_on(shape)) continue;
+      if (is_sample(shape)) {
+        is_explained = true;
+      } else {
+        marked = &shape;
+      }
+    }
+    if (marked != nullptr && !is_explained) {
+      faults.push_back(fmt::format("{} {}, and no sample of the legend", marked->id, mark.name));
+    }
+  }
+  for (const Shape& text : scene.shapes()) {
+    const bool found = text.text.starts_with(glyph(State::kFound));
+    if (!found && !text.text.starts_with(glyph(State::kEvicted))) continue;
+    const Shape* const box = scene.find(text.id.substr(0, text.id.rfind('/')));
+    if (box == nullptr || !is_box(*box) || box == &text) continue;
+    const auto looks_so = [&](const Shape& one) {
+      if (!is_box(one) || one.at != box->at) return false;
+      return found ? one.edge.ink == Ink::kText
+                   : one.pattern == Pattern::kCrossed || one.edge.ink == Ink::kError;
+    };
+    if (!std::ranges::any_of(scene.shapes(), looks_so)) {
+      faults.push_back(fmt::format("{} has a glyph that its box denies", text.id));
+    }
+  }
+  return faults;
+}
 
 std::vector<std::string> layout_faults(Page& page) {
   struct Size {
@@ -296,6 +367,7 @@ std::vector<std::string> layout_faults(Page& page) {
     const Scene scene = page.scene({layout.main.w, layout.main.h});
     if (scene.shapes().empty()) return {};  // it has no picture yet
     std::vector<std::string> faults = layout_faults(scene);
+    std::ranges::move(unexplained_marks(scene), std::back_inserter(faults));
     const float part = area_of(scene) / (size.w * (size.h - layout.tabs.bottom()));
     if (size.filled && part < kLeastCovered) {
       faults.push_back(

@@ -13,21 +13,32 @@ namespace viz {
 
 /// The page's picture has most of the window; what is beside and below it has one height and one
 /// width, so that nothing jumps while a scenario plays. In a window as narrow as a phone's nothing
-/// is beside it. In points.
+/// is beside it, and the player has two rows. In points.
 struct WindowLayout {
   Place tabs;      // on top
   Place main;      // the page's picture
   Place side;      // counters, controls, log; below the picture in a narrow window
   Place sentence;  // what the scenario says
   Place player;    // at the bottom
+  bool on_phone = false;
 };
+inline constexpr float kTouch = 32;  // points: the least height of what a finger hits
 WindowLayout window_layout(float width, float height, bool tabs = true);
+/// Where the first screen is: on a phone it takes the room of the side, too.
+Place cards_place(const WindowLayout& layout);
+/// The room of the page's picture: that of the window's part, or as wide as in a text where this is
+/// narrower. The picture is then drawn smaller.
+Room picture_room(const Place& main);
 
 /// What makes a picture hard to read, each with the ids that it is about: texts that are cut, that
 /// lie on one another, on an edge or beyond the room; boxes that are neither nested nor apart (but
 /// for shapes that may lie over others); too little contrast, in the dark or the light theme; an id
 /// that is there twice. At most 20.
 std::vector<std::string> layout_faults(const Scene& scene);
+
+/// Marks of boxes that no sample of the picture's legend has: a pattern, a dashed edge, the edge of
+/// an error or of what has changed, a bar at the foot; and glyphs in boxes that do not look so.
+std::vector<std::string> unexplained_marks(const Scene& scene);
 
 /// Of two colours without transparency, 1 to 21, as WCAG 2 defines it.
 double contrast(Colour a, Colour b);

@@ -211,7 +211,6 @@ Grid pool(Scene& scene, const PoolView& view, const Place& room) {
                         {.gap = count > 256 ? 2.0f : 6.0f,
                          .flattest = 1,
                          .widest = view.block_size <= 4 ? 3.0f : 2.0f,
-                         .most_w = 230,
                          .round_to = 4});
   for (int i = 0; i < count; ++i) {
     block(scene, view, view.blocks[static_cast<size_t>(i)], grid.cell(i));

@@ -38,11 +38,20 @@ std::string id_of(std::string_view label, std::string_view name) {
 
 }  // namespace
 
-void ImGuiUi::begin_frame(float scale) {
+void ImGuiUi::begin_frame(float scale, float least) {
   scale_ = scale;
+  least_ = least;
+  const ImVec2 around = padding(9, 5);
+  ImGui::GetStyle().FramePadding = ImVec2(std::floor(around.x), std::floor(around.y));
   probe_.controls.clear();
   probe_.hovered.clear();
   same_line_ = false;
+}
+
+/// Around a text of the current font: that many points, or as much as the least height asks for.
+ImVec2 ImGuiUi::padding(float x, float y) const {
+  return {x * scale_,
+          std::max(y * scale_, std::ceil((least_ * scale_ - ImGui::GetFontSize()) / 2))};
 }
 
 std::vector<std::string> ImGuiUi::take_commands() { return std::exchange(commands_, {}); }
@@ -119,7 +128,7 @@ void ImGuiUi::divider() {
 void ImGuiUi::begin_small() {
   const ImVector<ImFont*>& fonts = ImGui::GetIO().Fonts->Fonts;
   ImGui::PushFont(fonts[fonts.Size - 1]);
-  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(7 * scale_, 3 * scale_));
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, padding(7, 3));
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(6 * scale_, 5 * scale_));
 }
 

@@ -10,6 +10,8 @@
 #include "viz/drawing/palette.h"
 #include "viz/ui.h"
 
+struct ImVec2;
+
 namespace viz {
 
 /// Where the named controls of the last frame are, in pixels.
@@ -27,8 +29,9 @@ struct Probe {
 
 class ImGuiUi : public Ui {
  public:
-  /// Begins a frame's notes. `scale`: pixels per point.
-  void begin_frame(float scale);
+  /// Begins a frame's notes. `scale`: pixels per point. Buttons and fields are at least `least`
+  /// points high.
+  void begin_frame(float scale, float least = 0);
   /// Commands that the page's controls queued in this frame.
   std::vector<std::string> take_commands();
   const Probe& probe() const { return probe_; }
@@ -59,6 +62,7 @@ class ImGuiUi : public Ui {
   bool mouse_clicked() const override;
 
  private:
+  ImVec2 padding(float x, float y) const;
   bool was_clicked() const;
   void place(float width);
   std::string begin_field(std::string_view name, std::string_view text, float width, float least);
@@ -66,7 +70,7 @@ class ImGuiUi : public Ui {
   void note_item(std::string_view name, std::string tooltip, bool is_button,
                  std::string_view disabled_because);
 
-  float scale_ = 1;
+  float scale_ = 1, least_ = 0;
   bool same_line_ = false;     // asked for: what comes next decides if it has room
   bool lit_ = false;           // the next button
   std::string rests_on_ = {};  // what the mouse is over, and since when

@@ -196,8 +196,8 @@ bool answers(const Shape& shape) {
 
 }  // namespace
 
-SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& drawn) {
-  const float s = ui.scale();
+SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& drawn, float part) {
+  const float s = part * ui.scale();
   const ImVec2 origin = ImGui::GetCursorScreenPos();
   const Shape* hovered = nullptr;
   for (const Shape& shape : scene.shapes()) {

@@ -103,8 +103,9 @@ void Shell::copy() {
 }
 
 void Shell::frame(float width, float height, float scale, double seconds) {
-  ui_.begin_frame(scale);
   const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
+  on_phone_ = layout.on_phone;
+  ui_.begin_frame(scale, on_phone_ ? kTouch : 0);
   keys();
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.
   if (page_shown_ && !tab().stage.moving()) {
@@ -114,7 +115,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   }
   page_shown_ = !shows_cards();
   use_colours(light ? kLight : kDark);
-  follow_page({layout.main.w, layout.main.h}, figures_room(layout.side, session().page()), seconds);
+  follow_page(picture_room(layout.main), figures_room(layout.side, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImVec2(width, height));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
@@ -124,8 +125,8 @@ void Shell::frame(float width, float height, float scale, double seconds) {
                    ImGuiWindowFlags_NoBringToFrontOnFocus);
   ImGui::PopStyleVar();
   if (tabs) draw_tabs(layout.tabs);
-  draw_main(layout.main);
-  draw_side(layout.side);
+  draw_main(shows_cards() ? cards_place(layout) : layout.main);
+  if (!on_phone_ || !shows_cards()) draw_side(layout.side);
   draw_sentence(layout.sentence);
   draw_player(layout.player);
   if (help_) draw_help();
@@ -245,7 +246,35 @@ void Shell::keys() {
   for (const Pressed& pressed : all) key(pressed);
 }
 
+bool Shell::takes_tab(bool backward) const {
+  if (!shows_cards() || ImGui::GetIO().WantTextInput) return false;
+  const int last = static_cast<int>(tab().cards.targets().size()) - 1;
+  return backward ? tab().chosen > 0 : tab().chosen < last;
+}
+
+/// On the first screen Tab and the arrows choose a card, and Enter starts it. Returns whether the
+/// key was one of these.
+bool Shell::choose(const Pressed& pressed) {
+  Tab& here = tab();
+  if (!shows_cards() || here.revision != here.session->revision()) return false;
+  const std::vector<std::string> targets = here.cards.targets();
+  const bool back = pressed.key == ImGuiKey_LeftArrow || pressed.key == ImGuiKey_UpArrow ||
+                    (pressed.key == ImGuiKey_Tab && pressed.shift);
+  const bool on = pressed.key == ImGuiKey_RightArrow || pressed.key == ImGuiKey_DownArrow ||
+                  pressed.key == ImGuiKey_Tab;
+  if (pressed.key == ImGuiKey_Enter && here.chosen >= 0) {
+    pick(targets[static_cast<size_t>(here.chosen)]);
+  } else if (back || on) {
+    const int last = static_cast<int>(targets.size()) - 1;
+    here.chosen = std::clamp(here.chosen + (back ? -1 : 1), 0, last);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Shell::key(const Pressed& pressed) {
+  if (choose(pressed)) return;
   Session& s = session();
   switch (pressed.key) {
     case ImGuiKey_RightArrow:

@@ -55,9 +55,11 @@ class Shell {
   /// Shows what this frame has drawn before it ends. With it the screen says "working" while a
   /// command runs that took long the last time.
   std::function<void()> present = {};
-  /// A key went down: an ImGuiKey that is an arrow, Home, End, Escape, or a letter with Ctrl; or
-  /// '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
+  /// A key went down: an ImGuiKey that is an arrow, Tab, Enter, Home, End, Escape, or a letter with
+  /// Ctrl; or '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
+  /// Tab chooses another card on the first screen: there is one after the chosen one, or before it.
+  bool takes_tab(bool backward) const;
   /// The command line is about to have the keyboard.
   bool opens_field() const { return command_line_.is_open() && !command_line_.listens(); }
   /// Something moves or plays, so the next frame is another picture without any input.
@@ -79,6 +81,7 @@ class Shell {
     std::unique_ptr<Session> session;
     Cards cards;
     bool shows_cards = true;
+    int chosen = -1;            // the card that Enter starts, by its order; none: -1
     Stage stage = {};           // the page's picture
     Stage figures = {};         // its counters
     int64_t revision = 0;       // of the session, when it was shown last
@@ -95,11 +98,13 @@ class Shell {
     std::function<void()> run;
   };
   Tab& tab() { return tabs_[current_]; }
+  const Tab& tab() const { return tabs_[current_]; }
   void work(const std::string& name, std::function<void()> run);
   void time(const Work& work);
   void work_off();
   void go_to_tab(size_t index);
-  bool shows_cards() { return tab().shows_cards && !tab().cards.scenarios().empty(); }
+  bool shows_cards() const { return tab().shows_cards && !tab().cards.scenarios().empty(); }
+  bool choose(const Pressed& pressed);
   void show(Stage& stage, Scene scene, bool moves);
   void follow_page(const Room& room, const Room& figures, double seconds);
   void press_play();
@@ -121,6 +126,10 @@ class Shell {
   void draw_log();
   void draw_sentence(const Place& at);
   void draw_player(const Place& at);
+  void draw_play_buttons();
+  void draw_undo_buttons();
+  void draw_speed(float width);
+  void draw_cards_button();
   void draw_scrubber(float width);
 
   // In shell_panels.cpp.
@@ -136,6 +145,7 @@ class Shell {
   ImGuiUi ui_;
   bool help_ = false, opening_ = false, listing_ = false, drafting_ = false;
   bool page_shown_ = false;  // in the frame before, not the cards
+  bool on_phone_ = false;
   float speed_ = 1, held_ = -1;
   CommandLine command_line_;
   std::string open_name_;

@@ -133,7 +133,8 @@ void Shell::draw_main(const Place& at) {
   if (shows_cards()) {
     draw_cards({at.w, at.h});
   } else {
-    const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn());
+    const SceneClick click =
+        draw_scene(ui_, stage.scene(), stage.drawn(), at.w / stage.scene().room().w);
     if (!click.command.empty()) ui_.run(click.command);
     if (!click.selects.empty()) page.select(click.selects);
   }
@@ -143,12 +144,15 @@ void Shell::draw_main(const Place& at) {
 void Shell::draw_cards(const Room& room) {
   const Cards& cards = tab().cards;
   const ImVec2 origin = ImGui::GetCursorScreenPos();
-  const Scene scene = cards.scene(room);
+  Scene scene = cards.scene(room);
+  if (tab().chosen >= 0) {
+    scene.find(cards.targets()[static_cast<size_t>(tab().chosen)])->edged(paint(Ink::kText), 3);
+  }
   const SceneClick click = draw_scene(ui_, scene, at_rest(scene));
   for (const Scenario& scenario : cards.scenarios()) {
-    const Scene* still = cards.still(scenario.name);
-    const Shape* place = scene.find("scenario/" + scenario.name + "/still");
-    if (still == nullptr || place == nullptr) continue;
+    const Shape* const place = scene.find("scenario/" + scenario.name + "/still");
+    const Scene* const still = place == nullptr ? nullptr : cards.still(scenario.name, place->at);
+    if (still == nullptr) continue;
     const float s = ui_.scale();
     draw_miniature(*still, origin.x + place->at.x * s, origin.y + place->at.y * s,
                    s * place->at.w / still->room().w);
@@ -216,8 +220,8 @@ void Shell::draw_sentence(const Place& at) {
 
 void Shell::draw_player(const Place& at) {
   begin("player", at, false, kFixed);
-  Session& s = session();
   if (command_line_.is_open()) {
+    Session& s = session();
     const std::string line = command_line_.draw(ui_, s.page().help());
     if (line == "?") {
       help_ = true;
@@ -227,6 +231,35 @@ void Shell::draw_player(const Place& at) {
     }
     return ImGui::EndChild();
   }
+  const bool narrow = at.w < kPhone, has_cards = !tab().cards.scenarios().empty();
+  if (on_phone_) ui_.begin_small();
+  draw_play_buttons();
+  if (!on_phone_) {
+    ImGui::SameLine();
+    const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
+    float rest = button_width("Reset") + 2 * spacing;
+    if (!narrow) {
+      rest += slider + ImGui::CalcTextSize("speed 0.25").x + 4 * spacing;
+      for (const char* label : {"Undo", "Redo", ">_"}) rest += button_width(label) + spacing;
+    }
+    if (has_cards) rest += button_width("Scenarios");
+    draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
+    if (!narrow) draw_undo_buttons();
+  }
+  if (on_phone_ || !narrow) ui_.same_line();
+  if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) session().reset();
+  if (!narrow) draw_speed(4 * ImGui::GetFontSize());
+  if (has_cards) draw_cards_button();
+  if (on_phone_) {
+    draw_scrubber(ImGui::GetContentRegionAvail().x);
+    ui_.end_small();
+  }
+  ImGui::EndChild();
+}
+
+/// To play, and to go a step back or on.
+void Shell::draw_play_buttons() {
+  Session& s = session();
   const char* none = s.can_step()   ? ""
                      : s.scenario() ? "the scenario is at its end"
                                     : "load a scenario, or begin a live run";
@@ -255,50 +288,42 @@ void Shell::draw_player(const Place& at) {
                        "The next command, or the next token of a live run (Right arrow)", none)) {
     work(s.next_verb(), [&s] { s.step(); });
   }
+}
+
+void Shell::draw_undo_buttons() {
+  Session& s = session();
+  if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
+                       s.can_undo() ? "" : "nothing has been done")) {
+    work("walk", [&s] { s.undo(); });
+  }
+  ui_.same_line();
+  if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
+                       s.can_redo() ? "" : "nothing was taken back")) {
+    work("walk", [&s] { s.redo(); });
+  }
+}
+
+/// The button for the command line, and the slider for the speed.
+void Shell::draw_speed(float width) {
+  ui_.same_line();
+  if (ui_.shell_button("type", ">_", "Type a command, as scenarios have it (:)")) {
+    command_line_.open();
+  }
   ImGui::SameLine();
-  const std::string name = s.scenario() ? s.scenario()->name : "Scenarios";
-  const std::string speed = fmt::format("speed {:.2g}", speed_);
-  const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
-  const bool narrow = at.w < kPhone;
-  float rest = button_width("Reset") + 2 * spacing;
-  if (!narrow) {
-    rest += slider + ImGui::CalcTextSize("speed 0.25").x + 4 * spacing;
-    for (const char* label : {"Undo", "Redo", ">_"}) rest += button_width(label) + spacing;
+  ImGui::SetNextItemWidth(width);
+  ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
+                     ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
+  ImGui::SameLine();
+  ImGui::TextUnformatted(fmt::format("speed {:.2g}", speed_).c_str());
+}
+
+void Shell::draw_cards_button() {
+  const Scenario* const playing = session().scenario();
+  const std::string here = playing != nullptr ? "; this one is " + playing->name : "";
+  ui_.same_line();
+  if (ui_.shell_button("cards", "Scenarios", "The scenarios of this page" + here)) {
+    tab().shows_cards = !tab().shows_cards;
   }
-  if (!tab().cards.scenarios().empty()) rest += button_width(narrow ? "Scenarios" : name);
-  draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
-  if (!narrow) {
-    if (ui_.shell_button("undo", "Undo", "Take the last command back (Ctrl+Z)",
-                         s.can_undo() ? "" : "nothing has been done")) {
-      work("walk", [&s] { s.undo(); });
-    }
-    ui_.same_line();
-    if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
-                         s.can_redo() ? "" : "nothing was taken back")) {
-      work("walk", [&s] { s.redo(); });
-    }
-    ui_.same_line();
-  }
-  if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) s.reset();
-  if (!narrow) {
-    ui_.same_line();
-    if (ui_.shell_button("type", ">_", "Type a command, as scenarios have it (:)")) {
-      command_line_.open();
-    }
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(slider);
-    ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
-                       ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
-    ImGui::SameLine();
-    ImGui::TextUnformatted(speed.c_str());
-  }
-  if (!tab().cards.scenarios().empty()) {
-    ui_.same_line();
-    if (ui_.shell_button("cards", narrow ? "Scenarios" : name, "The scenarios of this page")) {
-      tab().shows_cards = !tab().shows_cards;
-    }
-  }
-  ImGui::EndChild();
 }
 
 /// Where the scenario is, or what was done without one: a tick for each step. Dragging goes there.

@@ -30,8 +30,9 @@ void Shell::begin_panel(const char* title, bool* open, float width, bool on_the_
 void Shell::draw_list() {
   begin_panel("All pages", &listing_, 700, true);
   ui_.begin_small();
+  const bool titled = ImGui::GetIO().DisplaySize.y >= 700 * ui_.scale();  // else too long a list
   for (size_t i = 0; i < tabs_.size(); ++i) {
-    draw_tab(i, true);
+    draw_tab(i, titled);
     ui_.same_line();
   }
   ui_.end_small();
@@ -56,6 +57,7 @@ void Shell::draw_help() {
   table("keys", {{"Space", "play or pause; at the end: play again"},
                  {"Right, Left", "a step on, a step back"},
                  {"Home, End", "to the first step, to the last one"},
+                 {"Tab, arrows, Enter", "on the first screen: choose a scenario, and start it"},
                  {"Ctrl+Z, Ctrl+Y", "undo, redo"},
                  {"R", "reset"},
                  {":", "type a command"},

@@ -122,7 +122,8 @@ EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
 
 EMSCRIPTEN_KEEPALIVE void web_wheel(float lines) { ImGui::GetIO().MouseWheel += lines; }
 
-/// `name`: KeyboardEvent.key; letters are those of shortcuts. Returns whether a field has the keys.
+/// `name`: KeyboardEvent.key; letters are those of shortcuts. Returns whether Tab stays here: a
+/// field has the keys, or there is another card to choose.
 EMSCRIPTEN_KEEPALIVE int web_key(const char* name, int down, int control, int shift) {
   static const std::map<std::string, ImGuiKey> kKeys{{"ArrowLeft", ImGuiKey_LeftArrow},
                                                      {"ArrowRight", ImGuiKey_RightArrow},
@@ -145,22 +146,25 @@ EMSCRIPTEN_KEEPALIVE int web_key(const char* name, int down, int control, int sh
   io.KeyCtrl = control != 0;
   io.KeyShift = shift != 0;
   const auto key = kKeys.find(name);
+  const bool keeps_tab = io.WantTextInput || g_shell->takes_tab(shift != 0);
   if (key != kKeys.end()) io.KeysDown[key->second] = down != 0;
   if (key != kKeys.end() && down != 0) g_shell->press(key->second, control != 0, shift != 0);
-  return io.WantTextInput ? 1 : 0;
+  return keeps_tab ? 1 : 0;
 }
 
 EMSCRIPTEN_KEEPALIVE void web_text(const char* text) {
   ImGui::GetIO().AddInputCharactersUTF8(text);
 }
 
-/// The controls that can be seen, by name: [x, y] of the middle in pixels, and why one is disabled.
+/// The controls that can be seen, by name: the middle and a button's height in pixels, and why one
+/// is disabled.
 EMSCRIPTEN_KEEPALIVE const char* web_controls() {
   nlohmann::json all = nlohmann::json::object();
   for (const auto& [name, control] : g_shell->probe().controls) {
     if (!control.visible) continue;
     all[name] = {{"x", control.x + control.w / 2},
                  {"y", control.y + control.h / 2},
+                 {"height", control.is_button ? control.h : 0},
                  {"disabled", control.disabled_because}};
   }
   return answer(all);

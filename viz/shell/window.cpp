@@ -167,6 +167,11 @@ class Window {
   void pass_keys(bool types, bool changes) {
     static const std::map<int, int> kKeys{{GLFW_KEY_RIGHT, ImGuiKey_RightArrow},
                                           {GLFW_KEY_LEFT, ImGuiKey_LeftArrow},
+                                          {GLFW_KEY_DOWN, ImGuiKey_DownArrow},
+                                          {GLFW_KEY_UP, ImGuiKey_UpArrow},
+                                          {GLFW_KEY_TAB, ImGuiKey_Tab},
+                                          {GLFW_KEY_ENTER, ImGuiKey_Enter},
+                                          {GLFW_KEY_KP_ENTER, ImGuiKey_Enter},
                                           {GLFW_KEY_HOME, ImGuiKey_Home},
                                           {GLFW_KEY_END, ImGuiKey_End},
                                           {GLFW_KEY_ESCAPE, ImGuiKey_Escape},

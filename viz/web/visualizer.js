@@ -11,8 +11,8 @@
 const canvas = document.getElementById('canvas')
 const message = document.getElementById('message')
 
-/** Points that a page needs; a smaller window shrinks it. On a phone held upright the controls stand below the picture. */
-const least = () => (canvas.clientWidth < 700 && canvas.clientHeight > canvas.clientWidth ? { width: 560, height: 900 } : { width: 960, height: 600 })
+/** Points that a page needs; a smaller window shrinks it. On a phone held upright the controls stand below the picture, as large as a finger. */
+const least = () => (canvas.clientWidth < 700 && canvas.clientHeight > canvas.clientWidth ? { width: 360, height: 560 } : { width: 960, height: 600 })
 
 const encode = (text) =>
   btoa(String.fromCharCode(...new TextEncoder().encode(text))).replace(/[+]/g, '-').replace(/[/]/g, '_').replace(/=+$/, '')
@@ -68,7 +68,20 @@ function pointer(event, down) {
   if (event.pointerType !== 'mouse' && down === false) events.push({ x: -1, y: -1, down })  // a finger hovers nowhere
 }
 
+/** A finger that goes up or down scrolls, and presses no button; one that goes sideways slides. */
+let finger = null
+function drag(event) {
+  if (finger.way === '' && Math.hypot(event.clientX - finger.x, event.clientY - finger.y) > 10) {
+    finger.way = Math.abs(event.clientY - finger.y) > Math.abs(event.clientX - finger.x) ? 'scrolls' : 'slides'
+    if (finger.way === 'scrolls') events.push({ x: -1, y: -1, down: false })
+  }
+  if (finger.way === 'scrolls') program?._web_wheel((event.clientY - finger.last) / 75)  // of 5 lines, as Dear ImGui has it
+  finger.last = event.clientY
+  pointer(event, finger.way !== 'scrolls')
+}
+
 canvas.addEventListener('pointerdown', (event) => {
+  finger = event.pointerType === 'mouse' ? null : { x: event.clientX, y: event.clientY, last: event.clientY, way: '' }
   canvas.focus({ preventScroll: true })
   canvas.setPointerCapture(event.pointerId)
   pointer(event, events.at(-1)?.down ?? false)  // there first, and pressed in the next frame
@@ -76,7 +89,7 @@ canvas.addEventListener('pointerdown', (event) => {
 })
 canvas.addEventListener('pointerup', (event) => pointer(event, false))
 canvas.addEventListener('pointercancel', (event) => pointer(event, false))
-canvas.addEventListener('pointermove', (event) => pointer(event, event.buttons !== 0))
+canvas.addEventListener('pointermove', (event) => finger && event.buttons !== 0 ? drag(event) : pointer(event, event.buttons !== 0))
 canvas.addEventListener('pointerleave', () => events.push({ x: -1, y: -1, down: false }))
 canvas.addEventListener('wheel', (event) => {
   event.preventDefault()
@@ -86,11 +99,11 @@ canvas.addEventListener('wheel', (event) => {
 function key(event, down) {
   if (!program) return
   const control = event.ctrlKey || event.metaKey
-  const typing = program.ccall('web_key', 'number', ['string', 'number', 'number', 'number'], [event.key, down, control ? 1 : 0, event.shiftKey ? 1 : 0])
+  const keepsTab = program.ccall('web_key', 'number', ['string', 'number', 'number', 'number'], [event.key, down, control ? 1 : 0, event.shiftKey ? 1 : 0])
   const isText = [...event.key].length === 1 && !control
   if (down && isText) program.ccall('web_text', null, ['string'], [event.key])
-  // Tab leaves the page, but for a field that it completes.
-  if (isText || (typing && event.key === 'Tab') || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[zyc]$/.test(event.key))) event.preventDefault()
+  // Tab leaves the page, but for a field that it completes, and for the next card.
+  if (isText || (keepsTab && event.key === 'Tab') || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[zyc]$/.test(event.key))) event.preventDefault()
 }
 canvas.addEventListener('keydown', (event) => key(event, 1))
 canvas.addEventListener('keyup', (event) => key(event, 0))

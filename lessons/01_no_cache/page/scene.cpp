@@ -206,17 +206,24 @@ void Triangle::draw() {
   for (size_t token = prompt(); token < view_.words.size(); ++token) draw_word(token);
 }
 
-/// A big number, its caption, and a bar of that length.
+/// A big number, its caption, and a bar of that length: rows computed for the first time, and from
+/// `fresh` on those that were computed again.
 void draw_sum(viz::Scene& scene, const std::string& id, const viz::Place& at,
-              std::array<int64_t, 2> from_to, int64_t all, const std::string& caption) {
+              std::array<int64_t, 2> from_to, int64_t fresh, int64_t all,
+              const std::string& caption) {
   const float digits = 0.6f * at.h;
   viz::count_up(scene, id, {at.x, at.y, at.w, digits}, from_to[0], from_to[1],
                 {.size = 0.8f * digits}, kCompute);
   scene.label(id + "/what", {at.x, at.y + digits, at.w, 0.18f * at.h}, caption,
               {.size = std::min(15.0f, 0.16f * at.h), .paint = {viz::Ink::kDim}});
-  const float part = static_cast<float>(from_to[1]) / static_cast<float>(all);
-  const viz::Place bar{at.x, at.y + 0.82f * at.h, at.w * part, 0.12f * at.h};
-  dress(scene.box(id + "/bar", bar, {}), id == "computed").during(kCompute).radius = 2;
+  const auto width = [&](int64_t rows) {
+    return at.w * static_cast<float>(rows) / static_cast<float>(all);
+  };
+  const viz::Place bar{at.x, at.y + 0.82f * at.h, width(fresh), 0.12f * at.h};
+  dress(scene.box(id + "/bar", bar, {}), false).during(kCompute).radius = 2;
+  if (fresh == from_to[1]) return;
+  const viz::Place again{bar.right(), bar.y, width(from_to[1] - fresh), bar.h};
+  dress(scene.box(id + "/bar/again", again, {}), true).during(kCompute).radius = 2;
 }
 
 void draw_sums(viz::Scene& scene, const TriangleView& view, const viz::Place& at) {
@@ -228,9 +235,9 @@ void draw_sums(viz::Scene& scene, const TriangleView& view, const viz::Place& at
   const size_t count = view.passes.size();
   const float h = at.h / 2;
   draw_sum(scene, "needed", {at.x, at.y, at.w, h - 6},
-           {view.seen > 0 ? view.passes[view.seen - 1] : 0, needed}, rows,
+           {view.seen > 0 ? view.passes[view.seen - 1] : 0, needed}, needed, rows,
            "rows needed, one for each token");
-  draw_sum(scene, "computed", {at.x, at.y + h, at.w, h - 6}, {before, rows}, rows,
+  draw_sum(scene, "computed", {at.x, at.y + h, at.w, h - 6}, {before, rows}, needed, rows,
            count == 1   ? "rows were computed"
            : count == 2 ? fmt::format("rows were computed: {} + {}", first, needed)
                         : fmt::format("rows were computed: {} + \u2026 + {}", first, needed));

@@ -43,6 +43,13 @@ TEST_CASE("what is computed again looks different from what is new, in the same 
   CHECK(pattern("row 3/4") == viz::Pattern::kHatched);
   CHECK(pattern("row 3/5") == viz::Pattern::kPlain);
   CHECK(scene.find("row 3/6") == nullptr);
+  // So do the bars: 6 of 15 rows are needed, and the others are computed again.
+  CHECK(pattern("computed/bar") == viz::Pattern::kPlain);
+  CHECK(pattern("computed/bar/again") == viz::Pattern::kHatched);
+  CHECK(scene.find("computed/bar")->at.w == scene.find("needed/bar")->at.w);
+  CHECK(scene.find("computed/bar/again")->at.w ==
+        doctest::Approx(1.5f * scene.find("needed/bar")->at.w));
+  CHECK(lesson01::triangle_scene({860, 420}, run(4, 1, 0)).find("computed/bar/again") == nullptr);
   CHECK(scene.find("computed 15") != nullptr);  // 4 + 5 + 6
   CHECK(scene.find("needed 6") != nullptr);
   // A row is computed from left to right, after what was there has moved.

@@ -346,9 +346,12 @@ viz::Scene slabs_scene(const viz::Room& room, const SlabsView& view, const Slabs
   }
   scene.lasts(std::clamp(0.4f + 0.12f * static_cast<float>(fresh), 0.6f, 3.0f));
   draw_waste(scene, view, {0, h, room.w, waste});
-  viz::legend(
-      scene, {0, room.h - 22, room.w, 22},
-      {{viz::State::kInUse, "holds a token"}, {viz::State::kReserved, "reserved, and empty"}});
+  std::vector<viz::LegendEntry> entries{{viz::State::kInUse, "holds a token"},
+                                        {viz::State::kReserved, "reserved, and empty", 0}};
+  const bool is_live =
+      std::ranges::any_of(view.slabs, [](const SlabView& one) { return !one.words.empty(); });
+  if (is_live) entries.push_back({viz::State::kFree, "drawn, not run yet", 0});
+  viz::legend(scene, {0, room.h - 22, room.w, 22}, entries);
   return scene;
 }
 

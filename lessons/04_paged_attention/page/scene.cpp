@@ -48,7 +48,7 @@ class WalkPage::Painter {
     const viz::Room& room = scene_.room();
     const float x = 4, w = room.w - 8, gap = 9 * unit_;
     const float map_h = 96 * unit_, foot = 24 * unit_;
-    const float rest = room.h - map_h - foot - 3 * gap - 4;
+    const float rest = room.h - map_h - 2 * foot - 3 * gap - 4;
     const float merge_h = (in_text_ ? 0.25f : 0.4f) * rest, keys_h = rest - merge_h;
     draw_map({x + kName * unit_, 2, w - kName * unit_, map_h});
     float y = 2 + map_h + gap;
@@ -62,7 +62,11 @@ class WalkPage::Painter {
     }
     y += keys_h + gap;
     draw_merge(scene_, page_.walk_->steps, page_.position_, {x, y, w, merge_h}, unit_);
-    if (!in_text_ || page_.sizes_.size() > 1) draw_bits({x, room.h - foot, w, foot});
+    if (!in_text_ || page_.sizes_.size() > 1) draw_bits({x, room.h - 2 * foot, w, foot});
+    viz::legend(scene_, {x, room.h - foot, w, foot},
+                {{.state = viz::State::kInUse, .name = "in this step", .edge = Ink::kMark},
+                 {viz::State::kInUse, "done", kHue},
+                 {viz::State::kFree, "to come"}});
     move();
     scene_.lasts(!page_.moved_on_            ? 0.6f
                  : step_.kind == Kind::kTile ? 1.6f
@@ -190,7 +194,6 @@ class WalkPage::Painter {
     const int rows = (std::min(num_tokens_, kTileTokens) + kKeysInRow - 1) / kKeysInRow;
     const float pitch = (at.h - head) / static_cast<float>(rows);
     const float w = at.w / static_cast<float>(kKeysInRow);
-    const auto largest = std::ranges::max_element(tile_.scores) - tile_.scores.begin();
     for (int first = 0; first < tile_.num_tokens;) {
       // Keys that lie in one block and stand in one row.
       const int in_block = size_ - (tile_.first_token + first) % size_;
@@ -202,7 +205,7 @@ class WalkPage::Painter {
       draw_part(first, part);
       for (int key = first; key < first + count; ++key) {
         const Place cell{at.x + w * static_cast<float>(key % kKeysInRow), part.y, w - 3, part.h};
-        draw_key(key, cell, key == largest);
+        draw_key(key, cell);
       }
       first += count;
     }
@@ -224,7 +227,7 @@ class WalkPage::Painter {
         .during({0.4f, 0.5f});
   }
 
-  void draw_key(int key, const Place& at, bool is_largest) {
+  void draw_key(int key, const Place& at) {
     const int token = tile_.first_token + key;
     const auto i = static_cast<size_t>(key);
     const float line = 13 * unit_;
@@ -238,7 +241,6 @@ class WalkPage::Painter {
     bar.tip(fmt::format("token {}, \"{}\": score {:.4f}, weight {:.4f}", token,
                         page_.texts_[token_at(key)], static_cast<double>(tile_.scores[i]),
                         static_cast<double>(tile_.weights[i])));
-    if (is_largest) bar.edged(viz::paint(Ink::kMark), 2);
     const Type type{.size = 11 * unit_, .align = Align::kCentre};
     const std::string& word = page_.texts_[token_at(key)];
     if (!in_text_ && viz::text_width(word, least(5)) <= at.w) {

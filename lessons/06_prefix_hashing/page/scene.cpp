@@ -141,7 +141,9 @@ class Picture {
     viz::legend(scene_, {0, room.h - kLegend + 2, room.w, kLegend - 2},
                 {{viz::State::kInUse, "held by requests"},
                  {viz::State::kFound, "found"},
-                 {viz::State::kCached, "free, can be found", viz::kNoHue}});
+                 {viz::State::kCached, "free, can be found", viz::kNoHue},
+                 {viz::State::kFree, "free"},
+                 {.state = viz::State::kInUse, .name = "other words", .edge = Ink::kError}});
     return std::move(scene_);
   }
 

@@ -239,8 +239,9 @@ class Picture {
       scene_.box(entry, at, viz::soft(table.sequence.hue), viz::full(table.sequence.hue))
           .lighting({fmt::format("block {}", id)})
           .tip(fmt::format("{} reads block {}, too", name, id));
+      viz::twin_bar(scene_, entry + "/twin", at);
       if (at.w < 30 || at.h < 20) continue;
-      scene_.label(entry + "/id", at.inset(3), fmt::format("\u2713 {}", id),
+      scene_.label(entry + "/id", at.inset(6), std::to_string(id),
                    {.size = 14, .align = viz::Align::kCentre}, 6);
     }
   }
@@ -319,7 +320,7 @@ void draw_more(viz::Scene& scene, const Shown& shown) {
 }  // namespace
 
 viz::Scene queue_scene(const viz::Room& room, const Shown& before, const Shown& now,
-                       const std::string& reason, const std::vector<viz::LegendEntry>& legend) {
+                       const std::string& reason, std::vector<viz::LegendEntry> legend) {
   viz::Scene scene(room);
   const Story story = story_of(before, now);
   scene.lasts(std::min(story.seconds, kLongest));
@@ -329,6 +330,10 @@ viz::Scene queue_scene(const viz::Room& room, const Shown& before, const Shown& 
   const size_t first = scene.shapes().size();
   viz::note(scene, "reason", {0, line->at.y + 4, room.w, reason_height(room) - 6}, reason);
   for (viz::Shape& shape : scene.since(first)) shape.during({0, 0.1f});
+  const auto is_shared = [](const viz::Shape& one) { return one.id.ends_with("/twin"); };
+  if (std::ranges::any_of(scene.shapes(), is_shared)) {
+    legend.push_back({.state = viz::State::kInUse, .name = "shared", .has_twin = true});
+  }
   viz::legend(scene, {0, room.h - kLegend + 2, room.w, kLegend - 2}, legend);
   draw_more(scene, now);
   return scene;

@@ -25,8 +25,9 @@ struct Shown {
 };
 
 /// The picture of `now`, with the motion that leads there from `before`. `reason` is the note
-/// between the queue and the tables.
+/// between the queue and the tables. `legend` has no entry for shared blocks; one is added if the
+/// picture has any.
 viz::Scene queue_scene(const viz::Room& room, const Shown& before, const Shown& now,
-                       const std::string& reason, const std::vector<viz::LegendEntry>& legend);
+                       const std::string& reason, std::vector<viz::LegendEntry> legend);
 
 }  // namespace lesson07

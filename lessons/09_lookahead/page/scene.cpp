@@ -58,13 +58,17 @@ class Picture {
     draw_pool();
     viz::reason(scene_, areas_.reason, now_.reason, now_.points_at,
                 ran_ ? Span{0.6f, 0.7f} : Span{0.2f, 0.4f});
-    viz::legend(scene_, areas_.legend,
-                {{State::kInUse, "has K and V"},
-                 {State::kReserved, "runs in this pass", 0},
-                 {State::kFree, "guess", 0},
-                 {.state = State::kInUse, .name = "came before", .has_twin = true},
-                 {State::kFound, "right"},
-                 {State::kEvicted, "struck out"}});
+    std::vector<viz::LegendEntry> entries{
+        {State::kInUse, "has K and V"},
+        {State::kReserved, "in this pass", 0},
+        {State::kFree, "guess", 0},
+        {.state = State::kInUse, .name = "came before", .has_twin = true},
+        {State::kFound, "right"},
+        {State::kEvicted, "struck out"}};
+    if (!viz::is_in_text(scene_.room())) {
+      entries.push_back({State::kCached, "can be found", viz::kNoHue});
+    }
+    viz::legend(scene_, areas_.legend, entries);
     const bool travels = guessed_ && now_.passes.back().front().proposed > 0;
     scene_.lasts(travels ? 2.2f : ran_ ? 1.8f : 0.45f);
     return std::move(scene_);

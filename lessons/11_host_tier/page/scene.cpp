@@ -106,7 +106,8 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
   constexpr float kGap = 8, kNote = 32;
   viz::Scene scene(room);
   const bool in_text = viz::is_in_text(room);
-  const float legend = in_text ? 44 : 18;
+  const bool two_lines = in_text || room.w < 920;
+  const float legend = two_lines ? 44 : 18;
   const float tall = std::clamp(0.22f * room.h, 92.0f, 170.0f);
   if (now_.asked.empty()) viz::heading(scene, "empty", {0, 0, room.w, kHeading}, "no request yet");
   const float pitch = room.w / static_cast<float>(std::max<size_t>(now_.asked.size(), 3));
@@ -119,7 +120,7 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
   const float link = std::clamp(0.2f * h, 36.0f, 72.0f), floor = (h - link - 2 * kGap) / 2;
   const Place device{0, top, room.w, floor}, between{0, device.bottom() + kGap, room.w, link};
   viz::shelf(scene, 0,
-             fmt::format("device: {}; 1. is overwritten first; a bar: the host has a copy",
+             fmt::format("device: {}; 1. is overwritten first",
                          kv::count_of(std::ssize(now_.shelves[0]) - 1, "block")),
              now_.shelves[0], device);
   strike_evicted(scene, before_.shelves[0], now_.shelves[0]);
@@ -139,10 +140,11 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
                             {State::kReserved, "being copied", 0},
                             {State::kCached, "free, can be found"},
                             {State::kFree, "empty"},
+                            {.state = State::kCached, .name = "host has a copy", .has_twin = true},
                             {State::kFound, "found"},
                             {State::kPrompt, "computed"},
                             {State::kDecode, "generated"}},
-                           in_text ? 2 * room.w : room.w));
+                           two_lines ? 2 * room.w : room.w));
   scene.lasts(now_.has_passed ? 1.1f : 0.5f);
   return scene;
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/table.h"
 #include "page.h"
 #include "viz/drawing/parts.h"
@@ -11,7 +13,7 @@ using viz::Ink;
 using viz::paint;
 using viz::Place;
 
-constexpr float kHead = 22, kScale = 64, kGap = 6, kBars = 96, kNote = 40, kLegend = 20;
+constexpr float kHead = 22, kScale = 64, kGap = 6, kAxis = 16, kNote = 40, kLegend = 20;
 
 /// One number of a token's head: what was written, and under it what comes back.
 void draw_number(viz::Scene& scene, const ShownToken& token, size_t t, size_t i, const Place& at) {
@@ -56,20 +58,33 @@ void draw_block(viz::Scene& scene, const Shown& shown, const Place& at) {
   }
 }
 
+/// Two bars of tokens, and below them their scale. It is the same for all memories of the page's
+/// buttons, so that a larger memory has longer bars; a memory beyond them has a scale of its own.
 void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
   viz::heading(scene, "memory/head", {at.x, at.y, at.w, kHead},
                fmt::format("Tokens of Qwen3-0.6B in {} GiB", shown.memory_gib));
-  const auto most = static_cast<float>(shown.tokens_in(true));
-  const float height = (at.h - kHead) / 2;
+  const int64_t tick = shown.tokens_in(true) <= 1'500'000 ? 500'000 : 5'000'000;
+  const float first = at.x + 48, last = at.right() - 92;
+  const auto x_of = [&](int64_t tokens) {
+    const int64_t all = tick == 500'000 ? 3 * tick : 4 * tick;
+    return first + (last - first) * static_cast<float>(tokens) / static_cast<float>(all);
+  };
+  const float axis = at.bottom() - kAxis, height = (axis - at.y - kHead) / 2;
+  for (int64_t tokens = 0; x_of(tokens) <= last + 1; tokens += tick) {
+    const std::string id = fmt::format("scale of memory/{}", tokens);
+    scene.line(id, x_of(tokens), at.y + kHead, x_of(tokens), axis, paint(Ink::kLine), 1);
+    scene.label(id + "/name", {x_of(tokens) - 45, axis, 90, kAxis}, kv::with_commas(tokens),
+                {.size = 12, .paint = {Ink::kDim}, .align = viz::Align::kCentre});
+  }
   for (const bool fp8 : {false, true}) {
     const Place row{at.x, at.y + kHead + (fp8 ? height : 0), at.w, height};
     const std::string id = fp8 ? "fp8" : "bf16";
+    const int64_t tokens = shown.tokens_in(fp8);
     scene.label(id + "/name", {row.x, row.y, 44, row.h}, fp8 ? "FP8" : "bf16", {.size = 13});
-    const Place bar{row.x + 48, row.y + 5, row.w - 48 - 92, row.h - 10};
-    viz::level(scene, id, bar, static_cast<float>(shown.tokens_in(fp8)) / most, viz::full(0));
+    const Place bar{first, row.y + 5, x_of(tokens) - first, row.h - 10};
+    scene.box(id, bar, viz::full(0)).radius = 2;
     scene.label(fmt::format("{}/tokens {}", id, shown.memory_gib),
-                {bar.right() + 8, row.y, 84, row.h}, kv::with_commas(shown.tokens_in(fp8)),
-                {.size = 13, .align = viz::Align::kRight});
+                {bar.right() + 8, row.y, 84, row.h}, kv::with_commas(tokens), {.size = 13});
   }
 }
 
@@ -77,14 +92,16 @@ void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
 
 viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
-  const float block = room.h - kNote - kBars - kLegend - 3 * kGap;
+  const float bars = std::clamp(0.28f * room.h, 96.0f, 260.0f);
+  const float block = room.h - kNote - bars - kLegend - 3 * kGap;
   draw_block(scene, shown, {0, 0, room.w, block});
   viz::legend(scene, {0, block, room.w, kLegend},
               {{viz::State::kInUse, "written, and below it read"},
                {.state = viz::State::kInUse, .name = "has another code now", .edge = Ink::kMark},
-               {.state = viz::State::kInUse, .name = "lost", .edge = Ink::kError}});
+               {.state = viz::State::kInUse, .name = "lost", .edge = Ink::kError},
+               {viz::State::kFree, "empty"}});
   viz::note(scene, "reason", {0, block + kLegend + kGap, room.w, kNote}, shown.reason);
-  draw_memory(scene, shown, {0, block + kLegend + kNote + 3 * kGap, room.w, kBars});
+  draw_memory(scene, shown, {0, block + kLegend + kNote + 3 * kGap, room.w, bars});
   return scene;
 }
 

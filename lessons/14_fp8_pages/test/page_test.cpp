@@ -45,6 +45,25 @@ TEST_CASE("scale 1 saturates, and what is no number is refused") {
   CHECK(page.counter("tokens") == 0);
 }
 
+TEST_CASE("a bar is as long as it has tokens, whatever the memory") {
+  lesson14::Fp8Page page;
+  const viz::Room room{860, 420};
+  const auto length_per_token = [&](const char* format) {
+    const viz::Scene scene = page.scene(room);
+    for (const std::string& fault : viz::layout_faults(scene)) FAIL_CHECK(fault);
+    const auto tokens = static_cast<double>(*page.counter(std::string(format) + "_tokens"));
+    return static_cast<double>(scene.find(format)->at.w) / tokens;
+  };
+  const double unit = length_per_token("bf16");
+  for (const char* memory : {"8", "24", "80"}) {
+    run(page, std::string("memory ") + memory);
+    CHECK(length_per_token("bf16") == doctest::Approx(unit));
+    CHECK(length_per_token("fp8") == doctest::Approx(unit));
+  }
+  run(page, "memory 1024");  // beyond the buttons
+  CHECK(length_per_token("fp8") == doctest::Approx(length_per_token("bf16")));
+}
+
 TEST_CASE("the picture fits its room") {
   lesson14::Fp8Page page;
   run(page, "rule block");
