@@ -337,6 +337,17 @@ TEST_CASE("the ladder program without times prints the same table twice") {
         std::string::npos);
 }
 
+TEST_CASE("the ladder program says how many tokens each lesson has so far") {
+  const kvtest::Outcome run = kvtest::shell(
+      "$B/ladder --device cpu --workload simple --max-tokens 3 --lessons 2,3 --progress");
+  CHECK(run.code == 0);
+  const std::string last = "\n12 of 12 tokens\n";
+  const size_t first = run.err.find(last);
+  CHECK(first != std::string::npos);
+  CHECK(run.err.find(last, first + 1) != std::string::npos);  // of the second lesson
+  CHECK(run.err.find("\n13 of") == std::string::npos);
+}
+
 TEST_CASE("the ladder program names what is wrong and exits with 2") {
   for (const char* args :
        {"--model /nowhere", "--max-tokens -1", "--device gpu", "--temperature nan", "--prompt ''",

@@ -24,6 +24,7 @@ struct ProgramOptions {
   std::string workload = "server";
   std::string lessons;
   bool without_times = false;
+  bool progress = false;
   int max_seq_len = 256;
   std::optional<int> kv_tokens;  // empty means what suits the workload
 };
@@ -141,6 +142,8 @@ int run(const ProgramOptions& program) {
   const std::string first = lessons.front().number;
   std::string current;
   const bool terminal = kv::stderr_is_terminal();  // which shows one line, rewritten
+  int num_tokens = 0, max_tokens = 0;
+  for (const kv::Request& request : workload.requests) max_tokens += request.max_tokens;
   const ladder::Watch watch{
       .on_lesson =
           [&](const ladder::Lesson& lesson) {
@@ -149,12 +152,14 @@ int run(const ProgramOptions& program) {
               console.print("\n");
             }
             current = lesson.number;
+            num_tokens = 0;
             if (current == first) return;
             fmt::print(stderr, "{}running lesson {} ...{}", terminal ? "\r" : "", current,
                        terminal ? "" : "\n");
           },
       .on_token =
           [&](size_t request, int32_t token) {
+            if (program.progress) fmt::print(stderr, "{} of {} tokens\n", ++num_tokens, max_tokens);
             return current == first ? printer.on_token(request, token) : !kv::interrupted();
           }};
   const auto rungs =
@@ -190,6 +195,8 @@ int main(int argc, char** argv) {
   command.value("--lessons LIST", options.lessons, "only these, as in 3,4");
   command.flag("--without-times", options.without_times,
                "leave out the columns that differ from run to run");
+  command.flag("--progress", options.progress,
+               "after each token a line on standard error, as in 120 of 608 tokens");
   command
       .value("--max-seq-len N", options.max_seq_len,
              "token slots reserved for each sequence by lessons that reserve; 0: as needed")

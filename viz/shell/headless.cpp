@@ -42,6 +42,7 @@ void Headless::frame(double seconds) {
   ImGui::NewFrame();
   shell_->frame(static_cast<float>(width_), static_cast<float>(height_), scale_, seconds);
   ImGui::Render();
+  if (works_off) shell_->work_off();
 }
 
 void Headless::move(float x, float y) {

@@ -37,6 +37,9 @@ class Headless {
   /// The last frame as [height, width, 3] bytes.
   std::vector<uint8_t> picture();
 
+  /// Whether each frame is followed by the work that it announces.
+  bool works_off = true;
+
  private:
   void move(float x, float y);
   void press(bool down);

@@ -64,7 +64,7 @@ void Shell::go_to_tab(size_t index) {
 bool Shell::is_busy() const {
   const Tab& here = tabs_[current_];
   return here.session->playing || here.stage.moving() || here.figures.moving() || drafting_ ||
-         !pressed_.empty();
+         !pressed_.empty() || announces_work();
 }
 
 void Shell::load(Scenario scenario) {
@@ -140,14 +140,14 @@ void Shell::frame(float width, float height, float scale, double seconds) {
       notice_.clear();
     });
   }
-  work_off();
+  if (announces_work()) draw_sign();
   drafting_ = shows_cards() && tab().cards.draft(make_pages_);
 }
 
-/// Runs it now or, if its like took long the last time, at the end of this frame.
+/// Runs it now or, if its like took long the last time, after this frame.
 void Shell::work(const std::string& name, std::function<void()> run) {
   const auto took = took_.find(name);
-  if (present && (!waiting_.empty() || (took != took_.end() && took->second >= kLong))) {
+  if (announces_work() || (took != took_.end() && took->second >= kLong)) {
     waiting_.push_back({name, std::move(run)});
   } else {
     time({name, std::move(run)});
@@ -162,9 +162,11 @@ void Shell::time(const Work& work) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Does what waits for the sign, with the sign on the screen.
 void Shell::work_off() {
-  if (waiting_.empty()) return;
+  for (const Work& work : std::exchange(waiting_, {})) time(work);
+}
+
+void Shell::draw_sign() {
   const float s = ui_.scale();
   const char* const words = "working ...";
   const ImVec2 all = ImGui::GetIO().DisplaySize, size = ImGui::CalcTextSize(words);
@@ -175,8 +177,6 @@ void Shell::work_off() {
   list.AddRectFilled(corner, end, window_theme->panel, 8 * s);
   list.AddRect(corner, end, window_theme->accent, 8 * s, 0, 2 * s);
   list.AddText(ImVec2(middle.x - size.x / 2, middle.y - size.y / 2), window_theme->text, words);
-  present();
-  for (const Work& work : std::exchange(waiting_, {})) time(work);
 }
 
 /// On its way from what was shown, or at once.

@@ -48,13 +48,17 @@ class Shell {
   void load(Scenario scenario);
   /// The same for what outside.open finds; what is wrong is told in the window.
   void open(const std::string& name);
+  /// Says it below the picture until the page changes.
+  void tell(std::string words) { notice_ = std::move(words); }
+  const std::string& notice() const { return notice_; }
   /// One frame: draws everything into the current ImGui frame, then runs what was clicked. If no
   /// time has passed, nothing is on its way: the picture shows the end of each motion.
   void frame(float width, float height, float scale, double seconds);
   const Probe& probe() const { return ui_.probe(); }
-  /// Shows what this frame has drawn before it ends. With it the screen says "working" while a
-  /// command runs that took long the last time.
-  std::function<void()> present = {};
+  /// Does what the last frame has announced: commands that took long the last time wait until the
+  /// sign "working ..." is on the screen. Call it between two frames.
+  void work_off();
+  bool announces_work() const { return !waiting_.empty(); }
   /// A key went down: an ImGuiKey that is an arrow, Tab, Enter, Home, End, Escape, or a letter with
   /// Ctrl; or '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
@@ -101,7 +105,7 @@ class Shell {
   const Tab& tab() const { return tabs_[current_]; }
   void work(const std::string& name, std::function<void()> run);
   void time(const Work& work);
-  void work_off();
+  void draw_sign();
   void go_to_tab(size_t index);
   bool shows_cards() const { return tab().shows_cards && !tab().cards.scenarios().empty(); }
   bool choose(const Pressed& pressed);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "common/error.h"
 #include "viz/drawing/palette.h"
@@ -23,6 +24,8 @@
 // Puts a link to the scenario into the address bar and the clipboard.
 EM_JS(void, share_link, (const char* text), { Module.share(UTF8ToString(text)); });
 EM_JS(void, copy_picture, (), { Module.copyPicture(); });
+EM_JS(void, page_opened, (const char* lesson, const char* title, int by_hand),
+      { Module.pageOpened(UTF8ToString(lesson), UTF8ToString(title), by_hand); });
 
 namespace {
 
@@ -64,6 +67,14 @@ void use_scale(float scale) {
   ImGui_ImplOpenGL3_CreateFontsTexture();
 }
 
+/// Tells the browser of another page. By hand: not by the address, which then has to follow.
+void follow_page(bool by_hand) {
+  static std::string shown;
+  const viz::PageInfo info = g_shell->session().page().info();
+  if (std::exchange(shown, info.lesson) == info.lesson) return;
+  page_opened(info.lesson.c_str(), info.title.c_str(), by_hand ? 1 : 0);
+}
+
 /// The answer stays until the next one.
 const char* answer(const nlohmann::json& json) {
   static std::string text;
@@ -84,21 +95,25 @@ EMSCRIPTEN_KEEPALIVE void web_start(int motion) {
   g_shell->motion = motion != 0;
 }
 
-/// `lesson`: "05"; `scenario`: its text. Either may be empty. Throws what the page shows.
-EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded, int play,
-                                   int light) {
+EMSCRIPTEN_KEEPALIVE void web_theme(int light) { g_shell->light = light != 0; }
+
+/// `lesson`: "05"; `scenario`: its text. Either may be empty. The page tells what is wrong with
+/// them.
+EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded,
+                                   int play) {
   g_shell->tabs = embedded == 0;
-  g_shell->light = light != 0;
   try {
     if (*lesson != '\0') g_shell->select(lesson);
     if (*scenario != '\0') g_shell->load(viz::Scenario::parse(scenario, "shared"));
     g_shell->session().playing = play != 0 && g_shell->session().can_step();
   } catch (const kv::UserError& error) {
-    emscripten_log(EM_LOG_ERROR, "%s", error.what());
+    g_shell->tell(error.what());
   }
+  follow_page(false);
 }
 
 EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float scale) {
+  g_shell->work_off();  // with its sign on the screen
   use_scale(scale);
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
@@ -112,6 +127,12 @@ EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float
   glClearColor(ground.x, ground.y, ground.z, 1);
   glClear(GL_COLOR_BUFFER_BIT);
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  follow_page(true);
+}
+
+/// The next frame may be another picture without any input.
+EMSCRIPTEN_KEEPALIVE int web_busy() {
+  return g_shell->is_busy() || ImGui::GetIO().WantTextInput ? 1 : 0;
 }
 
 EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
@@ -188,6 +209,8 @@ EMSCRIPTEN_KEEPALIVE const char* web_state() {
                  {"playing", session.playing},
                  {"drafting", g_shell->is_drafting()},
                  {"light", g_shell->light},
+                 {"working", g_shell->announces_work()},
+                 {"notice", g_shell->notice()},
                  {"counters", counters},
                  {"errors", errors}});
 }

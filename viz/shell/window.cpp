@@ -115,7 +115,6 @@ class Window {
     glfwSetMouseButtonCallback(window_, [](GLFWwindow* window, int button, int action, int) {
       of(window).mouse_.changes(button, action == GLFW_PRESS);
     });
-    shell.present = [this] { present(); };
     glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
       for (int i = 0; i < count; ++i) of(window).shell_->open(paths[i]);
     });
@@ -143,6 +142,7 @@ class Window {
     const double seconds = std::min(static_cast<double>(io.DeltaTime), kLongestFrame);
     shell.frame(io.DisplaySize.x, io.DisplaySize.y, drawn_at_, seconds);
     present();
+    shell.work_off();
   }
 
  private:

@@ -10,32 +10,50 @@ const table = document.querySelector('table')
 // As part of the site it stands in its folder viz.
 if (location.pathname.endsWith('/viz/ladder.html')) document.getElementById('home').href = '../index.html'
 
-/** In the worker: a run for each lesson, in a program of its own. Lesson 01 keeps nothing and takes longest: it comes last. */
-async function work({ data: { script, wasm, model } }) {
+/** In the worker: a run for each lesson, in a program of its own. */
+async function work({ data: { script, wasm, model, numbers } }) {
   importScripts(script)
-  const quiet = () => {}
-  async function climb(number, print) {
-    const program = await createLadder({ wasmBinary: wasm, print, printErr: quiet, noExitRuntime: true })
+  for (const number of numbers) {
+    const isFirst = number === numbers[0]
+    const print = (line) => isFirst && postMessage({ line })  // all lessons write the same
+    const printErr = (line) => {
+      const [, done, all] = /^(\d+) of (\d+) tokens$/.exec(line) ?? []
+      postMessage(done ? { done: Number(done), all: Number(all) } : { error: line })
+    }
+    const program = await createLadder({ wasmBinary: wasm, print, printErr, noExitRuntime: true })
     writeFiles(program.FS, model)
     postMessage({ running: number })
-    const code = program.callMain(['--device', 'cpu', '--model', '/course/models/tiny', '--lessons', `${number}`, '--json', '/ladder.json'])
-    if (code === 0) postMessage({ rung: JSON.parse(program.FS.readFile('/ladder.json', { encoding: 'utf8' })).lessons[0] })
-    return code
+    const code = program.callMain(['--device', 'cpu', '--model', '/course/models/tiny', '--lessons', `${number}`, '--progress', '--json', '/ladder.json'])
+    if (code !== 0) return postMessage({ failed: code })
+    postMessage({ rung: JSON.parse(program.FS.readFile('/ladder.json', { encoding: 'utf8' })).lessons[0] })
   }
-  let number = 2
-  let code = await climb(number, (line) => postMessage({ line }))  // all lessons write the same
-  while (code === 0) code = await climb(++number, quiet)
-  // Code 2 refuses the number after the last lesson.
-  if (code === 2 && number > 2) code = await climb(1, quiet)
-  postMessage({ ended: code })
+  postMessage({ ended: true })
 }
 
-const bytes = (n) => n === 0 ? '-' : n < 1 << 20 ? `${(n / 1024).toFixed(0)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`
+// ---- numbers, as the program prints them in its own table
+
+const fixed = (x) => x.toLocaleString('en', { minimumFractionDigits: 1, maximumFractionDigits: 1, useGrouping: false, roundingMode: 'halfEven' })
+
+function bytes(n) {
+  const units = ['B', 'KiB', 'MiB', 'GiB']
+  const unit = n > 0 ? Math.min(Math.floor(Math.log2(n) / 10), 3) : 0
+  const value = n / 2 ** (10 * unit)
+  return n === 0 ? '-' : `${Number.isInteger(value) ? value : fixed(value)} ${units[unit]}`
+}
+
+const cellsOf = (rung) => [
+  rung.kv_rows_computed.toLocaleString('en'), rung.passes, rung.max_sequences, bytes(rung.kv_bytes_reserved),
+  rung.kv_bytes_reserved > 0 ? `${fixed((100 * (rung.kv_bytes_reserved - rung.kv_bytes_used)) / rung.kv_bytes_reserved)} %` : '-',
+  bytes(rung.kv_bytes_copied), rung.logits_xxh64, `${fixed(1e3 * rung.first_token_seconds)} ms`, (rung.tokens / rung.seconds).toFixed(0)]
+
+// ---- the table
 
 const rungs = []
+let now = null  // the lesson that runs: its row, and when it began
 
-/** A row for each lesson of lessons.js, before it has run. */
+/** A row for each lesson of contents.js, before it has run. */
 function prepare() {
+  rungs.length = 0
   table.tBodies[0].replaceChildren()
   for (const name of lessons) {
     const row = table.tBodies[0].insertRow()
@@ -53,53 +71,72 @@ function tell(row, state, isNow = false) {
 
 const rowOf = (number) => [...table.rows].find((row) => Number.parseInt(row.cells[0].textContent, 10) === number)
 
+function begin(number) {
+  now = { row: rowOf(number), since: performance.now() }
+  tell(now.row, 'runs now', true)
+  status.textContent = `Lesson ${String(number).padStart(2, '0')} runs; ${rungs.length} of ${lessons.length} have run.`
+}
+
+/** How far the lesson is and, after two seconds and a twentieth of it, how long the rest takes at this speed. */
+function advance(done, all) {
+  const seconds = (performance.now() - now.since) / 1000
+  const rest = Math.ceil((seconds * (all - done)) / done)
+  const left = seconds < 2 || done < all / 20 ? '' : rest < 100 ? `about ${rest} s left, ` : `about ${Math.round(rest / 60)} minutes left, `
+  tell(now.row, `${left}${done} of ${all} tokens`, true)
+}
+
 function show(rung) {
   rungs.push(rung)
-  const row = rowOf(Number(rung.lesson))
-  const cells = [rung.kv_rows_computed.toLocaleString('en'), rung.passes, rung.max_sequences,
-    bytes(rung.kv_bytes_reserved), bytes(rung.kv_bytes_used), bytes(rung.kv_bytes_copied), rung.logits_xxh64,
-    `${(1e3 * rung.first_token_seconds).toFixed(0)} ms`, rung.seconds.toFixed(1)]
+  const { row } = now
   row.className = ''
   row.deleteCell(1)
-  for (const cell of cells) row.insertCell().textContent = cell
+  for (const cell of cellsOf(rung)) row.insertCell().textContent = cell
   row.cells[7].className = 'digest'
 }
 
-function begin(number) {
-  const row = rowOf(number)
-  if (!row) return  // the number after the last lesson, which the program refuses
-  tell(row, 'runs now', true)
-  status.textContent = `Lesson ${String(number).padStart(2, '0')} runs, ${rungs.length} of ${lessons.length} have run.`
-}
+// ---- a run
 
-function sumUp(code) {
+let worker = null
+
+/** `why`: what kept lessons from running; empty if all have run. */
+function end(why) {
+  worker?.terminate()
+  worker = null
   for (const row of table.querySelectorAll('.now, .waits')) tell(row, row.className === 'now' ? 'stopped' : 'not run')
-  const same = new Set(rungs.map((rung) => rung.logits_xxh64)).size === 1
-  status.textContent = code ? `The ladder ended with ${code} after ${rungs.length} lessons.`
-    : same ? `All ${rungs.length} lessons have the same bits: ${rungs[0].logits_xxh64}` : 'The bits differ. This must not be.'
+  const digest = rungs[0]?.logits_xxh64
+  const other = rungs.find((rung) => rung.logits_xxh64 !== digest)
+  const count = rungs.length === 0 ? why : why ? `${why} ${rungs.length} of ${lessons.length} lessons have run` : `All ${rungs.length} lessons have run`
+  status.textContent = other ? `${count}. Lesson ${other.lesson} gives other bits than lesson ${rungs[0].lesson}: the promise is broken.`
+    : rungs.length > 1 ? `${count}, and their bits are the same: ${digest}` : `${count}`
+  button.textContent = 'Run the ladder'
+  button.disabled = false
 }
 
 async function run() {
   button.disabled = true
   text.textContent = ''
-  rungs.length = 0
   prepare()
-  status.textContent = 'Loading ...'
+  status.textContent = 'Loading the engines and the model ...'
   const [files, model] = await Promise.all([readPack('ladder'), readPack('model')])
-  const code = URL.createObjectURL(new Blob([`${writeFiles}\nonmessage = ${work}`], { type: 'text/javascript' }))
-  const worker = new Worker(code)
+  const code = `${writeFiles}\n${work}\nonmessage = (event) => work(event).catch(({ message }) => postMessage({ broken: message }))`
+  let error = ''
+  worker = new Worker(URL.createObjectURL(new Blob([code], { type: 'text/javascript' })))
   worker.onmessage = ({ data }) => {
     if (data.line !== undefined) text.textContent += `${data.line}\n`
+    if (data.error) error = data.error
     if (data.running) begin(data.running)
+    if (data.done) advance(data.done, data.all)
     if (data.rung) show(data.rung)
-    if (data.ended === undefined) return
-    sumUp(data.ended)
-    worker.terminate()
-    button.disabled = false
+    if (data.failed) end(`The program ended with exit code ${data.failed}: ${error}.`)
+    if (data.broken) end(`The program broke off: ${data.broken}.`)
+    if (data.ended) end('')
   }
-  worker.onerror = (error) => { status.textContent = `The ladder stopped: ${error.message}` }
-  worker.postMessage({ script: scriptOf(files, 'ladder'), wasm: files.get('ladder.wasm'), model })
+  // Lesson 01 keeps nothing and takes longest: it comes last.
+  const numbers = lessons.map((name) => Number.parseInt(name, 10))
+  worker.postMessage({ script: scriptOf(files, 'ladder'), wasm: files.get('ladder.wasm'), model, numbers: [...numbers.slice(1), numbers[0]] })
+  button.textContent = 'Stop'
+  button.disabled = false
 }
 
-button.addEventListener('click', () => run().catch((error) => { status.textContent = `The ladder cannot begin: ${error.message}` }))
+button.addEventListener('click', () => (worker ? end('Stopped.') : run().catch((error) => end(`The ladder cannot begin: ${error.message}.`))))
 prepare()

@@ -17,15 +17,18 @@ async function readScript(name) {
   return Uint8Array.from(atob(text), (c) => c.charCodeAt(0))
 }
 
-async function fetchPack(name) {
+async function fetchPack(name, arrived) {
   const response = await fetch(`${name}.pack`)
   if (!response.ok) throw new Error(`${name}.pack: the server answers ${response.status}`)
-  return new Uint8Array(await response.arrayBuffer())
+  const transform = (chunk, out) => { arrived(chunk.length), out.enqueue(chunk) }
+  return new Uint8Array(await new Response(response.body.pipeThrough(new TransformStream({ transform }))).arrayBuffer())
 }
 
-/** The files of a pack: name to bytes. */
-async function readPack(name) {
-  let bytes = location.protocol === 'file:' ? await readScript(name) : await fetchPack(name)
+/** The files of a pack: name to bytes. `arrived` hears how many bytes have come, piece by piece. */
+async function readPack(name, arrived = () => {}) {
+  if (!globalThis.WebAssembly) throw new Error('this browser has no WebAssembly; it may be off in its settings')
+  if (!globalThis.DecompressionStream) throw new Error('this browser has no DecompressionStream; browsers from 2023 on have it')
+  let bytes = location.protocol === 'file:' ? await readScript(name) : await fetchPack(name, arrived)
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) {  // a server may have undone it already
     const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))
     bytes = new Uint8Array(await new Response(plain).arrayBuffer())

@@ -4,12 +4,14 @@
 //   #s=...          a scenario: its text in base64url, as Share makes it
 //   #play=1         plays at once
 //   #embed          without tabs: inside a text
-//   #theme=light    not dark; T changes it
+//   #theme=light    not as the browser is, dark or light; T changes it
+// The same words may follow a question mark, as links from elsewhere have them.
 
 'use strict'
 
 const canvas = document.getElementById('canvas')
 const message = document.getElementById('message')
+const progress = document.querySelector('progress')
 
 /** Points that a page needs; a smaller window shrinks it. On a phone held upright the controls stand below the picture, as large as a finger. */
 const least = () => (canvas.clientWidth < 700 && canvas.clientHeight > canvas.clientWidth ? { width: 360, height: 560 } : { width: 960, height: 600 })
@@ -19,28 +21,46 @@ const encode = (text) =>
 const decode = (word) =>
   new TextDecoder().decode(Uint8Array.from(atob(word.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0)))
 
-const isLight = () => new URLSearchParams(location.hash.slice(1)).get('theme') === 'light'
-document.documentElement.classList.toggle('light', isLight())  // while it loads
+const address = () => new URLSearchParams(`${location.hash.slice(1)}&${location.search.slice(1)}`)
+const isEmbedded = () => address().has('embed')
+const lightBrowser = matchMedia('(prefers-color-scheme: light)')
+const isLight = () => (address().get('theme') ?? (lightBrowser.matches ? 'light' : 'dark')) === 'light'
+document.documentElement.style.colorScheme = isLight() ? 'light' : 'dark'  // while it loads
+if (isEmbedded()) canvas.style.touchAction = 'pan-y'  // a finger scrolls the text around it
 
 let program = null
 const events = []  // of the mouse; a frame sees at most one change of its button
 
 function tell(text) {
-  message.textContent = text
+  message.firstElementChild.textContent = text
   message.hidden = text === ''
+  progress.hidden = true
 }
 
 function openWhatTheAddressSays() {
-  const wanted = new URLSearchParams(location.hash.slice(1))
+  const wanted = address()
   const page = /^[1-9]$/.test(wanted.get('page')) ? `0${wanted.get('page')}` : wanted.get('page') ?? ''
-  let scenario = ''
+  let scenario = wanted.get('s') ?? ''
   try {
-    scenario = wanted.has('s') ? decode(wanted.get('s')) : ''
+    scenario = decode(scenario)
   } catch {
-    console.error('#s=: not a scenario in base64url')
+    // Not in base64url: the program says of these words, too, what is wrong with them.
   }
-  program.ccall('web_open', null, ['string', 'string', 'number', 'number', 'number'],
-    [page, scenario, wanted.has('embed') ? 1 : 0, wanted.get('play') === '1' ? 1 : 0, isLight() ? 1 : 0])
+  program._web_theme(isLight() ? 1 : 0)
+  program.ccall('web_open', null, ['string', 'string', 'number', 'number'],
+    [page, scenario, isEmbedded() ? 1 : 0, wanted.get('play') === '1' ? 1 : 0])
+  wake()
+}
+
+/** The title and, if the page was opened by hand, the address follow it. */
+function pageOpened(lesson, title, byHand) {
+  document.title = `${/^\d/.test(lesson) ? `${lesson} ` : ''}${title} | Page by Page`
+  if (!byHand) return
+  const words = new URLSearchParams(location.hash.slice(1))
+  words.delete('s')
+  words.delete('play')
+  words.set('page', lesson)
+  history.replaceState(null, '', `#${words}`)
 }
 
 function share(text) {
@@ -60,38 +80,61 @@ function copyNow() {
 
 // ---- what is clicked and typed
 
-function pointer(event, down) {
+/** Where an event is, in pixels of the canvas. */
+function at(event) {
   const box = canvas.getBoundingClientRect()
-  const x = ((event.clientX - box.left) / box.width) * canvas.width
-  const y = ((event.clientY - box.top) / box.height) * canvas.height
-  events.push({ x, y, down })
-  if (event.pointerType !== 'mouse' && down === false) events.push({ x: -1, y: -1, down })  // a finger hovers nowhere
+  return { x: ((event.clientX - box.left) / box.width) * canvas.width, y: ((event.clientY - box.top) / box.height) * canvas.height }
+}
+const nowhere = { x: -1, y: -1 }
+
+function pointer(event, down) {
+  events.push({ ...at(event), down })
+  if (event.pointerType !== 'mouse' && down === false) events.push({ ...nowhere, down })  // a finger hovers nowhere
+}
+function press(event) {
+  pointer(event, events.at(-1)?.down ?? false)  // there first, and pressed in the next frame
+  pointer(event, true)
 }
 
-/** A finger that goes up or down scrolls, and presses no button; one that goes sideways slides. */
+/**
+ * A finger presses nothing before its way is known: it taps, slides a control sideways, or scrolls up and down. Inside
+ * a text it scrolls the text, which is the browser's to do.
+ */
 let finger = null
-function drag(event) {
-  if (finger.way === '' && Math.hypot(event.clientX - finger.x, event.clientY - finger.y) > 10) {
-    finger.way = Math.abs(event.clientY - finger.y) > Math.abs(event.clientX - finger.x) ? 'scrolls' : 'slides'
-    if (finger.way === 'scrolls') events.push({ x: -1, y: -1, down: false })
+function follow(event) {
+  const right = event.clientX - finger.start.clientX, down = event.clientY - finger.start.clientY
+  if (finger.way === '') {
+    if (Math.hypot(right, down) < 8) return
+    finger.way = Math.abs(down) > Math.abs(right) ? 'scrolls' : 'slides'
+    if (finger.way === 'slides') press(finger.start)
   }
-  if (finger.way === 'scrolls') program?._web_wheel((event.clientY - finger.last) / 75)  // of 5 lines, as Dear ImGui has it
-  finger.last = event.clientY
-  pointer(event, finger.way !== 'scrolls')
+  if (finger.way === 'slides') return pointer(event, true)
+  if (isEmbedded()) return
+  events.push({ ...at(event), down: false })  // what is below the finger scrolls
+  program?._web_wheel((event.clientY - finger.y) / 75)  // of 5 lines, as Dear ImGui has it
+  finger.y = event.clientY
 }
 
 canvas.addEventListener('pointerdown', (event) => {
-  finger = event.pointerType === 'mouse' ? null : { x: event.clientX, y: event.clientY, last: event.clientY, way: '' }
   canvas.focus({ preventScroll: true })
   canvas.setPointerCapture(event.pointerId)
-  pointer(event, events.at(-1)?.down ?? false)  // there first, and pressed in the next frame
-  pointer(event, true)
+  finger = event.pointerType === 'touch' ? { start: event, way: '', y: event.clientY } : null
+  if (finger === null) press(event)
 })
-canvas.addEventListener('pointerup', (event) => pointer(event, false))
-canvas.addEventListener('pointercancel', (event) => pointer(event, false))
-canvas.addEventListener('pointermove', (event) => finger && event.buttons !== 0 ? drag(event) : pointer(event, event.buttons !== 0))
+canvas.addEventListener('pointermove', (event) => finger === null ? pointer(event, event.buttons !== 0) : follow(event))
+canvas.addEventListener('pointerup', (event) => {
+  if (finger?.way === '') press(finger.start)
+  if (finger?.way === 'scrolls') events.push({ ...nowhere, down: false })
+  else pointer(event, false)
+  finger = null
+})
+canvas.addEventListener('pointercancel', () => {
+  if (finger?.way !== '') events.push({ ...nowhere, down: finger?.way !== 'scrolls' }, { ...nowhere, down: false })  // no click: it ends elsewhere
+  finger = null
+})
 canvas.addEventListener('pointerleave', () => events.push({ x: -1, y: -1, down: false }))
 canvas.addEventListener('wheel', (event) => {
+  if (isEmbedded() && document.activeElement !== canvas) return  // the text around it scrolls
   event.preventDefault()
   program?._web_wheel(-event.deltaY / (event.deltaMode === 0 ? 100 : 3))
 }, { passive: false })
@@ -107,6 +150,8 @@ function key(event, down) {
 }
 canvas.addEventListener('keydown', (event) => key(event, 1))
 canvas.addEventListener('keyup', (event) => key(event, 0))
+for (const name of ['pointerdown', 'pointerup', 'pointermove', 'pointerleave', 'wheel', 'keydown', 'keyup']) canvas.addEventListener(name, wake)
+canvas.addEventListener('webglcontextlost', () => tell('The browser took the graphics away from this page. Reload it to begin anew.'))
 
 function takeEvents() {
   let last = null
@@ -125,13 +170,20 @@ takeEvents.down = false
 
 // ---- frames
 
-let before = 0
+let before = 0, livelyUntil = 0
+/** After input a tooltip may open, a button light up. */
+function wake() { livelyUntil = performance.now() + 1000 }
+
 function frame(now) {
   const sharp = window.devicePixelRatio || 1
   const width = Math.max(1, Math.round(canvas.clientWidth * sharp))
   const height = Math.max(1, Math.round(canvas.clientHeight * sharp))
-  if (canvas.width !== width) canvas.width = width
-  if (canvas.height !== height) canvas.height = height
+  const isSame = canvas.width === width && canvas.height === height
+  if (isSame && !copying && now > livelyUntil && !program._web_busy()) {  // no frame is drawn where nothing moves
+    before = now
+    return requestAnimationFrame(frame)
+  }
+  if (!isSame) Object.assign(canvas, { width, height })
   const needs = least()
   const fits = Math.min(canvas.clientWidth / needs.width, canvas.clientHeight / needs.height)
   const grown = Math.floor(8 * Math.min(canvas.clientWidth / 1600, canvas.clientHeight / 1000)) / 8  // a large window: larger letters
@@ -142,7 +194,7 @@ function frame(now) {
     if (copying) copyNow()
   } catch (error) {
     console.error(error)
-    tell('The visualizer has stopped: an error that is no fault of yours. Reload the page to begin anew.')
+    tell('The visualizer has stopped because of an error of its own. Reload the page to begin anew.')
     return
   }
   before = now
@@ -151,7 +203,10 @@ function frame(now) {
 }
 
 async function start() {
-  const [files, model] = await Promise.all([readPack('visualizer'), readPack('model')])
+  if (!document.createElement('canvas').getContext('webgl2')) throw new Error('this browser has no WebGL 2; graphics acceleration may be off in its settings')
+  progress.max = packs.visualizer + packs.model
+  const arrived = (bytes) => { progress.value += bytes }
+  const [files, model] = await Promise.all([readPack('visualizer', arrived), readPack('model', arrived)])
   const script = document.createElement('script')
   script.src = scriptOf(files, 'visualizer')
   await new Promise((resolve, reject) => {
@@ -159,14 +214,15 @@ async function start() {
     script.onerror = () => reject(new Error('its program cannot be read'))
     document.head.append(script)
   })
-  program = await createVisualizer({ wasmBinary: files.get('visualizer.wasm'), canvas, share, copyPicture })
+  program = await createVisualizer({ wasmBinary: files.get('visualizer.wasm'), canvas, share, copyPicture, pageOpened })
   writeFiles(program.FS, files)
   writeFiles(program.FS, model)
   program._web_start(matchMedia('(prefers-reduced-motion: reduce)').matches ? 0 : 1)
   openWhatTheAddressSays()
   addEventListener('hashchange', openWhatTheAddressSays)
+  lightBrowser.addEventListener('change', () => { program._web_theme(isLight() ? 1 : 0), wake() })
   tell('')
-  if (!location.hash.includes('embed')) canvas.focus()
+  if (!isEmbedded()) canvas.focus({ focusVisible: false })
   requestAnimationFrame(frame)
 }
 
@@ -180,5 +236,5 @@ window.visualizer = {
 
 start().catch((error) => {
   console.error(error)
-  tell(`The visualizer cannot begin: ${error.message}. It wants a browser of 2023 or later, with WebGL 2.`)
+  tell(`The visualizer cannot begin: ${error.message ?? 'its program stopped'}.`)
 })

@@ -4,4 +4,4 @@ import { withBase } from 'vitepress'
 export const built = __VISUALIZER__
 
 /** The address of a page of it, in the colours of the site. */
-export const addressOf = (page, isDark) => `${withBase('/viz/index.html')}#page=${page}${isDark ? '' : '&theme=light'}`
+export const addressOf = (page, isDark) => `${withBase('/viz/index.html')}#page=${page}&theme=${isDark ? 'dark' : 'light'}`
