@@ -167,12 +167,14 @@ TEST_CASE("a block that is cached already, or not full, is refused") {
   PrefixIndex index(4, 2);
   const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}};
   index.insert(0, key(7, kOneTwo, {}, salt));
+  index.insert(2, key(8, kFiveSix));
   CHECK_THROWS_AS(index.insert(0, key(8, kThreeFour)), std::logic_error);
   CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1})), std::invalid_argument);
   CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1, 2, 3})), std::invalid_argument);
   CHECK(index.block(1) == nullptr);  // nothing has changed
-  CHECK(index.size() == 1);
+  CHECK(index.size() == 2);
   CHECK(found_in(index, key(7, kOneTwo, {}, salt)) == 0);
+  CHECK(found_in(index, key(8, kFiveSix)) == 2);
   index.check();
 }
 
@@ -239,6 +241,13 @@ TEST_CASE("a block that comes back has nothing of the key that it had") {
   CHECK(found_in(index, key(7, kOneTwo, {}, other)) == 0);
   CHECK(index.block(0)->extra_keys.size() == 1);
   index.check();
+  PrefixIndex numbered(4, 2);
+  BlockKey zero = key(7, kOneTwo);
+  zero.prefix = 0;  // a number like any other, as often as the key brings it
+  for (int i = 0; i < 2; ++i) {
+    CHECK(numbered.insert(0, zero) == 0);
+    numbered.erase(0);
+  }
 }
 
 TEST_CASE("of equal blocks only the one that is named is taken out") {

@@ -167,6 +167,17 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
   CHECK(num_moved > 0);
 }
 
+TEST_CASE("of two damaged blocks each is counted at its own place") {
+  Offloaded at;
+  at.tiers.settle();
+  at.memory.block(at.found_in_host()[0])[0] ^= std::byte{1};
+  at.load();
+  *at.cache.layer(0).piece(at.tiers.swapper().loads()[1].move.device, 1).data ^= std::byte{1};
+  at.tiers.settle();
+  CHECK(at.tiers.metrics().num_damaged_in_host == 1);
+  CHECK(at.tiers.metrics().num_damaged_to_device == 1);
+}
+
 TEST_CASE_FIXTURE(InFolder,
                   "a block that is damaged in the host while its save waits is not saved") {
   lesson12::BlockFile file(tier().file, {.block_size = 2, .bytes_per_block = 128});
