@@ -53,6 +53,7 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
     check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 33}}, {.block_size = 16}, kernel, kv::Device::kCuda);
     // Blocks of fewer than 16 tokens have the kernel for many queries.
     check_pages(shape, {{&a, 1}, {&b, 1}}, {.block_size = 4}, kernel, kv::Device::kCuda);
+    check_pages(shape, {{&a, 1}, {&b, 5}}, {.window = 17}, kernel, kv::Device::kCuda);
   }
 }
 
