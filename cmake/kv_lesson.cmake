@@ -116,6 +116,8 @@ function(kv_tests_over t what files)
   if(NOT files OR KV_SIMT_TOOL OR CMAKE_CXX_FLAGS MATCHES "-fsanitize=" OR NOT TARGET ${t}_${what})
     return()
   endif()
+  target_compile_options(${t}_${what}_files PRIVATE  # a sum that does not fit in an int ends the program
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=signed-integer-overflow;-fsanitize-undefined-trap-on-error>)
   check_linker_flag(CXX "-fsanitize=leak" KV_HAVE_LSAN)
   if(KV_HAVE_LSAN)
     target_link_options(${t}_${what} PRIVATE -fsanitize=leak)

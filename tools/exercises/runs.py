@@ -206,6 +206,8 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
                   "it waits for something that does not come, and does nothing.")]
     elif code == LEAKS and "LeakSanitizer" in said and not lines:
         lines, said = leak(said, build), ""
+    elif code in (-4, -5):  # the compiler's trap (kv_lesson.cmake)
+        lines += ["A sum, a difference or a product does not fit in its type."]
     elif code < 0 and code != -6:  # 6: abort, which comes with words
         lines += ["A memory access went wrong, so the program was ended: an index out of range, or a null pointer?"] if code in (
             -11, -7) else [f"The program was ended by signal {-code}."]

@@ -50,6 +50,26 @@ TEST_CASE("a full table is read to its end, and not beyond") {
   munmap(memory, 2 * page);
 }
 
+TEST_CASE("a row that begins past 2^31 elements is written") {
+  // Of 2^15 + 1 rows of 2^16 elements only the last has memory, and a slot.
+  constexpr int kRows = (1 << 15) + 1;
+  const kv::Stream stream(kv::Device::kCpu);
+  lesson03::PagedKvCache pool(kvtest::shape(1, 512, 128), stream, 1, 1);
+  const lesson03::KvBlocks cache = pool.layer(0);
+  const auto row = kvtest::upload(lesson03_test::numbered({10}, cache, stream), stream);
+  const void* const rows =
+      lesson03_test::without_first(row, (kRows - 1) * static_cast<int64_t>(row.bytes()));
+  std::vector<int64_t> slots(kRows, lesson03::kNoSlot);
+  slots.back() = 0;
+  lesson03::write_kv(
+      {.k = rows, .v = rows, .slot_mapping = slots.data(), .num_rows = kRows, .cache = cache},
+      stream);
+  for (const void* const held : {cache.k, cache.v}) {
+    const auto words = kvtest::download<uint16_t>(held, row.bytes() / 2, stream);
+    CHECK(lesson03_test::drawn(words, cache, 1, stream) == "10");
+  }
+}
+
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
   lesson03_test::check_model_in_debug_pool<lesson03::GatheredAttention>(shipped_model());
 }

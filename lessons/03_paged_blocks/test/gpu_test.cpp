@@ -75,10 +75,10 @@ TEST_CASE("a sequence of more words than the grid has threads is gathered whole"
   lesson03::PagedKvCache pool(kvtest::shape(1, 64, 128), stream(), 3, 16);
   const lesson03::KvBlocks cache = pool.layer(0);
   lesson03_test::number_slots(cache, stream());
-  std::vector<int32_t> table(65);
-  for (int32_t i = 0; i < 65; ++i) table[static_cast<size_t>(i)] = i % 3;
+  std::vector<int32_t> tables(2 * 65);  // the second sequence has one token
+  for (size_t i = 0; i < 65; ++i) tables[i] = static_cast<int32_t>(i % 3);
   const lesson03_test::Gathered got =
-      lesson03_test::gather_rows(cache, table, {1040}, {0}, stream());
+      lesson03_test::gather_rows(cache, tables, {1040, 1}, {0, 1040}, stream());
   const auto row = [&](size_t token) {
     const size_t width = lesson03_test::width_of(cache, stream());
     const lesson03_test::Words words(

@@ -181,7 +181,7 @@ inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
   const FarBlock far(stream);
   const auto table = kvtest::upload(std::vector<int32_t>{FarBlock::kId}, stream);
   const auto seq_len = kvtest::upload(std::vector<int32_t>{0, 0, 2}, stream);
-  const auto begin = kvtest::upload(std::vector<int64_t>{0, 0, FarBlock::kId}, stream);
+  const auto begin = kvtest::upload(std::vector<int64_t>{0, 0, FarBlock::kSlot}, stream);
   const auto k = kvtest::poisoned(far.rows.bytes(), stream),
              v = kvtest::poisoned(k.bytes(), stream);
   const auto row_bytes = static_cast<int64_t>(k.bytes()) / 2;
@@ -196,10 +196,10 @@ inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
                        .max_blocks_per_seq = FarBlock::kId,
                        .num_seqs = 3,
                        .max_seq_len = 2,
-                       .k_out = without_first(k, FarBlock::kId * row_bytes),
-                       .v_out = without_first(v, FarBlock::kId * row_bytes)},
+                       .k_out = without_first(k, FarBlock::kSlot * row_bytes),
+                       .v_out = without_first(v, FarBlock::kSlot * row_bytes)},
                       stream);
-  INFO("rows 10 11 come out of block 2^30, which is entry 2^31 of all tables, to row 2^30");
+  INFO("rows 10 11 come out of block 2^30, which is entry 2^31 of all tables, to row 2^31");
   CHECK(drawn(words_of(k, stream), cache, 2, stream) == "10 11");
   CHECK(drawn(words_of(v, stream), cache, 2, stream) == "10 11");
 }

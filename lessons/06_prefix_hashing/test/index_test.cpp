@@ -38,6 +38,11 @@ int32_t found_in(const PrefixIndex& index, const BlockKey& key) {
 TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent") {
   const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}}, other{{ExtraKey::Kind::kSalt, "t"}};
   CHECK(same_content(key(7, kOneTwo, 5, salt), key(7, kOneTwo, 5, salt)));
+  const Tokens one_two = kOneTwo;  // the same in other memory
+  const ExtraKeys salt_again = salt;
+  BlockKey numbered = key(7, one_two, 5, salt_again);
+  numbered.prefix = 6;  // the block's own number is no part of its content
+  CHECK(same_content(key(7, kOneTwo, 5, salt), numbered));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{1, 3}, 5)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{2, 1}, 5)));
   const Tokens one_two_three{1, 2, 3};  // longer, and shorter
@@ -127,6 +132,7 @@ TEST_CASE("equal blocks have one number, and the oldest of them is found") {
   const PrefixId number = index.insert(2, key(7, kOneTwo));
   CHECK(index.insert(0, key(7, kOneTwo)) == number);
   CHECK(index.insert(3, key(7, kOneTwo)) == number);
+  CHECK(index.block(3)->prefix == number);
   CHECK(found_in(index, key(7, kOneTwo)) == 2);
   CHECK(index.insert(1, key(7, kOneTwo, number)) != number);  // after a parent: another prefix
   index.check();
@@ -159,13 +165,16 @@ TEST_CASE("a block is put into a large index and found, and no other is looked a
 
 TEST_CASE("a block that is cached already, or not full, is refused") {
   PrefixIndex index(4, 2);
-  index.insert(0, key(7, kOneTwo));
+  const ExtraKeys salt{{ExtraKey::Kind::kSalt, "s"}};
+  index.insert(0, key(7, kOneTwo, {}, salt));
+  index.insert(2, key(8, kFiveSix));
   CHECK_THROWS_AS(index.insert(0, key(8, kThreeFour)), std::logic_error);
   CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1})), std::invalid_argument);
   CHECK_THROWS_AS(index.insert(1, key(8, Tokens{1, 2, 3})), std::invalid_argument);
   CHECK(index.block(1) == nullptr);  // nothing has changed
-  CHECK(index.size() == 1);
-  CHECK(found_in(index, key(7, kOneTwo)) == 0);
+  CHECK(index.size() == 2);
+  CHECK(found_in(index, key(7, kOneTwo, {}, salt)) == 0);
+  CHECK(found_in(index, key(8, kFiveSix)) == 2);
   index.check();
 }
 
@@ -232,6 +241,13 @@ TEST_CASE("a block that comes back has nothing of the key that it had") {
   CHECK(found_in(index, key(7, kOneTwo, {}, other)) == 0);
   CHECK(index.block(0)->extra_keys.size() == 1);
   index.check();
+  PrefixIndex numbered(4, 2);
+  BlockKey zero = key(7, kOneTwo);
+  zero.prefix = 0;  // a number like any other, as often as the key brings it
+  for (int i = 0; i < 2; ++i) {
+    CHECK(numbered.insert(0, zero) == 0);
+    numbered.erase(0);
+  }
 }
 
 TEST_CASE("of equal blocks only the one that is named is taken out") {

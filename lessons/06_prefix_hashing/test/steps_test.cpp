@@ -93,6 +93,10 @@ TEST_CASE("full blocks get their names when they are computed") {
   CHECK(hashes_of(manager, 1) == chain);
   cache_blocks(manager, 1, tokens, 10);  // nothing is new
   CHECK(pool.index().size() == 2);
+  REQUIRE(manager.allocate_slots(2, 10));
+  cache_blocks(manager, 2, tokens, 10);  // blocks with the same content
+  CHECK(hashes_of(manager, 2) == chain);
+  CHECK(pool.index().size() == 4);
 }
 
 TEST_CASE("a pass of a long request names its new blocks, and looks at no other") {

@@ -203,6 +203,11 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
   CHECK(s.request(1).tokens.size() == 10);  // with the one that was generated
   CHECK(s.num_preemptions() == 2);
   s.check();
+  Server before_token(16, 4);
+  before_token.submit(1, range(0, 3), 4);
+  before_token.update(before_token.schedule().chunks);
+  before_token.reset_prefix_cache(true);
+  CHECK(before_token.wants_token(1));  // its token is still to come
 }
 
 TEST_CASE("by priority, a preempted request waits after a more important one") {
@@ -210,8 +215,9 @@ TEST_CASE("by priority, a preempted request waits after a more important one") {
   s.submit(1, range(0, 9), 4, {.priority = 1});
   s.step();
   s.submit(2, range(100, 103), 4, {.priority = 0});
-  s.reset_prefix_cache(true);  // preempts 1
-  CHECK(s.waiting() == Ids{2, 1});
+  s.submit(3, range(200, 203), 4, {.priority = 1});  // equal to 1, and later
+  s.reset_prefix_cache(true);                        // preempts 1
+  CHECK(s.waiting() == Ids{2, 1, 3});
 }
 
 TEST_CASE("a preempted request starts again, and is listed as resumed") {

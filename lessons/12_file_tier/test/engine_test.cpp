@@ -30,6 +30,36 @@ struct InFolder {
   kv::Model& model = kvtest::shipped_model();
 };
 
+/// Two blocks are on their way to the host, and the device has lost them.
+struct Offloaded {
+  explicit Offloaded(lesson12::BlockFile* file = nullptr)
+      : tiers(cache, memory, file, stream, {}, kv::RunJobs::kAtOnce) {
+    REQUIRE(manager.allocate_slots(1, 5));
+    manager.cache_blocks(1, tokens, hashes, 5);
+    manager.free(1);
+    tiers.offload(5, 0);
+    REQUIRE(manager.metrics().num_offloaded == 2);
+    REQUIRE(manager.allocate_slots(2, 10));  // takes all blocks of the device
+    manager.free(2);
+  }
+  std::vector<int32_t> found_in_host() {
+    return manager.find_in_host(tokens, hashes, manager.get_computed_blocks(tokens, hashes));
+  }
+  void load() {
+    int64_t room = 3;
+    REQUIRE(manager.load(3, tokens, hashes, room));
+    REQUIRE(tiers.swapper().loads().size() == 2);
+  }
+
+  kv::Stream stream{kv::Device::kCpu};
+  lesson12::PagedKvCache cache{kvtest::shape(1, 1, 8), stream, 6, 2};
+  lesson11::HostBlocks memory{cache.bytes_per_block(), kv::Device::kCpu, 4};
+  lesson12::Tiers tiers;
+  lesson11::HostTierManager& manager = tiers.manager();
+  std::vector<int32_t> tokens{1, 2, 3, 4, 5};
+  lesson06::BlockHashes hashes;
+};
+
 }  // namespace
 
 TEST_CASE("starts, rounds, pools of any size, hashes that collide: the bits of a flat cache") {
@@ -114,44 +144,50 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     const int num_held = way.second, num_damaged = num_held;  // of the two that are loaded
     CAPTURE(in_host);
     CAPTURE(num_held);
-    const kv::Stream stream(kv::Device::kCpu);
-    lesson12::PagedKvCache cache(kvtest::shape(1, 1, 8), stream, 6, 2);
-    const lesson11::HostBlocks memory(cache.bytes_per_block(), kv::Device::kCpu, 4);
-    lesson12::Tiers tiers(cache, memory, nullptr, stream, {}, kv::RunJobs::kAtOnce);
-    auto& manager = tiers.manager();
-    const std::vector<int32_t> tokens{1, 2, 3, 4, 5};
-    lesson06::BlockHashes hashes;
-    REQUIRE(manager.allocate_slots(1, 5));
-    manager.cache_blocks(1, tokens, hashes, 5);
-    manager.free(1);
-    tiers.flush(0);
-    REQUIRE(manager.metrics().num_offloaded == 2);
-    REQUIRE(manager.allocate_slots(2, 10));  // takes all blocks of the device
-    manager.free(2);
-    REQUIRE(manager.allocate_slots(4, 2 * num_held));  // moves the ids that the next ones get
-    const auto found_in_host = [&] {
-      return manager.find_in_host(tokens, hashes, manager.get_computed_blocks(tokens, hashes));
-    };
-    const auto ids = found_in_host();
+    Offloaded at;
+    at.tiers.settle();
+    REQUIRE(at.manager.allocate_slots(4, 2 * num_held));  // moves the ids that the next ones get
+    const auto ids = at.found_in_host();
     REQUIRE(ids.size() == 2);
     for (size_t i = 0; in_host && i < static_cast<size_t>(num_damaged); ++i) {
-      memory.block(ids[i])[0] ^= std::byte{1};
+      at.memory.block(ids[i])[0] ^= std::byte{1};
     }
-    int64_t room = 3;
-    REQUIRE(manager.load(3, tokens, hashes, room));
-    const auto loads = tiers.swapper().loads();
-    REQUIRE(loads.size() == 2);
+    at.load();
+    const auto loads = at.tiers.swapper().loads();
     num_moved += loads[0].move.device != loads[0].move.host;
     for (size_t i = 0; !in_host && i < static_cast<size_t>(num_damaged); ++i) {
-      *cache.layer(0).piece(loads[i].move.device, 1).data ^= std::byte{1};
+      *at.cache.layer(0).piece(loads[i].move.device, 1).data ^= std::byte{1};
     }
-    tiers.settle();
-    CHECK(tiers.metrics().num_damaged_to_device == (in_host ? 0 : num_damaged));
-    CHECK(tiers.metrics().num_damaged_in_host == (in_host ? num_damaged : 0));
-    CHECK(manager.get_computed_blocks(tokens, hashes).num_tokens == 0);
-    CHECK(found_in_host().empty());
+    at.tiers.settle();
+    CHECK(at.tiers.metrics().num_damaged_to_device == (in_host ? 0 : num_damaged));
+    CHECK(at.tiers.metrics().num_damaged_in_host == (in_host ? num_damaged : 0));
+    CHECK(at.manager.get_computed_blocks(at.tokens, at.hashes).num_tokens == 0);
+    CHECK(at.found_in_host().empty());
   }
   CHECK(num_moved > 0);
+}
+
+TEST_CASE("of two damaged blocks each is counted at its own place") {
+  Offloaded at;
+  at.tiers.settle();
+  at.memory.block(at.found_in_host()[0])[0] ^= std::byte{1};
+  at.load();
+  *at.cache.layer(0).piece(at.tiers.swapper().loads()[1].move.device, 1).data ^= std::byte{1};
+  at.tiers.settle();
+  CHECK(at.tiers.metrics().num_damaged_in_host == 1);
+  CHECK(at.tiers.metrics().num_damaged_to_device == 1);
+}
+
+TEST_CASE_FIXTURE(InFolder,
+                  "a block that is damaged in the host while its save waits is not saved") {
+  lesson12::BlockFile file(tier().file, {.block_size = 2, .bytes_per_block = 128});
+  Offloaded at(&file);
+  for (const int32_t id : at.found_in_host()) at.memory.block(id)[0] ^= std::byte{1};
+  at.load();
+  CHECK(at.tiers.num_unsaved() == 2);
+  at.tiers.settle();  // first the loads are checked, then the blocks are saved
+  CHECK(at.tiers.metrics().num_damaged_in_host == 2);
+  CHECK(at.tiers.metrics().num_saved == 0);
 }
 
 TEST_CASE_FIXTURE(InFolder, "another model's file is refused, and stays as it was") {

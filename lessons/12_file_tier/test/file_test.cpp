@@ -69,6 +69,13 @@ TEST_CASE_FIXTURE(FileTest, "blocks come back, also after the file was opened ag
   CHECK(numbers_in(open()) == Numbers{11, 22, 0, 14});
 }
 
+TEST_CASE_FIXTURE(FileTest, "a header of more than one page comes back") {
+  const FileShape shape{.fingerprint = 1, .block_size = 2000, .bytes_per_block = 72};
+  BlockFile file = open(shape);
+  for (const int32_t record : {1, 2}) CHECK(write(file, record, block_of(record, shape)));
+  CHECK(numbers_in(file) == Numbers{1, 2});
+}
+
 TEST_CASE_FIXTURE(FileTest, "a file of another shape is refused, and both are named") {
   { CHECK(write(*std::make_unique<BlockFile>(path(), kShape), 1, block_of(1))); }
   const std::string ours = "2 tokens and 72 bytes with fingerprint 1122334455667788";
@@ -294,4 +301,8 @@ TEST_CASE_FIXTURE(FileTest,
   REQUIRE(header.has_value());
   CHECK(header->content_checksum == block.record.content_checksum);
   CHECK_FALSE(file.read_content(1, *header, block.content));
+  block = block_of(1);
+  REQUIRE(write(file, 1, block));
+  CHECK(file.read_content(1, block.record, block.content));
+  CHECK_FALSE(file.read_content(1, block_of(2).record, block.content));  // of another content
 }

@@ -29,7 +29,14 @@ void flip_bit(std::byte& byte) { byte ^= std::byte{4}; }
 struct InFolder {
   kvtest::TempDir folder;
   std::filesystem::path path() const { return folder.path() / "blocks"; }
+  /// Flips a bit of the file, which is closed.
+  void flip(int64_t at) const {
+    auto bytes = lesson12_test::bytes_of(path());
+    flip_bit(bytes[static_cast<size_t>(at)]);
+    lesson12_test::put_bytes(path(), bytes);
+  }
 };
+const FileLayout kLayout({.block_size = kBlockSize, .bytes_per_block = 256});
 
 }  // namespace
 
@@ -119,6 +126,15 @@ TEST_CASE_FIXTURE(InFolder, "damage on the way to the host is found before the b
   CHECK(places.pool.num_used() == 0);
 }
 
+TEST_CASE_FIXTURE(InFolder, "a block that has left the pool is saved as it was") {
+  Places places(path());
+  const int32_t host = places.offload(1, 10);
+  places.pool.evict_blocks({&host, 1});
+  places.complete();
+  CHECK(places.metrics.num_saved == 1);
+  CHECK(places.file.read_header(host)->prefix == 10);
+}
+
 TEST_CASE_FIXTURE(InFolder, "the thread that saves does not change the pool") {
   bool is_changed = false;
   {
@@ -190,11 +206,7 @@ TEST_CASE_FIXTURE(InFolder,
     CHECK(again.load(host, 5).empty());
     CHECK(bytes_on_device(again, 5) == computed);
     // A scale that changes in the file.
-    auto bytes = lesson12_test::bytes_of(path());
-    const auto content = static_cast<size_t>(FileLayout(again.file.shape()).content_of(host));
-    const auto scale = static_cast<size_t>(again.cache.layer(0).piece(0, 2).begin);
-    flip_bit(bytes[content + scale]);
-    lesson12_test::put_bytes(path(), bytes);
+    flip(FileLayout(again.file.shape()).content_of(host) + again.cache.layer(0).piece(0, 2).begin);
   }
   CHECK(Places(path(), kRun, kv::KvFormat::kFp8).metrics.num_damaged_in_file == 1);
   CHECK_THROWS_WITH_AS(Places(path(), kRun), doctest::Contains("in FP8"), kv::UserError);
@@ -228,13 +240,7 @@ TEST_CASE_FIXTURE(InFolder, "damage in the file is found by the start, and never
     places.offload(2, 20);
     places.complete();
   }
-  const auto flip = [&] {
-    auto bytes = lesson12_test::bytes_of(path());
-    const FileLayout layout({.fingerprint = 12, .block_size = kBlockSize, .bytes_per_block = 256});
-    flip_bit(bytes[static_cast<size_t>(layout.content_of(host)) + 17]);
-    lesson12_test::put_bytes(path(), bytes);
-  };
-  flip();
+  flip(kLayout.content_of(host) + 17);
   {
     Places places(path());
     CHECK(places.metrics.num_damaged_in_file == 1);
@@ -242,7 +248,7 @@ TEST_CASE_FIXTURE(InFolder, "damage in the file is found by the start, and never
     CHECK_FALSE(places.can_be_found(10));
     CHECK(places.can_be_found(20));
   }
-  flip();  // the content is as it was, but the record was erased
+  flip(kLayout.content_of(host) + 17);  // the content is as it was, but the record was erased
   Places again(path());
   CHECK(again.metrics.num_damaged_in_file == 0);
   CHECK(again.metrics.num_restored == 1);
@@ -255,15 +261,9 @@ TEST_CASE_FIXTURE(InFolder, "a record whose header is damaged never comes back")
     host = places.offload(1, 10);
     places.complete();
   }
-  const auto flip = [&] {
-    auto bytes = lesson12_test::bytes_of(path());
-    const FileLayout layout({.fingerprint = 12, .block_size = kBlockSize, .bytes_per_block = 256});
-    flip_bit(bytes[static_cast<size_t>(layout.begin_of(host)) + 33]);  // its hash
-    lesson12_test::put_bytes(path(), bytes);
-  };
-  flip();
+  flip(kLayout.begin_of(host) + 33);  // its hash
   CHECK(Places(path()).metrics.num_restored == 0);
-  flip();  // the header is as it was, but for its name
+  flip(kLayout.begin_of(host) + 33);  // the header is as it was, but for its name
   CHECK(Places(path()).metrics.num_restored == 0);
 }
 
@@ -279,10 +279,14 @@ TEST_CASE_FIXTURE(InFolder, "of two records with one content one is kept, and th
                       .parent = {},
                       .tokens = {10, 10}};
     REQUIRE(places.file.write(5, same, block));
+    Record other = same;  // with the same hash
+    other.tokens = {11, 11}, other.prefix = 98;
+    REQUIRE(places.file.write(4, other, block));
   }
+  flip(kLayout.content_of(6));  // damage in a record that need not be read
   {
     Places places(path());
-    CHECK(places.metrics.num_restored == 1);
+    CHECK(places.metrics.num_restored == 2);
     CHECK(places.metrics.num_damaged_in_file == 0);
     CHECK(places.file.read_header(5));
     CHECK_FALSE(places.file.read_header(6));

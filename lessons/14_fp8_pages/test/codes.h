@@ -191,7 +191,7 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
     int heads, head_dim, block_size;
   };
   for (const Shape shape :
-       {Shape{1, 32, 1}, Shape{2, 80, 4}, Shape{3, 64, 8}, Shape{8, 128, 16}, Shape{1, 96, 64}}) {
+       {Shape{1, 32, 1}, Shape{2, 80, 4}, Shape{9, 64, 8}, Shape{8, 128, 16}, Shape{1, 96, 64}}) {
     const int heads = shape.heads, head_dim = shape.head_dim, block_size = shape.block_size;
     CAPTURE(head_dim);
     CAPTURE(block_size);

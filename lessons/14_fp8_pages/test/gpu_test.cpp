@@ -53,7 +53,11 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
     check_pages(shape, {{&a, 1}, {&b, 1}, {&a, 33}}, {.block_size = 16}, kernel, kv::Device::kCuda);
     // Blocks of fewer than 16 tokens have the kernel for many queries.
     check_pages(shape, {{&a, 1}, {&b, 1}}, {.block_size = 4}, kernel, kv::Device::kCuda);
+    check_pages(shape, {{&a, 1}, {&b, 5}}, {.window = 17}, kernel, kv::Device::kCuda);
   }
+  const HeadShape odd{3, 1, 80};  // some lanes have no third element
+  const Sequence c(odd, 32, 3);
+  check_pages(odd, {{&c, 1}}, {}, kv::Kernel::kPlain, kv::Device::kCuda);
 }
 
 TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel")) {
