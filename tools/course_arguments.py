@@ -81,8 +81,20 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
-if __name__ == "__main__":
+def end_with(main, *mistakes):
+    """Runs main() and ends the program with its code. A reader who has left is no error; what was wrong is one line."""
     try:
-        print(fitted(sys.stdin.read()), end="")
+        code = main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
     except BrokenPipeError:
-        os._exit(0)
+        code = 0
+    except (OSError, *mistakes) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        code = 2
+    os._exit(code or 0)  # without another try to write what could not be written
+
+
+if __name__ == "__main__":
+    end_with(lambda: print(fitted(sys.stdin.read()), end=""))

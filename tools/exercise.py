@@ -378,12 +378,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        os._exit(0)
-    except (Mistake, OSError) as error:  # a folder that cannot be written, say
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    course_arguments.end_with(main, Mistake)

@@ -324,8 +324,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (OSError, subprocess.SubprocessError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    course_arguments.end_with(main, subprocess.SubprocessError)

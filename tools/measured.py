@@ -18,7 +18,6 @@ model's folder it only knows `DIR`), and puts the new lines into the texts in pl
 import datetime
 import functools
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -133,7 +132,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BrokenPipeError:  # of ./course stale | head
-        os._exit(0)
+    course_arguments.end_with(main)

@@ -40,6 +40,7 @@ Bugs in CUDA kernels stand in planted_kernels.txt and run on the simulated GPU (
 import argparse
 import concurrent.futures
 import dataclasses
+import fnmatch
 import json
 import os
 import pathlib
@@ -245,6 +246,12 @@ def run_kernels(program, bug, options):
     return ""
 
 
+def test_cases():
+    """The names of all test cases; one in several parts has each of them."""
+    for path in ROOT.rglob("*test*/**/*.cpp"):
+        yield from re.findall(r'TEST_CASE\w*\(\s*"((?:[^"\\]|\\.)*)"', path.read_text(encoding="utf-8"))
+
+
 def main():
     parser = course_arguments.Parser(prog="./course planted", description=__doc__)
     parser.add_argument("--bin", metavar="FOLDER", help="a build folder with the lessons' tests")
@@ -270,6 +277,9 @@ def main():
     if not bugs:
         print(f"error: no planted bug has '{options.only}' in its text or its place, such as 06/block_hash.cpp", file=sys.stderr)
         return 2
+    if not any(fnmatch.fnmatch(name.lower(), options.case.lower()) for name in test_cases()):
+        print(f"error: --case: no test case is named '{options.case}'; * stands for anything", file=sys.stderr)
+        return 2
     programs = sorted({(bug.preset(), test) for bug in bugs for test in bug.tests})
     if options.programs:
         for preset, test in programs:
@@ -293,7 +303,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    course_arguments.end_with(main)

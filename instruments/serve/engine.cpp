@@ -169,7 +169,7 @@ std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& optio
       return std::make_unique<EngineOf<lesson14::Server>>(model, paged, serve);
     }
     default:
-      kv::user_error("--lesson {}: wanted 8 to 14", options.lesson);
+      kv::user_error("--lesson {}: wanted 8 to 14, or 0", options.lesson);
   }
 }
 

@@ -56,8 +56,7 @@ void add_http_options(kv::CommandLine& command, Options& options) {
 
 void add_engine_options(kv::CommandLine& command, Options& options) {
   serve::EngineOptions& engine = options.server.engine;
-  command.value("--lesson N", options.lesson, "whose engine, 8 to 14; 0: 8, or 13 with --store")
-      .between(0, 14);
+  command.value("--lesson N", options.lesson, "whose engine, 8 to 14; 0: 8, or 13 with --store");
   kv::add_pool_options(command, engine.block_size, engine.num_blocks,
                        "blocks in the pool; 0: as memory allows");
   command

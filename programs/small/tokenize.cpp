@@ -2,6 +2,9 @@
 //
 //   echo 'Once upon a time' | tokenize             [411,287,258,384]
 //   echo '[411,287,258,384]' | tokenize --decode   Once upon a time
+#include <unistd.h>
+
+#include <csignal>
 #include <iostream>
 
 #include "common/error.h"
@@ -33,9 +36,11 @@ std::vector<int32_t> parse_ids(const std::string& line, const std::string& where
 void run(const Options& options) {
   const kv::Tokenizer tokenizer = kv::Tokenizer::load(options.model_dir);
   const kv::Console out("");
+  std::signal(SIGINT, SIG_DFL);  // ends a read that waits; each line's answer is out already
+  if (isatty(STDIN_FILENO) == 1) fmt::print(stderr, "reads lines from here; Ctrl-D ends\n");
   std::ios::sync_with_stdio(false);
   std::string line;
-  for (int64_t number = 1; !kv::interrupted() && std::getline(std::cin, line); ++number) {
+  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
     if (options.decode) {
       const std::string where = fmt::format("standard input, line {}", number);
       out.write(tokenizer.decode(parse_ids(line, where)) + "\n");

@@ -133,10 +133,10 @@ class Runner {
 
 Results measure(const Options& options, const kv::Console& console) {
   Results r;
-  r.weight_file_bytes = weight_files_bytes(options.generate.model_dir);
   const double start = now();
   kv::Model model = kv::load_model(options.generate);
   r.load_seconds = now() - start;
+  r.weight_file_bytes = weight_files_bytes(options.generate.model_dir);
   const kv::ModelConfig& config = model.config();
 
   Runner runner(model, std::max(options.prefill, options.context + options.steps));
