@@ -87,9 +87,10 @@ class Setting:
 
 def numbers(load):
     text, _ = load.communicate(timeout=600)
-    if load.returncode:
+    found = json.loads(text or "null")
+    if not found or load.returncode != (found["whole"] < found["requests"]):
         sys.exit(f"load ended with {load.returncode}")
-    return json.loads(text)
+    return found
 
 
 def show(name, found):
