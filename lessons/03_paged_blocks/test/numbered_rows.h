@@ -72,8 +72,8 @@ inline std::string held(const void* rows, const lesson03::KvBlocks& cache,
 }
 
 /// Four rows to three blocks of two slots.
-inline void check_rows_in_slots(int num_kv_heads, int head_dim, const kv::Stream& stream) {
-  lesson03::PagedKvCache pool = blocks_of_two(3, num_kv_heads, head_dim, stream);
+inline void check_rows_in_slots(const kv::Stream& stream) {
+  lesson03::PagedKvCache pool = blocks_of_two(3, 1, 8, stream);
   const lesson03::KvBlocks cache = pool.layer(0);
   write_rows(cache, numbered({10, 11, 12, 13}, cache, stream),
              numbered({110, 111, 112, 113}, cache, stream), {5, lesson03::kNoSlot, 1, 3}, stream);

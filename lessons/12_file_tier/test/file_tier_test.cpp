@@ -69,17 +69,22 @@ TEST_CASE_FIXTURE(InFolder, "what is offloaded is in the file, and found by the 
 }
 
 TEST_CASE_FIXTURE(InFolder, "the next start overwrites first what was written first") {
-  for (const Ids& nums : {Ids{10, 20}, Ids{30}}) {  // two starts
-    Places places(path());
-    for (const int num : nums) {
-      places.offload(num / 10, num);
-      places.complete();
+  const auto queue_after = [&](const Ids& nums) {
+    {
+      Places places(path());
+      for (const int num : nums) {
+        places.offload(1, num);
+        places.complete();
+      }
     }
-  }
-  Places again(path());
-  Ids queue;
-  for (const auto* const block : again.pool.queue().all()) queue.push_back(block->id);
-  CHECK(queue == Ids{3, 2, 1, 6, 5, 4});
+    const Places again(path());
+    Ids queue;
+    for (const auto* const block : again.pool.queue().all()) queue.push_back(block->id);
+    return queue;
+  };
+  CHECK(queue_after({10, 20}) == Ids{4, 3, 2, 1, 6, 5});
+  CHECK(queue_after({30}) == Ids{3, 2, 1, 6, 5, 4});
+  CHECK(queue_after({40, 50, 60, 70}) == Ids{5, 4, 3, 2, 1, 6});  // 70 has taken the place of 10
 }
 
 TEST_CASE_FIXTURE(InFolder, "a start goes on when all that it found is on the disk") {
