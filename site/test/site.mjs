@@ -41,6 +41,7 @@ export async function reader() {
     async open(link, options = {}) {
       const context = await browser.newContext({ baseURL: address, viewport: { width: 1280, height: 800 }, ...options })
       const page = await context.newPage()
+      page.setDefaultTimeout(90_000) // a busy machine is late
       const errors = []
       page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
       page.on('pageerror', (error) => errors.push(error.message))
