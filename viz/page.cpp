@@ -325,7 +325,13 @@ void Page::form(Ui& ui, Button button) {
   Command command = parse_command(button.command);
   const auto [verb, line] = find(command);
   for (size_t i = line.args.size(); i < verb->args.size(); ++i) {
-    command.args.push_back(field(ui, verb->name, verb->args[i].name));
+    const std::string typed = field(ui, verb->name, verb->args[i].name);
+    if (verb->args[i].kind == Kind::kWords) {
+      std::istringstream in(typed);
+      for (std::string word; in >> word;) command.args.push_back(word);
+    } else {
+      command.args.push_back(typed);
+    }
     const bool line_ends = verb->args[i].kind == Kind::kQuoted && i + 1 < verb->args.size();
     if (!line_ends) ui.same_line();
   }

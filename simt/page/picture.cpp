@@ -198,9 +198,13 @@ void Request::draw_sum(const std::vector<Sector>& sectors, const Place& at) {
   const auto bar = [&](const std::string& id, int64_t bytes, float y) {
     name(id, y, h - 4);
     const float w = room * static_cast<float>(bytes) / whole;
-    Shape& box = scene_.box(id, {at.x + names_, y, w, h - 4}, {});
-    id == "wanted" ? wanted(box, false) : in_vain(box);
-    box.during(kMove).radius = 2;
+    const float plain = room * static_cast<float>(wants) / whole;
+    wanted(scene_.box(id, {at.x + names_, y, plain, h - 4}, {}), false).during(kMove).radius = 2;
+    if (bytes > wants) {
+      in_vain(scene_.box(id + " in vain", {at.x + names_ + plain, y, w - plain, h - 4}, {}))
+          .during(kMove)
+          .radius = 2;
+    }
     scene_
         .label(id + "/bytes", {at.x + names_ + w + 8, y, 60, h - 4}, kv::with_commas(bytes),
                {.size = std::min(14.0f, h)})

@@ -77,10 +77,10 @@ inline int count(const viz::Scene& scene, const std::string& begin, const std::s
 }
 
 /// What the note in a picture says; empty: there is none.
-inline std::string note(const viz::Scene& scene) {
+inline std::string note(const viz::Scene& scene, const std::string& id = "note") {
   std::string words;
   for (const viz::Shape& one : scene.shapes()) {
-    if (one.id.starts_with("note/text")) words += (words.empty() ? "" : " ") + one.text;
+    if (one.id.starts_with(id + "/text")) words += (words.empty() ? "" : " ") + one.text;
   }
   return words;
 }

@@ -148,6 +148,23 @@ TEST_CASE(
   CHECK(travels(true) > 0);
 }
 
+TEST_CASE("of what is moved only the part that no lane wants is hatched") {
+  const std::pair<const char*, float> cases[] = {{"coalesced", 1.0f}, {"strided", 0.125f}};
+  for (const auto& [name, share] : cases) {
+    CAPTURE(name);
+    const viz::Traffic traffic = viz::Traffic::load(kShipped / (std::string(name) + ".json"));
+    const viz::Scene scene = viz::warp_scene({900, 560}, {&traffic, 0, 0, -1, false});
+    const viz::Shape* const vain = scene.find("moved in vain");
+    const float wanted = scene.find("moved")->at.w;
+    CHECK(scene.find("moved")->pattern != viz::Pattern::kHatched);
+    CHECK(wanted == scene.find("wanted")->at.w);
+    CHECK((vain == nullptr) == (share == 1));
+    if (vain == nullptr) continue;
+    CHECK(vain->pattern == viz::Pattern::kHatched);
+    CHECK(wanted / (wanted + vain->at.w) == doctest::Approx(share));
+  }
+}
+
 TEST_CASE("a recording says what its lines did") {
   const kvtest::TempDir dir;
   const viz::Traffic traffic = load(dir, recording());

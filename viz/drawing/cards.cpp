@@ -1,7 +1,6 @@
 #include "viz/drawing/cards.h"
 
 #include <algorithm>
-#include <cctype>
 #include <climits>
 #include <cmath>
 #include <utility>
@@ -32,14 +31,6 @@ std::string first_sentence(const Scenario& scenario) {
   const std::string& all = say->args[0];
   const size_t end = all.find(". ", 40);  // a short one says little alone
   return end == std::string::npos ? all : all.substr(0, end + 1);
-}
-
-std::string title_of(const Scenario& scenario) {
-  if (!scenario.title.empty()) return scenario.title;
-  std::string name = scenario.name;
-  std::ranges::replace(name, '_', ' ');
-  if (!name.empty()) name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
-  return name;
 }
 
 int lines_of(const std::string& words, float size, float width) {
@@ -219,7 +210,7 @@ Scene Cards::drawn(const Room& room) const {
   const Place field{x, top + 10, w, start.y - top - 22};
   CardWords words;
   for (const Scenario& scenario : scenarios_) {
-    words.names.push_back(title_of(scenario));
+    words.names.push_back(scenario.shown_title());
     words.says.push_back(first_sentence(scenario));
   }
   CardLayout layout = layout_of(words, field);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -164,6 +165,15 @@ Scenario Scenario::load(const std::filesystem::path& file) {
   Scenario scenario = parse(text, file.string());
   scenario.name = file.stem().string();
   return scenario;
+}
+
+std::string Scenario::shown_title() const {
+  if (!title.empty()) return title;
+  std::string words = name;
+  std::ranges::replace(words, '_', ' ');
+  if (!words.empty())
+    words[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(words[0])));
+  return words;
 }
 
 std::string Scenario::text() const {

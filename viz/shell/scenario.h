@@ -55,6 +55,8 @@ struct Scenario {
   /// begin with `page NN`, holds a NUL byte, or is larger than a megabyte.
   static Scenario load(const std::filesystem::path& file);
   static Scenario parse(std::string_view text, std::string name);
+  /// The title, or the name in words.
+  std::string shown_title() const;
   std::string text() const;
 };
 

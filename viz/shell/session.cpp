@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "common/error.h"
@@ -32,16 +33,13 @@ size_t end_of_step(const std::vector<Command>& commands, size_t from) {
   return from;
 }
 
-/// The sentence that holds there: the last one; at the beginning the first.
-std::string sentence_at(const Scenario& scenario, size_t position) {
-  const auto is_say = [](const Command& command) { return command.verb == "say"; };
-  const auto here = scenario.commands.begin() + static_cast<std::ptrdiff_t>(position);
-  const auto last =
-      std::find_if(std::make_reverse_iterator(here), scenario.commands.rend(), is_say);
-  if (last != scenario.commands.rend()) return last->args.empty() ? "" : last->args[0];
-  const auto next = std::find_if(here, scenario.commands.end(), is_step);
-  const auto first = std::find_if(here, next, is_say);
-  return first == next || first->args.empty() ? "" : first->args[0];
+/// The sentence that holds there: the last one; before the first step the scenario's title.
+std::string sentence_at(const Scenario& scenario, size_t begin, size_t position) {
+  const auto before = std::span(scenario.commands).subspan(begin, position - begin);
+  if (std::ranges::none_of(before, is_step)) return scenario.shown_title();
+  const auto last = std::find_if(before.rbegin(), before.rend(),
+                                 [](const Command& command) { return command.verb == "say"; });
+  return last == before.rend() || last->args.empty() ? "" : last->args[0];
 }
 
 }  // namespace
@@ -260,7 +258,7 @@ void Session::reset() {
 void Session::go_to(const Place& place) {
   if (place == place_) return;
   place_ = place;
-  caption_ = scenario() ? sentence_at(*scenario(), position()) : "";
+  caption_ = scenario() ? sentence_at(*scenario(), place_.story->begin, position()) : "";
   waited_ = shown_ = 0;
   wait_ = seconds_to_read(caption_);
 }

@@ -57,7 +57,7 @@ class Session {
   /// What the commands told that led to the state that is shown, since the page was new; and what
   /// was refused since the last walk back.
   const std::vector<LogLine>& log() const { return log_; }
-  const std::string& caption() const { return caption_; }  // the last `say`
+  const std::string& caption() const { return caption_; }  // the last `say`; at first the title
 
   // Playing a scenario: its commands one after the other, in steps: up to and with the next command
   // that changes the page or is refused, and what is expected of it.

@@ -15,6 +15,7 @@ double seconds_to_read(std::string_view sentence) {
 
 bool Session::step() {
   const std::string caption = caption_;
+  const bool begins = scenario() && steps_done() == 0;
   bool done = false;
   try {
     done = play_step();
@@ -30,7 +31,7 @@ bool Session::step() {
   waited_ = 0;
   const bool says_more = !at_end() && scenario()->commands[position()].verb == "say";
   if (caption_ != caption) shown_ = 0;
-  wait_ = caption_ == caption && !says_more
+  wait_ = (caption_ == caption || begins) && !says_more
               ? seconds_per_step
               : std::max(seconds_per_step, seconds_to_read(caption_) - shown_);
   return done;
@@ -41,9 +42,9 @@ void Session::play_on(size_t steps) {
   }
 }
 
-/// Shows the next sentence, if one comes before the next command.
+/// Shows the next sentence, if one comes before the next command. The first step shows its own.
 bool Session::announce() {
-  if (at_end()) return false;
+  if (at_end() || steps_done() == 0) return false;
   const Command& next = scenario()->commands[position()];
   if (next.verb != "say" || next.args.empty() || next.args[0] == caption_) return false;
   caption_ = next.args[0];

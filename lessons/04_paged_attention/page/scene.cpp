@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "common/hash.h"
 #include "kernels/attention/contract.h"
@@ -84,6 +85,7 @@ class WalkPage::Painter {
     const float from = x_of(at, first), to = x_of(at, std::min(end, num_tokens_));
     return {from, y, std::max(to - from - 2, 0.5f), h};
   }
+  int num_read() const { return tile_.first_token + tile_.num_tokens; }
   bool about(Kind kind) const { return step_.kind == kind; }
   float least(float size) const { return viz::readable(scene_.room(), size); }
 
@@ -140,8 +142,10 @@ class WalkPage::Painter {
     const int first = tile_.first_token / size_;
     const int end = first + static_cast<int>(tile_.block_ids.size());
     if (wide < 4) {  // too narrow to be told apart: one ring for the tile's entries
-      scene_.box("entries", between(at, at.y, h, 0, num_tokens_), viz::soft(kHue), viz::full(kHue))
+      dress(scene_.box("entries", between(at, at.y, h, 0, num_tokens_), {}), viz::State::kFree)
           .tip(fmt::format("{} entries", ids.size()));
+      dress(scene_.box("entries/read", between(at, at.y, h, 0, num_read()), {}), viz::State::kInUse,
+            kHue);
       ring("ring 0", between(at, at.y, h, tile_.first_token, tile_.first_token + tile_.num_tokens));
       return;
     }
@@ -149,7 +153,9 @@ class WalkPage::Painter {
       const Place place = between(at, at.y, h, entry * size_, (entry + 1) * size_);
       const std::string id = fmt::format("entry {}", entry);
       const int32_t block = ids[static_cast<size_t>(entry)];
-      Shape& box = dress(scene_.box(id, place, {}), viz::State::kInUse, kHue);
+      const bool read = entry * size_ < num_read();
+      Shape& box = dress(scene_.box(id, place, {}), read ? viz::State::kInUse : viz::State::kFree,
+                         read ? kHue : -1);
       box.tip(fmt::format("table entry {}: block {}", entry, block))
           .lighting({fmt::format("block {}", block)});
       box.radius = 2;
@@ -178,7 +184,15 @@ class WalkPage::Painter {
     view.show_refs = false;
     view.add({"the sequence", kHue}, ids, num_tokens_);
     for (const int32_t id : tile_.block_ids) view.at(id).changed = true;
+    const auto to_come = std::span(ids).subspan(static_cast<size_t>(num_read() + size_ - 1) /
+                                                static_cast<size_t>(size_));
+    for (const int32_t id : to_come) {
+      view.at(id) = {.id = id, .ref_cnt = 1, .state = viz::State::kFree};
+    }
     viz::pool(scene_, view, {at.x, at.y + 18 * unit_, at.w, at.h - 18 * unit_});
+    for (const int32_t id : to_come) {
+      scene_.find(fmt::format("block {}", id))->tip(fmt::format("block {}: to come", id));
+    }
   }
 
   /// Each key of the tile: a bar for its weight, its word, and its score.

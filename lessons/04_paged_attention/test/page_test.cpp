@@ -39,7 +39,10 @@ TEST_CASE_FIXTURE(Fixture, "all table entries of a tile are ringed, and all its 
   CHECK(count(scene, "word ") == 64);
   const viz::Place first = shape(scene, "entry 0").at, ring = shape(scene, "ring 0").at;
   CHECK(std::abs(first.middle_x() - ring.middle_x()) < 1);
-  scene = run({"next 4"});  // the last tile: 22 tokens in two blocks
+  CHECK_FALSE(shape(scene, "entry 3").dashed);
+  CHECK(shape(scene, "entry 4").dashed);  // to come
+  scene = run({"next 4"});                // the last tile: 22 tokens in two blocks
+  CHECK_FALSE(shape(scene, "entry 9").dashed);
   CHECK(count(scene, "ring ") == 2);
   CHECK(count(scene, "word ") == 22);
   const viz::Place last = shape(scene, "entry 9").at;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 
+#include "common/table.h"
 #include "prefix.h"
 #include "viz/drawing/chains.h"
 #include "viz/drawing/compared_rows.h"
@@ -50,7 +52,8 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   const int links = std::max(static_cast<int>(shown.links.size()), least);
   const int columns = std::max(links, layout.forest.columns), rows = layout.forest.rows;
   const size_t candidates = shown.comparison ? shown.comparison->candidates.size() : 0;
-  const auto count = static_cast<float>(std::min(candidates, kMaxCandidates) + 1);
+  const size_t shown_rows = std::min(candidates, kMaxCandidates + 1);  // the last: how many more
+  const auto count = static_cast<float>(shown_rows + 1);
   const float compared = shown.comparison ? count * kRow + kGap : 0;
   layout.pitch = room.w / static_cast<float>(columns);
   layout.w =
@@ -309,6 +312,16 @@ class Picture {
           .during(when(begin, 0.3f));
       begin += 0.5f;
     }
+    if (comparison.candidates.size() <= kMaxCandidates) return;
+    const auto rest = std::span(comparison.candidates).subspan(kMaxCandidates);
+    at.y += kRow;
+    scene_
+        .label("compare/more", {at.x, at.y, 98, at.h},
+               fmt::format("{} more", kv::count_of(std::ssize(rest), "block")))
+        .during(when(begin, 0.3f));
+    if (comparison.trusted || rest.back().is_same) return;
+    viz::verdict(scene_, "compare/more", at, "\u2717 refused", Ink::kError)
+        .during(when(begin, 0.3f));
   }
 
   viz::Scene scene_;

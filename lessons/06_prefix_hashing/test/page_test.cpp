@@ -33,3 +33,13 @@ TEST_CASE_FIXTURE(Fixture, "a block gets the colour of who finds it when the loo
   // Block 3 is computed after the lookup; until then nothing leads to it.
   CHECK(shape(scene, "block 1/arrow 1").when == shape(scene, "block 3").when);
 }
+
+TEST_CASE_FIXTURE(Fixture, "blocks that are compared and have no row are counted") {
+  run({"bits 1", "ask A \"one two three four five six seven eight nine\"",
+       "ask B \"two three four five six seven eight nine ten\"",
+       "ask C \"three four five six seven eight nine ten one\""});
+  CHECK(value("refused") == 6);
+  const viz::Scene scene = picture();
+  CHECK(kvtest::count(scene, "compare/", "/verdict") == 4);
+  CHECK(shape(scene, "compare/more").text == "1 block more");
+}

@@ -56,7 +56,7 @@ class EvictionPage : public viz::PoolPage<Shown, PageSettings> {
   std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   Requests asked_{8};
   std::vector<int32_t> evicted_;  // by the current command
-  CacheMetrics told_;             // at the end of the last live story
+  CacheMetrics told_;             // at the end of the last command
   std::string reason_;            // why the last command took, kept or left what it did
 };
 

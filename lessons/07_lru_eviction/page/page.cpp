@@ -140,8 +140,8 @@ std::string EvictionPage::free(const std::vector<std::string>& names) {
     story += fmt::format("{}free {}: {} to the queue, the tail first", story.empty() ? "" : "; ",
                          name, listed(reversed));
   }
-  reason_ = fmt::format("{} {}: their blocks go to the back, the tail first, and keep their words.",
-                        names.size() == 1 ? names[0] : "All", names.size() == 1 ? "ends" : "end");
+  reason_ = fmt::format("{} blocks go to the back, the tail first. Full blocks keep their words.",
+                        names.size() == 1 ? names[0] + " ends: its" : "All end: their");
   return story;
 }
 
@@ -156,15 +156,15 @@ void EvictionPage::start_live(const std::string& prompt, int max_tokens) {
 }
 
 std::string EvictionPage::live_story() {
-  const CacheMetrics now = pool().metrics(), before = std::exchange(told_, now);
+  const CacheMetrics& now = pool().metrics();
   if (live_.finished()) {
     reason_ = "All have ended. What the queue holds can be found.";
     return "the run has ended: every block is free";
   }
   const viz::LiveRun::Token& token = live_.generated().back();
   const std::string name = viz::letters(static_cast<int>(token.request));
-  const int64_t revived = now.num_revived - before.num_revived;
-  const int64_t evicted = now.num_evicted - before.num_evicted;
+  const int64_t revived = now.num_revived - told_.num_revived;
+  const int64_t evicted = now.num_evicted - told_.num_evicted;
   const std::string drawn = fmt::format("{} draws \"{}\".", name, live_.text(token.id));
   reason_ = revived + evicted > 0 ? reason(name, revived, evicted) : drawn;
   return fmt::format("{} {} revived, {} evicted", drawn, revived, evicted);
@@ -177,6 +177,7 @@ std::vector<Requests::Request> EvictionPage::requests() const {
 }
 
 Shown EvictionPage::look() {
+  told_ = pool().metrics();
   Shown shown{.pool = pool_view(pool()), .queue = {}, .tables = {}, .num_found = {}};
   shown.pool.show_refs = false;
   for (viz::BlockView& block : shown.pool.blocks) {

@@ -124,9 +124,7 @@ std::string SchedulerPage::submit(const viz::Words& words) {
 }
 
 std::string SchedulerPage::kill(const std::string& name) {
-  Seen& seen = shown_.seen.at(name);
-  scheduler_->finish(seen.hue);
-  std::erase_if(shown_.last.chunks, [&](const Chunk& chunk) { return chunk.id == seen.hue; });
+  scheduler_->finish(shown_.seen.at(name).hue);
   return fmt::format("{} is gone, and its blocks are free", name);
 }
 

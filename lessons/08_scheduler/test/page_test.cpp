@@ -170,4 +170,6 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   check_refused("kill A", "it has ended already");
   check_refused("pass", "there is nothing to do");
   CHECK(value("free") == 6);
+  CHECK(value("rows") == 6);  // the last pass had them
+  CHECK(kvtest::shape(picture(), "pass 1/A").at.w > 0);
 }

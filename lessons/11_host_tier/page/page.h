@@ -85,6 +85,7 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   Shown look() override;
   void refresh();
   void refresh(Asked& asked);
+  void note_loads();
   void note_copies();
   void tell(std::string reason, const std::string& about = {});
   void tell_pass(const Shown& was);

@@ -56,6 +56,7 @@ std::string HostTierPage::passes(int count) {
 void HostTierPage::run_pass() {
   if (is_worth_loading(settings_.policy, settings_.rates(), kBlockSize)) {
     load_waiting(*scheduler_, *manager_);
+    note_loads();
   }
   last_ = scheduler_->schedule();
   const Job first = manager_->take_write_job();

@@ -95,6 +95,15 @@ void HostTierPage::refresh(Asked& asked) {
   }
 }
 
+/// Notes what each load in flight brings, before a pass copies some of it.
+void HostTierPage::note_loads() {
+  for (const SteppedTransfers::Queued& queued : memory_->copies().queue()) {
+    if (queued.way == Way::kOffload) continue;
+    const viz::ShelfBlock& in_host = shown_.shelves[1].at(static_cast<size_t>(queued.move.host));
+    loads_.insert_or_assign(queued.move.device, std::pair(in_host.hue, in_host.name));
+  }
+}
+
 /// Notes the copies to come. The engine's copies run beside its passes, and the page does not see
 /// them.
 void HostTierPage::note_copies() {
@@ -117,7 +126,6 @@ void HostTierPage::note_copies() {
       if (on_device.name == in_host.name) on_device.has_copy = false;  // not before it is there
     } else {
       on_device.state = State::kReserved;
-      loads_.insert_or_assign(queued.move.device, std::pair(in_host.hue, in_host.name));
     }
   }
   // A block that is being loaded, or has been and waits for the others, is in no table yet.
@@ -154,8 +162,7 @@ std::string HostTierPage::others_run(const Asked& asked) const {
                      names.size() == 1 ? "runs" : "run");
 }
 
-/// Tells of a request that begins to wait for its blocks, or waits no longer; and of a pass that
-/// waits.
+/// Tells of a request that waits for its blocks, or waits no longer; and of a pass that waits.
 bool HostTierPage::tell_waiting(const Shown& was) {
   for (const Asked& asked : shown_.asked) {
     const Asked* const old = was.asked.find(asked.name);
@@ -167,6 +174,10 @@ bool HostTierPage::tell_waiting(const Shown& was) {
       tell(fmt::format("{} waits for {} of the host{}", name, kv::count_of(num_in_host, "block"),
                        others_run(asked)),
            name);
+      return true;
+    }
+    if (asked.doing == State::kCached) {
+      tell(fmt::format("{} still waits for its blocks{}", name, others_run(asked)), name);
       return true;
     }
     if (waited && runs(asked.doing)) {

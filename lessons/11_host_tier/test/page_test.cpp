@@ -93,11 +93,22 @@ TEST_CASE_FIXTURE(Fixture, "a request that waits for its blocks holds up none th
   const viz::Scene scene = picture();
   CHECK(note(scene).find("B runs meanwhile") != std::string::npos);
   CHECK(shape(scene, "request A/doing").text == "waits for its blocks");
+  run("pass");
+  CHECK(note(picture()) == "A still waits for its blocks; B runs meanwhile");
   pass_until("A.generated", 1);
   CHECK(value("A.loaded") >= 1);
   CHECK(value("B.ran") >= ran + value("A.loaded"));
   CHECK(value("hit.host") + value("hit.device") == 16);
   CHECK(value("A.cached") == 16);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a block that has been loaded has its name while the others come") {
+  run({"pool 12 24", "submit A 16 4", "pass 6", "submit C 44 2", "pass 8", "submit A 16 4",
+       "pass"});
+  CHECK(value("A.loaded") == 1);
+  for (const char* name : {"/name A0", "/name A1", "/name A2"}) {
+    CHECK(kvtest::count(picture(), "0/", name) == 1);
+  }
 }
 
 TEST_CASE_FIXTURE(Fixture, "what is computed in less time than it is loaded in is computed") {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <vector>
 
 #include "page.h"
 
@@ -67,10 +68,15 @@ void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
     if (block.state == State::kInUse) block.state = State::kReserved;
     add_sum(block, checksum_of(process_->memory.block(id)), swapper.checksums()[id]);
   }
-  for (const auto& [job, move] : swapper.loads()) {
+  std::vector<BlockMove> moves;
+  for (const auto& load : swapper.loads()) moves.push_back(load.move);
+  std::vector<uint64_t> loaded(host.blocks.size());
+  checksum_blocks_cpu({.cache = &process_->cache, .blocks = moves, .checksums = loaded.data()});
+  for (const BlockMove& move : moves) {
     viz::ShelfBlock& block = device.blocks[static_cast<size_t>(move.device)];
     block = host.blocks[static_cast<size_t>(move.host)];
     block.state = State::kReserved;
+    add_sum(block, loaded[static_cast<size_t>(move.host)], swapper.checksums()[move.host]);
   }
 }
 
@@ -117,7 +123,7 @@ constexpr viz::Span kComes{0.1f, 0.8f};  // of the motion: a block travels betwe
 std::string source(const Shown& before, const Shown& now, int shelf, const viz::ShelfBlock& block) {
   const bool starts = before.num_starts != now.num_starts;
   const int from = shelf != kHost ? kHost : starts ? kFile : kDevice;
-  if (shelf == kDevice && block.state != State::kReserved) return "";  // it was computed
+  if (shelf == kDevice && block.foot.empty()) return "";  // it was computed
   const auto place = [&](int on) {
     const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(on)].blocks;
     const auto found = std::ranges::find(blocks, block.name, &viz::ShelfBlock::name);
@@ -261,7 +267,7 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
               {{State::kInUse, "in use"},
                {State::kCached, "can be found"},
                {State::kReserved, "on its way", 0},
-               {State::kPreempted, "torn"},
+               {State::kPreempted, "no header"},
                {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError},
                {State::kFree, "empty"}});
   scene.lasts(1.0f);

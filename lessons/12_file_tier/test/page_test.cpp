@@ -138,6 +138,9 @@ TEST_CASE_FIXTURE(Fixture, "damage is found, and named with its place") {
   CHECK(run("pass").find("in the host's memory") != std::string::npos);
   CHECK(value("A.found") == 0);
   run({"restart", "submit A 12 1", "pass", "damage device A0"});
+  const std::string place = place_of("0", "A0");
+  CHECK(shape(picture(), place).pattern == viz::Pattern::kCrossed);
+  CHECK(kvtest::count(picture(), place + "/foot 9b49") == 0);  // what the whole block has
   CHECK(run("pass").find("on the way to the device") != std::string::npos);
   run({"write", "damage file A0"});
   CHECK(value("damaged") == 1);

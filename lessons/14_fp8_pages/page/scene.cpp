@@ -14,15 +14,20 @@ using viz::paint;
 using viz::Place;
 
 constexpr float kHead = 22, kScale = 64, kGap = 6, kAxis = 16, kNote = 40, kLegend = 20;
+constexpr float kAround = 2;  // from a number to the second edge around it
 
 /// One number of a token's head: what was written, and under it what comes back.
 void draw_number(viz::Scene& scene, const ShownToken& token, size_t t, size_t i, const Place& at) {
   const std::string id = fmt::format("number {}/{}", t, i);
   viz::Shape& box = dress(scene.box(id, at, {}), viz::State::kInUse, 0);
-  if (token.is_lost(i)) box.edged(paint(Ink::kError), 2.5f);
   if (token.changed[i]) box.edged(paint(Ink::kMark), 2.5f);
+  if (token.is_lost(i)) box.edged(paint(Ink::kError), 2.5f);
   box.tip(fmt::format("{:g} / 2^{} is nearest to code 0x{:02X}\nback: {:g}", token.numbers[i],
                       token.exponent, token.codes[i], token.back(i)));
+  if (token.is_lost(i) && token.changed[i]) {  // an edge around the other
+    scene.box(id + "/changed", at.inset(-kAround), {}, paint(Ink::kMark))
+        .edged(paint(Ink::kMark), 2.5f);
+  }
   const Place upper{at.x + 3, at.y + 2, at.w - 6, at.h / 2 - 2};
   const Place lower{at.x + 3, at.middle_y(), at.w - 6, at.h / 2 - 2};
   scene.label(id + "/in", upper, fmt::format("{:.4g}", token.numbers[i]),
@@ -94,7 +99,7 @@ viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
   const float bars = std::clamp(0.28f * room.h, 96.0f, 260.0f);
   const float block = room.h - kNote - bars - kLegend - 3 * kGap;
-  draw_block(scene, shown, {0, 0, room.w, block});
+  draw_block(scene, shown, {kAround, 0, room.w - kAround, block});
   viz::legend(scene, {0, block, room.w, kLegend},
               {{viz::State::kInUse, "written, and below it read"},
                {.state = viz::State::kInUse, .name = "has another code now", .edge = Ink::kMark},

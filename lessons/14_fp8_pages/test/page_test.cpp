@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "lessons/14_fp8_pages/page/page.h"
+#include "tests/viz/fake_ui.h"
 #include "viz/drawing/layout.h"
 #include "viz/shell/scenario.h"
 
@@ -43,6 +44,24 @@ TEST_CASE("scale 1 saturates, and what is no number is refused") {
   CHECK_THROWS(run(page, "write 1"));
   run(page, "forget");
   CHECK(page.counter("tokens") == 0);
+}
+
+TEST_CASE("the form writes a token with the numbers that stand in its field") {
+  lesson14::Fp8Page page;
+  kvtest::FakeUi ui(page);
+  CHECK(ui.reason("write").empty());
+  ui.click("write");
+  CHECK(page.counter("tokens") == 1);
+}
+
+TEST_CASE("a number that is lost and has another code shows both") {
+  lesson14::Fp8Page page;
+  for (const char* line : {"rule block", "write 0.3 0.01", "write 4000 1"}) run(page, line);
+  CHECK(page.counter("zeros") == 1);
+  const viz::Scene scene = page.scene({860, 420});
+  CHECK(scene.find("number 0/1")->edge.ink == viz::Ink::kError);
+  REQUIRE(scene.find("number 0/1/changed") != nullptr);
+  CHECK(scene.find("number 0/1/changed")->edge.ink == viz::Ink::kMark);
 }
 
 TEST_CASE("a bar is as long as it has tokens, whatever the memory") {
