@@ -42,9 +42,9 @@ TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
       seen.push_back(control);
     }
     CHECK_FALSE(shell.probe().controls.contains("undo"));
-    for (const auto& [name, control] : shell.probe().controls) {
-      CAPTURE(name);
-      if (control.is_button) CHECK(control.h >= 32);  // as large as a finger
+    for (const auto& named : shell.probe().controls) {
+      CAPTURE(named.first);
+      if (named.second.is_button) CHECK(named.second.h >= 32);  // as large as a finger
     }
     const viz::Probe::Control& shape = shell.probe().controls.at("one 0");
     CHECK(shape.x + shape.w < wide);  // the picture is drawn smaller

@@ -150,9 +150,11 @@ TEST_CASE(
 
 TEST_CASE("of what is moved only the part that no lane wants is hatched") {
   const std::pair<const char*, float> cases[] = {{"coalesced", 1.0f}, {"strided", 0.125f}};
-  for (const auto& [name, share] : cases) {
+  for (const auto& one : cases) {
+    const std::string name = one.first;
+    const float share = one.second;
     CAPTURE(name);
-    const viz::Traffic traffic = viz::Traffic::load(kShipped / (std::string(name) + ".json"));
+    const viz::Traffic traffic = viz::Traffic::load(kShipped / (name + ".json"));
     const viz::Scene scene = viz::warp_scene({900, 560}, {&traffic, 0, 0, -1, false});
     const viz::Shape* const vain = scene.find("moved in vain");
     const float wanted = scene.find("moved")->at.w;

@@ -21,6 +21,9 @@
 #include "viz/shell/files.h"
 #include "viz/shell/shell.h"
 
+static_assert(sizeof(ImDrawIdx) == 4,
+              "WebGL has no vertex offsets: 65,536 vertices are not enough");
+
 // Puts a link to the scenario into the address bar and the clipboard.
 EM_JS(void, share_link, (const char* text), { Module.share(UTF8ToString(text)); });
 EM_JS(void, copy_picture, (), { Module.copyPicture(); });
