@@ -192,7 +192,7 @@ test('a command is typed below the page, and Tab completes it', async () => {
   await click(page, 'start')
   await page.keyboard.type(':')
   await until(page, 'command')
-  await page.waitForTimeout(300)  // the field takes the keys a frame later
+  await page.waitForTimeout(1000)  // the field takes the keys a frame later
   await page.keyboard.type('ne', { delay: 60 })
   await page.keyboard.press('Tab', { delay: 60 })
   await page.keyboard.type('A', { delay: 60 })
