@@ -44,8 +44,8 @@ class Builder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  /// `position`: bytes read; more than there are at the end. `last`: a whole string or number, or
-  /// what came before the wrong character, too.
+  /// `position`: number of bytes read, which exceeds the size at the end of the text. `last`: the
+  /// last token, a whole string or number, or one cut off by the wrong character.
   bool parse_error(std::size_t position, const std::string& last,
                    const nlohmann::detail::exception& error) override {
     constexpr int kNumberOverflow = 406;
@@ -57,7 +57,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     const std::string_view before = text_.substr(0, begin);
     const auto line = 1 + std::ranges::count(before, '\n');
     std::string found = quote(text_.substr(begin, size));
-    found.front() = found.back() = '\'';  // a JSON string has the other quotes
+    found.front() = found.back() = '\'';  // double quotes are those of a JSON string
     user_error("{}: not valid JSON at {}column {}: found {}, wanted {}; correct it", name_,
                line > 1 ? fmt::format("line {}, ", line) : "", begin - (before.rfind('\n') + 1) + 1,
                ended ? "the end" : found,

@@ -55,7 +55,7 @@ std::vector<std::string> lines_of(std::string_view text, size_t width) {
   return lines;
 }
 
-/// Columns of the longest word.
+/// Width of the longest word, in columns.
 size_t narrowest(std::string_view text) {
   size_t longest = 0;
   for (const std::string& word : lines_of(text, 0))
@@ -69,8 +69,8 @@ struct Layout {
   size_t gap = 2;
 };
 
-/// Takes from the widest column until the table fits `columns`, and from none more than to `least`.
-/// Returns false if the table does not fit then.
+/// Narrows the widest column again and again until the table fits `columns`, but no column below
+/// its `least`. Returns false if the table does not fit then.
 bool shrink(Layout& layout, const std::vector<size_t>& least, size_t columns) {
   std::vector<size_t>& width = layout.width;
   while (std::accumulate(width.begin(), width.end(), layout.gap * (width.size() - 1)) > columns) {
@@ -111,7 +111,8 @@ void add_line(std::string& text, const Layout& layout, const Row& cells) {
   text += '\n';
 }
 
-/// A header's last line is full, and any other row's first.
+/// Adds a row, whose cells may take several lines. A header's cells end on its last line; the cells
+/// of other rows begin on their first.
 void add_row(std::string& text, const Layout& layout, const Row& row, bool is_header) {
   std::vector<std::vector<std::string>> cells;
   size_t height = 1;

@@ -368,9 +368,9 @@ std::string Router::bearer() const {
 
 void Router::cache_changed(Server& server) { server.state.cache_changed(Clock::now()); }
 
-/// Takes the server out, with all that is known of its cache. The next tick tries to reach it. What
-/// waits for a prefill server goes on at once, and what waits for a server that is not well goes
-/// elsewhere.
+/// Removes the server, with all that is known of its cache. The next tick tries to reach it. Calls
+/// that wait for a prefill server go on at once. Calls that wait for an unhealthy server go to
+/// another one.
 void Router::fail(Server& server, const std::string& why) {
   for (std::optional<Client::Id>* call : {&server.events, &server.snapshot}) {
     if (*call) client_.cancel(**call);

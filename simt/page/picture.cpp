@@ -44,14 +44,14 @@ int64_t wanted_of(const std::vector<Sector>& sectors) {
   return wanted;
 }
 
-/// What a lane wants is plain.
+/// Draws bytes that a lane wants: plain.
 Shape& wanted(Shape& box, bool followed) {
   box.fill = paint(Ink::kText, 0.3f);
   return box.edged(paint(followed ? Ink::kMark : Ink::kText, followed ? 1.0f : 0.7f),
                    followed ? 2.0f : 1.0f);
 }
 
-/// What is moved in vain is hatched.
+/// Draws bytes that are moved in vain: hatched.
 Shape& in_vain(Shape& box) { return dress(box, State::kReserved).edged(paint(Ink::kDim), 1); }
 
 /// One request: the lanes in a row, and what they touch below.

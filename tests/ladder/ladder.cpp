@@ -30,7 +30,7 @@ size_t num_of_turn(const kv::Engine& engine, std::span<const kv::Request> reques
   return n;
 }
 
-/// Throws UserError, before any lesson works, if one cannot hold each request alone.
+/// Throws UserError, before any lesson works, if a lesson cannot hold each request alone.
 void check_memory(kv::Model& model, std::span<const kv::Request> requests,
                   std::span<const Lesson> lessons, const Options& options) {
   if (options.kv_slots == 0) return;

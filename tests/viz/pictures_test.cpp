@@ -57,7 +57,8 @@ std::vector<std::string> names_in(std::string words) {
   return names;
 }
 
-/// A step has one sentence at most, as only the last one is seen after it, and says what must hold.
+/// Checks one step: it has one sentence at most, because only the last one is seen after it, and it
+/// says what must hold.
 void check_step(std::span<const viz::Command> commands) {
   const auto count = [&](const char* verb) {
     return std::ranges::count(commands, verb, &viz::Command::verb);
@@ -66,8 +67,8 @@ void check_step(std::span<const viz::Command> commands) {
   CHECK(count("expect") + count("fails") >= 1);
 }
 
-/// What a later step of the same caption says of a counter for the first time must hold already:
-/// else the caption tells of what is to come.
+/// Checks a caption that stands for several steps. A counter that a later step expects for the
+/// first time must have that value already: else the caption tells of what is to come.
 void check_caption(viz::Session& session) {
   const std::vector<viz::Command>& all = session.scenario()->commands;
   const size_t here = session.position();
@@ -80,7 +81,7 @@ void check_caption(viz::Session& session) {
   }
 }
 
-/// A number over 999 has commas.
+/// Checks that numbers over 999 have commas.
 void check_numbers(const viz::Session& session) {
   static const std::regex kLong("(^|[^0-9a-zA-Z])[0-9]{4,}($|[^0-9a-zA-Z])");
   for (const std::string& text : {session.caption(), session.log().back().text}) {

@@ -89,7 +89,7 @@ TEST_CASE_FIXTURE(Fixture, "Tab and the arrows choose a card, and Enter starts i
     key(pressed);
   }
   key(ImGuiKey_Tab);
-  key(ImGuiKey_Enter);  // on one's own
+  key(ImGuiKey_Enter);  // starts without a scenario
   CHECK_FALSE(shell.probe().controls.contains("start"));
   CHECK(shell.session().scenario() == nullptr);
 }

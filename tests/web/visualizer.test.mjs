@@ -72,6 +72,14 @@ async function walk(page, { name, page: lesson, text }) {
   assert.ok(ended && step === steps && steps > 0, `${lesson}/${name}: step ${step} of ${steps}`)
 }
 
+/** A tab with a page past its scenarios' cards. */
+async function started(hash) {
+  const one = await tab()
+  await open(one.page, hash)
+  await click(one.page, 'start')
+  return one
+}
+
 test('every page opens by its tab, and by its address', async () => {
   const { page, close } = await tab()
   await open(page)
@@ -187,9 +195,7 @@ test('on a phone held upright the controls stand below the picture, as wide as i
 })
 
 test('a command is typed below the page, and Tab completes it', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=05')
-  await click(page, 'start')
+  const { page, close } = await started('#page=05')
   await page.keyboard.type(':')
   await until(page, 'command')
   await page.waitForTimeout(1000)  // the field takes the keys a frame later
@@ -243,9 +249,7 @@ test('the page says what is wrong with a link', async () => {
 })
 
 test('what takes long has a sign on the screen while it runs', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=03')
-  await click(page, 'start')
+  const { page, close } = await started('#page=03')
   await page.evaluate(() => {
     const look = () => { globalThis.worked ||= visualizer.state().working, requestAnimationFrame(look) }
     look()

@@ -14,10 +14,10 @@ namespace {
 constexpr float kLeastStill = 84;  // a lower one cannot be read: words alone
 constexpr float kGap = 14;
 constexpr float kName = 16, kSays = 14;  // of words that neither grow nor shrink
-// Times these sizes; the smallest only if there is no other way.
+// Factors of these sizes. kSmallest is used only where nothing else fits.
 constexpr float kLeastWords = 0.86f, kMostWords = 1.35f, kSmallest = 0.7f;
 
-/// Around what is in a card.
+/// Space between a card's edge and its content.
 float padding(float card_h) { return std::min(12.0f, 0.12f * card_h); }
 
 bool is_live(const Scenario& scenario) {
@@ -41,7 +41,7 @@ int lines_of(const std::string& words, float size, float width) {
 struct CardWords {
   std::vector<std::string> names, says;
 
-  /// Of the disc before a name.
+  /// Radius of the play sign before a name.
   static float radius(float part) { return 0.95f * kName * part; }
   static float name_width(float width, float part) { return width - 2 * radius(part) - 10; }
   float name_height(float width, float part) const {
@@ -83,9 +83,9 @@ struct CardParts {
   float part = kLeastWords;  // times kName and kSays
 };
 
-/// A card of this size: the still, so many times as wide as tall, stands above the words, as large
-/// as they let it; or, with a share of the width, beside them. Without a still if that would be too
-/// small.
+/// Places a card's still and its words in `inside`. The still is `ratio` times as wide as tall. It
+/// stands above the words if `share` is 0; else beside them, with at most that share of the width.
+/// A still lower than kLeastStill is left out.
 CardParts parts_of(const CardWords& words, const Place& inside, float ratio, float share) {
   if (share == 0) {
     const float rest = inside.h - words.height(inside.w, 1) - 10;
@@ -102,15 +102,14 @@ CardParts parts_of(const CardWords& words, const Place& inside, float ratio, flo
   return {.still = {inside.x, inside.middle_y() - tall / 2, tall * ratio, tall}, .words = room};
 }
 
-/// All cards: equal ones in rows.
+/// Cards of equal size in rows, and the parts of each.
 struct CardLayout {
   Grid grid;
   CardParts parts;
 };
 
-/// Of all ways to fill the field with cards the one with the largest stills, with few gaps after
-/// the last card; then letters as large as they fit. Cards are no taller than that needs, in the
-/// middle of the field.
+/// Returns the layout with the largest stills and few gaps after the last card. Its letters are
+/// then made as large as they fit. The cards are no taller than that needs, centred in the field.
 CardLayout layout_of(const CardWords& words, const Place& field) {
   const auto count = static_cast<int>(words.names.size());
   CardLayout best;
@@ -214,7 +213,8 @@ Scene Cards::drawn(const Room& room) const {
     words.says.push_back(first_sentence(scenario));
   }
   CardLayout layout = layout_of(words, field);
-  if (!has_room(words, layout.parts.words, layout.parts.part)) {  // the names are what counts
+  if (!has_room(words, layout.parts.words, layout.parts.part)) {
+    // The sentences are left out, but no name.
     for (std::string& text : words.says) text.clear();
     layout = layout_of(words, field);
   }

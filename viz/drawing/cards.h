@@ -32,7 +32,7 @@ class Cards {
   /// Scenes to be drawn small into the cards, made for these rooms; cards.scene() takes the one
   /// that lets its stills be larger.
   static constexpr Room kStills[] = {{760, 460}, {760, 720}};
-  /// The scene whose room has the shape of the place. Null if it is not done yet.
+  /// Returns the scene whose room has the shape of the place; null while it is not done.
   const Scene* still(std::string_view name, const Place& at) const;
   /// Plays one more step of the next scenario without a still, on a page of its own. Live runs come
   /// last, because they compute. Returns false when all stills are done.

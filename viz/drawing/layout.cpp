@@ -263,7 +263,7 @@ constexpr Mark kMarks[] = {
      [](const Shape& box) { return box.fill == paint(Ink::kText) && box.at.h <= 3; }},
 };
 
-/// Of what is drawn, as a rectangle around all of it.
+/// Area of the smallest rectangle around all shapes.
 float area_of(const Scene& scene) {
   float left = scene.room().w, top = scene.room().h, right = 0, bottom = 0;
   for (const Shape& shape : scene.shapes()) {

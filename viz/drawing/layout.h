@@ -22,12 +22,12 @@ struct WindowLayout {
   Place player;    // at the bottom
   bool on_phone = false;
 };
-inline constexpr float kTouch = 32;  // points: the least height of what a finger hits
+inline constexpr float kTouch = 32;  // points: the least height of a control for a finger
 WindowLayout window_layout(float width, float height, bool tabs = true);
-/// Where the first screen is: on a phone it takes the room of the side, too.
+/// The place of the first screen, which takes the room of the side, too, on a phone.
 Place cards_place(const WindowLayout& layout);
-/// The room of the page's picture: that of the window's part, or as wide as in a text where this is
-/// narrower. The picture is then drawn smaller.
+/// The room that a page lays its picture out in: `main`, or the width of a text if `main` is
+/// narrower. Then the picture is drawn smaller.
 Room picture_room(const Place& main);
 
 /// What makes a picture hard to read, each with the ids that it is about: texts that are cut, that
@@ -36,8 +36,8 @@ Room picture_room(const Place& main);
 /// that is there twice. At most 20.
 std::vector<std::string> layout_faults(const Scene& scene);
 
-/// Marks of boxes that no sample of the picture's legend has: a pattern, a dashed edge, the edge of
-/// an error or of what has changed, a bar at the foot; and glyphs in boxes that do not look so.
+/// Lists the marks of boxes that the picture's legend has no sample of: patterns, dashed edges, the
+/// edges of errors and of changes, bars at the foot. Lists glyphs that their box contradicts, too.
 std::vector<std::string> unexplained_marks(const Scene& scene);
 
 /// Of two colours without transparency, 1 to 21, as WCAG 2 defines it.

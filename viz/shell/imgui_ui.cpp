@@ -48,7 +48,8 @@ void ImGuiUi::begin_frame(float scale, float least) {
   same_line_ = false;
 }
 
-/// Around a text of the current font: that many points, or as much as the least height asks for.
+/// Frame padding around a text of the current font, in pixels. It is at least x and y points, and
+/// makes a control at least least_ points high.
 ImVec2 ImGuiUi::padding(float x, float y) const {
   return {x * scale_,
           std::max(y * scale_, std::ceil((least_ * scale_ - ImGui::GetFontSize()) / 2))};

@@ -33,7 +33,8 @@ size_t end_of_step(const std::vector<Command>& commands, size_t from) {
   return from;
 }
 
-/// The sentence that holds there: the last one; before the first step the scenario's title.
+/// Returns the caption at `position`: the last sentence, or the scenario's title before the first
+/// step.
 std::string sentence_at(const Scenario& scenario, size_t begin, size_t position) {
   const auto before = std::span(scenario.commands).subspan(begin, position - begin);
   if (std::ranges::none_of(before, is_step)) return scenario.shown_title();

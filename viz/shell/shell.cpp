@@ -144,7 +144,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   drafting_ = shows_cards() && tab().cards.draft(make_pages_);
 }
 
-/// Runs it now or, if its like took long the last time, after this frame.
+/// Runs a command now; or after this frame, if the last one of that name took long.
 void Shell::work(const std::string& name, std::function<void()> run) {
   const auto took = took_.find(name);
   if (announces_work() || (took != took_.end() && took->second >= kLong)) {

@@ -48,7 +48,7 @@ class Shell {
   void load(Scenario scenario);
   /// The same for what outside.open finds; what is wrong is told in the window.
   void open(const std::string& name);
-  /// Says it below the picture until the page changes.
+  /// Shows words below the picture until the page changes.
   void tell(std::string words) { notice_ = std::move(words); }
   const std::string& notice() const { return notice_; }
   /// One frame: draws everything into the current ImGui frame, then runs what was clicked. If no

@@ -257,7 +257,7 @@ void Shell::draw_player(const Place& at) {
   ImGui::EndChild();
 }
 
-/// To play, and to go a step back or on.
+/// Draws the buttons Play, Back and Step.
 void Shell::draw_play_buttons() {
   Session& s = session();
   const char* none = s.can_step()   ? ""

@@ -70,7 +70,8 @@ void use_scale(float scale) {
   ImGui_ImplOpenGL3_CreateFontsTexture();
 }
 
-/// Tells the browser of another page. By hand: not by the address, which then has to follow.
+/// Tells the browser that another page is shown. `by_hand`: a click opened it, so the address has
+/// to follow.
 void follow_page(bool by_hand) {
   static std::string shown;
   const viz::PageInfo info = g_shell->session().page().info();

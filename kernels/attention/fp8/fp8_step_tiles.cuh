@@ -87,7 +87,7 @@ struct CodesInPlace {
   }
 };
 
-/// Rows in FP8 (warpgroup_queries.cuh).
+/// Copies tiles of rows in FP8 (warpgroup_queries.cuh).
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
                                   const Fp8Rows& rows, int keys_end, int num_tiles) {

@@ -57,7 +57,7 @@ __device__ inline void fill_ring(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
   }
 }
 
-/// Rows in bf16.
+/// Copies tiles of rows in bf16.
 template <int kHeadDim, int kWarpgroups, class RowOf>
 __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
                                   const RowsBy<RowOf>& rows, int keys_end, int num_tiles) {

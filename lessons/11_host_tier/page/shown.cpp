@@ -95,7 +95,7 @@ void HostTierPage::refresh(Asked& asked) {
   }
 }
 
-/// Notes what each load in flight brings, before a pass copies some of it.
+/// Records which blocks each load in flight brings, before a pass copies some of them.
 void HostTierPage::note_loads() {
   for (const SteppedTransfers::Queued& queued : memory_->copies().queue()) {
     if (queued.way == Way::kOffload) continue;
@@ -162,7 +162,7 @@ std::string HostTierPage::others_run(const Asked& asked) const {
                      names.size() == 1 ? "runs" : "run");
 }
 
-/// Tells of a request that waits for its blocks, or waits no longer; and of a pass that waits.
+/// Logs each request that begins or ends to wait for its blocks, and each pass that waits.
 bool HostTierPage::tell_waiting(const Shown& was) {
   for (const Asked& asked : shown_.asked) {
     const Asked* const old = was.asked.find(asked.name);

@@ -1,6 +1,7 @@
 // Tests of lesson 13's engine: what one server has computed, another one loads, and the bits are
 // those of lesson 02, whatever the store does.
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -167,6 +168,24 @@ TEST_CASE_FIXTURE(TwoServers, "a store that hangs keeps waiting only those who a
   while (!server.idle()) step();
   CHECK(ended == std::vector<int64_t>{1, 0, 2});
   server.settle();
+}
+
+TEST_CASE_FIXTURE(TwoServers, "a server that ends puts what it has computed into the store") {
+  MemoryStore all, slowly;
+  BadStore slow{slowly};
+  slow.answers = [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return true;
+  };
+  lesson13::Server settled(model, {.num_blocks = 40}, {}, always(), all);
+  settled.submit(0, requests[0]);
+  run(settled);
+  {
+    lesson13::Server server(model, {.num_blocks = 40}, {}, always(), slow);
+    server.submit(0, requests[0]);
+    while (!server.idle()) server.step();
+  }
+  CHECK(slowly.values().size() == all.values().size());
 }
 
 TEST_CASE_FIXTURE(TwoServers, "requests start in the order of their arrival") {
