@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <span>
 #include <sstream>
@@ -26,12 +27,12 @@ struct SequenceView {
   int hue = 0;
 };
 
-inline int words_in(const std::string& text) {
+/// The words of a text, which spaces part.
+inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
-  int count = 0;
-  for (std::string word; in >> word;) ++count;
-  return count;
+  return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
 }
+inline int words_in(const std::string& text) { return static_cast<int>(words_of(text).size()); }
 
 /// 0: "A", 25: "Z", 26: "AA".
 inline std::string letters(int index) {
@@ -141,9 +142,8 @@ class NamedList {
 class Vocabulary {
  public:
   std::vector<int32_t> tokens(const std::string& text) {
-    std::istringstream in(text);
     std::vector<int32_t> tokens;
-    for (std::string word; in >> word;) {
+    for (const std::string& word : words_of(text)) {
       const auto [entry, added] = ids_.emplace(word, static_cast<int32_t>(words_.size()));
       if (added) words_.push_back(word);
       tokens.push_back(entry->second);

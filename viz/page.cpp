@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "viz/names.h"
 #include "viz/ui.h"
 
 namespace viz {
@@ -327,8 +328,7 @@ void Page::form(Ui& ui, Button button) {
   for (size_t i = line.args.size(); i < verb->args.size(); ++i) {
     const std::string typed = field(ui, verb->name, verb->args[i].name);
     if (verb->args[i].kind == Kind::kWords) {
-      std::istringstream in(typed);
-      for (std::string word; in >> word;) command.args.push_back(word);
+      std::ranges::move(words_of(typed), std::back_inserter(command.args));
     } else {
       command.args.push_back(typed);
     }
