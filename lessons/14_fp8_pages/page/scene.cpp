@@ -99,7 +99,7 @@ viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
   const float bars = std::clamp(0.28f * room.h, 96.0f, 260.0f);
   const float block = room.h - kNote - bars - kLegend - 3 * kGap;
-  draw_block(scene, shown, {kAround, 0, room.w - kAround, block});
+  draw_block(scene, shown, {kAround, 0, room.w - 2 * kAround, block});
   viz::legend(scene, {0, block, room.w, kLegend},
               {{viz::State::kInUse, "written, and below it read"},
                {.state = viz::State::kInUse, .name = "has another code now", .edge = Ink::kMark},
