@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/utf8.h"
 
 namespace kv {
 namespace {
@@ -74,7 +75,7 @@ const Family* family_of(const std::string& model_type) {
 void refuse_other_caches(const JsonObject& config) {
   const std::string& where = config.where();
   const auto refuse = [&](const std::string& key, const char* what) {
-    user_error("{}: \"{}\" says {}; wanted layers that keep K and V of each token", where, key,
+    user_error("{}: {} says {}; wanted layers that keep K and V of each token", where, quote(key),
                what);
   };
   if (config.find("kv_lora_rank") != nullptr) {

@@ -18,6 +18,7 @@ namespace {
 // The cap of the reference implementation.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kPrefixBytes = 8;
+constexpr size_t kMaxRank = 8;  // above any tensor of a model, and a message can name all extents
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
 struct DTypeBytes {
@@ -71,7 +72,9 @@ std::string_view header_of(std::span<const std::byte> bytes, const std::string& 
 TensorView parse_tensor(const JsonObject& info, std::span<const std::byte> data) {
   TensorView tensor;
   tensor.dtype = info.string("dtype");
-  for (const Json& extent : info.array("shape")) {
+  const std::vector<Json>& shape = info.array("shape");
+  if (shape.size() > kMaxRank) info.wrong("shape", fmt::format("at most {} extents", kMaxRank));
+  for (const Json& extent : shape) {
     tensor.shape.push_back(
         json_integer(extent, info.where() + ": an extent of the shape", 0, kInt64Max));
   }

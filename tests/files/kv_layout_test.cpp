@@ -123,6 +123,7 @@ TEST_CASE("kv_layout: what keeps something else is refused, and nothing is guess
   };
   said({{"model_type", "deepseek_v3"}, {"kv_lora_rank", 512}}, "multi-head latent attention (MLA)");
   said({{"model_type", "jamba"}, {"mamba_d_state", 16}}, "a state of fixed size");
+  said({{"ssm_" + std::string(100, 'x'), 16}}, "xxx...\" says that layers keep a state");
   said({{"model_type", "qwen3_next"}, {"linear_num_key_heads", 16}}, "a state of fixed size");
   said({{"layer_types", std::vector<std::string>(32, "linear_attention")}},
        "has \"linear_attention\", wanted \"full_attention\" or \"sliding_attention\"");

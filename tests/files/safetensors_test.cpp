@@ -134,6 +134,8 @@ TEST_CASE("safetensors: a tensor's fields that are missing, wrong or contradicto
            {R"("dtype":"U8","shape":[8])", 8, "key \"data_offsets\" is missing"},
            {R"("dtype":1,"shape":[8],"data_offsets":[0,8])", 8, "\"dtype\" is 1"},
            {R"("dtype":"U8","shape":["8"],"data_offsets":[0,8])", 8, "is \"8\""},
+           {R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,8])", 8,
+            "\"shape\" is an array of 9 values, wanted at most 8 extents"},
            {R"("dtype":"U8","shape":[1e400],"data_offsets":[0,8])", 8, "not valid JSON"}}) {
     const auto& [fields, data_bytes, said] = one;
     CAPTURE(std::get<0>(one));
