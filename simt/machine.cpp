@@ -36,7 +36,7 @@ const Options& options() {
 
 namespace {
 
-/// The workers, and the grid they work on. Of n workers each runs every n-th CTA.
+/// The workers, and the grid they work on.
 class Gpu {
  public:
   static Gpu& instance() {
@@ -93,13 +93,24 @@ class Gpu {
     }
   }
 
+  /// Number of the worker that runs the i-th CTA: in turns. What one worker runs is ordered, so for
+  /// races it is the sum of i's digits, which at each distance tells some pairs of CTAs apart, and
+  /// another one than in the launch before.
+  static size_t worker_of(size_t i) {
+    size_t sum = i;
+    if (kFindsRaces) {
+      constexpr size_t kBase = 4;
+      for (sum = num_launches; i > 0; i /= kBase) sum += i % kBase;
+    }
+    return sum % options().workers;
+  }
+
   void work(const Grid& grid, size_t w) {
     const size_t n = grid.num_ctas();
     size_t stride = options().seed == 0 ? 1 : options().seed % n + 1;
     while (std::gcd(stride, n) != 1) ++stride;  // then i * stride comes to each CTA
-    // For races, another worker than in the launch before: what one worker runs is ordered.
-    const size_t first = kFindsRaces ? (w + num_launches) % options().workers : w;
-    for (size_t i = first; i < n; i += options().workers) {
+    for (size_t i = 0; i < n; ++i) {
+      if (worker_of(i) != w) continue;
       try {
         Worker::here().run_cta(grid, (i * stride + options().seed) % n);
       } catch (...) {

@@ -52,7 +52,11 @@ __global__ void count_kernel(float* out) {
   }
 }
 
-__global__ void across_ctas_kernel(float* out) { out[threadIdx.x] = 1.0f; }
+/// Only CTAs whose numbers differ by a multiple of kApart write one place.
+template <unsigned kApart>
+__global__ void across_ctas_kernel(float* out) {
+  out[blockIdx.x % kApart * 64 + threadIdx.x] = 1.0f;
+}
 
 template <int kBeyond>
 __global__ void global_overrun_kernel(float* out) {
@@ -123,7 +127,8 @@ const std::map<std::string, Kernel> kKernels = {
     {"a syncwarp", in_warp_kernel<true>},
     {"a lost update", count_kernel<false>},
     {"an atomic update", count_kernel<true>},
-    {"two CTAs write one place", across_ctas_kernel},
+    {"two CTAs write one place", across_ctas_kernel<1>},
+    {"two CTAs that are four apart write one place", across_ctas_kernel<4>},
     {"one element beyond the end", global_overrun_kernel<1>},
     {"one element before the beginning", global_overrun_kernel<-1>},
     {"no overrun", global_overrun_kernel<0>},
