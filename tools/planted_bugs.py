@@ -46,6 +46,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -212,10 +213,13 @@ def try_bug(build, bug, options):
 
 
 def run_tests(program, bug, options):
+    limited = ["sh", "-c", 'ulimit -t 120 && exec "$0" "$@"']  # seconds of a processor, however busy the machine is
     try:
-        done = run([str(program), "--abort-after=1", "--no-colors", f"--test-case={options.case}"], timeout=120,
+        done = run([*limited, str(program), "--abort-after=1", "--no-colors", f"--test-case={options.case}"], timeout=1200,
                    env={**os.environ, **FAST})
     except subprocess.TimeoutExpired:
+        return "it does not end"
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return "it does not end"
     if done.returncode == 0:
         return ""
