@@ -63,7 +63,7 @@ struct Served {
   uint64_t digest = 0;
 };
 
-/// A server that starts, serves the texts, and ends: the store has its blocks then.
+/// Serves the texts on a new server. The store has the server's blocks then.
 Served serve(SharedTierEngine& engine, const std::vector<kv::Request>& requests) {
   const auto result =
       engine.serve(requests, {}, {}, [](const auto&, const auto&) { return !kv::interrupted(); });
@@ -197,8 +197,8 @@ int main(int argc, char** argv) {
              "blocks in the host's memory; 0: four times those of the device")
       .between(0, 1 << 28);
   command.value("--store STORE", options.store,
-                "redis: a Redis server of the program's own; memory: none; redis://host:port or "
-                "unix:/path: that one");
+                "redis: a Redis server of the program's own; memory: no server, but this program's "
+                "memory; redis://host:port or unix:/path: a server of yours");
   command
       .value("--policy NAME", options.policy,
              "load what the store has: always, never, or if it is quicker than computing it")
