@@ -1,6 +1,6 @@
 #pragma once
 
-// A server behind the router: its cache, the requests that it was sent and has not answered, and
+// A server of the router: its cache, the requests that it was sent and has not answered, and
 // how fast it computes prompts.
 
 #include <chrono>
