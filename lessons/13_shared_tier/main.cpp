@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   }
   kv::CommandLine command("Lesson 13: what one server has computed, others load from a store.");
   kv::add_generate_options(command, options.generate);
-  command.value("--servers N", options.servers, "how many servers serve the texts, in turn")
+  command.value("--servers N", options.servers, "servers that serve the texts, in turn")
       .between(1, 1000);
   kv::add_pool_options(command, options.block_size, options.num_blocks,
                        "blocks on the device; 0: as many as all texts need");
@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
              "load what the store has: always, never, or if it is quicker than computing it")
       .one_of({"always", "never", "quicker"});
   command.value("--secret TEXT", options.tier.shared.secret,
-                "what all servers know; a value that was not made with it is not believed");
+                "a secret that all servers know; a value made without it is refused");
   command
       .value("--check-every N", options.tier.shared.check_every,
              "compute every Nth text that the store has all the same, and compare; 0: none")
