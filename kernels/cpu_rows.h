@@ -1,6 +1,6 @@
 #pragma once
 
-// What the CPU twins share: sums whose order is fixed, and loads of weights of any dtype.
+// Shared by the CPU twins: sums whose order is fixed, and loads of weights of any dtype.
 
 #include <cmath>
 #include <cstdint>

@@ -42,7 +42,7 @@ inline float sum(Vec16 a) {
   return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/// What sum() adds, for four at once: pairs share the registers, so it is half the instructions.
+/// Four sums as sum() makes them. Pairs share the registers, which halves the instructions.
 inline void sum4(const Vec16* a, float* out) {
   const auto halves = [](const Vec16& x, const Vec16& y) {  // 4 sums of x, then 4 of y
     const __m256 s8x = _mm256_add_ps(x.lo, x.hi);

@@ -33,7 +33,7 @@ inline float sum(Vec16 a) {
   return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/// What sum() adds, for four at once: pairs share the registers, so it is half the instructions.
+/// Four sums as sum() makes them. Pairs share the registers, which halves the instructions.
 inline void sum4(const Vec16* a, float* out) {
   const auto halves = [](__m512 x, __m512 y) {  // 8 sums of x, then 8 of y
     return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));

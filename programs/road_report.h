@@ -1,6 +1,6 @@
 #pragma once
 
-// What a road is reported as: the versions of one op, from plain to fast, over a few cases.
+// The report of a road: the versions of one op, from plain to fast, over a few cases.
 
 #include <string>
 #include <vector>
@@ -9,8 +9,9 @@ namespace kv {
 
 struct RoadCase {
   std::string name;
-  double floor_seconds = 0;  // what no version can beat
-  /// What a version does, and how it is counted: with a unit, the rate is a column of its own.
+  double floor_seconds = 0;  // no version can be faster
+  /// The amount of a version's work, counted in `unit`. With a unit, the rate is a column of its
+  /// own.
   double amount = 0;
   std::string unit = {};  // "GB/s", "TFLOP/s"
 };

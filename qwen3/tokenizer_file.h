@@ -1,6 +1,6 @@
 #pragma once
 
-// What a tokenizer.json says, checked, in plain structures. Internal to the tokenizer.
+// The content of a tokenizer.json, checked, in plain structures. Internal to the tokenizer.
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What happens to text before BPE: NFC, and the cut into words. Internal to the tokenizer.
+// The steps before BPE: NFC, and the cut into words. Internal to the tokenizer.
 
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a run of requests came to: times, tokens, errors, and whether equal requests got equal
+// The results of a run of requests: times, tokens, errors, and whether equal requests got equal
 // answers.
 
 #include <map>

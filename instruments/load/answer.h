@@ -13,7 +13,7 @@ namespace load {
 
 using Clock = std::chrono::steady_clock;
 
-/// What came of one request.
+/// The outcome of one request.
 struct Outcome {
   size_t request = 0;         // its index in the workload
   std::string text;           // of the first choice

@@ -148,8 +148,8 @@ void add_options(kv::CommandLine& command, Options& options) {
       "a prompt on each line, or a JSON object of the API's fields; taken again and again");
   command.value("--trace FILE", options.trace, "a trace in Mooncake's format, at its times")
       .excludes("--prompts");
-  command.value("--requests N", workload.num_requests, "how many are sent").between(1, 10'000'000);
-  command.value("--concurrency N", options.concurrency, "how many at the same time")
+  command.value("--requests N", workload.num_requests, "requests to send").between(1, 10'000'000);
+  command.value("--concurrency N", options.concurrency, "requests in flight at once")
       .between(1, 10'000);
   command.value("--rate R", options.rate, "requests a second instead, at random moments")
       .over(0, 1e6)

@@ -82,8 +82,7 @@ void draw_curve(viz::Scene& scene, const Axis& axis, int index, const std::strin
 
 std::string plot(const std::string& title, const Account& account) {
   viz::Scene scene(kRoom);
-  scene.label("heading", {24, 22, 800, 24}, "Share of the times that are at most so long",
-              {.size = 17});
+  scene.label("heading", {24, 22, 800, 24}, "Share of the times up to each length", {.size = 17});
   scene.label("title", {24, 48, 800, 20}, title, {.paint = {Ink::kDim}});
   const Axis axis(account);
   draw_axes(scene, axis);

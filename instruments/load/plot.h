@@ -1,7 +1,6 @@
 #pragma once
 
-// The three times as an SVG: the share of the values that are at most so large, on a logarithmic
-// axis.
+// The three times as an SVG: the share of the values up to each length, on a logarithmic axis.
 
 #include <string>
 

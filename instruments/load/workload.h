@@ -1,7 +1,7 @@
 #pragma once
 
-// What a load generator sends: prompts from a file, conversations that are made up, or a trace of a
-// real server.
+// The requests of a load generator: prompts from a file, conversations that are made up, or a trace
+// of a real server.
 
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What K and V of a model take: bytes of a token and of a block, and how many sequences fit.
+// The memory of a model's K and V: bytes of a token and of a block, and how many sequences fit.
 //
 //   plan --model "Gemma 3 27B" --memory 24GiB
 //   plan --model ~/models/Qwen3-0.6B --memory 8GiB --context 4096 --kv-dtype fp8

@@ -1,6 +1,6 @@
 #pragma once
 
-// A server's cache, as it tells it at GET /kv_events and GET /kv_snapshot of ./course serve. Events
+// A server's cache, as ./course serve tells it at GET /kv_events and GET /kv_snapshot. Events
 // have numbers. After a lost connection the server replays what was missed, beginning with the last
 // event that the mirror has: if that is another event now, the server is another one. What cannot
 // be replayed comes as a snapshot.
@@ -15,9 +15,9 @@ namespace route {
 
 class CacheMirror {
  public:
-  /// A stream of events begins. What it is to be asked for: a Last-Event-ID, or empty.
+  /// Begins a stream of events. Returns the Last-Event-ID to send with the request, or empty.
   std::string begin_stream();
-  /// Its next bytes. Throws for what is no such stream.
+  /// Takes the stream's next bytes. Throws for bytes of no such stream.
   void take(std::string_view bytes);
   /// True if the mirror needs GET /kv_snapshot, which is asked for after the stream has begun.
   bool wants_snapshot() const { return state_ == State::kSnapshot; }

@@ -99,7 +99,7 @@ void add_router_options(kv::CommandLine& command, Options& options) {
                "a ./course serve --role prefill: it computes prompts, and the others load them");
   command
       .value("--store-seconds-per-block X", router.store_seconds_per_block,
-             "the servers share a store, from which a block comes in so long; 0: they share none")
+             "seconds in which the servers' common store delivers a block; 0: they share none")
       .real_between(0, 1e6);
   command
       .value("--host ADDRESS", router.http.host,

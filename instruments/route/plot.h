@@ -1,6 +1,6 @@
 #pragma once
 
-// What the simulation found as an SVG: for each policy its hit rate, and p50, p90 and p99 of the
+// The results of a simulation as an SVG: for each policy its hit rate, and p50, p90 and p99 of the
 // time to the first token on a logarithmic axis.
 
 #include <string>

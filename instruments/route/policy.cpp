@@ -58,8 +58,8 @@ std::vector<double> llm_d(const Prompt& prompt, std::span<const ServerView> serv
   return costs;
 }
 
-/// The time until the server has computed what waits there and what is missing of this prompt. What
-/// the store has, it loads, if that is quicker.
+/// The time until the server has computed the tokens that wait there, and the missing ones of this
+/// prompt. It loads blocks of the store if that is quicker than computing them.
 double seconds(const Prompt& prompt, const ServerView& server) {
   const int64_t found = server.cached_blocks + server.store_blocks;
   const int64_t missing = std::max<int64_t>(0, prompt.tokens - found * prompt.block_size);

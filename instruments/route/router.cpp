@@ -137,7 +137,7 @@ bool Router::wants_prefill(const Prompts& prompts) const {
          });
 }
 
-/// What any server has or had is in the store that they share, unless that has evicted it.
+/// A block that any server has or had is in the servers' store, unless the store has evicted it.
 std::vector<int64_t> Router::in_store(const Prompts& prompts) const {
   std::vector<int64_t> found;
   for (const Prompts::One& one : prompts.all) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the router knows of a server and of a request. For the router's own files.
+// The router's state of a server and of a request. For the router's own files.
 
 #include <optional>
 #include <set>

@@ -1,6 +1,6 @@
 #pragma once
 
-// A server behind the router: its cache, the requests that it was sent and has not answered, and
+// A server of the router: its cache, the requests that it was sent and has not answered, and
 // how fast it computes prompts.
 
 #include <chrono>
@@ -81,9 +81,9 @@ class Upstream {
   Clock::time_point counted_until_ = {};
 };
 
-/// Tokens of prompts a second of each server. The mean of all, unless its own is at least half as
-/// large again, or that much smaller: what is measured of equal machines differs, and would decide
-/// each tie. 1 for all before anything is measured.
+/// Tokens of prompts that each server computes in a second: the mean of all servers, unless its own
+/// rate is at least 1.5 times as large, or at most two thirds. Measured rates of equal machines
+/// differ a little, and would decide each tie. 1 for all before anything is measured.
 std::vector<double> rates_of(std::span<const Upstream* const> servers);
 
 }  // namespace route

@@ -34,7 +34,7 @@ const char* name_of(ChatTemplate chat_template);
 ChatTemplate chat_template_of(const std::filesystem::path& model_dir, const std::string& wanted);
 
 /// The prompt's tokens. Text of a message never becomes a control token, so that a user cannot end
-/// the own turn and begin another one.
+/// their own turn and begin another one.
 std::vector<int32_t> render(const Conversation& conversation, ChatTemplate chat_template,
                             const kv::Tokenizer& tokenizer);
 

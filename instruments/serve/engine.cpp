@@ -41,7 +41,7 @@ class EngineOf final : public Engine {
         pass.started.push_back({id, request.num_prompt, request.num_cached});
       }
       if (!before) return;
-      // The manager counts for the whole pass, so what could be of resumed requests is theirs.
+      // The manager counts for the whole pass: loads that resumed requests may have had are theirs.
       int64_t num_external = *num_loaded_tokens() - *before;
       for (const int64_t id : output.resumed) num_external -= scheduler.request(id).num_cached;
       pass.num_external = std::max<int64_t>(num_external, 0);

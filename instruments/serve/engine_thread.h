@@ -1,7 +1,7 @@
 #pragma once
 
-// The thread that owns the engine. Submits and aborts take effect between two passes, and what a
-// pass did is handed over once.
+// The thread that owns the engine. Submits and aborts take effect between two passes, and each
+// pass is reported once.
 
 #include <chrono>
 #include <condition_variable>

@@ -33,7 +33,7 @@ void add_http_options(kv::CommandLine& command, Options& options) {
   command.value("--port N", server.http.port, "0: any free one").between(0, 65535);
   command
       .value("--api-key KEY", server.api_key,
-             "what clients must send as \"Authorization: Bearer KEY\"")
+             "the key that clients must send as \"Authorization: Bearer KEY\"")
       .not_empty();
   command.flag("--cors", server.cors, "lets pages of other origins use the server");
   command.value("--max-connections N", server.http.max_connections, "open at once; others wait")
@@ -56,7 +56,8 @@ void add_http_options(kv::CommandLine& command, Options& options) {
 
 void add_engine_options(kv::CommandLine& command, Options& options) {
   serve::EngineOptions& engine = options.server.engine;
-  command.value("--lesson N", options.lesson, "whose engine, 8 to 14; 0: 8, or 13 with --store");
+  command.value("--lesson N", options.lesson,
+                "the lesson of the engine, 8 to 14; 0: 8, or 13 with --store");
   kv::add_pool_options(command, engine.block_size, engine.num_blocks,
                        "blocks in the pool; 0: as memory allows");
   command
@@ -86,13 +87,14 @@ void add_engine_options(kv::CommandLine& command, Options& options) {
       .value("--file FILE", engine.file, "lesson 12: the file in which blocks outlast the server")
       .not_empty();
   command
-      .value("--store STORE", options.store,
-             "lesson 13: what servers share their blocks in: redis://host:port or unix:/path; "
-             "memory: this server's own, to try it")
+      .value(
+          "--store STORE", options.store,
+          "lesson 13: the store of the servers that share blocks: redis://host:port or unix:/path; "
+          "memory: this server's own, to try it")
       .not_empty();
   command
       .value("--store-secret TEXT", engine.tier.shared.secret,
-             "what all servers know; a value that was not made with it is not believed")
+             "a secret that all servers know; a value made without it is refused")
       .not_empty();
   command
       .value("--load NAME", options.load,

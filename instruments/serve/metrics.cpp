@@ -112,7 +112,7 @@ std::string Metrics::text() const {
   counter("vllm:external_prefix_cache_queries_total", "Tokens not found on the device.",
           external_queries);
   counter("vllm:external_prefix_cache_hits_total",
-          "Tokens of these found in host memory, file or store.", external_hits);
+          "Tokens found in host memory, file or store, not on the device.", external_hits);
   counter("vllm:num_preemptions_total", "Preemptions.", preemptions);
   counter("vllm:prompt_tokens_total", "Tokens of prompts.", prompt_tokens);
   counter("vllm:generation_tokens_total", "Tokens generated.", generation_tokens);

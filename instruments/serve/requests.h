@@ -1,7 +1,8 @@
 #pragma once
 
 // The requests that are being answered. Tokens come from the engine's thread, bytes go to the
-// clients, and a client that goes takes its request along. All of it runs on the loop's thread.
+// clients. The requests of a client that disconnects are aborted. All of it runs on the loop's
+// thread.
 
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The server: its routes, and the two threads behind them. The loop's thread reads requests, makes
-// prompts and writes answers; the engine's thread runs passes.
+// The server: its routes, and the two threads that serve them. The loop's thread reads requests,
+// makes prompts and writes answers; the engine's thread runs passes.
 
 #include <atomic>
 #include <filesystem>

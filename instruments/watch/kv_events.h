@@ -1,6 +1,6 @@
 #pragma once
 
-// What happens to a KV cache, as vLLM publishes it (v0.22.1: vllm/distributed/kv_events.py):
+// The events of a KV cache, as vLLM publishes them (v0.22.1: vllm/distributed/kv_events.py):
 // batches in MessagePack, numbered one after the other. At v0.22.1 all is an array with its fields
 // in order:
 //
@@ -10,7 +10,7 @@
 //         ["AllBlocksCleared"]], data_parallel_rank]
 //
 // After v0.23 an event is a map, its name under "type" and its fields under their names. Both are
-// read, fields that came later are passed over, and fields that are not there yet have no value.
+// read, fields of later versions are skipped, and missing fields have no value.
 
 #include <cstdint>
 #include <optional>

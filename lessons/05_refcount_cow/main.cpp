@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
   kv::add_generate_options(command, options.generate);
   command.value("--n N", options.n, "samples of each prompt; each draws tokens of its own")
       .between(1, 1024);
-  command.value("--beams N", options.beams, "beam search with so many beams, instead of samples")
+  command.value("--beams N", options.beams, "beam search with N beams, instead of samples")
       .between(1, 1024)
       .excludes("--n");
   command

@@ -5,8 +5,8 @@
 namespace lesson10 {
 namespace {
 
-/// All layers of each window, those without one first. If every layer has a window, all are taken
-/// for layers without one.
+/// The layers of each kind, the kind without a window first. If every layer has a window, all
+/// layers count as layers without one.
 std::vector<KvCacheGroup> kinds_of(const kv::ModelConfig& config) {
   bool some_keep_all = false;
   for (int layer = 0; layer < config.num_layers; ++layer) {

@@ -15,7 +15,7 @@ using lesson03::PagedOptions;
 using lesson08::ServeOptions;
 
 enum class LoadPolicy {
-  kQuicker,  // load a block if that takes less time than computing it; load until both are known
+  kQuicker,  // load a block if that takes less time than computing it, or if one time is unknown
   kAlways,
   kNever,  // compute; nothing is loaded
 };

@@ -26,7 +26,8 @@ HostBlocks make_memory(const kv::Model& model, const PagedOptions& options,
   const int num_records = file == nullptr ? 0 : file->num_records();
   if (host.host_blocks > 0 && host.host_blocks < num_records) {
     kv::user_error(
-        "{} has {} records, and the host shall have {} blocks; give it as many, or another file",
+        "{} has {} records, but the host would have {} blocks; give it as many, or use another "
+        "file",
         tier.file.string(), num_records, host.host_blocks);
   }
   if (host.host_blocks == 0) {

@@ -26,9 +26,8 @@
 
 namespace lesson13 {
 
-using lesson06::ExtraKeys;
-
 using kv::Digest;
+using lesson06::ExtraKeys;
 
 /// The digest of all that K and V of a block depend on: model, device, and every token up to the
 /// block's end. Lesson 06's numbers of prefixes mean something in one process; a name means the
@@ -47,11 +46,11 @@ void extend_names(std::vector<BlockName>& names, const BlockName& root,
 /// "kv1:" and 64 hexadecimal digits.
 std::string key_of(const BlockName& name);
 
-/// What a block is believed to be: who computed it for which tokens.
+/// Makes and checks values. Servers that share blocks have the same fields here.
 struct ValueFormat {
   uint64_t fingerprint = 0;
   size_t bytes_per_block = 0;
-  std::string secret = {};  // with a secret, a value proves that a server that knows it has made it
+  std::string secret = {};  // if there is one, only a server that knows it can make a value
 
   std::string encode(const BlockName& name, std::span<const int32_t> tokens, uint64_t checksum,
                      std::span<const std::byte> content) const;

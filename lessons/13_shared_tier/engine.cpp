@@ -20,9 +20,8 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
   scheduler_.emplace(tier_.manager(), serve.scheduler);
 }
 
-/// Whether the store is asked at all is decided before a byte has moved: if the model computes a
-/// block faster than the store has brought one, it is not. The scheduler gets the request in a
-/// step.
+/// Decides before a byte moves whether to ask the store: not if the model computes a block faster
+/// than the store has brought one. The scheduler gets the request in a step.
 void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) {
   check(id, request);
   if (waiting_.contains(id)) kv::user_error("there is a request {} already", id);
@@ -36,7 +35,7 @@ void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOpt
   waiting_.emplace(id, Waiting{request, std::move(options)});
 }
 
-/// The request need not wait for the store, or not any longer.
+/// Hands the scheduler a request that need not wait for the store, or not any longer.
 void Server::submit_ready(int64_t id) {
   Waiting waiting = std::move(waiting_.at(id));
   waiting_.erase(id);

@@ -63,7 +63,7 @@ struct Served {
   uint64_t digest = 0;
 };
 
-/// A server that starts, serves the texts, and ends: the store has its blocks then.
+/// Serves the texts on a new server. The store has the server's blocks then.
 Served serve(SharedTierEngine& engine, const std::vector<kv::Request>& requests) {
   const auto result =
       engine.serve(requests, {}, {}, [](const auto&, const auto&) { return !kv::interrupted(); });
@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   }
   kv::CommandLine command("Lesson 13: what one server has computed, others load from a store.");
   kv::add_generate_options(command, options.generate);
-  command.value("--servers N", options.servers, "how many servers serve the texts, in turn")
+  command.value("--servers N", options.servers, "servers that serve the texts, in turn")
       .between(1, 1000);
   kv::add_pool_options(command, options.block_size, options.num_blocks,
                        "blocks on the device; 0: as many as all texts need");
@@ -197,14 +197,14 @@ int main(int argc, char** argv) {
              "blocks in the host's memory; 0: four times those of the device")
       .between(0, 1 << 28);
   command.value("--store STORE", options.store,
-                "redis: a Redis server of the program's own; memory: none; redis://host:port or "
-                "unix:/path: that one");
+                "redis: a Redis server of the program's own; memory: no server, but this program's "
+                "memory; redis://host:port or unix:/path: a server of yours");
   command
       .value("--policy NAME", options.policy,
              "load what the store has: always, never, or if it is quicker than computing it")
       .one_of({"always", "never", "quicker"});
   command.value("--secret TEXT", options.tier.shared.secret,
-                "what all servers know; a value that was not made with it is not believed");
+                "a secret that all servers know; a value made without it is refused");
   command
       .value("--check-every N", options.tier.shared.check_every,
              "compute every Nth text that the store has all the same, and compare; 0: none")

@@ -15,7 +15,7 @@ using lesson06::PrefixId;
 
 namespace {
 
-/// Lesson 11's device counts prefixes from 0 on. Those that come from the store are numbered apart.
+/// The number of the first prefix that comes from the store. Lesson 11's device begins with 0.
 constexpr PrefixId kFirstPrefix = PrefixId{1} << 62;
 
 }  // namespace
@@ -120,7 +120,7 @@ void SharedTier::take_note() {
   }
 }
 
-/// As lesson 12 does: a block that is not as it was computed is found nowhere.
+/// Evicts the blocks that verify() returns from both pools, as lesson 12 does.
 void SharedTier::drop_damaged() {
   for (const BlockMove& move : swapper_.verify()) {
     ++metrics_.num_changed_here;
@@ -129,7 +129,7 @@ void SharedTier::drop_damaged() {
   }
 }
 
-/// The request that waits for it; null if it has ended.
+/// The request that waits for the fetch; null if it has ended.
 SharedTier::Request* SharedTier::asker_of(const Fetch& fetch) {
   const auto found = requests_.find(fetch.request);
   const bool waits = found != requests_.end() && found->second.arrival == fetch.arrival;
@@ -171,8 +171,8 @@ void SharedTier::take_blocks(const Fetch& fetch) {
   }
 }
 
-/// Makes the blocks that came findable in the host, after those that device or host had before. If
-/// one of those has gone meanwhile, what came after it is of no use.
+/// Makes the blocks that came findable in the host. Device or host had the blocks before them; if
+/// one of these is gone meanwhile, the blocks that came are dropped.
 void SharedTier::receive(Request& request, const Fetch& fetch) {
   const auto first = static_cast<size_t>(std::ranges::find(request.names, fetch.names.front()) -
                                          request.names.begin());
@@ -220,7 +220,7 @@ void SharedTier::begin_pass() {
   num_gathered_ = 0;
 }
 
-/// At most half of the host waits for a slow store; after that, blocks are not put.
+/// At most half of the host's blocks wait for a slow store; further blocks are not put.
 void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begin, int end) {
   const auto found = requests_.find(id);
   if (found == requests_.end() || !found->second.is_shared) return;
@@ -253,8 +253,8 @@ void SharedTier::gather(int layer) {
   gather_layer({.cache = &cache_, .host = &memory_, .layer = layer, .moves = moves_}, gathers_);
 }
 
-/// Blocks that the host has already, because two requests have computed the same, are not put
-/// again. Passes after this one wait for the copies, which read what they may write.
+/// A block that the host has already, because another request has computed it, is not put again.
+/// Passes after this one wait for the copies, which read what these passes may write.
 void SharedTier::end_pass() {
   if (filling_.empty()) return;
   while (num_gathered_ < cache_.num_layers()) gather(num_gathered_);

@@ -34,18 +34,18 @@ struct SharedOptions {
   int check_every = 0;
 };
 
-/// Counts of blocks since the tier was made.
+/// Counts since the tier was made, of blocks unless a comment says otherwise.
 struct SharedMetrics {
   int64_t num_queried = 0;      // looked up in the store
-  int64_t num_found = 0;        // of these
+  int64_t num_found = 0;        // looked up, and the store has them
   int64_t num_fetched = 0;      // came whole
   int64_t num_damaged = 0;      // came, and were not what their name says
   int64_t num_unreachable = 0;  // lookups without an answer
   int64_t num_put = 0;
   int64_t num_not_put = 0;
-  int64_t num_checked = 0;       // of the store's, computed again
-  int64_t num_poisoned = 0;      // of these, other bits than computed
-  int64_t num_changed_here = 0;  // on their way between device and host, or in the host
+  int64_t num_checked = 0;       // the store has them, and they were computed again
+  int64_t num_poisoned = 0;      // checked, and the computed bits are others
+  int64_t num_changed_here = 0;  // changed between device and host, or in the host
 };
 
 class SharedTier {
@@ -80,13 +80,14 @@ class SharedTier {
   /// The pass is done, and the manager has cached its full blocks.
   void end_pass();
 
-  /// Returns after a trip that is under way, after a millisecond, or at once if there is none.
+  /// Returns when a trip is done, but after a millisecond at the latest; at once if none is left.
   void wait() { worker_.wait(std::chrono::milliseconds(1)); }
   /// Waits until the blocks of all passes are in the host.
   void wait_for_copies() const;
-  /// Waits for all copies and trips; complete() returns afterwards which requests that concerns.
+  /// Waits for all copies and trips. No request waits for the store then.
   void settle();
-  /// The weights have changed: new requests get other names, and those of now are not shared.
+  /// Gives blocks of later requests other names, after a change of the weights. Blocks that the
+  /// present requests compute are not shared any more.
   void set_fingerprint(uint64_t fingerprint);
 
   HostTierManager& manager() { return manager_; }

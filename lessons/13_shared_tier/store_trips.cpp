@@ -8,8 +8,8 @@
 namespace lesson13 {
 namespace {
 
-/// A store answers a trip from its memory, all values at once: more bytes in one trip only make its
-/// buffers longer.
+/// The most bytes of a trip, unless one block has more. A store collects a trip's values in memory
+/// before it sends them, so more bytes would only need a larger buffer there.
 constexpr size_t kBytesPerTrip = size_t{4} << 20;
 
 std::string_view text_of(std::span<const std::byte> bytes) {

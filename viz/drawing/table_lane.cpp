@@ -137,7 +137,7 @@ class LanePainter {
 
   int32_t block_of(int entry) const { return held_.block_ids[static_cast<size_t>(entry)]; }
 
-  /// Entries without their tokens, in so much room at most. Returns where they end.
+  /// Entries without their tokens, in `room` points at most. Returns where they end.
   float fold(Range range, float x, float room) {
     range.end = std::min(range.end, num_entries_);
     if (range.count() <= 0) return x;

@@ -270,7 +270,7 @@ int main(int argc, char** argv) {
                 "begin with a command of the page (--commands), and let the page go on from there");
   command
       .value("--steps N", options.steps,
-             "with --headless: play so many steps of the script; 0: all of them")
+             "with --headless: play N steps of the script; 0: all of them")
       .between(0, 1 << 20);
   command
       .value("--at T", options.at, "with --headless: stop at this part of the last motion, 0 to 1")
@@ -290,7 +290,7 @@ int main(int argc, char** argv) {
   command.value("--scale X", options.scale, "pixels per point, 0.5 to 4; 0: the display's")
       .real_between(0, 4);
   kv::add_seed_option(command, options.model, "of live runs");
-  command.value("--frames N", options.frames, "close the window after so many frames; 0: never")
+  command.value("--frames N", options.frames, "close the window after N frames; 0: never")
       .between(0, 1 << 30);
   command.flag("--rects", options.rects, "print where the controls are, for scripts that click");
   command.flag("--commands", options.commands, "list what a scenario of the page can say");

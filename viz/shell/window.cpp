@@ -121,7 +121,7 @@ class Window {
   }
   bool has_input() const { return !keys_.empty() || !mouse_.empty(); }
   bool open() const { return !glfwWindowShouldClose(window_); }
-  /// Waits for input, for so long. False if none came.
+  /// Waits for input, at most this time. Returns false if none came.
   static bool wait_for_input(double seconds) {
     const double begin = glfwGetTime();
     glfwWaitEventsTimeout(seconds);

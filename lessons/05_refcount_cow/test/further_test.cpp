@@ -70,7 +70,7 @@ void check_rows_after_the_filled_ones() {
       CHECK(difference(cache, contents(cache, stream()), wanted) == "");
     }
   } else {
-    KV_TODO("let copy_blocks copy so many rows");
+    KV_TODO("let copy_blocks copy num_slots rows");
   }
 }
 

@@ -21,7 +21,7 @@ struct RedisAddress {
 RedisAddress parse_redis_address(const std::string& text);
 
 struct RedisOptions {
-  /// A node that is silent for so long is taken for dead. It is asked again after a pause, which
+  /// A node that is silent for this time counts as dead. It is asked again after a pause, which
   /// doubles each time it fails again.
   std::chrono::milliseconds timeout{200};
   std::chrono::milliseconds first_pause{100};
