@@ -1,6 +1,6 @@
 #pragma once
 
-// Where programs write for people, and the line that says how far something slow is.
+// Output of programs for people, and the line that tells the progress of slow work.
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where arithmetic runs and where bytes live. No CUDA header is needed to include this file.
+// Devices, which run arithmetic and hold memory. No CUDA header is needed to include this file.
 
 #include <cstddef>
 #include <cstdint>

@@ -31,7 +31,7 @@ enum CudaCode : int {
   kSystemDriverMismatch = 803,
 };
 
-/// What is known about a failed call. Unknown fields keep their defaults.
+/// Facts about a failed call. Unknown fields keep their defaults.
 struct CudaFailure {
   int code = 0;             // cudaError_t
   std::string name;         // "cudaErrorIllegalAddress"

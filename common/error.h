@@ -1,6 +1,6 @@
 #pragma once
 
-// How this project reports what went wrong.
+// Errors of this project, and how programs report them.
 //
 // Three kinds of error, three ways out:
 //   * the user's input is wrong (a file, a flag, a prompt)  -> UserError, exit code 2, one line;

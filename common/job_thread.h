@@ -48,7 +48,7 @@ class JobThread {
     if (!done_.empty()) first.splice(first.end(), done_, done_.begin());
     return first;
   }
-  /// Whether there is no job, and none to be taken back.
+  /// Returns whether no job waits, runs, or has a result to be taken back.
   bool idle() noexcept {
     const std::lock_guard lock(mutex_);
     return !has_work() && done_.empty();

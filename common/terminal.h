@@ -1,6 +1,6 @@
 #pragma once
 
-// What a terminal can show: its width, and colour.
+// A terminal's width, and its colours.
 
 #include <string>
 #include <string_view>

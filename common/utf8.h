@@ -27,7 +27,7 @@ bool is_valid_utf8(std::string_view text);
 /// Each ill-formed part becomes one U+FFFD: Python's bytes.decode("utf-8", errors="replace").
 std::string replace_invalid_utf8(std::string_view text);
 
-/// How many bytes at the end (0 to 3) begin a character that more bytes could finish.
+/// Number of bytes at the end (0 to 3) that begin a character which more bytes could finish.
 size_t unfinished_utf8_bytes(std::string_view text);
 
 /// Appends the UTF-8 form of a code point (not a surrogate, at most U+10FFFF).

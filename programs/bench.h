@@ -1,6 +1,6 @@
 #pragma once
 
-// What the benchmarks share: their options, requests of a given length, medians.
+// Shared parts of the benchmarks: their options, requests of a given length, medians.
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the programs that generate text share: their options, loading with progress, and the
+// Shared parts of the programs that generate text: their options, loading with progress, and the
 // requests.
 
 #include <filesystem>

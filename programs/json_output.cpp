@@ -24,7 +24,7 @@ nlohmann::json json_of(const EngineCounters& counters) {
 
 namespace {
 
-/// What StreamPrinter shows for these tokens.
+/// Returns the text that StreamPrinter shows for these tokens.
 std::string text_of(std::span<const int32_t> tokens, const Tokenizer& tokenizer) {
   StreamingDecoder decoder(tokenizer);
   std::string text;

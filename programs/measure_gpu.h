@@ -1,6 +1,6 @@
 #pragma once
 
-// How the benchmarks measure kernels on a GPU (docs/how-to-measure.md). Calls only queue work.
+// Measurements of kernels on a GPU (docs/how-to-measure.md). Calls only queue work.
 
 #include <cstdint>
 #include <functional>

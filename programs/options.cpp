@@ -194,7 +194,7 @@ template <typename T>
 Option CommandLine::value(const std::string& name, T& value, const std::string& help) {
   const auto [option, type] = split(name);
   CLI::Option* added = app_->add_option(option, value, help)->type_name(type);
-  // What may be missing has no default, and a folder's is long: the help says it in words.
+  // An optional value has no default, and a folder's is long: the help says both in words.
   constexpr bool kShown =
       !std::is_same_v<T, std::optional<int>> && !std::is_same_v<T, std::filesystem::path>;
   if (kShown) added->capture_default_str();

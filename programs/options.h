@@ -40,7 +40,8 @@ class Option {
   CLI::Option* option_;
 };
 
-/// What a program takes. A name is "--name TYPE", and for what is given without one "name TYPE".
+/// Options and arguments of a program. A name is "--name TYPE", and for what is given without one
+/// "name TYPE".
 class CommandLine {
  public:
   /// `about` begins the help. Messages call the program what its user typed: $COURSE_COMMAND, which

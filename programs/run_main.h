@@ -1,6 +1,6 @@
 #pragma once
 
-// How a program starts and ends.
+// Start and end of a program.
 
 #include <functional>
 

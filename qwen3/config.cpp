@@ -25,7 +25,8 @@ int size_at(const JsonObject& config, const char* key, int64_t high) {
   return static_cast<int>(config.integer(key, 1, high));
 }
 
-// What would change the arithmetic and is not built here is refused by name, never ignored.
+// Refuses by name, and never ignores, a setting that would change the arithmetic and is not built
+// here.
 void refuse_other_models(const JsonObject& config) {
   if (config.string("model_type") != "qwen3") {
     user_error("{}: \"model_type\" is {}, wanted \"qwen3\": only dense Qwen3 models run here",

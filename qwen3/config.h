@@ -10,7 +10,7 @@
 
 namespace kv {
 
-/// How K and V are kept.
+/// Format of K and V in the cache.
 enum class KvFormat {
   kActivations,  // in activation_dtype(device): fp32 on the CPU, bf16 on CUDA
   kFp8,          // e4m3: a byte for each element, and one for the scale of each token's head

@@ -36,7 +36,7 @@ struct Completion {
   FinishReason finish = FinishReason::kLength;
 };
 
-/// What a run cost. Bytes count K and V in all layers.
+/// Cost of a run. Bytes count K and V in all layers.
 struct EngineCounters {
   int64_t passes = 0;             // forward passes
   int64_t max_sequences = 0;      // most sequences in one pass
@@ -61,7 +61,7 @@ struct EngineCounters {
 /// Called for each generated token. Returning false cancels that request.
 using TokenCallback = std::function<bool(size_t request, int32_t token)>;
 
-/// What one forward pass cost.
+/// Cost of one forward pass.
 struct PassCost {
   int rows = 0;        // tokens it ran through the model; each gives one row of K and one of V
   double seconds = 0;  // wall time of the pass, sampling included

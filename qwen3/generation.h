@@ -1,7 +1,7 @@
 #pragma once
 
-// What every engine does around its passes, and no lesson teaches: check the requests, turn a row
-// of logits into the next token, tell the caller, and know when a request is finished.
+// Work around the passes, the same in every engine and taught by no lesson: check the requests,
+// turn a row of logits into the next token, tell the caller, and know when a request is finished.
 
 #include <chrono>
 #include <cstdint>

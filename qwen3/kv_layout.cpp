@@ -24,8 +24,8 @@ enum class Windows {
   kBetween,  // all but each "sliding_window_pattern"-th
 };
 
-/// What transformers' configuration class of a family takes for a key that the file leaves out. 0
-/// means that the file has to say it.
+/// Defaults of a family in transformers' configuration class, for keys that the file leaves out. 0
+/// means that the file must have the key.
 struct Family {
   const char* model_type;
   Windows windows = Windows::kNone;

@@ -61,7 +61,7 @@ class Model {
   /// Logits of the last launch, on the device: fp32 [logit rows, vocab_size].
   const float* device_logits() const;
 
-  /// How many passes were replayed from a CUDA graph.
+  /// Number of passes replayed from a CUDA graph.
   int64_t graph_replays() const;
 
  private:

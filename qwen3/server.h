@@ -23,7 +23,7 @@ struct EndedRequest {
   FinishReason reason = FinishReason::kLength;
 };
 
-/// What one step did. A step without rows ran no pass: the server is idle, or all running requests
+/// Result of one step. A step without rows ran no pass: the server is idle, or all running requests
 /// were preempted.
 struct StepOutput {
   std::vector<NewToken> tokens = {};     // in the order of the pass

@@ -64,7 +64,7 @@ class StreamingDecoder {
   /// The text that became complete with this token (may be empty). Special tokens print nothing;
   /// an id that the tokenizer does not have, which a padded model may draw, prints U+FFFD.
   std::string push(int32_t id);
-  /// What is left at the end of a stream; an unfinished character becomes U+FFFD.
+  /// Returns the rest at the end of a stream; an unfinished character becomes U+FFFD.
   std::string finish();
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxTokenId = (int64_t{1} << 21) - 1;  // about ten times the largest vocabulary
 
-// What ByteLevel with use_regex splits by: GPT-2's pattern.
+// Pattern by which ByteLevel with use_regex splits: GPT-2's.
 constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What CUDA C++ adds to C++ inside a kernel, for a GPU that the CPU plays (simt/machine.h).
+// Words that CUDA C++ adds to C++ inside a kernel, for a GPU that the CPU plays (simt/machine.h).
 
 #include <atomic>
 #include <bit>

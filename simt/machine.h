@@ -55,7 +55,7 @@ struct Where {
   }
 };
 
-/// What a thread waits in. It lies on the waiting thread's stack.
+/// Call in which a thread waits. It lies on the waiting thread's stack.
 struct Call {
   const char* name;
   Where where;

@@ -2,7 +2,7 @@
 // the banks of shared memory. No kernel is changed for it: kernel files are compiled with
 // -fsanitize=thread, which puts a call in front of every access, and here these calls arrive.
 //
-// What a warp does with one instruction is put together afterwards: between two points where its
+// A warp's work with one instruction is put together afterwards: between two points where its
 // lanes meet, the n-th time that a lane comes to an instruction belongs to the n-th time of the
 // others. That is exact as long as loops run equally often in all lanes that take part.
 //
@@ -29,7 +29,7 @@ namespace {
 
 using Address = uintptr_t;
 
-/// What the lanes of a warp do together with one instruction.
+/// One instruction, done by the lanes of a warp together.
 struct Request {
   unsigned lanes = 0;
   std::array<Address, 32> address{};
@@ -168,7 +168,7 @@ class Tracer : public simt::Observer {
     return request;
   }
 
-  /// What is kept: {"block": [0, 0, 0], "warp": 0, "lanes": {"5": 20}}.
+  /// Returns a line of the recording: {"block": [0, 0, 0], "warp": 0, "lanes": {"5": 20}}.
   static std::string text_of(const Instruction& i) {
     std::string all;
     for (const Instruction::Kept& kept : i.kept) {
@@ -226,7 +226,8 @@ inline void access(void* p, unsigned long bytes, bool store, void* from) {
 
 }  // namespace
 
-// What the compiler calls. The names are the thread sanitizer's, whose library is not linked.
+// Functions that the compiler calls. The names are the thread sanitizer's, whose library is not
+// linked.
 extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}

@@ -294,7 +294,7 @@ class Worker {
     thread_->fiber->switch_to(home_);
     std::abort();  // a fiber that was given up is begun anew
   }
-  /// What every thread of the CTA was doing; those that do the same, together.
+  /// Tells what every thread of the CTA was doing; threads that do the same stand together.
   void fail(const char* why) {
     const auto doing = [](const Thread& t) -> std::string {
       if (t.ended) return "ended";

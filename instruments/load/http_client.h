@@ -46,7 +46,7 @@ struct Call {
 inline constexpr const char* kNoServer = "no server";  // nothing listens there
 inline constexpr const char* kTimedOut = "time-out";
 
-/// What is called while the answer comes, in this order.
+/// Functions to call while the answer comes, in this order.
 struct CallHandlers {
   std::function<void(int status, const std::string& type)> on_head = nullptr;
   std::function<void(std::string_view bytes)> on_bytes = nullptr;

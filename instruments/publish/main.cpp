@@ -56,7 +56,7 @@ class Output {
       if (publisher_->num_watchers(milliseconds(100)) > 0) return;
     }
   }
-  /// What happened since the last call is one batch.
+  /// Sends the events since the last call, as one batch.
   void send(watch::EventLog& log) {
     const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
     if (const auto frame = log.take(now.count())) {

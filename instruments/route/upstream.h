@@ -34,7 +34,8 @@ struct Prompts {
 
 class Upstream {
  public:
-  /// What is kept of the prompts that were sent: for SGLang's policy, which looks at no events.
+  /// Limit of the blocks kept of prompts that were sent, for SGLang's policy, which reads no
+  /// events.
   static constexpr int64_t kMaxSentBlocks = 1 << 20;
 
   Upstream() : sent_(kMaxSentBlocks) {}

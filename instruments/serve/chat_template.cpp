@@ -24,7 +24,7 @@ bool is_chat_ml(const std::string& text) {
   return has("<|im_start|>") && has("<|im_end|>") && !has("You are");
 }
 
-/// What an earlier turn of the assistant said after its thoughts.
+/// Returns an earlier turn of the assistant without its thoughts.
 std::string without_thoughts(const std::string& content) {
   constexpr std::string_view kEnd = "</think>";
   const size_t end = content.rfind(kEnd);

@@ -44,7 +44,7 @@ struct EngineState {
   std::vector<std::pair<const char*, int64_t>> store_blocks = {};
 };
 
-/// What one pass did, and the state that it left.
+/// Result of one pass, and the state after it.
 struct Pass {
   kv::StepOutput step = {};
   std::vector<Started> started = {};

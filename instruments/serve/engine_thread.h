@@ -29,7 +29,7 @@ struct Submission {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the thread hands over after a pass, or after submits and aborts without one.
+/// Report of the thread after a pass, or after submits and aborts without one.
 struct PassReport {
   Pass pass = {};
   Clock::time_point began = {}, ended = {};

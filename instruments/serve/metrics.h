@@ -28,7 +28,7 @@ class Histogram {
   int64_t count_ = 0;
 };
 
-/// What a server counts. Times are in seconds.
+/// Counters of a server. Times are in seconds.
 class Metrics {
  public:
   Metrics(const std::string& model_name, int max_model_len, int block_size, int num_blocks);

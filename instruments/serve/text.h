@@ -29,7 +29,7 @@ class TextStream {
 
   /// The text that became certain with this token. Must not be called after a stop.
   std::string push(int32_t token);
-  /// What is left at the end. An unfinished character becomes U+FFFD.
+  /// Returns the rest at the end. An unfinished character becomes U+FFFD.
   std::string finish();
   /// The stop string that ended the text.
   const std::optional<std::string>& stop() const { return stop_; }

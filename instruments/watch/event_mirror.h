@@ -28,7 +28,7 @@ struct MirroredBlock {
   int64_t stored_at = 0;     // number of the store event that brought the first copy
 };
 
-/// What one batch changed.
+/// Changes by one batch.
 struct Changes {
   struct Evicted {
     BlockName name;

@@ -1,4 +1,4 @@
-// What stands in the KV cache of a server, from the events that it publishes, or from a recording.
+// Shows the KV cache of a server, from the events that it publishes, or from a recording.
 //
 //   watch tcp://HOST:5557 --replay tcp://HOST:5558 --record day.kvevents
 //   watch day.kvevents --model DIR

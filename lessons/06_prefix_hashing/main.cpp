@@ -179,7 +179,7 @@ nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::To
   return rows;
 }
 
-/// What one hash of a block costs.
+/// Time of one hash of a block.
 nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
   constexpr int kHashes = 20'000;
   const auto size = static_cast<size_t>(block_size);

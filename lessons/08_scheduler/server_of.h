@@ -1,6 +1,6 @@
 #pragma once
 
-// What servers share: they know requests, and no blocks.
+// Shared part of the servers, which knows requests and no blocks.
 
 #include <optional>
 #include <utility>

@@ -73,7 +73,7 @@ class HostTierManager {
   HostTierManager(const HostTierManager&) = delete;
   HostTierManager& operator=(const HostTierManager&) = delete;
 
-  // What the scheduler asks: lesson 06's functions, over the device's pool.
+  // Questions of the scheduler: lesson 06's functions, over the device's pool.
   ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const {
     return manager_.get_computed_blocks(tokens, hashes);
   }

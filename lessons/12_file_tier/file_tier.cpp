@@ -131,7 +131,7 @@ void FileTier::take_note() {
   }
 }
 
-/// What this throws counts as not saved: it costs this block its place in the file and no more.
+/// An exception counts as not saved: it costs this block its place in the file and no more.
 FileTier::Outcome FileTier::write(Save& save) {
   const std::span<const std::byte> content = host_.block(save.id);
   save.record.content_checksum = checksums_[save.id];

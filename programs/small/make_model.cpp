@@ -23,7 +23,7 @@ using kv::Json;
 
 struct Options {
   std::string like = "tiny";
-  // What is given replaces the value of --like.
+  // A given option replaces the value of --like.
   std::optional<int> hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, max_positions;
   bool tie = false, no_tie = false;
   std::string dtype = "bf16";

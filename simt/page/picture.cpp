@@ -190,7 +190,7 @@ void Request::draw_sectors() {
   draw_sum(sectors, {at_.x, at.bottom() + 26, at_.w, at_.bottom() - at.bottom() - 26});
 }
 
-/// What is wanted and what is moved, to one scale for all requests.
+/// Draws the bytes wanted and the bytes moved, to one scale for all requests.
 void Request::draw_sum(const std::vector<Sector>& sectors, const Place& at) {
   const int64_t moved = std::ssize(sectors) * kSectorBytes, wants = wanted_of(sectors);
   const float whole = static_cast<float>(std::max<int64_t>(moved, kLanes * kSectorBytes));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What loads and stores of a warp cost, read from a file that tools/warp_trace.py has made of a
+// Cost of a warp's loads and stores, read from a file that tools/warp_trace.py has made of a
 // run on the simulated GPU: for each line of a kernel its counts, and some of its requests.
 
 #include <array>
@@ -23,7 +23,7 @@ struct WarpRequest {
   std::array<int64_t, kLanes> at{};  // first byte, from the beginning of the array; -1: not active
 };
 
-/// What one line of a kernel did to one kind of memory, over the whole run.
+/// Accesses of one line of a kernel to one kind of memory, over the whole run.
 struct TrafficLine {
   std::string kernel;
   std::string file;  // "kernels/matmul.cu"
@@ -67,7 +67,7 @@ struct Sector {
 /// The sectors that the request touches, in order.
 std::vector<Sector> sectors_of(const WarpRequest& request, int bytes);
 
-/// What the banks of shared memory give at once: one word each. Two different words of one bank
+/// Words that the banks of shared memory give at once, one each. Two different words of one bank
 /// are a conflict: they take two passes.
 struct BankPass {
   std::array<LaneMask, kBanks> wanted_by{};  // the lanes that get this bank's word; 0: none

@@ -1,4 +1,4 @@
-// What the CPU's forward pass costs: a decode step against the memory bandwidth that this very run
+// Cost of the CPU's forward pass: a decode step against the memory bandwidth that this very run
 // measures, a prefill against a decode step, and resident memory against the weights.
 //
 //   build/default/bin/make_model --like qwen3-0.6b --out /tmp/qwen3-0.6b

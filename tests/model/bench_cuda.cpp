@@ -1,4 +1,4 @@
-// What the forward pass costs on a GPU: a decode step, replayed as a CUDA graph, against the time
+// Cost of the forward pass on a GPU: a decode step, replayed as a CUDA graph, against the time
 // that reading the weights takes at the speed of a copy in the same run; its products alone; and
 // the rates of a prefill's products and attention against the tensor cores' peak. Beside each
 // product cuBLAS, if it is here. With --by-rows only the products, of 1 to 8,192 rows.

@@ -70,7 +70,7 @@ bool Answer::add(int index, const kv::NewToken& token, std::optional<kv::FinishR
   return false;
 }
 
-/// What an answer and each of its chunks begins with.
+/// Beginning of an answer, and of each of its chunks.
 std::string Answer::head(const char* object) const {
   return fmt::format(R"({{"id":"{}","object":"{}","created":{},"model":{},"choices":[)", head_.id,
                      request_.chat ? object : "text_completion", head_.created,

@@ -104,7 +104,7 @@ void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& reques
   sampling.seed = seed ? static_cast<uint64_t>(*seed) : defaults.seed;
 }
 
-/// What completions and chats have in common.
+/// Parses the fields that completions and chats have in common.
 void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   check_model(fields.text("model", rules.model_name), rules);
   parse_stream(fields, request);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What ./course serve tells of its cache over HTTP, as frames: first the blocks that stand in it,
-// then its events. It knows no socket, so that a program and a browser can share it.
+// Frames in which ./course serve tells of its cache over HTTP: first the blocks that stand in it,
+// then its events. The code knows no socket, so that a program and a browser can share it.
 
 #include <cstdint>
 #include <optional>

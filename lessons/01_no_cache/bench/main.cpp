@@ -1,4 +1,4 @@
-// What a step costs without a cache: a pass over the whole sequence, for growing lengths.
+// Cost of a step without a cache: a pass over the whole sequence, for growing lengths.
 //
 //   lesson01_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 

@@ -1,4 +1,4 @@
-// What a step costs with a flat cache and without one, for growing lengths, in one process.
+// Cost of a step with a flat cache and without one, for growing lengths, in one process.
 //
 //   lesson02_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 

@@ -1,4 +1,4 @@
-// What the block size costs: slots wasted in tails, bytes of block tables, and time. The time is
+// Cost of the block size: slots wasted in tails, bytes of block tables, and time. The time is
 // that of one step with a gather in front of attention, and of the gather alone.
 //
 //   lesson03_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]

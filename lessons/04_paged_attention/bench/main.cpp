@@ -1,4 +1,4 @@
-// What paging costs the attention of a decode step. Reading through the block table is compared
+// Cost of paging in the attention of a decode step. Reading through the block table is compared
 // with reading slabs, with gathering first, and with a plain read of the same bytes.
 //
 //   lesson04_bench [--device NAME] [--only TEXT] [--seed N] [--json FILE]

@@ -1,4 +1,4 @@
-// What another continuation of a prompt costs before its first token: a fork and its end, a private
+// Cost of another continuation of a prompt, up to its first token: a fork and its end, a private
 // copy of the prompt's blocks, or the prompt computed again. Also the copy of one block that a fork
 // may cause later.
 //

@@ -1,4 +1,4 @@
-// What a hit costs and what it saves: finding the blocks of a prompt against computing them.
+// Cost of a hit, and its gain: finding the blocks of a prompt against computing them.
 //
 //   lesson06_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 

@@ -229,7 +229,7 @@ std::string LookaheadPage::tell_guess(const Part& part) {
               laid == 0 ? last : first);
 }
 
-/// What a pass said of a request's guesses.
+/// Tells what a pass said of a request's guesses.
 std::string LookaheadPage::tell_pass(const Part& part, const Shown& was) {
   const Asked& asked = shown_.of(part.id);
   const int first = part.first_guess(), count = part.num_guesses();

@@ -263,7 +263,7 @@ class Picture {
     const bool runs = state == State::kReserved && asked.num_computed > 0;
     if (state == State::kFree) shape->from = page_.slot_id(asked, part->found + guess);
     if (runs) shape->from = asked.name + "/next";
-    // What was struck out is written over.
+    // A new token is written over one that was struck out.
     if (runs || state == State::kFree) scene_.ends(id + "/token", {0, 0.05f});
   }
 

@@ -23,7 +23,7 @@ kv::ModelConfig smallest() {
   return config;
 }
 
-/// What a server loses or finds, and the words for it.
+/// Blocks that a server loses or finds, and the words for them.
 constexpr struct {
   int64_t SharedMetrics::*count;
   const char *name, *what;
