@@ -27,6 +27,11 @@ struct SequenceView {
   int hue = 0;
 };
 
+/// Refuses a command for which the pool has too few blocks.
+[[noreturn]] inline void too_few_blocks(std::string_view command, int num_free) {
+  kv::user_error("{}: too few blocks are free ({}); nothing has changed", command, num_free);
+}
+
 /// The words of a text, which spaces part.
 inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
