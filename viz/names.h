@@ -94,10 +94,6 @@ class NamedList {
   void erase(const std::string& name) {
     std::erase_if(things_, [&](const T& thing) { return thing.name == name; });
   }
-  void clear() {
-    things_.clear();
-    hues_.clear();
-  }
 
   /// Null if there is no such thing.
   const T* find(std::string_view name) const {
