@@ -21,13 +21,9 @@ using viz::Shape;
 using viz::Span;
 using Kind = WalkStep::Kind;
 
-namespace {
-
 constexpr int kHue = 0;  // there is one sequence
 constexpr int kKeysInRow = 16;
 constexpr float kName = 62;  // width of the column of names, times the unit
-
-}  // namespace
 
 /// The picture from top to bottom: the table with tiles and groups; the pool, and the keys of the
 /// tile; m, l and acc; whether other blocks gave the same bits.

@@ -10,7 +10,6 @@
 #include "windows.h"
 
 namespace lesson10 {
-namespace {
 
 constexpr int kMostEntries = 64;  // of a table
 constexpr char kPrompt[] = "we sat by the sea and the sun was low";
@@ -20,8 +19,6 @@ constexpr const char* kStory[] = {"and", "so",  "it",  "was", "one", "day", "we"
                                   "the", "sea", "at",  "our", "own", "but", "as",  "the",
                                   "sun", "set", "in",  "the", "fog", "no",  "man", "saw",
                                   "how", "far", "off", "it",  "lay", "to",  "us",  "all"};
-
-}  // namespace
 
 WindowsPage::WindowsPage(const viz::PageContext& context)
     : PoolPage({.lesson = "10",
